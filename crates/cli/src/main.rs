@@ -1,0 +1,2 @@
+//! The `strata` program.
+fn main() {}

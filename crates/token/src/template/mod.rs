@@ -1,0 +1,1 @@
+//! Chat templates: an interpreter for the Jinja that published templates use.

@@ -1,0 +1,1 @@
+//! Tokenizers over a GGUF vocabulary.

@@ -1,0 +1,2 @@
+//! Developers' tasks.
+fn main() {}
