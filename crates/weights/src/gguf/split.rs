@@ -97,6 +97,8 @@ pub enum SplitError {
     DuplicateTensor { part: u32, tensor: Name },
     #[error("the parts have {found} tensors together; {expected} were expected")]
     TensorCount { found: u64, expected: u64 },
+    #[error("the parts have {found} tensors together; at most {MAX_TENSORS} are allowed")]
+    TooManyTensors { found: u64 },
 }
 
 /// One model in one or more files: the metadata of the first and the tensors of all.
@@ -262,8 +264,10 @@ fn join(parts: Vec<Part<'_>>, expected: Option<u64>) -> Result<GgufSet<'_>, Spli
         .iter()
         .map(|part| part.gguf.tensors().len() as u64)
         .sum();
-    let expected = expected.unwrap_or(found).min(MAX_TENSORS);
-    if found != expected {
+    if found > MAX_TENSORS {
+        return Err(SplitError::TooManyTensors { found });
+    }
+    if let Some(expected) = expected.filter(|&expected| expected != found) {
         return Err(SplitError::TensorCount { found, expected });
     }
     let mut set = GgufSet {
