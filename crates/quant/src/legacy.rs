@@ -112,7 +112,7 @@ fn five_bits(qs: &[u8; 16], qh: LeU32) -> [u8; 32] {
 
 /// Gathers the fifth bits of 32 values.
 #[inline]
-fn pack_fifth_bits(q: &[u8; 32]) -> LeU32 {
+pub(crate) fn pack_fifth_bits(q: &[u8; 32]) -> LeU32 {
     let bits = (0..32).fold(0, |bits, i| bits | ((q[i] >> 4 & 1) as u32) << i);
     LeU32::new(bits)
 }

@@ -12,12 +12,14 @@ extern crate std;
 mod block;
 mod dequantize;
 mod error;
+mod fit;
 pub mod fp4;
 mod ggml_type;
 pub mod iq;
 pub mod k;
 pub mod legacy;
 pub mod number;
+mod quantize;
 pub mod ternary;
 
 pub use block::{Block, Quantize};
@@ -32,4 +34,5 @@ pub use iq::{
 pub use k::{BlockQ2_K, BlockQ3_K, BlockQ4_K, BlockQ5_K, BlockQ6_K, BlockQ8_K};
 pub use legacy::{BlockQ4_0, BlockQ4_1, BlockQ5_0, BlockQ5_1, BlockQ8_0, BlockQ8_1};
 pub use number::{BF16, F16};
+pub use quantize::quantize;
 pub use ternary::{BlockTQ1_0, BlockTQ2_0};

@@ -11,6 +11,30 @@ pub const IQ4_VALUES: [i8; 16] = [
     -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113,
 ];
 
+/// The curve's value nearest to each half step from −127 up: halfway points are whole or half numbers, so that the
+/// values between two steps all have the same.
+const NEAREST: [i8; 481] = {
+    let mut table = [0; 481];
+    let (mut i, mut code) = (0, 0);
+    while i < table.len() {
+        let doubled = i as i32 - 254;
+        while code < 15 && IQ4_VALUES[code] as i32 + IQ4_VALUES[code + 1] as i32 <= doubled {
+            code += 1;
+        }
+        table[i] = IQ4_VALUES[code];
+        i += 1;
+    }
+    table
+};
+
+/// The curve's value nearest to `v`.
+#[inline(always)]
+pub(crate) fn nearest_iq4(v: f32) -> i8 {
+    // `as` saturates, and takes NaN to 0.
+    let step = (2.0 * v + 254.0) as usize;
+    NEAREST[step.min(480)]
+}
+
 /// 32 values.
 #[derive(Copy, Clone, Debug, Pod, Zeroable)]
 #[repr(C)]

@@ -9,6 +9,7 @@ mod q8_k;
 
 pub use q2_k::BlockQ2_K;
 pub use q3_k::BlockQ3_K;
+pub(crate) use q4_k::pack_nibble_planes;
 pub use q4_k::{BlockQ4_K, pack_scales_mins, unpack_scales_mins};
 pub use q5_k::BlockQ5_K;
 pub use q6_k::BlockQ6_K;

@@ -72,7 +72,7 @@ pub(super) fn nibble_planes(qs: &[u8; 128]) -> [u8; 256] {
 
 /// Packs the lower four bits of the values.
 #[inline]
-pub(super) fn pack_nibble_planes(q: &[[u8; 32]; 8]) -> [u8; 128] {
+pub(crate) fn pack_nibble_planes(q: &[[u8; 32]; 8]) -> [u8; 128] {
     core::array::from_fn(|i| {
         let pair = 2 * (i / 32);
         q[pair][i % 32] & 15 | q[pair + 1][i % 32] << 4

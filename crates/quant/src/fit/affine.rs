@@ -1,0 +1,291 @@
+//! x ≈ scale · q − min, with q from 0 to a top.
+
+use super::symmetric::Reach;
+use super::{LANES, bound, inverse, round, sum};
+use crate::number::F16;
+
+/// What the minimum may be.
+#[derive(Copy, Clone, PartialEq, Eq)]
+pub(crate) enum Offset {
+    /// Any number.
+    Free,
+    /// At least zero: what an unsigned code with a positive unit can hold.
+    NotNegative,
+}
+
+/// A scale and a minimum.
+#[derive(Copy, Clone, Default)]
+pub(crate) struct Affine {
+    pub(crate) scale: f32,
+    pub(crate) min: f32,
+}
+
+/// The sums over a group that do not depend on the levels.
+struct Fixed {
+    /// Σ w
+    w: f32,
+    /// Σ w x
+    x: f32,
+}
+
+/// The sums that do.
+#[derive(Copy, Clone, Default)]
+struct Moments {
+    /// Σ w q
+    q: f32,
+    /// Σ w q²
+    qq: f32,
+    /// Σ w x q
+    xq: f32,
+}
+
+/// The moments of the levels nearest to (x + min) · inv.
+#[inline(always)]
+fn moments<const N: usize>(x: &[f32; N], w: &[f32; N], inv: f32, min: f32, top: f32) -> Moments {
+    let (mut q, mut qq, mut xq) = ([0.0; LANES], [0.0; LANES], [0.0; LANES]);
+    let shift = min * inv;
+    for (x, w) in x
+        .as_chunks::<LANES>()
+        .0
+        .iter()
+        .zip(w.as_chunks::<LANES>().0)
+    {
+        for i in 0..LANES {
+            let level = round(bound(x[i] * inv + shift, 0.0, top));
+            let weighted = w[i] * level;
+            q[i] += weighted;
+            qq[i] += weighted * level;
+            xq[i] += weighted * x[i];
+        }
+    }
+    Moments {
+        q: sum(q),
+        qq: sum(qq),
+        xq: sum(xq),
+    }
+}
+
+impl Moments {
+    /// The scale and minimum of least squares for these levels, and the error, less Σ w x².
+    #[inline(always)]
+    fn solve(self, fixed: &Fixed, offset: Offset) -> (Affine, f32) {
+        let spread = fixed.w * self.qq - self.q * self.q;
+        if spread > 0.0 {
+            let scale = (fixed.w * self.xq - fixed.x * self.q) / spread;
+            let min = (scale * self.q - fixed.x) / fixed.w;
+            if offset == Offset::Free || min >= 0.0 {
+                return (Affine { scale, min }, min * fixed.x - scale * self.xq);
+            }
+        }
+        if self.qq > 0.0 {
+            let scale = self.xq / self.qq;
+            return (Affine { scale, min: 0.0 }, -scale * self.xq);
+        }
+        let min = -fixed.x / fixed.w;
+        let min = if offset == Offset::Free {
+            min
+        } else {
+            min.max(0.0)
+        };
+        (
+            Affine { scale: 0.0, min },
+            min * (min * fixed.w + 2.0 * fixed.x),
+        )
+    }
+
+    /// The error with this scale and minimum, less Σ w x².
+    #[inline(always)]
+    fn loss(self, fixed: &Fixed, Affine { scale, min }: Affine) -> f32 {
+        scale * (scale * self.qq - 2.0 * self.xq)
+            + min * (min * fixed.w + 2.0 * (fixed.x - scale * self.q))
+    }
+}
+
+#[inline(always)]
+fn fixed<const N: usize>(x: &[f32; N], w: &[f32; N]) -> Fixed {
+    let (mut sw, mut sx) = ([0.0; LANES], [0.0; LANES]);
+    for (x, w) in x
+        .as_chunks::<LANES>()
+        .0
+        .iter()
+        .zip(w.as_chunks::<LANES>().0)
+    {
+        for i in 0..LANES {
+            sw[i] += w[i];
+            sx[i] += w[i] * x[i];
+        }
+    }
+    Fixed {
+        w: sum(sw),
+        x: sum(sx),
+    }
+}
+
+/// The least and the greatest value.
+#[inline(always)]
+fn range<const N: usize>(x: &[f32; N]) -> (f32, f32) {
+    let (mut low, mut high) = ([x[0]; LANES], [x[0]; LANES]);
+    for x in x.as_chunks::<LANES>().0 {
+        for i in 0..LANES {
+            low[i] = if x[i] < low[i] { x[i] } else { low[i] };
+            high[i] = if x[i] > high[i] { x[i] } else { high[i] };
+        }
+    }
+    let low = low.into_iter().fold(low[0], f32::min);
+    (low, high.into_iter().fold(high[0], f32::max))
+}
+
+/// The scale and minimum that bring scale · q − min nearest to `x`.
+pub(crate) fn fit_affine<const N: usize>(
+    x: &[f32; N],
+    w: &[f32; N],
+    top: f32,
+    offset: Offset,
+    reach: Reach,
+) -> Affine {
+    let (mut low, high) = range(x);
+    if offset == Offset::NotNegative {
+        low = low.min(0.0);
+    }
+    if high - low < 1e-30 {
+        return Affine {
+            scale: 0.0,
+            min: -low,
+        };
+    }
+    let fixed = fixed(x, w);
+    let unit = 1.0 / (high - low);
+    let (mut best, mut least) = (Affine::default(), f32::INFINITY);
+    let step = reach.levels / reach.steps.max(1) as f32;
+    for i in -reach.steps..=reach.steps {
+        let inv = (top + i as f32 * step) * unit;
+        let (found, loss) = moments(x, w, inv, -low, top).solve(&fixed, offset);
+        if loss < least {
+            (best, least) = (found, loss);
+        }
+    }
+    for _ in 0..2 {
+        let (found, loss) = moments(x, w, inverse(best.scale), best.min, top).solve(&fixed, offset);
+        if loss >= least {
+            break;
+        }
+        (best, least) = (found, loss);
+    }
+    best
+}
+
+/// The levels nearest to (x + min) / scale.
+#[inline]
+pub(crate) fn nearest_quants<const N: usize>(x: &[f32; N], fit: Affine, top: f32) -> [u8; N] {
+    let inv = inverse(fit.scale);
+    let shift = fit.min * inv;
+    core::array::from_fn(|i| round(bound(x[i] * inv + shift, 0.0, top)) as u8)
+}
+
+/// Groups whose integer scales and minima share two half floats: x ≈ d · scale · q − dmin · min.
+pub(crate) struct AffineGroups<const N: usize, const G: usize> {
+    pub(crate) d: F16,
+    pub(crate) dmin: F16,
+    pub(crate) scales: [u8; G],
+    pub(crate) mins: [u8; G],
+    pub(crate) quants: [[u8; N]; G],
+}
+
+/// The sums that decide d and dmin together.
+#[derive(Default)]
+struct Shared {
+    /// Σ w (scale q)²
+    dd: f32,
+    /// Σ w (scale q) min
+    dm: f32,
+    /// Σ w min²
+    mm: f32,
+    /// Σ w x (scale q)
+    xd: f32,
+    /// Σ w x min
+    xm: f32,
+}
+
+impl Shared {
+    fn add(&mut self, moments: Moments, fixed: &Fixed, scale: f32, min: f32) {
+        self.dd += scale * scale * moments.qq;
+        self.dm += scale * min * moments.q;
+        self.mm += min * min * fixed.w;
+        self.xd += scale * moments.xq;
+        self.xm += min * fixed.x;
+    }
+
+    /// The error with these units, less Σ w x².
+    fn loss(&self, d: f32, dmin: f32) -> f32 {
+        d * (d * self.dd - 2.0 * self.xd)
+            + dmin * (dmin * self.mm + 2.0 * self.xm - 2.0 * d * self.dm)
+    }
+
+    /// The units of least squares, unless they are the given ones or no better.
+    fn refine(&self, d: F16, dmin: F16) -> (F16, F16) {
+        let spread = self.dd * self.mm - self.dm * self.dm;
+        if spread <= 0.0 {
+            return (d, dmin);
+        }
+        let new_d = F16::from_f32_saturating((self.xd * self.mm - self.dm * self.xm) / spread);
+        let new_dmin = F16::from_f32_saturating((self.dm * self.xd - self.dd * self.xm) / spread);
+        let better =
+            self.loss(new_d.to_f32(), new_dmin.to_f32()) < self.loss(d.to_f32(), dmin.to_f32());
+        if better { (new_d, new_dmin) } else { (d, dmin) }
+    }
+}
+
+/// Fits each group, then brings the groups' scales and minima to integers from 0 to `scale_top`.
+pub(crate) fn fit_affine_groups<const N: usize, const G: usize>(
+    x: &[[f32; N]; G],
+    w: &[[f32; N]; G],
+    top: f32,
+    scale_top: f32,
+    reach: Reach,
+) -> AffineGroups<N, G> {
+    let ideal: [Affine; G] =
+        core::array::from_fn(|g| fit_affine(&x[g], &w[g], top, Offset::NotNegative, reach));
+    let largest = |part: fn(&Affine) -> f32| ideal.iter().map(part).fold(0.0, f32::max);
+    let mut d = F16::from_f32_saturating(largest(|fit| fit.scale) / scale_top);
+    let mut dmin = F16::from_f32_saturating(largest(|fit| fit.min) / scale_top);
+    let (unit, unit_min) = (d.to_f32(), dmin.to_f32());
+    let (mut scales, mut mins) = ([0; G], [0; G]);
+    let mut shared = Shared::default();
+    for g in 0..G {
+        let fixed = fixed(&x[g], &w[g]);
+        let middle = round(ideal[g].scale * inverse(unit));
+        let (mut least, mut chosen) = (f32::INFINITY, Moments::default());
+        for shift in [0.0, -1.0, 1.0] {
+            let code = bound(middle + shift, 0.0, scale_top);
+            let scale = unit * code;
+            let found = moments(&x[g], &w[g], inverse(scale), ideal[g].min, top);
+            // The minimum that suits this scale, brought to its own unit.
+            let min = (scale * found.q - fixed.x) / fixed.w;
+            let code_min = round(bound(min * inverse(unit_min), 0.0, scale_top));
+            let fit = Affine {
+                scale,
+                min: unit_min * code_min,
+            };
+            let found = moments(&x[g], &w[g], inverse(scale), fit.min, top);
+            let loss = found.loss(&fixed, fit);
+            if loss < least {
+                (least, chosen) = (loss, found);
+                (scales[g], mins[g]) = (code as u8, code_min as u8);
+            }
+        }
+        shared.add(chosen, &fixed, f32::from(scales[g]), f32::from(mins[g]));
+    }
+    (d, dmin) = shared.refine(d, dmin);
+    let quants = core::array::from_fn(|g| {
+        let scale = d.to_f32() * f32::from(scales[g]);
+        let min = dmin.to_f32() * f32::from(mins[g]);
+        nearest_quants(&x[g], Affine { scale, min }, top)
+    });
+    AffineGroups {
+        d,
+        dmin,
+        scales,
+        mins,
+        quants,
+    }
+}

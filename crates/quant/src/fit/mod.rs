@@ -1,0 +1,48 @@
+//! The search for scales: given floats, the scale (and minimum) whose levels lie nearest to them.
+//!
+//! A scale fixes which level each value takes, and the levels fix the best scale by least squares. So each search
+//! tries a range of first scales around the one that just spans the values, keeps the best, and alternates the two
+//! steps from there.
+
+mod affine;
+mod levels;
+mod symmetric;
+
+pub(crate) use affine::{Offset, fit_affine, fit_affine_groups, nearest_quants};
+pub(crate) use levels::{Curve, E2m1, Levels, Linear};
+pub(crate) use symmetric::{Reach, fit_symmetric, fit_symmetric_groups, nearest_levels};
+
+/// Values summed side by side: wide enough for two SSE or one AVX register.
+const LANES: usize = 8;
+
+/// The nearest integer, ties to even, for |v| < 2²²: the addition leaves no bits for a fraction.
+#[inline(always)]
+fn round(v: f32) -> f32 {
+    const NO_FRACTION: f32 = 12_582_912.0;
+    (v + NO_FRACTION) - NO_FRACTION
+}
+
+/// `v` within bounds; NaN gives `low`. Compiles to two instructions, which `f32::clamp` does not.
+#[inline(always)]
+fn bound(v: f32, low: f32, high: f32) -> f32 {
+    let v = if v > low { v } else { low };
+    if v < high { v } else { high }
+}
+
+/// The nearest integer within bounds.
+#[inline(always)]
+pub(crate) fn nearest_integer(v: f32, low: f32, high: f32) -> f32 {
+    round(bound(v, low, high))
+}
+
+/// 1 / v, or 0 for 0.
+#[inline(always)]
+fn inverse(v: f32) -> f32 {
+    if v == 0.0 { 0.0 } else { 1.0 / v }
+}
+
+#[inline(always)]
+fn sum(lanes: [f32; LANES]) -> f32 {
+    let [a, b, c, d, e, f, g, h] = lanes;
+    ((a + e) + (c + g)) + ((b + f) + (d + h))
+}
