@@ -1,2 +1,33 @@
-//! Developers' tasks.
-fn main() {}
+//! Developers' tasks: `cargo xtask help` lists them.
+
+mod command;
+mod peers;
+mod test;
+
+use anyhow::{Result, bail};
+
+const HELP: &str = "\
+cargo xtask TASK
+
+  test             everything that CI runs: format, lints, no_std, tests, checks against peers
+                   (STRATA_FIXTURES=DIR adds the tests that read published vocabularies and templates)
+  peers            only the checks against other people's implementations
+  vectors          make the committed test vectors again, with the peers' packages
+  help             this text
+
+The Python packages that the checks need are installed in target/peers. Where they cannot be had,
+those checks say so and are left out, except under CI=true, where that is a failure.";
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["test"] => test::run(),
+        ["peers"] => peers::run(),
+        ["vectors"] => peers::vectors(),
+        [] | ["help" | "--help" | "-h"] => {
+            println!("{HELP}");
+            Ok(())
+        }
+        [task, ..] => bail!("there is no task {task:?}: see `cargo xtask help`"),
+    }
+}

@@ -1,0 +1,86 @@
+//! How the program fails: one sentence on stderr, a hint, and an exit code that tells scripts which kind it was.
+
+use std::fmt::Display;
+use std::process::ExitCode;
+
+/// What kind of failure it was. The numbers are part of the program's interface.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// The work could not be done: a file cannot be read or written, a template raised.
+    Failed = 1,
+    /// The command line or an input file does not make sense (clap exits with the same code).
+    Usage = 2,
+    /// The model file is damaged, hostile, or of a kind that is not supported.
+    BadModel = 3,
+    /// The machine has not enough memory.
+    OutOfMemory = 4,
+}
+
+/// Appended to `--help`.
+pub(crate) const EXIT_CODES: &str = "\
+Exit codes:
+  0  success
+  1  the work failed (a file cannot be read or written, a template raised)
+  2  the command line or an input does not make sense
+  3  the model file is damaged or not supported
+  4  not enough memory";
+
+/// An error on its way to the user.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    kind: Kind,
+    sentence: String,
+    hint: Option<String>,
+}
+
+impl Failure {
+    pub(crate) fn new(kind: Kind, sentence: impl Display) -> Self {
+        Self {
+            kind,
+            sentence: sentence.to_string(),
+            hint: None,
+        }
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Display) -> Self {
+        self.hint = Some(hint.to_string());
+        self
+    }
+
+    /// A failed read or write of `path`.
+    pub(crate) fn io(path: impl Display, error: &std::io::Error) -> Self {
+        use std::io::ErrorKind as E;
+        let kind = match error.kind() {
+            E::OutOfMemory => Kind::OutOfMemory,
+            _ => Kind::Failed,
+        };
+        // "(os error 2)" tells a user nothing.
+        let what = error.to_string();
+        let what = what.split(" (os error").next().unwrap_or(&what);
+        let failure = Self::new(kind, format_args!("{path}: {what}"));
+        match error.kind() {
+            E::NotFound => failure.hint("check the path"),
+            E::StorageFull => failure.hint("free some space or write elsewhere"),
+            E::OutOfMemory => failure.hint("close other programs or raise the memory limit"),
+            _ => failure,
+        }
+    }
+
+    /// Prints the failure and gives its exit code.
+    pub(crate) fn report(&self) -> ExitCode {
+        eprintln!("error: {}", self.sentence);
+        if let Some(hint) = &self.hint {
+            eprintln!("hint: {hint}");
+        }
+        ExitCode::from(self.kind as u8)
+    }
+
+    /// A reader such as `head` that closed the pipe is not worth a word.
+    pub(crate) fn stdout(error: &std::io::Error) -> Self {
+        if error.kind() == std::io::ErrorKind::BrokenPipe {
+            std::process::exit(0);
+        }
+        Self::io("standard output", error)
+    }
+}

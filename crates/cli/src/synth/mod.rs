@@ -1,0 +1,247 @@
+//! `strata synth`: models with random weights and real shapes, for tests and benchmarks.
+//!
+//! The file is a llama that any GGUF reader can load. Its activations stay sane: every matrix keeps the
+//! size of what passes through it, each layer adds a little to the residual stream, and logits come out
+//! with a standard deviation near one.
+
+mod blocks;
+mod mix;
+mod random;
+mod shape;
+mod vocabulary;
+
+use crate::failure::{Failure, Kind};
+use mix::{Mix, Role};
+use random::Random;
+use shape::{Dimensions, Output, Shape};
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+use strata_quant::GgmlType;
+use strata_weights::gguf::{Builder, Layout, WriteError};
+use vocabulary::{CHAT_TEMPLATE, Vocabulary};
+
+/// Write a model with random weights of a real shape
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The file to write
+    out: PathBuf,
+    /// The model's size
+    #[arg(long, value_enum, default_value = "tiny")]
+    shape: Shape,
+    /// The types of its tensors
+    #[arg(long, value_enum, default_value = "q4_k_m")]
+    mix: Mix,
+    /// The same seed writes the same bytes
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// How a tensor's values are drawn.
+#[derive(Copy, Clone)]
+enum Values {
+    /// Mean zero, with this standard deviation.
+    Noise(f32),
+    /// All ones: a norm that does nothing.
+    Ones,
+    /// Ones of either sign. As the last norm this parts a tied output from the embedding: without it
+    /// every token would predict itself.
+    Signs,
+}
+
+struct Tensor {
+    name: String,
+    ty: GgmlType,
+    dims: Vec<u64>,
+    values: Values,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let tensors = tensors(&arguments.shape.dimensions(), arguments.mix);
+    let layout = describe(arguments, &tensors).map_err(|error| {
+        Failure::new(
+            Kind::Failed,
+            format_args!("cannot lay the file out: {error}"),
+        )
+    })?;
+    let path = arguments.out.display();
+    let fail = |error: std::io::Error| {
+        // Half a model is of no use to anyone.
+        let _ = std::fs::remove_file(&arguments.out);
+        Failure::io(&path, &error)
+    };
+    let file = File::create(&arguments.out).map_err(|error| Failure::io(&path, &error))?;
+    write(file, &layout, &tensors, arguments.seed).map_err(fail)?;
+    println!(
+        "{path}: {} {}, {} tensors, {:.1} MB",
+        arguments.shape.name(),
+        arguments.mix.name(),
+        tensors.len(),
+        layout.total_len as f64 / 1e6
+    );
+    Ok(())
+}
+
+/// Every tensor of a llama of these dimensions, in the order that a forward pass reads them.
+fn tensors(d: &Dimensions, mix: Mix) -> Vec<Tensor> {
+    let [hidden, ffn, kv] = [d.hidden, d.ffn, d.kv_width()].map(u64::from);
+    let vocabulary = u64::from(d.vocabulary);
+    let keep = |width: u64| 1.0 / (width as f32).sqrt();
+    // A layer adds two branches; together they grow the stream about as much as it had at the start.
+    let branch = keep(hidden) * (0.5 / d.layers as f32).sqrt();
+    // silu(a)·b of two unit normals has a standard deviation of 0.6.
+    let gated = 0.6;
+
+    let mut all = Vec::new();
+    let mut matrix = |name: String, role, columns, rows, deviation| {
+        all.push(Tensor {
+            name,
+            ty: mix.choose(role),
+            dims: vec![columns, rows],
+            values: Values::Noise(deviation),
+        });
+    };
+    let embedding = match d.output {
+        Output::Tied => Role::Output,
+        Output::Own => Role::Embedding,
+    };
+    matrix(
+        "token_embd.weight".into(),
+        embedding,
+        hidden,
+        vocabulary,
+        keep(hidden),
+    );
+    for layer in 0..d.layers {
+        let sensitive = Role::Sensitive {
+            layer,
+            of: d.layers,
+        };
+        let mut block = |name: &str, role, columns, rows, deviation| {
+            matrix(
+                format!("blk.{layer}.{name}.weight"),
+                role,
+                columns,
+                rows,
+                deviation,
+            );
+        };
+        block("attn_q", Role::Other, hidden, hidden, keep(hidden));
+        block("attn_k", Role::Other, hidden, kv, keep(hidden));
+        block("attn_v", sensitive, hidden, kv, keep(hidden));
+        block(
+            "attn_output",
+            Role::Other,
+            hidden,
+            hidden,
+            keep(hidden) * branch,
+        );
+        block("ffn_gate", Role::Other, hidden, ffn, keep(hidden));
+        block("ffn_up", Role::Other, hidden, ffn, keep(hidden));
+        block(
+            "ffn_down",
+            sensitive,
+            ffn,
+            hidden,
+            keep(ffn) / gated * branch,
+        );
+    }
+    if d.output == Output::Own {
+        matrix(
+            "output.weight".into(),
+            Role::Output,
+            hidden,
+            vocabulary,
+            keep(hidden),
+        );
+    }
+    let norm = |name: String, values| Tensor {
+        name,
+        ty: GgmlType::F32,
+        dims: vec![hidden],
+        values,
+    };
+    for layer in 0..d.layers {
+        all.push(norm(format!("blk.{layer}.attn_norm.weight"), Values::Ones));
+        all.push(norm(format!("blk.{layer}.ffn_norm.weight"), Values::Ones));
+    }
+    all.push(norm("output_norm.weight".into(), Values::Signs));
+    all
+}
+
+/// The header: what the model is, its vocabulary, its tensors.
+fn describe(arguments: &Arguments, tensors: &[Tensor]) -> Result<Layout, WriteError> {
+    let (shape, mix) = (arguments.shape, arguments.mix);
+    let d = shape.dimensions();
+    let vocabulary = Vocabulary::new(d.vocabulary);
+    let mut file = Builder::new();
+    file.set("general.architecture", "llama")?;
+    file.set(
+        "general.name",
+        format!("synth {} {}", shape.name(), mix.name()).as_str(),
+    )?;
+    file.set("general.file_type", mix.file_type())?;
+    file.set("general.quantization_version", 2)?;
+    file.set("llama.context_length", d.context)?;
+    file.set("llama.embedding_length", d.hidden)?;
+    file.set("llama.block_count", d.layers)?;
+    file.set("llama.feed_forward_length", d.ffn)?;
+    file.set("llama.attention.head_count", d.heads)?;
+    file.set("llama.attention.head_count_kv", d.kv_heads)?;
+    file.set("llama.attention.layer_norm_rms_epsilon", 1e-5f32)?;
+    file.set("llama.rope.dimension_count", d.head_dim())?;
+    file.set("llama.rope.freq_base", d.rope_base)?;
+    file.set("llama.vocab_size", d.vocabulary)?;
+    file.set("tokenizer.ggml.model", "gpt2")?;
+    file.set("tokenizer.ggml.pre", "gpt-2")?;
+    file.set_array("tokenizer.ggml.tokens", &vocabulary.tokens)?;
+    file.set_array("tokenizer.ggml.token_type", &vocabulary.types)?;
+    file.set_array("tokenizer.ggml.merges", &vocabulary.merges)?;
+    file.set("tokenizer.ggml.bos_token_id", vocabulary.end_of_text)?;
+    file.set("tokenizer.ggml.eos_token_id", vocabulary.end_of_text)?;
+    file.set("tokenizer.ggml.eot_token_id", vocabulary.end_of_turn)?;
+    file.set("tokenizer.ggml.add_bos_token", true)?;
+    file.set("tokenizer.chat_template", CHAT_TEMPLATE)?;
+    for tensor in tensors {
+        file.tensor(&tensor.name, tensor.ty, &tensor.dims)?;
+    }
+    file.finish()
+}
+
+/// Streams the file: a few megabytes are in memory at a time.
+fn write(file: File, layout: &Layout, tensors: &[Tensor], seed: u64) -> std::io::Result<()> {
+    const CHUNK: usize = 4 << 20;
+    let mut out = BufWriter::new(file);
+    let mut buffer = vec![0; CHUNK];
+    out.write_all(&layout.header)?;
+    for (stream, (tensor, extent)) in tensors.iter().zip(&layout.tensors).enumerate() {
+        let mut random = Random::new(seed, stream as u64);
+        let block = tensor.ty.block_bytes();
+        let mut left = extent.len as usize;
+        while left > 0 {
+            let chunk = &mut buffer[..left.min(CHUNK / block * block)];
+            draw(tensor, &mut random, chunk);
+            out.write_all(chunk)?;
+            left -= chunk.len();
+        }
+        std::io::copy(
+            &mut std::io::Read::take(std::io::repeat(0), extent.padded_len - extent.len),
+            &mut out,
+        )?;
+    }
+    out.into_inner()?.sync_all()
+}
+
+fn draw(tensor: &Tensor, random: &mut Random, out: &mut [u8]) {
+    let mut ones = |signed: bool| {
+        for value in out.as_chunks_mut::<4>().0 {
+            let negative = signed && random.u64() & 1 == 1;
+            *value = if negative { -1.0f32 } else { 1.0 }.to_le_bytes();
+        }
+    };
+    match tensor.values {
+        Values::Ones => ones(false),
+        Values::Signs => ones(true),
+        Values::Noise(deviation) => blocks::fill(tensor.ty, deviation, random, out),
+    }
+}

@@ -1,0 +1,134 @@
+//! The shapes that `synth` knows: those of published llama-family models.
+
+use clap::ValueEnum;
+
+/// A named size.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Shape {
+    /// 4 layers, for tests
+    Tiny,
+    /// Qwen1.5-0.5B's
+    #[value(name = "0.5b")]
+    B0_5,
+    /// Llama-3.2-1B's
+    #[value(name = "1b")]
+    B1,
+    /// Llama-3.2-3B's
+    #[value(name = "3b")]
+    B3,
+    /// Llama-3.1-8B's
+    #[value(name = "8b")]
+    B8,
+    /// Yi-1.5-9B's
+    #[value(name = "9b")]
+    B9,
+}
+
+/// Whether the output matrix is the embedding's.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Output {
+    /// `token_embd` serves for both.
+    Tied,
+    /// `output.weight` is a tensor of its own.
+    Own,
+}
+
+/// The sizes that make a llama.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Dimensions {
+    pub(crate) layers: u32,
+    pub(crate) hidden: u32,
+    pub(crate) ffn: u32,
+    pub(crate) heads: u32,
+    pub(crate) kv_heads: u32,
+    pub(crate) vocabulary: u32,
+    pub(crate) context: u32,
+    pub(crate) rope_base: f32,
+    pub(crate) output: Output,
+}
+
+impl Dimensions {
+    pub(crate) fn head_dim(&self) -> u32 {
+        self.hidden / self.heads
+    }
+
+    pub(crate) fn kv_width(&self) -> u32 {
+        self.head_dim() * self.kv_heads
+    }
+}
+
+impl Shape {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Tiny => "tiny",
+            Self::B0_5 => "0.5b",
+            Self::B1 => "1b",
+            Self::B3 => "3b",
+            Self::B8 => "8b",
+            Self::B9 => "9b",
+        }
+    }
+
+    pub(crate) fn dimensions(self) -> Dimensions {
+        let llama3 = Dimensions {
+            layers: 16,
+            hidden: 2048,
+            ffn: 8192,
+            heads: 32,
+            kv_heads: 8,
+            vocabulary: 128_256,
+            context: 131_072,
+            rope_base: 500_000.0,
+            output: Output::Tied,
+        };
+        match self {
+            Self::Tiny => Dimensions {
+                layers: 4,
+                hidden: 256,
+                ffn: 768,
+                heads: 4,
+                kv_heads: 2,
+                vocabulary: 2048,
+                context: 2048,
+                rope_base: 10_000.0,
+                output: Output::Own,
+            },
+            Self::B0_5 => Dimensions {
+                layers: 24,
+                hidden: 1024,
+                ffn: 2816,
+                heads: 16,
+                kv_heads: 16,
+                vocabulary: 151_936,
+                context: 32_768,
+                rope_base: 1_000_000.0,
+                output: Output::Tied,
+            },
+            Self::B1 => llama3,
+            Self::B3 => Dimensions {
+                layers: 28,
+                hidden: 3072,
+                heads: 24,
+                ..llama3
+            },
+            Self::B8 => Dimensions {
+                layers: 32,
+                hidden: 4096,
+                ffn: 14_336,
+                output: Output::Own,
+                ..llama3
+            },
+            Self::B9 => Dimensions {
+                layers: 48,
+                hidden: 4096,
+                ffn: 11_008,
+                heads: 32,
+                kv_heads: 4,
+                vocabulary: 64_000,
+                context: 4096,
+                rope_base: 5_000_000.0,
+                output: Output::Own,
+            },
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! `strata template`: renders a chat template, a model's own or one in a file.
+
+use crate::failure::{Failure, Kind};
+use crate::model_file::{ModelFile, bad_model};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+use strata_token::template::{RenderOptions, Template, Value};
+use strata_token::tokenizer::Tokenizer;
+
+/// Render a chat template
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The model whose template to render
+    #[arg(required_unless_present = "file", conflicts_with = "file")]
+    model: Option<PathBuf>,
+    /// A template's source instead of a model
+    #[arg(long, value_name = "T.jinja")]
+    file: Option<PathBuf>,
+    /// A JSON object with the template's variables: `messages` and, as wanted, `tools`,
+    /// `add_generation_prompt`, `bos_token`, `eos_token` and others; `-` reads standard input
+    #[arg(long, value_name = "F.json")]
+    input: PathBuf,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let input = read(&arguments.input)?;
+    let mut context: Value = serde_json::from_str(&input).map_err(|error| {
+        Failure::new(
+            Kind::Usage,
+            format_args!("{}: not JSON: {error}", arguments.input.display()),
+        )
+    })?;
+    if !context.is_map() {
+        return Err(Failure::new(
+            Kind::Usage,
+            format_args!("{}: not a JSON object", arguments.input.display()),
+        )
+        .hint(r#"it should look like {"messages": [{"role": "user", "content": "Hello"}]}"#));
+    }
+    let source = match (&arguments.file, &arguments.model) {
+        (Some(file), _) => read(file)?,
+        (None, Some(model)) => template_of(model, &mut context)?,
+        (None, None) => unreachable!("clap requires one of the two"),
+    };
+    let options = RenderOptions {
+        now: SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_secs() as i64),
+        ..RenderOptions::default()
+    };
+    let text = Template::parse(&source)
+        .and_then(|template| template.render(&context, &options))
+        .map_err(|error| Failure::new(Kind::Failed, error))?;
+    std::io::stdout()
+        .lock()
+        .write_all(text.as_bytes())
+        .map_err(|error| Failure::stdout(&error))
+}
+
+/// The model's template. Its special tokens join the variables, unless the input has its own.
+fn template_of(path: &Path, context: &mut Value) -> Result<String, Failure> {
+    let file = ModelFile::open(path)?;
+    let model = file.parse()?;
+    let blame = |error| bad_model(path, error);
+    let source = model.metadata().str("tokenizer.chat_template").map_err(blame)?;
+    let source = source.ok_or_else(|| {
+        Failure::new(
+            Kind::BadModel,
+            format_args!("{} has no chat template", path.display()),
+        )
+        .hint("give one with --file")
+    })?;
+    let tokenizer =
+        Tokenizer::from_gguf(model.metadata()).map_err(|error| bad_model(path, error))?;
+    let special = tokenizer.special();
+    for (name, id) in [("bos_token", special.bos), ("eos_token", special.eos)] {
+        if let Some(text) = id.and_then(|id| tokenizer.token_text(id)) {
+            context.insert_if_absent(name, Value::from(text));
+        }
+    }
+    Ok(source.to_owned())
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    let mut text = String::new();
+    let read = if path == Path::new("-") {
+        std::io::stdin().read_to_string(&mut text)
+    } else {
+        std::fs::File::open(path).and_then(|mut file| file.read_to_string(&mut text))
+    };
+    read.map_err(|error| Failure::io(path.display(), &error))?;
+    Ok(text)
+}

@@ -1,0 +1,39 @@
+//! Uses each no_std crate once, with a panic handler and an allocator of its own.
+#![no_std]
+#![allow(unsafe_code)]
+
+use core::alloc::{GlobalAlloc, Layout};
+use core::panic::PanicInfo;
+use strata_quant::GgmlType;
+use strata_token::template::Template;
+use strata_token::tokenizer::Tokenizer;
+use strata_weights::Gguf;
+
+struct NoMemory;
+
+// SAFETY: it never hands out memory.
+unsafe impl GlobalAlloc for NoMemory {
+    unsafe fn alloc(&self, _: Layout) -> *mut u8 {
+        core::ptr::null_mut()
+    }
+    unsafe fn dealloc(&self, _: *mut u8, _: Layout) {}
+}
+
+#[global_allocator]
+static ALLOCATOR: NoMemory = NoMemory;
+
+#[panic_handler]
+fn panic(_: &PanicInfo<'_>) -> ! {
+    loop {}
+}
+
+/// Reaches into every crate, so that all of them are linked.
+#[unsafe(no_mangle)]
+pub extern "C" fn touch() -> usize {
+    let blocks = GgmlType::ALL.iter().map(|ty| ty.block_bytes()).sum::<usize>();
+    let tokenizers = Gguf::parse(&[])
+        .ok()
+        .and_then(|file| Tokenizer::from_gguf(file.metadata()).ok())
+        .map_or(0, |tokenizer| tokenizer.vocab_size());
+    blocks + tokenizers + usize::from(Template::parse("").is_ok())
+}

@@ -1,0 +1,31 @@
+//! `cargo xtask test`: everything that must hold, in the order that fails soonest.
+
+use crate::command::{cargo, run as execute};
+use crate::peers::Peers;
+use anyhow::Result;
+
+pub(crate) fn run() -> Result<()> {
+    execute(&mut cargo("fmt --all --check"))?;
+    execute(&mut cargo(
+        "clippy --workspace --all-targets --quiet -- -D warnings",
+    ))?;
+    execute(&mut cargo(
+        "build --quiet --manifest-path xtask/no_std/Cargo.toml",
+    ))?;
+    execute(&mut cargo("check --quiet --manifest-path fuzz/Cargo.toml"))?;
+
+    if std::env::var_os("STRATA_FIXTURES").is_none() {
+        eprintln!(
+            "\nskipped: the tests over published vocabularies and templates, because STRATA_FIXTURES is not set"
+        );
+    }
+    let peers = Peers::install()?;
+    let mut tests = cargo("test --workspace");
+    if let Some(peers) = &peers
+        && let Some(expected) = peers.expected_templates()?
+    {
+        tests.env("STRATA_TEMPLATE_EXPECTED", expected);
+    }
+    execute(&mut tests)?;
+    peers.map_or(Ok(()), |peers| peers.check())
+}
