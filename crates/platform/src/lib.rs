@@ -1,0 +1,20 @@
+//! What the engine asks of the machine under it: workers, memory, time.
+//!
+//! The traits are implemented by `strata-host` on an operating system and by the unikernel on none.
+#![no_std]
+
+extern crate alloc;
+
+mod memory;
+mod pool;
+mod share;
+
+pub use memory::{Memory, OutOfMemory, Region, SystemMemory};
+pub use pool::{Inline, Pool};
+pub use share::{for_each_chunk, for_each_part};
+
+/// A clock that never goes back.
+pub trait Clock: Sync {
+    /// Nanoseconds since some moment in the past.
+    fn now_ns(&self) -> u64;
+}
