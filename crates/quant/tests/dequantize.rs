@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use strata_quant::{GgmlType, dequantize};
+use strata_quant::{BlockQ4_K, GgmlType, QuantError, dequantize};
 
 /// The blocks of a vector file and their values.
 fn vectors(ty: GgmlType) -> (Vec<u8>, Vec<f32>) {
@@ -34,6 +34,55 @@ fn every_type_gives_the_bits_of_gguf() {
                 value.to_bits(),
                 expected.to_bits(),
                 "{ty} value {i}: {value:e} is not {expected:e}"
+            );
+        }
+    }
+}
+
+#[test]
+fn blocks_read_like_bytes() {
+    let (bytes, expected) = vectors(GgmlType::Q4_K);
+    let blocks: &[BlockQ4_K] = bytemuck::cast_slice(&bytes);
+    let mut out = [0.0; 256];
+    for (block, expected) in blocks.iter().zip(expected.chunks(256)) {
+        block.dequantize(&mut out);
+        assert_eq!(out, expected);
+        let (scales, mins) = block.scales_mins();
+        let quants = block.quants();
+        for (i, &value) in expected.iter().enumerate() {
+            let scale = block.d.to_f32() * f32::from(scales[i / 32]);
+            let min = block.dmin.to_f32() * f32::from(mins[i / 32]);
+            assert_eq!(scale * f32::from(quants[i]) - min, value);
+        }
+    }
+}
+
+#[test]
+fn lengths_must_fit() {
+    for &ty in GgmlType::ALL {
+        let (len, bytes) = (ty.block_len(), ty.block_bytes());
+        let block = vec![0; 2 * bytes];
+        let mut values = vec![0.0; 2 * len];
+        assert_eq!(dequantize(ty, &block, &mut values), Ok(()));
+        assert_eq!(dequantize(ty, &[], &mut []), Ok(()));
+        for actual in [0, 1, bytes, 2 * bytes - 1] {
+            assert_eq!(
+                dequantize(ty, &block[..actual], &mut values),
+                Err(QuantError::ByteLength {
+                    ty,
+                    values: 2 * len,
+                    expected: 2 * bytes,
+                    actual
+                }),
+            );
+        }
+        if len > 1 {
+            assert_eq!(
+                dequantize(ty, &block, &mut values[1..]),
+                Err(QuantError::PartialBlock {
+                    ty,
+                    len: 2 * len - 1
+                }),
             );
         }
     }

@@ -66,31 +66,29 @@ fn moments<const N: usize>(x: &[f32; N], w: &[f32; N], inv: f32, min: f32, top: 
 }
 
 impl Moments {
-    /// The scale and minimum of least squares for these levels, and the error, less Σ w x².
+    /// The scale and minimum of least squares for these levels, and the error, less Σ w x². The minimum is at least
+    /// `floor`.
     #[inline(always)]
-    fn solve(self, fixed: &Fixed, offset: Offset) -> (Affine, f32) {
+    fn solve(self, fixed: &Fixed, floor: f32) -> (Affine, f32) {
         let spread = fixed.w * self.qq - self.q * self.q;
         if spread > 0.0 {
             let scale = (fixed.w * self.xq - fixed.x * self.q) / spread;
             let min = (scale * self.q - fixed.x) / fixed.w;
-            if offset == Offset::Free || min >= 0.0 {
+            if min >= floor {
                 return (Affine { scale, min }, min * fixed.x - scale * self.xq);
             }
         }
-        if self.qq > 0.0 {
-            let scale = self.xq / self.qq;
-            return (Affine { scale, min: 0.0 }, -scale * self.xq);
-        }
-        let min = -fixed.x / fixed.w;
-        let min = if offset == Offset::Free {
-            min
+        let fit = if self.qq > 0.0 && floor > f32::MIN {
+            let scale = (self.xq + floor * self.q) / self.qq;
+            Affine { scale, min: floor }
         } else {
-            min.max(0.0)
+            let min = -fixed.x / fixed.w;
+            Affine {
+                scale: 0.0,
+                min: min.max(floor),
+            }
         };
-        (
-            Affine { scale: 0.0, min },
-            min * (min * fixed.w + 2.0 * fixed.x),
-        )
+        (fit, self.loss(fixed, fit))
     }
 
     /// The error with this scale and minimum, less Σ w x².
@@ -153,25 +151,35 @@ pub(crate) fn fit_affine<const N: usize>(
             min: -low,
         };
     }
-    let fixed = fixed(x, w);
+    // From their lowest the values need no minimum at first, and a common offset costs no precision.
+    let lifted: [f32; N] = core::array::from_fn(|i| x[i] - low);
+    let floor = match offset {
+        Offset::Free => f32::MIN,
+        Offset::NotNegative => low,
+    };
+    let fixed = fixed(&lifted, w);
     let unit = 1.0 / (high - low);
     let (mut best, mut least) = (Affine::default(), f32::INFINITY);
     let step = reach.levels / reach.steps.max(1) as f32;
     for i in -reach.steps..=reach.steps {
         let inv = (top + i as f32 * step) * unit;
-        let (found, loss) = moments(x, w, inv, -low, top).solve(&fixed, offset);
+        let (found, loss) = moments(&lifted, w, inv, 0.0, top).solve(&fixed, floor);
         if loss < least {
             (best, least) = (found, loss);
         }
     }
     for _ in 0..2 {
-        let (found, loss) = moments(x, w, inverse(best.scale), best.min, top).solve(&fixed, offset);
+        let inv = inverse(best.scale);
+        let (found, loss) = moments(&lifted, w, inv, best.min, top).solve(&fixed, floor);
         if loss >= least {
             break;
         }
         (best, least) = (found, loss);
     }
-    best
+    Affine {
+        scale: best.scale,
+        min: best.min - low,
+    }
 }
 
 /// The levels nearest to (x + min) / scale.

@@ -83,7 +83,8 @@ impl Quantize for BlockQ5_1 {
 /// so the bytes are the same as ggml's.
 fn eight_bits(x: &[f32; 32]) -> (f32, [i8; 32]) {
     let d = x.iter().fold(0.0f32, |a, x| a.max(x.abs())) / 127.0;
-    let inv = if d == 0.0 { 0.0 } else { 1.0 / d };
+    // A smaller scale is zero as a half float, and its inverse may be infinite.
+    let inv = if d < 1e-30 { 0.0 } else { 1.0 / d };
     (d, x.map(|x| round_away(x * inv)))
 }
 

@@ -65,7 +65,7 @@ impl GgmlType {
     /// `None` for the types that it cannot write.
     pub const fn max_magnitude(self) -> Option<f32> {
         Some(match self {
-            Self::F32 | Self::F64 | Self::MXFP4 => f32::MAX,
+            Self::F32 | Self::F64 => f32::MAX,
             // The last floats that do not round to infinity.
             Self::F16 => f32::from_bits(0x477f_efff),
             Self::BF16 => f32::from_bits(0x7f7f_7fff),
@@ -81,6 +81,8 @@ impl GgmlType {
             Self::Q8_K => 1e30,
             Self::IQ4_NL => 113.0 * F16::MAX,
             Self::IQ4_XS => 113.0 * 31.0 * F16::MAX,
+            // 6 · 2^125: a larger one could round up to 2^128.
+            Self::MXFP4 => f32::from_bits(0x7f40_0000),
             Self::NVFP4 => 6.0 * 448.0,
             _ => return None,
         })
