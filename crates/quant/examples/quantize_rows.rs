@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .ok_or("not whole blocks")?;
     let mut blocks = vec![0; usize::try_from(bytes)?];
     let mut best = f64::INFINITY;
-    for _ in 0..3 {
+    for _ in 0..10 {
         let start = Instant::now();
         quantize(ty, &values, importance.as_deref(), &mut blocks)?;
         best = best.min(start.elapsed().as_secs_f64());

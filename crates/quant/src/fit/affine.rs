@@ -1,7 +1,6 @@
 //! x ≈ scale · q − min, with q from 0 to a top.
 
-use super::symmetric::Reach;
-use super::{LANES, bound, inverse, round, sum};
+use super::{TRIES, around, bound, inverse, round, spread};
 use crate::number::F16;
 
 /// What the minimum may be.
@@ -39,30 +38,44 @@ struct Moments {
     xq: f32,
 }
 
-/// The moments of the levels nearest to (x + min) · inv.
-#[inline(always)]
-fn moments<const N: usize>(x: &[f32; N], w: &[f32; N], inv: f32, min: f32, top: f32) -> Moments {
-    let (mut q, mut qq, mut xq) = ([0.0; LANES], [0.0; LANES], [0.0; LANES]);
-    let shift = min * inv;
-    for (x, w) in x
-        .as_chunks::<LANES>()
-        .0
-        .iter()
-        .zip(w.as_chunks::<LANES>().0)
-    {
-        for i in 0..LANES {
-            let level = round(bound(x[i] * inv + shift, 0.0, top));
-            let weighted = w[i] * level;
-            q[i] += weighted;
-            qq[i] += weighted * level;
-            xq[i] += weighted * x[i];
+/// The moments of several tries side by side.
+struct Tries<const C: usize> {
+    q: [f32; C],
+    qq: [f32; C],
+    xq: [f32; C],
+}
+
+impl<const C: usize> Tries<C> {
+    fn get(&self, i: usize) -> Moments {
+        Moments {
+            q: self.q[i],
+            qq: self.qq[i],
+            xq: self.xq[i],
         }
     }
-    Moments {
-        q: sum(q),
-        qq: sum(qq),
-        xq: sum(xq),
+}
+
+/// The moments of the levels nearest to x · inv + shift. Each try has its lane, so that there are no sums across
+/// lanes; not inlined because the stores of the result are what makes the compiler see the lanes.
+#[inline(never)]
+fn moments<const N: usize, const C: usize>(
+    x: &[f32; N],
+    w: &[f32; N],
+    inv: &[f32; C],
+    shift: &[f32; C],
+    top: f32,
+) -> Tries<C> {
+    let (mut q, mut qq, mut xq) = ([0.0; C], [0.0; C], [0.0; C]);
+    for (&x, &w) in x.iter().zip(w) {
+        for i in 0..C {
+            let level = round(bound(x * inv[i] + shift[i], 0.0, top));
+            let weighted = w * level;
+            q[i] += weighted;
+            qq[i] += weighted * level;
+            xq[i] += weighted * x;
+        }
     }
+    Tries { q, qq, xq }
 }
 
 impl Moments {
@@ -99,38 +112,23 @@ impl Moments {
     }
 }
 
-#[inline(always)]
 fn fixed<const N: usize>(x: &[f32; N], w: &[f32; N]) -> Fixed {
-    let (mut sw, mut sx) = ([0.0; LANES], [0.0; LANES]);
-    for (x, w) in x
-        .as_chunks::<LANES>()
-        .0
-        .iter()
-        .zip(w.as_chunks::<LANES>().0)
-    {
-        for i in 0..LANES {
-            sw[i] += w[i];
-            sx[i] += w[i] * x[i];
-        }
+    let mut fixed = Fixed { w: 0.0, x: 0.0 };
+    for (x, w) in x.iter().zip(w) {
+        fixed.w += w;
+        fixed.x += w * x;
     }
-    Fixed {
-        w: sum(sw),
-        x: sum(sx),
-    }
+    fixed
 }
 
 /// The least and the greatest value.
-#[inline(always)]
 fn range<const N: usize>(x: &[f32; N]) -> (f32, f32) {
-    let (mut low, mut high) = ([x[0]; LANES], [x[0]; LANES]);
-    for x in x.as_chunks::<LANES>().0 {
-        for i in 0..LANES {
-            low[i] = if x[i] < low[i] { x[i] } else { low[i] };
-            high[i] = if x[i] > high[i] { x[i] } else { high[i] };
-        }
+    let (mut low, mut high) = (x[0], x[0]);
+    for &x in x {
+        low = if x < low { x } else { low };
+        high = if x > high { x } else { high };
     }
-    let low = low.into_iter().fold(low[0], f32::min);
-    (low, high.into_iter().fold(high[0], f32::max))
+    (low, high)
 }
 
 /// The scale and minimum that bring scale · q − min nearest to `x`.
@@ -139,7 +137,7 @@ pub(crate) fn fit_affine<const N: usize>(
     w: &[f32; N],
     top: f32,
     offset: Offset,
-    reach: Reach,
+    reach: f32,
 ) -> Affine {
     let (mut low, high) = range(x);
     if offset == Offset::NotNegative {
@@ -160,22 +158,18 @@ pub(crate) fn fit_affine<const N: usize>(
     let fixed = fixed(&lifted, w);
     let unit = 1.0 / (high - low);
     let (mut best, mut least) = (Affine::default(), f32::INFINITY);
-    let step = reach.levels / reach.steps.max(1) as f32;
-    for i in -reach.steps..=reach.steps {
-        let inv = (top + i as f32 * step) * unit;
-        let (found, loss) = moments(&lifted, w, inv, 0.0, top).solve(&fixed, floor);
-        if loss < least {
-            (best, least) = (found, loss);
+    let mut improve = |inv: [f32; TRIES], min: f32| {
+        let tries = moments(&lifted, w, &inv, &inv.map(|inv| min * inv), top);
+        for i in 0..TRIES {
+            let (found, loss) = tries.get(i).solve(&fixed, floor);
+            if loss < least {
+                (best, least) = (found, loss);
+            }
         }
-    }
-    for _ in 0..2 {
-        let inv = inverse(best.scale);
-        let (found, loss) = moments(&lifted, w, inv, best.min, top).solve(&fixed, floor);
-        if loss >= least {
-            break;
-        }
-        (best, least) = (found, loss);
-    }
+        best
+    };
+    let best = improve(spread(top * unit, reach * unit), 0.0);
+    let best = improve(around(inverse(best.scale), reach * unit), best.min);
     Affine {
         scale: best.scale,
         min: best.min - low,
@@ -249,10 +243,12 @@ pub(crate) fn fit_affine_groups<const N: usize, const G: usize>(
     w: &[[f32; N]; G],
     top: f32,
     scale_top: f32,
-    reach: Reach,
+    reach: f32,
 ) -> AffineGroups<N, G> {
-    let ideal: [Affine; G] =
-        core::array::from_fn(|g| fit_affine(&x[g], &w[g], top, Offset::NotNegative, reach));
+    let mut ideal = [Affine::default(); G];
+    for g in 0..G {
+        ideal[g] = fit_affine(&x[g], &w[g], top, Offset::NotNegative, reach);
+    }
     let largest = |part: fn(&Affine) -> f32| ideal.iter().map(part).fold(0.0, f32::max);
     let mut d = F16::from_f32_saturating(largest(|fit| fit.scale) / scale_top);
     let mut dmin = F16::from_f32_saturating(largest(|fit| fit.min) / scale_top);
@@ -262,23 +258,30 @@ pub(crate) fn fit_affine_groups<const N: usize, const G: usize>(
     for g in 0..G {
         let fixed = fixed(&x[g], &w[g]);
         let middle = round(ideal[g].scale * inverse(unit));
+        let codes = [0.0, -1.0, 1.0, -2.0].map(|shift| bound(middle + shift, 0.0, scale_top));
+        let inv = codes.map(|code| inverse(unit * code));
+        let found = moments(&x[g], &w[g], &inv, &inv.map(|inv| ideal[g].min * inv), top);
+        // The minimum that suits each scale, brought to its own unit.
+        let mut code_mins = [0.0; 4];
+        for i in 0..4 {
+            let min = (unit * codes[i] * found.q[i] - fixed.x) / fixed.w;
+            code_mins[i] = round(bound(min * inverse(unit_min), 0.0, scale_top));
+        }
+        let mut shift = [0.0; 4];
+        for i in 0..4 {
+            shift[i] = unit_min * code_mins[i] * inv[i];
+        }
+        let found = moments(&x[g], &w[g], &inv, &shift, top);
         let (mut least, mut chosen) = (f32::INFINITY, Moments::default());
-        for shift in [0.0, -1.0, 1.0] {
-            let code = bound(middle + shift, 0.0, scale_top);
-            let scale = unit * code;
-            let found = moments(&x[g], &w[g], inverse(scale), ideal[g].min, top);
-            // The minimum that suits this scale, brought to its own unit.
-            let min = (scale * found.q - fixed.x) / fixed.w;
-            let code_min = round(bound(min * inverse(unit_min), 0.0, scale_top));
+        for i in 0..4 {
             let fit = Affine {
-                scale,
-                min: unit_min * code_min,
+                scale: unit * codes[i],
+                min: unit_min * code_mins[i],
             };
-            let found = moments(&x[g], &w[g], inverse(scale), fit.min, top);
-            let loss = found.loss(&fixed, fit);
+            let loss = found.get(i).loss(&fixed, fit);
             if loss < least {
-                (least, chosen) = (loss, found);
-                (scales[g], mins[g]) = (code as u8, code_min as u8);
+                (least, chosen) = (loss, found.get(i));
+                (scales[g], mins[g]) = (codes[i] as u8, code_mins[i] as u8);
             }
         }
         shared.add(chosen, &fixed, f32::from(scales[g]), f32::from(mins[g]));

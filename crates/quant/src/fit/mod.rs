@@ -1,8 +1,8 @@
 //! The search for scales: given floats, the scale (and minimum) whose levels lie nearest to them.
 //!
 //! A scale fixes which level each value takes, and the levels fix the best scale by least squares. So each search
-//! tries a range of first scales around the one that just spans the values, keeps the best, and alternates the two
-//! steps from there.
+//! tries several first scales around the one that just spans the values, takes the best of their least-squares
+//! solutions, and does the same once more close around that one.
 
 mod affine;
 mod levels;
@@ -10,10 +10,21 @@ mod symmetric;
 
 pub(crate) use affine::{Offset, fit_affine, fit_affine_groups, nearest_quants};
 pub(crate) use levels::{Curve, E2m1, Levels, Linear};
-pub(crate) use symmetric::{Reach, fit_symmetric, fit_symmetric_groups, nearest_levels};
+pub(crate) use symmetric::{fit_symmetric, fit_symmetric_groups, nearest_levels};
 
-/// Values summed side by side: wide enough for two SSE or one AVX register.
-const LANES: usize = 8;
+/// Scales tried at once: two SSE registers or one of AVX.
+const TRIES: usize = 8;
+
+/// Inverse scales from `reach` on one side of `middle` to nearly as much on the other, with `middle` itself.
+fn spread(middle: f32, reach: f32) -> [f32; TRIES] {
+    const STEPS: [f32; TRIES] = [-1.0, -0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 0.75];
+    STEPS.map(|step| middle + step * reach)
+}
+
+/// The same between the steps of `spread`.
+fn around(middle: f32, reach: f32) -> [f32; TRIES] {
+    spread(middle, 0.15 * reach)
+}
 
 /// The nearest integer, ties to even, for |v| < 2²²: the addition leaves no bits for a fraction.
 #[inline(always)]
@@ -39,10 +50,4 @@ pub(crate) fn nearest_integer(v: f32, low: f32, high: f32) -> f32 {
 #[inline(always)]
 fn inverse(v: f32) -> f32 {
     if v == 0.0 { 0.0 } else { 1.0 / v }
-}
-
-#[inline(always)]
-fn sum(lanes: [f32; LANES]) -> f32 {
-    let [a, b, c, d, e, f, g, h] = lanes;
-    ((a + e) + (c + g)) + ((b + f) + (d + h))
 }

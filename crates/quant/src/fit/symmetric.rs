@@ -1,36 +1,46 @@
 //! x ≈ scale · level.
 
 use super::levels::Levels;
-use super::{LANES, bound, inverse, round, sum};
+use super::{TRIES, around, bound, inverse, round, spread};
 use crate::number::F16;
 
-/// How far from the spanning scale to look, in levels, and in how many steps on either side.
-#[derive(Copy, Clone)]
-pub(crate) struct Reach {
-    pub(crate) levels: f32,
-    pub(crate) steps: i32,
+/// The sums that decide a scale, for several tries side by side.
+struct Moments<const C: usize> {
+    /// Σ w x l
+    xl: [f32; C],
+    /// Σ w l²
+    ll: [f32; C],
 }
 
-/// The sums that decide a scale.
+/// The moments of the levels nearest to x · inv. Each try has its lane, so that there are no sums across lanes; not
+/// inlined because the stores of the result are what makes the compiler see the lanes.
+#[inline(never)]
+fn moments<L: Levels, const N: usize, const C: usize>(
+    x: &[f32; N],
+    w: &[f32; N],
+    inv: &[f32; C],
+) -> Moments<C> {
+    let (mut xl, mut ll) = ([0.0; C], [0.0; C]);
+    for (&x, &w) in x.iter().zip(w) {
+        for i in 0..C {
+            let level = L::nearest(x * inv[i]);
+            let weighted = w * level;
+            xl[i] += weighted * x;
+            ll[i] += weighted * level;
+        }
+    }
+    Moments { xl, ll }
+}
+
+/// The sums of one try.
 #[derive(Copy, Clone, Default)]
-struct Moments {
-    /// Σ w x l
+struct Try {
     xl: f32,
-    /// Σ w l²
     ll: f32,
 }
 
-impl Moments {
-    /// By how much the best scale for these levels lowers the error.
-    #[inline(always)]
-    fn gain(self) -> f32 {
-        if self.ll > 0.0 {
-            self.xl * self.xl / self.ll
-        } else {
-            0.0
-        }
-    }
-
+impl Try {
+    /// The scale of least squares.
     #[inline(always)]
     fn scale(self) -> f32 {
         if self.ll > 0.0 {
@@ -47,78 +57,65 @@ impl Moments {
     }
 }
 
-/// The moments of the levels nearest to x · inv.
-#[inline(always)]
-fn moments<L: Levels, const N: usize>(x: &[f32; N], w: &[f32; N], inv: f32) -> Moments {
-    let (mut xl, mut ll) = ([0.0; LANES], [0.0; LANES]);
-    let chunks = x
-        .as_chunks::<LANES>()
-        .0
-        .iter()
-        .zip(w.as_chunks::<LANES>().0);
-    for (x, w) in chunks {
-        for i in 0..LANES {
-            let level = L::nearest(x[i] * inv);
-            let weighted = w[i] * level;
-            xl[i] += weighted * x[i];
-            ll[i] += weighted * level;
+impl<const C: usize> Moments<C> {
+    fn get(&self, i: usize) -> Try {
+        Try {
+            xl: self.xl[i],
+            ll: self.ll[i],
         }
     }
-    Moments {
-        xl: sum(xl),
-        ll: sum(ll),
+
+    /// Keeps the best of the tries, if it is better than `best`, whose loss is `least`.
+    #[inline(always)]
+    fn improve(&self, best: &mut f32, least: &mut f32) {
+        for i in 0..C {
+            let scale = self.get(i).scale();
+            let loss = -scale * self.xl[i];
+            if loss < *least {
+                (*best, *least) = (scale, loss);
+            }
+        }
     }
 }
 
 /// The value of greatest magnitude, with its sign.
 #[inline(always)]
-fn extreme<const N: usize>(x: &[f32; N]) -> f32 {
-    let (mut high, mut low) = ([0.0f32; LANES], [0.0f32; LANES]);
-    for x in x.as_chunks::<LANES>().0 {
-        for i in 0..LANES {
-            high[i] = if x[i] > high[i] { x[i] } else { high[i] };
-            low[i] = if x[i] < low[i] { x[i] } else { low[i] };
-        }
+fn extreme(x: &[f32]) -> f32 {
+    let mut extreme = 0.0f32;
+    for &x in x {
+        extreme = if x.abs() > extreme.abs() { x } else { extreme };
     }
-    let high = high.into_iter().fold(0.0, f32::max);
-    let low = low.into_iter().fold(0.0, f32::min);
-    if high > -low { high } else { low }
+    extreme
 }
 
-/// The scale that brings scale · level nearest to `x`.
+/// The scale that brings scale · level nearest to `x`. `reach` is how far from the spanning scale to look, in levels.
 pub(crate) fn fit_symmetric<L: Levels, const N: usize>(
     x: &[f32; N],
     w: &[f32; N],
-    reach: Reach,
+    reach: f32,
 ) -> f32 {
     let extreme = extreme(x);
     if extreme.abs() < 1e-30 {
         return 0.0;
     }
     let unit = 1.0 / extreme;
-    let mut best = Moments::default();
-    let step = reach.levels / reach.steps.max(1) as f32;
-    for i in -reach.steps..=reach.steps {
-        let found = moments::<L, N>(x, w, (L::LOW + i as f32 * step) * unit);
-        if found.gain() > best.gain() {
-            best = found;
-        }
-    }
-    for _ in 0..2 {
-        let found = moments::<L, N>(x, w, inverse(best.scale()));
-        if found.gain() <= best.gain() {
-            break;
-        }
-        best = found;
-    }
-    best.scale()
+    let (mut best, mut least) = (0.0, 0.0);
+    let coarse: [f32; TRIES] = spread(L::LOW * unit, reach * unit);
+    moments::<L, N, TRIES>(x, w, &coarse).improve(&mut best, &mut least);
+    let fine: [f32; TRIES] = around(inverse(best), reach * unit);
+    moments::<L, N, TRIES>(x, w, &fine).improve(&mut best, &mut least);
+    best
 }
 
 /// The levels nearest to x / scale.
 #[inline]
 pub(crate) fn nearest_levels<L: Levels, const N: usize>(x: &[f32; N], scale: f32) -> [i8; N] {
     let inv = inverse(scale);
-    core::array::from_fn(|i| L::nearest(x[i] * inv) as i8)
+    let mut levels = [0; N];
+    for (level, x) in levels.iter_mut().zip(x) {
+        *level = L::nearest(x * inv) as i8;
+    }
+    levels
 }
 
 /// Groups whose integer scales share a half float: x ≈ d · scale · level.
@@ -133,26 +130,27 @@ pub(crate) fn fit_symmetric_groups<L: Levels, const N: usize, const G: usize>(
     x: &[[f32; N]; G],
     w: &[[f32; N]; G],
     low: i8,
-    reach: Reach,
+    reach: f32,
 ) -> SymmetricGroups<N, G> {
-    let ideal: [f32; G] = core::array::from_fn(|g| fit_symmetric::<L, N>(&x[g], &w[g], reach));
-    let largest = ideal
-        .iter()
-        .fold(0.0f32, |a, &b| if b.abs() > a.abs() { b } else { a });
-    let mut d = F16::from_f32_saturating(largest / f32::from(low));
-    let inv = inverse(d.to_f32());
-    let high = -1.0 - f32::from(low);
-    let mut scales = [0; G];
-    let mut total = Moments::default();
+    let mut ideal = [0.0; G];
     for g in 0..G {
-        let middle = ideal[g] * inv;
-        let (mut least, mut chosen) = (0.0, Moments::default());
-        for shift in [0.0, -1.0, 1.0] {
-            let scale = bound(round(middle) + shift, f32::from(low), high);
-            let found = moments::<L, N>(&x[g], &w[g], inverse(d.to_f32() * scale));
-            let loss = found.loss(d.to_f32() * scale);
+        ideal[g] = fit_symmetric::<L, N>(&x[g], &w[g], reach);
+    }
+    let mut d = F16::from_f32_saturating(extreme(&ideal) / f32::from(low));
+    let unit = d.to_f32();
+    let inv = inverse(unit);
+    let mut scales = [0; G];
+    let mut total = Try::default();
+    for g in 0..G {
+        let middle = round(bound(ideal[g] * inv, f32::from(low), f32::from(i8::MAX)));
+        let codes = [0.0, -1.0, 1.0, -2.0]
+            .map(|shift| bound(middle + shift, f32::from(low), -1.0 - f32::from(low)));
+        let found = moments::<L, N, 4>(&x[g], &w[g], &codes.map(|code| inverse(unit * code)));
+        let (mut least, mut chosen) = (0.0, Try::default());
+        for (i, code) in codes.into_iter().enumerate() {
+            let loss = found.get(i).loss(unit * code);
             if loss < least {
-                (least, chosen, scales[g]) = (loss, found, scale as i8);
+                (least, chosen, scales[g]) = (loss, found.get(i), code as i8);
             }
         }
         let scale = f32::from(scales[g]);
@@ -160,10 +158,12 @@ pub(crate) fn fit_symmetric_groups<L: Levels, const N: usize, const G: usize>(
         total.ll += scale * scale * chosen.ll;
     }
     let refined = F16::from_f32_saturating(total.scale());
-    if total.loss(refined.to_f32()) < total.loss(d.to_f32()) {
+    if total.loss(refined.to_f32()) < total.loss(unit) {
         d = refined;
     }
-    let levels =
-        core::array::from_fn(|g| nearest_levels::<L, N>(&x[g], d.to_f32() * f32::from(scales[g])));
+    let mut levels = [[0; N]; G];
+    for g in 0..G {
+        levels[g] = nearest_levels::<L, N>(&x[g], d.to_f32() * f32::from(scales[g]));
+    }
     SymmetricGroups { d, scales, levels }
 }

@@ -3,7 +3,7 @@
 use bytemuck::cast_ref;
 
 use crate::Quantize;
-use crate::fit::{Linear, Reach, fit_affine_groups, fit_symmetric_groups};
+use crate::fit::{Linear, fit_affine_groups, fit_symmetric_groups};
 use crate::k::{
     BlockQ2_K, BlockQ3_K, BlockQ4_K, BlockQ5_K, BlockQ6_K, BlockQ8_K, pack_nibble_planes,
     pack_scales_mins,
@@ -24,10 +24,7 @@ fn two_bit_planes(q: &[u8; 256], byte: usize) -> u8 {
 
 impl Quantize for BlockQ2_K {
     fn quantize(values: &Values, weights: Option<&Values>) -> Self {
-        let reach = Reach {
-            levels: 0.9,
-            steps: 8,
-        };
+        let reach = 0.9;
         let weights = weights.unwrap_or(&ONES);
         let fit =
             fit_affine_groups::<16, 16>(cast_ref(values), cast_ref(weights), 3.0, 15.0, reach);
@@ -43,10 +40,7 @@ impl Quantize for BlockQ2_K {
 
 impl Quantize for BlockQ3_K {
     fn quantize(values: &Values, weights: Option<&Values>) -> Self {
-        let reach = Reach {
-            levels: 1.0,
-            steps: 8,
-        };
+        let reach = 1.0;
         let weights = weights.unwrap_or(&ONES);
         let fit = fit_symmetric_groups::<Linear<-4, 3>, 16, 16>(
             cast_ref(values),
@@ -69,10 +63,7 @@ impl Quantize for BlockQ3_K {
 
 impl Quantize for BlockQ4_K {
     fn quantize(values: &Values, weights: Option<&Values>) -> Self {
-        let reach = Reach {
-            levels: 1.0,
-            steps: 8,
-        };
+        let reach = 1.0;
         let weights = weights.unwrap_or(&ONES);
         let fit =
             fit_affine_groups::<32, 8>(cast_ref(values), cast_ref(weights), 15.0, 63.0, reach);
@@ -87,10 +78,7 @@ impl Quantize for BlockQ4_K {
 
 impl Quantize for BlockQ5_K {
     fn quantize(values: &Values, weights: Option<&Values>) -> Self {
-        let reach = Reach {
-            levels: 1.0,
-            steps: 8,
-        };
+        let reach = 1.0;
         let weights = weights.unwrap_or(&ONES);
         let fit =
             fit_affine_groups::<32, 8>(cast_ref(values), cast_ref(weights), 31.0, 63.0, reach);
@@ -107,10 +95,7 @@ impl Quantize for BlockQ5_K {
 
 impl Quantize for BlockQ6_K {
     fn quantize(values: &Values, weights: Option<&Values>) -> Self {
-        let reach = Reach {
-            levels: 1.0,
-            steps: 8,
-        };
+        let reach = 1.0;
         let weights = weights.unwrap_or(&ONES);
         let fit = fit_symmetric_groups::<Linear<-32, 31>, 16, 16>(
             cast_ref(values),

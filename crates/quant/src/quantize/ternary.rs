@@ -1,7 +1,7 @@
 //! TQ1_0 and TQ2_0.
 
 use crate::Quantize;
-use crate::fit::{Linear, Reach, fit_symmetric, nearest_levels};
+use crate::fit::{Linear, fit_symmetric, nearest_levels};
 use crate::number::F16;
 use crate::ternary::{BlockTQ1_0, BlockTQ2_0};
 
@@ -9,10 +9,7 @@ use crate::ternary::{BlockTQ1_0, BlockTQ2_0};
 /// is least, which can be far below the largest.
 fn ternary(x: &[f32; 256], w: Option<&[f32; 256]>) -> (F16, [i8; 256]) {
     static ONES: [f32; 256] = [1.0; 256];
-    let reach = Reach {
-        levels: 6.0,
-        steps: 12,
-    };
+    let reach = 6.0;
     let scale = fit_symmetric::<Linear<-1, 1>, 256>(x, w.unwrap_or(&ONES), reach);
     let d = F16::from_f32_saturating(scale.abs());
     (d, nearest_levels::<Linear<-1, 1>, 256>(x, d.to_f32()))
