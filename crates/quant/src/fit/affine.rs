@@ -170,6 +170,7 @@ pub(crate) fn fit_affine<const N: usize>(
     };
     let best = improve(spread(top * unit, reach * unit), 0.0);
     let best = improve(around(inverse(best.scale), reach * unit), best.min);
+    let best = improve(around(inverse(best.scale), reach * unit), best.min);
     Affine {
         scale: best.scale,
         min: best.min - low,

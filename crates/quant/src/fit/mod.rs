@@ -10,7 +10,7 @@ mod symmetric;
 
 pub(crate) use affine::{Offset, fit_affine, fit_affine_groups, nearest_quants};
 pub(crate) use levels::{Curve, E2m1, Levels, Linear};
-pub(crate) use symmetric::{fit_symmetric, fit_symmetric_groups, nearest_levels};
+pub(crate) use symmetric::{fit_symmetric, fit_symmetric_groups, losses, nearest_levels};
 
 /// Scales tried at once: two SSE registers or one of AVX.
 const TRIES: usize = 8;
@@ -23,7 +23,7 @@ fn spread(middle: f32, reach: f32) -> [f32; TRIES] {
 
 /// The same between the steps of `spread`.
 fn around(middle: f32, reach: f32) -> [f32; TRIES] {
-    spread(middle, 0.15 * reach)
+    spread(middle, 0.3 * reach)
 }
 
 /// The nearest integer, ties to even, for |v| < 2²²: the addition leaves no bits for a fraction.

@@ -102,9 +102,21 @@ pub(crate) fn fit_symmetric<L: Levels, const N: usize>(
     let (mut best, mut least) = (0.0, 0.0);
     let coarse: [f32; TRIES] = spread(L::LOW * unit, reach * unit);
     moments::<L, N, TRIES>(x, w, &coarse).improve(&mut best, &mut least);
+    let mirrored: [f32; TRIES] = spread(L::HIGH * unit, reach * unit);
+    moments::<L, N, TRIES>(x, w, &mirrored).improve(&mut best, &mut least);
     let fine: [f32; TRIES] = around(inverse(best), reach * unit);
     moments::<L, N, TRIES>(x, w, &fine).improve(&mut best, &mut least);
     best
+}
+
+/// The error with each of the scales, less Σ w x².
+pub(crate) fn losses<L: Levels, const N: usize, const C: usize>(
+    x: &[f32; N],
+    w: &[f32; N],
+    scales: &[f32; C],
+) -> [f32; C] {
+    let found = moments::<L, N, C>(x, w, &scales.map(inverse));
+    core::array::from_fn(|i| found.get(i).loss(scales[i]))
 }
 
 /// The levels nearest to x / scale.

@@ -3,23 +3,13 @@
 use bytemuck::cast_ref;
 
 use crate::Quantize;
-use crate::fit::{E2m1, Levels};
+use crate::fit::{E2m1, Levels, losses};
 use crate::fp4::{BlockMXFP4, BlockNVFP4, E2M1_DOUBLED};
 use crate::legacy::pack_nibbles;
 use crate::number::{E8M0, UE4M3};
 
-/// The squared error of the values over `scale`, in units of the scale.
-fn error<const N: usize>(x: &[f32; N], w: Option<&[f32; N]>, scale: f32) -> f32 {
-    let mut error = 0.0;
-    for i in 0..N {
-        let v = x[i] / scale;
-        let miss = v - E2m1::nearest(v);
-        error += w.map_or(1.0, |w| w[i]) * miss * miss;
-    }
-    error
-}
-
 /// The code of E2M1 nearest to `v`; `v` is doubled.
+#[inline(always)]
 fn code(v: f32) -> u8 {
     let level = E2m1::nearest(v);
     let magnitude = level.abs() as i8;
@@ -34,24 +24,25 @@ fn largest(x: &[f32]) -> f32 {
     x.iter().fold(0.0, |a, x| a.max(x.abs()))
 }
 
+/// The first of the least.
+fn least<const C: usize>(losses: [f32; C]) -> usize {
+    (1..C).fold(0, |best, i| if losses[i] < losses[best] { i } else { best })
+}
+
 impl Quantize for BlockMXFP4 {
     fn quantize(values: &[f32; 32], weights: Option<&[f32; 32]>) -> Self {
-        // The exponent of the largest value less 2, that of E2M1's largest.
+        // The exponent of the largest value less 2, that of E2M1's largest: the power that may clip it. The next
+        // one cannot.
         let exponent = (largest(values).to_bits() >> 23) as u8;
-        let first = exponent.saturating_sub(2);
-        let (mut e, mut least) = (E8M0(first), f32::INFINITY);
-        let mut square = 1.0;
-        for next in first..=first.saturating_add(1).min(254) {
-            let found = square * error(values, weights, E8M0(next).to_f32_half());
-            if found < least {
-                (e, least) = (E8M0(next), found);
-            }
-            square *= 4.0;
-        }
-        let d = e.to_f32_half();
+        let clipping = exponent.saturating_sub(2);
+        // In units of the first scale, since squares of the values themselves may not fit a float.
+        let unit = E8M0(clipping).to_f32_half();
+        let x = values.map(|x| x / unit);
+        let losses = losses::<E2m1, 32, 2>(&x, weights.unwrap_or(&[1.0; 32]), &[1.0, 2.0]);
+        let (e, inv) = [(clipping, 1.0), (clipping + 1, 0.5)][least(losses)];
         Self {
-            e,
-            qs: pack_nibbles(&values.map(|x| code(x / d))),
+            e: E8M0(e),
+            qs: pack_nibbles(&x.map(|x| code(x * inv))),
         }
     }
 }
@@ -59,35 +50,37 @@ impl Quantize for BlockMXFP4 {
 impl Quantize for BlockNVFP4 {
     fn quantize(values: &[f32; 64], weights: Option<&[f32; 64]>) -> Self {
         let x: &[[f32; 16]; 4] = cast_ref(values);
-        let w: Option<&[[f32; 16]; 4]> = weights.map(cast_ref);
-        let d = core::array::from_fn(|g| nvfp4_scale(&x[g], w.map(|w| &w[g])));
-        Self {
-            d,
-            qs: core::array::from_fn(|g| {
-                let scale = d[g].to_f32_half();
-                let q = x[g].map(|x| if scale == 0.0 { 0 } else { code(x / scale) });
-                core::array::from_fn(|i| q[i] | q[i + 8] << 4)
-            }),
+        let w: &[[f32; 16]; 4] = cast_ref(weights.unwrap_or(&[1.0; 64]));
+        let mut block = Self {
+            d: [UE4M3(0); 4],
+            qs: [[0; 8]; 4],
+        };
+        for g in 0..4 {
+            let d = nvfp4_scale(&x[g], &w[g]);
+            let inv = 1.0 / d.to_f32_half();
+            let codes = x[g].map(|x| code(x * inv));
+            block.d[g] = d;
+            block.qs[g] = core::array::from_fn(|i| codes[i] | codes[i + 8] << 4);
         }
+        block
     }
 }
 
-fn nvfp4_scale(x: &[f32; 16], w: Option<&[f32; 16]>) -> UE4M3 {
-    let span = largest(x) / 12.0;
-    if span == 0.0 {
-        return UE4M3(0);
-    }
-    // The scales rise with their codes: the first that spans the values, and its neighbours.
-    let spanning = (1..UE4M3::MAX.0)
-        .find(|&code| UE4M3(code).to_f32_half() >= span)
-        .unwrap_or(UE4M3::MAX.0);
-    let (mut best, mut least) = (UE4M3(spanning), f32::INFINITY);
-    for code in spanning.saturating_sub(5).max(1)..=(spanning + 4).min(UE4M3::MAX.0) {
-        let scale = UE4M3(code).to_f32_half();
-        let found = scale * scale * error(x, w, scale);
-        if found < least {
-            (best, least) = (UE4M3(code), found);
-        }
-    }
-    best
+/// The best of the scales around the one that spans the values, at least the smallest that is not zero.
+fn nvfp4_scale(x: &[f32; 16], w: &[f32; 16]) -> UE4M3 {
+    let span = largest(x) / 6.0;
+    // The scales rise with their codes. Where they are normal, a code is the top of the float's own bits with another
+    // bias; below, it counts steps of 2^-9.
+    let code = if span < 1.0 / 64.0 {
+        (span * 512.0) as u8
+    } else {
+        ((span.to_bits() >> 20) - (120 << 3)) as u8
+    };
+    let first = code.saturating_sub(8).clamp(1, UE4M3::MAX.0 - 15);
+    let scales: [UE4M3; 16] = core::array::from_fn(|i| UE4M3(first + i as u8));
+    scales[least(losses::<E2m1, 16, 16>(
+        x,
+        w,
+        &scales.map(UE4M3::to_f32_half),
+    ))]
 }

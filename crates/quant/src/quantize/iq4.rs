@@ -23,7 +23,7 @@ fn pack_codes(levels: &[i8; 32]) -> [u8; 16] {
 
 impl Quantize for BlockIQ4_NL {
     fn quantize(values: &[f32; 32], weights: Option<&[f32; 32]>) -> Self {
-        let reach = 10.0;
+        let reach = 18.0;
         let weights = weights.unwrap_or(&[1.0; 32]);
         let d = F16::from_f32_saturating(fit_symmetric::<Curve, 32>(values, weights, reach));
         Self {
@@ -35,7 +35,7 @@ impl Quantize for BlockIQ4_NL {
 
 impl Quantize for BlockIQ4_XS {
     fn quantize(values: &[f32; 256], weights: Option<&[f32; 256]>) -> Self {
-        let reach = 10.0;
+        let reach = 18.0;
         let weights = weights.unwrap_or(&ONES);
         let fit =
             fit_symmetric_groups::<Curve, 32, 8>(cast_ref(values), cast_ref(weights), -32, reach);

@@ -63,7 +63,7 @@ impl Quantize for BlockQ3_K {
 
 impl Quantize for BlockQ4_K {
     fn quantize(values: &Values, weights: Option<&Values>) -> Self {
-        let reach = 1.0;
+        let reach = 1.5;
         let weights = weights.unwrap_or(&ONES);
         let fit =
             fit_affine_groups::<32, 8>(cast_ref(values), cast_ref(weights), 15.0, 63.0, reach);
@@ -78,7 +78,7 @@ impl Quantize for BlockQ4_K {
 
 impl Quantize for BlockQ5_K {
     fn quantize(values: &Values, weights: Option<&Values>) -> Self {
-        let reach = 1.0;
+        let reach = 2.5;
         let weights = weights.unwrap_or(&ONES);
         let fit =
             fit_affine_groups::<32, 8>(cast_ref(values), cast_ref(weights), 31.0, 63.0, reach);
@@ -95,7 +95,7 @@ impl Quantize for BlockQ5_K {
 
 impl Quantize for BlockQ6_K {
     fn quantize(values: &Values, weights: Option<&Values>) -> Self {
-        let reach = 1.0;
+        let reach = 4.0;
         let weights = weights.unwrap_or(&ONES);
         let fit = fit_symmetric_groups::<Linear<-32, 31>, 16, 16>(
             cast_ref(values),

@@ -13,14 +13,14 @@ const ONES: [f32; 32] = [1.0; 32];
 
 /// The scale of 32 values, and their levels with the scale as it is stored.
 fn around_zero<L: Levels>(x: &[f32; 32], w: Option<&[f32; 32]>) -> (F16, [i8; 32]) {
-    let reach = 1.0;
+    let reach = 2.0;
     let d = F16::from_f32_saturating(fit_symmetric::<L, 32>(x, w.unwrap_or(&ONES), reach));
     (d, nearest_levels::<L, 32>(x, d.to_f32()))
 }
 
 /// The scale and minimum of 32 values, and their quants with the two as they are stored.
 fn above_minimum(x: &[f32; 32], w: Option<&[f32; 32]>, top: f32) -> (F16, F16, [u8; 32]) {
-    let reach = 1.0;
+    let reach = 1.5;
     let mut fit = fit_affine(x, w.unwrap_or(&ONES), top, Offset::Free, reach);
     let d = F16::from_f32_saturating(fit.scale);
     let m = F16::from_f32_saturating(-fit.min);
