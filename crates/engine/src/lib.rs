@@ -1,0 +1,39 @@
+//! From logits to text: samplers, log-probabilities and stop strings.
+//!
+//! # How a token is chosen
+//!
+//! A [`Sampler`](sampling::Sampler) applies what its [`SamplerSettings`](sampling::SamplerSettings) turn on, always in
+//! this order, which is llama.cpp's default; so are the definitions.
+//!
+//! 1. **logit bias**: added to the logits; minus infinity bans a token;
+//! 2. **penalties**: repetition, then frequency and presence, over the latest tokens;
+//! 3. **DRY**: against continuing a repeated run;
+//! 4. **top-n-sigma**: within n standard deviations of the largest logit;
+//! 5. **top-k**: the k likeliest;
+//! 6. **typical**: those whose surprise is near the entropy;
+//! 7. **top-p**: the likeliest, up to a total probability;
+//! 8. **min-p**: those not too far under the likeliest;
+//! 9. **XTC**: now and then without the top choices;
+//! 10. **temperature**, fixed or following the entropy;
+//! 11. **the draw**.
+//!
+//! Temperature 0 takes the likeliest token after step 3. Mirostat replaces steps 4 to 9 and comes after the temperature.
+//! Each of the steps 4 to 9 looks at the softmax of what the one before it left. A token at minus infinity is no
+//! candidate and counts nowhere.
+//!
+//! # The same choice everywhere
+//!
+//! Equal logits rank by the lower token; sums run in a fixed order; the exponential and the logarithm are `libm`'s,
+//! not the platform's; and the random number of a token is a pure function of the seed and of the token's position in
+//! the text ([`random`]). Logits with NaN or infinity, or without any allowed token, are an error.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod logprobs;
+pub mod random;
+pub mod sampling;
+pub mod stop;

@@ -1,0 +1,1 @@
+//! Behaviour of the samplers that a user would notice.
