@@ -3,6 +3,22 @@
 //! [`GgmlType`] names the types. [`dequantize`] and [`quantize`] work on bytes and floats of any type; the block
 //! structs (`BlockQ4_K` and so on, alignment 1, castable from a file's bytes with `bytemuck`) are for code that
 //! computes on one format. Formats: ggml's `ggml-common.h`.
+//!
+//! ```
+//! use strata_quant::{BlockQ8_0, GgmlType, dequantize, quantize};
+//!
+//! let weights: Vec<f32> = (0..64).map(|i| i as f32 / 8.0 - 4.0).collect();
+//! let mut bytes = vec![0; GgmlType::Q8_0.row_bytes(64).unwrap() as usize];
+//! quantize(GgmlType::Q8_0, &weights, None, &mut bytes)?;
+//!
+//! let mut back = vec![0.0; 64];
+//! dequantize(GgmlType::Q8_0, &bytes, &mut back)?;
+//! assert!(weights.iter().zip(&back).all(|(a, b)| (a - b).abs() < 0.02));
+//!
+//! let blocks: &[BlockQ8_0] = bytemuck::cast_slice(&bytes);
+//! assert_eq!(blocks[0].qs[0], -127);
+//! # Ok::<(), strata_quant::QuantError>(())
+//! ```
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,6 @@
 //! x ≈ scale · q − min, with q from 0 to a top.
 
 use super::{TRIES, around, bound, inverse, round, spread};
-use crate::number::F16;
 
 /// What the minimum may be.
 #[derive(Copy, Clone, PartialEq, Eq)]
@@ -20,33 +19,33 @@ pub(crate) struct Affine {
 }
 
 /// The sums over a group that do not depend on the levels.
-struct Fixed {
+pub(super) struct Fixed {
     /// Σ w
-    w: f32,
+    pub(super) w: f32,
     /// Σ w x
-    x: f32,
+    pub(super) x: f32,
 }
 
 /// The sums that do.
 #[derive(Copy, Clone, Default)]
-struct Moments {
+pub(super) struct Moments {
     /// Σ w q
-    q: f32,
+    pub(super) q: f32,
     /// Σ w q²
-    qq: f32,
+    pub(super) qq: f32,
     /// Σ w x q
-    xq: f32,
+    pub(super) xq: f32,
 }
 
 /// The moments of several tries side by side.
-struct Tries<const C: usize> {
+pub(super) struct Tries<const C: usize> {
     q: [f32; C],
     qq: [f32; C],
     xq: [f32; C],
 }
 
 impl<const C: usize> Tries<C> {
-    fn get(&self, i: usize) -> Moments {
+    pub(super) fn get(&self, i: usize) -> Moments {
         Moments {
             q: self.q[i],
             qq: self.qq[i],
@@ -58,7 +57,7 @@ impl<const C: usize> Tries<C> {
 /// The moments of the levels nearest to x · inv + shift. Each try has its lane, so that there are no sums across
 /// lanes; not inlined because the stores of the result are what makes the compiler see the lanes.
 #[inline(never)]
-fn moments<const N: usize, const C: usize>(
+pub(super) fn moments<const N: usize, const C: usize>(
     x: &[f32; N],
     w: &[f32; N],
     inv: &[f32; C],
@@ -106,13 +105,13 @@ impl Moments {
 
     /// The error with this scale and minimum, less Σ w x².
     #[inline(always)]
-    fn loss(self, fixed: &Fixed, Affine { scale, min }: Affine) -> f32 {
+    pub(super) fn loss(self, fixed: &Fixed, Affine { scale, min }: Affine) -> f32 {
         scale * (scale * self.qq - 2.0 * self.xq)
             + min * (min * fixed.w + 2.0 * (fixed.x - scale * self.q))
     }
 }
 
-fn fixed<const N: usize>(x: &[f32; N], w: &[f32; N]) -> Fixed {
+pub(super) fn fixed<const N: usize>(x: &[f32; N], w: &[f32; N]) -> Fixed {
     let mut fixed = Fixed { w: 0.0, x: 0.0 };
     for (x, w) in x.iter().zip(w) {
         fixed.w += w;
@@ -183,121 +182,4 @@ pub(crate) fn nearest_quants<const N: usize>(x: &[f32; N], fit: Affine, top: f32
     let inv = inverse(fit.scale);
     let shift = fit.min * inv;
     core::array::from_fn(|i| round(bound(x[i] * inv + shift, 0.0, top)) as u8)
-}
-
-/// Groups whose integer scales and minima share two half floats: x ≈ d · scale · q − dmin · min.
-pub(crate) struct AffineGroups<const N: usize, const G: usize> {
-    pub(crate) d: F16,
-    pub(crate) dmin: F16,
-    pub(crate) scales: [u8; G],
-    pub(crate) mins: [u8; G],
-    pub(crate) quants: [[u8; N]; G],
-}
-
-/// The sums that decide d and dmin together.
-#[derive(Default)]
-struct Shared {
-    /// Σ w (scale q)²
-    dd: f32,
-    /// Σ w (scale q) min
-    dm: f32,
-    /// Σ w min²
-    mm: f32,
-    /// Σ w x (scale q)
-    xd: f32,
-    /// Σ w x min
-    xm: f32,
-}
-
-impl Shared {
-    fn add(&mut self, moments: Moments, fixed: &Fixed, scale: f32, min: f32) {
-        self.dd += scale * scale * moments.qq;
-        self.dm += scale * min * moments.q;
-        self.mm += min * min * fixed.w;
-        self.xd += scale * moments.xq;
-        self.xm += min * fixed.x;
-    }
-
-    /// The error with these units, less Σ w x².
-    fn loss(&self, d: f32, dmin: f32) -> f32 {
-        d * (d * self.dd - 2.0 * self.xd)
-            + dmin * (dmin * self.mm + 2.0 * self.xm - 2.0 * d * self.dm)
-    }
-
-    /// The units of least squares, unless they are the given ones or no better.
-    fn refine(&self, d: F16, dmin: F16) -> (F16, F16) {
-        let spread = self.dd * self.mm - self.dm * self.dm;
-        if spread <= 0.0 {
-            return (d, dmin);
-        }
-        let new_d = F16::from_f32_saturating((self.xd * self.mm - self.dm * self.xm) / spread);
-        let new_dmin = F16::from_f32_saturating((self.dm * self.xd - self.dd * self.xm) / spread);
-        let better =
-            self.loss(new_d.to_f32(), new_dmin.to_f32()) < self.loss(d.to_f32(), dmin.to_f32());
-        if better { (new_d, new_dmin) } else { (d, dmin) }
-    }
-}
-
-/// Fits each group, then brings the groups' scales and minima to integers from 0 to `scale_top`.
-pub(crate) fn fit_affine_groups<const N: usize, const G: usize>(
-    x: &[[f32; N]; G],
-    w: &[[f32; N]; G],
-    top: f32,
-    scale_top: f32,
-    reach: f32,
-) -> AffineGroups<N, G> {
-    let mut ideal = [Affine::default(); G];
-    for g in 0..G {
-        ideal[g] = fit_affine(&x[g], &w[g], top, Offset::NotNegative, reach);
-    }
-    let largest = |part: fn(&Affine) -> f32| ideal.iter().map(part).fold(0.0, f32::max);
-    let mut d = F16::from_f32_saturating(largest(|fit| fit.scale) / scale_top);
-    let mut dmin = F16::from_f32_saturating(largest(|fit| fit.min) / scale_top);
-    let (unit, unit_min) = (d.to_f32(), dmin.to_f32());
-    let (mut scales, mut mins) = ([0; G], [0; G]);
-    let mut shared = Shared::default();
-    for g in 0..G {
-        let fixed = fixed(&x[g], &w[g]);
-        let middle = round(ideal[g].scale * inverse(unit));
-        let codes = [0.0, -1.0, 1.0, -2.0].map(|shift| bound(middle + shift, 0.0, scale_top));
-        let inv = codes.map(|code| inverse(unit * code));
-        let found = moments(&x[g], &w[g], &inv, &inv.map(|inv| ideal[g].min * inv), top);
-        // The minimum that suits each scale, brought to its own unit.
-        let mut code_mins = [0.0; 4];
-        for i in 0..4 {
-            let min = (unit * codes[i] * found.q[i] - fixed.x) / fixed.w;
-            code_mins[i] = round(bound(min * inverse(unit_min), 0.0, scale_top));
-        }
-        let mut shift = [0.0; 4];
-        for i in 0..4 {
-            shift[i] = unit_min * code_mins[i] * inv[i];
-        }
-        let found = moments(&x[g], &w[g], &inv, &shift, top);
-        let (mut least, mut chosen) = (f32::INFINITY, Moments::default());
-        for i in 0..4 {
-            let fit = Affine {
-                scale: unit * codes[i],
-                min: unit_min * code_mins[i],
-            };
-            let loss = found.get(i).loss(&fixed, fit);
-            if loss < least {
-                (least, chosen) = (loss, found.get(i));
-                (scales[g], mins[g]) = (codes[i] as u8, code_mins[i] as u8);
-            }
-        }
-        shared.add(chosen, &fixed, f32::from(scales[g]), f32::from(mins[g]));
-    }
-    (d, dmin) = shared.refine(d, dmin);
-    let quants = core::array::from_fn(|g| {
-        let scale = d.to_f32() * f32::from(scales[g]);
-        let min = dmin.to_f32() * f32::from(mins[g]);
-        nearest_quants(&x[g], Affine { scale, min }, top)
-    });
-    AffineGroups {
-        d,
-        dmin,
-        scales,
-        mins,
-        quants,
-    }
 }

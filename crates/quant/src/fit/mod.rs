@@ -5,10 +5,12 @@
 //! solutions, and does the same once more close around that one.
 
 mod affine;
+mod affine_groups;
 mod levels;
 mod symmetric;
 
-pub(crate) use affine::{Offset, fit_affine, fit_affine_groups, nearest_quants};
+pub(crate) use affine::{Offset, fit_affine, nearest_quants};
+pub(crate) use affine_groups::fit_affine_groups;
 pub(crate) use levels::{Curve, E2m1, Levels, Linear};
 pub(crate) use symmetric::{fit_symmetric, fit_symmetric_groups, losses, nearest_levels};
 

@@ -7,7 +7,7 @@ mod iq3;
 mod iq4;
 
 pub use iq1::{BlockIQ1_M, BlockIQ1_S};
-pub use iq2::{BlockIQ2_S, BlockIQ2_XS, BlockIQ2_XXS};
+pub use iq2::{BlockIQ2_S, BlockIQ2_XS, BlockIQ2_XXS, GroupIQ2_XXS};
 pub use iq3::{BlockIQ3_S, BlockIQ3_XXS};
 pub(crate) use iq4::nearest_iq4;
 pub use iq4::{BlockIQ4_NL, BlockIQ4_XS, IQ4_VALUES};
