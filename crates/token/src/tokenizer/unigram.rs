@@ -163,6 +163,8 @@ impl Unigram {
             at += consumed;
         }
         if !self.collapse_spaces {
+            // A text of nothing but spaces gets one in front too.
+            spaces += usize::from(!begun && spaces > 0 && self.space_prefix);
             (0..spaces).for_each(|_| out.extend_from_slice(SPACE.as_bytes()));
         }
         out

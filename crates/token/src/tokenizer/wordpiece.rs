@@ -42,8 +42,10 @@ impl WordPiece {
     }
 
     pub(crate) fn encode(&self, text: &str, out: &mut Vec<u32>) {
-        let clean = text.chars().filter(|c| {
-            c.is_whitespace() || !(*c == '\0' || *c == '\u{fffd}' || mask(*c) & (CC | CF | CO) != 0)
+        let clean = text.chars().filter(|c| match *c {
+            '\t' | '\n' | '\r' => true,
+            '\0' | char::REPLACEMENT_CHARACTER => false,
+            _ => mask(*c) & (CC | CF | CO) == 0,
         });
         let mut words = Words {
             pieces: self,

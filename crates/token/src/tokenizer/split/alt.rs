@@ -367,8 +367,10 @@ impl<'a> Scanner<'a> {
             };
         }
         let run = self.digits;
-        let word = Set::of(L | M | ND).with(CONNECTORS);
-        let inside = self.char_at(run.end).is_some_and(|c| word.has(c));
+        let word = Set::of(M | ND).with(CONNECTORS);
+        let inside = self
+            .char_at(run.end)
+            .is_some_and(|c| c.is_alphabetic() || word.has(c));
         if !run.covers(at) || (boundary == Boundary::Word && inside) {
             return None;
         }
