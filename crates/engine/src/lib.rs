@@ -23,8 +23,8 @@
 //!
 //! # The same choice everywhere
 //!
-//! Equal logits rank by the lower token; sums run in a fixed order; the exponential and the logarithm are `libm`'s,
-//! not the platform's; and the random number of a token is a pure function of the seed and of the token's position in
+//! Equal logits rank by the lower token; sums run in a fixed order; the exponential is our own and the logarithm
+//! `libm`'s, never the platform's; and the random number of a token is a pure function of the seed and of the token's position in
 //! the text ([`random`]). Logits with NaN or infinity, or without any allowed token, are an error.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -33,6 +33,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod exponential;
 pub mod logprobs;
 pub mod random;
 pub mod sampling;

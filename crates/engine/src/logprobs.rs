@@ -4,6 +4,7 @@
 
 use alloc::vec::Vec;
 
+use crate::exponential::{exp, sum};
 use crate::sampling::{Candidate, Normalizer, SampleError, best, gather_top};
 
 /// A token and its log-probability.
@@ -60,13 +61,19 @@ impl Logprobs {
 }
 
 fn normalizer(logits: &[f32]) -> Result<Normalizer, SampleError> {
+    const BLOCK: usize = 64;
     let max = best(logits)?.logit;
-    let weights = logits
-        .iter()
-        .map(|&logit| f64::from(libm::expf(logit - max)));
+    let mut total = 0.0;
+    for block in logits.chunks(BLOCK) {
+        let mut weights = [0.0; BLOCK];
+        for (weight, &logit) in weights.iter_mut().zip(block) {
+            *weight = exp(logit - max);
+        }
+        total += sum(&weights);
+    }
     Ok(Normalizer {
         max: f64::from(max),
-        log_sum: libm::log(weights.sum()),
+        log_sum: libm::log(total),
     })
 }
 

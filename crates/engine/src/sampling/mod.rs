@@ -1,5 +1,6 @@
 //! Choosing the next token from logits.
 
+mod breakers;
 mod candidates;
 mod dry;
 mod history;
@@ -19,6 +20,7 @@ pub(crate) use candidates::{Normalizer, gather_top};
 use candidates::{entropy, gather, largest, pick, softmax};
 use history::History;
 
+pub use breakers::breakers;
 pub use candidates::Candidate;
 pub use settings::{
     Dry, DynamicTemperature, Lookback, Mirostat, Penalties, SamplerSettings, SettingsError, Xtc,
@@ -311,14 +313,11 @@ impl Sampler {
             temperature = low + (high - low) * libm::pow(share.clamp(0.0, 1.0), exponent);
         }
         let max = largest(candidates);
+        let coldness = (1.0 / temperature) as f32;
         for c in candidates {
-            let below = f64::from(c.logit) - f64::from(max);
-            // 0 divided by a temperature that reached 0 is not a number.
-            c.logit = if below == 0.0 {
-                0.0
-            } else {
-                (below / temperature) as f32
-            };
+            let below = c.logit - max;
+            // 0 times the infinite coldness of a temperature near 0 is not a number.
+            c.logit = if below == 0.0 { 0.0 } else { below * coldness };
         }
     }
 

@@ -67,7 +67,7 @@ pub struct Dry {
     /// The tokens in which runs are looked for.
     pub lookback: Lookback,
     /// Token sequences over which no run is followed (a new line, a speaker's name). A breaker of one token is never
-    /// penalized.
+    /// penalized. [`breakers`](super::breakers) makes them from text.
     pub breakers: Vec<Vec<u32>>,
 }
 

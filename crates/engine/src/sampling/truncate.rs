@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::candidates::{Candidate, by_rank, entropy, keep_best, keep_until, largest, softmax};
+use super::candidates::{Candidate, entropy, keep_best, keep_until, largest, rank, softmax};
 
 /// The least score that top-n-sigma keeps: n standard deviations under the largest. Banned tokens do not count.
 pub(crate) fn sigma_floor(scores: &[f32], max: f32, n: f32) -> f32 {
@@ -40,7 +40,12 @@ pub(crate) fn min_p(list: &mut Vec<Candidate>, p: f32, min_keep: usize) {
 
 pub(crate) fn top_p(list: &mut Vec<Candidate>, p: f32, min_keep: usize) {
     softmax(list);
-    keep_until(list, by_rank, |total, n| {
+    // All that are less likely than this together cannot make up what top-p leaves out: no need to sort them.
+    let least = (1.0 - p) / list.len() as f32;
+    if list.iter().filter(|c| c.probability >= least).count() >= min_keep.max(1) {
+        list.retain(|c| c.probability >= least);
+    }
+    keep_until(list, rank, |total, n| {
         total >= f64::from(p) && n >= min_keep
     });
 }
@@ -48,23 +53,20 @@ pub(crate) fn top_p(list: &mut Vec<Candidate>, p: f32, min_keep: usize) {
 pub(crate) fn typical(list: &mut Vec<Candidate>, p: f32, min_keep: usize) {
     let normalizer = softmax(list);
     let entropy = entropy(list, normalizer);
-    // How far the surprise is from the expected one.
-    let oddness = |c: &Candidate| libm::fabs(normalizer.surprise(c.logit) - entropy);
-    let order = |a: &Candidate, b: &Candidate| {
-        oddness(a)
-            .total_cmp(&oddness(b))
-            .then_with(|| by_rank(a, b))
-    };
-    keep_until(list, order, |total, n| {
-        total > f64::from(p) && n >= min_keep
-    });
+    // How far the surprise is from the expected one. It is not negative, so its bits are in its order.
+    let oddness = |c: &Candidate| libm::fabs(normalizer.surprise(c.logit) - entropy).to_bits();
+    keep_until(
+        list,
+        |c| (oddness(c), rank(c)),
+        |total, n| total > f64::from(p) && n >= min_keep,
+    );
 }
 
 /// Of the candidates at or above the threshold, only the least likely stays.
 pub(crate) fn xtc(list: &mut Vec<Candidate>, threshold: f32, min_keep: usize) {
     softmax(list);
     let top = || list.iter().filter(|c| c.probability >= threshold);
-    let (count, Some(&least)) = (top().count(), top().max_by(|a, b| by_rank(a, b))) else {
+    let (count, Some(&least)) = (top().count(), top().max_by_key(|c| rank(c))) else {
         return;
     };
     if count > 1 && list.len() - (count - 1) >= min_keep {
