@@ -51,7 +51,6 @@ impl Logprobs {
         };
         self.top.clear();
         if n > 0 {
-            let n = n.min(logits.len());
             gather_top(logits, f32::NEG_INFINITY, n, &mut self.best);
             self.top
                 .extend(self.best.iter().map(|c| logprob(c.token, c.logit)));
@@ -107,7 +106,7 @@ mod tests {
     fn banned_tokens_are_no_alternatives() {
         let mut logprobs = Logprobs::new();
         let logits = vec![f32::NEG_INFINITY, 3.0, f32::NEG_INFINITY];
-        let (chosen, top) = logprobs.compute(&logits, 0, 20).unwrap();
+        let (chosen, top) = logprobs.compute(&logits, 0, usize::MAX).unwrap();
         assert_eq!(chosen.logprob, f32::NEG_INFINITY);
         assert_eq!(
             top,

@@ -109,3 +109,38 @@ fn repeats(history: &History, n: usize, z: &mut Vec<usize>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::{Random, Stream};
+    use crate::sampling::{Lookback, SamplerSettings};
+    use alloc::vec::Vec;
+
+    #[test]
+    fn repeats_are_those_of_a_naive_search() {
+        let mut random = Random::new(11, Stream::Token);
+        let dry = Dry {
+            multiplier: 1.0,
+            lookback: Lookback::All,
+            ..Dry::default()
+        };
+        let settings = SamplerSettings {
+            dry,
+            ..SamplerSettings::default()
+        };
+        let mut z = Vec::new();
+        for round in 0..2000 {
+            let mut history = History::new(&settings);
+            let n = 1 + round % 40;
+            for _ in 0..n {
+                history.push((random.next_u64() % (2 + round as u64 % 2)) as u32);
+            }
+            repeats(&history, n, &mut z);
+            for (k, &run) in z.iter().enumerate().skip(1) {
+                let same = |&i: &usize| history.back(i) == history.back(k + i);
+                assert_eq!(run, (0..n - k).take_while(same).count());
+            }
+        }
+    }
+}

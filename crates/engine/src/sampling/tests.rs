@@ -262,8 +262,14 @@ fn extreme_logits_and_settings_still_give_an_allowed_token() {
                 ..SamplerSettings::default()
             },
         ] {
-            for token in tokens(settings, &logits, 50) {
-                assert_ne!(token, 3);
+            let mut sampler = Sampler::new(settings, logits.len()).unwrap();
+            let mut workspace = Workspace::new();
+            for _ in 0..50 {
+                let choice = sampler.sample(&logits, &mut workspace).unwrap();
+                sampler.accept(choice.token);
+                assert!(logits[choice.token as usize] > BANNED);
+                assert!(choice.probability > 0.0 && choice.probability <= 1.0);
+                assert!(sampler.state().mu.is_finite());
             }
         }
     }
@@ -271,8 +277,16 @@ fn extreme_logits_and_settings_still_give_an_allowed_token() {
 
 #[test]
 fn top_k_is_the_front_of_a_full_sort() {
-    for (n, step) in [(5000, 0.0), (5000, 0.5), (40, 1.0)] {
-        let logits = random_logits(n, 3, step);
+    for (n, step, scale) in [
+        (5000, 0.0, 1.0),
+        (5000, 0.0, 0.001),
+        (5000, 0.5, 1.0),
+        (40, 1.0, 1.0),
+    ] {
+        let logits: Vec<f32> = random_logits(n, 3, step)
+            .iter()
+            .map(|l| l * scale)
+            .collect();
         let mut all: Vec<u32> = (0..n as u32).collect();
         all.sort_by(|&a, &b| {
             logits[b as usize]
@@ -289,6 +303,15 @@ fn top_k_is_the_front_of_a_full_sort() {
             assert_eq!(kept(settings, &logits), front, "{k} of {n}");
         }
     }
+}
+
+#[test]
+fn both_zeros_are_equal() {
+    let settings = SamplerSettings {
+        top_k: 1,
+        ..SamplerSettings::default()
+    };
+    assert_eq!(kept(settings, &[-0.0, 0.0]), [0]);
 }
 
 #[test]
@@ -428,6 +451,23 @@ fn mirostat_holds_the_surprise_it_was_told() {
         }
         assert!((surprise - tau).abs() < 0.1, "{surprise} for {tau}");
     }
+}
+
+#[test]
+fn mirostat_learns_from_its_own_choices_only() {
+    let settings = SamplerSettings {
+        mirostat: Mirostat::V2 { tau: 3.0, eta: 0.5 },
+        ..SamplerSettings::default()
+    };
+    let logits = random_logits(50, 1, 0.0);
+    let mut sampler = Sampler::new(settings, 50).unwrap();
+    let choice = sampler.sample(&logits, &mut Workspace::new()).unwrap();
+    let mut forced = sampler.clone();
+    forced.accept((choice.token + 1) % 50);
+    assert_eq!(forced.state().mu, 6.0);
+    sampler.accept(choice.token);
+    let expected = 6.0 - 0.5 * (-libm::log2f(choice.probability) - 3.0);
+    assert_eq!(sampler.state().mu, expected);
 }
 
 #[test]
