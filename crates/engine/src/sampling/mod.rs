@@ -327,8 +327,7 @@ impl Sampler {
             Mirostat::Off => self.mu,
             Mirostat::V2 { tau, eta } => {
                 let surprise = -libm::log2f(probability);
-                let next = self.mu - eta * (surprise - tau);
-                if next.is_finite() { next } else { self.mu }
+                self.mu - eta * (surprise - tau)
             }
         }
     }

@@ -254,6 +254,8 @@ enum Range {
     Positive,
     AtLeastOne,
     Share,
+    /// No vocabulary has 2¹⁰⁰ tokens, and mirostat's sums stay finite.
+    Steering,
 }
 
 impl Range {
@@ -264,6 +266,7 @@ impl Range {
             Self::Positive => (value > 0.0, "finite and more than 0"),
             Self::AtLeastOne => (value >= 1.0, "finite and at least 1"),
             Self::Share => ((0.0..=1.0).contains(&value), "between 0 and 1"),
+            Self::Steering => ((0.0..=100.0).contains(&value), "between 0 and 100"),
         };
         if ok && value.is_finite() {
             Ok(())
@@ -336,8 +339,8 @@ impl SamplerSettings {
             range.check(name, value)?;
         }
         if let Mirostat::V2 { tau, eta } = self.mirostat {
-            Range::NotNegative.check("mirostat.tau", tau)?;
-            Range::NotNegative.check("mirostat.eta", eta)?;
+            Range::Steering.check("mirostat.tau", tau)?;
+            Range::Steering.check("mirostat.eta", eta)?;
         }
         for &(token, value) in &self.logit_bias {
             if value.is_nan() || value == f32::INFINITY {

@@ -257,7 +257,7 @@ fn extreme_logits_and_settings_still_give_an_allowed_token() {
                 temperature,
                 mirostat: Mirostat::V2 {
                     tau: 0.0,
-                    eta: f32::MAX,
+                    eta: 100.0,
                 },
                 ..SamplerSettings::default()
             },
@@ -532,7 +532,7 @@ fn settings_out_of_range_are_named() {
                 },
                 ..base()
             },
-            "mirostat.tau is inf, but must be finite and not negative",
+            "mirostat.tau is inf, but must be between 0 and 100",
         ),
         (
             SamplerSettings {
