@@ -5,8 +5,8 @@ mod inspect;
 mod memory;
 mod model_file;
 mod synth;
-//mod template;
-//mod tokenize;
+mod template;
+mod tokenize;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -22,18 +22,18 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Inspect(inspect::Arguments),
-    //    Tokenize(tokenize::EncodeArguments),
-    //    Detokenize(tokenize::DecodeArguments),
-    //    Template(template::Arguments),
+    Tokenize(tokenize::EncodeArguments),
+    Detokenize(tokenize::DecodeArguments),
+    Template(template::Arguments),
     Synth(synth::Arguments),
 }
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Inspect(arguments) => inspect::run(&arguments),
-        //        Command::Tokenize(arguments) => tokenize::encode(&arguments),
-        //        Command::Detokenize(arguments) => tokenize::decode(&arguments),
-        //        Command::Template(arguments) => template::run(&arguments),
+        Command::Tokenize(arguments) => tokenize::encode(&arguments),
+        Command::Detokenize(arguments) => tokenize::decode(&arguments),
+        Command::Template(arguments) => template::run(&arguments),
         Command::Synth(arguments) => synth::run(&arguments),
     };
     match result {

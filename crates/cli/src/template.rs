@@ -5,7 +5,7 @@ use crate::model_file::{ModelFile, bad_model};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
-use strata_token::template::{RenderOptions, Template, Value};
+use strata_token::template::{DateTime, Map, RenderOptions, Template, Value};
 use strata_token::tokenizer::Tokenizer;
 
 /// Render a chat template
@@ -25,32 +25,37 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let input = read(&arguments.input)?;
-    let mut context: Value = serde_json::from_str(&input).map_err(|error| {
+    let context: Value = serde_json::from_str(&input).map_err(|error| {
         Failure::new(
             Kind::Usage,
             format_args!("{}: not JSON: {error}", arguments.input.display()),
         )
     })?;
-    if !context.is_map() {
+    let Some(variables) = context.as_map() else {
         return Err(Failure::new(
             Kind::Usage,
             format_args!("{}: not a JSON object", arguments.input.display()),
         )
         .hint(r#"it should look like {"messages": [{"role": "user", "content": "Hello"}]}"#));
-    }
+    };
+    let mut variables: Vec<(Value, Value)> = variables
+        .iter()
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
     let source = match (&arguments.file, &arguments.model) {
         (Some(file), _) => read(file)?,
-        (None, Some(model)) => template_of(model, &mut context)?,
+        (None, Some(model)) => template_of(model, &mut variables)?,
         (None, None) => unreachable!("clap requires one of the two"),
     };
     let options = RenderOptions {
         now: SystemTime::now()
             .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| since.as_secs() as i64),
+            .ok()
+            .map(|since| DateTime::from_unix(since.as_secs() as i64)),
         ..RenderOptions::default()
     };
     let text = Template::parse(&source)
-        .and_then(|template| template.render(&context, &options))
+        .and_then(|template| template.render(&Value::Map(Map::new(variables)), &options))
         .map_err(|error| Failure::new(Kind::Failed, error))?;
     std::io::stdout()
         .lock()
@@ -59,11 +64,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// The model's template. Its special tokens join the variables, unless the input has its own.
-fn template_of(path: &Path, context: &mut Value) -> Result<String, Failure> {
+fn template_of(path: &Path, variables: &mut Vec<(Value, Value)>) -> Result<String, Failure> {
     let file = ModelFile::open(path)?;
     let model = file.parse()?;
     let blame = |error| bad_model(path, error);
-    let source = model.metadata().str("tokenizer.chat_template").map_err(blame)?;
+    let source = model
+        .metadata()
+        .str("tokenizer.chat_template")
+        .map_err(blame)?;
     let source = source.ok_or_else(|| {
         Failure::new(
             Kind::BadModel,
@@ -75,8 +83,12 @@ fn template_of(path: &Path, context: &mut Value) -> Result<String, Failure> {
         Tokenizer::from_gguf(model.metadata()).map_err(|error| bad_model(path, error))?;
     let special = tokenizer.special();
     for (name, id) in [("bos_token", special.bos), ("eos_token", special.eos)] {
-        if let Some(text) = id.and_then(|id| tokenizer.token_text(id)) {
-            context.insert_if_absent(name, Value::from(text));
+        let given = variables.iter().any(|(key, _)| key.as_str() == Some(name));
+        if let Some(text) = id
+            .and_then(|id| tokenizer.token_text(id))
+            .filter(|_| !given)
+        {
+            variables.push((Value::from(name), Value::from(text)));
         }
     }
     Ok(source.to_owned())

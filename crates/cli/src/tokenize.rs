@@ -4,7 +4,7 @@ use crate::failure::{Failure, Kind};
 use crate::model_file::{ModelFile, bad_model};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use strata_token::tokenizer::{EncodeOptions, Tokenizer};
+use strata_token::tokenizer::{DecodeOptions, EncodeOptions, Tokenizer};
 
 /// Turn text into token ids
 #[derive(clap::Args)]
@@ -83,7 +83,10 @@ pub(crate) fn decode(arguments: &DecodeArguments) -> Result<(), Failure> {
         .collect::<Result<Vec<u32>, _>>()?;
     let file = ModelFile::open(&arguments.model)?;
     let tokenizer = load(&file)?;
-    if let Some(id) = ids.iter().find(|&&id| id as usize >= tokenizer.vocab_size()) {
+    if let Some(id) = ids
+        .iter()
+        .find(|&&id| id as usize >= tokenizer.vocab_size())
+    {
         return Err(Failure::new(
             Kind::Usage,
             format_args!(
@@ -92,7 +95,12 @@ pub(crate) fn decode(arguments: &DecodeArguments) -> Result<(), Failure> {
             ),
         ));
     }
-    let text = tokenizer.decode(&ids, !arguments.no_special);
+    let text = tokenizer.decode(
+        &ids,
+        DecodeOptions {
+            show_special: !arguments.no_special,
+        },
+    );
     let mut out = std::io::stdout().lock();
     let written = if arguments.json {
         let text = serde_json::to_string(&text).expect("text is JSON");
