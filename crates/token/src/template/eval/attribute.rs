@@ -2,7 +2,7 @@
 use super::{Interp, OBJECT_BYTES};
 use crate::template::error::{Fault, Missing, Run, bad_value};
 use crate::template::methods;
-use crate::template::value::{Method, Value};
+use crate::template::value::{Method, Range, Value};
 use alloc::string::String;
 use alloc::sync::Arc;
 
@@ -117,6 +117,13 @@ impl Interp<'_> {
         self.undefined(Missing::Element { owner, index })
     }
 
+    /// What Jinja makes of a slice that Python refuses.
+    pub(super) fn no_slice(&self, value: &Value) -> Run<Value> {
+        let owner = value.owner_name();
+        let index = String::from("slice");
+        self.undefined(Missing::Element { owner, index })
+    }
+
     pub(super) fn slice(&mut self, value: &Value, bounds: [Option<i64>; 3]) -> Run<Value> {
         if let Value::Undefined(missing) = value {
             return Err(Fault::Undefined(missing.why.clone()));
@@ -125,11 +132,7 @@ impl Interp<'_> {
             Value::Str(_) | Value::List(_) | Value::Tuple(_) | Value::Range(_) => {
                 self.length(value)?
             }
-            other => {
-                let owner = other.owner_name();
-                let index = String::from("slice");
-                return self.undefined(Missing::Element { owner, index });
-            }
+            other => return self.no_slice(other),
         };
         let Some((first, count, step)) = slice_indices(bounds, len) else {
             return bad_value("slice", "slice step cannot be zero");
@@ -157,6 +160,17 @@ impl Interp<'_> {
                     }
                 }
                 Ok(self.finish_like(buffer, text))
+            }
+            Value::Range(range) => {
+                let at = |index: i64| range.start.saturating_add(range.step.saturating_mul(index));
+                let stop = step.saturating_mul(i64::try_from(count).unwrap_or(i64::MAX));
+                Ok(Value::Range(Arc::new(Range {
+                    start: at(first),
+                    stop: at(bounds_stop(bounds, len).unwrap_or(first.saturating_add(stop))),
+                    step: range.step.saturating_mul(step),
+                    len: count,
+                    _charge: self.meter.charge(OBJECT_BYTES)?,
+                })))
             }
             other => {
                 let items = self.collect(other)?;
@@ -188,6 +202,22 @@ fn at(index: i64, len: usize) -> Option<usize> {
     (0..len)
         .contains(&place)
         .then_some(usize::try_from(place).ok()?)
+}
+
+/// Where a slice of a range stops, which shows when the range is printed.
+fn bounds_stop(bounds: [Option<i64>; 3], len: usize) -> Option<i64> {
+    let len = i64::try_from(len).ok()?;
+    let (low, high) = if bounds[2].unwrap_or(1) > 0 {
+        (0, len)
+    } else {
+        (-1, len - 1)
+    };
+    match bounds[1] {
+        Some(stop) if stop < 0 => Some(stop.saturating_add(len).max(low)),
+        Some(stop) => Some(stop.min(high)),
+        None if bounds[2].unwrap_or(1) > 0 => Some(high),
+        None => Some(low),
+    }
 }
 
 /// Python's `slice.indices`: the first place, how many, and the step.

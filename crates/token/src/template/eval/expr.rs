@@ -158,18 +158,18 @@ impl<'t> Interp<'t> {
                 }
                 PostfixKind::Slice(bounds) => {
                     let mut indices = [None; 3];
+                    let mut is_slice = true;
                     for (index, bound) in indices.iter_mut().zip(bounds.iter()) {
                         if let Some(bound) = bound {
-                            *index = match self.eval(bound)? {
-                                Value::None => None,
-                                other => match other.as_int() {
-                                    Some(number) => Some(number),
-                                    None => return not(other.type_name(), "a slice index"),
-                                },
-                            };
+                            let bound = self.eval(bound)?;
+                            *index = bound.as_int();
+                            is_slice &= index.is_some() || matches!(bound, Value::None);
                         }
                     }
-                    self.slice(&value, indices)?
+                    match is_slice || value.is_undefined() {
+                        true => self.slice(&value, indices)?,
+                        false => self.no_slice(&value)?,
+                    }
                 }
                 PostfixKind::Call(args) => {
                     let mut args = self.eval_args(args)?;

@@ -64,8 +64,7 @@ impl<'t> Interp<'t> {
             self.free_loops.push(*handle);
         }
         // What the body says about the loop ends here; only the other branch belongs to the loop around.
-        let began = result?;
-        match began {
+        match result? {
             true => Ok(Flow::Next),
             false => self.in_scope(self.scope, |interp| interp.block(&stmt.otherwise)),
         }
@@ -83,22 +82,22 @@ impl<'t> Interp<'t> {
         Ok(self.loops.len() - 1)
     }
 
-    /// Runs the body for each item; false if there was none.
+    /// Runs the body for each item; false if it never came to its end, which is what Jinja's `else` asks.
     fn iterations(&mut self, stmt: &'t For, handle: &Arc<usize>) -> Run<bool> {
-        let mut began = false;
+        let mut completed = false;
         while let Some(item) = self.next_item(**handle)? {
-            began = true;
             self.step(1)?;
             let flow = self.in_scope(self.scope, |interp| {
                 interp.assign(LOOP, Value::Loop(handle.clone()))?;
                 interp.assign_target(&stmt.target, item)?;
                 interp.block(&stmt.body)
             })?;
+            completed |= flow == Flow::Next;
             if flow == Flow::Break {
                 break;
             }
         }
-        Ok(began)
+        Ok(completed)
     }
 
     fn next_item(&mut self, at: usize) -> Run<Option<Value>> {

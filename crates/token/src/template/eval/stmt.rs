@@ -165,7 +165,6 @@ impl<'t> Interp<'t> {
                     }
                     self.set_attribute(at, name, value)
                 }
-                Value::Undefined(missing) => Err(Fault::Undefined(missing.why.clone())),
                 _ => Err(TypeFault::NotNamespace.into()),
             },
             Target::Tuple(targets) => {

@@ -101,11 +101,16 @@ fn batch(interp: &mut Interp<'_>, value: &Value, args: Arguments) -> Run<Value> 
     let items = interp.collect(value)?;
     let mut batches = interp.growing()?;
     let mut rest = &items[..];
+    // A batch of none is full at once, and the next never is.
+    if size == 0 && !rest.is_empty() {
+        let none = interp.list_of([])?;
+        batches.push(Value::List(none))?;
+    }
     while !rest.is_empty() {
-        // A batch of none still takes the item that it found.
-        let taken = match batches.len() {
-            0 if size == 0 => rest.len(),
-            _ => size.clamp(1, rest.len()),
+        let taken = if size == 0 {
+            rest.len()
+        } else {
+            size.min(rest.len())
         };
         let (batch, after) = rest.split_at_checked(taken).unwrap_or((rest, &[]));
         let mut line = interp.growing_of(batch.len())?;

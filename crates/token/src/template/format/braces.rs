@@ -17,7 +17,7 @@ pub(crate) fn braces(interp: &mut Interp<'_>, template: &Str, args: &Arguments) 
         next: Numbering::None,
         escaped: template.is_markup(),
     };
-    formatter.expand(&mut buffer, template, 2)?;
+    formatter.expand(&mut buffer, template, 3)?;
     Ok(interp.finish_like(buffer, template))
 }
 

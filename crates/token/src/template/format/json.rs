@@ -164,7 +164,6 @@ impl Writer<'_, '_> {
             '\t' => self.buffer.push_str("\\t"),
             '\x08' => self.buffer.push_str("\\b"),
             '\x0c' => self.buffer.push_str("\\f"),
-            '\x7f' => self.buffer.push('\x7f'),
             c => {
                 let mut units = [0; 2];
                 for unit in c.encode_utf16(&mut units) {

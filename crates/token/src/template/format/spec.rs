@@ -100,10 +100,6 @@ pub(super) fn format_value(
             };
             pad(buffer, "", cut, align, &spec)
         }
-        Value::Bool(_) if matches!(spec.kind, None | Some('s')) => {
-            let text = interp.str_of(value)?;
-            pad(buffer, "", &text, spec.align.unwrap_or('<'), &spec)
-        }
         Value::Bool(_) | Value::Int(_) | Value::Float(_) => number(buffer, value, &spec),
         _ => Err(TypeFault::Unsupported("a format specification for this type").into()),
     }

@@ -11,6 +11,9 @@ pub(super) fn dict(
     args: Arguments,
 ) -> Run<Value> {
     if name == "get" {
+        if !args.named.is_empty() {
+            return bad_value("get", "dict.get takes no keyword arguments");
+        }
         let [key, default] = args.bind("get", ["key", "default"])?;
         let key = required(key, "get", "key")?;
         if !key.is_undefined() {

@@ -190,7 +190,7 @@ fn split(interp: &mut Interp<'_>, of: &Str, name: &'static str, args: Arguments)
             let mut left = most;
             while !rest.is_empty() {
                 let end = match left {
-                    0 => rest.trim_end_matches(is_space).len(),
+                    0 => rest.len(),
                     _ => rest.find(is_space).unwrap_or(rest.len()),
                 };
                 push(rest.get(..end).unwrap_or(""))?;
@@ -203,7 +203,7 @@ fn split(interp: &mut Interp<'_>, of: &Str, name: &'static str, args: Arguments)
             let mut left = most;
             while !rest.is_empty() {
                 let start = match left {
-                    0 => rest.len() - rest.trim_start_matches(is_space).len(),
+                    0 => 0,
                     _ => rest
                         .char_indices()
                         .rfind(|&(_, c)| is_space(c))

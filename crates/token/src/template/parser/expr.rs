@@ -58,7 +58,12 @@ impl Parser {
     }
 
     fn conditional(&mut self) -> Parse<Expr> {
+        let pending = self.pending.take();
         let mut then = self.binary(strength::OR)?;
+        // What a condition guards may name filters that do not exist.
+        if pending.is_some() || self.is_name("if") {
+            self.pending = pending;
+        }
         let mut chained = 0;
         while self.skip_name("if") {
             // `a if b if c` nests to the left, unlike everything else.
@@ -434,7 +439,7 @@ impl Parser {
     pub(super) fn filter(&mut self) -> Parse<PostfixKind> {
         let name = self.dotted_name()?;
         if !self.conditional && !filters::exists(&name) {
-            return self.fail(SyntaxFault::Filter(String::from(&*name)));
+            self.put_off(SyntaxFault::Filter(String::from(&*name)));
         }
         let args = match self.is_op(Op::LParen) {
             true => self.arguments()?,
@@ -448,7 +453,7 @@ impl Parser {
         let negated = self.skip_name("not");
         let name = self.dotted_name()?;
         if !self.conditional && !predicates::exists(&name) {
-            return self.fail(SyntaxFault::Test(String::from(&*name)));
+            self.put_off(SyntaxFault::Test(String::from(&*name)));
         }
         let mut args = Args::default();
         match self.peek() {

@@ -30,6 +30,8 @@ pub(crate) fn parse(source: &str, limits: &Limits) -> Parse<Ast> {
         depth_limit: limits.depth,
         loops: 0,
         conditional: false,
+        pending: None,
+        in_loop: 0,
         uses: Vec::new(),
         macros: Vec::new(),
         names: Vec::new(),
@@ -55,6 +57,10 @@ struct Parser {
     loops: u32,
     /// Whether this place may never run, so that an unknown filter is an error only when it does.
     conditional: bool,
+    /// An unknown filter or test that is an error unless an inline `if` follows.
+    pending: Option<TemplateError>,
+    /// Loops around this place, through macros too.
+    in_loop: u32,
     /// The implicit variables mentioned in each macro around this place.
     uses: Vec<Uses>,
     macros: Vec<MacroDecl>,
@@ -97,6 +103,17 @@ impl Parser {
             line: self.line(),
             fault,
         })
+    }
+
+    fn put_off(&mut self, fault: SyntaxFault) {
+        let line = self.line();
+        self.pending
+            .get_or_insert(TemplateError::Syntax { line, fault });
+    }
+
+    /// Raises what was put off.
+    fn settle(&mut self) -> Parse<()> {
+        self.pending.take().map_or(Ok(()), Err)
     }
 
     fn unexpected<T>(&self, expected: &'static str) -> Parse<T> {

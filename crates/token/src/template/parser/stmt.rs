@@ -2,7 +2,7 @@
 use super::expr::{Inline, TupleEnd};
 use super::{Parse, Parser};
 use crate::template::ast::{
-    Expr, For, MacroDecl, Param, Postfix, PostfixKind, Stmt, StmtKind, Target, Uses,
+    Expr, For, LOOP, MacroDecl, Param, Postfix, PostfixKind, Stmt, StmtKind, Target, Uses,
 };
 use crate::template::error::SyntaxFault;
 use crate::template::lexer::{Op, TokenKind};
@@ -27,6 +27,7 @@ impl Parser {
                 TokenKind::VariableBegin => {
                     self.next();
                     let value = self.tuple(Inline::If, TupleEnd::Tag, false)?;
+                    self.settle()?;
                     self.expect(&TokenKind::VariableEnd, "'}}'")?;
                     let kind = StmtKind::Print(value);
                     body.push(Stmt { line, kind });
@@ -37,6 +38,7 @@ impl Parser {
                         return Ok(body);
                     }
                     self.deeper(|parser| parser.statement(line, &mut body))?;
+                    self.settle()?;
                     self.expect(&TokenKind::BlockEnd, "'%}'")?;
                 }
                 _ => return self.unexpected("a tag"),
@@ -46,6 +48,7 @@ impl Parser {
 
     /// A body: the end of its opening tag, statements, and the name of the closing tag.
     fn body(&mut self, ends: &[&str]) -> Parse<Vec<Stmt>> {
+        self.settle()?;
         self.skip_op(Op::Colon);
         self.expect(&TokenKind::BlockEnd, "'%}'")?;
         self.statements(ends)
@@ -166,6 +169,7 @@ impl Parser {
 
     fn for_statement(&mut self) -> Parse<StmtKind> {
         self.next();
+        self.in_loop += 1;
         let target = self.target(TupleEnd::Name("in"), false)?;
         self.expect_name("in")?;
         let over = self.tuple(Inline::No, TupleEnd::Name("recursive"), false)?;
@@ -186,6 +190,7 @@ impl Parser {
             }
         };
         self.conditional = outer;
+        self.in_loop -= 1;
         Ok(StmtKind::For(Box::new(For {
             target,
             over,
@@ -348,9 +353,21 @@ impl Parser {
         }
         let node = self.deeper(Parser::primary)?;
         match as_target(node) {
+            // The loop variable is the loop's.
+            Some(target) if self.in_loop > 0 && mentions_loop(&target) => {
+                self.fail(SyntaxFault::Target)
+            }
             Some(target) => Ok(target),
             None => self.fail(SyntaxFault::Target),
         }
+    }
+}
+
+fn mentions_loop(target: &Target) -> bool {
+    match target {
+        Target::Name(symbol) => *symbol == LOOP,
+        Target::Attribute(..) => false,
+        Target::Tuple(targets) => targets.iter().any(mentions_loop),
     }
 }
 
