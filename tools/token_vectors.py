@@ -2,14 +2,17 @@
 
     python tools/token_vectors.py unicode crates/token/src/tokenizer/unicode_table.rs
     python tools/token_vectors.py vectors crates/token/tests/vectors
-    python tools/token_vectors.py fuzz VOCAB.gguf TEXTS.json   # ids by llama.cpp, to compare with
+    python tools/token_vectors.py llama VOCAB.gguf OUT.ids     # random texts with the ids that llama.cpp gives
+    python tools/token_vectors.py random FAMILY OUT.ids        # random texts with the ids that `tokenizers` gives
 
 `unicode` asks Oniguruma, the regex engine inside Hugging Face `tokenizers`, for the general category of every
 code point, because its classes are what published pre-tokenizer patterns were made with.
 `vectors` trains small vocabularies with `tokenizers` and `sentencepiece`, one for each pre-tokenizer family, writes
 each as a vocabulary-only GGUF file and records the ids of a list of tricky texts.
 
-Needs: tokenizers, sentencepiece, gguf, numpy. Deterministic.
+`llama` and `random` write what `vectors` writes, for many more texts: to look for differences by hand.
+
+Needs: tokenizers, sentencepiece, gguf, numpy (and llama-cpp-python for `llama`). Deterministic.
 """
 
 import sys
@@ -520,11 +523,30 @@ def vectors(folder):
     rwkv_vectors(folder)
 
 
+def llama_ids(vocabulary, out, count=4000, seed=23):
+    from llama_cpp import Llama
+
+    model = Llama(vocabulary, vocab_only=True, verbose=False)
+    texts = TEXTS + random_texts(count, seed)
+    encode = lambda text: model.tokenize(text.encode(), add_bos=False, special=False)
+    write_ids(out, [(t, encode(t)) for t in texts if t and "\0" not in t])
+
+
+def random_ids(family, out, count=4000, seed=29):
+    vocab, merges = byte_level_vocab()
+    tokenizer = bpe(vocab, merges, family, family in WHOLE_WORDS, USER)
+    write_ids(out, [(t, renumber(tokenizer.encode(t).ids, vocab)) for t in random_texts(count, seed)])
+
+
 if __name__ == "__main__":
     mode, *paths = sys.argv[1:] or ["help"]
     if mode == "unicode":
         unicode_table(*paths)
     elif mode == "vectors":
         vectors(*paths)
+    elif mode == "llama":
+        llama_ids(*paths)
+    elif mode == "random":
+        random_ids(*paths)
     else:
         sys.exit(__doc__)

@@ -11,7 +11,7 @@ use super::merge::{Chain, Join};
 use super::split::{self, Alphabet, PreTokenizer, WholeWords};
 use super::spm::SPACE;
 use super::table::{NONE, TokenTable};
-use super::vocab::{Letters, Merge, Normalizer, Vocab};
+use super::vocab::{Letters, Normalizer, Vocab};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Bpe {
@@ -36,20 +36,14 @@ fn key(left: u32, right: u32) -> u64 {
 impl Bpe {
     pub(crate) fn new(vocab: &Vocab) -> Self {
         let mut merges = HashMap::with_capacity(vocab.merges.len());
-        for (
-            order,
-            Merge {
-                left,
-                right,
-                joined,
-            },
-        ) in vocab.merges.iter().copied().enumerate()
-        {
-            let rank = Rank {
-                order: order as u32,
-                joined,
-            };
-            merges.entry(key(left, right)).or_insert(rank);
+        for (order, merge) in (0..).zip(&vocab.merges) {
+            // What no text may produce, no merge may either.
+            let exists = |id: u32| (id as usize) < vocab.tokens.len();
+            if vocab.tokens.is_spelled(merge.joined) && exists(merge.left) && exists(merge.right) {
+                let joined = merge.joined;
+                let pair = key(merge.left, merge.right);
+                merges.entry(pair).or_insert(Rank { order, joined });
+            }
         }
         let bytes = match vocab.pre.alphabet {
             Alphabet::Bytes => {

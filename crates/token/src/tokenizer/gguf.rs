@@ -184,20 +184,12 @@ impl Vocab {
         if self.model == ModelKind::Bpe && self.pre.whole_words == WholeWords::TakeLines {
             self.added.bos = true;
         }
-        match meta.bool("tokenizer.ggml.normalizer.lowercase")? {
-            Some(true) => {
-                (self.normalizer.letters, self.normalizer.accents) =
-                    (Letters::Lower, Accents::Strip)
-            }
-            Some(false) => {
-                (self.normalizer.letters, self.normalizer.accents) = (Letters::AsIs, Accents::Keep)
-            }
-            None => {}
+        if let Some(lower) = meta.bool("tokenizer.ggml.normalizer.lowercase")? {
+            self.normalizer.letters = if lower { Letters::Lower } else { Letters::AsIs };
+            self.normalizer.accents = if lower { Accents::Strip } else { Accents::Keep };
         }
-        match meta.bool("tokenizer.ggml.normalizer.strip_accents")? {
-            Some(true) => self.normalizer.accents = Accents::Strip,
-            Some(false) => self.normalizer.accents = Accents::Keep,
-            None => {}
+        if let Some(strip) = meta.bool("tokenizer.ggml.normalizer.strip_accents")? {
+            self.normalizer.accents = if strip { Accents::Strip } else { Accents::Keep };
         }
         Ok(())
     }

@@ -67,7 +67,7 @@ impl Spm {
             },
             |symbol| match symbol.id {
                 NONE => {
-                    after_unknown = self.spell(slice(symbol.start, symbol.end), after_unknown, out)
+                    after_unknown = self.spell(slice(symbol.start, symbol.end), after_unknown, out);
                 }
                 id => {
                     out.push(id);

@@ -116,7 +116,7 @@ pub(crate) fn split(stages: &[Stage], text: &str, emit: &mut dyn FnMut(&str)) {
                 if matched {
                     split(rest, piece, emit);
                 }
-            })
+            });
         }
         Some((Stage::Thousands, rest)) => {
             alt::thousands(text, &mut |piece| split(rest, piece, emit));
