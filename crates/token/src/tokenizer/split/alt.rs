@@ -120,9 +120,13 @@ impl Alt {
     }
 }
 
-/// Connector punctuation, which is part of a word for `\b`.
-const CONNECTORS: &[(char, char)] = &[
+/// What is part of a word for Oniguruma's `\b` beside alphabetic characters, marks and digits: connector punctuation and,
+/// of the other numbers, those of Latin-1.
+const WORD: &[(char, char)] = &[
     ('_', '_'),
+    ('²', '³'),
+    ('¹', '¹'),
+    ('¼', '¾'),
     ('‿', '⁀'),
     ('⁔', '⁔'),
     ('︳', '︴'),
@@ -367,7 +371,7 @@ impl<'a> Scanner<'a> {
             };
         }
         let run = self.digits;
-        let word = Set::of(M | ND).with(CONNECTORS);
+        let word = Set::of(M | ND).with(WORD);
         let inside = self
             .char_at(run.end)
             .is_some_and(|c| c.is_alphabetic() || word.has(c));
