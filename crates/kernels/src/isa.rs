@@ -1,0 +1,134 @@
+//! The instruction sets that the kernels are built for, and which of them this processor has.
+
+/// An instruction set. Every one gives the same bits.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Isa {
+    /// Plain Rust: the reference that defines the results.
+    Scalar,
+    /// AVX2 with FMA and F16C.
+    Avx2,
+    /// AVX2 with the 256-bit dot-product instructions.
+    AvxVnni,
+    /// AVX-512 F, BW, DQ and VL.
+    Avx512,
+    /// AVX-512 with the dot-product instructions.
+    Avx512Vnni,
+}
+
+impl Isa {
+    /// Every instruction set, the preferred ones last.
+    pub const ALL: &[Isa] = &[
+        Isa::Scalar,
+        Isa::Avx2,
+        Isa::Avx512,
+        Isa::AvxVnni,
+        Isa::Avx512Vnni,
+    ];
+
+    /// The spelling that `STRATA_ISA` takes.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Isa::Scalar => "scalar",
+            Isa::Avx2 => "avx2",
+            Isa::AvxVnni => "avx-vnni",
+            Isa::Avx512 => "avx512",
+            Isa::Avx512Vnni => "avx512-vnni",
+        }
+    }
+
+    /// The instruction set with this spelling.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|isa| isa.name() == name)
+    }
+}
+
+impl core::fmt::Display for Isa {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// The instruction sets that the processor has and the system (or the boot code) has switched on.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct CpuFeatures {
+    avx2: bool,
+    avx_vnni: bool,
+    avx512: bool,
+    avx512_vnni: bool,
+}
+
+impl CpuFeatures {
+    /// Asks the processor itself, so it also works where no operating system answers.
+    pub fn detect() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        return crate::arch::x86_64::cpuid::detect();
+        #[cfg(not(target_arch = "x86_64"))]
+        Self::default()
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) const fn new(avx2: bool, avx_vnni: bool, avx512: bool, avx512_vnni: bool) -> Self {
+        Self {
+            avx2,
+            avx_vnni,
+            avx512,
+            avx512_vnni,
+        }
+    }
+
+    /// Whether kernels for `isa` can run.
+    pub const fn has(self, isa: Isa) -> bool {
+        match isa {
+            Isa::Scalar => true,
+            Isa::Avx2 => self.avx2,
+            Isa::AvxVnni => self.avx_vnni,
+            Isa::Avx512 => self.avx512,
+            Isa::Avx512Vnni => self.avx512_vnni,
+        }
+    }
+
+    /// The fastest of them.
+    pub fn best(self) -> Isa {
+        let mut all = Isa::ALL.iter().rev().copied();
+        all.find(|&isa| self.has(isa)).unwrap_or(Isa::Scalar)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CpuFeatures, Isa};
+
+    #[test]
+    fn names_lead_back() {
+        for &isa in Isa::ALL {
+            assert_eq!(Isa::from_name(isa.name()), Some(isa));
+        }
+        assert_eq!(Isa::from_name("sse9"), None);
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn agrees_with_the_standard_library() {
+        let found = CpuFeatures::detect();
+        let avx2 = std::is_x86_feature_detected!("avx2")
+            && std::is_x86_feature_detected!("fma")
+            && std::is_x86_feature_detected!("f16c");
+        let avx512 = avx2
+            && std::is_x86_feature_detected!("avx512f")
+            && std::is_x86_feature_detected!("avx512bw")
+            && std::is_x86_feature_detected!("avx512dq")
+            && std::is_x86_feature_detected!("avx512vl");
+        assert_eq!(found.has(Isa::Avx2), avx2);
+        assert_eq!(
+            found.has(Isa::AvxVnni),
+            avx2 && std::is_x86_feature_detected!("avxvnni")
+        );
+        assert_eq!(found.has(Isa::Avx512), avx512);
+        assert_eq!(
+            found.has(Isa::Avx512Vnni),
+            avx512 && std::is_x86_feature_detected!("avx512vnni")
+        );
+        assert!(found.has(Isa::Scalar));
+    }
+}

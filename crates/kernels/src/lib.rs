@@ -1,0 +1,49 @@
+//! The numerics contract: every operation of a forward pass, with the same bits on every instruction set.
+//!
+//! # What is computed
+//! The backend in plain Rust defines the results; the others are right only if they are equal bit for bit (results
+//! that are NaN may differ in sign and payload). Kernels are written once over [16 lanes](lanes) and built for each
+//! instruction set, so an operation and its order cannot differ by accident.
+//!
+//! - **Weights** are packed in panels of 16 rows ([`pack_panel`]), no larger than the GGUF blocks they come from. A
+//!   row is a lane; its sum runs over its blocks in order.
+//! - **Activations** of integer weights are quantized to 8 bits ([`ActFormat`]). Inside a block the sum of products is
+//!   exact in i32: for the 32-column types `acc = fma(d·dx, Σqx, acc)`, and with minima `acc = fma(m·dx, Σx, acc)`; for
+//!   the 256-column types `acc = fma(d·dx, Σ scale·Σqx, acc)` and `acc = fma(−(dmin·dx), Σ min·Σx, acc)`.
+//! - **Float weights** have four sums a row by column modulo 4, joined as (s0 + s1) + (s2 + s3).
+//! - **Sums over a vector** run in 16 lanes, element i in lane i modulo 16, joined as a tree: +8, +4, +2, +1.
+//! - `exp`, `tanh` and `erf` are polynomials of our own; `sin`, `cos` and `pow` come from pure Rust in f64.
+//!
+//! # How to use it
+//! [`Kernels::detect`] gives the operations for this processor. Callers bring all buffers; nothing allocates.
+#![no_std]
+// Loops over tokens and parts index several arrays side by side.
+#![allow(clippy::needless_range_loop)]
+
+#[cfg(test)]
+extern crate std;
+
+mod act;
+mod arch;
+mod attention;
+mod isa;
+mod job;
+mod kernels;
+mod lanes;
+mod math;
+mod panel;
+mod rope;
+mod tile;
+mod vector;
+
+pub use act::{ActFormat, ActRows, act_format};
+pub use attention::KvType;
+pub use isa::{CpuFeatures, Isa};
+pub use job::{Job, Product};
+pub use kernels::Kernels;
+pub use panel::PANEL_ROWS;
+pub use panel::layout::{is_packed, pack_panel, packed_bytes, panel_bytes, unpack_row};
+pub use panel::matmul::Panels;
+pub use rope::{RopeKind, ln, pow, sin_cos};
+pub use tile::TileMut;
+pub use vector::Activation;

@@ -1,0 +1,191 @@
+//! F32, F16 and BF16 weights with f32 activations: four sums a row, by column modulo 4, each in column order; then
+//! (s0 + s1) + (s2 + s3).
+
+use core::marker::PhantomData;
+
+use bytemuck::{Pod, Zeroable};
+
+use super::matmul::{Matmul, store};
+use super::{AHEAD, PANEL_ROWS};
+use crate::lanes::{Dot, Lanes, MAX_PARTS, Op};
+use crate::tile::TileMut;
+
+/// One column of 16 rows.
+pub(super) trait Column: Pod {
+    /// The weights of one part.
+    fn load<L: Lanes>(&self, l: L, part: usize) -> L::F;
+}
+
+/// A column of f32.
+#[derive(Copy, Clone, Pod, Zeroable)]
+#[repr(transparent)]
+pub(super) struct F32(pub(super) [u8; 64]);
+
+/// A column of half floats.
+#[derive(Copy, Clone, Pod, Zeroable)]
+#[repr(transparent)]
+pub(super) struct F16([u8; 32]);
+
+/// A column of bfloat16.
+#[derive(Copy, Clone, Pod, Zeroable)]
+#[repr(transparent)]
+pub(super) struct BF16([u8; 32]);
+
+impl Column for F32 {
+    #[inline(always)]
+    fn load<L: Lanes>(&self, l: L, part: usize) -> L::F {
+        l.of_bits(l.load(&self.0, part))
+    }
+}
+
+impl Column for F16 {
+    #[inline(always)]
+    fn load<L: Lanes>(&self, l: L, part: usize) -> L::F {
+        l.load_f16(&self.0, part)
+    }
+}
+
+impl Column for BF16 {
+    #[inline(always)]
+    fn load<L: Lanes>(&self, l: L, part: usize) -> L::F {
+        l.load_bf16(&self.0, part)
+    }
+}
+
+/// The four sums of the rows of one part, for T tokens.
+pub(super) type Sums<F, const T: usize> = [[F; 4]; T];
+
+/// An activation, as it lies in a row.
+pub(super) type X = [u8; 4];
+
+/// Adds the products of some columns, which start at a multiple of 4.
+#[inline(always)]
+pub(super) fn add_columns<L: Dot, C: Column, const T: usize>(
+    l: L,
+    part: usize,
+    w: &[C],
+    x: &[&[X]; T],
+    sums: &mut Sums<L::F, T>,
+) {
+    let x = x.map(|x| &x[..w.len()]);
+    let (quads, rest) = w.as_chunks::<4>();
+    for (q, quad) in quads.iter().enumerate() {
+        for c in 0..4 {
+            if T == 1 && part == 0 && (c * size_of::<C>()).is_multiple_of(64) {
+                l.prefetch(&quad[c], AHEAD);
+            }
+            let w = quad[c].load(l, part);
+            for t in 0..T {
+                let x = l.splat_f(f32::from_ne_bytes(x[t][4 * q + c]));
+                sums[t][c] = l.fma(w, x, sums[t][c]);
+            }
+        }
+    }
+    for (c, w) in rest.iter().enumerate() {
+        let w = w.load(l, part);
+        for t in 0..T {
+            let x = l.splat_f(f32::from_ne_bytes(x[t][4 * quads.len() + c]));
+            sums[t][c] = l.fma(w, x, sums[t][c]);
+        }
+    }
+}
+
+/// The end of the four sums.
+#[inline(always)]
+pub(super) fn combine<L: Lanes>(l: L, sums: &[L::F; 4]) -> L::F {
+    l.add_f(l.add_f(sums[0], sums[1]), l.add_f(sums[2], sums[3]))
+}
+
+/// Weights in float columns.
+pub(super) struct FloatMatmul<'a, C> {
+    m: Matmul<'a>,
+    column: PhantomData<C>,
+}
+
+impl<'a, C> FloatMatmul<'a, C> {
+    pub(super) const fn new(m: Matmul<'a>) -> Self {
+        Self {
+            m,
+            column: PhantomData,
+        }
+    }
+}
+
+impl<C: Column> Op for FloatMatmul<'_, C> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<L: Dot>(self, l: L) {
+        let Matmul { w, x, mut out } = self.m;
+        let columns: &[C] = bytemuck::cast_slice(w.bytes());
+        for (p, w) in columns.chunks_exact(w.cols()).enumerate() {
+            let row = p * PANEL_ROWS;
+            let mut t = 0;
+            while t < x.tokens() {
+                let left = x.tokens() - t;
+                let out = &mut out;
+                t += if left >= 4 && L::FLOAT_TILE >= 4 {
+                    l.call(Tile::<C, 4> {
+                        w,
+                        x: core::array::from_fn(|i| x.blocks(t + i)),
+                        out,
+                        row,
+                        t,
+                    })
+                } else if left >= 2 {
+                    l.call(Tile::<C, 2> {
+                        w,
+                        x: core::array::from_fn(|i| x.blocks(t + i)),
+                        out,
+                        row,
+                        t,
+                    })
+                } else {
+                    l.call(Tile::<C, 1> {
+                        w,
+                        x: [x.blocks(t)],
+                        out,
+                        row,
+                        t,
+                    })
+                };
+            }
+        }
+    }
+}
+
+/// Columns that are taken at once, part by part.
+const STRETCH: usize = 64;
+
+/// A panel from `row` on, and T tokens from `t` on.
+struct Tile<'a, 'o, C, const T: usize> {
+    w: &'a [C],
+    x: [&'a [X]; T],
+    out: &'a mut TileMut<'o>,
+    row: usize,
+    t: usize,
+}
+
+impl<C: Column, const T: usize> Op for Tile<'_, '_, C, T> {
+    /// T.
+    type Out = usize;
+
+    #[inline(always)]
+    fn run<L: Dot>(self, l: L) -> usize {
+        let mut sums = [[[l.splat_f(0.0); 4]; T]; MAX_PARTS];
+        for (s, w) in self.w.chunks(STRETCH).enumerate() {
+            let x = self.x.map(|x| &x[s * STRETCH..]);
+            for part in 0..L::PARTS {
+                add_columns(l, part, w, &x, &mut sums[part]);
+            }
+        }
+        for t in 0..T {
+            let mut acc = [l.splat_f(0.0); MAX_PARTS];
+            for part in 0..L::PARTS {
+                acc[part] = combine(l, &sums[part][t]);
+            }
+            store(l, acc, self.row, self.out.token_mut(self.t + t));
+        }
+        T
+    }
+}

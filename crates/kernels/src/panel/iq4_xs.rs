@@ -1,0 +1,71 @@
+//! IQ4_XS: value = d · (scale − 32) · curve(q), 8 groups of 32 columns.
+
+use bytemuck::{Pod, Zeroable};
+use strata_quant::GgmlType;
+use strata_quant::iq::IQ4_VALUES;
+
+use super::{Field, Line, PanelType, field, stream};
+use crate::act::Q8x256;
+use crate::lanes::Dot;
+
+/// Marks the type.
+#[allow(non_camel_case_types)]
+pub(crate) struct IQ4_XS;
+
+/// 16 rows' blocks.
+#[derive(Copy, Clone, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Panel {
+    d: [u8; 32],
+    scales_h: [u8; 32],
+    scales_l: Line,
+    qs: [[Line; 4]; 8],
+}
+
+impl PanelType for IQ4_XS {
+    const TYPE: GgmlType = GgmlType::IQ4_XS;
+    const FIELDS: &'static [Field] = &[field(2, 2), field(2, 2), field(4, 4), field(128, 4)];
+    type Panel = Panel;
+    type Act = Q8x256;
+
+    #[inline(always)]
+    fn block<L: Dot, const T: usize>(
+        l: L,
+        part: usize,
+        w: &Panel,
+        x: &[&Q8x256; T],
+        acc: &mut [L::F; T],
+    ) {
+        let low = l.splat_bytes(15);
+        let scales_h = l.shl(l.load_u16(&w.scales_h, part), 4);
+        let scales_l = stream::<L, T>(l, &w.scales_l, part);
+        let mut tot = [l.splat(0); T];
+        for s in 0..8 {
+            let mut sums = [l.splat(0); T];
+            for t in 0..T {
+                sums[t] = l.start_signed(x[t].sum32(s));
+            }
+            for k in 0..4 {
+                let line = stream::<L, T>(l, &w.qs[s][k], part);
+                let below = l.signed_lut(&IQ4_VALUES, l.and(line, low));
+                let above = l.signed_lut(&IQ4_VALUES, l.and(l.shr(line, 4), low));
+                for t in 0..T {
+                    sums[t] = l.dot_signed(sums[t], below, x[t].quad(8 * s + k));
+                    sums[t] = l.dot_signed(sums[t], above, x[t].quad(8 * s + k + 4));
+                }
+            }
+            let scale = l.or(
+                l.and(l.shr(scales_l, 4 * s as u32), l.splat(15)),
+                l.and(l.shr(scales_h, 2 * s as u32), l.splat(48)),
+            );
+            let scale = l.sub(scale, l.splat(32));
+            for t in 0..T {
+                tot[t] = l.add(tot[t], l.mul(sums[t], scale));
+            }
+        }
+        let d = l.load_f16(&w.d, part);
+        for t in 0..T {
+            acc[t] = l.fma(l.mul_f(d, l.splat_f(x[t].d())), l.to_f(tot[t]), acc[t]);
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Q3_K: value = d · (scale − 32) · (q − 4), 16 groups of 16 columns.
+
+use bytemuck::{Pod, Zeroable};
+use strata_quant::GgmlType;
+
+use super::bits::{edit, gather_crumbs, scatter_crumbs, transpose_bits};
+use super::q6_k::add_offsets;
+use super::{Field, Line, PanelType, field, stream};
+use crate::act::Q8x256;
+use crate::lanes::{Dot, NARROW_LIMIT};
+
+/// Marks the type.
+#[allow(non_camel_case_types)]
+pub(crate) struct Q3_K;
+
+/// 16 rows' blocks. A line of `hmask` is two groups: bit g of byte c belongs to column 4g + c. A line of `qs` is a
+/// group: bits 2g and 2g + 1 of byte c belong to column 4g + c.
+#[derive(Copy, Clone, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Panel {
+    hmask: [Line; 8],
+    qs: [Line; 16],
+    scales: [Line; 3],
+    d: [u8; 32],
+}
+
+impl PanelType for Q3_K {
+    const TYPE: GgmlType = GgmlType::Q3_K;
+    const FIELDS: &'static [Field] = &[field(32, 4), field(64, 4), field(12, 4), field(2, 2)];
+    type Panel = Panel;
+    type Act = Q8x256;
+
+    #[inline(always)]
+    fn arrange(block: &mut [u8]) {
+        edit(block, 0, transpose_bits);
+        edit(block, 32, gather_crumbs);
+    }
+
+    #[inline(always)]
+    fn restore(block: &mut [u8]) {
+        edit(block, 0, transpose_bits);
+        edit(block, 32, scatter_crumbs);
+    }
+
+    #[inline(always)]
+    fn block<L: Dot, const T: usize>(
+        l: L,
+        part: usize,
+        w: &Panel,
+        x: &[&Q8x256; T],
+        acc: &mut [L::F; T],
+    ) {
+        const { assert!(7 * 16 <= NARROW_LIMIT && 7 * 16 * 127 <= i16::MAX as usize) };
+        let (low, third) = (l.splat_bytes(3), l.splat_bytes(4));
+        let mut tot = [l.splat(0); T];
+        let mut offset = [l.splat(0); T];
+        for quarter in 0..4 {
+            let scales = group_scales::<L, T>(l, part, &w.scales, quarter);
+            add_offsets(l, scales, quarter, x, &mut offset);
+            for byte in 0..4 {
+                let s = 4 * quarter + byte;
+                let scale = l.byte_i8(scales, byte);
+                let qs = stream::<L, T>(l, &w.qs[s], part);
+                let hmask = stream::<L, T>(l, &w.hmask[s / 2], part);
+                let mut sums = [l.start(0); T];
+                for g in 0..4 {
+                    // The third bit is bit g of the first group, bit g + 4 of the second.
+                    let upper = l.shift(hmask, 2 - (4 * (s % 2) + g) as i32);
+                    let weights = l.or(l.and(l.shr(qs, 2 * g as u32), low), l.and(upper, third));
+                    for t in 0..T {
+                        sums[t] = l.dot(sums[t], weights, x[t].quad(4 * s + g));
+                    }
+                }
+                for t in 0..T {
+                    tot[t] = l.fold_small(tot[t], sums[t], scale);
+                }
+            }
+        }
+        let d = l.load_f16(&w.d, part);
+        for t in 0..T {
+            let tot = l.sub(tot[t], l.shl(offset[t], 2));
+            acc[t] = l.fma(l.mul_f(d, l.splat_f(x[t].d())), l.to_f(tot), acc[t]);
+        }
+    }
+}
+
+/// Four signed scales, a byte each.
+#[inline(always)]
+fn group_scales<L: Dot, const T: usize>(
+    l: L,
+    part: usize,
+    packed: &[Line; 3],
+    quarter: usize,
+) -> L::I {
+    let (four, two) = (l.splat_bytes(15), l.splat_bytes(48));
+    let low = stream::<L, T>(l, &packed[quarter % 2], part);
+    let high = stream::<L, T>(l, &packed[2], part);
+    let low = l.and(l.shr(low, 4 * (quarter as u32 / 2)), four);
+    let high = l.and(l.shift(high, 4 - 2 * quarter as i32), two);
+    l.sub8(l.or(low, high), l.splat_bytes(32))
+}

@@ -1,0 +1,87 @@
+//! Q5_K: value = d · scale · q − dmin · min, 8 groups of 32 columns.
+
+use bytemuck::{Pod, Zeroable};
+use strata_quant::GgmlType;
+
+use super::bits::{edit, swap_nibbles, transpose_bits};
+use super::q4_k::{add_with_minima, scales_mins};
+use super::{Field, Line, PanelType, field, stream};
+use crate::act::Q8x256;
+use crate::lanes::{Dot, NARROW_LIMIT};
+
+/// Marks the type.
+#[allow(non_camel_case_types)]
+pub(crate) struct Q5_K;
+
+/// 16 rows' blocks. Four lines of `qs` are a group: column i below, i + 16 above. A line of `qh` is a group: bit g of
+/// byte c belongs to column 4g + c.
+#[derive(Copy, Clone, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Panel {
+    d: [u8; 32],
+    dmin: [u8; 32],
+    scales: [Line; 3],
+    qh: [Line; 8],
+    qs: [[Line; 4]; 8],
+}
+
+impl PanelType for Q5_K {
+    const TYPE: GgmlType = GgmlType::Q5_K;
+    const FIELDS: &'static [Field] = &[
+        field(2, 2),
+        field(2, 2),
+        field(12, 4),
+        field(32, 4),
+        field(128, 4),
+    ];
+    type Panel = Panel;
+    type Act = Q8x256;
+
+    #[inline(always)]
+    fn arrange(block: &mut [u8]) {
+        edit(block, 16, transpose_bits);
+        edit(block, 48, swap_nibbles);
+    }
+
+    #[inline(always)]
+    fn restore(block: &mut [u8]) {
+        edit(block, 16, transpose_bits);
+        edit(block, 48, swap_nibbles);
+    }
+
+    #[inline(always)]
+    fn block<L: Dot, const T: usize>(
+        l: L,
+        part: usize,
+        w: &Panel,
+        x: &[&Q8x256; T],
+        acc: &mut [L::F; T],
+    ) {
+        const { assert!(31 * 16 <= NARROW_LIMIT) };
+        let (low, fifth) = (l.splat_bytes(15), l.splat_bytes(16));
+        let (scales, mins) = scales_mins::<L, T>(l, part, &w.scales);
+        let mut tot = [l.splat(0); T];
+        for s in 0..8 {
+            let scale = l.byte_u8(scales[s / 4], s % 4);
+            let qh = stream::<L, T>(l, &w.qh[s], part);
+            let mut sums = [l.start(0); T];
+            for k in 0..4 {
+                let line = stream::<L, T>(l, &w.qs[s][k], part);
+                let below = l.or(l.and(line, low), l.and(l.shl(qh, 4 - k as u32), fifth));
+                let above = l.or(
+                    l.and(l.shr(line, 4), low),
+                    l.and(l.shr(qh, k as u32), fifth),
+                );
+                for t in 0..T {
+                    sums[t] = l.dot(sums[t], below, x[t].quad(8 * s + k));
+                    sums[t] = l.dot(sums[t], above, x[t].quad(8 * s + k + 4));
+                    if k == 3 || L::NARROW && k == 1 {
+                        tot[t] = l.fold(tot[t], sums[t], scale);
+                        sums[t] = l.start(0);
+                    }
+                }
+            }
+        }
+        add_with_minima(l, part, (&w.d, &w.dmin), &mins, x, &tot, acc);
+    }
+}

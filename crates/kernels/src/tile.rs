@@ -1,0 +1,142 @@
+//! The output of a matmul: a strided view that can be cut by rows, so that workers write disjoint parts of one buffer.
+#![allow(unsafe_code)]
+
+use core::marker::PhantomData;
+
+/// A mutable view of `tokens` × `rows` floats: `rows` neighbours for each token, tokens `stride` apart.
+pub struct TileMut<'a> {
+    start: *mut f32,
+    stride: usize,
+    tokens: usize,
+    rows: usize,
+    owner: PhantomData<&'a mut [f32]>,
+}
+
+// SAFETY: it is a `&mut [f32]` with holes, and nothing else can reach the floats that it covers while it lives.
+unsafe impl Send for TileMut<'_> {}
+
+impl<'a> TileMut<'a> {
+    /// All of `out`, which holds `rows` floats for each of `tokens`.
+    ///
+    /// # Panics
+    /// If the length is another.
+    pub fn from_slice(out: &'a mut [f32], tokens: usize, rows: usize) -> Self {
+        assert_eq!(
+            Some(out.len()),
+            tokens.checked_mul(rows),
+            "the output is tokens × rows"
+        );
+        Self {
+            start: out.as_mut_ptr(),
+            stride: rows,
+            tokens,
+            rows,
+            owner: PhantomData,
+        }
+    }
+
+    /// Tokens.
+    pub const fn tokens(&self) -> usize {
+        self.tokens
+    }
+
+    /// Floats for each token.
+    pub const fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Rows before `at`, and rows from `at`.
+    ///
+    /// # Panics
+    /// If there are fewer than `at` rows.
+    pub fn split_rows(self, at: usize) -> (Self, Self) {
+        assert!(at <= self.rows, "the cut is within the rows");
+        // Wrapping: with no tokens there is nothing to point into.
+        let second = Self {
+            rows: self.rows - at,
+            ..self.with_start(self.start.wrapping_add(at))
+        };
+        (Self { rows: at, ..self }, second)
+    }
+
+    /// A view of `rows` rows from `start` on, beside this one.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    ///
+    /// # Safety
+    /// Until the new view is gone, nothing else reads or writes those rows.
+    pub(crate) unsafe fn share_rows<'b>(&'b self, start: usize, rows: usize) -> TileMut<'b> {
+        assert!(start + rows <= self.rows, "the view is within the rows");
+        TileMut {
+            rows,
+            ..self.with_start(self.start.wrapping_add(start))
+        }
+    }
+
+    const fn with_start(&self, start: *mut f32) -> Self {
+        Self {
+            start,
+            stride: self.stride,
+            tokens: self.tokens,
+            rows: self.rows,
+            owner: PhantomData,
+        }
+    }
+
+    /// The same view for a while.
+    pub const fn reborrow(&mut self) -> TileMut<'_> {
+        self.with_start(self.start)
+    }
+
+    /// The floats of token `t`.
+    ///
+    /// # Panics
+    /// If there is no such token.
+    #[inline(always)]
+    pub fn token_mut(&mut self, t: usize) -> &mut [f32] {
+        assert!(t < self.tokens, "token {t} of {}", self.tokens);
+        // SAFETY: `start` is inside the slice that the view was made of, whose rows are `stride` apart; this one has
+        // `rows` floats from there on. `split_rows` never gives a float to two views, and `self` is borrowed mutably.
+        unsafe { core::slice::from_raw_parts_mut(self.start.add(t * self.stride), self.rows) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TileMut;
+
+    #[test]
+    fn workers_write_disjoint_rows() {
+        let mut out = std::vec![0.0; 3 * 10];
+        let (left, right) = TileMut::from_slice(&mut out, 3, 10).split_rows(4);
+        let (middle, right) = right.split_rows(6);
+        assert_eq!((left.rows(), middle.rows(), right.rows()), (4, 6, 0));
+        std::thread::scope(|scope| {
+            for (value, mut tile) in [(1.0, left), (2.0, middle), (9.0, right)] {
+                scope.spawn(move || {
+                    for t in 0..tile.tokens() {
+                        tile.token_mut(t).fill(value + t as f32 * 10.0);
+                    }
+                });
+            }
+        });
+        for t in 0..3 {
+            let base = t as f32 * 10.0;
+            assert_eq!(out[10 * t..][..4], [base + 1.0; 4]);
+            assert_eq!(out[10 * t + 4..][..6], [base + 2.0; 6]);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "within the rows")]
+    fn no_cut_past_the_end() {
+        let _ = TileMut::from_slice(&mut [0.0; 4], 1, 4).split_rows(5);
+    }
+
+    #[test]
+    fn no_tokens() {
+        let (a, b) = TileMut::from_slice(&mut [], 0, 8).split_rows(3);
+        assert_eq!((a.tokens(), a.rows(), b.rows()), (0, 3, 5));
+    }
+}
