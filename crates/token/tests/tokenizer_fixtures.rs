@@ -78,7 +78,7 @@ fn fixtures_decode_to_their_texts() {
                 "{}",
                 path.display()
             );
-            let mut stream = tokenizer.stream();
+            let mut stream = tokenizer.stream(Default::default());
             let mut streamed: String = ids.iter().map(|id| stream.push(*id).to_owned()).collect();
             streamed.push_str(stream.finish());
             let space = if tokenizer.model_kind() == ModelKind::Spm && !text.is_empty() {

@@ -62,7 +62,7 @@ fn exercise(tokenizer: &Tokenizer) {
             tokenizer.decode(&ids, Default::default());
         }
     }
-    let mut stream = tokenizer.stream();
+    let mut stream = tokenizer.stream(Default::default());
     for id in (0..tokenizer.vocab_size() as u32)
         .step_by(17)
         .chain([u32::MAX, u32::MAX - 1])

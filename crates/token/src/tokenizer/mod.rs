@@ -77,6 +77,7 @@ pub struct Tokenizer {
     tokens: TokenTable,
     special: SpecialTokens,
     end_of_generation: Vec<u32>,
+    shown: Vec<u32>,
     added: Added,
     /// Whether decoding takes off the space in front that encoding put there.
     strips_space: bool,
@@ -112,15 +113,18 @@ impl Tokenizer {
             ModelKind::Unigram => Engine::Unigram(unigram::Unigram::new(&vocab)?),
             ModelKind::Rwkv => Engine::Rwkv(rwkv::Rwkv::new(&vocab)?),
         };
-        let mut end_of_generation = vocab.end_of_generation.clone();
-        end_of_generation.sort_unstable();
+        let sorted = |mut ids: Vec<u32>| {
+            ids.sort_unstable();
+            ids
+        };
         Ok(Tokenizer {
             partition: partition::Partition::new(&vocab)?,
             engine,
             strips_space: vocab.space_prefix || vocab.model == ModelKind::WordPiece,
             model: vocab.model,
             added: vocab.added,
-            end_of_generation,
+            end_of_generation: sorted(vocab.end_of_generation),
+            shown: sorted(vocab.shown),
             special: vocab.special,
             tokens: vocab.tokens,
         })
@@ -196,7 +200,7 @@ impl Tokenizer {
         let mut out = Vec::new();
         let mut strip = self.strips_space;
         for id in ids {
-            if !options.show_special && !self.is_shown(*id) {
+            if !self.is_shown(*id, options) {
                 continue;
             }
             let bytes = self.token_bytes(*id).unwrap_or_default();
@@ -209,12 +213,14 @@ impl Tokenizer {
         out
     }
 
-    /// Whether a token is text, not control.
-    fn is_shown(&self, id: u32) -> bool {
-        !matches!(
-            self.tokens.kind(id),
-            Some(TokenKind::Control | TokenKind::Unknown)
-        )
+    /// Whether a token is part of the text that a reader sees.
+    fn is_shown(&self, id: u32, options: DecodeOptions) -> bool {
+        match self.tokens.kind(id) {
+            Some(TokenKind::Control | TokenKind::Unknown) => {
+                options.show_special || self.shown.binary_search(&id).is_ok()
+            }
+            kind => kind.is_some(),
+        }
     }
 
     /// The bytes that one token stands for: its text with the vocabulary's spelling undone. Not always UTF-8.
@@ -301,8 +307,8 @@ impl Tokenizer {
     }
 
     /// A decoder for tokens that come one by one.
-    pub fn stream(&self) -> StreamDecoder<'_> {
-        StreamDecoder::new(self)
+    pub fn stream(&self, options: DecodeOptions) -> StreamDecoder<'_> {
+        StreamDecoder::new(self, options)
     }
 }
 

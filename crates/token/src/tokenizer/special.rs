@@ -109,7 +109,8 @@ const ENDS: &[&str] = &[
     "[e~[",
 ];
 
-/// Parts of gpt-oss's messages, which a reader of its output needs to see.
+/// Parts of gpt-oss's messages, which a reader of its output needs to see. llama.cpp makes them user-defined tokens for
+/// that, but then a user's text can spell them; here they stay control tokens that are shown.
 const SHOWN: &[&str] = &["<|channel|>", "<|message|>", "<|start|>", "<|constrain|>"];
 
 impl Vocab {
@@ -138,7 +139,8 @@ impl Vocab {
         }
         for text in SHOWN {
             if let Some(id) = self.tokens.find(text) {
-                self.tokens.set_kind(id, TokenKind::UserDefined);
+                self.tokens.set_kind(id, TokenKind::Control);
+                self.shown.push(id);
             }
         }
         let special = &self.special;
@@ -161,11 +163,72 @@ impl Vocab {
         let end = found("<|end|>").filter(|_| harmony);
         let marker = found("<|tool_response>").or(found("<|plamo:eos|>"));
         let strike = found("</s>").filter(|_| marker.is_some());
-        for (id, kind) in [(end, TokenKind::UserDefined), (strike, TokenKind::Normal)] {
-            if let Some(id) = id {
-                ends.retain(|other| *other != id);
-                self.tokens.set_kind(id, kind);
-            }
+        if let Some(id) = end {
+            ends.retain(|other| *other != id);
+            self.shown.push(id);
         }
+        if let Some(id) = strike {
+            ends.retain(|other| *other != id);
+            self.tokens.set_kind(id, TokenKind::Normal);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::table::TokenTable;
+    use super::super::vocab::ModelKind;
+    use super::*;
+
+    fn detected(texts: &[&str]) -> Vocab {
+        let mut tokens = TokenTable::default();
+        for text in texts {
+            tokens.push(text, TokenKind::Normal, 0.0).expect("room");
+        }
+        let mut vocab = Vocab::new(ModelKind::Bpe, tokens);
+        vocab.detect_special();
+        vocab
+    }
+
+    #[test]
+    fn roles_are_found_by_text() {
+        let vocab = detected(&[
+            "a",
+            "<|im_end|>",
+            "<|fim_prefix|>",
+            "<|endoftext|>",
+            "<|file_sep|>",
+        ]);
+        assert_eq!(vocab.special.eot, Some(1));
+        assert_eq!(vocab.special.fim_pre, Some(2));
+        assert_eq!(vocab.end_of_generation, [1, 3, 4]);
+        assert_eq!(vocab.tokens.kind(1), Some(TokenKind::Control));
+        assert_eq!(vocab.tokens.kind(0), Some(TokenKind::Normal));
+    }
+
+    #[test]
+    fn a_stated_role_is_kept() {
+        let mut vocab = detected(&["a", "<|im_end|>"]);
+        vocab.special.eot = Some(0);
+        vocab.detect_special();
+        assert_eq!(vocab.special.eot, Some(0));
+        assert_eq!(vocab.end_of_generation, [0, 1]);
+    }
+
+    #[test]
+    fn the_end_of_a_harmony_message_is_not_the_end_of_the_answer() {
+        let vocab = detected(&["<|return|>", "<|call|>", "<|end|>", "<|channel|>"]);
+        assert_eq!(vocab.end_of_generation, [0, 1]);
+        assert_eq!(vocab.shown, [3, 2]);
+        assert_eq!(vocab.tokens.kind(2), Some(TokenKind::Control));
+        assert_eq!(detected(&["<|call|>", "<|end|>"]).end_of_generation, [0, 1]);
+    }
+
+    #[test]
+    fn a_closing_tag_is_text_where_the_model_has_other_ends() {
+        assert_eq!(detected(&["</s>"]).end_of_generation, [0]);
+        let vocab = detected(&["</s>", "<|tool_response>"]);
+        assert_eq!(vocab.end_of_generation, [1]);
+        assert_eq!(vocab.tokens.kind(0), Some(TokenKind::Normal));
     }
 }

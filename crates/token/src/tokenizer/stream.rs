@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::Tokenizer;
+use super::{DecodeOptions, Tokenizer};
 
 /// Puts bytes together to characters: what is complete comes out, what is not waits. Bytes that can no longer become a
 /// character come out as U+FFFD, as the standard library's lossy conversion has it.
@@ -51,25 +51,30 @@ fn may_continue(bytes: &[u8]) -> bool {
     core::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
 }
 
-/// Decodes tokens one at a time. Control tokens give nothing.
+/// Decodes tokens one at a time.
+///
+/// Unlike [`Tokenizer::decode`] it keeps the space that a SentencePiece vocabulary puts in front: in the middle of a text,
+/// where answers begin, it belongs there.
 #[derive(Clone, Debug)]
 pub struct StreamDecoder<'t> {
     tokenizer: &'t Tokenizer,
+    options: DecodeOptions,
     stream: Utf8Stream,
 }
 
 impl<'t> StreamDecoder<'t> {
     /// A decoder at the beginning of a stream.
-    pub fn new(tokenizer: &'t Tokenizer) -> Self {
+    pub fn new(tokenizer: &'t Tokenizer, options: DecodeOptions) -> Self {
         StreamDecoder {
             tokenizer,
+            options,
             stream: Utf8Stream::default(),
         }
     }
 
     /// Takes a token and gives the text it completes: whole characters only, perhaps none.
     pub fn push(&mut self, id: u32) -> &str {
-        let bytes = match self.tokenizer.is_shown(id) {
+        let bytes = match self.tokenizer.is_shown(id, self.options) {
             true => self.tokenizer.token_bytes(id).unwrap_or_default(),
             false => Default::default(),
         };

@@ -121,6 +121,8 @@ pub struct Vocab {
     pub special: SpecialTokens,
     /// The tokens that end a generation, in ascending order.
     pub end_of_generation: Vec<u32>,
+    /// Control tokens that belong to the visible answer: decoding shows them.
+    pub shown: Vec<u32>,
     /// What encoding adds around a text.
     pub added: Added,
     /// SentencePiece: whether a text gets a space in front.
@@ -151,6 +153,7 @@ impl Vocab {
             merges: Vec::new(),
             special: SpecialTokens::default(),
             end_of_generation: Vec::new(),
+            shown: Vec::new(),
             added: Added {
                 bos: matches!(model, ModelKind::Spm | ModelKind::WordPiece),
                 eos: model == ModelKind::Unigram,
