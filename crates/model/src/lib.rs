@@ -1,3 +1,36 @@
-//! Architectures as data, and the one decoder that runs them.
+//! Architectures as data, one decoder, KV pages, `forward(batch)`.
+//!
+//! [`Model::load`] checks a weight file against the [`spec::ArchSpec`] of its architecture and packs it.
+//! [`Model::forward`] then computes batches: any mix of prompt chunks and single tokens of several
+//! [`Sequence`]s, whose keys and values are in [`KvPages`]. It allocates nothing, and a token's result
+//! has the same bits whatever else is in the batch, on any number of workers and any instruction set.
 #![no_std]
 #![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod arch;
+mod attention;
+mod batch;
+mod compute;
+mod config;
+mod decoder;
+mod error;
+mod ffn;
+mod kv_pages;
+mod layer;
+mod matrix;
+mod model;
+mod rope;
+pub mod spec;
+mod tensors;
+mod workspace;
+
+pub use batch::{BatchLimits, Logits, Span};
+pub use compute::Compute;
+pub use config::{Config, ExpertConfig, RopeConfig, RopeScaling};
+pub use error::{BatchError, LoadError};
+pub use kv_pages::{KvPages, OutOfPages, PAGE, PageId, Sequence};
+pub use model::{LoadOptions, Model};
+pub use strata_kernels::KvType;
+pub use workspace::Workspace;

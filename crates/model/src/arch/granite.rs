@@ -1,0 +1,11 @@
+//! Granite: llama with scaled embeddings, branches, attention and logits.
+
+use crate::spec::{ArchSpec, Experts, Scale};
+
+pub(super) const SPEC: ArchSpec = ArchSpec {
+    name: "granite",
+    experts: Experts::Never,
+    embedding_scale: Scale::Multiply,
+    logit_scale: Scale::Divide,
+    ..ArchSpec::LLAMA
+};

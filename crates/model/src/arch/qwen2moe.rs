@@ -1,0 +1,13 @@
+//! Qwen2 with experts, one of which sees every token.
+
+use super::qwen2;
+use crate::spec::{ArchSpec, Experts, Routing};
+
+pub(super) const SPEC: ArchSpec = ArchSpec {
+    name: "qwen2moe",
+    experts: Experts::Always(Routing {
+        renormalize: false,
+        shared: true,
+    }),
+    ..qwen2::SPEC
+};

@@ -1,0 +1,13 @@
+//! Qwen3 with experts.
+
+use super::qwen3;
+use crate::spec::{ArchSpec, Experts, Routing};
+
+pub(super) const SPEC: ArchSpec = ArchSpec {
+    name: "qwen3moe",
+    experts: Experts::Always(Routing {
+        renormalize: true,
+        shared: false,
+    }),
+    ..qwen3::SPEC
+};

@@ -1,0 +1,89 @@
+//! What `forward` computes: tokens of one or more sequences.
+
+use crate::config::Config;
+use crate::error::BatchError;
+use crate::kv_pages::Sequence;
+
+/// Which of a span's tokens need logits.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Logits {
+    /// None: a chunk of a prompt that goes on.
+    None,
+    /// The last: the next token is to be sampled.
+    Last,
+    /// All: scores of a text, or tokens to verify.
+    All,
+}
+
+/// Tokens that continue one sequence: a chunk of a prompt, or the token sampled last.
+pub struct Span<'a> {
+    /// The sequence; it must have pages for the tokens. Its length grows by their number.
+    pub sequence: &'a mut Sequence,
+    /// The tokens.
+    pub tokens: &'a [u32],
+    /// Which of them need logits.
+    pub logits: Logits,
+}
+
+impl Span<'_> {
+    /// How many rows of logits the span asks for.
+    pub fn rows(&self) -> usize {
+        match self.logits {
+            Logits::None => 0,
+            Logits::Last => self.tokens.len().min(1),
+            Logits::All => self.tokens.len(),
+        }
+    }
+}
+
+/// How many tokens and rows of logits a batch can have.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct BatchLimits {
+    /// Tokens.
+    pub tokens: usize,
+    /// Rows of logits.
+    pub logits: usize,
+}
+
+/// Counts a batch and refuses what cannot be computed, before anything is.
+pub(crate) fn check(
+    batch: &[Span<'_>],
+    limits: BatchLimits,
+    config: &Config,
+    positions: Option<usize>,
+) -> Result<(), BatchError> {
+    let tokens = batch.iter().map(|span| span.tokens.len()).sum();
+    if tokens > limits.tokens {
+        return Err(BatchError::TooManyTokens {
+            tokens,
+            room: limits.tokens,
+        });
+    }
+    let rows = batch.iter().map(Span::rows).sum();
+    if rows > limits.logits {
+        return Err(BatchError::TooManyLogits {
+            rows,
+            room: limits.logits,
+        });
+    }
+    for span in batch {
+        let needed = span.sequence.len() + span.tokens.len();
+        if needed > span.sequence.room() {
+            return Err(BatchError::Pages {
+                room: span.sequence.room(),
+                needed,
+            });
+        }
+        if let Some(positions) = positions.filter(|&positions| needed > positions) {
+            return Err(BatchError::Position {
+                position: needed - 1,
+                positions,
+            });
+        }
+        let vocabulary = config.vocabulary;
+        if let Some(&token) = span.tokens.iter().find(|&&t| t as usize >= vocabulary) {
+            return Err(BatchError::Token { token, vocabulary });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,65 @@
+//! What can go wrong with a model.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use strata_platform::OutOfMemory;
+use strata_quant::GgmlType;
+use strata_weights::GgufError;
+
+/// Why a model cannot be loaded.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
+#[non_exhaustive]
+pub enum LoadError {
+    #[error("the architecture {name:?} is not supported")]
+    Architecture { name: String },
+    #[error(transparent)]
+    Metadata(#[from] GgufError),
+    #[error("the metadata has no {key}")]
+    MissingKey { key: String },
+    #[error("{key} is {value}; it must be {needs}")]
+    BadValue {
+        key: String,
+        value: f64,
+        needs: &'static str,
+    },
+    #[error("{key} differs between layers, which is not supported")]
+    LayersDiffer { key: String },
+    #[error("{heads} query heads cannot share {kv_heads} key heads evenly")]
+    Heads { heads: usize, kv_heads: usize },
+    #[error("value heads of {value} beside key heads of {key} are not supported")]
+    ValueLength { key: usize, value: usize },
+    #[error("the rotary scaling {kind:?} is not supported")]
+    RopeScaling { kind: String },
+    #[error("the tensor {name} is missing")]
+    MissingTensor { name: String },
+    #[error("the tensor {name} does not belong to the architecture {arch}")]
+    SurplusTensor { name: String, arch: &'static str },
+    #[error("the tensor {name} has the shape {found:?}; it should be {expected:?}")]
+    Shape {
+        name: String,
+        found: Vec<u64>,
+        expected: Vec<u64>,
+    },
+    #[error("the tensor {name} is {ty:?}, which does not serve for it")]
+    TensorType { name: String, ty: GgmlType },
+    #[error(transparent)]
+    OutOfMemory(#[from] OutOfMemory),
+}
+
+/// Why a batch was refused. Nothing has been computed or stored.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
+#[non_exhaustive]
+pub enum BatchError {
+    #[error("token {token} is not in the vocabulary of {vocabulary}")]
+    Token { token: u32, vocabulary: usize },
+    #[error("the batch has {tokens} tokens; there is room for {room}")]
+    TooManyTokens { tokens: usize, room: usize },
+    #[error("the batch asks for {rows} rows of logits; there is room for {room}")]
+    TooManyLogits { rows: usize, room: usize },
+    #[error("position {position} is past the {positions} that the model has")]
+    Position { position: usize, positions: usize },
+    #[error("the sequence has pages for {room} positions and the batch reaches {needed}")]
+    Pages { room: usize, needed: usize },
+}

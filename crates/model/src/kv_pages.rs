@@ -1,0 +1,235 @@
+//! The key and value cache: pages of a fixed number of positions, handed out, shared and taken back.
+//!
+//! A page holds all layers of its positions. Inside, keys come before values in each layer, and each head's
+//! positions lie next to each other: attention over one head reads contiguous rows.
+
+use crate::config::Config;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use strata_kernels::KvType;
+use strata_platform::{Memory, OutOfMemory, Region};
+
+/// Positions in a page.
+pub const PAGE: usize = 32;
+
+/// A page's number.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PageId(u32);
+
+/// The sizes inside a page.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct PageShape {
+    pub(crate) kind: KvType,
+    layers: usize,
+    heads: usize,
+    /// Bytes of one head's key or value at one position.
+    row: usize,
+}
+
+impl PageShape {
+    pub(crate) fn new(config: &Config, kind: KvType) -> Self {
+        Self {
+            kind,
+            layers: config.layers,
+            heads: config.kv_heads,
+            row: kind.row_bytes(config.head_size),
+        }
+    }
+
+    /// Bytes of one head of one layer: all positions of a page.
+    fn head(&self) -> usize {
+        PAGE * self.row
+    }
+
+    /// Bytes of a page.
+    pub(crate) fn page(&self) -> usize {
+        self.layers * 2 * self.heads * self.head()
+    }
+
+    fn head_offset(&self, page: PageId, layer: usize, half: Half, head: usize) -> usize {
+        let half = half as usize;
+        page.0 as usize * self.page() + ((layer * 2 + half) * self.heads + head) * self.head()
+    }
+}
+
+/// Keys or values.
+#[derive(Copy, Clone, Debug)]
+pub(crate) enum Half {
+    Keys = 0,
+    Values = 1,
+}
+
+/// No page is free.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the key and value cache is full: {pages} pages of {PAGE} positions are in use")]
+pub struct OutOfPages {
+    /// How many there are.
+    pub pages: usize,
+}
+
+/// A fixed number of pages, each with a count of those who use it.
+pub struct KvPages {
+    shape: PageShape,
+    memory: Box<dyn Region>,
+    users: Vec<u32>,
+    free: Vec<PageId>,
+}
+
+impl KvPages {
+    /// Memory for at least `positions` positions of one or several sequences.
+    pub fn new(
+        config: &Config,
+        kind: KvType,
+        positions: usize,
+        memory: &dyn Memory,
+    ) -> Result<Self, OutOfMemory> {
+        let shape = PageShape::new(config, kind);
+        let pages = positions.div_ceil(PAGE);
+        let bytes = pages
+            .checked_mul(shape.page())
+            .filter(|_| u32::try_from(pages).is_ok())
+            .ok_or(OutOfMemory { bytes: usize::MAX })?;
+        Ok(Self {
+            shape,
+            memory: memory.region(bytes)?,
+            users: alloc::vec![0; pages],
+            free: (0..pages as u32).rev().map(PageId).collect(),
+        })
+    }
+
+    /// How many pages nobody uses.
+    pub fn free_pages(&self) -> usize {
+        self.free.len()
+    }
+
+    /// How many pages there are.
+    pub fn pages(&self) -> usize {
+        self.users.len()
+    }
+
+    /// Bytes of all pages.
+    pub fn bytes(&self) -> usize {
+        self.memory.len()
+    }
+
+    /// Gives `sequence` pages for `more` positions after those it has; all of them or none.
+    pub fn reserve(&mut self, sequence: &mut Sequence, more: usize) -> Result<(), OutOfPages> {
+        let wanted = (sequence.len + more).div_ceil(PAGE);
+        let missing = wanted.saturating_sub(sequence.pages.len());
+        if missing > self.free.len() {
+            return Err(OutOfPages {
+                pages: self.users.len(),
+            });
+        }
+        for _ in 0..missing {
+            let page = self.free.pop().expect("counted above");
+            self.users[page.0 as usize] = 1;
+            sequence.pages.push(page);
+        }
+        Ok(())
+    }
+
+    /// Forgets the positions from `len` on and gives back the pages that held nothing else.
+    pub fn truncate(&mut self, sequence: &mut Sequence, len: usize) {
+        sequence.len = sequence.len.min(len);
+        for page in sequence
+            .pages
+            .split_off(sequence.len.div_ceil(PAGE).min(sequence.pages.len()))
+        {
+            self.release(page);
+        }
+    }
+
+    /// A sequence that shares the first `len` positions of another. Whole pages are shared; what stands in a
+    /// page that is only partly wanted is copied.
+    pub fn fork(&mut self, sequence: &Sequence, len: usize) -> Result<Sequence, OutOfPages> {
+        let len = len.min(sequence.len);
+        let whole = len / PAGE;
+        let mut fork = Sequence {
+            pages: sequence.pages[..whole].to_vec(),
+            len: whole * PAGE,
+        };
+        if len % PAGE != 0 {
+            let from = sequence.pages[whole];
+            self.reserve_for_fork(&mut fork)?;
+            let (page, to) = (self.shape.page(), fork.pages[whole]);
+            let start = from.0 as usize * page;
+            self.memory
+                .copy_within(start..start + page, to.0 as usize * page);
+        }
+        for page in &fork.pages[..whole] {
+            self.users[page.0 as usize] += 1;
+        }
+        fork.len = len;
+        Ok(fork)
+    }
+
+    fn reserve_for_fork(&mut self, fork: &mut Sequence) -> Result<(), OutOfPages> {
+        self.reserve(fork, 1)
+    }
+
+    fn release(&mut self, page: PageId) {
+        let users = &mut self.users[page.0 as usize];
+        *users -= 1;
+        if *users == 0 {
+            self.free.push(page);
+        }
+    }
+
+    pub(crate) fn shape(&self) -> PageShape {
+        self.shape
+    }
+
+    /// The first rows of one head in a page.
+    pub(crate) fn rows(
+        &self,
+        page: PageId,
+        layer: usize,
+        half: Half,
+        head: usize,
+        count: usize,
+    ) -> &[u8] {
+        let start = self.shape.head_offset(page, layer, half, head);
+        &self.memory[start..start + count * self.shape.row]
+    }
+
+    /// The place of one head's key or value at one position of a page.
+    pub(crate) fn row_mut(
+        &mut self,
+        page: PageId,
+        layer: usize,
+        half: Half,
+        head: usize,
+        position: usize,
+    ) -> &mut [u8] {
+        let start =
+            self.shape.head_offset(page, layer, half, head) + position % PAGE * self.shape.row;
+        &mut self.memory[start..start + self.shape.row]
+    }
+}
+
+/// A sequence's pages, and how many positions in them hold something.
+///
+/// It must be given back with [`KvPages::truncate`]; a dropped sequence keeps its pages.
+#[derive(Debug, Default)]
+pub struct Sequence {
+    pub(crate) pages: Vec<PageId>,
+    pub(crate) len: usize,
+}
+
+impl Sequence {
+    /// Positions that have been computed.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Positions that it has pages for.
+    pub fn room(&self) -> usize {
+        self.pages.len() * PAGE
+    }
+}

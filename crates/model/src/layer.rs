@@ -1,0 +1,245 @@
+//! The weights of one layer.
+
+use crate::config::{Config, ExpertConfig};
+use crate::error::LoadError;
+use crate::matrix::{Experts, Linear, Matrix};
+use crate::spec::{Ffn, Fusion, Norm, Presence, QkNorm};
+use crate::tensors::{Tensors, block_name};
+use alloc::vec::Vec;
+
+/// A norm's weights.
+#[derive(Clone, Debug)]
+pub(crate) struct NormWeights {
+    pub(crate) weight: Vec<f32>,
+    pub(crate) bias: Option<Vec<f32>>,
+}
+
+/// Projections of one input, side by side in one output.
+#[derive(Clone, Debug)]
+pub(crate) struct Projections(pub(crate) Vec<Linear>);
+
+/// The feed-forward network, or experts.
+#[derive(Clone, Debug)]
+pub(crate) enum FfnWeights {
+    Dense(DenseFfn),
+    Experts(ExpertFfn),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct DenseFfn {
+    /// Gate and up, or up alone.
+    pub(crate) input: Projections,
+    pub(crate) down: Linear,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct ExpertFfn {
+    pub(crate) router: Matrix,
+    pub(crate) gate: Experts,
+    pub(crate) up: Experts,
+    pub(crate) down: Experts,
+    pub(crate) shared: Option<SharedExpert>,
+}
+
+/// The expert that sees every token, behind a sigmoid gate.
+#[derive(Clone, Debug)]
+pub(crate) struct SharedExpert {
+    pub(crate) gate: Vec<f32>,
+    pub(crate) ffn: DenseFfn,
+}
+
+/// One layer.
+#[derive(Clone, Debug)]
+pub(crate) struct Layer {
+    pub(crate) attn_norm: Option<NormWeights>,
+    pub(crate) attn_norm_2: Option<NormWeights>,
+    /// Queries, keys, values.
+    pub(crate) qkv: Projections,
+    pub(crate) q_norm: Option<Vec<f32>>,
+    pub(crate) k_norm: Option<Vec<f32>>,
+    pub(crate) attn_output: Linear,
+    pub(crate) post_attn_norm: Option<NormWeights>,
+    pub(crate) parallel: bool,
+    pub(crate) ffn_norm: Option<NormWeights>,
+    pub(crate) ffn: FfnWeights,
+    pub(crate) post_ffn_norm: Option<NormWeights>,
+}
+
+impl Layer {
+    pub(crate) fn load(
+        tensors: &mut Tensors<'_, '_>,
+        config: &Config,
+        layer: usize,
+    ) -> Result<Self, LoadError> {
+        let spec = config.spec;
+        let (q, kv) = (config.q_width(), config.kv_width());
+        let mut norm =
+            |presence, name| block_norm(tensors, spec.norm, presence, layer, name, config.width);
+        let attn_norm = norm(spec.attn_norm, "attn_norm")?;
+        let attn_norm_2 = norm(spec.attn_norm_2, "attn_norm_2")?;
+        let post_attn_norm = norm(spec.post_attn_norm, "post_attention_norm")?;
+        let ffn_norm = norm(spec.ffn_norm, "ffn_norm")?;
+        let post_ffn_norm = norm(spec.post_ffn_norm, "post_ffw_norm")?;
+
+        let mut linear =
+            |name, columns, rows, bias| block_linear(tensors, layer, name, columns, rows, bias);
+        let qkv = match spec.qkv {
+            Fusion::Fused => [linear("attn_qkv", config.width, q + 2 * kv, spec.qkv_bias)?].into(),
+            Fusion::Separate => [
+                linear("attn_q", config.width, q, spec.qkv_bias)?,
+                linear("attn_k", config.width, kv, spec.qkv_bias)?,
+                linear("attn_v", config.width, kv, spec.qkv_bias)?,
+            ]
+            .into(),
+        };
+        let attn_output = linear("attn_output", q, config.width, spec.attn_output_bias)?;
+        Ok(Self {
+            attn_norm,
+            attn_norm_2,
+            qkv: Projections(qkv),
+            q_norm: head_norm(tensors, config, layer, "attn_q_norm", config.heads)?,
+            k_norm: head_norm(tensors, config, layer, "attn_k_norm", config.kv_heads)?,
+            attn_output,
+            post_attn_norm,
+            parallel: config.parallel.unwrap_or(ffn_norm.is_none()),
+            ffn_norm,
+            ffn: match &config.experts {
+                Some(experts) => {
+                    FfnWeights::Experts(ExpertFfn::load(tensors, config, experts, layer)?)
+                }
+                None => FfnWeights::Dense(DenseFfn::load(tensors, config, layer)?),
+            },
+            post_ffn_norm,
+        })
+    }
+}
+
+impl DenseFfn {
+    fn load(
+        tensors: &mut Tensors<'_, '_>,
+        config: &Config,
+        layer: usize,
+    ) -> Result<Self, LoadError> {
+        let (width, ffn, bias) = (config.width, config.ffn, config.spec.ffn_bias);
+        let mut linear =
+            |name, columns, rows| block_linear(tensors, layer, name, columns, rows, bias);
+        let input = match config.spec.ffn {
+            Ffn::Gated(Fusion::Separate) => [
+                linear("ffn_gate", width, ffn)?,
+                linear("ffn_up", width, ffn)?,
+            ]
+            .into(),
+            Ffn::Gated(Fusion::Fused) => [linear("ffn_up", width, 2 * ffn)?].into(),
+            Ffn::Plain => [linear("ffn_up", width, ffn)?].into(),
+        };
+        Ok(Self {
+            input: Projections(input),
+            down: linear("ffn_down", ffn, width)?,
+        })
+    }
+}
+
+impl ExpertFfn {
+    fn load(
+        tensors: &mut Tensors<'_, '_>,
+        config: &Config,
+        experts: &ExpertConfig,
+        layer: usize,
+    ) -> Result<Self, LoadError> {
+        let (width, ffn, count) = (config.width, experts.ffn, experts.count);
+        let name = |name| block_name(layer, name, "weight");
+        Ok(Self {
+            router: tensors.matrix(&name("ffn_gate_inp"), width, count)?,
+            gate: tensors.experts(&name("ffn_gate_exps"), width, ffn, count)?,
+            up: tensors.experts(&name("ffn_up_exps"), width, ffn, count)?,
+            down: tensors.experts(&name("ffn_down_exps"), ffn, width, count)?,
+            shared: if experts.shared_ffn > 0 {
+                let ffn = experts.shared_ffn;
+                let gate = tensors.vector(&name("ffn_gate_inp_shexp"), &[width as u64])?;
+                let mut linear = |name, columns, rows| {
+                    block_linear(tensors, layer, name, columns, rows, Presence::Never)
+                };
+                Some(SharedExpert {
+                    gate,
+                    ffn: DenseFfn {
+                        input: Projections(
+                            [
+                                linear("ffn_gate_shexp", width, ffn)?,
+                                linear("ffn_up_shexp", width, ffn)?,
+                            ]
+                            .into(),
+                        ),
+                        down: linear("ffn_down_shexp", ffn, width)?,
+                    },
+                })
+            } else {
+                None
+            },
+        })
+    }
+}
+
+/// A norm by its full name without `.weight` and `.bias`.
+pub(crate) fn norm(
+    tensors: &mut Tensors<'_, '_>,
+    kind: Norm,
+    name: &str,
+    width: usize,
+) -> Result<NormWeights, LoadError> {
+    let shape = &[width as u64];
+    Ok(NormWeights {
+        weight: tensors.vector(&alloc::format!("{name}.weight"), shape)?,
+        bias: match kind {
+            Norm::LayerBias => Some(tensors.vector(&alloc::format!("{name}.bias"), shape)?),
+            Norm::Rms | Norm::Layer => None,
+        },
+    })
+}
+
+fn block_norm(
+    tensors: &mut Tensors<'_, '_>,
+    kind: Norm,
+    presence: Presence,
+    layer: usize,
+    name: &str,
+    width: usize,
+) -> Result<Option<NormWeights>, LoadError> {
+    match presence {
+        Presence::Never => Ok(None),
+        Presence::IfPresent if !tensors.has(&block_name(layer, name, "weight")) => Ok(None),
+        _ => norm(tensors, kind, &alloc::format!("blk.{layer}.{name}"), width).map(Some),
+    }
+}
+
+fn block_linear(
+    tensors: &mut Tensors<'_, '_>,
+    layer: usize,
+    name: &str,
+    columns: usize,
+    rows: usize,
+    bias: Presence,
+) -> Result<Linear, LoadError> {
+    Ok(Linear {
+        matrix: tensors.matrix(&block_name(layer, name, "weight"), columns, rows)?,
+        bias: tensors.maybe_vector(bias, &block_name(layer, name, "bias"), &[rows as u64])?,
+    })
+}
+
+fn head_norm(
+    tensors: &mut Tensors<'_, '_>,
+    config: &Config,
+    layer: usize,
+    name: &str,
+    heads: usize,
+) -> Result<Option<Vec<f32>>, LoadError> {
+    let (size, heads) = (config.head_size as u64, heads as u64);
+    let name = &block_name(layer, name, "weight");
+    match config.spec.qk_norm {
+        QkNorm::None => Ok(None),
+        QkNorm::PerHead => tensors.vector(name, &[size]).map(Some),
+        QkNorm::Whole => tensors.vector(name, &[size * heads]).map(Some),
+        QkNorm::PerHeadOwnIfPresent => {
+            tensors.maybe_vector(Presence::IfPresent, name, &[size, heads])
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! An architecture as data: what distinguishes one decoder family from another.
+//!
+//! A spec says which tensors a family has and how they are put together; sizes and scales come from the
+//! file's metadata. The decoder reads a spec and never a family's name.
+
+pub use strata_kernels::Activation;
+
+/// Whether a tensor belongs to the family.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// The family has no such tensor: one in the file is an error.
+    Never,
+    /// Every model has it: its absence is an error.
+    Always,
+    /// Some models have it.
+    IfPresent,
+}
+
+/// How a vector is normalized.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Norm {
+    /// By its root mean square.
+    Rms,
+    /// By its mean and standard deviation, without a bias.
+    Layer,
+    /// The same with a bias.
+    LayerBias,
+}
+
+/// Norms of queries and keys before they are rotated.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum QkNorm {
+    /// None.
+    None,
+    /// Every head by itself, with one weight for all heads.
+    PerHead,
+    /// Every head by itself, with its own weights, in the models that have them.
+    PerHeadOwnIfPresent,
+    /// All heads together as one vector.
+    Whole,
+}
+
+/// How positions enter.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Position {
+    /// Rotary; dimensions 2i and 2i+1 turn together.
+    RopeInterleaved,
+    /// Rotary; dimensions i and i + half turn together.
+    RopeHalfSplit,
+    /// A learned vector for each position is added to the embedding.
+    Learned,
+}
+
+/// How the two branches of a layer join the residual stream.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Residual {
+    /// Attention's result is added, then the feed-forward network sees the sum.
+    Sequential,
+    /// Both branches see the layer's input.
+    Parallel,
+    /// Parallel in the models that have no `ffn_norm`.
+    ParallelWithoutFfnNorm,
+    /// As `use_parallel_residual` says.
+    Metadata,
+}
+
+/// Whether projections of the same input are one tensor.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Fusion {
+    /// A tensor each.
+    Separate,
+    /// One tensor, rows one after the other.
+    Fused,
+}
+
+/// The shape of the feed-forward network.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Ffn {
+    /// activation(gate(x)) · up(x).
+    Gated(Fusion),
+    /// activation(up(x)).
+    Plain,
+}
+
+/// Mixtures of experts in the place of the feed-forward network.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Experts {
+    /// The family has none.
+    Never,
+    /// Models with an `expert_count` have them.
+    IfCounted(Routing),
+    /// All models have them.
+    Always(Routing),
+}
+
+/// How experts are chosen and weighed.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Routing {
+    /// Whether the chosen experts' weights are made to sum to one.
+    pub renormalize: bool,
+    /// Whether one expert sees every token, behind a sigmoid gate.
+    pub shared: bool,
+}
+
+/// Which layers look only at the nearest positions, where the metadata names a window.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Window {
+    /// None of them.
+    Never,
+    /// All of them.
+    Always,
+    /// All but the last of every so many.
+    AllButEvery(u32),
+}
+
+/// A factor, and where it comes from.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub enum Scale {
+    /// One.
+    One,
+    /// The square root of the width.
+    SqrtWidth,
+    /// The metadata's.
+    Multiply,
+    /// One over the metadata's.
+    Divide,
+}
+
+/// What attention scores are multiplied by, where the metadata says nothing.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub enum AttnScale {
+    /// 1/√(head size).
+    HeadSize,
+    /// 1/√(width / heads) in the model of this many layers, 1/√(head size) in the others. GGUF has no key for
+    /// it, and the family's largest model differs from its siblings in just this.
+    WidthPerHeadAtLayers(u32),
+}
+
+/// An architecture.
+#[derive(Copy, Clone, Debug)]
+pub struct ArchSpec {
+    /// `general.architecture`.
+    pub name: &'static str,
+    /// All norms but those of queries and keys, which have the same kind but never a bias.
+    pub norm: Norm,
+    /// The norm before attention.
+    pub attn_norm: Presence,
+    /// A second norm of the layer's input, for attention; the first then serves the feed-forward network.
+    pub attn_norm_2: Presence,
+    /// The norm of attention's result.
+    pub post_attn_norm: Presence,
+    /// The norm before the feed-forward network.
+    pub ffn_norm: Presence,
+    /// The norm of the feed-forward network's result.
+    pub post_ffn_norm: Presence,
+    /// How the branches join.
+    pub residual: Residual,
+    /// Norms of queries and keys.
+    pub qk_norm: QkNorm,
+    /// Whether queries, keys and values are one tensor.
+    pub qkv: Fusion,
+    /// Biases of queries, keys and values.
+    pub qkv_bias: Presence,
+    /// The bias of attention's output.
+    pub attn_output_bias: Presence,
+    /// How positions enter.
+    pub position: Position,
+    /// Which layers slide.
+    pub window: Window,
+    /// The rotary base of sliding layers, where it differs and the metadata does not say.
+    pub window_rope_base: Option<f32>,
+    /// What attention scores are multiplied by.
+    pub attn_scale: AttnScale,
+    /// The feed-forward network.
+    pub ffn: Ffn,
+    /// Its biases.
+    pub ffn_bias: Presence,
+    /// Its activation.
+    pub activation: Activation,
+    /// Mixtures of experts.
+    pub experts: Experts,
+    /// What embeddings are multiplied by (`embedding_scale`).
+    pub embedding_scale: Scale,
+    /// What logits are multiplied by (`logit_scale`).
+    pub logit_scale: Scale,
+    /// The bias of the output matrix.
+    pub output_bias: Presence,
+}
+
+impl ArchSpec {
+    /// The family that most others vary.
+    pub const LLAMA: Self = Self {
+        name: "llama",
+        norm: Norm::Rms,
+        attn_norm: Presence::Always,
+        attn_norm_2: Presence::Never,
+        post_attn_norm: Presence::Never,
+        ffn_norm: Presence::Always,
+        post_ffn_norm: Presence::Never,
+        residual: Residual::Sequential,
+        qk_norm: QkNorm::None,
+        qkv: Fusion::Separate,
+        qkv_bias: Presence::IfPresent,
+        attn_output_bias: Presence::IfPresent,
+        position: Position::RopeInterleaved,
+        window: Window::Always,
+        window_rope_base: None,
+        attn_scale: AttnScale::HeadSize,
+        ffn: Ffn::Gated(Fusion::Separate),
+        ffn_bias: Presence::IfPresent,
+        activation: Activation::Silu,
+        experts: Experts::IfCounted(Routing {
+            renormalize: true,
+            shared: false,
+        }),
+        embedding_scale: Scale::One,
+        logit_scale: Scale::One,
+        output_bias: Presence::Never,
+    };
+}

@@ -1,0 +1,179 @@
+//! A model file's tensors, asked for by name and shape; what nobody asks for is an error.
+
+use crate::error::LoadError;
+use crate::matrix::{Experts, Matrix};
+use crate::spec::{ArchSpec, Presence};
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use alloc::{format, vec};
+use strata_quant::GgmlType;
+use strata_weights::{GgufSet, Tensor};
+
+/// Where a matrix's rows are in the file.
+pub(crate) struct Source<'a> {
+    /// A matrix of all its rows; experts are one below the other.
+    pub(crate) matrices: Vec<Matrix>,
+    pub(crate) bytes: &'a [u8],
+}
+
+/// Hands tensors out, and remembers which.
+pub(crate) struct Tensors<'a, 'f> {
+    file: &'a GgufSet<'f>,
+    spec: &'static ArchSpec,
+    taken: Vec<bool>,
+    /// Matrices in the order of their first use, with their place in packed memory.
+    pub(crate) sources: Vec<Source<'f>>,
+    /// How long packed memory is so far.
+    pub(crate) packed_bytes: usize,
+}
+
+impl<'a, 'f> Tensors<'a, 'f> {
+    pub(crate) fn new(file: &'a GgufSet<'f>, spec: &'static ArchSpec) -> Self {
+        Self {
+            file,
+            spec,
+            taken: vec![false; file.tensors().len()],
+            sources: Vec::new(),
+            packed_bytes: 0,
+        }
+    }
+
+    /// Whether the file has a tensor of this name.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.file.tensor(name).is_some()
+    }
+
+    fn take(&mut self, name: &str) -> Result<&'a Tensor<'f>, LoadError> {
+        let missing = || LoadError::MissingTensor { name: name.into() };
+        let tensors = self.file.tensors();
+        let tensor = self.file.tensor(name).ok_or_else(missing)?;
+        let index = tensors.iter().position(|t| core::ptr::eq(t, tensor));
+        self.taken[index.ok_or_else(missing)?] = true;
+        Ok(tensor)
+    }
+
+    /// A vector of floats. A shape of `[rows, columns]` may come with the same elements under more dimensions.
+    pub(crate) fn vector(&mut self, name: &str, shape: &[u64]) -> Result<Vec<f32>, LoadError> {
+        let tensor = self.take(name)?;
+        check_shape(tensor, shape)?;
+        if !matches!(tensor.ty, GgmlType::F32 | GgmlType::F16 | GgmlType::BF16) {
+            return Err(unfit(tensor));
+        }
+        let mut values = vec![0.0; shape.iter().product::<u64>() as usize];
+        strata_quant::dequantize(tensor.ty, tensor.data, &mut values).map_err(|_| unfit(tensor))?;
+        Ok(values)
+    }
+
+    /// A vector that the family may or must have.
+    pub(crate) fn maybe_vector(
+        &mut self,
+        presence: Presence,
+        name: &str,
+        shape: &[u64],
+    ) -> Result<Option<Vec<f32>>, LoadError> {
+        match presence {
+            Presence::Never => Ok(None),
+            Presence::IfPresent if !self.has(name) => Ok(None),
+            _ => self.vector(name, shape).map(Some),
+        }
+    }
+
+    /// A matrix of `rows` rows.
+    pub(crate) fn matrix(
+        &mut self,
+        name: &str,
+        columns: usize,
+        rows: usize,
+    ) -> Result<Matrix, LoadError> {
+        let tensor = self.take(name)?;
+        check_shape(tensor, &[columns as u64, rows as u64])?;
+        let matrix = self.place(tensor, columns, rows)?;
+        self.sources.push(Source {
+            matrices: vec![matrix],
+            bytes: tensor.data,
+        });
+        Ok(matrix)
+    }
+
+    /// `count` matrices of the same shape, in one tensor.
+    pub(crate) fn experts(
+        &mut self,
+        name: &str,
+        columns: usize,
+        rows: usize,
+        count: usize,
+    ) -> Result<Experts, LoadError> {
+        let tensor = self.take(name)?;
+        check_shape(tensor, &[columns as u64, rows as u64, count as u64])?;
+        let matrices = (0..count)
+            .map(|_| self.place(tensor, columns, rows))
+            .collect::<Result<Vec<_>, _>>()?;
+        self.sources.push(Source {
+            matrices: matrices.clone(),
+            bytes: tensor.data,
+        });
+        Ok(Experts(matrices))
+    }
+
+    fn place(
+        &mut self,
+        tensor: &Tensor<'_>,
+        columns: usize,
+        rows: usize,
+    ) -> Result<Matrix, LoadError> {
+        use GgmlType as G;
+        if matches!(tensor.ty, G::I8 | G::I16 | G::I32 | G::I64 | G::F64) {
+            return Err(unfit(tensor));
+        }
+        let matrix = Matrix {
+            ty: tensor.ty,
+            columns,
+            rows,
+            offset: self.packed_bytes,
+        };
+        self.packed_bytes += matrix.bytes().next_multiple_of(64);
+        Ok(matrix)
+    }
+
+    /// Fails if the file has a tensor that nobody asked for.
+    pub(crate) fn finish(&self) -> Result<(), LoadError> {
+        match self.taken.iter().position(|&taken| !taken) {
+            None => Ok(()),
+            Some(index) => Err(LoadError::SurplusTensor {
+                name: self.file.tensors()[index].name.to_string(),
+                arch: self.spec.name,
+            }),
+        }
+    }
+}
+
+fn unfit(tensor: &Tensor<'_>) -> LoadError {
+    LoadError::TensorType {
+        name: tensor.name.into(),
+        ty: tensor.ty,
+    }
+}
+
+/// Trailing ones are no difference.
+fn check_shape(tensor: &Tensor<'_>, expected: &[u64]) -> Result<(), LoadError> {
+    let significant = |dims: &[u64]| {
+        let len = dims
+            .iter()
+            .rposition(|&d| d != 1)
+            .map_or(0, |last| last + 1);
+        dims[..len].to_vec()
+    };
+    if significant(&tensor.dims) == significant(expected) {
+        return Ok(());
+    }
+    Err(LoadError::Shape {
+        name: tensor.name.into(),
+        found: tensor.dims.to_vec(),
+        expected: expected.to_vec(),
+    })
+}
+
+/// `blk.N.name.part`.
+pub(crate) fn block_name(layer: usize, name: &str, part: &str) -> String {
+    format!("blk.{layer}.{name}.{part}")
+}

@@ -1,0 +1,119 @@
+//! Every architecture against Hugging Face `transformers`: tiny random models, all logits, f32 weights.
+//!
+//! `tests/golden/README.md` says how the files were made.
+
+mod running;
+
+use running::{Runner, read};
+use std::path::PathBuf;
+use strata_kernels::{Isa, Kernels};
+use strata_model::{KvType, LoadOptions, Logits, Model};
+use strata_platform::{Inline, SystemMemory};
+use strata_weights::{Gguf, GgufSet};
+
+/// The bar: f32 against f32, summed in another order.
+const TOLERANCE: f32 = 1e-3;
+
+struct Case {
+    name: String,
+    file: Vec<u8>,
+    tokens: Vec<u32>,
+    logits: Vec<f32>,
+}
+
+fn cases() -> Vec<Case> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|e| e == "gguf"))
+        .collect();
+    paths.sort();
+    paths
+        .iter()
+        .map(|path| {
+            let expected: serde_json::Value =
+                serde_json::from_slice(&read(&path.with_extension("json"))).unwrap();
+            let bytes = base64(expected["logits_f32_le_base64"].as_str().unwrap());
+            Case {
+                name: path.file_stem().unwrap().to_string_lossy().into(),
+                file: read(path),
+                tokens: expected["tokens"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .map(|t| t.as_u64().unwrap() as u32)
+                    .collect(),
+                logits: bytes
+                    .chunks_exact(4)
+                    .map(|b| f32::from_le_bytes(b.try_into().unwrap()))
+                    .collect(),
+            }
+        })
+        .collect()
+}
+
+fn base64(text: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    let (mut bits, mut count) = (0u32, 0);
+    for c in text.bytes() {
+        let value = match c {
+            b'A'..=b'Z' => c - b'A',
+            b'a'..=b'z' => c - b'a' + 26,
+            b'0'..=b'9' => c - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => continue,
+        };
+        bits = bits << 6 | u32::from(value);
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            out.push((bits >> count) as u8);
+        }
+    }
+    out
+}
+
+#[test]
+fn logits_are_those_of_transformers() {
+    let cases = cases();
+    assert!(cases.len() >= 30, "only {} cases", cases.len());
+    let mut failures = Vec::new();
+    for case in &cases {
+        let set = GgufSet::new(vec![Gguf::parse(&case.file).unwrap()]).unwrap();
+        let options = LoadOptions {
+            context: Some(case.tokens.len()),
+        };
+        let model = match Model::load(&set, options, &SystemMemory, &Inline, &mut |_, _| {}) {
+            Ok(model) => model,
+            Err(error) => {
+                failures.push(format!("{}: {error}", case.name));
+                continue;
+            }
+        };
+        let mut bits: Option<Vec<f32>> = None;
+        for kernels in [Kernels::for_isa(Isa::Scalar).unwrap(), Kernels::detect()] {
+            let mut runner = Runner::new(&model, kernels, &Inline, KvType::F32, 64);
+            let logits = runner.feed(&case.tokens, Logits::All);
+            let worst = logits
+                .iter()
+                .zip(&case.logits)
+                .map(|(a, b)| (a - b).abs())
+                .fold(0.0, f32::max);
+            if !(worst <= TOLERANCE) || logits.len() != case.logits.len() {
+                failures.push(format!("{}: largest difference {worst}", case.name));
+            }
+            let same = bits.get_or_insert_with(|| logits.clone());
+            assert!(
+                same.iter()
+                    .zip(&logits)
+                    .all(|(a, b)| a.to_bits() == b.to_bits()),
+                "{}: {} gives other bits than scalar",
+                case.name,
+                kernels.isa().name()
+            );
+        }
+    }
+    assert!(failures.is_empty(), "\n{}", failures.join("\n"));
+}

@@ -1,0 +1,58 @@
+//! Runs sequences through a model, for tests.
+#![allow(dead_code)]
+
+use std::path::Path;
+use strata_kernels::Kernels;
+use strata_model::{
+    BatchLimits, Compute, KvPages, KvType, Logits, Model, Sequence, Span, Workspace,
+};
+use strata_platform::{Pool, SystemMemory};
+
+pub(crate) fn read(path: &Path) -> Vec<u8> {
+    std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// One sequence and all that computing it takes.
+pub(crate) struct Runner<'a> {
+    pub(crate) model: &'a Model,
+    pub(crate) compute: Compute<'a>,
+    pub(crate) kv: KvPages,
+    pub(crate) work: Workspace,
+    pub(crate) sequence: Sequence,
+}
+
+impl<'a> Runner<'a> {
+    pub(crate) fn new(
+        model: &'a Model,
+        kernels: &'static Kernels,
+        pool: &'a dyn Pool,
+        kind: KvType,
+        positions: usize,
+    ) -> Self {
+        let limits = BatchLimits {
+            tokens: positions,
+            logits: positions,
+        };
+        Self {
+            model,
+            compute: Compute { kernels, pool },
+            kv: KvPages::new(model.config(), kind, positions, &SystemMemory).unwrap(),
+            work: Workspace::new(model, limits),
+            sequence: Sequence::default(),
+        }
+    }
+
+    /// Feeds tokens in one batch.
+    pub(crate) fn feed(&mut self, tokens: &[u32], logits: Logits) -> Vec<f32> {
+        self.kv.reserve(&mut self.sequence, tokens.len()).unwrap();
+        let span = Span {
+            sequence: &mut self.sequence,
+            tokens,
+            logits,
+        };
+        self.model
+            .forward(&self.compute, &mut self.kv, &mut self.work, &mut [span])
+            .unwrap()
+            .to_vec()
+    }
+}
