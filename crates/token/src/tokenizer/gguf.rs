@@ -81,12 +81,13 @@ impl Vocab {
             expected: "strings",
         })?;
         self.merges.reserve_exact(merges.len());
+        let mut joined = String::new();
         for merge in merges {
             // A token may begin with a space, so the one between the two is looked for after the first character.
             let second = merge.chars().next().map_or(0, char::len_utf8);
             let split = merge.get(second..).and_then(|rest| rest.find(' '));
             if let Some((left, right)) = split.and_then(|at| merge.split_at_checked(second + at)) {
-                self.push_merge(left, right.get(1..).unwrap_or(""));
+                self.push_joined(left, right.get(1..).unwrap_or(""), &mut joined);
             }
         }
         Ok(())
@@ -119,9 +120,14 @@ impl Vocab {
         };
         let special = &mut self.special;
         let count = self.tokens.len();
+        if self.model == ModelKind::WordPiece
+            && let Some(cls) = token_id(meta, "cls_token_id", count)?
+        {
+            special.bos = Some(cls);
+        }
         for (slot, keys) in [
             (&mut special.cls, &["cls_token_id"][..]),
-            (&mut special.bos, &["bos_token_id", "cls_token_id"]),
+            (&mut special.bos, &["bos_token_id"]),
             (&mut special.eos, &["eos_token_id"]),
             (&mut special.eot, &["eot_token_id"]),
             (&mut special.eom, &["eom_token_id"]),
@@ -154,13 +160,6 @@ impl Vocab {
                 }
             }
             *slot = slot.filter(|id| (*id as usize) < count);
-        }
-        // Only WordPiece takes one for the other.
-        if self.model != ModelKind::WordPiece {
-            special.bos = match token_id(meta, "bos_token_id", count)? {
-                None if self.model == ModelKind::Spm => Some(1).filter(|_| count > 1),
-                stated => stated,
-            };
         }
         Ok(())
     }

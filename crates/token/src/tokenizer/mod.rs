@@ -167,7 +167,7 @@ impl Tokenizer {
             bos, eos, sep, cls, ..
         } = self.special;
         match self.model {
-            ModelKind::WordPiece => (cls.or(bos), sep),
+            ModelKind::WordPiece => (bos.or(cls), sep),
             ModelKind::Rwkv => (None, None),
             ModelKind::Spm | ModelKind::Bpe | ModelKind::Unigram => (
                 bos.filter(|_| self.added.bos),

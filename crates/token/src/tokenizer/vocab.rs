@@ -1,5 +1,6 @@
 //! A vocabulary: everything a tokenizer is made of, whatever file it came from.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::split::PreTokenizer;
@@ -174,9 +175,15 @@ impl Vocab {
     /// Adds a merge written as the two tokens' texts. One that names or makes no token is left out: it could produce
     /// nothing.
     pub fn push_merge(&mut self, left: &str, right: &str) {
-        let joined = [left, right].concat();
+        self.push_joined(left, right, &mut String::new());
+    }
+
+    /// As `push_merge`, with memory for the joined text to use again.
+    pub(crate) fn push_joined(&mut self, left: &str, right: &str, joined: &mut String) {
+        joined.clear();
+        joined.extend([left, right]);
         let found = |text: &str| self.tokens.find(text);
-        if let (Some(left), Some(right), Some(joined)) = (found(left), found(right), found(&joined))
+        if let (Some(left), Some(right), Some(joined)) = (found(left), found(right), found(joined))
         {
             self.merges.push(Merge {
                 left,
