@@ -76,6 +76,8 @@ pub(crate) struct For {
     pub(crate) body: Vec<Stmt>,
     pub(crate) otherwise: Vec<Stmt>,
     pub(crate) recursive: bool,
+    /// Whether the body mentions the loop variable.
+    pub(crate) uses_loop: bool,
 }
 
 #[derive(Debug)]

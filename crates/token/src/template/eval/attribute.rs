@@ -17,6 +17,7 @@ impl Interp<'_> {
         if let Some(found) = self.own_attribute(value, name)? {
             return Ok(found);
         }
+        self.touch(name.len())?;
         match value {
             Value::Map(map) => match map.get_str(name) {
                 Some(found) => Ok(found.clone()),
@@ -78,14 +79,19 @@ impl Interp<'_> {
         self.step(1)?;
         let found = match (value, index) {
             (Value::Undefined(missing), _) => return Err(Fault::Undefined(missing.why.clone())),
-            (Value::Map(map), key) => map.get(key).cloned(),
+            (Value::Map(map), key) => {
+                self.find_key(key, map.len())?;
+                map.get(key).cloned()
+            }
             (Value::List(items) | Value::Tuple(items), index) => {
                 let place = index.as_int().and_then(|index| at(index, items.len()));
                 place.and_then(|place| items.get(place)).cloned()
             }
             (Value::Str(text), index) => match index.as_int() {
                 Some(index) => {
-                    self.touch(text.len() / 8)?;
+                    if !text.is_all_ascii() {
+                        self.touch(text.len())?;
+                    }
                     match at(index, text.char_count()) {
                         Some(place) => {
                             let text = text.clone();
@@ -148,7 +154,7 @@ impl Interp<'_> {
                 self.text_like(text.chars_between(from, from.saturating_add(count)), &text)
             }
             Value::Str(text) => {
-                self.touch(text.len())?;
+                self.scan(text.len())?;
                 let mut chars = self.growing_of(len)?;
                 for c in text.chars() {
                     chars.push(c)?;
@@ -174,7 +180,7 @@ impl Interp<'_> {
             }
             other => {
                 let items = self.collect(other)?;
-                self.step(1 + count / 8)?;
+                self.step(1 + count / 2)?;
                 let mut growing = self.growing_of(count)?;
                 for nth in 0..count {
                     if let Some(item) = items.get(place(nth)) {

@@ -68,6 +68,7 @@ impl<'t> Interp<'t> {
 
     /// Puts a macro's arguments into its scope.
     fn bind_parameters(&mut self, decl: &'t MacroDecl, mut args: Arguments) -> Run<()> {
+        self.step(1 + decl.params.len().saturating_mul(args.named.len()) / 8)?;
         let given = decl.params.len().min(args.positional.len());
         let extra: Vec<Value> = args.positional.drain(given..).collect();
         let mut positional = args.positional.into_iter();

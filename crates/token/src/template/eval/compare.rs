@@ -56,6 +56,7 @@ impl Interp<'_> {
                     return Ok(false);
                 }
                 for (key, value) in a.iter() {
+                    self.find_key(key, b.len())?;
                     match b.get(key) {
                         Some(other) if self.equal(value, other)? => {}
                         _ => return Ok(false),
@@ -141,6 +142,7 @@ impl Interp<'_> {
                     return Ok(false);
                 }
                 check_key(key)?;
+                self.find_key(key, map.len())?;
                 Ok(map.get(key).is_some())
             }
             (container, item) => {

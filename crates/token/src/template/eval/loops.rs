@@ -88,7 +88,9 @@ impl<'t> Interp<'t> {
         while let Some(item) = self.next_item(**handle)? {
             self.step(1)?;
             let flow = self.in_scope(self.scope, |interp| {
-                interp.assign(LOOP, Value::Loop(handle.clone()))?;
+                if stmt.uses_loop {
+                    interp.assign(LOOP, Value::Loop(handle.clone()))?;
+                }
                 interp.assign_target(&stmt.target, item)?;
                 interp.block(&stmt.body)
             })?;
@@ -106,7 +108,7 @@ impl<'t> Interp<'t> {
             return Ok(None);
         };
         let item = state.ahead.pop_front();
-        if item.is_some() {
+        if item.is_some() && state.stmt.uses_loop {
             state.index += 1;
             state.before = state.current.take();
             state.current = item.clone();

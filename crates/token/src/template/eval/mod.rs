@@ -127,6 +127,18 @@ impl<'t> Interp<'t> {
         self.step(1 + bytes / 64)
     }
 
+    /// Counts the work of looking at every character of `bytes` of text.
+    pub(crate) fn scan(&mut self, bytes: usize) -> Run<()> {
+        self.step(1 + bytes / 8)
+    }
+
+    /// Counts the work of finding a text key among `count`.
+    pub(crate) fn find_key(&mut self, key: &Value, count: usize) -> Run<()> {
+        let len = key.as_str().map_or(8, str::len);
+        let rounds = (usize::BITS - count.leading_zeros()) as usize;
+        self.step(1 + len.saturating_mul(rounds) / 256)
+    }
+
     /// Runs `work` one level deeper.
     pub(crate) fn nested<T>(&mut self, work: impl FnOnce(&mut Self) -> Run<T>) -> Run<T> {
         match self.depth_left.checked_sub(1) {
@@ -174,7 +186,7 @@ impl<'t> Interp<'t> {
     }
 
     pub(crate) fn str(&mut self, text: &str) -> Run<Str> {
-        self.touch(text.len())?;
+        self.step(3 + text.len() / 64)?;
         let mut buffer = self.buffer_of(text.len())?;
         buffer.push_str(text)?;
         Ok(Str::from_buffer(buffer))
@@ -182,7 +194,7 @@ impl<'t> Interp<'t> {
 
     /// A string value with this text, HTML-safe if `like` is.
     pub(crate) fn text_like(&mut self, text: &str, like: &Str) -> Run<Value> {
-        self.touch(text.len())?;
+        self.step(3 + text.len() / 64)?;
         let mut buffer = self.buffer_of(text.len())?;
         buffer.push_str(text)?;
         Ok(self.finish_like(buffer, like))
@@ -215,13 +227,13 @@ impl<'t> Interp<'t> {
 
     /// A dictionary of these pairs, whose keys are checked to be hashable.
     pub(crate) fn finish_map(&mut self, growing: Growing<(Value, Value)>) -> Run<Map> {
+        let count = growing.len();
         for (key, _) in growing.as_slice() {
             check_key(key)?;
+            self.find_key(key, count)?;
         }
-        // The index of keys, and the work of sorting it.
-        let count = growing.len();
-        self.step(count.saturating_mul(2))?;
         let (pairs, mut charge) = growing.finish();
+        // The index of keys.
         charge.grow(count.saturating_mul(16))?;
         let map = Map::charged(pairs, charge);
         match map.depth() > self.options.limits.depth {

@@ -93,7 +93,7 @@ impl Interp<'_> {
     }
 
     fn chain(&mut self, a: &List, b: &List) -> Run<List> {
-        self.step(1 + (a.len() + b.len()) / 8)?;
+        self.step(1 + (a.len() + b.len()) / 2)?;
         let mut growing = self.growing_of(a.len() + b.len())?;
         for item in a.iter().chain(b.iter()) {
             growing.push(item.clone())?;
@@ -115,7 +115,7 @@ impl Interp<'_> {
             Value::List(items) | Value::Tuple(items) => {
                 let total = items.len().saturating_mul(count);
                 let mut growing = self.growing_of(total)?;
-                self.step(1 + total / 8)?;
+                self.step(1 + total / 2)?;
                 if !items.is_empty() {
                     for _ in 0..count {
                         for item in items.iter() {

@@ -4,11 +4,12 @@ use super::Interp;
 use crate::template::ast::Symbol;
 use crate::template::error::{Missing, Run};
 use crate::template::value::{Function, Value};
-use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 
 /// One level of variables.
 pub(super) struct Scope {
-    vars: BTreeMap<Symbol, Value>,
+    /// By symbol. A scope has few variables and comes and goes with every iteration.
+    vars: Vec<(Symbol, Value)>,
     parent: Option<usize>,
     /// A macro refers to this scope.
     kept: bool,
@@ -20,17 +21,17 @@ const VARIABLE_BYTES: usize = 96;
 
 impl Interp<'_> {
     pub(super) fn new_scope(&mut self, parent: Option<usize>) -> Run<usize> {
+        if let Some(place) = self.free_scopes.pop()
+            && let Some(scope) = self.scopes.get_mut(place)
+        {
+            scope.parent = parent;
+            return Ok(place);
+        }
         let scope = Scope {
-            vars: BTreeMap::new(),
+            vars: Vec::new(),
             parent,
             kept: false,
         };
-        if let Some(place) = self.free_scopes.pop()
-            && let Some(slot) = self.scopes.get_mut(place)
-        {
-            *slot = scope;
-            return Ok(place);
-        }
         self._arena.grow(2 * SCOPE_BYTES)?;
         self.scopes.push(scope);
         Ok(self.scopes.len() - 1)
@@ -72,20 +73,38 @@ impl Interp<'_> {
     }
 
     pub(super) fn assign(&mut self, symbol: Symbol, value: Value) -> Run<()> {
-        if let Some(scope) = self.scopes.get_mut(self.scope)
-            && scope.vars.insert(symbol, value).is_none()
-            && scope.kept
+        let Some(scope) = self.scopes.get_mut(self.scope) else {
+            return Ok(());
+        };
+        match scope
+            .vars
+            .binary_search_by_key(&symbol, |(known, _)| *known)
         {
-            self._arena.grow(VARIABLE_BYTES)?;
+            Ok(place) => {
+                if let Some((_, slot)) = scope.vars.get_mut(place) {
+                    *slot = value;
+                }
+                Ok(())
+            }
+            Err(place) => {
+                let moved = scope.vars.len() - place;
+                if scope.kept {
+                    self._arena.grow(VARIABLE_BYTES)?;
+                }
+                scope.vars.insert(place, (symbol, value));
+                self.step(moved / 8)
+            }
         }
-        Ok(())
     }
 
     /// The value of a variable: in the scopes, then in the context, then among the functions.
     pub(super) fn lookup(&mut self, symbol: Symbol) -> Run<Value> {
         let mut place = Some(self.scope);
         while let Some(scope) = place.and_then(|place| self.scopes.get(place)) {
-            if let Some(value) = scope.vars.get(&symbol) {
+            let found = scope
+                .vars
+                .binary_search_by_key(&symbol, |(known, _)| *known);
+            if let Some((_, value)) = found.ok().and_then(|place| scope.vars.get(place)) {
                 return Ok(value.clone());
             }
             place = scope.parent;

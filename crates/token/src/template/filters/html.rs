@@ -28,7 +28,7 @@ pub(crate) fn escape_into(buffer: &mut Buffer, text: &str) -> Run<()> {
 
 /// Escaped text, marked as such.
 pub(crate) fn escape(interp: &mut Interp<'_>, text: &str) -> Run<Str> {
-    interp.touch(text.len())?;
+    interp.scan(text.len())?;
     let mut buffer = interp.buffer_of(text.len())?;
     escape_into(&mut buffer, text)?;
     Ok(Str::markup_from_buffer(buffer))
@@ -97,7 +97,7 @@ fn xml_attributes(interp: &mut Interp<'_>, value: &Value, args: Arguments) -> Ru
 
 fn strip_tags(interp: &mut Interp<'_>, value: &Value) -> Run<Value> {
     let text = interp.str_of(value)?;
-    interp.touch(text.len().saturating_mul(2))?;
+    interp.scan(text.len().saturating_mul(6))?;
     let mut kept = interp.buffer_of(text.len())?;
     let mut rest: &str = &text;
     while let Some(start) = rest.find('<') {
@@ -146,7 +146,10 @@ fn unescape_into(buffer: &mut Buffer, text: &str) -> Run<()> {
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('&') {
         buffer.push_str(before)?;
-        let entity = after.split_once(';').and_then(|(name, after)| {
+        // No entity is longer, and without a bound a row of ampersands would take forever.
+        let end = after.bytes().take(32).position(|b| b == b';');
+        let entity = end.and_then(|end| {
+            let (name, after) = (after.get(..end)?, after.get(end + 1..)?);
             let number = match name.strip_prefix('#') {
                 Some(code) => match code.strip_prefix(['x', 'X']) {
                     Some(code) => u32::from_str_radix(code, 16).ok(),
@@ -200,7 +203,7 @@ fn url_encode(interp: &mut Interp<'_>, value: &Value) -> Run<Value> {
 }
 
 fn quote(interp: &mut Interp<'_>, buffer: &mut Buffer, text: &str, query: bool) -> Run<()> {
-    interp.touch(text.len())?;
+    interp.step(1 + text.len())?;
     for b in text.bytes() {
         match b {
             b' ' if query => buffer.push('+')?,

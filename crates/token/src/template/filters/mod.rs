@@ -83,6 +83,7 @@ pub(crate) fn apply(
     value: Value,
     args: Arguments,
 ) -> Run<Value> {
+    interp.step(2)?;
     match name {
         "default" | "d" => default(value, args),
         "length" | "count" => {

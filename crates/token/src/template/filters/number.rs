@@ -16,6 +16,7 @@ pub(super) fn apply(
     value: &Value,
     args: Arguments,
 ) -> Run<Value> {
+    interp.scan(value.as_str().map_or(0, str::len))?;
     match name {
         "abs" => {
             args.none(name)?;
@@ -33,7 +34,7 @@ pub(super) fn apply(
             };
             Ok(number.map_or_else(|| default.unwrap_or(Value::Float(0.0)), Value::Float))
         }
-        "round" => round(value, args),
+        "round" => round(interp, value, args),
         "sum" => sum(interp, value, args),
         _ => file_size(interp, value, args),
     }
@@ -124,9 +125,10 @@ fn parse_int(text: &str, base: i64) -> Option<i64> {
     after_digit.then_some(total)
 }
 
-fn round(value: &Value, args: Arguments) -> Run<Value> {
+fn round(interp: &mut Interp<'_>, value: &Value, args: Arguments) -> Run<Value> {
     let [precision, method] = args.bind("round", ["precision", "method"])?;
     let precision = int(precision, "round")?.unwrap_or(0);
+    interp.step(16 + usize::try_from(precision.clamp(0, 400)).unwrap_or(0))?;
     let method = method.unwrap_or_else(|| "common".into());
     let Some(number) = as_float(value) else {
         return match value {

@@ -91,7 +91,7 @@ fn map(interp: &mut Interp<'_>, value: &Value, mut args: Arguments) -> Run<Value
         return not(filter.type_name(), "the name of a filter");
     };
     while let Some(item) = interp.next_of(&mut source)? {
-        interp.step(1)?;
+        interp.step(1 + args.positional.len() + args.named.len())?;
         let args = args.clone();
         let result = interp.nested(|interp| super::apply(interp, &filter, item, args))?;
         results.push(result)?;
@@ -116,7 +116,7 @@ fn select(interp: &mut Interp<'_>, name: &str, value: &Value, mut args: Argument
     let mut source = interp.iterate(value)?;
     let mut kept = interp.growing()?;
     while let Some(item) = interp.next_of(&mut source)? {
-        interp.step(1)?;
+        interp.step(1 + args.positional.len() + args.named.len())?;
         let tested = path.get(interp, item.clone(), None)?;
         let truth = match &test {
             None => tested.is_true(),

@@ -31,7 +31,7 @@ pub(super) fn apply(
             let chars = text(chars, "trim")?;
             let text = interp.soft_str(value)?;
             interp.touch(text.len())?;
-            let stripped = strip(&text, chars.as_deref(), "strip");
+            let stripped = strip(interp, &text, chars.as_deref(), "strip")?;
             match stripped.len() == text.len() {
                 true => Ok(Value::Str(text)),
                 false => interp.text_like(stripped, &text),
@@ -75,7 +75,7 @@ pub(super) fn apply(
         "wordcount" => {
             args.none(name)?;
             let text = interp.soft_str(value)?;
-            interp.touch(text.len())?;
+            interp.scan(text.len())?;
             let words = text.split(|c: char| c != '_' && !c.is_alphanumeric());
             let count = words.filter(|word| !word.is_empty()).count();
             Ok(Value::Int(i64::try_from(count).unwrap_or(i64::MAX)))
@@ -87,7 +87,7 @@ pub(super) fn apply(
 
 fn title(interp: &mut Interp<'_>, value: &Value) -> Run<Value> {
     let text = interp.soft_str(value)?;
-    interp.touch(text.len())?;
+    interp.scan(text.len())?;
     let _room = interp.meter.charge(text.len().saturating_mul(3))?;
     let separates = |c: char| is_space(c) || matches!(c, '-' | '(' | '{' | '[' | '<');
     let mut result = String::with_capacity(text.len());
@@ -134,7 +134,7 @@ fn indent(interp: &mut Interp<'_>, value: &Value, args: Arguments) -> Run<Value>
         }
         return not(value.type_name(), "a string");
     };
-    interp.touch(of.len())?;
+    interp.scan(of.len())?;
     let mut buffer = interp.buffer_of(of.len())?;
     if first {
         buffer.push_str(&indent)?;

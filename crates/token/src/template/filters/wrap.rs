@@ -29,7 +29,7 @@ pub(super) fn apply(interp: &mut Interp<'_>, value: &Value, args: Arguments) -> 
     let Value::Str(of) = value else {
         return not(value.type_name(), "a string");
     };
-    interp.touch(of.len().saturating_mul(4))?;
+    interp.scan(of.len().saturating_mul(16))?;
     let _room = interp.meter.charge(of.len().saturating_mul(20))?;
     let mut buffer = interp.buffer_of(of.len())?;
     for (nth, line) in split_lines(of, false).enumerate() {
@@ -61,7 +61,7 @@ impl Wrap {
                 chunks.pop();
             }
             while let Some(chunk) = chunks.last().copied() {
-                let len = chunk.chars().count();
+                let len = chunk.chars().take(self.width + 1).count();
                 if used + len > self.width {
                     break;
                 }
@@ -70,7 +70,7 @@ impl Wrap {
                 chunks.pop();
             }
             if let Some(chunk) = chunks.last().copied()
-                && chunk.chars().count() > self.width
+                && chunk.chars().nth(self.width).is_some()
             {
                 self.long_word(&mut chunks, &mut line, chunk, self.width - used);
             }

@@ -140,6 +140,7 @@ impl Formatter<'_, '_> {
             self.next = Numbering::Manual;
             name.parse().unwrap_or(usize::MAX)
         } else {
+            self.interp.step(1 + self.args.named.len() / 8)?;
             let named = self.args.named.iter().find(|(known, _)| **known == *name);
             return match named {
                 Some((_, value)) => Ok(value.clone()),

@@ -46,7 +46,10 @@ impl Writer<'_, '_> {
             Value::Bool(true) => self.buffer.push_str("true"),
             Value::Bool(false) => self.buffer.push_str("false"),
             Value::Int(number) => self.buffer.push_str(&format!("{number}")),
-            Value::Float(number) => self.buffer.push_str(&json_float(*number)),
+            Value::Float(number) => {
+                self.interp.step(4)?;
+                self.buffer.push_str(&json_float(*number))
+            }
             Value::Str(text) => self.string(text),
             Value::List(items) | Value::Tuple(items) => self.items(items, level),
             Value::Map(map) => self.map(map, level),

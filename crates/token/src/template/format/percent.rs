@@ -1,5 +1,5 @@
 //! Python's `%` between a string and values.
-use super::spec::{Spec, number, pad, read_number};
+use super::spec::{Spec, number, number_cost, pad, read_number};
 use crate::template::error::{Fault, Run, TypeFault, bad_value};
 use crate::template::eval::Interp;
 use crate::template::filters::html;
@@ -112,6 +112,7 @@ fn convert(
     escaped: bool,
 ) -> Run<()> {
     let align = spec.align.unwrap_or('>');
+    interp.step(number_cost(value, &spec))?;
     match kind {
         's' | 'r' | 'a' => {
             let mut text = match kind {

@@ -54,7 +54,10 @@ impl Interp<'_> {
             Value::Bool(true) => buffer.push_str("True"),
             Value::Bool(false) => buffer.push_str("False"),
             Value::Int(number) => buffer.push_str(&format!("{number}")),
-            Value::Float(number) => buffer.push_str(&python_float(*number)),
+            Value::Float(number) => {
+                self.step(4)?;
+                buffer.push_str(&python_float(*number))
+            }
             Value::Str(text) if text.is_markup() => {
                 buffer.push_str("Markup(")?;
                 self.quote(buffer, text)?;
@@ -162,7 +165,7 @@ impl Interp<'_> {
 
     /// A string in quotes, with what cannot be printed escaped.
     fn quote(&mut self, buffer: &mut Buffer, text: &str) -> Run<()> {
-        self.touch(text.len())?;
+        self.scan(text.len())?;
         let quote = if text.contains('\'') && !text.contains('"') {
             '"'
         } else {
@@ -180,12 +183,17 @@ impl Interp<'_> {
                     buffer.push(c)?;
                 }
                 ' '..='~' => buffer.push(c)?,
-                c if is_printable(c) => buffer.push(c)?,
-                c => buffer.push_str(&match u32::from(c) {
-                    code @ ..0x100 => format!("\\x{code:02x}"),
-                    code @ ..0x1_0000 => format!("\\u{code:04x}"),
-                    code => format!("\\U{code:08x}"),
-                })?,
+                c => {
+                    self.step(4)?;
+                    match is_printable(c) {
+                        true => buffer.push(c)?,
+                        false => buffer.push_str(&match u32::from(c) {
+                            code @ ..0x100 => format!("\\x{code:02x}"),
+                            code @ ..0x1_0000 => format!("\\u{code:04x}"),
+                            code => format!("\\U{code:08x}"),
+                        })?,
+                    }
+                }
             }
         }
         buffer.push(quote)

@@ -100,9 +100,19 @@ pub(super) fn format_value(
             };
             pad(buffer, "", cut, align, &spec)
         }
-        Value::Bool(_) | Value::Int(_) | Value::Float(_) => number(buffer, value, &spec),
+        Value::Bool(_) | Value::Int(_) | Value::Float(_) => {
+            interp.step(number_cost(value, &spec))?;
+            number(buffer, value, &spec)
+        }
         _ => Err(TypeFault::Unsupported("a format specification for this type").into()),
     }
+}
+
+/// The steps that writing a number takes: digits cost, those of a large number most.
+pub(super) fn number_cost(value: &Value, spec: &Spec) -> usize {
+    let is_large = matches!(value, Value::Float(number) if number.abs() > 1e16);
+    let digits = spec.precision.unwrap_or(0).min(MAX_PRECISION);
+    16 + digits + if is_large { 400 } else { 0 }
 }
 
 /// Writes a number: sign and prefix, then digits, padded.

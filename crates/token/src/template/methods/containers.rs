@@ -19,7 +19,7 @@ pub(super) fn dict(
         if !key.is_undefined() {
             check_key(&key)?;
         }
-        interp.step(1)?;
+        interp.find_key(&key, map.len())?;
         let found = map.get(&key).cloned();
         return Ok(found.or(default).unwrap_or_default());
     }

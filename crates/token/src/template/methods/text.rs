@@ -67,7 +67,7 @@ pub(super) fn call(
         "strip" | "lstrip" | "rstrip" => {
             let [chars] = args.bind(name, ["chars"])?;
             let chars = text(chars, name)?;
-            let stripped = strip(of, chars.as_deref(), name);
+            let stripped = strip(interp, of, chars.as_deref(), name)?;
             if stripped.len() == of.len() {
                 return Ok(Value::Str(of.clone()));
             }
@@ -77,6 +77,7 @@ pub(super) fn call(
         "splitlines" => {
             let [keep] = args.bind(name, ["keepends"])?;
             let keep = flag(keep, false);
+            interp.scan(of.len())?;
             let mut lines = interp.growing()?;
             for line in split_lines(of, keep) {
                 let line = interp.text_like(line, of)?;
@@ -84,7 +85,7 @@ pub(super) fn call(
             }
             Ok(Value::List(interp.finish_list(lines)?))
         }
-        "startswith" | "endswith" => affix(of, name, args),
+        "startswith" | "endswith" => affix(interp, of, name, args),
         "find" | "rfind" | "index" | "rindex" | "count" => search(of, name, args),
         "partition" | "rpartition" => partition(interp, of, name, args),
         "join" => join(interp, of, args),
@@ -137,6 +138,7 @@ pub(super) fn call(
         }
         _ => {
             args.none(name)?;
+            interp.scan(of.len())?;
             Ok(Value::Bool(is(of, name)))
         }
     }
@@ -150,16 +152,30 @@ fn needed(value: Option<Value>, function: &'static str, name: &'static str) -> R
 }
 
 /// Strips white space, or the characters of `chars`, from the ends that `name` says.
-pub(crate) fn strip<'s>(text: &'s str, chars: Option<&str>, name: &str) -> &'s str {
+pub(crate) fn strip<'s>(
+    interp: &mut Interp<'_>,
+    text: &'s str,
+    chars: Option<&str>,
+    name: &str,
+) -> Run<&'s str> {
+    let mut set = interp.growing()?;
+    for c in chars.unwrap_or("").chars() {
+        interp.step(1)?;
+        set.push(c)?;
+    }
+    set.items_mut().sort_unstable();
+    let set = set.as_slice();
     let matches = |c: char| match chars {
-        Some(chars) => chars.contains(c),
+        Some(_) => set.binary_search(&c).is_ok(),
         None => is_space(c),
     };
-    match name {
+    let stripped = match name {
         "lstrip" => text.trim_start_matches(matches),
         "rstrip" => text.trim_end_matches(matches),
         _ => text.trim_matches(matches),
-    }
+    };
+    interp.scan(text.len() - stripped.len())?;
+    Ok(stripped)
 }
 
 fn split(interp: &mut Interp<'_>, of: &Str, name: &'static str, args: Arguments) -> Run<Value> {
@@ -167,6 +183,9 @@ fn split(interp: &mut Interp<'_>, of: &Str, name: &'static str, args: Arguments)
     let separator = text(separator, name)?;
     let most = int(most, name)?.unwrap_or(-1);
     let most = usize::try_from(most).unwrap_or(usize::MAX);
+    if separator.is_none() {
+        interp.scan(of.len())?;
+    }
     let mut parts = interp.growing()?;
     let whole: &str = of;
     let mut push = |part: &str| -> Run<()> {
@@ -268,7 +287,7 @@ fn window(of: &Str, start: Option<Value>, stop: Option<Value>) -> Run<Option<(&s
     }
 }
 
-fn affix(of: &Str, name: &'static str, args: Arguments) -> Run<Value> {
+fn affix(interp: &mut Interp<'_>, of: &Str, name: &'static str, args: Arguments) -> Run<Value> {
     let [affix, start, stop] = args.bind(name, ["affix", "start", "end"])?;
     let affix = required(affix, name, "affix")?;
     let Some((part, _)) = window(of, start, stop)? else {
@@ -281,6 +300,7 @@ fn affix(of: &Str, name: &'static str, args: Arguments) -> Run<Value> {
     };
     if let Value::Tuple(items) = &affix {
         for item in items.iter() {
+            interp.step(1)?;
             if matches(item)? {
                 return Ok(Value::Bool(true));
             }
@@ -438,6 +458,7 @@ fn justify(interp: &mut Interp<'_>, of: &Str, name: &'static str, args: Argument
 
 /// Upper, lower and title case. No mapping makes a text more than three times as long.
 pub(crate) fn change_case(interp: &mut Interp<'_>, of: &Str, name: &str) -> Run<Value> {
+    interp.scan(of.len())?;
     let _room = interp.meter.charge(of.len().saturating_mul(3))?;
     let changed = match name {
         "upper" => of.to_uppercase(),
@@ -482,6 +503,7 @@ fn title(of: &str) -> String {
 fn expand_tabs(interp: &mut Interp<'_>, of: &Str, size: i64) -> Run<Value> {
     let size = usize::try_from(size).unwrap_or(0);
     let mut buffer = interp.buffer()?;
+    interp.scan(of.len())?;
     let mut column = 0_usize;
     for c in of.chars() {
         match c {

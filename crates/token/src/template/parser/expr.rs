@@ -1,7 +1,7 @@
 //! Expressions.
 use super::{Parse, Parser};
 use crate::template::ast::{
-    Args, ArithOp, CALLER, CompareOp, Cond, Expr, KWARGS, Postfix, PostfixKind, VARARGS,
+    Args, ArithOp, CALLER, CompareOp, Cond, Expr, KWARGS, LOOP, Postfix, PostfixKind, VARARGS,
 };
 use crate::template::error::SyntaxFault;
 use crate::template::lexer::{Op, TokenKind};
@@ -237,6 +237,7 @@ impl Parser {
 
     fn variable(&mut self, name: &str) -> Expr {
         let symbol = self.symbol(name);
+        self.loop_mentions += usize::from(symbol == LOOP);
         for uses in &mut self.uses {
             uses.caller |= symbol == CALLER;
             uses.kwargs |= symbol == KWARGS;

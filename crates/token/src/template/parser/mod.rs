@@ -32,6 +32,7 @@ pub(crate) fn parse(source: &str, limits: &Limits) -> Parse<Ast> {
         conditional: false,
         pending: None,
         in_loop: 0,
+        loop_mentions: 0,
         uses: Vec::new(),
         macros: Vec::new(),
         names: Vec::new(),
@@ -61,6 +62,8 @@ struct Parser {
     pending: Option<TemplateError>,
     /// Loops around this place, through macros too.
     in_loop: u32,
+    /// How often the loop variable has been mentioned.
+    loop_mentions: usize,
     /// The implicit variables mentioned in each macro around this place.
     uses: Vec<Uses>,
     macros: Vec<MacroDecl>,

@@ -180,8 +180,10 @@ impl Parser {
         };
         let recursive = self.skip_name("recursive");
         self.loops += 1;
+        let mentions = self.loop_mentions;
         let body = self.body(&["endfor", "else"])?;
         self.loops -= 1;
+        let uses_loop = self.loop_mentions > mentions;
         let otherwise = match self.skip_name("else") {
             true => self.body_to("endfor")?,
             false => {
@@ -198,6 +200,7 @@ impl Parser {
             body,
             otherwise,
             recursive,
+            uses_loop,
         })))
     }
 

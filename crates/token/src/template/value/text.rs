@@ -48,6 +48,11 @@ impl Str {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
+    /// Whether indices are bytes.
+    pub(crate) fn is_all_ascii(&self) -> bool {
+        self.0.ascii
+    }
+
     /// The number of code points.
     pub(crate) fn char_count(&self) -> usize {
         if self.0.ascii {
