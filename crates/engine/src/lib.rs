@@ -1,4 +1,7 @@
-//! From logits to text: samplers, log-probabilities and stop strings.
+//! Requests in, text out.
+//!
+//! An [`Engine`] runs any number of [`Request`]s side by side through one model and tells what happens as
+//! [`Event`]s. What a request gets never depends on the others.
 //!
 //! # How a token is chosen
 //!
@@ -33,8 +36,15 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod engine;
 mod exponential;
 pub mod logprobs;
 pub mod random;
+mod request;
 pub mod sampling;
 pub mod stop;
+
+pub use engine::{Engine, EngineOptions, StepError, SubmitError};
+pub use request::{
+    Event, EventKind, FinishReason, Request, RequestId, Session, TokenLogprobs, Usage,
+};
