@@ -19,7 +19,7 @@ const BYTES: usize = 256 << 20;
 const TURNS: usize = 4;
 /// How long each figure is measured, at least.
 const SECONDS: f64 = 0.4;
-const COLS: usize = 4096;
+const COLS: usize = 2048;
 
 struct Options {
     threads: usize,
@@ -103,25 +103,15 @@ fn main() -> Result<(), String> {
             let panels = size / panel_bytes(ty, COLS);
             let part = panels * panel_bytes(ty, COLS);
             fill(ty, &mut memory[..part * TURNS]);
-            let run = |turn| {
-                matmul(
-                    kernels,
-                    ty,
-                    panels,
-                    &memory[turn * part..][..part],
-                    1,
-                    threads,
-                )
-            };
+            let one = activations(kernels, ty, 1);
+            let run = |turn| matmul(kernels, ty, &memory[turn * part..][..part], &one, threads);
             let decode = best(run, part as f64 / 1e9);
             // A few panels a thread: prefill does not depend on memory.
-            let few = 16 * threads;
+            let few = 64 * threads;
             let part = &memory[..few * panel_bytes(ty, COLS)];
+            let many = activations(kernels, ty, options.tokens);
             let ops = 2.0 * (few * PANEL_ROWS * COLS * options.tokens) as f64;
-            let prefill = best(
-                |_| matmul(kernels, ty, few, part, options.tokens, threads),
-                ops / 1e12,
-            );
+            let prefill = best(|_| matmul(kernels, ty, part, &many, threads), ops / 1e12);
             println!(
                 "{ty:<12} {decode:>14.1} {:>8.0}% {prefill:>22.3}",
                 100.0 * decode / read
@@ -144,6 +134,9 @@ fn best(run: impl Fn(usize), amount: f64) -> f64 {
 }
 
 fn on_threads(threads: usize, work: impl Fn(usize) + Sync) {
+    if threads == 1 {
+        return work(0);
+    }
     std::thread::scope(|scope| {
         for thread in 0..threads {
             let work = &work;
@@ -205,15 +198,8 @@ fn fill(ty: GgmlType, out: &mut [u8]) {
     }
 }
 
-/// The whole matrix with `tokens` tokens, a run of panels for each thread.
-fn matmul(
-    kernels: &Kernels,
-    ty: GgmlType,
-    panels: usize,
-    bytes: &[u8],
-    tokens: usize,
-    threads: usize,
-) {
+/// `tokens` rows of activations for weights of type `ty`.
+fn activations(kernels: &Kernels, ty: GgmlType, tokens: usize) -> Vec<u8> {
     let format = act_format(ty);
     let x: Vec<f32> = (0..COLS)
         .map(|i| ((i * 37 % 101) as f32 - 50.0) / 50.0)
@@ -222,17 +208,22 @@ fn matmul(
     for row in acts.chunks_exact_mut(format.row_bytes(COLS)) {
         kernels.quantize_act(format, &x, row);
     }
+    acts
+}
+
+/// All panels with all tokens, a run of panels for each thread.
+fn matmul(kernels: &Kernels, ty: GgmlType, bytes: &[u8], acts: &[u8], threads: usize) {
+    let (size, x) = (
+        panel_bytes(ty, COLS),
+        ActRows::new(act_format(ty), COLS, acts),
+    );
+    let panels = bytes.len() / size;
     on_threads(threads, |thread| {
         let (from, to) = (thread * panels / threads, (thread + 1) * panels / threads);
-        let size = panel_bytes(ty, COLS);
         let rows = (to - from) * PANEL_ROWS;
         let w = Panels::new(ty, rows, COLS, &bytes[from * size..to * size]);
-        let mut out = vec![0.0; tokens * rows];
-        kernels.matmul(
-            w,
-            ActRows::new(format, COLS, &acts),
-            TileMut::from_slice(&mut out, tokens, rows),
-        );
+        let mut out = vec![0.0; x.tokens() * rows];
+        kernels.matmul(w, x, TileMut::from_slice(&mut out, x.tokens(), rows));
         black_box(&out);
     });
 }

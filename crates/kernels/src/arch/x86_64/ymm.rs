@@ -326,6 +326,7 @@ impl Dot for Ymm<Maddubs> {
     }
     #[inline(always)]
     fn call<O: Op>(self, op: O) -> O::Out {
+        #[inline(never)]
         #[target_feature(enable = "avx2,fma,f16c")]
         fn enter<O: Op>(l: Ymm<Maddubs>, op: O) -> O::Out {
             op.run(l)
@@ -387,6 +388,7 @@ impl Dot for Ymm<Vnni> {
     }
     #[inline(always)]
     fn call<O: Op>(self, op: O) -> O::Out {
+        #[inline(never)]
         #[target_feature(enable = "avx2,fma,f16c,avxvnni")]
         fn enter<O: Op>(l: Ymm<Vnni>, op: O) -> O::Out {
             op.run(l)

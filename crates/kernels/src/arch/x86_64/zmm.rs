@@ -330,6 +330,7 @@ impl Dot for Zmm<Maddubs> {
     }
     #[inline(always)]
     fn call<O: Op>(self, op: O) -> O::Out {
+        #[inline(never)]
         #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
         fn enter<O: Op>(l: Zmm<Maddubs>, op: O) -> O::Out {
             op.run(l)
@@ -391,6 +392,7 @@ impl Dot for Zmm<Vnni> {
     }
     #[inline(always)]
     fn call<O: Op>(self, op: O) -> O::Out {
+        #[inline(never)]
         #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,avx512vnni")]
         fn enter<O: Op>(l: Zmm<Vnni>, op: O) -> O::Out {
             op.run(l)
