@@ -33,7 +33,7 @@ impl Attention<'_> {
         let shared = config.heads / config.kv_heads;
         let group = (1..=GROUP.min(shared))
             .rev()
-            .find(|&n| shared % n == 0)
+            .find(|&n| shared.is_multiple_of(n))
             .unwrap_or(1);
         let units = config.heads / group;
         for_each_chunk(

@@ -1,21 +1,13 @@
 //! The feed-forward network of a layer, and mixtures of experts.
 
-use crate::compute::Compute;
-use crate::config::{Config, ExpertConfig};
+use crate::config::ExpertConfig;
+use crate::decoder::Pass;
 use crate::layer::{DenseFfn, ExpertFfn, Projections};
 use crate::spec::Ffn;
-use crate::workspace::{Acts, EXPERT_TOKENS, ExpertBuffers, Slot};
+use crate::workspace::{Acts, EXPERT_TOKENS, ExpertBuffers, Slot, Workspace};
 use strata_kernels::{Product, TileMut, act_format};
 
-/// What the network reads besides its weights.
-pub(crate) struct FfnContext<'a> {
-    pub(crate) compute: &'a Compute<'a>,
-    pub(crate) config: &'a Config,
-    pub(crate) packed: &'a [u8],
-    pub(crate) tokens: usize,
-}
-
-impl FfnContext<'_> {
+impl Pass<'_> {
     /// A dense network: `normed` (tokens, width) to `out` (tokens, width), through `hidden`.
     pub(crate) fn dense(
         &self,
@@ -40,10 +32,10 @@ impl FfnContext<'_> {
         );
         let x = acts.rows(format, inner, self.tokens);
         self.compute
-            .multiply_one(&weights.down.matrix, self.packed, x, out);
+            .multiply_one(&weights.down.matrix, &self.model.packed, x, out);
         if let Some(bias) = &weights.down.bias {
             self.compute.each_row(out, bias.len(), |_, row| {
-                self.compute.kernels.add(row, bias)
+                self.compute.kernels.add(row, bias);
             });
         }
     }
@@ -74,7 +66,7 @@ impl FfnContext<'_> {
             let (out, after) = rest.take()?.split_rows(matrix.rows);
             rest = Some(after);
             Some(Product {
-                weights: matrix.panels(self.packed),
+                weights: matrix.panels(&self.model.packed),
                 x: acts.rows(act_format(matrix.ty), width, self.tokens),
                 out,
             })
@@ -104,33 +96,25 @@ impl FfnContext<'_> {
         });
     }
 
-    /// A mixture of experts: `normed` (tokens, width) to `out` (tokens, width).
-    pub(crate) fn experts(
-        &self,
-        weights: &ExpertFfn,
-        sizes: &ExpertConfig,
-        normed: &[f32],
-        acts: &mut Acts,
-        hidden: &mut [f32],
-        buffers: &mut ExpertBuffers,
-        out: &mut [f32],
-    ) {
+    /// A mixture of experts: from `normed` into `branch`.
+    pub(crate) fn experts(&self, weights: &ExpertFfn, sizes: &ExpertConfig, work: &mut Workspace) {
         let width = self.config.width;
+        let kernels = self.compute.kernels;
+        let normed = &work.normed[..self.tokens * width];
+        let out = &mut work.branch[..self.tokens * width];
         match &weights.shared {
             None => out.fill(0.0),
             Some(shared) => {
-                self.dense(&shared.ffn, normed, acts, hidden, out);
+                self.dense(&shared.ffn, normed, &mut work.acts, &mut work.ffn, out);
                 self.compute.each_row(out, width, |token, row| {
-                    let gate = self
-                        .compute
-                        .kernels
-                        .dot(&normed[token * width..][..width], &shared.gate);
-                    let sigmoid = 1.0 / (1.0 + self.compute.kernels.exp_sub(&mut [-gate], 0.0));
-                    self.compute.kernels.scale(row, sigmoid);
+                    let gate = kernels.dot(&normed[token * width..][..width], &shared.gate);
+                    let sigmoid = 1.0 / (1.0 + kernels.exp_sub(&mut [-gate], 0.0));
+                    kernels.scale(row, sigmoid);
                 });
             }
         }
-        self.route(weights, sizes, normed, acts, buffers);
+        let buffers = &mut work.experts;
+        self.route(weights, sizes, normed, &mut work.acts, buffers);
         for start in (0..self.tokens).step_by(EXPERT_TOKENS) {
             let tokens = EXPERT_TOKENS.min(self.tokens - start);
             let chunk = Chunk { start, tokens };
@@ -156,7 +140,7 @@ impl FfnContext<'_> {
         let scores = &mut buffers.scores[..self.tokens * sizes.count];
         let x = acts.rows(format, width, self.tokens);
         self.compute
-            .multiply_one(&weights.router, self.packed, x, scores);
+            .multiply_one(&weights.router, &self.model.packed, x, scores);
         self.compute.each_row(scores, sizes.count, |_, row| {
             self.compute.kernels.softmax(row);
         });
@@ -198,7 +182,7 @@ impl FfnContext<'_> {
             let (gate, up) =
                 TileMut::from_slice(hidden, count, 2 * sizes.ffn).split_rows(sizes.ffn);
             let product = |i: usize, out| Product {
-                weights: matrices[i].panels(self.packed),
+                weights: matrices[i].panels(&self.model.packed),
                 x: buffers.inputs.rows(formats[i], width, count),
                 out,
             };
@@ -212,7 +196,8 @@ impl FfnContext<'_> {
                 .encode(format, hidden, 2 * sizes.ffn, sizes.ffn, rows);
             let x = buffers.encoded.rows(format, sizes.ffn, count);
             let results = &mut buffers.results[from * width..][..count * width];
-            self.compute.multiply_one(down, self.packed, x, results);
+            self.compute
+                .multiply_one(down, &self.model.packed, x, results);
             from += count;
         }
     }

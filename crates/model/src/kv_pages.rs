@@ -149,9 +149,9 @@ impl KvPages {
             pages: sequence.pages[..whole].to_vec(),
             len: whole * PAGE,
         };
-        if len % PAGE != 0 {
+        if !len.is_multiple_of(PAGE) {
             let from = sequence.pages[whole];
-            self.reserve_for_fork(&mut fork)?;
+            self.reserve(&mut fork, 1)?;
             let (page, to) = (self.shape.page(), fork.pages[whole]);
             let start = from.0 as usize * page;
             self.memory
@@ -162,10 +162,6 @@ impl KvPages {
         }
         fork.len = len;
         Ok(fork)
-    }
-
-    fn reserve_for_fork(&mut self, fork: &mut Sequence) -> Result<(), OutOfPages> {
-        self.reserve(fork, 1)
     }
 
     fn release(&mut self, page: PageId) {

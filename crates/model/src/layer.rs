@@ -22,7 +22,7 @@ pub(crate) struct Projections(pub(crate) Vec<Linear>);
 #[derive(Clone, Debug)]
 pub(crate) enum FfnWeights {
     Dense(DenseFfn),
-    Experts(ExpertFfn),
+    Experts(ExpertFfn, ExpertConfig),
 }
 
 #[derive(Clone, Debug)]
@@ -105,7 +105,8 @@ impl Layer {
             ffn_norm,
             ffn: match &config.experts {
                 Some(experts) => {
-                    FfnWeights::Experts(ExpertFfn::load(tensors, config, experts, layer)?)
+                    let weights = ExpertFfn::load(tensors, config, experts, layer)?;
+                    FfnWeights::Experts(weights, *experts)
                 }
                 None => FfnWeights::Dense(DenseFfn::load(tensors, config, layer)?),
             },

@@ -112,6 +112,14 @@ impl Model {
         &self.config
     }
 
+    /// A token's row of the embedding, through `bytes`, which is as long as a row in the file.
+    pub(crate) fn embedding(&self, token: u32, bytes: &mut [u8], out: &mut [f32]) {
+        let panels = self.token_embd.panels(&self.packed);
+        panels.read_row(token as usize, bytes);
+        strata_quant::dequantize(self.token_embd.ty, bytes, out)
+            .expect("the row's length was checked when the model was loaded");
+    }
+
     /// Bytes of its packed matrices.
     pub fn packed_bytes(&self) -> usize {
         self.packed.len()

@@ -124,13 +124,12 @@ impl Workspace {
             };
             match &layer.ffn {
                 FfnWeights::Dense(weights) => dense(weights),
-                FfnWeights::Experts(weights) => {
+                FfnWeights::Experts(weights, sizes) => {
                     if let Some(shared) = &weights.shared {
                         dense(&shared.ffn);
                     }
                     acts.reserve(&weights.router, tokens);
-                    let used = config.experts.map_or(0, |experts| experts.used);
-                    let slots = EXPERT_TOKENS.min(tokens) * used;
+                    let slots = EXPERT_TOKENS.min(tokens) * sizes.used;
                     for matrix in [&weights.gate.0[0], &weights.up.0[0]] {
                         acts.reserve(matrix, tokens);
                         experts.inputs.reserve(matrix, slots);
