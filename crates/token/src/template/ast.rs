@@ -133,6 +133,7 @@ pub(crate) enum Expr {
 
 #[derive(Debug)]
 pub(crate) struct Cond {
+    pub(crate) line: u32,
     pub(crate) test: Expr,
     pub(crate) then: Expr,
     pub(crate) otherwise: Option<Expr>,

@@ -164,6 +164,14 @@ pub enum Missing {
     /// A macro's parameter that the call left out.
     #[error("parameter '{0}' was not provided")]
     Parameter(Arc<str>),
+    /// An inline `if` that was false and has no `else`.
+    #[error(
+        "the inline if-expression on line {line} evaluated to false and no else section was defined."
+    )]
+    Else {
+        /// The line of the `if`.
+        line: u32,
+    },
     /// Any other reason.
     #[error("{0}")]
     Because(&'static str),

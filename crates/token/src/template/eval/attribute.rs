@@ -1,6 +1,6 @@
 //! Attributes, subscripts and slices.
 use super::{Interp, OBJECT_BYTES};
-use crate::template::error::{Fault, Missing, Run, bad_value};
+use crate::template::error::{Fault, Missing, Run, bad_value, not};
 use crate::template::methods;
 use crate::template::value::{Method, Range, Value};
 use alloc::string::String;
@@ -123,13 +123,6 @@ impl Interp<'_> {
         self.undefined(Missing::Element { owner, index })
     }
 
-    /// What Jinja makes of a slice that Python refuses.
-    pub(super) fn no_slice(&self, value: &Value) -> Run<Value> {
-        let owner = value.owner_name();
-        let index = String::from("slice");
-        self.undefined(Missing::Element { owner, index })
-    }
-
     pub(super) fn slice(&mut self, value: &Value, bounds: [Option<i64>; 3]) -> Run<Value> {
         if let Value::Undefined(missing) = value {
             return Err(Fault::Undefined(missing.why.clone()));
@@ -138,7 +131,7 @@ impl Interp<'_> {
             Value::Str(_) | Value::List(_) | Value::Tuple(_) | Value::Range(_) => {
                 self.length(value)?
             }
-            other => return self.no_slice(other),
+            other => return not(other.type_name(), "subscriptable"),
         };
         let Some((first, count, step)) = slice_indices(bounds, len) else {
             return bad_value("slice", "slice step cannot be zero");

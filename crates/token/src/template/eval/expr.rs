@@ -69,9 +69,7 @@ impl<'t> Interp<'t> {
                 }
                 match &cond.otherwise {
                     Some(expr) => self.eval(expr),
-                    None => self.undefined(Missing::Because(
-                        "the inline if-expression evaluated to false and no else section was defined.",
-                    )),
+                    None => self.undefined(Missing::Else { line: cond.line }),
                 }
             }
         }
@@ -166,10 +164,10 @@ impl<'t> Interp<'t> {
                             is_slice &= index.is_some() || matches!(bound, Value::None);
                         }
                     }
-                    match is_slice || value.is_undefined() {
-                        true => self.slice(&value, indices)?,
-                        false => self.no_slice(&value)?,
+                    if !is_slice && !value.is_undefined() {
+                        return not("slice", "a slice of integers");
                     }
+                    self.slice(&value, indices)?
                 }
                 PostfixKind::Call(args) => {
                     let mut args = self.eval_args(args)?;

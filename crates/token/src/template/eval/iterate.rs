@@ -75,8 +75,8 @@ impl Interp<'_> {
                     None => None,
                     Some(c) => {
                         *at += c.len();
-                        let like = text.clone();
-                        Some(self.text_like(c, &like)?)
+                        // Plain even from escaped text, as Python's own iteration is.
+                        Some(self.text(c)?)
                     }
                 }
             }

@@ -1,6 +1,6 @@
 //! Escaping and unescaping of HTML and URLs.
 use crate::template::arguments::{Arguments, flag};
-use crate::template::error::{Run, bad_value, not};
+use crate::template::error::{Fault, Run, bad_value, not};
 use crate::template::eval::Interp;
 use crate::template::lexer::is_space;
 use crate::template::limits::Buffer;
@@ -66,7 +66,10 @@ pub(super) fn apply(
 fn xml_attributes(interp: &mut Interp<'_>, value: &Value, args: Arguments) -> Run<Value> {
     let [space] = args.bind("xmlattr", ["autospace"])?;
     let Value::Map(map) = value else {
-        return not(value.type_name(), "a mapping");
+        return match value {
+            Value::Undefined(missing) => Err(Fault::Undefined(missing.why.clone())),
+            other => not(other.type_name(), "a mapping"),
+        };
     };
     let mut buffer = interp.buffer()?;
     let space = flag(space, true);
@@ -179,7 +182,11 @@ fn url_encode(interp: &mut Interp<'_>, value: &Value) -> Run<Value> {
     let mut buffer = interp.buffer()?;
     let pairs = match value {
         Value::Map(map) => Value::View(crate::template::value::ViewKind::Items, map.clone()),
-        Value::List(_) | Value::Tuple(_) | Value::Iterator(_) | Value::View(..) => value.clone(),
+        Value::List(_)
+        | Value::Tuple(_)
+        | Value::Range(_)
+        | Value::Iterator(_)
+        | Value::View(..) => value.clone(),
         scalar => {
             let text = interp.str_of(scalar)?;
             quote(interp, &mut buffer, &text, false)?;

@@ -43,7 +43,6 @@ pub(super) fn apply(
 fn absolute(value: &Value) -> Run<Value> {
     match value {
         Value::Float(number) => Ok(Value::Float(number.abs())),
-        Value::Undefined(missing) => Err(Fault::Undefined(missing.why.clone())),
         other => match other.as_int() {
             Some(number) => number
                 .checked_abs()
@@ -131,10 +130,7 @@ fn round(interp: &mut Interp<'_>, value: &Value, args: Arguments) -> Run<Value> 
     interp.step(16 + usize::try_from(precision.clamp(0, 400)).unwrap_or(0))?;
     let method = method.unwrap_or_else(|| "common".into());
     let Some(number) = as_float(value) else {
-        return match value {
-            Value::Undefined(missing) => Err(Fault::Undefined(missing.why.clone())),
-            other => not(other.type_name(), "a number"),
-        };
+        return not(value.type_name(), "a number");
     };
     let func = match method.as_str() {
         Some("common") => {
@@ -193,7 +189,10 @@ fn file_size(interp: &mut Interp<'_>, value: &Value, args: Arguments) -> Run<Val
         other => as_float(other),
     };
     let Some(bytes) = bytes else {
-        return not(value.type_name(), "a number");
+        return match value {
+            Value::Undefined(missing) => Err(Fault::Undefined(missing.why.clone())),
+            other => not(other.type_name(), "a number"),
+        };
     };
     let base: f64 = if binary { 1024.0 } else { 1000.0 };
     if bytes == 1.0 {

@@ -164,10 +164,7 @@ fn truncate(interp: &mut Interp<'_>, value: &Value, args: Arguments) -> Run<Valu
     let names = ["length", "killwords", "end", "leeway"];
     let [length, kill, end, leeway] = args.bind("truncate", names)?;
     let Value::Str(of) = value else {
-        if value.is_undefined() {
-            return Ok(value.clone());
-        }
-        return not(value.type_name(), "a string");
+        return truncate_other(interp, value, length, leeway);
     };
     let length = int(length, "truncate")?.unwrap_or(255);
     let leeway = int(leeway, "truncate")?.unwrap_or(5);
@@ -190,6 +187,23 @@ fn truncate(interp: &mut Interp<'_>, value: &Value, args: Arguments) -> Run<Valu
     buffer.push_str(kept)?;
     buffer.push_str(&end)?;
     Ok(interp.finish_like(buffer, of))
+}
+
+/// Anything that is short enough passes.
+fn truncate_other(
+    interp: &mut Interp<'_>,
+    value: &Value,
+    length: Option<Value>,
+    leeway: Option<Value>,
+) -> Run<Value> {
+    let most = int(length, "truncate")?
+        .unwrap_or(255)
+        .saturating_add(int(leeway, "truncate")?.unwrap_or(5));
+    let fits = i64::try_from(interp.length(value)?).is_ok_and(|len| len <= most);
+    match fits {
+        true => Ok(value.clone()),
+        false => not(value.type_name(), "a string"),
+    }
 }
 
 /// Python's `pprint` for what fits a line.

@@ -1,6 +1,6 @@
 //! The filter `wordwrap`: Python's `textwrap.wrap` for each line, with breaks at spaces and after hyphens.
 use crate::template::arguments::{Arguments, flag, int, text};
-use crate::template::error::{Run, bad_value, not};
+use crate::template::error::{Fault, Run, bad_value, not};
 use crate::template::eval::Interp;
 use crate::template::lexer::is_space;
 use crate::template::limits::Buffer;
@@ -27,7 +27,10 @@ pub(super) fn apply(interp: &mut Interp<'_>, value: &Value, args: Arguments) -> 
         separator: text(separator, "wordwrap")?.unwrap_or_else(|| "\n".into()),
     };
     let Value::Str(of) = value else {
-        return not(value.type_name(), "a string");
+        return match value {
+            Value::Undefined(missing) => Err(Fault::Undefined(missing.why.clone())),
+            other => not(other.type_name(), "a string"),
+        };
     };
     interp.scan(of.len().saturating_mul(16))?;
     let _room = interp.meter.charge(of.len().saturating_mul(20))?;
@@ -99,15 +102,20 @@ impl Wrap {
         room: usize,
     ) {
         if self.break_long {
-            let room = room.max(usize::from(line.is_empty()));
-            let end = chunk
+            let mut end = chunk
                 .char_indices()
                 .nth(room)
                 .map_or(chunk.len(), |(at, _)| at);
-            let (head, tail) = chunk.split_at_checked(end).unwrap_or((chunk, ""));
-            if !head.is_empty() {
-                line.push(head);
+            let fitting = chunk.get(..end).unwrap_or(chunk);
+            if self.hyphens
+                && let Some(hyphen) = fitting.rfind('-')
+                && fitting.bytes().take(hyphen).any(|b| b != b'-')
+            {
+                end = hyphen + 1;
             }
+            // Nothing may fit; the empty piece then stands in for the space before it.
+            let (head, tail) = chunk.split_at_checked(end).unwrap_or((chunk, ""));
+            line.push(head);
             chunks.pop();
             if !tail.is_empty() {
                 chunks.push(tail);

@@ -59,7 +59,7 @@ impl Values<'_> {
         match self.all {
             Value::Tuple(items) => self.next >= items.len(),
             // What can be asked for keys may be left over.
-            Value::Map(_) | Value::List(_) | Value::Undefined(_) => true,
+            Value::Map(_) | Value::List(_) | Value::Range(_) | Value::Undefined(_) => true,
             _ => self.named || self.next > 0,
         }
     }
@@ -127,22 +127,19 @@ fn convert(
             spec.fill = None;
             pad(buffer, "", cut, align, &spec)
         }
-        'd' | 'i' | 'u' => {
-            spec.kind = Some('d');
+        'd' | 'i' | 'u' | 'x' | 'X' | 'o' => {
             let whole = match value {
-                Value::Float(number) if number.is_finite() => {
-                    Value::Int(libm::trunc(*number) as i64)
-                }
-                other => Value::Int(whole_number(other)?),
+                Value::Float(number) if "diu".contains(kind) => truncated(*number)?,
+                other => whole_number(other)?,
             };
-            number(buffer, &whole, &spec)
-        }
-        'x' | 'X' | 'o' => {
-            spec.kind = Some(kind);
-            number(buffer, &Value::Int(whole_number(value)?), &spec)
+            spec.kind = Some(if "iu".contains(kind) { 'd' } else { kind });
+            whole_text(interp, buffer, whole, spec)
         }
         'e' | 'E' | 'f' | 'F' | 'g' | 'G' => {
             spec.kind = Some(kind);
+            if spec.alternate {
+                return Err(TypeFault::Unsupported("'#' with a float").into());
+            }
             if let Value::Undefined(missing) = value {
                 return Err(Fault::Undefined(missing.why.clone()));
             }
@@ -159,6 +156,8 @@ fn convert(
                     }
                 }
             };
+            spec.fill = None;
+            let align = if align == '=' { '>' } else { align };
             pad(buffer, "", &text, align, &spec)
         }
         _ => Err(TypeFault::Value {
@@ -166,6 +165,36 @@ fn convert(
             problem: "unsupported format character",
         }
         .into()),
+    }
+}
+
+/// A whole number, with as many digits as the precision wants.
+fn whole_text(interp: &mut Interp<'_>, buffer: &mut Buffer, whole: i64, mut spec: Spec) -> Run<()> {
+    let Some(digits) = spec.precision.take() else {
+        return number(buffer, &Value::Int(whole), &spec);
+    };
+    let lead = usize::from(whole < 0 || spec.sign.is_some())
+        + if spec.alternate && spec.kind != Some('d') {
+            2
+        } else {
+            0
+        };
+    let filled = Spec {
+        fill: Some('0'),
+        align: Some('='),
+        width: digits.saturating_add(lead),
+        ..spec
+    };
+    let mut inner = interp.buffer()?;
+    number(&mut inner, &Value::Int(whole), &filled)?;
+    let (lead, body) = inner.as_str().split_at_checked(lead).unwrap_or(("", ""));
+    pad(buffer, lead, body, spec.align.unwrap_or('>'), &spec)
+}
+
+fn truncated(number: f64) -> Run<i64> {
+    match number.abs() < 9.2e18 {
+        true => Ok(libm::trunc(number) as i64),
+        false => Err(TypeFault::Overflow.into()),
     }
 }
 

@@ -86,10 +86,12 @@ pub(super) fn format_value(
     };
     match value {
         Value::Str(text) => {
-            if !matches!(spec.kind, None | Some('s'))
-                || spec.align == Some('=') && spec.fill != Some('0')
-            {
-                return bad_value("format", "this format code does not fit a string");
+            let fits = matches!(spec.kind, None | Some('s'))
+                && (spec.align != Some('=') || spec.fill == Some('0'))
+                && spec.sign.is_none()
+                && spec.grouping.is_none();
+            if !fits {
+                return bad_value("format", "this format specification does not fit a string");
             }
             let text = text.clone();
             let cut = text.chars_between(0, spec.precision.unwrap_or(usize::MAX));
@@ -102,10 +104,38 @@ pub(super) fn format_value(
         }
         Value::Bool(_) | Value::Int(_) | Value::Float(_) => {
             interp.step(number_cost(value, &spec))?;
+            check_number(value, &spec)?;
             number(buffer, value, &spec)
         }
         _ => Err(TypeFault::Unsupported("a format specification for this type").into()),
     }
+}
+
+/// Fails where Python refuses a combination, or where nobody needs it.
+fn check_number(value: &Value, spec: &Spec) -> Run<()> {
+    let is_float = matches!(value, Value::Float(_)) || is_float_kind(spec);
+    if !is_float && spec.precision.is_some() {
+        return bad_value(
+            "format",
+            "precision not allowed in an integer format specifier",
+        );
+    }
+    let groups = match spec.kind {
+        Some('c' | 'n' | 's') => spec.grouping.is_none(),
+        Some('b' | 'o' | 'x' | 'X') => spec.grouping != Some(','),
+        _ => true,
+    };
+    if !groups {
+        return bad_value("format", "this type cannot be grouped so");
+    }
+    if is_float && spec.alternate {
+        return Err(TypeFault::Unsupported("'#' with a float").into());
+    }
+    Ok(())
+}
+
+fn is_float_kind(spec: &Spec) -> bool {
+    matches!(spec.kind, Some('e' | 'E' | 'f' | 'F' | 'g' | 'G' | '%'))
 }
 
 /// The steps that writing a number takes: digits cost, those of a large number most.
@@ -117,9 +147,8 @@ pub(super) fn number_cost(value: &Value, spec: &Spec) -> usize {
 
 /// Writes a number: sign and prefix, then digits, padded.
 pub(super) fn number(buffer: &mut Buffer, value: &Value, spec: &Spec) -> Run<()> {
-    let is_float_kind = matches!(spec.kind, Some('e' | 'E' | 'f' | 'F' | 'g' | 'G' | '%'));
     let (negative, prefix, digits) = match (value, value.as_int()) {
-        (_, Some(number)) if !is_float_kind => {
+        (_, Some(number)) if !is_float_kind(spec) => {
             let size = number.unsigned_abs();
             let (prefix, digits) = match spec.kind {
                 None | Some('d' | 'n') => ("", format!("{size}")),
@@ -152,22 +181,41 @@ pub(super) fn number(buffer: &mut Buffer, value: &Value, spec: &Spec) -> Run<()>
         (false, Some(' ')) => " ",
         _ => "",
     };
+    let lead = format!("{sign}{prefix}");
     let digits = match spec.grouping {
-        Some(separator) => group(&digits, separator),
+        Some(separator) => grouped(digits, separator, lead.len(), spec)?,
         None => digits,
     };
-    let lead = format!("{sign}{prefix}");
     pad(buffer, &lead, &digits, spec.align.unwrap_or('>'), spec)
 }
 
-/// Digits with a separator between thousands.
-fn group(digits: &str, separator: char) -> String {
+/// Digits in groups, and with zeros up to the width if they fill it.
+fn grouped(mut digits: String, separator: char, lead: usize, spec: &Spec) -> Run<String> {
+    let size = match spec.kind {
+        Some('b' | 'o' | 'x' | 'X') => 4,
+        _ => 3,
+    };
+    let mut text = group(&digits, separator, size);
+    if spec.fill == Some('0') && spec.align == Some('=') {
+        if spec.width > 256 {
+            return Err(TypeFault::Unsupported("grouped zeros beyond a width of 256").into());
+        }
+        while lead + text.len() < spec.width {
+            digits.insert(0, '0');
+            text = group(&digits, separator, size);
+        }
+    }
+    Ok(text)
+}
+
+/// Digits with a separator between groups of `size`.
+fn group(digits: &str, separator: char, size: usize) -> String {
     let whole = digits
-        .find(|c: char| !c.is_ascii_digit())
+        .find(|c: char| !c.is_ascii_hexdigit() || size == 3 && !c.is_ascii_digit())
         .unwrap_or(digits.len());
     let mut text = String::with_capacity(digits.len() * 2);
     for (at, c) in digits.char_indices() {
-        if at > 0 && at < whole && (whole - at).is_multiple_of(3) {
+        if at > 0 && at < whole && (whole - at).is_multiple_of(size) {
             text.push(separator);
         }
         text.push(c);
@@ -193,7 +241,8 @@ fn fixed_float(number: f64, spec: &Spec) -> Run<String> {
     Ok(match spec.kind {
         None if spec.precision.is_none() => python_float(size),
         None => {
-            let text = general(size, precision, 'e', spec.alternate);
+            // Python leaves room for the `.0` that it may have to add.
+            let text = general(size, precision, 'e', 1);
             match text.contains(['.', 'e']) {
                 true => text,
                 false => text + ".0",
@@ -202,9 +251,9 @@ fn fixed_float(number: f64, spec: &Spec) -> Run<String> {
         Some('f' | 'F') => fixed(size, precision),
         Some('%') => format!("{}%", fixed(size * 100.0, precision)),
         Some(kind @ ('e' | 'E')) => scientific(size, precision, kind),
-        Some(kind @ ('g' | 'G')) => {
-            let e = if kind == 'g' { 'e' } else { 'E' };
-            general(size, precision, e, spec.alternate)
+        Some(kind @ ('g' | 'G' | 'n')) => {
+            let e = if kind == 'G' { 'E' } else { 'e' };
+            general(size, precision, e, 0)
         }
         _ => return bad_value("format", "unknown format code for a float"),
     })
@@ -224,19 +273,20 @@ fn scientific(number: f64, precision: usize, e: char) -> String {
     }
 }
 
-fn general(number: f64, precision: usize, e: char, keep_zeros: bool) -> String {
+/// The shorter of both notations; `reserved` digits of the precision count against the plain one.
+fn general(number: f64, precision: usize, e: char, reserved: usize) -> String {
     let precision = precision.max(1);
     let digits = precision - 1;
     let text = format!("{number:.digits$e}");
     let Some((mantissa, exponent)) = split_exponent(&text) else {
         return text;
     };
-    let strip = |text: &str| match text.contains('.') && !keep_zeros {
+    let strip = |text: &str| match text.contains('.') {
         true => String::from(text.trim_end_matches('0').trim_end_matches('.')),
         false => String::from(text),
     };
     match usize::try_from(i64::from(exponent) + 4) {
-        Ok(shifted) if shifted < precision + 4 => {
+        Ok(shifted) if shifted + reserved < precision + 4 => {
             let decimals = (digits + 4).saturating_sub(shifted);
             strip(&fixed(number, decimals))
         }

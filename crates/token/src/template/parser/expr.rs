@@ -58,6 +58,7 @@ impl Parser {
     }
 
     fn conditional(&mut self) -> Parse<Expr> {
+        let mut line = self.line();
         let pending = self.pending.take();
         let mut then = self.binary(strength::OR)?;
         // What a condition guards may name filters that do not exist.
@@ -79,10 +80,12 @@ impl Parser {
             };
             self.conditional = outer;
             then = Expr::Cond(Box::new(Cond {
+                line,
                 test,
                 then,
                 otherwise,
             }));
+            line = self.line();
         }
         Ok(then)
     }
