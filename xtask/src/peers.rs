@@ -2,7 +2,7 @@
 
 use crate::command::{cargo, root, run as execute, target};
 use anyhow::{Result, bail};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Versions are fixed so that a check which passed keeps passing.
@@ -33,8 +33,19 @@ pub(crate) fn vectors() -> Result<()> {
         bail!("the vectors are made with Python packages that could not be installed")
     };
     peers.script("quant_vectors.py", &[])?;
-    peers.script("token_vectors.py", &[])?;
-    peers.script("template_oracle.py", &["cases"])
+    peers.script("sampler_vectors.py", &[])?;
+    let table = "crates/token/src/tokenizer/unicode_table.rs";
+    peers.script("token_vectors.py", &["unicode", table])?;
+    peers.script(
+        "token_vectors.py",
+        &["vectors", "crates/token/tests/vectors"],
+    )?;
+    let cases = "crates/token/tests/template_cases";
+    let (from, to) = (
+        format!("{cases}/cases.json"),
+        format!("{cases}/expected.json"),
+    );
+    peers.script("template_oracle.py", &["cases", &from, &to])
 }
 
 impl Peers {
@@ -119,9 +130,16 @@ impl Peers {
     /// Every check that needs a peer at run time.
     pub(crate) fn check(&self) -> Result<()> {
         self.script("quant_vectors.py", &["--verify"])?;
+        self.script("sampler_vectors.py", &["--verify"])?;
         execute(&mut cargo("build --release --quiet --package strata"))?;
         let strata = target().join("release/strata");
-        self.script("synth_check.py", &[&strata.to_string_lossy()])
+        self.script("synth_check.py", &[&strata.to_string_lossy()])?;
+        self.script("llama_compare.py", &[&strata.to_string_lossy()])
+    }
+
+    /// The environment's interpreter, for tests that run it themselves.
+    pub(crate) fn python(&self) -> &Path {
+        &self.python
     }
 
     fn script(&self, name: &str, arguments: &[&str]) -> Result<()> {

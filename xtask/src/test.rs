@@ -21,10 +21,11 @@ pub(crate) fn run() -> Result<()> {
     }
     let peers = Peers::install()?;
     let mut tests = cargo("test --workspace");
-    if let Some(peers) = &peers
-        && let Some(expected) = peers.expected_templates()?
-    {
-        tests.env("STRATA_TEMPLATE_EXPECTED", expected);
+    if let Some(peers) = &peers {
+        tests.env("STRATA_PYTHON", peers.python());
+        if let Some(expected) = peers.expected_templates()? {
+            tests.env("STRATA_TEMPLATE_EXPECTED", expected);
+        }
     }
     execute(&mut tests)?;
     peers.map_or(Ok(()), |peers| peers.check())

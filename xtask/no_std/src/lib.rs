@@ -4,6 +4,9 @@
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::panic::PanicInfo;
+use strata_engine::random::{Random, Stream};
+use strata_kernels::Kernels;
+use strata_platform::{Inline, Pool};
 use strata_quant::GgmlType;
 use strata_token::template::Template;
 use strata_token::tokenizer::Tokenizer;
@@ -35,5 +38,8 @@ pub extern "C" fn touch() -> usize {
         .ok()
         .and_then(|file| Tokenizer::from_gguf(file.metadata()).ok())
         .map_or(0, |tokenizer| tokenizer.vocab_size());
-    blocks + tokenizers + usize::from(Template::parse("").is_ok())
+    let architectures = strata_model::arch::ALL.len();
+    let bits = Random::new(1, Stream::Token).next_u64() as usize;
+    let lanes = Kernels::detect().argmax(&[0.0]) + Inline.workers();
+    blocks + tokenizers + architectures + bits + lanes + usize::from(Template::parse("").is_ok())
 }
