@@ -1,6 +1,7 @@
 //! How the program fails: one sentence on stderr, a hint, and an exit code that tells scripts which kind it was.
 
 use std::fmt::Display;
+use std::io::Write;
 use std::process::ExitCode;
 
 /// What kind of failure it was. The numbers are part of the program's interface.
@@ -27,7 +28,7 @@ Exit codes:
   4  not enough memory";
 
 /// An error on its way to the user.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Failure {
     kind: Kind,
     sentence: String,
@@ -69,9 +70,10 @@ impl Failure {
 
     /// Prints the failure and gives its exit code.
     pub(crate) fn report(&self) -> ExitCode {
-        eprintln!("error: {}", self.sentence);
+        let mut out = std::io::stderr().lock();
+        let _ = writeln!(out, "error: {}", self.sentence);
         if let Some(hint) = &self.hint {
-            eprintln!("hint: {hint}");
+            let _ = writeln!(out, "hint: {hint}");
         }
         ExitCode::from(self.kind as u8)
     }

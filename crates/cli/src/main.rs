@@ -1,9 +1,15 @@
 //! The `strata` program: each command is a module with its arguments and its `run`.
 
+mod chat_prompt;
 mod failure;
 mod inspect;
+mod loaded_model;
+mod machine;
 mod memory;
 mod model_file;
+mod progress;
+mod run;
+mod sampling;
 mod synth;
 mod template;
 mod tokenize;
@@ -21,6 +27,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    Run(run::Arguments),
     Inspect(inspect::Arguments),
     Tokenize(tokenize::EncodeArguments),
     Detokenize(tokenize::DecodeArguments),
@@ -30,6 +37,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
+        Command::Run(arguments) => run::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Tokenize(arguments) => tokenize::encode(&arguments),
         Command::Detokenize(arguments) => tokenize::decode(&arguments),

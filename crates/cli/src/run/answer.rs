@@ -1,0 +1,155 @@
+//! One answer: computed, streamed to standard output, timed.
+
+use crate::failure::{Failure, Kind};
+use crate::sampling;
+use std::io::Write;
+use std::time::{Duration, Instant};
+use strata_engine::sampling::{SampleError, SamplerSettings};
+use strata_engine::{
+    Engine, EventKind, FinishReason, Request, Session, StepError, SubmitError, Usage,
+};
+
+/// An engine with one conversation.
+pub(crate) struct Speaker<'a> {
+    pub(crate) engine: Engine<'a>,
+    /// What the engine has computed of the conversation.
+    pub(crate) session: Option<Session>,
+    pub(crate) sampling: SamplerSettings,
+    pub(crate) max_tokens: Option<usize>,
+    pub(crate) stop: Vec<String>,
+    pub(crate) context: usize,
+    pub(crate) verbose: bool,
+}
+
+/// What was said, and why no more.
+#[derive(Default)]
+pub(crate) struct Answer {
+    pub(crate) text: String,
+    /// `None` if it was interrupted.
+    pub(crate) reason: Option<FinishReason>,
+    usage: Usage,
+    /// Until the first token.
+    prompt_time: Duration,
+    decode_time: Duration,
+}
+
+impl Speaker<'_> {
+    /// Continues a prompt on standard output, until it ends or `interrupted` says so.
+    pub(crate) fn answer(
+        &mut self,
+        prompt: Vec<u32>,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Answer, Failure> {
+        let request = Request {
+            prompt,
+            sampling: self.sampling.clone(),
+            max_tokens: self.max_tokens,
+            stop: self.stop.clone(),
+            ..Request::default()
+        };
+        let start = Instant::now();
+        let mut first = None;
+        let mut answer = Answer {
+            usage: Usage {
+                prompt_tokens: request.prompt.len(),
+                ..Usage::default()
+            },
+            ..Answer::default()
+        };
+        let id = self
+            .engine
+            .submit(request, self.session.take())
+            .map_err(refused)?;
+        let mut out = std::io::stdout().lock();
+        while !self.engine.is_idle() {
+            let mut written = Ok(());
+            let mut show = |text: &str, answer: &mut Answer| {
+                if !text.is_empty() {
+                    answer.text.push_str(text);
+                    written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+                }
+            };
+            let session = &mut self.session;
+            self.engine
+                .step(&mut |event| match event.kind {
+                    EventKind::Token { text, .. } => {
+                        first.get_or_insert_with(Instant::now);
+                        answer.usage.generated_tokens += 1;
+                        show(&text, &mut answer);
+                    }
+                    EventKind::Finished {
+                        text,
+                        reason,
+                        usage,
+                        session: done,
+                    } => {
+                        show(&text, &mut answer);
+                        answer.reason = Some(reason);
+                        answer.usage = usage;
+                        *session = Some(done);
+                    }
+                })
+                .map_err(broken)?;
+            written.map_err(|error| Failure::stdout(&error))?;
+            if interrupted() && !self.engine.is_idle() {
+                self.session = self.engine.cancel(id);
+            }
+        }
+        let first = first.unwrap_or_else(Instant::now);
+        answer.prompt_time = first - start;
+        answer.decode_time = first.elapsed();
+        if self.verbose {
+            answer.report();
+        }
+        Ok(answer)
+    }
+}
+
+impl Answer {
+    fn report(&self) {
+        let per_second = |tokens: usize, time: Duration| tokens as f64 / time.as_secs_f64();
+        let usage = &self.usage;
+        let computed = usage.prompt_tokens - usage.cached_tokens;
+        // The first token comes with the prompt.
+        let decoded = usage.generated_tokens.saturating_sub(1);
+        let reason = match self.reason {
+            None => "interrupted",
+            Some(FinishReason::EndOfTurn(_)) => "the model ended its turn",
+            Some(FinishReason::Stop(_)) => "a stop text",
+            Some(FinishReason::Length) => "as many tokens as asked for",
+            Some(FinishReason::ContextFull) => "the context is full",
+        };
+        eprintln!(
+            "\nprompt {} tokens ({} cached), {:.1} tok/s, first token after {:.3} s",
+            usage.prompt_tokens,
+            usage.cached_tokens,
+            per_second(computed, self.prompt_time),
+            self.prompt_time.as_secs_f64()
+        );
+        eprintln!(
+            "answer {} tokens, {:.1} tok/s; end: {reason}",
+            usage.generated_tokens,
+            per_second(decoded, self.decode_time)
+        );
+    }
+}
+
+fn refused(error: SubmitError) -> Failure {
+    match error {
+        SubmitError::Settings(error) => sampling::unusable(&error),
+        SubmitError::EmptyPrompt => Failure::new(Kind::Usage, error),
+        SubmitError::TooLong { .. } => {
+            Failure::new(Kind::Usage, error).hint("shorten it or give more room with --ctx")
+        }
+        error => Failure::new(Kind::Failed, error),
+    }
+}
+
+fn broken(error: StepError) -> Failure {
+    match error {
+        StepError::Sample(SampleError::NotFinite { .. }) => Failure::new(Kind::BadModel, error)
+            .hint("the model's weights are damaged, or too large for its activations"),
+        StepError::Sample(SampleError::AllBanned) => Failure::new(Kind::Usage, error),
+        error => Failure::new(Kind::Failed, error),
+    }
+}

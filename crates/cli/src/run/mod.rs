@@ -1,0 +1,185 @@
+//! `strata run`: a prompt answered, or a chat.
+
+mod answer;
+mod chat;
+
+use crate::chat_prompt::{self, ChatTemplate, Message, Role};
+use crate::failure::{Failure, Kind};
+use crate::loaded_model::{ComputeArguments, LoadedModel, Words};
+use crate::machine::Machine;
+use crate::model_file::BUILT_IN;
+use crate::sampling::SamplingArguments;
+use answer::Speaker;
+use std::io::{IsTerminal, Read, Write};
+use std::path::PathBuf;
+use strata_engine::{Engine, EngineOptions, FinishReason};
+use strata_model::KvPages;
+
+/// Answer a prompt, or chat
+///
+/// With a PROMPT the answer goes to standard output. Without one a terminal opens a chat, and anything else is read as
+/// the prompt. The same model, prompt and --seed give the same answer on every machine.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  strata run                                       chat with the built-in model
+  strata run tale \"Tell me a story about a fox.\"
+  strata run model.gguf --temp 0 -n 64 \"The capital of France is\"
+  strata run model.gguf --system \"Answer in one word.\" < question.txt
+
+STRATA_ISA=scalar (or avx2, avx512, …) forces the instruction set; the answer stays the same.")]
+pub(crate) struct Arguments {
+    /// The model's file, or `tale` for the built-in model
+    #[arg(default_value = BUILT_IN)]
+    model: PathBuf,
+    /// What to answer; `-` reads standard input
+    prompt: Option<String>,
+    /// What the model is told before the conversation
+    #[arg(long, value_name = "TEXT", conflicts_with = "raw")]
+    system: Option<String>,
+    /// Continue the prompt as it is, without the model's chat template; control tokens in it are read as such
+    #[arg(long)]
+    raw: bool,
+    /// Tokens to generate at most [default: as many as the context has room for]
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max_tokens: Option<u32>,
+    /// End the answer before this text; may be given several times
+    #[arg(long, value_name = "TEXT")]
+    stop: Vec<String>,
+    /// Tokens of prompt and answer together [default: the model's context, at most 4096]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    ctx: Option<u32>,
+    /// Tell on standard error what ran and how fast
+    #[arg(long)]
+    verbose: bool,
+    #[command(flatten)]
+    sampling: SamplingArguments,
+    #[command(flatten)]
+    compute: ComputeArguments,
+}
+
+/// Where prompts come from.
+enum Prompt {
+    Given(String),
+    Chat,
+}
+
+/// How a prompt becomes tokens.
+enum Style<'t> {
+    /// Through the model's template.
+    Chat(ChatTemplate<'t>),
+    /// As it is.
+    Raw,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let mut sampling = arguments.sampling.settings()?;
+    if arguments.stop.iter().any(String::is_empty) {
+        return Err(Failure::new(Kind::Usage, "--stop has an empty text"));
+    }
+    let prompt = prompt(arguments)?;
+    let machine = arguments.compute.machine()?;
+    let context = arguments.ctx.map(|ctx| ctx as usize);
+    let loaded = LoadedModel::load(&arguments.model, context, Words::Required, &machine)?;
+    let tokenizer = loaded.tokenizer()?;
+    arguments.sampling.add_breakers(&mut sampling, tokenizer);
+    let kv = loaded.kv_pages(arguments.compute.kv.into(), loaded.context)?;
+    if arguments.verbose {
+        describe(&loaded, &machine, &kv, sampling.seed);
+    }
+    let options = EngineOptions {
+        context: loaded.context,
+        batch: arguments.compute.batch.into(),
+        requests: 1,
+    };
+    let engine = Engine::new(&loaded.model, tokenizer, machine.compute(), kv, options);
+    let style = match &loaded.template {
+        Some(source) if !arguments.raw => Style::Chat(ChatTemplate::new(source, tokenizer)?),
+        _ => Style::Raw,
+    };
+    let mut speaker = Speaker {
+        engine,
+        session: None,
+        sampling,
+        max_tokens: arguments.max_tokens.map(|n| n as usize),
+        stop: arguments.stop.clone(),
+        context: loaded.context,
+        verbose: arguments.verbose,
+    };
+    let system = arguments.system.as_deref();
+    match prompt {
+        Prompt::Chat => chat::run(&mut speaker, &style, system, tokenizer),
+        Prompt::Given(text) => {
+            let prompt = match &style {
+                Style::Raw => chat_prompt::raw(tokenizer, &text),
+                Style::Chat(template) => template.encode(&opening(system, text))?,
+            };
+            let answer = speaker.answer(prompt, &|| false)?;
+            writeln!(std::io::stdout()).map_err(|error| Failure::stdout(&error))?;
+            if answer.reason == Some(FinishReason::ContextFull) && !arguments.verbose {
+                note_full(loaded.context);
+            }
+            Ok(())
+        }
+    }
+}
+
+/// The first messages of a conversation.
+fn opening(system: Option<&str>, user: String) -> Vec<Message> {
+    let system = system.map(|text| Message {
+        role: Role::System,
+        content: text.into(),
+    });
+    let user = Message {
+        role: Role::User,
+        content: user,
+    };
+    system.into_iter().chain([user]).collect()
+}
+
+fn prompt(arguments: &Arguments) -> Result<Prompt, Failure> {
+    let text = match arguments.prompt.as_deref() {
+        Some("-") => read_stdin()?,
+        Some(text) => text.to_owned(),
+        None if std::io::stdin().is_terminal() => return Ok(Prompt::Chat),
+        None => read_stdin()?,
+    };
+    if text.is_empty() {
+        return Err(Failure::new(Kind::Usage, "the prompt is empty")
+            .hint("give it after the model: strata run tale \"Once upon a time\""));
+    }
+    Ok(Prompt::Given(text))
+}
+
+/// Standard input without the newline that ends its last line.
+fn read_stdin() -> Result<String, Failure> {
+    let mut text = String::new();
+    std::io::stdin()
+        .read_to_string(&mut text)
+        .map_err(|error| Failure::io("standard input", &error))?;
+    if text.ends_with('\n') {
+        text.pop();
+    }
+    Ok(text)
+}
+
+fn describe(loaded: &LoadedModel, machine: &Machine, kv: &KvPages, seed: u64) {
+    use strata_platform::Pool;
+    let megabytes = |bytes: usize| bytes as f64 / 1e6;
+    eprintln!(
+        "isa {}, threads {}, seed {seed}",
+        machine.kernels.isa(),
+        machine.pool.workers()
+    );
+    eprintln!(
+        "loaded {:.1} MB of weights in {:.3} s; keys and values of {} positions take {:.1} MB",
+        megabytes(loaded.model.packed_bytes()),
+        loaded.load_time.as_secs_f64(),
+        loaded.context,
+        megabytes(kv.bytes())
+    );
+}
+
+fn note_full(context: usize) {
+    eprintln!("note: the context of {context} tokens is full; --ctx sets its size");
+}
