@@ -1,0 +1,277 @@
+//! Requests through the built-in model: the same answers alone and together, stop texts, sessions, refusals.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use strata_engine::sampling::SamplerSettings;
+use strata_engine::{
+    Engine, EngineOptions, EventKind, FinishReason, Request, RequestId, Session, SubmitError, Usage,
+};
+use strata_kernels::Kernels;
+use strata_model::{Compute, KvPages, KvType, LoadOptions, Model};
+use strata_platform::{Inline, SystemMemory};
+use strata_token::tokenizer::{EncodeOptions, Tokenizer};
+use strata_weights::{Gguf, GgufSet};
+
+struct Tale {
+    model: Model,
+    tokenizer: Tokenizer,
+}
+
+impl Tale {
+    fn load() -> Self {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/tale/tale-q4_k_m.gguf");
+        let bytes = std::fs::read(path).unwrap();
+        let set = GgufSet::new(vec![Gguf::parse(&bytes).unwrap()]).unwrap();
+        let options = LoadOptions::default();
+        Self {
+            model: Model::load(&set, options, &SystemMemory, &Inline, &mut |_, _| {}).unwrap(),
+            tokenizer: Tokenizer::from_gguf(set.metadata()).unwrap(),
+        }
+    }
+
+    fn engine(&self, batch: usize, requests: usize) -> Engine<'_> {
+        let kv = KvPages::new(self.model.config(), KvType::F16, 1024, &SystemMemory).unwrap();
+        let compute = Compute {
+            kernels: Kernels::detect(),
+            pool: &Inline,
+        };
+        let options = EngineOptions {
+            context: 256,
+            batch,
+            requests,
+        };
+        Engine::new(&self.model, &self.tokenizer, compute, kv, options)
+    }
+
+    fn request(&self, prompt: &str, seed: Option<u64>) -> Request {
+        Request {
+            prompt: self.tokenizer.encode(prompt, EncodeOptions::default()),
+            sampling: match seed {
+                None => SamplerSettings::greedy(),
+                Some(seed) => SamplerSettings {
+                    seed,
+                    ..SamplerSettings::llama_cpp()
+                },
+            },
+            max_tokens: Some(24),
+            ..Request::default()
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Answer {
+    tokens: Vec<u32>,
+    text: String,
+    finish: Option<(FinishReason, Usage)>,
+    session: Option<Session>,
+}
+
+fn run(engine: &mut Engine<'_>) -> BTreeMap<RequestId, Answer> {
+    let mut answers = BTreeMap::<_, Answer>::new();
+    while !engine.is_idle() {
+        engine
+            .step(&mut |event| {
+                let answer = answers.entry(event.request).or_default();
+                match event.kind {
+                    EventKind::Token { token, text, .. } => {
+                        answer.tokens.push(token);
+                        answer.text.push_str(&text);
+                    }
+                    EventKind::Finished {
+                        text,
+                        reason,
+                        usage,
+                        session,
+                    } => {
+                        answer.text.push_str(&text);
+                        answer.finish = Some((reason, usage));
+                        answer.session = Some(session);
+                    }
+                }
+            })
+            .unwrap();
+    }
+    answers
+}
+
+fn run_one(engine: &mut Engine<'_>, request: Request) -> Answer {
+    engine.submit(request, None).unwrap();
+    run(engine).pop_first().unwrap().1
+}
+
+const PROMPTS: [&str; 8] = [
+    "Once upon a time",
+    "The king said",
+    "In a small village by the sea there lived an old fisherman who",
+    "A fox",
+    "\"Where are you going?\" asked the",
+    "Hello",
+    "It was a dark and stormy night, and the wind was howling through the trees. Little Tom",
+    "The best thing about summer is",
+];
+
+#[test]
+fn eight_requests_together_get_what_each_gets_alone() {
+    let tale = Tale::load();
+    for seed in [None, Some(7)] {
+        let alone: Vec<Answer> = PROMPTS
+            .iter()
+            .map(|prompt| run_one(&mut tale.engine(512, 1), tale.request(prompt, seed)))
+            .collect();
+        // A small batch cuts the prompts up and mixes them with other requests' single tokens.
+        for batch in [8, 19, 512] {
+            let mut engine = tale.engine(batch, 8);
+            for prompt in PROMPTS {
+                engine.submit(tale.request(prompt, seed), None).unwrap();
+            }
+            let together = run(&mut engine);
+            for (one, other) in alone.iter().zip(together.values()) {
+                assert_eq!(one.tokens, other.tokens);
+                assert_eq!(one.text, other.text);
+                assert_eq!(one.finish, other.finish);
+            }
+        }
+    }
+}
+
+#[test]
+fn prompts_in_chunks_give_the_same_text() {
+    let tale = Tale::load();
+    let whole = run_one(&mut tale.engine(512, 1), tale.request(PROMPTS[6], Some(3)));
+    assert_eq!(whole.tokens.len(), 24);
+    for chunk in [1, 7] {
+        let cut = run_one(
+            &mut tale.engine(chunk, 1),
+            tale.request(PROMPTS[6], Some(3)),
+        );
+        assert_eq!(cut.tokens, whole.tokens);
+    }
+}
+
+#[test]
+fn a_stop_text_ends_the_answer_and_does_not_show() {
+    let tale = Tale::load();
+    let whole = run_one(&mut tale.engine(512, 1), tale.request(PROMPTS[0], None));
+    let middle = whole
+        .text
+        .char_indices()
+        .nth(whole.text.chars().count() / 2)
+        .unwrap()
+        .0;
+    let stop: String = whole.text[middle..].chars().take(6).collect();
+    let mut request = tale.request(PROMPTS[0], None);
+    request.stop = vec!["never seen".into(), stop.clone()];
+    let answer = run_one(&mut tale.engine(512, 1), request);
+    assert_eq!(answer.finish.unwrap().0, FinishReason::Stop(1));
+    assert_eq!(answer.text, whole.text[..whole.text.find(&stop).unwrap()]);
+}
+
+#[test]
+fn the_next_turn_computes_only_what_is_new() {
+    let tale = Tale::load();
+    let mut engine = tale.engine(512, 1);
+    let first = run_one(&mut engine, tale.request(PROMPTS[2], None));
+    let session = first.session.unwrap();
+    let mut prompt = session.tokens().to_vec();
+    prompt.extend(tale.tokenizer.encode(" And then", EncodeOptions::default()));
+    let next = Request {
+        prompt: prompt.clone(),
+        ..tale.request("", None)
+    };
+    engine.submit(next.clone(), Some(session)).unwrap();
+    let warm = run(&mut engine).pop_last().unwrap().1;
+    let cold = run_one(&mut tale.engine(512, 1), next);
+    assert_eq!(warm.tokens, cold.tokens);
+    let (warm_usage, cold_usage) = (warm.finish.unwrap().1, cold.finish.unwrap().1);
+    assert_eq!(cold_usage.cached_tokens, 0);
+    assert!(
+        warm_usage.cached_tokens > prompt.len() - 8,
+        "{warm_usage:?}"
+    );
+
+    engine.release(warm.session.unwrap());
+    assert_eq!(
+        engine.free_pages(),
+        1024 / strata_model::PAGE,
+        "no page is lost"
+    );
+}
+
+#[test]
+fn log_probabilities_are_those_of_the_tokens() {
+    let tale = Tale::load();
+    let mut engine = tale.engine(512, 1);
+    let request = Request {
+        logprobs: Some(3),
+        ..tale.request(PROMPTS[0], None)
+    };
+    engine.submit(request, None).unwrap();
+    let mut seen = 0;
+    while !engine.is_idle() {
+        engine
+            .step(&mut |event| {
+                if let EventKind::Token {
+                    token, logprobs, ..
+                } = event.kind
+                {
+                    let logprobs = logprobs.unwrap();
+                    // The greedy choice is the likeliest token.
+                    assert_eq!(logprobs.chosen.token, token);
+                    assert_eq!(logprobs.top[0], logprobs.chosen);
+                    assert_eq!(logprobs.top.len(), 3);
+                    assert!(logprobs.top.iter().all(|t| t.logprob <= 0.0));
+                    seen += 1;
+                }
+            })
+            .unwrap();
+    }
+    assert_eq!(seen, 24);
+}
+
+#[test]
+fn an_answer_ends_where_the_context_does() {
+    let tale = Tale::load();
+    let mut request = tale.request(PROMPTS[0], None);
+    request.max_tokens = None;
+    request.ignore_end = true;
+    let answer = run_one(&mut tale.engine(512, 1), request);
+    let (reason, usage) = answer.finish.unwrap();
+    assert_eq!(reason, FinishReason::ContextFull);
+    assert_eq!(usage.prompt_tokens + usage.generated_tokens, 256);
+}
+
+#[test]
+fn what_cannot_be_run_is_refused_with_the_reason() {
+    let tale = Tale::load();
+    let mut engine = tale.engine(512, 1);
+    let pages = engine.free_pages();
+    let mut submit = |prompt: Vec<u32>| {
+        let request = Request {
+            prompt,
+            ..tale.request("", None)
+        };
+        engine.submit(request, None).err()
+    };
+    assert_eq!(submit(vec![]), Some(SubmitError::EmptyPrompt));
+    assert_eq!(
+        submit(vec![5, 8192]),
+        Some(SubmitError::Token {
+            token: 8192,
+            vocabulary: 8192
+        })
+    );
+    assert_eq!(
+        submit(vec![5; 256]),
+        Some(SubmitError::TooLong {
+            tokens: 256,
+            context: 256
+        })
+    );
+    assert_eq!(submit(vec![5]), None);
+    assert_eq!(submit(vec![5]), Some(SubmitError::Busy { requests: 1 }));
+    let session = engine.cancel(RequestId(1)).unwrap();
+    engine.release(session);
+    assert!(engine.is_idle());
+    assert_eq!(engine.free_pages(), pages, "no page is lost");
+}

@@ -1,0 +1,200 @@
+//! The same bits every time: however a prompt is cut, whatever else is in the batch, on any workers and ISA.
+
+mod running;
+
+use running::{Runner, read};
+use std::path::Path;
+use strata_host::ThreadPool;
+use strata_kernels::{Isa, Kernels};
+use strata_model::{
+    BatchLimits, Compute, KvPages, KvType, LoadOptions, Logits, Model, Sequence, Span, Workspace,
+};
+use strata_platform::{Inline, SystemMemory};
+use strata_weights::{Gguf, GgufSet};
+
+/// A prompt longer than two pages, of tokens that tale knows.
+fn prompt(seed: u32, len: usize) -> Vec<u32> {
+    (0..len as u32)
+        .map(|i| (i + 1 + seed * 977).wrapping_mul(2_654_435_761) % 8000 + 100)
+        .collect()
+}
+
+fn load(path: &str) -> Model {
+    let bytes = read(
+        &Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../..")
+            .join(path),
+    );
+    let set = GgufSet::new(vec![Gguf::parse(&bytes).unwrap()]).unwrap();
+    let pool = ThreadPool::new(Some(2)).unwrap();
+    Model::load(
+        &set,
+        LoadOptions::default(),
+        &SystemMemory,
+        &pool,
+        &mut |_, _| {},
+    )
+    .unwrap()
+}
+
+const TALE: &str = "models/tale/tale-q4_k_m.gguf";
+const MIXTURE: &str = "crates/model/tests/golden/qwen2moe.gguf";
+
+fn bits(logits: &[f32]) -> Vec<u32> {
+    assert!(logits.iter().all(|logit| logit.is_finite()));
+    logits.iter().map(|logit| logit.to_bits()).collect()
+}
+
+#[test]
+fn a_prompt_fed_in_chunks_gives_the_same_logits() {
+    let (tale, mixture) = (load(TALE), load(MIXTURE));
+    for (model, tokens) in [
+        (&tale, prompt(1, 70)),
+        (&mixture, prompt(1, 70).iter().map(|t| t % 48).collect()),
+    ] {
+        for kind in [KvType::F16, KvType::F32, KvType::Q8_0] {
+            if kind == KvType::Q8_0 && !model.config().head_size.is_multiple_of(32) {
+                continue;
+            }
+            let run = |chunk: usize| {
+                let mut runner = Runner::new(model, Kernels::detect(), &Inline, kind, 96);
+                let all = tokens
+                    .chunks(chunk)
+                    .flat_map(|c| runner.feed(c, Logits::All));
+                bits(&all.collect::<Vec<_>>())
+            };
+            let whole = run(tokens.len());
+            for chunk in [1, 7, 32] {
+                assert!(run(chunk) == whole, "chunks of {chunk}, {kind:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn threads_and_instruction_sets_give_the_same_logits() {
+    let model = load(TALE);
+    let tokens = prompt(2, 40);
+    let scalar = Kernels::for_isa(Isa::Scalar).unwrap();
+    let whole =
+        bits(&Runner::new(&model, scalar, &Inline, KvType::F16, 64).feed(&tokens, Logits::All));
+    for isa in Isa::ALL {
+        let Some(kernels) = Kernels::for_isa(*isa) else {
+            continue;
+        };
+        for threads in [1, 2, 3] {
+            let pool = ThreadPool::new(Some(threads)).unwrap();
+            let mut runner = Runner::new(&model, kernels, &pool, KvType::F16, 64);
+            let logits = bits(&runner.feed(&tokens, Logits::All));
+            assert!(logits == whole, "{} on {threads} threads", isa.name());
+        }
+    }
+}
+
+#[test]
+fn sequences_in_a_batch_get_what_they_get_alone() {
+    let model = load(TALE);
+    let pool = ThreadPool::new(Some(2)).unwrap();
+    let compute = Compute {
+        kernels: Kernels::detect(),
+        pool: &pool,
+    };
+    let prompts: Vec<Vec<u32>> = (0..8).map(|i| prompt(i, 5 + 9 * i as usize)).collect();
+    let alone: Vec<Vec<u32>> = prompts
+        .iter()
+        .map(|tokens| {
+            let mut runner = Runner::new(&model, compute.kernels, &Inline, KvType::F16, 128);
+            runner.feed(tokens, Logits::None);
+            bits(&runner.feed(&[300], Logits::Last))
+        })
+        .collect();
+
+    let mut kv = KvPages::new(model.config(), KvType::F16, 8 * 128, &SystemMemory).unwrap();
+    let limits = BatchLimits {
+        tokens: 512,
+        logits: 8,
+    };
+    let mut work = Workspace::new(&model, limits);
+    let mut sequences: Vec<Sequence> = (0..8).map(|_| Sequence::default()).collect();
+    // Half of the sequences are a token further than the others when the second batch mixes both kinds.
+    for step in 0..3 {
+        let mut batch = Vec::new();
+        for (i, sequence) in sequences.iter_mut().enumerate() {
+            let (tokens, logits): (&[u32], _) = match step - i as i32 % 2 {
+                0 => (&prompts[i], Logits::None),
+                1 => (&[300], Logits::Last),
+                _ => continue,
+            };
+            kv.reserve(sequence, tokens.len()).unwrap();
+            batch.push((
+                i,
+                Span {
+                    sequence,
+                    tokens,
+                    logits,
+                },
+            ));
+        }
+        let asked: Vec<usize> = batch
+            .iter()
+            .filter(|(_, span)| span.logits == Logits::Last)
+            .map(|(i, _)| *i)
+            .collect();
+        let mut spans: Vec<Span<'_>> = batch.into_iter().map(|(_, span)| span).collect();
+        let logits = model
+            .forward(&compute, &mut kv, &mut work, &mut spans)
+            .unwrap();
+        for (i, row) in asked.iter().zip(logits.chunks(model.config().vocabulary)) {
+            assert!(bits(row) == alone[*i], "sequence {i} in step {step}");
+        }
+    }
+}
+
+#[test]
+fn a_fork_goes_on_as_the_original_would() {
+    let model = load(TALE);
+    let tokens = prompt(3, 50);
+    let mut runner = Runner::new(&model, Kernels::detect(), &Inline, KvType::F16, 256);
+    runner.feed(&tokens, Logits::None);
+    let free = runner.kv.free_pages();
+    let mut fork = runner.kv.fork(&runner.sequence, 50).unwrap();
+    assert_eq!(runner.kv.free_pages(), free - 1, "whole pages are shared");
+    let original = bits(&runner.feed(&[7, 8, 9], Logits::All));
+
+    core::mem::swap(&mut runner.sequence, &mut fork);
+    assert!(bits(&runner.feed(&[7, 8, 9], Logits::All)) == original);
+    // What was forgotten can be computed again, and comes out the same.
+    runner.kv.truncate(&mut runner.sequence, 45);
+    runner.feed(&tokens[45..], Logits::None);
+    assert!(bits(&runner.feed(&[7, 8, 9], Logits::All)) == original);
+
+    runner.kv.truncate(&mut runner.sequence, 0);
+    runner.kv.truncate(&mut fork, 0);
+    assert_eq!(runner.kv.free_pages(), runner.kv.pages(), "no page is lost");
+}
+
+#[test]
+fn refused_batches_change_nothing() {
+    let model = load(TALE);
+    let mut runner = Runner::new(&model, Kernels::detect(), &Inline, KvType::F16, 64);
+    runner.feed(&[1, 2, 3], Logits::None);
+    let expected = bits(
+        &Runner::new(&model, Kernels::detect(), &Inline, KvType::F16, 64)
+            .feed(&[1, 2, 3, 4], Logits::Last),
+    );
+    for tokens in [&[9000u32][..], &[5; 65], &[5; 30]] {
+        let span = Span {
+            sequence: &mut runner.sequence,
+            tokens,
+            logits: Logits::Last,
+        };
+        let result = model.forward(
+            &runner.compute,
+            &mut runner.kv,
+            &mut runner.work,
+            &mut [span],
+        );
+        assert!(result.is_err(), "{} tokens", tokens.len());
+    }
+    assert!(bits(&runner.feed(&[4], Logits::Last)) == expected);
+}

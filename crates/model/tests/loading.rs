@@ -1,0 +1,261 @@
+//! Files that are not what they say: one clear sentence, and nothing large allocated.
+
+mod running;
+
+use running::read;
+use std::path::Path;
+use strata_model::{LoadError, LoadOptions, Model};
+use strata_platform::{Inline, Memory, OutOfMemory, Region, SystemMemory};
+use strata_quant::GgmlType;
+use strata_weights::gguf::Builder;
+use strata_weights::{Gguf, GgufSet, Value};
+
+fn golden(name: &str) -> Vec<u8> {
+    read(&Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.gguf")))
+}
+
+/// A tensor's shape in a copy: `None` leaves the tensor out.
+type Edit<'a> = &'a dyn Fn(&str, &[u64]) -> Option<Vec<u64>>;
+
+/// A copy with other tensors, and extra ones. Weights are zeros.
+fn edited(source: &[u8], tensors: Edit<'_>, extra: &[(&str, &[u64])]) -> Vec<u8> {
+    let gguf = Gguf::parse(source).unwrap();
+    let mut builder = Builder::new();
+    for (key, value) in gguf.metadata().iter() {
+        builder.set_value(key, value).unwrap();
+    }
+    for tensor in gguf.tensors() {
+        if let Some(dims) = tensors(tensor.name, &tensor.dims) {
+            builder.tensor(tensor.name, tensor.ty, &dims).unwrap();
+        }
+    }
+    for (name, dims) in extra {
+        builder.tensor(name, GgmlType::F32, dims).unwrap();
+    }
+    filled(&builder)
+}
+
+/// A copy with another value under a key; `None` leaves the key out.
+fn replaced(source: &[u8], replaced: &str, by: Option<Value<'_>>) -> Vec<u8> {
+    let gguf = Gguf::parse(source).unwrap();
+    let mut builder = Builder::new();
+    for (key, value) in gguf.metadata().iter() {
+        if let Some(value) = if key == replaced { by } else { Some(value) } {
+            builder.set_value(key, value).unwrap();
+        }
+    }
+    for tensor in gguf.tensors() {
+        builder
+            .tensor(tensor.name, tensor.ty, &tensor.dims)
+            .unwrap();
+    }
+    filled(&builder)
+}
+
+fn filled(builder: &Builder) -> Vec<u8> {
+    let layout = builder.finish().unwrap();
+    let mut file = layout.header;
+    file.resize(layout.total_len as usize, 0);
+    file
+}
+
+/// Memory that refuses: a load that fails before it asks never meets it.
+struct Nothing;
+
+impl Memory for Nothing {
+    fn region(&self, bytes: usize) -> Result<Box<dyn Region>, OutOfMemory> {
+        Err(OutOfMemory { bytes })
+    }
+}
+
+fn load(file: &[u8]) -> Result<Model, LoadError> {
+    let set = GgufSet::new(vec![Gguf::parse(file).unwrap()]).unwrap();
+    Model::load(
+        &set,
+        LoadOptions::default(),
+        &Nothing,
+        &Inline,
+        &mut |_, _| {},
+    )
+}
+
+fn refusal(file: &[u8]) -> String {
+    load(file).err().expect("the file is refused").to_string()
+}
+
+fn same(_: &str, dims: &[u64]) -> Option<Vec<u64>> {
+    Some(dims.to_vec())
+}
+
+#[test]
+fn a_missing_tensor_is_named() {
+    let source = golden("llama");
+    let gguf = Gguf::parse(&source).unwrap();
+    for missing in gguf.tensors().iter().map(|tensor| tensor.name) {
+        // Without its own output matrix a model is tied; that is not an error.
+        if missing == "output.weight" {
+            continue;
+        }
+        let without = |name: &str, dims: &[u64]| (name != missing).then(|| dims.to_vec());
+        let sentence = refusal(&edited(&source, &without, &[]));
+        assert_eq!(sentence, format!("the tensor {missing} is missing"));
+    }
+}
+
+#[test]
+fn a_surplus_tensor_is_named() {
+    let file = edited(
+        &golden("llama"),
+        &same,
+        &[("blk.0.attn_q_norm.weight", &[16])],
+    );
+    assert_eq!(
+        refusal(&file),
+        "the tensor blk.0.attn_q_norm.weight does not belong to the architecture llama"
+    );
+    let file = edited(
+        &golden("qwen3"),
+        &same,
+        &[("blk.7.attn_q.weight", &[16, 16])],
+    );
+    assert_eq!(
+        refusal(&file),
+        "the tensor blk.7.attn_q.weight does not belong to the architecture qwen3"
+    );
+}
+
+#[test]
+fn a_misshapen_tensor_is_named_with_both_shapes() {
+    for victim in [
+        "blk.1.ffn_down.weight",
+        "blk.0.attn_norm.weight",
+        "blk.1.attn_k.weight",
+    ] {
+        let stretch = |name: &str, dims: &[u64]| {
+            let mut dims = dims.to_vec();
+            if name == victim {
+                *dims.last_mut().unwrap() += 1;
+            }
+            Some(dims)
+        };
+        let sentence = refusal(&edited(&golden("llama"), &stretch, &[]));
+        assert!(
+            sentence.starts_with(&format!("the tensor {victim} has the shape [")),
+            "{sentence}"
+        );
+    }
+}
+
+#[test]
+fn metadata_that_makes_no_sense_is_named() {
+    let huge = u32::MAX;
+    let cases: &[(&str, Option<Value<'_>>, &str)] = &[
+        (
+            "general.architecture",
+            None,
+            "the metadata has no general.architecture",
+        ),
+        (
+            "general.architecture",
+            Some(Value::Str("perceiver")),
+            "the architecture \"perceiver\" is not supported",
+        ),
+        (
+            "llama.block_count",
+            None,
+            "the metadata has no llama.block_count",
+        ),
+        (
+            "llama.block_count",
+            Some(Value::U32(huge)),
+            "llama.block_count is 4294967295",
+        ),
+        (
+            "llama.embedding_length",
+            Some(Value::U32(0)),
+            "llama.embedding_length is 0",
+        ),
+        (
+            "llama.embedding_length",
+            Some(Value::U32(huge)),
+            "llama.embedding_length is 4294967295",
+        ),
+        (
+            "llama.attention.head_count",
+            Some(Value::U32(0)),
+            "llama.attention.head_count is 0",
+        ),
+        (
+            "llama.attention.head_count_kv",
+            Some(Value::U32(3)),
+            "query heads cannot share 3 key heads",
+        ),
+        (
+            "llama.feed_forward_length",
+            Some(Value::U32(huge)),
+            "llama.feed_forward_length is 4294967295",
+        ),
+        (
+            "llama.rope.dimension_count",
+            Some(Value::U32(7)),
+            "llama.rope.dimension_count is 7",
+        ),
+        (
+            "llama.rope.dimension_count",
+            Some(Value::U32(1 << 20)),
+            "llama.rope.dimension_count is 1048576",
+        ),
+        (
+            "llama.rope.freq_base",
+            Some(Value::F32(f32::NAN)),
+            "llama.rope.freq_base is NaN",
+        ),
+        (
+            "llama.attention.layer_norm_rms_epsilon",
+            Some(Value::F32(-1.0)),
+            "llama.attention.layer_norm_rms_epsilon is -1",
+        ),
+        (
+            "llama.attention.layer_norm_rms_epsilon",
+            Some(Value::Str("x")),
+            "llama.attention.layer_norm_rms_epsilon",
+        ),
+        (
+            "llama.context_length",
+            None,
+            "the metadata has no llama.context_length",
+        ),
+    ];
+    let source = golden("llama");
+    for (key, value, expected) in cases {
+        let sentence = refusal(&replaced(&source, key, *value));
+        assert!(sentence.contains(expected), "{key}: {sentence}");
+    }
+}
+
+#[test]
+fn memory_that_cannot_be_had_is_an_error() {
+    assert!(matches!(
+        load(&golden("llama")),
+        Err(LoadError::OutOfMemory(_))
+    ));
+}
+
+#[test]
+fn every_golden_file_loads_and_reports_progress_to_the_end() {
+    let source = golden("mixtral");
+    let set = GgufSet::new(vec![Gguf::parse(&source).unwrap()]).unwrap();
+    let mut last = (0, 1);
+    let model = Model::load(
+        &set,
+        LoadOptions::default(),
+        &SystemMemory,
+        &Inline,
+        &mut |done, all| {
+            assert!(done >= last.0);
+            last = (done, all);
+        },
+    );
+    assert_eq!(last.0, last.1);
+    assert!(model.unwrap().packed_bytes() <= source.len() + 16 * 64 * 64);
+}
