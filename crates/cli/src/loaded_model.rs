@@ -193,7 +193,7 @@ fn check_positions(model: &Model, context: usize) -> Result<(), Failure> {
             Kind::Usage,
             format_args!("the model has {} positions, not {context}", config.context),
         )
-        .hint("choose a smaller --ctx"));
+        .hint("ask for fewer"));
     }
     eprintln!(
         "note: the model was trained for {} positions; past them its answers get worse",

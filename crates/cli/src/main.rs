@@ -1,15 +1,19 @@
 //! The `strata` program: each command is a module with its arguments and its `run`.
 
+mod bench;
 mod chat_prompt;
 mod failure;
 mod inspect;
 mod loaded_model;
+mod logits;
 mod machine;
 mod memory;
 mod model_file;
+mod perplexity;
 mod progress;
 mod run;
 mod sampling;
+mod scorer;
 mod synth;
 mod template;
 mod tokenize;
@@ -32,6 +36,9 @@ enum Command {
     Tokenize(tokenize::EncodeArguments),
     Detokenize(tokenize::DecodeArguments),
     Template(template::Arguments),
+    Logits(logits::Arguments),
+    Perplexity(perplexity::Arguments),
+    Bench(bench::Arguments),
     Synth(synth::Arguments),
 }
 
@@ -42,6 +49,9 @@ fn main() -> ExitCode {
         Command::Tokenize(arguments) => tokenize::encode(&arguments),
         Command::Detokenize(arguments) => tokenize::decode(&arguments),
         Command::Template(arguments) => template::run(&arguments),
+        Command::Logits(arguments) => logits::run(&arguments),
+        Command::Perplexity(arguments) => perplexity::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
         Command::Synth(arguments) => synth::run(&arguments),
     };
     match result {

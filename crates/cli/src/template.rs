@@ -11,7 +11,7 @@ use strata_token::tokenizer::Tokenizer;
 /// Render a chat template
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The model whose template to render
+    /// The model whose template to render: its file, or `tale` for the built-in model
     #[arg(required_unless_present = "file", conflicts_with = "file")]
     model: Option<PathBuf>,
     /// A template's source instead of a model

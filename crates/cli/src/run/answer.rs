@@ -3,15 +3,19 @@
 use crate::failure::{Failure, Kind};
 use crate::sampling;
 use std::io::Write;
+use std::path::Path;
 use std::time::{Duration, Instant};
 use strata_engine::sampling::{SampleError, SamplerSettings};
 use strata_engine::{
     Engine, EventKind, FinishReason, Request, Session, StepError, SubmitError, Usage,
 };
+use strata_token::tokenizer::{EncodeOptions, Tokenizer};
 
 /// An engine with one conversation.
 pub(crate) struct Speaker<'a> {
     pub(crate) engine: Engine<'a>,
+    pub(crate) model: &'a Path,
+    pub(crate) tokenizer: &'a Tokenizer,
     /// What the engine has computed of the conversation.
     pub(crate) session: Option<Session>,
     pub(crate) sampling: SamplerSettings,
@@ -34,12 +38,14 @@ pub(crate) struct Answer {
 }
 
 impl Speaker<'_> {
-    /// Continues a prompt on standard output, until it ends or `interrupted` says so.
+    /// Answers a prompt on standard output, beginning with `beginning`, until the answer ends or `interrupted` says so.
     pub(crate) fn answer(
         &mut self,
-        prompt: Vec<u32>,
+        mut prompt: Vec<u32>,
+        beginning: &str,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Answer, Failure> {
+        prompt.extend(self.tokenizer.encode(beginning, EncodeOptions::default()));
         let request = Request {
             prompt,
             sampling: self.sampling.clone(),
@@ -50,6 +56,7 @@ impl Speaker<'_> {
         let start = Instant::now();
         let mut first = None;
         let mut answer = Answer {
+            text: beginning.into(),
             usage: Usage {
                 prompt_tokens: request.prompt.len(),
                 ..Usage::default()
@@ -61,6 +68,8 @@ impl Speaker<'_> {
             .submit(request, self.session.take())
             .map_err(refused)?;
         let mut out = std::io::stdout().lock();
+        out.write_all(beginning.as_bytes())
+            .map_err(|error| Failure::stdout(&error))?;
         while !self.engine.is_idle() {
             let mut written = Ok(());
             let mut show = |text: &str, answer: &mut Answer| {

@@ -1,7 +1,7 @@
 //! The chat: line editing, a history, and answers that Ctrl-C ends.
 
 use super::answer::Speaker;
-use super::{Style, note_full, opening};
+use super::{Style, note_full, opening, story};
 use crate::chat_prompt::{self, ChatTemplate, Message, Role};
 use crate::failure::{Failure, Kind};
 use rustyline::DefaultEditor;
@@ -11,7 +11,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use strata_engine::FinishReason;
-use strata_token::tokenizer::Tokenizer;
 
 const HELP: &str = "\
   /clear  forget the conversation
@@ -23,7 +22,6 @@ pub(crate) fn run(
     speaker: &mut Speaker<'_>,
     style: &Style<'_>,
     system: Option<&str>,
-    tokenizer: &Tokenizer,
 ) -> Result<(), Failure> {
     let interrupted = watch_interrupts()?;
     let mut editor = DefaultEditor::new().map_err(|error| terminal(&error))?;
@@ -61,8 +59,10 @@ pub(crate) fn run(
                 let stop = || interrupted.load(Ordering::Relaxed);
                 let said = match style {
                     Style::Raw => {
-                        let prompt = chat_prompt::raw(tokenizer, text);
-                        speaker.answer(prompt, &stop).map(|answer| answer.reason)
+                        let prompt = chat_prompt::raw(speaker.tokenizer, text);
+                        speaker
+                            .answer(prompt, "", &stop)
+                            .map(|answer| answer.reason)
                     }
                     Style::Chat(template) => {
                         turn(speaker, template, system, &mut messages, text, &stop)
@@ -110,8 +110,9 @@ fn turn(
             content: text.into(),
         });
     }
-    let answer =
-        fit(speaker, template, messages).and_then(|prompt| speaker.answer(prompt, interrupted));
+    let beginning = story::beginning(speaker.model, text);
+    let answer = fit(speaker, template, messages)
+        .and_then(|prompt| speaker.answer(prompt, beginning, interrupted));
     match answer {
         Ok(answer) => {
             messages.push(Message {

@@ -2,6 +2,7 @@
 
 mod answer;
 mod chat;
+mod story;
 
 use crate::chat_prompt::{self, ChatTemplate, Message, Role};
 use crate::failure::{Failure, Kind};
@@ -99,6 +100,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let mut speaker = Speaker {
         engine,
+        model: &arguments.model,
+        tokenizer,
         session: None,
         sampling,
         max_tokens: arguments.max_tokens.map(|n| n as usize),
@@ -108,13 +111,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let system = arguments.system.as_deref();
     match prompt {
-        Prompt::Chat => chat::run(&mut speaker, &style, system, tokenizer),
+        Prompt::Chat => chat::run(&mut speaker, &style, system),
         Prompt::Given(text) => {
-            let prompt = match &style {
-                Style::Raw => chat_prompt::raw(tokenizer, &text),
-                Style::Chat(template) => template.encode(&opening(system, text))?,
-            };
-            let answer = speaker.answer(prompt, &|| false)?;
+            let answer = match &style {
+                Style::Raw => speaker.answer(chat_prompt::raw(tokenizer, &text), "", &|| false),
+                Style::Chat(template) => {
+                    let beginning = story::beginning(&arguments.model, &text).to_owned();
+                    let prompt = template.encode(&opening(system, text))?;
+                    speaker.answer(prompt, &beginning, &|| false)
+                }
+            }?;
             writeln!(std::io::stdout()).map_err(|error| Failure::stdout(&error))?;
             if answer.reason == Some(FinishReason::ContextFull) && !arguments.verbose {
                 note_full(loaded.context);

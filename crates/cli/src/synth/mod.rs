@@ -72,14 +72,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let file = File::create(&arguments.out).map_err(|error| Failure::io(&path, &error))?;
     write(file, &layout, &tensors, arguments.seed).map_err(fail)?;
-    println!(
+    writeln!(
+        std::io::stdout(),
         "{path}: {} {}, {} tensors, {:.1} MB",
         arguments.shape.name(),
         arguments.mix.name(),
         tensors.len(),
         layout.total_len as f64 / 1e6
-    );
-    Ok(())
+    )
+    .map_err(|error| Failure::stdout(&error))
 }
 
 /// Every tensor of a llama of these dimensions, in the order that a forward pass reads them.

@@ -1,0 +1,109 @@
+//! `strata logits`: what a model makes of each next token.
+
+use crate::chat_prompt;
+use crate::failure::{Failure, Kind};
+use crate::loaded_model::{ComputeArguments, LoadedModel, Words};
+use crate::scorer::Scorer;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use strata_engine::logprobs::Logprobs;
+use strata_model::Logits;
+use strata_token::tokenizer::Tokenizer;
+
+/// How many of the likeliest tokens are printed.
+const TOP: usize = 10;
+
+/// Show the scores of the next token
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The model's file, or `tale` for the built-in model
+    model: PathBuf,
+    /// The ids of the tokens before it, separated by commas
+    #[arg(long, value_delimiter = ',', required_unless_present = "text")]
+    tokens: Vec<u32>,
+    /// The text before it, instead of its tokens; control tokens in it are read as such
+    #[arg(long, conflicts_with = "tokens")]
+    text: Option<String>,
+    /// Write the logits of all positions to this file: tokens × vocabulary little-endian 32-bit floats
+    #[arg(long, value_name = "F")]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    compute: ComputeArguments,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let machine = arguments.compute.machine()?;
+    let words = match arguments.text {
+        Some(_) => Words::Required,
+        None => Words::IfAny,
+    };
+    let loaded = LoadedModel::load(&arguments.model, None, words, &machine)?;
+    let tokens = match &arguments.text {
+        Some(text) => chat_prompt::raw(loaded.tokenizer()?, text),
+        None => arguments.tokens.clone(),
+    };
+    if tokens.is_empty() {
+        return Err(Failure::new(Kind::Usage, "the text has no tokens"));
+    }
+    let (kind, batch) = (arguments.compute.kv.into(), arguments.compute.batch.into());
+    let mut scorer = Scorer::new(&loaded, &machine, kind, tokens.len(), batch)?;
+    let mut last = Vec::new();
+    match &arguments.out {
+        None => scorer.feed(&tokens, Logits::Last, &mut |row| {
+            last.extend_from_slice(row);
+            Ok(())
+        })?,
+        Some(path) => {
+            last.resize(loaded.model.config().vocabulary, 0.0);
+            write(path, |out| {
+                scorer.feed(&tokens, Logits::All, &mut |row| {
+                    last.copy_from_slice(row);
+                    row.iter()
+                        .try_for_each(|logit| out.write_all(&logit.to_le_bytes()))
+                        .map_err(|error| Failure::io(path.display(), &error))
+                })
+            })?;
+        }
+    }
+    print(&last, loaded.tokenizer().ok())
+}
+
+/// Calls `fill` with a new file. Half a file of logits is of no use, so a failure leaves none.
+fn write(
+    path: &Path,
+    fill: impl FnOnce(&mut BufWriter<File>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let io = |error: std::io::Error| Failure::io(path.display(), &error);
+    let mut out = BufWriter::new(File::create(path).map_err(io)?);
+    let done = fill(&mut out).and_then(|()| out.flush().map_err(io));
+    if done.is_err() {
+        let _ = std::fs::remove_file(path);
+    }
+    done
+}
+
+fn print(logits: &[f32], tokenizer: Option<&Tokenizer>) -> Result<(), Failure> {
+    let mut logprobs = Logprobs::new();
+    let (_, top) = logprobs.compute(logits, 0, TOP).map_err(|error| {
+        Failure::new(Kind::BadModel, error).hint("the model's weights may be damaged")
+    })?;
+    let mut out = std::io::stdout().lock();
+    top.iter()
+        .try_for_each(|choice| {
+            let text = tokenizer.and_then(|t| t.token_bytes(choice.token));
+            let text = text.map(|bytes| format!("{:?}", String::from_utf8_lossy(&bytes)));
+            writeln!(
+                out,
+                "{:>8}  {:<20} {:>10.4} {:>8.4}",
+                choice.token,
+                text.unwrap_or_default(),
+                logits
+                    .get(choice.token as usize)
+                    .copied()
+                    .unwrap_or(f32::NAN),
+                choice.logprob.exp()
+            )
+        })
+        .map_err(|error| Failure::stdout(&error))
+}

@@ -1,0 +1,181 @@
+//! `strata perplexity`: how well a model foretells a text, by llama.cpp's definition.
+//!
+//! The text's tokens are cut into chunks of the context's size, what is left over is dropped. Each chunk is a sequence
+//! of its own that begins with BOS where the model wants one (in the place of its first token), and the tokens of its
+//! second half are scored.
+
+use crate::failure::{Failure, Kind};
+use crate::loaded_model::{ComputeArguments, LoadedModel, Words};
+use crate::progress;
+use crate::scorer::Scorer;
+use std::io::Write;
+use std::path::PathBuf;
+use strata_engine::logprobs::Logprobs;
+use strata_model::Logits;
+use strata_token::tokenizer::{EncodeOptions, Tokenizer};
+
+/// Measure how well a model foretells a text
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The model's file, or `tale` for the built-in model
+    model: PathBuf,
+    /// A text file
+    file: PathBuf,
+    /// Tokens in a chunk; the second half of each is scored
+    #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(4..=1 << 20))]
+    ctx: u32,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    compute: ComputeArguments,
+}
+
+/// Sums over the scored tokens.
+#[derive(Default)]
+struct Score {
+    tokens: u64,
+    /// Of their negative log-probabilities.
+    sum: f64,
+    squares: f64,
+}
+
+impl Score {
+    fn add(&mut self, logprob: f32) {
+        let surprise = -f64::from(logprob);
+        self.tokens += 1;
+        self.sum += surprise;
+        self.squares += surprise * surprise;
+    }
+
+    /// The perplexity and its standard error.
+    fn perplexity(&self) -> (f64, f64) {
+        let n = self.tokens as f64;
+        let mean = self.sum / n;
+        let variance = self.squares / n - mean * mean;
+        let perplexity = mean.exp();
+        (
+            perplexity,
+            perplexity * (variance / (n - 1.0)).max(0.0).sqrt(),
+        )
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let text = std::fs::read_to_string(&arguments.file)
+        .map_err(|error| Failure::io(arguments.file.display(), &error))?;
+    let machine = arguments.compute.machine()?;
+    let size = arguments.ctx as usize;
+    let loaded = LoadedModel::load(&arguments.model, Some(size), Words::Required, &machine)?;
+    let tokenizer = loaded.tokenizer()?;
+    let tokens = tokenizer.encode(
+        &text,
+        EncodeOptions {
+            add_special: true,
+            parse_special: false,
+        },
+    );
+    let chunks = tokens.len() / size;
+    if chunks < 2 {
+        return Err(Failure::new(
+            Kind::Usage,
+            format_args!(
+                "{} has {} tokens; two chunks of {size} are needed",
+                arguments.file.display(),
+                tokens.len()
+            ),
+        )
+        .hint("give a longer text or a smaller --ctx"));
+    }
+    let (kind, batch) = (arguments.compute.kv.into(), arguments.compute.batch.into());
+    let mut scorer = Scorer::new(&loaded, &machine, kind, size, batch)?;
+    let mut score = Score::default();
+    let bar = progress::bar(
+        chunks as u64,
+        "{wide_bar} {pos}/{len} chunks, perplexity {msg}, {eta} left",
+    );
+    for (index, chunk) in tokens.chunks_exact(size).enumerate() {
+        score_chunk(&mut scorer, tokenizer, chunk, &mut score)?;
+        let (perplexity, _) = score.perplexity();
+        bar.set_message(format!("{perplexity:.4}"));
+        bar.inc(1);
+        if !arguments.json {
+            bar.suspend(|| writeln!(std::io::stdout(), "[{}] {perplexity:.4}", index + 1))
+                .map_err(|error| Failure::stdout(&error))?;
+        }
+    }
+    bar.finish_and_clear();
+    report(arguments, &score, chunks).map_err(|error| Failure::stdout(&error))
+}
+
+fn score_chunk(
+    scorer: &mut Scorer<'_>,
+    tokenizer: &Tokenizer,
+    chunk: &[u32],
+    score: &mut Score,
+) -> Result<(), Failure> {
+    let half = chunk.len() / 2;
+    let mut tokens = chunk.to_vec();
+    if let Some(bos) = tokenizer.special().bos.filter(|_| tokenizer.added().bos) {
+        tokens[0] = bos;
+    }
+    // Position p foretells token p + 1; the last one's token is in the next chunk.
+    let (context, scored) = tokens[..chunk.len() - 1].split_at(half);
+    let mut foretold = chunk[half + 1..].iter();
+    let mut logprobs = Logprobs::new();
+    scorer.restart();
+    scorer.feed(context, Logits::None, &mut |_| Ok(()))?;
+    scorer.feed(scored, Logits::All, &mut |row| {
+        let Some(&token) = foretold.next() else {
+            return Ok(());
+        };
+        let (chosen, _) = logprobs.compute(row, token, 0).map_err(|error| {
+            Failure::new(Kind::BadModel, error).hint("the model's weights may be damaged")
+        })?;
+        score.add(chosen.logprob);
+        Ok(())
+    })
+}
+
+fn report(arguments: &Arguments, score: &Score, chunks: usize) -> std::io::Result<()> {
+    let (perplexity, error) = score.perplexity();
+    let mut out = std::io::stdout().lock();
+    if !arguments.json {
+        return writeln!(
+            out,
+            "perplexity {perplexity:.4} ± {error:.4} over {} tokens in {chunks} chunks of {}",
+            score.tokens, arguments.ctx
+        );
+    }
+    let json = serde_json::json!({
+        "perplexity": perplexity,
+        "error": error,
+        "tokens": score.tokens,
+        "chunks": chunks,
+        "ctx": arguments.ctx,
+    });
+    writeln!(out, "{json}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_surprises_have_no_error_and_unequal_ones_do() {
+        let mut score = Score::default();
+        for _ in 0..4 {
+            score.add(-(4f32.ln()));
+        }
+        let (perplexity, error) = score.perplexity();
+        assert!((perplexity - 4.0).abs() < 1e-5 && error < 1e-3);
+        let mut score = Score::default();
+        for surprise in [1.0f32, 2.0, 3.0] {
+            score.add(-surprise);
+        }
+        let (perplexity, error) = score.perplexity();
+        let e2 = 2f64.exp();
+        assert!((perplexity - e2).abs() < 1e-5);
+        assert!((error - e2 * (2.0f64 / 3.0 / 2.0).sqrt()).abs() < 1e-5);
+    }
+}

@@ -1,0 +1,92 @@
+//! A sequence run through a model without an engine: texts are scored, not continued.
+
+use crate::failure::{Failure, Kind};
+use crate::loaded_model::LoadedModel;
+use crate::machine::Machine;
+use strata_model::{
+    BatchError, BatchLimits, Compute, KvPages, KvType, Logits, Model, Sequence, Span, Workspace,
+};
+
+/// Positions whose logits are computed together: a vocabulary's worth of floats each.
+const LOGIT_ROWS: usize = 64;
+
+/// One sequence and what computing it takes.
+pub(crate) struct Scorer<'a> {
+    model: &'a Model,
+    compute: Compute<'a>,
+    kv: KvPages,
+    work: Workspace,
+    sequence: Sequence,
+}
+
+impl<'a> Scorer<'a> {
+    /// For sequences of `positions` positions, `batch` computed together.
+    pub(crate) fn new(
+        loaded: &'a LoadedModel,
+        machine: &'a Machine,
+        kind: KvType,
+        positions: usize,
+        batch: usize,
+    ) -> Result<Self, Failure> {
+        let limits = BatchLimits {
+            tokens: batch.min(positions).max(1),
+            logits: batch.min(LOGIT_ROWS),
+        };
+        Ok(Self {
+            model: &loaded.model,
+            compute: machine.compute(),
+            kv: loaded.kv_pages(kind, positions)?,
+            work: Workspace::new(&loaded.model, limits),
+            sequence: Sequence::default(),
+        })
+    }
+
+    /// Begins a new sequence.
+    pub(crate) fn restart(&mut self) {
+        self.kv.truncate(&mut self.sequence, 0);
+    }
+
+    /// Continues the sequence. `each` hears of every row of logits that was asked for, in order.
+    pub(crate) fn feed(
+        &mut self,
+        tokens: &[u32],
+        logits: Logits,
+        each: &mut dyn FnMut(&[f32]) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let reserved = self.kv.reserve(&mut self.sequence, tokens.len());
+        reserved.map_err(|error| Failure::new(Kind::Failed, error))?;
+        let limits = self.work.limits();
+        let step = match logits {
+            Logits::All => limits.logits,
+            Logits::None | Logits::Last => limits.tokens,
+        };
+        let mut rest = tokens;
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(step.min(rest.len()));
+            rest = later;
+            let span = Span {
+                sequence: &mut self.sequence,
+                tokens: now,
+                logits: match logits {
+                    Logits::Last if !rest.is_empty() => Logits::None,
+                    logits => logits,
+                },
+            };
+            let rows = self
+                .model
+                .forward(&self.compute, &mut self.kv, &mut self.work, &mut [span])
+                .map_err(refused)?;
+            rows.chunks_exact(self.model.config().vocabulary)
+                .try_for_each(&mut *each)?;
+        }
+        Ok(())
+    }
+}
+
+fn refused(error: BatchError) -> Failure {
+    let kind = match error {
+        BatchError::Token { .. } | BatchError::Position { .. } => Kind::Usage,
+        _ => Kind::Failed,
+    };
+    Failure::new(kind, error)
+}
