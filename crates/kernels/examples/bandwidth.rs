@@ -1,7 +1,7 @@
 //! How near the kernels come to the machine's limits: decode in GB/s of weights against a plain read, prefill in
 //! operations a second against the instructions' peak.
 //!
-//! `cargo run --release -p strata-kernels --example bandwidth [--threads N] [--isa NAME] [--tokens N] [TYPE…]`
+//! `cargo run --release -p strata-kernels --example bandwidth [--threads N] [--isa NAME] [--tokens N] [--cols N] [TYPE…]`
 #![allow(unsafe_code)]
 
 use std::hint::black_box;
@@ -19,11 +19,11 @@ const BYTES: usize = 256 << 20;
 const TURNS: usize = 4;
 /// How long each figure is measured, at least.
 const SECONDS: f64 = 0.4;
-const COLS: usize = 2048;
 
 struct Options {
     threads: usize,
     tokens: usize,
+    cols: usize,
     isas: Vec<Isa>,
     types: Vec<GgmlType>,
 }
@@ -32,6 +32,7 @@ fn options() -> Result<Options, String> {
     let mut options = Options {
         threads: std::thread::available_parallelism().map_or(1, usize::from),
         tokens: 64,
+        cols: 2048,
         isas: Vec::new(),
         types: Vec::new(),
     };
@@ -40,10 +41,13 @@ fn options() -> Result<Options, String> {
         let mut value = || args.next().ok_or(format!("{arg} needs a value"));
         match arg.as_str() {
             "--threads" => {
-                options.threads = value()?.parse().map_err(|_| "--threads takes a number")?
+                options.threads = value()?.parse().map_err(|_| "--threads takes a number")?;
             }
             "--tokens" => {
-                options.tokens = value()?.parse().map_err(|_| "--tokens takes a number")?
+                options.tokens = value()?.parse().map_err(|_| "--tokens takes a number")?;
+            }
+            "--cols" => {
+                options.cols = value()?.parse().map_err(|_| "--cols takes a number")?;
             }
             "--isa" => options
                 .isas
@@ -68,7 +72,7 @@ fn options() -> Result<Options, String> {
 
 fn main() -> Result<(), String> {
     let options = options()?;
-    let threads = options.threads;
+    let (threads, cols) = (options.threads, options.cols);
     let mut memory = MmapMut::map_anon(BYTES).map_err(|error| error.to_string())?;
     #[cfg(target_os = "linux")]
     if memory.advise(Advice::HugePage).is_err() {
@@ -100,18 +104,29 @@ fn main() -> Result<(), String> {
             "decode GB/s", "of read", "prefill Tera-ops/s"
         );
         for &ty in &options.types {
-            let panels = size / panel_bytes(ty, COLS);
-            let part = panels * panel_bytes(ty, COLS);
-            fill(ty, &mut memory[..part * TURNS]);
-            let one = activations(kernels, ty, 1);
-            let run = |turn| matmul(kernels, ty, &memory[turn * part..][..part], &one, threads);
+            let panels = size / panel_bytes(ty, cols);
+            let part = panels * panel_bytes(ty, cols);
+            fill(ty, cols, &mut memory[..part * TURNS]);
+            let one = activations(kernels, ty, cols, 1);
+            let run = |turn| {
+                matmul(
+                    kernels,
+                    (ty, cols),
+                    &memory[turn * part..][..part],
+                    &one,
+                    threads,
+                );
+            };
             let decode = best(run, part as f64 / 1e9);
-            // A few panels a thread: prefill does not depend on memory.
-            let few = 64 * threads;
-            let part = &memory[..few * panel_bytes(ty, COLS)];
-            let many = activations(kernels, ty, options.tokens);
-            let ops = 2.0 * (few * PANEL_ROWS * COLS * options.tokens) as f64;
-            let prefill = best(|_| matmul(kernels, ty, part, &many, threads), ops / 1e12);
+            // A few panels a thread, so that a run is short: prefill does not depend on memory.
+            let few = ((1 << 24) / (cols * options.tokens)).clamp(4, 64) * threads;
+            let part = &memory[..few * panel_bytes(ty, cols)];
+            let many = activations(kernels, ty, cols, options.tokens);
+            let ops = 2.0 * (few * PANEL_ROWS * cols * options.tokens) as f64;
+            let prefill = best(
+                |_| matmul(kernels, (ty, cols), part, &many, threads),
+                ops / 1e12,
+            );
             println!(
                 "{ty:<12} {decode:>14.1} {:>8.0}% {prefill:>22.3}",
                 100.0 * decode / read
@@ -163,9 +178,9 @@ fn read(memory: &[u8], threads: usize) {
 }
 
 /// Random weights of ordinary size, packed.
-fn fill(ty: GgmlType, out: &mut [u8]) {
+fn fill(ty: GgmlType, cols: usize, out: &mut [u8]) {
     let mut seed = 1u64;
-    let mut rows = vec![0; panel_bytes(ty, COLS)];
+    let mut rows = vec![0; panel_bytes(ty, cols)];
     for byte in &mut rows {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         *byte = (seed >> 56) as u8;
@@ -194,34 +209,40 @@ fn fill(ty: GgmlType, out: &mut [u8]) {
         }
     }
     for panel in out.chunks_exact_mut(rows.len()) {
-        pack_panel(ty, COLS, &rows, panel);
+        pack_panel(ty, cols, &rows, panel);
     }
 }
 
 /// `tokens` rows of activations for weights of type `ty`.
-fn activations(kernels: &Kernels, ty: GgmlType, tokens: usize) -> Vec<u8> {
+fn activations(kernels: &Kernels, ty: GgmlType, cols: usize, tokens: usize) -> Vec<u8> {
     let format = act_format(ty);
-    let x: Vec<f32> = (0..COLS)
+    let x: Vec<f32> = (0..cols)
         .map(|i| ((i * 37 % 101) as f32 - 50.0) / 50.0)
         .collect();
-    let mut acts = vec![0; tokens * format.row_bytes(COLS)];
-    for row in acts.chunks_exact_mut(format.row_bytes(COLS)) {
+    let mut acts = vec![0; tokens * format.row_bytes(cols)];
+    for row in acts.chunks_exact_mut(format.row_bytes(cols)) {
         kernels.quantize_act(format, &x, row);
     }
     acts
 }
 
 /// All panels with all tokens, a run of panels for each thread.
-fn matmul(kernels: &Kernels, ty: GgmlType, bytes: &[u8], acts: &[u8], threads: usize) {
+fn matmul(
+    kernels: &Kernels,
+    (ty, cols): (GgmlType, usize),
+    bytes: &[u8],
+    acts: &[u8],
+    threads: usize,
+) {
     let (size, x) = (
-        panel_bytes(ty, COLS),
-        ActRows::new(act_format(ty), COLS, acts),
+        panel_bytes(ty, cols),
+        ActRows::new(act_format(ty), cols, acts),
     );
     let panels = bytes.len() / size;
     on_threads(threads, |thread| {
         let (from, to) = (thread * panels / threads, (thread + 1) * panels / threads);
         let rows = (to - from) * PANEL_ROWS;
-        let w = Panels::new(ty, rows, COLS, &bytes[from * size..to * size]);
+        let w = Panels::new(ty, rows, cols, &bytes[from * size..to * size]);
         let mut out = vec![0.0; x.tokens() * rows];
         kernels.matmul(w, x, TileMut::from_slice(&mut out, x.tokens(), rows));
         black_box(&out);

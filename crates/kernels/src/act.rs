@@ -65,7 +65,10 @@ pub(crate) struct Q8x32 {
     /// Value = d · q; four columns together, as the dot products take them.
     q: [[u8; 4]; 8],
     d: [u8; 4],
-    sum: [u8; 4],
+    /// −Σq.
+    minus_sum: [u8; 4],
+    /// d · Σq.
+    scaled_sum: [u8; 4],
 }
 
 /// 256 activations.
@@ -90,9 +93,15 @@ impl Q8x32 {
     pub(crate) fn d(&self) -> f32 {
         f32::from_ne_bytes(self.d)
     }
+    /// −Σq.
     #[inline(always)]
-    pub(crate) fn sum(&self) -> i32 {
-        i32::from_ne_bytes(self.sum)
+    pub(crate) fn minus_sum(&self) -> i32 {
+        i32::from_ne_bytes(self.minus_sum)
+    }
+    /// d · Σq.
+    #[inline(always)]
+    pub(crate) fn scaled_sum(&self) -> f32 {
+        f32::from_ne_bytes(self.scaled_sum)
     }
 }
 
@@ -116,12 +125,11 @@ impl Q8x256 {
     pub(crate) fn sums32(&self, pair: usize) -> i32 {
         i32::from_ne_bytes(self.sums32[pair])
     }
-    /// The sum of the s-th 32 values.
+    /// Minus the sum of the s-th 32 values.
     #[inline(always)]
-    pub(crate) fn sum32(&self, s: usize) -> i32 {
-        let pair = self.sums32[2 * (s / 4) + s % 2];
-        let at = s / 2 % 2 * 2;
-        i32::from(i16::from_ne_bytes([pair[at], pair[at + 1]]))
+    pub(crate) fn minus_sum32(&self, s: usize) -> i32 {
+        let pair = self.sums32(2 * (s / 4) + s % 2);
+        -(pair << (16 - s / 2 % 2 * 16) >> 16)
     }
 }
 
@@ -207,7 +215,9 @@ impl Op for Quantize<'_> {
                         bytemuck::cast_slice_mut(&mut out.q),
                     );
                     out.d = d.to_ne_bytes();
-                    out.sum = (i32::from(sums[0]) + i32::from(sums[1])).to_ne_bytes();
+                    let sum = i32::from(sums[0]) + i32::from(sums[1]);
+                    out.minus_sum = (-sum).to_ne_bytes();
+                    out.scaled_sum = (d * sum as f32).to_ne_bytes();
                 }
             }
             ActFormat::Q8x256 => {

@@ -26,8 +26,6 @@ pub(crate) trait Lanes: Copy {
     const PARTS: usize;
     /// Tokens that a pass over integer weights serves, at most.
     const TILE: usize;
-    /// Tokens that a pass over float weights serves, at most; each takes four accumulators.
-    const FLOAT_TILE: usize;
 
     /// i32 lanes, or 4 bytes a lane.
     type I: Copy;
@@ -150,8 +148,10 @@ pub(crate) trait Dot: Lanes {
     /// Signed weights, made ready for multiplication.
     type Signed: Copy;
 
-    /// The start of a sum. A sum that is to be folded starts at 0.
-    fn start(self, base: i32) -> Self::Sum;
+    /// A sum of nothing.
+    fn zero(self) -> Self::Sum;
+    /// The start of a sum that is not to be folded: −Σx · 2^shift, which takes 2^shift from every weight.
+    fn start(self, minus_sum_x: i32, shift: u32) -> Self::Sum;
     /// Adds the products with unsigned weights, 0 to 127.
     fn dot(self, sum: Self::Sum, w: Self::I, x: i32) -> Self::Sum;
     /// Makes room in a narrow sum.
@@ -167,8 +167,8 @@ pub(crate) trait Dot: Lanes {
     fn signed(self, w: Self::I) -> Self::Signed;
     /// The table's values for the codes, made ready.
     fn signed_lut(self, table: &[i8; 16], codes: Self::I) -> Self::Signed;
-    /// The start of a sum of signed products; `sum_x` is the sum of all activations that go into it.
-    fn start_signed(self, sum_x: i32) -> Self::I;
+    /// The start of a sum of signed products, given −Σx of all activations that go into it.
+    fn start_signed(self, minus_sum_x: i32) -> Self::I;
     /// Adds the products with signed weights.
     fn dot_signed(self, acc: Self::I, w: Self::Signed, x: i32) -> Self::I;
 

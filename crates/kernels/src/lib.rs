@@ -8,7 +8,7 @@
 //! - **Weights** are packed in panels of 16 rows ([`pack_panel`]), no larger than the GGUF blocks they come from. A
 //!   row is a lane; its sum runs over its blocks in order.
 //! - **Activations** of integer weights are quantized to 8 bits ([`ActFormat`]). Inside a block the sum of products is
-//!   exact in i32: for the 32-column types `acc = fma(d·dx, Σqx, acc)`, and with minima `acc = fma(m·dx, Σx, acc)`; for
+//!   exact in i32: for the 32-column types `acc = fma(d·dx, Σqx, acc)`, and with minima `acc = fma(m, dx·Σx, acc)`; for
 //!   the 256-column types `acc = fma(d·dx, Σ scale·Σqx, acc)` and `acc = fma(−(dmin·dx), Σ min·Σx, acc)`.
 //! - **Float weights** have four sums a row by column modulo 4, joined as (s0 + s1) + (s2 + s3).
 //! - **Sums over a vector** run in 16 lanes, element i in lane i modulo 16, joined as a tree: +8, +4, +2, +1.

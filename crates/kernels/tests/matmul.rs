@@ -151,6 +151,27 @@ fn a_batch_equals_its_tokens_alone() {
 }
 
 #[test]
+fn wide_matrices_carry_their_sums() {
+    let mut random = Random::new(11);
+    for ty in types() {
+        let (rows, cols, tokens) = (35, 17 * 256, 19);
+        let w = pack(ty, rows, cols, &sane_rows(&mut random, ty, rows, cols));
+        let x = activations(&mut random, tokens, cols);
+        let x = quantize(scalar(), act_format(ty), cols, &x);
+        // A token alone is one stretch; a batch is taken in several.
+        let size = act_format(ty).row_bytes(cols);
+        let alone = x.chunks_exact(size);
+        let expected: Vec<f32> = alone
+            .flat_map(|x| matmul(scalar(), ty, rows, cols, &w, x))
+            .collect();
+        for kernels in others().into_iter().chain([scalar()]) {
+            let got = matmul(kernels, ty, rows, cols, &w, &x);
+            assert_same(&got, &expected, &format!("{ty}, {}", kernels.isa()));
+        }
+    }
+}
+
+#[test]
 fn a_split_matrix_equals_the_whole() {
     let mut random = Random::new(4);
     for ty in [
@@ -353,7 +374,9 @@ fn plain_dot(ty: GgmlType, row: &[u8], x: &[f32]) -> f32 {
             at += q.len();
         }
         acc = (w.d * dx).mul_add(tot as f32, acc);
-        if has_minima {
+        if has_minima && ty.block_len() == 32 {
+            acc = w.m.mul_add(dx * -mins as f32, acc);
+        } else if has_minima {
             acc = (-(w.m * dx)).mul_add(mins as f32, acc);
         }
     }

@@ -63,7 +63,6 @@ fn bytes(a: i32, f: impl Fn(u8) -> u8) -> i32 {
 impl Lanes for Scalar {
     const PARTS: usize = 1;
     const TILE: usize = 4;
-    const FLOAT_TILE: usize = 2;
     type I = I;
     type F = F;
 
@@ -281,8 +280,12 @@ impl Dot for Scalar {
     type Signed = I;
 
     #[inline(always)]
-    fn start(self, base: i32) -> I {
-        [base; 16]
+    fn zero(self) -> I {
+        [0; 16]
+    }
+    #[inline(always)]
+    fn start(self, minus_sum_x: i32, shift: u32) -> I {
+        [minus_sum_x << shift; 16]
     }
     #[inline(always)]
     fn dot(self, sum: I, w: I, x: i32) -> I {

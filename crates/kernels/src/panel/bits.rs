@@ -98,6 +98,40 @@ pub(super) fn scatter_fifth_bits(bits: u32) -> u32 {
     })
 }
 
+/// Takes `n` times A bytes that are followed by `n` times B bytes, and puts them in turns: A, B, A, B …
+#[inline(always)]
+pub(super) fn interleave<const A: usize, const B: usize>(bytes: &mut [u8], n: usize) {
+    let mut copy = [0; MAX];
+    let copy = &mut copy[..bytes.len()];
+    copy.copy_from_slice(bytes);
+    let (a, b) = copy.split_at(n * A);
+    let pairs = a.as_chunks::<A>().0.iter().zip(b.as_chunks::<B>().0);
+    for (out, (a, b)) in bytes.chunks_exact_mut(A + B).zip(pairs) {
+        out[..A].copy_from_slice(a);
+        out[A..].copy_from_slice(b);
+    }
+}
+
+/// Undoes [`interleave`].
+pub(super) fn separate<const A: usize, const B: usize>(bytes: &mut [u8], n: usize) {
+    let mut copy = [0; MAX];
+    let copy = &mut copy[..bytes.len()];
+    copy.copy_from_slice(bytes);
+    let (a, b) = bytes.split_at_mut(n * A);
+    let pairs = a
+        .as_chunks_mut::<A>()
+        .0
+        .iter_mut()
+        .zip(b.as_chunks_mut::<B>().0);
+    for (pair, (a, b)) in copy.chunks_exact(A + B).zip(pairs) {
+        a.copy_from_slice(&pair[..A]);
+        b.copy_from_slice(&pair[A..]);
+    }
+}
+
+/// No block is longer.
+const MAX: usize = 256;
+
 /// Applies `f` to the word at byte `at`, if the block is that long.
 #[inline(always)]
 pub(super) fn map_word(block: &mut [u8], at: usize, f: impl Fn(u32) -> u32) {

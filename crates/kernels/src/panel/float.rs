@@ -52,34 +52,28 @@ impl Column for BF16 {
     }
 }
 
-/// The four sums of the rows of one part, for T tokens.
-pub(super) type Sums<F, const T: usize> = [[F; 4]; T];
-
 /// An activation, as it lies in a row.
 pub(super) type X = [u8; 4];
 
-/// Adds the products of some columns, which start at a multiple of 4.
+/// Adds the products of some columns, which start at a multiple of 4, to the four sums of T tokens.
 #[inline(always)]
 pub(super) fn add_columns<L: Dot, C: Column, const T: usize>(
     l: L,
     part: usize,
     w: &[C],
     x: &[&[X]; T],
-    sums: &mut Sums<L::F, T>,
+    sums: &mut [[L::F; 4]; T],
 ) {
-    let x = x.map(|x| &x[..w.len()]);
-    let (quads, rest) = w.as_chunks::<4>();
-    for (q, quad) in quads.iter().enumerate() {
-        for c in 0..4 {
-            if T == 1 && part == 0 && (c * size_of::<C>()).is_multiple_of(64) {
-                l.prefetch(&quad[c], AHEAD);
-            }
-            let w = quad[c].load(l, part);
-            for t in 0..T {
-                let x = l.splat_f(f32::from_ne_bytes(x[t][4 * q + c]));
-                sums[t][c] = l.fma(w, x, sums[t][c]);
-            }
-        }
+    let (stretches, rest) = w.as_chunks::<STRETCH>();
+    for (i, w) in stretches.iter().enumerate() {
+        let x = x.map(|x| &x.as_chunks::<STRETCH>().0[i]);
+        add_stretch(l, part, w, &x, sums);
+    }
+    let x = x.map(|x| &x[w.len() - rest.len()..w.len()]);
+    let (quads, rest) = rest.as_chunks::<4>();
+    for (i, w) in quads.iter().enumerate() {
+        let x = x.map(|x| &x.as_chunks::<4>().0[i]);
+        add_stretch(l, part, w, &x, sums);
     }
     for (c, w) in rest.iter().enumerate() {
         let w = w.load(l, part);
@@ -89,6 +83,50 @@ pub(super) fn add_columns<L: Dot, C: Column, const T: usize>(
         }
     }
 }
+
+/// The same for a fixed number of columns, a multiple of 4: no length is left to check.
+#[inline(always)]
+fn add_stretch<L: Dot, C: Column, const T: usize, const N: usize>(
+    l: L,
+    part: usize,
+    w: &[C; N],
+    x: &[&[X; N]; T],
+    sums: &mut [[L::F; 4]; T],
+) {
+    if T == 1 {
+        for q in 0..N / 4 {
+            for c in 0..4 {
+                let w = &w[4 * q + c];
+                if part == 0 && (c * size_of::<C>()).is_multiple_of(64) {
+                    l.prefetch(w, AHEAD);
+                }
+                let x = l.splat_f(f32::from_ne_bytes(x[0][4 * q + c]));
+                sums[0][c] = l.fma(w.load(l, part), x, sums[0][c]);
+            }
+        }
+        return;
+    }
+    // One of the four sums after the other: so many tokens fill the registers by themselves.
+    for c in 0..4 {
+        let mut acc = [l.splat_f(0.0); T];
+        for t in 0..T {
+            acc[t] = sums[t][c];
+        }
+        for q in 0..N / 4 {
+            let w = w[4 * q + c].load(l, part);
+            for t in 0..T {
+                let x = l.splat_f(f32::from_ne_bytes(x[t][4 * q + c]));
+                acc[t] = l.fma(w, x, acc[t]);
+            }
+        }
+        for t in 0..T {
+            sums[t][c] = acc[t];
+        }
+    }
+}
+
+/// Columns that are taken at once, part by part and sum by sum: with their activations they fit the first-level cache.
+pub(super) const STRETCH: usize = 256;
 
 /// The end of the four sums.
 #[inline(always)]
@@ -124,7 +162,15 @@ impl<C: Column> Op for FloatMatmul<'_, C> {
             while t < x.tokens() {
                 let left = x.tokens() - t;
                 let out = &mut out;
-                t += if left >= 4 && L::FLOAT_TILE >= 4 {
+                t += if left >= 8 {
+                    l.call(Tile::<C, 8> {
+                        w,
+                        x: core::array::from_fn(|i| x.blocks(t + i)),
+                        out,
+                        row,
+                        t,
+                    })
+                } else if left >= 4 {
                     l.call(Tile::<C, 4> {
                         w,
                         x: core::array::from_fn(|i| x.blocks(t + i)),
@@ -153,9 +199,6 @@ impl<C: Column> Op for FloatMatmul<'_, C> {
         }
     }
 }
-
-/// Columns that are taken at once, part by part.
-const STRETCH: usize = 64;
 
 /// A panel from `row` on, and T tokens from `t` on.
 struct Tile<'a, 'o, C, const T: usize> {

@@ -4,15 +4,15 @@
 use strata_quant::{GgmlType, dequantize};
 
 use super::PANEL_ROWS;
-use super::float::{F32, X, add_columns, combine};
+use super::float::{F32, STRETCH, X, add_columns, combine};
 use super::layout::row_bytes;
 use super::matmul::{Matmul, store};
 use crate::act::ActRows;
 use crate::lanes::{Dot, MAX_PARTS, Op};
 use crate::tile::TileMut;
 
-/// Columns that are dequantized at once: a multiple of every block's length.
-const STRETCH: usize = 256;
+// A stretch of columns is dequantized at once.
+const _: () = assert!(STRETCH.is_multiple_of(256), "whole blocks of every type");
 
 /// Tokens that one dequantization serves.
 const TOKENS: usize = 32;
@@ -64,21 +64,25 @@ impl Op for Panel<'_, '_> {
     #[inline(always)]
     fn run<L: Dot>(self, l: L) {
         let mut columns = [F32([0; 64]); STRETCH];
-        let mut sums = [[[[l.splat_f(0.0); 4]; 1]; MAX_PARTS]; TOKENS];
+        let mut sums = [[[l.splat_f(0.0); 4]; TOKENS]; MAX_PARTS];
         for start in (0..self.x.cols()).step_by(STRETCH) {
             let width = STRETCH.min(self.x.cols() - start);
-            self.dequantize(start, &mut columns[..width]);
-            for (t, sums) in sums[..self.tokens].iter_mut().enumerate() {
-                let x: &[X] = &self.x.blocks(self.t + t)[start..];
-                for part in 0..L::PARTS {
-                    add_columns(l, part, &columns[..width], &[x], &mut sums[part]);
+            let columns = &mut columns[..width];
+            self.dequantize(start, columns);
+            for part in 0..L::PARTS {
+                let (eights, rest) = sums[part][..self.tokens].as_chunks_mut();
+                for (i, sums) in eights.iter_mut().enumerate() {
+                    self.add::<L, 8>(l, part, columns, start, 8 * i, sums);
+                }
+                for (i, sums) in rest.as_chunks_mut().0.iter_mut().enumerate() {
+                    self.add::<L, 1>(l, part, columns, start, 8 * eights.len() + i, sums);
                 }
             }
         }
-        for (t, sums) in sums[..self.tokens].iter().enumerate() {
+        for t in 0..self.tokens {
             let mut acc = [l.splat_f(0.0); MAX_PARTS];
             for part in 0..L::PARTS {
-                acc[part] = combine(l, &sums[part][0]);
+                acc[part] = combine(l, &sums[part][t]);
             }
             store(l, acc, self.row, self.out.token_mut(self.t + t));
         }
@@ -86,6 +90,21 @@ impl Op for Panel<'_, '_> {
 }
 
 impl Panel<'_, '_> {
+    /// Adds the products of the columns from `start` on with T tokens from `t` on.
+    #[inline(always)]
+    fn add<L: Dot, const T: usize>(
+        &self,
+        l: L,
+        part: usize,
+        columns: &[F32],
+        start: usize,
+        t: usize,
+        sums: &mut [[L::F; 4]; T],
+    ) {
+        let x: [&[X]; T] = core::array::from_fn(|i| &self.x.blocks(self.t + t + i)[start..]);
+        add_columns(l, part, columns, &x, sums);
+    }
+
     /// Fills the columns from `start` on.
     fn dequantize(&self, start: usize, columns: &mut [F32]) {
         let mut values = [0.0; STRETCH];

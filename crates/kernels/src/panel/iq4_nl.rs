@@ -54,7 +54,7 @@ pub(super) fn dot_codes<L: Dot, const T: usize>(
     let low = l.splat_bytes(15);
     let mut sums = [l.splat(0); T];
     for t in 0..T {
-        sums[t] = l.start_signed(x[t].sum());
+        sums[t] = l.start_signed(x[t].minus_sum());
     }
     for k in 0..4 {
         let line = stream::<L, T>(l, &qs[k], part);

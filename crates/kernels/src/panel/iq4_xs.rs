@@ -43,7 +43,7 @@ impl PanelType for IQ4_XS {
         for s in 0..8 {
             let mut sums = [l.splat(0); T];
             for t in 0..T {
-                sums[t] = l.start_signed(x[t].sum32(s));
+                sums[t] = l.start_signed(x[t].minus_sum32(s));
             }
             for k in 0..4 {
                 let line = stream::<L, T>(l, &w.qs[s][k], part);

@@ -11,6 +11,7 @@ use super::{PANEL_ROWS, PanelType};
 use crate::act::{ActRows, act_format};
 use crate::lanes::{Dot, Lanes, MAX_PARTS, Op};
 use crate::tile::TileMut;
+use crate::vector::padded;
 
 /// A weight matrix, or a run of its panels.
 #[derive(Copy, Clone)]
@@ -143,7 +144,10 @@ impl Op for Matmul<'_> {
 }
 
 /// Bytes of weights that stay in the second-level cache while all tokens pass over them.
-pub(super) const RESIDENT: usize = 128 << 10;
+const RESIDENT: usize = 128 << 10;
+
+/// Columns of a tile of tokens that stay in the first-level cache while the resident weights pass over them.
+const STRETCH: usize = 2048;
 
 /// Weights in integer blocks.
 struct BlockMatmul<'a, K> {
@@ -159,58 +163,74 @@ impl<K: PanelType> Op for BlockMatmul<'_, K> {
         let Matmul { w, x, mut out } = self.m;
         let blocks = w.cols / K::TYPE.block_len();
         let panels: &[K::Panel] = bytemuck::cast_slice(w.bytes);
-        let resident = (RESIDENT / panel_bytes(K::TYPE, w.cols)).max(1);
-        for (run, w) in panels.chunks(resident * blocks).enumerate() {
+        // Weights that are used once are read in the order in which they lie.
+        let once = x.tokens() <= L::TILE;
+        let stretch = if once {
+            blocks
+        } else {
+            STRETCH / K::TYPE.block_len()
+        };
+        let resident = (RESIDENT / (stretch * size_of::<K::Panel>())).max(1);
+        for (run, panels) in panels.chunks(resident * blocks).enumerate() {
             let row = run * resident * PANEL_ROWS;
-            let mut t = 0;
-            while t < x.tokens() {
-                let left = x.tokens() - t;
-                let out = &mut out;
-                t += if left >= 8 && L::TILE >= 8 {
-                    l.call(Tile::<K, 8> {
-                        w,
-                        x: core::array::from_fn(|i| x.blocks(t + i)),
-                        out,
+            for from in (0..blocks).step_by(stretch) {
+                let to = blocks.min(from + stretch);
+                let mut t = 0;
+                while t < x.tokens() {
+                    let left = x.tokens() - t;
+                    let place = Place {
+                        blocks,
+                        from,
+                        to,
                         row,
                         t,
-                    })
-                } else if left >= 4 && L::TILE >= 4 {
-                    l.call(Tile::<K, 4> {
-                        w,
-                        x: core::array::from_fn(|i| x.blocks(t + i)),
-                        out,
-                        row,
-                        t,
-                    })
-                } else if left >= 2 {
-                    l.call(Tile::<K, 2> {
-                        w,
-                        x: core::array::from_fn(|i| x.blocks(t + i)),
-                        out,
-                        row,
-                        t,
-                    })
-                } else {
-                    l.call(Tile::<K, 1> {
-                        w,
-                        x: [x.blocks(t)],
-                        out,
-                        row,
-                        t,
-                    })
-                };
+                    };
+                    t += if left >= 8 && L::TILE >= 8 {
+                        l.call(Tile::<K, 8>::new(panels, x, place, &mut out))
+                    } else if left >= 4 && L::TILE >= 4 {
+                        l.call(Tile::<K, 4>::new(panels, x, place, &mut out))
+                    } else if left >= 2 {
+                        l.call(Tile::<K, 2>::new(panels, x, place, &mut out))
+                    } else {
+                        l.call(Tile::<K, 1>::new(panels, x, place, &mut out))
+                    };
+                }
             }
         }
     }
 }
 
-/// A run of panels from `row` on, and T tokens from `t` on.
-struct Tile<'a, 'o, K: PanelType, const T: usize> {
-    w: &'a [K::Panel],
-    x: [&'a [K::Act]; T],
-    out: &'a mut TileMut<'o>,
+/// Where a tile lies.
+#[derive(Copy, Clone)]
+struct Place {
+    /// Blocks in a row, and those that are taken: the sums begin where `from` is 0 and go on where it is not.
+    blocks: usize,
+    from: usize,
+    to: usize,
+    /// The first row.
     row: usize,
+    /// The first token.
     t: usize,
+}
+
+/// A run of panels and T tokens.
+struct Tile<'a, 'o, K: PanelType, const T: usize> {
+    panels: &'a [K::Panel],
+    x: [&'a [K::Act]; T],
+    place: Place,
+    out: &'a mut TileMut<'o>,
+}
+
+impl<'a, 'o, K: PanelType, const T: usize> Tile<'a, 'o, K, T> {
+    fn new(panels: &'a [K::Panel], x: ActRows<'a>, place: Place, out: &'a mut TileMut<'o>) -> Self {
+        let x = core::array::from_fn(|i| &x.blocks(place.t + i)[place.from..place.to]);
+        Self {
+            panels,
+            x,
+            place,
+            out,
+        }
+    }
 }
 
 impl<K: PanelType, const T: usize> Op for Tile<'_, '_, K, T> {
@@ -219,30 +239,48 @@ impl<K: PanelType, const T: usize> Op for Tile<'_, '_, K, T> {
 
     #[inline(always)]
     fn run<L: Dot>(self, l: L) -> usize {
-        let blocks = self.x[0].len();
-        for x in self.x {
-            assert_eq!(x.len(), blocks);
-        }
-        for (p, w) in self.w.chunks_exact(blocks).enumerate() {
+        let Place {
+            blocks,
+            from,
+            to,
+            row,
+            t: first,
+        } = self.place;
+        for (p, w) in self.panels.chunks_exact(blocks).enumerate() {
+            let row = row + p * PANEL_ROWS;
+            let w = &w[from..to];
+            let x = self.x.map(|x| &x[..w.len()]);
             let mut acc = [[l.splat_f(0.0); T]; MAX_PARTS];
-            for b in 0..blocks {
-                let x = core::array::from_fn(|t| &self.x[t][b]);
+            if from > 0 {
+                for t in 0..T {
+                    let sums = padded(head(self.out.token_mut(first + t), row), 0.0);
+                    for part in 0..L::PARTS {
+                        acc[part][t] = l.load_f(&sums, part);
+                    }
+                }
+            }
+            for b in 0..w.len() {
+                let x = core::array::from_fn(|t| &x[t][b]);
                 for part in 0..L::PARTS {
                     K::block(l, part, &w[b], &x, &mut acc[part]);
                 }
             }
-            let row = self.row + p * PANEL_ROWS;
             for t in 0..T {
-                store(
-                    l,
-                    [0, 1, 2, 3].map(|part: usize| acc[part][t]),
-                    row,
-                    self.out.token_mut(self.t + t),
-                );
+                let mut sums = [l.splat_f(0.0); MAX_PARTS];
+                for part in 0..L::PARTS {
+                    sums[part] = acc[part][t];
+                }
+                store(l, sums, row, self.out.token_mut(first + t));
             }
         }
         T
     }
+}
+
+/// Up to 16 rows of one token, as many as there are.
+#[inline(always)]
+fn head(out: &[f32], row: usize) -> &[f32] {
+    &out[row..out.len().min(row + PANEL_ROWS)]
 }
 
 /// Writes up to 16 rows of one token, as many as there are.

@@ -3,7 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 use strata_quant::GgmlType;
 
-use super::bits::{edit, gather_crumbs, scatter_crumbs};
+use super::bits::{edit, gather_crumbs, interleave, scatter_crumbs, separate};
 use super::q6_k::add_offsets;
 use super::{Field, Line, PanelType, field, stream};
 use crate::act::Q8x256;
@@ -13,29 +13,38 @@ use crate::lanes::{Dot, NARROW_LIMIT};
 #[allow(non_camel_case_types)]
 pub(crate) struct Q2_K;
 
-/// 16 rows' blocks. A line of `qs` is a group: bits 2g and 2g + 1 of byte c belong to column 4g + c.
+/// 16 rows' blocks.
 #[derive(Copy, Clone, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Panel {
-    scales: [Line; 4],
-    qs: [Line; 16],
+    quarters: [Quarter; 4],
     d: [u8; 32],
     dmin: [u8; 32],
 }
 
+/// 64 columns of 16 rows. A line of `qs` is a group, in which bits 2g and 2g + 1 of byte c belong to column 4g + c.
+#[derive(Copy, Clone, Pod, Zeroable)]
+#[repr(C)]
+struct Quarter {
+    scales: Line,
+    qs: [Line; 4],
+}
+
 impl PanelType for Q2_K {
     const TYPE: GgmlType = GgmlType::Q2_K;
-    const FIELDS: &'static [Field] = &[field(16, 4), field(64, 4), field(2, 2), field(2, 2)];
+    const FIELDS: &'static [Field] = &[field(80, 4), field(2, 2), field(2, 2)];
     type Panel = Panel;
     type Act = Q8x256;
 
     #[inline(always)]
     fn arrange(block: &mut [u8]) {
         edit(block, 16, gather_crumbs);
+        edit::<80>(block, 0, |bytes| interleave::<4, 16>(bytes, 4));
     }
 
     #[inline(always)]
     fn restore(block: &mut [u8]) {
+        edit::<80>(block, 0, |bytes| separate::<4, 16>(bytes, 4));
         edit(block, 16, scatter_crumbs);
     }
 
@@ -52,14 +61,14 @@ impl PanelType for Q2_K {
         let mut tot = [l.splat(0); T];
         let mut mins = [l.splat(0); T];
         for quarter in 0..4 {
-            let both = stream::<L, T>(l, &w.scales[quarter], part);
+            let both = stream::<L, T>(l, &w.quarters[quarter].scales, part);
             let scales = l.and(both, four);
             add_offsets(l, l.and(l.shr(both, 4), four), quarter, x, &mut mins);
             for byte in 0..4 {
                 let s = 4 * quarter + byte;
                 let scale = l.byte_u8(scales, byte);
-                let qs = stream::<L, T>(l, &w.qs[s], part);
-                let mut sums = [l.start(0); T];
+                let qs = stream::<L, T>(l, &w.quarters[quarter].qs[byte], part);
+                let mut sums = [l.zero(); T];
                 for g in 0..4 {
                     let weights = l.and(l.shr(qs, 2 * g as u32), two);
                     for t in 0..T {

@@ -3,7 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 use strata_quant::GgmlType;
 
-use super::bits::{edit, gather_crumbs, scatter_crumbs, transpose_bits};
+use super::bits::{edit, gather_crumbs, interleave, scatter_crumbs, separate, transpose_bits};
 use super::q6_k::add_offsets;
 use super::{Field, Line, PanelType, field, stream};
 use crate::act::Q8x256;
@@ -13,20 +13,27 @@ use crate::lanes::{Dot, NARROW_LIMIT};
 #[allow(non_camel_case_types)]
 pub(crate) struct Q3_K;
 
-/// 16 rows' blocks. A line of `hmask` is two groups: bit g of byte c belongs to column 4g + c. A line of `qs` is a
-/// group: bits 2g and 2g + 1 of byte c belong to column 4g + c.
+/// 16 rows' blocks.
 #[derive(Copy, Clone, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Panel {
-    hmask: [Line; 8],
-    qs: [Line; 16],
+    pairs: [Pair; 8],
     scales: [Line; 3],
     d: [u8; 32],
 }
 
+/// Two groups of 16 columns of 16 rows. In `hmask` bit g of byte c belongs to column 4g + c of both; a line of `qs` is a
+/// group, in which bits 2g and 2g + 1 of byte c belong to column 4g + c.
+#[derive(Copy, Clone, Pod, Zeroable)]
+#[repr(C)]
+struct Pair {
+    hmask: Line,
+    qs: [Line; 2],
+}
+
 impl PanelType for Q3_K {
     const TYPE: GgmlType = GgmlType::Q3_K;
-    const FIELDS: &'static [Field] = &[field(32, 4), field(64, 4), field(12, 4), field(2, 2)];
+    const FIELDS: &'static [Field] = &[field(96, 4), field(12, 4), field(2, 2)];
     type Panel = Panel;
     type Act = Q8x256;
 
@@ -34,10 +41,12 @@ impl PanelType for Q3_K {
     fn arrange(block: &mut [u8]) {
         edit(block, 0, transpose_bits);
         edit(block, 32, gather_crumbs);
+        edit::<96>(block, 0, |bytes| interleave::<4, 8>(bytes, 8));
     }
 
     #[inline(always)]
     fn restore(block: &mut [u8]) {
+        edit::<96>(block, 0, |bytes| separate::<4, 8>(bytes, 8));
         edit(block, 0, transpose_bits);
         edit(block, 32, scatter_crumbs);
     }
@@ -60,9 +69,9 @@ impl PanelType for Q3_K {
             for byte in 0..4 {
                 let s = 4 * quarter + byte;
                 let scale = l.byte_i8(scales, byte);
-                let qs = stream::<L, T>(l, &w.qs[s], part);
-                let hmask = stream::<L, T>(l, &w.hmask[s / 2], part);
-                let mut sums = [l.start(0); T];
+                let qs = stream::<L, T>(l, &w.pairs[s / 2].qs[s % 2], part);
+                let hmask = stream::<L, T>(l, &w.pairs[s / 2].hmask, part);
+                let mut sums = [l.zero(); T];
                 for g in 0..4 {
                     // The third bit is bit g of the first group, bit g + 4 of the second.
                     let upper = l.shift(hmask, 2 - (4 * (s % 2) + g) as i32);

@@ -33,9 +33,9 @@ impl PanelType for Q4_0 {
         x: &[&Q8x32; T],
         acc: &mut [L::F; T],
     ) {
-        let mut sums = [l.start(0); T];
+        let mut sums = [l.zero(); T];
         for t in 0..T {
-            sums[t] = l.start(-8 * x[t].sum());
+            sums[t] = l.start(x[t].minus_sum(), 3);
         }
         dot_nibbles(l, part, &w.qs, x, &mut sums);
         let d = l.load_f16(&w.d, part);

@@ -35,7 +35,7 @@ impl PanelType for Q4_1 {
         x: &[&Q8x32; T],
         acc: &mut [L::F; T],
     ) {
-        let mut sums = [l.start(0); T];
+        let mut sums = [l.zero(); T];
         dot_nibbles(l, part, &w.qs, x, &mut sums);
         add_with_minimum(l, part, (&w.d, &w.m), x, &sums, acc);
     }
@@ -53,8 +53,8 @@ pub(super) fn add_with_minimum<L: Dot, const T: usize>(
 ) {
     let (d, m) = (l.load_f16(d, part), l.load_f16(m, part));
     for t in 0..T {
-        let dx = l.splat_f(x[t].d());
-        acc[t] = l.fma(l.mul_f(d, dx), l.to_f(l.finish(sums[t])), acc[t]);
-        acc[t] = l.fma(l.mul_f(m, dx), l.splat_f(x[t].sum() as f32), acc[t]);
+        let scale = l.mul_f(d, l.splat_f(x[t].d()));
+        acc[t] = l.fma(scale, l.to_f(l.finish(sums[t])), acc[t]);
+        acc[t] = l.fma(m, l.splat_f(x[t].scaled_sum()), acc[t]);
     }
 }

@@ -51,7 +51,7 @@ impl PanelType for Q4_K {
         let (scales, mins) = scales_mins::<L, T>(l, part, &w.scales);
         let mut tot = [l.splat(0); T];
         for s in 0..8 {
-            let mut sums = [l.start(0); T];
+            let mut sums = [l.zero(); T];
             for k in 0..4 {
                 let line = stream::<L, T>(l, &w.qs[s][k], part);
                 let (below, above) = (l.and(line, low), l.and(l.shr(line, 4), low));

@@ -45,9 +45,9 @@ impl PanelType for Q5_0 {
         x: &[&Q8x32; T],
         acc: &mut [L::F; T],
     ) {
-        let mut sums = [l.start(0); T];
+        let mut sums = [l.zero(); T];
         for t in 0..T {
-            sums[t] = l.start(-16 * x[t].sum());
+            sums[t] = l.start(x[t].minus_sum(), 4);
         }
         dot_five_bits(l, part, (&w.qh, &w.qs), x, &mut sums);
         let d = l.load_f16(&w.d, part);

@@ -48,7 +48,7 @@ impl PanelType for Q5_1 {
         x: &[&Q8x32; T],
         acc: &mut [L::F; T],
     ) {
-        let mut sums = [l.start(0); T];
+        let mut sums = [l.zero(); T];
         dot_five_bits(l, part, (&w.qh, &w.qs), x, &mut sums);
         add_with_minimum(l, part, (&w.d, &w.m), x, &sums, acc);
     }

@@ -3,7 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 use strata_quant::GgmlType;
 
-use super::bits::{edit, swap_nibbles, transpose_bits};
+use super::bits::{edit, interleave, separate, swap_nibbles, transpose_bits};
 use super::q4_k::{add_with_minima, scales_mins};
 use super::{Field, Line, PanelType, field, stream};
 use crate::act::Q8x256;
@@ -13,27 +13,27 @@ use crate::lanes::{Dot, NARROW_LIMIT};
 #[allow(non_camel_case_types)]
 pub(crate) struct Q5_K;
 
-/// 16 rows' blocks. Four lines of `qs` are a group: column i below, i + 16 above. A line of `qh` is a group: bit g of
-/// byte c belongs to column 4g + c.
+/// 16 rows' blocks.
 #[derive(Copy, Clone, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Panel {
     d: [u8; 32],
     dmin: [u8; 32],
     scales: [Line; 3],
-    qh: [Line; 8],
-    qs: [[Line; 4]; 8],
+    groups: [Group; 8],
+}
+
+/// 32 columns of 16 rows. In `qs` column i is below, i + 16 above; in `qh` bit g of byte c belongs to column 4g + c.
+#[derive(Copy, Clone, Pod, Zeroable)]
+#[repr(C)]
+struct Group {
+    qh: Line,
+    qs: [Line; 4],
 }
 
 impl PanelType for Q5_K {
     const TYPE: GgmlType = GgmlType::Q5_K;
-    const FIELDS: &'static [Field] = &[
-        field(2, 2),
-        field(2, 2),
-        field(12, 4),
-        field(32, 4),
-        field(128, 4),
-    ];
+    const FIELDS: &'static [Field] = &[field(2, 2), field(2, 2), field(12, 4), field(160, 4)];
     type Panel = Panel;
     type Act = Q8x256;
 
@@ -41,10 +41,12 @@ impl PanelType for Q5_K {
     fn arrange(block: &mut [u8]) {
         edit(block, 16, transpose_bits);
         edit(block, 48, swap_nibbles);
+        edit::<160>(block, 16, |bytes| interleave::<4, 16>(bytes, 8));
     }
 
     #[inline(always)]
     fn restore(block: &mut [u8]) {
+        edit::<160>(block, 16, |bytes| separate::<4, 16>(bytes, 8));
         edit(block, 16, transpose_bits);
         edit(block, 48, swap_nibbles);
     }
@@ -63,10 +65,10 @@ impl PanelType for Q5_K {
         let mut tot = [l.splat(0); T];
         for s in 0..8 {
             let scale = l.byte_u8(scales[s / 4], s % 4);
-            let qh = stream::<L, T>(l, &w.qh[s], part);
-            let mut sums = [l.start(0); T];
+            let qh = stream::<L, T>(l, &w.groups[s].qh, part);
+            let mut sums = [l.zero(); T];
             for k in 0..4 {
-                let line = stream::<L, T>(l, &w.qs[s][k], part);
+                let line = stream::<L, T>(l, &w.groups[s].qs[k], part);
                 let below = l.or(l.and(line, low), l.and(l.shl(qh, 4 - k as u32), fifth));
                 let above = l.or(
                     l.and(l.shr(line, 4), low),
@@ -77,7 +79,7 @@ impl PanelType for Q5_K {
                     sums[t] = l.dot(sums[t], above, x[t].quad(8 * s + k + 4));
                     if k == 3 || L::NARROW && k == 1 {
                         tot[t] = l.fold(tot[t], sums[t], scale);
-                        sums[t] = l.start(0);
+                        sums[t] = l.zero();
                     }
                 }
             }

@@ -3,7 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 use strata_quant::GgmlType;
 
-use super::bits::{edit, gather_crumbs, scatter_crumbs, set_word, word};
+use super::bits::{edit, gather_crumbs, interleave, scatter_crumbs, separate, set_word, word};
 use super::{Field, Line, PanelType, field, stream};
 use crate::act::Q8x256;
 use crate::lanes::{Dot, Lanes, NARROW_LIMIT};
@@ -12,20 +12,34 @@ use crate::lanes::{Dot, Lanes, NARROW_LIMIT};
 #[allow(non_camel_case_types)]
 pub(crate) struct Q6_K;
 
-/// 16 rows' blocks. Two lines of `ql` are a group: column i below, i + 8 above. A line of `qh` is a group: bits 2g and
-/// 2g + 1 of byte c belong to column 4g + c.
+/// 16 rows' blocks.
 #[derive(Copy, Clone, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Panel {
-    ql: [[Line; 2]; 16],
-    qh: [Line; 16],
-    scales: [Line; 4],
+    quarters: [Quarter; 4],
     d: [u8; 32],
+}
+
+/// 64 columns of 16 rows.
+#[derive(Copy, Clone, Pod, Zeroable)]
+#[repr(C)]
+struct Quarter {
+    scales: Line,
+    groups: [Group; 4],
+}
+
+/// 16 columns of 16 rows. In `ql` column i is below, i + 8 above; in `qh` bits 2g and 2g + 1 of byte c belong to column
+/// 4g + c.
+#[derive(Copy, Clone, Pod, Zeroable)]
+#[repr(C)]
+struct Group {
+    ql: [Line; 2],
+    qh: Line,
 }
 
 impl PanelType for Q6_K {
     const TYPE: GgmlType = GgmlType::Q6_K;
-    const FIELDS: &'static [Field] = &[field(128, 4), field(64, 4), field(16, 4), field(2, 2)];
+    const FIELDS: &'static [Field] = &[field(208, 4), field(2, 2)];
     type Panel = Panel;
     type Act = Q8x256;
 
@@ -33,10 +47,16 @@ impl PanelType for Q6_K {
     fn arrange(block: &mut [u8]) {
         edit(block, 0, gather_groups);
         edit(block, 128, gather_crumbs);
+        edit::<192>(block, 0, |bytes| interleave::<8, 4>(bytes, 16));
+        edit::<208>(block, 0, |bytes| bytes.rotate_right(16));
+        edit::<208>(block, 0, |bytes| interleave::<4, 48>(bytes, 4));
     }
 
     #[inline(always)]
     fn restore(block: &mut [u8]) {
+        edit::<208>(block, 0, |bytes| separate::<4, 48>(bytes, 4));
+        edit::<208>(block, 0, |bytes| bytes.rotate_left(16));
+        edit::<192>(block, 0, |bytes| separate::<8, 4>(bytes, 16));
         edit(block, 0, scatter_groups);
         edit(block, 128, scatter_crumbs);
     }
@@ -54,15 +74,16 @@ impl PanelType for Q6_K {
         let mut tot = [l.splat(0); T];
         let mut offset = [l.splat(0); T];
         for quarter in 0..4 {
-            let scales = stream::<L, T>(l, &w.scales[quarter], part);
+            let w = &w.quarters[quarter];
+            let scales = stream::<L, T>(l, &w.scales, part);
             add_offsets(l, scales, quarter, x, &mut offset);
             for byte in 0..4 {
                 let s = 4 * quarter + byte;
                 let scale = l.byte_i8(scales, byte);
-                let qh = stream::<L, T>(l, &w.qh[s], part);
-                let mut sums = [l.start(0); T];
+                let qh = stream::<L, T>(l, &w.groups[byte].qh, part);
+                let mut sums = [l.zero(); T];
                 for k in 0..2 {
-                    let line = stream::<L, T>(l, &w.ql[s][k], part);
+                    let line = stream::<L, T>(l, &w.groups[byte].ql[k], part);
                     let below = l.or(l.and(line, low), l.and(l.shift(qh, 4 - 2 * k as i32), high));
                     let above = l.or(
                         l.and(l.shr(line, 4), low),
@@ -73,7 +94,7 @@ impl PanelType for Q6_K {
                         sums[t] = l.dot(sums[t], above, x[t].quad(4 * s + k + 2));
                         if k == 1 || L::NARROW {
                             tot[t] = l.fold(tot[t], sums[t], scale);
-                            sums[t] = l.start(0);
+                            sums[t] = l.zero();
                         }
                     }
                 }

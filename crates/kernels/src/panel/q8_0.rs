@@ -35,7 +35,7 @@ impl PanelType for Q8_0 {
     ) {
         let mut sums = [l.splat(0); T];
         for t in 0..T {
-            sums[t] = l.start_signed(x[t].sum());
+            sums[t] = l.start_signed(x[t].minus_sum());
         }
         for k in 0..8 {
             let line = l.signed(stream::<L, T>(l, &w.qs[k], part));

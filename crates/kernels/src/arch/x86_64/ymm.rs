@@ -51,7 +51,6 @@ fn place_mut<T>(array: &mut [T], part: usize) -> *mut T {
 impl<D: Copy> Lanes for Ymm<D> {
     const PARTS: usize = PARTS;
     const TILE: usize = 4;
-    const FLOAT_TILE: usize = 2;
     type I = __m256i;
     type F = __m256;
 
@@ -263,10 +262,17 @@ impl Dot for Ymm<Maddubs> {
     type Signed = (__m256i, __m256i);
 
     #[inline(always)]
-    fn start(self, base: i32) -> Narrow {
+    fn zero(self) -> Narrow {
         Narrow {
             pairs: op!(_mm256_setzero_si256()),
-            carried: self.splat(base),
+            carried: op!(_mm256_setzero_si256()),
+        }
+    }
+    #[inline(always)]
+    fn start(self, minus_sum_x: i32, shift: u32) -> Narrow {
+        Narrow {
+            pairs: op!(_mm256_setzero_si256()),
+            carried: self.shl(self.splat(minus_sum_x), shift),
         }
     }
     #[inline(always)]
@@ -342,8 +348,12 @@ impl Dot for Ymm<Vnni> {
     type Signed = __m256i;
 
     #[inline(always)]
-    fn start(self, base: i32) -> __m256i {
-        self.splat(base)
+    fn zero(self) -> __m256i {
+        op!(_mm256_setzero_si256())
+    }
+    #[inline(always)]
+    fn start(self, minus_sum_x: i32, shift: u32) -> __m256i {
+        self.shl(self.splat(minus_sum_x), shift)
     }
     #[inline(always)]
     fn dot(self, sum: __m256i, w: __m256i, x: i32) -> __m256i {
@@ -379,8 +389,8 @@ impl Dot for Ymm<Vnni> {
         self.lut(&table.map(|value| value ^ -128), codes)
     }
     #[inline(always)]
-    fn start_signed(self, sum_x: i32) -> __m256i {
-        self.splat(-128 * sum_x)
+    fn start_signed(self, minus_sum_x: i32) -> __m256i {
+        self.start(minus_sum_x, 7)
     }
     #[inline(always)]
     fn dot_signed(self, acc: __m256i, w: __m256i, x: i32) -> __m256i {

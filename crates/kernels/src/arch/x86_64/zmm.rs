@@ -52,7 +52,6 @@ fn place_mut<T>(array: &mut [T], part: usize) -> *mut T {
 impl<D: Copy> Lanes for Zmm<D> {
     const PARTS: usize = PARTS;
     const TILE: usize = 8;
-    const FLOAT_TILE: usize = 4;
     type I = __m512i;
     type F = __m512;
 
@@ -263,10 +262,17 @@ impl Dot for Zmm<Maddubs> {
     type Signed = (__m512i, __m512i);
 
     #[inline(always)]
-    fn start(self, base: i32) -> Narrow {
+    fn zero(self) -> Narrow {
         Narrow {
             pairs: op!(_mm512_setzero_si512()),
-            carried: self.splat(base),
+            carried: op!(_mm512_setzero_si512()),
+        }
+    }
+    #[inline(always)]
+    fn start(self, minus_sum_x: i32, shift: u32) -> Narrow {
+        Narrow {
+            pairs: op!(_mm512_setzero_si512()),
+            carried: self.shl(self.splat(minus_sum_x), shift),
         }
     }
     #[inline(always)]
@@ -346,8 +352,12 @@ impl Dot for Zmm<Vnni> {
     type Signed = __m512i;
 
     #[inline(always)]
-    fn start(self, base: i32) -> __m512i {
-        self.splat(base)
+    fn zero(self) -> __m512i {
+        op!(_mm512_setzero_si512())
+    }
+    #[inline(always)]
+    fn start(self, minus_sum_x: i32, shift: u32) -> __m512i {
+        self.shl(self.splat(minus_sum_x), shift)
     }
     #[inline(always)]
     fn dot(self, sum: __m512i, w: __m512i, x: i32) -> __m512i {
@@ -383,8 +393,8 @@ impl Dot for Zmm<Vnni> {
         self.lut(&table.map(|value| value ^ -128), codes)
     }
     #[inline(always)]
-    fn start_signed(self, sum_x: i32) -> __m512i {
-        self.splat(-128 * sum_x)
+    fn start_signed(self, minus_sum_x: i32) -> __m512i {
+        self.start(minus_sum_x, 7)
     }
     #[inline(always)]
     fn dot_signed(self, acc: __m512i, w: __m512i, x: i32) -> __m512i {
