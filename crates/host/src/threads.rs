@@ -1,31 +1,103 @@
-//! Worker threads that spin briefly for the next task, then park.
+//! Worker threads that wait awake for the next task, then park.
+//!
+//! A task is announced by one store that all workers watch, and each worker reports on a cache line of its own, which
+//! the caller watches. Neither side makes a system call unless the other has gone to sleep, which it says beforehand:
+//!
+//! | the sleeper           | the waker                    |
+//! |-----------------------|------------------------------|
+//! | 1. `asleep = true`    | 1. publishes the event       |
+//! | 2. looks for an event | 2. reads `asleep`            |
+//! | 3. parks if none      | 3. unparks if it was `true`  |
+//!
+//! All four accesses of the first two lines are `SeqCst`, so they have one order that all threads agree on. If the
+//! waker's read comes after the sleeper's write, it sees `true` and unparks; where the sleeper has not parked yet, the
+//! token that `unpark` leaves makes `park` return at once. Otherwise the read, and so the event before it, comes
+//! before the write, and so before the sleeper's look, which sees the event. No wake-up is lost either way. A wake-up
+//! too many is harmless: sleepers look again, and park again.
 #![allow(unsafe_code)]
 
+#[cfg(test)]
+mod tests;
+
+use crate::affinity;
+use crate::patience::Patience;
+use std::any::Any;
 use std::cell::UnsafeCell;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{JoinHandle, Thread};
 use strata_platform::Pool;
 
-/// How often a worker looks for work before it parks: some tens of microseconds, a layer's worth.
-const SPINS: u32 = 20_000;
-
-type Task = *const (dyn Fn(usize) + Sync);
-
-struct Shared {
-    /// Counts tasks; a worker starts when it changes. `usize::MAX` tells it to leave.
-    epoch: AtomicUsize,
-    /// How many workers have yet to finish the current task.
-    running: AtomicUsize,
-    /// The current task; written before `epoch` changes, read after.
-    task: UnsafeCell<Option<Task>>,
-    /// A worker's task panicked.
-    panicked: AtomicBool,
+/// Whether workers stay on one processor each.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum Pinning {
+    /// The operating system places all of them.
+    None,
+    /// The workers but not the caller stay on one processor each, if there are as many workers as processors. With
+    /// fewer workers the choice is the operating system's, which knows what else runs; with more, pinning only hurts.
+    #[default]
+    Workers,
 }
 
-// SAFETY: `task` is written only by the owner while no worker runs (`running` is 0), and read only by workers after
-// they saw `epoch` change, which happens after the write. The pointee is `Sync` and outlives the task.
+/// How a pool is made.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct PoolOptions {
+    /// How many workers, the caller included; by default one for each processor that this process may use.
+    pub workers: Option<usize>,
+    /// Whether workers stay on one processor each.
+    pub pinning: Pinning,
+}
+
+impl From<Option<usize>> for PoolOptions {
+    /// That many workers, and the rest by default.
+    fn from(workers: Option<usize>) -> Self {
+        Self {
+            workers,
+            ..Self::default()
+        }
+    }
+}
+
+type Task = *const (dyn Fn(usize) + Sync);
+type Panic = Box<dyn Any + Send>;
+
+/// What the caller tells the workers. A worker that sees `epoch` change has the task on the same cache line.
+#[repr(align(128))]
+struct Announcement {
+    /// Counts tasks; a worker starts when it changes.
+    epoch: AtomicUsize,
+    /// The current task; written before `epoch` changes, read after. `None` tells the workers to leave.
+    task: UnsafeCell<Option<Task>>,
+}
+
+/// What one worker tells the caller, on a cache line of its own (two, because they are fetched in pairs).
+#[derive(Default)]
+#[repr(align(128))]
+struct Report {
+    /// The last task that the worker finished.
+    finished: AtomicUsize,
+    /// The worker sleeps, or is about to, until `epoch` changes.
+    asleep: AtomicBool,
+    /// The caller sleeps, or is about to, until `finished` changes.
+    awaited: AtomicBool,
+}
+
+struct Shared {
+    announcement: Announcement,
+    reports: Box<[Report]>,
+    patience: Patience,
+    /// The caller, where it sleeps.
+    caller: Mutex<Option<Thread>>,
+    panicked: AtomicBool,
+    /// What the first worker that panicked said.
+    panic: Mutex<Option<Panic>>,
+}
+
+// SAFETY: all but `task` is `Sync`. `task` is written only by the one caller while no worker runs (all have finished
+// the last epoch), and read only by workers after they saw `epoch` change, which happens after the write. The pointee
+// is `Sync` and outlives the task.
 unsafe impl Sync for Shared {}
 // SAFETY: as above.
 unsafe impl Send for Shared {}
@@ -34,44 +106,96 @@ unsafe impl Send for Shared {}
 pub struct ThreadPool {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
+    /// The processor of each worker, where they are pinned.
+    processors: Option<Vec<usize>>,
     /// Only one `run` at a time.
     busy: AtomicBool,
 }
 
 impl ThreadPool {
-    /// `workers` workers, or one for each processor that this process may use.
-    pub fn new(workers: Option<usize>) -> std::io::Result<Self> {
-        let workers = match workers {
-            Some(workers) => workers.max(1),
-            None => std::thread::available_parallelism()?.get(),
+    /// Starts the workers: `ThreadPool::new(None)` for one on each processor, `Some(n)` for `n`, or [`PoolOptions`].
+    pub fn new(options: impl Into<PoolOptions>) -> io::Result<Self> {
+        let options = options.into();
+        let processors = std::thread::available_parallelism()?.get();
+        let workers = options.workers.unwrap_or(processors).max(1);
+        let patience = if workers > processors {
+            Patience::CROWDED
+        } else {
+            Patience::measured()
         };
-        let shared = Arc::new(Shared {
-            epoch: AtomicUsize::new(0),
-            running: AtomicUsize::new(0),
-            task: UnsafeCell::new(None),
-            panicked: AtomicBool::new(false),
-        });
-        let threads = (1..workers)
-            .map(|worker| {
-                let shared = Arc::clone(&shared);
-                std::thread::Builder::new()
-                    .name(format!("strata-{worker}"))
-                    .spawn(move || serve(&shared, worker))
-            })
-            .collect::<Result<_, _>>()?;
-        Ok(Self {
-            shared,
-            threads,
-            busy: AtomicBool::new(false),
-        })
+        Self::with_patience(workers, options.pinning, patience)
     }
 
-    fn start(&self, epoch: usize) {
-        self.shared.epoch.store(epoch, Ordering::Release);
-        self.threads
-            .iter()
-            .map(JoinHandle::thread)
-            .for_each(Thread::unpark);
+    fn with_patience(workers: usize, pinning: Pinning, patience: Patience) -> io::Result<Self> {
+        let processors = match pinning {
+            Pinning::None => None,
+            Pinning::Workers => Some(affinity::allowed()).filter(|all| all.len() == workers),
+        };
+        let shared = Arc::new(Shared {
+            announcement: Announcement {
+                epoch: AtomicUsize::new(0),
+                task: UnsafeCell::new(None),
+            },
+            reports: (1..workers).map(|_| Report::default()).collect(),
+            patience,
+            caller: Mutex::new(None),
+            panicked: AtomicBool::new(false),
+            panic: Mutex::new(None),
+        });
+        // Made before its threads, so that those that started leave again when one cannot.
+        let mut pool = Self {
+            shared,
+            threads: Vec::new(),
+            processors,
+            busy: AtomicBool::new(false),
+        };
+        for worker in 1..workers {
+            let shared = Arc::clone(&pool.shared);
+            let processor = pool.processors.as_ref().map(|all| all[worker]);
+            let thread = std::thread::Builder::new()
+                .name(format!("strata-{worker}"))
+                .spawn(move || {
+                    if let Some(processor) = processor {
+                        // Where this is forbidden the worker is slower at worst.
+                        let _ = affinity::pin(processor);
+                    }
+                    serve(&shared, worker);
+                })?;
+            pool.threads.push(thread);
+        }
+        Ok(pool)
+    }
+
+    /// Whether the workers were placed on one processor each.
+    pub fn pinning(&self) -> Pinning {
+        match self.processors {
+            Some(_) => Pinning::Workers,
+            None => Pinning::None,
+        }
+    }
+
+    /// Keeps the calling thread on the processor that the workers left free, from now on: for a thread that does
+    /// nothing but run this pool. Does nothing where the workers are not pinned.
+    pub fn pin_caller(&self) -> io::Result<()> {
+        match &self.processors {
+            Some(processors) => affinity::pin(processors[0]),
+            None => Ok(()),
+        }
+    }
+
+    /// Announces a task, or that the workers should leave, and returns its epoch.
+    fn announce(&self, task: Option<Task>) -> usize {
+        let Announcement { epoch, task: place } = &self.shared.announcement;
+        // SAFETY: every worker has finished the last task, so none reads the place until `epoch` changes.
+        unsafe { *place.get() = task };
+        let next = epoch.load(Ordering::Relaxed).wrapping_add(1);
+        epoch.store(next, Ordering::SeqCst);
+        for (report, thread) in self.shared.reports.iter().zip(&self.threads) {
+            if report.asleep.load(Ordering::SeqCst) {
+                thread.thread().unpark();
+            }
+        }
+        next
     }
 }
 
@@ -88,39 +212,26 @@ impl Pool for ThreadPool {
             !self.busy.swap(true, Ordering::Acquire),
             "a pool runs one task at a time"
         );
-        let shared = &*self.shared;
-        shared.running.store(self.threads.len(), Ordering::Relaxed);
-        // SAFETY: no worker runs, so nobody reads `task`. The borrow's lifetime is erased, but every worker is done
-        // with it before this function returns, also when the caller's own part panics.
-        unsafe {
-            *shared.task.get() = Some(std::mem::transmute::<
-                *const (dyn Fn(usize) + Sync + '_),
-                Task,
-            >(task));
-        }
-        self.start(shared.epoch.load(Ordering::Relaxed) + 1);
+        // SAFETY: only the lifetime changes. Every worker is done with the task before this function returns, also
+        // when the caller's own part panics.
+        let erased =
+            unsafe { std::mem::transmute::<*const (dyn Fn(usize) + Sync + '_), Task>(task) };
+        let epoch = self.announce(Some(erased));
         let own = catch_unwind(AssertUnwindSafe(|| task(0)));
-        let mut spins = 0;
-        while shared.running.load(Ordering::Acquire) != 0 {
-            spins += 1;
-            if spins < SPINS {
-                std::hint::spin_loop();
-            } else {
-                std::thread::yield_now();
-            }
+        for report in &self.shared.reports {
+            self.shared.await_worker(report, epoch);
         }
-        let panicked = shared.panicked.swap(false, Ordering::Relaxed);
+        let theirs = self.shared.take_panic();
         self.busy.store(false, Ordering::Release);
-        if let Err(panic) = own {
+        if let Some(panic) = own.err().or(theirs) {
             resume_unwind(panic);
         }
-        assert!(!panicked, "a worker's task panicked");
     }
 }
 
 impl Drop for ThreadPool {
     fn drop(&mut self) {
-        self.start(usize::MAX);
+        self.announce(None);
         for thread in self.threads.drain(..) {
             // A worker catches its tasks' panics, so it cannot have ended with one.
             let _ = thread.join();
@@ -128,81 +239,76 @@ impl Drop for ThreadPool {
     }
 }
 
-fn serve(shared: &Shared, worker: usize) {
-    let mut seen = 0;
-    loop {
-        let mut spins = 0;
-        let epoch = loop {
-            let epoch = shared.epoch.load(Ordering::Acquire);
-            if epoch != seen {
-                break epoch;
-            }
-            spins += 1;
-            if spins < SPINS {
-                std::hint::spin_loop();
-            } else {
-                // A wake-up between the look and the park leaves a token behind, so none is lost.
-                std::thread::park();
-            }
-        };
-        if epoch == usize::MAX {
+impl Shared {
+    /// The caller's wait for one worker.
+    fn await_worker(&self, report: &Report, epoch: usize) {
+        let finished = || report.finished.load(Ordering::Acquire) == epoch;
+        if self.patience.wait(finished) {
             return;
         }
-        seen = epoch;
-        // SAFETY: `epoch` changed, so the owner has written the task and keeps it alive until `running` is 0.
-        let task = unsafe { &*(*shared.task.get()).expect("written before the epoch changed") };
-        if catch_unwind(AssertUnwindSafe(|| task(worker))).is_err() {
-            shared.panicked.store(true, Ordering::Relaxed);
+        *lock(&self.caller) = Some(std::thread::current());
+        report.awaited.store(true, Ordering::SeqCst);
+        while report.finished.load(Ordering::SeqCst) != epoch {
+            std::thread::park();
         }
-        shared.running.fetch_sub(1, Ordering::Release);
+        report.awaited.store(false, Ordering::Relaxed);
+    }
+
+    /// A worker's wait for the task after `seen`.
+    fn await_task(&self, report: &Report, seen: usize) -> Option<Task> {
+        let epoch = &self.announcement.epoch;
+        if !self.patience.wait(|| epoch.load(Ordering::Acquire) != seen) {
+            report.asleep.store(true, Ordering::SeqCst);
+            while epoch.load(Ordering::SeqCst) == seen {
+                std::thread::park();
+            }
+            report.asleep.store(false, Ordering::Relaxed);
+        }
+        // SAFETY: `epoch` changed, so the caller has written the task, and writes no other until this worker reports.
+        unsafe { *self.announcement.task.get() }
+    }
+
+    fn finish(&self, report: &Report, epoch: usize) {
+        report.finished.store(epoch, Ordering::SeqCst);
+        // From here the caller may be gone, and the task with it.
+        if report.awaited.load(Ordering::SeqCst)
+            && let Some(caller) = &*lock(&self.caller)
+        {
+            caller.unpark();
+        }
+    }
+
+    fn keep_panic(&self, panic: Panic) {
+        lock(&self.panic).get_or_insert(panic);
+        self.panicked.store(true, Ordering::Relaxed);
+    }
+
+    fn take_panic(&self) -> Option<Panic> {
+        // The workers' reports order this after their stores.
+        if !self.panicked.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.panicked.store(false, Ordering::Relaxed);
+        lock(&self.panic).take()
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// What these locks guard is whole at any moment, whoever panics.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
-    #[test]
-    fn every_worker_runs_every_task_once() {
-        for workers in [1, 2, 5] {
-            let pool = ThreadPool::new(Some(workers)).unwrap();
-            assert_eq!(pool.workers(), workers);
-            let calls: Vec<AtomicUsize> = (0..workers).map(|_| AtomicUsize::new(0)).collect();
-            for _ in 0..1000 {
-                pool.run(&|worker| {
-                    calls[worker].fetch_add(1, Ordering::Relaxed);
-                });
-            }
-            assert!(calls.iter().all(|n| n.load(Ordering::Relaxed) == 1000));
+fn serve(shared: &Shared, worker: usize) {
+    let report = &shared.reports[worker - 1];
+    let mut epoch = 0usize;
+    while let Some(task) = shared.await_task(report, epoch) {
+        // Every worker sees every epoch: the next comes only after all have reported this one.
+        epoch = epoch.wrapping_add(1);
+        // SAFETY: the caller keeps the task alive until this worker reports that it finished.
+        let task = unsafe { &*task };
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| task(worker))) {
+            shared.keep_panic(panic);
         }
-    }
-
-    #[test]
-    fn parked_workers_wake_up() {
-        let pool = ThreadPool::new(Some(3)).unwrap();
-        let calls = AtomicUsize::new(0);
-        for _ in 0..3 {
-            std::thread::sleep(std::time::Duration::from_millis(30));
-            pool.run(&|_| {
-                calls.fetch_add(1, Ordering::Relaxed);
-            });
-        }
-        assert_eq!(calls.load(Ordering::Relaxed), 9);
-    }
-
-    #[test]
-    fn a_panic_reaches_the_caller_and_the_pool_lives_on() {
-        let pool = ThreadPool::new(Some(2)).unwrap();
-        for culprit in 0..2 {
-            let result = catch_unwind(AssertUnwindSafe(|| {
-                pool.run(&|worker| assert_ne!(worker, culprit));
-            }));
-            assert!(result.is_err());
-        }
-        let calls = AtomicUsize::new(0);
-        pool.run(&|_| {
-            calls.fetch_add(1, Ordering::Relaxed);
-        });
-        assert_eq!(calls.load(Ordering::Relaxed), 2);
+        shared.finish(report, epoch);
     }
 }

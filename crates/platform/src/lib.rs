@@ -5,10 +5,12 @@
 
 extern crate alloc;
 
+mod backing;
 mod memory;
 mod pool;
 mod share;
 
+pub use backing::{Backing, Resident};
 pub use memory::{Memory, OutOfMemory, Region, SystemMemory};
 pub use pool::{Inline, Pool};
 pub use share::{for_each_chunk, for_each_part};

@@ -1,0 +1,169 @@
+//! Tests of the pool.
+
+use super::*;
+use std::time::Duration;
+
+fn pools() -> [ThreadPool; 4] {
+    [
+        ThreadPool::new(Some(1)).unwrap(),
+        ThreadPool::new(Some(2)).unwrap(),
+        ThreadPool::new(Some(5)).unwrap(),
+        ThreadPool::with_patience(3, Pinning::None, Patience::NONE).unwrap(),
+    ]
+}
+
+#[test]
+fn every_worker_runs_every_task_once() {
+    for pool in pools() {
+        let calls: Vec<AtomicUsize> = (0..pool.workers()).map(|_| AtomicUsize::new(0)).collect();
+        for _ in 0..1000 {
+            pool.run(&|worker| {
+                calls[worker].fetch_add(1, Ordering::Relaxed);
+            });
+        }
+        assert!(calls.iter().all(|n| n.load(Ordering::Relaxed) == 1000));
+    }
+}
+
+#[test]
+fn there_are_as_many_workers_as_asked_for() {
+    for workers in [1, 2, 5] {
+        assert_eq!(ThreadPool::new(Some(workers)).unwrap().workers(), workers);
+    }
+    assert_eq!(ThreadPool::new(Some(0)).unwrap().workers(), 1);
+    assert_eq!(
+        ThreadPool::new(None).unwrap().workers(),
+        std::thread::available_parallelism().unwrap().get()
+    );
+}
+
+#[test]
+fn parked_workers_wake_up() {
+    let pool = ThreadPool::new(Some(3)).unwrap();
+    let calls = AtomicUsize::new(0);
+    for _ in 0..3 {
+        std::thread::sleep(Duration::from_millis(30));
+        pool.run(&|_| {
+            calls.fetch_add(1, Ordering::Relaxed);
+        });
+    }
+    assert_eq!(calls.load(Ordering::Relaxed), 9);
+}
+
+#[test]
+fn a_parked_caller_wakes_up() {
+    let pool = ThreadPool::new(Some(3)).unwrap();
+    let calls = AtomicUsize::new(0);
+    for slow in 0..3 {
+        pool.run(&|worker| {
+            if worker == slow {
+                std::thread::sleep(Duration::from_millis(30));
+            }
+            calls.fetch_add(1, Ordering::Relaxed);
+        });
+    }
+    assert_eq!(calls.load(Ordering::Relaxed), 9);
+}
+
+/// Pauses of random length on both sides, around the length of the patience: a wake-up that is lost hangs here.
+#[test]
+fn no_wake_up_is_lost() {
+    const RUNS: usize = 100_000;
+    let short = Patience::CROWDED;
+    for (workers, patience, runs) in [
+        (2, short, RUNS),
+        (2, Patience::NONE, RUNS),
+        (4, short, RUNS / 4),
+    ] {
+        let pool = ThreadPool::with_patience(workers, Pinning::None, patience).unwrap();
+        let calls = AtomicUsize::new(0);
+        for run in 0..runs {
+            pool.run(&|worker| {
+                pause(run * workers + worker);
+                calls.fetch_add(1, Ordering::Relaxed);
+            });
+            pause(usize::MAX / 2 + run);
+        }
+        assert_eq!(calls.load(Ordering::Relaxed), runs * workers);
+    }
+}
+
+/// Mostly nothing, sometimes some microseconds, rarely a sleep.
+fn pause(seed: usize) {
+    let random = (seed as u64)
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        .rotate_left(23);
+    match random % 1024 {
+        0..2 => std::thread::sleep(Duration::from_micros(50)),
+        2..64 => (0..random >> 52).for_each(|_| std::hint::spin_loop()),
+        64..128 => std::thread::yield_now(),
+        _ => {}
+    }
+}
+
+#[test]
+fn a_panic_reaches_the_caller_and_the_pool_lives_on() {
+    let pool = ThreadPool::new(Some(2)).unwrap();
+    for culprit in 0..2 {
+        let panic = catch_unwind(AssertUnwindSafe(|| {
+            pool.run(&|worker| assert!(worker != culprit, "worker {worker} failed"));
+        }))
+        .unwrap_err();
+        assert_eq!(
+            panic.downcast_ref::<String>(),
+            Some(&format!("worker {culprit} failed"))
+        );
+    }
+    let calls = AtomicUsize::new(0);
+    pool.run(&|_| {
+        calls.fetch_add(1, Ordering::Relaxed);
+    });
+    assert_eq!(calls.load(Ordering::Relaxed), 2);
+}
+
+#[test]
+fn a_second_run_at_the_same_time_is_refused() {
+    let pool = ThreadPool::new(Some(2)).unwrap();
+    let inner = Mutex::new(None);
+    pool.run(&|worker| {
+        if worker == 0 {
+            let refused = catch_unwind(AssertUnwindSafe(|| pool.run(&|_| ()))).is_err();
+            *inner.lock().unwrap() = Some(refused);
+        }
+    });
+    assert_eq!(inner.into_inner().unwrap(), Some(true));
+}
+
+#[test]
+fn workers_stay_on_their_processor_and_the_caller_goes_where_it_likes() {
+    let before = affinity::allowed();
+    let pool = ThreadPool::new(None).unwrap();
+    let places = Mutex::new(Vec::new());
+    pool.run(&|worker| places.lock().unwrap().push((worker, affinity::allowed())));
+    let mut places = places.into_inner().unwrap();
+    places.sort();
+    match pool.pinning() {
+        Pinning::Workers => {
+            for (worker, place) in &places[1..] {
+                assert_eq!(place[..], [before[*worker]]);
+            }
+        }
+        Pinning::None => assert!(places.iter().all(|(_, place)| *place == before)),
+    }
+    assert_eq!(affinity::allowed(), before);
+}
+
+#[test]
+fn a_dedicated_caller_gets_the_processor_that_is_left() {
+    std::thread::spawn(|| {
+        let before = affinity::allowed();
+        let pool = ThreadPool::new(None).unwrap();
+        pool.pin_caller().unwrap();
+        match pool.pinning() {
+            Pinning::Workers => assert_eq!(affinity::allowed(), before[..1]),
+            Pinning::None => assert_eq!(affinity::allowed(), before),
+        }
+    })
+    .join()
+    .unwrap();
+}
