@@ -4,14 +4,20 @@
 //! their absence only costs speed.
 
 mod affinity;
+mod cgroup;
 mod clock;
 mod huge_pages;
+mod kernel_files;
+mod memory_budget;
 mod page_report;
 mod patience;
 mod size;
 mod threads;
+mod usage;
 
 pub use clock::MonotonicClock;
 pub use huge_pages::HugePages;
+pub use memory_budget::{Bound, Budget, cap_process};
 pub use page_report::PageReport;
 pub use threads::{Pinning, PoolOptions, ThreadPool};
+pub use usage::Usage;

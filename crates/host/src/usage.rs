@@ -1,0 +1,38 @@
+//! What this process has used so far, as the kernel counts it (Documentation/filesystems/proc.rst).
+
+use crate::kernel_files::{field, text};
+use std::path::Path;
+
+/// What this process has used so far.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// The memory that it has now, mapped files included.
+    pub resident_bytes: u64,
+    /// The most that it ever had.
+    pub peak_bytes: u64,
+    /// The part of `resident_bytes` that is its own.
+    pub anonymous_bytes: u64,
+    /// The part of `resident_bytes` that the system can read again from files.
+    pub file_bytes: u64,
+    /// What was read from disks for it: not what the system had cached.
+    pub read_bytes: u64,
+}
+
+impl Usage {
+    /// Asks the system; `None` where it does not say.
+    pub fn now() -> Option<Self> {
+        Self::read(Path::new("/proc/self"))
+    }
+
+    fn read(process: &Path) -> Option<Self> {
+        let status = text(&process.join("status"))?;
+        let io = text(&process.join("io")).unwrap_or_default();
+        Some(Self {
+            resident_bytes: field(&status, "VmRSS")?,
+            peak_bytes: field(&status, "VmHWM")?,
+            anonymous_bytes: field(&status, "RssAnon").unwrap_or(0),
+            file_bytes: field(&status, "RssFile").unwrap_or(0),
+            read_bytes: field(&io, "read_bytes").unwrap_or(0),
+        })
+    }
+}
