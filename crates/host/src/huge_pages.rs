@@ -122,10 +122,11 @@ fn map(span: usize, protection: i32, flags: i32) -> Option<NonNull<u8>> {
     NonNull::new(start.cast())
 }
 
-fn page_size() -> usize {
+/// An ordinary page.
+pub(crate) fn page_size() -> usize {
     // SAFETY: asks for a constant.
     let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    usize::try_from(size).unwrap_or(HUGE)
+    usize::try_from(size).map_or(HUGE, |size| size.max(1))
 }
 
 impl Drop for Mapping {

@@ -8,15 +8,19 @@ mod cgroup;
 mod clock;
 mod huge_pages;
 mod kernel_files;
+mod mapped_file;
 mod memory_budget;
 mod page_report;
 mod patience;
+#[cfg(target_os = "linux")]
+mod read_ahead;
 mod size;
 mod threads;
 mod usage;
 
 pub use clock::MonotonicClock;
 pub use huge_pages::HugePages;
+pub use mapped_file::{MappedFile, MappedFiles};
 pub use memory_budget::{Bound, Budget, cap_process};
 pub use page_report::PageReport;
 pub use threads::{Pinning, PoolOptions, ThreadPool};

@@ -1,0 +1,186 @@
+//! Files read through memory: the system brings in what is touched, and takes back what is not.
+#![allow(unsafe_code)]
+
+#[cfg(test)]
+mod tests;
+
+#[cfg(target_os = "linux")]
+use crate::{huge_pages::page_size, read_ahead::ReadAhead};
+use memmap2::Mmap;
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+#[cfg(target_os = "linux")]
+use std::sync::OnceLock;
+use strata_platform::Backing;
+
+/// A file whose bytes can be read as if they were in memory.
+///
+/// Advice ([`Backing`]) works best on long runs in the file's order: a whole layer rather than its tensors.
+pub struct MappedFile {
+    /// Started when it is first needed; `None` where it could not be.
+    #[cfg(target_os = "linux")]
+    read_ahead: OnceLock<Option<ReadAhead>>,
+    #[cfg(target_os = "linux")]
+    file: File,
+    bytes: Arc<Mmap>,
+}
+
+impl MappedFile {
+    /// Maps a regular file; anything else (a folder, a pipe, a device) is an error of the kind `InvalidInput`.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let file = open(path)?;
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "it is not a regular file",
+            ));
+        }
+        // SAFETY: the mapping is only read. Whoever changes the file meanwhile changes the bytes, which may spoil an
+        // answer but no memory, for everything read from a file is checked where it is used; one who shortens it ends
+        // this process with a signal.
+        let bytes = Arc::new(unsafe { Mmap::map(&file)? });
+        // Large pages in the system's cache make reading and dropping them several times cheaper.
+        #[cfg(target_os = "linux")]
+        let _ = bytes.advise(memmap2::Advice::HugePage);
+        Ok(Self {
+            #[cfg(target_os = "linux")]
+            read_ahead: OnceLock::new(),
+            #[cfg(target_os = "linux")]
+            file,
+            bytes,
+        })
+    }
+
+    /// All of the file.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The file is read from start to end: the system may read further ahead, and forget sooner what is behind.
+    pub fn advise_sequential(&self) {
+        #[cfg(target_os = "linux")]
+        {
+            let _ = self.bytes.advise(memmap2::Advice::Sequential);
+            self.advise_file(0..self.bytes.len(), libc::POSIX_FADV_SEQUENTIAL);
+        }
+    }
+
+    /// Where in the file `bytes` lie, if they do.
+    fn range_of(&self, bytes: &[u8]) -> Option<Range<usize>> {
+        let start = bytes
+            .as_ptr()
+            .addr()
+            .checked_sub(self.bytes.as_ptr().addr())?;
+        let end = start.checked_add(bytes.len())?;
+        (end <= self.bytes.len() && start < end).then_some(start..end)
+    }
+}
+
+#[cfg(unix)]
+fn open(path: &Path) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    // Does not wait for a pipe's other end.
+    let flags = libc::O_NONBLOCK;
+    File::options().read(true).custom_flags(flags).open(path)
+}
+
+#[cfg(not(unix))]
+fn open(path: &Path) -> io::Result<File> {
+    File::open(path)
+}
+
+#[cfg(target_os = "linux")]
+impl MappedFile {
+    fn fetch(&self, range: Range<usize>) {
+        let read_ahead = self
+            .read_ahead
+            .get_or_init(|| ReadAhead::start(Arc::clone(&self.bytes)).ok());
+        if let Some(read_ahead) = read_ahead {
+            read_ahead.fetch(range);
+        }
+    }
+
+    fn release(&self, range: Range<usize>) {
+        if let Some(Some(read_ahead)) = self.read_ahead.get() {
+            read_ahead.cancel(&range);
+        }
+        let pages = whole_pages(&range, self.bytes.len());
+        if pages.is_empty() {
+            return;
+        }
+        // SAFETY: the mapping is of a file and never written to, so pages that are dropped come back with the file's
+        // bytes.
+        let _ = unsafe {
+            self.bytes.unchecked_advise_range(
+                memmap2::UncheckedAdvice::DontNeed,
+                pages.start,
+                pages.len(),
+            )
+        };
+        // Now out of the system's cache as well. That goes by its own pages, up to 2 MiB large, and passes over those
+        // that anyone still has mapped: so the range may start earlier, to drop the one that the last range ended on.
+        // It may not end later, where bytes may have been read ahead and not been touched yet.
+        const LARGE: usize = 2 << 20;
+        let start = pages.start - pages.start % LARGE;
+        self.advise_file(start..pages.end, libc::POSIX_FADV_DONTNEED);
+    }
+
+    fn advise_file(&self, range: Range<usize>, advice: i32) {
+        use std::os::fd::AsRawFd;
+        let (Ok(start), Ok(len)) = (range.start.try_into(), range.len().try_into()) else {
+            return;
+        };
+        // SAFETY: passes numbers only, and the descriptor is open.
+        unsafe { libc::posix_fadvise(self.file.as_raw_fd(), start, len, advice) };
+    }
+}
+
+/// The pages of a range in a file of `len` bytes: with the one it starts on, without the one it ends on, where the
+/// next range starts. So ranges released one after the other leave no page between them.
+#[cfg(target_os = "linux")]
+fn whole_pages(range: &Range<usize>, len: usize) -> Range<usize> {
+    let page = page_size();
+    let start = range.start - range.start % page;
+    let end = if range.end == len {
+        len
+    } else {
+        range.end - range.end % page
+    };
+    start..end.max(start)
+}
+
+#[cfg(not(target_os = "linux"))]
+impl MappedFile {
+    fn fetch(&self, _: Range<usize>) {}
+    fn release(&self, _: Range<usize>) {}
+}
+
+impl Backing for MappedFile {
+    fn will_need(&self, bytes: &[u8]) {
+        if let Some(range) = self.range_of(bytes) {
+            self.fetch(range);
+        }
+    }
+
+    fn done_with(&self, bytes: &[u8]) {
+        if let Some(range) = self.range_of(bytes) {
+            self.release(range);
+        }
+    }
+}
+
+/// A model that is split over several files.
+pub struct MappedFiles(pub Vec<MappedFile>);
+
+impl Backing for MappedFiles {
+    fn will_need(&self, bytes: &[u8]) {
+        self.0.iter().for_each(|file| file.will_need(bytes));
+    }
+
+    fn done_with(&self, bytes: &[u8]) {
+        self.0.iter().for_each(|file| file.done_with(bytes));
+    }
+}
