@@ -4,6 +4,7 @@
 //! their absence only costs speed.
 
 mod affinity;
+mod bandwidth;
 mod cgroup;
 mod clock;
 mod huge_pages;
@@ -18,6 +19,7 @@ mod size;
 mod threads;
 mod usage;
 
+pub use bandwidth::read_bandwidth;
 pub use clock::MonotonicClock;
 pub use huge_pages::HugePages;
 pub use mapped_file::{MappedFile, MappedFiles};

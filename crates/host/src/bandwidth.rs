@@ -1,0 +1,98 @@
+//! How fast this machine reads its memory: the wall that decoding runs into.
+
+use std::hint::black_box;
+use std::time::Instant;
+use strata_platform::{Memory, OutOfMemory, Pool, for_each_part};
+
+/// Enough that no cache holds a noticeable part of it.
+const BYTES: usize = 512 << 20;
+/// The median of an odd number is one of them.
+const PASSES: usize = 15;
+
+/// The speed at which all workers of `pool` together read memory of `memory`, in bytes a second.
+///
+/// The median of several passes, each over a few hundred megabytes of which every worker reads a part of its own, front
+/// to back: as weights are read. It takes about a second.
+pub fn read_bandwidth(pool: &dyn Pool, memory: &dyn Memory) -> Result<f64, OutOfMemory> {
+    measure(pool, memory, BYTES, PASSES)
+}
+
+fn measure(
+    pool: &dyn Pool,
+    memory: &dyn Memory,
+    bytes: usize,
+    passes: usize,
+) -> Result<f64, OutOfMemory> {
+    let mut region = memory.region(bytes)?;
+    let share = bytes
+        .div_ceil(pool.workers())
+        .next_multiple_of(LINE)
+        .max(LINE);
+    {
+        // Each worker touches its part first, so that it gets memory near to it.
+        let mut parts: Vec<&mut [u8]> = region.chunks_mut(share).collect();
+        for_each_part(pool, &mut parts, |_, part| part.fill(1));
+    }
+    let parts: Vec<&[u8]> = region.chunks(share).collect();
+    let mut seconds: Vec<f64> = (0..passes.max(1))
+        .map(|_| {
+            let start = Instant::now();
+            pool.run(&|worker| {
+                if let Some(part) = parts.get(worker) {
+                    black_box(sum(part));
+                }
+            });
+            start.elapsed().as_secs_f64()
+        })
+        .collect();
+    seconds.sort_by(f64::total_cmp);
+    Ok(bytes as f64 / seconds[seconds.len() / 2].max(f64::MIN_POSITIVE))
+}
+
+const LINE: usize = 64;
+
+/// Reads everything and does little with it.
+fn sum(bytes: &[u8]) -> u64 {
+    let mut sums = [0u64; 8];
+    for line in bytes.as_chunks::<LINE>().0 {
+        for (sum, word) in sums.iter_mut().zip(line.as_chunks().0) {
+            *sum = sum.wrapping_add(u64::from_ne_bytes(*word));
+        }
+    }
+    sums.into_iter().fold(0, u64::wrapping_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{HugePages, ThreadPool};
+    use strata_platform::SystemMemory;
+
+    #[test]
+    fn every_number_of_workers_reads_at_some_speed() {
+        for workers in [1, 2, 3] {
+            let pool = ThreadPool::new(Some(workers)).unwrap();
+            for bytes in [1, 64, 8 << 20] {
+                let speed = measure(&pool, &HugePages::Transparent, bytes, 3).unwrap();
+                assert!(speed.is_finite() && speed > 0.0);
+            }
+        }
+    }
+
+    #[test]
+    fn everything_is_read() {
+        let bytes: Vec<u8> = (0..1 << 16).map(|i| i as u8).collect();
+        let by_words: u64 = bytes
+            .as_chunks()
+            .0
+            .iter()
+            .fold(0, |sum, word| sum.wrapping_add(u64::from_ne_bytes(*word)));
+        assert_eq!(sum(&bytes), by_words);
+    }
+
+    #[test]
+    fn too_little_memory_is_an_error() {
+        let pool = ThreadPool::new(Some(1)).unwrap();
+        assert!(measure(&pool, &SystemMemory, isize::MAX as usize - 4096, 1).is_err());
+    }
+}
