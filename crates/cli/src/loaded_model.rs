@@ -185,21 +185,14 @@ fn default_context(metadata: &Metadata<'_>) -> Option<usize> {
 /// A model with a table of positions has no more than that; others can be asked for more than they were trained for.
 fn check_positions(model: &Model, context: usize) -> Result<(), Failure> {
     let config = model.config();
-    if context <= config.context {
+    if config.spec.position != Position::Learned || context <= config.context {
         return Ok(());
     }
-    if config.spec.position == Position::Learned {
-        return Err(Failure::new(
-            Kind::Usage,
-            format_args!("the model has {} positions, not {context}", config.context),
-        )
-        .hint("ask for fewer"));
-    }
-    eprintln!(
-        "note: the model was trained for {} positions; past them its answers get worse",
-        config.context
-    );
-    Ok(())
+    Err(Failure::new(
+        Kind::Usage,
+        format_args!("the model has {} positions, not {context}", config.context),
+    )
+    .hint("ask for fewer"))
 }
 
 fn check_weights_fit(file: &GgufSet<'_>, path: &Path) -> Result<(), Failure> {

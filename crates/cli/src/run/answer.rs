@@ -38,7 +38,8 @@ pub(crate) struct Answer {
 }
 
 impl Speaker<'_> {
-    /// Answers a prompt on standard output, beginning with `beginning`, until the answer ends or `interrupted` says so.
+    /// Answers a prompt on standard output, beginning with `beginning`, until the answer ends or `interrupted` says so,
+    /// and ends the line.
     pub(crate) fn answer(
         &mut self,
         mut prompt: Vec<u32>,
@@ -57,10 +58,6 @@ impl Speaker<'_> {
         let mut first = None;
         let mut answer = Answer {
             text: beginning.into(),
-            usage: Usage {
-                prompt_tokens: request.prompt.len(),
-                ..Usage::default()
-            },
             ..Answer::default()
         };
         let id = self
@@ -104,6 +101,7 @@ impl Speaker<'_> {
                 self.session = self.engine.cancel(id);
             }
         }
+        writeln!(out).map_err(|error| Failure::stdout(&error))?;
         let first = first.unwrap_or_else(Instant::now);
         answer.prompt_time = first - start;
         answer.decode_time = first.elapsed();
@@ -128,13 +126,16 @@ impl Answer {
             Some(FinishReason::Length) => "as many tokens as asked for",
             Some(FinishReason::ContextFull) => "the context is full",
         };
-        eprintln!(
-            "\nprompt {} tokens ({} cached), {:.1} tok/s, first token after {:.3} s",
-            usage.prompt_tokens,
-            usage.cached_tokens,
-            per_second(computed, self.prompt_time),
-            self.prompt_time.as_secs_f64()
-        );
+        // An interrupted answer has no account of its prompt.
+        if self.reason.is_some() {
+            eprintln!(
+                "prompt {} tokens ({} cached), {:.1} tok/s, first token after {:.3} s",
+                usage.prompt_tokens,
+                usage.cached_tokens,
+                per_second(computed, self.prompt_time),
+                self.prompt_time.as_secs_f64()
+            );
+        }
         eprintln!(
             "answer {} tokens, {:.1} tok/s; end: {reason}",
             usage.generated_tokens,

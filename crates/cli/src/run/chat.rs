@@ -6,7 +6,6 @@ use crate::chat_prompt::{self, ChatTemplate, Message, Role};
 use crate::failure::{Failure, Kind};
 use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
-use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -69,12 +68,8 @@ pub(crate) fn run(
                     }
                 };
                 match said {
-                    Ok(reason) => {
-                        writeln!(std::io::stdout()).map_err(|error| Failure::stdout(&error))?;
-                        if reason == Some(FinishReason::ContextFull) {
-                            note_full(speaker.context);
-                        }
-                    }
+                    Ok(Some(FinishReason::ContextFull)) => note_full(speaker.context),
+                    Ok(_) => {}
                     // The conversation can go on with another message.
                     Err(failure) => {
                         failure.report();

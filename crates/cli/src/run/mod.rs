@@ -11,7 +11,7 @@ use crate::machine::Machine;
 use crate::model_file::BUILT_IN;
 use crate::sampling::SamplingArguments;
 use answer::Speaker;
-use std::io::{IsTerminal, Read, Write};
+use std::io::{IsTerminal, Read};
 use std::path::PathBuf;
 use strata_engine::{Engine, EngineOptions, FinishReason};
 use strata_model::KvPages;
@@ -62,6 +62,8 @@ pub(crate) struct Arguments {
 /// Where prompts come from.
 enum Prompt {
     Given(String),
+    /// On standard input, which may take its time: it is read when the model is there.
+    Piped,
     Chat,
 }
 
@@ -78,13 +80,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.stop.iter().any(String::is_empty) {
         return Err(Failure::new(Kind::Usage, "--stop has an empty text"));
     }
-    let prompt = prompt(arguments)?;
+    let prompt = match prompt(arguments) {
+        Prompt::Given(text) if text.is_empty() => return Err(no_prompt()),
+        prompt => prompt,
+    };
     let machine = arguments.compute.machine()?;
     let context = arguments.ctx.map(|ctx| ctx as usize);
     let loaded = LoadedModel::load(&arguments.model, context, Words::Required, &machine)?;
     let tokenizer = loaded.tokenizer()?;
     arguments.sampling.add_breakers(&mut sampling, tokenizer);
     let kv = loaded.kv_pages(arguments.compute.kv.into(), loaded.context)?;
+    let trained = loaded.model.config().context;
+    if loaded.context > trained {
+        eprintln!(
+            "note: the model was trained for {trained} positions; past them its answers get worse"
+        );
+    }
     if arguments.verbose {
         describe(&loaded, &machine, &kv, sampling.seed);
     }
@@ -110,24 +121,23 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         verbose: arguments.verbose,
     };
     let system = arguments.system.as_deref();
-    match prompt {
-        Prompt::Chat => chat::run(&mut speaker, &style, system),
-        Prompt::Given(text) => {
-            let answer = match &style {
-                Style::Raw => speaker.answer(chat_prompt::raw(tokenizer, &text), "", &|| false),
-                Style::Chat(template) => {
-                    let beginning = story::beginning(&arguments.model, &text).to_owned();
-                    let prompt = template.encode(&opening(system, text))?;
-                    speaker.answer(prompt, &beginning, &|| false)
-                }
-            }?;
-            writeln!(std::io::stdout()).map_err(|error| Failure::stdout(&error))?;
-            if answer.reason == Some(FinishReason::ContextFull) && !arguments.verbose {
-                note_full(loaded.context);
-            }
-            Ok(())
+    let text = match prompt {
+        Prompt::Chat => return chat::run(&mut speaker, &style, system),
+        Prompt::Given(text) => text,
+        Prompt::Piped => read_stdin()?,
+    };
+    let answer = match &style {
+        Style::Raw => speaker.answer(chat_prompt::raw(tokenizer, &text), "", &|| false),
+        Style::Chat(template) => {
+            let beginning = story::beginning(&arguments.model, &text).to_owned();
+            let prompt = template.encode(&opening(system, text))?;
+            speaker.answer(prompt, &beginning, &|| false)
         }
+    }?;
+    if answer.reason == Some(FinishReason::ContextFull) && !arguments.verbose {
+        note_full(loaded.context);
     }
+    Ok(())
 }
 
 /// The first messages of a conversation.
@@ -143,18 +153,18 @@ fn opening(system: Option<&str>, user: String) -> Vec<Message> {
     system.into_iter().chain([user]).collect()
 }
 
-fn prompt(arguments: &Arguments) -> Result<Prompt, Failure> {
-    let text = match arguments.prompt.as_deref() {
-        Some("-") => read_stdin()?,
-        Some(text) => text.to_owned(),
-        None if std::io::stdin().is_terminal() => return Ok(Prompt::Chat),
-        None => read_stdin()?,
-    };
-    if text.is_empty() {
-        return Err(Failure::new(Kind::Usage, "the prompt is empty")
-            .hint("give it after the model: strata run tale \"Once upon a time\""));
+fn prompt(arguments: &Arguments) -> Prompt {
+    match arguments.prompt.as_deref() {
+        Some("-") => Prompt::Piped,
+        Some(text) => Prompt::Given(text.to_owned()),
+        None if std::io::stdin().is_terminal() => Prompt::Chat,
+        None => Prompt::Piped,
     }
-    Ok(Prompt::Given(text))
+}
+
+fn no_prompt() -> Failure {
+    Failure::new(Kind::Usage, "the prompt is empty")
+        .hint("give it after the model: strata run tale \"Once upon a time\"")
 }
 
 /// Standard input without the newline that ends its last line.
@@ -165,6 +175,9 @@ fn read_stdin() -> Result<String, Failure> {
         .map_err(|error| Failure::io("standard input", &error))?;
     if text.ends_with('\n') {
         text.pop();
+    }
+    if text.is_empty() {
+        return Err(no_prompt());
     }
     Ok(text)
 }

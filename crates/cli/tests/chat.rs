@@ -1,0 +1,154 @@
+//! The chat at a terminal: history, commands, interruption.
+
+mod program;
+
+use nix::pty::openpty;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use program::{command, scratch};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::process::Child;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+/// More than any answer takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A program at a terminal of its own.
+struct Terminal {
+    program: Child,
+    keys: File,
+    screen: Receiver<Vec<u8>>,
+    /// What has been shown since the last look.
+    seen: String,
+}
+
+impl Terminal {
+    fn open(name: &str, arguments: &[&str]) -> Self {
+        let pty = openpty(None, None).expect("a terminal");
+        let slave = || pty.slave.try_clone().expect("a handle");
+        let program = command()
+            .args(arguments)
+            .env("TERM", "xterm")
+            .env("XDG_DATA_HOME", scratch(name))
+            .stdin(slave())
+            .stdout(slave())
+            .stderr(slave())
+            .spawn()
+            .expect("the program starts");
+        let keys = File::from(pty.master);
+        let mut out = keys.try_clone().expect("a handle");
+        let (send, screen) = channel();
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(n) = out.read(&mut buffer) {
+                if n == 0 || send.send(buffer[..n].to_vec()).is_err() {
+                    break;
+                }
+            }
+        });
+        Self {
+            program,
+            keys,
+            screen,
+            seen: String::new(),
+        }
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).expect("it listens");
+    }
+
+    /// What is shown up to the first `words`.
+    #[track_caller]
+    fn until(&mut self, words: &str) -> String {
+        let start = Instant::now();
+        loop {
+            if let Some(at) = self.seen.find(words) {
+                let rest = self.seen.split_off(at + words.len());
+                return std::mem::replace(&mut self.seen, rest);
+            }
+            assert!(
+                start.elapsed() < PATIENCE,
+                "no {words:?} in {:?}",
+                self.seen
+            );
+            if let Ok(bytes) = self.screen.recv_timeout(Duration::from_millis(100)) {
+                self.seen.push_str(&String::from_utf8_lossy(&bytes));
+            }
+        }
+    }
+
+    #[track_caller]
+    fn leaves_well(mut self) {
+        let status = self.program.wait().expect("it ends");
+        assert_eq!(status.code(), Some(0), "{}", self.seen);
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.program.kill();
+    }
+}
+
+const GREEDY: &[&str] = &["run", "--verbose", "--temp", "0"];
+
+#[test]
+fn a_conversation_goes_on_where_it_was() {
+    let mut chat = Terminal::open("chat", &[GREEDY, &["-n", "20"]].concat());
+    chat.until("/help");
+    chat.until(">>> ");
+    chat.press("Hello\r");
+    chat.until("(0 cached)");
+    chat.until(">>> ");
+    chat.press("What color is the sky?\r");
+    let shown = chat.until("end: ");
+    assert!(!shown.contains("(0 cached)"), "{shown}");
+    chat.until(">>> ");
+    chat.press("/clear\r");
+    chat.until("forgotten");
+    chat.until(">>> ");
+    chat.press("/nonsense\r");
+    chat.until("not a command");
+    chat.until(">>> ");
+    chat.press("/bye\r");
+    chat.leaves_well();
+}
+
+#[test]
+fn an_interrupted_answer_leaves_the_session() {
+    let mut chat = Terminal::open("interrupt", GREEDY);
+    chat.until(">>> ");
+    chat.press("Tell me a long story about a fox.\r");
+    chat.until("Once upon");
+    let pid = Pid::from_raw(chat.program.id() as i32);
+    kill(pid, Signal::SIGINT).expect("it runs");
+    chat.until("end: interrupted");
+    chat.until(">>> ");
+    chat.press("Hello\r");
+    chat.until("end: the model ended its turn");
+    chat.until(">>> ");
+    // At the prompt Ctrl-C drops the line and Ctrl-D leaves.
+    chat.press("half a li\x03");
+    chat.until(">>> ");
+    chat.press("\x04");
+    chat.leaves_well();
+}
+
+#[test]
+fn a_long_conversation_forgets_its_beginning() {
+    let mut chat = Terminal::open("long", &[GREEDY, &["--ctx", "96", "-n", "40"]].concat());
+    chat.until(">>> ");
+    let mut shown = String::new();
+    for _ in 0..4 {
+        chat.press("Tell me a story about a fox.\r");
+        shown += &chat.until("end: ");
+        chat.until(">>> ");
+    }
+    assert!(shown.contains("no longer fits"), "{shown}");
+    assert!(!shown.contains("error"), "{shown}");
+    chat.press("\x04");
+    chat.leaves_well();
+}

@@ -1,0 +1,102 @@
+//! Logits, perplexity and speed.
+
+mod program;
+
+use program::{Scratch, command, finish, scratch, strata};
+use serde_json::Value;
+
+/// Stories that tale made up.
+const STORY: &str = include_str!("story.txt");
+/// The perplexity that llama.cpp measures on it (tools/perplexity.py).
+const LLAMA_CPP: f64 = 2.9657;
+
+fn json(arguments: &[&str]) -> Value {
+    serde_json::from_str(&strata(arguments).text()).expect("JSON")
+}
+
+#[test]
+fn logits_of_all_positions_have_the_same_bits_in_any_batch() {
+    let tokens = "300,14,550,291,607,896,965,1324,2891,2336,3108,815";
+    let mut files = Vec::new();
+    for batch in ["1", "5", "512"] {
+        let file = Scratch(scratch(&format!("logits-{batch}")));
+        let table = strata(&[
+            "logits",
+            "tale",
+            "--tokens",
+            tokens,
+            "--batch",
+            batch,
+            "--out",
+            file.path(),
+        ]);
+        let table = table.text();
+        assert_eq!(table.lines().count(), 10);
+        let bytes = std::fs::read(&file.0).unwrap();
+        assert_eq!(bytes.len(), 12 * 8192 * 4);
+        let last: Vec<f32> = bytes[11 * 8192 * 4..]
+            .as_chunks::<4>()
+            .0
+            .iter()
+            .map(|&b| f32::from_le_bytes(b))
+            .collect();
+        let likeliest = (0..last.len()).max_by(|&a, &b| last[a].total_cmp(&last[b]));
+        let first = table.split_whitespace().next().unwrap();
+        assert_eq!(first.parse(), Ok(likeliest.unwrap()));
+        files.push(bytes);
+    }
+    assert!(files.windows(2).all(|pair| pair[0] == pair[1]));
+}
+
+#[test]
+fn the_next_word_is_foretold() {
+    let table = strata(&["logits", "tale", "--text", "Once upon a"]).text();
+    let first = table.lines().next().unwrap();
+    assert!(first.contains("\" time\""), "{table}");
+    let probability: f32 = first.split_whitespace().last().unwrap().parse().unwrap();
+    assert!(probability > 0.9, "{table}");
+}
+
+#[test]
+fn perplexity_is_that_of_llama_cpp() {
+    let text = Scratch::new("story", STORY.as_bytes());
+    let measured = json(&["perplexity", "tale", text.path(), "--ctx", "128", "--json"]);
+    let perplexity = measured["perplexity"].as_f64().unwrap();
+    let theirs = LLAMA_CPP;
+    assert!(
+        (perplexity / theirs - 1.0).abs() < 0.01,
+        "{perplexity} {theirs}"
+    );
+    assert!(measured["error"].as_f64().unwrap() > 0.0);
+    for more in [["--batch", "7"], ["--threads", "1"]] {
+        let run = ["perplexity", "tale", text.path(), "--ctx", "128", "--json"];
+        assert_eq!(json(&[&run[..], &more].concat()), measured, "{more:?}");
+    }
+    let lines = strata(&["perplexity", "tale", text.path(), "--ctx", "128"]).text();
+    let last = lines.lines().last().unwrap();
+    assert!(
+        last.contains(&format!("perplexity {perplexity:.4} ±")),
+        "{lines}"
+    );
+}
+
+#[test]
+fn bench_reports_what_it_measured() {
+    let mut scalar = command();
+    let run = [
+        "bench", "tale", "-p", "16", "-n", "4", "-t", "1", "--repeat", "1", "--json",
+    ];
+    scalar.args(run).env("STRATA_ISA", "scalar");
+    let report: Value = serde_json::from_str(&finish(scalar).text()).unwrap();
+    for key in ["prefill_tok_s", "decode_tok_s", "peak_rss_bytes", "load_s"] {
+        assert!(report[key].as_f64().unwrap() > 0.0, "{key}: {report}");
+    }
+    assert_eq!(report["isa"], "scalar");
+    assert_eq!(report["threads"], 1);
+    assert_eq!(report["model"], "tale");
+    let words = strata(&["bench", "tale", "-p", "8", "-n", "2", "--repeat", "2"]).text();
+    assert!(
+        words.contains("prefill") && words.contains("decode"),
+        "{words}"
+    );
+}
