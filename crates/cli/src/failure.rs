@@ -20,6 +20,8 @@ pub(crate) enum Kind {
 
 /// Appended to `--help`.
 pub(crate) const EXIT_CODES: &str = "\
+STRATA_ISA=scalar (or avx2, avx512, …) in the environment forces an instruction set; results stay the same.
+
 Exit codes:
   0  success
   1  the work failed (a file cannot be read or written, a template raised)

@@ -26,9 +26,7 @@ Examples:
   strata run                                       chat with the built-in model
   strata run tale \"Tell me a story about a fox.\"
   strata run model.gguf --temp 0 -n 64 \"The capital of France is\"
-  strata run model.gguf --system \"Answer in one word.\" < question.txt
-
-STRATA_ISA=scalar (or avx2, avx512, …) forces the instruction set; the answer stays the same.")]
+  strata run model.gguf --system \"Answer in one word.\" < question.txt")]
 pub(crate) struct Arguments {
     /// The model's file, or `tale` for the built-in model
     #[arg(default_value = BUILT_IN)]
