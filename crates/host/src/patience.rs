@@ -6,6 +6,7 @@
 //! and waiters give way at once.
 
 use std::hint::spin_loop;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long the processor is kept: longer than the caller's own work between two tasks of a layer.
@@ -14,6 +15,8 @@ const KEEP: Duration = Duration::from_micros(100);
 const LOOK: Duration = Duration::from_millis(1);
 /// Looks between two offers to give way.
 const LOOKS_PER_YIELD: u32 = 64;
+/// How often `KEEP` may be halved: to 3 microseconds, for another processor answers within one.
+const MOST_DOUBT: u32 = 5;
 /// Offers to give way before sleeping, where threads share processors.
 const CROWDED_YIELDS: u32 = 20;
 
@@ -67,7 +70,7 @@ impl Patience {
     };
 
     /// Looks until `ready`, and says whether it came to that before patience ran out.
-    pub(crate) fn wait(&self, ready: impl Fn() -> bool) -> bool {
+    pub(crate) fn wait(&self, habit: &Habit, ready: impl Fn() -> bool) -> bool {
         let look = |times| {
             (0..times).any(|_| {
                 let ready = ready();
@@ -77,10 +80,108 @@ impl Patience {
                 ready
             })
         };
-        look(self.spins)
-            || (0..self.yields).any(|_| {
-                std::thread::yield_now();
-                look(self.spins_per_yield)
-            })
+        if look(habit.shorten(self.spins)) {
+            habit.kept_well();
+            return true;
+        }
+        for _ in 0..self.yields {
+            std::thread::yield_now();
+            if ready() {
+                habit.kept_in_vain();
+                return true;
+            }
+            if look(self.spins_per_yield) {
+                habit.kept_well();
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// Whether keeping the processor has paid lately for one waiter.
+///
+/// Other programs may leave both sides of a wait on one processor. Then keeping it only keeps it from the other side,
+/// as long as patience lasts, at each wait. It shows: what is waited for is there right after giving way. So the time
+/// is shortened when that happens, and lengthened again when something comes while the processor is kept.
+#[derive(Debug, Default)]
+pub(crate) struct Habit {
+    /// How often the time is halved.
+    doubt: AtomicU32,
+}
+
+impl Habit {
+    fn shorten(&self, spins: u32) -> u32 {
+        spins >> self.doubt.load(Ordering::Relaxed)
+    }
+
+    fn kept_well(&self) {
+        let doubt = self.doubt.load(Ordering::Relaxed);
+        if doubt > 0 {
+            self.doubt.store(doubt - 1, Ordering::Relaxed);
+        }
+    }
+
+    fn kept_in_vain(&self) {
+        let doubt = self.doubt.load(Ordering::Relaxed);
+        self.doubt
+            .store((doubt + 2).min(MOST_DOUBT), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    fn looks(habit: &Habit, needed: u32) -> (bool, u32) {
+        let patience = Patience {
+            spins: 1000,
+            yields: 3,
+            spins_per_yield: 10,
+        };
+        let looks = Cell::new(0);
+        let ready = patience.wait(habit, || {
+            looks.set(looks.get() + 1);
+            looks.get() > needed
+        });
+        (ready, looks.get())
+    }
+
+    #[test]
+    fn patience_ends_and_success_is_seen_at_once() {
+        assert_eq!(looks(&Habit::default(), 0), (true, 1));
+        assert_eq!(looks(&Habit::default(), 500), (true, 501));
+        assert_eq!(looks(&Habit::default(), 1015), (true, 1016));
+        assert_eq!(looks(&Habit::default(), u32::MAX), (false, 1033));
+    }
+
+    #[test]
+    fn keeping_the_processor_in_vain_shortens_the_next_wait() {
+        let all = |habit: &Habit| looks(habit, u32::MAX).1 - 33;
+        let habit = Habit::default();
+        // There right after giving way, once at each length.
+        for (spins, next) in [(1000, 250), (250, 62), (62, 31), (31, 31)] {
+            assert_eq!(looks(&habit, spins), (true, spins + 1));
+            assert_eq!(all(&habit), next);
+        }
+        // There while looking, before or after giving way.
+        for (needed, next) in [
+            (0, 62),
+            (62 + 5, 125),
+            (100, 250),
+            (0, 500),
+            (0, 1000),
+            (0, 1000),
+        ] {
+            assert!(looks(&habit, needed).0);
+            assert_eq!(all(&habit), next);
+        }
+    }
+
+    #[test]
+    fn a_measured_patience_keeps_the_processor_for_a_while() {
+        let patience = Patience::measured();
+        assert!(patience.spins > 100 && patience.yields > 0, "{patience:?}");
     }
 }

@@ -20,7 +20,7 @@
 mod tests;
 
 use crate::affinity;
-use crate::patience::Patience;
+use crate::patience::{Habit, Patience};
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::io;
@@ -88,6 +88,7 @@ struct Shared {
     announcement: Announcement,
     reports: Box<[Report]>,
     patience: Patience,
+    caller_habit: Habit,
     /// The caller, where it sleeps.
     caller: Mutex<Option<Thread>>,
     panicked: AtomicBool,
@@ -138,6 +139,7 @@ impl ThreadPool {
             },
             reports: (1..workers).map(|_| Report::default()).collect(),
             patience,
+            caller_habit: Habit::default(),
             caller: Mutex::new(None),
             panicked: AtomicBool::new(false),
             panic: Mutex::new(None),
@@ -243,7 +245,7 @@ impl Shared {
     /// The caller's wait for one worker.
     fn await_worker(&self, report: &Report, epoch: usize) {
         let finished = || report.finished.load(Ordering::Acquire) == epoch;
-        if self.patience.wait(finished) {
+        if self.patience.wait(&self.caller_habit, finished) {
             return;
         }
         *lock(&self.caller) = Some(std::thread::current());
@@ -255,9 +257,10 @@ impl Shared {
     }
 
     /// A worker's wait for the task after `seen`.
-    fn await_task(&self, report: &Report, seen: usize) -> Option<Task> {
+    fn await_task(&self, report: &Report, habit: &Habit, seen: usize) -> Option<Task> {
         let epoch = &self.announcement.epoch;
-        if !self.patience.wait(|| epoch.load(Ordering::Acquire) != seen) {
+        let changed = || epoch.load(Ordering::Acquire) != seen;
+        if !self.patience.wait(habit, changed) {
             report.asleep.store(true, Ordering::SeqCst);
             while epoch.load(Ordering::SeqCst) == seen {
                 std::thread::park();
@@ -300,8 +303,9 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 fn serve(shared: &Shared, worker: usize) {
     let report = &shared.reports[worker - 1];
+    let habit = Habit::default();
     let mut epoch = 0usize;
-    while let Some(task) = shared.await_task(report, epoch) {
+    while let Some(task) = shared.await_task(report, &habit, epoch) {
         // Every worker sees every epoch: the next comes only after all have reported this one.
         epoch = epoch.wrapping_add(1);
         // SAFETY: the caller keeps the task alive until this worker reports that it finished.
