@@ -224,6 +224,13 @@ impl Sequence {
         self.len == 0
     }
 
+    /// Forgets the positions from `len` on and keeps their pages, for the tokens that will stand there instead.
+    ///
+    /// Positions that a fork shares must stay: what is stored next would show in the fork.
+    pub fn rewind(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+
     /// Positions that it has pages for.
     pub fn room(&self) -> usize {
         self.pages.len() * PAGE
