@@ -1,16 +1,14 @@
-//! The loop: build a batch, compute it, sample, tell.
+//! What runs requests: a model, its cache, and who is admitted to them.
 
 use crate::logprobs::Logprobs;
-use crate::request::{
-    Event, EventKind, FinishReason, Request, RequestId, Session, TokenLogprobs, Usage,
-};
-use crate::sampling::{self, SampleError, Sampler, SettingsError};
+use crate::request::{Request, RequestId, Session, Usage};
+use crate::running::{Chooser, Running};
+use crate::sampling::{self, Sampler, SettingsError};
+use crate::speculation::draft_model::DraftModel;
+use crate::speculation::{Drafter, Speculation, VocabularyMismatch};
 use crate::stop::StopMatcher;
-use alloc::string::String;
 use alloc::vec::Vec;
-use strata_model::{
-    BatchError, BatchLimits, Compute, KvPages, Logits, Model, OutOfPages, Span, Workspace,
-};
+use strata_model::{BatchLimits, Compute, KvPages, Model, OutOfPages, Workspace};
 use strata_token::tokenizer::{DecodeOptions, StreamDecoder, Tokenizer};
 
 /// How an engine works.
@@ -24,36 +22,40 @@ pub struct EngineOptions {
     pub requests: usize,
 }
 
-/// Runs requests through a model.
-pub struct Engine<'a> {
-    model: &'a Model,
-    tokenizer: &'a Tokenizer,
-    compute: Compute<'a>,
-    options: EngineOptions,
-    kv: KvPages,
-    work: Workspace,
-    sampling: sampling::Workspace,
-    logprobs: Logprobs,
-    running: Vec<Running<'a>>,
-    next: u64,
+impl EngineOptions {
+    /// Tokens of texts in a batch: at least one for each request.
+    pub(crate) fn tokens(&self) -> usize {
+        self.batch.max(self.requests()).max(1)
+    }
+
+    fn requests(&self) -> usize {
+        self.requests.max(1)
+    }
+
+    /// What a batch can have, with so many guesses for each request.
+    fn limits(&self, max_draft: usize) -> BatchLimits {
+        let rows = self.requests().saturating_mul(max_draft.saturating_add(1));
+        BatchLimits {
+            tokens: self.tokens().max(rows),
+            logits: rows,
+        }
+    }
 }
 
-/// A request on its way.
-struct Running<'a> {
-    id: RequestId,
-    /// The prompt and what was generated after it; the first `session.sequence.len()` are computed.
-    session: Session,
-    sampler: Sampler,
-    decoder: StreamDecoder<'a>,
-    stops: StopMatcher,
-    logprobs: Option<usize>,
-    ignore_end: bool,
-    max_tokens: usize,
-    /// Whether `max_tokens` is what the context leaves, not what was asked for.
-    bounded_by_context: bool,
-    usage: Usage,
-    /// Tokens of the current batch.
-    in_batch: usize,
+/// Runs requests through a model.
+pub struct Engine<'a> {
+    pub(crate) model: &'a Model,
+    tokenizer: &'a Tokenizer,
+    pub(crate) compute: Compute<'a>,
+    pub(crate) options: EngineOptions,
+    /// Guesses for each request at a time.
+    max_draft: usize,
+    pub(crate) draft_model: Option<DraftModel<'a>>,
+    pub(crate) kv: KvPages,
+    pub(crate) work: Workspace,
+    pub(crate) chooser: Chooser<'a>,
+    pub(crate) running: Vec<Running<'a>>,
+    next: u64,
 }
 
 /// Why a request was not taken.
@@ -69,21 +71,12 @@ pub enum SubmitError {
     TooLong { tokens: usize, context: usize },
     #[error("{requests} requests are running already")]
     Busy { requests: usize },
+    #[error("the engine has no draft model to guess tokens with")]
+    NoDraftModel,
     #[error(transparent)]
     Settings(#[from] SettingsError),
     #[error(transparent)]
     Pages(#[from] OutOfPages),
-}
-
-/// Why a step failed.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what the fields are")]
-#[non_exhaustive]
-pub enum StepError {
-    #[error("the batch was refused: {0}")]
-    Batch(#[from] BatchError),
-    #[error("no token could be chosen: {0}")]
-    Sample(#[from] SampleError),
 }
 
 impl<'a> Engine<'a> {
@@ -95,22 +88,46 @@ impl<'a> Engine<'a> {
         kv: KvPages,
         options: EngineOptions,
     ) -> Self {
-        let limits = BatchLimits {
-            tokens: options.batch.max(options.requests).max(1),
-            logits: options.requests.max(1),
-        };
         Self {
             model,
             tokenizer,
             compute,
             options,
+            max_draft: 0,
+            draft_model: None,
             kv,
-            work: Workspace::new(model, limits),
-            sampling: sampling::Workspace::new(),
-            logprobs: Logprobs::new(),
+            work: Workspace::new(model, options.limits(0)),
+            chooser: Chooser {
+                tokenizer,
+                sampling: sampling::Workspace::new(),
+                logprobs: Logprobs::new(),
+            },
             running: Vec::new(),
             next: 0,
         }
+    }
+
+    /// Lets requests that ask for it guess up to `max_draft` tokens ahead. Each guess of each request needs room for a
+    /// row of logits.
+    #[must_use]
+    pub fn with_speculation(mut self, max_draft: usize) -> Self {
+        self.max_draft = max_draft;
+        self.work = Workspace::new(self.model, self.options.limits(max_draft));
+        self
+    }
+
+    /// Gives requests a model to guess with, which has the tokens of this one, and pages for its keys and values.
+    /// Where the pages do not suffice for all, some requests run without guesses.
+    pub fn with_draft_model(
+        mut self,
+        model: &'a Model,
+        tokenizer: &Tokenizer,
+        kv: KvPages,
+    ) -> Result<Self, VocabularyMismatch> {
+        let target = (self.model, self.tokenizer);
+        let limits = self.options.limits(0);
+        self.draft_model = Some(DraftModel::new((model, tokenizer), kv, limits, target)?);
+        Ok(self)
     }
 
     /// Takes a request. Of `session`, as much as the prompt begins with is kept.
@@ -150,10 +167,13 @@ impl<'a> Engine<'a> {
         if tokens >= context {
             return Err(SubmitError::TooLong { tokens, context });
         }
-        if self.running.len() >= self.work.limits().logits {
+        if self.running.len() >= self.options.requests() {
             return Err(SubmitError::Busy {
                 requests: self.running.len(),
             });
+        }
+        if let (Speculation::DraftModel { .. }, None) = (request.speculation, &self.draft_model) {
+            return Err(SubmitError::NoDraftModel);
         }
         let room = context - tokens;
         let max_tokens = request.max_tokens.unwrap_or(room).min(room);
@@ -169,6 +189,9 @@ impl<'a> Engine<'a> {
         // The last token is computed in any case: its logits are needed.
         let cached = shared.min(tokens - 1).min(session.sequence.len());
         self.kv.truncate(&mut session.sequence, cached);
+        if let Some(drafter) = &mut self.draft_model {
+            drafter.truncate(&mut session.drafted, cached);
+        }
         self.kv
             .reserve(&mut session.sequence, tokens - cached + max_tokens)?;
         session.tokens = prompt;
@@ -187,9 +210,12 @@ impl<'a> Engine<'a> {
             usage: Usage {
                 prompt_tokens: tokens,
                 cached_tokens: cached,
-                generated_tokens: 0,
+                ..Usage::default()
             },
+            drafter: Drafter::new(request.speculation, self.max_draft),
             in_batch: 0,
+            draft: Vec::new(),
+            rows: 0,
         })
     }
 
@@ -202,6 +228,9 @@ impl<'a> Engine<'a> {
     /// Gives a session's pages back.
     pub fn release(&mut self, mut session: Session) {
         self.kv.truncate(&mut session.sequence, 0);
+        if let Some(drafter) = &mut self.draft_model {
+            drafter.truncate(&mut session.drafted, 0);
+        }
     }
 
     /// Whether no request is running.
@@ -214,133 +243,8 @@ impl<'a> Engine<'a> {
         self.kv.free_pages()
     }
 
-    /// Computes one batch and tells what came of it.
-    ///
-    /// Requests that wait for their next token come first; what room is left goes to prompts, in the order of
-    /// their arrival.
-    pub fn step(&mut self, tell: &mut dyn FnMut(Event)) -> Result<(), StepError> {
-        let mut room = self.work.limits().tokens;
-        for prefill in [false, true] {
-            for running in &mut self.running {
-                let pending = running.pending();
-                if (pending > 1) == prefill {
-                    running.in_batch = pending.min(room);
-                    room -= running.in_batch;
-                }
-            }
-        }
-        let mut batch: Vec<Span<'_>> = Vec::with_capacity(self.running.len());
-        for running in self
-            .running
-            .iter_mut()
-            .filter(|running| running.in_batch > 0)
-        {
-            let pending = running.pending();
-            let from = running.session.sequence.len();
-            batch.push(Span {
-                tokens: &running.session.tokens[from..from + running.in_batch],
-                sequence: &mut running.session.sequence,
-                logits: if running.in_batch == pending {
-                    Logits::Last
-                } else {
-                    Logits::None
-                },
-            });
-        }
-        let logits = self
-            .model
-            .forward(&self.compute, &mut self.kv, &mut self.work, &mut batch)?;
-
-        let mut rows = logits.chunks_exact(self.model.config().vocabulary);
-        let mut index = 0;
-        while index < self.running.len() {
-            let running = &mut self.running[index];
-            index += 1;
-            if running.in_batch == 0 || running.pending() > 0 {
-                continue;
-            }
-            let row = rows.next().expect("a row for each span that asked for one");
-            let choice = running.sampler.sample(row, &mut self.sampling)?;
-            let logprobs = match running.logprobs {
-                None => None,
-                Some(n) => {
-                    let (chosen, top) = self.logprobs.compute(row, choice.token, n)?;
-                    Some(TokenLogprobs {
-                        chosen,
-                        top: top.to_vec(),
-                    })
-                }
-            };
-            let ends = self.tokenizer.is_end_of_generation(choice.token);
-            if let Some((reason, text)) = running.take(choice.token, ends, logprobs, tell) {
-                index -= 1;
-                let running = self.running.remove(index);
-                tell(Event {
-                    request: running.id,
-                    kind: EventKind::Finished {
-                        text,
-                        reason,
-                        usage: running.usage,
-                        session: running.session,
-                    },
-                });
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Running<'_> {
-    /// Tokens that have yet to be computed.
-    fn pending(&self) -> usize {
-        self.session.tokens.len() - self.session.sequence.len()
-    }
-
-    /// Takes a generated token in and tells of it. Gives the reason and the rest of the text if it was the last.
-    fn take(
-        &mut self,
-        token: u32,
-        ends: bool,
-        logprobs: Option<TokenLogprobs>,
-        tell: &mut dyn FnMut(Event),
-    ) -> Option<(FinishReason, String)> {
-        self.sampler.accept(token);
-        if ends && !self.ignore_end {
-            return Some((FinishReason::EndOfTurn(token), self.rest()));
-        }
-        self.session.tokens.push(token);
-        self.usage.generated_tokens += 1;
-        let emit = self.stops.push(self.decoder.push(token));
-        let stopped = emit.stopped;
-        tell(Event {
-            request: self.id,
-            kind: EventKind::Token {
-                token,
-                text: emit.text.into(),
-                logprobs,
-            },
-        });
-        if let Some(which) = stopped {
-            return Some((FinishReason::Stop(which), String::new()));
-        }
-        if self.usage.generated_tokens < self.max_tokens {
-            return None;
-        }
-        let reason = if self.bounded_by_context {
-            FinishReason::ContextFull
-        } else {
-            FinishReason::Length
-        };
-        Some((reason, self.rest()))
-    }
-
-    /// What is left in the decoder and the stop matcher.
-    fn rest(&mut self) -> String {
-        let emit = self.stops.push(self.decoder.finish());
-        let mut text = String::from(emit.text);
-        if emit.stopped.is_none() {
-            text.push_str(self.stops.finish());
-        }
-        text
+    /// Pages of the draft model that no session has.
+    pub fn free_draft_pages(&self) -> usize {
+        self.draft_model.as_ref().map_or(0, DraftModel::free_pages)
     }
 }

@@ -29,6 +29,13 @@
 //! Equal logits rank by the lower token; sums run in a fixed order; the exponential is our own and the logarithm
 //! `libm`'s, never the platform's; and the random number of a token is a pure function of the seed and of the token's position in
 //! the text ([`random`]). Logits with NaN or infinity, or without any allowed token, are an error.
+//!
+//! # Several tokens at a time
+//!
+//! A request can have tokens guessed ahead ([`Speculation`]): from its own text, or by a small draft model. The model
+//! checks all guesses in one pass, each row of logits is sampled as in plain decoding, and what was chosen as guessed is
+//! kept. Because a row does not depend on the batch and a choice only on its row, seed and position, the answer is
+//! the same, only sooner; and guessing stops by itself where it does not pay. [`Usage`] tells how often it was right.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -41,10 +48,15 @@ mod exponential;
 pub mod logprobs;
 pub mod random;
 mod request;
+mod running;
 pub mod sampling;
+mod speculation;
+mod step;
 pub mod stop;
 
-pub use engine::{Engine, EngineOptions, StepError, SubmitError};
+pub use engine::{Engine, EngineOptions, SubmitError};
 pub use request::{
     Event, EventKind, FinishReason, Request, RequestId, Session, TokenLogprobs, Usage,
 };
+pub use speculation::{Speculation, VocabularyMismatch};
+pub use step::StepError;

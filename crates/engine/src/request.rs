@@ -2,6 +2,7 @@
 
 use crate::logprobs::TokenLogprob;
 use crate::sampling::SamplerSettings;
+use crate::speculation::Speculation;
 use alloc::string::String;
 use alloc::vec::Vec;
 use strata_model::Sequence;
@@ -21,6 +22,8 @@ pub struct Request {
     pub logprobs: Option<usize>,
     /// Go on after a token that ends a turn.
     pub ignore_end: bool,
+    /// How tokens are guessed ahead; the answer does not depend on it.
+    pub speculation: Speculation,
 }
 
 /// Names a request.
@@ -32,6 +35,8 @@ pub struct RequestId(pub u64);
 pub struct Session {
     pub(crate) tokens: Vec<u32>,
     pub(crate) sequence: Sequence,
+    /// What the draft model has computed of them.
+    pub(crate) drafted: Sequence,
 }
 
 impl Session {
@@ -106,4 +111,8 @@ pub struct Usage {
     pub cached_tokens: usize,
     /// Tokens generated.
     pub generated_tokens: usize,
+    /// Tokens guessed ahead.
+    pub drafted_tokens: usize,
+    /// Guesses that were right: tokens generated without a pass over the weights of their own.
+    pub accepted_tokens: usize,
 }

@@ -1,104 +1,10 @@
 //! Requests through the built-in model: the same answers alone and together, stop texts, sessions, refusals.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-use strata_engine::sampling::SamplerSettings;
-use strata_engine::{
-    Engine, EngineOptions, EventKind, FinishReason, Request, RequestId, Session, SubmitError, Usage,
-};
-use strata_kernels::Kernels;
-use strata_model::{Compute, KvPages, KvType, LoadOptions, Model};
-use strata_platform::{Inline, SystemMemory};
-use strata_token::tokenizer::{EncodeOptions, Tokenizer};
-use strata_weights::{Gguf, GgufSet};
+mod tale;
 
-struct Tale {
-    model: Model,
-    tokenizer: Tokenizer,
-}
-
-impl Tale {
-    fn load() -> Self {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/tale/tale-q4_k_m.gguf");
-        let bytes = std::fs::read(path).unwrap();
-        let set = GgufSet::new(vec![Gguf::parse(&bytes).unwrap()]).unwrap();
-        let options = LoadOptions::default();
-        Self {
-            model: Model::load(&set, options, &SystemMemory, &Inline, &mut |_, _| {}).unwrap(),
-            tokenizer: Tokenizer::from_gguf(set.metadata()).unwrap(),
-        }
-    }
-
-    fn engine(&self, batch: usize, requests: usize) -> Engine<'_> {
-        let kv = KvPages::new(self.model.config(), KvType::F16, 1024, &SystemMemory).unwrap();
-        let compute = Compute {
-            kernels: Kernels::detect(),
-            pool: &Inline,
-        };
-        let options = EngineOptions {
-            context: 256,
-            batch,
-            requests,
-        };
-        Engine::new(&self.model, &self.tokenizer, compute, kv, options)
-    }
-
-    fn request(&self, prompt: &str, seed: Option<u64>) -> Request {
-        Request {
-            prompt: self.tokenizer.encode(prompt, EncodeOptions::default()),
-            sampling: match seed {
-                None => SamplerSettings::greedy(),
-                Some(seed) => SamplerSettings {
-                    seed,
-                    ..SamplerSettings::llama_cpp()
-                },
-            },
-            max_tokens: Some(24),
-            ..Request::default()
-        }
-    }
-}
-
-#[derive(Debug, Default)]
-struct Answer {
-    tokens: Vec<u32>,
-    text: String,
-    finish: Option<(FinishReason, Usage)>,
-    session: Option<Session>,
-}
-
-fn run(engine: &mut Engine<'_>) -> BTreeMap<RequestId, Answer> {
-    let mut answers = BTreeMap::<_, Answer>::new();
-    while !engine.is_idle() {
-        engine
-            .step(&mut |event| {
-                let answer = answers.entry(event.request).or_default();
-                match event.kind {
-                    EventKind::Token { token, text, .. } => {
-                        answer.tokens.push(token);
-                        answer.text.push_str(&text);
-                    }
-                    EventKind::Finished {
-                        text,
-                        reason,
-                        usage,
-                        session,
-                    } => {
-                        answer.text.push_str(&text);
-                        answer.finish = Some((reason, usage));
-                        answer.session = Some(session);
-                    }
-                }
-            })
-            .unwrap();
-    }
-    answers
-}
-
-fn run_one(engine: &mut Engine<'_>, request: Request) -> Answer {
-    engine.submit(request, None).unwrap();
-    run(engine).pop_first().unwrap().1
-}
+use strata_engine::{EventKind, FinishReason, Request, RequestId, SubmitError};
+use strata_token::tokenizer::EncodeOptions;
+use tale::{Answer, Tale, run, run_one};
 
 const PROMPTS: [&str; 8] = [
     "Once upon a time",

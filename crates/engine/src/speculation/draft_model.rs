@@ -1,0 +1,199 @@
+//! A draft model: a small model of the same vocabulary proposes what it finds likeliest.
+//!
+//! It has keys and values of its own. They follow the text: a prompt's chunks as they come, then the tokens that were
+//! accepted; what was computed for a rejected token is forgotten. Where its cache is full or its context ends, nothing
+//! is proposed.
+
+use crate::sampling;
+use alloc::vec::Vec;
+use strata_model::{BatchLimits, Compute, KvPages, Logits, Model, Sequence, Span, Workspace};
+use strata_token::tokenizer::{TokenKind, Tokenizer};
+
+/// A model that cannot draft for another: their tokens differ.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the draft model cannot serve: its token {token} is not the model's")]
+pub struct VocabularyMismatch {
+    /// The first token that differs.
+    pub token: u32,
+}
+
+/// A model that drafts for all requests of an engine.
+pub(crate) struct DraftModel<'a> {
+    model: &'a Model,
+    kv: KvPages,
+    work: Workspace,
+    /// The other model's vocabulary: what may be proposed.
+    vocabulary: usize,
+    /// What a pass takes, in parts of the other model's.
+    share: f32,
+}
+
+/// What is wanted for one request.
+pub(crate) struct Task<'r> {
+    /// The text so far.
+    text: &'r [u32],
+    /// What the draft model has computed of it, and of its draft.
+    sequence: &'r mut Sequence,
+    /// Tokens to propose; none while the prompt is still being computed.
+    wanted: usize,
+    /// The proposal.
+    draft: &'r mut Vec<u32>,
+    /// Tokens to compute in the next pass.
+    chunk: usize,
+}
+
+impl<'r> Task<'r> {
+    /// A task to propose `wanted` tokens, or only to keep up with the text.
+    pub(crate) fn new(
+        text: &'r [u32],
+        sequence: &'r mut Sequence,
+        wanted: usize,
+        draft: &'r mut Vec<u32>,
+    ) -> Self {
+        Self {
+            text,
+            sequence,
+            wanted,
+            draft,
+            chunk: 0,
+        }
+    }
+
+    /// What to compute in the next pass.
+    fn span(&mut self) -> Span<'_> {
+        let computed = self.sequence.len();
+        Span {
+            tokens: match self.draft.as_slice() {
+                [] => &self.text[computed..computed + self.chunk],
+                [.., last] => core::slice::from_ref(last),
+            },
+            sequence: self.sequence,
+            logits: match self.wanted {
+                0 => Logits::None,
+                _ => Logits::Last,
+            },
+        }
+    }
+}
+
+impl<'a> DraftModel<'a> {
+    /// The share of guesses that are expected to be right at first.
+    pub(crate) const TRUST: f32 = 0.8;
+
+    /// The most that a pass is taken to cost. Whoever chose a large draft model wants it tried.
+    const LARGEST_SHARE: f32 = 0.5;
+
+    /// A drafter for `target`, whose tokens must be the same.
+    pub(crate) fn new(
+        (model, tokenizer): (&'a Model, &Tokenizer),
+        kv: KvPages,
+        limits: BatchLimits,
+        target: (&Model, &Tokenizer),
+    ) -> Result<Self, VocabularyMismatch> {
+        same_vocabulary((model, tokenizer), target)?;
+        let share = model.packed_bytes() as f32 / target.0.packed_bytes() as f32;
+        Ok(Self {
+            model,
+            kv,
+            work: Workspace::new(model, limits),
+            vocabulary: target.0.config().vocabulary,
+            share: share.min(Self::LARGEST_SHARE),
+        })
+    }
+
+    /// What a pass takes, in parts of the other model's.
+    pub(crate) fn share(&self) -> f32 {
+        self.share
+    }
+
+    /// Pages that no sequence has.
+    pub(crate) fn free_pages(&self) -> usize {
+        self.kv.free_pages()
+    }
+
+    /// Forgets what was computed from `len` on.
+    pub(crate) fn truncate(&mut self, sequence: &mut Sequence, len: usize) {
+        self.kv.truncate(sequence, len);
+    }
+
+    /// Catches up with the texts and proposes how they go on, side by side.
+    pub(crate) fn propose(&mut self, compute: &Compute<'_>, tasks: &mut [Task<'_>]) {
+        // Those that want tokens have little to catch up with; prompts take the room that they leave.
+        tasks.sort_by_key(|task| task.wanted == 0);
+        let mut room = self.work.limits().tokens;
+        for task in tasks.iter_mut() {
+            self.plan(task, room);
+            room -= task.chunk;
+        }
+        while self.pass(compute, tasks) {}
+    }
+
+    /// Sets what the first pass computes of a task's text: what can be, and nothing where there are no pages.
+    fn plan(&mut self, task: &mut Task<'_>, room: usize) {
+        let config = self.model.config();
+        let computed = task.sequence.len();
+        let behind = &task.text[computed..];
+        let chunk = behind.len().min(room);
+        if chunk < behind.len() {
+            task.wanted = 0;
+        }
+        let end = computed + chunk + task.wanted;
+        let fits = end <= config.context
+            && behind
+                .iter()
+                .all(|&token| (token as usize) < config.vocabulary)
+            && self.kv.reserve(task.sequence, chunk + task.wanted).is_ok();
+        if fits {
+            task.chunk = chunk;
+        }
+    }
+
+    /// One pass: the first catches up, each of the others computes what the one before it proposed. Says whether
+    /// there was anything to do.
+    fn pass(&mut self, compute: &Compute<'_>, tasks: &mut [Task<'_>]) -> bool {
+        let mut batch: Vec<Span<'_>> = tasks
+            .iter_mut()
+            .filter(|task| task.chunk > 0)
+            .map(Task::span)
+            .collect();
+        if batch.is_empty() {
+            return false;
+        }
+        let result = self
+            .model
+            .forward(compute, &mut self.kv, &mut self.work, &mut batch);
+        let Ok(logits) = result else { return false };
+        let mut rows = logits.chunks_exact(self.model.config().vocabulary);
+        for task in tasks.iter_mut().filter(|task| task.chunk > 0) {
+            task.chunk = 0;
+            if task.wanted == 0 {
+                continue;
+            }
+            let row = rows.next().expect("a row for each span that asked for one");
+            // What only pads this model's vocabulary is no token of the other.
+            let row = &row[..row.len().min(self.vocabulary)];
+            if let Ok(best) = sampling::best(row) {
+                task.draft.push(best.token);
+                task.chunk = usize::from(task.draft.len() < task.wanted);
+            }
+        }
+        true
+    }
+}
+
+/// Both must mean the same by each token; those that only pad a vocabulary do not matter.
+fn same_vocabulary(
+    a: (&Model, &Tokenizer),
+    b: (&Model, &Tokenizer),
+) -> Result<(), VocabularyMismatch> {
+    fn text<'t>(model: &Model, tokenizer: &'t Tokenizer, token: u32) -> Option<&'t str> {
+        let used = (token as usize) < model.config().vocabulary
+            && tokenizer.kind(token) != Some(TokenKind::Unused);
+        tokenizer.token_text(token).filter(|_| used)
+    }
+    let tokens = a.1.vocab_size().max(b.1.vocab_size()) as u32;
+    match (0..tokens).find(|&token| text(a.0, a.1, token) != text(b.0, b.1, token)) {
+        Some(token) => Err(VocabularyMismatch { token }),
+        None => Ok(()),
+    }
+}

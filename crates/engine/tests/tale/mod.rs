@@ -1,0 +1,145 @@
+//! The built-in model, an engine over it, and what comes out.
+#![allow(dead_code, reason = "no test uses all of it")]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use strata_engine::sampling::SamplerSettings;
+use strata_engine::{
+    Engine, EngineOptions, EventKind, FinishReason, Request, RequestId, Session, TokenLogprobs,
+    Usage,
+};
+use strata_kernels::Kernels;
+use strata_model::{Compute, KvPages, KvType, LoadOptions, Model};
+use strata_platform::{Inline, SystemMemory};
+use strata_token::tokenizer::{EncodeOptions, Tokenizer};
+use strata_weights::{Gguf, GgufSet};
+
+pub(crate) struct Tale {
+    pub(crate) model: Model,
+    pub(crate) tokenizer: Tokenizer,
+}
+
+impl Tale {
+    pub(crate) fn load() -> Self {
+        Self::parse(&Self::file())
+    }
+
+    /// A model that speaks much like it: one layer's feed-forward network is missing.
+    pub(crate) fn dimmed() -> Self {
+        let mut bytes = Self::file();
+        let range = {
+            let gguf = Gguf::parse(&bytes).unwrap();
+            let data = gguf.tensor("blk.1.ffn_down.weight").unwrap().data;
+            let start = data.as_ptr() as usize - bytes.as_ptr() as usize;
+            start..start + data.len()
+        };
+        bytes[range].fill(0);
+        Self::parse(&bytes)
+    }
+
+    fn file() -> Vec<u8> {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/tale/tale-q4_k_m.gguf");
+        std::fs::read(path).unwrap()
+    }
+
+    fn parse(bytes: &[u8]) -> Self {
+        let set = GgufSet::new(vec![Gguf::parse(bytes).unwrap()]).unwrap();
+        let options = LoadOptions::default();
+        Self {
+            model: Model::load(&set, options, &SystemMemory, &Inline, &mut |_, _| {}).unwrap(),
+            tokenizer: Tokenizer::from_gguf(set.metadata()).unwrap(),
+        }
+    }
+
+    /// Pages for 1024 positions.
+    pub(crate) fn kv(&self) -> KvPages {
+        KvPages::new(self.model.config(), KvType::F16, 1024, &SystemMemory).unwrap()
+    }
+
+    pub(crate) fn engine(&self, batch: usize, requests: usize) -> Engine<'_> {
+        let compute = Compute {
+            kernels: Kernels::detect(),
+            pool: &Inline,
+        };
+        let options = EngineOptions {
+            context: 256,
+            batch,
+            requests,
+        };
+        Engine::new(&self.model, &self.tokenizer, compute, self.kv(), options)
+    }
+
+    pub(crate) fn request(&self, prompt: &str, seed: Option<u64>) -> Request {
+        Request {
+            prompt: self.tokenizer.encode(prompt, EncodeOptions::default()),
+            sampling: match seed {
+                None => SamplerSettings::greedy(),
+                Some(seed) => SamplerSettings {
+                    seed,
+                    ..SamplerSettings::llama_cpp()
+                },
+            },
+            max_tokens: Some(24),
+            ..Request::default()
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Answer {
+    pub(crate) tokens: Vec<u32>,
+    pub(crate) text: String,
+    pub(crate) logprobs: Vec<Option<TokenLogprobs>>,
+    pub(crate) finish: Option<(FinishReason, Usage)>,
+    pub(crate) session: Option<Session>,
+}
+
+impl Answer {
+    /// Why it ended.
+    pub(crate) fn reason(&self) -> FinishReason {
+        self.finish.unwrap().0
+    }
+
+    /// What it took.
+    pub(crate) fn usage(&self) -> Usage {
+        self.finish.unwrap().1
+    }
+}
+
+pub(crate) fn run(engine: &mut Engine<'_>) -> BTreeMap<RequestId, Answer> {
+    let mut answers = BTreeMap::<_, Answer>::new();
+    while !engine.is_idle() {
+        engine
+            .step(&mut |event| {
+                let answer = answers.entry(event.request).or_default();
+                match event.kind {
+                    EventKind::Token {
+                        token,
+                        text,
+                        logprobs,
+                    } => {
+                        answer.tokens.push(token);
+                        answer.logprobs.push(logprobs);
+                        answer.text.push_str(&text);
+                    }
+                    EventKind::Finished {
+                        text,
+                        reason,
+                        usage,
+                        session,
+                    } => {
+                        answer.text.push_str(&text);
+                        answer.finish = Some((reason, usage));
+                        answer.session = Some(session);
+                    }
+                }
+            })
+            .unwrap();
+    }
+    answers
+}
+
+pub(crate) fn run_one(engine: &mut Engine<'_>, request: Request) -> Answer {
+    engine.submit(request, None).unwrap();
+    run(engine).pop_first().unwrap().1
+}
