@@ -1,7 +1,8 @@
 //! How near the kernels come to the machine's limits: decode in GB/s of weights against a plain read, prefill in
 //! operations a second against the instructions' peak.
 //!
-//! `cargo run --release -p strata-kernels --example bandwidth [--threads N] [--isa NAME] [--tokens N] [--cols N] [TYPE…]`
+//! `cargo run --release -p strata-kernels --example bandwidth [--threads N] [--isa NAME] [--batch N] [--tokens N]
+//! [--cols N] [TYPE…]`; `--batch` is the tokens of a decode step, `--tokens` those of a prefill.
 #![allow(unsafe_code)]
 
 use std::hint::black_box;
@@ -12,7 +13,7 @@ use strata_kernels::{
     ActRows, Isa, Kernels, PANEL_ROWS, Panels, TileMut, act_format, is_packed, pack_panel,
     panel_bytes,
 };
-use strata_quant::{F16, GgmlType};
+use strata_quant::{GgmlType, quantize};
 
 /// Bytes of weights, in a few parts that take turns: by the time one is read again, the caches have lost it.
 const BYTES: usize = 256 << 20;
@@ -23,6 +24,7 @@ const SECONDS: f64 = 0.4;
 struct Options {
     threads: usize,
     tokens: usize,
+    batch: usize,
     cols: usize,
     isas: Vec<Isa>,
     types: Vec<GgmlType>,
@@ -32,6 +34,7 @@ fn options() -> Result<Options, String> {
     let mut options = Options {
         threads: std::thread::available_parallelism().map_or(1, usize::from),
         tokens: 64,
+        batch: 1,
         cols: 2048,
         isas: Vec::new(),
         types: Vec::new(),
@@ -45,6 +48,9 @@ fn options() -> Result<Options, String> {
             }
             "--tokens" => {
                 options.tokens = value()?.parse().map_err(|_| "--tokens takes a number")?;
+            }
+            "--batch" => {
+                options.batch = value()?.parse().map_err(|_| "--batch takes a number")?;
             }
             "--cols" => {
                 options.cols = value()?.parse().map_err(|_| "--cols takes a number")?;
@@ -72,7 +78,7 @@ fn options() -> Result<Options, String> {
 
 fn main() -> Result<(), String> {
     let options = options()?;
-    let (threads, cols) = (options.threads, options.cols);
+    let threads = options.threads;
     let mut memory = MmapMut::map_anon(BYTES).map_err(|error| error.to_string())?;
     #[cfg(target_os = "linux")]
     if memory.advise(Advice::HugePage).is_err() {
@@ -80,64 +86,85 @@ fn main() -> Result<(), String> {
     }
     memory.fill(1);
     let size = BYTES / TURNS;
-    let read = best(
-        |turn| read(&memory[turn * size..][..size], threads),
-        size as f64 / 1e9,
-    );
+    let read = |turn: usize| read(&memory[turn * size..][..size], threads);
+    let read = best(read, size as f64 / 1e9);
     println!("{threads} threads; a plain read takes {read:.1} GB/s");
     #[cfg(target_arch = "x86_64")]
-    if Kernels::for_isa(Isa::Avx512Vnni).is_some() {
-        // SAFETY: the instruction set was found.
-        let peak = best(
-            |_| on_threads(threads, |_| unsafe { peak::zmm() }),
-            threads as f64 * peak::OPS / 1e12,
-        );
-        println!("512-bit vpdpbusd: {peak:.2} Tera-ops/s");
-    }
+    peak::print(threads);
     for &isa in &options.isas {
         let Some(kernels) = Kernels::for_isa(isa) else {
             println!("{isa}: not on this processor");
             continue;
         };
         println!(
-            "{isa:<12} {:>14} {:>9} {:>22}",
-            "decode GB/s", "of read", "prefill Tera-ops/s"
+            "{isa:<12} {:>13} {:>9} {:>20} {:>18}",
+            "decode GB/s", "of read", "prefill Tera-ops/s", "pack GB/s, 1 thr."
         );
         for &ty in &options.types {
-            let panels = size / panel_bytes(ty, cols);
-            let part = panels * panel_bytes(ty, cols);
-            fill(ty, cols, &mut memory[..part * TURNS]);
-            let one = activations(kernels, ty, cols, 1);
-            let run = |turn| {
-                matmul(
-                    kernels,
-                    (ty, cols),
-                    &memory[turn * part..][..part],
-                    &one,
-                    threads,
-                );
-            };
-            let decode = best(run, part as f64 / 1e9);
-            // A few panels a thread, so that a run is short: prefill does not depend on memory.
-            let few = ((1 << 24) / (cols * options.tokens)).clamp(4, 64) * threads;
-            let part = &memory[..few * panel_bytes(ty, cols)];
-            let many = activations(kernels, ty, cols, options.tokens);
-            let ops = 2.0 * (few * PANEL_ROWS * cols * options.tokens) as f64;
-            let prefill = best(
-                |_| matmul(kernels, (ty, cols), part, &many, threads),
-                ops / 1e12,
-            );
+            let figures = measure(kernels, ty, &options, &mut memory);
             println!(
-                "{ty:<12} {decode:>14.1} {:>8.0}% {prefill:>22.3}",
-                100.0 * decode / read
+                "{ty:<12} {:>13.1} {:>8.0}% {:>20.3} {:>18.1}",
+                figures.decode,
+                100.0 * figures.decode / read,
+                figures.prefill,
+                figures.pack
             );
         }
     }
     Ok(())
 }
 
+struct Figures {
+    decode: f64,
+    prefill: f64,
+    pack: f64,
+}
+
+fn measure(kernels: &Kernels, ty: GgmlType, options: &Options, memory: &mut [u8]) -> Figures {
+    let Options {
+        threads,
+        tokens,
+        batch,
+        cols,
+        ..
+    } = *options;
+    let panel = panel_bytes(ty, cols);
+    let rows = rows(ty, cols);
+    let mut packed = vec![0; panel];
+    let pack = best(
+        |_| pack_panel(ty, cols, &rows, &mut packed),
+        panel as f64 / 1e9,
+    );
+    for out in memory.chunks_exact_mut(panel) {
+        out.copy_from_slice(&packed);
+    }
+    let part = BYTES / TURNS / panel * panel;
+    let few_tokens = activations(kernels, ty, cols, batch);
+    let decode = |turn| {
+        matmul(
+            kernels,
+            (ty, cols),
+            &memory[turn * part..][..part],
+            &few_tokens,
+            threads,
+        );
+    };
+    let decode = best(decode, part as f64 / 1e9);
+    // A few panels a thread, so that a run is short: prefill does not depend on memory.
+    let few = ((1 << 24) / (cols * tokens)).clamp(4, 64) * threads;
+    let many = activations(kernels, ty, cols, tokens);
+    let prefill = |_| matmul(kernels, (ty, cols), &memory[..few * panel], &many, threads);
+    let ops = 2.0 * (few * PANEL_ROWS * cols * tokens) as f64;
+    let prefill = best(prefill, ops / 1e12);
+    Figures {
+        decode,
+        prefill,
+        pack,
+    }
+}
+
 /// The best rate of many runs, which are short, so that some of them have the processor for themselves.
-fn best(run: impl Fn(usize), amount: f64) -> f64 {
+fn best(mut run: impl FnMut(usize), amount: f64) -> f64 {
     let (begin, mut best, mut turn) = (Instant::now(), 0f64, 0);
     while begin.elapsed().as_secs_f64() < SECONDS || turn < 2 * TURNS {
         let start = Instant::now();
@@ -177,40 +204,14 @@ fn read(memory: &[u8], threads: usize) {
     });
 }
 
-/// Random weights of ordinary size, packed.
-fn fill(ty: GgmlType, cols: usize, out: &mut [u8]) {
-    let mut seed = 1u64;
+/// 16 rows of weights.
+fn rows(ty: GgmlType, cols: usize) -> Vec<u8> {
+    let weights: Vec<f32> = (0..PANEL_ROWS * cols)
+        .map(|i| (i as f32 * 0.7).sin() * 0.1)
+        .collect();
     let mut rows = vec![0; panel_bytes(ty, cols)];
-    for byte in &mut rows {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        *byte = (seed >> 56) as u8;
-    }
-    // No number of a block that is a scale may be huge: in half floats the top exponent bit is cleared everywhere.
-    let half = F16::from_f32(0.01).0;
-    for block in rows.chunks_exact_mut(ty.block_bytes()) {
-        match ty {
-            GgmlType::F32 => block[3] = block[3] & 0x80 | 0x3c,
-            GgmlType::BF16 => block[1] = block[1] & 0x80 | 0x3c,
-            GgmlType::F16 => block[1] &= 0xbb,
-            GgmlType::MXFP4 => block[0] = 120,
-            GgmlType::Q6_K | GgmlType::Q3_K => {
-                let at = block.len() - 2;
-                block[at..].copy_from_slice(&half);
-            }
-            GgmlType::Q2_K => {
-                block[80..82].copy_from_slice(&half);
-                block[82..].copy_from_slice(&half);
-            }
-            GgmlType::Q4_1 | GgmlType::Q5_1 | GgmlType::Q4_K | GgmlType::Q5_K => {
-                block[..2].copy_from_slice(&half);
-                block[2..4].copy_from_slice(&half);
-            }
-            _ => block[..2].copy_from_slice(&half),
-        }
-    }
-    for panel in out.chunks_exact_mut(rows.len()) {
-        pack_panel(ty, cols, &rows, panel);
-    }
+    quantize(ty, &weights, None, &mut rows).expect("weights of ordinary size");
+    rows
 }
 
 /// `tokens` rows of activations for weights of type `ty`.
@@ -255,11 +256,22 @@ mod peak {
     use core::arch::x86_64::*;
     use std::hint::black_box;
 
+    use super::{Isa, Kernels, best, on_threads};
+
     const ROUNDS: usize = 100_000;
-    pub(super) const OPS: f64 = (ROUNDS * 16 * 128) as f64;
+
+    pub(super) fn print(threads: usize) {
+        if Kernels::for_isa(Isa::Avx512Vnni).is_none() {
+            return;
+        }
+        let ops = (threads * ROUNDS * 16 * 128) as f64;
+        // SAFETY: the instruction set was found.
+        let peak = best(|_| on_threads(threads, |_| unsafe { zmm() }), ops / 1e12);
+        println!("512-bit vpdpbusd alone: {peak:.2} Tera-ops/s");
+    }
 
     #[target_feature(enable = "avx512f,avx512vnni")]
-    pub(super) fn zmm() {
+    fn zmm() {
         let x = black_box(_mm512_set1_epi8(3));
         let mut sums = [_mm512_setzero_si512(); 16];
         for _ in 0..ROUNDS {

@@ -16,7 +16,7 @@ pub enum ActFormat {
     F32,
     /// 8 bits, a scale for each 32 values.
     Q8x32,
-    /// 8 bits, a scale for each 256 values.
+    /// The same, for weights in blocks of 256.
     Q8x256,
 }
 
@@ -71,16 +71,16 @@ pub(crate) struct Q8x32 {
     scaled_sum: [u8; 4],
 }
 
-/// 256 activations.
+/// 256 activations: 8 groups of 32, each with a scale of its own.
 #[derive(Copy, Clone, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Q8x256 {
     q: [[u8; 4]; 64],
-    d: [u8; 4],
-    /// The sums of each 16 values, i16, in pairs: of each four first the even ones, then the odd ones.
-    sums16: [[u8; 4]; 8],
-    /// The sums of each 32 values, likewise.
-    sums32: [[u8; 4]; 4],
+    d: [[u8; 4]; 8],
+    /// d · Σq.
+    scaled_sums: [[u8; 4]; 8],
+    /// The sums of a group's two halves, a pair of i16.
+    half_sums: [[u8; 4]; 8],
 }
 
 impl Q8x32 {
@@ -111,25 +111,26 @@ impl Q8x256 {
     pub(crate) fn quad(&self, k: usize) -> i32 {
         i32::from_ne_bytes(self.q[k])
     }
+    /// The scale of group `g`.
     #[inline(always)]
-    pub(crate) fn d(&self) -> f32 {
-        f32::from_ne_bytes(self.d)
+    pub(crate) fn d(&self, g: usize) -> f32 {
+        f32::from_ne_bytes(self.d[g])
     }
-    /// Sums of 16: pair 2i holds 4i and 4i+2, pair 2i+1 holds 4i+1 and 4i+3.
+    /// d · Σq of group `g`.
     #[inline(always)]
-    pub(crate) fn sums16(&self, pair: usize) -> i32 {
-        i32::from_ne_bytes(self.sums16[pair])
+    pub(crate) fn scaled_sum(&self, g: usize) -> f32 {
+        f32::from_ne_bytes(self.scaled_sums[g])
     }
-    /// Sums of 32, in the same order.
+    /// The sums of the two halves of group `g`, a pair of i16.
     #[inline(always)]
-    pub(crate) fn sums32(&self, pair: usize) -> i32 {
-        i32::from_ne_bytes(self.sums32[pair])
+    pub(crate) fn half_sums(&self, g: usize) -> i32 {
+        i32::from_ne_bytes(self.half_sums[g])
     }
-    /// Minus the sum of the s-th 32 values.
+    /// −Σq of group `g`.
     #[inline(always)]
-    pub(crate) fn minus_sum32(&self, s: usize) -> i32 {
-        let pair = self.sums32(2 * (s / 4) + s % 2);
-        -(pair << (16 - s / 2 % 2 * 16) >> 16)
+    pub(crate) fn minus_sum(&self, g: usize) -> i32 {
+        let pair = self.half_sums(g);
+        -((pair << 16 >> 16) + (pair >> 16))
     }
 }
 
@@ -228,31 +229,18 @@ impl Op for Quantize<'_> {
                     .zip(self.x.as_chunks::<256>().0)
                 {
                     let out: &mut Q8x256 = bytemuck::from_bytes_mut(out);
-                    let (d, sums) = quantize_block::<L, 16>(
-                        l,
-                        x.as_chunks().0,
-                        bytemuck::cast_slice_mut(&mut out.q),
-                    );
-                    out.d = d.to_ne_bytes();
-                    pair_up(&sums, &mut out.sums16);
-                    let sums32: [i16; 8] = core::array::from_fn(|s| sums[2 * s] + sums[2 * s + 1]);
-                    pair_up(&sums32, &mut out.sums32);
+                    let values = out.q.as_chunks_mut::<8>().0.iter_mut();
+                    for (g, (q, x)) in values.zip(x.as_chunks::<32>().0).enumerate() {
+                        let (d, sums) =
+                            quantize_block::<L, 2>(l, x.as_chunks().0, bytemuck::cast_slice_mut(q));
+                        let sum = i32::from(sums[0]) + i32::from(sums[1]);
+                        out.d[g] = d.to_ne_bytes();
+                        out.scaled_sums[g] = (d * sum as f32).to_ne_bytes();
+                        out.half_sums[g] = bytemuck::cast(sums);
+                    }
                 }
             }
         }
-    }
-}
-
-/// Of each four: first the even ones, then the odd ones.
-#[inline(always)]
-fn pair_up(sums: &[i16], out: &mut [[u8; 4]]) {
-    for (out, &[a, b, c, d]) in out
-        .as_chunks_mut::<2>()
-        .0
-        .iter_mut()
-        .zip(sums.as_chunks().0)
-    {
-        *out = bytemuck::cast([[a, c], [b, d]]);
     }
 }
 

@@ -64,8 +64,6 @@ pub(crate) trait Lanes: Copy {
     fn sub8(self, a: Self::I, b: Self::I) -> Self::I;
     /// Bytes 0 and 2 of each lane as a pair of signed 16-bit numbers.
     fn even_i8(self, a: Self::I) -> Self::I;
-    /// Bytes 1 and 3 of each lane as a pair of signed 16-bit numbers.
-    fn odd_i8(self, a: Self::I) -> Self::I;
     /// `acc` + the products of two pairs of signed 16-bit numbers.
     fn dot_pairs(self, acc: Self::I, a: Self::I, b: i32) -> Self::I;
     /// The table's entry for each byte; the bytes are below 16.

@@ -365,19 +365,36 @@ fn plain_dot(ty: GgmlType, row: &[u8], x: &[f32]) -> f32 {
         .zip(x.chunks_exact(ty.block_len()))
     {
         let w = plain(ty, block);
-        let (dx, qx) = plain_act(x);
-        let (mut tot, mut mins, mut at) = (0, 0, 0);
-        for (scale, min, q) in &w.groups {
-            let qx = &qx[at..at + q.len()];
-            tot += scale * q.iter().zip(qx).map(|(q, x)| q * x).sum::<i32>();
-            mins += min * qx.iter().sum::<i32>();
-            at += q.len();
-        }
-        acc = (w.d * dx).mul_add(tot as f32, acc);
-        if has_minima && ty.block_len() == 32 {
-            acc = w.m.mul_add(dx * -mins as f32, acc);
-        } else if has_minima {
-            acc = (-(w.m * dx)).mul_add(mins as f32, acc);
+        let mut groups = w.groups.iter();
+        // 32 columns share a scale of the activations; they are one group of weights, or two.
+        for x in x.chunks_exact(32) {
+            let (dx, qx) = plain_act(x);
+            let (mut tot, mut mins, mut at, mut last) = (0, 0, 0, (1, 0));
+            while at < 32 {
+                let (scale, min, q) = groups.next().unwrap();
+                let qx = &qx[at..at + q.len()];
+                tot += scale * q.iter().zip(qx).map(|(q, x)| q * x).sum::<i32>();
+                mins += min * qx.iter().sum::<i32>();
+                at += q.len();
+                last = (*scale, *min);
+            }
+            let whole = w.groups[0].2.len() == 32;
+            if whole && ty.block_len() == 256 {
+                let (scale, min) = last;
+                let sum: i32 = qx.iter().sum();
+                let products = if scale == 0 { 0 } else { tot / scale };
+                acc = (w.d * scale as f32 * dx).mul_add(products as f32, acc);
+                if has_minima {
+                    acc = (-(w.m * min as f32)).mul_add(dx * sum as f32, acc);
+                }
+                continue;
+            }
+            acc = (w.d * dx).mul_add(tot as f32, acc);
+            if has_minima && ty.block_len() == 32 {
+                acc = w.m.mul_add(dx * -mins as f32, acc);
+            } else if has_minima {
+                acc = (-(w.m * dx)).mul_add(mins as f32, acc);
+            }
         }
     }
     acc

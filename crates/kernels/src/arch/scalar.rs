@@ -152,10 +152,6 @@ impl Lanes for Scalar {
         map(a, |a| (a << 24 >> 24) & 0xffff | (a << 8 >> 24) << 16)
     }
     #[inline(always)]
-    fn odd_i8(self, a: I) -> I {
-        map(a, |a| (a << 16 >> 24) & 0xffff | (a >> 24) << 16)
-    }
-    #[inline(always)]
     fn dot_pairs(self, acc: I, a: I, b: i32) -> I {
         let (b0, b1) = halves(b);
         zip(acc, a, |acc, a| {

@@ -113,6 +113,11 @@ fn add_stretch<L: Dot, C: Column, const T: usize, const N: usize>(
             acc[t] = sums[t][c];
         }
         for q in 0..N / 4 {
+            for line in (0..4).step_by(64 / size_of::<C>()) {
+                if part == 0 && c == 0 {
+                    l.prefetch(&w[4 * q + line], AHEAD);
+                }
+            }
             let w = w[4 * q + c].load(l, part);
             for t in 0..T {
                 let x = l.splat_f(f32::from_ne_bytes(x[t][4 * q + c]));

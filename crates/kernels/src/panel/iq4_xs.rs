@@ -38,15 +38,15 @@ impl PanelType for IQ4_XS {
     ) {
         let low = l.splat_bytes(15);
         let scales_h = l.shl(l.load_u16(&w.scales_h, part), 4);
-        let scales_l = stream::<L, T>(l, &w.scales_l, part);
-        let mut tot = [l.splat(0); T];
+        let scales_l = stream(l, &w.scales_l, part);
+        let d = l.load_f16(&w.d, part);
         for s in 0..8 {
             let mut sums = [l.splat(0); T];
             for t in 0..T {
-                sums[t] = l.start_signed(x[t].minus_sum32(s));
+                sums[t] = l.start_signed(x[t].minus_sum(s));
             }
             for k in 0..4 {
-                let line = stream::<L, T>(l, &w.qs[s][k], part);
+                let line = stream(l, &w.qs[s][k], part);
                 let below = l.signed_lut(&IQ4_VALUES, l.and(line, low));
                 let above = l.signed_lut(&IQ4_VALUES, l.and(l.shr(line, 4), low));
                 for t in 0..T {
@@ -58,14 +58,11 @@ impl PanelType for IQ4_XS {
                 l.and(l.shr(scales_l, 4 * s as u32), l.splat(15)),
                 l.and(l.shr(scales_h, 2 * s as u32), l.splat(48)),
             );
-            let scale = l.sub(scale, l.splat(32));
+            let scale = l.mul_f(d, l.to_f(l.sub(scale, l.splat(32))));
             for t in 0..T {
-                tot[t] = l.add(tot[t], l.mul(sums[t], scale));
+                let scale = l.mul_f(scale, l.splat_f(x[t].d(s)));
+                acc[t] = l.fma(scale, l.to_f(sums[t]), acc[t]);
             }
-        }
-        let d = l.load_f16(&w.d, part);
-        for t in 0..T {
-            acc[t] = l.fma(l.mul_f(d, l.splat_f(x[t].d())), l.to_f(tot[t]), acc[t]);
         }
     }
 }

@@ -4,7 +4,7 @@ use bytemuck::{Pod, Zeroable};
 use strata_quant::GgmlType;
 
 use super::bits::{edit, gather_crumbs, interleave, scatter_crumbs, separate};
-use super::q6_k::add_offsets;
+use super::q6_k::pair_of;
 use super::{Field, Line, PanelType, field, stream};
 use crate::act::Q8x256;
 use crate::lanes::{Dot, NARROW_LIMIT};
@@ -58,16 +58,16 @@ impl PanelType for Q2_K {
     ) {
         const { assert!(3 * 16 <= NARROW_LIMIT && 3 * 16 * 127 <= i16::MAX as usize) };
         let (two, four) = (l.splat_bytes(3), l.splat_bytes(15));
-        let mut tot = [l.splat(0); T];
-        let mut mins = [l.splat(0); T];
+        let (d, dmin) = (l.load_f16(&w.d, part), l.load_f16(&w.dmin, part));
         for quarter in 0..4 {
-            let both = stream::<L, T>(l, &w.quarters[quarter].scales, part);
+            let both = stream(l, &w.quarters[quarter].scales, part);
             let scales = l.and(both, four);
-            add_offsets(l, l.and(l.shr(both, 4), four), quarter, x, &mut mins);
+            let mins = l.and(l.shr(both, 4), four);
+            let mut tot = [l.splat(0); T];
             for byte in 0..4 {
                 let s = 4 * quarter + byte;
                 let scale = l.byte_u8(scales, byte);
-                let qs = stream::<L, T>(l, &w.quarters[quarter].qs[byte], part);
+                let qs = stream(l, &w.quarters[quarter].qs[byte], part);
                 let mut sums = [l.zero(); T];
                 for g in 0..4 {
                     let weights = l.and(l.shr(qs, 2 * g as u32), two);
@@ -78,13 +78,17 @@ impl PanelType for Q2_K {
                 for t in 0..T {
                     tot[t] = l.fold_small(tot[t], sums[t], scale);
                 }
+                if byte % 2 == 1 {
+                    let mins = pair_of(l, mins, byte / 2);
+                    for t in 0..T {
+                        let dx = l.splat_f(x[t].d(s / 2));
+                        let min = l.dot_pairs(l.splat(0), mins, x[t].half_sums(s / 2));
+                        acc[t] = l.fma(l.mul_f(d, dx), l.to_f(tot[t]), acc[t]);
+                        acc[t] = l.fnma(l.mul_f(dmin, dx), l.to_f(min), acc[t]);
+                        tot[t] = l.splat(0);
+                    }
+                }
             }
-        }
-        let (d, dmin) = (l.load_f16(&w.d, part), l.load_f16(&w.dmin, part));
-        for t in 0..T {
-            let dx = l.splat_f(x[t].d());
-            acc[t] = l.fma(l.mul_f(d, dx), l.to_f(tot[t]), acc[t]);
-            acc[t] = l.fnma(l.mul_f(dmin, dx), l.to_f(mins[t]), acc[t]);
         }
     }
 }

@@ -4,7 +4,7 @@ use bytemuck::{Pod, Zeroable};
 use strata_quant::GgmlType;
 
 use super::bits::{edit, gather_crumbs, interleave, scatter_crumbs, separate, transpose_bits};
-use super::q6_k::add_offsets;
+use super::q6_k::{add_pair, pair_of};
 use super::{Field, Line, PanelType, field, stream};
 use crate::act::Q8x256;
 use crate::lanes::{Dot, NARROW_LIMIT};
@@ -61,16 +61,15 @@ impl PanelType for Q3_K {
     ) {
         const { assert!(7 * 16 <= NARROW_LIMIT && 7 * 16 * 127 <= i16::MAX as usize) };
         let (low, third) = (l.splat_bytes(3), l.splat_bytes(4));
-        let mut tot = [l.splat(0); T];
-        let mut offset = [l.splat(0); T];
+        let d = l.load_f16(&w.d, part);
         for quarter in 0..4 {
-            let scales = group_scales::<L, T>(l, part, &w.scales, quarter);
-            add_offsets(l, scales, quarter, x, &mut offset);
+            let scales = group_scales(l, part, &w.scales, quarter);
+            let mut tot = [l.splat(0); T];
             for byte in 0..4 {
                 let s = 4 * quarter + byte;
                 let scale = l.byte_i8(scales, byte);
-                let qs = stream::<L, T>(l, &w.pairs[s / 2].qs[s % 2], part);
-                let hmask = stream::<L, T>(l, &w.pairs[s / 2].hmask, part);
+                let qs = stream(l, &w.pairs[s / 2].qs[s % 2], part);
+                let hmask = stream(l, &w.pairs[s / 2].hmask, part);
                 let mut sums = [l.zero(); T];
                 for g in 0..4 {
                     // The third bit is bit g of the first group, bit g + 4 of the second.
@@ -83,27 +82,28 @@ impl PanelType for Q3_K {
                 for t in 0..T {
                     tot[t] = l.fold_small(tot[t], sums[t], scale);
                 }
+                if byte % 2 == 1 {
+                    add_pair::<L, T, 2>(
+                        l,
+                        s / 2,
+                        d,
+                        pair_of(l, scales, byte / 2),
+                        x,
+                        &mut tot,
+                        acc,
+                    );
+                }
             }
-        }
-        let d = l.load_f16(&w.d, part);
-        for t in 0..T {
-            let tot = l.sub(tot[t], l.shl(offset[t], 2));
-            acc[t] = l.fma(l.mul_f(d, l.splat_f(x[t].d())), l.to_f(tot), acc[t]);
         }
     }
 }
 
 /// Four signed scales, a byte each.
 #[inline(always)]
-fn group_scales<L: Dot, const T: usize>(
-    l: L,
-    part: usize,
-    packed: &[Line; 3],
-    quarter: usize,
-) -> L::I {
+fn group_scales<L: Dot>(l: L, part: usize, packed: &[Line; 3], quarter: usize) -> L::I {
     let (four, two) = (l.splat_bytes(15), l.splat_bytes(48));
-    let low = stream::<L, T>(l, &packed[quarter % 2], part);
-    let high = stream::<L, T>(l, &packed[2], part);
+    let low = stream(l, &packed[quarter % 2], part);
+    let high = stream(l, &packed[2], part);
     let low = l.and(l.shr(low, 4 * (quarter as u32 / 2)), four);
     let high = l.and(l.shift(high, 4 - 2 * quarter as i32), two);
     l.sub8(l.or(low, high), l.splat_bytes(32))

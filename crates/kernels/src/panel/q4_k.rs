@@ -48,76 +48,73 @@ impl PanelType for Q4_K {
     ) {
         const { assert!(15 * 32 <= NARROW_LIMIT) };
         let low = l.splat_bytes(15);
-        let (scales, mins) = scales_mins::<L, T>(l, part, &w.scales);
-        let mut tot = [l.splat(0); T];
+        let scales = Scales::load::<T>(l, part, (&w.d, &w.dmin), &w.scales);
         for s in 0..8 {
             let mut sums = [l.zero(); T];
             for k in 0..4 {
-                let line = stream::<L, T>(l, &w.qs[s][k], part);
+                let line = stream(l, &w.qs[s][k], part);
                 let (below, above) = (l.and(line, low), l.and(l.shr(line, 4), low));
                 for t in 0..T {
                     sums[t] = l.dot(sums[t], below, x[t].quad(8 * s + k));
                     sums[t] = l.dot(sums[t], above, x[t].quad(8 * s + k + 4));
                 }
             }
-            let scale = l.byte_u8(scales[s / 4], s % 4);
-            for t in 0..T {
-                tot[t] = l.fold(tot[t], sums[t], scale);
-            }
+            scales.add(l, s, &sums, x, acc);
         }
-        add_with_minima(l, part, (&w.d, &w.dmin), &mins, x, &tot, acc);
     }
 }
 
-/// The scales and the minima of groups 0–3 and 4–7, a byte each.
-#[inline(always)]
-pub(super) fn scales_mins<L: Dot, const T: usize>(
-    l: L,
-    part: usize,
-    lines: &[Line; 3],
-) -> ([L::I; 2], [L::I; 2]) {
-    let (six, four, two) = (l.splat_bytes(63), l.splat_bytes(15), l.splat_bytes(48));
-    let scales = stream::<L, T>(l, &lines[0], part);
-    let mins = stream::<L, T>(l, &lines[1], part);
-    let both = stream::<L, T>(l, &lines[2], part);
-    (
-        [
-            l.and(scales, six),
-            l.or(l.and(both, four), l.and(l.shr(scales, 2), two)),
-        ],
-        [
-            l.and(mins, six),
-            l.or(l.and(l.shr(both, 4), four), l.and(l.shr(mins, 2), two)),
-        ],
-    )
+/// The scales and the minima of a block of Q4_K or Q5_K.
+pub(super) struct Scales<L: Lanes> {
+    d: L::F,
+    dmin: L::F,
+    /// Of groups 0–3 and 4–7, a byte each.
+    scales: [L::I; 2],
+    mins: [L::I; 2],
 }
 
-/// The products of 8 minima with the sums of the groups' activations.
-#[inline(always)]
-fn dot_minima<L: Lanes>(l: L, mins: &[L::I; 2], x: &Q8x256) -> L::I {
-    let mut sum = l.splat(0);
-    for half in 0..2 {
-        sum = l.dot_pairs(sum, l.even_i8(mins[half]), x.sums32(2 * half));
-        sum = l.dot_pairs(sum, l.odd_i8(mins[half]), x.sums32(2 * half + 1));
+impl<L: Dot> Scales<L> {
+    #[inline(always)]
+    pub(super) fn load<const T: usize>(
+        l: L,
+        part: usize,
+        (d, dmin): (&[u8; 32], &[u8; 32]),
+        lines: &[Line; 3],
+    ) -> Self {
+        let (six, four, two) = (l.splat_bytes(63), l.splat_bytes(15), l.splat_bytes(48));
+        let scales = stream(l, &lines[0], part);
+        let mins = stream(l, &lines[1], part);
+        let both = stream(l, &lines[2], part);
+        Self {
+            d: l.load_f16(d, part),
+            dmin: l.load_f16(dmin, part),
+            scales: [
+                l.and(scales, six),
+                l.or(l.and(both, four), l.and(l.shr(scales, 2), two)),
+            ],
+            mins: [
+                l.and(mins, six),
+                l.or(l.and(l.shr(both, 4), four), l.and(l.shr(mins, 2), two)),
+            ],
+        }
     }
-    sum
-}
 
-/// Ends a block of Q4_K or Q5_K.
-#[inline(always)]
-pub(super) fn add_with_minima<L: Lanes, const T: usize>(
-    l: L,
-    part: usize,
-    (d, dmin): (&[u8; 32], &[u8; 32]),
-    mins: &[L::I; 2],
-    x: &[&Q8x256; T],
-    tot: &[L::I; T],
-    acc: &mut [L::F; T],
-) {
-    let (d, dmin) = (l.load_f16(d, part), l.load_f16(dmin, part));
-    for t in 0..T {
-        let dx = l.splat_f(x[t].d());
-        acc[t] = l.fma(l.mul_f(d, dx), l.to_f(tot[t]), acc[t]);
-        acc[t] = l.fnma(l.mul_f(dmin, dx), l.to_f(dot_minima(l, mins, x[t])), acc[t]);
+    /// Adds group `s`, whose products sum to `sums`.
+    #[inline(always)]
+    pub(super) fn add<const T: usize>(
+        &self,
+        l: L,
+        s: usize,
+        sums: &[L::Sum; T],
+        x: &[&Q8x256; T],
+        acc: &mut [L::F; T],
+    ) {
+        let scale = l.mul_f(self.d, l.to_f(l.byte_u8(self.scales[s / 4], s % 4)));
+        let min = l.mul_f(self.dmin, l.to_f(l.byte_u8(self.mins[s / 4], s % 4)));
+        for t in 0..T {
+            let scale = l.mul_f(scale, l.splat_f(x[t].d(s)));
+            acc[t] = l.fma(scale, l.to_f(l.finish(sums[t])), acc[t]);
+            acc[t] = l.fnma(min, l.splat_f(x[t].scaled_sum(s)), acc[t]);
+        }
     }
 }

@@ -4,7 +4,7 @@ use bytemuck::{Pod, Zeroable};
 use strata_quant::GgmlType;
 
 use super::bits::{edit, interleave, separate, swap_nibbles, transpose_bits};
-use super::q4_k::{add_with_minima, scales_mins};
+use super::q4_k::Scales;
 use super::{Field, Line, PanelType, field, stream};
 use crate::act::Q8x256;
 use crate::lanes::{Dot, NARROW_LIMIT};
@@ -61,14 +61,12 @@ impl PanelType for Q5_K {
     ) {
         const { assert!(31 * 16 <= NARROW_LIMIT) };
         let (low, fifth) = (l.splat_bytes(15), l.splat_bytes(16));
-        let (scales, mins) = scales_mins::<L, T>(l, part, &w.scales);
-        let mut tot = [l.splat(0); T];
+        let scales = Scales::load::<T>(l, part, (&w.d, &w.dmin), &w.scales);
         for s in 0..8 {
-            let scale = l.byte_u8(scales[s / 4], s % 4);
-            let qh = stream::<L, T>(l, &w.groups[s].qh, part);
+            let qh = stream(l, &w.groups[s].qh, part);
             let mut sums = [l.zero(); T];
             for k in 0..4 {
-                let line = stream::<L, T>(l, &w.groups[s].qs[k], part);
+                let line = stream(l, &w.groups[s].qs[k], part);
                 let below = l.or(l.and(line, low), l.and(l.shl(qh, 4 - k as u32), fifth));
                 let above = l.or(
                     l.and(l.shr(line, 4), low),
@@ -77,13 +75,12 @@ impl PanelType for Q5_K {
                 for t in 0..T {
                     sums[t] = l.dot(sums[t], below, x[t].quad(8 * s + k));
                     sums[t] = l.dot(sums[t], above, x[t].quad(8 * s + k + 4));
-                    if k == 3 || L::NARROW && k == 1 {
-                        tot[t] = l.fold(tot[t], sums[t], scale);
-                        sums[t] = l.zero();
+                    if L::NARROW && k == 1 {
+                        sums[t] = l.carry(sums[t]);
                     }
                 }
             }
+            scales.add(l, s, &sums, x, acc);
         }
-        add_with_minima(l, part, (&w.d, &w.dmin), &mins, x, &tot, acc);
     }
 }

@@ -71,19 +71,18 @@ impl PanelType for Q6_K {
     ) {
         const { assert!(63 * 8 <= NARROW_LIMIT) };
         let (low, high) = (l.splat_bytes(15), l.splat_bytes(48));
-        let mut tot = [l.splat(0); T];
-        let mut offset = [l.splat(0); T];
+        let d = l.load_f16(&w.d, part);
         for quarter in 0..4 {
             let w = &w.quarters[quarter];
-            let scales = stream::<L, T>(l, &w.scales, part);
-            add_offsets(l, scales, quarter, x, &mut offset);
+            let scales = stream(l, &w.scales, part);
+            let mut tot = [l.splat(0); T];
             for byte in 0..4 {
                 let s = 4 * quarter + byte;
                 let scale = l.byte_i8(scales, byte);
-                let qh = stream::<L, T>(l, &w.groups[byte].qh, part);
+                let qh = stream(l, &w.groups[byte].qh, part);
                 let mut sums = [l.zero(); T];
                 for k in 0..2 {
-                    let line = stream::<L, T>(l, &w.groups[byte].ql[k], part);
+                    let line = stream(l, &w.groups[byte].ql[k], part);
                     let below = l.or(l.and(line, low), l.and(l.shift(qh, 4 - 2 * k as i32), high));
                     let above = l.or(
                         l.and(l.shr(line, 4), low),
@@ -98,30 +97,49 @@ impl PanelType for Q6_K {
                         }
                     }
                 }
+                if byte % 2 == 1 {
+                    add_pair::<L, T, 5>(
+                        l,
+                        s / 2,
+                        d,
+                        pair_of(l, scales, byte / 2),
+                        x,
+                        &mut tot,
+                        acc,
+                    );
+                }
             }
-        }
-        let d = l.load_f16(&w.d, part);
-        for t in 0..T {
-            let tot = l.sub(tot[t], l.shl(offset[t], 5));
-            acc[t] = l.fma(l.mul_f(d, l.splat_f(x[t].d())), l.to_f(tot), acc[t]);
         }
     }
 }
 
-/// Adds the products of four signed scales with the sums of their groups' activations: what an offset of 1 in all
-/// weights is worth.
+/// The two signed scales of the first (0) or second (1) half of each lane, as 16-bit numbers.
 #[inline(always)]
-pub(super) fn add_offsets<L: Lanes, const T: usize>(
+pub(super) fn pair_of<L: Lanes>(l: L, scales: L::I, half: usize) -> L::I {
+    let both = l.shr(scales, 16 * half as u32);
+    let apart = l.or(
+        l.and(both, l.splat(0xff)),
+        l.shl(l.and(both, l.splat(0xff00)), 8),
+    );
+    l.even_i8(apart)
+}
+
+/// Adds two groups of 16 columns, whose weighted products sum to `tot`, less 2^SHIFT from every weight; empties `tot`.
+#[inline(always)]
+pub(super) fn add_pair<L: Lanes, const T: usize, const SHIFT: u32>(
     l: L,
+    pair: usize,
+    d: L::F,
     scales: L::I,
-    quarter: usize,
     x: &[&Q8x256; T],
-    offset: &mut [L::I; T],
+    tot: &mut [L::I; T],
+    acc: &mut [L::F; T],
 ) {
-    let (even, odd) = (l.even_i8(scales), l.odd_i8(scales));
     for t in 0..T {
-        offset[t] = l.dot_pairs(offset[t], even, x[t].sums16(2 * quarter));
-        offset[t] = l.dot_pairs(offset[t], odd, x[t].sums16(2 * quarter + 1));
+        let offset = l.dot_pairs(l.splat(0), scales, x[t].half_sums(pair));
+        let sum = l.sub(tot[t], l.shl(offset, SHIFT));
+        acc[t] = l.fma(l.mul_f(d, l.splat_f(x[t].d(pair))), l.to_f(sum), acc[t]);
+        tot[t] = l.splat(0);
     }
 }
 

@@ -140,10 +140,6 @@ impl<D: Copy> Lanes for Ymm<D> {
         op!(_mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(a)))
     }
     #[inline(always)]
-    fn odd_i8(self, a: __m256i) -> __m256i {
-        op!(_mm256_srai_epi16::<8>(a))
-    }
-    #[inline(always)]
     fn dot_pairs(self, acc: __m256i, a: __m256i, b: i32) -> __m256i {
         op!(_mm256_add_epi32(
             acc,

@@ -140,10 +140,6 @@ impl<D: Copy> Lanes for Zmm<D> {
         op!(_mm512_srai_epi16::<8>(_mm512_slli_epi16::<8>(a)))
     }
     #[inline(always)]
-    fn odd_i8(self, a: __m512i) -> __m512i {
-        op!(_mm512_srai_epi16::<8>(a))
-    }
-    #[inline(always)]
     fn dot_pairs(self, acc: __m512i, a: __m512i, b: i32) -> __m512i {
         op!(_mm512_add_epi32(
             acc,
