@@ -5,7 +5,7 @@ use std::io::Write;
 
 use anyhow::Context;
 use strata_learn::decoder::Decoder;
-use strata_token::tokenizer::{EncodeOptions, Tokenizer};
+use strata_token::tokenizer::{DecodeOptions, EncodeOptions, Tokenizer};
 use strata_weights::Gguf;
 
 const MAX_TOKENS: usize = 200;
@@ -26,7 +26,7 @@ fn main() -> anyhow::Result<()> {
     };
     let prompt = tokenizer.encode(&prompt, add_special);
     anyhow::ensure!(!prompt.is_empty(), "the prompt has no tokens");
-    let mut text = tokenizer.stream();
+    let mut text = tokenizer.stream(DecodeOptions::default());
     let mut out = std::io::stdout();
 
     let mut position = 0;

@@ -73,7 +73,7 @@ pub(crate) enum Words {
 /// A model, its words, and how long a text it is loaded for.
 pub(crate) struct LoadedModel {
     path: PathBuf,
-    pub(crate) model: Model,
+    pub(crate) model: Model<'static>,
     tokenizer: Result<Tokenizer, Failure>,
     /// The source of its chat template.
     pub(crate) template: Option<String>,
@@ -183,7 +183,7 @@ fn default_context(metadata: &Metadata<'_>) -> Option<usize> {
 }
 
 /// A model with a table of positions has no more than that; others can be asked for more than they were trained for.
-fn check_positions(model: &Model, context: usize) -> Result<(), Failure> {
+fn check_positions(model: &Model<'_>, context: usize) -> Result<(), Failure> {
     let config = model.config();
     if config.spec.position != Position::Learned || context <= config.context {
         return Ok(());

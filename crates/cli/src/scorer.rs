@@ -6,13 +6,14 @@ use crate::machine::Machine;
 use strata_model::{
     BatchError, BatchLimits, Compute, KvPages, KvType, Logits, Model, Sequence, Span, Workspace,
 };
+use strata_platform::Pool;
 
 /// Positions whose logits are computed together: a vocabulary's worth of floats each.
 const LOGIT_ROWS: usize = 64;
 
 /// One sequence and what computing it takes.
 pub(crate) struct Scorer<'a> {
-    model: &'a Model,
+    model: &'a Model<'a>,
     compute: Compute<'a>,
     kv: KvPages,
     work: Workspace,
@@ -36,7 +37,7 @@ impl<'a> Scorer<'a> {
             model: &loaded.model,
             compute: machine.compute(),
             kv: loaded.kv_pages(kind, positions)?,
-            work: Workspace::new(&loaded.model, limits),
+            work: Workspace::new(&loaded.model, limits, machine.pool.workers()),
             sequence: Sequence::default(),
         })
     }

@@ -44,7 +44,7 @@ impl EngineOptions {
 
 /// Runs requests through a model.
 pub struct Engine<'a> {
-    pub(crate) model: &'a Model,
+    pub(crate) model: &'a Model<'a>,
     tokenizer: &'a Tokenizer,
     pub(crate) compute: Compute<'a>,
     pub(crate) options: EngineOptions,
@@ -82,7 +82,7 @@ pub enum SubmitError {
 impl<'a> Engine<'a> {
     /// An engine over a model, with pages for its keys and values.
     pub fn new(
-        model: &'a Model,
+        model: &'a Model<'a>,
         tokenizer: &'a Tokenizer,
         compute: Compute<'a>,
         kv: KvPages,
@@ -96,7 +96,7 @@ impl<'a> Engine<'a> {
             max_draft: 0,
             draft_model: None,
             kv,
-            work: Workspace::new(model, options.limits(0)),
+            work: Workspace::new(model, options.limits(0), compute.pool.workers()),
             chooser: Chooser {
                 tokenizer,
                 sampling: sampling::Workspace::new(),
@@ -112,7 +112,11 @@ impl<'a> Engine<'a> {
     #[must_use]
     pub fn with_speculation(mut self, max_draft: usize) -> Self {
         self.max_draft = max_draft;
-        self.work = Workspace::new(self.model, self.options.limits(max_draft));
+        self.work = Workspace::new(
+            self.model,
+            self.options.limits(max_draft),
+            self.compute.pool.workers(),
+        );
         self
     }
 
@@ -120,13 +124,15 @@ impl<'a> Engine<'a> {
     /// Where the pages do not suffice for all, some requests run without guesses.
     pub fn with_draft_model(
         mut self,
-        model: &'a Model,
+        model: &'a Model<'a>,
         tokenizer: &Tokenizer,
         kv: KvPages,
     ) -> Result<Self, VocabularyMismatch> {
         let target = (self.model, self.tokenizer);
         let limits = self.options.limits(0);
-        self.draft_model = Some(DraftModel::new((model, tokenizer), kv, limits, target)?);
+        let workers = self.compute.pool.workers();
+        let draft = (model, tokenizer);
+        self.draft_model = Some(DraftModel::new(draft, kv, limits, workers, target)?);
         Ok(self)
     }
 

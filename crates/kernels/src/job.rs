@@ -3,12 +3,62 @@
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::{ActRows, Kernels, PANEL_ROWS, Panels, TileMut};
+use strata_quant::GgmlType;
+
+use crate::{ActRows, Kernels, PANEL_ROWS, Panels, TileMut, pack_panel, packed_bytes};
+
+/// A matrix, packed already or as it is in the file.
+#[derive(Copy, Clone)]
+pub enum Weights<'a> {
+    /// Packed.
+    Packed(Panels<'a>),
+    /// To be packed panel by panel while it is multiplied: the same bits, more slowly, in no memory of its own.
+    Rows(Rows<'a>),
+}
+
+/// The rows of a matrix as they are in the file.
+#[derive(Copy, Clone)]
+pub struct Rows<'a> {
+    ty: GgmlType,
+    rows: usize,
+    cols: usize,
+    bytes: &'a [u8],
+}
+
+impl<'a> Rows<'a> {
+    /// Rows one after the other.
+    ///
+    /// # Panics
+    /// If the length is another.
+    pub fn new(ty: GgmlType, rows: usize, cols: usize, bytes: &'a [u8]) -> Self {
+        let row = cols / ty.block_len() * ty.block_bytes();
+        assert_eq!(
+            bytes.len(),
+            rows * row,
+            "the length of {rows} × {cols} {ty}"
+        );
+        Self {
+            ty,
+            rows,
+            cols,
+            bytes,
+        }
+    }
+}
+
+impl Weights<'_> {
+    fn rows(&self) -> usize {
+        match self {
+            Self::Packed(panels) => panels.rows(),
+            Self::Rows(rows) => rows.rows,
+        }
+    }
+}
 
 /// One matmul: `out[t][r] = weights[r] · x[t]`.
 pub struct Product<'a> {
     /// The matrix.
-    pub weights: Panels<'a>,
+    pub weights: Weights<'a>,
     /// The activations, in the format of the matrix's type.
     pub x: ActRows<'a>,
     /// Where the results go.
@@ -58,8 +108,9 @@ impl<'a, 'b> Job<'a, 'b> {
         }
     }
 
-    /// Computes runs of panels until none is left.
-    pub fn work(&self) {
+    /// Computes runs of panels until none is left. `scratch` holds a panel of the largest matrix that comes as
+    /// [`Weights::Rows`].
+    pub fn work(&self, scratch: &mut [u8]) {
         let mut first = 0;
         let mut products = self.products.iter();
         let mut current = products.next();
@@ -71,7 +122,7 @@ impl<'a, 'b> Job<'a, 'b> {
                 let run = product.panels().div_ceil(self.runs).max(1);
                 let claims = product.panels().div_ceil(run);
                 if claim - first < claims {
-                    self.compute(product, (claim - first) * run, run);
+                    self.compute(product, (claim - first) * run, run, scratch);
                     break;
                 }
                 first += claims;
@@ -80,41 +131,62 @@ impl<'a, 'b> Job<'a, 'b> {
         }
     }
 
-    fn compute(&self, product: &Product<'b>, panel: usize, count: usize) {
+    fn compute(&self, product: &Product<'b>, panel: usize, count: usize, scratch: &mut [u8]) {
         let start = panel * PANEL_ROWS;
         let rows = (count * PANEL_ROWS).min(product.weights.rows() - start);
-        let (_, weights) = product.weights.split_rows(start);
-        let weights = if rows == weights.rows() {
-            weights
-        } else {
-            weights.split_rows(rows).0
-        };
         // SAFETY: the claim that led here is unique, so nobody else has these rows; the job borrows the products
         // mutably, so nobody outside has them.
-        let out = unsafe { product.out.share_rows(start, rows) };
-        self.kernels.matmul(weights, product.x, out);
+        let mut out = unsafe { product.out.share_rows(start, rows) };
+        match product.weights {
+            Weights::Packed(panels) => {
+                let (_, panels) = panels.split_rows(start);
+                let panels = if rows == panels.rows() {
+                    panels
+                } else {
+                    panels.split_rows(rows).0
+                };
+                self.kernels.matmul(panels, product.x, out);
+            }
+            Weights::Rows(matrix) => {
+                let row = matrix.bytes.len() / matrix.rows;
+                let bytes = &matrix.bytes[start * row..][..rows * row];
+                for bytes in bytes.chunks(PANEL_ROWS * row) {
+                    let rows = bytes.len() / row;
+                    let panel = &mut scratch[..packed_bytes(matrix.ty, rows, matrix.cols)];
+                    pack_panel(matrix.ty, matrix.cols, bytes, panel);
+                    let panel = Panels::new(matrix.ty, rows, matrix.cols, panel);
+                    let (now, later) = out.split_rows(rows);
+                    self.kernels.matmul(panel, product.x, now);
+                    out = later;
+                }
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{act_format, pack_panel, packed_bytes, panel_bytes};
+    use crate::{act_format, panel_bytes};
     use std::vec;
     use std::vec::Vec;
-    use strata_quant::GgmlType;
 
-    /// (rows, columns) packed from small integers, in f32.
+    /// (rows, columns) of small integers, in f32, as in a file.
+    fn rows_of(rows: usize, columns: usize) -> Vec<u8> {
+        (0..rows * columns)
+            .flat_map(|v| ((v * 7 % 23) as f32 - 11.0).to_le_bytes())
+            .collect()
+    }
+
     fn packed(rows: usize, columns: usize) -> Vec<u8> {
         let mut out = vec![0; packed_bytes(GgmlType::F32, rows, columns)];
         let panel = panel_bytes(GgmlType::F32, columns);
-        for (i, out) in out.chunks_mut(panel).enumerate() {
-            let first = i * PANEL_ROWS;
-            let values = first * columns..rows.min(first + PANEL_ROWS) * columns;
-            let bytes: Vec<u8> = values
-                .flat_map(|v| ((v * 7 % 23) as f32 - 11.0).to_le_bytes())
-                .collect();
-            pack_panel(GgmlType::F32, columns, &bytes, out);
+        let bytes = rows_of(rows, columns);
+        for (bytes, out) in bytes
+            .chunks(PANEL_ROWS * columns * 4)
+            .zip(out.chunks_mut(panel))
+        {
+            pack_panel(GgmlType::F32, columns, bytes, out);
         }
         out
     }
@@ -135,16 +207,26 @@ mod tests {
             kernels.quantize_act(format, x, out);
         }
         let x = ActRows::new(format, columns, &acts);
-        let matrices = [33, 16, 500].map(|rows| (rows, packed(rows, columns)));
-        let run = |workers: usize| {
+        let matrices =
+            [33, 16, 500].map(|rows| (rows, packed(rows, columns), rows_of(rows, columns)));
+        let run = |workers: usize, streamed: bool| {
+            let scratch = if streamed {
+                panel_bytes(GgmlType::F32, columns)
+            } else {
+                0
+            };
             let mut outs = matrices
                 .each_ref()
-                .map(|(rows, _)| vec![f32::NAN; tokens * rows]);
+                .map(|(rows, ..)| vec![f32::NAN; tokens * rows]);
             let mut products: Vec<Product<'_>> = matrices
                 .iter()
                 .zip(&mut outs)
-                .map(|((rows, bytes), out)| Product {
-                    weights: Panels::new(GgmlType::F32, *rows, columns, bytes),
+                .map(|((rows, packed, bytes), out)| Product {
+                    weights: if streamed {
+                        Weights::Rows(Rows::new(GgmlType::F32, *rows, columns, bytes))
+                    } else {
+                        Weights::Packed(Panels::new(GgmlType::F32, *rows, columns, packed))
+                    },
                     x,
                     out: TileMut::from_slice(out, tokens, *rows),
                 })
@@ -152,16 +234,17 @@ mod tests {
             let job = Job::new(kernels, &mut products, workers);
             std::thread::scope(|scope| {
                 for _ in 0..workers {
-                    scope.spawn(|| job.work());
+                    scope.spawn(|| job.work(&mut vec![0; scratch]));
                 }
             });
             drop(products);
             outs
         };
-        let alone = run(1);
+        let alone = run(1, false);
         assert!(alone.iter().flatten().all(|v| v.is_finite()));
         for workers in [2, 5] {
-            assert_eq!(run(workers), alone);
+            assert_eq!(run(workers, false), alone);
+            assert_eq!(run(workers, true), alone);
         }
     }
 }

@@ -42,7 +42,7 @@ mod vector;
 pub use act::{ActFormat, ActRows, act_format};
 pub use attention::KvType;
 pub use isa::{CpuFeatures, Isa};
-pub use job::{Job, Product};
+pub use job::{Job, Product, Rows, Weights};
 pub use kernels::Kernels;
 pub use panel::PANEL_ROWS;
 pub use panel::layout::{is_packed, pack_panel, packed_bytes, panel_bytes, unpack_row};

@@ -3,9 +3,8 @@
 //! How work is shared never shows in the results: a worker computes whole rows of whole tokens.
 
 use crate::layer::{NormWeights, Projections};
-use crate::matrix::Matrix;
 use crate::spec::Norm;
-use strata_kernels::{ActFormat, ActRows, Job, Kernels, Product, TileMut};
+use strata_kernels::{ActFormat, Job, Kernels, Product};
 use strata_platform::{Pool, for_each_chunk};
 
 /// What computes: an instruction set's kernels, and workers.
@@ -87,26 +86,16 @@ impl Compute<'_> {
         }
     }
 
-    /// Multiplies.
-    pub(crate) fn multiply(&self, products: &mut [Product<'_>]) {
-        let job = Job::new(self.kernels, products, self.pool.workers());
-        self.pool.run(&|_| job.work());
-    }
-
-    /// One product.
-    pub(crate) fn multiply_one(
-        &self,
-        matrix: &Matrix,
-        packed: &[u8],
-        x: ActRows<'_>,
-        out: &mut [f32],
-    ) {
-        let tokens = x.tokens();
-        self.multiply(&mut [Product {
-            weights: matrix.panels(packed),
-            x,
-            out: TileMut::from_slice(out, tokens, matrix.rows),
-        }]);
+    /// Multiplies. `scratch` has a part for each worker if some of the weights are yet to be packed, or is empty.
+    pub(crate) fn multiply(&self, products: &mut [Product<'_>], scratch: &mut [u8]) {
+        let workers = self.pool.workers();
+        let job = Job::new(self.kernels, products, workers);
+        if scratch.is_empty() {
+            self.pool.run(&|_| job.work(&mut []));
+        } else {
+            let part = scratch.len() / workers;
+            for_each_chunk(self.pool, scratch, part, |_, part| job.work(part));
+        }
     }
 
     /// Adds each projection's bias to its columns of every row.

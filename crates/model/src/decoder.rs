@@ -2,6 +2,7 @@
 
 use crate::attention::Attention;
 use crate::batch::{self, Span};
+use crate::blueprint::Parts;
 use crate::compute::Compute;
 use crate::config::Config;
 use crate::error::BatchError;
@@ -13,7 +14,7 @@ use crate::spec::{Norm, Position, QkNorm};
 use crate::workspace::{Place, Workspace};
 use strata_kernels::{RopeKind, act_format};
 
-impl Model {
+impl Model<'_> {
     /// Computes a batch: any mix of prompt chunks and single tokens of different sequences.
     ///
     /// Stores their keys and values, lengthens their sequences, and returns the rows of logits that were asked
@@ -25,20 +26,22 @@ impl Model {
         work: &'w mut Workspace,
         batch: &mut [Span<'_>],
     ) -> Result<&'w [f32], BatchError> {
+        let Parts { config, layers, .. } = &self.parts;
         let positions = self
+            .parts
             .position_embd
             .as_ref()
-            .map(|embeddings| embeddings.len() / self.config.width);
-        batch::check(batch, work.limits, &self.config, positions)?;
+            .map(|embeddings| embeddings.len() / config.width);
+        batch::check(batch, work.limits, config, positions)?;
         let pass = Pass {
             model: self,
-            config: &self.config,
+            config,
             compute,
             batch,
             tokens: batch.iter().map(|span| span.tokens.len()).sum(),
         };
         pass.embed(work);
-        for (index, layer) in self.layers.iter().enumerate() {
+        for (index, layer) in layers.iter().enumerate() {
             pass.attention_branch(index, layer, kv, work);
             pass.ffn_branch(layer, work);
         }
@@ -46,13 +49,13 @@ impl Model {
         for span in batch {
             span.sequence.len += span.tokens.len();
         }
-        Ok(&work.logits[..rows * self.config.vocabulary])
+        Ok(&work.logits[..rows * config.vocabulary])
     }
 }
 
 /// One batch on its way through the model.
 pub(crate) struct Pass<'a> {
-    pub(crate) model: &'a Model,
+    pub(crate) model: &'a Model<'a>,
     pub(crate) config: &'a Config,
     pub(crate) compute: &'a Compute<'a>,
     pub(crate) batch: &'a [Span<'a>],
@@ -72,12 +75,12 @@ impl Pass<'_> {
                 if self.config.embedding_scale != 1.0 {
                     kernels.scale(row, self.config.embedding_scale);
                 }
-                if let Some(embeddings) = &model.position_embd {
+                if let Some(embeddings) = &model.parts.position_embd {
                     kernels.add(row, &embeddings[position * width..][..width]);
                 }
                 let rotations = [
-                    (&model.rope, &mut work.rotations),
-                    (&model.window_rope, &mut work.window_rotations),
+                    (&model.parts.rope, &mut work.rotations),
+                    (&model.parts.window_rope, &mut work.window_rotations),
                 ];
                 for (rope, out) in rotations {
                     if let Some(rope) = rope {
@@ -122,9 +125,9 @@ impl Pass<'_> {
         let qkv = &mut work.qkv[..tokens * config.qkv_width()];
         self.project(&layer.qkv, input, &mut work.acts, qkv);
 
-        let (rope, rotations) = match (&model.window_rope, config.windows[index]) {
+        let (rope, rotations) = match (&model.parts.window_rope, config.windows[index]) {
             (Some(rope), Some(_)) => (Some(rope), &work.window_rotations),
-            _ => (model.rope.as_ref(), &work.rotations),
+            _ => (model.parts.rope.as_ref(), &work.rotations),
         };
         compute.each_row(qkv, config.qkv_width(), |token, row| {
             let (q, rest) = row.split_at_mut(q_width);
@@ -158,8 +161,7 @@ impl Pass<'_> {
         let encoded = work.acts.rows_mut(format, q_width, tokens);
         compute.encode(format, attention, q_width, q_width, encoded);
         let branch = &mut work.branch[..tokens * width];
-        let encoded = work.acts.rows(format, q_width, tokens);
-        compute.multiply_one(&output.matrix, &model.packed, encoded, branch);
+        self.multiply_one(&output.matrix, &mut work.acts, branch);
         if let Some(bias) = &output.bias {
             compute.each_row(branch, width, |_, row| compute.kernels.add(row, bias));
         }
@@ -293,19 +295,18 @@ impl Pass<'_> {
         let last = &work.last[..rows * width];
         compute.norm(
             config.spec.norm,
-            &model.output_norm,
+            &model.parts.output_norm,
             config.epsilon,
             last,
             normed,
         );
-        let format = act_format(model.output.ty);
+        let format = act_format(model.parts.output.ty);
         let encoded = work.acts.rows_mut(format, width, rows);
         compute.encode(format, normed, width, width, encoded);
         let logits = &mut work.logits[..rows * config.vocabulary];
-        let encoded = work.acts.rows(format, width, rows);
-        compute.multiply_one(&model.output, &model.packed, encoded, logits);
+        self.multiply_one(&model.parts.output, &mut work.acts, logits);
         compute.each_row(logits, config.vocabulary, |_, row| {
-            if let Some(bias) = &model.output_bias {
+            if let Some(bias) = &model.parts.output_bias {
                 compute.kernels.add(row, bias);
             }
             if config.logit_scale != 1.0 {

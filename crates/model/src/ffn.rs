@@ -3,9 +3,10 @@
 use crate::config::ExpertConfig;
 use crate::decoder::Pass;
 use crate::layer::{DenseFfn, ExpertFfn, Projections};
+use crate::matrix::{Linear, Matrix};
 use crate::spec::Ffn;
 use crate::workspace::{Acts, EXPERT_TOKENS, ExpertBuffers, Slot, Workspace};
-use strata_kernels::{Product, TileMut, act_format};
+use strata_kernels::{ActRows, Product, TileMut, act_format};
 
 impl Pass<'_> {
     /// A dense network: `normed` (tokens, width) to `out` (tokens, width), through `hidden`.
@@ -30,9 +31,7 @@ impl Pass<'_> {
             inner,
             acts.rows_mut(format, inner, self.tokens),
         );
-        let x = acts.rows(format, inner, self.tokens);
-        self.compute
-            .multiply_one(&weights.down.matrix, &self.model.packed, x, out);
+        self.multiply_one(&weights.down.matrix, acts, out);
         if let Some(bias) = &weights.down.bias {
             self.compute.each_row(out, bias.len(), |_, row| {
                 self.compute.kernels.add(row, bias);
@@ -60,27 +59,58 @@ impl Pass<'_> {
                 self.compute.encode(format, input, width, width, rows);
             }
         }
+        let (acts, scratch) = acts.split();
         let mut rest = Some(TileMut::from_slice(out, self.tokens, columns));
-        let mut product = |index: usize| {
-            let matrix = projections.0[index].matrix;
+        let mut product = |linear: &Linear| {
+            let matrix = &linear.matrix;
             let (out, after) = rest.take()?.split_rows(matrix.rows);
             rest = Some(after);
             Some(Product {
-                weights: matrix.panels(&self.model.packed),
+                weights: self.model.weights(matrix),
                 x: acts.rows(act_format(matrix.ty), width, self.tokens),
                 out,
             })
         };
-        match projections.0.len() {
-            1 => self.compute.multiply(&mut [product(0)].map(Option::unwrap)),
-            2 => self
+        for linear in &projections.0 {
+            self.model.before(&linear.matrix);
+        }
+        // As many products as there are projections, without a list on the heap.
+        match &projections.0[..] {
+            [a] => self
                 .compute
-                .multiply(&mut [product(0), product(1)].map(Option::unwrap)),
-            _ => self
+                .multiply(&mut [product(a)].map(Option::unwrap), scratch),
+            [a, b] => self
                 .compute
-                .multiply(&mut [product(0), product(1), product(2)].map(Option::unwrap)),
+                .multiply(&mut [product(a), product(b)].map(Option::unwrap), scratch),
+            [a, b, c] => self.compute.multiply(
+                &mut [product(a), product(b), product(c)].map(Option::unwrap),
+                scratch,
+            ),
+            _ => unreachable!("a layer projects into one to three matrices"),
+        }
+        for linear in &projections.0 {
+            self.model.after(&linear.matrix);
         }
         self.compute.add_biases(projections, out, columns);
+    }
+
+    /// One matrix over the rows that were encoded last, as many as `out` has room for.
+    pub(crate) fn multiply_one(&self, matrix: &Matrix, acts: &mut Acts, out: &mut [f32]) {
+        let tokens = out.len() / matrix.rows;
+        let (acts, scratch) = acts.split();
+        let x = acts.rows(act_format(matrix.ty), matrix.columns, tokens);
+        self.multiply_rows(matrix, x, scratch, out);
+    }
+
+    fn multiply_rows(&self, matrix: &Matrix, x: ActRows<'_>, scratch: &mut [u8], out: &mut [f32]) {
+        self.model.before(matrix);
+        let product = Product {
+            weights: self.model.weights(matrix),
+            out: TileMut::from_slice(out, x.tokens(), matrix.rows),
+            x,
+        };
+        self.compute.multiply(&mut [product], scratch);
+        self.model.after(matrix);
     }
 
     /// The activation, in place: each row's first `inner` floats are the result.
@@ -119,7 +149,7 @@ impl Pass<'_> {
             let tokens = EXPERT_TOKENS.min(self.tokens - start);
             let chunk = Chunk { start, tokens };
             choose(sizes, buffers, chunk);
-            self.run_experts(weights, sizes, normed, chunk, buffers);
+            self.run_experts(weights, sizes, normed, chunk, buffers, work.acts.split().1);
             self.gather(sizes, chunk, buffers, out);
         }
     }
@@ -138,9 +168,7 @@ impl Pass<'_> {
         let rows = acts.rows_mut(format, width, self.tokens);
         self.compute.encode(format, normed, width, width, rows);
         let scores = &mut buffers.scores[..self.tokens * sizes.count];
-        let x = acts.rows(format, width, self.tokens);
-        self.compute
-            .multiply_one(&weights.router, &self.model.packed, x, scores);
+        self.multiply_one(&weights.router, acts, scores);
         self.compute.each_row(scores, sizes.count, |_, row| {
             self.compute.kernels.softmax(row);
         });
@@ -154,6 +182,7 @@ impl Pass<'_> {
         normed: &[f32],
         chunk: Chunk,
         buffers: &mut ExpertBuffers,
+        scratch: &mut [u8],
     ) {
         let width = self.config.width;
         let slots = chunk.tokens * sizes.used;
@@ -182,12 +211,14 @@ impl Pass<'_> {
             let (gate, up) =
                 TileMut::from_slice(hidden, count, 2 * sizes.ffn).split_rows(sizes.ffn);
             let product = |i: usize, out| Product {
-                weights: matrices[i].panels(&self.model.packed),
+                weights: self.model.weights(matrices[i]),
                 x: buffers.inputs.rows(formats[i], width, count),
                 out,
             };
+            matrices.iter().for_each(|matrix| self.model.before(matrix));
             self.compute
-                .multiply(&mut [product(0, gate), product(1, up)]);
+                .multiply(&mut [product(0, gate), product(1, up)], scratch);
+            matrices.iter().for_each(|matrix| self.model.after(matrix));
             self.activate(hidden, 2 * sizes.ffn, sizes.ffn);
             let down = &weights.down.0[expert];
             let format = act_format(down.ty);
@@ -196,8 +227,7 @@ impl Pass<'_> {
                 .encode(format, hidden, 2 * sizes.ffn, sizes.ffn, rows);
             let x = buffers.encoded.rows(format, sizes.ffn, count);
             let results = &mut buffers.results[from * width..][..count * width];
-            self.compute
-                .multiply_one(down, &self.model.packed, x, results);
+            self.multiply_rows(down, x, scratch, results);
             from += count;
         }
     }

@@ -41,6 +41,11 @@ impl PageShape {
         PAGE * self.row
     }
 
+    /// Bytes for so many positions.
+    pub(crate) fn bytes(&self, positions: usize) -> usize {
+        positions.div_ceil(PAGE).saturating_mul(self.page())
+    }
+
     /// Bytes of a page.
     pub(crate) fn page(&self) -> usize {
         self.layers * 2 * self.heads * self.head()

@@ -1,6 +1,7 @@
 //! Architectures as data, one decoder, KV pages, `forward(batch)`.
 //!
-//! [`Model::load`] checks a weight file against the [`spec::ArchSpec`] of its architecture and packs it.
+//! A [`Blueprint`] is a weight file checked against the [`spec::ArchSpec`] of its architecture; it knows what the
+//! model will take, and builds the [`Model`]: in memory, or partly left in the file.
 //! [`Model::forward`] then computes batches: any mix of prompt chunks and single tokens of several
 //! [`Sequence`]s, whose keys and values are in [`KvPages`]. It allocates nothing, and a token's result
 //! has the same bits whatever else is in the batch, on any number of workers and any instruction set.
@@ -12,6 +13,7 @@ extern crate alloc;
 pub mod arch;
 mod attention;
 mod batch;
+mod blueprint;
 mod compute;
 mod config;
 mod decoder;
@@ -27,10 +29,11 @@ mod tensors;
 mod workspace;
 
 pub use batch::{BatchLimits, Logits, Span};
+pub use blueprint::{Blueprint, LoadOptions, Placement};
 pub use compute::Compute;
 pub use config::{Config, ExpertConfig, RopeConfig, RopeScaling};
 pub use error::{BatchError, LoadError};
 pub use kv_pages::{KvPages, OutOfPages, PAGE, PageId, Sequence};
-pub use model::{LoadOptions, Model};
+pub use model::Model;
 pub use strata_kernels::KvType;
 pub use workspace::Workspace;

@@ -1,38 +1,37 @@
-//! Weight matrices in packed memory.
+//! Weight matrices, and where their bytes are.
 
 use alloc::vec::Vec;
-use strata_kernels::{self as kernels, Panels};
+use strata_kernels as kernels;
 use strata_quant::GgmlType;
 
-/// A matrix: its type, its shape, and where its panels begin in packed memory.
+/// A matrix: its type, its shape, and its number among the model's.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Matrix {
     pub(crate) ty: GgmlType,
     pub(crate) columns: usize,
     pub(crate) rows: usize,
-    pub(crate) offset: usize,
+    pub(crate) id: usize,
 }
 
 impl Matrix {
-    /// How long its panels are.
-    pub(crate) fn bytes(&self) -> usize {
-        kernels::packed_bytes(self.ty, self.rows, self.columns)
+    /// How long its panels are, packed.
+    pub(crate) fn packed_bytes(&self) -> usize {
+        kernels::packed_bytes(self.ty, self.rows, self.columns).next_multiple_of(64)
     }
 
     /// How long one of its rows is in the file.
     pub(crate) fn row_bytes(&self) -> usize {
         self.columns / self.ty.block_len() * self.ty.block_bytes()
     }
+}
 
-    /// Its panels.
-    pub(crate) fn panels<'a>(&self, packed: &'a [u8]) -> Panels<'a> {
-        Panels::new(
-            self.ty,
-            self.rows,
-            self.columns,
-            &packed[self.offset..][..self.bytes()],
-        )
-    }
+/// Where a matrix is when it is needed.
+#[derive(Copy, Clone, Debug)]
+pub(crate) enum Home<'f> {
+    /// In packed memory, from this byte on.
+    Packed(usize),
+    /// In the file: packed anew, panel by panel, each time.
+    File(&'f [u8]),
 }
 
 /// Matrices of one shape, one for each expert.

@@ -9,10 +9,9 @@ use alloc::{format, vec};
 use strata_quant::GgmlType;
 use strata_weights::{GgufSet, Tensor};
 
-/// Where a matrix's rows are in the file.
+/// A matrix and its rows in the file.
 pub(crate) struct Source<'a> {
-    /// A matrix of all its rows; experts are one below the other.
-    pub(crate) matrices: Vec<Matrix>,
+    pub(crate) matrix: Matrix,
     pub(crate) bytes: &'a [u8],
 }
 
@@ -21,10 +20,8 @@ pub(crate) struct Tensors<'a, 'f> {
     file: &'a GgufSet<'f>,
     spec: &'static ArchSpec,
     taken: Vec<bool>,
-    /// Matrices in the order of their first use, with their place in packed memory.
+    /// All matrices by number, which is the order of their use.
     pub(crate) sources: Vec<Source<'f>>,
-    /// How long packed memory is so far.
-    pub(crate) packed_bytes: usize,
 }
 
 impl<'a, 'f> Tensors<'a, 'f> {
@@ -34,7 +31,6 @@ impl<'a, 'f> Tensors<'a, 'f> {
             spec,
             taken: vec![false; file.tensors().len()],
             sources: Vec::new(),
-            packed_bytes: 0,
         }
     }
 
@@ -87,12 +83,7 @@ impl<'a, 'f> Tensors<'a, 'f> {
     ) -> Result<Matrix, LoadError> {
         let tensor = self.take(name)?;
         check_shape(tensor, &[columns as u64, rows as u64])?;
-        let matrix = self.place(tensor, columns, rows)?;
-        self.sources.push(Source {
-            matrices: vec![matrix],
-            bytes: tensor.data,
-        });
-        Ok(matrix)
+        self.add(tensor, tensor.data, columns, rows)
     }
 
     /// `count` matrices of the same shape, in one tensor.
@@ -105,19 +96,18 @@ impl<'a, 'f> Tensors<'a, 'f> {
     ) -> Result<Experts, LoadError> {
         let tensor = self.take(name)?;
         check_shape(tensor, &[columns as u64, rows as u64, count as u64])?;
-        let matrices = (0..count)
-            .map(|_| self.place(tensor, columns, rows))
-            .collect::<Result<Vec<_>, _>>()?;
-        self.sources.push(Source {
-            matrices: matrices.clone(),
-            bytes: tensor.data,
-        });
+        let matrices = tensor
+            .data
+            .chunks_exact(tensor.data.len() / count)
+            .map(|bytes| self.add(tensor, bytes, columns, rows))
+            .collect::<Result<_, _>>()?;
         Ok(Experts(matrices))
     }
 
-    fn place(
+    fn add(
         &mut self,
         tensor: &Tensor<'_>,
+        bytes: &'f [u8],
         columns: usize,
         rows: usize,
     ) -> Result<Matrix, LoadError> {
@@ -129,9 +119,9 @@ impl<'a, 'f> Tensors<'a, 'f> {
             ty: tensor.ty,
             columns,
             rows,
-            offset: self.packed_bytes,
+            id: self.sources.len(),
         };
-        self.packed_bytes += matrix.bytes().next_multiple_of(64);
+        self.sources.push(Source { matrix, bytes });
         Ok(matrix)
     }
 

@@ -1,12 +1,14 @@
 //! The memory of a forward pass, taken once: `forward` allocates nothing.
 
 use crate::batch::BatchLimits;
+use crate::blueprint::Parts;
 use crate::layer::{DenseFfn, FfnWeights};
 use crate::matrix::Matrix;
 use crate::model::Model;
+use crate::rope::Rope;
 use alloc::vec;
 use alloc::vec::Vec;
-use strata_kernels::{ActFormat, ActRows, act_format};
+use strata_kernels::{self as kernels, ActFormat, ActRows, act_format};
 
 /// Tokens whose experts are computed together: bounds the memory that they take.
 pub(crate) const EXPERT_TOKENS: usize = 32;
@@ -50,19 +52,37 @@ pub(crate) struct Place {
     pub(crate) position: u32,
 }
 
-/// Encoded rows, one buffer for each format, so that matrices of different types can share an input.
+/// Encoded rows, one buffer for each format, so that matrices of different types can share an input; and room
+/// to pack panels of matrices that are not in memory.
 #[derive(Default)]
 pub(crate) struct Acts {
-    buffers: [Vec<u8>; 3],
+    rows: EncodedRows,
+    scratch: Vec<u8>,
 }
 
+/// Encoded rows.
+#[derive(Default)]
+pub(crate) struct EncodedRows {
+    buffers: [Vec<u8>; FORMATS],
+}
+
+/// The formats of encoded rows.
+const FORMATS: usize = 3;
+
 impl Acts {
-    fn reserve(&mut self, matrix: &Matrix, rows: usize) {
-        let format = act_format(matrix.ty);
-        let bytes = rows * format.row_bytes(matrix.columns);
-        let buffer = &mut self.buffers[format as usize];
-        if buffer.len() < bytes {
-            buffer.resize(bytes, 0);
+    pub(crate) fn rows_mut(&mut self, format: ActFormat, width: usize, rows: usize) -> &mut [u8] {
+        self.rows.rows_mut(format, width, rows)
+    }
+
+    pub(crate) fn split(&mut self) -> (&EncodedRows, &mut [u8]) {
+        (&self.rows, &mut self.scratch)
+    }
+}
+
+impl EncodedRows {
+    fn new(bytes: [usize; FORMATS]) -> Self {
+        Self {
+            buffers: bytes.map(|bytes| vec![0; bytes]),
         }
     }
 
@@ -77,7 +97,6 @@ impl Acts {
 }
 
 /// Buffers for mixtures of experts; a slot is one expert chosen for one token.
-#[derive(Default)]
 pub(crate) struct ExpertBuffers {
     /// (tokens, experts).
     pub(crate) scores: Vec<f32>,
@@ -86,13 +105,13 @@ pub(crate) struct ExpertBuffers {
     /// Slots in the order of their experts.
     pub(crate) order: Vec<u32>,
     /// Inputs in that order.
-    pub(crate) inputs: Acts,
+    pub(crate) inputs: EncodedRows,
     /// (slots, 2 ffn), in that order.
     pub(crate) hidden: Vec<f32>,
     /// (slots, width), in that order.
     pub(crate) results: Vec<f32>,
     /// Encoded hidden rows.
-    pub(crate) encoded: Acts,
+    pub(crate) encoded: EncodedRows,
 }
 
 #[derive(Copy, Clone, Debug, Default)]
@@ -101,56 +120,97 @@ pub(crate) struct Slot {
     pub(crate) weight: f32,
 }
 
-impl Workspace {
-    /// Buffers for batches of `model` within `limits`.
-    pub fn new(model: &Model, limits: BatchLimits) -> Self {
-        let config = model.config();
-        let (tokens, width) = (limits.tokens, config.width);
-        let mut acts = Acts::default();
-        let mut ffn = 0;
-        let mut experts = ExpertBuffers::default();
-        for layer in &model.layers {
+/// How long the buffers are whose length depends on the matrices.
+#[derive(Default)]
+struct Lengths {
+    acts: [usize; FORMATS],
+    /// Columns of the widest feed-forward input.
+    ffn: usize,
+    /// Chosen experts that are computed together.
+    slots: usize,
+    expert_inputs: [usize; FORMATS],
+    expert_encoded: [usize; FORMATS],
+    /// A panel of the largest matrix.
+    panel: usize,
+}
+
+impl Lengths {
+    fn new(parts: &Parts, limits: BatchLimits) -> Self {
+        let tokens = limits.tokens;
+        let mut lengths = Self::default();
+        for layer in &parts.layers {
             for linear in &layer.qkv.0 {
-                acts.reserve(&linear.matrix, tokens);
+                lengths.input(&linear.matrix, tokens);
             }
-            acts.reserve(&layer.attn_output.matrix, tokens);
-            let mut dense = |dense: &DenseFfn| {
-                for linear in &dense.input.0 {
-                    acts.reserve(&linear.matrix, tokens);
-                }
-                acts.reserve(&dense.down.matrix, tokens);
-                let columns: usize = dense.input.0.iter().map(|l| l.matrix.rows).sum();
-                ffn = ffn.max(columns);
-            };
+            lengths.input(&layer.attn_output.matrix, tokens);
             match &layer.ffn {
-                FfnWeights::Dense(weights) => dense(weights),
+                FfnWeights::Dense(weights) => lengths.dense(weights, tokens),
                 FfnWeights::Experts(weights, sizes) => {
                     if let Some(shared) = &weights.shared {
-                        dense(&shared.ffn);
+                        lengths.dense(&shared.ffn, tokens);
                     }
-                    acts.reserve(&weights.router, tokens);
-                    let slots = EXPERT_TOKENS.min(tokens) * sizes.used;
+                    lengths.input(&weights.router, tokens);
+                    lengths.slots = EXPERT_TOKENS.min(tokens) * sizes.used;
+                    // All experts of a tensor are alike.
                     for matrix in [&weights.gate.0[0], &weights.up.0[0]] {
-                        acts.reserve(matrix, tokens);
-                        experts.inputs.reserve(matrix, slots);
+                        reserve(&mut lengths.expert_inputs, matrix, lengths.slots);
                     }
-                    experts.encoded.reserve(&weights.down.0[0], slots);
+                    let down = &weights.down.0[0];
+                    reserve(&mut lengths.expert_encoded, down, lengths.slots);
+                    for matrix in [&weights.gate.0[0], &weights.up.0[0], down] {
+                        lengths.panel = lengths.panel.max(panel_bytes(matrix));
+                    }
                 }
             }
         }
-        acts.reserve(&model.output, limits.logits);
-        if let Some(sizes) = &config.experts {
-            let chunk = EXPERT_TOKENS.min(tokens);
-            let slots = chunk * sizes.used;
-            experts.scores = vec![0.0; tokens * sizes.count];
-            experts.chosen = vec![Slot::default(); slots];
-            experts.order = vec![0; slots];
-            experts.hidden = vec![0.0; slots * 2 * sizes.ffn];
-            experts.results = vec![0.0; slots * width];
+        lengths.input(&parts.output, limits.logits);
+        lengths
+    }
+
+    fn input(&mut self, matrix: &Matrix, rows: usize) {
+        reserve(&mut self.acts, matrix, rows);
+        self.panel = self.panel.max(panel_bytes(matrix));
+    }
+
+    fn dense(&mut self, dense: &DenseFfn, tokens: usize) {
+        for linear in &dense.input.0 {
+            self.input(&linear.matrix, tokens);
         }
-        let rotation = |rope: Option<&crate::rope::Rope>| {
-            vec![0.0; rope.map_or(0, |rope| tokens * 2 * rope.pairs())]
+        self.input(&dense.down.matrix, tokens);
+        let columns = dense.input.0.iter().map(|linear| linear.matrix.rows).sum();
+        self.ffn = self.ffn.max(columns);
+    }
+}
+
+fn reserve(bytes: &mut [usize; FORMATS], matrix: &Matrix, rows: usize) {
+    let format = act_format(matrix.ty);
+    let needed = &mut bytes[format as usize];
+    *needed = (*needed).max(rows * format.row_bytes(matrix.columns));
+}
+
+fn panel_bytes(matrix: &Matrix) -> usize {
+    kernels::packed_bytes(matrix.ty, kernels::PANEL_ROWS, matrix.columns)
+}
+
+impl Workspace {
+    /// Buffers for batches of `model` within `limits`, on a pool of so many workers.
+    pub fn new(model: &Model<'_>, limits: BatchLimits, workers: usize) -> Self {
+        let streaming = if model.streamed_bytes() > 0 {
+            workers
+        } else {
+            0
         };
+        Self::allocate(&model.parts, limits, streaming)
+    }
+
+    fn allocate(parts: &Parts, limits: BatchLimits, streaming: usize) -> Self {
+        let lengths = Lengths::new(parts, limits);
+        let config = &parts.config;
+        let (tokens, width) = (limits.tokens, config.width);
+        let (experts, expert_ffn) = config.experts.map_or((0, 0), |e| (e.count, e.ffn));
+        let slots = lengths.slots;
+        let rotations =
+            |rope: &Option<Rope>| vec![0.0; rope.as_ref().map_or(0, |r| tokens * 2 * r.pairs())];
         Self {
             limits,
             x: vec![0.0; tokens * width],
@@ -158,20 +218,129 @@ impl Workspace {
             branch: vec![0.0; tokens * width],
             qkv: vec![0.0; tokens * config.qkv_width()],
             attention: vec![0.0; tokens * config.q_width()],
-            ffn: vec![0.0; tokens * ffn],
-            acts,
-            rotations: rotation(model.rope.as_ref()),
-            window_rotations: rotation(model.window_rope.as_ref()),
+            ffn: vec![0.0; tokens * lengths.ffn],
+            acts: Acts {
+                rows: EncodedRows::new(lengths.acts),
+                scratch: vec![0; streaming * lengths.panel],
+            },
+            rotations: rotations(&parts.rope),
+            window_rotations: rotations(&parts.window_rope),
             places: vec![Place::default(); tokens],
-            row: vec![0; model.token_embd.row_bytes()],
+            row: vec![0; parts.token_embd.row_bytes()],
             last: vec![0.0; limits.logits * width],
             logits: vec![0.0; limits.logits * config.vocabulary],
-            experts,
+            experts: ExpertBuffers {
+                scores: vec![0.0; tokens * experts],
+                chosen: vec![Slot::default(); slots],
+                order: vec![0; slots],
+                inputs: EncodedRows::new(lengths.expert_inputs),
+                hidden: vec![0.0; slots * 2 * expert_ffn],
+                results: vec![0.0; slots * width],
+                encoded: EncodedRows::new(lengths.expert_encoded),
+            },
         }
+    }
+
+    /// Bytes of all buffers, before there are any; `streaming` workers pack panels of their own.
+    pub(crate) fn bytes(parts: &Parts, limits: BatchLimits, streaming: usize) -> usize {
+        let lengths = Lengths::new(parts, limits);
+        let config = &parts.config;
+        let BatchLimits { tokens, logits } = limits;
+        let (experts, expert_ffn) = config.experts.map_or((0, 0), |e| (e.count, e.ffn));
+        let pairs = |rope: &Option<Rope>| rope.as_ref().map_or(0, Rope::pairs);
+        let by_token = 3 * config.width
+            + config.qkv_width()
+            + config.q_width()
+            + lengths.ffn
+            + 2 * (pairs(&parts.rope) + pairs(&parts.window_rope))
+            + experts;
+        let by_row = config.width + config.vocabulary;
+        let by_slot = 2 * expert_ffn + config.width;
+        let floats = tokens * by_token + logits * by_row + lengths.slots * by_slot;
+        let encoded = [lengths.acts, lengths.expert_inputs, lengths.expert_encoded];
+        floats * size_of::<f32>()
+            + encoded.as_flattened().iter().sum::<usize>()
+            + tokens * size_of::<Place>()
+            + lengths.slots * (size_of::<Slot>() + size_of::<u32>())
+            + parts.token_embd.row_bytes()
+            + streaming * lengths.panel
     }
 
     /// What batches it serves.
     pub fn limits(&self) -> BatchLimits {
         self.limits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::blueprint::{Blueprint, LoadOptions, Placement};
+    use strata_weights::{Gguf, GgufSet};
+
+    impl Workspace {
+        fn measured(&self) -> usize {
+            let floats = [
+                &self.x,
+                &self.normed,
+                &self.branch,
+                &self.qkv,
+                &self.attention,
+                &self.ffn,
+                &self.rotations,
+                &self.window_rotations,
+                &self.last,
+                &self.logits,
+                &self.experts.scores,
+                &self.experts.hidden,
+                &self.experts.results,
+            ];
+            let encoded = [&self.acts.rows, &self.experts.inputs, &self.experts.encoded];
+            floats
+                .map(|buffer| size_of_val(&buffer[..]))
+                .iter()
+                .sum::<usize>()
+                + encoded
+                    .iter()
+                    .flat_map(|rows| &rows.buffers)
+                    .map(Vec::len)
+                    .sum::<usize>()
+                + size_of_val(&self.places[..])
+                + size_of_val(&self.experts.chosen[..])
+                + size_of_val(&self.experts.order[..])
+                + self.row.len()
+                + self.acts.scratch.len()
+        }
+    }
+
+    #[test]
+    fn the_plan_is_what_is_taken() {
+        let files = [
+            &include_bytes!("../tests/golden/llama.gguf")[..],
+            include_bytes!("../tests/golden/gemma3.gguf"),
+            include_bytes!("../tests/golden/qwen2moe.gguf"),
+        ];
+        for file in files {
+            let set = GgufSet::new(vec![Gguf::parse(file).unwrap()]).unwrap();
+            let blueprint = Blueprint::new(&set, LoadOptions::default()).unwrap();
+            let limits = BatchLimits {
+                tokens: 48,
+                logits: 5,
+            };
+            for (placement, workers) in [(Placement::Packed, 2), (Placement::Within(0), 3)] {
+                let planned = blueprint.workspace_bytes(limits, workers, placement);
+                let model = Blueprint::new(&set, LoadOptions::default())
+                    .unwrap()
+                    .build(
+                        placement,
+                        &strata_platform::SystemMemory,
+                        &strata_platform::Resident,
+                        &strata_platform::Inline,
+                        &mut |_, _| {},
+                    )
+                    .unwrap();
+                assert_eq!(Workspace::new(&model, limits, workers).measured(), planned);
+            }
+        }
     }
 }

@@ -7,9 +7,10 @@ use std::path::Path;
 use strata_host::ThreadPool;
 use strata_kernels::{Isa, Kernels};
 use strata_model::{
-    BatchLimits, Compute, KvPages, KvType, LoadOptions, Logits, Model, Sequence, Span, Workspace,
+    BatchLimits, Blueprint, Compute, KvPages, KvType, LoadOptions, Logits, Model, Placement,
+    Sequence, Span, Workspace,
 };
-use strata_platform::{Inline, SystemMemory};
+use strata_platform::{Inline, Resident, SystemMemory};
 use strata_weights::{Gguf, GgufSet};
 
 /// A prompt longer than two pages, of tokens that tale knows.
@@ -19,22 +20,23 @@ fn prompt(seed: u32, len: usize) -> Vec<u32> {
         .collect()
 }
 
-fn load(path: &str) -> Model {
+fn load(path: &str) -> Model<'static> {
+    build(path, Placement::Packed)
+}
+
+fn build(path: &str, placement: Placement) -> Model<'static> {
     let bytes = read(
         &Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("../..")
             .join(path),
     );
-    let set = GgufSet::new(vec![Gguf::parse(&bytes).unwrap()]).unwrap();
+    // A model may leave weights in its file, so the file stays.
+    let set = GgufSet::new(vec![Gguf::parse(bytes.leak()).unwrap()]).unwrap();
     let pool = ThreadPool::new(Some(2)).unwrap();
-    Model::load(
-        &set,
-        LoadOptions::default(),
-        &SystemMemory,
-        &pool,
-        &mut |_, _| {},
-    )
-    .unwrap()
+    Blueprint::new(&set, LoadOptions::default())
+        .unwrap()
+        .build(placement, &SystemMemory, &Resident, &pool, &mut |_, _| {})
+        .unwrap()
 }
 
 const TALE: &str = "models/tale/tale-q4_k_m.gguf";
@@ -67,6 +69,30 @@ fn a_prompt_fed_in_chunks_gives_the_same_logits() {
             for chunk in [1, 7, 32] {
                 assert!(run(chunk) == whole, "chunks of {chunk}, {kind:?}");
             }
+        }
+    }
+}
+
+#[test]
+fn weights_left_in_the_file_give_the_same_logits() {
+    let pool = ThreadPool::new(Some(2)).unwrap();
+    let kernels = Kernels::detect();
+    for (path, tokens) in [
+        (TALE, prompt(4, 40)),
+        (MIXTURE, prompt(4, 40).iter().map(|t| t % 48).collect()),
+    ] {
+        let run = |model: &Model<'_>| {
+            bits(&Runner::new(model, kernels, &pool, KvType::F16, 64).feed(&tokens, Logits::All))
+        };
+        let packed = load(path);
+        let all = packed.packed_bytes();
+        let expected = run(&packed);
+        assert_eq!(packed.streamed_bytes(), 0);
+        for share in [0, all / 2] {
+            let model = build(path, Placement::Within(share));
+            assert!(model.packed_bytes() <= share);
+            assert!(model.streamed_bytes() >= all / 3, "{path}");
+            assert!(run(&model) == expected, "{path} within {share} bytes");
         }
     }
 }
@@ -114,7 +140,7 @@ fn sequences_in_a_batch_get_what_they_get_alone() {
         tokens: 512,
         logits: 8,
     };
-    let mut work = Workspace::new(&model, limits);
+    let mut work = Workspace::new(&model, limits, 2);
     let mut sequences: Vec<Sequence> = (0..8).map(|_| Sequence::default()).collect();
     // Half of the sequences are a token further than the others when the second batch mixes both kinds.
     for step in 0..3 {

@@ -19,7 +19,7 @@ pub struct VocabularyMismatch {
 
 /// A model that drafts for all requests of an engine.
 pub(crate) struct DraftModel<'a> {
-    model: &'a Model,
+    model: &'a Model<'a>,
     kv: KvPages,
     work: Workspace,
     /// The other model's vocabulary: what may be proposed.
@@ -85,17 +85,18 @@ impl<'a> DraftModel<'a> {
 
     /// A drafter for `target`, whose tokens must be the same.
     pub(crate) fn new(
-        (model, tokenizer): (&'a Model, &Tokenizer),
+        (model, tokenizer): (&'a Model<'a>, &Tokenizer),
         kv: KvPages,
         limits: BatchLimits,
-        target: (&Model, &Tokenizer),
+        workers: usize,
+        target: (&Model<'_>, &Tokenizer),
     ) -> Result<Self, VocabularyMismatch> {
         same_vocabulary((model, tokenizer), target)?;
         let share = model.packed_bytes() as f32 / target.0.packed_bytes() as f32;
         Ok(Self {
             model,
             kv,
-            work: Workspace::new(model, limits),
+            work: Workspace::new(model, limits, workers),
             vocabulary: target.0.config().vocabulary,
             share: share.min(Self::LARGEST_SHARE),
         })
@@ -183,10 +184,10 @@ impl<'a> DraftModel<'a> {
 
 /// Both must mean the same by each token; those that only pad a vocabulary do not matter.
 fn same_vocabulary(
-    a: (&Model, &Tokenizer),
-    b: (&Model, &Tokenizer),
+    a: (&Model<'_>, &Tokenizer),
+    b: (&Model<'_>, &Tokenizer),
 ) -> Result<(), VocabularyMismatch> {
-    fn text<'t>(model: &Model, tokenizer: &'t Tokenizer, token: u32) -> Option<&'t str> {
+    fn text<'t>(model: &Model<'_>, tokenizer: &'t Tokenizer, token: u32) -> Option<&'t str> {
         let used = (token as usize) < model.config().vocabulary
             && tokenizer.kind(token) != Some(TokenKind::Unused);
         tokenizer.token_text(token).filter(|_| used)

@@ -15,7 +15,7 @@ use strata_token::tokenizer::{EncodeOptions, Tokenizer};
 use strata_weights::{Gguf, GgufSet};
 
 pub(crate) struct Tale {
-    pub(crate) model: Model,
+    pub(crate) model: Model<'static>,
     pub(crate) tokenizer: Tokenizer,
 }
 

@@ -14,7 +14,7 @@ pub(crate) fn read(path: &Path) -> Vec<u8> {
 
 /// One sequence and all that computing it takes.
 pub(crate) struct Runner<'a> {
-    pub(crate) model: &'a Model,
+    pub(crate) model: &'a Model<'a>,
     pub(crate) compute: Compute<'a>,
     pub(crate) kv: KvPages,
     pub(crate) work: Workspace,
@@ -23,7 +23,7 @@ pub(crate) struct Runner<'a> {
 
 impl<'a> Runner<'a> {
     pub(crate) fn new(
-        model: &'a Model,
+        model: &'a Model<'a>,
         kernels: &'static Kernels,
         pool: &'a dyn Pool,
         kind: KvType,
@@ -37,7 +37,7 @@ impl<'a> Runner<'a> {
             model,
             compute: Compute { kernels, pool },
             kv: KvPages::new(model.config(), kind, positions, &SystemMemory).unwrap(),
-            work: Workspace::new(model, limits),
+            work: Workspace::new(model, limits, pool.workers()),
             sequence: Sequence::default(),
         }
     }

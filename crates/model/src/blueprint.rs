@@ -1,0 +1,260 @@
+//! A file checked against its architecture: all of a model but its weights in memory.
+
+use crate::arch;
+use crate::batch::BatchLimits;
+use crate::config::{Config, RopeScaling};
+use crate::error::LoadError;
+use crate::kv_pages::PageShape;
+use crate::layer::{self, Layer, NormWeights};
+use crate::matrix::{Home, Matrix};
+use crate::model::Model;
+use crate::rope::Rope;
+use crate::spec::Position;
+use crate::tensors::{Source, Tensors};
+use crate::workspace::Workspace;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use strata_kernels::{self as kernels, KvType};
+use strata_platform::{Backing, Memory, Pool, Region, for_each_chunk};
+use strata_weights::GgufSet;
+
+/// What a model is loaded for.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct LoadOptions {
+    /// Positions that a sequence will have at most; the model's own context if not given. Some models choose
+    /// their rotary factors by it.
+    pub context: Option<usize>,
+}
+
+/// Where weights are put.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// All of them in memory.
+    Packed,
+    /// In memory as far as this many bytes go; the others stay in the file and are read each time.
+    Within(usize),
+}
+
+/// Everything about a model but its matrices' bytes.
+pub(crate) struct Parts {
+    pub(crate) config: Config,
+    pub(crate) token_embd: Matrix,
+    /// (positions, width).
+    pub(crate) position_embd: Option<Vec<f32>>,
+    pub(crate) layers: Vec<Layer>,
+    pub(crate) output_norm: NormWeights,
+    /// The embedding's own, where they are tied.
+    pub(crate) output: Matrix,
+    pub(crate) output_bias: Option<Vec<f32>>,
+    pub(crate) rope: Option<Rope>,
+    /// Of sliding layers, where it differs.
+    pub(crate) window_rope: Option<Rope>,
+}
+
+/// A file that is what its architecture says it should be. Nothing large has been allocated for it.
+pub struct Blueprint<'f> {
+    parts: Parts,
+    sources: Vec<Source<'f>>,
+}
+
+impl<'f> Blueprint<'f> {
+    /// Checks a file: every tensor that the architecture has, no other, all of the right shape.
+    pub fn new(file: &GgufSet<'f>, options: LoadOptions) -> Result<Self, LoadError> {
+        let metadata = file.metadata();
+        let key = "general.architecture";
+        let name = metadata
+            .str(key)?
+            .ok_or_else(|| LoadError::MissingKey { key: key.into() })?;
+        let spec = arch::find(name).ok_or_else(|| LoadError::Architecture { name: name.into() })?;
+        let embedding = "token_embd.weight";
+        let vocabulary = file
+            .tensor(embedding)
+            .ok_or_else(|| LoadError::MissingTensor {
+                name: embedding.into(),
+            })?
+            .dims
+            .get(1)
+            .map_or(1, |&rows| rows as usize);
+        let config = Config::new(spec, metadata, vocabulary)?;
+
+        let mut tensors = Tensors::new(file, spec);
+        let token_embd = tensors.matrix(embedding, config.width, vocabulary)?;
+        let position_embd = match spec.position {
+            Position::Learned => Some(tensors.vector(
+                "position_embd.weight",
+                &[config.width as u64, config.context as u64],
+            )?),
+            _ => None,
+        };
+        let (rope, window_rope) = ropes(&mut tensors, &config, options)?;
+        let layers = (0..config.layers)
+            .map(|index| Layer::load(&mut tensors, &config, index))
+            .collect::<Result<_, _>>()?;
+        let output_norm = layer::norm(&mut tensors, spec.norm, "output_norm", config.width)?;
+        let output = if tensors.has("output.weight") {
+            tensors.matrix("output.weight", config.width, vocabulary)?
+        } else {
+            token_embd
+        };
+        let output_bias =
+            tensors.maybe_vector(spec.output_bias, "output.bias", &[vocabulary as u64])?;
+        tensors.finish()?;
+        Ok(Self {
+            parts: Parts {
+                config,
+                token_embd,
+                position_embd,
+                layers,
+                output_norm,
+                output,
+                output_bias,
+                rope,
+                window_rope,
+            },
+            sources: tensors.sources,
+        })
+    }
+
+    /// The model's sizes and scales.
+    pub fn config(&self) -> &Config {
+        &self.parts.config
+    }
+
+    /// Bytes that all its matrices take in memory.
+    pub fn packed_bytes(&self) -> usize {
+        let matrices = self.sources.iter().map(|source| &source.matrix);
+        matrices.map(Matrix::packed_bytes).sum()
+    }
+
+    /// Bytes that keys and values of so many positions take.
+    pub fn kv_bytes(&self, kind: KvType, positions: usize) -> usize {
+        PageShape::new(self.config(), kind).bytes(positions)
+    }
+
+    /// Bytes that a workspace takes for batches within `limits` on so many workers.
+    pub fn workspace_bytes(
+        &self,
+        limits: BatchLimits,
+        workers: usize,
+        placement: Placement,
+    ) -> usize {
+        let streams = match placement {
+            Placement::Packed => false,
+            Placement::Within(bytes) => bytes < self.packed_bytes(),
+        };
+        Workspace::bytes(&self.parts, limits, if streams { workers } else { 0 })
+    }
+
+    /// Packs the matrices into memory, in the order of their use; each part of the file is read once and let go.
+    ///
+    /// `progress` hears of bytes packed and bytes in all.
+    pub fn build(
+        self,
+        placement: Placement,
+        memory: &dyn Memory,
+        backing: &'f dyn Backing,
+        pool: &dyn Pool,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Model<'f>, LoadError> {
+        let mut room = match placement {
+            Placement::Packed => usize::MAX,
+            Placement::Within(bytes) => bytes,
+        };
+        let mut used = 0;
+        let homes: Vec<Home<'f>> = self
+            .sources
+            .iter()
+            .map(|source| {
+                let bytes = source.matrix.packed_bytes();
+                if bytes > room {
+                    // What comes after is read from the file too: the disk then delivers it in one go.
+                    room = 0;
+                    return Home::File(source.bytes);
+                }
+                room -= bytes;
+                used += bytes;
+                Home::Packed(used - bytes)
+            })
+            .collect();
+        let mut packed: Box<dyn Region> = memory.region(used)?;
+        let mut done = 0;
+        for (index, (source, home)) in self.sources.iter().zip(&homes).enumerate() {
+            if let Home::Packed(offset) = *home {
+                let next = self.sources.get(index + 1).map(|source| source.bytes);
+                let out = &mut packed[offset..][..source.matrix.packed_bytes()];
+                pack(source, next, out, backing, pool);
+                done += source.matrix.packed_bytes();
+                progress(done, used);
+            }
+        }
+        Ok(Model::new(self.parts, packed, homes, backing))
+    }
+}
+
+/// Bytes of a file that are asked for and let go together.
+const STEP: usize = 8 << 20;
+
+/// Packs one matrix, panels shared out among the workers; asks for `next` before the last step.
+fn pack(
+    source: &Source<'_>,
+    next: Option<&[u8]>,
+    out: &mut [u8],
+    backing: &dyn Backing,
+    pool: &dyn Pool,
+) {
+    let Source { matrix, bytes } = source;
+    let panel = kernels::panel_bytes(matrix.ty, matrix.columns);
+    let panel_rows = matrix.row_bytes() * kernels::PANEL_ROWS;
+    let panels = (STEP / panel_rows).max(1);
+    let mut steps = bytes.chunks(panels * panel_rows).peekable();
+    let mut outs = out.chunks_mut(panels * panel);
+    while let (Some(rows), Some(out)) = (steps.next(), outs.next()) {
+        let ahead = steps.peek().copied().or(next);
+        if let Some(ahead) = ahead {
+            backing.will_need(&ahead[..ahead.len().min(STEP)]);
+        }
+        for_each_chunk(pool, out, panel, |index, out| {
+            let rows = &rows[(index * panel_rows).min(rows.len())..];
+            let rows = &rows[..panel_rows.min(rows.len())];
+            // The last chunk may be no panel but what aligns the next matrix.
+            if !rows.is_empty() {
+                kernels::pack_panel(matrix.ty, matrix.columns, rows, out);
+            }
+        });
+        backing.done_with(rows);
+    }
+}
+
+fn ropes(
+    tensors: &mut Tensors<'_, '_>,
+    config: &Config,
+    options: LoadOptions,
+) -> Result<(Option<Rope>, Option<Rope>), LoadError> {
+    if config.spec.position == Position::Learned {
+        return Ok((None, None));
+    }
+    let rope = &config.rope;
+    let pairs = &[rope.dimensions as u64 / 2];
+    let mut factors = |name: &str| -> Result<Option<Vec<f32>>, LoadError> {
+        if tensors.has(name) {
+            tensors.vector(name, pairs).map(Some)
+        } else {
+            Ok(None)
+        }
+    };
+    let plain = factors("rope_freqs.weight")?;
+    let long = factors("rope_factors_long.weight")?;
+    let short = factors("rope_factors_short.weight")?;
+    let context = options.context.unwrap_or(config.context);
+    let by_length = if context > rope.original_context {
+        long
+    } else {
+        short
+    };
+    let factors = plain.or(by_length);
+    Ok((
+        Some(Rope::new(rope, rope.base, rope.scaling, factors.as_deref())),
+        rope.window_base
+            .map(|base| Rope::new(rope, base, RopeScaling::None, None)),
+    ))
+}
