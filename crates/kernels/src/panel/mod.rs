@@ -90,7 +90,7 @@ pub(crate) trait PanelType {
 
 /// How far ahead of the load a line is asked for, in bytes: the hardware's own prefetcher stops at each 4 KiB, and where
 /// several tokens keep the loads apart it sees no stream to follow.
-const AHEAD: usize = 2304;
+const AHEAD: usize = 4608;
 
 /// Loads a line of weights that are read in order.
 #[inline(always)]
