@@ -61,13 +61,13 @@ pub struct CpuFeatures {
 impl CpuFeatures {
     /// Asks the processor itself, so it also works where no operating system answers.
     pub fn detect() -> Self {
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
         return crate::arch::x86_64::cpuid::detect();
-        #[cfg(not(target_arch = "x86_64"))]
+        #[cfg(not(all(target_arch = "x86_64", target_feature = "sse2")))]
         Self::default()
     }
 
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
     pub(crate) const fn new(avx2: bool, avx_vnni: bool, avx512: bool, avx512_vnni: bool) -> Self {
         Self {
             avx2,
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
     fn agrees_with_the_standard_library() {
         let found = CpuFeatures::detect();
         let avx2 = std::is_x86_feature_detected!("avx2")

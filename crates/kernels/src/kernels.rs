@@ -3,7 +3,7 @@
 
 use crate::act::{ActFormat, ActRows, Quantize};
 use crate::arch::scalar::Scalar;
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 use crate::arch::x86_64::{Maddubs, Vnni, ymm::Ymm, zmm::Zmm};
 use crate::attention::{Accumulate, KvType, Rows, Scores, Store};
 use crate::isa::{CpuFeatures, Isa};
@@ -57,16 +57,16 @@ impl Kernels {
     fn run<O: Op>(&self, op: O) -> O::Out {
         match self.isa {
             // SAFETY: only `for_isa` hands these out, and only after it has found the instruction set.
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
             Isa::Avx2 => unsafe { Ymm::<Maddubs>::new() }.call(op),
             // SAFETY: likewise.
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
             Isa::AvxVnni => unsafe { Ymm::<Vnni>::new() }.call(op),
             // SAFETY: likewise.
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
             Isa::Avx512 => unsafe { Zmm::<Maddubs>::new() }.call(op),
             // SAFETY: likewise.
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
             Isa::Avx512Vnni => unsafe { Zmm::<Vnni>::new() }.call(op),
             _ => Scalar.call(op),
         }
