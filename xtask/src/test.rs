@@ -13,6 +13,10 @@ pub(crate) fn run() -> Result<()> {
         "build --quiet --manifest-path xtask/no_std/Cargo.toml",
     ))?;
     execute(&mut cargo("check --quiet --manifest-path fuzz/Cargo.toml"))?;
+    // Without the built-in model.
+    execute(&mut cargo(
+        "check --quiet --package strata --no-default-features",
+    ))?;
 
     if std::env::var_os("STRATA_FIXTURES").is_none() {
         eprintln!(

@@ -82,6 +82,9 @@ pub struct KvPages {
 
 impl KvPages {
     /// Memory for at least `positions` positions of one or several sequences.
+    ///
+    /// # Panics
+    /// If `kind` stores blocks of 32 values and the heads' size is not a multiple of that.
     pub fn new(
         config: &Config,
         kind: KvType,
