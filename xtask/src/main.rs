@@ -1,5 +1,6 @@
 //! Developers' tasks: `cargo xtask help` lists them.
 
+mod bench;
 mod command;
 mod peers;
 mod test;
@@ -13,6 +14,8 @@ cargo xtask TASK
                    (STRATA_FIXTURES=DIR adds the tests that read published vocabularies and templates)
   peers            only the checks against other people's implementations
   vectors          make the committed test vectors again, with the peers' packages
+  bench vs-llamacpp [MODEL.gguf…] [--threads N] [--rounds N] [--prompt N] [--tokens N]
+                   speed and memory beside llama.cpp on the same files, medians of alternate runs
   help             this text
 
 The Python packages that the checks need are installed in target/peers. Where they cannot be had,
@@ -24,6 +27,7 @@ fn main() -> Result<()> {
         ["test"] => test::run(),
         ["peers"] => peers::run(),
         ["vectors"] => peers::vectors(),
+        ["bench", "vs-llamacpp", ..] => bench::vs_llamacpp(&arguments[2..]),
         [] | ["help" | "--help" | "-h"] => {
             println!("{HELP}");
             Ok(())
