@@ -1,13 +1,16 @@
 //! `strata bench`: how fast a model reads a prompt and writes an answer on this machine.
 
+use crate::computing::ComputeArguments;
 use crate::failure::Failure;
-use crate::loaded_model::{ComputeArguments, LoadedModel, Words};
-use crate::machine::{Machine, peak_rss};
-use crate::scorer::Scorer;
+use crate::loaded_model::{CheckedModel, Words};
+use crate::machine::Machine;
+use crate::model_file::ModelFile;
+use crate::scorer::{self, Scorer};
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Instant;
 use strata_engine::random::{Random, Stream};
+use strata_host::Usage;
 use strata_model::Logits;
 use strata_platform::Pool;
 
@@ -47,14 +50,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let machine = arguments.compute.machine()?;
     let (prompt, decoded) = (arguments.prompt as usize, arguments.tokens as usize);
     let positions = prompt.max(decoded);
-    let loaded = LoadedModel::load(&arguments.model, Some(positions), Words::IfAny, &machine)?;
+    let file = ModelFile::open(&arguments.model)?;
+    let checked = CheckedModel::new(&file, Some(positions), Words::IfAny)?;
+    let needs = scorer::needs(positions, &arguments.compute, &machine);
+    let (loaded, kv) = checked.load(
+        needs,
+        arguments.compute.stream,
+        &arguments.compute,
+        &machine,
+    )?;
     let mut random = Random::new(1, Stream::Token);
     let vocabulary = loaded.model.config().vocabulary as u64;
     let tokens: Vec<u32> = (0..positions)
         .map(|_| (random.next_u64() % vocabulary) as u32)
         .collect();
-    let (kind, batch) = (arguments.compute.kv.into(), arguments.compute.batch.into());
-    let mut scorer = Scorer::new(&loaded, &machine, kind, positions, batch)?;
+    let mut scorer = Scorer::new(&loaded, kv, &needs, &machine);
 
     // The first touch of every page and the clock's rise belong to no measurement.
     measure(&mut scorer, &tokens[..prompt.min(32)], prompt)?;
@@ -97,7 +107,7 @@ fn median(sorted: &[f64]) -> f64 {
 impl Report {
     fn print(&self, arguments: &Arguments, machine: &Machine) -> std::io::Result<()> {
         let (isa, threads) = (machine.kernels.isa(), machine.pool.workers());
-        let rss = peak_rss();
+        let rss = Usage::now().map_or(0, |usage| usage.peak_bytes);
         let mut out = std::io::stdout().lock();
         if arguments.json {
             let json = serde_json::json!({

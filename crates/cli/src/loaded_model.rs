@@ -1,67 +1,22 @@
-//! A model in memory, ready to run, with the flags that every computing command takes.
+//! A model: its file checked, then loaded into memory, ready to run.
 
+use crate::computing::{ComputeArguments, Stream};
 use crate::failure::{Failure, Kind};
-use crate::machine::{self, Machine};
+use crate::machine::Machine;
+use crate::memory_plan::{Limit, MemoryPlan, Needs};
 use crate::model_file::{ModelFile, bad_model};
 use crate::progress::LoadProgress;
-use std::path::{Path, PathBuf};
+use crate::size::Size;
+use std::path::Path;
 use std::time::{Duration, Instant};
+use strata_host::{HugePages, PageReport};
 use strata_model::spec::Position;
-use strata_model::{KvPages, KvType, LoadError, LoadOptions, Model, PAGE, arch};
-use strata_platform::SystemMemory;
+use strata_model::{Blueprint, KvPages, KvType, LoadError, LoadOptions, Model, arch};
 use strata_token::tokenizer::Tokenizer;
-use strata_weights::{GgufSet, Metadata};
+use strata_weights::Metadata;
 
 /// The context where none is asked for and the model has more.
 const DEFAULT_CONTEXT: usize = 4096;
-
-/// How often the file's pages are given back while it is packed.
-const RELEASE_BYTES: usize = 64 << 20;
-
-/// How the model is computed. None of these changes what comes out, but for `--kv`.
-#[derive(clap::Args)]
-#[command(next_help_heading = "Computing")]
-pub(crate) struct ComputeArguments {
-    /// Worker threads [default: one for each processor]
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub(crate) threads: Option<u16>,
-    /// Tokens computed together
-    #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u16).range(1..=16384))]
-    pub(crate) batch: u16,
-    /// How keys and values are stored
-    #[arg(long, value_enum, value_name = "TYPE", default_value = "f16")]
-    pub(crate) kv: Kv,
-}
-
-impl ComputeArguments {
-    pub(crate) fn machine(&self) -> Result<Machine, Failure> {
-        Machine::new(self.threads.map(usize::from))
-    }
-}
-
-/// The spelling of [`KvType`] on the command line.
-#[derive(Copy, Clone, clap::ValueEnum)]
-pub(crate) enum Kv {
-    /// 16 bits
-    #[value(name = "f16")]
-    F16,
-    /// 8 bits with a scale for each 32
-    #[value(name = "q8_0")]
-    Q8_0,
-    /// 32 bits
-    #[value(name = "f32")]
-    F32,
-}
-
-impl From<Kv> for KvType {
-    fn from(kv: Kv) -> Self {
-        match kv {
-            Kv::F16 => KvType::F16,
-            Kv::Q8_0 => KvType::Q8_0,
-            Kv::F32 => KvType::F32,
-        }
-    }
-}
 
 /// Whether a model without a usable tokenizer serves.
 #[derive(Copy, Clone, PartialEq, Eq)]
@@ -70,10 +25,20 @@ pub(crate) enum Words {
     IfAny,
 }
 
+/// A model whose file is in order, before anything large is done about it.
+pub(crate) struct CheckedModel<'f> {
+    start: Instant,
+    file: &'f ModelFile,
+    pub(crate) blueprint: Blueprint<'f>,
+    tokenizer: Result<Tokenizer, Failure>,
+    template: Option<String>,
+    /// Positions that a sequence has at most.
+    pub(crate) context: usize,
+}
+
 /// A model, its words, and how long a text it is loaded for.
-pub(crate) struct LoadedModel {
-    path: PathBuf,
-    pub(crate) model: Model<'static>,
+pub(crate) struct LoadedModel<'f> {
+    pub(crate) model: Model<'f>,
     tokenizer: Result<Tokenizer, Failure>,
     /// The source of its chat template.
     pub(crate) template: Option<String>,
@@ -81,16 +46,15 @@ pub(crate) struct LoadedModel {
     pub(crate) load_time: Duration,
 }
 
-impl LoadedModel {
-    /// Loads `path` for sequences of `context` positions, or of as many as the model has, up to 4096.
-    pub(crate) fn load(
-        path: &Path,
+impl<'f> CheckedModel<'f> {
+    /// Checks a file, for sequences of `context` positions, or of as many as the model has, up to 4096.
+    pub(crate) fn new(
+        file: &'f ModelFile,
         context: Option<usize>,
         words: Words,
-        machine: &Machine,
     ) -> Result<Self, Failure> {
         let start = Instant::now();
-        let file = ModelFile::open(path)?;
+        let path = file.path();
         let parsed = file.parse()?;
         let metadata = parsed.metadata();
         let context = context.or_else(|| default_context(metadata));
@@ -98,28 +62,19 @@ impl LoadedModel {
         if words == Words::Required {
             tokenizer = Ok(tokenizer?);
         }
-        check_weights_fit(&parsed, path)?;
-
-        let mut progress = LoadProgress::new();
-        let mut released = 0;
-        let model = Model::load(
-            &parsed,
-            LoadOptions { context },
-            &SystemMemory,
-            &machine.pool,
-            &mut |done, total| {
-                progress.show(done, total);
-                if done - released >= RELEASE_BYTES {
-                    file.release();
-                    released = done;
-                }
-            },
-        )
-        .map_err(|error| load_failure(path, error))?;
-        drop(progress);
-        let context = context.unwrap_or(model.config().context);
-        check_positions(&model, context)?;
-        let scored = model.config().vocabulary;
+        let blueprint = Blueprint::new(&parsed, LoadOptions { context })
+            .map_err(|error| load_failure(path, error))?;
+        let config = blueprint.config();
+        let context = context.unwrap_or(config.context);
+        // A table of positions has no more than it has; others can be asked for more than the model was trained for.
+        if config.spec.position == Position::Learned && context > config.context {
+            return Err(Failure::new(
+                Kind::Usage,
+                format_args!("the model has {} positions, not {context}", config.context),
+            )
+            .hint("ask for fewer"));
+        }
+        let scored = config.vocabulary;
         if let Some(tokens) = tokenizer.as_ref().ok().map(Tokenizer::vocab_size)
             && tokens > scored
         {
@@ -133,12 +88,12 @@ impl LoadedModel {
             .map_err(|error| bad_model(path, error))?
             .map(str::to_owned);
         Ok(Self {
-            path: path.to_path_buf(),
-            model,
+            start,
+            file,
+            blueprint,
             tokenizer,
             template,
             context,
-            load_time: start.elapsed(),
         })
     }
 
@@ -147,32 +102,82 @@ impl LoadedModel {
         self.tokenizer.as_ref().map_err(Failure::clone)
     }
 
-    /// Memory for the keys and values of `positions` positions.
-    pub(crate) fn kv_pages(&self, kind: KvType, positions: usize) -> Result<KvPages, Failure> {
-        let config = self.model.config();
-        if kind == KvType::Q8_0 && !config.head_size.is_multiple_of(32) {
-            return Err(Failure::new(
-                Kind::Usage,
-                format_args!(
-                    "{}: heads of {} values cannot be stored in blocks of 32",
-                    self.path.display(),
-                    config.head_size
-                ),
-            )
-            .hint("leave --kv q8_0 out"));
+    /// Fails if keys and values cannot be stored so.
+    pub(crate) fn check_kv(&self, kind: KvType) -> Result<(), Failure> {
+        let head = self.blueprint.config().head_size;
+        if kind != KvType::Q8_0 || head.is_multiple_of(32) {
+            return Ok(());
         }
-        let row = 2 * config.layers * config.kv_heads * kind.row_bytes(config.head_size);
-        let bytes = positions
-            .checked_next_multiple_of(PAGE)
-            .and_then(|positions| positions.checked_mul(row))
-            .map_or(u64::MAX, |bytes| bytes as u64);
-        check_fit(
-            bytes,
-            format_args!("the keys and values of {positions} positions take"),
-            "choose a smaller --ctx, or --kv q8_0",
-        )?;
-        KvPages::new(config, kind, positions, &SystemMemory)
-            .map_err(|error| Failure::new(Kind::OutOfMemory, error).hint("choose a smaller --ctx"))
+        Err(Failure::new(
+            Kind::Usage,
+            format_args!(
+                "{}: heads of {head} values cannot be stored in blocks of 32",
+                self.file.path().display(),
+            ),
+        )
+        .hint("leave --kv q8_0 out"))
+    }
+
+    /// Takes the memory for keys and values, and brings the weights into memory, as far as `arguments` let it.
+    pub(crate) fn load(
+        self,
+        needs: Needs,
+        stream: Stream,
+        arguments: &ComputeArguments,
+        machine: &Machine,
+    ) -> Result<(LoadedModel<'f>, KvPages), Failure> {
+        let path = self.file.path();
+        let fail = |error| load_failure(path, error);
+        self.check_kv(needs.kv)?;
+        let plan = MemoryPlan::new(&self.blueprint, needs, Limit::now());
+        let placement = plan.place(path, stream, arguments.memory.is_some())?;
+        let memory = HugePages::default();
+        let config = self.blueprint.config();
+        let kv = KvPages::new(config, needs.kv, needs.positions, &memory)
+            .map_err(|error| fail(error.into()))?;
+        let mut progress = LoadProgress::new();
+        let show = &mut |done, total| progress.show(done, total);
+        let backing = self.file.backing();
+        let model = self
+            .blueprint
+            .build(placement, &memory, backing, &machine.pool, show);
+        drop(progress);
+        let loaded = LoadedModel {
+            model: model.map_err(fail)?,
+            tokenizer: self.tokenizer,
+            template: self.template,
+            context: self.context,
+            load_time: self.start.elapsed(),
+        };
+        Ok((loaded, kv))
+    }
+}
+
+impl LoadedModel<'_> {
+    /// The tokenizer, or why there is none.
+    pub(crate) fn tokenizer(&self) -> Result<&Tokenizer, Failure> {
+        self.tokenizer.as_ref().map_err(Failure::clone)
+    }
+
+    /// What was loaded and what memory it got, on standard error.
+    pub(crate) fn describe(&self, kv: &KvPages) {
+        let weights = match PageReport::of(self.model.packed()) {
+            Some(report) => report.to_string(),
+            None => Size(self.model.packed_bytes() as u64).to_string(),
+        };
+        eprintln!(
+            "weights {weights}, loaded in {:.3} s; keys and values of {} positions take {}",
+            self.load_time.as_secs_f64(),
+            self.context,
+            Size(kv.bytes() as u64)
+        );
+        match self.model.streamed_bytes() as u64 {
+            0 => {}
+            bytes => eprintln!(
+                "{} of weights stay in the file and are read for each batch",
+                Size(bytes)
+            ),
+        }
     }
 }
 
@@ -180,44 +185,6 @@ fn default_context(metadata: &Metadata<'_>) -> Option<usize> {
     let name = metadata.str("general.architecture").ok()??;
     let own = metadata.u32(&format!("{name}.context_length")).ok()??;
     Some((own as usize).min(DEFAULT_CONTEXT))
-}
-
-/// A model with a table of positions has no more than that; others can be asked for more than they were trained for.
-fn check_positions(model: &Model<'_>, context: usize) -> Result<(), Failure> {
-    let config = model.config();
-    if config.spec.position != Position::Learned || context <= config.context {
-        return Ok(());
-    }
-    Err(Failure::new(
-        Kind::Usage,
-        format_args!("the model has {} positions, not {context}", config.context),
-    )
-    .hint("ask for fewer"))
-}
-
-fn check_weights_fit(file: &GgufSet<'_>, path: &Path) -> Result<(), Failure> {
-    let bytes = file.tensors().iter().map(|t| t.data.len() as u64).sum();
-    check_fit(
-        bytes,
-        format_args!("the weights of {} take", path.display()),
-        "choose a smaller model or one with fewer bits a weight, or close other programs",
-    )
-}
-
-/// Fails if `bytes` are more than the machine has left.
-fn check_fit(bytes: u64, what: std::fmt::Arguments<'_>, hint: &str) -> Result<(), Failure> {
-    match machine::available_memory().filter(|&left| bytes > left) {
-        None => Ok(()),
-        Some(left) => Err(Failure::new(
-            Kind::OutOfMemory,
-            format_args!(
-                "{what} {:.1} MB and {:.1} MB of memory are left",
-                bytes as f64 / 1e6,
-                left as f64 / 1e6
-            ),
-        )
-        .hint(hint)),
-    }
 }
 
 fn load_failure(path: &Path, error: LoadError) -> Failure {

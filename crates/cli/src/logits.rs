@@ -1,9 +1,11 @@
 //! `strata logits`: what a model makes of each next token.
 
 use crate::chat_prompt;
+use crate::computing::ComputeArguments;
 use crate::failure::{Failure, Kind};
-use crate::loaded_model::{ComputeArguments, LoadedModel, Words};
-use crate::scorer::Scorer;
+use crate::loaded_model::{CheckedModel, Words};
+use crate::model_file::ModelFile;
+use crate::scorer::{self, Scorer};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -38,16 +40,23 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Some(_) => Words::Required,
         None => Words::IfAny,
     };
-    let loaded = LoadedModel::load(&arguments.model, None, words, &machine)?;
+    let file = ModelFile::open(&arguments.model)?;
+    let checked = CheckedModel::new(&file, None, words)?;
     let tokens = match &arguments.text {
-        Some(text) => chat_prompt::raw(loaded.tokenizer()?, text),
+        Some(text) => chat_prompt::raw(checked.tokenizer()?, text),
         None => arguments.tokens.clone(),
     };
     if tokens.is_empty() {
         return Err(Failure::new(Kind::Usage, "the text has no tokens"));
     }
-    let (kind, batch) = (arguments.compute.kv.into(), arguments.compute.batch.into());
-    let mut scorer = Scorer::new(&loaded, &machine, kind, tokens.len(), batch)?;
+    let needs = scorer::needs(tokens.len(), &arguments.compute, &machine);
+    let (loaded, kv) = checked.load(
+        needs,
+        arguments.compute.stream,
+        &arguments.compute,
+        &machine,
+    )?;
+    let mut scorer = Scorer::new(&loaded, kv, &needs, &machine);
     let mut last = Vec::new();
     match &arguments.out {
         None => scorer.feed(&tokens, Logits::Last, &mut |row| {

@@ -1,4 +1,4 @@
-//! What this machine computes with: kernels for its instruction set, worker threads, and the memory that is left.
+//! What this machine computes with: kernels for its instruction set and worker threads.
 
 use crate::failure::{Failure, Kind};
 use strata_host::ThreadPool;
@@ -65,52 +65,6 @@ fn kernels(forced: Option<&str>) -> Result<&'static Kernels, Failure> {
     )
 }
 
-/// The most memory that this process ever had, in bytes; 0 where the system does not say.
-pub(crate) fn peak_rss() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    kilobytes(&status, "VmHWM:").unwrap_or(0)
-}
-
-/// The memory that can still be had: what the system has left, and what the control group allows. `None` where nobody
-/// says.
-pub(crate) fn available_memory() -> Option<u64> {
-    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let system = kilobytes(&meminfo, "MemAvailable:");
-    let group =
-        group_memory("/sys/fs/cgroup", ["memory.max", "memory.current", "file "]).or_else(|| {
-            group_memory(
-                "/sys/fs/cgroup/memory",
-                [
-                    "memory.limit_in_bytes",
-                    "memory.usage_in_bytes",
-                    "total_cache ",
-                ],
-            )
-        });
-    match (system, group) {
-        (Some(system), Some(group)) => Some(system.min(group)),
-        (system, group) => system.or(group),
-    }
-}
-
-/// What the control group's limit leaves. Cached files count as used there, but give way.
-fn group_memory(folder: &str, [limit, used, cached]: [&str; 3]) -> Option<u64> {
-    let read = |name: &str| std::fs::read_to_string(format!("{folder}/{name}")).ok();
-    let number = |name| read(name)?.trim().parse::<u64>().ok();
-    let limit = number(limit)?;
-    let stat = read("memory.stat").unwrap_or_default();
-    let cached = stat.lines().find_map(|line| line.strip_prefix(cached));
-    let cached: u64 = cached.and_then(|n| n.trim().parse().ok()).unwrap_or(0);
-    Some(limit.saturating_sub(number(used)?.saturating_sub(cached)))
-}
-
-/// The value of a line such as `VmHWM:  123 kB`, in bytes.
-fn kilobytes(text: &str, key: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix(key))?;
-    let number: u64 = line.split_whitespace().next()?.parse().ok()?;
-    number.checked_mul(1024)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,12 +78,5 @@ mod tests {
             refused.contains("sse9") && refused.contains("scalar"),
             "{refused}"
         );
-    }
-
-    #[test]
-    fn kernel_files_are_read() {
-        let text = "VmPeak:\t  10 kB\nVmHWM:\t    1234 kB\n";
-        assert_eq!(kilobytes(text, "VmHWM:"), Some(1234 * 1024));
-        assert_eq!(kilobytes(text, "VmRSS:"), None);
     }
 }

@@ -2,18 +2,22 @@
 
 mod bench;
 mod chat_prompt;
+mod computing;
 mod failure;
 mod inspect;
 mod loaded_model;
 mod logits;
 mod machine;
 mod memory;
+mod memory_plan;
 mod model_file;
 mod perplexity;
+mod plan;
 mod progress;
 mod run;
 mod sampling;
 mod scorer;
+mod size;
 mod synth;
 mod template;
 mod tokenize;
@@ -31,7 +35,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    Run(run::Arguments),
+    Run(Box<run::Arguments>),
     Inspect(inspect::Arguments),
     Tokenize(tokenize::EncodeArguments),
     Detokenize(tokenize::DecodeArguments),
@@ -39,6 +43,7 @@ enum Command {
     Logits(logits::Arguments),
     Perplexity(perplexity::Arguments),
     Bench(bench::Arguments),
+    Plan(plan::Arguments),
     Synth(synth::Arguments),
 }
 
@@ -52,6 +57,7 @@ fn main() -> ExitCode {
         Command::Logits(arguments) => logits::run(&arguments),
         Command::Perplexity(arguments) => perplexity::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Plan(arguments) => plan::run(&arguments),
         Command::Synth(arguments) => synth::run(&arguments),
     };
     match result {

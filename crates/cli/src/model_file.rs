@@ -2,9 +2,10 @@
 //! that is built in.
 
 use crate::failure::{Failure, Kind};
-use memmap2::{Mmap, UncheckedAdvice};
-use std::fs::File;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use strata_host::{MappedFile, MappedFiles};
+use strata_platform::{Backing, Resident};
 use strata_weights::{Gguf, GgufSet, SplitName};
 
 /// The name of the model that is built in. A file of this name is reached with a separator: `./tale`.
@@ -17,21 +18,14 @@ static TALE: Option<&[u8]> = None;
 
 /// A model's bytes: one file, all parts of a split one, or those in the program itself.
 pub(crate) struct ModelFile {
-    parts: Vec<(PathBuf, Bytes)>,
+    paths: Vec<PathBuf>,
+    bytes: Bytes,
 }
 
 enum Bytes {
-    Mapped(Mmap),
+    /// One for each path.
+    Mapped(MappedFiles),
     BuiltIn(&'static [u8]),
-}
-
-impl Bytes {
-    fn get(&self) -> &[u8] {
-        match self {
-            Bytes::Mapped(map) => map,
-            Bytes::BuiltIn(bytes) => bytes,
-        }
-    }
 }
 
 impl ModelFile {
@@ -43,18 +37,16 @@ impl ModelFile {
         let split = path
             .file_name()
             .and_then(|name| SplitName::parse(name.to_str()?));
-        let paths = match split {
+        let paths: Vec<PathBuf> = match split {
             Some(split) => split
                 .names()
                 .map(|name| path.with_file_name(name))
                 .collect(),
             None => vec![path.to_path_buf()],
         };
-        let parts = paths
-            .into_iter()
-            .map(|path| map(&path).map(|bytes| (path, Bytes::Mapped(bytes))))
-            .collect::<Result<_, _>>()?;
-        Ok(Self { parts })
+        let files = paths.iter().map(|path| map(path));
+        let bytes = Bytes::Mapped(MappedFiles(files.collect::<Result<_, _>>()?));
+        Ok(Self { paths, bytes })
     }
 
     fn built_in() -> Result<Self, Failure> {
@@ -66,33 +58,35 @@ impl ModelFile {
             .hint("build it with `--features tale`, or name the file models/tale/tale-q4_k_m.gguf of the sources")
         })?;
         Ok(Self {
-            parts: vec![(BUILT_IN.into(), Bytes::BuiltIn(bytes))],
+            paths: vec![BUILT_IN.into()],
+            bytes: Bytes::BuiltIn(bytes),
         })
     }
 
     /// Parses and checks every part.
     pub(crate) fn parse(&self) -> Result<GgufSet<'_>, Failure> {
+        let parts: Vec<&[u8]> = match &self.bytes {
+            Bytes::Mapped(files) => files.0.iter().map(MappedFile::bytes).collect(),
+            Bytes::BuiltIn(bytes) => vec![bytes],
+        };
         let parts = self
-            .parts
+            .paths
             .iter()
-            .map(|(path, bytes)| Gguf::parse(bytes.get()).map_err(|error| bad_model(path, error)))
+            .zip(parts)
+            .map(|(path, bytes)| Gguf::parse(bytes).map_err(|error| bad_model(path, error)))
             .collect::<Result<_, _>>()?;
-        GgufSet::new(parts).map_err(|error| bad_model(&self.parts[0].0, error))
+        GgufSet::new(parts).map_err(|error| bad_model(self.path(), error))
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.parts[0].0
+        &self.paths[0]
     }
 
-    /// Takes the file's pages off this process's memory. What is read again comes from the system's cache.
-    #[allow(unsafe_code)]
-    pub(crate) fn release(&self) {
-        for (_, bytes) in &self.parts {
-            if let Bytes::Mapped(map) = bytes {
-                // SAFETY: the mapping is of a file and never written to, so dropped pages come back with the same
-                // bytes.
-                let _ = unsafe { map.unchecked_advise(UncheckedAdvice::DontNeed) };
-            }
+    /// Whom to tell which of the bytes are needed.
+    pub(crate) fn backing(&self) -> &dyn Backing {
+        match &self.bytes {
+            Bytes::Mapped(files) => files,
+            Bytes::BuiltIn(_) => &Resident,
         }
     }
 }
@@ -104,24 +98,15 @@ pub(crate) fn bad_model(path: &Path, error: impl std::fmt::Display) -> Failure {
     )
 }
 
-#[allow(unsafe_code)]
-fn map(path: &Path) -> Result<Mmap, Failure> {
-    let file = File::open(path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => Failure::io(path.display(), &error)
+fn map(path: &Path) -> Result<MappedFile, Failure> {
+    MappedFile::open(path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => Failure::io(path.display(), &error)
             .hint("MODEL is the path of a .gguf file, or tale for the model that is built in"),
-        _ => Failure::io(path.display(), &error),
-    })?;
-    let about = file
-        .metadata()
-        .map_err(|error| Failure::io(path.display(), &error))?;
-    if !about.is_file() {
-        return Err(Failure::new(
+        ErrorKind::InvalidInput => Failure::new(
             Kind::Usage,
             format_args!("{} is not a file", path.display()),
         )
-        .hint("name the model's .gguf file"));
-    }
-    // SAFETY: the mapping is read-only and private. Another process that shrinks the file while it is
-    // mapped would end this one with SIGBUS, which loses nothing: the file is only read.
-    unsafe { Mmap::map(&file) }.map_err(|error| Failure::io(path.display(), &error))
+        .hint("name the model's .gguf file"),
+        _ => Failure::io(path.display(), &error),
+    })
 }

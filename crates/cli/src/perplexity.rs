@@ -4,10 +4,12 @@
 //! of its own that begins with BOS where the model wants one (in the place of its first token), and the tokens of its
 //! second half are scored.
 
+use crate::computing::ComputeArguments;
 use crate::failure::{Failure, Kind};
-use crate::loaded_model::{ComputeArguments, LoadedModel, Words};
+use crate::loaded_model::{CheckedModel, Words};
+use crate::model_file::ModelFile;
 use crate::progress;
-use crate::scorer::Scorer;
+use crate::scorer::{self, Scorer};
 use std::io::Write;
 use std::path::PathBuf;
 use strata_engine::logprobs::Logprobs;
@@ -66,9 +68,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         .map_err(|error| Failure::io(arguments.file.display(), &error))?;
     let machine = arguments.compute.machine()?;
     let size = arguments.ctx as usize;
-    let loaded = LoadedModel::load(&arguments.model, Some(size), Words::Required, &machine)?;
-    let tokenizer = loaded.tokenizer()?;
-    let tokens = tokenizer.encode(
+    let file = ModelFile::open(&arguments.model)?;
+    let checked = CheckedModel::new(&file, Some(size), Words::Required)?;
+    let tokens = checked.tokenizer()?.encode(
         &text,
         EncodeOptions {
             add_special: true,
@@ -87,8 +89,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         )
         .hint("give a longer text or a smaller --ctx"));
     }
-    let (kind, batch) = (arguments.compute.kv.into(), arguments.compute.batch.into());
-    let mut scorer = Scorer::new(&loaded, &machine, kind, size, batch)?;
+    let needs = scorer::needs(size, &arguments.compute, &machine);
+    let (loaded, kv) = checked.load(
+        needs,
+        arguments.compute.stream,
+        &arguments.compute,
+        &machine,
+    )?;
+    let tokenizer = loaded.tokenizer()?;
+    let mut scorer = Scorer::new(&loaded, kv, &needs, &machine);
     let mut score = Score::default();
     let bar = progress::bar(
         chunks as u64,

@@ -1,10 +1,12 @@
 //! A sequence run through a model without an engine: texts are scored, not continued.
 
+use crate::computing::ComputeArguments;
 use crate::failure::{Failure, Kind};
 use crate::loaded_model::LoadedModel;
 use crate::machine::Machine;
+use crate::memory_plan::Needs;
 use strata_model::{
-    BatchError, BatchLimits, Compute, KvPages, KvType, Logits, Model, Sequence, Span, Workspace,
+    BatchError, BatchLimits, Compute, KvPages, Logits, Model, Sequence, Span, Workspace,
 };
 use strata_platform::Pool;
 
@@ -20,26 +22,35 @@ pub(crate) struct Scorer<'a> {
     sequence: Sequence,
 }
 
-impl<'a> Scorer<'a> {
-    /// For sequences of `positions` positions, `batch` computed together.
-    pub(crate) fn new(
-        loaded: &'a LoadedModel,
-        machine: &'a Machine,
-        kind: KvType,
-        positions: usize,
-        batch: usize,
-    ) -> Result<Self, Failure> {
-        let limits = BatchLimits {
+/// What scoring sequences of `positions` positions takes.
+pub(crate) fn needs(positions: usize, arguments: &ComputeArguments, machine: &Machine) -> Needs {
+    let batch = usize::from(arguments.batch);
+    Needs {
+        positions,
+        kv: arguments.kv.into(),
+        limits: BatchLimits {
             tokens: batch.min(positions).max(1),
             logits: batch.min(LOGIT_ROWS),
-        };
-        Ok(Self {
+        },
+        workers: machine.pool.workers(),
+        beside: 0,
+    }
+}
+
+impl<'a> Scorer<'a> {
+    pub(crate) fn new(
+        loaded: &'a LoadedModel<'a>,
+        kv: KvPages,
+        needs: &Needs,
+        machine: &'a Machine,
+    ) -> Self {
+        Self {
             model: &loaded.model,
             compute: machine.compute(),
-            kv: loaded.kv_pages(kind, positions)?,
-            work: Workspace::new(&loaded.model, limits, machine.pool.workers()),
+            kv,
+            work: Workspace::new(&loaded.model, needs.limits, needs.workers),
             sequence: Sequence::default(),
-        })
+        }
     }
 
     /// Begins a new sequence.

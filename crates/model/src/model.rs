@@ -68,6 +68,11 @@ impl<'f> Model<'f> {
         self.packed.len()
     }
 
+    /// The memory that they are in.
+    pub fn packed(&self) -> &[u8] {
+        &self.packed
+    }
+
     /// Bytes that are read from the file for each batch.
     pub fn streamed_bytes(&self) -> usize {
         let streamed = |home: &Home<'_>| match home {

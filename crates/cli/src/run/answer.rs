@@ -2,13 +2,15 @@
 
 use crate::failure::{Failure, Kind};
 use crate::sampling;
+use crate::size::Size;
 use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use strata_engine::sampling::{SampleError, SamplerSettings};
 use strata_engine::{
-    Engine, EventKind, FinishReason, Request, Session, StepError, SubmitError, Usage,
+    Engine, EventKind, FinishReason, Request, Session, Speculation, StepError, SubmitError, Usage,
 };
+use strata_host::Usage as HostUsage;
 use strata_token::tokenizer::{EncodeOptions, Tokenizer};
 
 /// An engine with one conversation.
@@ -23,6 +25,9 @@ pub(crate) struct Speaker<'a> {
     pub(crate) stop: Vec<String>,
     pub(crate) context: usize,
     pub(crate) verbose: bool,
+    pub(crate) speculation: Speculation,
+    /// Whether weights are read from the file as they are needed.
+    pub(crate) streams: bool,
 }
 
 /// What was said, and why no more.
@@ -52,8 +57,10 @@ impl Speaker<'_> {
             sampling: self.sampling.clone(),
             max_tokens: self.max_tokens,
             stop: self.stop.clone(),
+            speculation: self.speculation,
             ..Request::default()
         };
+        let read = read_bytes();
         let start = Instant::now();
         let mut first = None;
         let mut answer = Answer {
@@ -107,6 +114,11 @@ impl Speaker<'_> {
         answer.decode_time = first.elapsed();
         if self.verbose {
             answer.report();
+            if self.streams {
+                let tokens = answer.usage.generated_tokens.max(1) as u64;
+                let read = (read_bytes() - read) / tokens;
+                eprintln!("read {} from disk for each token", Size(read));
+            }
         }
         Ok(answer)
     }
@@ -141,7 +153,21 @@ impl Answer {
             usage.generated_tokens,
             per_second(decoded, self.decode_time)
         );
+        if usage.drafted_tokens > 0 {
+            let (drafted, accepted) = (usage.drafted_tokens, usage.accepted_tokens);
+            eprintln!(
+                "guessed {drafted} tokens ahead, {accepted} of them right ({:.0}%); {:.2} tokens a pass",
+                100.0 * accepted as f64 / drafted as f64,
+                usage.generated_tokens as f64
+                    / usage.generated_tokens.saturating_sub(accepted).max(1) as f64
+            );
+        }
     }
+}
+
+/// What was read from disks so far.
+fn read_bytes() -> u64 {
+    HostUsage::now().map_or(0, |usage| usage.read_bytes)
 }
 
 fn refused(error: SubmitError) -> Failure {

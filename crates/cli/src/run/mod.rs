@@ -2,19 +2,21 @@
 
 mod answer;
 mod chat;
+mod guessing;
 mod story;
 
 use crate::chat_prompt::{self, ChatTemplate, Message, Role};
+use crate::computing::ComputeArguments;
 use crate::failure::{Failure, Kind};
-use crate::loaded_model::{ComputeArguments, LoadedModel, Words};
-use crate::machine::Machine;
-use crate::model_file::BUILT_IN;
+use crate::loaded_model::{CheckedModel, Words};
+use crate::model_file::{BUILT_IN, ModelFile};
 use crate::sampling::SamplingArguments;
 use answer::Speaker;
+use guessing::SpeculationArguments;
 use std::io::{IsTerminal, Read};
 use std::path::PathBuf;
 use strata_engine::{Engine, EngineOptions, FinishReason};
-use strata_model::KvPages;
+use strata_platform::Pool;
 
 /// Answer a prompt, or chat
 ///
@@ -54,6 +56,8 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     sampling: SamplingArguments,
     #[command(flatten)]
+    speculation: SpeculationArguments,
+    #[command(flatten)]
     compute: ComputeArguments,
 }
 
@@ -84,10 +88,26 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let machine = arguments.compute.machine()?;
     let context = arguments.ctx.map(|ctx| ctx as usize);
-    let loaded = LoadedModel::load(&arguments.model, context, Words::Required, &machine)?;
+    let file = ModelFile::open(&arguments.model)?;
+    let checked = CheckedModel::new(&file, context, Words::Required)?;
+    let guess = &arguments.speculation;
+    let draft_file = guess.draft.as_deref().map(ModelFile::open).transpose()?;
+    let mut needs = guess.needs(&checked, &arguments.compute, machine.pool.workers());
+    let (draft, draft_kv) = match &draft_file {
+        Some(file) => {
+            let (draft, kv) = guess.load(file, &mut needs, &arguments.compute, &machine)?;
+            (Some(draft), Some(kv))
+        }
+        None => (None, None),
+    };
+    let (loaded, kv) = checked.load(
+        needs,
+        arguments.compute.stream,
+        &arguments.compute,
+        &machine,
+    )?;
     let tokenizer = loaded.tokenizer()?;
     arguments.sampling.add_breakers(&mut sampling, tokenizer);
-    let kv = loaded.kv_pages(arguments.compute.kv.into(), loaded.context)?;
     let trained = loaded.model.config().context;
     if loaded.context > trained {
         eprintln!(
@@ -95,7 +115,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         );
     }
     if arguments.verbose {
-        describe(&loaded, &machine, &kv, sampling.seed);
+        eprintln!(
+            "isa {}, threads {}, seed {}",
+            machine.kernels.isa(),
+            machine.pool.workers(),
+            sampling.seed
+        );
+        loaded.describe(&kv);
     }
     let options = EngineOptions {
         context: loaded.context,
@@ -103,6 +129,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         requests: 1,
     };
     let engine = Engine::new(&loaded.model, tokenizer, machine.compute(), kv, options);
+    let engine = guess.engine(engine, draft.as_ref().zip(draft_kv))?;
     let style = match &loaded.template {
         Some(source) if !arguments.raw => Style::Chat(ChatTemplate::new(source, tokenizer)?),
         _ => Style::Raw,
@@ -117,6 +144,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         stop: arguments.stop.clone(),
         context: loaded.context,
         verbose: arguments.verbose,
+        speculation: guess.speculation(),
+        streams: loaded.model.streamed_bytes() > 0,
     };
     let system = arguments.system.as_deref();
     let text = match prompt {
@@ -178,23 +207,6 @@ fn read_stdin() -> Result<String, Failure> {
         return Err(no_prompt());
     }
     Ok(text)
-}
-
-fn describe(loaded: &LoadedModel, machine: &Machine, kv: &KvPages, seed: u64) {
-    use strata_platform::Pool;
-    let megabytes = |bytes: usize| bytes as f64 / 1e6;
-    eprintln!(
-        "isa {}, threads {}, seed {seed}",
-        machine.kernels.isa(),
-        machine.pool.workers()
-    );
-    eprintln!(
-        "loaded {:.1} MB of weights in {:.3} s; keys and values of {} positions take {:.1} MB",
-        megabytes(loaded.model.packed_bytes()),
-        loaded.load_time.as_secs_f64(),
-        loaded.context,
-        megabytes(kv.bytes())
-    );
 }
 
 fn note_full(context: usize) {

@@ -1,0 +1,184 @@
+//! What a model takes, against what there is.
+
+use crate::computing::Stream;
+use crate::failure::{Failure, Kind};
+use crate::size::Size;
+use std::path::Path;
+use strata_host::{Bound, Budget, Usage};
+use strata_model::{BatchLimits, Blueprint, KvType, PAGE, Placement};
+
+/// What the program takes beside what is planned: its code's data, stacks, the sampler, the terminal.
+const PROGRAM: u64 = 12_000_000;
+
+/// What each worker's stack takes of a limit on private memory.
+const STACK: u64 = 2 << 20;
+
+/// What a model is loaded for.
+#[derive(Copy, Clone)]
+pub(crate) struct Needs {
+    /// Whose keys and values are kept.
+    pub(crate) positions: usize,
+    pub(crate) kv: KvType,
+    pub(crate) limits: BatchLimits,
+    pub(crate) workers: usize,
+    /// Bytes that are not asked for yet and belong to something else.
+    pub(crate) beside: u64,
+}
+
+/// The memory that may be used in all.
+#[derive(Copy, Clone)]
+pub(crate) struct Limit {
+    pub(crate) bytes: u64,
+    pub(crate) bound: Bound,
+}
+
+impl Limit {
+    /// What this process can have.
+    pub(crate) fn now() -> Self {
+        let budget = Budget::now();
+        let bytes = match budget.bound_by {
+            // The plan counts what the program has by itself.
+            Bound::PrivateMemory => budget.limit_bytes,
+            _ => budget.available_bytes.saturating_add(anonymous()),
+        };
+        Self {
+            bytes,
+            bound: budget.bound_by,
+        }
+    }
+}
+
+/// What this process has in memory by now: tokenizers take the most.
+fn anonymous() -> u64 {
+    Usage::now().map_or(0, |usage| usage.anonymous_bytes)
+}
+
+/// What a model takes, in bytes.
+pub(crate) struct MemoryPlan<'b, 'f> {
+    blueprint: &'b Blueprint<'f>,
+    needs: Needs,
+    pub(crate) weights: u64,
+    pub(crate) kv: u64,
+    pub(crate) workspace: u64,
+    pub(crate) program: u64,
+    pub(crate) limit: Limit,
+}
+
+impl<'b, 'f> MemoryPlan<'b, 'f> {
+    pub(crate) fn new(blueprint: &'b Blueprint<'f>, needs: Needs, limit: Limit) -> Self {
+        let mut plan = Self {
+            blueprint,
+            needs,
+            weights: blueprint.packed_bytes() as u64,
+            kv: blueprint.kv_bytes(needs.kv, needs.positions) as u64,
+            workspace: 0,
+            program: anonymous() + PROGRAM + needs.workers as u64 * STACK,
+            limit,
+        };
+        plan.workspace = plan.workspace(Placement::Packed);
+        plan
+    }
+
+    fn workspace(&self, placement: Placement) -> u64 {
+        let Needs {
+            limits, workers, ..
+        } = self.needs;
+        let bytes = self.blueprint.workspace_bytes(limits, workers, placement) as u64;
+        bytes + self.needs.beside
+    }
+
+    pub(crate) fn total(&self) -> u64 {
+        let rest = self.weights + self.workspace + self.program;
+        rest.saturating_add(self.kv)
+    }
+
+    pub(crate) fn fits(&self) -> bool {
+        self.total() <= self.limit.bytes
+    }
+
+    /// Bytes of weights that fit beside all else when the others stay in the file.
+    pub(crate) fn room(&self) -> Option<u64> {
+        let rest = (self.workspace(Placement::Within(0)) + self.program).saturating_add(self.kv);
+        self.limit.bytes.checked_sub(rest)
+    }
+
+    /// Bytes that are about read from the file for each token, if streaming is possible.
+    pub(crate) fn streamed(&self) -> Option<u64> {
+        Some(self.weights.saturating_sub(self.room()?))
+    }
+
+    /// Where the weights go; a failure if that is more than there is.
+    pub(crate) fn place(
+        &self,
+        path: &Path,
+        stream: Stream,
+        capped: bool,
+    ) -> Result<Placement, Failure> {
+        let within = match stream {
+            Stream::Always => Some(0),
+            Stream::Auto if capped && !self.fits() => self.room(),
+            Stream::Auto | Stream::Never => None,
+        };
+        match within {
+            Some(bytes) if self.room().is_some() => Ok(Placement::Within(bytes as usize)),
+            None if self.fits() => Ok(Placement::Packed),
+            _ => Err(self.refusal(path)),
+        }
+    }
+
+    fn refusal(&self, path: &Path) -> Failure {
+        let sentence = format!(
+            "{} takes {} (weights {}, keys and values of {} positions {}, activations {}, program {}) and {} leaves {} of memory",
+            path.display(),
+            Size(self.total()),
+            Size(self.weights),
+            self.needs.positions,
+            Size(self.kv),
+            Size(self.workspace),
+            Size(self.program),
+            self.limit.bound,
+            Size(self.limit.bytes),
+        );
+        let hint = match self.remedies() {
+            remedies if remedies.is_empty() => {
+                "choose a smaller model or one with fewer bits a weight, or close other programs"
+                    .into()
+            }
+            remedies => format!("what would fit: {}", remedies.join("; or ")),
+        };
+        Failure::new(Kind::OutOfMemory, sentence).hint(hint)
+    }
+
+    /// What would fit, where this does not.
+    pub(crate) fn remedies(&self) -> Vec<String> {
+        let mut remedies = Vec::new();
+        let rest = self.weights + self.workspace + self.program;
+        let room = self.limit.bytes.saturating_sub(rest);
+        let fitting = |kv| {
+            let page = self.blueprint.kv_bytes(kv, PAGE) as u64;
+            let pages = room / page.max(1);
+            pages.saturating_mul(PAGE as u64)
+        };
+        let wanted = self.needs.positions as u64;
+        match fitting(self.needs.kv) {
+            0 => {}
+            positions => remedies.push(format!("--ctx {}", positions.min(wanted))),
+        }
+        let head = self.blueprint.config().head_size;
+        if self.needs.kv != KvType::Q8_0 && head.is_multiple_of(32) {
+            match fitting(KvType::Q8_0) {
+                0 => {}
+                positions if positions >= wanted => remedies.push("--kv q8_0".into()),
+                positions => remedies.push(format!("--kv q8_0 --ctx {positions}")),
+            }
+        }
+        if let Some(read) = self.streamed() {
+            let bytes = self.limit.bytes / 1_000_000;
+            remedies.push(format!(
+                "--memory {bytes}M --stream auto, which reads about {} from the file for each token",
+                Size(read)
+            ));
+        }
+        remedies
+    }
+}

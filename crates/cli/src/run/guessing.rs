@@ -1,0 +1,110 @@
+//! Guessing tokens ahead: the flags, the draft model, and what both take.
+
+use crate::computing::{ComputeArguments, Stream};
+use crate::failure::{Failure, Kind};
+use crate::loaded_model::{CheckedModel, LoadedModel, Words};
+use crate::machine::Machine;
+use crate::memory_plan::Needs;
+use crate::model_file::ModelFile;
+use std::path::PathBuf;
+use strata_engine::{Engine, Speculation};
+use strata_model::{BatchLimits, KvPages, Placement};
+
+/// Guesses at a time where no number is given.
+const GUESSES: u8 = 8;
+
+/// Tokens guessed ahead and checked together. The answer stays the same, only sooner.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Guessing ahead (the answer stays the same)")]
+pub(crate) struct SpeculationArguments {
+    /// Guess up to N tokens ahead from the text so far: fast where an answer repeats its prompt [N: 8]
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "8", value_parser = clap::value_parser!(u8).range(1..=64))]
+    speculate: Option<u8>,
+    /// Guess with this smaller model of the same vocabulary instead
+    #[arg(long, value_name = "FILE")]
+    pub(crate) draft: Option<PathBuf>,
+}
+
+impl SpeculationArguments {
+    fn guesses(&self) -> usize {
+        let default = if self.draft.is_some() { GUESSES } else { 0 };
+        self.speculate.unwrap_or(default).into()
+    }
+
+    pub(crate) fn speculation(&self) -> Speculation {
+        let max_draft = self.guesses();
+        match (max_draft, &self.draft) {
+            (0, _) => Speculation::Off,
+            (_, None) => Speculation::PromptLookup { max_draft },
+            (_, Some(_)) => Speculation::DraftModel { max_draft },
+        }
+    }
+
+    /// What one conversation takes.
+    pub(crate) fn needs(
+        &self,
+        checked: &CheckedModel<'_>,
+        arguments: &ComputeArguments,
+        workers: usize,
+    ) -> Needs {
+        let rows = self.guesses() + 1;
+        // The engine has its first workspace still when it makes the one for guesses.
+        let first = BatchLimits {
+            tokens: arguments.batch.into(),
+            logits: 1,
+        };
+        let blueprint = &checked.blueprint;
+        let beside = match rows {
+            1 => 0,
+            _ => blueprint.workspace_bytes(first, workers, Placement::Within(0)),
+        };
+        Needs {
+            positions: checked.context,
+            kv: arguments.kv.into(),
+            limits: BatchLimits {
+                tokens: usize::from(arguments.batch).max(rows),
+                logits: rows,
+            },
+            workers,
+            beside: beside as u64,
+        }
+    }
+
+    /// Loads the draft model, all of it into memory, and adds to `needs` what else it will take.
+    pub(crate) fn load<'f>(
+        &self,
+        file: &'f ModelFile,
+        needs: &mut Needs,
+        arguments: &ComputeArguments,
+        machine: &Machine,
+    ) -> Result<(LoadedModel<'f>, KvPages), Failure> {
+        let checked = CheckedModel::new(file, Some(needs.positions), Words::Required)?;
+        let blueprint = &checked.blueprint;
+        let workspace = blueprint.workspace_bytes(needs.limits, needs.workers, Placement::Packed);
+        let draft = checked.load(*needs, Stream::Never, arguments, machine)?;
+        needs.beside += workspace as u64;
+        Ok(draft)
+    }
+
+    /// The engine, able to guess as asked for.
+    pub(crate) fn engine<'a>(
+        &self,
+        engine: Engine<'a>,
+        draft: Option<(&'a LoadedModel<'a>, KvPages)>,
+    ) -> Result<Engine<'a>, Failure> {
+        let engine = match self.guesses() {
+            0 => engine,
+            guesses => engine.with_speculation(guesses),
+        };
+        let Some((draft, kv)) = draft else {
+            return Ok(engine);
+        };
+        let (model, tokenizer) = (&draft.model, draft.tokenizer()?);
+        engine
+            .with_draft_model(model, tokenizer, kv)
+            .map_err(|error| {
+                Failure::new(Kind::Usage, error)
+                    .hint("--draft needs a smaller model of the same family")
+            })
+    }
+}
