@@ -196,8 +196,9 @@ fn a_model_that_drafts_for_itself_is_always_right() {
 #[test]
 fn a_draft_model_forgets_its_wrong_guesses() {
     let tale = Tale::load();
-    let mut request = tale.request(PROMPTS[0], Some(6));
-    request.sampling.temperature = 0.7;
+    let mut request = tale.request(PROMPTS[0], Some(2));
+    // Mostly right, so that it goes on guessing.
+    request.sampling.temperature = 0.3;
     request.max_tokens = Some(100);
     request.logprobs = Some(1);
     request.speculation = DRAFT;
@@ -222,15 +223,17 @@ fn a_draft_model_forgets_its_wrong_guesses() {
             _ => wrong += usize::from(likeliest.last() == Some(&false)),
         }
     }
-    assert!(wrong > 5, "{wrong} wrong guesses");
-    // The first token comes with the prompt, and nothing is guessed after the last.
-    assert!(missed <= 2, "{missed} missed");
+    assert!(wrong > 2, "{wrong} wrong guesses");
+    // The first token comes with the prompt, and now and then nothing is guessed; with a wrong memory it is dozens.
+    assert!(missed <= 15, "{missed} missed");
 }
 
 #[test]
 fn text_that_repeats_itself_comes_in_few_steps() {
     let tale = Tale::load();
     let mut request = tale.request(PROMPTS[1], None);
+    // The surest repetition: one token for ever.
+    request.sampling.logit_bias = vec![(300, 1000.0)];
     request.max_tokens = Some(150);
     let plain = run_one(&mut tale.engine(512, 1), request.clone());
     let mut engine = tale.engine(512, 1).with_speculation(8);
@@ -296,15 +299,11 @@ fn a_stop_text_inside_a_right_guess_ends_the_answer_there() {
 #[test]
 fn the_end_of_a_turn_inside_a_guess_is_the_end() {
     let tale = Tale::load();
-    let prompts = [
-        "Goodbye. The",
-        "And that is the end of",
-        "Good night, said Tom. And they all lived happily ever",
-    ];
     let mut within = 0;
-    for prompt in prompts {
-        let mut request = tale.request(prompt, None);
-        request.max_tokens = Some(40);
+    for question in ["Hello!", "Who are you?", "What is two plus two?"] {
+        let mut request = tale.request("", None);
+        request.prompt = tale.turn(question);
+        request.max_tokens = Some(120);
         let [plain, _, own] = assert_all_same(&tale, &tale, 512, &request);
         assert!(matches!(plain.reason(), FinishReason::EndOfTurn(_)));
         // Guesses after the end are never right.

@@ -69,6 +69,16 @@ impl Tale {
         Engine::new(&self.model, &self.tokenizer, compute, self.kv(), options)
     }
 
+    /// A question in the model's own chat format, with the answer to come.
+    pub(crate) fn turn(&self, question: &str) -> Vec<u32> {
+        let text = format!("<|im_start|>user\n{question}<|im_end|>\n<|im_start|>assistant\n");
+        let options = EncodeOptions {
+            parse_special: true,
+            ..EncodeOptions::default()
+        };
+        self.tokenizer.encode(&text, options)
+    }
+
     pub(crate) fn request(&self, prompt: &str, seed: Option<u64>) -> Request {
         Request {
             prompt: self.tokenizer.encode(prompt, EncodeOptions::default()),
