@@ -5,7 +5,9 @@ use crate::act::{ActFormat, ActRows, Quantize};
 use crate::arch::scalar::Scalar;
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 use crate::arch::x86_64::{Maddubs, Vnni, ymm::Ymm, zmm::Zmm};
-use crate::attention::{Accumulate, KvType, Rows, Scores, Store};
+use crate::attention::scores::Scores;
+use crate::attention::values::Accumulate;
+use crate::attention::{KvType, Rows, Store};
 use crate::isa::{CpuFeatures, Isa};
 use crate::lanes::{Dot, Op};
 use crate::panel::matmul::{Matmul, Panels};

@@ -76,6 +76,8 @@ pub(crate) trait Lanes: Copy {
     /// 16 half floats, rounded to the nearest, ties to even.
     fn store_f16(self, a: Self::F, out: &mut [u8; 32], part: usize);
     fn splat_f(self, a: f32) -> Self::F;
+    /// One half float for all lanes.
+    fn splat_f16(self, half: [u8; 2]) -> Self::F;
     /// The f32 nearest to the integer.
     fn to_f(self, a: Self::I) -> Self::F;
     /// The integer nearest to the float, ties to even; the float is within ±2^22.
@@ -98,6 +100,8 @@ pub(crate) trait Lanes: Copy {
     fn select_lt(self, a: Self::F, b: Self::F, yes: Self::F, no: Self::F) -> Self::F;
     /// The sum of the 16 lanes of all parts: lane j + lane j+8, then +4, +2, +1.
     fn sum(self, lanes: &[Self::F; MAX_PARTS]) -> f32;
+    /// Four such sums.
+    fn sum4(self, lanes: &[[Self::F; MAX_PARTS]; 4]) -> [f32; 4];
 
     /// 16 bfloat16.
     #[inline(always)]

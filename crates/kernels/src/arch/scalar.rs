@@ -193,6 +193,10 @@ impl Lanes for Scalar {
         [a; 16]
     }
     #[inline(always)]
+    fn splat_f16(self, half: [u8; 2]) -> F {
+        [F16(half).to_f32(); 16]
+    }
+    #[inline(always)]
     fn to_f(self, a: I) -> F {
         map(a, |a| a as f32)
     }
@@ -267,6 +271,10 @@ impl Lanes for Scalar {
             }
         }
         lanes[0]
+    }
+    #[inline(always)]
+    fn sum4(self, lanes: &[[F; MAX_PARTS]; 4]) -> [f32; 4] {
+        lanes.map(|lanes| self.sum(&lanes))
     }
 }
 

@@ -66,14 +66,15 @@ pub(super) fn add_columns<L: Dot, C: Column, const T: usize>(
 ) {
     let (stretches, rest) = w.as_chunks::<STRETCH>();
     for (i, w) in stretches.iter().enumerate() {
-        let x = x.map(|x| &x.as_chunks::<STRETCH>().0[i]);
-        add_stretch(l, part, w, &x, sums);
+        add_stretch(l, part, w, &pick(x, i), sums);
     }
-    let x = x.map(|x| &x[w.len() - rest.len()..w.len()]);
+    let mut x = *x;
+    for t in 0..T {
+        x[t] = &x[t][w.len() - rest.len()..w.len()];
+    }
     let (quads, rest) = rest.as_chunks::<4>();
     for (i, w) in quads.iter().enumerate() {
-        let x = x.map(|x| &x.as_chunks::<4>().0[i]);
-        add_stretch(l, part, w, &x, sums);
+        add_stretch(l, part, w, &pick(&x, i), sums);
     }
     for (c, w) in rest.iter().enumerate() {
         let w = w.load(l, part);
@@ -82,6 +83,16 @@ pub(super) fn add_columns<L: Dot, C: Column, const T: usize>(
             sums[t][c] = l.fma(w, x, sums[t][c]);
         }
     }
+}
+
+/// The i-th N activations of each token. A loop instead of `map`: what is not inlined would go through memory.
+#[inline(always)]
+fn pick<'a, const T: usize, const N: usize>(x: &[&'a [X]; T], i: usize) -> [&'a [X; N]; T] {
+    let mut picked = [&x[0].as_chunks().0[i]; T];
+    for t in 1..T {
+        picked[t] = &x[t].as_chunks().0[i];
+    }
+    picked
 }
 
 /// The same for a fixed number of columns, a multiple of 4: no length is left to check.

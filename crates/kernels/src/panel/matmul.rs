@@ -249,7 +249,11 @@ impl<K: PanelType, const T: usize> Op for Tile<'_, '_, K, T> {
         for (p, w) in self.panels.chunks_exact(blocks).enumerate() {
             let row = row + p * PANEL_ROWS;
             let w = &w[from..to];
-            let x = self.x.map(|x| &x[..w.len()]);
+            // Loops instead of `map`: what is not inlined would go through memory.
+            let mut x = self.x;
+            for t in 0..T {
+                x[t] = &x[t][..w.len()];
+            }
             let mut acc = [[l.splat_f(0.0); T]; MAX_PARTS];
             if from > 0 {
                 for t in 0..T {
@@ -260,9 +264,12 @@ impl<K: PanelType, const T: usize> Op for Tile<'_, '_, K, T> {
                 }
             }
             for b in 0..w.len() {
-                let x = core::array::from_fn(|t| &x[t][b]);
+                let mut acts = [&x[0][b]; T];
+                for t in 1..T {
+                    acts[t] = &x[t][b];
+                }
                 for part in 0..L::PARTS {
-                    K::block(l, part, &w[b], &x, &mut acc[part]);
+                    K::block(l, part, &w[b], &acts, &mut acc[part]);
                 }
             }
             for t in 0..T {

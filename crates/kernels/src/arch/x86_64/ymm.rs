@@ -178,6 +178,10 @@ impl<D: Copy> Lanes for Ymm<D> {
         op!(_mm256_set1_ps(a))
     }
     #[inline(always)]
+    fn splat_f16(self, half: [u8; 2]) -> __m256 {
+        op!(_mm256_cvtph_ps(_mm_set1_epi16(i16::from_le_bytes(half))))
+    }
+    #[inline(always)]
     fn to_f(self, a: __m256i) -> __m256 {
         op!(_mm256_cvtepi32_ps(a))
     }
@@ -233,6 +237,15 @@ impl<D: Copy> Lanes for Ymm<D> {
     fn sum(self, lanes: &[__m256; MAX_PARTS]) -> f32 {
         op!(sum8(_mm256_add_ps(lanes[0], lanes[1])))
     }
+    #[inline(always)]
+    fn sum4(self, [a, b, c, d]: &[[__m256; MAX_PARTS]; 4]) -> [f32; 4] {
+        op!(sum8x4(
+            _mm256_add_ps(a[0], a[1]),
+            _mm256_add_ps(b[0], b[1]),
+            _mm256_add_ps(c[0], c[1]),
+            _mm256_add_ps(d[0], d[1]),
+        ))
+    }
 }
 
 /// The lower half of the tree of [`Lanes::sum`].
@@ -242,6 +255,38 @@ pub(super) fn sum8(a: __m256) -> f32 {
     let four = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps::<1>(a));
     let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
     _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)))
+}
+
+/// The same for four sums at once.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn sum8x4(a: __m256, b: __m256, c: __m256, d: __m256) -> [f32; 4] {
+    // Lanes j and j + 4 of a and b, of c and d.
+    let ab = _mm256_add_ps(
+        _mm256_permute2f128_ps::<0x20>(a, b),
+        _mm256_permute2f128_ps::<0x31>(a, b),
+    );
+    let cd = _mm256_add_ps(
+        _mm256_permute2f128_ps::<0x20>(c, d),
+        _mm256_permute2f128_ps::<0x31>(c, d),
+    );
+    // Lanes j and j + 2: a and c below, b and d above.
+    let (ab, cd) = (_mm256_castps_pd(ab), _mm256_castps_pd(cd));
+    let two = _mm256_add_ps(
+        _mm256_castpd_ps(_mm256_unpacklo_pd(ab, cd)),
+        _mm256_castpd_ps(_mm256_unpackhi_pd(ab, cd)),
+    );
+    let one = _mm256_add_ps(two, _mm256_movehdup_ps(two));
+    let (ac, bd) = (_mm256_castps256_ps128(one), _mm256_extractf128_ps::<1>(one));
+    let mut out = [0.0; 4];
+    // SAFETY: four floats fit the array.
+    unsafe {
+        _mm_storeu_ps(
+            out.as_mut_ptr(),
+            _mm_blend_ps::<0b1010>(ac, _mm_moveldup_ps(bd)),
+        );
+    };
+    out
 }
 
 /// Sums of 16-bit pairs, and what was carried out of them.

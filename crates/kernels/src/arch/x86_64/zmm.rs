@@ -4,7 +4,7 @@
 use core::arch::x86_64::*;
 use core::marker::PhantomData;
 
-use super::ymm::sum8;
+use super::ymm::{sum8, sum8x4};
 use super::{Maddubs, Vnni};
 use crate::lanes::{Dot, Lanes, MAX_PARTS, Op};
 
@@ -180,6 +180,10 @@ impl<D: Copy> Lanes for Zmm<D> {
         op!(_mm512_set1_ps(a))
     }
     #[inline(always)]
+    fn splat_f16(self, half: [u8; 2]) -> __m512 {
+        op!(_mm512_cvtph_ps(_mm256_set1_epi16(i16::from_le_bytes(half))))
+    }
+    #[inline(always)]
     fn to_f(self, a: __m512i) -> __m512 {
         op!(_mm512_cvtepi32_ps(a))
     }
@@ -237,11 +241,19 @@ impl<D: Copy> Lanes for Zmm<D> {
     }
     #[inline(always)]
     fn sum(self, lanes: &[__m512; MAX_PARTS]) -> f32 {
-        op!(sum8(_mm256_add_ps(
-            _mm512_castps512_ps256(lanes[0]),
-            _mm512_extractf32x8_ps::<1>(lanes[0])
-        )))
+        op!(sum8(fold(lanes[0])))
     }
+    #[inline(always)]
+    fn sum4(self, [a, b, c, d]: &[[__m512; MAX_PARTS]; 4]) -> [f32; 4] {
+        op!(sum8x4(fold(a[0]), fold(b[0]), fold(c[0]), fold(d[0])))
+    }
+}
+
+/// The first step of the tree of [`Lanes::sum`].
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,avx512vl")]
+fn fold(a: __m512) -> __m256 {
+    _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps::<1>(a))
 }
 
 /// Sums of 16-bit pairs, and what was carried out of them.
