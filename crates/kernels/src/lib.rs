@@ -2,7 +2,7 @@
 //!
 //! # What is computed
 //! The backend in plain Rust defines the results; the others are right only if they are equal bit for bit (results
-//! that are NaN may differ in sign and payload). Kernels are written once over [16 lanes](lanes) and built for each
+//! that are NaN may differ in sign and payload). Kernels are written once over 16 lanes (`lanes.rs`) and built for each
 //! instruction set, so an operation and its order cannot differ by accident.
 //!
 //! - **Weights** are packed in panels of 16 rows ([`pack_panel`]), no larger than the GGUF blocks they come from. A
