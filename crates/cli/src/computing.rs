@@ -2,6 +2,7 @@
 
 use crate::failure::{Failure, Kind};
 use crate::machine::Machine;
+use crate::memory_plan;
 use crate::size::Size;
 use strata_model::KvType;
 
@@ -30,6 +31,18 @@ impl ComputeArguments {
     /// Starts the workers, in a process that can have no more than `--memory`.
     pub(crate) fn machine(&self) -> Result<Machine, Failure> {
         if let Some(Size(bytes)) = self.memory {
+            let least = memory_plan::program(self.threads.map_or(1, usize::from));
+            if bytes < least {
+                return Err(Failure::new(
+                    Kind::OutOfMemory,
+                    format_args!(
+                        "the program takes {} and --memory allows {}",
+                        Size(least),
+                        Size(bytes)
+                    ),
+                )
+                .hint("strata plan MODEL shows what a model takes"));
+            }
             strata_host::cap_process(bytes).map_err(|error| {
                 Failure::new(
                     Kind::Failed,

@@ -160,13 +160,13 @@ impl LoadedModel<'_> {
     }
 
     /// What was loaded and what memory it got, on standard error.
-    pub(crate) fn describe(&self, kv: &KvPages) {
+    pub(crate) fn describe(&self, name: &str, kv: &KvPages) {
         let weights = match PageReport::of(self.model.packed()) {
             Some(report) => report.to_string(),
             None => Size(self.model.packed_bytes() as u64).to_string(),
         };
         eprintln!(
-            "weights {weights}, loaded in {:.3} s; keys and values of {} positions take {}",
+            "{name} {weights}, loaded in {:.3} s; keys and values of {} positions take {}",
             self.load_time.as_secs_f64(),
             self.context,
             Size(kv.bytes() as u64)

@@ -53,6 +53,11 @@ fn anonymous() -> u64 {
     Usage::now().map_or(0, |usage| usage.anonymous_bytes)
 }
 
+/// What the program takes with so many workers, before it has read a file.
+pub(crate) fn program(workers: usize) -> u64 {
+    PROGRAM + workers as u64 * STACK
+}
+
 /// What a model takes, in bytes.
 pub(crate) struct MemoryPlan<'b, 'f> {
     blueprint: &'b Blueprint<'f>,
@@ -72,7 +77,7 @@ impl<'b, 'f> MemoryPlan<'b, 'f> {
             weights: blueprint.packed_bytes() as u64,
             kv: blueprint.kv_bytes(needs.kv, needs.positions) as u64,
             workspace: 0,
-            program: anonymous() + PROGRAM + needs.workers as u64 * STACK,
+            program: anonymous() + program(needs.workers),
             limit,
         };
         plan.workspace = plan.workspace(Placement::Packed);

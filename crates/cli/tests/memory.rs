@@ -62,6 +62,14 @@ fn sizes_that_make_no_sense() {
 }
 
 #[test]
+fn memory_that_the_program_itself_does_not_fit_in() {
+    for size in ["1", "1M", "10M", "20M"] {
+        let run = ["run", "tale", "x", "--stream", "never", "--memory", size];
+        fails(OUT_OF_MEMORY, &["program"], &run);
+    }
+}
+
+#[test]
 fn a_model_larger_than_its_memory_gives_the_same_answer() {
     let model = half_a_billion("half");
     let sizes = ["--ctx", "64", "--batch", "16", "-t", "2"];

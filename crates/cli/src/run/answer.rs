@@ -40,9 +40,22 @@ pub(crate) struct Answer {
     /// Until the first token.
     prompt_time: Duration,
     decode_time: Duration,
+    /// Bytes read from disks, where weights are left there.
+    read: Option<u64>,
 }
 
 impl Speaker<'_> {
+    fn request(&self, prompt: Vec<u32>) -> Request {
+        Request {
+            prompt,
+            sampling: self.sampling.clone(),
+            max_tokens: self.max_tokens,
+            stop: self.stop.clone(),
+            speculation: self.speculation,
+            ..Request::default()
+        }
+    }
+
     /// Answers a prompt on standard output, beginning with `beginning`, until the answer ends or `interrupted` says so,
     /// and ends the line.
     pub(crate) fn answer(
@@ -52,14 +65,7 @@ impl Speaker<'_> {
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Answer, Failure> {
         prompt.extend(self.tokenizer.encode(beginning, EncodeOptions::default()));
-        let request = Request {
-            prompt,
-            sampling: self.sampling.clone(),
-            max_tokens: self.max_tokens,
-            stop: self.stop.clone(),
-            speculation: self.speculation,
-            ..Request::default()
-        };
+        let request = self.request(prompt);
         let read = read_bytes();
         let start = Instant::now();
         let mut first = None;
@@ -79,7 +85,10 @@ impl Speaker<'_> {
             let mut show = |text: &str, answer: &mut Answer| {
                 if !text.is_empty() {
                     answer.text.push_str(text);
-                    written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+                    // A step may bring several tokens, and the first failure is the one to tell.
+                    if written.is_ok() {
+                        written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+                    }
                 }
             };
             let session = &mut self.session;
@@ -113,12 +122,8 @@ impl Speaker<'_> {
         answer.prompt_time = first - start;
         answer.decode_time = first.elapsed();
         if self.verbose {
+            answer.read = self.streams.then(|| read_bytes().saturating_sub(read));
             answer.report();
-            if self.streams {
-                let tokens = answer.usage.generated_tokens.max(1) as u64;
-                let read = (read_bytes() - read) / tokens;
-                eprintln!("read {} from disk for each token", Size(read));
-            }
         }
         Ok(answer)
     }
@@ -153,6 +158,10 @@ impl Answer {
             usage.generated_tokens,
             per_second(decoded, self.decode_time)
         );
+        if let Some(read) = self.read {
+            let read = read / usage.generated_tokens.max(1) as u64;
+            eprintln!("read {} from disk for each token", Size(read));
+        }
         if usage.drafted_tokens > 0 {
             let (drafted, accepted) = (usage.drafted_tokens, usage.accepted_tokens);
             eprintln!(

@@ -82,7 +82,8 @@ impl SpeculationArguments {
         let blueprint = &checked.blueprint;
         let workspace = blueprint.workspace_bytes(needs.limits, needs.workers, Placement::Packed);
         let draft = checked.load(*needs, Stream::Never, arguments, machine)?;
-        needs.beside += workspace as u64;
+        // Keys and values have no memory yet: nobody has touched them.
+        needs.beside += (workspace + draft.1.bytes()) as u64;
         Ok(draft)
     }
 

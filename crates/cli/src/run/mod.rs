@@ -121,7 +121,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             machine.pool.workers(),
             sampling.seed
         );
-        loaded.describe(&kv);
+        loaded.describe("weights", &kv);
+        if let (Some(draft), Some(kv)) = (&draft, &draft_kv) {
+            draft.describe("draft weights", kv);
+        }
     }
     let options = EngineOptions {
         context: loaded.context,
