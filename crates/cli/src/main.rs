@@ -27,7 +27,6 @@ use std::process::ExitCode;
 
 #[derive(Parser)]
 #[command(name = "strata", version, about, after_help = failure::EXIT_CODES)]
-/// Runs language models, and looks inside their files.
 struct Arguments {
     #[command(subcommand)]
     command: Command,
