@@ -242,7 +242,7 @@ fn memory_that_cannot_be_had_is_an_error() {
 }
 
 #[test]
-fn every_golden_file_loads_and_reports_progress_to_the_end() {
+fn a_load_reports_progress_to_the_end() {
     let source = golden("mixtral");
     let set = GgufSet::new(vec![Gguf::parse(&source).unwrap()]).unwrap();
     let mut last = (0, 1);
