@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 use strata_engine::random::{Random, Stream};
 use strata_host::Usage;
-use strata_model::Logits;
+use strata_model::Output;
 use strata_platform::Pool;
 
 /// Measure a model's speed
@@ -91,7 +91,7 @@ fn measure(scorer: &mut Scorer<'_>, tokens: &[u32], step: usize) -> Result<f64, 
     scorer.restart();
     let start = Instant::now();
     for step in tokens.chunks(step) {
-        scorer.feed(step, Logits::Last, &mut |_| Ok(()))?;
+        scorer.feed(step, Output::LastLogits, &mut |_| Ok(()))?;
     }
     Ok(tokens.len() as f64 / start.elapsed().as_secs_f64())
 }

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use strata_engine::logprobs::Logprobs;
-use strata_model::Logits;
+use strata_model::Output;
 use strata_token::tokenizer::Tokenizer;
 
 /// How many of the likeliest tokens are printed.
@@ -59,14 +59,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut scorer = Scorer::new(&loaded, kv, &needs, &machine);
     let mut last = Vec::new();
     match &arguments.out {
-        None => scorer.feed(&tokens, Logits::Last, &mut |row| {
+        None => scorer.feed(&tokens, Output::LastLogits, &mut |row| {
             last.extend_from_slice(row);
             Ok(())
         })?,
         Some(path) => {
             last.resize(loaded.model.config().vocabulary, 0.0);
             write(path, |out| {
-                scorer.feed(&tokens, Logits::All, &mut |row| {
+                scorer.feed(&tokens, Output::AllLogits, &mut |row| {
                     last.copy_from_slice(row);
                     row.iter()
                         .try_for_each(|logit| out.write_all(&logit.to_le_bytes()))

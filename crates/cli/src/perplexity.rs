@@ -13,7 +13,7 @@ use crate::scorer::{self, Scorer};
 use std::io::Write;
 use std::path::PathBuf;
 use strata_engine::logprobs::Logprobs;
-use strata_model::Logits;
+use strata_model::Output;
 use strata_token::tokenizer::{EncodeOptions, Tokenizer};
 
 /// Measure how well a model foretells a text
@@ -133,8 +133,8 @@ fn score_chunk(
     let mut foretold = chunk[half + 1..].iter();
     let mut logprobs = Logprobs::new();
     scorer.restart();
-    scorer.feed(context, Logits::None, &mut |_| Ok(()))?;
-    scorer.feed(scored, Logits::All, &mut |row| {
+    scorer.feed(context, Output::None, &mut |_| Ok(()))?;
+    scorer.feed(scored, Output::AllLogits, &mut |row| {
         let Some(&token) = foretold.next() else {
             return Ok(());
         };

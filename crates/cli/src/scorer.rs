@@ -6,7 +6,7 @@ use crate::loaded_model::LoadedModel;
 use crate::machine::Machine;
 use crate::memory_plan::Needs;
 use strata_model::{
-    BatchError, BatchLimits, Compute, KvPages, Logits, Model, Sequence, Span, Workspace,
+    BatchError, BatchLimits, Compute, KvPages, Model, Output, Sequence, Span, Workspace,
 };
 use strata_platform::Pool;
 
@@ -58,19 +58,19 @@ impl<'a> Scorer<'a> {
         self.kv.truncate(&mut self.sequence, 0);
     }
 
-    /// Continues the sequence. `each` hears of every row of logits that was asked for, in order.
+    /// Continues the sequence. `each` hears of every row of logits or states that was asked for, in order.
     pub(crate) fn feed(
         &mut self,
         tokens: &[u32],
-        logits: Logits,
+        output: Output,
         each: &mut dyn FnMut(&[f32]) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let reserved = self.kv.reserve(&mut self.sequence, tokens.len());
         reserved.map_err(|error| Failure::new(Kind::Failed, error))?;
         let limits = self.work.limits();
-        let step = match logits {
-            Logits::All => limits.logits,
-            Logits::None | Logits::Last => limits.tokens,
+        let step = match output {
+            Output::AllLogits => limits.logits,
+            Output::None | Output::LastLogits | Output::States => limits.tokens,
         };
         let mut rest = tokens;
         while !rest.is_empty() {
@@ -79,17 +79,19 @@ impl<'a> Scorer<'a> {
             let span = Span {
                 sequence: &mut self.sequence,
                 tokens: now,
-                logits: match logits {
-                    Logits::Last if !rest.is_empty() => Logits::None,
-                    logits => logits,
+                output: match output {
+                    Output::LastLogits if !rest.is_empty() => Output::None,
+                    output => output,
                 },
             };
-            let rows = self
+            let outputs = self
                 .model
                 .forward(&self.compute, &mut self.kv, &mut self.work, &mut [span])
                 .map_err(refused)?;
-            rows.chunks_exact(self.model.config().vocabulary)
-                .try_for_each(&mut *each)?;
+            let config = self.model.config();
+            let logits = outputs.logits.chunks_exact(config.vocabulary);
+            let states = outputs.states.chunks_exact(config.width);
+            logits.chain(states).try_for_each(&mut *each)?;
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use crate::speculation::Drafter;
 use crate::stop::StopMatcher;
 use alloc::string::String;
 use alloc::vec::Vec;
-use strata_model::{Logits, Span};
+use strata_model::{Output, Span};
 use strata_token::tokenizer::{StreamDecoder, Tokenizer};
 
 /// A request on its way.
@@ -64,17 +64,17 @@ impl Running<'_> {
     /// [`withdraw`](Self::withdraw).
     pub(crate) fn span(&mut self) -> Span<'_> {
         let from = self.session.sequence.len();
-        let (logits, rows) = match self.in_batch == self.pending() {
-            false => (Logits::None, 0),
-            true if self.draft.is_empty() => (Logits::Last, 1),
-            true => (Logits::All, 1 + self.draft.len()),
+        let (output, rows) = match self.in_batch == self.pending() {
+            false => (Output::None, 0),
+            true if self.draft.is_empty() => (Output::LastLogits, 1),
+            true => (Output::AllLogits, 1 + self.draft.len()),
         };
         self.rows = rows;
         self.session.tokens.extend_from_slice(&self.draft);
         Span {
             tokens: &self.session.tokens[from..from + self.in_batch + self.draft.len()],
             sequence: &mut self.session.sequence,
-            logits,
+            output,
         }
     }
 

@@ -43,7 +43,7 @@ impl Engine<'_> {
             running.withdraw();
         }
         let mut logits = match result {
-            Ok(logits) => logits,
+            Ok(outputs) => outputs.logits,
             Err(error) => {
                 self.retry_from(0);
                 return Err(error.into());

@@ -4,15 +4,26 @@ use crate::config::Config;
 use crate::error::BatchError;
 use crate::kv_pages::Sequence;
 
-/// Which of a span's tokens need logits.
+/// What is wanted of a span.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Logits {
-    /// None: a chunk of a prompt that goes on.
+pub enum Output {
+    /// Nothing: a chunk of a prompt that goes on.
     None,
-    /// The last: the next token is to be sampled.
-    Last,
-    /// All: scores of a text, or tokens to verify.
-    All,
+    /// The logits of its last token: the next is to be sampled.
+    LastLogits,
+    /// The logits of all its tokens: scores of a text, or tokens to verify.
+    AllLogits,
+    /// The states of all its tokens after the last norm: a text to embed.
+    States,
+}
+
+/// What a batch gave, in the order of its spans.
+#[derive(Copy, Clone, Debug)]
+pub struct Outputs<'w> {
+    /// (rows, vocabulary), of the spans that asked for logits.
+    pub logits: &'w [f32],
+    /// (tokens, width), of the spans that asked for states.
+    pub states: &'w [f32],
 }
 
 /// Tokens that continue one sequence: a chunk of a prompt, or the token sampled last.
@@ -21,17 +32,17 @@ pub struct Span<'a> {
     pub sequence: &'a mut Sequence,
     /// The tokens.
     pub tokens: &'a [u32],
-    /// Which of them need logits.
-    pub logits: Logits,
+    /// What is wanted of them.
+    pub output: Output,
 }
 
 impl Span<'_> {
     /// How many rows of logits the span asks for.
     pub fn rows(&self) -> usize {
-        match self.logits {
-            Logits::None => 0,
-            Logits::Last => self.tokens.len().min(1),
-            Logits::All => self.tokens.len(),
+        match self.output {
+            Output::None | Output::States => 0,
+            Output::LastLogits => self.tokens.len().min(1),
+            Output::AllLogits => self.tokens.len(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `forward`: from tokens to logits, through every layer.
 
 use crate::attention::Attention;
-use crate::batch::{self, Span};
+use crate::batch::{self, Output, Outputs, Span};
 use crate::blueprint::Parts;
 use crate::compute::Compute;
 use crate::config::Config;
@@ -17,7 +17,7 @@ use strata_kernels::{RopeKind, act_format};
 impl Model<'_> {
     /// Computes a batch: any mix of prompt chunks and single tokens of different sequences.
     ///
-    /// Stores their keys and values, lengthens their sequences, and returns the rows of logits that were asked
+    /// Stores their keys and values, lengthens their sequences, and returns the logits and states that were asked
     /// for, in the order of the spans. A token's results do not depend on what else is in the batch.
     pub fn forward<'w>(
         &self,
@@ -25,7 +25,7 @@ impl Model<'_> {
         kv: &mut KvPages,
         work: &'w mut Workspace,
         batch: &mut [Span<'_>],
-    ) -> Result<&'w [f32], BatchError> {
+    ) -> Result<Outputs<'w>, BatchError> {
         let Parts { config, layers, .. } = &self.parts;
         let positions = self
             .parts
@@ -46,10 +46,14 @@ impl Model<'_> {
             pass.ffn_branch(layer, work);
         }
         let rows = pass.logits(work);
+        let states = pass.states(rows, work);
         for span in batch {
             span.sequence.len += span.tokens.len();
         }
-        Ok(&work.logits[..rows * config.vocabulary])
+        Ok(Outputs {
+            logits: &work.logits[..rows * config.vocabulary],
+            states: &work.normed[rows * config.width..][..states * config.width],
+        })
     }
 }
 
@@ -317,5 +321,26 @@ impl Pass<'_> {
             }
         });
         rows
+    }
+
+    /// The states asked for, after the last norm, into `normed` behind `rows` rows. Returns how many there are.
+    fn states(&self, rows: usize, work: &mut Workspace) -> usize {
+        let width = self.config.width;
+        let (mut first, mut states) = (0, 0);
+        for span in self.batch {
+            let tokens = span.tokens.len();
+            if span.output == Output::States {
+                self.compute.norm(
+                    self.config.spec.norm,
+                    &self.model.parts.output_norm,
+                    self.config.epsilon,
+                    &work.x[first * width..][..tokens * width],
+                    &mut work.normed[(rows + states) * width..][..tokens * width],
+                );
+                states += tokens;
+            }
+            first += tokens;
+        }
+        states
     }
 }

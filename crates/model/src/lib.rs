@@ -28,7 +28,7 @@ pub mod spec;
 mod tensors;
 mod workspace;
 
-pub use batch::{BatchLimits, Logits, Span};
+pub use batch::{BatchLimits, Output, Outputs, Span};
 pub use blueprint::{Blueprint, LoadOptions, Placement};
 pub use compute::Compute;
 pub use config::{Config, ExpertConfig, RopeConfig, RopeScaling};

@@ -7,7 +7,7 @@ use std::path::Path;
 use strata_host::ThreadPool;
 use strata_kernels::{Isa, Kernels};
 use strata_model::{
-    BatchLimits, Blueprint, Compute, KvPages, KvType, LoadOptions, Logits, Model, Placement,
+    BatchLimits, Blueprint, Compute, KvPages, KvType, LoadOptions, Model, Output, Placement,
     Sequence, Span, Workspace,
 };
 use strata_platform::{Inline, Resident, SystemMemory};
@@ -62,7 +62,7 @@ fn a_prompt_fed_in_chunks_gives_the_same_logits() {
                 let mut runner = Runner::new(model, Kernels::detect(), &Inline, kind, 96);
                 let all = tokens
                     .chunks(chunk)
-                    .flat_map(|c| runner.feed(c, Logits::All));
+                    .flat_map(|c| runner.feed(c, Output::AllLogits));
                 bits(&all.collect::<Vec<_>>())
             };
             let whole = run(tokens.len());
@@ -82,7 +82,10 @@ fn weights_left_in_the_file_give_the_same_logits() {
         (MIXTURE, prompt(4, 40).iter().map(|t| t % 48).collect()),
     ] {
         let run = |model: &Model<'_>| {
-            bits(&Runner::new(model, kernels, &pool, KvType::F16, 64).feed(&tokens, Logits::All))
+            bits(
+                &Runner::new(model, kernels, &pool, KvType::F16, 64)
+                    .feed(&tokens, Output::AllLogits),
+            )
         };
         let packed = load(path);
         let all = packed.packed_bytes();
@@ -102,8 +105,9 @@ fn threads_and_instruction_sets_give_the_same_logits() {
     let model = load(TALE);
     let tokens = prompt(2, 40);
     let scalar = Kernels::for_isa(Isa::Scalar).unwrap();
-    let whole =
-        bits(&Runner::new(&model, scalar, &Inline, KvType::F16, 64).feed(&tokens, Logits::All));
+    let whole = bits(
+        &Runner::new(&model, scalar, &Inline, KvType::F16, 64).feed(&tokens, Output::AllLogits),
+    );
     for isa in Isa::ALL {
         let Some(kernels) = Kernels::for_isa(*isa) else {
             continue;
@@ -111,7 +115,7 @@ fn threads_and_instruction_sets_give_the_same_logits() {
         for threads in [1, 2, 3] {
             let pool = ThreadPool::new(Some(threads)).unwrap();
             let mut runner = Runner::new(&model, kernels, &pool, KvType::F16, 64);
-            let logits = bits(&runner.feed(&tokens, Logits::All));
+            let logits = bits(&runner.feed(&tokens, Output::AllLogits));
             assert!(logits == whole, "{} on {threads} threads", isa.name());
         }
     }
@@ -130,8 +134,8 @@ fn sequences_in_a_batch_get_what_they_get_alone() {
         .iter()
         .map(|tokens| {
             let mut runner = Runner::new(&model, compute.kernels, &Inline, KvType::F16, 128);
-            runner.feed(tokens, Logits::None);
-            bits(&runner.feed(&[300], Logits::Last))
+            runner.feed(tokens, Output::None);
+            bits(&runner.feed(&[300], Output::LastLogits))
         })
         .collect();
 
@@ -146,9 +150,9 @@ fn sequences_in_a_batch_get_what_they_get_alone() {
     for step in 0..3 {
         let mut batch = Vec::new();
         for (i, sequence) in sequences.iter_mut().enumerate() {
-            let (tokens, logits): (&[u32], _) = match step - i as i32 % 2 {
-                0 => (&prompts[i], Logits::None),
-                1 => (&[300], Logits::Last),
+            let (tokens, output): (&[u32], _) = match step - i as i32 % 2 {
+                0 => (&prompts[i], Output::None),
+                1 => (&[300], Output::LastLogits),
                 _ => continue,
             };
             kv.reserve(sequence, tokens.len()).unwrap();
@@ -157,19 +161,20 @@ fn sequences_in_a_batch_get_what_they_get_alone() {
                 Span {
                     sequence,
                     tokens,
-                    logits,
+                    output,
                 },
             ));
         }
         let asked: Vec<usize> = batch
             .iter()
-            .filter(|(_, span)| span.logits == Logits::Last)
+            .filter(|(_, span)| span.output == Output::LastLogits)
             .map(|(i, _)| *i)
             .collect();
         let mut spans: Vec<Span<'_>> = batch.into_iter().map(|(_, span)| span).collect();
         let logits = model
             .forward(&compute, &mut kv, &mut work, &mut spans)
-            .unwrap();
+            .unwrap()
+            .logits;
         for (i, row) in asked.iter().zip(logits.chunks(model.config().vocabulary)) {
             assert!(bits(row) == alone[*i], "sequence {i} in step {step}");
         }
@@ -177,22 +182,67 @@ fn sequences_in_a_batch_get_what_they_get_alone() {
 }
 
 #[test]
+fn states_are_the_same_in_chunks_and_beside_logits() {
+    let model = load(TALE);
+    let width = model.config().width;
+    let tokens = prompt(5, 40);
+    let fresh = || Runner::new(&model, Kernels::detect(), &Inline, KvType::F16, 64);
+    let whole = bits(&fresh().feed(&tokens, Output::States));
+    assert_eq!(whole.len(), tokens.len() * width);
+    let mut runner = fresh();
+    let chunks = tokens
+        .chunks(7)
+        .flat_map(|c| runner.feed(c, Output::States));
+    assert!(bits(&chunks.collect::<Vec<_>>()) == whole);
+
+    let logits = bits(&fresh().feed(&tokens, Output::AllLogits));
+    let compute = runner.compute;
+    let mut kv = KvPages::new(model.config(), KvType::F16, 256, &SystemMemory).unwrap();
+    let limits = BatchLimits {
+        tokens: 120,
+        logits: 41,
+    };
+    let mut work = Workspace::new(&model, limits, 1);
+    let mut sequences: [Sequence; 3] = Default::default();
+    let wanted = [Output::LastLogits, Output::States, Output::AllLogits];
+    let mut batch: Vec<Span<'_>> = sequences
+        .iter_mut()
+        .zip(wanted)
+        .map(|(sequence, output)| {
+            kv.reserve(sequence, tokens.len()).unwrap();
+            Span {
+                sequence,
+                tokens: &tokens,
+                output,
+            }
+        })
+        .collect();
+    let outputs = model
+        .forward(&compute, &mut kv, &mut work, &mut batch)
+        .unwrap();
+    assert!(bits(outputs.states) == whole);
+    let (last, all) = outputs.logits.split_at(model.config().vocabulary);
+    assert!(bits(all) == logits);
+    assert!(bits(last) == logits[logits.len() - last.len()..]);
+}
+
+#[test]
 fn a_fork_goes_on_as_the_original_would() {
     let model = load(TALE);
     let tokens = prompt(3, 50);
     let mut runner = Runner::new(&model, Kernels::detect(), &Inline, KvType::F16, 256);
-    runner.feed(&tokens, Logits::None);
+    runner.feed(&tokens, Output::None);
     let free = runner.kv.free_pages();
     let mut fork = runner.kv.fork(&runner.sequence, 50).unwrap();
     assert_eq!(runner.kv.free_pages(), free - 1, "whole pages are shared");
-    let original = bits(&runner.feed(&[7, 8, 9], Logits::All));
+    let original = bits(&runner.feed(&[7, 8, 9], Output::AllLogits));
 
     core::mem::swap(&mut runner.sequence, &mut fork);
-    assert!(bits(&runner.feed(&[7, 8, 9], Logits::All)) == original);
+    assert!(bits(&runner.feed(&[7, 8, 9], Output::AllLogits)) == original);
     // What was forgotten can be computed again, and comes out the same.
     runner.kv.truncate(&mut runner.sequence, 45);
-    runner.feed(&tokens[45..], Logits::None);
-    assert!(bits(&runner.feed(&[7, 8, 9], Logits::All)) == original);
+    runner.feed(&tokens[45..], Output::None);
+    assert!(bits(&runner.feed(&[7, 8, 9], Output::AllLogits)) == original);
 
     runner.kv.truncate(&mut runner.sequence, 0);
     runner.kv.truncate(&mut fork, 0);
@@ -203,16 +253,16 @@ fn a_fork_goes_on_as_the_original_would() {
 fn refused_batches_change_nothing() {
     let model = load(TALE);
     let mut runner = Runner::new(&model, Kernels::detect(), &Inline, KvType::F16, 64);
-    runner.feed(&[1, 2, 3], Logits::None);
+    runner.feed(&[1, 2, 3], Output::None);
     let expected = bits(
         &Runner::new(&model, Kernels::detect(), &Inline, KvType::F16, 64)
-            .feed(&[1, 2, 3, 4], Logits::Last),
+            .feed(&[1, 2, 3, 4], Output::LastLogits),
     );
     for tokens in [&[9000u32][..], &[5; 65], &[5; 30]] {
         let span = Span {
             sequence: &mut runner.sequence,
             tokens,
-            logits: Logits::Last,
+            output: Output::LastLogits,
         };
         let result = model.forward(
             &runner.compute,
@@ -222,5 +272,5 @@ fn refused_batches_change_nothing() {
         );
         assert!(result.is_err(), "{} tokens", tokens.len());
     }
-    assert!(bits(&runner.feed(&[4], Logits::Last)) == expected);
+    assert!(bits(&runner.feed(&[4], Output::LastLogits)) == expected);
 }

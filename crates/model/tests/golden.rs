@@ -7,7 +7,7 @@ mod running;
 use running::{Runner, read};
 use std::path::PathBuf;
 use strata_kernels::{Isa, Kernels};
-use strata_model::{KvType, LoadOptions, Logits, Model};
+use strata_model::{KvType, LoadOptions, Model, Output};
 use strata_platform::{Inline, SystemMemory};
 use strata_weights::{Gguf, GgufSet};
 
@@ -95,7 +95,7 @@ fn logits_are_those_of_transformers() {
         let mut bits: Option<Vec<f32>> = None;
         for kernels in [Kernels::for_isa(Isa::Scalar).unwrap(), Kernels::detect()] {
             let mut runner = Runner::new(&model, kernels, &Inline, KvType::F32, 64);
-            let logits = runner.feed(&case.tokens, Logits::All);
+            let logits = runner.feed(&case.tokens, Output::AllLogits);
             let worst = logits
                 .iter()
                 .zip(&case.logits)

@@ -6,7 +6,7 @@ use running::{Runner, read};
 use std::path::Path;
 use strata_kernels::Kernels;
 use strata_learn::decoder::Decoder;
-use strata_model::{KvType, LoadOptions, Logits, Model};
+use strata_model::{KvType, LoadOptions, Model, Output};
 use strata_platform::{Inline, SystemMemory};
 use strata_weights::{Gguf, GgufSet};
 
@@ -50,7 +50,7 @@ fn tale_predicts_what_the_plain_decoder_predicts() {
         (KvType::Q8_0, 3e-3),
     ] {
         let mut runner = Runner::new(&model, Kernels::detect(), &Inline, kind, 64);
-        let logits = runner.feed(&tokens[..64], Logits::All);
+        let logits = runner.feed(&tokens[..64], Output::AllLogits);
         let mut divergence = 0.0;
         let mut same = 0;
         for (ours, theirs) in logits.chunks(vocabulary).zip(&expected) {

@@ -6,7 +6,7 @@
 
 use crate::sampling;
 use alloc::vec::Vec;
-use strata_model::{BatchLimits, Compute, KvPages, Logits, Model, Sequence, Span, Workspace};
+use strata_model::{BatchLimits, Compute, KvPages, Model, Output, Sequence, Span, Workspace};
 use strata_token::tokenizer::{TokenKind, Tokenizer};
 
 /// A model that cannot draft for another: their tokens differ.
@@ -68,9 +68,9 @@ impl<'r> Task<'r> {
                 [.., last] => core::slice::from_ref(last),
             },
             sequence: self.sequence,
-            logits: match self.wanted {
-                0 => Logits::None,
-                _ => Logits::Last,
+            output: match self.wanted {
+                0 => Output::None,
+                _ => Output::LastLogits,
             },
         }
     }
@@ -163,8 +163,8 @@ impl<'a> DraftModel<'a> {
         let result = self
             .model
             .forward(compute, &mut self.kv, &mut self.work, &mut batch);
-        let Ok(logits) = result else { return false };
-        let mut rows = logits.chunks_exact(self.model.config().vocabulary);
+        let Ok(outputs) = result else { return false };
+        let mut rows = outputs.logits.chunks_exact(self.model.config().vocabulary);
         for task in tasks.iter_mut().filter(|task| task.chunk > 0) {
             task.chunk = 0;
             if task.wanted == 0 {

@@ -4,7 +4,7 @@
 use std::path::Path;
 use strata_kernels::Kernels;
 use strata_model::{
-    BatchLimits, Compute, KvPages, KvType, Logits, Model, Sequence, Span, Workspace,
+    BatchLimits, Compute, KvPages, KvType, Model, Output, Sequence, Span, Workspace,
 };
 use strata_platform::{Pool, SystemMemory};
 
@@ -43,16 +43,20 @@ impl<'a> Runner<'a> {
     }
 
     /// Feeds tokens in one batch.
-    pub(crate) fn feed(&mut self, tokens: &[u32], logits: Logits) -> Vec<f32> {
+    pub(crate) fn feed(&mut self, tokens: &[u32], output: Output) -> Vec<f32> {
         self.kv.reserve(&mut self.sequence, tokens.len()).unwrap();
         let span = Span {
             sequence: &mut self.sequence,
             tokens,
-            logits,
+            output,
         };
-        self.model
+        let outputs = self
+            .model
             .forward(&self.compute, &mut self.kv, &mut self.work, &mut [span])
-            .unwrap()
-            .to_vec()
+            .unwrap();
+        match output {
+            Output::States => outputs.states.to_vec(),
+            _ => outputs.logits.to_vec(),
+        }
     }
 }
