@@ -1,0 +1,98 @@
+//! An answer on its way out, in the words of one dialect.
+
+use crate::fault::Fault;
+use crate::json::Json;
+use crate::lang::{Event, Shape};
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// What tells one answer from another; the server makes it up, so that nothing here depends on a clock or on chance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// Unlike any other answer's: letters and digits.
+    pub id: String,
+    /// Seconds since 1970.
+    pub unix_seconds: u64,
+    /// The rest of the second.
+    pub nanoseconds: u32,
+}
+
+/// Writes the events of one request as a dialect's bytes.
+pub trait Answer: Send {
+    /// How it is sent.
+    fn shape(&self) -> Shape;
+
+    /// Appends what an event adds to the body; nothing if the body is one document that is not complete yet.
+    ///
+    /// [`Event::Failed`] after bytes were sent ends the body in the dialect's way. Before that the server answers with
+    /// [`fault`](Self::fault) instead.
+    fn event(&mut self, event: &Event, out: &mut Vec<u8>);
+
+    /// The whole reply for a request that failed before anything was sent.
+    fn fault(&self, fault: &Fault) -> Reply;
+}
+
+/// A whole reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// The HTTP status.
+    pub status: u16,
+    /// The media type.
+    pub content_type: &'static str,
+    /// More headers, such as `Retry-After`.
+    pub headers: Vec<(&'static str, String)>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+impl Reply {
+    /// A JSON document with status 200.
+    pub fn json(value: &Json) -> Self {
+        Self::with_status(200, value)
+    }
+
+    /// A JSON document.
+    pub fn with_status(status: u16, value: &Json) -> Self {
+        let mut body = Vec::new();
+        value.write(&mut body);
+        Self {
+            status,
+            content_type: "application/json",
+            headers: Vec::new(),
+            body,
+        }
+    }
+
+    /// Plain text with status 200.
+    pub fn text(text: &str) -> Self {
+        Self {
+            status: 200,
+            content_type: "text/plain; charset=utf-8",
+            headers: Vec::new(),
+            body: text.as_bytes().to_vec(),
+        }
+    }
+
+    /// A fault in the shape that `body` has, with the status and the headers that belong to it.
+    pub fn fault(fault: &Fault, status: u16, body: &Json) -> Self {
+        let mut reply = Self::with_status(status, body);
+        if let Some(after) = fault.retry_after() {
+            let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);
+            let seconds = alloc::format!("{}", seconds.max(1));
+            reply.headers.push(("retry-after", seconds));
+        }
+        reply
+    }
+}
+
+/// Appends a server-sent event: `data:` with an optional `event:` before it.
+pub(crate) fn server_sent(name: Option<&str>, data: &Json, out: &mut Vec<u8>) {
+    if let Some(name) = name {
+        out.extend_from_slice(b"event: ");
+        out.extend_from_slice(name.as_bytes());
+        out.push(b'\n');
+    }
+    out.extend_from_slice(b"data: ");
+    data.write(out);
+    out.extend_from_slice(b"\n\n");
+}
