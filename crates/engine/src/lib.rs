@@ -43,6 +43,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod constraint;
 mod engine;
 mod exponential;
 pub mod logprobs;
@@ -54,6 +55,7 @@ mod speculation;
 mod step;
 pub mod stop;
 
+pub use constraint::{Constraint, ConstraintError, TokenMask};
 pub use engine::{Engine, EngineOptions, SubmitError};
 pub use request::{
     Event, EventKind, FinishReason, Request, RequestId, Session, TokenLogprobs, Usage,
