@@ -14,6 +14,10 @@ pub enum Isa {
     Avx512,
     /// AVX-512 with the dot-product instructions.
     Avx512Vnni,
+    /// AArch64's 128-bit registers.
+    Neon,
+    /// The same with the dot-product instructions.
+    NeonDot,
 }
 
 impl Isa {
@@ -24,6 +28,8 @@ impl Isa {
         Isa::Avx512,
         Isa::AvxVnni,
         Isa::Avx512Vnni,
+        Isa::Neon,
+        Isa::NeonDot,
     ];
 
     /// The spelling that `STRATA_ISA` takes.
@@ -34,6 +40,8 @@ impl Isa {
             Isa::AvxVnni => "avx-vnni",
             Isa::Avx512 => "avx512",
             Isa::Avx512Vnni => "avx512-vnni",
+            Isa::Neon => "neon",
+            Isa::NeonDot => "neon-dot",
         }
     }
 
@@ -52,10 +60,12 @@ impl core::fmt::Display for Isa {
 /// The instruction sets that the processor has and the system (or the boot code) has switched on.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuFeatures {
-    avx2: bool,
-    avx_vnni: bool,
-    avx512: bool,
-    avx512_vnni: bool,
+    pub(crate) avx2: bool,
+    pub(crate) avx_vnni: bool,
+    pub(crate) avx512: bool,
+    pub(crate) avx512_vnni: bool,
+    pub(crate) neon: bool,
+    pub(crate) neon_dot: bool,
 }
 
 impl CpuFeatures {
@@ -63,18 +73,14 @@ impl CpuFeatures {
     pub fn detect() -> Self {
         #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
         return crate::arch::x86_64::cpuid::detect();
-        #[cfg(not(all(target_arch = "x86_64", target_feature = "sse2")))]
+        #[cfg(all(
+            target_arch = "aarch64",
+            target_feature = "neon",
+            target_endian = "little"
+        ))]
+        return crate::arch::aarch64::id_registers::detect();
+        #[allow(unreachable_code)]
         Self::default()
-    }
-
-    #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
-    pub(crate) const fn new(avx2: bool, avx_vnni: bool, avx512: bool, avx512_vnni: bool) -> Self {
-        Self {
-            avx2,
-            avx_vnni,
-            avx512,
-            avx512_vnni,
-        }
     }
 
     /// Whether kernels for `isa` can run.
@@ -85,6 +91,8 @@ impl CpuFeatures {
             Isa::AvxVnni => self.avx_vnni,
             Isa::Avx512 => self.avx512,
             Isa::Avx512Vnni => self.avx512_vnni,
+            Isa::Neon => self.neon,
+            Isa::NeonDot => self.neon_dot,
         }
     }
 
@@ -130,5 +138,16 @@ mod tests {
             avx512 && std::is_x86_feature_detected!("avx512vnni")
         );
         assert!(found.has(Isa::Scalar));
+    }
+    #[test]
+    #[cfg(all(target_arch = "aarch64", target_os = "linux"))]
+    fn agrees_with_the_standard_library() {
+        let found = CpuFeatures::detect();
+        assert!(found.has(Isa::Neon));
+        assert_eq!(
+            found.has(Isa::NeonDot),
+            std::arch::is_aarch64_feature_detected!("dotprod")
+        );
+        assert!(found.has(Isa::Scalar) && !found.has(Isa::Avx2));
     }
 }

@@ -2,6 +2,12 @@
 #![allow(unsafe_code)]
 
 use crate::act::{ActFormat, ActRows, Quantize};
+#[cfg(all(
+    target_arch = "aarch64",
+    target_feature = "neon",
+    target_endian = "little"
+))]
+use crate::arch::aarch64::{Sdot, Widen, neon::Neon};
 use crate::arch::scalar::Scalar;
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 use crate::arch::x86_64::{Maddubs, Vnni, ymm::Ymm, zmm::Zmm};
@@ -32,6 +38,8 @@ static AVX512: Kernels = Kernels { isa: Isa::Avx512 };
 static AVX512_VNNI: Kernels = Kernels {
     isa: Isa::Avx512Vnni,
 };
+static NEON: Kernels = Kernels { isa: Isa::Neon };
+static NEON_DOT: Kernels = Kernels { isa: Isa::NeonDot };
 
 impl Kernels {
     /// The fastest for this processor.
@@ -47,6 +55,8 @@ impl Kernels {
             Isa::AvxVnni => &AVX_VNNI,
             Isa::Avx512 => &AVX512,
             Isa::Avx512Vnni => &AVX512_VNNI,
+            Isa::Neon => &NEON,
+            Isa::NeonDot => &NEON_DOT,
         })
     }
 
@@ -70,6 +80,20 @@ impl Kernels {
             // SAFETY: likewise.
             #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
             Isa::Avx512Vnni => unsafe { Zmm::<Vnni>::new() }.call(op),
+            // SAFETY: likewise.
+            #[cfg(all(
+                target_arch = "aarch64",
+                target_feature = "neon",
+                target_endian = "little"
+            ))]
+            Isa::Neon => unsafe { Neon::<Widen>::new() }.call(op),
+            // SAFETY: likewise.
+            #[cfg(all(
+                target_arch = "aarch64",
+                target_feature = "neon",
+                target_endian = "little"
+            ))]
+            Isa::NeonDot => unsafe { Neon::<Sdot>::new() }.call(op),
             _ => Scalar.call(op),
         }
     }

@@ -1,5 +1,12 @@
 //! The backends: what each instruction set does for one [`crate::lanes::Lanes`] operation.
 
+// Not on targets without vector registers, nor where lanes lie the other way round.
+#[cfg(all(
+    target_arch = "aarch64",
+    target_feature = "neon",
+    target_endian = "little"
+))]
+pub(crate) mod aarch64;
 pub(crate) mod scalar;
 // Not on targets without SSE registers, as bare-metal ones are by default: there a function cannot switch them on.
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]

@@ -29,7 +29,13 @@ pub(crate) fn detect() -> CpuFeatures {
     }
     let avx_vnni = features.eax >= 1 && all(u64::from(__cpuid_count(7, 1).eax), 1 << 4);
     let avx512 = all(enabled, ZMM_STATE) && all(ebx, 1 << 16 | 1 << 17 | 1 << 30 | 1 << 31);
-    CpuFeatures::new(true, avx_vnni, avx512, avx512 && all(ecx, 1 << 11))
+    CpuFeatures {
+        avx2: true,
+        avx_vnni,
+        avx512,
+        avx512_vnni: avx512 && all(ecx, 1 << 11),
+        ..none
+    }
 }
 
 /// The register states that the system saves.
