@@ -1,0 +1,15 @@
+//! From a dialect's request to the engine's, and from the engine's events back.
+//!
+//! `wire` knows what clients say, the engine knows tokens. Between them stand the chat template, the tools, and the
+//! model's habit of thinking aloud: they are here, once for all servers.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod splitter;
+pub mod tools;
+
+pub use splitter::{Piece, SplitOptions, Splitter, ThinkingMarks};

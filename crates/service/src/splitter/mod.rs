@@ -1,0 +1,289 @@
+//! Splits a model's text into thinking, answer and calls of tools, as it comes.
+//!
+//! What might be the beginning of a mark is held back until it is clear. A call comes out whole, once it can be read; one
+//! that cannot is text.
+
+mod harmony;
+
+use crate::tools::block::{self, Named};
+use crate::tools::{CallFormat, Marks};
+use alloc::string::String;
+use alloc::vec::Vec;
+use harmony::Harmony;
+
+/// A piece of an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Piece {
+    /// Text of the answer.
+    Text(String),
+    /// What the model thinks.
+    Thinking(String),
+    /// A call of a tool.
+    Call(Named),
+}
+
+/// The marks around a model's thinking.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct ThinkingMarks {
+    /// Before.
+    pub begin: &'static str,
+    /// After.
+    pub end: &'static str,
+}
+
+impl ThinkingMarks {
+    const ALL: [Self; 5] = [
+        Self {
+            begin: "<think>",
+            end: "</think>",
+        },
+        Self {
+            begin: "<seed:think>",
+            end: "</seed:think>",
+        },
+        Self {
+            begin: "[THINK]",
+            end: "[/THINK]",
+        },
+        Self {
+            begin: "<|START_THINKING|>",
+            end: "<|END_THINKING|>",
+        },
+        Self {
+            begin: "<|inner_prefix|>",
+            end: "<|inner_suffix|>",
+        },
+    ];
+
+    /// The marks that a chat template knows.
+    pub fn of_template(template: &str) -> Option<Self> {
+        let knows = |marks: &Self| template.contains(marks.begin) || template.contains(marks.end);
+        Self::ALL.into_iter().find(knows)
+    }
+
+    /// Whether a prompt ends where the model thinks.
+    pub fn opened_by(self, prompt: &str) -> bool {
+        prompt.trim_end().ends_with(self.begin)
+    }
+}
+
+/// What to look for in a text.
+#[derive(Clone, Debug, Default)]
+pub struct SplitOptions {
+    /// The marks around thinking, if the model thinks.
+    pub thinking: Option<ThinkingMarks>,
+    /// The text begins inside the thinking: the prompt opened it.
+    pub begins_thinking: bool,
+    /// How calls are written, if there are tools.
+    pub calls: Option<CallFormat>,
+    /// The tools that there are; a call of any other is text.
+    pub tools: Vec<String>,
+}
+
+/// Splits one answer.
+#[derive(Debug)]
+pub struct Splitter {
+    options: SplitOptions,
+    place: Place,
+    /// Text that is not clear yet.
+    held: String,
+    /// Whether nothing but white space has come yet.
+    at_start: bool,
+    harmony: Option<Harmony>,
+}
+
+#[derive(Copy, Clone, Debug)]
+enum Place {
+    Text,
+    Thinking(ThinkingMarks),
+    Call(Marks),
+    /// JSON that is the whole answer.
+    Bare,
+}
+
+impl Splitter {
+    /// A splitter at the beginning of an answer.
+    pub fn new(options: SplitOptions) -> Self {
+        let place = match options.thinking {
+            Some(marks) if options.begins_thinking => Place::Thinking(marks),
+            _ => Place::Text,
+        };
+        Self {
+            place,
+            held: String::new(),
+            at_start: true,
+            harmony: (options.calls == Some(CallFormat::Harmony)).then(Harmony::default),
+            options,
+        }
+    }
+
+    /// Takes text and gives what is clear by now.
+    pub fn push(&mut self, text: &str, out: &mut Vec<Piece>) {
+        match &mut self.harmony {
+            Some(harmony) => harmony.push(text, &self.options.tools, out),
+            None => {
+                self.held.push_str(text);
+                while self.advance(out) {}
+            }
+        }
+    }
+
+    /// The answer is over: gives the rest.
+    pub fn finish(&mut self, out: &mut Vec<Piece>) {
+        if let Some(harmony) = &mut self.harmony {
+            return harmony.finish(&self.options.tools, out);
+        }
+        let held = core::mem::take(&mut self.held);
+        match self.place {
+            Place::Text => emit(Piece::Text, held, out),
+            Place::Thinking(_) => emit(Piece::Thinking, held, out),
+            Place::Call(marks) => self.close(marks, &held, "", out),
+            Place::Bare => match self.known(block::json(&held)) {
+                Some(calls) => out.extend(calls.into_iter().map(Piece::Call)),
+                None => emit(Piece::Text, held, out),
+            },
+        }
+    }
+
+    /// Makes one step through what is held; `false` if more text is needed.
+    fn advance(&mut self, out: &mut Vec<Piece>) -> bool {
+        match self.place {
+            Place::Text => self.advance_text(out),
+            Place::Bare => false,
+            Place::Thinking(marks) => match self.held.find(marks.end) {
+                Some(at) => {
+                    let rest = self.held.split_off(at + marks.end.len());
+                    self.held.truncate(at);
+                    emit(
+                        Piece::Thinking,
+                        core::mem::replace(&mut self.held, rest),
+                        out,
+                    );
+                    self.place = Place::Text;
+                    true
+                }
+                None => {
+                    let keep = partial(&self.held, marks.end);
+                    let rest = self.held.split_off(self.held.len() - keep);
+                    emit(
+                        Piece::Thinking,
+                        core::mem::replace(&mut self.held, rest),
+                        out,
+                    );
+                    false
+                }
+            },
+            Place::Call(marks) => {
+                let (at, end) = match marks.end {
+                    Some(end) => (self.held.find(end), end),
+                    // The next call begins where this one ends.
+                    None => (self.held.find(marks.begin), ""),
+                };
+                let Some(at) = at else { return false };
+                let rest = self.held.split_off(at + end.len());
+                self.held.truncate(at);
+                let inside = core::mem::replace(&mut self.held, rest);
+                self.close(marks, &inside, end, out);
+                self.place = Place::Text;
+                true
+            }
+        }
+    }
+
+    fn advance_text(&mut self, out: &mut Vec<Piece>) -> bool {
+        if self.at_start {
+            // White space before the first word is not part of an answer that was split.
+            if self.splits() {
+                let blank = self.held.len() - self.held.trim_start().len();
+                self.held.drain(..blank);
+            }
+            if self.held.is_empty() {
+                return false;
+            }
+            if let Some(marks) = self.options.thinking {
+                if self.held.starts_with(marks.begin) {
+                    self.held.drain(..marks.begin.len());
+                    self.place = Place::Thinking(marks);
+                    return true;
+                }
+                if marks.begin.starts_with(self.held.as_str()) {
+                    return false;
+                }
+            }
+            let bare = self.options.calls.is_some_and(CallFormat::allows_bare);
+            if bare && self.held.starts_with(['{', '[']) {
+                self.place = Place::Bare;
+                return false;
+            }
+        }
+        let Some(format) = self.options.calls else {
+            self.at_start = false;
+            emit(Piece::Text, core::mem::take(&mut self.held), out);
+            return false;
+        };
+        let first = format
+            .marks()
+            .iter()
+            .filter_map(|marks| Some((self.held.find(marks.begin)?, *marks)))
+            .min_by_key(|&(at, _)| at);
+        if let Some((at, marks)) = first {
+            let rest = self.held.split_off(at + marks.begin.len());
+            self.held.truncate(at);
+            let before = core::mem::replace(&mut self.held, rest);
+            emit(Piece::Text, before.trim_end().into(), out);
+            self.at_start = false;
+            self.place = Place::Call(marks);
+            return true;
+        }
+        // White space before a call is not part of the answer: it waits for what follows.
+        let partly = format
+            .marks()
+            .iter()
+            .map(|marks| partial(&self.held, marks.begin));
+        let keep = partly.max().unwrap_or(0);
+        let clear = self.held[..self.held.len() - keep].trim_end().len();
+        let rest = self.held.split_off(clear);
+        let text = core::mem::replace(&mut self.held, rest);
+        self.at_start &= text.is_empty();
+        emit(Piece::Text, text, out);
+        false
+    }
+
+    /// Reads a call's block; what cannot be read comes out as it was written.
+    fn close(&mut self, marks: Marks, inside: &str, end: &str, out: &mut Vec<Piece>) {
+        match self.known(marks.block.read(inside)) {
+            Some(calls) => out.extend(calls.into_iter().map(Piece::Call)),
+            None => emit(Piece::Text, [marks.begin, inside, end].concat(), out),
+        }
+        self.at_start = false;
+    }
+
+    fn known(&self, calls: Option<Vec<Named>>) -> Option<Vec<Named>> {
+        calls.filter(|calls| {
+            calls
+                .iter()
+                .all(|(name, _)| self.options.tools.contains(name))
+        })
+    }
+
+    fn splits(&self) -> bool {
+        self.options.thinking.is_some() || self.options.calls.is_some()
+    }
+}
+
+fn emit(piece: fn(String) -> Piece, text: String, out: &mut Vec<Piece>) {
+    if !text.is_empty() {
+        out.push(piece(text));
+    }
+}
+
+/// How many bytes at the end of a text could be the beginning of a mark.
+fn partial(text: &str, mark: &str) -> usize {
+    (1..mark.len().min(text.len() + 1))
+        .rev()
+        .find(|&len| mark.is_char_boundary(len) && text.ends_with(&mark[..len]))
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests;
