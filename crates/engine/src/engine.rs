@@ -1,13 +1,14 @@
 //! What runs requests: a model, its cache, and who is admitted to them.
 
 use crate::logprobs::Logprobs;
-use crate::request::{Request, RequestId, Session, Usage};
-use crate::running::{Chooser, Running};
+use crate::request::{AdapterId, Choices, Limits, Request, RequestId, Task, Usage};
+use crate::running::{Chooser, Running, Text};
 use crate::sampling::{self, Sampler, SettingsError};
 use crate::speculation::draft_model::DraftModel;
 use crate::speculation::{Drafter, Speculation, VocabularyMismatch};
 use crate::stop::StopMatcher;
 use alloc::vec::Vec;
+use core::time::Duration;
 use strata_model::{BatchLimits, Compute, KvPages, Model, OutOfPages, Workspace};
 use strata_token::tokenizer::{DecodeOptions, StreamDecoder, Tokenizer};
 
@@ -71,8 +72,14 @@ pub enum SubmitError {
     TooLong { tokens: usize, context: usize },
     #[error("{requests} requests are running already")]
     Busy { requests: usize },
+    #[error("the queue is full; there is room again in about {} ms", .retry_after.as_millis())]
+    Full { retry_after: Duration },
     #[error("the engine has no draft model to guess tokens with")]
     NoDraftModel,
+    #[error("the engine has no adapter {}", .adapter.0)]
+    NoAdapter { adapter: AdapterId },
+    #[error("the engine cannot do this: {what}")]
+    Unsupported { what: &'static str },
     #[error(transparent)]
     Settings(#[from] SettingsError),
     #[error(transparent)]
@@ -136,38 +143,57 @@ impl<'a> Engine<'a> {
         Ok(self)
     }
 
-    /// Takes a request. Of `session`, as much as the prompt begins with is kept.
-    pub fn submit(
-        &mut self,
-        request: Request,
-        session: Option<Session>,
-    ) -> Result<RequestId, SubmitError> {
-        let mut session = session.unwrap_or_default();
-        match self.admit(request, &mut session) {
-            Ok(running) => {
-                let id = running.id;
-                self.running.push(running);
-                Ok(id)
-            }
-            Err(error) => {
-                self.release(session);
-                Err(error)
-            }
-        }
+    /// Takes a request.
+    pub fn submit(&mut self, request: Request) -> Result<RequestId, SubmitError> {
+        let running = self.admit(request)?;
+        let id = running.id;
+        self.running.push(running);
+        Ok(id)
     }
 
-    fn admit(
-        &mut self,
-        request: Request,
-        session: &mut Session,
-    ) -> Result<Running<'a>, SubmitError> {
+    fn admit(&mut self, request: Request) -> Result<Running<'a>, SubmitError> {
+        self.refuse(&request)?;
         let prompt = request.prompt;
         let (tokens, context) = (prompt.len(), self.options.context);
+        let room = context - tokens;
+        let max_tokens = request.max_tokens.unwrap_or(room).min(room);
+        let mut sampler = Sampler::new(request.sampling, self.model.config().vocabulary)?;
+        sampler.prime(&prompt);
+        let mut text = Text::default();
+        self.kv.reserve(&mut text.sequence, tokens + max_tokens)?;
+        text.tokens = prompt;
+
+        self.next += 1;
+        Ok(Running {
+            id: RequestId(self.next),
+            session: text,
+            sampler,
+            decoder: StreamDecoder::new(self.tokenizer, DecodeOptions::default()),
+            stops: StopMatcher::new(&request.stop),
+            logprobs: request.logprobs,
+            ignore_end: request.ignore_end,
+            max_tokens,
+            bounded_by_context: request.max_tokens.is_none_or(|asked| asked > max_tokens),
+            usage: Usage {
+                prompt_tokens: tokens,
+                ..Usage::default()
+            },
+            drafter: Drafter::new(request.speculation, self.max_draft),
+            in_batch: 0,
+            draft: Vec::new(),
+            rows: 0,
+        })
+    }
+
+    /// Refuses what cannot be run.
+    fn refuse(&self, request: &Request) -> Result<(), SubmitError> {
+        let (tokens, context) = (request.prompt.len(), self.options.context);
         let vocabulary = self.model.config().vocabulary;
-        if prompt.is_empty() {
+        if request.prompt.is_empty() {
             return Err(SubmitError::EmptyPrompt);
         }
-        if let Some(&token) = prompt.iter().find(|&&token| token as usize >= vocabulary) {
+        let known = |&token: &u32| (token as usize) < vocabulary;
+        if let Some(&token) = request.prompt.iter().find(|token| !known(token)) {
             return Err(SubmitError::Token { token, vocabulary });
         }
         if tokens >= context {
@@ -181,62 +207,43 @@ impl<'a> Engine<'a> {
         if let (Speculation::DraftModel { .. }, None) = (request.speculation, &self.draft_model) {
             return Err(SubmitError::NoDraftModel);
         }
-        let room = context - tokens;
-        let max_tokens = request.max_tokens.unwrap_or(room).min(room);
-        let mut sampler = Sampler::new(request.sampling, vocabulary)?;
-        sampler.prime(&prompt);
-
-        let shared = session
-            .tokens
-            .iter()
-            .zip(&prompt)
-            .take_while(|(a, b)| a == b)
-            .count();
-        // The last token is computed in any case: its logits are needed.
-        let cached = shared.min(tokens - 1).min(session.sequence.len());
-        self.kv.truncate(&mut session.sequence, cached);
-        if let Some(drafter) = &mut self.draft_model {
-            drafter.truncate(&mut session.drafted, cached);
+        if let Some(adapter) = request.adapter {
+            return Err(SubmitError::NoAdapter { adapter });
         }
-        self.kv
-            .reserve(&mut session.sequence, tokens - cached + max_tokens)?;
-        session.tokens = prompt;
-
-        self.next += 1;
-        Ok(Running {
-            id: RequestId(self.next),
-            session: core::mem::take(session),
-            sampler,
-            decoder: StreamDecoder::new(self.tokenizer, DecodeOptions::default()),
-            stops: StopMatcher::new(&request.stop),
-            logprobs: request.logprobs,
-            ignore_end: request.ignore_end,
-            max_tokens,
-            bounded_by_context: request.max_tokens.is_none_or(|asked| asked > max_tokens),
-            usage: Usage {
-                prompt_tokens: tokens,
-                cached_tokens: cached,
-                ..Usage::default()
-            },
-            drafter: Drafter::new(request.speculation, self.max_draft),
-            in_batch: 0,
-            draft: Vec::new(),
-            rows: 0,
-        })
+        let unsupported = [
+            (request.task != Task::Generate, "embeddings"),
+            (request.choices != Choices::default(), "several choices"),
+            (request.constraint.is_some(), "constraints"),
+            (
+                request.prompt_logprobs.is_some(),
+                "log-probabilities of prompts",
+            ),
+            (request.limits != Limits::default(), "limits"),
+        ];
+        match unsupported.iter().find(|(asked, _)| *asked) {
+            Some(&(_, what)) => Err(SubmitError::Unsupported { what }),
+            None => Ok(()),
+        }
     }
 
-    /// Ends a request before its time. Its session is given back.
-    pub fn cancel(&mut self, id: RequestId) -> Option<Session> {
-        let index = self.running.iter().position(|running| running.id == id)?;
-        Some(self.running.remove(index).session)
+    /// Ends a request before its time. Says whether it was running.
+    pub fn cancel(&mut self, id: RequestId) -> bool {
+        match self.running.iter().position(|running| running.id == id) {
+            Some(index) => {
+                self.end(index);
+                true
+            }
+            None => false,
+        }
     }
 
-    /// Gives a session's pages back.
-    pub fn release(&mut self, mut session: Session) {
-        self.kv.truncate(&mut session.sequence, 0);
-        if let Some(drafter) = &mut self.draft_model {
-            drafter.truncate(&mut session.drafted, 0);
-        }
+    pub(crate) fn end(&mut self, index: usize) -> Running<'a> {
+        end(
+            &mut self.running,
+            &mut self.kv,
+            &mut self.draft_model,
+            index,
+        )
     }
 
     /// Whether no request is running.
@@ -253,4 +260,19 @@ impl<'a> Engine<'a> {
     pub fn free_draft_pages(&self) -> usize {
         self.draft_model.as_ref().map_or(0, DraftModel::free_pages)
     }
+}
+
+/// Takes a request out and gives its pages back.
+pub(crate) fn end<'a>(
+    requests: &mut Vec<Running<'a>>,
+    kv: &mut KvPages,
+    draft_model: &mut Option<DraftModel<'_>>,
+    index: usize,
+) -> Running<'a> {
+    let mut running = requests.remove(index);
+    kv.truncate(&mut running.session.sequence, 0);
+    if let Some(drafter) = draft_model {
+        drafter.truncate(&mut running.session.drafted, 0);
+    }
+    running
 }

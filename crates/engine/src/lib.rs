@@ -58,7 +58,7 @@ pub mod stop;
 pub use constraint::{Constraint, ConstraintError, TokenMask};
 pub use engine::{Engine, EngineOptions, SubmitError};
 pub use request::{
-    Event, EventKind, FinishReason, Request, RequestId, Session, TokenLogprobs, Usage,
+    AdapterId, Choices, ClientId, Event, EventKind, FinishReason, Limits, Pooling, Priority,
+    Request, RequestError, RequestId, Task, TokenLogprobs, Usage,
 };
 pub use speculation::{Speculation, VocabularyMismatch};
-pub use step::StepError;

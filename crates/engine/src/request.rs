@@ -1,14 +1,17 @@
 //! What is asked of the engine, and what it answers.
 
+use crate::constraint::{Constraint, ConstraintError};
 use crate::logprobs::TokenLogprob;
-use crate::sampling::SamplerSettings;
+use crate::sampling::{SampleError, SamplerSettings};
 use crate::speculation::Speculation;
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
-use strata_model::Sequence;
+use core::time::Duration;
+use strata_model::BatchError;
 
-/// A prompt to continue.
-#[derive(Clone, Debug, Default)]
+/// A prompt, and what is wanted of it.
+#[derive(Clone, Debug)]
 pub struct Request {
     /// The prompt's tokens; at least one.
     pub prompt: Vec<u32>,
@@ -20,30 +23,159 @@ pub struct Request {
     pub stop: Vec<String>,
     /// How many alternatives to report the log-probabilities of, beside the token itself.
     pub logprobs: Option<usize>,
+    /// The same for the prompt's own tokens. They are all computed then, cached or not.
+    pub prompt_logprobs: Option<usize>,
     /// Go on after a token that ends a turn.
     pub ignore_end: bool,
     /// How tokens are guessed ahead; the answer does not depend on it.
     pub speculation: Speculation,
+    /// What may be generated.
+    pub constraint: Option<Box<dyn Constraint>>,
+    /// A change to the model's weights, for this request only.
+    pub adapter: Option<AdapterId>,
+    /// What is wanted.
+    pub task: Task,
+    /// How many answers.
+    pub choices: Choices,
+    /// Who asks.
+    pub client: ClientId,
+    /// How urgent it is.
+    pub priority: Priority,
+    /// What it may take.
+    pub limits: Limits,
+    /// Whether it may use what earlier requests of the same client left in the cache, and leave its own there.
+    pub cache: bool,
+}
+
+impl Default for Request {
+    fn default() -> Self {
+        Self {
+            prompt: Vec::new(),
+            sampling: SamplerSettings::default(),
+            max_tokens: None,
+            stop: Vec::new(),
+            logprobs: None,
+            prompt_logprobs: None,
+            ignore_end: false,
+            speculation: Speculation::Off,
+            constraint: None,
+            adapter: None,
+            task: Task::Generate,
+            choices: Choices::default(),
+            client: ClientId::default(),
+            priority: Priority::Normal,
+            limits: Limits::default(),
+            cache: true,
+        }
+    }
 }
 
 /// Names a request.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RequestId(pub u64);
 
-/// Tokens whose keys and values are in the cache. A request that begins with them need not compute them again.
-#[derive(Debug, Default)]
-pub struct Session {
-    pub(crate) tokens: Vec<u32>,
-    pub(crate) sequence: Sequence,
-    /// What the draft model has computed of them.
-    pub(crate) drafted: Sequence,
+/// Names whoever asks. Clients share the machine evenly, and none sees, or can time, what is cached for another.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ClientId(pub u64);
+
+/// Names an adapter that the engine has.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AdapterId(pub u64);
+
+/// How urgent a request is: a larger share for its client, a better place among the client's own requests, and the
+/// last to give way when memory ends. None waits for ever.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Priority {
+    /// Can wait.
+    Low,
+    /// As usual.
+    #[default]
+    Normal,
+    /// Before others.
+    High,
 }
 
-impl Session {
-    /// The tokens.
-    pub fn tokens(&self) -> &[u32] {
-        &self.tokens
+/// What is wanted of a prompt.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum Task {
+    /// How it goes on.
+    #[default]
+    Generate,
+    /// A vector that stands for it.
+    Embed(Pooling),
+    /// How well the second text of the prompt answers the first, by a model that was trained for it.
+    Score,
+}
+
+/// How the vectors of a text's tokens become one.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum Pooling {
+    /// Their mean.
+    #[default]
+    Mean,
+    /// The first token's.
+    First,
+    /// The last token's.
+    Last,
+}
+
+/// How many answers to a prompt. They share its pages.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub enum Choices {
+    /// `n` answers, the likeliest of `best_of`. The first is drawn with the request's seed, each other with the next
+    /// number as its seed. Where `best_of` is more than `n`, nothing is told before all have ended.
+    Sample {
+        /// Answers wanted.
+        n: usize,
+        /// Answers generated.
+        best_of: usize,
+    },
+    /// The `n` likeliest answers that a search over `width` texts at a time finds. The sampler's settings do not
+    /// matter; nothing is told before the search has ended.
+    Beams {
+        /// Answers wanted.
+        n: usize,
+        /// Texts kept at a time.
+        width: usize,
+        /// Log-probabilities are divided by the length to this power.
+        length_penalty: f32,
+    },
+}
+
+impl Default for Choices {
+    fn default() -> Self {
+        Self::Sample { n: 1, best_of: 1 }
     }
+}
+
+impl Choices {
+    /// Answers wanted.
+    pub fn wanted(&self) -> usize {
+        match *self {
+            Self::Sample { n, .. } | Self::Beams { n, .. } => n,
+        }
+    }
+
+    /// Texts that are generated side by side.
+    pub fn generated(&self) -> usize {
+        match *self {
+            Self::Sample { best_of, .. } => best_of,
+            Self::Beams { width, .. } => width,
+        }
+    }
+}
+
+/// What a request may take. It is refused where this cannot be kept, and ends with an error where it is not.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// From its submission to its end.
+    pub deadline: Option<Duration>,
+    /// From its submission to its first token.
+    pub first_token: Option<Duration>,
+    /// From one token to the next: steps are kept as short as this where they can be.
+    pub per_token: Option<Duration>,
+    /// Bytes of keys and values.
+    pub memory: Option<usize>,
 }
 
 /// Something that happened to a request.
@@ -51,13 +183,29 @@ impl Session {
 pub struct Event {
     /// The request.
     pub request: RequestId,
+    /// Which of its answers.
+    pub choice: usize,
     /// What happened.
     pub kind: EventKind,
 }
 
-/// What happened.
+/// What happened. Each answer ends with [`Finished`](Self::Finished), or the whole request with
+/// [`Failed`](Self::Failed).
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum EventKind {
+    /// It has left the queue.
+    Started {
+        /// Tokens of the prompt that need not be computed.
+        cached_tokens: usize,
+    },
+    /// Log-probabilities of some of the prompt's tokens, in order. The first token of a prompt has none.
+    PromptLogprobs {
+        /// The place of the first in the prompt.
+        from: usize,
+        /// One for each token.
+        logprobs: Vec<TokenLogprobs>,
+    },
     /// A token was generated.
     Token {
         /// The token.
@@ -67,6 +215,8 @@ pub enum EventKind {
         /// Its log-probabilities, if asked for.
         logprobs: Option<TokenLogprobs>,
     },
+    /// The prompt's vector, or its scores.
+    Embedding(Vec<f32>),
     /// The answer is complete.
     Finished {
         /// What was held back of the text.
@@ -75,9 +225,26 @@ pub enum EventKind {
         reason: FinishReason,
         /// What it took.
         usage: Usage,
-        /// The cache, for a request that goes on from here.
-        session: Session,
     },
+    /// The request has ended with an error, and nothing follows.
+    Failed(RequestError),
+}
+
+/// Why a request ended before its time. No other is affected.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
+#[non_exhaustive]
+pub enum RequestError {
+    #[error("no token could be chosen: {0}")]
+    Sample(#[from] SampleError),
+    #[error(transparent)]
+    Constraint(#[from] ConstraintError),
+    #[error("the batch was refused: {0}")]
+    Batch(#[from] BatchError),
+    #[error("it was not complete after {} ms", .limit.as_millis())]
+    Deadline { limit: Duration },
+    #[error("it had no first token after {} ms", .limit.as_millis())]
+    FirstToken { limit: Duration },
 }
 
 /// A token's log-probability and its likeliest alternatives.
@@ -91,18 +258,21 @@ pub struct TokenLogprobs {
 
 /// Why an answer ended.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum FinishReason {
     /// The model ended its turn with this token.
     EndOfTurn(u32),
     /// A stop text came up: the one of this number.
     Stop(usize),
+    /// The constraint allows nothing more: the text is complete.
+    Complete,
     /// As many tokens as asked for.
     Length,
     /// The context is full.
     ContextFull,
 }
 
-/// What a request took.
+/// What an answer took.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Tokens of the prompt.

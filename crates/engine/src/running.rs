@@ -1,20 +1,20 @@
 //! A request on its way: its text, its draft, and what the model's logits make of them.
 
 use crate::logprobs::Logprobs;
-use crate::request::{Event, EventKind, FinishReason, RequestId, Session, TokenLogprobs, Usage};
+use crate::request::{Event, EventKind, FinishReason, RequestId, TokenLogprobs, Usage};
 use crate::sampling::{SampleError, Sampler, Workspace};
 use crate::speculation::Drafter;
 use crate::stop::StopMatcher;
 use alloc::string::String;
 use alloc::vec::Vec;
-use strata_model::{Output, Span};
+use strata_model::{Output, Sequence, Span};
 use strata_token::tokenizer::{StreamDecoder, Tokenizer};
 
 /// A request on its way.
 pub(crate) struct Running<'a> {
     pub(crate) id: RequestId,
     /// The prompt and what was generated after it; the first `session.sequence.len()` are computed.
-    pub(crate) session: Session,
+    pub(crate) session: Text,
     pub(crate) sampler: Sampler,
     pub(crate) decoder: StreamDecoder<'a>,
     pub(crate) stops: StopMatcher,
@@ -31,6 +31,15 @@ pub(crate) struct Running<'a> {
     pub(crate) draft: Vec<u32>,
     /// Rows of logits that the current batch gives.
     pub(crate) rows: usize,
+}
+
+/// Tokens, and what has been computed of them.
+#[derive(Debug, Default)]
+pub(crate) struct Text {
+    pub(crate) tokens: Vec<u32>,
+    pub(crate) sequence: Sequence,
+    /// What the draft model has computed of them.
+    pub(crate) drafted: Sequence,
 }
 
 /// What choosing tokens takes, for all requests.
@@ -162,6 +171,7 @@ impl Running<'_> {
         let stopped = emit.stopped;
         tell(Event {
             request: self.id,
+            choice: 0,
             kind: EventKind::Token {
                 token,
                 text: emit.text.into(),

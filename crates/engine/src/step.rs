@@ -1,32 +1,20 @@
 //! The loop: build a batch, compute it, sample, tell.
 
 use crate::engine::Engine;
-use crate::request::{Event, EventKind};
-use crate::sampling::SampleError;
+use crate::engine::end;
+use crate::request::{Event, EventKind, RequestError};
 use crate::speculation::Drafter;
 use crate::speculation::draft_model::Task;
 use crate::speculation::pace::break_even;
 use alloc::vec::Vec;
-use strata_model::{BatchError, Span};
-
-/// Why a step failed.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what the fields are")]
-#[non_exhaustive]
-pub enum StepError {
-    #[error("the batch was refused: {0}")]
-    Batch(#[from] BatchError),
-    #[error("no token could be chosen: {0}")]
-    Sample(#[from] SampleError),
-}
+use strata_model::Span;
 
 impl Engine<'_> {
-    /// Computes one batch and tells what came of it. After an error it can be tried again, without the request that
-    /// caused it.
+    /// Computes one batch and tells what came of it. A request that fails ends alone.
     ///
     /// Requests that wait for their next token come first; what room is left goes to prompts, in the order of
     /// their arrival, and then to guesses.
-    pub fn step(&mut self, tell: &mut dyn FnMut(Event)) -> Result<(), StepError> {
+    pub fn step(&mut self, tell: &mut dyn FnMut(Event)) {
         let room = self.plan();
         self.guess(room);
         let mut batch: Vec<Span<'_>> = Vec::with_capacity(self.running.len());
@@ -45,8 +33,12 @@ impl Engine<'_> {
         let mut logits = match result {
             Ok(outputs) => outputs.logits,
             Err(error) => {
-                self.retry_from(0);
-                return Err(error.into());
+                for index in (0..self.running.len()).rev() {
+                    if self.running[index].in_batch > 0 {
+                        self.fail(index, error.clone().into(), tell);
+                    }
+                }
+                return;
             }
         };
 
@@ -65,39 +57,51 @@ impl Engine<'_> {
                 let known = text + running.confirmed(text);
                 drafter.truncate(&mut running.session.drafted, known);
             }
-            let end = match result {
-                Ok(end) => end,
-                Err(error) => {
-                    self.retry_from(index - 1);
-                    return Err(error.into());
+            match result {
+                Ok(None) => {}
+                Ok(Some((reason, text))) => {
+                    index -= 1;
+                    let running = end(
+                        &mut self.running,
+                        &mut self.kv,
+                        &mut self.draft_model,
+                        index,
+                    );
+                    tell(Event {
+                        request: running.id,
+                        choice: 0,
+                        kind: EventKind::Finished {
+                            text,
+                            reason,
+                            usage: running.usage,
+                        },
+                    });
                 }
-            };
-            if let Some((reason, text)) = end {
-                index -= 1;
-                let running = self.running.remove(index);
-                tell(Event {
-                    request: running.id,
-                    kind: EventKind::Finished {
-                        text,
-                        reason,
-                        usage: running.usage,
-                        session: running.session,
-                    },
-                });
+                Err(error) => {
+                    index -= 1;
+                    let running = end(
+                        &mut self.running,
+                        &mut self.kv,
+                        &mut self.draft_model,
+                        index,
+                    );
+                    tell(Event {
+                        request: running.id,
+                        choice: 0,
+                        kind: EventKind::Failed(error.into()),
+                    });
+                }
             }
         }
-        Ok(())
     }
 
-    /// Makes the requests from `index` on compute their last token again: nothing was chosen after it.
-    fn retry_from(&mut self, index: usize) {
-        for running in self.running[index..].iter_mut().filter(|r| r.rows > 0) {
-            let text = running.session.tokens.len();
-            running.session.sequence.rewind(text - 1);
-            if let Some(drafter) = &mut self.draft_model {
-                drafter.truncate(&mut running.session.drafted, text - 1);
-            }
-        }
+    fn fail(&mut self, index: usize, error: RequestError, tell: &mut dyn FnMut(Event)) {
+        let running = self.end(index);
+        tell(Event {
+            request: running.id,
+            choice: 0,
+            kind: EventKind::Failed(error),
+        });
     }
 
     /// Shares the batch out among the texts. Returns how many more tokens it can have.

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use strata_engine::sampling::{SampleError, SamplerSettings};
 use strata_engine::{
-    Engine, EventKind, FinishReason, Request, Session, Speculation, StepError, SubmitError, Usage,
+    Engine, EventKind, FinishReason, Request, RequestError, Speculation, SubmitError, Usage,
 };
 use strata_host::Usage as HostUsage;
 use strata_token::tokenizer::{EncodeOptions, Tokenizer};
@@ -18,8 +18,6 @@ pub(crate) struct Speaker<'a> {
     pub(crate) engine: Engine<'a>,
     pub(crate) model: &'a Path,
     pub(crate) tokenizer: &'a Tokenizer,
-    /// What the engine has computed of the conversation.
-    pub(crate) session: Option<Session>,
     pub(crate) sampling: SamplerSettings,
     pub(crate) max_tokens: Option<usize>,
     pub(crate) stop: Vec<String>,
@@ -73,10 +71,7 @@ impl Speaker<'_> {
             text: beginning.into(),
             ..Answer::default()
         };
-        let id = self
-            .engine
-            .submit(request, self.session.take())
-            .map_err(refused)?;
+        let id = self.engine.submit(request).map_err(refused)?;
         let mut out = std::io::stdout().lock();
         out.write_all(beginning.as_bytes())
             .map_err(|error| Failure::stdout(&error))?;
@@ -91,30 +86,31 @@ impl Speaker<'_> {
                     }
                 }
             };
-            let session = &mut self.session;
-            self.engine
-                .step(&mut |event| match event.kind {
-                    EventKind::Token { text, .. } => {
-                        first.get_or_insert_with(Instant::now);
-                        answer.usage.generated_tokens += 1;
-                        show(&text, &mut answer);
-                    }
-                    EventKind::Finished {
-                        text,
-                        reason,
-                        usage,
-                        session: done,
-                    } => {
-                        show(&text, &mut answer);
-                        answer.reason = Some(reason);
-                        answer.usage = usage;
-                        *session = Some(done);
-                    }
-                })
-                .map_err(broken)?;
+            let mut failed = None;
+            self.engine.step(&mut |event| match event.kind {
+                EventKind::Token { text, .. } => {
+                    first.get_or_insert_with(Instant::now);
+                    answer.usage.generated_tokens += 1;
+                    show(&text, &mut answer);
+                }
+                EventKind::Finished {
+                    text,
+                    reason,
+                    usage,
+                } => {
+                    show(&text, &mut answer);
+                    answer.reason = Some(reason);
+                    answer.usage = usage;
+                }
+                EventKind::Failed(error) => failed = Some(error),
+                _ => {}
+            });
+            if let Some(error) = failed {
+                return Err(broken(error));
+            }
             written.map_err(|error| Failure::stdout(&error))?;
             if interrupted() && !self.engine.is_idle() {
-                self.session = self.engine.cancel(id);
+                self.engine.cancel(id);
             }
         }
         writeln!(out).map_err(|error| Failure::stdout(&error))?;
@@ -142,6 +138,7 @@ impl Answer {
             Some(FinishReason::Stop(_)) => "a stop text",
             Some(FinishReason::Length) => "as many tokens as asked for",
             Some(FinishReason::ContextFull) => "the context is full",
+            Some(_) => "the text is complete",
         };
         // An interrupted answer has no account of its prompt.
         if self.reason.is_some() {
@@ -190,11 +187,11 @@ fn refused(error: SubmitError) -> Failure {
     }
 }
 
-fn broken(error: StepError) -> Failure {
+fn broken(error: RequestError) -> Failure {
     match error {
-        StepError::Sample(SampleError::NotFinite { .. }) => Failure::new(Kind::BadModel, error)
+        RequestError::Sample(SampleError::NotFinite { .. }) => Failure::new(Kind::BadModel, error)
             .hint("the model's weights are damaged, or too large for its activations"),
-        StepError::Sample(SampleError::AllBanned) => Failure::new(Kind::Usage, error),
+        RequestError::Sample(SampleError::AllBanned) => Failure::new(Kind::Usage, error),
         error => Failure::new(Kind::Failed, error),
     }
 }

@@ -141,7 +141,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         engine,
         model: &arguments.model,
         tokenizer,
-        session: None,
         sampling,
         max_tokens: arguments.max_tokens.map(|n| n as usize),
         stop: arguments.stop.clone(),

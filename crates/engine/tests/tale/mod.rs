@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use strata_engine::sampling::SamplerSettings;
 use strata_engine::{
-    Engine, EngineOptions, EventKind, FinishReason, Request, RequestId, Session, TokenLogprobs,
-    Usage,
+    Engine, EngineOptions, EventKind, FinishReason, Request, RequestError, RequestId,
+    TokenLogprobs, Usage,
 };
 use strata_kernels::Kernels;
 use strata_model::{Compute, KvPages, KvType, LoadOptions, Model};
@@ -101,7 +101,7 @@ pub(crate) struct Answer {
     pub(crate) text: String,
     pub(crate) logprobs: Vec<Option<TokenLogprobs>>,
     pub(crate) finish: Option<(FinishReason, Usage)>,
-    pub(crate) session: Option<Session>,
+    pub(crate) failure: Option<RequestError>,
 }
 
 impl Answer {
@@ -116,40 +116,42 @@ impl Answer {
     }
 }
 
+impl Answer {
+    /// Takes in what happened.
+    pub(crate) fn take(&mut self, kind: EventKind) {
+        match kind {
+            EventKind::Token {
+                token,
+                text,
+                logprobs,
+            } => {
+                self.tokens.push(token);
+                self.logprobs.push(logprobs);
+                self.text.push_str(&text);
+            }
+            EventKind::Finished {
+                text,
+                reason,
+                usage,
+            } => {
+                self.text.push_str(&text);
+                self.finish = Some((reason, usage));
+            }
+            EventKind::Failed(error) => self.failure = Some(error),
+            _ => {}
+        }
+    }
+}
+
 pub(crate) fn run(engine: &mut Engine<'_>) -> BTreeMap<RequestId, Answer> {
     let mut answers = BTreeMap::<_, Answer>::new();
     while !engine.is_idle() {
-        engine
-            .step(&mut |event| {
-                let answer = answers.entry(event.request).or_default();
-                match event.kind {
-                    EventKind::Token {
-                        token,
-                        text,
-                        logprobs,
-                    } => {
-                        answer.tokens.push(token);
-                        answer.logprobs.push(logprobs);
-                        answer.text.push_str(&text);
-                    }
-                    EventKind::Finished {
-                        text,
-                        reason,
-                        usage,
-                        session,
-                    } => {
-                        answer.text.push_str(&text);
-                        answer.finish = Some((reason, usage));
-                        answer.session = Some(session);
-                    }
-                }
-            })
-            .unwrap();
+        engine.step(&mut |event| answers.entry(event.request).or_default().take(event.kind));
     }
     answers
 }
 
 pub(crate) fn run_one(engine: &mut Engine<'_>, request: Request) -> Answer {
-    engine.submit(request, None).unwrap();
+    engine.submit(request).unwrap();
     run(engine).pop_first().unwrap().1
 }
