@@ -1,0 +1,105 @@
+//! What the firmware or the hypervisor says about the machine.
+
+mod command_line;
+pub mod memory_map;
+pub mod pvh;
+
+pub use command_line::CommandLine;
+use memory_map::{MemoryMap, Range};
+
+/// Who started the program.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A hypervisor, by the PVH entry.
+    Pvh,
+    /// UEFI firmware.
+    Uefi,
+}
+
+/// A linear framebuffer of 32-bit pixels.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Framebuffer {
+    /// Its physical address.
+    pub address: u64,
+    /// Pixels in a row that are seen.
+    pub width: u32,
+    /// Rows.
+    pub height: u32,
+    /// Pixels from one row to the next.
+    pub stride: u32,
+}
+
+/// Everything the program knows of its machine before it looks for itself.
+#[derive(Clone, Debug)]
+pub struct BootInfo {
+    /// Who started the program.
+    pub source: Source,
+    /// The physical memory.
+    pub memory: MemoryMap,
+    /// Options.
+    pub command_line: CommandLine,
+    /// The physical address of ACPI's root pointer.
+    pub rsdp: Option<u64>,
+    /// A file that was loaded along with the program: an initrd, or a model from the boot volume.
+    pub module: Option<Range>,
+    /// The screen.
+    pub framebuffer: Option<Framebuffer>,
+}
+
+impl BootInfo {
+    /// Nothing is known yet but who is asking.
+    pub const fn new(source: Source) -> Self {
+        Self {
+            source,
+            memory: MemoryMap::new(),
+            command_line: CommandLine::new(),
+            rsdp: None,
+            module: None,
+            framebuffer: None,
+        }
+    }
+}
+
+/// Physical memory that can be looked at.
+pub trait Physical {
+    /// The bytes at an address, or nothing if any of them cannot be read.
+    fn bytes(&self, address: u64, len: usize) -> Option<&[u8]>;
+}
+
+/// A little-endian number inside of bytes.
+macro_rules! number {
+    ($name:ident, $ty:ty, $doc:literal) => {
+        #[doc = $doc]
+        pub fn $name(bytes: &[u8], at: usize) -> Option<$ty> {
+            let end = at.checked_add(size_of::<$ty>())?;
+            Some(<$ty>::from_le_bytes(bytes.get(at..end)?.try_into().ok()?))
+        }
+    };
+}
+
+/// Little-endian numbers, read from bytes that may be too few.
+pub mod le {
+    number!(u16, u16, "Two bytes.");
+    number!(u32, u32, "Four bytes.");
+    number!(u64, u64, "Eight bytes.");
+}
+
+#[cfg(test)]
+pub(crate) mod fake {
+    //! Memory made of a few pieces.
+
+    use super::Physical;
+    use std::vec::Vec;
+
+    #[derive(Clone, Default)]
+    pub(crate) struct Pieces(pub(crate) Vec<(u64, Vec<u8>)>);
+
+    impl Physical for Pieces {
+        fn bytes(&self, address: u64, len: usize) -> Option<&[u8]> {
+            self.0.iter().find_map(|(start, bytes)| {
+                let from = usize::try_from(address.checked_sub(*start)?).ok()?;
+                bytes.get(from..from.checked_add(len)?)
+            })
+        }
+    }
+}

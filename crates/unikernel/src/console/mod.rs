@@ -1,0 +1,19 @@
+//! Where the program writes: the serial line, the screen, and a log that can be read again.
+
+mod log;
+pub mod serial;
+
+pub use log::Log;
+
+#[cfg(target_arch = "x86_64")]
+mod output;
+#[cfg(target_arch = "x86_64")]
+pub use output::{read_byte, seize, with_log, write};
+
+/// Writes a line to the console, as `println!` does elsewhere.
+#[macro_export]
+macro_rules! say {
+    ($($text:tt)*) => {
+        $crate::console::write(format_args!("{}\n", format_args!($($text)*)))
+    };
+}

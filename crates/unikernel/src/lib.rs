@@ -1,0 +1,33 @@
+//! The machine with no operating system under the engine.
+//!
+//! Everything here but entry code compiles and is tested on the host: parsers read bytes, tables are built in memory,
+//! drivers talk to registers through traits. What only a bare machine can do (ports, control registers, interrupts) is
+//! in modules that exist on x86-64 alone.
+//!
+//! # The program
+//!
+//! The bootable program is `crates/unikernel/boot`: entry code, what a C library would have supplied, and `main`. It is
+//! a workspace of its own, because it is built with other flags and another profile (position-independent, no red zone,
+//! frame pointers, aborting panics, its own linker script) and has a panic handler that would clash with that of std.
+//! `cargo xtask unikernel` builds it; a plain `cargo build --workspace` never sees it.
+//!
+//! It is built for the host's own target. `x86_64-unknown-none` is soft-float and may not use AVX2, while the host
+//! target's core library is hard-float and position-independent. That library uses the red zone below the stack
+//! pointer, so every interrupt and exception runs on a stack of its own ([`machine::interrupts`]).
+//!
+//! # From power-on to `main`
+//!
+//! 1. The firmware or the hypervisor enters by PVH ([`boot::pvh`]) or as an EFI application ([`boot::uefi`]); the entry
+//!    code relocates the image to where it lies and makes a [`boot::BootInfo`].
+//! 2. [`machine::Machine::start`] brings up descriptor tables, page tables (nothing both writable and executable, page
+//!    zero and the pages under stacks unmapped), the heap, time, the other processors.
+//! 3. The program runs on the boot processor; the others wait for work ([`machine::workers`]).
+#![no_std]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod boot;
+pub mod console;
+pub mod machine;

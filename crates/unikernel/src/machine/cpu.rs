@@ -1,0 +1,188 @@
+//! The instructions that only a bare machine has: ports, model-specific and control registers.
+#![allow(unsafe_code)]
+
+use super::features::{Features, Leaf};
+use core::arch::asm;
+use core::arch::x86_64::{__cpuid_count, _rdtsc};
+
+/// Writes a port.
+///
+/// # Safety
+/// What the device behind the port does must be sound.
+pub unsafe fn out8(port: u16, value: u8) {
+    // SAFETY: the caller's promise.
+    unsafe { asm!("out dx, al", in("dx") port, in("al") value, options(nostack, preserves_flags)) }
+}
+
+/// Reads a port.
+///
+/// # Safety
+/// What the device behind the port does must be sound.
+pub unsafe fn in8(port: u16) -> u8 {
+    let value;
+    // SAFETY: the caller's promise.
+    unsafe { asm!("in al, dx", in("dx") port, out("al") value, options(nostack, preserves_flags)) }
+    value
+}
+
+/// Writes a port.
+///
+/// # Safety
+/// What the device behind the port does must be sound.
+pub unsafe fn out16(port: u16, value: u16) {
+    // SAFETY: the caller's promise.
+    unsafe { asm!("out dx, ax", in("dx") port, in("ax") value, options(nostack, preserves_flags)) }
+}
+
+/// Reads a port.
+///
+/// # Safety
+/// What the device behind the port does must be sound.
+pub unsafe fn in16(port: u16) -> u16 {
+    let value;
+    // SAFETY: the caller's promise.
+    unsafe { asm!("in ax, dx", in("dx") port, out("ax") value, options(nostack, preserves_flags)) }
+    value
+}
+
+/// Writes a port.
+///
+/// # Safety
+/// What the device behind the port does must be sound.
+pub unsafe fn out32(port: u16, value: u32) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!("out dx, eax", in("dx") port, in("eax") value, options(nostack, preserves_flags));
+    }
+}
+
+/// Reads a port.
+///
+/// # Safety
+/// What the device behind the port does must be sound.
+pub unsafe fn in32(port: u16) -> u32 {
+    let value;
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!("in eax, dx", in("dx") port, out("eax") value, options(nostack, preserves_flags));
+    }
+    value
+}
+
+/// Reads a model-specific register.
+///
+/// # Safety
+/// The processor must have it.
+pub unsafe fn read_msr(register: u32) -> u64 {
+    let (low, high): (u32, u32);
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!("rdmsr", in("ecx") register, out("eax") low, out("edx") high, options(nostack));
+    }
+    u64::from(high) << 32 | u64::from(low)
+}
+
+/// Writes a model-specific register.
+///
+/// # Safety
+/// The processor must have it, and what the value does must be sound.
+pub unsafe fn write_msr(register: u32, value: u64) {
+    let (low, high) = (value as u32, (value >> 32) as u32);
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!("wrmsr", in("ecx") register, in("eax") low, in("edx") high, options(nostack));
+    }
+}
+
+/// One leaf of CPUID.
+pub fn cpuid(leaf: u32, subleaf: u32) -> Leaf {
+    let found = __cpuid_count(leaf, subleaf);
+    Leaf {
+        eax: found.eax,
+        ebx: found.ebx,
+        ecx: found.ecx,
+        edx: found.edx,
+    }
+}
+
+/// What this processor can do.
+pub fn features() -> Features {
+    Features::read(cpuid)
+}
+
+/// The time-stamp counter.
+pub fn time_stamp() -> u64 {
+    // SAFETY: every x86-64 processor has it.
+    unsafe { _rdtsc() }
+}
+
+/// Turns on what [`Features`] says: vector states, and that the kernel neither runs nor reads pages of users.
+///
+/// # Safety
+/// For the bare machine only, on each processor before code that uses vectors.
+pub unsafe fn enable(features: &Features) {
+    // SAFETY: the bits were taken from what CPUID says is there. No page is a user's, so SMEP and SMAP forbid nothing
+    // that is in use. CR0: no emulation (bit 2), monitor (1), native errors (5), write protection (16).
+    unsafe {
+        let mut cr0: u64;
+        asm!("mov {}, cr0", out(reg) cr0);
+        cr0 = cr0 & !(1 << 2 | 1 << 3) | 1 << 1 | 1 << 5 | 1 << 16;
+        asm!("mov cr0, {}", in(reg) cr0);
+        let mut cr4: u64;
+        asm!("mov {}, cr4", out(reg) cr4);
+        asm!("mov cr4, {}", in(reg) cr4 | features.cr4);
+        if features.xcr0 != 0 {
+            let (low, high) = (features.xcr0 as u32, (features.xcr0 >> 32) as u32);
+            asm!("xsetbv", in("ecx") 0, in("eax") low, in("edx") high);
+        }
+    }
+}
+
+/// The address whose access failed last.
+pub fn fault_address() -> u64 {
+    let address;
+    // SAFETY: reading CR2 changes nothing; this runs at the highest privilege only.
+    unsafe { asm!("mov {}, cr2", out(reg) address, options(nomem, nostack, preserves_flags)) }
+    address
+}
+
+/// The frame pointer of the caller.
+#[inline(always)]
+pub fn frame_pointer() -> u64 {
+    let pointer;
+    // SAFETY: it only copies a register.
+    unsafe { asm!("mov {}, rbp", out(reg) pointer, options(nomem, nostack, preserves_flags)) }
+    pointer
+}
+
+/// Lets interrupts in.
+///
+/// # Safety
+/// Interrupt tables must be loaded.
+pub unsafe fn interrupts_on() {
+    // SAFETY: the caller's promise.
+    unsafe { asm!("sti", options(nostack)) }
+}
+
+/// Keeps interrupts out.
+pub fn interrupts_off() {
+    // SAFETY: it only delays interrupts.
+    unsafe { asm!("cli", options(nostack)) }
+}
+
+/// Sleeps until an interrupt, which is let in only with the sleep, so that none is missed between a look and it.
+///
+/// # Safety
+/// Interrupts must be off, and interrupt tables loaded. They are on afterwards.
+pub unsafe fn sleep() {
+    // SAFETY: the caller's promise; `sti` takes effect after the next instruction.
+    unsafe { asm!("sti", "hlt", options(nostack)) }
+}
+
+/// Stops this processor for good.
+pub fn stop() -> ! {
+    loop {
+        // SAFETY: nothing runs after it.
+        unsafe { asm!("cli", "hlt", options(nomem, nostack)) }
+    }
+}

@@ -1,0 +1,94 @@
+//! Off, again, and out.
+#![allow(unsafe_code)]
+
+use super::acpi::power::{PowerControl, Register, Space};
+use super::cpu;
+use super::lock::Lock;
+use core::arch::asm;
+
+static CONTROL: Lock<PowerControl> = Lock::new(PowerControl::NONE);
+
+/// Tells how this machine is turned off and reset.
+pub fn set_control(control: PowerControl) {
+    *CONTROL.lock() = control;
+}
+
+fn write(register: Register, value: u16) {
+    match register.space {
+        // SAFETY: ACPI names these ports for this purpose.
+        Space::Port => unsafe {
+            let port = register.address as u16;
+            match register.bytes {
+                1 => cpu::out8(port, value as u8),
+                _ => cpu::out16(port, value),
+            }
+        },
+        Space::Memory => {
+            let range = crate::boot::memory_map::Range::new(register.address, 2).pages_around();
+            if super::address_space::map_device(range).is_ok() {
+                // SAFETY: just mapped, and ACPI names the address for this purpose.
+                unsafe {
+                    match register.bytes {
+                        1 => (register.address as *mut u8).write_volatile(value as u8),
+                        _ => (register.address as *mut u16).write_volatile(value),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Turns the machine off; where that is not possible the processor stops.
+pub fn shut_down() -> ! {
+    cpu::interrupts_off();
+    let control = *CONTROL.lock();
+    for (register, value) in control.sleep.into_iter().flatten() {
+        write(register, value);
+        wait();
+    }
+    crate::say!("the machine does not turn off: it can be switched off now");
+    cpu::stop()
+}
+
+/// Starts the machine again, by whatever way works.
+pub fn restart() -> ! {
+    cpu::interrupts_off();
+    CONTROL.break_open();
+    let control = *CONTROL.lock();
+    if let Some((register, value)) = control.reset {
+        write(register, u16::from(value));
+        wait();
+    }
+    // SAFETY: the reset port of chipsets, then the keyboard controller's; a machine without them ignores both.
+    // Last, a fault without a handler resets every processor.
+    unsafe {
+        cpu::out8(0xcf9, 6);
+        wait();
+        cpu::out8(0x64, 0xfe);
+        wait();
+        let nothing = [0u64; 2];
+        asm!("lidt [{}]", "int3", in(reg) &nothing);
+    }
+    cpu::stop()
+}
+
+/// Starts the machine again if so asked.
+pub fn restart_if(wanted: bool) {
+    if wanted {
+        restart();
+    }
+}
+
+/// A moment for a reset to happen.
+fn wait() {
+    for _ in 0..1_000_000 {
+        core::hint::spin_loop();
+    }
+}
+
+/// Leaves QEMU with the status `2 * code + 1`, if it has its debug exit device at port 0xf4.
+pub fn exit(code: u32) -> ! {
+    // SAFETY: the port of that device; elsewhere nothing is there.
+    unsafe { cpu::out32(0xf4, code) };
+    cpu::stop()
+}
