@@ -3,13 +3,14 @@
 use crate::arch;
 use crate::batch::BatchLimits;
 use crate::config::{Config, RopeScaling};
+use crate::encoder::weights::Encoder;
 use crate::error::LoadError;
 use crate::kv_pages::PageShape;
 use crate::layer::{self, Layer, NormWeights};
 use crate::matrix::{Home, Matrix};
 use crate::model::Model;
 use crate::rope::Rope;
-use crate::spec::Position;
+use crate::spec::{Position, Role};
 use crate::tensors::{Source, Tensors};
 use crate::workspace::Workspace;
 use alloc::boxed::Box;
@@ -41,14 +42,52 @@ pub(crate) struct Parts {
     pub(crate) token_embd: Matrix,
     /// (positions, width).
     pub(crate) position_embd: Option<Vec<f32>>,
+    pub(crate) body: Body,
+    pub(crate) rope: Option<Rope>,
+    /// Of sliding layers, where it differs.
+    pub(crate) window_rope: Option<Rope>,
+}
+
+/// What comes after the embedding, by the architecture's role.
+pub(crate) enum Body {
+    Decoder(Decoder),
+    Encoder(Encoder),
+}
+
+/// A decoder's layers, and the way from them to logits.
+pub(crate) struct Decoder {
     pub(crate) layers: Vec<Layer>,
     pub(crate) output_norm: NormWeights,
     /// The embedding's own, where they are tied.
     pub(crate) output: Matrix,
     pub(crate) output_bias: Option<Vec<f32>>,
-    pub(crate) rope: Option<Rope>,
-    /// Of sliding layers, where it differs.
-    pub(crate) window_rope: Option<Rope>,
+}
+
+impl Decoder {
+    fn load(
+        tensors: &mut Tensors<'_, '_>,
+        config: &Config,
+        token_embd: Matrix,
+    ) -> Result<Self, LoadError> {
+        let (spec, vocabulary) = (config.spec, config.vocabulary);
+        let layers = (0..config.layers)
+            .map(|index| Layer::load(tensors, config, index))
+            .collect::<Result<_, _>>()?;
+        let output_norm = layer::norm(tensors, spec.norm, "output_norm", config.width)?;
+        let output = if tensors.has("output.weight") {
+            tensors.matrix("output.weight", config.width, vocabulary)?
+        } else {
+            token_embd
+        };
+        let output_bias =
+            tensors.maybe_vector(spec.output_bias, "output.bias", &[vocabulary as u64])?;
+        Ok(Self {
+            layers,
+            output_norm,
+            output,
+            output_bias,
+        })
+    }
 }
 
 /// A file that is what its architecture says it should be. Nothing large has been allocated for it.
@@ -87,27 +126,17 @@ impl<'f> Blueprint<'f> {
             _ => None,
         };
         let (rope, window_rope) = ropes(&mut tensors, &config, options)?;
-        let layers = (0..config.layers)
-            .map(|index| Layer::load(&mut tensors, &config, index))
-            .collect::<Result<_, _>>()?;
-        let output_norm = layer::norm(&mut tensors, spec.norm, "output_norm", config.width)?;
-        let output = if tensors.has("output.weight") {
-            tensors.matrix("output.weight", config.width, vocabulary)?
-        } else {
-            token_embd
+        let body = match spec.role {
+            Role::Decoder => Body::Decoder(Decoder::load(&mut tensors, &config, token_embd)?),
+            Role::Encoder => Body::Encoder(Encoder::load(&mut tensors, &config)?),
         };
-        let output_bias =
-            tensors.maybe_vector(spec.output_bias, "output.bias", &[vocabulary as u64])?;
         tensors.finish()?;
         Ok(Self {
             parts: Parts {
                 config,
                 token_embd,
                 position_embd,
-                layers,
-                output_norm,
-                output,
-                output_bias,
+                body,
                 rope,
                 window_rope,
             },
@@ -126,9 +155,12 @@ impl<'f> Blueprint<'f> {
         matrices.map(Matrix::packed_bytes).sum()
     }
 
-    /// Bytes that keys and values of so many positions take.
+    /// Bytes that keys and values of so many positions take: none in an encoder, which keeps nothing.
     pub fn kv_bytes(&self, kind: KvType, positions: usize) -> usize {
-        PageShape::new(self.config(), kind).bytes(positions)
+        match self.parts.body {
+            Body::Decoder(_) => PageShape::new(self.config(), kind).bytes(positions),
+            Body::Encoder(_) => 0,
+        }
     }
 
     /// Bytes that a workspace takes for batches within `limits` on so many workers.
@@ -230,7 +262,7 @@ fn ropes(
     config: &Config,
     options: LoadOptions,
 ) -> Result<(Option<Rope>, Option<Rope>), LoadError> {
-    if config.spec.position == Position::Learned {
+    if matches!(config.spec.position, Position::Learned | Position::Distance) {
         return Ok((None, None));
     }
     let rope = &config.rope;

@@ -1,7 +1,8 @@
 //! A model's sizes and scales, read from its metadata and checked.
 
 use crate::error::LoadError;
-use crate::spec::{ArchSpec, AttnScale, Experts, Residual, Routing, Scale, Window};
+use crate::pooling::Pooling;
+use crate::spec::{ArchSpec, AttnScale, Experts, Residual, Role, Routing, Scale, Window};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -55,6 +56,8 @@ pub struct Config {
     pub logit_scale: f32,
     /// Experts in the place of the feed-forward network.
     pub experts: Option<ExpertConfig>,
+    /// How the model's makers turn states into an embedding, if they say.
+    pub pooling: Option<Pooling>,
 }
 
 /// Rotary positions.
@@ -205,6 +208,7 @@ impl Config {
             metadata,
             arch: spec.name,
         };
+        check_direction(&keys, spec)?;
         let layers = keys.required_size("block_count", MAX_LAYERS)?;
         let width = keys.required_size("embedding_length", MAX_SIZE)?;
         let heads = keys.uniform_size("attention.head_count", MAX_HEADS)?;
@@ -281,6 +285,7 @@ impl Config {
             residual_scale: keys.positive("residual_scale")?.unwrap_or(1.0),
             logit_scale: scale(&keys, spec.logit_scale, "logit_scale", width)?,
             experts,
+            pooling: pooling(&keys)?,
         })
     }
 
@@ -298,6 +303,35 @@ impl Config {
     pub(crate) fn qkv_width(&self) -> usize {
         self.q_width() + 2 * self.kv_width()
     }
+}
+
+/// Refuses a decoder that should see what comes after, and an encoder that should not.
+fn check_direction(keys: &Keys<'_, '_>, spec: &ArchSpec) -> Result<(), LoadError> {
+    let key = keys.key("attention.causal");
+    let needed = spec.role == Role::Decoder;
+    match keys.metadata.bool(&key)? {
+        Some(causal) if causal != needed => Err(LoadError::BadValue {
+            key,
+            value: f64::from(u8::from(causal)),
+            needs: match spec.role {
+                Role::Decoder => "true (1) in this architecture",
+                Role::Encoder => "false (0) in this architecture",
+            },
+        }),
+        _ => Ok(()),
+    }
+}
+
+fn pooling(keys: &Keys<'_, '_>) -> Result<Option<Pooling>, LoadError> {
+    let Some(number) = keys.u32("pooling_type")? else {
+        return Ok(None);
+    };
+    let known = Pooling::ALL.into_iter().find(|&kind| kind as u32 == number);
+    known.map(Some).ok_or_else(|| LoadError::BadValue {
+        key: keys.key("pooling_type"),
+        value: f64::from(number),
+        needs: "0 to 4",
+    })
 }
 
 fn scale(keys: &Keys<'_, '_>, scale: Scale, name: &str, width: usize) -> Result<f32, LoadError> {

@@ -2,7 +2,7 @@
 
 use crate::attention::Attention;
 use crate::batch::{self, Output, Outputs, Span};
-use crate::blueprint::Parts;
+use crate::blueprint::{Body, Decoder};
 use crate::compute::Compute;
 use crate::config::Config;
 use crate::error::BatchError;
@@ -26,7 +26,10 @@ impl Model<'_> {
         work: &'w mut Workspace,
         batch: &mut [Span<'_>],
     ) -> Result<Outputs<'w>, BatchError> {
-        let Parts { config, layers, .. } = &self.parts;
+        let Body::Decoder(decoder) = &self.parts.body else {
+            return Err(BatchError::Encoder);
+        };
+        let config = &self.parts.config;
         let positions = self
             .parts
             .position_embd
@@ -41,12 +44,12 @@ impl Model<'_> {
             tokens: batch.iter().map(|span| span.tokens.len()).sum(),
         };
         pass.embed(work);
-        for (index, layer) in layers.iter().enumerate() {
+        for (index, layer) in decoder.layers.iter().enumerate() {
             pass.attention_branch(index, layer, kv, work);
             pass.ffn_branch(layer, work);
         }
-        let rows = pass.logits(work);
-        let states = pass.states(rows, work);
+        let rows = pass.logits(decoder, work);
+        let states = pass.states(decoder, rows, work);
         for span in batch {
             span.sequence.len += span.tokens.len();
         }
@@ -176,7 +179,7 @@ impl Pass<'_> {
         let spec = self.config.spec;
         let (kernels, epsilon) = (self.compute.kernels, self.config.epsilon);
         let size = match spec.qk_norm {
-            QkNorm::Whole => heads.len(),
+            QkNorm::Whole | QkNorm::WholeIfPresent => heads.len(),
             _ => self.config.head_size,
         };
         for (i, head) in heads.chunks_exact_mut(size).enumerate() {
@@ -193,11 +196,11 @@ impl Pass<'_> {
         }
     }
 
-    fn rotate(&self, rope: &Rope, rotations: &[f32], heads: &mut [f32]) {
+    pub(crate) fn rotate(&self, rope: &Rope, rotations: &[f32], heads: &mut [f32]) {
         let kind = match self.config.spec.position {
             Position::RopeInterleaved => RopeKind::Interleaved,
             Position::RopeHalfSplit => RopeKind::HalfSplit,
-            Position::Learned => return,
+            Position::Learned | Position::Distance => return,
         };
         let (cosines, sines) = rotations.split_at(rope.pairs());
         for head in heads.chunks_exact_mut(self.config.head_size) {
@@ -274,12 +277,9 @@ impl Pass<'_> {
     }
 
     /// The rows asked for: last norm, output matrix, scale, cap. Returns how many there are.
-    fn logits(&self, work: &mut Workspace) -> usize {
+    fn logits(&self, decoder: &Decoder, work: &mut Workspace) -> usize {
         let Self {
-            model,
-            config,
-            compute,
-            ..
+            config, compute, ..
         } = *self;
         let width = config.width;
         let (mut rows, mut end) = (0, 0);
@@ -299,18 +299,18 @@ impl Pass<'_> {
         let last = &work.last[..rows * width];
         compute.norm(
             config.spec.norm,
-            &model.parts.output_norm,
+            &decoder.output_norm,
             config.epsilon,
             last,
             normed,
         );
-        let format = act_format(model.parts.output.ty);
+        let format = act_format(decoder.output.ty);
         let encoded = work.acts.rows_mut(format, width, rows);
         compute.encode(format, normed, width, width, encoded);
         let logits = &mut work.logits[..rows * config.vocabulary];
-        self.multiply_one(&model.parts.output, &mut work.acts, logits);
+        self.multiply_one(&decoder.output, &mut work.acts, logits);
         compute.each_row(logits, config.vocabulary, |_, row| {
-            if let Some(bias) = &model.parts.output_bias {
+            if let Some(bias) = &decoder.output_bias {
                 compute.kernels.add(row, bias);
             }
             if config.logit_scale != 1.0 {
@@ -324,7 +324,7 @@ impl Pass<'_> {
     }
 
     /// The states asked for, after the last norm, into `normed` behind `rows` rows. Returns how many there are.
-    fn states(&self, rows: usize, work: &mut Workspace) -> usize {
+    fn states(&self, decoder: &Decoder, rows: usize, work: &mut Workspace) -> usize {
         let width = self.config.width;
         let (mut first, mut states) = (0, 0);
         for span in self.batch {
@@ -332,7 +332,7 @@ impl Pass<'_> {
             if span.output == Output::States {
                 self.compute.norm(
                     self.config.spec.norm,
-                    &self.model.parts.output_norm,
+                    &decoder.output_norm,
                     self.config.epsilon,
                     &work.x[first * width..][..tokens * width],
                     &mut work.normed[(rows + states) * width..][..tokens * width],

@@ -54,6 +54,14 @@ pub enum LoadError {
 pub enum BatchError {
     #[error("token {token} is not in the vocabulary of {vocabulary}")]
     Token { token: u32, vocabulary: usize },
+    #[error("the model is an encoder: it reads whole texts and foretells nothing")]
+    Encoder,
+    #[error("the model is a decoder: it does not encode whole texts")]
+    Decoder,
+    #[error("the model has no classifier to rank with")]
+    NoRankHead,
+    #[error("text {text} has no tokens")]
+    EmptyText { text: usize },
     #[error("the batch has {tokens} tokens; there is room for {room}")]
     TooManyTokens { tokens: usize, room: usize },
     #[error("the batch asks for {rows} rows of logits; there is room for {room}")]

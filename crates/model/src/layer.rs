@@ -72,7 +72,6 @@ impl Layer {
         layer: usize,
     ) -> Result<Self, LoadError> {
         let spec = config.spec;
-        let (q, kv) = (config.q_width(), config.kv_width());
         let mut norm =
             |presence, name| block_norm(tensors, spec.norm, presence, layer, name, config.width);
         let attn_norm = norm(spec.attn_norm, "attn_norm")?;
@@ -81,22 +80,19 @@ impl Layer {
         let ffn_norm = norm(spec.ffn_norm, "ffn_norm")?;
         let post_ffn_norm = norm(spec.post_ffn_norm, "post_ffw_norm")?;
 
-        let mut linear =
-            |name, columns, rows, bias| block_linear(tensors, layer, name, columns, rows, bias);
-        let qkv = match spec.qkv {
-            Fusion::Fused => [linear("attn_qkv", config.width, q + 2 * kv, spec.qkv_bias)?].into(),
-            Fusion::Separate => [
-                linear("attn_q", config.width, q, spec.qkv_bias)?,
-                linear("attn_k", config.width, kv, spec.qkv_bias)?,
-                linear("attn_v", config.width, kv, spec.qkv_bias)?,
-            ]
-            .into(),
-        };
-        let attn_output = linear("attn_output", q, config.width, spec.attn_output_bias)?;
+        let qkv = Projections::qkv(tensors, config, layer)?;
+        let attn_output = block_linear(
+            tensors,
+            layer,
+            "attn_output",
+            config.q_width(),
+            config.width,
+            spec.attn_output_bias,
+        )?;
         Ok(Self {
             attn_norm,
             attn_norm_2,
-            qkv: Projections(qkv),
+            qkv,
             q_norm: head_norm(tensors, config, layer, "attn_q_norm", config.heads)?,
             k_norm: head_norm(tensors, config, layer, "attn_k_norm", config.kv_heads)?,
             attn_output,
@@ -115,17 +111,47 @@ impl Layer {
     }
 }
 
+impl Projections {
+    /// Queries, keys and values.
+    pub(crate) fn qkv(
+        tensors: &mut Tensors<'_, '_>,
+        config: &Config,
+        layer: usize,
+    ) -> Result<Self, LoadError> {
+        let (q, kv) = (config.q_width(), config.kv_width());
+        let (width, bias) = (config.width, config.spec.qkv_bias);
+        let fused = match config.spec.qkv {
+            Fusion::Fused => true,
+            Fusion::Separate => false,
+            Fusion::AsFound => tensors.has(&block_name(layer, "attn_qkv", "weight")),
+        };
+        let mut linear = |name, rows| block_linear(tensors, layer, name, width, rows, bias);
+        Ok(Self(if fused {
+            [linear("attn_qkv", q + 2 * kv)?].into()
+        } else {
+            [
+                linear("attn_q", q)?,
+                linear("attn_k", kv)?,
+                linear("attn_v", kv)?,
+            ]
+            .into()
+        }))
+    }
+}
+
 impl DenseFfn {
-    fn load(
+    pub(crate) fn load(
         tensors: &mut Tensors<'_, '_>,
         config: &Config,
         layer: usize,
     ) -> Result<Self, LoadError> {
         let (width, ffn, bias) = (config.width, config.ffn, config.spec.ffn_bias);
+        let separate = tensors.has(&block_name(layer, "ffn_gate", "weight"));
         let mut linear =
             |name, columns, rows| block_linear(tensors, layer, name, columns, rows, bias);
         let input = match config.spec.ffn {
-            Ffn::Gated(Fusion::Separate) => [
+            Ffn::Gated(Fusion::AsFound) if !separate => [linear("ffn_up", width, 2 * ffn)?].into(),
+            Ffn::Gated(Fusion::Separate | Fusion::AsFound) => [
                 linear("ffn_gate", width, ffn)?,
                 linear("ffn_up", width, ffn)?,
             ]
@@ -197,7 +223,7 @@ pub(crate) fn norm(
     })
 }
 
-fn block_norm(
+pub(crate) fn block_norm(
     tensors: &mut Tensors<'_, '_>,
     kind: Norm,
     presence: Presence,
@@ -212,7 +238,7 @@ fn block_norm(
     }
 }
 
-fn block_linear(
+pub(crate) fn block_linear(
     tensors: &mut Tensors<'_, '_>,
     layer: usize,
     name: &str,
@@ -239,6 +265,7 @@ fn head_norm(
         QkNorm::None => Ok(None),
         QkNorm::PerHead => tensors.vector(name, &[size]).map(Some),
         QkNorm::Whole => tensors.vector(name, &[size * heads]).map(Some),
+        QkNorm::WholeIfPresent => tensors.maybe_vector(Presence::IfPresent, name, &[size * heads]),
         QkNorm::PerHeadOwnIfPresent => {
             tensors.maybe_vector(Presence::IfPresent, name, &[size, heads])
         }

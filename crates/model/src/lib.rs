@@ -1,10 +1,12 @@
-//! Architectures as data, one decoder, KV pages, `forward(batch)`.
+//! Architectures as data, one decoder, one encoder, KV pages, `forward(batch)`.
 //!
 //! A [`Blueprint`] is a weight file checked against the [`spec::ArchSpec`] of its architecture; it knows what the
 //! model will take, and builds the [`Model`]: in memory, or partly left in the file.
 //! [`Model::forward`] then computes batches: any mix of prompt chunks and single tokens of several
 //! [`Sequence`]s, whose keys and values are in [`KvPages`]. It allocates nothing, and a token's result
 //! has the same bits whatever else is in the batch, on any number of workers and any instruction set.
+//! [`Model::encode`] does the same for the whole texts of an encoder, which need no pages, and [`Pooled`] makes one
+//! vector of a text's states.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -17,12 +19,14 @@ mod blueprint;
 mod compute;
 mod config;
 mod decoder;
+mod encoder;
 mod error;
 mod ffn;
 mod kv_pages;
 mod layer;
 mod matrix;
 mod model;
+mod pooling;
 mod rope;
 pub mod spec;
 mod tensors;
@@ -32,8 +36,10 @@ pub use batch::{BatchLimits, Output, Outputs, Span};
 pub use blueprint::{Blueprint, LoadOptions, Placement};
 pub use compute::Compute;
 pub use config::{Config, ExpertConfig, RopeConfig, RopeScaling};
+pub use encoder::Text;
 pub use error::{BatchError, LoadError};
 pub use kv_pages::{KvPages, OutOfPages, PAGE, PageId, Sequence};
 pub use model::Model;
+pub use pooling::{Pooled, Pooling, normalize};
 pub use strata_kernels::KvType;
 pub use workspace::Workspace;

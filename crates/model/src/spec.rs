@@ -1,7 +1,7 @@
-//! An architecture as data: what distinguishes one decoder family from another.
+//! An architecture as data: what distinguishes one family from another.
 //!
 //! A spec says which tensors a family has and how they are put together; sizes and scales come from the
-//! file's metadata. The decoder reads a spec and never a family's name.
+//! file's metadata. The decoder and the encoder read a spec and never a family's name.
 
 pub use strata_kernels::Activation;
 
@@ -14,6 +14,15 @@ pub enum Presence {
     Always,
     /// Some models have it.
     IfPresent,
+}
+
+/// How a family reads a text.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// From left to right: a token sees those before it, and the next is foretold.
+    Decoder,
+    /// As a whole: a token sees all others. Norms come after the branches, and nothing is foretold.
+    Encoder,
 }
 
 /// How a vector is normalized.
@@ -38,6 +47,8 @@ pub enum QkNorm {
     PerHeadOwnIfPresent,
     /// All heads together as one vector.
     Whole,
+    /// The same, in the models that have them.
+    WholeIfPresent,
 }
 
 /// How positions enter.
@@ -49,6 +60,8 @@ pub enum Position {
     RopeHalfSplit,
     /// A learned vector for each position is added to the embedding.
     Learned,
+    /// Scores shrink with the distance, in each head at its own rate (ALiBi).
+    Distance,
 }
 
 /// How the two branches of a layer join the residual stream.
@@ -71,6 +84,8 @@ pub enum Fusion {
     Separate,
     /// One tensor, rows one after the other.
     Fused,
+    /// Whichever the file has.
+    AsFound,
 }
 
 /// The shape of the feed-forward network.
@@ -141,11 +156,14 @@ pub enum AttnScale {
 pub struct ArchSpec {
     /// `general.architecture`.
     pub name: &'static str,
-    /// All norms but those of queries and keys, which have the same kind but never a bias.
+    /// How it reads.
+    pub role: Role,
+    /// All norms. Those of a decoder's queries and keys have the same kind but never a bias.
     pub norm: Norm,
     /// The norm before attention.
     pub attn_norm: Presence,
-    /// A second norm of the layer's input, for attention; the first then serves the feed-forward network.
+    /// A decoder's second norm of the layer's input, for attention; the first then serves the feed-forward network.
+    /// An encoder's second norm after attention, with the layer's input added once more.
     pub attn_norm_2: Presence,
     /// The norm of attention's result.
     pub post_attn_norm: Presence,
@@ -191,6 +209,7 @@ impl ArchSpec {
     /// The family that most others vary.
     pub const LLAMA: Self = Self {
         name: "llama",
+        role: Role::Decoder,
         norm: Norm::Rms,
         attn_norm: Presence::Always,
         attn_norm_2: Presence::Never,

@@ -39,6 +39,12 @@ impl<'a, 'f> Tensors<'a, 'f> {
         self.file.tensor(name).is_some()
     }
 
+    /// How many rows the matrix of this name has, if the file has it.
+    pub(crate) fn rows(&self, name: &str) -> Option<usize> {
+        let dims = &self.file.tensor(name)?.dims;
+        Some(dims.get(1).map_or(1, |&rows| rows as usize))
+    }
+
     fn take(&mut self, name: &str) -> Result<&'a Tensor<'f>, LoadError> {
         let missing = || LoadError::MissingTensor { name: name.into() };
         let tensors = self.file.tensors();

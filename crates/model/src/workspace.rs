@@ -1,7 +1,10 @@
 //! The memory of a forward pass, taken once: `forward` allocates nothing.
 
 use crate::batch::BatchLimits;
-use crate::blueprint::Parts;
+use crate::blueprint::{Body, Decoder, Parts};
+use crate::config::Config;
+use crate::encoder::attention::{query_floats, stored_bytes};
+use crate::encoder::weights::Encoder;
 use crate::layer::{DenseFfn, FfnWeights};
 use crate::matrix::Matrix;
 use crate::model::Model;
@@ -43,6 +46,7 @@ pub struct Workspace {
     /// (rows, vocabulary).
     pub(crate) logits: Vec<f32>,
     pub(crate) experts: ExpertBuffers,
+    pub(crate) encoder: EncoderBuffers,
 }
 
 /// Where a token stands.
@@ -96,6 +100,23 @@ impl EncodedRows {
     }
 }
 
+/// Buffers for attention over whole texts, which a decoder does not need.
+#[derive(Default)]
+pub(crate) struct EncoderBuffers {
+    /// Where each text begins, and where the last ends.
+    pub(crate) starts: Vec<u32>,
+    /// (heads, tokens, head_size), tokens padded.
+    pub(crate) queries: Vec<f32>,
+    /// (kv_heads, tokens, head_size).
+    pub(crate) keys: Vec<u8>,
+    /// (kv_heads, tokens, head_size).
+    pub(crate) values: Vec<u8>,
+    /// (heads, tokens, head_size), tokens padded.
+    pub(crate) attended: Vec<f32>,
+    /// The classifier's: (texts, labels), or (texts, width) on the way.
+    pub(crate) scores: Vec<f32>,
+}
+
 /// Buffers for mixtures of experts; a slot is one expert chosen for one token.
 pub(crate) struct ExpertBuffers {
     /// (tokens, experts).
@@ -132,39 +153,76 @@ struct Lengths {
     expert_encoded: [usize; FORMATS],
     /// A panel of the largest matrix.
     panel: usize,
+    /// Rows of logits.
+    rows: usize,
+    /// Beginnings of texts.
+    texts: usize,
+    /// An encoder's queries.
+    queries: usize,
+    /// Bytes of its keys, or of its values.
+    stored: usize,
+    /// Its classifier's scores.
+    scores: usize,
 }
 
 impl Lengths {
     fn new(parts: &Parts, limits: BatchLimits) -> Self {
-        let tokens = limits.tokens;
         let mut lengths = Self::default();
-        for layer in &parts.layers {
+        match &parts.body {
+            Body::Decoder(decoder) => lengths.decoder(decoder, limits),
+            Body::Encoder(encoder) => lengths.encoder(&parts.config, encoder, limits.tokens),
+        }
+        lengths
+    }
+
+    fn decoder(&mut self, decoder: &Decoder, limits: BatchLimits) {
+        let tokens = limits.tokens;
+        for layer in &decoder.layers {
             for linear in &layer.qkv.0 {
-                lengths.input(&linear.matrix, tokens);
+                self.input(&linear.matrix, tokens);
             }
-            lengths.input(&layer.attn_output.matrix, tokens);
+            self.input(&layer.attn_output.matrix, tokens);
             match &layer.ffn {
-                FfnWeights::Dense(weights) => lengths.dense(weights, tokens),
+                FfnWeights::Dense(weights) => self.dense(weights, tokens),
                 FfnWeights::Experts(weights, sizes) => {
                     if let Some(shared) = &weights.shared {
-                        lengths.dense(&shared.ffn, tokens);
+                        self.dense(&shared.ffn, tokens);
                     }
-                    lengths.input(&weights.router, tokens);
-                    lengths.slots = EXPERT_TOKENS.min(tokens) * sizes.used;
+                    self.input(&weights.router, tokens);
+                    self.slots = EXPERT_TOKENS.min(tokens) * sizes.used;
                     // All experts of a tensor are alike.
                     for matrix in [&weights.gate.0[0], &weights.up.0[0]] {
-                        reserve(&mut lengths.expert_inputs, matrix, lengths.slots);
+                        reserve(&mut self.expert_inputs, matrix, self.slots);
                     }
                     let down = &weights.down.0[0];
-                    reserve(&mut lengths.expert_encoded, down, lengths.slots);
+                    reserve(&mut self.expert_encoded, down, self.slots);
                     for matrix in [&weights.gate.0[0], &weights.up.0[0], down] {
-                        lengths.panel = lengths.panel.max(panel_bytes(matrix));
+                        self.panel = self.panel.max(panel_bytes(matrix));
                     }
                 }
             }
         }
-        lengths.input(&parts.output, limits.logits);
-        lengths
+        self.rows = limits.logits;
+        self.input(&decoder.output, limits.logits);
+    }
+
+    fn encoder(&mut self, config: &Config, encoder: &Encoder, tokens: usize) {
+        for layer in &encoder.layers {
+            for linear in &layer.qkv.0 {
+                self.input(&linear.matrix, tokens);
+            }
+            self.input(&layer.attn_output.matrix, tokens);
+            self.dense(&layer.ffn, tokens);
+        }
+        if let Some(head) = &encoder.rank {
+            for linear in [&head.dense, &head.output].into_iter().flatten() {
+                self.input(&linear.matrix, tokens);
+            }
+            self.scores = tokens * head.labels();
+        }
+        self.texts = tokens + 1;
+        self.queries = query_floats(config, tokens);
+        self.stored = stored_bytes(config, tokens);
     }
 
     fn input(&mut self, matrix: &Matrix, rows: usize) {
@@ -227,8 +285,8 @@ impl Workspace {
             window_rotations: rotations(&parts.window_rope),
             places: vec![Place::default(); tokens],
             row: vec![0; parts.token_embd.row_bytes()],
-            last: vec![0.0; limits.logits * width],
-            logits: vec![0.0; limits.logits * config.vocabulary],
+            last: vec![0.0; lengths.rows * width],
+            logits: vec![0.0; lengths.rows * config.vocabulary],
             experts: ExpertBuffers {
                 scores: vec![0.0; tokens * experts],
                 chosen: vec![Slot::default(); slots],
@@ -238,6 +296,14 @@ impl Workspace {
                 results: vec![0.0; slots * width],
                 encoded: EncodedRows::new(lengths.expert_encoded),
             },
+            encoder: EncoderBuffers {
+                starts: Vec::with_capacity(lengths.texts),
+                queries: vec![0.0; lengths.queries],
+                keys: vec![0; lengths.stored],
+                values: vec![0; lengths.stored],
+                attended: vec![0.0; lengths.queries],
+                scores: vec![0.0; lengths.scores],
+            },
         }
     }
 
@@ -245,7 +311,7 @@ impl Workspace {
     pub(crate) fn bytes(parts: &Parts, limits: BatchLimits, streaming: usize) -> usize {
         let lengths = Lengths::new(parts, limits);
         let config = &parts.config;
-        let BatchLimits { tokens, logits } = limits;
+        let tokens = limits.tokens;
         let (experts, expert_ffn) = config.experts.map_or((0, 0), |e| (e.count, e.ffn));
         let pairs = |rope: &Option<Rope>| rope.as_ref().map_or(0, Rope::pairs);
         let by_token = 3 * config.width
@@ -256,11 +322,17 @@ impl Workspace {
             + experts;
         let by_row = config.width + config.vocabulary;
         let by_slot = 2 * expert_ffn + config.width;
-        let floats = tokens * by_token + logits * by_row + lengths.slots * by_slot;
+        let floats = tokens * by_token
+            + lengths.rows * by_row
+            + lengths.slots * by_slot
+            + 2 * lengths.queries
+            + lengths.scores;
         let encoded = [lengths.acts, lengths.expert_inputs, lengths.expert_encoded];
         floats * size_of::<f32>()
             + encoded.as_flattened().iter().sum::<usize>()
             + tokens * size_of::<Place>()
+            + 2 * lengths.stored
+            + lengths.texts * size_of::<u32>()
             + lengths.slots * (size_of::<Slot>() + size_of::<u32>())
             + parts.token_embd.row_bytes()
             + streaming * lengths.panel
@@ -294,6 +366,9 @@ mod tests {
                 &self.experts.scores,
                 &self.experts.hidden,
                 &self.experts.results,
+                &self.encoder.queries,
+                &self.encoder.attended,
+                &self.encoder.scores,
             ];
             let encoded = [&self.acts.rows, &self.experts.inputs, &self.experts.encoded];
             floats
@@ -306,6 +381,9 @@ mod tests {
                     .map(Vec::len)
                     .sum::<usize>()
                 + size_of_val(&self.places[..])
+                + self.encoder.starts.capacity() * size_of::<u32>()
+                + self.encoder.keys.len()
+                + self.encoder.values.len()
                 + size_of_val(&self.experts.chosen[..])
                 + size_of_val(&self.experts.order[..])
                 + self.row.len()
@@ -319,6 +397,7 @@ mod tests {
             &include_bytes!("../tests/golden/llama.gguf")[..],
             include_bytes!("../tests/golden/gemma3.gguf"),
             include_bytes!("../tests/golden/qwen2moe.gguf"),
+            include_bytes!("../tests/golden_states/xlm-roberta-rank.gguf"),
         ];
         for file in files {
             let set = GgufSet::new(vec![Gguf::parse(file).unwrap()]).unwrap();

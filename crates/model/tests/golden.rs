@@ -4,7 +4,7 @@
 
 mod running;
 
-use running::{Runner, read};
+use running::{Runner, base64, read};
 use std::path::PathBuf;
 use strata_kernels::{Isa, Kernels};
 use strata_model::{KvType, LoadOptions, Model, Output};
@@ -51,28 +51,6 @@ fn cases() -> Vec<Case> {
             }
         })
         .collect()
-}
-
-fn base64(text: &str) -> Vec<u8> {
-    let mut out = Vec::new();
-    let (mut bits, mut count) = (0u32, 0);
-    for c in text.bytes() {
-        let value = match c {
-            b'A'..=b'Z' => c - b'A',
-            b'a'..=b'z' => c - b'a' + 26,
-            b'0'..=b'9' => c - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            _ => continue,
-        };
-        bits = bits << 6 | u32::from(value);
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            out.push((bits >> count) as u8);
-        }
-    }
-    out
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The architectures. Nothing but this table knows their names.
 
+mod bert;
 mod command_r;
 mod falcon;
 mod gemma;
@@ -8,7 +9,9 @@ mod gemma3;
 mod gpt2;
 mod gptneox;
 mod granite;
+mod jina_bert_v2;
 mod llama;
+mod nomic_bert;
 mod olmo2;
 mod phi3;
 mod qwen2;
@@ -39,6 +42,9 @@ pub const ALL: &[ArchSpec] = &[
     olmo2::SPEC,
     granite::SPEC,
     command_r::SPEC,
+    bert::SPEC,
+    nomic_bert::SPEC,
+    jina_bert_v2::SPEC,
 ];
 
 /// The architecture of a name.

@@ -1,0 +1,20 @@
+//! BERT, RoBERTa and XLM-RoBERTa: learned positions, norms after the branches, a plain GELU network.
+
+use crate::spec::{
+    Activation, ArchSpec, Experts, Ffn, Fusion, Norm, Position, Presence, Role, Window,
+};
+
+pub(super) const SPEC: ArchSpec = ArchSpec {
+    name: "bert",
+    role: Role::Encoder,
+    norm: Norm::LayerBias,
+    attn_norm: Presence::Never,
+    ffn_norm: Presence::Never,
+    qkv: Fusion::AsFound,
+    position: Position::Learned,
+    window: Window::Never,
+    ffn: Ffn::Plain,
+    activation: Activation::GeluErf,
+    experts: Experts::Never,
+    ..ArchSpec::LLAMA
+};

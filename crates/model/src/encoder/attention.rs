@@ -1,0 +1,188 @@
+//! Attention over whole texts: online softmax over blocks of keys, in the order of positions.
+//!
+//! Queries, keys and values lie head by head, so that several tokens of one head meet the same keys together. A
+//! token's sums run over its own text alone and in the same order whatever is computed beside it.
+
+use crate::compute::Compute;
+use crate::config::Config;
+use crate::workspace::{EncoderBuffers, Place};
+use strata_kernels::KvType;
+use strata_platform::for_each_chunk;
+
+/// Tokens of one head that are computed together.
+pub(crate) const ROWS: usize = 16;
+
+/// Keys between two looks at the maximum.
+const KEYS: usize = 32;
+
+/// How queries, keys and values are put aside. There is no cache to be small, so they keep all their bits.
+const KIND: KvType = KvType::F32;
+
+/// Bytes of all keys, or of all values, of so many tokens.
+pub(crate) fn stored_bytes(config: &Config, tokens: usize) -> usize {
+    config.kv_heads * tokens * KIND.row_bytes(config.head_size)
+}
+
+/// Floats of all queries of so many tokens: heads are padded to whole units of work.
+pub(crate) fn query_floats(config: &Config, tokens: usize) -> usize {
+    config.q_width() * tokens.next_multiple_of(ROWS)
+}
+
+/// What one layer's attention reads.
+pub(crate) struct Attention<'a> {
+    pub(crate) compute: &'a Compute<'a>,
+    pub(crate) config: &'a Config,
+    /// Each token's text and place in it.
+    pub(crate) places: &'a [Place],
+    /// Where each text begins, and where the last ends.
+    pub(crate) starts: &'a [u32],
+    /// (tokens, heads + 2 kv_heads, head_size).
+    pub(crate) qkv: &'a [f32],
+    /// By head; empty where distance does not count.
+    pub(crate) slopes: &'a [f32],
+}
+
+impl Attention<'_> {
+    /// Attends for every token: `out` is (tokens, heads, head_size).
+    pub(crate) fn run(&self, buffers: &mut EncoderBuffers, out: &mut [f32]) {
+        let (config, pool) = (self.config, self.compute.pool);
+        let (tokens, size) = (self.places.len(), config.head_size);
+        let EncoderBuffers {
+            queries,
+            keys,
+            values,
+            attended,
+            ..
+        } = buffers;
+        let queries = &mut queries[..query_floats(config, tokens)];
+        let attended = &mut attended[..query_floats(config, tokens)];
+        let stored = stored_bytes(config, tokens);
+        let (keys, values) = (&mut keys[..stored], &mut values[..stored]);
+        let padded = tokens.next_multiple_of(ROWS);
+
+        for_each_chunk(pool, queries, ROWS * size, |unit, out| {
+            let (head, first) = (unit * ROWS / padded, unit * ROWS % padded);
+            for (token, out) in (first..tokens).zip(out.chunks_exact_mut(size)) {
+                out.copy_from_slice(self.row(token, head));
+            }
+        });
+        for (first, stored) in [
+            (config.heads, &mut *keys),
+            (config.heads + config.kv_heads, &mut *values),
+        ] {
+            let row = KIND.row_bytes(size);
+            for_each_chunk(pool, stored, tokens * row, |head, out| {
+                for (token, out) in out.chunks_exact_mut(row).enumerate() {
+                    let x = self.row(token, first + head);
+                    self.compute.kernels.kv_store(KIND, x, out);
+                }
+            });
+        }
+        for_each_chunk(pool, attended, ROWS * size, |unit, out| {
+            let (head, first) = (unit * ROWS / padded, unit * ROWS % padded);
+            let queries = &queries[unit * ROWS * size..][..ROWS * size];
+            self.unit(head, first, queries, keys, values, out);
+        });
+        self.compute.each_row(out, config.q_width(), |token, row| {
+            for (head, out) in row.chunks_exact_mut(size).enumerate() {
+                out.copy_from_slice(&attended[(head * padded + token) * size..][..size]);
+            }
+        });
+    }
+
+    /// One head's part of a token's queries, keys or values.
+    fn row(&self, token: usize, head: usize) -> &[f32] {
+        let size = self.config.head_size;
+        &self.qkv[token * self.config.qkv_width() + head * size..][..size]
+    }
+
+    /// Up to `ROWS` tokens of one head, text by text.
+    fn unit(
+        &self,
+        head: usize,
+        first: usize,
+        queries: &[f32],
+        keys: &[u8],
+        values: &[u8],
+        out: &mut [f32],
+    ) {
+        let config = self.config;
+        let (tokens, row) = (self.places.len(), KIND.row_bytes(config.head_size));
+        let kv_head = head / (config.heads / config.kv_heads);
+        let last = tokens.min(first + ROWS);
+        let mut token = first;
+        while token < last {
+            let text = self.places[token].span as usize;
+            let (start, end) = (self.starts[text] as usize, self.starts[text + 1] as usize);
+            let rows = end.min(last) - token;
+            let stored = (kv_head * tokens + start) * row..(kv_head * tokens + end) * row;
+            let range =
+                (token - first) * config.head_size..(token - first + rows) * config.head_size;
+            Rows {
+                attention: self,
+                head,
+                position: token - start,
+                queries: &queries[range.clone()],
+                keys: &keys[stored.clone()],
+                values: &values[stored],
+            }
+            .attend(&mut out[range]);
+            token += rows;
+        }
+    }
+}
+
+/// Tokens of one text and one head, from `position` on, and the keys and values of the whole text.
+struct Rows<'a> {
+    attention: &'a Attention<'a>,
+    head: usize,
+    position: usize,
+    queries: &'a [f32],
+    keys: &'a [u8],
+    values: &'a [u8],
+}
+
+impl Rows<'_> {
+    fn attend(&self, out: &mut [f32]) {
+        let config = self.attention.config;
+        let kernels = self.attention.compute.kernels;
+        let size = config.head_size;
+        let rows = self.queries.len() / size;
+        let step = KEYS * KIND.row_bytes(size);
+
+        let mut scores = [0.0; ROWS * KEYS];
+        let mut maxima = [f32::NEG_INFINITY; ROWS];
+        let mut sums = [0.0; ROWS];
+        out.fill(0.0);
+        for (block, (keys, values)) in
+            (self.keys.chunks(step).zip(self.values.chunks(step))).enumerate()
+        {
+            let n = keys.len() / KIND.row_bytes(size);
+            let scores = &mut scores[..rows * n];
+            kernels.kv_scores(KIND, self.queries, keys, n, config.attn_scale, scores);
+            for (i, scores) in scores.chunks_exact_mut(n).enumerate() {
+                self.shrink(i, block * KEYS, scores);
+                let maximum = maxima[i].max(kernels.max(scores));
+                let shrink = kernels.exp_sub(&mut [maxima[i] - maximum], 0.0);
+                maxima[i] = maximum;
+                sums[i] = sums[i] * shrink + kernels.exp_sub(scores, maximum);
+                if shrink != 1.0 {
+                    kernels.scale(&mut out[i * size..][..size], shrink);
+                }
+            }
+            kernels.kv_accumulate(KIND, scores, values, n, out);
+        }
+        for (out, sum) in out.chunks_exact_mut(size).zip(sums) {
+            kernels.scale(out, 1.0 / sum);
+        }
+    }
+
+    /// Lowers the scores of token `row` for the keys from position `first` on by their distance.
+    fn shrink(&self, row: usize, first: usize, scores: &mut [f32]) {
+        if let Some(slope) = self.attention.slopes.get(self.head) {
+            for (j, score) in scores.iter_mut().enumerate() {
+                *score -= slope * (first + j).abs_diff(self.position + row) as f32;
+            }
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! `encode`: from whole texts to states, through every layer.
+
+use super::Text;
+use super::attention::Attention;
+use super::weights::{Encoder, EncoderLayer};
+use crate::blueprint::Body;
+use crate::compute::Compute;
+use crate::config::Config;
+use crate::decoder::Pass;
+use crate::error::BatchError;
+use crate::layer::NormWeights;
+use crate::matrix::{Linear, Matrix};
+use crate::model::Model;
+use crate::workspace::{Acts, Place, Workspace};
+use strata_kernels::{Activation, act_format};
+
+impl Model<'_> {
+    /// Computes the states of whole texts: (tokens, width), one text after the other.
+    ///
+    /// Nothing is allocated and nothing kept. A text's states do not depend on what else is in the batch.
+    pub fn encode<'w>(
+        &self,
+        compute: &Compute<'_>,
+        work: &'w mut Workspace,
+        texts: &[Text<'_>],
+    ) -> Result<&'w [f32], BatchError> {
+        let pass = self.encoder(compute, work, texts)?;
+        pass.run(work, texts);
+        Ok(&work.x[..pass.pass.tokens * pass.config.width])
+    }
+
+    /// Computes the scores of whole texts by the model's classifier: (texts, labels).
+    pub fn rank<'w>(
+        &self,
+        compute: &Compute<'_>,
+        work: &'w mut Workspace,
+        texts: &[Text<'_>],
+    ) -> Result<&'w [f32], BatchError> {
+        let pass = self.encoder(compute, work, texts)?;
+        if pass.encoder.rank.is_none() {
+            return Err(BatchError::NoRankHead);
+        }
+        pass.run(work, texts);
+        Ok(pass.scores(work, texts))
+    }
+
+    /// How many scores [`rank`](Self::rank) gives for a text; 0 in models without a classifier.
+    pub fn labels(&self) -> usize {
+        match &self.parts.body {
+            Body::Encoder(encoder) => encoder.rank.as_ref().map_or(0, |head| head.labels()),
+            Body::Decoder(_) => 0,
+        }
+    }
+
+    /// Refuses what cannot be computed, before anything is.
+    fn encoder<'a>(
+        &'a self,
+        compute: &'a Compute<'a>,
+        work: &Workspace,
+        texts: &[Text<'_>],
+    ) -> Result<EncoderPass<'a>, BatchError> {
+        let Body::Encoder(encoder) = &self.parts.body else {
+            return Err(BatchError::Decoder);
+        };
+        let config = &self.parts.config;
+        let tokens = texts.iter().map(|text| text.tokens.len()).sum();
+        if tokens > work.limits.tokens {
+            return Err(BatchError::TooManyTokens {
+                tokens,
+                room: work.limits.tokens,
+            });
+        }
+        let positions = self.parts.position_embd.as_ref().map(|_| config.context);
+        let vocabulary = config.vocabulary;
+        for (index, text) in texts.iter().enumerate() {
+            let len = text.tokens.len();
+            if len == 0 {
+                return Err(BatchError::EmptyText { text: index });
+            }
+            if let Some(positions) = positions.filter(|&positions| len > positions) {
+                return Err(BatchError::Position {
+                    position: len - 1,
+                    positions,
+                });
+            }
+            if let Some(&token) = text.tokens.iter().find(|&&t| t as usize >= vocabulary) {
+                return Err(BatchError::Token { token, vocabulary });
+            }
+        }
+        Ok(EncoderPass {
+            encoder,
+            config,
+            compute,
+            pass: Pass {
+                model: self,
+                config,
+                compute,
+                batch: &[],
+                tokens,
+            },
+        })
+    }
+}
+
+/// Texts on their way through an encoder.
+struct EncoderPass<'a> {
+    encoder: &'a Encoder,
+    config: &'a Config,
+    compute: &'a Compute<'a>,
+    /// For the matrices, which are a decoder's too.
+    pass: Pass<'a>,
+}
+
+impl EncoderPass<'_> {
+    /// All states, into `x`.
+    fn run(&self, work: &mut Workspace, texts: &[Text<'_>]) {
+        if texts.is_empty() {
+            return;
+        }
+        self.embed(work, texts);
+        for layer in &self.encoder.layers {
+            self.attention_branch(layer, texts.len(), work);
+            self.ffn_branch(layer, work);
+        }
+    }
+
+    /// Embeddings into `x`, places, and rotations.
+    fn embed(&self, work: &mut Workspace, texts: &[Text<'_>]) {
+        let (model, kernels, width) = (self.pass.model, self.compute.kernels, self.config.width);
+        let types = &self.encoder.types;
+        let second_type = if types.len() >= 2 * width { width } else { 0 };
+        let mut index = 0;
+        work.encoder.starts.clear();
+        for (span, text) in texts.iter().enumerate() {
+            work.encoder.starts.push(index as u32);
+            for (position, &token) in text.tokens.iter().enumerate() {
+                let row = &mut work.branch[index * width..][..width];
+                model.embedding(token, &mut work.row, row);
+                if !types.is_empty() {
+                    let from = if position < text.second {
+                        0
+                    } else {
+                        second_type
+                    };
+                    kernels.add(row, &types[from..][..width]);
+                }
+                if let Some(embeddings) = &model.parts.position_embd {
+                    kernels.add(row, &embeddings[position * width..][..width]);
+                }
+                if let Some(rope) = &model.parts.rope {
+                    let size = 2 * rope.pairs();
+                    rope.write(position, &mut work.rotations[index * size..][..size]);
+                }
+                work.places[index] = Place {
+                    span: span as u32,
+                    position: position as u32,
+                };
+                index += 1;
+            }
+        }
+        work.encoder.starts.push(index as u32);
+        let rows = index * width;
+        self.norm(
+            &self.encoder.norm,
+            &work.branch[..rows],
+            &mut work.x[..rows],
+        );
+    }
+
+    fn norm(&self, weights: &NormWeights, x: &[f32], out: &mut [f32]) {
+        let Config { spec, epsilon, .. } = self.config;
+        self.compute.norm(spec.norm, weights, *epsilon, x, out);
+    }
+
+    /// Attention, the layer's input, their norm: from `x` into `normed`.
+    fn attention_branch(&self, layer: &EncoderLayer, texts: usize, work: &mut Workspace) {
+        let Self {
+            config,
+            compute,
+            pass,
+            encoder,
+        } = self;
+        let (tokens, width, q_width) = (pass.tokens, config.width, config.q_width());
+        let x = &work.x[..tokens * width];
+        let qkv = &mut work.qkv[..tokens * config.qkv_width()];
+        pass.project(&layer.qkv, x, &mut work.acts, qkv);
+        let rope = pass.model.parts.rope.as_ref();
+        compute.each_row(qkv, config.qkv_width(), |token, row| {
+            let (q, rest) = row.split_at_mut(q_width);
+            let k = &mut rest[..config.kv_width()];
+            for (heads, norm) in [(q, &layer.q_norm), (k, &layer.k_norm)] {
+                if let Some(norm) = norm {
+                    compute.kernels.layer_norm_in_place(
+                        heads,
+                        Some(&norm.weight),
+                        norm.bias.as_deref(),
+                        config.epsilon,
+                    );
+                }
+                if let Some(rope) = rope {
+                    let size = 2 * rope.pairs();
+                    pass.rotate(rope, &work.rotations[token * size..][..size], heads);
+                }
+            }
+        });
+        let attention = &mut work.attention[..tokens * q_width];
+        let starts = core::mem::take(&mut work.encoder.starts);
+        debug_assert_eq!(starts.len(), texts + 1);
+        Attention {
+            compute,
+            config,
+            places: &work.places[..tokens],
+            starts: &starts,
+            qkv,
+            slopes: &encoder.slopes,
+        }
+        .run(&mut work.encoder, attention);
+        work.encoder.starts = starts;
+
+        let branch = &mut work.branch[..tokens * width];
+        let normed = &mut work.normed[..tokens * width];
+        self.linear(&layer.attn_output, attention, &mut work.acts, branch);
+        compute.add_scaled(branch, x, 1.0, width);
+        self.norm(&layer.attn_norm, branch, normed);
+        if let Some(norm) = &layer.attn_norm_2 {
+            branch.copy_from_slice(normed);
+            compute.add_scaled(branch, x, 1.0, width);
+            self.norm(norm, branch, normed);
+        }
+    }
+
+    /// The feed-forward network, its input, their norm: from `normed` into `x`.
+    fn ffn_branch(&self, layer: &EncoderLayer, work: &mut Workspace) {
+        let width = self.config.width;
+        let rows = self.pass.tokens * width;
+        let (normed, branch) = (&work.normed[..rows], &mut work.branch[..rows]);
+        self.pass
+            .dense(&layer.ffn, normed, &mut work.acts, &mut work.ffn, branch);
+        self.compute.add_scaled(branch, normed, 1.0, width);
+        self.norm(&layer.ffn_norm, branch, &mut work.x[..rows]);
+    }
+
+    /// The classifier's scores of each text's first state.
+    fn scores<'w>(&self, work: &'w mut Workspace, texts: &[Text<'_>]) -> &'w [f32] {
+        let (width, count) = (self.config.width, texts.len());
+        if count == 0 {
+            return &[];
+        }
+        let mut first = 0;
+        for (text, row) in texts.iter().zip(work.normed.chunks_exact_mut(width)) {
+            row.copy_from_slice(&work.x[first * width..][..width]);
+            first += text.tokens.len();
+        }
+        let Some(head) = &self.encoder.rank else {
+            return &[];
+        };
+        let mut input = &work.normed[..count * width];
+        let scores = &mut work.encoder.scores[..count * head.labels()];
+        if let Some(dense) = &head.dense {
+            let out = match head.output {
+                Some(_) => &mut work.branch[..count * width],
+                None => &mut *scores,
+            };
+            self.linear(dense, input, &mut work.acts, out);
+            self.compute.kernels.activate(Activation::Tanh, out);
+            input = &work.branch[..count * width];
+        }
+        if let Some(output) = &head.output {
+            self.linear(output, input, &mut work.acts, scores);
+        }
+        scores
+    }
+
+    /// A matrix and its bias, over rows of `input`.
+    fn linear(&self, linear: &Linear, input: &[f32], acts: &mut Acts, out: &mut [f32]) {
+        let Matrix { ty, columns, .. } = linear.matrix;
+        let format = act_format(ty);
+        let encoded = acts.rows_mut(format, columns, input.len() / columns);
+        self.compute
+            .encode(format, input, columns, columns, encoded);
+        self.pass.multiply_one(&linear.matrix, acts, out);
+        if let Some(bias) = &linear.bias {
+            self.compute.each_row(out, bias.len(), |_, row| {
+                self.compute.kernels.add(row, bias);
+            });
+        }
+    }
+}

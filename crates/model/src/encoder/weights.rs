@@ -1,0 +1,171 @@
+//! An encoder's weights.
+
+use crate::config::Config;
+use crate::error::LoadError;
+use crate::layer::{self, DenseFfn, NormWeights, Projections, block_linear, block_norm};
+use crate::matrix::Linear;
+use crate::spec::{Position, Presence, QkNorm};
+use crate::tensors::Tensors;
+use alloc::vec::Vec;
+
+/// What comes after the embedding.
+pub(crate) struct Encoder {
+    /// (types, width): added to a token by the text that it is in. Empty in models without.
+    pub(crate) types: Vec<f32>,
+    /// The norm of the embedding.
+    pub(crate) norm: NormWeights,
+    pub(crate) layers: Vec<EncoderLayer>,
+    /// How much scores shrink with each step of distance, by head. Empty in models that place tokens otherwise.
+    pub(crate) slopes: Vec<f32>,
+    pub(crate) rank: Option<RankHead>,
+}
+
+/// One layer.
+pub(crate) struct EncoderLayer {
+    pub(crate) qkv: Projections,
+    pub(crate) q_norm: Option<NormWeights>,
+    pub(crate) k_norm: Option<NormWeights>,
+    pub(crate) attn_output: Linear,
+    /// After attention and the layer's input.
+    pub(crate) attn_norm: NormWeights,
+    /// Once more, with the layer's input added once more.
+    pub(crate) attn_norm_2: Option<NormWeights>,
+    pub(crate) ffn: DenseFfn,
+    /// After the feed-forward network and its input.
+    pub(crate) ffn_norm: NormWeights,
+}
+
+/// From a text's first state to scores: tanh(dense), then output; either may be absent.
+pub(crate) struct RankHead {
+    pub(crate) dense: Option<Linear>,
+    pub(crate) output: Option<Linear>,
+}
+
+impl RankHead {
+    /// How many scores a text has.
+    pub(crate) fn labels(&self) -> usize {
+        let last = self.output.as_ref().or(self.dense.as_ref());
+        last.map_or(0, |linear| linear.matrix.rows)
+    }
+
+    fn load(tensors: &mut Tensors<'_, '_>, config: &Config) -> Result<Option<Self>, LoadError> {
+        let width = config.width;
+        let mut linear = |name: &str, rows: Option<usize>| -> Result<Option<Linear>, LoadError> {
+            let weight = alloc::format!("{name}.weight");
+            let Some(found) = tensors.rows(&weight) else {
+                return Ok(None);
+            };
+            let rows = rows.unwrap_or(found);
+            let bias = alloc::format!("{name}.bias");
+            Ok(Some(Linear {
+                matrix: tensors.matrix(&weight, width, rows)?,
+                bias: tensors.maybe_vector(Presence::IfPresent, &bias, &[rows as u64])?,
+            }))
+        };
+        let output = linear("cls.output", None)?;
+        let dense = linear("cls", output.as_ref().map(|_| width))?;
+        let head = Self { dense, output };
+        Ok((head.labels() > 0).then_some(head))
+    }
+}
+
+impl Encoder {
+    pub(crate) fn load(tensors: &mut Tensors<'_, '_>, config: &Config) -> Result<Self, LoadError> {
+        let types = match tensors.rows("token_types.weight") {
+            Some(rows) => {
+                let shape = &[config.width as u64, rows as u64];
+                tensors.vector("token_types.weight", shape)?
+            }
+            None => Vec::new(),
+        };
+        let norm = layer::norm(tensors, config.spec.norm, "token_embd_norm", config.width)?;
+        let layers = (0..config.layers)
+            .map(|index| EncoderLayer::load(tensors, config, index))
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            types,
+            norm,
+            layers,
+            slopes: match config.spec.position {
+                Position::Distance => slopes(config.heads),
+                _ => Vec::new(),
+            },
+            rank: RankHead::load(tensors, config)?,
+        })
+    }
+}
+
+impl EncoderLayer {
+    fn load(
+        tensors: &mut Tensors<'_, '_>,
+        config: &Config,
+        layer: usize,
+    ) -> Result<Self, LoadError> {
+        let (spec, width) = (config.spec, config.width);
+        let qkv = Projections::qkv(tensors, config, layer)?;
+        let head_norms = match spec.qk_norm {
+            QkNorm::Whole => Presence::Always,
+            QkNorm::WholeIfPresent => Presence::IfPresent,
+            QkNorm::None | QkNorm::PerHead | QkNorm::PerHeadOwnIfPresent => Presence::Never,
+        };
+        let mut norm =
+            |presence, name, width| block_norm(tensors, spec.norm, presence, layer, name, width);
+        let q_norm = norm(head_norms, "attn_q_norm", config.q_width())?;
+        let k_norm = norm(head_norms, "attn_k_norm", config.kv_width())?;
+        let attn_norm_2 = norm(spec.attn_norm_2, "attn_norm_2", width)?;
+        let mut norm = |name: &str| {
+            layer::norm(
+                tensors,
+                spec.norm,
+                &alloc::format!("blk.{layer}.{name}"),
+                width,
+            )
+        };
+        let attn_norm = norm("attn_output_norm")?;
+        let ffn_norm = norm("layer_output_norm")?;
+        let attn_output = block_linear(
+            tensors,
+            layer,
+            "attn_output",
+            config.q_width(),
+            width,
+            spec.attn_output_bias,
+        )?;
+        Ok(Self {
+            qkv,
+            q_norm,
+            k_norm,
+            attn_output,
+            attn_norm,
+            attn_norm_2,
+            ffn: DenseFfn::load(tensors, config, layer)?,
+            ffn_norm,
+        })
+    }
+}
+
+/// The rates of ALiBi (<https://arxiv.org/abs/2108.12409>): powers of 2^(−8/n) for n heads, n a power of two; heads
+/// beyond that take every other power of the next such series.
+fn slopes(heads: usize) -> Vec<f32> {
+    let whole = 1 << heads.ilog2();
+    let power =
+        |of: usize, exponent: usize| libm::pow(2.0, -8.0 * exponent as f64 / of as f64) as f32;
+    (0..heads)
+        .map(|head| match head.checked_sub(whole) {
+            None => power(whole, head + 1),
+            Some(beyond) => power(2 * whole, 2 * beyond + 1),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::slopes;
+
+    #[test]
+    fn heads_beyond_a_power_of_two_lie_between_the_others() {
+        assert_eq!(slopes(4), [0.25, 0.0625, 0.015625, 0.00390625]);
+        assert_eq!(slopes(6)[..4], slopes(4)[..]);
+        assert_eq!(slopes(6)[4..], [slopes(8)[0], slopes(8)[2]]);
+    }
+}

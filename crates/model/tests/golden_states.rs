@@ -1,0 +1,272 @@
+//! Encoders, and a decoder's states, against Hugging Face `transformers`: tiny random models, f32 weights.
+//!
+//! `tests/golden_states/README.md` says how the files were made.
+
+mod running;
+
+use running::{Runner, base64, read};
+use std::path::PathBuf;
+use strata_host::ThreadPool;
+use strata_kernels::{Isa, Kernels};
+use strata_model::spec::Role;
+use strata_model::{
+    BatchError, BatchLimits, Blueprint, Compute, KvType, LoadOptions, Model, Output, Placement,
+    Text, Workspace,
+};
+use strata_platform::{Inline, Pool, Resident, SystemMemory};
+use strata_weights::{Gguf, GgufSet};
+
+/// The bar: f32 against f32, summed in another order.
+const TOLERANCE: f32 = 2e-4;
+
+struct Case {
+    name: String,
+    file: &'static [u8],
+    /// Tokens, and where the second text begins.
+    texts: Vec<(Vec<u32>, usize)>,
+    states: Vec<f32>,
+    scores: Option<Vec<f32>>,
+}
+
+impl Case {
+    fn read(path: PathBuf) -> Self {
+        let json: serde_json::Value =
+            serde_json::from_slice(&read(&path.with_extension("json"))).unwrap();
+        let number = |value: &serde_json::Value| value.as_u64().unwrap();
+        let texts = json["texts"].as_array().unwrap().iter().map(|text| {
+            let tokens = text["tokens"].as_array().unwrap().iter();
+            let tokens = tokens.map(|t| number(t) as u32).collect();
+            (tokens, number(&text["second"]) as usize)
+        });
+        let states = base64(json["states_f32_le_base64"].as_str().unwrap());
+        Self {
+            name: path.file_stem().unwrap().to_string_lossy().into(),
+            // A model may leave weights in its file, so the file stays.
+            file: read(&path).leak(),
+            texts: texts.collect(),
+            states: states
+                .chunks_exact(4)
+                .map(|b| f32::from_le_bytes(b.try_into().unwrap()))
+                .collect(),
+            scores: json["scores"].as_array().map(|rows| {
+                let scores = rows.iter().flat_map(|row| row.as_array().unwrap());
+                scores.map(|score| score.as_f64().unwrap() as f32).collect()
+            }),
+        }
+    }
+
+    fn all() -> Vec<Self> {
+        let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden_states");
+        let paths = std::fs::read_dir(folder).unwrap();
+        let mut paths: Vec<PathBuf> = paths
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.extension().is_some_and(|e| e == "gguf"))
+            .collect();
+        paths.sort();
+        assert!(paths.len() >= 8, "only {} cases", paths.len());
+        paths.into_iter().map(Self::read).collect()
+    }
+
+    fn encoders() -> Vec<(Self, Model<'static>)> {
+        let models = Self::all().into_iter().map(|case| {
+            let model = case.model(Placement::Packed);
+            (case, model)
+        });
+        models
+            .filter(|(_, model)| model.config().spec.role == Role::Encoder)
+            .collect()
+    }
+
+    fn model(&self, placement: Placement) -> Model<'static> {
+        let set = GgufSet::new(vec![Gguf::parse(self.file).unwrap()]).unwrap();
+        Blueprint::new(&set, LoadOptions::default())
+            .unwrap_or_else(|error| panic!("{}: {error}", self.name))
+            .build(placement, &SystemMemory, &Resident, &Inline, &mut |_, _| {})
+            .unwrap()
+    }
+
+    fn texts(&self) -> Vec<Text<'_>> {
+        let texts = self.texts.iter();
+        texts
+            .map(|(tokens, second)| Text {
+                tokens,
+                second: *second,
+            })
+            .collect()
+    }
+}
+
+fn workspace(model: &Model<'_>, tokens: usize, workers: usize) -> Workspace {
+    let limits = BatchLimits { tokens, logits: 0 };
+    Workspace::new(model, limits, workers)
+}
+
+fn encode(
+    model: &Model<'_>,
+    kernels: &'static Kernels,
+    pool: &dyn Pool,
+    texts: &[Text<'_>],
+) -> Vec<f32> {
+    let compute = Compute { kernels, pool };
+    let tokens = texts.iter().map(|text| text.tokens.len()).sum();
+    let mut work = workspace(model, tokens, pool.workers());
+    model.encode(&compute, &mut work, texts).unwrap().to_vec()
+}
+
+fn bits(states: &[f32]) -> Vec<u32> {
+    assert!(states.iter().all(|x| x.is_finite()));
+    states.iter().map(|x| x.to_bits()).collect()
+}
+
+fn worst(found: &[f32], expected: &[f32]) -> f32 {
+    assert_eq!(found.len(), expected.len());
+    let pairs = found.iter().zip(expected);
+    pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+}
+
+#[test]
+fn states_are_those_of_transformers() {
+    let mut failures = Vec::new();
+    for case in Case::all() {
+        let model = case.model(Placement::Packed);
+        let states = match model.config().spec.role {
+            Role::Encoder => encode(&model, Kernels::detect(), &Inline, &case.texts()),
+            Role::Decoder => {
+                let states = case.texts.iter().flat_map(|(tokens, _)| {
+                    Runner::new(&model, Kernels::detect(), &Inline, KvType::F32, 96)
+                        .feed(tokens, Output::States)
+                });
+                states.collect()
+            }
+        };
+        let worst = worst(&states, &case.states);
+        if worst.is_nan() || worst > TOLERANCE {
+            failures.push(format!("{}: largest difference {worst}", case.name));
+        }
+    }
+    assert!(failures.is_empty(), "\n{}", failures.join("\n"));
+}
+
+#[test]
+fn scores_are_those_of_transformers() {
+    let compute = Compute {
+        kernels: Kernels::detect(),
+        pool: &Inline,
+    };
+    let mut ranked = 0;
+    for (case, model) in Case::encoders() {
+        let mut work = workspace(&model, 200, 1);
+        let result = model.rank(&compute, &mut work, &case.texts());
+        let Some(expected) = &case.scores else {
+            assert_eq!(result, Err(BatchError::NoRankHead), "{}", case.name);
+            continue;
+        };
+        let scores = result.unwrap().to_vec();
+        assert_eq!(model.labels(), expected.len() / case.texts.len());
+        assert!(worst(&scores, expected) < TOLERANCE, "{}", case.name);
+        let alone = case
+            .texts()
+            .iter()
+            .flat_map(|text| {
+                let scores = model.rank(&compute, &mut work, &[*text]).unwrap();
+                scores.to_vec()
+            })
+            .collect::<Vec<_>>();
+        assert_eq!(bits(&alone), bits(&scores), "{}", case.name);
+        ranked += 1;
+    }
+    assert_eq!(ranked, 2);
+}
+
+#[test]
+fn texts_in_a_batch_get_what_they_get_alone() {
+    for (case, model) in Case::encoders() {
+        let kernels = Kernels::detect();
+        let whole = bits(&encode(&model, kernels, &Inline, &case.texts()));
+        let alone = case
+            .texts()
+            .iter()
+            .flat_map(|text| bits(&encode(&model, kernels, &Inline, &[*text])))
+            .collect::<Vec<_>>();
+        assert!(alone == whole, "{}", case.name);
+
+        let mut turned = case.texts();
+        turned.rotate_left(1);
+        let first = case.texts[0].0.len() * model.config().width;
+        let mut expected = whole.clone();
+        expected.rotate_left(first);
+        assert!(bits(&encode(&model, kernels, &Inline, &turned)) == expected);
+    }
+}
+
+#[test]
+fn threads_instruction_sets_and_streaming_give_the_same_states() {
+    for (case, model) in Case::encoders() {
+        let scalar = Kernels::for_isa(Isa::Scalar).unwrap();
+        let texts = case.texts();
+        let expected = bits(&encode(&model, scalar, &Inline, &texts));
+        let streamed = case.model(Placement::Within(0));
+        assert!(streamed.streamed_bytes() > 0);
+        let pool = ThreadPool::new(Some(3)).unwrap();
+        for kernels in Isa::ALL.iter().filter_map(|isa| Kernels::for_isa(*isa)) {
+            for model in [&model, &streamed] {
+                let states = encode(model, kernels, &pool, &texts);
+                assert!(
+                    bits(&states) == expected,
+                    "{} {}",
+                    case.name,
+                    kernels.isa().name()
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_encoded_is_refused() {
+    let compute = Compute {
+        kernels: Kernels::detect(),
+        pool: &Inline,
+    };
+    for case in Case::all() {
+        let model = case.model(Placement::Packed);
+        let mut work = workspace(&model, 100, 1);
+        let mut refusal = |tokens: &[u32]| {
+            let texts = [Text::single(&[5, 6]), Text::single(tokens)];
+            model.encode(&compute, &mut work, &texts).err()
+        };
+        if model.config().spec.role == Role::Decoder {
+            assert_eq!(refusal(&[7]), Some(BatchError::Decoder));
+            continue;
+        }
+        let token = BatchError::Token {
+            token: 64,
+            vocabulary: 64,
+        };
+        assert_eq!(refusal(&[7, 64]), Some(token));
+        assert_eq!(refusal(&[]), Some(BatchError::EmptyText { text: 1 }));
+        let long = match model.config().spec.name {
+            "bert" => Some(BatchError::Position {
+                position: 80,
+                positions: 80,
+            }),
+            _ => None,
+        };
+        assert_eq!(refusal(&[9; 81]), long, "{}", case.name);
+        let many = BatchError::TooManyTokens {
+            tokens: 101,
+            room: 100,
+        };
+        assert_eq!(refusal(&[9; 99]), Some(many));
+        assert_eq!(refusal(&[7]), None);
+        assert!(model.encode(&compute, &mut work, &[]).unwrap().is_empty());
+        let mut runner = Runner::new(&model, compute.kernels, &Inline, KvType::F32, 32);
+        let span = strata_model::Span {
+            sequence: &mut runner.sequence,
+            tokens: &[],
+            output: Output::LastLogits,
+        };
+        let refused = model.forward(&compute, &mut runner.kv, &mut runner.work, &mut [span]);
+        assert_eq!(refused.err(), Some(BatchError::Encoder));
+    }
+}
