@@ -1,5 +1,6 @@
 //! An answer on its way out, in the words of one dialect.
 
+use crate::call::Kept;
 use crate::fault::Fault;
 use crate::json::Json;
 use crate::lang::{Event, Shape};
@@ -30,6 +31,11 @@ pub trait Answer: Send {
 
     /// The whole reply for a request that failed before anything was sent.
     fn fault(&self, fault: &Fault) -> Reply;
+
+    /// After [`Event::Done`]: what the server shall keep, once.
+    fn kept(&mut self) -> Option<Kept> {
+        None
+    }
 }
 
 /// A whole reply.

@@ -5,7 +5,7 @@
 
 use crate::answer::{Answer, Reply};
 use crate::json::Json;
-use crate::lang::{Embed, Generate, KeepAlive, Rerank, Timings};
+use crate::lang::{Embed, Generate, KeepAlive, Message, Rerank, Timings};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -243,4 +243,28 @@ pub enum Stored {
     Get(String),
     Delete(String),
     Cancel(String),
+}
+
+/// An answer to keep, so that a later request can go on from it by its name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kept {
+    /// Its name.
+    pub id: String,
+    /// The answer as the client got it.
+    pub document: Json,
+    /// The conversation up to and with it.
+    pub messages: Vec<Message>,
+}
+
+/// Where kept answers are found; what one client kept, another must not find.
+pub trait Recall {
+    /// The conversation up to and with an answer.
+    fn recall(&mut self, id: &str) -> Option<Vec<Message>>;
+}
+
+/// Nothing is kept.
+impl Recall for () {
+    fn recall(&mut self, _: &str) -> Option<Vec<Message>> {
+        None
+    }
 }

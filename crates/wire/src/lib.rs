@@ -15,8 +15,10 @@ extern crate std;
 mod answer;
 pub mod call;
 mod fault;
+mod gather;
 pub mod json;
 pub mod lang;
+pub mod openai;
 
 pub use answer::{Answer, Reply, Stamp};
 pub use fault::{Fault, FaultKind};

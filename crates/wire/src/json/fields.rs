@@ -165,6 +165,13 @@ impl Fields {
         self.place.field(name)
     }
 
+    /// A field that stays where it is.
+    pub fn peek(&self, name: &str) -> Option<&Json> {
+        let mut pairs = self.pairs.iter().rev();
+        let found = pairs.find(|(key, _)| key == name).map(|(_, value)| value);
+        found.filter(|value| !value.is_null())
+    }
+
     /// Takes a field out, whatever it is. The last one counts if it comes twice.
     pub fn take(&mut self, name: &str) -> Option<Json> {
         let mut taken = None;

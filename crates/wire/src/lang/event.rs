@@ -114,7 +114,7 @@ pub struct TokenLogprob {
     pub token: u32,
     /// Its bytes.
     pub bytes: Vec<u8>,
-    /// Its log-probability.
+    /// Its log-probability; not a number for the first token of a prompt that is echoed, which has none.
     pub logprob: f32,
 }
 

@@ -1,6 +1,7 @@
 //! What was said in a conversation.
 
 use crate::json::Json;
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -47,15 +48,23 @@ pub struct Message {
 }
 
 impl Message {
-    /// A message that is only text.
-    pub fn text(role: Role, text: impl Into<String>) -> Self {
+    /// A message that says nothing yet.
+    pub fn new(role: Role) -> Self {
         Self {
             role,
-            parts: [Part::Text(text.into())].into(),
+            parts: Vec::new(),
             thinking: None,
             tool_calls: Vec::new(),
             tool_call_id: None,
             name: None,
+        }
+    }
+
+    /// A message that is only text.
+    pub fn text(role: Role, text: impl Into<String>) -> Self {
+        Self {
+            parts: [Part::Text(text.into())].into(),
+            ..Self::new(role)
         }
     }
 
@@ -66,6 +75,20 @@ impl Message {
             Part::Image(_) => "",
         });
         texts.collect()
+    }
+}
+
+/// Gives each tool's result the name of the tool, from the call that it answers, where the client did not say it.
+pub fn name_results(messages: &mut [Message]) {
+    let mut names = BTreeMap::new();
+    for message in messages {
+        for call in &message.tool_calls {
+            names.insert(call.id.clone(), call.name.clone());
+        }
+        if message.role == Role::Tool && message.name.is_none() {
+            let id = message.tool_call_id.as_ref();
+            message.name = id.and_then(|id| names.get(id)).cloned();
+        }
     }
 }
 

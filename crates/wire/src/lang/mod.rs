@@ -8,7 +8,7 @@ mod message;
 mod request;
 
 pub use event::{CallPart, Event, Finish, Shape, Timings, TokenLogprob, TokenLogprobs, Usage};
-pub use message::{Image, Message, Part, Role, ToolCall};
+pub use message::{Image, Message, Part, Role, ToolCall, name_results};
 pub use request::{
     Effort, Embed, Format, Generate, KeepAlive, Piece, Pooling, Prompt, Rerank, Sampling, Text,
     Thinking, Tool, ToolChoice, Tools,

@@ -9,7 +9,7 @@ use core::time::Duration;
 /// Text to generate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Generate {
-    /// The model's name.
+    /// The model's name; empty is the default one.
     pub model: String,
     /// What to continue or answer: one, or several that are independent of each other.
     pub prompts: Vec<Prompt>,
@@ -27,6 +27,8 @@ pub struct Generate {
     pub logprobs: Option<usize>,
     /// The answer begins with the prompt.
     pub echo: bool,
+    /// A conversation's last message is the model's own and not complete: the answer goes on where it ends.
+    pub continues: bool,
     /// What the answer must look like.
     pub format: Format,
     /// Tools that the model may call.
@@ -66,6 +68,7 @@ impl Generate {
             best_of: 1,
             logprobs: None,
             echo: false,
+            continues: false,
             format: Format::Text,
             tools: Tools::default(),
             thinking: Thinking::Default,

@@ -1,0 +1,110 @@
+//! An answer as it adds up from its events, for replies that are one document.
+
+use crate::json::Json;
+use crate::lang::{CallPart, Event, Finish, TokenLogprobs, ToolCall};
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// One choice of an answer, as far as it has come.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Gathered {
+    pub(crate) text: String,
+    pub(crate) thinking: String,
+    pub(crate) calls: Vec<GatheredCall>,
+    pub(crate) tokens: Vec<u32>,
+    /// Of the tokens that became text, not of those of thinking and calls.
+    pub(crate) logprobs: Vec<TokenLogprobs>,
+    pub(crate) finish: Option<Finish>,
+    /// Log-probabilities of tokens whose text has not come yet.
+    waiting: Vec<TokenLogprobs>,
+}
+
+/// A tool's call, with its arguments as the model wrote them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct GatheredCall {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) arguments: String,
+}
+
+impl GatheredCall {
+    /// The call with its arguments read; what is not JSON stays a text.
+    pub(crate) fn read(&self) -> ToolCall {
+        ToolCall {
+            id: self.id.clone(),
+            name: self.name.clone(),
+            arguments: arguments(&self.arguments),
+        }
+    }
+}
+
+impl Gathered {
+    /// Takes in what an event says about this choice.
+    pub(crate) fn add(&mut self, event: &Event) {
+        match event {
+            Event::Text { text, .. } => {
+                self.text.push_str(text);
+                self.logprobs.append(&mut self.waiting);
+            }
+            Event::Thinking { text, .. } => {
+                self.thinking.push_str(text);
+                self.waiting.clear();
+            }
+            Event::Call { index, part, .. } => {
+                self.waiting.clear();
+                self.call(*index, part);
+            }
+            Event::Token {
+                token, logprobs, ..
+            } => {
+                self.tokens.push(*token);
+                self.waiting.extend(logprobs.clone());
+            }
+            Event::Finished { reason, .. } => self.finish = Some(reason.clone()),
+            Event::Started { .. } | Event::Done { .. } | Event::Failed(_) => {}
+        }
+    }
+
+    /// Log-probabilities of the text since this was last asked.
+    pub(crate) fn take_logprobs(&mut self) -> Vec<TokenLogprobs> {
+        core::mem::take(&mut self.logprobs)
+    }
+
+    fn call(&mut self, index: usize, part: &CallPart) {
+        if self.calls.len() <= index {
+            self.calls.resize_with(index + 1, GatheredCall::default);
+        }
+        let call = &mut self.calls[index];
+        match part {
+            CallPart::Begin { id, name } => {
+                call.id.clone_from(id);
+                call.name.clone_from(name);
+            }
+            CallPart::Arguments(text) => call.arguments.push_str(text),
+            CallPart::End(whole) => {
+                call.id.clone_from(&whole.id);
+                call.name.clone_from(&whole.name);
+                if call.arguments.is_empty() {
+                    call.arguments = arguments_text(&whole.arguments);
+                }
+            }
+        }
+    }
+}
+
+/// Arguments that a client or model sent as text; what is not JSON stays a text.
+pub(crate) fn arguments(text: &str) -> Json {
+    if text.trim().is_empty() {
+        return Json::Object(Vec::new());
+    }
+    Json::parse(text.as_bytes()).unwrap_or_else(|_| text.into())
+}
+
+/// Arguments as text.
+pub(crate) fn arguments_text(arguments: &Json) -> String {
+    match arguments {
+        Json::String(text) => text.clone(),
+        Json::Null => "{}".into(),
+        other => other.text(),
+    }
+}

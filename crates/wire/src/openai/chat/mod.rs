@@ -1,0 +1,46 @@
+//! `/v1/chat/completions`.
+
+mod read;
+mod write;
+
+pub(super) use read::EFFORTS;
+pub(super) use write::{finish_reason, finite, token_logprob};
+
+use super::Head;
+use crate::answer::{Reply, Stamp};
+use crate::call::Call;
+use crate::fault::Fault;
+use crate::json::Json;
+use alloc::boxed::Box;
+
+pub(super) fn open(body: &[u8], stamp: &Stamp) -> Result<Call, Fault> {
+    let (request, manner) = read::chat(body)?;
+    let answer = write::ChatAnswer::new(&request, manner, stamp);
+    Ok(Call::Generate(Box::new(request), Box::new(answer)))
+}
+
+/// The tokens that a chat would give the model, for routers that look for prefixes.
+pub(super) fn render(body: &[u8], stamp: &Stamp) -> Result<Call, Fault> {
+    let (request, _) = read::chat(body)?;
+    let head = Head::new("render-", "chat.completion.render", &request.model, stamp);
+    Ok(Call::Render(
+        Box::new(request),
+        Box::new(move |rendered| {
+            let count = Json::from(rendered.tokens.len());
+            let reply = head.object().with("prompt", rendered.text.as_str());
+            let reply = reply.with("token_ids", rendered.tokens.clone());
+            Reply::json(&reply.with("count", count))
+        }),
+    ))
+}
+
+/// What of a request concerns only how its answer is written.
+#[derive(Copy, Clone, Debug, Default)]
+struct Manner {
+    /// A last chunk tells the usage.
+    usage: bool,
+    /// Calls are told as `function_call`, as before there were tools.
+    legacy: bool,
+    /// The field in which tokens are told.
+    tokens: Option<&'static str>,
+}

@@ -1,0 +1,158 @@
+//! Reading a chat.
+
+use super::super::sampling::{self, MAX_CHOICES, limit, unsupported};
+use super::super::tools::Form;
+use super::super::{content, format, tools};
+use super::Manner;
+use crate::fault::Fault;
+use crate::json::{Fields, Json};
+use crate::lang::{Effort, Generate, Prompt, Role, Thinking};
+
+pub(super) fn chat(body: &[u8]) -> Result<(Generate, Manner), Fault> {
+    let mut fields = Fields::parse(body)?;
+    let model = super::super::model(&mut fields)?;
+    let messages = content::messages(&mut fields)?;
+    let own_last = messages.last().is_some_and(|m| m.role == Role::Assistant);
+    let mut request = Generate::new(model, Prompt::Chat(messages));
+    sampling::read(&mut fields, &mut request)?;
+    request.continues = continues(&mut fields, own_last)?;
+    request.max_tokens = max_tokens(&mut fields)?;
+    let choices = fields.maybe_integer("n", 1..=MAX_CHOICES)?;
+    request.choices = choices.unwrap_or(1) as usize;
+    request.best_of = request.choices;
+    request.logprobs = logprobs(&mut fields)?;
+    request.format = format::read(&mut fields)?;
+    request.thinking = thinking(&mut fields)?;
+    request.tools = tools::read(&mut fields, Form::Nested)?;
+    let mut manner = Manner {
+        usage: sampling::stream_usage(&mut fields, request.stream)?,
+        legacy: false,
+        tokens: sampling::token_key(&mut fields)?,
+    };
+    request.tokens = manner.tokens.is_some();
+    if let Some(functions) = tools::legacy(&mut fields)? {
+        if !request.tools.list.is_empty() {
+            let place = fields.at("functions");
+            return Err(Fault::field(
+                &place,
+                format_args!("cannot be combined with tools"),
+            ));
+        }
+        request.tools = functions;
+        manner.legacy = true;
+    }
+    informing(&mut fields)?;
+    fields.finish()?;
+    Ok((request, manner))
+}
+
+/// Fields that change nothing about the answer, or whose only value that does is refused.
+fn informing(fields: &mut Fields) -> Result<(), Fault> {
+    if fields.maybe_boolean("store")? == Some(true) {
+        let place = fields.at("store");
+        return Err(Fault::field(
+            &place,
+            format_args!("true is not supported for chats; use /v1/responses"),
+        ));
+    }
+    for (place, item) in fields.items("modalities")? {
+        if item != Json::from("text") {
+            return Err(place.expected("\"text\"", &item));
+        }
+    }
+    fields.maybe_word("verbosity", &[("medium", ())])?;
+    // "auto" and llama-server's other name for the same: thinking apart from the answer.
+    fields.maybe_word("reasoning_format", &[("auto", ()), ("deepseek", ())])?;
+    fields.ignore(&INFORMING);
+    Ok(())
+}
+
+/// Labels, billing, and hints to caches and guessers, which find what they need by themselves here.
+const INFORMING: [&str; 8] = [
+    "metadata",
+    "service_tier",
+    "user",
+    "safety_identifier",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "prediction",
+    "cache_salt",
+];
+
+/// The newest name wins.
+fn max_tokens(fields: &mut Fields) -> Result<Option<usize>, Fault> {
+    let newest = limit(fields, "max_completion_tokens", 1)?;
+    let older = limit(fields, "max_tokens", 1)?;
+    let native = limit(fields, "n_predict", 1)?;
+    Ok(newest.or(older).or(native))
+}
+
+fn logprobs(fields: &mut Fields) -> Result<Option<usize>, Fault> {
+    let wanted = fields.maybe_boolean("logprobs")?.unwrap_or(false);
+    let top = fields.maybe_integer("top_logprobs", 0..=20)?;
+    match (wanted, top) {
+        (true, top) => Ok(Some(top.unwrap_or(0) as usize)),
+        (false, None | Some(0)) => Ok(None),
+        (false, Some(_)) => Err(Fault::field(
+            &fields.at("top_logprobs"),
+            format_args!("needs logprobs to be true"),
+        )),
+    }
+}
+
+/// vLLM's and llama-server's way to have the last message completed.
+fn continues(fields: &mut Fields, own_last: bool) -> Result<bool, Fault> {
+    let go_on = fields.maybe_boolean("continue_final_message")?;
+    let turn = fields.maybe_boolean("add_generation_prompt")?;
+    let go_on = go_on.unwrap_or(false);
+    if go_on && !own_last {
+        let place = fields.at("continue_final_message");
+        return Err(Fault::field(
+            &place,
+            format_args!("needs a last message of the assistant"),
+        ));
+    }
+    match turn {
+        Some(turn) if turn == go_on => Err(unsupported(
+            &fields.at("add_generation_prompt"),
+            if turn {
+                "true with continue_final_message"
+            } else {
+                "false without continue_final_message"
+            },
+        )),
+        _ => Ok(go_on),
+    }
+}
+
+/// The words for how much to think. Beyond `high` templates know nothing.
+pub(in super::super) const EFFORTS: [(&str, Thinking); 6] = [
+    ("none", Thinking::Off),
+    ("minimal", Thinking::Effort(Effort::Minimal)),
+    ("low", Thinking::Effort(Effort::Low)),
+    ("medium", Thinking::Effort(Effort::Medium)),
+    ("high", Thinking::Effort(Effort::High)),
+    ("xhigh", Thinking::Effort(Effort::High)),
+];
+
+fn thinking(fields: &mut Fields) -> Result<Thinking, Fault> {
+    let mut thinking = fields.maybe_word("reasoning_effort", &EFFORTS)?;
+    if let Some(mut settings) = fields.maybe_object("chat_template_kwargs")? {
+        let effort = settings.maybe_word("reasoning_effort", &EFFORTS)?;
+        let enable = settings.maybe_boolean("enable_thinking")?;
+        let other = settings.maybe_boolean("thinking")?;
+        settings.finish()?;
+        thinking = match enable.or(other) {
+            Some(false) => Some(Thinking::Off),
+            Some(true) => effort.or(thinking).or(Some(Thinking::On { budget: None })),
+            None => effort.or(thinking),
+        };
+    }
+    match limit(fields, "thinking_budget_tokens", 0)? {
+        None => Ok(thinking.unwrap_or_default()),
+        Some(0) => Ok(Thinking::Off),
+        Some(budget) => Ok(Thinking::On {
+            budget: Some(budget),
+        }),
+    }
+}

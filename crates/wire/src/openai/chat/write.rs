@@ -1,0 +1,312 @@
+//! Writing a chat's answer: one document, or chunks.
+
+use super::super::{Head, errors, usage};
+use super::Manner;
+use crate::answer::{Answer, Reply, Stamp, server_sent};
+use crate::fault::Fault;
+use crate::gather::{Gathered, arguments_text};
+use crate::json::Json;
+use crate::lang::{
+    CallPart, Event, Finish, Generate, Shape, Timings, TokenLogprob, TokenLogprobs, Usage,
+};
+use alloc::string::String;
+use alloc::vec::Vec;
+
+pub(super) struct ChatAnswer {
+    head: Head,
+    manner: Manner,
+    stream: bool,
+    logprobs: bool,
+    choices: Vec<Choice>,
+}
+
+#[derive(Default)]
+struct Choice {
+    /// The chunk with the role went out.
+    begun: bool,
+    gathered: Gathered,
+}
+
+impl ChatAnswer {
+    pub(super) fn new(request: &Generate, manner: Manner, stamp: &Stamp) -> Self {
+        let object = match request.stream {
+            true => "chat.completion.chunk",
+            false => "chat.completion",
+        };
+        let mut choices = Vec::new();
+        choices.resize_with(request.choices, Choice::default);
+        Self {
+            head: Head::new("chatcmpl-", object, &request.model, stamp),
+            manner,
+            stream: request.stream,
+            logprobs: request.logprobs.is_some(),
+            choices,
+        }
+    }
+
+    fn choice(&mut self, index: usize) -> &mut Choice {
+        if self.choices.len() <= index {
+            self.choices.resize_with(index + 1, Choice::default);
+        }
+        &mut self.choices[index]
+    }
+
+    /// Sends a chunk about one choice.
+    fn chunk(&self, index: usize, delta: Json, more: Vec<(String, Json)>, out: &mut Vec<u8>) {
+        let mut choice = Json::object([("index", index.into()), ("delta", delta)]);
+        let given = |key: &str| more.iter().any(|(name, _)| name == key);
+        let rest = ["logprobs", "finish_reason"]
+            .into_iter()
+            .filter(|key| !given(key))
+            .map(|key| (String::from(key), Json::Null))
+            .collect::<Vec<_>>();
+        if let Json::Object(pairs) = &mut choice {
+            pairs.extend(more);
+            pairs.extend(rest);
+        }
+        let mut chunk = self.head.object();
+        chunk.push("choices", Json::array([choice]));
+        if self.manner.usage {
+            chunk.push("usage", Json::Null);
+        }
+        server_sent(None, &chunk, out);
+    }
+
+    fn begin(&mut self, index: usize, out: &mut Vec<u8>) {
+        let choice = self.choice(index);
+        if !core::mem::replace(&mut choice.begun, true) {
+            let delta = Json::object([("role", "assistant".into()), ("content", "".into())]);
+            self.chunk(index, delta, Vec::new(), out);
+        }
+    }
+
+    fn stream_event(&mut self, event: &Event, out: &mut Vec<u8>) {
+        let index = match event {
+            Event::Started { .. } => {
+                for index in 0..self.choices.len() {
+                    self.begin(index, out);
+                }
+                return;
+            }
+            Event::Done { usage, timings } => return self.end(usage, timings, out),
+            Event::Failed(fault) => return server_sent(None, &errors::document(fault), out),
+            Event::Text { choice, .. }
+            | Event::Thinking { choice, .. }
+            | Event::Call { choice, .. }
+            | Event::Token { choice, .. }
+            | Event::Finished { choice, .. } => *choice,
+        };
+        let spelt = match event {
+            Event::Call { index: call, .. } => {
+                let calls = &self.choice(index).gathered.calls;
+                calls
+                    .get(*call)
+                    .is_some_and(|call| !call.arguments.is_empty())
+            }
+            _ => false,
+        };
+        self.choice(index).gathered.add(event);
+        let Some(delta) = self.delta(event, spelt) else {
+            return;
+        };
+        self.begin(index, out);
+        let more = self.beside(index, event);
+        self.chunk(index, delta, more, out);
+    }
+
+    /// What an event adds to the message; `spelt` if a call's arguments were told before.
+    fn delta(&self, event: &Event, spelt: bool) -> Option<Json> {
+        Some(match event {
+            Event::Text { text, .. } => Json::object([("content", text.as_str().into())]),
+            Event::Thinking { text, .. } => Json::object([
+                ("reasoning_content", text.as_str().into()),
+                ("reasoning", text.as_str().into()),
+            ]),
+            Event::Call { index, part, .. } => {
+                let mut call = Json::object([("index", (*index).into())]);
+                let function = match part {
+                    CallPart::Begin { id, name } => {
+                        call.push("id", id.as_str());
+                        call.push("type", "function");
+                        Json::object([("name", name.as_str().into()), ("arguments", "".into())])
+                    }
+                    CallPart::Arguments(text) => {
+                        Json::object([("arguments", text.as_str().into())])
+                    }
+                    CallPart::End(_) if spelt => return None,
+                    CallPart::End(call) => {
+                        Json::object([("arguments", arguments_text(&call.arguments).into())])
+                    }
+                };
+                if self.manner.legacy {
+                    return Some(Json::object([("function_call", function)]));
+                }
+                call.push("function", function);
+                Json::object([("tool_calls", Json::array([call]))])
+            }
+            Event::Finished { .. } => Json::Object(Vec::new()),
+            _ => return None,
+        })
+    }
+
+    /// What stands beside the delta: log-probabilities, tokens, the reason.
+    fn beside(&mut self, index: usize, event: &Event) -> Vec<(String, Json)> {
+        let mut more = Vec::new();
+        let (keep_logprobs, manner) = (self.logprobs, self.manner);
+        let gathered = &mut self.choice(index).gathered;
+        let logprobs = gathered.take_logprobs();
+        if keep_logprobs && matches!(event, Event::Text { .. }) {
+            more.push(("logprobs".into(), token_logprobs(&logprobs)));
+        }
+        let tokens = core::mem::take(&mut gathered.tokens);
+        if let Some(key) = manner.tokens {
+            more.push((key.into(), tokens.into()));
+        }
+        if let Event::Finished { reason, .. } = event {
+            let reason = finish_reason(reason, manner.legacy);
+            more.push(("finish_reason".into(), reason.into()));
+        }
+        more
+    }
+
+    fn end(&self, used: &Usage, timings: &Timings, out: &mut Vec<u8>) {
+        if self.manner.usage {
+            let mut chunk = self.head.object();
+            chunk.push("choices", Json::Array(Vec::new()));
+            chunk.push("usage", usage::usage(used));
+            chunk.push("timings", usage::timings(used, timings));
+            server_sent(None, &chunk, out);
+        }
+        out.extend_from_slice(b"data: [DONE]\n\n");
+    }
+
+    fn document(&self, used: &Usage, timings: &Timings) -> Json {
+        let choices = self.choices.iter().enumerate().map(|(index, choice)| {
+            let gathered = &choice.gathered;
+            let logprobs = match self.logprobs {
+                true => token_logprobs(&gathered.logprobs),
+                false => Json::Null,
+            };
+            let reason = gathered.finish.as_ref();
+            let reason = reason.map(|reason| finish_reason(reason, self.manner.legacy));
+            let mut object = Json::object([
+                ("index", index.into()),
+                ("message", message(gathered, self.manner.legacy)),
+                ("logprobs", logprobs),
+                ("finish_reason", reason.into()),
+            ]);
+            if let Some(key) = self.manner.tokens {
+                object.push(key, gathered.tokens.clone());
+            }
+            object
+        });
+        let mut document = self.head.object();
+        document.push("choices", Json::array(choices));
+        document.push("usage", usage::usage(used));
+        document.push("timings", usage::timings(used, timings));
+        document
+    }
+}
+
+impl Answer for ChatAnswer {
+    fn shape(&self) -> Shape {
+        match self.stream {
+            true => Shape::Events,
+            false => Shape::Whole,
+        }
+    }
+
+    fn event(&mut self, event: &Event, out: &mut Vec<u8>) {
+        if self.stream {
+            return self.stream_event(event, out);
+        }
+        match event {
+            Event::Done { usage, timings } => self.document(usage, timings).write(out),
+            Event::Started { .. } | Event::Failed(_) => {}
+            Event::Text { choice, .. }
+            | Event::Thinking { choice, .. }
+            | Event::Call { choice, .. }
+            | Event::Token { choice, .. }
+            | Event::Finished { choice, .. } => self.choice(*choice).gathered.add(event),
+        }
+    }
+
+    fn fault(&self, fault: &Fault) -> Reply {
+        errors::fault(fault)
+    }
+}
+
+fn message(gathered: &Gathered, legacy: bool) -> Json {
+    let content = match gathered.text.is_empty() && !gathered.calls.is_empty() {
+        true => Json::Null,
+        false => gathered.text.as_str().into(),
+    };
+    let mut message = Json::object([
+        ("role", "assistant".into()),
+        ("content", content),
+        ("refusal", Json::Null),
+    ]);
+    if !gathered.thinking.is_empty() {
+        message.push("reasoning_content", gathered.thinking.as_str());
+        message.push("reasoning", gathered.thinking.as_str());
+    }
+    let mut calls = gathered.calls.iter().map(|call| {
+        let function = Json::object([
+            ("name", call.name.as_str().into()),
+            ("arguments", call.arguments.as_str().into()),
+        ]);
+        (call.id.as_str(), function)
+    });
+    if legacy {
+        if let Some((_, function)) = calls.next() {
+            message.push("function_call", function);
+        }
+    } else if !gathered.calls.is_empty() {
+        let calls = calls.map(|(id, function)| {
+            Json::object([
+                ("id", id.into()),
+                ("type", "function".into()),
+                ("function", function),
+            ])
+        });
+        message.push("tool_calls", Json::array(calls));
+    }
+    message
+}
+
+pub(in super::super) fn finish_reason(reason: &Finish, legacy: bool) -> &'static str {
+    match reason {
+        Finish::Stop | Finish::StopText(_) => "stop",
+        Finish::Length => "length",
+        Finish::ToolCalls if legacy => "function_call",
+        Finish::ToolCalls => "tool_calls",
+    }
+}
+
+fn token_logprobs(tokens: &[TokenLogprobs]) -> Json {
+    let content = tokens.iter().map(token_logprob);
+    Json::object([("content", Json::array(content)), ("refusal", Json::Null)])
+}
+
+/// A token's own and its alternatives'.
+pub(in super::super) fn token_logprob(token: &TokenLogprobs) -> Json {
+    let top = token.top.iter().map(one);
+    one(&token.chosen).with("top_logprobs", Json::array(top))
+}
+
+/// Minus infinity has no form in JSON; the API writes -9999 for what cannot be. No number at all becomes `null`.
+pub(in super::super) fn finite(logprob: f32) -> f32 {
+    if logprob < -9999.0 { -9999.0 } else { logprob }
+}
+
+fn one(token: &TokenLogprob) -> Json {
+    let bytes = token.bytes.iter().map(|&byte| Json::from(u32::from(byte)));
+    Json::object([
+        (
+            "token",
+            String::from_utf8_lossy(&token.bytes).as_ref().into(),
+        ),
+        ("logprob", finite(token.logprob).into()),
+        ("bytes", Json::array(bytes)),
+    ])
+}

@@ -1,0 +1,201 @@
+//! Messages of chats: roles, pieces of content, pictures, calls.
+
+use super::sampling::unsupported;
+use crate::fault::Fault;
+use crate::gather::arguments;
+use crate::json::{Fields, Json, Place};
+use crate::lang::{Image, Message, Part, Role, ToolCall, name_results};
+use alloc::string::String;
+use alloc::vec::Vec;
+use base64::Engine;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+
+/// Takes base64 with its padding and without.
+pub(crate) const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &base64::alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// The words for who speaks.
+pub(super) const ROLES: [(&str, Role); 6] = [
+    ("system", Role::System),
+    ("developer", Role::System),
+    ("user", Role::User),
+    ("assistant", Role::Assistant),
+    ("tool", Role::Tool),
+    ("function", Role::Tool),
+];
+
+/// `messages`.
+pub(super) fn messages(fields: &mut Fields) -> Result<Vec<Message>, Fault> {
+    let mut messages = Vec::new();
+    for (place, item) in fields.items("messages")? {
+        messages.push(message(place.object(item)?)?);
+    }
+    if messages.is_empty() {
+        let place = fields.at("messages");
+        return Err(Fault::field(&place, format_args!("must not be empty")));
+    }
+    name_results(&mut messages);
+    Ok(messages)
+}
+
+fn message(mut fields: Fields) -> Result<Message, Fault> {
+    let role = fields.maybe_word("role", &ROLES)?;
+    let role = role.ok_or_else(|| fields.missing("role"))?;
+    let mut message = Message::new(role);
+    message.name = fields.maybe_string("name")?;
+    let place = fields.at("content");
+    let content = fields.take("content");
+    let empty = content.is_none();
+    if let Some(content) = content {
+        message.parts = parts(content, &place, role)?;
+    }
+    match role {
+        Role::Assistant => said(&mut fields, &mut message)?,
+        Role::Tool => message.tool_call_id = fields.maybe_string("tool_call_id")?,
+        Role::System | Role::User => {}
+    }
+    if empty && (role != Role::Assistant || says_nothing(&message)) {
+        return Err(fields.missing("content"));
+    }
+    fields.ignore(&["cache_control"]);
+    fields.finish()?;
+    Ok(message)
+}
+
+fn says_nothing(message: &Message) -> bool {
+    message.parts.is_empty() && message.tool_calls.is_empty() && message.thinking.is_none()
+}
+
+/// What only the model's own messages have.
+fn said(fields: &mut Fields, message: &mut Message) -> Result<(), Fault> {
+    let thinking = fields.maybe_string("reasoning_content")?;
+    let other = fields.maybe_string("reasoning")?;
+    message.thinking = thinking.or(other).filter(|text| !text.is_empty());
+    if let Some(refusal) = fields.maybe_string("refusal")? {
+        message.parts.push(Part::Text(refusal));
+    }
+    for (place, item) in fields.items("tool_calls")? {
+        let mut call = place.object(item)?;
+        let id = call.string("id")?;
+        let kind = call.maybe_string("type")?;
+        if let Some(kind) = kind.filter(|kind| kind != "function") {
+            return Err(unsupported(&call.at("type"), &alloc::format!("{kind:?}")));
+        }
+        let function = call.maybe_object("function")?;
+        let function = function.ok_or_else(|| call.missing("function"))?;
+        // A stream's number of the call, which some clients send back.
+        call.ignore(&["index"]);
+        call.finish()?;
+        message.tool_calls.push(called(function, id)?);
+    }
+    if let Some(function) = fields.maybe_object("function_call")? {
+        message.tool_calls.push(called(function, String::new())?);
+    }
+    // Notes on an answer of ours that came back as it went out.
+    fields.ignore(&["annotations"]);
+    Ok(())
+}
+
+fn called(mut function: Fields, id: String) -> Result<ToolCall, Fault> {
+    let name = function.string("name")?;
+    let arguments = match function.take("arguments") {
+        None => Json::Object(Vec::new()),
+        Some(Json::String(text)) => arguments(&text),
+        Some(value @ Json::Object(_)) => value,
+        Some(other) => {
+            let place = function.at("arguments");
+            return Err(place.expected("a string of JSON", &other));
+        }
+    };
+    function.finish()?;
+    Ok(ToolCall {
+        id,
+        name,
+        arguments,
+    })
+}
+
+/// `content`: a text, or pieces.
+pub(super) fn parts(content: Json, place: &Place, role: Role) -> Result<Vec<Part>, Fault> {
+    match content {
+        Json::String(text) => Ok([Part::Text(text)].into()),
+        list @ Json::Array(_) => place
+            .list(list)?
+            .map(|(place, item)| part(place.object(item)?, role))
+            .collect(),
+        other => Err(place.expected("a string or an array of parts", &other)),
+    }
+}
+
+/// A piece in the words of chats or of responses.
+fn part(mut fields: Fields, role: Role) -> Result<Part, Fault> {
+    let kind_place = fields.at("type");
+    let kind = fields.string("type")?;
+    let part = match kind.as_str() {
+        "text" | "input_text" => Part::Text(fields.string("text")?),
+        "output_text" if role == Role::Assistant => Part::Text(fields.string("text")?),
+        "refusal" if role == Role::Assistant => Part::Text(fields.string("refusal")?),
+        "image_url" if role != Role::Assistant => Part::Image(chat_image(&mut fields)?),
+        "input_image" if role != Role::Assistant => {
+            detail(&mut fields)?;
+            let place = fields.at("image_url");
+            Part::Image(data_url(&fields.string("image_url")?, &place)?)
+        }
+        _ => return Err(unsupported(&kind_place, &alloc::format!("{kind:?}"))),
+    };
+    fields.ignore(&["cache_control", "annotations", "logprobs"]);
+    fields.finish()?;
+    Ok(part)
+}
+
+fn chat_image(fields: &mut Fields) -> Result<Image, Fault> {
+    let place = fields.at("image_url");
+    match fields.take("image_url") {
+        Some(Json::String(url)) => data_url(&url, &place),
+        Some(value) => {
+            let mut inner = place.object(value)?;
+            let url = inner.string("url")?;
+            detail(&mut inner)?;
+            let image = data_url(&url, &inner.at("url"))?;
+            inner.finish()?;
+            Ok(image)
+        }
+        None => Err(fields.missing("image_url")),
+    }
+}
+
+/// How finely to look at a picture is the model's affair here; a wish for less than it does is not granted.
+fn detail(fields: &mut Fields) -> Result<(), Fault> {
+    fields.maybe_word("detail", &[("auto", ()), ("high", ())])?;
+    Ok(())
+}
+
+/// A picture in a `data:` address.
+fn data_url(url: &str, place: &Place) -> Result<Image, Fault> {
+    let Some(rest) = url.strip_prefix("data:") else {
+        return Err(Fault::field(
+            place,
+            format_args!("must be a data: URL; pictures are not fetched from elsewhere"),
+        ));
+    };
+    let Some((kind, data)) = rest.split_once(";base64,") else {
+        return Err(Fault::field(
+            place,
+            format_args!("must be data:<media type>;base64,<data>"),
+        ));
+    };
+    image((!kind.is_empty()).then(|| kind.into()), data, place)
+}
+
+/// A picture in base64.
+pub(crate) fn image(media_type: Option<String>, data: &str, place: &Place) -> Result<Image, Fault> {
+    let bytes = BASE64
+        .decode(data)
+        .map_err(|error| Fault::field(place, format_args!("is not base64: {error}")))?;
+    if bytes.is_empty() {
+        return Err(Fault::field(place, format_args!("has no bytes")));
+    }
+    Ok(Image { media_type, bytes })
+}

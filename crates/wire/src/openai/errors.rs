@@ -1,0 +1,58 @@
+//! Faults in this dialect's shape.
+
+use crate::answer::Reply;
+use crate::fault::{Fault, FaultKind};
+use crate::json::Json;
+
+/// The reply for a request that failed.
+pub fn fault(fault: &Fault) -> Reply {
+    let status = match fault.kind {
+        // Clients try again after a 5xx, which is of no use here.
+        FaultKind::Unsupported => 400,
+        _ => fault.status(),
+    };
+    Reply::fault(fault, status, &document(fault))
+}
+
+/// `{"error": …}`.
+pub(super) fn document(fault: &Fault) -> Json {
+    let (kind, code) = words(fault);
+    let mut error = Json::object([
+        ("message", fault.message.as_str().into()),
+        ("type", kind.into()),
+        ("param", fault.place.clone().into()),
+        ("code", code.into()),
+    ]);
+    if let FaultKind::ContextExceeded {
+        prompt_tokens,
+        context,
+    } = fault.kind
+    {
+        error.push("n_prompt_tokens", prompt_tokens);
+        error.push("n_ctx", context);
+    }
+    Json::object([("error", error)])
+}
+
+/// The words for a kind of fault: its type and its code.
+pub(super) fn words(fault: &Fault) -> (&'static str, Option<&'static str>) {
+    let (kind, code) = match fault.kind {
+        FaultKind::BadRequest => return ("invalid_request_error", None),
+        FaultKind::Unauthenticated => ("invalid_request_error", "invalid_api_key"),
+        FaultKind::Forbidden => ("invalid_request_error", "insufficient_permissions"),
+        FaultKind::NotFound if fault.place.as_deref() == Some("model") => {
+            ("invalid_request_error", "model_not_found")
+        }
+        FaultKind::NotFound => ("invalid_request_error", "not_found"),
+        FaultKind::Method => ("invalid_request_error", "method_not_allowed"),
+        FaultKind::TooLarge => ("invalid_request_error", "request_too_large"),
+        FaultKind::Timeout => ("invalid_request_error", "request_timeout"),
+        FaultKind::ContextExceeded { .. } => ("invalid_request_error", "context_length_exceeded"),
+        FaultKind::Unsupported => ("invalid_request_error", "unsupported"),
+        FaultKind::RateLimited { .. } => ("rate_limit_error", "rate_limit_exceeded"),
+        FaultKind::Overloaded { .. } => ("server_error", "overloaded"),
+        FaultKind::Unavailable { .. } => ("server_error", "unavailable"),
+        FaultKind::Internal => ("server_error", "internal_error"),
+    };
+    (kind, Some(code))
+}

@@ -1,0 +1,94 @@
+//! What an answer must look like: `response_format`, `text.format`, and the grammars of llama-server and vLLM.
+
+use crate::fault::Fault;
+use crate::json::{Fields, Json, Place};
+use crate::lang::Format;
+use alloc::vec::Vec;
+
+/// All fields of a chat or completion that constrain the answer; at most one of them may.
+pub(super) fn read(fields: &mut Fields) -> Result<Format, Fault> {
+    let mut found = Vec::new();
+    let place = fields.at("response_format");
+    if let Some(value) = fields.take("response_format") {
+        found.push(("response_format", format(place.object(value)?)?));
+    }
+    if let Some(text) = fields
+        .maybe_string("grammar")?
+        .filter(|text| !text.is_empty())
+    {
+        found.push(("grammar", Format::Gbnf(text)));
+    }
+    for name in ["json_schema", "guided_json"] {
+        let place = fields.at(name);
+        if let Some(value) = fields.take(name) {
+            found.push((name, Format::JsonSchema(schema(value, &place)?)));
+        }
+    }
+    if let Some(text) = fields.maybe_string("guided_regex")? {
+        found.push(("guided_regex", Format::Regex(text)));
+    }
+    if let Some(value) = fields.take("guided_choice") {
+        let texts = fields.at("guided_choice").strings(value)?;
+        found.push(("guided_choice", Format::Choice(texts)));
+    }
+    found.retain(|(_, format)| *format != Format::Text);
+    match found.len() {
+        0 => Ok(Format::Text),
+        1 => Ok(found.remove(0).1),
+        _ => Err(Fault::field(
+            &fields.at(found[1].0),
+            format_args!("cannot be combined with {}", found[0].0),
+        )),
+    }
+}
+
+/// `{"type": …}`, with the schema inside `json_schema` as in chats or beside it as in responses.
+pub(super) fn format(mut fields: Fields) -> Result<Format, Fault> {
+    #[derive(Copy, Clone)]
+    enum Kind {
+        Text,
+        Object,
+        Schema,
+    }
+    let kinds = [
+        ("text", Kind::Text),
+        ("json_object", Kind::Object),
+        ("json_schema", Kind::Schema),
+    ];
+    let kind = fields.maybe_word("type", &kinds)?;
+    let format = match kind.ok_or_else(|| fields.missing("type"))? {
+        Kind::Text => Format::Text,
+        // llama-server takes a schema here too.
+        Kind::Object => match fields.take("schema") {
+            None => Format::JsonObject,
+            Some(value) => Format::JsonSchema(schema(value, &fields.at("schema"))?),
+        },
+        Kind::Schema => match fields.maybe_object("json_schema")? {
+            Some(mut inner) => {
+                let format = named_schema(&mut inner)?;
+                inner.finish()?;
+                format
+            }
+            None => named_schema(&mut fields)?,
+        },
+    };
+    fields.finish()?;
+    Ok(format)
+}
+
+/// The schema, whose name and description change nothing about the answer. It is followed whether `strict` or not.
+fn named_schema(fields: &mut Fields) -> Result<Format, Fault> {
+    fields.maybe_string("name")?;
+    fields.maybe_string("description")?;
+    fields.maybe_boolean("strict")?;
+    let value = fields.take("schema");
+    let value = value.ok_or_else(|| fields.missing("schema"))?;
+    Ok(Format::JsonSchema(schema(value, &fields.at("schema"))?))
+}
+
+fn schema(value: Json, place: &Place) -> Result<Json, Fault> {
+    match value {
+        schema @ (Json::Object(_) | Json::Bool(_)) => Ok(schema),
+        other => Err(place.expected("a JSON schema", &other)),
+    }
+}

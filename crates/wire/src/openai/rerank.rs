@@ -1,0 +1,76 @@
+//! `/v1/rerank`, in the words that Jina began and llama-server and vLLM took over.
+
+use crate::answer::Reply;
+use crate::call::{Call, Ranking};
+use crate::fault::Fault;
+use crate::json::{Fields, Json};
+use crate::lang::Rerank;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+pub(super) fn open(body: &[u8]) -> Result<Call, Fault> {
+    let mut fields = Fields::parse(body)?;
+    let model = super::model(&mut fields)?;
+    let query = fields.string("query")?;
+    let mut documents = Vec::new();
+    for (place, item) in fields.items("documents")? {
+        documents.push(match item {
+            Json::String(text) => text,
+            item => {
+                let mut document = place.object(item)?;
+                let text = document.string("text")?;
+                document.finish()?;
+                text
+            }
+        });
+    }
+    if documents.is_empty() {
+        let place = fields.at("documents");
+        return Err(Fault::field(&place, format_args!("must not be empty")));
+    }
+    let top_n = fields.maybe_integer("top_n", 1..=i64::from(u32::MAX))?;
+    let return_documents = fields.maybe_boolean("return_documents")?.unwrap_or(false);
+    fields.ignore(&["user"]);
+    fields.finish()?;
+    let request = Rerank {
+        model,
+        query,
+        documents,
+        top_n: top_n.map(|n| n as usize),
+        return_documents,
+    };
+    let asked = request.clone();
+    Ok(Call::Rerank(
+        request,
+        Box::new(move |ranking| write(ranking, &asked)),
+    ))
+}
+
+fn write(ranking: &Ranking, asked: &Rerank) -> Reply {
+    let mut order: Vec<(usize, f32)> = ranking.scores.iter().copied().enumerate().collect();
+    order.sort_by(|a, b| b.1.total_cmp(&a.1));
+    order.truncate(asked.top_n.unwrap_or(usize::MAX));
+    let results = order.into_iter().map(|(index, score)| {
+        let result = Json::object([("index", index.into()), ("relevance_score", score.into())]);
+        match asked
+            .documents
+            .get(index)
+            .filter(|_| asked.return_documents)
+        {
+            Some(text) => result.with("document", Json::object([("text", text.as_str().into())])),
+            None => result,
+        }
+    });
+    Reply::json(&Json::object([
+        ("object", "list".into()),
+        ("model", asked.model.as_str().into()),
+        ("results", Json::array(results)),
+        (
+            "usage",
+            Json::object([
+                ("prompt_tokens", ranking.tokens.into()),
+                ("total_tokens", ranking.tokens.into()),
+            ]),
+        ),
+    ]))
+}

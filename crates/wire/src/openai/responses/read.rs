@@ -1,0 +1,167 @@
+//! Reading a request for a response.
+
+use super::super::chat::EFFORTS;
+use super::super::sampling::{self, limit, unsupported};
+use super::super::tools::{self, Form};
+use super::super::{format, model};
+use super::items;
+use crate::call::Recall;
+use crate::fault::{Fault, FaultKind};
+use crate::json::{Fields, Json};
+use crate::lang::{Generate, Message, Prompt, Role, Thinking, name_results};
+use alloc::vec::Vec;
+
+/// What of a request concerns only how its answer is written and kept.
+#[derive(Clone, Debug)]
+pub(super) struct Manner {
+    /// The request's settings, which the answer repeats.
+    pub(super) settings: Vec<(&'static str, Json)>,
+    /// The conversation without instructions, which hold for one answer only.
+    pub(super) conversation: Vec<Message>,
+    /// The answer is kept.
+    pub(super) store: bool,
+    /// Thinking comes in a form that clients send back unread.
+    pub(super) sealed: bool,
+}
+
+pub(super) fn response(body: &[u8], recall: &mut dyn Recall) -> Result<(Generate, Manner), Fault> {
+    let mut fields = Fields::parse(body)?;
+    let mut settings = settings(&fields);
+    let model = model(&mut fields)?;
+    let instructions = fields.maybe_string("instructions")?;
+    let mut conversation = history(&mut fields, recall)?;
+    let place = fields.at("input");
+    let input = fields
+        .take("input")
+        .ok_or_else(|| fields.missing("input"))?;
+    conversation.extend(items::messages(input, &place)?);
+    name_results(&mut conversation);
+    let system = instructions.map(|text| Message::text(Role::System, text));
+    let messages = system.into_iter().chain(conversation.iter().cloned());
+
+    let mut request = Generate::new(model, Prompt::Chat(messages.collect()));
+    sampling::read(&mut fields, &mut request)?;
+    sampling::stream_usage(&mut fields, request.stream)?;
+    request.max_tokens = limit(&mut fields, "max_output_tokens", 1)?;
+    request.tools = tools::read(&mut fields, Form::Flat)?;
+    request.thinking = thinking(&mut fields)?;
+    let cuts = [("auto", true), ("disabled", false)];
+    request.truncate = fields.maybe_word("truncation", &cuts)?.unwrap_or(false);
+    if let Some(mut text) = fields.maybe_object("text")? {
+        if let Some(inner) = text.maybe_object("format")? {
+            request.format = format::format(inner)?;
+        }
+        text.maybe_word("verbosity", &[("medium", ())])?;
+        text.finish()?;
+    }
+    let top = fields.maybe_integer("top_logprobs", 0..=20)?;
+    let included = include(&mut fields)?;
+    request.logprobs = match (included.logprobs, top) {
+        (true, top) => Some(top.unwrap_or(0) as usize),
+        (false, Some(top)) if top > 0 => Some(top as usize),
+        (false, _) => None,
+    };
+    let store = fields.maybe_boolean("store")?.unwrap_or(true);
+    if fields.maybe_boolean("background")? == Some(true) {
+        return Err(unsupported(&fields.at("background"), "true"));
+    }
+    // Labels and hints, of which the answer repeats some.
+    fields.ignore(&INFORMING);
+    fields.finish()?;
+    settings.push(("store", store.into()));
+    let manner = Manner {
+        settings,
+        conversation,
+        store,
+        sealed: included.sealed,
+    };
+    Ok((request, manner))
+}
+
+const INFORMING: [&str; 6] = [
+    "metadata",
+    "service_tier",
+    "user",
+    "safety_identifier",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+];
+
+/// What the answer repeats of the request, with the defaults of what was not given.
+fn settings(fields: &Fields) -> Vec<(&'static str, Json)> {
+    let or =
+        |name: &'static str, default: Json| (name, fields.peek(name).cloned().unwrap_or(default));
+    let text = Json::object([("format", Json::object([("type", "text".into())]))]);
+    let reasoning = Json::object([("effort", Json::Null), ("summary", Json::Null)]);
+    [
+        or("instructions", Json::Null),
+        or("max_output_tokens", Json::Null),
+        ("max_tool_calls", Json::Null),
+        or("parallel_tool_calls", true.into()),
+        or("previous_response_id", Json::Null),
+        or("reasoning", reasoning),
+        or("temperature", 1.0.into()),
+        or("text", text),
+        or("tool_choice", "auto".into()),
+        or("tools", Json::Array(Vec::new())),
+        or("top_logprobs", 0_i64.into()),
+        or("top_p", 1.0.into()),
+        or("truncation", "disabled".into()),
+        or("metadata", Json::Object(Vec::new())),
+        or("user", Json::Null),
+        ("service_tier", "default".into()),
+        ("background", false.into()),
+    ]
+    .into()
+}
+
+/// The conversation that the request goes on from.
+fn history(fields: &mut Fields, recall: &mut dyn Recall) -> Result<Vec<Message>, Fault> {
+    let Some(id) = fields.maybe_string("previous_response_id")? else {
+        return Ok(Vec::new());
+    };
+    recall.recall(&id).ok_or_else(|| Fault {
+        kind: FaultKind::NotFound,
+        ..Fault::field(
+            &fields.at("previous_response_id"),
+            format_args!("there is no stored response named {id:?}"),
+        )
+    })
+}
+
+fn thinking(fields: &mut Fields) -> Result<Thinking, Fault> {
+    let Some(mut reasoning) = fields.maybe_object("reasoning")? else {
+        return Ok(Thinking::Default);
+    };
+    let effort = reasoning.maybe_word("effort", &EFFORTS)?;
+    // "auto" is as much of a summary as there is: none, for the thinking itself is told.
+    for name in ["summary", "generate_summary"] {
+        reasoning.maybe_word(name, &[("auto", ())])?;
+    }
+    reasoning.finish()?;
+    Ok(effort.unwrap_or_default())
+}
+
+#[derive(Default)]
+struct Included {
+    logprobs: bool,
+    sealed: bool,
+}
+
+fn include(fields: &mut Fields) -> Result<Included, Fault> {
+    let mut included = Included::default();
+    for (place, item) in fields.items("include")? {
+        match place.string(item)?.as_str() {
+            "message.output_text.logprobs" => included.logprobs = true,
+            "reasoning.encrypted_content" => included.sealed = true,
+            // About tools that are never in an answer from here, so that there is nothing to leave out.
+            "file_search_call.results"
+            | "web_search_call.results"
+            | "web_search_call.action.sources"
+            | "computer_call_output.output.image_url"
+            | "code_interpreter_call.outputs" => {}
+            other => return Err(unsupported(&place, &alloc::format!("{other:?}"))),
+        }
+    }
+    Ok(included)
+}

@@ -1,0 +1,76 @@
+//! Kept answers stay within bounds and with their owners.
+
+use super::ResponseStore;
+use crate::call::{Kept, Recall, Stored};
+use crate::fault::FaultKind;
+use crate::json::Json;
+use crate::lang::{Message, Role};
+use alloc::format;
+use alloc::string::String;
+
+fn kept(id: &str, text: &str) -> Kept {
+    Kept {
+        id: id.into(),
+        document: Json::object([("id", id.into())]),
+        messages: [Message::text(Role::User, text)].into(),
+    }
+}
+
+#[test]
+fn an_answer_is_found_by_its_owner_only() {
+    let mut store = ResponseStore::new(10, 1 << 20);
+    store.keep("alice", kept("r1", "secret"));
+    assert_eq!(
+        store.of("alice").recall("r1").unwrap()[0].joined(),
+        "secret"
+    );
+    assert_eq!(store.of("bob").recall("r1"), None);
+    for stored in [
+        Stored::Get("r1".into()),
+        Stored::Delete("r1".into()),
+        Stored::Cancel("r1".into()),
+    ] {
+        let fault = store.act("bob", &stored).unwrap_err();
+        assert_eq!(fault.kind, FaultKind::NotFound);
+    }
+    let fault = store
+        .act("alice", &Stored::Cancel("r1".into()))
+        .unwrap_err();
+    assert_eq!(fault.kind, FaultKind::BadRequest);
+    let gone = store.act("alice", &Stored::Delete("r1".into())).unwrap();
+    assert_eq!(
+        gone.text(),
+        r#"{"id":"r1","object":"response","deleted":true}"#
+    );
+    assert!(store.act("alice", &Stored::Get("r1".into())).is_err());
+    assert_eq!((store.count(), store.bytes()), (0, 0));
+}
+
+#[test]
+fn the_least_used_answers_are_dropped_first() {
+    let mut store = ResponseStore::new(3, 1 << 20);
+    for id in ["a", "b", "c"] {
+        store.keep("", kept(id, id));
+    }
+    store.of("").recall("a").unwrap();
+    store.keep("", kept("d", "d"));
+    assert!(store.of("").recall("b").is_none());
+    for id in ["a", "c", "d"] {
+        assert!(store.of("").recall(id).is_some(), "{id}");
+    }
+}
+
+#[test]
+fn bytes_are_bounded_whatever_is_kept() {
+    let mut store = ResponseStore::new(1000, 50_000);
+    let long: String = "x".repeat(60_000);
+    store.keep("", kept("long", &long));
+    assert_eq!(store.count(), 0);
+    for i in 0..200 {
+        store.keep("", kept(&format!("r{i}"), &long[..i * 200]));
+        assert!(store.bytes() <= 50_000);
+        assert!(store.of("").recall(&format!("r{i}")).is_some());
+    }
+    store.keep("", kept("r199", "again"));
+    assert_eq!(store.of("").recall("r199").unwrap()[0].joined(), "again");
+}

@@ -1,0 +1,343 @@
+//! Writing a response: one document, or an event for each thing that happens to it.
+
+use super::super::errors;
+use super::document::{Item, Kind, logprob_list, usage};
+use super::read::Manner;
+use crate::answer::{Answer, Reply, Stamp, server_sent};
+use crate::call::Kept;
+use crate::fault::Fault;
+use crate::gather::{GatheredCall, arguments_text};
+use crate::json::Json;
+use crate::lang::{
+    CallPart, Event, Finish, Generate, Message, Part, Role, Shape, TokenLogprobs, Usage,
+};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+pub(super) struct ResponseAnswer {
+    stamp: Stamp,
+    model: String,
+    manner: Manner,
+    stream: bool,
+    begun: bool,
+    /// Events sent so far.
+    sequence: u64,
+    items: Vec<Item>,
+    /// The last item is not complete.
+    open: bool,
+    /// Log-probabilities of tokens whose text has not come yet.
+    waiting: Vec<TokenLogprobs>,
+    finish: Option<Finish>,
+    kept: Option<Kept>,
+}
+
+impl ResponseAnswer {
+    pub(super) fn new(request: &Generate, manner: Manner, stamp: &Stamp) -> Self {
+        Self {
+            stamp: stamp.clone(),
+            model: request.model.clone(),
+            manner,
+            stream: request.stream,
+            begun: false,
+            sequence: 0,
+            items: Vec::new(),
+            open: false,
+            waiting: Vec::new(),
+            finish: None,
+            kept: None,
+        }
+    }
+
+    fn id(&self) -> String {
+        format!("resp_{}", self.stamp.id)
+    }
+
+    /// Sends an event, if events are sent at all.
+    fn send(&mut self, name: &str, fields: Json, out: &mut Vec<u8>) {
+        if !self.stream {
+            return;
+        }
+        let mut event = Json::object([
+            ("type", name.into()),
+            ("sequence_number", self.sequence.into()),
+        ]);
+        self.sequence += 1;
+        if let (Json::Object(event), Json::Object(fields)) = (&mut event, fields) {
+            event.extend(fields);
+        }
+        server_sent(Some(name), &event, out);
+    }
+
+    /// Sends an event about the last item's only part.
+    fn send_part(&mut self, name: &str, key: &str, value: Json, out: &mut Vec<u8>) {
+        let fields = self.place().with("content_index", 0_i64).with(key, value);
+        self.send(name, fields, out);
+    }
+
+    /// Where the last item stands.
+    fn place(&self) -> Json {
+        let id = self.items.last().map(|item| item.id.clone());
+        let position = self.items.len().saturating_sub(1);
+        Json::object([("item_id", id.into()), ("output_index", position.into())])
+    }
+
+    fn send_item(&mut self, name: &str, out: &mut Vec<u8>) {
+        if let Some(item) = self.items.last() {
+            let document = item.document(self.manner.sealed);
+            let position = self.items.len() - 1;
+            let fields = Json::object([("output_index", position.into()), ("item", document)]);
+            self.send(name, fields, out);
+        }
+    }
+
+    fn begin(&mut self, out: &mut Vec<u8>) {
+        if core::mem::replace(&mut self.begun, true) {
+            return;
+        }
+        for name in ["response.created", "response.in_progress"] {
+            let response = self.document("in_progress", None, Json::Null);
+            self.send(name, Json::object([("response", response)]), out);
+        }
+    }
+
+    fn open(&mut self, kind: Kind, out: &mut Vec<u8>) {
+        self.begin(out);
+        self.close("completed", out);
+        let item = Item::new(kind, self.items.len(), &self.stamp.id);
+        let part = item.empty_part();
+        self.items.push(item);
+        self.open = true;
+        self.send_item("response.output_item.added", out);
+        if let Some(part) = part {
+            self.send_part("response.content_part.added", "part", part, out);
+        }
+    }
+
+    fn close(&mut self, status: &'static str, out: &mut Vec<u8>) {
+        if !core::mem::take(&mut self.open) {
+            return;
+        }
+        let Some(item) = self.items.last_mut() else {
+            return;
+        };
+        item.status = status;
+        let part = item.part();
+        match &item.kind {
+            Kind::Reasoning(text) => {
+                let text = text.as_str().into();
+                self.send_part("response.reasoning_text.done", "text", text, out);
+            }
+            Kind::Message { text, logprobs } => {
+                let logprobs = logprob_list(logprobs);
+                let text = Json::from(text.as_str());
+                let fields = self.place().with("content_index", 0_i64).with("text", text);
+                let fields = fields.with("logprobs", logprobs);
+                self.send("response.output_text.done", fields, out);
+            }
+            Kind::Call { call, .. } => {
+                let (name, arguments) = (call.name.clone(), call.arguments.clone());
+                let fields = self.place().with("name", name).with("arguments", arguments);
+                self.send("response.function_call_arguments.done", fields, out);
+            }
+        }
+        if let Some(part) = part {
+            self.send_part("response.content_part.done", "part", part, out);
+        }
+        self.send_item("response.output_item.done", out);
+    }
+
+    fn think(&mut self, more: &str, out: &mut Vec<u8>) {
+        self.waiting.clear();
+        if !(self.open && matches!(self.last(), Some(Kind::Reasoning(_)))) {
+            self.open(Kind::Reasoning(String::new()), out);
+        }
+        if let Some(Kind::Reasoning(text)) = self.last() {
+            text.push_str(more);
+        }
+        self.send_part("response.reasoning_text.delta", "delta", more.into(), out);
+    }
+
+    fn say(&mut self, more: &str, out: &mut Vec<u8>) {
+        if !(self.open && matches!(self.last(), Some(Kind::Message { .. }))) {
+            let (text, logprobs) = (String::new(), Vec::new());
+            self.open(Kind::Message { text, logprobs }, out);
+        }
+        let new = core::mem::take(&mut self.waiting);
+        let told = logprob_list(&new);
+        if let Some(Kind::Message { text, logprobs }) = self.last() {
+            text.push_str(more);
+            logprobs.extend(new);
+        }
+        let fields = self
+            .place()
+            .with("content_index", 0_i64)
+            .with("delta", more);
+        let fields = fields.with("logprobs", told);
+        self.send("response.output_text.delta", fields, out);
+    }
+
+    fn call(&mut self, number: usize, part: &CallPart, out: &mut Vec<u8>) {
+        self.waiting.clear();
+        let (id, name) = match part {
+            CallPart::Begin { id, name } => (id.clone(), name.clone()),
+            CallPart::End(call) => (call.id.clone(), call.name.clone()),
+            CallPart::Arguments(_) => Default::default(),
+        };
+        let same = matches!(self.last(), Some(Kind::Call { index, .. }) if *index == number);
+        if !(self.open && same) {
+            let call = GatheredCall {
+                id,
+                name,
+                arguments: String::new(),
+            };
+            self.open(
+                Kind::Call {
+                    index: number,
+                    call,
+                },
+                out,
+            );
+        }
+        let Some(Kind::Call { call, .. }) = self.last() else {
+            return;
+        };
+        let more = match part {
+            CallPart::Begin { .. } => return,
+            CallPart::Arguments(text) => text.clone(),
+            CallPart::End(whole) if call.arguments.is_empty() => arguments_text(&whole.arguments),
+            CallPart::End(_) => String::new(),
+        };
+        call.arguments.push_str(&more);
+        if !more.is_empty() {
+            let fields = self.place().with("delta", more);
+            self.send("response.function_call_arguments.delta", fields, out);
+        }
+        if let CallPart::End(_) = part {
+            self.close("completed", out);
+        }
+    }
+
+    fn last(&mut self) -> Option<&mut Kind> {
+        self.items.last_mut().map(|item| &mut item.kind)
+    }
+
+    fn end(&mut self, used: &Usage, out: &mut Vec<u8>) {
+        self.begin(out);
+        self.close("completed", out);
+        let status = match self.finish {
+            Some(Finish::Length) => "incomplete",
+            _ => "completed",
+        };
+        let document = self.document(status, Some(used), Json::Null);
+        if self.manner.store {
+            let mut messages = core::mem::take(&mut self.manner.conversation);
+            messages.push(self.message());
+            self.kept = Some(Kept {
+                id: self.id(),
+                document: document.clone(),
+                messages,
+            });
+        }
+        if !self.stream {
+            return document.write(out);
+        }
+        let name = format!("response.{status}");
+        self.send(&name, Json::object([("response", document)]), out);
+    }
+
+    fn fail(&mut self, fault: &Fault, out: &mut Vec<u8>) {
+        let (kind, code) = errors::words(fault);
+        let code = code.unwrap_or(kind);
+        let message = fault.message.as_str();
+        let fields = Json::object([
+            ("code", code.into()),
+            ("message", message.into()),
+            ("param", fault.place.clone().into()),
+        ]);
+        self.send("error", fields, out);
+        let error = Json::object([("code", "server_error".into()), ("message", message.into())]);
+        let response = self.document("failed", None, error);
+        self.send(
+            "response.failed",
+            Json::object([("response", response)]),
+            out,
+        );
+    }
+
+    /// The answer as a turn of the conversation.
+    fn message(&self) -> Message {
+        let mut message = Message::new(Role::Assistant);
+        for item in &self.items {
+            match &item.kind {
+                Kind::Reasoning(text) => message.thinking.get_or_insert_default().push_str(text),
+                Kind::Message { text, .. } => message.parts.push(Part::Text(text.clone())),
+                Kind::Call { call, .. } => message.tool_calls.push(call.read()),
+            }
+        }
+        message
+    }
+
+    fn document(&self, status: &str, used: Option<&Usage>, error: Json) -> Json {
+        let incomplete = match status {
+            "incomplete" => Json::object([("reason", "max_output_tokens".into())]),
+            _ => Json::Null,
+        };
+        let output = self
+            .items
+            .iter()
+            .map(|item| item.document(self.manner.sealed));
+        let mut document = Json::object([
+            ("id", self.id().into()),
+            ("object", "response".into()),
+            ("created_at", self.stamp.unix_seconds.into()),
+            ("status", status.into()),
+            ("error", error),
+            ("incomplete_details", incomplete),
+            ("model", self.model.as_str().into()),
+            ("output", Json::array(output)),
+            ("usage", used.map(usage).into()),
+        ]);
+        for (name, value) in &self.manner.settings {
+            document.push(name, value.clone());
+        }
+        document
+    }
+}
+
+impl Answer for ResponseAnswer {
+    fn shape(&self) -> Shape {
+        match self.stream {
+            true => Shape::Events,
+            false => Shape::Whole,
+        }
+    }
+
+    fn event(&mut self, event: &Event, out: &mut Vec<u8>) {
+        match event {
+            Event::Started { .. } => self.begin(out),
+            Event::Text { text, .. } => self.say(text, out),
+            Event::Thinking { text, .. } => self.think(text, out),
+            Event::Call { index, part, .. } => self.call(*index, part, out),
+            Event::Token { logprobs, .. } => self.waiting.extend(logprobs.clone()),
+            Event::Finished { reason, .. } => {
+                let status = match reason {
+                    Finish::Length => "incomplete",
+                    _ => "completed",
+                };
+                self.close(status, out);
+                self.finish = Some(reason.clone());
+            }
+            Event::Done { usage, .. } => self.end(usage, out),
+            Event::Failed(fault) => self.fail(fault, out),
+        }
+    }
+
+    fn fault(&self, fault: &Fault) -> Reply {
+        errors::fault(fault)
+    }
+
+    fn kept(&mut self) -> Option<Kept> {
+        self.kept.take()
+    }
+}

@@ -1,0 +1,225 @@
+//! The fields that say how tokens are chosen and when to stop, with the extras of llama-server and vLLM.
+
+use crate::fault::Fault;
+use crate::json::{Fields, Json, Place};
+use crate::lang::{Generate, Sampling, Text};
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::ops::RangeInclusive;
+use core::time::Duration;
+
+/// Answers to one prompt at most.
+pub(super) const MAX_CHOICES: i64 = 128;
+
+/// Texts to stop at, at most.
+const MAX_STOPS: usize = 4;
+
+const POSITIVE: RangeInclusive<f64> = 0.0..=f32::MAX as f64;
+const ANY: RangeInclusive<f64> = f32::MIN as f64..=f32::MAX as f64;
+
+/// Reads sampling, stop texts and what else all requests for text have in common.
+pub(super) fn read(fields: &mut Fields, request: &mut Generate) -> Result<(), Fault> {
+    request.sampling = sampling(fields)?;
+    request.stop = stop(fields)?;
+    request.stream = fields.maybe_boolean("stream")?.unwrap_or(false);
+    request.cache = fields.maybe_boolean("cache_prompt")?.unwrap_or(true);
+    request.ignore_end = fields.maybe_boolean("ignore_eos")?.unwrap_or(false);
+    // Any slot gives the same bits, and what one computed of a prompt all can use.
+    fields.maybe_integer("id_slot", -1..=i64::MAX)?;
+    let limit = fields.maybe_integer("t_max_predict_ms", -1..=i64::MAX)?;
+    request.time_limit = limit
+        .and_then(|limit| u64::try_from(limit).ok())
+        .filter(|&limit| limit > 0)
+        .map(Duration::from_millis);
+    for (place, item) in fields.items("lora")? {
+        let mut adapter = place.object(item)?;
+        let id = adapter.maybe_integer("id", 0..=i64::from(u32::MAX))?;
+        let id = id.ok_or_else(|| adapter.missing("id"))? as usize;
+        let scale = adapter.maybe_number("scale", ANY)?.unwrap_or(1.0);
+        adapter.finish()?;
+        request.adapters.push((id, scale as f32));
+    }
+    match fields.maybe_boolean("timings_per_token")? {
+        Some(true) => Err(unsupported(&fields.at("timings_per_token"), "true")),
+        _ => Ok(()),
+    }
+}
+
+/// A value that cannot be honoured.
+pub(super) fn unsupported(place: &Place, value: &str) -> Fault {
+    Fault::field(place, format_args!("{value} is not supported"))
+}
+
+fn sampling(fields: &mut Fields) -> Result<Sampling, Fault> {
+    let mut float = |name: &str, range| -> Result<Option<f32>, Fault> {
+        Ok(fields.maybe_number(name, range)?.map(|value| value as f32))
+    };
+    let mut sampling = Sampling {
+        temperature: float("temperature", 0.0..=2.0)?,
+        top_p: float("top_p", 0.0..=1.0)?,
+        min_p: float("min_p", 0.0..=1.0)?,
+        typical_p: float("typical_p", 0.0..=1.0)?,
+        top_n_sigma: float("top_n_sigma", ANY)?,
+        repeat_penalty: float("repeat_penalty", POSITIVE)?,
+        frequency_penalty: float("frequency_penalty", -2.0..=2.0)?,
+        presence_penalty: float("presence_penalty", -2.0..=2.0)?,
+        dynatemp_range: float("dynatemp_range", POSITIVE)?,
+        dynatemp_exponent: float("dynatemp_exponent", POSITIVE)?,
+        dry_multiplier: float("dry_multiplier", POSITIVE)?,
+        dry_base: float("dry_base", POSITIVE)?,
+        xtc_probability: float("xtc_probability", 0.0..=1.0)?,
+        xtc_threshold: float("xtc_threshold", 0.0..=1.0)?,
+        mirostat_tau: float("mirostat_tau", POSITIVE)?,
+        mirostat_eta: float("mirostat_eta", POSITIVE)?,
+        ..Sampling::default()
+    };
+    // vLLM's word for it.
+    let repetition = float("repetition_penalty", POSITIVE)?;
+    sampling.repeat_penalty = sampling.repeat_penalty.or(repetition);
+
+    let mut whole = |name: &str, low: i64, high: i64| fields.maybe_integer(name, low..=high);
+    let (unsigned, signed) = (i64::from(u32::MAX), i64::from(i32::MAX));
+    // Both peers write −1 where others write 0: all tokens are candidates.
+    let top_k = whole("top_k", -1, unsigned)?;
+    sampling.top_k = top_k.map(|value| value.max(0) as u32);
+    sampling.min_keep = whole("min_keep", 0, unsigned)?.map(|value| value as u32);
+    sampling.repeat_last_n = whole("repeat_last_n", -1, signed)?.map(|value| value as i32);
+    sampling.dry_allowed_length = whole("dry_allowed_length", 0, unsigned)?.map(|n| n as u32);
+    sampling.dry_penalty_last_n = whole("dry_penalty_last_n", -1, signed)?.map(|n| n as i32);
+    sampling.mirostat = whole("mirostat", 0, 2)?.map(|value| value as u32);
+    if let Some(value) = fields.take("dry_sequence_breakers") {
+        let place = fields.at("dry_sequence_breakers");
+        sampling.dry_sequence_breakers = Some(place.strings(value)?);
+    }
+    sampling.seed = seed(fields)?;
+    sampling.logit_bias = logit_bias(fields)?;
+    Ok(sampling)
+}
+
+/// Any 64 bits; −1 asks for a new one each time, as with llama-server and Ollama.
+fn seed(fields: &mut Fields) -> Result<Option<u64>, Fault> {
+    match fields.take("seed") {
+        None => Ok(None),
+        Some(Json::Large(seed)) => Ok(Some(seed)),
+        Some(value) => {
+            let seed = fields.at("seed").integer(&value, i64::MIN..=i64::MAX)?;
+            Ok((seed != -1).then_some(seed as u64))
+        }
+    }
+}
+
+fn stop(fields: &mut Fields) -> Result<Vec<String>, Fault> {
+    let place = fields.at("stop");
+    let stop = match fields.take("stop") {
+        None => return Ok(Vec::new()),
+        Some(Json::String(text)) => [text].into(),
+        Some(list @ Json::Array(_)) => place.strings(list)?,
+        Some(other) => return Err(place.expected("a string or an array of strings", &other)),
+    };
+    if stop.len() > MAX_STOPS {
+        let problem = format_args!("must have at most {MAX_STOPS} texts");
+        return Err(Fault::field(&place, problem));
+    }
+    match stop.iter().any(String::is_empty) {
+        true => Err(Fault::field(&place, format_args!("must not be empty"))),
+        false => Ok(stop),
+    }
+}
+
+/// `{"token": bias}`, or llama-server's `[[token or text, bias or false]]`.
+fn logit_bias(fields: &mut Fields) -> Result<Vec<(Text, f32)>, Fault> {
+    let place = fields.at("logit_bias");
+    match fields.take("logit_bias") {
+        None => Ok(Vec::new()),
+        Some(Json::Object(pairs)) => pairs
+            .into_iter()
+            .map(|(key, value)| {
+                let token = key.parse().map_err(|_| {
+                    Fault::field(&place, format_args!("{key:?} is not a token's number"))
+                })?;
+                Ok((Text::Token(token), bias(&place.field(&key), &value)?))
+            })
+            .collect(),
+        Some(list @ Json::Array(_)) => place
+            .list(list)?
+            .map(|(at, item)| pair(&at, item))
+            .collect(),
+        Some(other) => Err(place.expected("an object", &other)),
+    }
+}
+
+fn pair(place: &Place, item: Json) -> Result<(Text, f32), Fault> {
+    let Json::Array(pair) = item else {
+        return Err(place.expected("a token and its bias", &item));
+    };
+    let Ok([token, value]) = <[Json; 2]>::try_from(pair) else {
+        return Err(Fault::field(
+            place,
+            format_args!("must be a token and its bias"),
+        ));
+    };
+    let text = match token {
+        Json::String(text) => Text::Text(text),
+        number => Text::Token(place.item(0).integer(&number, 0..=i64::from(u32::MAX))? as u32),
+    };
+    match value {
+        Json::Bool(false) => Ok((text, f32::NEG_INFINITY)),
+        value => Ok((text, bias(&place.item(1), &value)?)),
+    }
+}
+
+/// The API promises that −100 bans a token, whatever its logit.
+fn bias(place: &Place, value: &Json) -> Result<f32, Fault> {
+    let bias = place.number(value, -100.0..=100.0)?;
+    Ok(if bias <= -100.0 {
+        f32::NEG_INFINITY
+    } else {
+        bias as f32
+    })
+}
+
+/// A number of tokens; −1 is no limit, as with llama-server.
+pub(super) fn limit(fields: &mut Fields, name: &str, least: i64) -> Result<Option<usize>, Fault> {
+    let place = fields.at(name);
+    let Some(value) = fields.take(name) else {
+        return Ok(None);
+    };
+    if value == Json::Int(-1) {
+        return Ok(None);
+    }
+    let limit = place.integer(&value, least..=i64::from(u32::MAX))?;
+    Ok(Some(limit as usize))
+}
+
+/// `stream_options`; whether usage is told at the end.
+pub(super) fn stream_usage(fields: &mut Fields, stream: bool) -> Result<bool, Fault> {
+    let Some(mut options) = fields.maybe_object("stream_options")? else {
+        return Ok(false);
+    };
+    if !stream {
+        let place = fields.at("stream_options");
+        return Err(Fault::field(
+            &place,
+            format_args!("needs stream to be true"),
+        ));
+    }
+    let usage = options.maybe_boolean("include_usage")?.unwrap_or(false);
+    for name in ["include_obfuscation", "continuous_usage_stats"] {
+        if options.maybe_boolean(name)? == Some(true) {
+            return Err(unsupported(&options.at(name), "true"));
+        }
+    }
+    options.finish()?;
+    Ok(usage)
+}
+
+/// Which of llama-server's and vLLM's two words for tokens in the answer was given.
+pub(super) fn token_key(fields: &mut Fields) -> Result<Option<&'static str>, Fault> {
+    let tokens = fields.maybe_boolean("return_tokens")?.unwrap_or(false);
+    let token_ids = fields.maybe_boolean("return_token_ids")?.unwrap_or(false);
+    Ok(match (token_ids, tokens) {
+        (true, _) => Some("token_ids"),
+        (false, true) => Some("tokens"),
+        (false, false) => None,
+    })
+}

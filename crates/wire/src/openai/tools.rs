@@ -1,0 +1,207 @@
+//! Tools and whether they must be called, in the form of chats and in that of responses.
+
+use super::sampling::unsupported;
+use crate::fault::Fault;
+use crate::json::{Fields, Json, Place};
+use crate::lang::{Tool, ToolChoice, Tools};
+use alloc::collections::BTreeSet;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// Where a tool's name stands.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// Chats: inside `function`.
+    Nested,
+    /// Responses: beside `type`.
+    Flat,
+}
+
+/// `tools`, `tool_choice` and `parallel_tool_calls`.
+pub(super) fn read(fields: &mut Fields, form: Form) -> Result<Tools, Fault> {
+    let mut list = Vec::new();
+    for (place, item) in fields.items("tools")? {
+        let mut tool = function(place.object(item)?, form)?;
+        list.push(definition(&mut tool)?);
+        tool.finish()?;
+    }
+    distinct(&list, &fields.at("tools"))?;
+    let place = fields.at("tool_choice");
+    let choice = match fields.take("tool_choice") {
+        None => ToolChoice::Auto,
+        Some(value) => choice(value, &place, form)?,
+    };
+    possible(&choice, &list, &place)?;
+    let parallel = fields.maybe_boolean("parallel_tool_calls")?;
+    Ok(Tools {
+        list,
+        choice,
+        parallel: parallel.unwrap_or(true),
+    })
+}
+
+/// `functions` and `function_call`, from before there were tools; `None` if they are not used.
+pub(super) fn legacy(fields: &mut Fields) -> Result<Option<Tools>, Fault> {
+    let mut list = Vec::new();
+    for (place, item) in fields.items("functions")? {
+        let mut tool = place.object(item)?;
+        list.push(definition(&mut tool)?);
+        tool.finish()?;
+    }
+    distinct(&list, &fields.at("functions"))?;
+    let place = fields.at("function_call");
+    let choice = match fields.take("function_call") {
+        None => ToolChoice::Auto,
+        Some(Json::String(word)) => self::word(&word, &place, &["none", "auto"])?,
+        Some(value) => {
+            let mut named = place.object(value)?;
+            let choice = ToolChoice::Named(named.string("name")?);
+            named.finish()?;
+            choice
+        }
+    };
+    possible(&choice, &list, &place)?;
+    Ok((!list.is_empty()).then_some(Tools {
+        list,
+        choice,
+        parallel: false,
+    }))
+}
+
+/// The fields of a function: those of the object, or of `function` in it.
+fn function(mut fields: Fields, form: Form) -> Result<Fields, Fault> {
+    let place = fields.at("type");
+    let kind = fields.string("type")?;
+    if kind != "function" {
+        return Err(unsupported(&place, &alloc::format!("{kind:?}")));
+    }
+    if form == Form::Flat {
+        return Ok(fields);
+    }
+    let function = fields.maybe_object("function")?;
+    let function = function.ok_or_else(|| fields.missing("function"))?;
+    // Hints to caches of prompts, which find their prefixes by themselves here.
+    fields.ignore(&["cache_control"]);
+    fields.finish()?;
+    Ok(function)
+}
+
+fn definition(fields: &mut Fields) -> Result<Tool, Fault> {
+    let name = fields.string("name")?;
+    if name.is_empty() {
+        let place = fields.at("name");
+        return Err(Fault::field(&place, format_args!("must not be empty")));
+    }
+    let place = fields.at("parameters");
+    let parameters = match fields.take("parameters") {
+        None => Json::Null,
+        Some(schema @ Json::Object(_)) => schema,
+        Some(other) => return Err(place.expected("a JSON schema", &other)),
+    };
+    Ok(Tool {
+        name,
+        description: fields.maybe_string("description")?,
+        parameters,
+        strict: fields.maybe_boolean("strict")?.unwrap_or(false),
+    })
+}
+
+/// Two tools of one name could not be told apart.
+pub(crate) fn distinct(list: &[Tool], place: &Place) -> Result<(), Fault> {
+    let mut names = BTreeSet::new();
+    match list.iter().find(|tool| !names.insert(&tool.name)) {
+        None => Ok(()),
+        Some(twice) => Err(Fault::field(
+            place,
+            format_args!("{:?} is there twice", twice.name),
+        )),
+    }
+}
+
+fn choice(value: Json, place: &Place, form: Form) -> Result<ToolChoice, Fault> {
+    if let Json::String(text) = value {
+        return word(&text, place, &["none", "auto", "required"]);
+    }
+    let Json::Object(_) = value else {
+        return Err(place.expected("a string or an object", &value));
+    };
+    let mut fields = place.object(value)?;
+    if fields_type(&fields) != Some("allowed_tools") {
+        return Ok(ToolChoice::Named(name(fields, form)?));
+    }
+    fields.ignore(&["type"]);
+    let allowed = match form {
+        Form::Flat => fields,
+        Form::Nested => {
+            let inner = fields.maybe_object("allowed_tools")?;
+            let inner = inner.ok_or_else(|| fields.missing("allowed_tools"))?;
+            fields.finish()?;
+            inner
+        }
+    };
+    allowed_tools(allowed, form)
+}
+
+fn fields_type(fields: &Fields) -> Option<&str> {
+    fields.peek("type").and_then(Json::as_str)
+}
+
+fn allowed_tools(mut fields: Fields, form: Form) -> Result<ToolChoice, Fault> {
+    let mode = fields.maybe_word("mode", &[("auto", false), ("required", true)])?;
+    let required = mode.ok_or_else(|| fields.missing("mode"))?;
+    let mut names = Vec::new();
+    for (place, item) in fields.items("tools")? {
+        names.push(name(place.object(item)?, form)?);
+    }
+    fields.finish()?;
+    Ok(ToolChoice::Allowed { names, required })
+}
+
+/// `{"type":"function", …}` that only names a tool.
+fn name(fields: Fields, form: Form) -> Result<String, Fault> {
+    let mut function = function(fields, form)?;
+    let name = function.string("name")?;
+    function.finish()?;
+    Ok(name)
+}
+
+fn word(word: &str, place: &Place, known: &[&str]) -> Result<ToolChoice, Fault> {
+    match word {
+        _ if !known.contains(&word) => Err(Fault::field(
+            place,
+            format_args!(
+                "must be one of {}, or an object, not {word:?}",
+                known.join(", ")
+            ),
+        )),
+        "none" => Ok(ToolChoice::None),
+        "required" => Ok(ToolChoice::Required),
+        _ => Ok(ToolChoice::Auto),
+    }
+}
+
+/// What must be called must be there.
+pub(crate) fn possible(choice: &ToolChoice, list: &[Tool], place: &Place) -> Result<(), Fault> {
+    let unknown =
+        |name: &String| Fault::field(place, format_args!("there is no tool named {name:?}"));
+    let known = |name: &String| list.iter().any(|tool| tool.name == *name);
+    match choice {
+        ToolChoice::Auto | ToolChoice::None => Ok(()),
+        ToolChoice::Required if list.is_empty() => {
+            Err(Fault::field(place, format_args!("needs tools to call")))
+        }
+        ToolChoice::Required => Ok(()),
+        ToolChoice::Named(name) if known(name) => Ok(()),
+        ToolChoice::Named(name) => Err(unknown(name)),
+        ToolChoice::Allowed { names, .. } if names.is_empty() => {
+            Err(Fault::field(place, format_args!("allows no tool")))
+        }
+        ToolChoice::Allowed { names, .. } => {
+            let have: BTreeSet<_> = list.iter().map(|tool| &tool.name).collect();
+            match names.iter().find(|name| !have.contains(name)) {
+                None => Ok(()),
+                Some(name) => Err(unknown(name)),
+            }
+        }
+    }
+}
