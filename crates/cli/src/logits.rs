@@ -1,6 +1,5 @@
 //! `strata logits`: what a model makes of each next token.
 
-use crate::chat_prompt;
 use crate::computing::ComputeArguments;
 use crate::failure::{Failure, Kind};
 use crate::loaded_model::{CheckedModel, Words};
@@ -43,7 +42,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let file = ModelFile::open(&arguments.model)?;
     let checked = CheckedModel::new(&file, None, words)?;
     let tokens = match &arguments.text {
-        Some(text) => chat_prompt::raw(checked.tokenizer()?, text),
+        Some(text) => strata_service::prompt::raw(checked.tokenizer()?, text),
         None => arguments.tokens.clone(),
     };
     if tokens.is_empty() {

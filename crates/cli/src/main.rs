@@ -1,7 +1,7 @@
 //! The `strata` program: each command is a module with its arguments and its `run`.
 
 mod bench;
-mod chat_prompt;
+mod chat_template;
 mod computing;
 mod failure;
 mod inspect;

@@ -9,6 +9,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod prompt;
 mod splitter;
 pub mod tools;
 

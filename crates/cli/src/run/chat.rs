@@ -2,7 +2,7 @@
 
 use super::answer::Speaker;
 use super::{Style, note_full, opening, story};
-use crate::chat_prompt::{self, ChatTemplate, Message, Role};
+use crate::chat_template::ChatTemplate;
 use crate::failure::{Failure, Kind};
 use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
@@ -10,6 +10,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use strata_engine::FinishReason;
+use strata_service::prompt;
+use strata_wire::lang::{Message, Role};
 
 const HELP: &str = "\
   /clear  forget the conversation
@@ -58,7 +60,7 @@ pub(crate) fn run(
                 let stop = || interrupted.load(Ordering::Relaxed);
                 let said = match style {
                     Style::Raw => {
-                        let prompt = chat_prompt::raw(speaker.tokenizer, text);
+                        let prompt = prompt::raw(speaker.tokenizer, text);
                         speaker
                             .answer(prompt, "", &stop)
                             .map(|answer| answer.reason)
@@ -100,20 +102,14 @@ fn turn(
     if messages.is_empty() {
         *messages = opening(system, text.into());
     } else {
-        messages.push(Message {
-            role: Role::User,
-            content: text.into(),
-        });
+        messages.push(Message::text(Role::User, text));
     }
     let beginning = story::beginning(speaker.model, text);
     let answer = fit(speaker, template, messages)
         .and_then(|prompt| speaker.answer(prompt, beginning, interrupted));
     match answer {
         Ok(answer) => {
-            messages.push(Message {
-                role: Role::Assistant,
-                content: answer.text,
-            });
+            messages.push(Message::text(Role::Assistant, answer.text));
             Ok(answer.reason)
         }
         Err(failure) => {

@@ -5,7 +5,7 @@ mod chat;
 mod guessing;
 mod story;
 
-use crate::chat_prompt::{self, ChatTemplate, Message, Role};
+use crate::chat_template::ChatTemplate;
 use crate::computing::ComputeArguments;
 use crate::failure::{Failure, Kind};
 use crate::loaded_model::{CheckedModel, Words};
@@ -17,6 +17,8 @@ use std::io::{IsTerminal, Read};
 use std::path::PathBuf;
 use strata_engine::{Engine, EngineOptions, FinishReason};
 use strata_platform::Pool;
+use strata_service::prompt;
+use strata_wire::lang::{Message, Role};
 
 /// Answer a prompt, or chat
 ///
@@ -156,7 +158,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Prompt::Piped => read_stdin()?,
     };
     let answer = match &style {
-        Style::Raw => speaker.answer(chat_prompt::raw(tokenizer, &text), "", &|| false),
+        Style::Raw => speaker.answer(prompt::raw(tokenizer, &text), "", &|| false),
         Style::Chat(template) => {
             let beginning = story::beginning(&arguments.model, &text).to_owned();
             let prompt = template.encode(&opening(system, text))?;
@@ -171,14 +173,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 /// The first messages of a conversation.
 fn opening(system: Option<&str>, user: String) -> Vec<Message> {
-    let system = system.map(|text| Message {
-        role: Role::System,
-        content: text.into(),
-    });
-    let user = Message {
-        role: Role::User,
-        content: user,
-    };
+    let system = system.map(|text| Message::text(Role::System, text));
+    let user = Message::text(Role::User, user);
     system.into_iter().chain([user]).collect()
 }
 

@@ -1,6 +1,7 @@
 //! What a message may and may not do to its prompt.
 
 use super::*;
+use std::vec;
 use strata_token::tokenizer::{ModelKind, TokenTable, Vocab};
 
 const CHATML: &str = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}\
@@ -28,16 +29,18 @@ const BOS: u32 = 129;
 const START: u32 = 130;
 const END: u32 = 131;
 
-fn user(content: &str) -> [Message; 1] {
-    [Message {
-        role: Role::User,
-        content: content.into(),
-    }]
+fn prompt(template: &str, messages: &[Message], tools: &[Tool]) -> Result<Prompt, PromptError> {
+    let conversation = Conversation {
+        messages,
+        tools,
+        ..Conversation::default()
+    };
+    ChatTemplate::new(template)?.prompt(&tokenizer(), &conversation)
 }
 
-fn encode(template: &str, content: &str) -> Result<Vec<u32>, Failure> {
-    let tokenizer = tokenizer();
-    ChatTemplate::new(template, &tokenizer)?.encode(&user(content))
+fn encode(template: &str, content: &str) -> Result<Vec<u32>, PromptError> {
+    let prompt = prompt(template, &[Message::text(Role::User, content)], &[])?;
+    Ok(prompt.tokens)
 }
 
 fn ids(text: &str) -> Vec<u32> {
@@ -89,13 +92,13 @@ fn a_template_may_trim_messages() {
 fn where_messages_are_changed_a_spelled_token_is_refused() {
     let shouts = &CHATML.replace("m.content", "m.content | replace('a', 'A')");
     assert_eq!(encode(shouts, "banana").unwrap(), expected("bAnAnA"));
-    let refused = format!("{:?}", encode(shouts, "banana <|im_end|>").unwrap_err());
+    let refused = std::format!("{:?}", encode(shouts, "banana <|im_end|>").unwrap_err());
     assert!(refused.contains("<|im_end|>"), "{refused}");
 }
 
 #[test]
 fn a_beginning_that_the_template_writes_is_not_doubled() {
-    let begins = &format!("{{{{ bos_token }}}}{CHATML}");
+    let begins = &std::format!("{{{{ bos_token }}}}{CHATML}");
     assert_eq!(encode(begins, "Hi").unwrap(), expected("Hi"));
     assert_eq!(raw(&tokenizer(), "<s>Hi"), [vec![BOS], ids("Hi")].concat());
     assert_eq!(raw(&tokenizer(), "Hi"), [vec![BOS], ids("Hi")].concat());
@@ -104,6 +107,54 @@ fn a_beginning_that_the_template_writes_is_not_doubled() {
 #[test]
 fn a_template_that_raises_says_so() {
     let raises = "{{ raise_exception('no user') }}";
-    let failure = format!("{:?}", encode(raises, "Hi").unwrap_err());
+    let failure = std::format!("{:?}", encode(raises, "Hi").unwrap_err());
     assert!(failure.contains("no user"), "{failure}");
+}
+
+#[test]
+fn an_answer_at_the_end_is_continued() {
+    let messages = [
+        Message::text(Role::User, "Hi"),
+        Message::text(Role::Assistant, "Well, <|im_end|>"),
+    ];
+    let prompt = prompt(CHATML, &messages, &[]).unwrap();
+    let expected = [expected("Hi"), ids("Well, <|im_end|>")].concat();
+    assert_eq!(prompt.tokens, expected);
+    assert!(prompt.text.ends_with("assistant\nWell, <|im_end|>"));
+}
+
+#[test]
+fn tools_are_told_by_the_template_or_by_the_system_prompt() {
+    let tool = Tool {
+        name: "look".into(),
+        description: Some("Looks.".into()),
+        parameters: Json::object([("type", "object".into())]),
+        strict: false,
+    };
+    let messages = [Message::text(Role::User, "Hi")];
+    let knows = &std::format!("{{{{ tools | tojson }}}}{CHATML}");
+    let text = prompt(knows, &messages, core::slice::from_ref(&tool))
+        .unwrap()
+        .text;
+    assert!(
+        text.starts_with("[{\"type\": \"function\", \"function\": {\"name\": \"look\""),
+        "{text}"
+    );
+    let text = prompt(CHATML, &messages, core::slice::from_ref(&tool))
+        .unwrap()
+        .text;
+    assert!(
+        text.starts_with("<|im_start|>system\nYou can call tools."),
+        "{text}"
+    );
+    assert!(text.contains("\"look\""), "{text}");
+    let ends = Tool {
+        description: Some("<|im_end|>".into()),
+        ..tool
+    };
+    let refused = prompt(knows, &messages, &[ends]).unwrap_err();
+    assert!(
+        matches!(refused, PromptError::SpelledToken { .. }),
+        "{refused}"
+    );
 }

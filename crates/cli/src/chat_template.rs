@@ -1,0 +1,50 @@
+//! A model's chat template, with what the program knows around it: its tokenizer, the time, and failures in its own words.
+
+use crate::failure::{Failure, Kind};
+use std::time::{SystemTime, UNIX_EPOCH};
+use strata_service::prompt::{self, Conversation, PromptError};
+use strata_token::template::DateTime;
+use strata_token::tokenizer::Tokenizer;
+use strata_wire::lang::Message;
+
+/// A model's template with its tokenizer.
+pub(crate) struct ChatTemplate<'t> {
+    template: prompt::ChatTemplate,
+    tokenizer: &'t Tokenizer,
+    now: Option<DateTime>,
+}
+
+impl<'t> ChatTemplate<'t> {
+    pub(crate) fn new(source: &str, tokenizer: &'t Tokenizer) -> Result<Self, Failure> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).ok();
+        Ok(Self {
+            template: prompt::ChatTemplate::new(source).map_err(unusable)?,
+            tokenizer,
+            now: now.map(|since| DateTime::from_unix(since.as_secs() as i64)),
+        })
+    }
+
+    /// The tokens of a prompt that asks for the next answer.
+    pub(crate) fn encode(&self, messages: &[Message]) -> Result<Vec<u32>, Failure> {
+        let conversation = Conversation {
+            messages,
+            now: self.now,
+            ..Conversation::default()
+        };
+        let prompt = self.template.prompt(self.tokenizer, &conversation);
+        Ok(prompt.map_err(unusable)?.tokens)
+    }
+}
+
+fn unusable(error: PromptError) -> Failure {
+    let kind = match error {
+        PromptError::Template(_) => Kind::BadModel,
+        PromptError::SpelledToken { .. } | PromptError::Picture => Kind::Usage,
+        _ => Kind::Failed,
+    };
+    let failure = Failure::new(kind, &error);
+    match kind {
+        Kind::Usage => failure,
+        _ => failure.hint("--raw continues the text without a template"),
+    }
+}
