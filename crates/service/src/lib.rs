@@ -10,7 +10,9 @@ extern crate alloc;
 extern crate std;
 
 pub mod prompt;
+mod speaker;
 mod splitter;
 pub mod tools;
 
+pub use speaker::{Speaker, Spoken};
 pub use splitter::{Piece, SplitOptions, Splitter, ThinkingMarks};
