@@ -13,6 +13,8 @@ extern crate alloc;
 extern crate std;
 
 mod answer;
+pub mod anthropic;
+mod base64;
 pub mod call;
 mod fault;
 mod gather;

@@ -1,7 +1,9 @@
 //! What is asked.
 
 use super::message::Message;
-use crate::json::Json;
+use crate::fault::Fault;
+use crate::json::{Json, Place};
+use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -202,6 +204,37 @@ impl Default for Tools {
             list: Vec::new(),
             choice: ToolChoice::Auto,
             parallel: true,
+        }
+    }
+}
+
+impl Tools {
+    /// Checks that no two tools have one name, and that what must be called is there. The places are where the client
+    /// wrote the tools and the choice.
+    pub fn check(&self, tools: &Place, choice: &Place) -> Result<(), Fault> {
+        let mut names = BTreeSet::new();
+        if let Some(twice) = self.list.iter().find(|tool| !names.insert(&tool.name)) {
+            let problem = format_args!("{:?} is there twice", twice.name);
+            return Err(Fault::field(tools, problem));
+        }
+        let wanted = match &self.choice {
+            ToolChoice::Auto | ToolChoice::None => return Ok(()),
+            ToolChoice::Required if names.is_empty() => {
+                return Err(Fault::field(choice, format_args!("needs tools to call")));
+            }
+            ToolChoice::Required => return Ok(()),
+            ToolChoice::Named(name) => core::slice::from_ref(name),
+            ToolChoice::Allowed { names, .. } if names.is_empty() => {
+                return Err(Fault::field(choice, format_args!("allows no tool")));
+            }
+            ToolChoice::Allowed { names, .. } => names,
+        };
+        match wanted.iter().find(|name| !names.contains(name)) {
+            None => Ok(()),
+            Some(name) => Err(Fault::field(
+                choice,
+                format_args!("there is no tool named {name:?}"),
+            )),
         }
     }
 }

@@ -1,20 +1,13 @@
 //! Messages of chats: roles, pieces of content, pictures, calls.
 
 use super::sampling::unsupported;
+use crate::base64::image;
 use crate::fault::Fault;
 use crate::gather::arguments;
 use crate::json::{Fields, Json, Place};
 use crate::lang::{Image, Message, Part, Role, ToolCall, name_results};
 use alloc::string::String;
 use alloc::vec::Vec;
-use base64::Engine;
-use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-
-/// Takes base64 with its padding and without.
-pub(crate) const BASE64: GeneralPurpose = GeneralPurpose::new(
-    &base64::alphabet::STANDARD,
-    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
-);
 
 /// The words for who speaks.
 pub(super) const ROLES: [(&str, Role); 6] = [
@@ -187,15 +180,4 @@ fn data_url(url: &str, place: &Place) -> Result<Image, Fault> {
         ));
     };
     image((!kind.is_empty()).then(|| kind.into()), data, place)
-}
-
-/// A picture in base64.
-pub(crate) fn image(media_type: Option<String>, data: &str, place: &Place) -> Result<Image, Fault> {
-    let bytes = BASE64
-        .decode(data)
-        .map_err(|error| Fault::field(place, format_args!("is not base64: {error}")))?;
-    if bytes.is_empty() {
-        return Err(Fault::field(place, format_args!("has no bytes")));
-    }
-    Ok(Image { media_type, bytes })
 }

@@ -1,7 +1,7 @@
 //! `/v1/embeddings`.
 
-use super::content::BASE64;
 use crate::answer::Reply;
+use crate::base64::BASE64;
 use crate::call::{Call, Embeddings};
 use crate::fault::Fault;
 use crate::json::{Fields, Json, Place};

@@ -4,7 +4,6 @@ use super::sampling::unsupported;
 use crate::fault::Fault;
 use crate::json::{Fields, Json, Place};
 use crate::lang::{Tool, ToolChoice, Tools};
-use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -25,19 +24,19 @@ pub(super) fn read(fields: &mut Fields, form: Form) -> Result<Tools, Fault> {
         list.push(definition(&mut tool)?);
         tool.finish()?;
     }
-    distinct(&list, &fields.at("tools"))?;
     let place = fields.at("tool_choice");
     let choice = match fields.take("tool_choice") {
         None => ToolChoice::Auto,
         Some(value) => choice(value, &place, form)?,
     };
-    possible(&choice, &list, &place)?;
     let parallel = fields.maybe_boolean("parallel_tool_calls")?;
-    Ok(Tools {
+    let tools = Tools {
         list,
         choice,
         parallel: parallel.unwrap_or(true),
-    })
+    };
+    tools.check(&fields.at("tools"), &place)?;
+    Ok(tools)
 }
 
 /// `functions` and `function_call`, from before there were tools; `None` if they are not used.
@@ -48,7 +47,6 @@ pub(super) fn legacy(fields: &mut Fields) -> Result<Option<Tools>, Fault> {
         list.push(definition(&mut tool)?);
         tool.finish()?;
     }
-    distinct(&list, &fields.at("functions"))?;
     let place = fields.at("function_call");
     let choice = match fields.take("function_call") {
         None => ToolChoice::Auto,
@@ -60,12 +58,13 @@ pub(super) fn legacy(fields: &mut Fields) -> Result<Option<Tools>, Fault> {
             choice
         }
     };
-    possible(&choice, &list, &place)?;
-    Ok((!list.is_empty()).then_some(Tools {
+    let tools = Tools {
         list,
         choice,
         parallel: false,
-    }))
+    };
+    tools.check(&fields.at("functions"), &place)?;
+    Ok((!tools.list.is_empty()).then_some(tools))
 }
 
 /// The fields of a function: those of the object, or of `function` in it.
@@ -104,18 +103,6 @@ fn definition(fields: &mut Fields) -> Result<Tool, Fault> {
         parameters,
         strict: fields.maybe_boolean("strict")?.unwrap_or(false),
     })
-}
-
-/// Two tools of one name could not be told apart.
-pub(crate) fn distinct(list: &[Tool], place: &Place) -> Result<(), Fault> {
-    let mut names = BTreeSet::new();
-    match list.iter().find(|tool| !names.insert(&tool.name)) {
-        None => Ok(()),
-        Some(twice) => Err(Fault::field(
-            place,
-            format_args!("{:?} is there twice", twice.name),
-        )),
-    }
 }
 
 fn choice(value: Json, place: &Place, form: Form) -> Result<ToolChoice, Fault> {
@@ -177,31 +164,5 @@ fn word(word: &str, place: &Place, known: &[&str]) -> Result<ToolChoice, Fault> 
         "none" => Ok(ToolChoice::None),
         "required" => Ok(ToolChoice::Required),
         _ => Ok(ToolChoice::Auto),
-    }
-}
-
-/// What must be called must be there.
-pub(crate) fn possible(choice: &ToolChoice, list: &[Tool], place: &Place) -> Result<(), Fault> {
-    let unknown =
-        |name: &String| Fault::field(place, format_args!("there is no tool named {name:?}"));
-    let known = |name: &String| list.iter().any(|tool| tool.name == *name);
-    match choice {
-        ToolChoice::Auto | ToolChoice::None => Ok(()),
-        ToolChoice::Required if list.is_empty() => {
-            Err(Fault::field(place, format_args!("needs tools to call")))
-        }
-        ToolChoice::Required => Ok(()),
-        ToolChoice::Named(name) if known(name) => Ok(()),
-        ToolChoice::Named(name) => Err(unknown(name)),
-        ToolChoice::Allowed { names, .. } if names.is_empty() => {
-            Err(Fault::field(place, format_args!("allows no tool")))
-        }
-        ToolChoice::Allowed { names, .. } => {
-            let have: BTreeSet<_> = list.iter().map(|tool| &tool.name).collect();
-            match names.iter().find(|name| !have.contains(name)) {
-                None => Ok(()),
-                Some(name) => Err(unknown(name)),
-            }
-        }
     }
 }

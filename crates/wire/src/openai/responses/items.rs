@@ -1,8 +1,9 @@
 //! The items of a conversation: messages, thinking, calls and their results each stand alone here, where chats and the
 //! internal language have one message for all that the model said in a turn.
 
-use super::super::content::{BASE64, ROLES, parts};
+use super::super::content::{ROLES, parts};
 use super::super::sampling::unsupported;
+use crate::base64::BASE64;
 use crate::fault::Fault;
 use crate::gather::arguments;
 use crate::json::{Fields, Json, Place};

@@ -1,0 +1,198 @@
+//! Messages and their blocks.
+
+use crate::base64::image;
+use crate::fault::Fault;
+use crate::json::{Fields, Json, Place};
+use crate::lang::{Image, Message, Part, Role, ToolCall};
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// A client's note to its provider, different in every request; before a prompt it would spoil every cache.
+const BILLING: &str = "x-anthropic-billing-header:";
+
+/// Hints to caches of prompts, which find their prefixes by themselves here.
+pub(super) const HINTS: [&str; 1] = ["cache_control"];
+
+/// A value that cannot be honoured.
+pub(super) fn unsupported(place: &Place, value: &str) -> Fault {
+    Fault::field(place, format_args!("{value:?} is not supported"))
+}
+
+/// `system`: a text, or blocks of it.
+pub(super) fn system(fields: &mut Fields) -> Result<Option<Message>, Fault> {
+    let place = fields.at("system");
+    let mut message = Message::new(Role::System);
+    match fields.take("system") {
+        None => return Ok(None),
+        Some(Json::String(text)) => message.parts.push(Part::Text(text)),
+        Some(list) => {
+            for (place, item) in place.list(list)? {
+                let mut block = place.object(item)?;
+                block_type(&mut block, &["text"])?;
+                let text = text(block)?;
+                if !text.starts_with(BILLING) {
+                    message.parts.push(Part::Text(text));
+                }
+            }
+        }
+    }
+    Ok((!message.parts.is_empty()).then_some(message))
+}
+
+/// One of `messages`, which is several in the internal language if it has results of tools.
+pub(super) fn message(mut fields: Fields, messages: &mut Vec<Message>) -> Result<(), Fault> {
+    let roles = [("user", Role::User), ("assistant", Role::Assistant)];
+    let role = fields.maybe_word("role", &roles)?;
+    let role = role.ok_or_else(|| fields.missing("role"))?;
+    let mut message = Message::new(role);
+    let place = fields.at("content");
+    match fields.take("content") {
+        None => return Err(fields.missing("content")),
+        Some(Json::String(text)) => message.parts.push(Part::Text(text)),
+        Some(list @ Json::Array(_)) => {
+            for (place, item) in place.list(list)? {
+                let block = place.object(item)?;
+                match role {
+                    Role::Assistant => said(block, &mut message)?,
+                    _ => heard(block, &mut message, messages)?,
+                }
+            }
+        }
+        Some(other) => return Err(place.expected("a string or an array of blocks", &other)),
+    }
+    fields.finish()?;
+    // A message of nothing but results has nothing left to say.
+    let own = role == Role::Assistant;
+    if own || !message.parts.is_empty() || !ends_with_result(messages) {
+        messages.push(message);
+    }
+    Ok(())
+}
+
+fn ends_with_result(messages: &[Message]) -> bool {
+    messages.last().is_some_and(|last| last.role == Role::Tool)
+}
+
+/// A block of the model's.
+fn said(mut block: Fields, message: &mut Message) -> Result<(), Fault> {
+    let kinds = ["text", "tool_use", "thinking", "redacted_thinking"];
+    match block_type(&mut block, &kinds)? {
+        "tool_use" => {
+            let call = ToolCall {
+                id: block.string("id")?,
+                name: block.string("name")?,
+                arguments: input(&mut block)?,
+            };
+            // Who called it: always the model itself here.
+            block.ignore(&["caller"]);
+            message.tool_calls.push(call);
+        }
+        "thinking" => {
+            let thinking = block.string("thinking")?;
+            message.thinking.get_or_insert_default().push_str(&thinking);
+            block.maybe_string("signature")?;
+        }
+        // Only the one who wrote it can read it, and that was not us.
+        "redacted_thinking" => {
+            block.maybe_string("data")?;
+        }
+        _ => {
+            message.parts.push(Part::Text(text(block)?));
+            return Ok(());
+        }
+    }
+    block.ignore(&HINTS);
+    block.finish()
+}
+
+fn input(block: &mut Fields) -> Result<Json, Fault> {
+    let place = block.at("input");
+    match block.take("input") {
+        None => Err(block.missing("input")),
+        Some(input @ Json::Object(_)) => Ok(input),
+        Some(other) => Err(place.expected("an object", &other)),
+    }
+}
+
+/// A block of the user's.
+fn heard(
+    mut block: Fields,
+    message: &mut Message,
+    messages: &mut Vec<Message>,
+) -> Result<(), Fault> {
+    match block_type(&mut block, &["text", "image", "tool_result"])? {
+        "tool_result" => messages.push(result(block)?),
+        "image" => message.parts.push(Part::Image(picture(block)?)),
+        _ => message.parts.push(Part::Text(text(block)?)),
+    }
+    Ok(())
+}
+
+fn result(mut block: Fields) -> Result<Message, Fault> {
+    let mut message = Message::new(Role::Tool);
+    message.tool_call_id = Some(block.string("tool_use_id")?);
+    let place = block.at("content");
+    match block.take("content") {
+        None => {}
+        Some(Json::String(text)) => message.parts.push(Part::Text(text)),
+        Some(list) => {
+            for (place, item) in place.list(list)? {
+                let mut inner = place.object(item)?;
+                message
+                    .parts
+                    .push(match block_type(&mut inner, &["text", "image"])? {
+                        "image" => Part::Image(picture(inner)?),
+                        _ => Part::Text(text(inner)?),
+                    });
+            }
+        }
+    }
+    if block.maybe_boolean("is_error")? == Some(true) {
+        // Templates have no place for it, and the model must know.
+        message.parts.insert(0, Part::Text("Error: ".into()));
+    }
+    block.ignore(&HINTS);
+    block.finish()?;
+    Ok(message)
+}
+
+fn picture(mut block: Fields) -> Result<Image, Fault> {
+    let source = block.maybe_object("source")?;
+    let mut source = source.ok_or_else(|| block.missing("source"))?;
+    let place = source.at("type");
+    match source.string("type")?.as_str() {
+        "base64" => {}
+        "url" => {
+            return Err(Fault::field(
+                &place,
+                format_args!("must be \"base64\"; pictures are not fetched from elsewhere"),
+            ));
+        }
+        other => return Err(unsupported(&place, other)),
+    }
+    let kind = source.maybe_string("media_type")?;
+    let place = source.at("data");
+    let image = image(kind, &source.string("data")?, &place)?;
+    source.finish()?;
+    block.ignore(&HINTS);
+    block.finish()?;
+    Ok(image)
+}
+
+fn text(mut block: Fields) -> Result<String, Fault> {
+    let text = block.string("text")?;
+    if let Some((place, _)) = block.items("citations")?.first() {
+        return Err(Fault::field(place, format_args!("is not supported")));
+    }
+    block.ignore(&HINTS);
+    block.finish()?;
+    Ok(text)
+}
+
+/// Which of these blocks it is.
+fn block_type(block: &mut Fields, known: &[&'static str]) -> Result<&'static str, Fault> {
+    let place = block.at("type");
+    let kind = block.string("type")?;
+    let found = known.iter().find(|known| **known == kind);
+    found.copied().ok_or_else(|| unsupported(&place, &kind))
+}

@@ -1,0 +1,52 @@
+//! Faults in this dialect's shape.
+
+use crate::answer::{Reply, Stamp};
+use crate::fault::{Fault, FaultKind};
+use crate::json::Json;
+use alloc::format;
+
+/// The reply for a request that failed.
+pub fn fault(fault: &Fault, stamp: &Stamp) -> Reply {
+    let status = match fault.kind {
+        // Clients try again after a 5xx, which is of no use here.
+        FaultKind::Unsupported => 400,
+        FaultKind::Overloaded { .. } | FaultKind::Unavailable { .. } => 529,
+        _ => fault.status(),
+    };
+    let mut reply = Reply::fault(fault, status, &document(fault, stamp));
+    reply.headers.push(("request-id", request_id(stamp)));
+    reply
+}
+
+fn request_id(stamp: &Stamp) -> alloc::string::String {
+    format!("req_{}", stamp.id)
+}
+
+/// `{"type": "error", …}`.
+pub(super) fn document(fault: &Fault, stamp: &Stamp) -> Json {
+    let kind = match fault.kind {
+        FaultKind::BadRequest
+        | FaultKind::ContextExceeded { .. }
+        | FaultKind::Method
+        | FaultKind::Unsupported => "invalid_request_error",
+        FaultKind::Unauthenticated => "authentication_error",
+        FaultKind::Forbidden => "permission_error",
+        FaultKind::NotFound => "not_found_error",
+        FaultKind::TooLarge => "request_too_large",
+        FaultKind::Timeout => "timeout_error",
+        FaultKind::RateLimited { .. } => "rate_limit_error",
+        FaultKind::Overloaded { .. } | FaultKind::Unavailable { .. } => "overloaded_error",
+        FaultKind::Internal => "api_error",
+    };
+    Json::object([
+        ("type", "error".into()),
+        (
+            "error",
+            Json::object([
+                ("type", kind.into()),
+                ("message", fault.message.as_str().into()),
+            ]),
+        ),
+        ("request_id", request_id(stamp).into()),
+    ])
+}
