@@ -31,3 +31,4 @@ extern crate std;
 pub mod boot;
 pub mod console;
 pub mod machine;
+pub mod prompt;

@@ -11,10 +11,18 @@ use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicU64, Ordering};
 use strata_platform::Pool;
 use strata_unikernel::boot::{BootInfo, Physical, pvh};
-use strata_unikernel::machine::heap::Heap;
+use strata_unikernel::console;
+use strata_unikernel::machine::heap::{Heap, HugePages};
 use strata_unikernel::machine::processors::WORKERS;
 use strata_unikernel::machine::{Machine, cpu, crash, power, time, watchdog};
+use strata_unikernel::prompt::{self, Means, Prompt};
 use strata_unikernel::say;
+
+/// The model that is part of the image.
+#[cfg(feature = "tale")]
+const MODEL: Option<&[u8]> = Some(include_bytes!("../../../../models/tale/tale-q4_k_m.gguf"));
+#[cfg(not(feature = "tale"))]
+const MODEL: Option<&[u8]> = None;
 
 #[global_allocator]
 static HEAP: Heap = Heap::new();
@@ -84,10 +92,46 @@ fn run(info: &BootInfo) -> ! {
         parts.fetch_or(1 << worker, Ordering::Relaxed);
     });
     say!("workers {:#b}", parts.load(Ordering::Relaxed));
+    speak(info);
     match info.command_line.get("then") {
         Some("exit") => power::exit(0x10),
         Some("reboot") => power::restart(),
         _ => power::shut_down(),
+    }
+}
+
+/// Answers the prompt on the command line, if there is one.
+fn speak(info: &BootInfo) {
+    let prompt = match Prompt::from_options(&info.command_line) {
+        Ok(Some(prompt)) => prompt,
+        Ok(None) => return,
+        Err(error) => return say!("{error}"),
+    };
+    let Some(model) = MODEL else {
+        return say!("there is no model in this image to answer the prompt with");
+    };
+    let means = Means {
+        pool: &WORKERS,
+        memory: &HugePages,
+        progress: &watchdog::progress,
+    };
+    let (start, mut first) = (time::now(), None);
+    let answered = prompt::answer(model, &prompt, means, &mut |text| {
+        first.get_or_insert_with(time::now);
+        console::write(format_args!("{text}"));
+    });
+    say!();
+    match answered {
+        Ok(()) => {
+            let first = first.unwrap_or_else(time::now) - start;
+            let all = time::now() - start;
+            say!(
+                "first token after {} ms, all after {} ms",
+                first / 1_000_000,
+                all / 1_000_000
+            );
+        }
+        Err(error) => say!("{error}"),
     }
 }
 

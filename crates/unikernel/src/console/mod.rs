@@ -13,6 +13,9 @@ pub use output::{read_byte, seize, with_log, write};
 /// Writes a line to the console, as `println!` does elsewhere.
 #[macro_export]
 macro_rules! say {
+    () => {
+        $crate::console::write(format_args!("\n"))
+    };
     ($($text:tt)*) => {
         $crate::console::write(format_args!("{}\n", format_args!($($text)*)))
     };

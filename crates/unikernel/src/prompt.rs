@@ -1,0 +1,164 @@
+//! A prompt that is answered at boot, before there is a shell or a server to ask through.
+
+use crate::boot::CommandLine;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use strata_engine::sampling::SamplerSettings;
+use strata_engine::{Engine, EngineOptions, EventKind, Request, RequestError, SubmitError};
+use strata_kernels::Kernels;
+use strata_model::{Blueprint, Compute, KvPages, KvType, LoadError, LoadOptions, Placement};
+use strata_platform::{Memory, OutOfMemory, Pool, Resident};
+use strata_token::tokenizer::{EncodeOptions, Tokenizer, TokenizerError};
+use strata_weights::{Gguf, GgufError, GgufSet, SplitError};
+use thiserror::Error;
+
+/// What a short boot needs. None of it changes the answer.
+const CONTEXT: usize = 1024;
+const BATCH: usize = 64;
+
+/// Why there is no answer.
+#[derive(Debug, Error)]
+pub enum PromptError {
+    /// An option is not a number.
+    #[error("{key}={value} is not a number")]
+    Option {
+        /// The option.
+        key: &'static str,
+        /// What it says.
+        value: String,
+    },
+    /// The file is no model.
+    #[error(transparent)]
+    File(#[from] GgufError),
+    /// It is a part of one.
+    #[error(transparent)]
+    Split(#[from] SplitError),
+    /// The model's words cannot be used.
+    #[error(transparent)]
+    Tokenizer(#[from] TokenizerError),
+    /// The model cannot be run.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// There is too little memory for keys and values.
+    #[error(transparent)]
+    Memory(#[from] OutOfMemory),
+    /// The engine does not take the prompt.
+    #[error(transparent)]
+    Refused(#[from] SubmitError),
+    /// The engine could not finish.
+    #[error(transparent)]
+    Failed(#[from] RequestError),
+}
+
+/// A prompt and how to answer it.
+#[derive(Clone, Debug)]
+pub struct Prompt {
+    /// What the answer continues.
+    pub text: String,
+    /// How many tokens to add.
+    pub tokens: usize,
+    /// How they are chosen.
+    pub sampling: SamplerSettings,
+}
+
+impl Prompt {
+    /// `prompt="…"` with `n=`, `temp=` and `seed=`; nothing if there is no `prompt`.
+    pub fn from_options(line: &CommandLine) -> Result<Option<Self>, PromptError> {
+        let Some(text) = line.get("prompt") else {
+            return Ok(None);
+        };
+        let mut sampling = SamplerSettings::llama_cpp();
+        sampling.temperature = number(line, "temp", 0.0)?;
+        sampling.seed = number(line, "seed", 0)?;
+        Ok(Some(Self {
+            text: text.into(),
+            tokens: number(line, "n", 64)?,
+            sampling,
+        }))
+    }
+}
+
+fn number<T: core::str::FromStr>(
+    line: &CommandLine,
+    key: &'static str,
+    otherwise: T,
+) -> Result<T, PromptError> {
+    line.get(key).map_or(Ok(otherwise), |value| {
+        value.parse().map_err(|_| PromptError::Option {
+            key,
+            value: value.into(),
+        })
+    })
+}
+
+/// What the answer is computed with.
+#[derive(Copy, Clone)]
+pub struct Means<'a> {
+    /// The workers.
+    pub pool: &'a dyn Pool,
+    /// Where weights and caches go.
+    pub memory: &'a dyn Memory,
+    /// Called after each step, for a watchdog.
+    pub progress: &'a dyn Fn(),
+}
+
+/// Loads the model in `file`, and calls `tell` with each piece of the answer as it comes.
+pub fn answer(
+    file: &[u8],
+    prompt: &Prompt,
+    means: Means<'_>,
+    tell: &mut dyn FnMut(&str),
+) -> Result<(), PromptError> {
+    let parsed = GgufSet::new(vec![Gguf::parse(file)?])?;
+    let tokenizer = Tokenizer::from_gguf(parsed.metadata())?;
+    let context = Some(CONTEXT);
+    let blueprint = Blueprint::new(&parsed, LoadOptions { context })?;
+    let kv = KvPages::new(blueprint.config(), KvType::F16, CONTEXT, means.memory)?;
+    let (pool, memory) = (means.pool, means.memory);
+    let model = blueprint.build(Placement::Packed, memory, &Resident, pool, &mut |_, _| {
+        (means.progress)();
+    })?;
+    let compute = Compute {
+        kernels: Kernels::detect(),
+        pool,
+    };
+    let options = EngineOptions {
+        context: CONTEXT,
+        batch: BATCH,
+        requests: 1,
+    };
+    let mut engine = Engine::new(&model, &tokenizer, compute, kv, options);
+    engine.submit(Request {
+        prompt: tokens(&tokenizer, &prompt.text),
+        sampling: prompt.sampling.clone(),
+        max_tokens: Some(prompt.tokens),
+        ..Request::default()
+    })?;
+    let mut failure = None;
+    while !engine.is_idle() {
+        engine.step(&mut |event| match event.kind {
+            EventKind::Token { text, .. } | EventKind::Finished { text, .. } => tell(&text),
+            EventKind::Failed(error) => failure = Some(error),
+            _ => {}
+        });
+        (means.progress)();
+    }
+    failure.map_or(Ok(()), |error| Err(error.into()))
+}
+
+/// The prompt as it is, after the beginning that the model wants.
+fn tokens(tokenizer: &Tokenizer, text: &str) -> Vec<u32> {
+    let options = EncodeOptions {
+        add_special: false,
+        parse_special: true,
+    };
+    let mut tokens = tokenizer.encode(text, options);
+    let bos = tokenizer
+        .special()
+        .bos
+        .filter(|_| tokenizer.added().bos)
+        .filter(|bos| tokens.first() != Some(bos));
+    tokens.splice(0..0, bos);
+    tokens
+}
