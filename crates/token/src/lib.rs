@@ -4,3 +4,4 @@
 extern crate alloc;
 pub mod template;
 pub mod tokenizer;
+pub mod vocabulary;

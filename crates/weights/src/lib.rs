@@ -24,10 +24,18 @@
 #![forbid(unsafe_code)]
 extern crate alloc;
 
+mod checkpoint_tensor;
+mod dtype;
 pub mod gguf;
+pub mod safetensors;
+mod shard_index;
+pub mod torch;
 
+pub use checkpoint_tensor::{CheckpointTensor, ReadError, Rows};
+pub use dtype::Dtype;
 pub use gguf::{
     Array, Dims, Gguf, GgufError, GgufSet, Metadata, SplitError, SplitName, Tensor, Value,
     ValueType,
 };
+pub use shard_index::{IndexError, shard_files};
 pub use strata_quant::GgmlType;

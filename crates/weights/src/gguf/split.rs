@@ -11,7 +11,7 @@ use super::error::GgufError;
 use super::metadata::{Metadata, find_by_name, index_by_name};
 use super::name::Name;
 use super::reader::Gguf;
-use super::tensor::Tensor;
+use super::tensor::{Tensor, byte_len};
 use super::{ALIGNMENT_KEY, MAX_TENSORS};
 
 const NUMBER_KEY: &str = "split.no";
@@ -95,6 +95,8 @@ pub enum SplitError {
     Mixed { part: u32, key: Name },
     #[error("the tensor {tensor} of part {part} is in an earlier part too")]
     DuplicateTensor { part: u32, tensor: Name },
+    #[error("the tensor {tensor} has other data than its type and dimensions say")]
+    DataLength { tensor: Name },
     #[error("the parts have {found} tensors together; {expected} were expected")]
     TensorCount { found: u64, expected: u64 },
     #[error("the parts have {found} tensors together; at most {MAX_TENSORS} are allowed")]
@@ -131,6 +133,36 @@ impl<'a> GgufSet<'a> {
         check_complete(&parts)?;
         let expected = check_same_model(&parts)?;
         join(parts, expected)
+    }
+
+    /// The metadata of a file and tensors whose data lies elsewhere, for models that are put together in memory.
+    ///
+    /// Each tensor's data must be as long as its type and dimensions say.
+    pub fn assemble(file: Gguf<'a>, tensors: Vec<Tensor<'a>>) -> Result<GgufSet<'a>, SplitError> {
+        let found = tensors.len() as u64;
+        if found > MAX_TENSORS {
+            return Err(SplitError::TooManyTensors { found });
+        }
+        let damaged = |tensor: &&Tensor<'a>| {
+            byte_len(tensor.ty, &tensor.dims).ok() != Some(tensor.data.len() as u64)
+        };
+        if let Some(tensor) = tensors.iter().find(damaged) {
+            return Err(SplitError::DataLength {
+                tensor: Name::new(tensor.name),
+            });
+        }
+        match index_by_name(&tensors, |tensor| tensor.name) {
+            Ok(by_name) => Ok(GgufSet {
+                parts: 1,
+                metadata: file.into_parts().0,
+                tensors,
+                by_name,
+            }),
+            Err(position) => Err(SplitError::DuplicateTensor {
+                part: 1,
+                tensor: Name::new(tensors[position].name),
+            }),
+        }
     }
 
     /// The number of files.

@@ -1,0 +1,129 @@
+//! `config.json`: a map in which the same thing has several names.
+
+use alloc::string::ToString;
+
+use serde_json::{Map, Value};
+use strata_weights::gguf::Name;
+
+use crate::error::ConvertError;
+use crate::family::{self, Family};
+
+/// The most bytes of a `config.json`; the largest published ones have about a hundred thousand.
+const MAX_LEN: usize = 4 << 20;
+
+/// A parsed `config.json`.
+#[derive(Clone, Debug)]
+pub struct HfConfig {
+    /// The part about the text model.
+    text: Map<String, Value>,
+    class: String,
+}
+
+use alloc::string::String;
+
+impl HfConfig {
+    /// Parses the file's bytes.
+    pub fn parse(json: &[u8]) -> Result<HfConfig, ConvertError> {
+        if json.len() > MAX_LEN {
+            return Err(ConvertError::TooLong {
+                len: json.len(),
+                limit: MAX_LEN,
+            });
+        }
+        let mut map: Map<String, Value> =
+            serde_json::from_slice(json).map_err(|error| ConvertError::Json {
+                reason: error.to_string().into(),
+            })?;
+        let class = map.get("architectures").and_then(|list| list.get(0));
+        let class = class.and_then(Value::as_str).ok_or(ConvertError::NoClass)?;
+        let class = class.to_string();
+        // Models that also see keep what the text model has in a map of its own, and some things outside it.
+        if let Some(Value::Object(text)) = map.remove("text_config") {
+            map.extend(text);
+        }
+        Ok(HfConfig { text: map, class })
+    }
+
+    /// The family that the class in `architectures` belongs to.
+    pub fn family(&self) -> Result<&'static Family, ConvertError> {
+        family::find(&self.class).ok_or_else(|| ConvertError::Class {
+            name: Name::new(&self.class),
+        })
+    }
+
+    /// What is under the first of these names that is there and not null.
+    pub(crate) fn get(&self, keys: &[&'static str]) -> Option<(&'static str, &Value)> {
+        keys.iter().find_map(|&key| {
+            let value = self.text.get(key).filter(|value| !value.is_null())?;
+            Some((key, value))
+        })
+    }
+
+    /// The number under one of these names.
+    pub(crate) fn u32(&self, keys: &[&'static str]) -> Result<Option<u32>, ConvertError> {
+        match self.get(keys) {
+            None => Ok(None),
+            Some((key, value)) => match value.as_u64().and_then(|n| u32::try_from(n).ok()) {
+                Some(number) => Ok(Some(number)),
+                None => Err(bad(key, value)),
+            },
+        }
+    }
+
+    /// The same; its absence is an error.
+    pub(crate) fn required_u32(&self, keys: &[&'static str]) -> Result<u32, ConvertError> {
+        let key = keys.first().copied().unwrap_or("");
+        self.u32(keys)?.ok_or(ConvertError::Missing { key })
+    }
+
+    /// The finite number under one of these names.
+    pub(crate) fn f32(&self, keys: &[&'static str]) -> Result<Option<f32>, ConvertError> {
+        match self.get(keys) {
+            None => Ok(None),
+            Some((key, value)) => number(key, value).map(Some),
+        }
+    }
+
+    /// The truth under one of these names.
+    pub(crate) fn bool(&self, keys: &[&'static str]) -> Result<Option<bool>, ConvertError> {
+        match self.get(keys) {
+            None => Ok(None),
+            Some((key, value)) => value.as_bool().map(Some).ok_or_else(|| bad(key, value)),
+        }
+    }
+
+    /// A head's size: stated, or the width shared out.
+    pub(crate) fn head_size(&self) -> Result<u32, ConvertError> {
+        if let Some(size) = self.u32(&["head_dim"])? {
+            return Ok(size);
+        }
+        let width = self.required_u32(&["hidden_size", "n_embd"])?;
+        let heads = self.required_u32(&["num_attention_heads", "n_head"])?;
+        width
+            .checked_div(heads)
+            .filter(|size| size * heads == width)
+            .ok_or(ConvertError::Missing { key: "head_dim" })
+    }
+}
+
+/// A finite number in f32's range.
+pub(crate) fn number(key: &'static str, value: &Value) -> Result<f32, ConvertError> {
+    let number = value.as_f64().map(|number| number as f32);
+    number
+        .filter(|number| number.is_finite())
+        .ok_or_else(|| bad(key, value))
+}
+
+/// A complaint about a value, quoted in short.
+pub(crate) fn bad(key: &'static str, value: &Value) -> ConvertError {
+    ConvertError::Value {
+        key,
+        found: quoted(value),
+    }
+}
+
+/// The beginning of a value's JSON.
+pub(crate) fn quoted(value: &Value) -> alloc::boxed::Box<str> {
+    let text = value.to_string();
+    text[..text.floor_char_boundary(80)].into()
+}

@@ -1,0 +1,409 @@
+//! A Hugging Face folder: its files mapped into memory, converted to a file or run as they are.
+
+use std::borrow::ToOwned;
+use std::boxed::Box;
+use std::fs;
+use std::io::{self, BufWriter, Write};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::string::{String, ToString};
+use std::vec::Vec;
+
+use strata_host::MappedFile;
+use strata_platform::{Backing, Pool};
+use strata_quant::GgmlType;
+use strata_token::vocabulary::{Files, Vocabulary};
+use strata_weights::gguf::{Dims, Extent};
+use strata_weights::safetensors::{self, SafetensorsError};
+use strata_weights::torch::{self, TorchError};
+use strata_weights::{
+    CheckpointTensor, Gguf, GgufError, GgufSet, IndexError, SplitError, Tensor, shard_files,
+};
+
+use crate::config::HfConfig;
+use crate::error::ConvertError;
+use crate::plan::{Options, Plan};
+use crate::write::WriteFailure;
+
+/// Why a folder was refused, or could not be converted.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
+#[non_exhaustive]
+pub enum FolderError {
+    #[error("{}: {source}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+    #[error("{}: there is neither a safetensors nor a PyTorch checkpoint here", path.display())]
+    NoCheckpoint { path: PathBuf },
+    #[error("{}: {source}", path.display())]
+    Safetensors {
+        path: PathBuf,
+        source: SafetensorsError,
+    },
+    #[error("{}: {source}", path.display())]
+    Torch { path: PathBuf, source: TorchError },
+    #[error("{}: {source}", path.display())]
+    Index { path: PathBuf, source: IndexError },
+    #[error(transparent)]
+    Convert(#[from] ConvertError),
+    #[error(transparent)]
+    Gguf(#[from] GgufError),
+    #[error(transparent)]
+    Set(#[from] SplitError),
+}
+
+/// The small files beside the weights, by name.
+const BESIDE: &[&str] = &[
+    "config.json",
+    "tokenizer.json",
+    "tokenizer.model",
+    "tokenizer_config.json",
+    "generation_config.json",
+    "chat_template.jinja",
+];
+/// Indices of split checkpoints and whole ones, the best first.
+const CHECKPOINTS: &[(&str, &str)] = &[
+    ("model.safetensors.index.json", "model.safetensors"),
+    ("pytorch_model.bin.index.json", "pytorch_model.bin"),
+];
+
+/// A folder's files, mapped.
+pub struct Folder {
+    path: PathBuf,
+    /// One for each of [`BESIDE`].
+    beside: Vec<Option<MappedFile>>,
+    weights: Vec<(PathBuf, MappedFile)>,
+}
+
+impl Folder {
+    /// Whether a path looks like a checkpoint: a folder with a `config.json`, or a file that is no GGUF.
+    pub fn is_checkpoint(path: &Path) -> bool {
+        match path.is_dir() {
+            true => path.join("config.json").is_file(),
+            false => is_safetensors(path) || is_torch(path),
+        }
+    }
+
+    /// Opens a folder, or the folder of one of its files, which is then all of the weights.
+    pub fn open(path: &Path) -> Result<Folder, FolderError> {
+        let (folder, files) = if path.is_dir() {
+            (path.to_owned(), weight_files(path)?)
+        } else {
+            let parent = path.parent().filter(|parent| *parent != Path::new(""));
+            let parent = parent.unwrap_or(Path::new("."));
+            (parent.to_owned(), [path.to_owned()].into())
+        };
+        let beside = BESIDE
+            .iter()
+            .map(|name| match map(&folder.join(name)) {
+                Ok(file) => Ok(Some(file)),
+                Err(FolderError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                    Ok(None)
+                }
+                Err(error) => Err(error),
+            })
+            .collect::<Result<_, _>>()?;
+        let weights = files
+            .into_iter()
+            .map(|path| map(&path).map(|file| (path, file)))
+            .collect::<Result<_, _>>()?;
+        Ok(Folder {
+            path: folder,
+            beside,
+            weights,
+        })
+    }
+
+    fn file(&self, name: &str) -> Option<&[u8]> {
+        let index = BESIDE.iter().position(|beside| *beside == name)?;
+        self.beside.get(index)?.as_ref().map(MappedFile::bytes)
+    }
+
+    /// `config.json`.
+    pub fn config(&self) -> Result<HfConfig, FolderError> {
+        let config = self.file("config.json").ok_or_else(|| FolderError::Io {
+            path: self.path.join("config.json"),
+            source: io::ErrorKind::NotFound.into(),
+        })?;
+        Ok(HfConfig::parse(config)?)
+    }
+
+    /// The vocabulary, if there is one.
+    pub fn vocabulary(&self) -> Result<Option<Vocabulary>, FolderError> {
+        let files = Files {
+            tokenizer_json: self.file("tokenizer.json"),
+            sentencepiece: self.file("tokenizer.model"),
+            tokenizer_config: self.file("tokenizer_config.json"),
+            generation_config: self.file("generation_config.json"),
+            config: self.file("config.json"),
+            chat_template: self.file("chat_template.jinja"),
+        };
+        Ok(Vocabulary::read(&files).map_err(ConvertError::from)?)
+    }
+
+    /// The tensors of all files.
+    pub fn tensors(&self) -> Result<Vec<CheckpointTensor<'_>>, FolderError> {
+        let mut tensors = Vec::new();
+        for (path, file) in &self.weights {
+            let bytes = file.bytes();
+            tensors.extend(if is_safetensors(path) {
+                safetensors::parse(bytes).map_err(|source| FolderError::Safetensors {
+                    path: path.clone(),
+                    source,
+                })?
+            } else {
+                torch::parse(bytes).map_err(|source| FolderError::Torch {
+                    path: path.clone(),
+                    source,
+                })?
+            });
+        }
+        Ok(tensors)
+    }
+
+    /// The folder's own name.
+    pub fn name(&self) -> Option<String> {
+        let path = fs::canonicalize(&self.path).ok()?;
+        Some(path.file_name()?.to_string_lossy().to_string())
+    }
+
+    /// Writes the folder as one GGUF; `progress` hears of bytes written and bytes in all.
+    pub fn convert(
+        &self,
+        plan: &Plan<'_, '_>,
+        out: impl Write,
+        pool: &dyn Pool,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<(), WriteFailure<io::Error>> {
+        let layout = plan.layout();
+        let mut out = BufWriter::with_capacity(1 << 20, out);
+        out.write_all(&layout.header).map_err(WriteFailure::Sink)?;
+        let mut done = layout.header.len() as u64;
+        for (tensor, extent) in plan.tensors().iter().zip(&layout.tensors) {
+            plan.write(tensor, pool, &mut |bytes| {
+                done += bytes.len() as u64;
+                progress(done, layout.total_len);
+                out.write_all(bytes)
+            })?;
+            done += pad(&mut out, extent).map_err(WriteFailure::Sink)?;
+        }
+        out.flush().map_err(WriteFailure::Sink)
+    }
+}
+
+/// Writes the zeros behind a tensor.
+fn pad(out: &mut impl Write, extent: &Extent) -> io::Result<u64> {
+    let zeros = extent.padded_len - extent.len;
+    io::copy(&mut io::Read::take(io::repeat(0), zeros), out)
+}
+
+/// A folder that runs as it is.
+///
+/// Tensors that GGUF would hold byte for byte are used where they lie in the checkpoint's files. The others (heads to be
+/// reordered, norms, stacks of experts, everything if types are to change) are made once, into a temporary file that has
+/// no name any more: disk space for them in the system's folder for such files, and no more memory than a converter takes.
+pub struct Direct {
+    folder: Folder,
+    /// A GGUF of the metadata alone.
+    metadata: Vec<u8>,
+    scratch: Option<MappedFile>,
+    tensors: Vec<Placed>,
+}
+
+/// A tensor and where its bytes are.
+struct Placed {
+    name: String,
+    ty: GgmlType,
+    dims: Dims,
+    /// The number of a file of weights; `None` for the temporary one.
+    file: Option<usize>,
+    range: Range<usize>,
+}
+
+impl Direct {
+    /// Makes what has to be made; `progress` hears of bytes written and bytes in all.
+    pub fn new(
+        folder: Folder,
+        options: &Options<'_>,
+        pool: &dyn Pool,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Direct, FolderError> {
+        let config = folder.config()?;
+        let vocabulary = folder.vocabulary()?;
+        let checkpoint = folder.tensors()?;
+        let plan = Plan::new(&config, &checkpoint, vocabulary.as_ref(), options)?;
+        let io = |source| FolderError::Io {
+            path: std::env::temp_dir(),
+            source,
+        };
+        let changed = plan.tensors().iter().zip(&plan.layout().tensors);
+        let changed = changed.filter(|(tensor, _)| plan.unchanged(tensor).is_none());
+        let total: u64 = changed.map(|(_, extent)| extent.padded_len).sum();
+        let file = tempfile::NamedTempFile::new().map_err(io)?;
+        let mut out = BufWriter::with_capacity(1 << 20, file.as_file());
+        let (mut tensors, mut done) = (Vec::with_capacity(plan.tensors().len()), 0u64);
+        for (tensor, extent) in plan.tensors().iter().zip(&plan.layout().tensors) {
+            let dims = Dims::new(&tensor.dims).map_err(|_| ConvertError::NoTensors)?;
+            let place = match plan.unchanged(tensor) {
+                Some(bytes) => folder.place(bytes).map(|(file, range)| (Some(file), range)),
+                None => {
+                    let start = done as usize;
+                    plan.write(tensor, pool, &mut |bytes| {
+                        done += bytes.len() as u64;
+                        progress(done, total);
+                        out.write_all(bytes)
+                    })
+                    .map_err(|failure| match failure {
+                        WriteFailure::Convert(error) => FolderError::Convert(error),
+                        WriteFailure::Sink(source) => io(source),
+                    })?;
+                    done += pad(&mut out, extent).map_err(io)?;
+                    Some((None, start..start + extent.len as usize))
+                }
+            };
+            let (file, range) = place.ok_or(ConvertError::NoTensors)?;
+            tensors.push(Placed {
+                name: tensor.name.clone(),
+                ty: tensor.ty,
+                dims,
+                file,
+                range,
+            });
+        }
+        out.flush().map_err(io)?;
+        drop(out);
+        let scratch = match done {
+            0 => None,
+            // The file has lost its name when it is mapped: nothing is left of it, however the program ends.
+            _ => Some(MappedFile::open(file.path()).map_err(io)?),
+        };
+        let metadata = plan.metadata().to_owned();
+        drop(checkpoint);
+        Ok(Direct {
+            folder,
+            metadata,
+            scratch,
+            tensors,
+        })
+    }
+
+    /// The model, as if it had been a GGUF.
+    pub fn parse(&self) -> Result<GgufSet<'_>, FolderError> {
+        let metadata = Gguf::parse(&self.metadata)?;
+        let tensors = self.tensors.iter().map(|tensor| {
+            let bytes = match tensor.file {
+                Some(index) => self.folder.weights.get(index).map(|(_, file)| file),
+                None => self.scratch.as_ref(),
+            };
+            let bytes = bytes.map_or(&[][..], MappedFile::bytes);
+            Tensor {
+                name: &tensor.name,
+                ty: tensor.ty,
+                dims: tensor.dims,
+                offset: tensor.range.start as u64,
+                data: bytes.get(tensor.range.clone()).unwrap_or(&[]),
+            }
+        });
+        Ok(GgufSet::assemble(metadata, tensors.collect())?)
+    }
+
+    /// Bytes of the temporary file.
+    pub fn made_bytes(&self) -> usize {
+        self.scratch.as_ref().map_or(0, |file| file.bytes().len())
+    }
+
+    fn files(&self) -> impl Iterator<Item = &MappedFile> {
+        let weights = self.folder.weights.iter().map(|(_, file)| file);
+        weights.chain(&self.scratch)
+    }
+}
+
+impl Backing for Direct {
+    fn will_need(&self, bytes: &[u8]) {
+        self.files().for_each(|file| file.will_need(bytes));
+    }
+
+    fn done_with(&self, bytes: &[u8]) {
+        self.files().for_each(|file| file.done_with(bytes));
+    }
+}
+
+impl Folder {
+    /// The file in which bytes lie, and where.
+    fn place(&self, bytes: &[u8]) -> Option<(usize, Range<usize>)> {
+        self.weights
+            .iter()
+            .enumerate()
+            .find_map(|(index, (_, file))| {
+                let start = bytes
+                    .as_ptr()
+                    .addr()
+                    .checked_sub(file.bytes().as_ptr().addr())?;
+                let end = start.checked_add(bytes.len())?;
+                (end <= file.bytes().len()).then_some((index, start..end))
+            })
+    }
+}
+
+fn weight_files(folder: &Path) -> Result<Vec<PathBuf>, FolderError> {
+    for (index, whole) in CHECKPOINTS {
+        let path = folder.join(index);
+        if path.is_file() {
+            let index = map(&path)?;
+            let names = shard_files(index.bytes());
+            let names = names.map_err(|source| FolderError::Index { path, source })?;
+            return Ok(names.iter().map(|name| folder.join(name)).collect());
+        }
+        let path = folder.join(whole);
+        if path.is_file() {
+            return Ok([path].into());
+        }
+    }
+    let io = |source| FolderError::Io {
+        path: folder.to_owned(),
+        source,
+    };
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).map_err(io)? {
+        let path = entry.map_err(io)?.path();
+        if is_safetensors(&path) || is_torch(&path) {
+            found.push(path);
+        }
+    }
+    // A single file under another name is clear; of several nobody knows which belong together.
+    match found.len() {
+        1 => Ok(found),
+        _ => Err(FolderError::NoCheckpoint {
+            path: folder.to_owned(),
+        }),
+    }
+}
+
+fn has_extension(path: &Path, extensions: &[&str]) -> bool {
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    extension.is_some_and(|extension| extensions.contains(&extension))
+}
+
+fn is_safetensors(path: &Path) -> bool {
+    has_extension(path, &["safetensors"])
+}
+
+fn is_torch(path: &Path) -> bool {
+    has_extension(path, &["bin", "pt", "pth"])
+}
+
+fn map(path: &Path) -> Result<MappedFile, FolderError> {
+    MappedFile::open(path).map_err(|source| FolderError::Io {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+impl std::fmt::Debug for Folder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let paths: Box<[_]> = self.weights.iter().map(|(path, _)| path).collect();
+        f.debug_struct("Folder")
+            .field("path", &self.path)
+            .field("weights", &paths)
+            .finish()
+    }
+}

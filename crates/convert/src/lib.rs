@@ -1,0 +1,31 @@
+//! Hugging Face checkpoints as GGUF: what `config.json` says as metadata, and its tensors under GGUF's names.
+//!
+//! [`Plan::new`] looks at a checkpoint and says what the file will hold; [`Plan::write`] makes one tensor at a time, a
+//! few megabytes of rows in memory at once. A family of models is an entry of the table in [`family`], not code.
+//! Names, row orders and types are those that llama.cpp's converter writes, so the files run there too.
+#![no_std]
+#![forbid(unsafe_code)]
+extern crate alloc;
+#[cfg(feature = "std")]
+extern crate std;
+
+mod config;
+mod error;
+pub mod family;
+#[cfg(feature = "std")]
+mod folder;
+mod metadata;
+mod mix;
+mod names;
+mod plan;
+mod rope;
+mod row_order;
+mod write;
+
+pub use config::HfConfig;
+pub use error::ConvertError;
+#[cfg(feature = "std")]
+pub use folder::{Direct, Folder, FolderError};
+pub use mix::{Mix, Role};
+pub use plan::{Options, Plan, PlannedTensor};
+pub use write::WriteFailure;

@@ -1,0 +1,160 @@
+//! A config's numbers under GGUF's keys.
+
+use alloc::format;
+
+use serde_json::Value;
+use strata_weights::gguf::Builder;
+
+use crate::config::{HfConfig, bad, quoted};
+use crate::error::ConvertError;
+use crate::family::{
+    Absent, COMMON, Demand, Family, HeadSize, Kind, KvHeads, Literal, Pair, Window,
+};
+use crate::rope::{self, RopeTensors};
+use crate::row_order::HeadCounts;
+
+/// Checks what a config demands of a model.
+pub(crate) fn check(config: &HfConfig, family: &Family) -> Result<(), ConvertError> {
+    for &Demand { key, allowed } in family.demands {
+        if let Some((_, value)) = config.get(&[key])
+            && !allowed.iter().any(|literal| is(literal, value))
+        {
+            return Err(ConvertError::Unsupported {
+                key,
+                found: quoted(value),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn is(literal: &Literal, value: &Value) -> bool {
+    match literal {
+        Literal::Bool(truth) => value.as_bool() == Some(*truth),
+        Literal::Number(number) => value.as_f64() == Some(*number),
+        Literal::Text(text) => value.as_str() == Some(text),
+        Literal::EmptyList => value.as_array().is_some_and(|list| list.is_empty()),
+    }
+}
+
+/// Heads of queries, and of keys and values.
+pub(crate) fn heads(config: &HfConfig, family: &Family) -> Result<HeadCounts, ConvertError> {
+    let queries = config.required_u32(&["num_attention_heads", "n_head"])?;
+    let keys = match family.kv_heads {
+        KvHeads::Stated => config.u32(&["num_key_value_heads"])?.unwrap_or(queries),
+        KvHeads::AsQueries => queries,
+        KvHeads::Falcon => {
+            let grouped = config.bool(&["new_decoder_architecture"])?;
+            if grouped.unwrap_or(false) {
+                config.required_u32(&["num_kv_heads", "n_head_kv"])?
+            } else if config.bool(&["multi_query"])?.unwrap_or(true) {
+                1
+            } else {
+                queries
+            }
+        }
+    };
+    Ok(HeadCounts {
+        queries: queries as usize,
+        keys: keys as usize,
+    })
+}
+
+/// Writes what every reader of the architecture needs, and gives the tensors that rotary positions want.
+pub(crate) fn write(
+    builder: &mut Builder,
+    config: &HfConfig,
+    family: &Family,
+) -> Result<RopeTensors, ConvertError> {
+    let arch = family.arch;
+    let pairs = family.pairs.iter().flat_map(|pairs| pairs.iter());
+    for pair in COMMON.iter().chain(pairs) {
+        write_pair(builder, config, arch, pair)?;
+    }
+    let ffn = ["intermediate_size", "n_inner", "ffn_hidden_size"];
+    if config.get(&ffn).is_none() {
+        let width = config.required_u32(&["hidden_size", "n_embd"])?;
+        builder.set(&format!("{arch}.feed_forward_length"), 4 * width)?;
+    }
+    let HeadCounts { queries, keys } = heads(config, family)?;
+    if family.kv_heads != KvHeads::AsQueries {
+        builder.set(&format!("{arch}.attention.head_count_kv"), keys as u32)?;
+    }
+    let width = config.required_u32(&["hidden_size", "n_embd"])?;
+    let size = config.head_size()?;
+    let odd = u64::from(size) * queries as u64 != u64::from(width);
+    if odd || family.head_size == HeadSize::Always {
+        builder.set(&format!("{arch}.attention.key_length"), size)?;
+        builder.set(&format!("{arch}.attention.value_length"), size)?;
+    }
+    // Gemma's scale, where it is not that of the head's size.
+    if let Some(scalar) = config.f32(&["query_pre_attn_scalar"])?
+        && scalar != size as f32
+        && scalar > 0.0
+    {
+        let scale = 1.0 / libm::sqrtf(scalar);
+        builder.set(&format!("{arch}.attention.scale"), scale)?;
+    }
+    window(builder, config, family)?;
+    for (key, text) in family.texts {
+        builder.set(&format!("{arch}.{key}"), *text)?;
+    }
+    rope::write(builder, config, family)
+}
+
+fn write_pair(
+    builder: &mut Builder,
+    config: &HfConfig,
+    arch: &str,
+    pair: &Pair,
+) -> Result<(), ConvertError> {
+    let key = format!("{arch}.{}", pair.to);
+    let default = match (config.get(pair.from), pair.absent) {
+        (Some(_), _) => 0.0,
+        (None, Absent::Default(default)) => default,
+        (None, Absent::Skip) => return Ok(()),
+        (None, Absent::Error) => {
+            let key = pair.from.first().copied().unwrap_or("");
+            return Err(ConvertError::Missing { key });
+        }
+    };
+    match pair.kind {
+        Kind::U32 => {
+            let number = config.u32(pair.from)?;
+            builder.set(&key, number.unwrap_or(default as u32))?;
+        }
+        Kind::F32 => {
+            let number = config.f32(pair.from)?;
+            builder.set(&key, number.unwrap_or(default as f32))?;
+        }
+        Kind::Bool => {
+            let truth = config.bool(pair.from)?;
+            builder.set(&key, truth.unwrap_or(default != 0.0))?;
+        }
+    }
+    Ok(())
+}
+
+fn window(builder: &mut Builder, config: &HfConfig, family: &Family) -> Result<(), ConvertError> {
+    let used = match family.window {
+        Window::Never => false,
+        Window::Stated => true,
+        Window::Used => config.bool(&["use_sliding_window"])?.unwrap_or(false),
+    };
+    let Some(window) = config.u32(&["sliding_window"])?.filter(|_| used) else {
+        return Ok(());
+    };
+    // Some configs let only the layers from this one on slide, which GGUF cannot say.
+    if family.window == Window::Used
+        && let Some((key, value)) = config.get(&["max_window_layers"])
+        && value.as_u64().ok_or_else(|| bad(key, value))? != 0
+    {
+        return Err(ConvertError::Unsupported {
+            key,
+            found: quoted(value),
+        });
+    }
+    let key = format!("{}.attention.sliding_window", family.arch);
+    builder.set(&key, window)?;
+    Ok(())
+}

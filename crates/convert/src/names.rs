@@ -1,0 +1,124 @@
+//! A checkpoint's names against a family's rules.
+
+use alloc::string::String;
+
+use crate::family::{BUFFERS, Family, PREFIXES, Rule, VISION};
+
+/// What a name turned out to be.
+pub(crate) enum Known {
+    /// A tensor of the family.
+    Tensor(Match),
+    /// Something that the text model does not need.
+    Ignored,
+}
+
+/// A name that a rule covers.
+pub(crate) struct Match {
+    pub(crate) rule: &'static Rule,
+    /// In GGUF, `.weight` or `.bias` included.
+    pub(crate) name: String,
+    /// The number in a stack.
+    pub(crate) item: Option<usize>,
+    pub(crate) layer: Option<u32>,
+}
+
+/// Finds a name's rule.
+pub(crate) fn find(family: &Family, name: &str) -> Option<Known> {
+    let mut short = name;
+    while let Some(rest) = PREFIXES
+        .iter()
+        .find_map(|prefix| short.strip_prefix(prefix))
+    {
+        short = rest;
+    }
+    if VISION.iter().any(|prefix| short.starts_with(prefix)) {
+        return Some(Known::Ignored);
+    }
+    if BUFFERS
+        .iter()
+        .any(|buffer| numbers(buffer, short).is_some())
+    {
+        return Some(Known::Ignored);
+    }
+    let (stem, suffix) = short.rsplit_once('.')?;
+    if !matches!(suffix, "weight" | "bias") {
+        return None;
+    }
+    let rules = family.rules.iter().flat_map(|rules| rules.iter());
+    let (rule, (layer, item)) = rules
+        .into_iter()
+        .find_map(|rule| Some((rule, numbers(rule.from, stem)?)))?;
+    let mut name = String::new();
+    for part in rule.to.split_inclusive('#') {
+        name.push_str(part.strip_suffix('#').unwrap_or(part));
+        if part.ends_with('#') {
+            name.push_str(&alloc::format!("{}", layer?));
+        }
+    }
+    name.extend([".", suffix]);
+    Some(Known::Tensor(Match {
+        rule,
+        name,
+        item: item.map(|item| item as usize),
+        layer,
+    }))
+}
+
+/// The layer and the number in a stack of a name that fits a pattern.
+fn numbers(pattern: &str, name: &str) -> Option<(Option<u32>, Option<u32>)> {
+    let (mut layer, mut item) = (None, None);
+    let mut parts = name.split('.');
+    for expected in pattern.split('.') {
+        let part = parts.next()?;
+        match expected {
+            "#" => layer = Some(number(part)?),
+            "@" => item = Some(number(part)?),
+            _ if part == expected => {}
+            _ => return None,
+        }
+    }
+    parts.next().is_none().then_some((layer, item))
+}
+
+/// A number as programs write it: digits, no needless zero in front.
+fn number(text: &str) -> Option<u32> {
+    let plain = text.bytes().all(|byte| byte.is_ascii_digit()) && text.len() <= 6;
+    let plain = plain && (text.len() == 1 || !text.starts_with('0'));
+    plain.then(|| text.parse().ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::family;
+
+    fn gguf_name(class: &str, name: &str) -> Option<String> {
+        match find(family::find(class).expect("a class"), name)? {
+            Known::Tensor(found) => Some(found.name),
+            Known::Ignored => Some("ignored".into()),
+        }
+    }
+
+    #[test]
+    fn names_lose_their_prefixes() {
+        let gpt2 = |name| gguf_name("GPT2LMHeadModel", name);
+        assert_eq!(
+            gpt2("h.3.ln_1.bias").as_deref(),
+            Some("blk.3.attn_norm.bias")
+        );
+        assert_eq!(
+            gpt2("transformer.wte.weight").as_deref(),
+            Some("token_embd.weight")
+        );
+        assert_eq!(gpt2("h.3.attn.bias").as_deref(), Some("ignored"));
+        assert_eq!(gpt2("h.03.ln_1.bias"), None);
+        assert_eq!(gpt2("h.x.ln_1.bias"), None);
+        let gemma = |name| gguf_name("Gemma3ForConditionalGeneration", name);
+        assert_eq!(
+            gemma("model.language_model.layers.11.mlp.up_proj.weight").as_deref(),
+            Some("blk.11.ffn_up.weight")
+        );
+        assert_eq!(gemma("vision_tower.x.weight").as_deref(), Some("ignored"));
+        assert_eq!(gemma("model.layers.0.mlp.up_proj.weight_scale"), None);
+    }
+}

@@ -1,0 +1,346 @@
+//! What a checkpoint becomes: metadata, and tensors with what each is made of.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use strata_quant::GgmlType;
+use strata_token::vocabulary::Vocabulary;
+use strata_weights::gguf::{Builder, Layout, Name};
+use strata_weights::{CheckpointTensor, Dtype};
+
+use crate::config::HfConfig;
+use crate::error::ConvertError;
+use crate::family::{Add, Order};
+use crate::metadata;
+use crate::mix::{Layer, Mix, Role};
+use crate::names::{self, Known};
+use crate::row_order::{HeadCounts, RowOrder};
+
+/// What a file is made for.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct Options<'o> {
+    /// The matrices' types; the checkpoint's own where none is given.
+    pub mix: Option<Mix>,
+    /// `general.name`.
+    pub name: Option<&'o str>,
+}
+
+/// A tensor of the file to be.
+#[derive(Clone, Debug)]
+pub struct PlannedTensor {
+    /// Its name in GGUF.
+    pub name: String,
+    /// Its type.
+    pub ty: GgmlType,
+    /// Its dimensions, innermost first.
+    pub dims: Vec<u64>,
+    pub(crate) make: Make,
+}
+
+/// What a tensor is made of.
+#[derive(Clone, Debug)]
+pub(crate) enum Make {
+    Values(Vec<f32>),
+    Rows {
+        /// Numbers of the checkpoint's tensors, one after the other.
+        sources: Vec<usize>,
+        view: View,
+        order: RowOrder,
+        add: Add,
+    },
+}
+
+/// How a source is looked at.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum View {
+    AsIs,
+    /// Rows and columns exchanged; for a vector whose elements are to be moved as well.
+    Transposed,
+}
+
+/// A checkpoint's tensors and the file that they become.
+#[derive(Debug)]
+pub struct Plan<'t, 'a> {
+    pub(crate) checkpoint: &'t [CheckpointTensor<'a>],
+    tensors: Vec<PlannedTensor>,
+    layout: Layout,
+    metadata: Vec<u8>,
+    mix: Mix,
+}
+
+/// A tensor that is being put together.
+struct Parts {
+    name: String,
+    rule: &'static crate::family::Rule,
+    layer: Option<u32>,
+    /// Number in the stack and number in the checkpoint.
+    sources: Vec<(usize, usize)>,
+}
+
+impl<'t, 'a> Plan<'t, 'a> {
+    /// Looks at a checkpoint: its config, all its tensors, and its vocabulary if it has one.
+    pub fn new(
+        config: &HfConfig,
+        checkpoint: &'t [CheckpointTensor<'a>],
+        vocabulary: Option<&Vocabulary>,
+        options: &Options<'_>,
+    ) -> Result<Self, ConvertError> {
+        let family = config.family()?;
+        metadata::check(config, family)?;
+        let heads = metadata::heads(config, family)?;
+        let mix = options.mix.unwrap_or_else(|| own_mix(checkpoint));
+        let mut builder = Builder::new();
+        builder.set("general.architecture", family.arch)?;
+        builder.set("general.type", "model")?;
+        if let Some(name) = options.name {
+            builder.set("general.name", name)?;
+        }
+        builder.set("general.file_type", mix.file_type())?;
+        if mix.is_quantized() {
+            builder.set("general.quantization_version", 2u32)?;
+        }
+        let extra = metadata::write(&mut builder, config, family)?;
+        if let Some(vocabulary) = vocabulary {
+            vocabulary.write(&mut builder)?;
+        }
+        let metadata = builder.finish()?.header;
+
+        let parts = collect(config, checkpoint)?;
+        let layers = config.required_u32(&["num_hidden_layers", "n_layer"])?;
+        let tied = !parts.iter().any(|part| part.name == "output.weight");
+        let mut tensors = Vec::with_capacity(parts.len());
+        for part in &parts {
+            tensors.push(plan_tensor(part, checkpoint, heads, |name, dims| {
+                let layer = part.layer.map(|index| Layer { index, of: layers });
+                choose(mix, name, dims, layer, tied)
+            })?);
+        }
+        for (name, values) in extra.tensors {
+            tensors.push(PlannedTensor {
+                name: name.into(),
+                ty: GgmlType::F32,
+                dims: vec![values.len() as u64],
+                make: Make::Values(values),
+            });
+        }
+        for tensor in &tensors {
+            builder.tensor(&tensor.name, tensor.ty, &tensor.dims)?;
+        }
+        Ok(Plan {
+            checkpoint,
+            tensors,
+            layout: builder.finish()?,
+            metadata,
+            mix,
+        })
+    }
+
+    /// The file without its tensors' data.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// A file of the metadata alone.
+    pub fn metadata(&self) -> &[u8] {
+        &self.metadata
+    }
+
+    /// The tensors in the file's order.
+    pub fn tensors(&self) -> &[PlannedTensor] {
+        &self.tensors
+    }
+
+    /// The mix of types.
+    pub fn mix(&self) -> Mix {
+        self.mix
+    }
+
+    /// The checkpoint's own bytes of a tensor that is to be just that.
+    pub fn unchanged(&self, tensor: &PlannedTensor) -> Option<&'a [u8]> {
+        match &tensor.make {
+            Make::Rows {
+                sources,
+                view: View::AsIs,
+                order: RowOrder::Same,
+                add: Add::Nothing,
+            } if sources.len() == 1 => {
+                let source = self.checkpoint.get(*sources.first()?)?;
+                let same = source.dtype.ggml() == Some(tensor.ty);
+                source.plain().filter(|_| same)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The type that most of a checkpoint's bytes are in.
+fn own_mix(checkpoint: &[CheckpointTensor<'_>]) -> Mix {
+    let elements = |dtype: Dtype| -> u128 {
+        let same = checkpoint.iter().filter(|tensor| tensor.dtype == dtype);
+        let count = |tensor: &CheckpointTensor<'_>| {
+            let dims = tensor.shape.iter();
+            dims.fold(1u128, |product, &dim| product.saturating_mul(dim.into()))
+        };
+        same.map(count).fold(0, u128::saturating_add)
+    };
+    let kinds = [
+        (Dtype::BF16, Mix::Bf16),
+        (Dtype::F16, Mix::F16),
+        (Dtype::F32, Mix::F32),
+        (Dtype::F64, Mix::F32),
+        (Dtype::F8E4M3, Mix::F16),
+        (Dtype::F8E5M2, Mix::F16),
+    ];
+    let most = kinds.iter().max_by_key(|(dtype, _)| elements(*dtype));
+    most.map_or(Mix::F32, |(_, mix)| *mix)
+}
+
+/// The checkpoint's tensors by what they become, in the order of their first appearance.
+fn collect(
+    config: &HfConfig,
+    checkpoint: &[CheckpointTensor<'_>],
+) -> Result<Vec<Parts>, ConvertError> {
+    let family = config.family()?;
+    let mut parts: Vec<Parts> = Vec::new();
+    let mut by_name: BTreeMap<String, usize> = BTreeMap::new();
+    for (source, tensor) in checkpoint.iter().enumerate() {
+        let found = match names::find(family, &tensor.name) {
+            Some(Known::Tensor(found)) => found,
+            Some(Known::Ignored) => continue,
+            None => {
+                return Err(ConvertError::UnknownTensor {
+                    tensor: Name::new(&tensor.name),
+                    arch: family.arch,
+                });
+            }
+        };
+        let item = found.item.unwrap_or(0);
+        match by_name.get(&found.name).and_then(|&at| parts.get_mut(at)) {
+            None => {
+                by_name.insert(found.name.clone(), parts.len());
+                parts.push(Parts {
+                    name: found.name,
+                    rule: found.rule,
+                    layer: found.layer,
+                    sources: vec![(item, source)],
+                });
+            }
+            Some(part) if found.rule.order == Order::Stacked => part.sources.push((item, source)),
+            Some(_) => return Err(ConvertError::DuplicateTensor { tensor: found.name }),
+        }
+    }
+    if parts.is_empty() {
+        return Err(ConvertError::NoTensors);
+    }
+    for part in &mut parts {
+        part.sources.sort_unstable();
+        for (expected, &(item, _)) in part.sources.iter().enumerate() {
+            if item != expected {
+                let tensor = part.name.clone();
+                return Err(match item < expected {
+                    true => ConvertError::DuplicateTensor { tensor },
+                    false => ConvertError::MissingItem {
+                        tensor,
+                        item: expected,
+                    },
+                });
+            }
+        }
+    }
+    if is_tied(config, &parts, checkpoint)? {
+        parts.retain(|part| part.name != "output.weight");
+    }
+    Ok(parts)
+}
+
+/// Whether the output matrix is the embedding once more.
+fn is_tied(
+    config: &HfConfig,
+    parts: &[Parts],
+    checkpoint: &[CheckpointTensor<'_>],
+) -> Result<bool, ConvertError> {
+    let plain = |name: &str| {
+        let part = parts.iter().find(|part| part.name == name)?;
+        checkpoint.get(part.sources.first()?.1)?.plain()
+    };
+    let shared = match (plain("token_embd.weight"), plain("output.weight")) {
+        (Some(a), Some(b)) => core::ptr::eq(a, b),
+        _ => false,
+    };
+    Ok(shared || config.bool(&["tie_word_embeddings"])?.unwrap_or(false))
+}
+
+fn plan_tensor(
+    part: &Parts,
+    checkpoint: &[CheckpointTensor<'_>],
+    heads: HeadCounts,
+    choose: impl FnOnce(&str, &[u64]) -> GgmlType,
+) -> Result<PlannedTensor, ConvertError> {
+    let sources: Vec<usize> = part.sources.iter().map(|&(_, source)| source).collect();
+    let of = |index: usize| checkpoint.get(index);
+    let first = sources.first().and_then(|&index| of(index));
+    let first = first.ok_or(ConvertError::NoTensors)?;
+    let shape = || ConvertError::Shape {
+        tensor: Name::new(&first.name),
+    };
+    let alike = |&index: &usize| of(index).is_some_and(|tensor| tensor.shape == first.shape);
+    if !sources.iter().all(alike) {
+        return Err(shape());
+    }
+    let mut dims: Vec<u64> = first.shape.iter().rev().copied().collect();
+    let vector = dims.len() == 1;
+    let order = part.rule.order;
+    match order {
+        Order::Transposed if dims.len() == 2 => dims.reverse(),
+        Order::Stacked => dims.push(sources.len() as u64),
+        Order::Flat if dims.get(1) == Some(&1) => dims.truncate(1),
+        _ => {}
+    }
+    let row_count: u64 = if vector {
+        dims.first().copied().unwrap_or(0)
+    } else {
+        first.shape.iter().rev().skip(1).product()
+    };
+    let row_order = RowOrder::new(order, heads, row_count as usize).ok_or_else(shape)?;
+    let moved = row_order != RowOrder::Same;
+    let view = match order {
+        Order::Transposed if !vector => View::Transposed,
+        _ if vector && moved => View::Transposed,
+        _ => View::AsIs,
+    };
+    if (view == View::Transposed || moved) && first.shape.len() > 2 {
+        return Err(shape());
+    }
+    Ok(PlannedTensor {
+        ty: choose(&part.name, &dims),
+        name: part.name.clone(),
+        dims,
+        make: Make::Rows {
+            sources,
+            view,
+            order: row_order,
+            add: part.rule.add,
+        },
+    })
+}
+
+/// Matrices get the mix's types; norms, biases, routers and positions stay floats of 32 bits, as llama.cpp has them.
+fn choose(mix: Mix, name: &str, dims: &[u64], layer: Option<Layer>, tied: bool) -> GgmlType {
+    let plain = ["_norm", "ffn_gate_inp", "position_embd"];
+    let is_matrix = dims.len() >= 2 && name.ends_with(".weight");
+    if !is_matrix || plain.iter().any(|part| name.contains(part)) {
+        return GgmlType::F32;
+    }
+    let role = match (name, layer) {
+        ("output.weight", _) => Role::Output,
+        ("token_embd.weight", _) if tied => Role::Output,
+        ("token_embd.weight", _) => Role::Embedding,
+        (_, Some(layer)) if name.ends_with(".attn_v.weight") => Role::AttnV(layer),
+        (_, Some(layer)) if name.contains(".ffn_down") => Role::FfnDown(layer),
+        _ if name.ends_with(".attn_output.weight") => Role::AttnOutput,
+        _ => Role::Other,
+    };
+    mix.choose(role, dims.first().copied().unwrap_or(0))
+}
