@@ -9,10 +9,15 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod card;
 pub mod prompt;
+mod request;
+mod sampling;
 mod speaker;
 mod splitter;
 pub mod tools;
 
+pub use card::Card;
+pub use request::{Circumstances, Prepared, prepare};
 pub use speaker::{Speaker, Spoken};
 pub use splitter::{Piece, SplitOptions, Splitter, ThinkingMarks};

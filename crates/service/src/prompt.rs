@@ -28,8 +28,10 @@ pub struct ChatTemplate {
 /// What a template is given.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Conversation<'a> {
-    /// What was said. An answer at the end is continued.
+    /// What was said.
     pub messages: &'a [Message],
+    /// Whether the last message is the beginning of the answer.
+    pub continues: bool,
     /// The tools that the model may call.
     pub tools: &'a [Tool],
     /// Whether it thinks.
@@ -119,9 +121,7 @@ impl ChatTemplate {
             return Err(PromptError::Picture);
         }
         let (said, begun) = match conversation.messages {
-            [said @ .., last] if last.role == Role::Assistant && last.tool_calls.is_empty() => {
-                (said, last.joined())
-            }
+            [said @ .., last] if conversation.continues => (said, last.joined()),
             said => (said, String::new()),
         };
         let shown = Conversation {

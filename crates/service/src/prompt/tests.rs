@@ -33,6 +33,9 @@ fn prompt(template: &str, messages: &[Message], tools: &[Tool]) -> Result<Prompt
     let conversation = Conversation {
         messages,
         tools,
+        continues: messages
+            .last()
+            .is_some_and(|last| last.role == Role::Assistant),
         ..Conversation::default()
     };
     ChatTemplate::new(template)?.prompt(&tokenizer(), &conversation)

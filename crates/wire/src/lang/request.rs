@@ -17,6 +17,8 @@ pub struct Generate {
     pub prompts: Vec<Prompt>,
     /// How tokens are chosen.
     pub sampling: Sampling,
+    /// How, where neither the request nor the model says: the dialect's habits.
+    pub defaults: Sampling,
     /// Tokens at most.
     pub max_tokens: Option<usize>,
     /// Texts that end the answer.
@@ -64,6 +66,7 @@ impl Generate {
             model: model.into(),
             prompts: [prompt].into(),
             sampling: Sampling::default(),
+            defaults: Sampling::default(),
             max_tokens: None,
             stop: Vec::new(),
             choices: 1,

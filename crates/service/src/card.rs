@@ -1,0 +1,73 @@
+//! What a server knows of a model beside its weights.
+
+use crate::prompt::{ChatTemplate, PromptError};
+use crate::splitter::ThinkingMarks;
+use crate::tools::CallFormat;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use strata_token::tokenizer::Tokenizer;
+use strata_wire::call::Capability;
+use strata_wire::lang::{Message, Sampling};
+
+/// A model as requests see it.
+#[derive(Debug)]
+pub struct Card {
+    /// Its tokens.
+    pub tokenizer: Arc<Tokenizer>,
+    /// Its chat template, or why it cannot be used; `None` if it has none.
+    pub template: Option<Result<ChatTemplate, PromptError>>,
+    /// The marks around its thinking.
+    pub thinking: Option<ThinkingMarks>,
+    /// Positions of a sequence.
+    pub context: usize,
+    /// How tokens are chosen where a request does not say.
+    pub sampling: Sampling,
+    /// Texts that end its answers.
+    pub stop: Vec<String>,
+    /// A system prompt for conversations that bring none, and messages that come before them.
+    pub system: Option<String>,
+    /// Messages that every conversation begins with.
+    pub messages: Vec<Message>,
+    /// Whether it reads texts as a whole instead of continuing them.
+    pub encoder: bool,
+}
+
+impl Card {
+    /// A model that is nothing but its file.
+    pub fn new(tokenizer: Arc<Tokenizer>, template: Option<&str>, context: usize) -> Self {
+        Self {
+            tokenizer,
+            template: template.map(ChatTemplate::new),
+            thinking: template.and_then(ThinkingMarks::of_template),
+            context,
+            sampling: Sampling::default(),
+            stop: Vec::new(),
+            system: None,
+            messages: Vec::new(),
+            encoder: false,
+        }
+    }
+
+    /// What the model can do.
+    pub fn capabilities(&self) -> Vec<Capability> {
+        if self.encoder {
+            return [Capability::Embedding].into();
+        }
+        let special = self.tokenizer.special();
+        let infills = special.fim_pre.is_some() && special.fim_suf.is_some();
+        let own_calls = |template: &ChatTemplate| template.calls() != CallFormat::Generic;
+        let calls = matches!(&self.template, Some(Ok(template)) if own_calls(template));
+        let mut list = Vec::from([Capability::Completion]);
+        for (can, capability) in [
+            (calls, Capability::Tools),
+            (infills, Capability::Insert),
+            (self.thinking.is_some(), Capability::Thinking),
+        ] {
+            if can {
+                list.push(capability);
+            }
+        }
+        list
+    }
+}

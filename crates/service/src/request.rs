@@ -1,0 +1,337 @@
+//! From a dialect's request to the engine's.
+
+use crate::card::Card;
+use crate::prompt::{self, Conversation, Prompt, PromptError};
+use crate::sampling;
+use crate::speaker::Speaker;
+use crate::splitter::SplitOptions;
+use crate::tools::CallFormat;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use strata_engine::{Choices, Limits, Request};
+use strata_token::template::DateTime;
+use strata_token::tokenizer::EncodeOptions;
+use strata_wire::lang::{self, Format, Generate, Message, Piece, Role, Thinking, Tool, ToolChoice};
+use strata_wire::{Fault, FaultKind};
+
+/// A request for text, ready for the engine.
+#[derive(Debug)]
+pub struct Prepared {
+    /// One for each prompt. The server adds the client, the adapter and the compiled constraint.
+    pub requests: Vec<Request>,
+    /// The prompts as the model sees them.
+    pub prompts: Vec<Prompt>,
+    /// What the answers must look like: compiled into the requests' constraints, where it is not plain text.
+    pub format: Format,
+    /// Turns the engine's events into the dialect's.
+    pub speaker: Speaker,
+    /// Answers to each prompt.
+    pub choices: usize,
+}
+
+/// What is not in a request: the world around it.
+#[derive(Copy, Clone, Debug)]
+pub struct Circumstances<'a> {
+    /// The local time.
+    pub now: Option<DateTime>,
+    /// For requests that give no seed.
+    pub seed: u64,
+    /// The answer's name.
+    pub id: &'a str,
+}
+
+/// Makes a request ready for the engine.
+pub fn prepare(
+    request: &Generate,
+    card: &Card,
+    world: Circumstances<'_>,
+) -> Result<Prepared, Fault> {
+    if card.encoder {
+        return Err(Fault::bad_request(
+            "the model embeds texts and cannot generate any",
+        ));
+    }
+    let calls = Calls::new(request, card)?;
+    let mut prompts = Vec::new();
+    let mut splits = Vec::new();
+    for asked in &request.prompts {
+        let mut prompt = read_prompt(request, asked, &calls, card, world.now)?;
+        let split = split_options(request, asked, &mut prompt, &calls, card);
+        splits.extend(core::iter::repeat_n(split, request.choices));
+        prompts.push(prompt);
+    }
+    let format = calls.format(request, card)?;
+    let layers = [&request.sampling, &card.sampling, &request.defaults];
+    let settings = sampling::settings(layers, world.seed, &card.tokenizer);
+    let stop: Vec<String> = request.stop.iter().chain(&card.stop).cloned().collect();
+    let requests = prompts.iter().map(|prompt| {
+        let (tokens, context) = (prompt.tokens.len(), card.context);
+        if tokens >= context {
+            let kind = FaultKind::ContextExceeded {
+                prompt_tokens: tokens,
+                context,
+            };
+            return Err(Fault::new(
+                kind,
+                alloc::format!(
+                    "the prompt has {tokens} tokens and the context has room for {context}"
+                ),
+            ));
+        }
+        Ok(Request {
+            prompt: prompt.tokens.clone(),
+            sampling: settings.clone(),
+            max_tokens: request.max_tokens,
+            stop: stop.clone(),
+            logprobs: request.logprobs,
+            ignore_end: request.ignore_end,
+            choices: Choices::Sample {
+                n: request.choices,
+                best_of: request.best_of.max(request.choices),
+            },
+            limits: Limits {
+                deadline: request.time_limit,
+                ..Limits::default()
+            },
+            cache: request.cache,
+            ..Request::default()
+        })
+    });
+    Ok(Prepared {
+        requests: requests.collect::<Result<_, _>>()?,
+        prompts,
+        format,
+        speaker: Speaker::new(splits, world.id, request.tools.parallel),
+        choices: request.choices,
+    })
+}
+
+/// The tools of a request: which the model sees, which it may call, and how it writes calls.
+struct Calls<'r> {
+    /// What the model is told of.
+    shown: Vec<Tool>,
+    /// What it may call.
+    allowed: Vec<&'r Tool>,
+    required: bool,
+    format: Option<CallFormat>,
+}
+
+impl<'r> Calls<'r> {
+    fn new(request: &'r Generate, card: &Card) -> Result<Self, Fault> {
+        let tools = &request.tools;
+        let named = |name: &String| {
+            let found = tools.list.iter().find(|tool| tool.name == *name);
+            found.ok_or_else(|| {
+                Fault::bad_request(alloc::format!(
+                    "tool_choice names {name:?}, which is not among the tools"
+                ))
+            })
+        };
+        let (allowed, required): (Vec<&Tool>, bool) = match &tools.choice {
+            ToolChoice::Auto => (tools.list.iter().collect(), false),
+            ToolChoice::None => (Vec::new(), false),
+            ToolChoice::Required => (tools.list.iter().collect(), true),
+            ToolChoice::Named(name) => ([named(name)?].into(), true),
+            ToolChoice::Allowed { names, required } => {
+                let allowed = names.iter().map(named).collect::<Result<_, _>>()?;
+                (allowed, *required)
+            }
+        };
+        if required && allowed.is_empty() {
+            return Err(Fault::bad_request(
+                "tool_choice requires a call and there are no tools",
+            ));
+        }
+        let own = match &card.template {
+            Some(Ok(template)) => template.calls(),
+            _ => CallFormat::Generic,
+        };
+        let format = match required {
+            true => own.for_grammar(),
+            false => own,
+        };
+        Ok(Self {
+            shown: tools.list.clone(),
+            format: (!allowed.is_empty()).then_some(format),
+            allowed,
+            required,
+        })
+    }
+
+    /// What the answer must look like: a call where one is required, else what the request says.
+    fn format(&self, request: &Generate, card: &Card) -> Result<Format, Fault> {
+        if !self.required {
+            return Ok(request.format.clone());
+        }
+        if request.format != Format::Text {
+            return Err(Fault::bad_request(
+                "an answer cannot both follow response_format and be a required tool call",
+            ));
+        }
+        let format = self.format.unwrap_or(CallFormat::Generic);
+        let grammar = format.grammar(&self.allowed, request.tools.parallel, &card.tokenizer);
+        grammar.map(Format::Lark).ok_or_else(|| {
+            Fault::new(
+                FaultKind::Unsupported,
+                "this model cannot be made to call tools",
+            )
+        })
+    }
+
+    fn constrains(&self, request: &Generate) -> bool {
+        self.required || request.format != Format::Text
+    }
+}
+
+fn read_prompt(
+    request: &Generate,
+    asked: &lang::Prompt,
+    calls: &Calls<'_>,
+    card: &Card,
+    now: Option<DateTime>,
+) -> Result<Prompt, Fault> {
+    let tokenizer = &*card.tokenizer;
+    match asked {
+        lang::Prompt::Chat(messages) => {
+            let template = match &card.template {
+                Some(Ok(template)) => template,
+                Some(Err(error)) => return Err(refused(error)),
+                None => {
+                    return Err(Fault::bad_request(
+                        "the model has no chat template: give it a text to complete instead",
+                    ));
+                }
+            };
+            let thinking = match request.thinking {
+                // A grammar begins at the answer, so the model is asked not to think unless that was asked for.
+                Thinking::Default if calls.constrains(request) => Thinking::Off,
+                thinking => thinking,
+            };
+            let messages = with_opening(messages, card);
+            let conversation = Conversation {
+                messages: &messages,
+                tools: &calls.shown,
+                thinking,
+                continues: request.continues,
+                now,
+            };
+            let prompt = template.prompt(tokenizer, &conversation);
+            prompt.map_err(|error| refused(&error))
+        }
+        lang::Prompt::Raw(pieces) => {
+            let mut prompt = Prompt::default();
+            for piece in pieces {
+                match piece {
+                    Piece::Text(text) => {
+                        // The prompt is all there is, so control tokens in it are read as such.
+                        let options = EncodeOptions {
+                            add_special: false,
+                            parse_special: true,
+                        };
+                        prompt.tokens.extend(tokenizer.encode(text, options));
+                        prompt.text.push_str(text);
+                    }
+                    Piece::Tokens(tokens) => prompt.tokens.extend(tokens),
+                }
+            }
+            let only_tokens = pieces.iter().all(|piece| matches!(piece, Piece::Tokens(_)));
+            if !only_tokens {
+                prompt.tokens = prompt::begin(tokenizer, prompt.tokens);
+            }
+            match prompt.tokens.is_empty() {
+                true => Err(Fault::bad_request("the prompt is empty")),
+                false => Ok(prompt),
+            }
+        }
+        lang::Prompt::Infill {
+            prefix,
+            suffix,
+            files,
+        } => infill(card, prefix, suffix, files),
+    }
+}
+
+/// The conversation with the model's own beginning: its messages, and its system prompt where the client has none.
+fn with_opening(messages: &[Message], card: &Card) -> Vec<Message> {
+    let has_system = messages.iter().any(|m| m.role == Role::System);
+    let system = card.system.iter().filter(|_| !has_system);
+    let system = system.map(|text| Message::text(Role::System, text.clone()));
+    let opening = system.chain(card.messages.iter().cloned());
+    opening.chain(messages.iter().cloned()).collect()
+}
+
+/// The prompt of a model that was trained to fill gaps: suffix before middle, other files in front.
+fn infill(
+    card: &Card,
+    prefix: &str,
+    suffix: &str,
+    files: &[(String, String)],
+) -> Result<Prompt, Fault> {
+    let tokenizer = &*card.tokenizer;
+    let special = tokenizer.special();
+    let (Some(before), Some(after)) = (special.fim_pre, special.fim_suf) else {
+        return Err(Fault::new(
+            FaultKind::Unsupported,
+            "the model was not trained to fill gaps in a text",
+        ));
+    };
+    let encode = |text: &str| tokenizer.encode(text, EncodeOptions::default());
+    let mut tokens = Vec::new();
+    for (name, text) in files {
+        match special.fim_sep {
+            Some(separator) => tokens.push(separator),
+            None => tokens.extend(encode("\n\n--- snippet ---\n\n")),
+        }
+        tokens.extend(encode(&alloc::format!("{name}\n{text}")));
+    }
+    tokens.push(before);
+    tokens.extend(encode(prefix));
+    tokens.push(after);
+    tokens.extend(encode(suffix));
+    tokens.extend(special.fim_mid);
+    Ok(Prompt {
+        tokens: prompt::begin(tokenizer, tokens),
+        text: [prefix, suffix].concat(),
+    })
+}
+
+/// What to look for in the answer. A prompt that opens the model's thinking is closed where a grammar follows.
+fn split_options(
+    request: &Generate,
+    asked: &lang::Prompt,
+    prompt: &mut Prompt,
+    calls: &Calls<'_>,
+    card: &Card,
+) -> SplitOptions {
+    if !matches!(asked, lang::Prompt::Chat(_)) {
+        return SplitOptions::default();
+    }
+    let mut begins_thinking = card
+        .thinking
+        .is_some_and(|marks| marks.opened_by(&prompt.text));
+    if begins_thinking && calls.constrains(request) {
+        let close = card.thinking.map_or("", |marks| marks.end);
+        let close = alloc::format!("{close}\n\n");
+        let options = EncodeOptions {
+            add_special: false,
+            parse_special: true,
+        };
+        prompt.tokens.extend(card.tokenizer.encode(&close, options));
+        prompt.text.push_str(&close);
+        begins_thinking = false;
+    }
+    SplitOptions {
+        thinking: card.thinking,
+        begins_thinking,
+        calls: calls.format,
+        tools: calls.allowed.iter().map(|tool| tool.name.clone()).collect(),
+    }
+}
+
+fn refused(error: &PromptError) -> Fault {
+    let kind = match error {
+        PromptError::Picture => FaultKind::Unsupported,
+        _ => FaultKind::BadRequest,
+    };
+    Fault::new(kind, error.to_string())
+}
