@@ -120,7 +120,8 @@ impl CompletionAnswer {
     fn take(&mut self, index: usize) -> Json {
         let choice = &mut self.choices[index];
         let logprobs = choice.gathered.take_logprobs();
-        let logprobs = match self.logprobs {
+        let nothing = self.stream && logprobs.is_empty();
+        let logprobs = match self.logprobs && !nothing {
             true => token_logprobs(&logprobs, &mut choice.offset),
             false => Json::Null,
         };

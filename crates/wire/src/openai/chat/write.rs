@@ -27,6 +27,14 @@ struct Choice {
     gathered: Gathered,
 }
 
+/// What stands beside a delta.
+#[derive(Default)]
+struct Beside {
+    logprobs: Json,
+    finish_reason: Json,
+    tokens: Option<Vec<u32>>,
+}
+
 impl ChatAnswer {
     pub(super) fn new(request: &Generate, manner: Manner, stamp: &Stamp) -> Self {
         let object = match request.stream {
@@ -52,17 +60,15 @@ impl ChatAnswer {
     }
 
     /// Sends a chunk about one choice.
-    fn chunk(&self, index: usize, delta: Json, more: Vec<(String, Json)>, out: &mut Vec<u8>) {
-        let mut choice = Json::object([("index", index.into()), ("delta", delta)]);
-        let given = |key: &str| more.iter().any(|(name, _)| name == key);
-        let rest = ["logprobs", "finish_reason"]
-            .into_iter()
-            .filter(|key| !given(key))
-            .map(|key| (String::from(key), Json::Null))
-            .collect::<Vec<_>>();
-        if let Json::Object(pairs) = &mut choice {
-            pairs.extend(more);
-            pairs.extend(rest);
+    fn chunk(&self, index: usize, delta: Json, beside: Beside, out: &mut Vec<u8>) {
+        let mut choice = Json::object([
+            ("index", index.into()),
+            ("delta", delta),
+            ("logprobs", beside.logprobs),
+            ("finish_reason", beside.finish_reason),
+        ]);
+        if let (Some(key), Some(tokens)) = (self.manner.tokens, beside.tokens) {
+            choice.push(key, tokens);
         }
         let mut chunk = self.head.object();
         chunk.push("choices", Json::array([choice]));
@@ -76,7 +82,7 @@ impl ChatAnswer {
         let choice = self.choice(index);
         if !core::mem::replace(&mut choice.begun, true) {
             let delta = Json::object([("role", "assistant".into()), ("content", "".into())]);
-            self.chunk(index, delta, Vec::new(), out);
+            self.chunk(index, delta, Beside::default(), out);
         }
     }
 
@@ -110,8 +116,8 @@ impl ChatAnswer {
             return;
         };
         self.begin(index, out);
-        let more = self.beside(index, event);
-        self.chunk(index, delta, more, out);
+        let beside = self.beside(index, event);
+        self.chunk(index, delta, beside, out);
     }
 
     /// What an event adds to the message; `spelt` if a call's arguments were told before.
@@ -122,6 +128,8 @@ impl ChatAnswer {
                 ("reasoning_content", text.as_str().into()),
                 ("reasoning", text.as_str().into()),
             ]),
+            // Before there were tools there was one call at most.
+            Event::Call { index, .. } if self.manner.legacy && *index > 0 => return None,
             Event::Call { index, part, .. } => {
                 let mut call = Json::object([("index", (*index).into())]);
                 let function = match part {
@@ -149,24 +157,19 @@ impl ChatAnswer {
         })
     }
 
-    /// What stands beside the delta: log-probabilities, tokens, the reason.
-    fn beside(&mut self, index: usize, event: &Event) -> Vec<(String, Json)> {
-        let mut more = Vec::new();
-        let (keep_logprobs, manner) = (self.logprobs, self.manner);
+    fn beside(&mut self, index: usize, event: &Event) -> Beside {
+        let mut beside = Beside::default();
+        let (told, legacy) = (self.logprobs, self.manner.legacy);
         let gathered = &mut self.choice(index).gathered;
+        beside.tokens = Some(core::mem::take(&mut gathered.tokens));
         let logprobs = gathered.take_logprobs();
-        if keep_logprobs && matches!(event, Event::Text { .. }) {
-            more.push(("logprobs".into(), token_logprobs(&logprobs)));
-        }
-        let tokens = core::mem::take(&mut gathered.tokens);
-        if let Some(key) = manner.tokens {
-            more.push((key.into(), tokens.into()));
+        if told && matches!(event, Event::Text { .. }) {
+            beside.logprobs = token_logprobs(&logprobs);
         }
         if let Event::Finished { reason, .. } = event {
-            let reason = finish_reason(reason, manner.legacy);
-            more.push(("finish_reason".into(), reason.into()));
+            beside.finish_reason = finish_reason(reason, legacy).into();
         }
-        more
+        beside
     }
 
     fn end(&self, used: &Usage, timings: &Timings, out: &mut Vec<u8>) {

@@ -129,7 +129,11 @@ pub(super) fn usage(usage: &Usage) -> Json {
         ("input_tokens", usage.prompt_tokens.into()),
         (
             "input_tokens_details",
-            Json::object([("cached_tokens", usage.cached_tokens.into())]),
+            // What is written to caches is not counted apart here, and newer clients want the field.
+            Json::object([
+                ("cached_tokens", usage.cached_tokens.into()),
+                ("cache_write_tokens", 0_i64.into()),
+            ]),
         ),
         ("output_tokens", usage.generated_tokens.into()),
         (

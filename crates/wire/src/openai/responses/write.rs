@@ -256,6 +256,9 @@ impl ResponseAnswer {
             ("param", fault.place.clone().into()),
         ]);
         self.send("error", fields, out);
+        if let Some(item) = self.items.last_mut().filter(|_| self.open) {
+            item.status = "incomplete";
+        }
         let error = Json::object([("code", "server_error".into()), ("message", message.into())]);
         let response = self.document("failed", None, error);
         self.send(

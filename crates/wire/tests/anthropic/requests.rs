@@ -1,0 +1,145 @@
+//! What requests mean.
+
+use super::RICH;
+use super::pairs::stamp;
+use strata_wire::call::Call;
+use strata_wire::json::Json;
+use strata_wire::lang::{
+    Effort, Format, Generate, Message, Part, Prompt, Role, Thinking, ToolChoice,
+};
+use strata_wire::{Fault, anthropic};
+
+fn read(body: &str) -> Result<Generate, Fault> {
+    match anthropic::open("POST", "/v1/messages", body.as_bytes(), &stamp()).unwrap()? {
+        Call::Generate(request, _) => Ok(*request),
+        _ => panic!("a message asks for text"),
+    }
+}
+
+/// A request with these fields besides what must be there.
+fn with(fields: &str) -> Result<Generate, Fault> {
+    read(&format!(
+        r#"{{"model":"m","max_tokens":100,"messages":[{{"role":"user","content":"x"}}],{fields}}}"#
+    ))
+}
+
+fn conversation(request: &Generate) -> &[Message] {
+    match &request.prompts[..] {
+        [Prompt::Chat(messages)] => messages,
+        _ => panic!("messages are a conversation"),
+    }
+}
+
+#[test]
+fn all_of_a_rich_request_is_understood() {
+    let request = read(RICH).unwrap();
+    let list = conversation(&request);
+    let roles: Vec<_> = list.iter().map(|message| message.role).collect();
+    let expected = [
+        Role::System,
+        Role::User,
+        Role::Assistant,
+        Role::Tool,
+        Role::User,
+    ];
+    assert_eq!(roles, expected);
+    // The line for the provider is gone.
+    assert_eq!(list[0].joined(), "Be brief.");
+    assert!(matches!(&list[1].parts[1], Part::Image(image) if image.bytes.len() == 8));
+    assert_eq!(list[2].thinking.as_deref(), Some("Look."));
+    assert_eq!(
+        list[2].tool_calls[0].arguments.get("at"),
+        Some(&Json::Int(1))
+    );
+    assert_eq!(list[3].joined(), "Error: no light");
+    assert_eq!(list[3].tool_call_id.as_deref(), Some("t1"));
+    assert_eq!(list[3].name.as_deref(), Some("look"));
+    assert_eq!(list[4].joined(), "Try again.");
+    assert_eq!(request.max_tokens, Some(2000));
+    assert_eq!(request.sampling.top_k, Some(40));
+    assert_eq!(request.stop, ["END"]);
+    assert_eq!(request.tools.choice, ToolChoice::Named("look".into()));
+    assert!(!request.tools.parallel);
+    assert_eq!(request.thinking, Thinking::On { budget: Some(1024) });
+    assert!(matches!(request.format, Format::JsonSchema(_)));
+    assert!(!request.continues);
+}
+
+#[test]
+fn thinking_and_effort_are_asked_for_in_several_ways() {
+    let thinking = |fields: &str| with(fields).unwrap().thinking;
+    assert_eq!(thinking(r#""stream":false"#), Thinking::Default);
+    assert_eq!(thinking(r#""thinking":{"type":"disabled"}"#), Thinking::Off);
+    assert_eq!(
+        thinking(r#""thinking":{"type":"adaptive"}"#),
+        Thinking::Default
+    );
+    let effort = r#""thinking":{"type":"adaptive"},"output_config":{"effort":"low"}"#;
+    assert_eq!(thinking(effort), Thinking::Effort(Effort::Low));
+    let off = r#""thinking":{"type":"disabled"},"output_config":{"effort":"max"}"#;
+    assert_eq!(thinking(off), Thinking::Off);
+}
+
+#[test]
+fn the_models_own_last_message_is_completed() {
+    let body = r#"{"model":"m","max_tokens":5,"messages":[{"role":"user","content":"x"},{"role":"assistant","content":"{"}]}"#;
+    assert!(read(body).unwrap().continues);
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    for (fields, place) in [
+        (r#""max_tokens":0"#, "max_tokens"),
+        (r#""max_tokens":99999999999999999999"#, "max_tokens"),
+        (r#""temperature":1.5"#, "temperature"),
+        (r#""messages":[]"#, "messages"),
+        (
+            r#""messages":[{"role":"system","content":"x"}]"#,
+            "messages[0].role",
+        ),
+        (r#""messages":[{"role":"user"}]"#, "messages[0].content"),
+        (
+            r#""messages":[{"role":"user","content":[{"type":"document","source":{}}]}]"#,
+            "messages[0].content[0].type",
+        ),
+        (
+            r#""messages":[{"role":"user","content":[{"type":"tool_use","id":"1","name":"f","input":{}}]}]"#,
+            "messages[0].content[0].type",
+        ),
+        (
+            r#""messages":[{"role":"user","content":[{"type":"image","source":{"type":"url","url":"http://h/"}}]}]"#,
+            "messages[0].content[0].source.type",
+        ),
+        (
+            r#""messages":[{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"f","input":"x"}]}]"#,
+            "messages[0].content[0].input",
+        ),
+        (r#""tools":[{"name":"f"}]"#, "tools[0].input_schema"),
+        (
+            r#""tools":[{"type":"bash_20250124","name":"bash"}]"#,
+            "tools[0].type",
+        ),
+        (r#""tool_choice":{"type":"any"}"#, "tool_choice"),
+        (r#""tool_choice":{"type":"tool","name":"f"}"#, "tool_choice"),
+        (r#""thinking":{"type":"enabled"}"#, "thinking.budget_tokens"),
+        (
+            r#""thinking":{"type":"enabled","budget_tokens":100}"#,
+            "thinking.budget_tokens",
+        ),
+        (r#""stop_sequences":[""]"#, "stop_sequences[0]"),
+        (
+            r#""output_config":{"format":{"type":"regex"}}"#,
+            "output_config.format.type",
+        ),
+        (
+            r#""context_management":{"edits":[{"type":"clear_tool_uses_20250919"}]}"#,
+            "context_management.edits[0]",
+        ),
+        (r#""container":"c""#, "container"),
+    ] {
+        let fault = with(fields).unwrap_err();
+        assert_eq!(fault.place.as_deref(), Some(place), "{}", fault.message);
+    }
+    let fault = read(r#"{"max_tokens":5,"messages":[]}"#).unwrap_err();
+    assert_eq!(fault.message, "model: is required");
+}
