@@ -8,6 +8,7 @@ use bytemuck::{Pod, Zeroable};
 use strata_quant::GgmlType;
 
 use crate::lanes::{Dot, Lanes, MAX_PARTS, Op};
+use crate::tile::TileMut;
 
 /// How a row of activations is stored.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
@@ -181,6 +182,66 @@ impl<'a> ActRows<'a> {
         let row = self.format.row_bytes(self.cols);
         let used = self.cols / self.format.block_len() * size_of::<B>();
         bytemuck::cast_slice(&self.bytes[t * row..][..used])
+    }
+}
+
+/// A place for rows of activations in one format, which workers fill a run of blocks at a time.
+pub struct ActRowsMut<'a> {
+    format: ActFormat,
+    cols: usize,
+    bytes: TileMut<'a, u8>,
+}
+
+impl<'a> ActRowsMut<'a> {
+    /// Room for rows of `cols` values.
+    ///
+    /// # Panics
+    /// If `bytes` is not whole rows.
+    pub fn new(format: ActFormat, cols: usize, bytes: &'a mut [u8]) -> Self {
+        let row = format.row_bytes(cols);
+        assert!(
+            row > 0 && bytes.len().is_multiple_of(row),
+            "activations are whole rows"
+        );
+        let tokens = bytes.len() / row;
+        Self {
+            format,
+            cols,
+            bytes: TileMut::from_slice(bytes, tokens, row),
+        }
+    }
+
+    /// How they are stored.
+    pub const fn format(&self) -> ActFormat {
+        self.format
+    }
+
+    /// Values in a row.
+    pub const fn cols(&self) -> usize {
+        self.cols
+    }
+
+    /// Rows: one a token.
+    pub const fn tokens(&self) -> usize {
+        self.bytes.tokens()
+    }
+
+    /// The bytes of `cols` values of every token from `start` on.
+    ///
+    /// # Panics
+    /// If there are not so many, or they are not whole blocks.
+    ///
+    /// # Safety
+    /// Until the view is gone, nothing else reads or writes those values.
+    #[allow(unsafe_code)]
+    pub(crate) unsafe fn share_cols(&self, start: usize, cols: usize) -> TileMut<'_, u8> {
+        let (len, size) = (self.format.block_len(), self.format.block_bytes());
+        assert!(
+            start.is_multiple_of(len) && cols.is_multiple_of(len) && start + cols <= self.cols,
+            "a run of blocks"
+        );
+        // SAFETY: the caller's promise, in bytes.
+        unsafe { self.bytes.share_rows(start / len * size, cols / len * size) }
     }
 }
 

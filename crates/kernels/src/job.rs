@@ -1,4 +1,4 @@
-//! Matmuls shared out among workers: each claims a run of panels at a time.
+//! Matmuls, and what goes with them, shared out among workers: each claims a run of panels at a time.
 #![allow(unsafe_code)]
 
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -47,7 +47,31 @@ impl<'a> Rows<'a> {
 }
 
 impl Weights<'_> {
-    fn rows(&self) -> usize {
+    /// Rows before `at`, and rows from `at`; `None` where the matrix cannot be cut there.
+    pub fn split_rows(self, at: usize) -> Option<(Self, Self)> {
+        match self {
+            _ if at > self.rows() => None,
+            Self::Packed(panels) => at.is_multiple_of(PANEL_ROWS).then(|| {
+                let (first, second) = panels.split_rows(at);
+                (Self::Packed(first), Self::Packed(second))
+            }),
+            Self::Rows(matrix) => {
+                let (first, second) = matrix
+                    .bytes
+                    .split_at(at * (matrix.bytes.len() / matrix.rows.max(1)));
+                let part = |rows, bytes| {
+                    Self::Rows(Rows {
+                        rows,
+                        bytes,
+                        ..matrix
+                    })
+                };
+                Some((part(at, first), part(matrix.rows - at, second)))
+            }
+        }
+    }
+
+    pub(crate) fn rows(&self) -> usize {
         match self {
             Self::Packed(panels) => panels.rows(),
             Self::Rows(rows) => rows.rows,
@@ -65,79 +89,73 @@ pub struct Product<'a> {
     pub out: TileMut<'a>,
 }
 
-impl Product<'_> {
+/// Work on a number of panels, any run of which can be done by itself.
+///
+/// # Safety
+/// It may be shared between threads that compute different runs: these touch different memory.
+pub unsafe trait Task {
+    /// How many there are.
+    fn panels(&self) -> usize;
+
+    /// Runs are multiples of this many panels.
+    fn granule(&self) -> usize {
+        1
+    }
+
+    /// Does `count` panels from `panel` on, or what there is of them. `scratch` holds a panel of the largest matrix that
+    /// comes as [`Weights::Rows`].
+    ///
+    /// # Safety
+    /// Nobody else does any of these panels until it returns.
+    unsafe fn compute(&self, kernels: &Kernels, panel: usize, count: usize, scratch: &mut [u8]);
+}
+
+// SAFETY: it writes only the rows of the panels that it is asked for.
+unsafe impl Task for Product<'_> {
     fn panels(&self) -> usize {
         self.weights.rows().div_ceil(PANEL_ROWS)
     }
-}
 
-/// Matmuls that do not depend on each other, computed by all who call [`Job::work`].
-pub struct Job<'a, 'b> {
-    kernels: &'static Kernels,
-    products: &'a [Product<'b>],
-    /// How many runs each worker would have if they were equally fast.
-    runs: usize,
-    next: AtomicUsize,
-}
-
-/// Runs for each worker: enough to even out a slow one, few enough that each stays long.
-const RUNS_PER_WORKER: usize = 8;
-
-// SAFETY: workers only read the weights and activations, and write through tiles that no two of them have: a claim is
-// unique, and different claims cover different rows or different products.
-unsafe impl Sync for Job<'_, '_> {}
-
-impl<'a, 'b> Job<'a, 'b> {
-    /// Work for about `workers` workers.
-    ///
-    /// # Panics
-    /// If a product's rows and its output's differ.
-    pub fn new(kernels: &'static Kernels, products: &'a mut [Product<'b>], workers: usize) -> Self {
-        for product in &*products {
-            assert_eq!(
-                product.weights.rows(),
-                product.out.rows(),
-                "the output's rows"
-            );
-        }
-        Self {
-            kernels,
-            products,
-            runs: workers.max(1) * RUNS_PER_WORKER,
-            next: AtomicUsize::new(0),
-        }
-    }
-
-    /// Computes runs of panels until none is left. `scratch` holds a panel of the largest matrix that comes as
-    /// [`Weights::Rows`].
-    pub fn work(&self, scratch: &mut [u8]) {
-        let mut first = 0;
-        let mut products = self.products.iter();
-        let mut current = products.next();
-        loop {
-            let claim = self.next.fetch_add(1, Ordering::Relaxed);
-            // Claims only grow, so the product that has this one is the current or a later one.
-            loop {
-                let Some(product) = current else { return };
-                let run = product.panels().div_ceil(self.runs).max(1);
-                let claims = product.panels().div_ceil(run);
-                if claim - first < claims {
-                    self.compute(product, (claim - first) * run, run, scratch);
-                    break;
-                }
-                first += claims;
-                current = products.next();
-            }
-        }
-    }
-
-    fn compute(&self, product: &Product<'b>, panel: usize, count: usize, scratch: &mut [u8]) {
+    unsafe fn compute(&self, kernels: &Kernels, panel: usize, count: usize, scratch: &mut [u8]) {
         let start = panel * PANEL_ROWS;
-        let rows = (count * PANEL_ROWS).min(product.weights.rows() - start);
-        // SAFETY: the claim that led here is unique, so nobody else has these rows; the job borrows the products
-        // mutably, so nobody outside has them.
-        let mut out = unsafe { product.out.share_rows(start, rows) };
-        match product.weights {
+        assert_eq!(self.weights.rows(), self.out.rows(), "the output's rows");
+        let rows = (count * PANEL_ROWS).min(self.out.rows() - start);
+        // SAFETY: the caller says that nobody else has these rows; the job borrows the product mutably, so nobody
+        // outside has them.
+        let out = unsafe { self.out.share_rows(start, rows) };
+        self.multiply(kernels, start, out, scratch);
+    }
+}
+
+// SAFETY: as its content, or nothing at all.
+unsafe impl<T: Task> Task for Option<T> {
+    fn panels(&self) -> usize {
+        self.as_ref().map_or(0, Task::panels)
+    }
+
+    fn granule(&self) -> usize {
+        self.as_ref().map_or(1, Task::granule)
+    }
+
+    unsafe fn compute(&self, kernels: &Kernels, panel: usize, count: usize, scratch: &mut [u8]) {
+        if let Some(task) = self {
+            // SAFETY: the caller's promise.
+            unsafe { task.compute(kernels, panel, count, scratch) }
+        }
+    }
+}
+
+impl Product<'_> {
+    /// Rows from `start` on, as many as `out` has.
+    pub(crate) fn multiply(
+        &self,
+        kernels: &Kernels,
+        start: usize,
+        mut out: TileMut<'_>,
+        scratch: &mut [u8],
+    ) {
+        let rows = out.rows();
+        match self.weights {
             Weights::Packed(panels) => {
                 let (_, panels) = panels.split_rows(start);
                 let panels = if rows == panels.rows() {
@@ -145,7 +163,7 @@ impl<'a, 'b> Job<'a, 'b> {
                 } else {
                     panels.split_rows(rows).0
                 };
-                self.kernels.matmul(panels, product.x, out);
+                kernels.matmul(panels, self.x, out);
             }
             Weights::Rows(matrix) => {
                 let row = matrix.bytes.len() / matrix.rows;
@@ -156,9 +174,64 @@ impl<'a, 'b> Job<'a, 'b> {
                     pack_panel(matrix.ty, matrix.cols, bytes, panel);
                     let panel = Panels::new(matrix.ty, rows, matrix.cols, panel);
                     let (now, later) = out.split_rows(rows);
-                    self.kernels.matmul(panel, product.x, now);
+                    kernels.matmul(panel, self.x, now);
                     out = later;
                 }
+            }
+        }
+    }
+}
+
+/// Tasks that do not depend on each other, done by all who call [`Job::work`].
+pub struct Job<'a, T> {
+    kernels: &'static Kernels,
+    tasks: &'a [T],
+    /// How many runs each worker would have if they were equally fast.
+    runs: usize,
+    next: AtomicUsize,
+}
+
+/// Runs for each worker: enough to even out a slow one, few enough that each stays long.
+const RUNS_PER_WORKER: usize = 8;
+
+// SAFETY: workers only read the weights and activations, and write through tiles that no two of them have: a claim is
+// unique, and different claims cover different panels or different tasks.
+unsafe impl<T: Task> Sync for Job<'_, T> {}
+
+impl<'a, T: Task> Job<'a, T> {
+    /// Work for about `workers` workers.
+    pub fn new(kernels: &'static Kernels, tasks: &'a mut [T], workers: usize) -> Self {
+        Self {
+            kernels,
+            tasks,
+            runs: workers.max(1) * RUNS_PER_WORKER,
+            next: AtomicUsize::new(0),
+        }
+    }
+
+    /// Computes runs of panels until none is left. `scratch` holds a panel of the largest matrix that comes as
+    /// [`Weights::Rows`].
+    pub fn work(&self, scratch: &mut [u8]) {
+        let mut first = 0;
+        let mut tasks = self.tasks.iter();
+        let mut current = tasks.next();
+        loop {
+            let claim = self.next.fetch_add(1, Ordering::Relaxed);
+            // Claims only grow, so the task that has this one is the current or a later one.
+            loop {
+                let Some(task) = current else { return };
+                let run = task.panels().div_ceil(self.runs).max(1);
+                let run = run.next_multiple_of(task.granule());
+                let claims = task.panels().div_ceil(run);
+                if claim - first < claims {
+                    // SAFETY: the claim is unique, and claims of one task cover different panels.
+                    unsafe {
+                        task.compute(self.kernels, (claim - first) * run, run, scratch);
+                    }
+                    break;
+                }
+                first += claims;
+                current = tasks.next();
             }
         }
     }
@@ -231,7 +304,7 @@ mod tests {
                     out: TileMut::from_slice(out, tokens, *rows),
                 })
                 .collect();
-            let job = Job::new(kernels, &mut products, workers);
+            let job = Job::new(kernels, &mut products[..], workers);
             std::thread::scope(|scope| {
                 for _ in 0..workers {
                     scope.spawn(|| job.work(&mut vec![0; scratch]));

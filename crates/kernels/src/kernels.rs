@@ -13,7 +13,7 @@ use crate::arch::scalar::Scalar;
 use crate::arch::x86_64::{Maddubs, Vnni, ymm::Ymm, zmm::Zmm};
 use crate::attention::scores::Scores;
 use crate::attention::values::Accumulate;
-use crate::attention::{KvType, Rows, Store};
+use crate::attention::{KvRows, KvType, Store};
 use crate::isa::{CpuFeatures, Isa};
 use crate::lanes::{Dot, Op};
 use crate::panel::matmul::{Matmul, Panels};
@@ -105,6 +105,11 @@ impl Kernels {
             format.row_bytes(x.len()),
             "the length of a row of activations"
         );
+        self.run(Quantize { format, x, out });
+    }
+
+    /// Stores whole blocks of a row.
+    pub(crate) fn quantize_blocks(&self, format: ActFormat, x: &[f32], out: &mut [u8]) {
         self.run(Quantize { format, x, out });
     }
 
@@ -255,53 +260,23 @@ impl Kernels {
         self.run(Store { kind, x, out });
     }
 
-    /// out\[h\]\[j\] = scale · (q\[h\] · k\[j\]) for the `n` keys of a page and all query heads that share them.
-    /// `q` is heads × head_dim and `out` heads × n.
-    pub fn kv_scores(
-        &self,
-        kind: KvType,
-        q: &[f32],
-        k: &[u8],
-        n: usize,
-        scale: f32,
-        out: &mut [f32],
-    ) {
-        if n == 0 {
-            return;
-        }
-        let k = Self::rows(kind, k, n, q.len(), out.len());
-        self.run(Scores { q, k, scale, out });
+    /// out\[h\]\[j\] = scale · (q\[h\] · k\[j\]) for all query heads that share the keys. `q` is heads × head_dim; the
+    /// scores of one head lie next to each other, those of the next one `stride` floats further.
+    pub fn kv_scores(&self, q: &[f32], k: KvRows<'_>, scale: f32, out: &mut [f32], stride: usize) {
+        k.check_weights(k.heads(q.len()), out.len(), stride);
+        self.run(Scores {
+            q,
+            k,
+            scale,
+            out,
+            stride,
+        });
     }
 
-    /// acc\[h\] += Σ p\[h\]\[j\] · v\[j\] over the `n` values of a page, in their order. `p` is heads × n and `acc`
-    /// heads × head_dim.
-    pub fn kv_accumulate(&self, kind: KvType, p: &[f32], v: &[u8], n: usize, acc: &mut [f32]) {
-        if n == 0 {
-            return;
-        }
-        let v = Self::rows(kind, v, n, acc.len(), p.len());
-        self.run(Accumulate { p, v, acc });
-    }
-
-    /// The rows of a page, checked against heads × head_dim and heads × n floats.
-    fn rows(kind: KvType, bytes: &[u8], n: usize, heads_dim: usize, heads_n: usize) -> Rows<'_> {
-        assert!(heads_n > 0 && heads_n.is_multiple_of(n), "heads × keys");
-        let heads = heads_n / n;
-        assert!(
-            heads_dim > 0 && heads_dim.is_multiple_of(heads),
-            "heads × head_dim"
-        );
-        let head_dim = heads_dim / heads;
-        assert_eq!(
-            bytes.len(),
-            n * kind.row_bytes(head_dim),
-            "the length of the stored rows"
-        );
-        Rows {
-            kind,
-            bytes,
-            head_dim,
-            n,
-        }
+    /// acc\[h\] += Σ p\[h\]\[j\] · v\[j\] over the values in their order. `acc` is heads × head_dim; the weights of one
+    /// head lie next to each other, those of the next one `stride` floats further.
+    pub fn kv_accumulate(&self, p: &[f32], stride: usize, v: KvRows<'_>, acc: &mut [f32]) {
+        v.check_weights(v.heads(acc.len()), p.len(), stride);
+        self.run(Accumulate { p, stride, v, acc });
     }
 }

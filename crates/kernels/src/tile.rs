@@ -1,26 +1,27 @@
 //! The output of a matmul: a strided view that can be cut by rows, so that workers write disjoint parts of one buffer.
+//! Rows are floats, or bytes of what is encoded from them.
 #![allow(unsafe_code)]
 
 use core::marker::PhantomData;
 
 /// A mutable view of `tokens` × `rows` floats: `rows` neighbours for each token, tokens `stride` apart.
-pub struct TileMut<'a> {
-    start: *mut f32,
+pub struct TileMut<'a, T = f32> {
+    start: *mut T,
     stride: usize,
     tokens: usize,
     rows: usize,
-    owner: PhantomData<&'a mut [f32]>,
+    owner: PhantomData<&'a mut [T]>,
 }
 
-// SAFETY: it is a `&mut [f32]` with holes, and nothing else can reach the floats that it covers while it lives.
-unsafe impl Send for TileMut<'_> {}
+// SAFETY: it is a `&mut [T]` with holes, and nothing else can reach the floats that it covers while it lives.
+unsafe impl<T: Send> Send for TileMut<'_, T> {}
 
-impl<'a> TileMut<'a> {
+impl<'a, T> TileMut<'a, T> {
     /// All of `out`, which holds `rows` floats for each of `tokens`.
     ///
     /// # Panics
     /// If the length is another.
-    pub fn from_slice(out: &'a mut [f32], tokens: usize, rows: usize) -> Self {
+    pub fn from_slice(out: &'a mut [T], tokens: usize, rows: usize) -> Self {
         assert_eq!(
             Some(out.len()),
             tokens.checked_mul(rows),
@@ -66,7 +67,7 @@ impl<'a> TileMut<'a> {
     ///
     /// # Safety
     /// Until the new view is gone, nothing else reads or writes those rows.
-    pub(crate) unsafe fn share_rows<'b>(&'b self, start: usize, rows: usize) -> TileMut<'b> {
+    pub(crate) unsafe fn share_rows<'b>(&'b self, start: usize, rows: usize) -> TileMut<'b, T> {
         assert!(start + rows <= self.rows, "the view is within the rows");
         TileMut {
             rows,
@@ -74,7 +75,7 @@ impl<'a> TileMut<'a> {
         }
     }
 
-    const fn with_start(&self, start: *mut f32) -> Self {
+    const fn with_start(&self, start: *mut T) -> Self {
         Self {
             start,
             stride: self.stride,
@@ -85,7 +86,7 @@ impl<'a> TileMut<'a> {
     }
 
     /// The same view for a while.
-    pub const fn reborrow(&mut self) -> TileMut<'_> {
+    pub const fn reborrow(&mut self) -> TileMut<'_, T> {
         self.with_start(self.start)
     }
 
@@ -94,7 +95,7 @@ impl<'a> TileMut<'a> {
     /// # Panics
     /// If there is no such token.
     #[inline(always)]
-    pub fn token_mut(&mut self, t: usize) -> &mut [f32] {
+    pub fn token_mut(&mut self, t: usize) -> &mut [T] {
         assert!(t < self.tokens, "token {t} of {}", self.tokens);
         // SAFETY: `start` is inside the slice that the view was made of, whose rows are `stride` apart; this one has
         // `rows` floats from there on. `split_rows` never gives a float to two views, and `self` is borrowed mutably.
@@ -136,7 +137,7 @@ mod tests {
 
     #[test]
     fn no_tokens() {
-        let (a, b) = TileMut::from_slice(&mut [], 0, 8).split_rows(3);
+        let (a, b) = TileMut::<f32>::from_slice(&mut [], 0, 8).split_rows(3);
         assert_eq!((a.tokens(), a.rows(), b.rows()), (0, 3, 5));
     }
 }

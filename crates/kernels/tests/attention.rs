@@ -2,7 +2,7 @@
 
 mod support;
 
-use strata_kernels::{Kernels, KvType};
+use strata_kernels::{Kernels, KvRows, KvType, Partial};
 use strata_quant::{F16, GgmlType, dequantize};
 use support::{Random, assert_same, others, same, scalar};
 
@@ -70,10 +70,10 @@ fn every_isa_gives_the_bits_of_the_contract() {
                         kernels.isa()
                     );
                     let mut out = vec![f32::NAN; heads * n];
-                    kernels.kv_scores(kind, &q, &stored, n, 0.125, &mut out);
+                    kernels.kv_scores(&q, KvRows::new(kind, dim, &stored), 0.125, &mut out, n);
                     assert_same(&out, &scores, &format!("scores, {what}, {}", kernels.isa()));
                     let mut out = start.clone();
-                    kernels.kv_accumulate(kind, &p, &stored, n, &mut out);
+                    kernels.kv_accumulate(&p, n, KvRows::new(kind, dim, &stored), &mut out);
                     assert_same(&out, &acc, &format!("values, {what}, {}", kernels.isa()));
                 }
             }
@@ -154,10 +154,11 @@ fn extremes_are_stored_the_same_everywhere() {
                 assert!(read(kind, &expected, 128)[37].is_nan(), "NaN is not hidden");
             }
             let mut scores = [0.0];
-            scalar().kv_scores(kind, &x, &expected, 1, 1.0, &mut scores);
+            let rows = KvRows::new(kind, 128, &expected);
+            scalar().kv_scores(&x, rows, 1.0, &mut scores, 1);
             for kernels in others() {
                 let mut got = [0.0];
-                kernels.kv_scores(kind, &x, &expected, 1, 1.0, &mut got);
+                kernels.kv_scores(&x, rows, 1.0, &mut got, 1);
                 assert!(
                     same(got[0], scores[0]),
                     "{kind:?} {value}, {}",
@@ -171,7 +172,101 @@ fn extremes_are_stored_the_same_everywhere() {
 #[test]
 fn no_rows_change_nothing() {
     let mut acc = [1.0, 2.0];
-    Kernels::detect().kv_accumulate(KvType::F16, &[], &[], 0, &mut acc);
-    Kernels::detect().kv_scores(KvType::F16, &acc, &[], 0, 1.0, &mut []);
+    let rows = KvRows::new(KvType::F16, 1, &[]);
+    Kernels::detect().kv_accumulate(&[0.0; 2], 1, rows, &mut acc);
+    let mut scores = [3.0; 2];
+    Kernels::detect().kv_scores(&acc, rows, 1.0, &mut scores, 1);
+    assert_eq!(scores, [3.0; 2]);
     assert_eq!(acc, [1.0, 2.0]);
+}
+
+/// Attention of several heads over `n` rows, in runs of `run` positions.
+fn attend(
+    kernels: &Kernels,
+    (q, k, v): (&[f32], &[f32], &[f32]),
+    dim: usize,
+    run: usize,
+    sinks: Option<&[f32]>,
+) -> Vec<f32> {
+    let heads = q.len() / dim;
+    let mut total: Option<[Vec<f32>; 3]> = None;
+    for (k, v) in k.chunks(run * dim).zip(v.chunks(run * dim)) {
+        let n = k.len() / dim;
+        // Scores further apart than they need be, with something between them that must not be touched.
+        let stride = n + 3;
+        let mut p = vec![7.0; heads * stride];
+        let (mut maxima, mut sums) = (vec![0.0; heads], vec![0.0; heads]);
+        let mut acc = vec![0.0; heads * dim];
+        let keys = store(kernels, KvType::F32, dim, k);
+        let values = store(kernels, KvType::F32, dim, v);
+        let keys = KvRows::new(KvType::F32, dim, &keys);
+        kernels.kv_scores(q, keys, 0.125, &mut p, stride);
+        for (h, p) in p.chunks_exact_mut(stride).enumerate() {
+            assert_eq!(p[n..], [7.0; 3]);
+            maxima[h] = kernels.max(&p[..n]);
+            sums[h] = kernels.exp_sub(&mut p[..n], maxima[h]);
+        }
+        let values = KvRows::new(KvType::F32, dim, &values);
+        kernels.kv_accumulate(&p, stride, values, &mut acc);
+        let mut next = [maxima, sums, acc];
+        total = Some(match total {
+            None => next,
+            Some(mut total) => {
+                partial(&mut total).join(kernels, &partial(&mut next));
+                total
+            }
+        });
+    }
+    let mut total = total.expect("at least one row");
+    partial(&mut total).finish(kernels, sinks);
+    total[2].clone()
+}
+
+fn partial([maxima, sums, acc]: &mut [Vec<f32>; 3]) -> Partial<'_> {
+    Partial { maxima, sums, acc }
+}
+
+#[test]
+fn a_softmax_in_parts_with_sinks_is_the_softmax() {
+    let mut random = Random::new(33);
+    let (heads, dim, n) = (3, 24, 100);
+    // Scores up to hundreds: a maximum that is missed overflows.
+    let q: Vec<f32> = random
+        .floats(heads * dim)
+        .iter()
+        .map(|q| q * 40.0)
+        .collect();
+    let (k, v) = (random.floats(n * dim), random.floats(n * dim));
+    for sinks in [None, Some([0.5, -300.0, 900.0])] {
+        let mut expected = vec![0.0; heads * dim];
+        for h in 0..heads {
+            let score = |j: usize| {
+                let products = q[h * dim..][..dim].iter().zip(&k[j * dim..][..dim]);
+                0.125 * products.map(|(q, k)| f64::from(q * k)).sum::<f64>()
+            };
+            let sink = sinks.map_or(f64::NEG_INFINITY, |sinks| f64::from(sinks[h]));
+            let maximum = (0..n).map(score).fold(sink, f64::max);
+            let sum: f64 =
+                (sink - maximum).exp() + (0..n).map(|j| (score(j) - maximum).exp()).sum::<f64>();
+            for d in 0..dim {
+                let weighted = |j: usize| (score(j) - maximum).exp() * f64::from(v[j * dim + d]);
+                expected[h * dim + d] = (0..n).map(weighted).sum::<f64>() / sum;
+            }
+        }
+        for run in [100, 64, 1] {
+            let sinks = sinks.as_ref().map(|sinks| &sinks[..]);
+            let got = attend(scalar(), (&q, &k, &v), dim, run, sinks);
+            for (got, expected) in got.iter().zip(&expected) {
+                let error = (f64::from(*got) - expected).abs();
+                assert!(
+                    error < 2e-5,
+                    "{got} for {expected}, runs of {run}, {sinks:?}"
+                );
+            }
+            for kernels in others() {
+                let other = attend(kernels, (&q, &k, &v), dim, run, sinks);
+                assert_same(&other, &got, &format!("runs of {run}, {}", kernels.isa()));
+            }
+        }
+    }
 }

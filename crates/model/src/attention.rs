@@ -1,18 +1,36 @@
-//! Attention over KV pages: online softmax, one page at a time, in the order of positions.
+//! Attention over KV pages, in chunks of positions.
 //!
-//! The unit of work is a token and the query heads that share a key head. A page's scores, its maximum and
-//! its sum are worked out and folded in before the next page, whoever computes it and whatever else is in the
-//! batch, so the result has the same bits.
+//! A chunk's scores, their maximum, their sum and the weighted values are worked out by themselves, and chunks are joined
+//! in the order of positions. That is so whoever computes them and whatever else is in the batch, and where chunks begin
+//! depends on nothing but the position: the result has the same bits whether a token's chunks are shared out among
+//! workers, as for a few tokens with a long context, or all done by one, as for the many tokens of a prompt.
 
 use crate::batch::Span;
 use crate::compute::Compute;
 use crate::config::Config;
 use crate::kv_pages::{Half, KvPages, PAGE, Sequence};
 use crate::workspace::Place;
-use strata_platform::for_each_chunk;
+use core::ops::Range;
+use strata_kernels::{ActFormat, KvRows, Partial};
+use strata_platform::{Chunks, each_alone, for_each_chunk, for_each_piece};
 
-/// Query heads that one unit of work has at most.
-const GROUP: usize = 16;
+/// Positions in a chunk: whole pages.
+const CHUNK: usize = 8 * PAGE;
+
+/// Query heads that are computed together at most; they share a key head.
+const GROUP: usize = 8;
+
+/// Floats of a group's result at most.
+pub(crate) const GROUP_FLOATS: usize = 2048;
+
+/// Chunks that workers compute before they are joined.
+const PARTIALS: usize = 128;
+
+/// Tokens whose heads are computed one after the other, so that their keys and values stay in the cache.
+const BLOCK: usize = 8;
+
+/// Multiplications below which no worker is woken.
+const LITTLE: usize = 1 << 17;
 
 /// What one layer's attention reads.
 pub(crate) struct Attention<'a> {
@@ -24,71 +42,259 @@ pub(crate) struct Attention<'a> {
     pub(crate) places: &'a [Place],
     /// (tokens, heads + 2 kv_heads, head_size); queries come first.
     pub(crate) qkv: &'a [f32],
+    /// A score without a value for each head.
+    pub(crate) sinks: Option<&'a [f32]>,
+}
+
+/// Where attention's results go.
+pub(crate) struct AttentionOut<'a> {
+    /// (tokens, heads, head_size).
+    pub(crate) floats: &'a mut [f32],
+    /// The same, encoded for the next matrix.
+    pub(crate) encoded: &'a mut [u8],
+    pub(crate) format: ActFormat,
+    /// [`partial_floats`].
+    pub(crate) partials: &'a mut [f32],
+}
+
+/// One chunk of one token's group of heads.
+#[derive(Copy, Clone)]
+struct Item {
+    token: usize,
+    group: usize,
+    chunk: usize,
+}
+
+/// Query heads that are computed together.
+fn group_size(config: &Config) -> usize {
+    let shared = config.heads / config.kv_heads;
+    (1..=GROUP.min(shared))
+        .rev()
+        .find(|&n| shared.is_multiple_of(n) && n * config.head_size <= GROUP_FLOATS)
+        .unwrap_or(1)
+}
+
+/// The floats of a partial result: what is weighted, the maxima, the sums.
+fn partial_size(config: &Config) -> usize {
+    group_size(config) * (config.head_size + 2)
+}
+
+/// Floats that attention needs besides its results.
+pub(crate) fn partial_floats(config: &Config) -> usize {
+    PARTIALS * partial_size(config)
 }
 
 impl Attention<'_> {
-    /// Attends for every token: `out` is (tokens, heads, head_size).
-    pub(crate) fn run(&self, out: &mut [f32]) {
-        let config = self.config;
-        let shared = config.heads / config.kv_heads;
-        let group = (1..=GROUP.min(shared))
-            .rev()
-            .find(|&n| shared.is_multiple_of(n))
-            .unwrap_or(1);
-        let units = config.heads / group;
-        for_each_chunk(
-            self.compute.pool,
-            out,
-            group * config.head_size,
-            |unit, out| {
-                let (token, unit) = (unit / units, unit % units);
-                self.attend(token, unit * group, group, out);
-            },
+    /// Attends for every token, and encodes what comes out.
+    pub(crate) fn run(&self, out: AttentionOut<'_>) {
+        let tokens = self.places.len();
+        let width = self.config.q_width();
+        let row = out.format.row_bytes(width);
+        let workers = self.compute.pool.workers();
+        let products =
+            self.config.q_width() * (0..tokens).map(|t| self.visible(t).len()).sum::<usize>();
+        let few = tokens < 4 * workers;
+        if few && workers > 1 && products > LITTLE {
+            self.split(out.floats, out.partials);
+            self.compute
+                .encode(out.format, out.floats, width, width, out.encoded);
+            return;
+        }
+        let block = (tokens / (8 * workers)).clamp(1, BLOCK);
+        let pieces = (
+            Chunks::new(out.floats, block * width),
+            Chunks::new(out.encoded, block * row),
         );
-    }
-
-    /// Query heads `head..head + group` of one token.
-    fn attend(&self, token: usize, head: usize, group: usize, out: &mut [f32]) {
-        let Self { config, kv, .. } = self;
-        let kernels = self.compute.kernels;
-        let size = config.head_size;
-        let kv_head = head / (config.heads / config.kv_heads);
-        let place = self.places[token];
-        let sequence: &Sequence = self.batch[place.span as usize].sequence;
-        let end = place.position as usize + 1;
-        let start = config.windows[self.layer].map_or(0, |window| end.saturating_sub(window));
-        let query = &self.qkv[token * config.qkv_width() + head * size..][..group * size];
-        let kind = kv.shape().kind;
-
-        let mut scores = [0.0; GROUP * PAGE];
-        let mut maxima = [f32::NEG_INFINITY; GROUP];
-        let mut sums = [0.0; GROUP];
-        out.fill(0.0);
-        for page in start / PAGE..end.div_ceil(PAGE) {
-            let positions = (end - page * PAGE).min(PAGE);
-            let hidden = start.saturating_sub(page * PAGE);
-            let id = sequence.pages[page];
-            let scores = &mut scores[..group * positions];
-            let keys = kv.rows(id, self.layer, Half::Keys, kv_head, positions);
-            kernels.kv_scores(kind, query, keys, positions, config.attn_scale, scores);
-            if let Some(cap) = config.attn_soft_cap {
-                kernels.soft_cap(scores, cap);
-            }
-            for (i, scores) in scores.chunks_exact_mut(positions).enumerate() {
-                scores[..hidden].fill(f32::NEG_INFINITY);
-                let maximum = maxima[i].max(kernels.max(scores));
-                let shrink = kernels.exp_sub(&mut [maxima[i] - maximum], 0.0);
-                maxima[i] = maximum;
-                sums[i] = sums[i] * shrink + kernels.exp_sub(scores, maximum);
-                if shrink != 1.0 {
-                    kernels.scale(&mut out[i * size..][..size], shrink);
+        let work = |index: usize, (floats, encoded): (&mut [f32], &mut [u8])| {
+            let group = group_size(self.config) * self.config.head_size;
+            for unit in 0..width / group {
+                for (i, out) in floats.chunks_exact_mut(width).enumerate() {
+                    let out = &mut out[unit * group..][..group];
+                    self.attend(index * block + i, unit, out);
                 }
             }
-            let values = kv.rows(id, self.layer, Half::Values, kv_head, positions);
-            kernels.kv_accumulate(kind, scores, values, positions, out);
-        }
-        for (out, sum) in out.chunks_exact_mut(size).zip(sums) {
-            kernels.scale(out, 1.0 / sum);
+            let rows = floats.chunks_exact(width);
+            for (floats, encoded) in rows.zip(encoded.chunks_exact_mut(row)) {
+                self.compute
+                    .kernels
+                    .quantize_act(out.format, floats, encoded);
+            }
+        };
+        if products <= LITTLE {
+            each_alone(pieces, work);
+        } else {
+            for_each_piece(self.compute.pool, pieces, work);
         }
     }
+
+    /// All chunks of one group of heads of one token, in order.
+    fn attend(&self, token: usize, group: usize, out: &mut [f32]) {
+        let kernels = self.compute.kernels;
+        let heads = group_size(self.config);
+        let (mut maxima, mut sums) = ([0.0; GROUP], [0.0; GROUP]);
+        let mut total = Partial {
+            maxima: &mut maxima[..heads],
+            sums: &mut sums[..heads],
+            acc: out,
+        };
+        let chunks = chunks(&self.visible(token));
+        let first = Item {
+            token,
+            group,
+            chunk: chunks.start,
+        };
+        self.chunk(first, &mut total);
+        if chunks.len() > 1 {
+            self.attend_rest(first, chunks.start + 1..chunks.end, &mut total);
+        }
+        total.finish(kernels, self.group_sinks(group));
+    }
+
+    /// Joins later chunks. A function of its own: only long contexts have any, and pay for the buffer.
+    #[inline(never)]
+    fn attend_rest(&self, first: Item, chunks: Range<usize>, total: &mut Partial<'_>) {
+        let mut acc = [0.0; GROUP_FLOATS];
+        let (mut maxima, mut sums) = ([0.0; GROUP], [0.0; GROUP]);
+        let heads = total.maxima.len();
+        let mut next = Partial {
+            maxima: &mut maxima[..heads],
+            sums: &mut sums[..heads],
+            acc: &mut acc[..total.acc.len()],
+        };
+        for chunk in chunks {
+            self.chunk(Item { chunk, ..first }, &mut next);
+            total.join(self.compute.kernels, &next);
+        }
+    }
+
+    /// Shares chunks out among the workers; the caller joins them, in the same order.
+    fn split(&self, out: &mut [f32], partials: &mut [f32]) {
+        let kernels = self.compute.kernels;
+        let heads = group_size(self.config);
+        let group_floats = heads * self.config.head_size;
+        let size = partial_size(self.config);
+        let groups = self.config.heads / heads;
+        let items: usize = (0..self.places.len())
+            .map(|token| groups * chunks(&self.visible(token)).len())
+            .sum();
+        let (mut maxima, mut sums) = ([0.0; GROUP], [0.0; GROUP]);
+        for base in (0..items).step_by(PARTIALS) {
+            let partials = &mut partials[..PARTIALS.min(items - base) * size];
+            for_each_chunk(self.compute.pool, partials, size, |index, partial| {
+                let mut partial = view(partial, heads);
+                self.chunk(self.item(base + index), &mut partial);
+            });
+            for (index, partial) in partials.chunks_exact_mut(size).enumerate() {
+                let Item {
+                    token,
+                    group,
+                    chunk,
+                } = self.item(base + index);
+                let next = view(partial, heads);
+                let out = &mut out[(token * groups + group) * group_floats..][..group_floats];
+                let mut total = Partial {
+                    maxima: &mut maxima[..heads],
+                    sums: &mut sums[..heads],
+                    acc: out,
+                };
+                let chunks = chunks(&self.visible(token));
+                if chunk == chunks.start {
+                    total.maxima.copy_from_slice(next.maxima);
+                    total.sums.copy_from_slice(next.sums);
+                    total.acc.copy_from_slice(next.acc);
+                } else {
+                    total.join(kernels, &next);
+                }
+                if chunk + 1 == chunks.end {
+                    total.finish(kernels, self.group_sinks(group));
+                }
+            }
+        }
+    }
+
+    /// The items by number: all chunks of a group, all groups of a token, all tokens.
+    fn item(&self, mut index: usize) -> Item {
+        let groups = self.config.heads / group_size(self.config);
+        for token in 0..self.places.len() {
+            let chunks = chunks(&self.visible(token));
+            if index < groups * chunks.len() {
+                return Item {
+                    token,
+                    group: index / chunks.len(),
+                    chunk: chunks.start + index % chunks.len(),
+                };
+            }
+            index -= groups * chunks.len();
+        }
+        unreachable!("items are numbered up to the chunks of all tokens")
+    }
+
+    /// The positions that a token sees; at least its own.
+    fn visible(&self, token: usize) -> Range<usize> {
+        let end = self.places[token].position as usize + 1;
+        let start = self.config.windows[self.layer].map_or(0, |window| end.saturating_sub(window));
+        start.min(end - 1)..end
+    }
+
+    fn group_sinks(&self, group: usize) -> Option<&[f32]> {
+        let heads = group_size(self.config);
+        Some(&self.sinks?[group * heads..][..heads])
+    }
+
+    /// What the visible positions of one chunk contribute.
+    fn chunk(&self, item: Item, into: &mut Partial<'_>) {
+        let Self { config, kv, .. } = self;
+        let kernels = self.compute.kernels;
+        let (heads, size) = (into.maxima.len(), config.head_size);
+        let head = item.group * heads;
+        let kv_head = head / (config.heads / config.kv_heads);
+        let place = self.places[item.token];
+        let sequence: &Sequence = self.batch[place.span as usize].sequence;
+        let visible = self.visible(item.token);
+        let start = visible.start.max(item.chunk * CHUNK);
+        let end = visible.end.min((item.chunk + 1) * CHUNK);
+        let n = end - start;
+        let query = &self.qkv[item.token * config.qkv_width() + head * size..][..heads * size];
+        let rows = |half: Half, page: usize| {
+            let from = start.max(page * PAGE) - page * PAGE;
+            let to = (end - page * PAGE).min(PAGE);
+            let bytes = kv.rows(sequence.pages[page], self.layer, half, kv_head, from..to);
+            (
+                (page * PAGE + from) - start,
+                KvRows::new(kv.shape().kind, size, bytes),
+            )
+        };
+
+        let mut scores = [0.0; GROUP * CHUNK];
+        let scores = &mut scores[..heads * n];
+        let pages = start / PAGE..end.div_ceil(PAGE);
+        for page in pages.clone() {
+            let (offset, keys) = rows(Half::Keys, page);
+            kernels.kv_scores(query, keys, config.attn_scale, &mut scores[offset..], n);
+        }
+        if let Some(cap) = config.attn_soft_cap {
+            kernels.soft_cap(scores, cap);
+        }
+        for (i, scores) in scores.chunks_exact_mut(n).enumerate() {
+            into.maxima[i] = kernels.max(scores);
+            into.sums[i] = kernels.exp_sub(scores, into.maxima[i]);
+        }
+        into.acc.fill(0.0);
+        for page in pages {
+            let (offset, values) = rows(Half::Values, page);
+            kernels.kv_accumulate(&scores[offset..], n, values, into.acc);
+        }
+    }
+}
+
+/// The chunks that hold these positions.
+fn chunks(positions: &Range<usize>) -> Range<usize> {
+    positions.start / CHUNK..positions.end.div_ceil(CHUNK)
+}
+
+/// A partial result in a buffer.
+fn view(floats: &mut [f32], heads: usize) -> Partial<'_> {
+    let (maxima, rest) = floats.split_at_mut(heads);
+    let (sums, acc) = rest.split_at_mut(heads);
+    Partial { maxima, sums, acc }
 }

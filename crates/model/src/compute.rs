@@ -2,10 +2,10 @@
 //!
 //! How work is shared never shows in the results: a worker computes whole rows of whole tokens.
 
-use crate::layer::{NormWeights, Projections};
+use crate::layer::NormWeights;
 use crate::spec::Norm;
-use strata_kernels::{ActFormat, Job, Kernels, Product};
-use strata_platform::{Pool, for_each_chunk};
+use strata_kernels::{ActFormat, Job, Kernels, Task};
+use strata_platform::{Chunks, Pieces, Pool, each_alone, for_each_chunk, for_each_piece};
 
 /// What computes: an instruction set's kernels, and workers.
 #[derive(Copy, Clone)]
@@ -20,6 +20,20 @@ impl Compute<'_> {
     /// Rows below this many floats in all are not worth waking workers for.
     const ALONE: usize = 1 << 14;
 
+    /// Calls `work(token, rows)` for each token's pieces, which are `floats` floats in all.
+    pub(crate) fn each_piece<P: Pieces>(
+        &self,
+        floats: usize,
+        pieces: P,
+        work: impl Fn(usize, P::Piece) + Sync,
+    ) {
+        if floats <= Self::ALONE {
+            each_alone(pieces, work);
+        } else {
+            for_each_piece(self.pool, pieces, work);
+        }
+    }
+
     /// Calls `work(token, row)` for each row of `width` floats.
     pub(crate) fn each_row(
         &self,
@@ -27,12 +41,25 @@ impl Compute<'_> {
         width: usize,
         work: impl Fn(usize, &mut [f32]) + Sync,
     ) {
-        if rows.len() <= Self::ALONE {
-            rows.chunks_mut(width)
-                .enumerate()
-                .for_each(|(token, row)| work(token, row));
-        } else {
-            for_each_chunk(self.pool, rows, width, work);
+        self.each_piece(rows.len(), Chunks::new(rows, width), work);
+    }
+
+    /// Norms one row.
+    pub(crate) fn norm_row(
+        &self,
+        kind: Norm,
+        weights: &NormWeights,
+        epsilon: f32,
+        x: &[f32],
+        out: &mut [f32],
+    ) {
+        let weight = Some(&weights.weight[..]);
+        match kind {
+            Norm::Rms => self.kernels.rms_norm(x, weight, epsilon, out),
+            Norm::Layer | Norm::LayerBias => {
+                let bias = weights.bias.as_deref();
+                self.kernels.layer_norm(x, weight, bias, epsilon, out);
+            }
         }
     }
 
@@ -47,19 +74,14 @@ impl Compute<'_> {
     ) {
         let width = weights.weight.len();
         self.each_row(out, width, |token, out| {
-            let x = &x[token * width..][..width];
-            match kind {
-                Norm::Rms => self
-                    .kernels
-                    .rms_norm(x, Some(&weights.weight), epsilon, out),
-                Norm::Layer | Norm::LayerBias => self.kernels.layer_norm(
-                    x,
-                    Some(&weights.weight),
-                    weights.bias.as_deref(),
-                    epsilon,
-                    out,
-                ),
-            }
+            self.norm_row(kind, weights, epsilon, &x[token * width..][..width], out);
+        });
+    }
+
+    /// x += y.
+    pub(crate) fn add(&self, x: &mut [f32], y: &[f32], width: usize) {
+        self.each_row(x, width, |token, x| {
+            self.kernels.add(x, &y[token * width..][..width]);
         });
     }
 
@@ -72,58 +94,22 @@ impl Compute<'_> {
         width: usize,
         out: &mut [u8],
     ) {
-        let row = format.row_bytes(width);
-        let encode = |token: usize, out: &mut [u8]| {
+        let rows = Chunks::new(out, format.row_bytes(width));
+        self.each_piece(x.len(), rows, |token, out| {
             self.kernels
                 .quantize_act(format, &x[token * stride..][..width], out);
-        };
-        if x.len() <= Self::ALONE {
-            out.chunks_mut(row)
-                .enumerate()
-                .for_each(|(token, out)| encode(token, out));
-        } else {
-            for_each_chunk(self.pool, out, row, encode);
-        }
+        });
     }
 
     /// Multiplies. `scratch` has a part for each worker if some of the weights are yet to be packed, or is empty.
-    pub(crate) fn multiply(&self, products: &mut [Product<'_>], scratch: &mut [u8]) {
+    pub(crate) fn multiply<T: Task>(&self, tasks: &mut [T], scratch: &mut [u8]) {
         let workers = self.pool.workers();
-        let job = Job::new(self.kernels, products, workers);
+        let job = Job::new(self.kernels, tasks, workers);
         if scratch.is_empty() {
             self.pool.run(&|_| job.work(&mut []));
         } else {
             let part = scratch.len() / workers;
             for_each_chunk(self.pool, scratch, part, |_, part| job.work(part));
         }
-    }
-
-    /// Adds each projection's bias to its columns of every row.
-    pub(crate) fn add_biases(&self, projections: &Projections, out: &mut [f32], width: usize) {
-        if projections.0.iter().all(|linear| linear.bias.is_none()) {
-            return;
-        }
-        self.each_row(out, width, |_, row| {
-            let mut start = 0;
-            for linear in &projections.0 {
-                if let Some(bias) = &linear.bias {
-                    self.kernels
-                        .add(&mut row[start..][..linear.matrix.rows], bias);
-                }
-                start += linear.matrix.rows;
-            }
-        });
-    }
-
-    /// x += scale · branch.
-    pub(crate) fn add_scaled(&self, x: &mut [f32], branch: &[f32], scale: f32, width: usize) {
-        self.each_row(x, width, |token, x| {
-            let branch = &branch[token * width..][..width];
-            if scale == 1.0 {
-                self.kernels.add(x, branch);
-            } else {
-                self.kernels.add_scaled(x, branch, scale);
-            }
-        });
     }
 }

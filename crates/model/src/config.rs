@@ -1,5 +1,6 @@
 //! A model's sizes and scales, read from its metadata and checked.
 
+use crate::attention::GROUP_FLOATS;
 use crate::error::LoadError;
 use crate::pooling::Pooling;
 use crate::spec::{ArchSpec, AttnScale, Experts, Residual, Role, Routing, Scale, Window};
@@ -228,6 +229,13 @@ impl Config {
                 });
             }
         };
+        if head_size > GROUP_FLOATS {
+            return Err(LoadError::BadValue {
+                key: keys.key("attention.key_length"),
+                value: head_size as f64,
+                needs: "at most 2048",
+            });
+        }
         if let Some(size) = keys.size("attention.value_length", MAX_SIZE)?
             && size != head_size
         {

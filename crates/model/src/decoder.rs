@@ -1,18 +1,20 @@
 //! `forward`: from tokens to logits, through every layer.
 
-use crate::attention::Attention;
+use crate::attention::{Attention, AttentionOut};
 use crate::batch::{self, Output, Outputs, Span};
 use crate::blueprint::{Body, Decoder};
 use crate::compute::Compute;
 use crate::config::Config;
 use crate::error::BatchError;
-use crate::kv_pages::{Half, KvPages, PAGE};
-use crate::layer::{FfnWeights, Layer, NormWeights};
+use crate::kv_pages::{Half, KvPages, PAGE, PageShape};
+use crate::layer::{FfnWeights, Layer};
 use crate::model::Model;
+use crate::residual::{BranchEnd, Input, Seam, Sees};
 use crate::rope::Rope;
 use crate::spec::{Norm, Position, QkNorm};
-use crate::workspace::{Place, Workspace};
+use crate::workspace::{Place, Stores, Workspace};
 use strata_kernels::{RopeKind, act_format};
+use strata_platform::Stretches;
 
 impl Model<'_> {
     /// Computes a batch: any mix of prompt chunks and single tokens of different sequences.
@@ -43,10 +45,17 @@ impl Model<'_> {
             batch,
             tokens: batch.iter().map(|span| span.tokens.len()).sum(),
         };
-        pass.embed(work);
+        pass.embed(kv.shape(), work);
+        pass.seam(
+            &Seam {
+                next: decoder.layers.first().map(Layer::attention_input),
+                ..Seam::default()
+            },
+            work,
+        );
         for (index, layer) in decoder.layers.iter().enumerate() {
             pass.attention_branch(index, layer, kv, work);
-            pass.ffn_branch(layer, work);
+            pass.ffn_branch(layer, decoder.layers.get(index + 1), work);
         }
         let rows = pass.logits(decoder, work);
         let states = pass.states(decoder, rows, work);
@@ -70,10 +79,11 @@ pub(crate) struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// Embeddings into `x`, places, and rotations.
-    fn embed(&self, work: &mut Workspace) {
+    /// Embeddings into `x`, places, rotations, and what is to be stored where.
+    fn embed(&self, pages: PageShape, work: &mut Workspace) {
         let (model, kernels, width) = (self.model, self.compute.kernels, self.config.width);
         let mut index = 0;
+        work.stores.clear();
         for (span_index, span) in self.batch.iter().enumerate() {
             for (i, &token) in span.tokens.iter().enumerate() {
                 let position = span.sequence.len + i;
@@ -99,12 +109,15 @@ impl Pass<'_> {
                     span: span_index as u32,
                     position: position as u32,
                 };
+                let page = span.sequence.pages[position / PAGE];
+                work.stores.add(pages.start(page), index, position);
                 index += 1;
             }
         }
+        work.stores.sort();
     }
 
-    /// Attention's branch of a layer, from `x` into `branch`.
+    /// Attention's branch of a layer, from its encoded input into `branch`.
     fn attention_branch(
         &self,
         index: usize,
@@ -113,30 +126,21 @@ impl Pass<'_> {
         work: &mut Workspace,
     ) {
         let Self {
-            model,
             config,
             compute,
             tokens,
             ..
         } = *self;
-        let (width, q_width) = (config.width, config.q_width());
-        let x = &work.x[..tokens * width];
-        let normed = &mut work.normed[..tokens * width];
-        let input = match layer.attn_norm_2.as_ref().or(layer.attn_norm.as_ref()) {
-            Some(norm) => {
-                compute.norm(config.spec.norm, norm, config.epsilon, x, normed);
-                &*normed
-            }
-            None => x,
-        };
+        let q_width = config.q_width();
         let qkv = &mut work.qkv[..tokens * config.qkv_width()];
-        self.project(&layer.qkv, input, &mut work.acts, qkv);
+        self.project(&layer.qkv, &mut work.acts, qkv);
 
-        let (rope, rotations) = match (&model.parts.window_rope, config.windows[index]) {
+        let (rope, rotations) = match (&self.model.parts.window_rope, config.windows[index]) {
             (Some(rope), Some(_)) => (Some(rope), &work.window_rotations),
-            _ => (model.parts.rope.as_ref(), &work.rotations),
+            _ => (self.model.parts.rope.as_ref(), &work.rotations),
         };
         compute.each_row(qkv, config.qkv_width(), |token, row| {
+            layer.qkv.add_biases(compute.kernels, row);
             let (q, rest) = row.split_at_mut(q_width);
             let k = &mut rest[..config.kv_width()];
             for (heads, norm) in [(q, &layer.q_norm), (k, &layer.k_norm)] {
@@ -149,29 +153,28 @@ impl Pass<'_> {
                 }
             }
         });
-        self.store(qkv, &work.places[..tokens], index, kv);
+        self.store(qkv, &work.stores, index, kv);
 
-        let attention = &mut work.attention[..tokens * q_width];
+        let output = &layer.attn_output.matrix;
+        let format = act_format(output.ty);
         Attention {
             compute,
             config,
             kv,
             layer: index,
             batch: self.batch,
-            places: &work.places,
+            places: &work.places[..tokens],
             qkv,
+            sinks: layer.attn_sinks.as_deref(),
         }
-        .run(attention);
-
-        let output = &layer.attn_output;
-        let format = act_format(output.matrix.ty);
-        let encoded = work.acts.rows_mut(format, q_width, tokens);
-        compute.encode(format, attention, q_width, q_width, encoded);
-        let branch = &mut work.branch[..tokens * width];
-        self.multiply_one(&output.matrix, &mut work.acts, branch);
-        if let Some(bias) = &output.bias {
-            compute.each_row(branch, width, |_, row| compute.kernels.add(row, bias));
-        }
+        .run(AttentionOut {
+            floats: &mut work.attention[..tokens * q_width],
+            encoded: work.acts.rows_mut(format, q_width, tokens),
+            format,
+            partials: &mut work.partials,
+        });
+        let branch = &mut work.branch[..tokens * config.width];
+        self.multiply_one(output, &mut work.acts, branch);
     }
 
     /// Norms queries or keys of one token, each head or all together.
@@ -210,70 +213,86 @@ impl Pass<'_> {
     }
 
     /// Keys and values into their pages.
-    fn store(&self, qkv: &[f32], places: &[Place], layer: usize, kv: &mut KvPages) {
-        let config = self.config;
-        let kind = kv.shape().kind;
-        for (row, place) in qkv.chunks_exact(config.qkv_width()).zip(places) {
-            let position = place.position as usize;
-            let page = self.batch[place.span as usize].sequence.pages[position / PAGE];
-            let (keys, values) = row[config.q_width()..].split_at(config.kv_width());
-            for (half, heads) in [(Half::Keys, keys), (Half::Values, values)] {
-                for (head, x) in heads.chunks_exact(config.head_size).enumerate() {
-                    let out = kv.row_mut(page, layer, half, head, position);
-                    self.compute.kernels.kv_store(kind, x, out);
+    fn store(&self, qkv: &[f32], stores: &Stores, layer: usize, kv: &mut KvPages) {
+        let shape = kv.shape();
+        let memory = kv.layer_mut(layer);
+        match Stretches::new(memory, stores.starts(), shape.layer()) {
+            Some(pages) => self.compute.each_piece(qkv.len(), pages, |index, page| {
+                for (token, position) in stores.run(index) {
+                    self.store_token(shape, qkv, token, position, page);
+                }
+            }),
+            // Two spans write to one page: the later one stays, as in the order of the batch.
+            None => {
+                for (index, &start) in stores.starts().iter().enumerate() {
+                    let page = &mut kv.layer_mut(layer)[start..][..shape.layer()];
+                    for (token, position) in stores.run(index) {
+                        self.store_token(shape, qkv, token, position, page);
+                    }
                 }
             }
         }
     }
 
-    /// Adds attention's branch to `x`, computes the other one, adds it.
-    fn ffn_branch(&self, layer: &Layer, work: &mut Workspace) {
-        let Self {
-            config, compute, ..
-        } = *self;
-        let (width, epsilon) = (config.width, config.epsilon);
-        let rows = self.tokens * width;
-        let post = |norm: &Option<NormWeights>, branch: &mut [f32]| {
-            if let Some(norm) = norm {
-                compute.each_row(branch, width, |_, row| {
-                    compute
-                        .kernels
-                        .rms_norm_in_place(row, Some(&norm.weight), epsilon);
-                });
+    /// One token's keys and values into its layer of its page.
+    fn store_token(
+        &self,
+        shape: PageShape,
+        qkv: &[f32],
+        token: usize,
+        position: usize,
+        page: &mut [u8],
+    ) {
+        let config = self.config;
+        let row = &qkv[token * config.qkv_width()..][..config.qkv_width()];
+        let (keys, values) = row[config.q_width()..].split_at(config.kv_width());
+        for (half, heads) in [(Half::Keys, keys), (Half::Values, values)] {
+            for (head, x) in heads.chunks_exact(config.head_size).enumerate() {
+                let out = &mut page[shape.row_in_layer(half, head, position)];
+                self.compute.kernels.kv_store(shape.kind, x, out);
+            }
+        }
+    }
+
+    /// Adds attention's branch to `x`, computes the other one, adds it, and prepares the next layer's input.
+    fn ffn_branch(&self, layer: &Layer, next: Option<&Layer>, work: &mut Workspace) {
+        let attention = Seam {
+            branch: Some(BranchEnd {
+                bias: layer.attn_output.bias.as_deref(),
+                norm: layer.post_attn_norm.as_ref(),
+            }),
+            next: Some(Input {
+                // A branch without a norm of its own shares attention's.
+                norm: layer.ffn_norm.as_ref().or(layer.attn_norm.as_ref()),
+                formats: layer.ffn_formats(),
+            }),
+            sees: if layer.parallel {
+                Sees::Same
+            } else {
+                Sees::Sum
+            },
+        };
+        self.seam(&attention, work);
+        let bias = match &layer.ffn {
+            FfnWeights::Dense(weights) => {
+                let branch = &mut work.branch[..self.tokens * self.config.width];
+                self.dense(weights, &mut work.acts, &mut work.ffn, branch);
+                weights.down.bias.as_deref()
+            }
+            FfnWeights::Experts(weights, sizes) => {
+                self.experts(weights, sizes, work);
+                None
             }
         };
-        let input = |work: &mut Workspace| {
-            let (x, normed) = (&work.x[..rows], &mut work.normed[..rows]);
-            // A branch without a norm of its own shares attention's.
-            match layer.ffn_norm.as_ref().or(layer.attn_norm.as_ref()) {
-                Some(norm) => compute.norm(config.spec.norm, norm, epsilon, x, normed),
-                None => normed.copy_from_slice(x),
-            }
+        let ffn = Seam {
+            branch: Some(BranchEnd {
+                bias,
+                norm: layer.post_ffn_norm.as_ref(),
+            }),
+            next: next.map(Layer::attention_input),
+            sees: Sees::Sum,
         };
-        let add = |work: &mut Workspace| {
-            let (x, branch) = (&mut work.x[..rows], &work.branch[..rows]);
-            compute.add_scaled(x, branch, config.residual_scale, width);
-        };
-        post(&layer.post_attn_norm, &mut work.branch[..rows]);
-        if layer.parallel {
-            input(work);
-            add(work);
-        } else {
-            add(work);
-            input(work);
-        }
-        match &layer.ffn {
-            FfnWeights::Dense(weights) => self.dense(
-                weights,
-                &work.normed[..rows],
-                &mut work.acts,
-                &mut work.ffn,
-                &mut work.branch[..rows],
-            ),
-            FfnWeights::Experts(weights, sizes) => self.experts(weights, sizes, work),
-        }
-        post(&layer.post_ffn_norm, &mut work.branch[..rows]);
-        add(work);
+        self.seam(&ffn, work);
     }
 
     /// The rows asked for: last norm, output matrix, scale, cap. Returns how many there are.

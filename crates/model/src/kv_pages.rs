@@ -6,6 +6,7 @@
 use crate::config::Config;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::ops::Range;
 use strata_kernels::KvType;
 use strata_platform::{Memory, OutOfMemory, Region};
 
@@ -41,6 +42,22 @@ impl PageShape {
         PAGE * self.row
     }
 
+    /// Bytes of one layer of a page.
+    pub(crate) fn layer(&self) -> usize {
+        2 * self.heads * self.head()
+    }
+
+    /// Where a page begins.
+    pub(crate) fn start(&self, page: PageId) -> usize {
+        page.0 as usize * self.page()
+    }
+
+    /// One head's key or value at one position, within a layer of a page.
+    pub(crate) fn row_in_layer(&self, half: Half, head: usize, position: usize) -> Range<usize> {
+        let start = (half as usize * self.heads + head) * self.head() + position % PAGE * self.row;
+        start..start + self.row
+    }
+
     /// Bytes for so many positions.
     pub(crate) fn bytes(&self, positions: usize) -> usize {
         positions.div_ceil(PAGE).saturating_mul(self.page())
@@ -48,7 +65,7 @@ impl PageShape {
 
     /// Bytes of a page.
     pub(crate) fn page(&self) -> usize {
-        self.layers * 2 * self.heads * self.head()
+        self.layers * self.layer()
     }
 
     fn head_offset(&self, page: PageId, layer: usize, half: Half, head: usize) -> usize {
@@ -184,31 +201,22 @@ impl KvPages {
         self.shape
     }
 
-    /// The first rows of one head in a page.
+    /// Some rows of one head in a page.
     pub(crate) fn rows(
         &self,
         page: PageId,
         layer: usize,
         half: Half,
         head: usize,
-        count: usize,
+        rows: Range<usize>,
     ) -> &[u8] {
         let start = self.shape.head_offset(page, layer, half, head);
-        &self.memory[start..start + count * self.shape.row]
+        &self.memory[start + rows.start * self.shape.row..start + rows.end * self.shape.row]
     }
 
-    /// The place of one head's key or value at one position of a page.
-    pub(crate) fn row_mut(
-        &mut self,
-        page: PageId,
-        layer: usize,
-        half: Half,
-        head: usize,
-        position: usize,
-    ) -> &mut [u8] {
-        let start =
-            self.shape.head_offset(page, layer, half, head) + position % PAGE * self.shape.row;
-        &mut self.memory[start..start + self.shape.row]
+    /// The memory from a layer's part of the first page on; [`PageShape::start`] says where the other pages' parts are.
+    pub(crate) fn layer_mut(&mut self, layer: usize) -> &mut [u8] {
+        &mut self.memory[layer * self.shape.layer()..]
     }
 }
 

@@ -3,9 +3,11 @@
 use crate::config::{Config, ExpertConfig};
 use crate::error::LoadError;
 use crate::matrix::{Experts, Linear, Matrix};
+use crate::residual::Input;
 use crate::spec::{Ffn, Fusion, Norm, Presence, QkNorm};
 use crate::tensors::{Tensors, block_name};
 use alloc::vec::Vec;
+use strata_kernels::{ActFormat, Kernels, act_format};
 
 /// A norm's weights.
 #[derive(Clone, Debug)]
@@ -17,6 +19,55 @@ pub(crate) struct NormWeights {
 /// Projections of one input, side by side in one output.
 #[derive(Clone, Debug)]
 pub(crate) struct Projections(pub(crate) Vec<Linear>);
+
+impl Projections {
+    /// The width of what they see.
+    pub(crate) fn columns(&self) -> usize {
+        self.0[0].matrix.columns
+    }
+
+    /// The width of all results together.
+    pub(crate) fn rows(&self) -> usize {
+        self.0.iter().map(|linear| linear.matrix.rows).sum()
+    }
+
+    /// Adds the biases to one row of results.
+    pub(crate) fn add_biases(&self, kernels: &Kernels, row: &mut [f32]) {
+        let mut start = 0;
+        for linear in &self.0 {
+            if let Some(bias) = &linear.bias {
+                kernels.add(&mut row[start..][..linear.matrix.rows], bias);
+            }
+            start += linear.matrix.rows;
+        }
+    }
+
+    pub(crate) fn formats(&self) -> impl Iterator<Item = ActFormat> {
+        self.0.iter().map(|linear| act_format(linear.matrix.ty))
+    }
+}
+
+/// The formats that an input is encoded in: as many as its matrices need.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Formats([Option<ActFormat>; 3]);
+
+impl FromIterator<ActFormat> for Formats {
+    fn from_iter<I: IntoIterator<Item = ActFormat>>(formats: I) -> Self {
+        let mut all = Self::default();
+        for format in formats {
+            if let Some(place) = all.0.iter_mut().find(|f| f.is_none_or(|f| f == format)) {
+                *place = Some(format);
+            }
+        }
+        all
+    }
+}
+
+impl Formats {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = ActFormat> {
+        self.0.iter().copied().flatten()
+    }
+}
 
 /// The feed-forward network, or experts.
 #[derive(Clone, Debug)]
@@ -57,6 +108,8 @@ pub(crate) struct Layer {
     pub(crate) qkv: Projections,
     pub(crate) q_norm: Option<Vec<f32>>,
     pub(crate) k_norm: Option<Vec<f32>>,
+    /// A score without a value for each query head.
+    pub(crate) attn_sinks: Option<Vec<f32>>,
     pub(crate) attn_output: Linear,
     pub(crate) post_attn_norm: Option<NormWeights>,
     pub(crate) parallel: bool,
@@ -66,6 +119,26 @@ pub(crate) struct Layer {
 }
 
 impl Layer {
+    /// What attention begins with.
+    pub(crate) fn attention_input(&self) -> Input<'_> {
+        Input {
+            norm: self.attn_norm_2.as_ref().or(self.attn_norm.as_ref()),
+            formats: self.qkv.formats().collect(),
+        }
+    }
+
+    /// What the feed-forward network's input is encoded in.
+    pub(crate) fn ffn_formats(&self) -> Formats {
+        match &self.ffn {
+            FfnWeights::Dense(weights) => weights.input.formats().collect(),
+            FfnWeights::Experts(weights, _) => {
+                let shared = weights.shared.iter();
+                let shared = shared.flat_map(|shared| shared.ffn.input.formats());
+                shared.chain([act_format(weights.router.ty)]).collect()
+            }
+        }
+    }
+
     pub(crate) fn load(
         tensors: &mut Tensors<'_, '_>,
         config: &Config,
@@ -95,6 +168,11 @@ impl Layer {
             qkv,
             q_norm: head_norm(tensors, config, layer, "attn_q_norm", config.heads)?,
             k_norm: head_norm(tensors, config, layer, "attn_k_norm", config.kv_heads)?,
+            attn_sinks: tensors.maybe_vector(
+                spec.attn_sinks,
+                &block_name(layer, "attn_sinks", "weight"),
+                &[config.heads as u64],
+            )?,
             attn_output,
             post_attn_norm,
             parallel: config.parallel.unwrap_or(ffn_norm.is_none()),

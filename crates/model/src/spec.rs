@@ -181,6 +181,8 @@ pub struct ArchSpec {
     pub qkv_bias: Presence,
     /// The bias of attention's output.
     pub attn_output_bias: Presence,
+    /// Scores without values, one for each head (`attn_sinks`), that take part in the softmax.
+    pub attn_sinks: Presence,
     /// How positions enter.
     pub position: Position,
     /// Which layers slide.
@@ -221,6 +223,7 @@ impl ArchSpec {
         qkv: Fusion::Separate,
         qkv_bias: Presence::IfPresent,
         attn_output_bias: Presence::IfPresent,
+        attn_sinks: Presence::Never,
         position: Position::RopeInterleaved,
         window: Window::Always,
         window_rope_base: None,

@@ -1,5 +1,6 @@
 //! The memory of a forward pass, taken once: `forward` allocates nothing.
 
+use crate::attention::partial_floats;
 use crate::batch::BatchLimits;
 use crate::blueprint::{Body, Decoder, Parts};
 use crate::config::Config;
@@ -11,10 +12,11 @@ use crate::model::Model;
 use crate::rope::Rope;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 use strata_kernels::{self as kernels, ActFormat, ActRows, act_format};
 
 /// Tokens whose experts are computed together: bounds the memory that they take.
-pub(crate) const EXPERT_TOKENS: usize = 32;
+pub(crate) const EXPERT_TOKENS: usize = 256;
 
 /// Buffers for batches within limits.
 pub struct Workspace {
@@ -29,6 +31,8 @@ pub struct Workspace {
     pub(crate) qkv: Vec<f32>,
     /// Attention's result: (tokens, heads, head_size).
     pub(crate) attention: Vec<f32>,
+    /// Chunks of attention before they are joined.
+    pub(crate) partials: Vec<f32>,
     /// Gate and up, or up alone: (tokens, ffn or 2 ffn).
     pub(crate) ffn: Vec<f32>,
     /// Encoded inputs of matrices.
@@ -39,6 +43,8 @@ pub struct Workspace {
     pub(crate) window_rotations: Vec<f32>,
     /// Each token's span and position.
     pub(crate) places: Vec<Place>,
+    /// Where their keys and values go.
+    pub(crate) stores: Stores,
     /// A row of the embedding, as in the file.
     pub(crate) row: Vec<u8>,
     /// Rows that need logits: (rows, width).
@@ -56,12 +62,94 @@ pub(crate) struct Place {
     pub(crate) position: u32,
 }
 
+/// Tokens whose keys and values go to the same page: runs of a span.
+#[derive(Copy, Clone, Debug, Default)]
+struct Run {
+    token: u32,
+    position: u32,
+    count: u32,
+}
+
+/// Which tokens go to which pages, in the order of the pages' memory.
+#[derive(Default)]
+pub(crate) struct Stores {
+    /// By the places where the pages begin.
+    runs: Vec<(usize, Run)>,
+    starts: Vec<usize>,
+}
+
+impl Stores {
+    fn with_room(tokens: usize) -> Self {
+        Self {
+            runs: Vec::with_capacity(tokens),
+            starts: Vec::with_capacity(tokens),
+        }
+    }
+
+    fn bytes(tokens: usize) -> usize {
+        tokens * (size_of::<(usize, Run)>() + size_of::<usize>())
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.runs.clear();
+        self.starts.clear();
+    }
+
+    /// The next token goes to the page that begins at `start`.
+    pub(crate) fn add(&mut self, start: usize, token: usize, position: usize) {
+        let (token, position) = (token as u32, position as u32);
+        match self.runs.last_mut() {
+            Some((last, run)) if *last == start && run.position + run.count == position => {
+                run.count += 1;
+            }
+            _ => {
+                let count = 1;
+                let run = Run {
+                    token,
+                    position,
+                    count,
+                };
+                self.runs.push((start, run));
+            }
+        }
+    }
+
+    /// All tokens have been added.
+    pub(crate) fn sort(&mut self) {
+        self.runs
+            .sort_unstable_by_key(|(start, run)| (*start, run.token));
+        self.starts
+            .extend(self.runs.iter().map(|(start, _)| *start));
+    }
+
+    /// Where the runs' pages begin.
+    pub(crate) fn starts(&self) -> &[usize] {
+        &self.starts
+    }
+
+    /// The tokens and positions of a run.
+    pub(crate) fn run(&self, index: usize) -> impl Iterator<Item = (usize, usize)> {
+        let (_, run) = self.runs[index];
+        let (token, position) = (run.token as usize, run.position as usize);
+        (0..run.count as usize).map(move |i| (token + i, position + i))
+    }
+}
+
 /// Encoded rows, one buffer for each format, so that matrices of different types can share an input; and room
 /// to pack panels of matrices that are not in memory.
 #[derive(Default)]
 pub(crate) struct Acts {
     rows: EncodedRows,
+    /// Hidden rows of a feed-forward network, which are encoded while its input is read.
+    hidden: EncodedRows,
     scratch: Vec<u8>,
+}
+
+/// The parts of [`Acts`].
+pub(crate) struct ActParts<'a> {
+    pub(crate) rows: &'a EncodedRows,
+    pub(crate) hidden: &'a mut EncodedRows,
+    pub(crate) scratch: &'a mut [u8],
 }
 
 /// Encoded rows.
@@ -78,8 +166,12 @@ impl Acts {
         self.rows.rows_mut(format, width, rows)
     }
 
-    pub(crate) fn split(&mut self) -> (&EncodedRows, &mut [u8]) {
-        (&self.rows, &mut self.scratch)
+    pub(crate) fn parts(&mut self) -> ActParts<'_> {
+        ActParts {
+            rows: &self.rows,
+            hidden: &mut self.hidden,
+            scratch: &mut self.scratch,
+        }
     }
 }
 
@@ -95,7 +187,13 @@ impl EncodedRows {
     }
 
     pub(crate) fn rows(&self, format: ActFormat, width: usize, rows: usize) -> ActRows<'_> {
-        let bytes = &self.buffers[format as usize][..rows * format.row_bytes(width)];
+        self.range(format, width, 0..rows)
+    }
+
+    /// Some of the rows.
+    pub(crate) fn range(&self, format: ActFormat, width: usize, rows: Range<usize>) -> ActRows<'_> {
+        let row = format.row_bytes(width);
+        let bytes = &self.buffers[format as usize][rows.start * row..rows.end * row];
         ActRows::new(format, width, bytes)
     }
 }
@@ -125,6 +223,8 @@ pub(crate) struct ExpertBuffers {
     pub(crate) chosen: Vec<Slot>,
     /// Slots in the order of their experts.
     pub(crate) order: Vec<u32>,
+    /// Where each slot stands in that order.
+    pub(crate) ranks: Vec<u32>,
     /// Inputs in that order.
     pub(crate) inputs: EncodedRows,
     /// (slots, 2 ffn), in that order.
@@ -145,6 +245,7 @@ pub(crate) struct Slot {
 #[derive(Default)]
 struct Lengths {
     acts: [usize; FORMATS],
+    hidden: [usize; FORMATS],
     /// Columns of the widest feed-forward input.
     ffn: usize,
     /// Chosen experts that are computed together.
@@ -234,9 +335,10 @@ impl Lengths {
         for linear in &dense.input.0 {
             self.input(&linear.matrix, tokens);
         }
-        self.input(&dense.down.matrix, tokens);
-        let columns = dense.input.0.iter().map(|linear| linear.matrix.rows).sum();
-        self.ffn = self.ffn.max(columns);
+        let down = &dense.down.matrix;
+        reserve(&mut self.hidden, down, tokens);
+        self.panel = self.panel.max(panel_bytes(down));
+        self.ffn = self.ffn.max(dense.input.rows());
     }
 }
 
@@ -276,14 +378,17 @@ impl Workspace {
             branch: vec![0.0; tokens * width],
             qkv: vec![0.0; tokens * config.qkv_width()],
             attention: vec![0.0; tokens * config.q_width()],
+            partials: vec![0.0; partial_floats(config)],
             ffn: vec![0.0; tokens * lengths.ffn],
             acts: Acts {
                 rows: EncodedRows::new(lengths.acts),
+                hidden: EncodedRows::new(lengths.hidden),
                 scratch: vec![0; streaming * lengths.panel],
             },
             rotations: rotations(&parts.rope),
             window_rotations: rotations(&parts.window_rope),
             places: vec![Place::default(); tokens],
+            stores: Stores::with_room(tokens),
             row: vec![0; parts.token_embd.row_bytes()],
             last: vec![0.0; lengths.rows * width],
             logits: vec![0.0; lengths.rows * config.vocabulary],
@@ -291,6 +396,7 @@ impl Workspace {
                 scores: vec![0.0; tokens * experts],
                 chosen: vec![Slot::default(); slots],
                 order: vec![0; slots],
+                ranks: vec![0; slots],
                 inputs: EncodedRows::new(lengths.expert_inputs),
                 hidden: vec![0.0; slots * 2 * expert_ffn],
                 results: vec![0.0; slots * width],
@@ -326,14 +432,21 @@ impl Workspace {
             + lengths.rows * by_row
             + lengths.slots * by_slot
             + 2 * lengths.queries
-            + lengths.scores;
-        let encoded = [lengths.acts, lengths.expert_inputs, lengths.expert_encoded];
+            + lengths.scores
+            + partial_floats(config);
+        let encoded = [
+            lengths.acts,
+            lengths.hidden,
+            lengths.expert_inputs,
+            lengths.expert_encoded,
+        ];
         floats * size_of::<f32>()
             + encoded.as_flattened().iter().sum::<usize>()
             + tokens * size_of::<Place>()
+            + Stores::bytes(tokens)
             + 2 * lengths.stored
             + lengths.texts * size_of::<u32>()
-            + lengths.slots * (size_of::<Slot>() + size_of::<u32>())
+            + lengths.slots * (size_of::<Slot>() + 2 * size_of::<u32>())
             + parts.token_embd.row_bytes()
             + streaming * lengths.panel
     }
@@ -358,6 +471,7 @@ mod tests {
                 &self.branch,
                 &self.qkv,
                 &self.attention,
+                &self.partials,
                 &self.ffn,
                 &self.rotations,
                 &self.window_rotations,
@@ -370,7 +484,12 @@ mod tests {
                 &self.encoder.attended,
                 &self.encoder.scores,
             ];
-            let encoded = [&self.acts.rows, &self.experts.inputs, &self.experts.encoded];
+            let encoded = [
+                &self.acts.rows,
+                &self.acts.hidden,
+                &self.experts.inputs,
+                &self.experts.encoded,
+            ];
             floats
                 .map(|buffer| size_of_val(&buffer[..]))
                 .iter()
@@ -386,6 +505,9 @@ mod tests {
                 + self.encoder.values.len()
                 + size_of_val(&self.experts.chosen[..])
                 + size_of_val(&self.experts.order[..])
+                + size_of_val(&self.experts.ranks[..])
+                + self.stores.runs.capacity() * size_of::<(usize, Run)>()
+                + self.stores.starts.capacity() * size_of::<usize>()
                 + self.row.len()
                 + self.acts.scratch.len()
         }

@@ -10,7 +10,7 @@ use strata_model::{
     BatchLimits, Blueprint, Compute, KvPages, KvType, LoadOptions, Model, Output, Placement,
     Sequence, Span, Workspace,
 };
-use strata_platform::{Inline, Resident, SystemMemory};
+use strata_platform::{Inline, Pool, Resident, SystemMemory};
 use strata_weights::{Gguf, GgufSet};
 
 /// A prompt longer than two pages, of tokens that tale knows.
@@ -273,4 +273,38 @@ fn refused_batches_change_nothing() {
         assert!(result.is_err(), "{} tokens", tokens.len());
     }
     assert!(bits(&runner.feed(&[4], Output::LastLogits)) == expected);
+}
+
+#[test]
+fn long_contexts_give_the_same_logits_however_they_are_shared_out() {
+    let (tale, windowed) = (
+        load(TALE),
+        load("crates/model/tests/golden/mistral-window.gguf"),
+    );
+    for (model, tokens) in [
+        (&tale, prompt(5, 600)),
+        (&windowed, prompt(5, 600).iter().map(|t| t % 48).collect()),
+    ] {
+        let (last, before) = tokens.split_last().unwrap();
+        let run = |pool: &dyn Pool, step: usize| {
+            let mut runner = Runner::new(model, Kernels::detect(), pool, KvType::F16, 640);
+            for tokens in before.chunks(step) {
+                runner.feed(tokens, Output::None);
+            }
+            bits(&runner.feed(&[*last], Output::LastLogits))
+        };
+        // The prompt at once, by one worker; then so that a few tokens' chunks are shared out among more and more.
+        let expected = run(&Inline, before.len());
+        for (workers, step) in [(2, 599), (3, 5), (2, 1)] {
+            let pool = ThreadPool::new(Some(workers)).unwrap();
+            assert!(
+                run(&pool, step) == expected,
+                "{step} tokens at once on {workers} workers"
+            );
+        }
+        // The same token as the last of a prompt.
+        let mut runner = Runner::new(model, Kernels::detect(), &Inline, KvType::F16, 640);
+        let whole = bits(&runner.feed(&tokens, Output::LastLogits));
+        assert!(whole == expected, "as a part of the prompt");
+    }
 }

@@ -13,7 +13,9 @@ mod share;
 pub use backing::{Backing, Resident};
 pub use memory::{Memory, OutOfMemory, Region, SystemMemory};
 pub use pool::{Inline, Pool};
-pub use share::{for_each_chunk, for_each_part};
+pub use share::{
+    Chunks, Pieces, Stretches, each_alone, for_each_chunk, for_each_part, for_each_piece,
+};
 
 /// A clock that never goes back.
 pub trait Clock: Sync {

@@ -3,9 +3,12 @@
 //! Every stored number is first an f32 (an 8-bit value times its f16 scale is exact), so the arithmetic is that of f32
 //! rows: q · k in 16 lanes like every sum, and the values weighted in the order of the rows.
 
+mod partial;
 pub(crate) mod scores;
 mod stored;
 pub(crate) mod values;
+
+pub use partial::Partial;
 
 pub(crate) use stored::Store;
 
@@ -40,16 +43,51 @@ impl KvType {
     }
 }
 
-/// The rows of one head, in one page.
+/// Stored rows of one head that lie next to each other.
 #[derive(Copy, Clone)]
-pub(crate) struct Rows<'a> {
+pub struct KvRows<'a> {
     pub(crate) kind: KvType,
     pub(crate) bytes: &'a [u8],
     pub(crate) head_dim: usize,
     pub(crate) n: usize,
 }
 
-impl<'a> Rows<'a> {
+impl<'a> KvRows<'a> {
+    /// Rows of `head_dim` values.
+    ///
+    /// # Panics
+    /// If `bytes` is not whole rows.
+    pub fn new(kind: KvType, head_dim: usize, bytes: &'a [u8]) -> Self {
+        let size = kind.row_bytes(head_dim);
+        assert!(
+            size > 0 && bytes.len().is_multiple_of(size),
+            "the stored rows are whole"
+        );
+        Self {
+            kind,
+            bytes,
+            head_dim,
+            n: bytes.len() / size,
+        }
+    }
+
+    /// How many heads `floats` are, at one vector a head.
+    pub(crate) fn heads(&self, floats: usize) -> usize {
+        assert!(
+            floats.is_multiple_of(self.head_dim),
+            "the heads' vectors are whole"
+        );
+        floats / self.head_dim
+    }
+
+    /// Checks that `heads` rows of `n` weights or scores, `stride` apart, lie within `len` floats.
+    pub(crate) fn check_weights(&self, heads: usize, len: usize, stride: usize) {
+        assert!(
+            stride >= self.n && (heads == 0 || (heads - 1) * stride + self.n <= len),
+            "a place for each row of each head"
+        );
+    }
+
     /// Row `j`.
     #[inline(always)]
     fn row(self, j: usize) -> &'a [u8] {

@@ -3,15 +3,17 @@
 use bytemuck::Zeroable;
 
 use super::stored::{Unit, UnitF16, UnitF32, UnitQ8, last_unit, units};
-use super::{KvType, Rows};
+use super::{KvRows, KvType};
 use crate::lanes::{Dot, Lanes, MAX_PARTS, Op};
 
 /// out[h][j] = scale · (q[h] · k[j]).
 pub(crate) struct Scores<'a> {
     pub(crate) q: &'a [f32],
-    pub(crate) k: Rows<'a>,
+    pub(crate) k: KvRows<'a>,
     pub(crate) scale: f32,
     pub(crate) out: &'a mut [f32],
+    /// Floats from one head's scores to the next one's.
+    pub(crate) stride: usize,
 }
 
 impl Op for Scores<'_> {
@@ -135,7 +137,9 @@ impl<U: Unit> Heads<'_, U> {
         j: usize,
         sums: &[[Sums<L::F>; R]; H],
     ) {
-        let Scores { k, scale, out, .. } = &mut self.0;
+        let Scores {
+            scale, out, stride, ..
+        } = &mut self.0;
         let (fours, rest) = sums.as_flattened().as_chunks::<4>();
         let mut scores = [[0.0; R]; H];
         let (to_fours, to_rest) = scores.as_flattened_mut().as_chunks_mut::<4>();
@@ -146,7 +150,7 @@ impl<U: Unit> Heads<'_, U> {
             *to = l.sum(one);
         }
         for (h, scores) in scores.iter().enumerate() {
-            let out = &mut out[(first + h) * k.n + j..][..R];
+            let out = &mut out[(first + h) * *stride + j..][..R];
             for r in 0..R {
                 out[r] = *scale * scores[r];
             }

@@ -3,13 +3,15 @@
 use bytemuck::Zeroable;
 
 use super::stored::{Unit, UnitF16, UnitF32, UnitQ8, last_unit, units};
-use super::{KvType, Rows};
+use super::{KvRows, KvType};
 use crate::lanes::{Dot, Lanes, Op};
 
 /// acc[h] += Σ p[h][j] · v[j], in the order of j.
 pub(crate) struct Accumulate<'a> {
     pub(crate) p: &'a [f32],
-    pub(crate) v: Rows<'a>,
+    /// Floats from one head's weights to the next one's.
+    pub(crate) stride: usize,
+    pub(crate) v: KvRows<'a>,
     pub(crate) acc: &'a mut [f32],
 }
 
@@ -69,22 +71,22 @@ impl<U: Unit> Heads<'_, U> {
     /// H heads from `first` on, C units of columns from `unit` on.
     #[inline(always)]
     fn tile<L: Lanes, const H: usize, const C: usize>(&mut self, l: L, first: usize, unit: usize) {
-        let Accumulate { p, v, acc } = &mut self.0;
+        let Accumulate { p, stride, v, acc } = &mut self.0;
         let (dim, n) = (v.head_dim, v.n);
         let width = (32 * C).min(dim - 32 * unit);
         let mut weights: [&[f32]; H] = [&[]; H];
         let mut sums = [[[[0.0; 16]; 2]; C]; H];
         for h in 0..H {
-            weights[h] = &p[(first + h) * n..][..n];
+            weights[h] = &p[(first + h) * *stride..][..n];
             let columns = &acc[(first + h) * dim + 32 * unit..][..width];
-            flat(&mut sums[h])[..width].copy_from_slice(columns);
+            copy(columns, flat(&mut sums[h]));
         }
         for part in 0..L::PARTS {
             add_rows::<L, U, H, C>(l, part, *v, unit, &weights, &mut sums);
         }
         for h in 0..H {
             let columns = &mut acc[(first + h) * dim + 32 * unit..][..width];
-            columns.copy_from_slice(&flat(&mut sums[h])[..width]);
+            copy(flat(&mut sums[h]), columns);
         }
     }
 }
@@ -95,12 +97,27 @@ fn flat(sums: &mut [[[f32; 16]; 2]]) -> &mut [f32] {
     sums.as_flattened_mut().as_flattened_mut()
 }
 
+/// Copies as many floats as both have; a whole unit at a time, which takes no call.
+#[inline(always)]
+fn copy(from: &[f32], to: &mut [f32]) {
+    let (units, rest) = from.as_chunks::<32>();
+    let (to_units, to_rest) = to.as_chunks_mut::<32>();
+    for (to, from) in to_units.iter_mut().zip(units) {
+        *to = *from;
+    }
+    if to_units.len() > units.len() {
+        to_units[units.len()][..rest.len()].copy_from_slice(rest);
+    } else if !to_rest.is_empty() {
+        to_rest.copy_from_slice(&from[32 * to_units.len()..][..to_rest.len()]);
+    }
+}
+
 /// Adds all rows, weighted, to one part of the sums.
 #[inline(always)]
 fn add_rows<L: Lanes, U: Unit, const H: usize, const C: usize>(
     l: L,
     part: usize,
-    v: Rows<'_>,
+    v: KvRows<'_>,
     unit: usize,
     weights: &[&[f32]; H],
     sums: &mut [[[[f32; 16]; 2]; C]; H],

@@ -257,7 +257,7 @@ impl<K: PanelType, const T: usize> Op for Tile<'_, '_, K, T> {
             let mut acc = [[l.splat_f(0.0); T]; MAX_PARTS];
             if from > 0 {
                 for t in 0..T {
-                    let sums = padded(head(self.out.token_mut(first + t), row), 0.0);
+                    let sums = head(self.out.token_mut(first + t), row);
                     for part in 0..L::PARTS {
                         acc[part][t] = l.load_f(&sums, part);
                     }
@@ -284,10 +284,13 @@ impl<K: PanelType, const T: usize> Op for Tile<'_, '_, K, T> {
     }
 }
 
-/// Up to 16 rows of one token, as many as there are.
+/// Up to 16 rows of one token, as many as there are, filled up.
 #[inline(always)]
-fn head(out: &[f32], row: usize) -> &[f32] {
-    &out[row..out.len().min(row + PANEL_ROWS)]
+fn head(out: &[f32], row: usize) -> [f32; PANEL_ROWS] {
+    match out[row..].first_chunk() {
+        Some(rows) => *rows,
+        None => padded(&out[row..], 0.0),
+    }
 }
 
 /// Writes up to 16 rows of one token, as many as there are.

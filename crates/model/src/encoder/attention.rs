@@ -6,7 +6,7 @@
 use crate::compute::Compute;
 use crate::config::Config;
 use crate::workspace::{EncoderBuffers, Place};
-use strata_kernels::KvType;
+use strata_kernels::{KvRows, KvType};
 use strata_platform::for_each_chunk;
 
 /// Tokens of one head that are computed together.
@@ -159,7 +159,8 @@ impl Rows<'_> {
         {
             let n = keys.len() / KIND.row_bytes(size);
             let scores = &mut scores[..rows * n];
-            kernels.kv_scores(KIND, self.queries, keys, n, config.attn_scale, scores);
+            let keys = KvRows::new(KIND, size, keys);
+            kernels.kv_scores(self.queries, keys, config.attn_scale, scores, n);
             for (i, scores) in scores.chunks_exact_mut(n).enumerate() {
                 self.shrink(i, block * KEYS, scores);
                 let maximum = maxima[i].max(kernels.max(scores));
@@ -170,7 +171,7 @@ impl Rows<'_> {
                     kernels.scale(&mut out[i * size..][..size], shrink);
                 }
             }
-            kernels.kv_accumulate(KIND, scores, values, n, out);
+            kernels.kv_accumulate(scores, n, KvRows::new(KIND, size, values), out);
         }
         for (out, sum) in out.chunks_exact_mut(size).zip(sums) {
             kernels.scale(out, 1.0 / sum);

@@ -183,9 +183,11 @@ impl EncoderPass<'_> {
         let (tokens, width, q_width) = (pass.tokens, config.width, config.q_width());
         let x = &work.x[..tokens * width];
         let qkv = &mut work.qkv[..tokens * config.qkv_width()];
-        pass.project(&layer.qkv, x, &mut work.acts, qkv);
+        pass.encode_input(&layer.qkv, x, &mut work.acts);
+        pass.project(&layer.qkv, &mut work.acts, qkv);
         let rope = pass.model.parts.rope.as_ref();
         compute.each_row(qkv, config.qkv_width(), |token, row| {
+            layer.qkv.add_biases(compute.kernels, row);
             let (q, rest) = row.split_at_mut(q_width);
             let k = &mut rest[..config.kv_width()];
             for (heads, norm) in [(q, &layer.q_norm), (k, &layer.k_norm)] {
@@ -220,11 +222,11 @@ impl EncoderPass<'_> {
         let branch = &mut work.branch[..tokens * width];
         let normed = &mut work.normed[..tokens * width];
         self.linear(&layer.attn_output, attention, &mut work.acts, branch);
-        compute.add_scaled(branch, x, 1.0, width);
+        compute.add(branch, x, width);
         self.norm(&layer.attn_norm, branch, normed);
         if let Some(norm) = &layer.attn_norm_2 {
             branch.copy_from_slice(normed);
-            compute.add_scaled(branch, x, 1.0, width);
+            compute.add(branch, x, width);
             self.norm(norm, branch, normed);
         }
     }
@@ -235,8 +237,15 @@ impl EncoderPass<'_> {
         let rows = self.pass.tokens * width;
         let (normed, branch) = (&work.normed[..rows], &mut work.branch[..rows]);
         self.pass
-            .dense(&layer.ffn, normed, &mut work.acts, &mut work.ffn, branch);
-        self.compute.add_scaled(branch, normed, 1.0, width);
+            .encode_input(&layer.ffn.input, normed, &mut work.acts);
+        self.pass
+            .dense(&layer.ffn, &mut work.acts, &mut work.ffn, branch);
+        if let Some(bias) = &layer.ffn.down.bias {
+            self.compute.each_row(branch, width, |_, row| {
+                self.compute.kernels.add(row, bias);
+            });
+        }
+        self.compute.add(branch, normed, width);
         self.norm(&layer.ffn_norm, branch, &mut work.x[..rows]);
     }
 

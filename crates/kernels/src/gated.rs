@@ -1,0 +1,219 @@
+//! The first half of a feed-forward network in one go: two matmuls, the activation between them, and the result encoded
+//! for the matrix that comes next, while all of it is in the cache.
+#![allow(unsafe_code)]
+
+use crate::job::{Product, Task};
+use crate::{ActRowsMut, Activation, Kernels, PANEL_ROWS};
+
+/// hidden = f(gate(x)) · up(x), or f(gate(x)) where there is no `up`.
+pub struct Gated<'a> {
+    gate: Product<'a>,
+    up: Option<Product<'a>>,
+    /// Of gate and up.
+    biases: [Option<&'a [f32]>; 2],
+    activation: Activation,
+    encoded: Option<ActRowsMut<'a>>,
+}
+
+impl<'a> Gated<'a> {
+    /// The result goes where gate's products go.
+    ///
+    /// # Panics
+    /// If the outputs' sizes differ.
+    pub fn new(gate: Product<'a>, up: Option<Product<'a>>, activation: Activation) -> Self {
+        for product in [Some(&gate), up.as_ref()].into_iter().flatten() {
+            let rows = product.weights.rows();
+            assert_eq!(rows, product.out.rows(), "the output's rows");
+        }
+        if let Some(up) = &up {
+            assert_eq!(
+                (up.out.rows(), up.out.tokens()),
+                (gate.out.rows(), gate.out.tokens()),
+                "gate and up are alike"
+            );
+        }
+        Self {
+            gate,
+            up,
+            biases: [None; 2],
+            activation,
+            encoded: None,
+        }
+    }
+
+    /// What is added to the products of gate and of up.
+    ///
+    /// # Panics
+    /// If a bias is not a float for each row.
+    pub fn with_biases(self, biases: [Option<&'a [f32]>; 2]) -> Self {
+        let rows = self.gate.out.rows();
+        assert!(
+            biases.iter().flatten().all(|bias| bias.len() == rows),
+            "a bias for each row"
+        );
+        Self { biases, ..self }
+    }
+
+    /// Encodes the result as well.
+    ///
+    /// # Panics
+    /// If the sizes differ.
+    pub fn encoding(self, encoded: ActRowsMut<'a>) -> Self {
+        assert_eq!(
+            (encoded.cols(), encoded.tokens()),
+            (self.gate.out.rows(), self.gate.out.tokens()),
+            "room for the result"
+        );
+        Self {
+            encoded: Some(encoded),
+            ..self
+        }
+    }
+}
+
+// SAFETY: it writes only the rows of the panels that it is asked for, and the blocks that are made of them: runs are
+// whole blocks.
+unsafe impl Task for Gated<'_> {
+    fn panels(&self) -> usize {
+        self.gate.panels()
+    }
+
+    fn granule(&self) -> usize {
+        match &self.encoded {
+            Some(encoded) => encoded.format().block_len().div_ceil(PANEL_ROWS),
+            None => 1,
+        }
+    }
+
+    unsafe fn compute(&self, kernels: &Kernels, panel: usize, count: usize, scratch: &mut [u8]) {
+        let start = panel * PANEL_ROWS;
+        let rows = (count * PANEL_ROWS).min(self.gate.out.rows() - start);
+        // SAFETY: the caller says that nobody else has these rows, of any of the outputs; the job borrows them mutably.
+        let mut gate = unsafe { self.gate.out.share_rows(start, rows) };
+        self.gate.multiply(kernels, start, gate.reborrow(), scratch);
+        let mut up = self.up.as_ref().map(|up| {
+            // SAFETY: likewise.
+            let mut out = unsafe { up.out.share_rows(start, rows) };
+            up.multiply(kernels, start, out.reborrow(), scratch);
+            out
+        });
+        let mut encoded = self.encoded.as_ref().map(|encoded| {
+            // SAFETY: likewise; these blocks are of these rows.
+            (encoded.format(), unsafe { encoded.share_cols(start, rows) })
+        });
+        for t in 0..gate.tokens() {
+            let gate = gate.token_mut(t);
+            if let Some(bias) = self.biases[0] {
+                kernels.add(gate, &bias[start..][..rows]);
+            }
+            match &mut up {
+                None => kernels.activate(self.activation, gate),
+                Some(up) => {
+                    let up = up.token_mut(t);
+                    if let Some(bias) = self.biases[1] {
+                        kernels.add(up, &bias[start..][..rows]);
+                    }
+                    kernels.activate_mul(self.activation, gate, up);
+                }
+            }
+            if let Some((format, encoded)) = &mut encoded {
+                kernels.quantize_blocks(*format, gate, encoded.token_mut(t));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ActFormat, ActRows, Job, Rows, TileMut, Weights};
+    use std::vec;
+    use std::vec::Vec;
+    use strata_quant::GgmlType;
+
+    const ROWS: usize = 768;
+    const COLUMNS: usize = 24;
+    const TOKENS: usize = 3;
+
+    fn floats(n: usize, seed: usize) -> Vec<f32> {
+        let number = |i: usize| ((i * 7 + seed * 5) % 23) as f32 / 11.0 - 1.0;
+        (0..n).map(number).collect()
+    }
+
+    /// Hidden rows and their encoding, by `workers` at once.
+    fn run(workers: usize, gates: bool, format: ActFormat) -> (Vec<f32>, Vec<u8>) {
+        let kernels = Kernels::detect();
+        let bytes = |seed| -> Vec<u8> {
+            let floats = floats(ROWS * COLUMNS, seed);
+            floats.iter().flat_map(|x| x.to_le_bytes()).collect()
+        };
+        let (gate, up) = (bytes(1), bytes(2));
+        let mut acts = vec![0; TOKENS * ActFormat::F32.row_bytes(COLUMNS)];
+        let row = ActFormat::F32.row_bytes(COLUMNS);
+        for (x, out) in floats(TOKENS * COLUMNS, 3)
+            .chunks(COLUMNS)
+            .zip(acts.chunks_mut(row))
+        {
+            kernels.quantize_act(ActFormat::F32, x, out);
+        }
+        let mut hidden = vec![0.0; TOKENS * 2 * ROWS];
+        let mut encoded = vec![0; TOKENS * format.row_bytes(ROWS)];
+        let (a, b) = TileMut::from_slice(&mut hidden, TOKENS, 2 * ROWS).split_rows(ROWS);
+        let product = |bytes, out| Product {
+            weights: Weights::Rows(Rows::new(GgmlType::F32, ROWS, COLUMNS, bytes)),
+            x: ActRows::new(ActFormat::F32, COLUMNS, &acts),
+            out,
+        };
+        let biases = [floats(ROWS, 4), floats(ROWS, 5)];
+        let up = gates.then(|| product(&up, b));
+        let gated = Gated::new(product(&gate, a), up, Activation::Silu)
+            .with_biases([Some(&biases[0]), Some(&biases[1])])
+            .encoding(ActRowsMut::new(format, ROWS, &mut encoded));
+        let mut gated = [Some(gated), None];
+        let job = Job::new(kernels, &mut gated, workers);
+        std::thread::scope(|scope| {
+            for _ in 0..workers {
+                scope.spawn(|| job.work(&mut vec![0; COLUMNS * PANEL_ROWS * 4]));
+            }
+        });
+        let results = hidden.chunks(2 * ROWS).flat_map(|row| row[..ROWS].to_vec());
+        (results.collect(), encoded)
+    }
+
+    #[test]
+    fn the_result_is_what_the_steps_give_one_by_one() {
+        let kernels = Kernels::detect();
+        let (gate, up, x) = (
+            floats(ROWS * COLUMNS, 1),
+            floats(ROWS * COLUMNS, 2),
+            floats(TOKENS * COLUMNS, 3),
+        );
+        for gates in [false, true] {
+            for format in [ActFormat::F32, ActFormat::Q8x32, ActFormat::Q8x256] {
+                let (hidden, encoded) = run(1, gates, format);
+                for t in 0..TOKENS {
+                    for r in 0..ROWS {
+                        let dot = |w: &[f32], bias: f32| -> f64 {
+                            let row = w[r * COLUMNS..][..COLUMNS].iter();
+                            let products = row.zip(&x[t * COLUMNS..]);
+                            let sum: f64 = products.map(|(w, x)| f64::from(w * x)).sum();
+                            sum + f64::from(bias)
+                        };
+                        let g = dot(&gate, floats(ROWS, 4)[r]);
+                        let u = dot(&up, floats(ROWS, 5)[r]);
+                        let expected = g / (1.0 + (-g).exp()) * if gates { u } else { 1.0 };
+                        let got = f64::from(hidden[t * ROWS + r]);
+                        assert!((got - expected).abs() < 1e-4, "{got} for {expected}");
+                    }
+                }
+                let mut whole = vec![0; encoded.len()];
+                let row = format.row_bytes(ROWS);
+                for (x, out) in hidden.chunks(ROWS).zip(whole.chunks_mut(row)) {
+                    kernels.quantize_act(format, x, out);
+                }
+                assert!(encoded == whole, "{format:?}");
+                assert!(run(3, gates, format) == (hidden, encoded), "{format:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! Mixtures of experts.
+
+use crate::config::ExpertConfig;
+use crate::decoder::Pass;
+use crate::layer::ExpertFfn;
+use crate::workspace::{ActParts, Acts, EXPERT_TOKENS, ExpertBuffers, Slot, Workspace};
+use core::ops::Range;
+use strata_kernels::{ActRowsMut, Gated, Product, TileMut, act_format};
+use strata_platform::Chunks;
+
+/// Experts that are computed in one go.
+const TOGETHER: usize = 8;
+
+/// Tokens whose experts are computed together.
+#[derive(Copy, Clone)]
+struct Chunk {
+    start: usize,
+    tokens: usize,
+}
+
+/// Neighbours in the order of experts that have the same one.
+#[derive(Clone, Default)]
+struct Run {
+    expert: usize,
+    slots: Range<usize>,
+}
+
+impl Pass<'_> {
+    /// A mixture of experts: from `normed` and its encoding into `branch`.
+    pub(crate) fn experts(&self, weights: &ExpertFfn, sizes: &ExpertConfig, work: &mut Workspace) {
+        let width = self.config.width;
+        let kernels = self.compute.kernels;
+        let normed = &work.normed[..self.tokens * width];
+        let out = &mut work.branch[..self.tokens * width];
+        let buffers = &mut work.experts;
+        self.route(weights, sizes, &mut work.acts, buffers);
+        match &weights.shared {
+            None => out.fill(0.0),
+            Some(shared) => {
+                self.dense(&shared.ffn, &mut work.acts, &mut work.ffn, out);
+                self.compute.each_row(out, width, |token, row| {
+                    let gate = kernels.dot(&normed[token * width..][..width], &shared.gate);
+                    let sigmoid = 1.0 / (1.0 + kernels.exp_sub(&mut [-gate], 0.0));
+                    kernels.scale(row, sigmoid);
+                });
+            }
+        }
+        for start in (0..self.tokens).step_by(EXPERT_TOKENS) {
+            let tokens = EXPERT_TOKENS.min(self.tokens - start);
+            let chunk = Chunk { start, tokens };
+            choose(sizes, buffers, chunk);
+            self.encode_inputs(weights, sizes, normed, chunk, buffers);
+            let slots = tokens * sizes.used;
+            let mut from = 0;
+            while from < slots {
+                let runs: [Run; TOGETHER] = core::array::from_fn(|_| {
+                    let run = buffers.run(from..slots);
+                    from = run.slots.end;
+                    run
+                });
+                self.run_experts(weights, sizes, &runs, buffers, &mut work.acts);
+            }
+            self.gather(sizes, chunk, buffers, out);
+        }
+    }
+
+    /// Every token's weight for every expert.
+    fn route(
+        &self,
+        weights: &ExpertFfn,
+        sizes: &ExpertConfig,
+        acts: &mut Acts,
+        buffers: &mut ExpertBuffers,
+    ) {
+        let scores = &mut buffers.scores[..self.tokens * sizes.count];
+        self.multiply_one(&weights.router, acts, scores);
+        self.compute.each_row(scores, sizes.count, |_, row| {
+            self.compute.kernels.softmax(row);
+        });
+    }
+
+    /// Each slot's input, in the order of experts.
+    fn encode_inputs(
+        &self,
+        weights: &ExpertFfn,
+        sizes: &ExpertConfig,
+        normed: &[f32],
+        chunk: Chunk,
+        buffers: &mut ExpertBuffers,
+    ) {
+        let width = self.config.width;
+        let slots = chunk.tokens * sizes.used;
+        // All experts of a tensor are alike.
+        let formats = [&weights.gate, &weights.up].map(|experts| act_format(experts.0[0].ty));
+        for (i, format) in formats.into_iter().enumerate() {
+            if i == 1 && format == formats[0] {
+                continue;
+            }
+            let ExpertBuffers { inputs, order, .. } = buffers;
+            let rows = inputs.rows_mut(format, width, slots);
+            let rows = Chunks::new(rows, format.row_bytes(width));
+            self.compute.each_piece(slots * width, rows, |place, out| {
+                let token = chunk.start + order[place] as usize / sizes.used;
+                let x = &normed[token * width..][..width];
+                self.compute.kernels.quantize_act(format, x, out);
+            });
+        }
+    }
+
+    /// Some experts, each over all the slots that chose it. Runs come one after the other.
+    fn run_experts(
+        &self,
+        weights: &ExpertFfn,
+        sizes: &ExpertConfig,
+        runs: &[Run; TOGETHER],
+        buffers: &mut ExpertBuffers,
+        acts: &mut Acts,
+    ) {
+        let (width, ffn) = (self.config.width, sizes.ffn);
+        let ActParts { scratch, .. } = acts.parts();
+        let format = act_format(weights.down.0[0].ty);
+        let row = format.row_bytes(ffn);
+        let fused = self.encodes_in_runs(format, ffn);
+        let ExpertBuffers {
+            inputs,
+            hidden,
+            encoded,
+            results,
+            order,
+            ..
+        } = buffers;
+        let first = runs[0].slots.start;
+        let last = runs[TOGETHER - 1].slots.end;
+        let hidden = &mut hidden[first * 2 * ffn..last * 2 * ffn];
+        let bytes = &mut encoded.rows_mut(format, ffn, order.len())[first * row..last * row];
+
+        let (mut hidden_left, mut bytes_left) = (&mut *hidden, &mut *bytes);
+        let mut gated = runs.each_ref().map(|run| {
+            let count = run.slots.len();
+            let out = hidden_left.split_off_mut(..count * 2 * ffn)?;
+            let encoded = bytes_left.split_off_mut(..count * row)?;
+            let matrices = [&weights.gate, &weights.up].map(|experts| &experts.0[run.expert]);
+            let product = |i: usize, out| Product {
+                weights: self.model.weights(matrices[i]),
+                x: inputs.range(act_format(matrices[i].ty), width, run.slots.clone()),
+                out,
+            };
+            if count == 0 {
+                return None;
+            }
+            matrices.iter().for_each(|matrix| self.model.before(matrix));
+            let (gate, up) = TileMut::from_slice(out, count, 2 * ffn).split_rows(ffn);
+            let gated = Gated::new(
+                product(0, gate),
+                Some(product(1, up)),
+                self.config.spec.activation,
+            );
+            Some(if fused {
+                gated.encoding(ActRowsMut::new(format, ffn, encoded))
+            } else {
+                gated
+            })
+        });
+        self.compute.multiply(&mut gated, scratch);
+        if !fused {
+            self.compute.encode(format, hidden, 2 * ffn, ffn, bytes);
+        }
+
+        let mut results = &mut results[first * width..last * width];
+        let mut down = runs.each_ref().map(|run| {
+            let count = run.slots.len();
+            let out = results.split_off_mut(..count * width)?;
+            let matrix = &weights.down.0[run.expert];
+            if count == 0 {
+                return None;
+            }
+            self.model.before(matrix);
+            Some(Product {
+                weights: self.model.weights(matrix),
+                x: encoded.range(format, ffn, run.slots.clone()),
+                out: TileMut::from_slice(out, count, width),
+            })
+        });
+        self.compute.multiply(&mut down, scratch);
+        for run in runs.iter().filter(|run| !run.slots.is_empty()) {
+            for experts in [&weights.gate, &weights.up, &weights.down] {
+                self.model.after(&experts.0[run.expert]);
+            }
+        }
+    }
+
+    /// Adds each token's experts in the order of their rank, whatever order they were computed in.
+    fn gather(&self, sizes: &ExpertConfig, chunk: Chunk, buffers: &ExpertBuffers, out: &mut [f32]) {
+        let width = self.config.width;
+        let out = &mut out[chunk.start * width..][..chunk.tokens * width];
+        self.compute.each_row(out, width, |token, out| {
+            for slot in token * sizes.used..(token + 1) * sizes.used {
+                let result = &buffers.results[buffers.ranks[slot] as usize * width..][..width];
+                let weight = buffers.chosen[slot].weight;
+                self.compute.kernels.add_scaled(out, result, weight);
+            }
+        });
+    }
+}
+
+impl ExpertBuffers {
+    /// The slots at the beginning of `places` that have the same expert.
+    fn run(&self, places: Range<usize>) -> Run {
+        let expert_at = |place: usize| self.chosen[self.order[place] as usize].expert as usize;
+        let mut run = Run {
+            expert: 0,
+            slots: places.start..places.start,
+        };
+        for place in places {
+            let expert = expert_at(place);
+            if !run.slots.is_empty() && expert != run.expert {
+                break;
+            }
+            run.expert = expert;
+            run.slots.end = place + 1;
+        }
+        run
+    }
+}
+
+/// Each token's best experts, by weight and then by number, and the order in which to compute them.
+fn choose(sizes: &ExpertConfig, buffers: &mut ExpertBuffers, chunk: Chunk) {
+    for token in 0..chunk.tokens {
+        let scores = &mut buffers.scores[(chunk.start + token) * sizes.count..][..sizes.count];
+        let chosen = &mut buffers.chosen[token * sizes.used..][..sizes.used];
+        let mut sum = 0.0;
+        for slot in chosen.iter_mut() {
+            let mut best = 0;
+            for (expert, &score) in scores.iter().enumerate() {
+                if score > scores[best] {
+                    best = expert;
+                }
+            }
+            *slot = Slot {
+                expert: best as u32,
+                weight: scores[best],
+            };
+            sum += scores[best];
+            scores[best] = f32::NEG_INFINITY;
+        }
+        let divisor = if sizes.routing.renormalize { sum } else { 1.0 };
+        for slot in chosen {
+            slot.weight = slot.weight / divisor * sizes.scale;
+        }
+    }
+    let slots = chunk.tokens * sizes.used;
+    let order = &mut buffers.order[..slots];
+    for (i, slot) in order.iter_mut().enumerate() {
+        *slot = i as u32;
+    }
+    order.sort_unstable_by_key(|&slot| (buffers.chosen[slot as usize].expert, slot));
+    for (place, &slot) in order.iter().enumerate() {
+        buffers.ranks[slot as usize] = place as u32;
+    }
+}
