@@ -63,7 +63,8 @@ def ask_openai(pair):
     }
     path = pair["path"]
     if path == "/v1/models":
-        return [client.models.list()]
+        # Both clients ask this one.
+        return [client.models.list(), anthropic_client(pair).models.list()]
     if path.startswith("/v1/models/"):
         return [client.models.retrieve("tale")]
     if path == "/v1/responses/input_tokens":
@@ -79,11 +80,15 @@ def ask_openai(pair):
 EXTRAS = {"return_tokens", "return_token_ids", "chat_template_kwargs", "frobnicate"}
 
 
-def ask_anthropic(pair):
-    client = anthropic.Anthropic(
+def anthropic_client(pair):
+    return anthropic.Anthropic(
         api_key="k", base_url="http://test", max_retries=0, http_client=transport(pair),
         _strict_response_validation=True,
     )
+
+
+def ask_anthropic(pair):
+    client = anthropic_client(pair)
     request = dict(pair["request"])
     if pair["path"].endswith("count_tokens"):
         return [client.messages.count_tokens(**request)]

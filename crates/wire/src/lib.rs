@@ -15,6 +15,7 @@ extern crate std;
 mod answer;
 pub mod anthropic;
 mod base64;
+mod calendar;
 pub mod call;
 mod fault;
 mod gather;

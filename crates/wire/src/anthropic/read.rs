@@ -56,8 +56,14 @@ pub(super) fn request(body: &[u8], purpose: Purpose) -> Result<(Generate, Manner
     let manner = thinking(&mut fields, &mut request)?;
     output(&mut fields, &mut request)?;
     context_management(&mut fields)?;
+    fields.maybe_word("speed", &[("standard", ())])?;
     // Labels and billing.
-    fields.ignore(&["metadata", "service_tier"]);
+    fields.ignore(&[
+        "metadata",
+        "service_tier",
+        "user_profile_id",
+        "workspace_id",
+    ]);
     fields.ignore(&HINTS);
     fields.finish()?;
     Ok((request, manner))
@@ -136,6 +142,12 @@ fn tool(mut fields: Fields) -> Result<Tool, Fault> {
     };
     if fields.maybe_boolean("defer_loading")? == Some(true) {
         return Err(unsupported(&fields.at("defer_loading"), "true"));
+    }
+    for (place, item) in fields.items("allowed_callers")? {
+        let caller = place.string(item)?;
+        if caller != "direct" {
+            return Err(unsupported(&place, &caller));
+        }
     }
     // Arguments are always sent as they come.
     fields.ignore(&["eager_input_streaming"]);

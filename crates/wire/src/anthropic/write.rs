@@ -240,6 +240,10 @@ fn usage(used: &Usage) -> Json {
         ("cache_creation_input_tokens", 0_i64.into()),
         ("cache_read_input_tokens", used.cached_tokens.into()),
         ("output_tokens", used.generated_tokens.into()),
+        (
+            "output_tokens_details",
+            Json::object([("thinking_tokens", used.thinking_tokens.into())]),
+        ),
     ])
 }
 

@@ -122,6 +122,14 @@ pub(super) fn parts(content: Json, place: &Place, role: Role) -> Result<Vec<Part
     }
 }
 
+/// Hints to caches, and notes on an answer of ours that came back as it went out.
+const PART_NOTES: [&str; 4] = [
+    "cache_control",
+    "prompt_cache_breakpoint",
+    "annotations",
+    "logprobs",
+];
+
 /// A piece in the words of chats or of responses.
 fn part(mut fields: Fields, role: Role) -> Result<Part, Fault> {
     let kind_place = fields.at("type");
@@ -138,7 +146,7 @@ fn part(mut fields: Fields, role: Role) -> Result<Part, Fault> {
         }
         _ => return Err(unsupported(&kind_place, &alloc::format!("{kind:?}"))),
     };
-    fields.ignore(&["cache_control", "annotations", "logprobs"]);
+    fields.ignore(&PART_NOTES);
     fields.finish()?;
     Ok(part)
 }

@@ -31,6 +31,9 @@ pub(super) fn read(fields: &mut Fields) -> Result<Format, Fault> {
         let texts = fields.at("guided_choice").strings(value)?;
         found.push(("guided_choice", Format::Choice(texts)));
     }
+    if let Some(outputs) = fields.maybe_object("structured_outputs")? {
+        found.push(("structured_outputs", structured(outputs)?));
+    }
     found.retain(|(_, format)| *format != Format::Text);
     match found.len() {
         0 => Ok(Format::Text),
@@ -74,6 +77,28 @@ pub(super) fn format(mut fields: Fields) -> Result<Format, Fault> {
     };
     fields.finish()?;
     Ok(format)
+}
+
+/// vLLM's newer form: one object for all ways.
+fn structured(mut fields: Fields) -> Result<Format, Fault> {
+    let mut found = Vec::new();
+    let place = fields.at("json");
+    if let Some(value) = fields.take("json") {
+        found.push(Format::JsonSchema(schema(value, &place)?));
+    }
+    if fields.maybe_boolean("json_object")? == Some(true) {
+        found.push(Format::JsonObject);
+    }
+    found.extend(fields.maybe_string("regex")?.map(Format::Regex));
+    if let Some(value) = fields.take("choice") {
+        found.push(Format::Choice(fields.at("choice").strings(value)?));
+    }
+    let place = fields.place().clone();
+    fields.finish()?;
+    match found.len() {
+        0 | 1 => Ok(found.pop().unwrap_or_default()),
+        _ => Err(Fault::field(&place, format_args!("must have one form"))),
+    }
 }
 
 /// The schema, whose name and description change nothing about the answer. It is followed whether `strict` or not.

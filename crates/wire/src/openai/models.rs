@@ -1,6 +1,7 @@
-//! `/v1/models`.
+//! `/v1/models`, which Anthropic's clients ask too: its fields stand beside OpenAI's.
 
 use crate::answer::Reply;
+use crate::calendar::rfc3339;
 use crate::call::{Call, ModelFacts};
 use crate::json::Json;
 use alloc::boxed::Box;
@@ -8,9 +9,13 @@ use alloc::string::String;
 
 pub(super) fn list() -> Call {
     Call::Models(Box::new(|models| {
+        let id = |model: Option<&ModelFacts>| Json::from(model.map(|model| model.name.as_str()));
         Reply::json(&Json::object([
             ("object", "list".into()),
             ("data", Json::array(models.iter().map(model))),
+            ("has_more", false.into()),
+            ("first_id", id(models.first())),
+            ("last_id", id(models.last())),
         ]))
     }))
 }
@@ -26,6 +31,10 @@ fn model(facts: &ModelFacts) -> Json {
         ("object", "model".into()),
         ("created", facts.modified.into()),
         ("owned_by", "strata".into()),
+        ("type", "model".into()),
+        ("display_name", facts.name.as_str().into()),
+        ("created_at", rfc3339(facts.modified).into()),
+        ("lifecycle", "active".into()),
         ("max_model_len", facts.context.into()),
         (
             "meta",

@@ -14,6 +14,9 @@ pub(super) const MAX_CHOICES: i64 = 128;
 /// Texts to stop at, at most.
 const MAX_STOPS: usize = 4;
 
+/// Texts that break a repetition, at most; each is looked for in the whole vocabulary.
+const MAX_BREAKERS: usize = 32;
+
 const POSITIVE: RangeInclusive<f64> = 0.0..=f32::MAX as f64;
 const ANY: RangeInclusive<f64> = f32::MIN as f64..=f32::MAX as f64;
 
@@ -87,9 +90,17 @@ fn sampling(fields: &mut Fields) -> Result<Sampling, Fault> {
     sampling.dry_allowed_length = whole("dry_allowed_length", 0, unsigned)?.map(|n| n as u32);
     sampling.dry_penalty_last_n = whole("dry_penalty_last_n", -1, signed)?.map(|n| n as i32);
     sampling.mirostat = whole("mirostat", 0, 2)?.map(|value| value as u32);
+    if sampling.mirostat == Some(1) {
+        return Err(unsupported(&fields.at("mirostat"), "version 1"));
+    }
     if let Some(value) = fields.take("dry_sequence_breakers") {
         let place = fields.at("dry_sequence_breakers");
-        sampling.dry_sequence_breakers = Some(place.strings(value)?);
+        let breakers = place.strings(value)?;
+        if breakers.len() > MAX_BREAKERS {
+            let problem = format_args!("must have at most {MAX_BREAKERS} texts");
+            return Err(Fault::field(&place, problem));
+        }
+        sampling.dry_sequence_breakers = Some(breakers);
     }
     sampling.seed = seed(fields)?;
     sampling.logit_bias = logit_bias(fields)?;

@@ -134,6 +134,13 @@ fn answers_can_be_given_a_form() {
         format(r#""grammar":"root ::= x""#),
         Ok(Format::Gbnf("root ::= x".into()))
     );
+    let choice = format(r#""structured_outputs":{"choice":["a","b"]}"#);
+    assert_eq!(choice, Ok(Format::Choice(["a".into(), "b".into()].into())));
+    let two = format(r#""structured_outputs":{"regex":"a","json":{}}"#);
+    assert_eq!(
+        two.unwrap_err().place.as_deref(),
+        Some("structured_outputs")
+    );
     let both = format(r#""response_format":{"type":"json_object"},"grammar":"root ::= x""#);
     assert_eq!(both.unwrap_err().place.as_deref(), Some("grammar"));
     let none = format(r#""response_format":{"type":"json_schema","json_schema":{"name":"n"}}"#);
@@ -150,6 +157,8 @@ fn thinking_is_asked_for_in_several_ways() {
         thinking(r#""reasoning_effort":"low""#),
         Thinking::Effort(Effort::Low)
     );
+    let object = r#""reasoning":{"effort":"max"}"#;
+    assert_eq!(thinking(object), Thinking::Effort(Effort::High));
     let off = r#""chat_template_kwargs":{"enable_thinking":false}"#;
     assert_eq!(thinking(off), Thinking::Off);
     let on = r#""chat_template_kwargs":{"enable_thinking":true}"#;
@@ -218,6 +227,8 @@ fn wrong_conversations_are_refused_where_they_are_wrong() {
     }
 }
 
+const LONG_LIST: &str = r#"["","","","","","","","","","","","","","","","","","","","","","","","","","","","","","","","",""]"#;
+
 #[test]
 fn numbers_out_of_range_name_their_field() {
     for (name, value) in [
@@ -240,6 +251,8 @@ fn numbers_out_of_range_name_their_field() {
         ("stream_options", "{\"include_usage\":true}"),
         ("presence_penalty", "3"),
         ("top_k", "4294967296"),
+        ("mirostat", "1"),
+        ("dry_sequence_breakers", LONG_LIST),
         ("timings_per_token", "true"),
         ("reasoning_effort", "\"wild\""),
     ] {

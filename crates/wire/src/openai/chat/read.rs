@@ -68,13 +68,14 @@ fn informing(fields: &mut Fields) -> Result<(), Fault> {
 }
 
 /// Labels, billing, and hints to caches and guessers, which find what they need by themselves here.
-const INFORMING: [&str; 8] = [
+const INFORMING: [&str; 9] = [
     "metadata",
     "service_tier",
     "user",
     "safety_identifier",
     "prompt_cache_key",
     "prompt_cache_retention",
+    "prompt_cache_options",
     "prediction",
     "cache_salt",
 ];
@@ -126,17 +127,24 @@ fn continues(fields: &mut Fields, own_last: bool) -> Result<bool, Fault> {
 }
 
 /// The words for how much to think. Beyond `high` templates know nothing.
-pub(in super::super) const EFFORTS: [(&str, Thinking); 6] = [
+pub(in super::super) const EFFORTS: [(&str, Thinking); 7] = [
     ("none", Thinking::Off),
     ("minimal", Thinking::Effort(Effort::Minimal)),
     ("low", Thinking::Effort(Effort::Low)),
     ("medium", Thinking::Effort(Effort::Medium)),
     ("high", Thinking::Effort(Effort::High)),
     ("xhigh", Thinking::Effort(Effort::High)),
+    ("max", Thinking::Effort(Effort::High)),
 ];
 
 fn thinking(fields: &mut Fields) -> Result<Thinking, Fault> {
     let mut thinking = fields.maybe_word("reasoning_effort", &EFFORTS)?;
+    // Ollama's form of it.
+    if let Some(mut reasoning) = fields.maybe_object("reasoning")? {
+        let effort = reasoning.maybe_word("effort", &EFFORTS)?;
+        reasoning.finish()?;
+        thinking = effort.or(thinking);
+    }
     if let Some(mut settings) = fields.maybe_object("chat_template_kwargs")? {
         let effort = settings.maybe_word("reasoning_effort", &EFFORTS)?;
         let enable = settings.maybe_boolean("enable_thinking")?;

@@ -66,6 +66,7 @@ impl Turns {
             Some("function_call_output") => {
                 let mut message = Message::new(Role::Tool);
                 message.tool_call_id = Some(fields.string("call_id")?);
+                message.name = fields.maybe_string("name")?;
                 let place = fields.at("output");
                 let output = fields.take("output");
                 let output = output.ok_or_else(|| fields.missing("output"))?;

@@ -78,13 +78,14 @@ pub(super) fn response(body: &[u8], recall: &mut dyn Recall) -> Result<(Generate
     Ok((request, manner))
 }
 
-const INFORMING: [&str; 6] = [
+const INFORMING: [&str; 7] = [
     "metadata",
     "service_tier",
     "user",
     "safety_identifier",
     "prompt_cache_key",
     "prompt_cache_retention",
+    "prompt_cache_options",
 ];
 
 /// What the answer repeats of the request, with the defaults of what was not given.
@@ -138,6 +139,8 @@ fn thinking(fields: &mut Fields) -> Result<Thinking, Fault> {
     for name in ["summary", "generate_summary"] {
         reasoning.maybe_word(name, &[("auto", ())])?;
     }
+    reasoning.maybe_word("context", &[("auto", ())])?;
+    reasoning.maybe_word("mode", &[("standard", ())])?;
     reasoning.finish()?;
     Ok(effort.unwrap_or_default())
 }
@@ -154,8 +157,9 @@ fn include(fields: &mut Fields) -> Result<Included, Fault> {
         match place.string(item)?.as_str() {
             "message.output_text.logprobs" => included.logprobs = true,
             "reasoning.encrypted_content" => included.sealed = true,
-            // About tools that are never in an answer from here, so that there is nothing to leave out.
+            // About things that are never in an answer from here, so that there is nothing to leave out.
             "file_search_call.results"
+            | "message.input_image.image_url"
             | "web_search_call.results"
             | "web_search_call.action.sources"
             | "computer_call_output.output.image_url"
