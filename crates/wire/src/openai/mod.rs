@@ -62,6 +62,7 @@ pub fn open(
         ("POST", "responses/input_tokens") => responses::count(body, recall),
         ("GET", "models") => Ok(models::list()),
         _ => match (method, name.split_once('/')) {
+            (_, Some((_, ""))) => return None,
             ("GET", Some(("models", id))) => unescape(id).map(models::one),
             ("GET" | "DELETE" | "POST", Some(("responses", rest))) => {
                 responses::stored(method, rest, query)?

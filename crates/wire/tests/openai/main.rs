@@ -244,6 +244,8 @@ fn other_paths_are_left_to_others_and_other_methods_refused() {
         "/api/chat",
         "/v1/",
         "/v1/modelsx",
+        "/v1/models/",
+        "/v1/responses/",
         "/v1/files",
         "/v1/responses/a/b",
         "/",
