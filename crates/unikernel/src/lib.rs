@@ -31,4 +31,5 @@ extern crate std;
 pub mod boot;
 pub mod console;
 pub mod machine;
+#[cfg(feature = "engine")]
 pub mod prompt;

@@ -3,6 +3,7 @@
 //! The image begins with a PE header, so that it is an EFI application as it is: file offsets equal addresses.
 
 use core::arch::global_asm;
+use strata_unikernel::boot::BootInfo;
 use strata_unikernel::boot::memory_map::Range;
 use strata_unikernel::machine::address_space::Image;
 
@@ -195,6 +196,20 @@ unsafe extern "C" {
     static __image_end: u8;
     #[link_name = "strata_boot_guard"]
     static GUARD: u8;
+}
+
+unsafe extern "C" {
+    #[link_name = "strata_on_boot_stack"]
+    fn call_on_boot_stack(run: u64, info: u64) -> !;
+}
+
+/// Goes on with `run(info)` on the image's own stack.
+///
+/// # Safety
+/// `info` must live for good, outside of the present stack.
+pub(crate) unsafe fn on_boot_stack(run: extern "C" fn(&BootInfo) -> !, info: *const BootInfo) -> ! {
+    // SAFETY: the caller's promise.
+    unsafe { call_on_boot_stack(run as *const () as u64, info as u64) }
 }
 
 /// Where the linker put the image, if nobody moves it.

@@ -5,24 +5,20 @@
 extern crate alloc;
 
 mod entry;
+mod faults;
 mod runtime;
+#[cfg(feature = "engine")]
+mod speaker;
 
 use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicU64, Ordering};
 use strata_platform::Pool;
-use strata_unikernel::boot::{BootInfo, Physical, pvh};
-use strata_unikernel::console;
-use strata_unikernel::machine::heap::{Heap, HugePages};
+use strata_unikernel::boot::{BootInfo, Physical, pvh, uefi};
+use strata_unikernel::machine::heap::Heap;
+use strata_unikernel::machine::lock::Lock;
 use strata_unikernel::machine::processors::WORKERS;
-use strata_unikernel::machine::{Machine, cpu, crash, power, time, watchdog};
-use strata_unikernel::prompt::{self, Means, Prompt};
+use strata_unikernel::machine::{Machine, cpu, crash, power, time};
 use strata_unikernel::say;
-
-/// The model that is part of the image.
-#[cfg(feature = "tale")]
-const MODEL: Option<&[u8]> = Some(include_bytes!("../../../../models/tale/tale-q4_k_m.gguf"));
-#[cfg(not(feature = "tale"))]
-const MODEL: Option<&[u8]> = None;
 
 #[global_allocator]
 static HEAP: Heap = Heap::new();
@@ -52,13 +48,23 @@ extern "C" fn pvh_main(start_info: u64) -> ! {
     }
 }
 
-/// From the EFI entry code.
-extern "C" fn efi_main(_handle: u64, _table: u64) -> u64 {
-    // EFI_UNSUPPORTED
-    3 | 1 << 63
+/// From the EFI entry code. Returns only if firmware does not let go.
+extern "C" fn efi_main(handle: u64, table: u64) -> usize {
+    // SAFETY: what firmware gave the entry code.
+    let info = match unsafe { uefi::leave(handle, table) } {
+        Ok(info) => info,
+        Err(status) => return status,
+    };
+    cpu::interrupts_off();
+    // Firmware's stack goes with firmware, so this must be elsewhere.
+    let info = INFO.lock().insert(info) as *const BootInfo;
+    // SAFETY: firmware has let go, interrupts are off, and `INFO` is never touched again.
+    unsafe { entry::on_boot_stack(run, info) }
 }
 
-fn run(info: &BootInfo) -> ! {
+static INFO: Lock<Option<BootInfo>> = Lock::new(None);
+
+extern "C" fn run(info: &BootInfo) -> ! {
     let image = entry::image();
     crash::set_offset(entry::offset());
     say!("Strata {}, by {:?}", env!("CARGO_PKG_VERSION"), info.source);
@@ -85,90 +91,18 @@ fn run(info: &BootInfo) -> ! {
         .get("fault")
         .filter(|_| machine.last_words.is_none())
     {
-        provoke(fault);
+        faults::provoke(fault);
     }
     let parts = AtomicU64::new(0);
     WORKERS.run(&|worker| {
         parts.fetch_or(1 << worker, Ordering::Relaxed);
     });
     say!("workers {:#b}", parts.load(Ordering::Relaxed));
-    speak(info);
+    #[cfg(feature = "engine")]
+    speaker::speak(info);
     match info.command_line.get("then") {
         Some("exit") => power::exit(0x10),
         Some("reboot") => power::restart(),
         _ => power::shut_down(),
     }
-}
-
-/// Answers the prompt on the command line, if there is one.
-fn speak(info: &BootInfo) {
-    let prompt = match Prompt::from_options(&info.command_line) {
-        Ok(Some(prompt)) => prompt,
-        Ok(None) => return,
-        Err(error) => return say!("{error}"),
-    };
-    let Some(model) = MODEL else {
-        return say!("there is no model in this image to answer the prompt with");
-    };
-    let means = Means {
-        pool: &WORKERS,
-        memory: &HugePages,
-        progress: &watchdog::progress,
-    };
-    let (start, mut first) = (time::now(), None);
-    let answered = prompt::answer(model, &prompt, means, &mut |text| {
-        first.get_or_insert_with(time::now);
-        console::write(format_args!("{text}"));
-    });
-    say!();
-    match answered {
-        Ok(()) => {
-            let first = first.unwrap_or_else(time::now) - start;
-            let all = time::now() - start;
-            say!(
-                "first token after {} ms, all after {} ms",
-                first / 1_000_000,
-                all / 1_000_000
-            );
-        }
-        Err(error) => say!("{error}"),
-    }
-}
-
-/// Provokes a fault on purpose, to see that it is noticed.
-fn provoke(fault: &str) {
-    let image = entry::image();
-    say!("provoking: {fault}");
-    match fault {
-        "panic" => panic!("on purpose"),
-        // SAFETY: it is not: the page must be protected, and the access a fault.
-        "null" => unsafe { (16 as *mut u8).write_volatile(1) },
-        // SAFETY: as above.
-        "text" => unsafe { (image.text.start as *mut u8).write_volatile(1) },
-        // SAFETY: as above.
-        "constants" => unsafe { (image.read_only.start as *mut u8).write_volatile(1) },
-        "execute" => {
-            let code = alloc::boxed::Box::new([0xc3u8; 16]);
-            // SAFETY: as above.
-            let run: extern "C" fn() = unsafe { core::mem::transmute(code.as_ptr()) };
-            run();
-        }
-        "stack" => {
-            say!("{}", deep(1));
-        }
-        "stuck" => {
-            watchdog::arm(200_000_000);
-            loop {
-                core::hint::spin_loop();
-            }
-        }
-        _ => say!("there is no fault of that name"),
-    }
-    say!("nothing noticed it");
-}
-
-#[allow(unconditional_recursion)] // on purpose
-fn deep(n: u64) -> u64 {
-    let big = core::hint::black_box([n; 512]);
-    deep(n + 1) + big[n as usize % 512]
 }

@@ -3,6 +3,9 @@
 mod command_line;
 pub mod memory_map;
 pub mod pvh;
+#[cfg(target_arch = "x86_64")]
+pub mod uefi;
+pub mod uefi_memory;
 
 pub use command_line::CommandLine;
 use memory_map::{MemoryMap, Range};
@@ -34,8 +37,10 @@ pub struct Framebuffer {
 pub struct BootInfo {
     /// Who started the program.
     pub source: Source,
-    /// The physical memory.
+    /// The physical memory that is free.
     pub memory: MemoryMap,
+    /// Memory that is free once firmware's page tables are no longer in use.
+    pub borrowed: MemoryMap,
     /// Options.
     pub command_line: CommandLine,
     /// The physical address of ACPI's root pointer.
@@ -52,6 +57,7 @@ impl BootInfo {
         Self {
             source,
             memory: MemoryMap::new(),
+            borrowed: MemoryMap::new(),
             command_line: CommandLine::new(),
             rsdp: None,
             module: None,

@@ -61,26 +61,27 @@ impl Frames for TableFrames {
 
 static SPACE: Lock<Option<PageTable<TableFrames>>> = Lock::new(None);
 
-/// Maps memory and the image, and nothing else; takes the tables' frames out of `memory`.
+/// Maps `memory`, `also` and the image, and nothing else; takes the tables' frames out of `memory`.
 ///
 /// # Safety
 /// For the boot processor, once, before the heap is in use. `memory` must be free, and whatever lies below 4 GiB of it
 /// must be mapped to itself now.
 pub unsafe fn switch(
     memory: &mut MemoryMap,
-    also: &[Range],
+    also: &MemoryMap,
     image: &Image,
     gigabyte_pages: bool,
 ) -> Result<(), MapError> {
     let ranges = memory.ranges();
-    let top = ranges.last().map_or(0, |range| range.end);
-    let frames = 64 + 6 * (ranges.len() + also.len()) as u64 + (top >> 30);
+    let last = [ranges.last(), also.ranges().last()];
+    let top = last.into_iter().flatten().map(|range| range.end).max();
+    let frames = 64 + 6 * (ranges.len() + also.ranges().len()) as u64 + (top.unwrap_or(0) >> 30);
     // The start code of other processors loads 32 bits of CR3.
     let early = memory
         .take(frames * PAGE, PAGE, 1 << 32)
         .ok_or(MapError::NoFrames)?;
     let mut tables = PageTable::new(TableFrames { early }, gigabyte_pages)?;
-    for &range in memory.ranges().iter().chain(also).chain([&early]) {
+    for &range in memory.ranges().iter().chain(also.ranges()).chain([&early]) {
         tables.map(range, Access::ReadWrite, Caching::WriteBack)?;
     }
     tables.map(image.text, Access::ReadExecute, Caching::WriteBack)?;

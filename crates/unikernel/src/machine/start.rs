@@ -139,29 +139,30 @@ unsafe fn start_memory(
     features: &Features,
 ) -> (Option<Range>, Option<String>) {
     let mut memory = info.memory.clone();
-    memory.remove(image.whole());
-    if let Some(module) = info.module {
-        memory.remove(module);
+    let mut borrowed = info.borrowed.clone();
+    for map in [&mut memory, &mut borrowed] {
+        map.remove(image.whole());
+        map.remove(Range::new(0, 16 * PAGE)); // old firmware's data, and the page that stays unmapped
+        map.remove(info.module.unwrap_or(Range::new(0, 0)));
     }
     let page = processors::reserve_page(&mut memory);
-    let keeps = memory.contains(last_words::PLACE);
+    let keeps = memory.contains(last_words::PLACE) || borrowed.contains(last_words::PLACE);
     memory.remove(last_words::PLACE);
-    // Old firmware's data, and the page that stays unmapped.
-    memory.remove(Range::new(0, 16 * PAGE));
+    borrowed.remove(last_words::PLACE);
     let module = info.module.map(Range::pages_around);
+    let mut mapped = borrowed.clone();
     let also = [module, page, keeps.then_some(last_words::PLACE)];
-    let mut kept = [Range::new(0, 0); 3];
-    for (place, range) in kept.iter_mut().zip(also.into_iter().flatten()) {
-        *place = range;
+    for range in also.into_iter().flatten() {
+        mapped.add(range);
     }
     // SAFETY: what is left in `memory` is free; below 4 GiB it is mapped by the entry code or by firmware.
     unsafe {
         if let Err(error) =
-            address_space::switch(&mut memory, &kept, image, features.gigabyte_pages)
+            address_space::switch(&mut memory, &mapped, image, features.gigabyte_pages)
         {
             crash::crash(format_args!("{error}"), cpu::frame_pointer());
         }
-        for &range in memory.ranges() {
+        for &range in memory.ranges().iter().chain(borrowed.ranges()) {
             heap.add(range);
         }
     }

@@ -1,0 +1,49 @@
+//! The prompt on the command line, answered by the model in the image.
+
+use strata_unikernel::boot::BootInfo;
+use strata_unikernel::machine::heap::HugePages;
+use strata_unikernel::machine::processors::WORKERS;
+use strata_unikernel::machine::{time, watchdog};
+use strata_unikernel::prompt::{self, Means, Prompt};
+use strata_unikernel::{console, say};
+
+/// The model that is part of the image.
+#[cfg(feature = "tale")]
+const MODEL: Option<&[u8]> = Some(include_bytes!("../../../../models/tale/tale-q4_k_m.gguf"));
+#[cfg(not(feature = "tale"))]
+const MODEL: Option<&[u8]> = None;
+
+/// Answers the prompt on the command line, if there is one.
+pub(crate) fn speak(info: &BootInfo) {
+    let prompt = match Prompt::from_options(&info.command_line) {
+        Ok(Some(prompt)) => prompt,
+        Ok(None) => return,
+        Err(error) => return say!("{error}"),
+    };
+    let Some(model) = MODEL else {
+        return say!("there is no model in this image to answer the prompt with");
+    };
+    let means = Means {
+        pool: &WORKERS,
+        memory: &HugePages,
+        progress: &watchdog::progress,
+    };
+    let (start, mut first) = (time::now(), None);
+    let answered = prompt::answer(model, &prompt, means, &mut |text| {
+        first.get_or_insert_with(time::now);
+        console::write(format_args!("{text}"));
+    });
+    say!();
+    match answered {
+        Ok(()) => {
+            let first = first.unwrap_or_else(time::now) - start;
+            let all = time::now() - start;
+            say!(
+                "first token after {} ms, all after {} ms",
+                first / 1_000_000,
+                all / 1_000_000
+            );
+        }
+        Err(error) => say!("{error}"),
+    }
+}

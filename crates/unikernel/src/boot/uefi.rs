@@ -1,0 +1,295 @@
+//! UEFI (specification 2.10): what is asked of firmware before it is let go.
+//!
+//! Only the few services that are used are declared; the tables' other entries are skipped by their number.
+#![allow(unsafe_code)]
+
+use super::memory_map::{MemoryMap, PAGE, Range};
+use super::{BootInfo, CommandLine, Framebuffer, Source, uefi_memory};
+use crate::say;
+use core::ffi::c_void;
+use core::ptr::null_mut;
+
+/// What a service answers; 0 is success.
+pub type Status = usize;
+
+const LOADER_DATA: u32 = 2;
+const MAP_BYTES: usize = 64 << 10;
+const MAX_OPTIONS: usize = 2048;
+
+#[derive(Copy, Clone, PartialEq, Eq)]
+#[repr(C)]
+struct Guid(u32, u16, u16, [u8; 8]);
+
+const ACPI_2: Guid = Guid(
+    0x8868_e871,
+    0xe4f1,
+    0x11d3,
+    [0xbc, 0x22, 0, 0x80, 0xc7, 0x3c, 0x88, 0x81],
+);
+const ACPI_1: Guid = Guid(
+    0xeb9d_2d30,
+    0x2d88,
+    0x11d3,
+    [0x9a, 0x16, 0, 0x90, 0x27, 0x3f, 0xc1, 0x4d],
+);
+const LOADED_IMAGE: Guid = Guid(
+    0x5b1b_31a1,
+    0x9562,
+    0x11d2,
+    [0x8e, 0x3f, 0, 0xa0, 0xc9, 0x69, 0x72, 0x3b],
+);
+const FILE_SYSTEM: Guid = Guid(
+    0x964e_5b22,
+    0x6459,
+    0x11d2,
+    [0x8e, 0x39, 0, 0xa0, 0xc9, 0x69, 0x72, 0x3b],
+);
+const GRAPHICS: Guid = Guid(
+    0x9042_a9de,
+    0x23dc,
+    0x4a38,
+    [0x96, 0xfb, 0x7a, 0xde, 0xd0, 0x80, 0x51, 0x6a],
+);
+
+type Handle = *mut c_void;
+
+/// The system table.
+#[repr(C)]
+pub struct SystemTable {
+    header: [u64; 3],
+    vendor: usize,
+    revision: u64,
+    consoles: [usize; 6],
+    runtime_services: usize,
+    boot_services: *const BootServices,
+    entries: usize,
+    configuration: *const Configuration,
+}
+
+#[repr(C)]
+struct Configuration {
+    guid: Guid,
+    table: u64,
+}
+
+#[repr(C)]
+struct BootServices {
+    header: [u64; 3],
+    skipped_0: [usize; 2],
+    allocate_pages: unsafe extern "efiapi" fn(u32, u32, usize, &mut u64) -> Status,
+    skipped_1: usize,
+    get_memory_map:
+        unsafe extern "efiapi" fn(&mut usize, *mut u8, &mut usize, &mut usize, &mut u32) -> Status,
+    skipped_2: [usize; 11],
+    handle_protocol: unsafe extern "efiapi" fn(Handle, &Guid, &mut *mut c_void) -> Status,
+    skipped_3: [usize; 9],
+    exit_boot_services: unsafe extern "efiapi" fn(Handle, usize) -> Status,
+    skipped_4: [usize; 2],
+    set_watchdog_timer: unsafe extern "efiapi" fn(usize, u64, usize, *const u16) -> Status,
+    skipped_5: [usize; 7],
+    locate_protocol: unsafe extern "efiapi" fn(&Guid, *mut c_void, &mut *mut c_void) -> Status,
+}
+
+#[repr(C)]
+struct LoadedImage {
+    skipped: [usize; 3],
+    device: Handle,
+    skipped_1: [usize; 2],
+    options_bytes: u32,
+    options: *const u8,
+}
+
+#[repr(C)]
+struct FileSystem {
+    revision: u64,
+    open_volume: unsafe extern "efiapi" fn(*mut FileSystem, &mut *mut File) -> Status,
+}
+
+#[repr(C)]
+struct File {
+    revision: u64,
+    open: unsafe extern "efiapi" fn(*mut File, &mut *mut File, *const u16, u64, u64) -> Status,
+    skipped: [usize; 2],
+    read: unsafe extern "efiapi" fn(*mut File, &mut usize, *mut u8) -> Status,
+    skipped_1: usize,
+    position: unsafe extern "efiapi" fn(*mut File, &mut u64) -> Status,
+    set_position: unsafe extern "efiapi" fn(*mut File, u64) -> Status,
+}
+
+#[repr(C)]
+struct Graphics {
+    skipped: [usize; 3],
+    mode: *const GraphicsMode,
+}
+
+#[repr(C)]
+struct GraphicsMode {
+    skipped: [u32; 2],
+    info: *const [u32; 9],
+    info_bytes: usize,
+    address: u64,
+}
+
+/// The file on the boot volume that is loaded as a module: `\strata.gguf`.
+const MODULE: &[u8] = b"\\strata.gguf";
+
+/// Asks firmware for everything there is to know, and lets it go. After success nothing of it may be called.
+///
+/// # Safety
+/// `handle` and `table` must be what firmware gave the entry code, whose services are up.
+pub unsafe fn leave(handle: u64, table: u64) -> Result<BootInfo, Status> {
+    let handle = handle as Handle;
+    // SAFETY: the caller's promise, here and for all services below: pointers are firmware's own or to live variables.
+    let table = unsafe { &*(table as *const SystemTable) };
+    // SAFETY: as above.
+    let services = unsafe { &*table.boot_services };
+    let mut info = BootInfo::new(Source::Uefi);
+    info.rsdp = rsdp(table);
+    // SAFETY: as above.
+    unsafe {
+        // Firmware's own watchdog would reset the machine after five minutes.
+        (services.set_watchdog_timer)(0, 0, 0, core::ptr::null());
+        info.framebuffer = framebuffer(services);
+        if let Some(image) = protocol::<LoadedImage>(services, handle, &LOADED_IMAGE) {
+            info.command_line = options(&*image);
+            info.module = load(services, (*image).device, MODULE);
+        }
+        let (free, borrowed) = exit(services, handle)?;
+        info.memory = free;
+        info.borrowed = borrowed;
+    }
+    Ok(info)
+}
+
+fn rsdp(table: &SystemTable) -> Option<u64> {
+    // SAFETY: firmware says that there are so many.
+    let tables = unsafe { core::slice::from_raw_parts(table.configuration, table.entries) };
+    let find = |guid| tables.iter().find(|entry| entry.guid == guid);
+    find(ACPI_2)
+        .or_else(|| find(ACPI_1))
+        .map(|entry| entry.table)
+}
+
+/// # Safety
+/// The services must be up.
+unsafe fn protocol<T>(services: &BootServices, handle: Handle, guid: &Guid) -> Option<*mut T> {
+    let mut found = null_mut();
+    // SAFETY: the caller's promise.
+    let status = unsafe { (services.handle_protocol)(handle, guid, &mut found) };
+    (status == 0 && !found.is_null()).then_some(found.cast())
+}
+
+/// # Safety
+/// The services must be up.
+unsafe fn framebuffer(services: &BootServices) -> Option<Framebuffer> {
+    let mut found = null_mut();
+    // SAFETY: the caller's promise; what is found stays valid, and its fields are as the specification says.
+    unsafe {
+        if (services.locate_protocol)(&GRAPHICS, null_mut(), &mut found) != 0 || found.is_null() {
+            return None;
+        }
+        let mode = &*(*found.cast::<Graphics>()).mode;
+        let [_, width, height, format, _, _, _, _, stride] = *mode.info;
+        // Four bytes a pixel, red or blue first; others have no such memory.
+        (format < 2 && mode.address != 0 && stride >= width).then_some(Framebuffer {
+            address: mode.address,
+            width,
+            height,
+            stride,
+        })
+    }
+}
+
+/// # Safety
+/// `image` must be firmware's.
+unsafe fn options(image: &LoadedImage) -> CommandLine {
+    let mut text = [0; MAX_OPTIONS];
+    let units = image.options_bytes as usize / 2;
+    if image.options.is_null() {
+        return CommandLine::new();
+    }
+    for (index, out) in text.iter_mut().enumerate().take(units) {
+        // SAFETY: firmware says that there are so many bytes, perhaps not aligned.
+        let unit = unsafe { image.options.cast::<u16>().add(index).read_unaligned() };
+        *out = u8::try_from(unit).unwrap_or(b'?');
+    }
+    CommandLine::copy(&text)
+}
+
+/// Reads a file of a volume into pages that stay ours; nothing if there is no such file.
+///
+/// # Safety
+/// The services must be up.
+unsafe fn load(services: &BootServices, device: Handle, name: &[u8]) -> Option<Range> {
+    let mut path = [0u16; 64];
+    for (unit, &byte) in path.iter_mut().zip(name) {
+        *unit = byte.into();
+    }
+    // SAFETY: the caller's promise; the path ends with a zero.
+    unsafe {
+        let system = protocol::<FileSystem>(services, device, &FILE_SYSTEM)?;
+        let (mut root, mut file) = (null_mut(), null_mut());
+        if ((*system).open_volume)(system, &mut root) != 0
+            || ((*root).open)(root, &mut file, path.as_ptr(), 1, 0) != 0
+        {
+            return None;
+        }
+        // The end is at the largest position.
+        let (mut bytes, mut address) = (0, 0);
+        ((*file).set_position)(file, u64::MAX);
+        ((*file).position)(file, &mut bytes);
+        ((*file).set_position)(file, 0);
+        let pages = usize::try_from(bytes.div_ceil(PAGE)).ok()?;
+        if pages == 0 || (services.allocate_pages)(0, LOADER_DATA, pages, &mut address) != 0 {
+            say!("there is no memory for a model of {bytes} bytes");
+            return None;
+        }
+        let mut read = 0;
+        while read < bytes {
+            let mut part = (bytes - read).min(8 << 20) as usize;
+            let status = ((*file).read)(file, &mut part, (address + read) as *mut u8);
+            if status != 0 || part == 0 {
+                say!("the model on the boot volume cannot be read past byte {read}");
+                return None;
+            }
+            read += part as u64;
+        }
+        Some(Range::new(address, bytes))
+    }
+}
+
+/// # Safety
+/// The services must be up; they are down after success.
+unsafe fn exit(services: &BootServices, handle: Handle) -> Result<(MemoryMap, MemoryMap), Status> {
+    let mut map = 0;
+    // SAFETY: the caller's promise.
+    let status =
+        unsafe { (services.allocate_pages)(0, LOADER_DATA, MAP_BYTES / PAGE as usize, &mut map) };
+    if status != 0 {
+        return Err(status);
+    }
+    let mut last = 0;
+    // The map may change until the moment of the exit, so that it takes more than one attempt.
+    for _ in 0..8 {
+        let (mut bytes, mut key, mut size, mut version) = (MAP_BYTES, 0, 0, 0);
+        // SAFETY: the caller's promise, and the map has as many bytes as it says.
+        unsafe {
+            last = (services.get_memory_map)(
+                &mut bytes,
+                map as *mut u8,
+                &mut key,
+                &mut size,
+                &mut version,
+            );
+            if last != 0 {
+                return Err(last);
+            }
+            last = (services.exit_boot_services)(handle, key);
+            if last == 0 {
+                let map = core::slice::from_raw_parts(map as *const u8, bytes.min(MAP_BYTES));
+                return Ok(uefi_memory::read(map, size));
+            }
+        }
+    }
+    Err(last)
+}
