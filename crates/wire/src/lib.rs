@@ -22,6 +22,7 @@ mod gather;
 pub mod json;
 pub mod lang;
 pub mod openai;
+pub mod route;
 
 pub use answer::{Answer, Reply, Stamp};
 pub use fault::{Fault, FaultKind};

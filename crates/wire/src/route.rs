@@ -1,0 +1,289 @@
+//! Which path is whose: one table of all routes, for every server and for the OpenAPI document.
+
+use crate::answer::{Reply, Stamp};
+use crate::call::{Call, Recall};
+use crate::fault::{Fault, FaultKind};
+use crate::json::Json;
+use crate::{anthropic, openai};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// A request as it came over the wire.
+#[derive(Copy, Clone, Debug)]
+pub struct HttpRequest<'a> {
+    /// `GET`, `POST`, …
+    pub method: &'a str,
+    /// The path, with its query.
+    pub target: &'a str,
+    /// The body, whole.
+    pub body: &'a [u8],
+}
+
+/// Whose words a reply is in.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "plain names")]
+pub enum Dialect {
+    OpenAi,
+    Anthropic,
+}
+
+/// The routes that belong to no dialect, with their methods.
+pub const OWN: &[(&str, &str)] = &[
+    ("GET", "/"),
+    ("GET", "/health"),
+    ("GET", "/v1/health"),
+    ("GET", "/ready"),
+    ("GET", "/metrics"),
+    ("GET", "/openapi.json"),
+];
+
+/// All routes with their methods: `{id}` stands for a name.
+pub fn routes() -> impl Iterator<Item = (Dialect, &'static str, &'static str)> {
+    let own = OWN
+        .iter()
+        .map(|&(method, path)| (Dialect::OpenAi, method, path));
+    let tables = [
+        (Dialect::OpenAi, openai::ROUTES),
+        (Dialect::Anthropic, anthropic::ROUTES),
+    ];
+    let others = tables.into_iter().flat_map(|(dialect, table)| {
+        let routes = table.iter();
+        routes.map(move |&(method, path)| (dialect, method, path))
+    });
+    own.chain(others)
+}
+
+impl Dialect {
+    /// The dialect that a path belongs to; for unknown paths the one whose clients would ask for it.
+    pub fn of_path(target: &str) -> Self {
+        match pattern_of(path_of(target)) {
+            Some((dialect, _)) => dialect,
+            None => Self::OpenAi,
+        }
+    }
+
+    /// A fault in this dialect's words.
+    pub fn fault(self, fault: &Fault, stamp: &Stamp) -> Reply {
+        match self {
+            Self::OpenAi => openai::fault(fault),
+            Self::Anthropic => anthropic::fault(fault, stamp),
+        }
+    }
+}
+
+/// Whether anyone may ask for a path without a key: only whether the server lives.
+pub fn needs_no_key(path: &str) -> bool {
+    matches!(path, "/health" | "/v1/health" | "/ready")
+}
+
+/// The route that a path belongs to, as it stands in the table.
+pub fn pattern(path: &str) -> Option<&'static str> {
+    pattern_of(path).map(|(_, pattern)| pattern)
+}
+
+fn pattern_of(path: &str) -> Option<(Dialect, &'static str)> {
+    let found = routes().find(|(_, _, pattern)| matches(pattern, path));
+    found.map(|(dialect, _, pattern)| (dialect, pattern))
+}
+
+fn matches(pattern: &str, path: &str) -> bool {
+    let (mut pattern, mut path) = (pattern.split('/'), path.split('/'));
+    loop {
+        match (pattern.next(), path.next()) {
+            (None, None) => return true,
+            (Some("{id}"), Some(name)) if !name.is_empty() => {}
+            (Some(a), Some(b)) if a == b => {}
+            _ => return false,
+        }
+    }
+}
+
+fn path_of(target: &str) -> &str {
+    target.split_once('?').map_or(target, |(path, _)| path)
+}
+
+/// Reads a request; what cannot be read is a reply already.
+pub fn open(
+    request: &HttpRequest<'_>,
+    stamp: &Stamp,
+    recall: &mut dyn Recall,
+) -> Result<Call, Reply> {
+    let HttpRequest {
+        method,
+        target,
+        body,
+    } = *request;
+    let path = path_of(target);
+    let dialect = Dialect::of_path(target);
+    let call = own(method, path)
+        .or_else(|| anthropic::open(method, target, body, stamp))
+        .or_else(|| openai::open(method, target, body, stamp, recall))
+        .unwrap_or_else(|| {
+            let problem = format_args!("there is nothing at {path}");
+            Err(Fault::new(FaultKind::NotFound, problem))
+        });
+    call.map_err(|fault| {
+        let mut reply = dialect.fault(&fault, stamp);
+        if fault.kind == FaultKind::Method {
+            reply.headers.push(("allow", methods(path)));
+        }
+        reply
+    })
+}
+
+fn own(method: &str, path: &str) -> Option<Result<Call, Fault>> {
+    let call = match path {
+        "/" => Call::Front,
+        "/health" | "/v1/health" => Call::Health,
+        "/ready" => Call::Ready,
+        "/metrics" => Call::Metrics,
+        "/openapi.json" => Call::OpenApi,
+        _ => return None,
+    };
+    Some(match method {
+        "GET" | "HEAD" => Ok(call),
+        _ => {
+            let problem = format_args!("{path} is not asked with {method}");
+            Err(Fault::new(FaultKind::Method, problem))
+        }
+    })
+}
+
+/// The methods of a path, for the `Allow` header.
+fn methods(path: &str) -> String {
+    let mut known: Vec<&str> = routes()
+        .filter(|(_, _, pattern)| matches(pattern, path))
+        .map(|(_, method, _)| method)
+        .collect();
+    known.dedup();
+    known.join(", ")
+}
+
+/// The OpenAPI document: the routes, what they take and what they give.
+pub fn openapi() -> Json {
+    let mut paths: Vec<(String, Json)> = Vec::new();
+    for (dialect, method, path) in routes() {
+        let operation = operation(dialect, method, path);
+        let method = method.to_ascii_lowercase();
+        match paths.iter_mut().find(|(known, _)| known == path) {
+            Some((_, methods)) => methods.push(&method, operation),
+            None => paths.push((path.into(), Json::object([(&*method, operation)]))),
+        }
+    }
+    Json::object([
+        ("openapi", "3.1.0".into()),
+        (
+            "info",
+            Json::object([
+                ("title", "Strata".into()),
+                ("version", env!("CARGO_PKG_VERSION").into()),
+            ]),
+        ),
+        ("paths", Json::Object(paths)),
+        (
+            "components",
+            Json::object([(
+                "securitySchemes",
+                Json::object([(
+                    "key",
+                    Json::object([("type", "http".into()), ("scheme", "bearer".into())]),
+                )]),
+            )]),
+        ),
+    ])
+}
+
+fn operation(dialect: Dialect, method: &str, path: &str) -> Json {
+    let tag = match (OWN.iter().any(|&(_, own)| own == path), dialect) {
+        (true, _) => "server",
+        (_, Dialect::OpenAi) => "OpenAI",
+        (_, Dialect::Anthropic) => "Anthropic",
+    };
+    let object = || Json::object([("schema", Json::object([("type", "object".into())]))]);
+    let media = || Json::object([("application/json", object())]);
+    let answer = |text: &str| Json::object([("description", text.into()), ("content", media())]);
+    let responses = Json::object([
+        ("200", answer("The answer.")),
+        ("default", answer("What is wrong, in this dialect's shape.")),
+    ]);
+    let mut operation = Json::object([
+        ("tags", Json::array([tag.into()])),
+        ("operationId", format!("{method} {path}").into()),
+        ("responses", responses),
+    ]);
+    if path.contains("{id}") {
+        let id = Json::object([
+            ("name", "id".into()),
+            ("in", "path".into()),
+            ("required", true.into()),
+            ("schema", Json::object([("type", "string".into())])),
+        ]);
+        operation.push("parameters", Json::array([id]));
+    }
+    if method == "POST" {
+        operation.push("requestBody", Json::object([("content", media())]));
+    }
+    if !needs_no_key(path) {
+        let key = Json::object([("key", Json::Array(Vec::new()))]);
+        operation.push("security", Json::array([key]));
+    }
+    operation
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(method: &str, target: &str) -> Result<Call, Reply> {
+        let stamp = Stamp {
+            id: "x".into(),
+            unix_seconds: 0,
+            nanoseconds: 0,
+        };
+        let request = HttpRequest {
+            method,
+            target,
+            body: b"{}",
+        };
+        open(&request, &stamp, &mut ())
+    }
+
+    /// A request of any listed route is understood or its body refused; none is unknown.
+    #[test]
+    fn every_listed_route_is_answered() {
+        for (_, method, pattern) in routes() {
+            let target = pattern.replace("{id}", "0");
+            match ask(method, &target) {
+                Ok(_) => {}
+                Err(reply) => assert!(
+                    ![404, 405].contains(&reply.status),
+                    "{method} {pattern}: {}",
+                    String::from_utf8_lossy(&reply.body)
+                ),
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_said_in_the_nearest_dialect() {
+        let unknown = ask("GET", "/v1/nothing").err().unwrap();
+        assert_eq!(unknown.status, 404);
+        assert!(Json::parse(&unknown.body).unwrap().get("error").is_some());
+        let wrong = ask("PATCH", "/v1/messages").err().unwrap();
+        assert_eq!(wrong.status, 405);
+        assert!(wrong.headers.contains(&("allow", "POST".into())));
+    }
+
+    #[test]
+    fn the_document_lists_what_there_is() {
+        let document = openapi();
+        let paths = document.get("paths").unwrap();
+        for (_, method, path) in routes() {
+            let listed = paths
+                .get(path)
+                .and_then(|p| p.get(&method.to_ascii_lowercase()));
+            assert!(listed.is_some(), "{method} {path}");
+        }
+    }
+}
