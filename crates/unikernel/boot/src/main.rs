@@ -14,6 +14,7 @@ use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicU64, Ordering};
 use strata_platform::Pool;
 use strata_unikernel::boot::{BootInfo, Physical, pvh, uefi};
+use strata_unikernel::console;
 use strata_unikernel::machine::heap::Heap;
 use strata_unikernel::machine::lock::Lock;
 use strata_unikernel::machine::processors::WORKERS;
@@ -70,11 +71,17 @@ extern "C" fn run(info: &BootInfo) -> ! {
     say!("Strata {}, by {:?}", env!("CARGO_PKG_VERSION"), info.source);
     // SAFETY: once, on the boot stack, with interrupts off, and what was read from the start info is believed.
     let machine = unsafe { Machine::start(info, &image, &HEAP) };
+    if let Some(framebuffer) = &info.framebuffer {
+        // SAFETY: what firmware described, and has let go of.
+        if let Err(error) = unsafe { console::show_on(framebuffer) } {
+            say!("the screen cannot be used: {error}");
+        }
+    }
     let usage = HEAP.usage();
     say!(
         "{} processors, {} MiB of memory ({} MiB heap), {} MHz; vector state {:#x}, up after {} us",
         machine.processors(),
-        info.memory.bytes() >> 20,
+        (info.memory.bytes() + info.borrowed.bytes()) >> 20,
         usage.total >> 20,
         time::frequency() / 1_000_000,
         machine.features.xcr0,

@@ -1,6 +1,7 @@
 //! Where the program writes: the serial line, the screen, and a log that can be read again.
 
 mod log;
+pub mod screen;
 pub mod serial;
 
 pub use log::Log;
@@ -8,7 +9,7 @@ pub use log::Log;
 #[cfg(target_arch = "x86_64")]
 mod output;
 #[cfg(target_arch = "x86_64")]
-pub use output::{read_byte, seize, with_log, write};
+pub use output::{read_byte, seize, show_on, with_log, write};
 
 /// Writes a line to the console, as `println!` does elsewhere.
 #[macro_export]

@@ -2,9 +2,14 @@
 #![allow(unsafe_code)]
 
 use super::log::Log;
+use super::screen::{Pixels, Screen};
 use super::serial::{Registers, Serial};
+use crate::boot::Framebuffer;
+use crate::boot::memory_map::Range;
+use crate::machine::address_space::map_screen;
 use crate::machine::cpu;
 use crate::machine::lock::Lock;
+use crate::machine::page_table::MapError;
 use core::fmt::{self, Write};
 
 /// The first serial port of a PC.
@@ -21,14 +26,31 @@ impl Registers for Com1 {
     }
 }
 
+/// The firmware's framebuffer.
+struct Mapped(*mut u32);
+
+// SAFETY: the framebuffer is reached through this value alone.
+unsafe impl Send for Mapped {}
+
+impl Pixels for Mapped {
+    fn draw(&mut self, at: usize, pixels: &[u32; 8]) {
+        for (x, &pixel) in pixels.iter().enumerate() {
+            // SAFETY: `Screen` stays inside of the size it was made with, which is mapped.
+            unsafe { self.0.add(at + x).write_volatile(pixel) };
+        }
+    }
+}
+
 struct Console {
     serial: Serial<Com1>,
+    screen: Option<Screen<Mapped>>,
     started: bool,
     log: Log,
 }
 
 static CONSOLE: Lock<Console> = Lock::new(Console {
     serial: Serial::new(Com1),
+    screen: None,
     started: false,
     log: Log::new(),
 });
@@ -50,6 +72,9 @@ impl Write for Console {
                 self.serial.send(b'\r');
             }
             self.serial.send(byte);
+            if let Some(screen) = &mut self.screen {
+                screen.put(byte);
+            }
             self.log.push(byte);
         }
         Ok(())
@@ -60,6 +85,25 @@ impl Write for Console {
 pub fn write(text: fmt::Arguments<'_>) {
     // The console's own write never fails, and a failing Display has nowhere to be reported.
     let _ = CONSOLE.lock().ready().write_fmt(text);
+}
+
+/// Shows everything on a screen too, beginning with what was written before.
+///
+/// # Safety
+/// The framebuffer must be as described, and used by nobody else.
+pub unsafe fn show_on(framebuffer: &Framebuffer) -> Result<(), MapError> {
+    let [width, height, stride] =
+        [framebuffer.width, framebuffer.height, framebuffer.stride].map(|size| size as usize);
+    let bytes = (stride as u64 * 4).saturating_mul(height as u64);
+    map_screen(Range::new(framebuffer.address, bytes))?;
+    let pixels = Mapped(framebuffer.address as *mut u32);
+    if let Some(mut screen) = Screen::new(pixels, width, height, stride) {
+        let mut console = CONSOLE.lock();
+        let pieces = console.log.pieces();
+        pieces.concat().iter().for_each(|&byte| screen.put(byte));
+        console.screen = Some(screen);
+    }
+    Ok(())
 }
 
 /// A byte that was typed, if any.
