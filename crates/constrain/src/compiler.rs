@@ -1,0 +1,219 @@
+//! From grammars to matchers, for one model's tokens.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use llguidance::api::GrammarInit;
+use llguidance::toktrie::{InferenceCapabilities, TokEnv};
+use llguidance::{Logger, ParserFactory};
+use strata_token::tokenizer::Tokenizer;
+
+use crate::cache::Cache;
+use crate::error::{CompileError, VocabularyError, first_line};
+use crate::grammar::Grammar;
+use crate::limits::Limits;
+use crate::matcher::Matcher;
+use crate::source;
+use crate::vocabulary::{Vocabulary, panic_text};
+
+/// The bytes of compiled grammars that are kept, unless said otherwise.
+const CACHE: usize = 64 << 20;
+/// Grammars that may be in the works at once; those that ran out of time count until they are done.
+const WORKERS: usize = 4;
+/// The compiler calls itself for each level of nesting.
+const STACK: usize = 16 << 20;
+/// What a compiled grammar takes beside what the library counts and what its source is a measure of.
+const BASE: usize = 64 << 10;
+const PER_SOURCE_BYTE: usize = 48;
+
+/// Compiles grammars for a model's tokens.
+///
+/// Compiling takes a millisecond for most schemas and [`Limits::time`] at most. It belongs on the threads that serve
+/// requests, not on those that compute tokens.
+pub struct Compiler {
+    shared: Arc<Shared>,
+    cache: Mutex<Cache>,
+}
+
+struct Shared {
+    vocabulary: Arc<Vocabulary>,
+    factory: ParserFactory,
+    running: AtomicUsize,
+}
+
+impl Compiler {
+    /// A compiler for the tokens of a model; made once.
+    pub fn new(tokenizer: &Tokenizer) -> Result<Self, VocabularyError> {
+        Self::with_cache(tokenizer, CACHE)
+    }
+
+    /// A compiler that keeps so many bytes of compiled grammars.
+    pub fn with_cache(tokenizer: &Tokenizer, bytes: usize) -> Result<Self, VocabularyError> {
+        let vocabulary = Arc::new(Vocabulary::new(tokenizer)?);
+        let env: TokEnv = vocabulary.clone();
+        let slices = llguidance::earley::SlicedBiasComputer::general_slices();
+        let factory = catch_unwind(AssertUnwindSafe(|| {
+            ParserFactory::new(&env, capabilities(), &slices)
+        }));
+        let factory = match factory {
+            Ok(Ok(factory)) => factory,
+            Ok(Err(error)) => {
+                return Err(VocabularyError::Tree {
+                    reason: first_line(&error.to_string()),
+                });
+            }
+            Err(panic) => {
+                return Err(VocabularyError::Tree {
+                    reason: panic_text(&*panic),
+                });
+            }
+        };
+        Ok(Compiler {
+            shared: Arc::new(Shared {
+                vocabulary,
+                factory,
+                running: AtomicUsize::new(0),
+            }),
+            cache: Mutex::new(Cache::new(bytes)),
+        })
+    }
+
+    /// Compiles a grammar, or finds it among those compiled before.
+    pub fn compile(&self, grammar: &Grammar, limits: Limits) -> Result<Matcher, CompileError> {
+        let bytes = grammar.source_bytes();
+        if bytes > limits.source {
+            return Err(CompileError::TooLong {
+                bytes,
+                limit: limits.source,
+            });
+        }
+        if let Some(matcher) = self.cache().get(grammar, &limits) {
+            return Ok(matcher);
+        }
+        let (matcher, bytes) = self.compile_apart(grammar, limits)?;
+        self.cache().keep(grammar, &limits, &matcher, bytes);
+        Ok(matcher)
+    }
+
+    /// How many compiled grammars are kept, and their bytes as far as they are known.
+    pub fn cached(&self) -> (usize, usize) {
+        let cache = self.cache();
+        (cache.len(), cache.bytes())
+    }
+
+    fn cache(&self) -> std::sync::MutexGuard<'_, Cache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Compiles on a thread of its own, which has the stack for it and can be left behind.
+    fn compile_apart(
+        &self,
+        grammar: &Grammar,
+        limits: Limits,
+    ) -> Result<(Matcher, usize), CompileError> {
+        let place = Place::take(&self.shared)?;
+        let (send, receive) = sync_channel(1);
+        let kind = grammar.kind();
+        let grammar = grammar.clone();
+        let worker = thread::Builder::new()
+            .name("grammar".into())
+            .stack_size(STACK)
+            .spawn(move || {
+                let compiled =
+                    catch_unwind(AssertUnwindSafe(|| place.0.compile_here(&grammar, &limits)));
+                drop(place);
+                // Nobody waits any more if it took too long.
+                send.send(compiled).ok();
+            });
+        if let Err(error) = worker {
+            return Err(CompileError::Refused {
+                kind,
+                reason: format!("no thread to compile on: {error}"),
+            });
+        }
+        match receive.recv_timeout(limits.time) {
+            Ok(Ok(compiled)) => compiled,
+            Ok(Err(panic)) => Err(CompileError::Panicked {
+                kind,
+                reason: panic_text(&*panic),
+            }),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                Err(CompileError::TooSlow { limit: limits.time })
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Compiler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Compiler").finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    fn compile_here(
+        &self,
+        grammar: &Grammar,
+        limits: &Limits,
+    ) -> Result<(Matcher, usize), CompileError> {
+        let kind = grammar.kind();
+        let written = source::write(grammar, &self.vocabulary, limits)?;
+        let refused = |reason: &dyn std::fmt::Display| {
+            let reason = first_line(&reason.to_string());
+            match reason.strip_prefix("panic: ") {
+                Some(reason) => CompileError::Panicked {
+                    kind,
+                    reason: reason.to_string(),
+                },
+                None => CompileError::Refused { kind, reason },
+            }
+        };
+        let parser = self
+            .factory
+            .create_parser_from_init_ext(
+                GrammarInit::Serialized(written),
+                Logger::new(0, 0),
+                capabilities(),
+                limits.parser(),
+            )
+            .map_err(|error| refused(&format!("{error:#}")))?;
+        let lexer = parser.parser.lexer_stats().num_bytes;
+        let bytes = BASE
+            .saturating_add(lexer)
+            .saturating_add(grammar.source_bytes().saturating_mul(PER_SOURCE_BYTE));
+        let end = self.vocabulary.tokenizer().end_of_generation();
+        let inner = llguidance::Matcher::new(Ok(parser));
+        let matcher = Matcher::new(inner, end, limits.states).map_err(|error| refused(&error))?;
+        Ok((matcher, bytes))
+    }
+}
+
+fn capabilities() -> InferenceCapabilities {
+    InferenceCapabilities {
+        ff_tokens: true,
+        ..InferenceCapabilities::default()
+    }
+}
+
+/// One of the places for compiling, given back when it is dropped.
+struct Place(Arc<Shared>);
+
+impl Place {
+    fn take(shared: &Arc<Shared>) -> Result<Self, CompileError> {
+        let running = shared.running.fetch_add(1, Ordering::AcqRel);
+        let place = Place(shared.clone());
+        match running >= WORKERS {
+            true => Err(CompileError::Busy { running }),
+            false => Ok(place),
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,285 @@
+//! Which parts of a grammar become terminals.
+//!
+//! Where several terminals may come, the longest that matches is taken. That loses a text only if some terminal could
+//! have ended where another, or itself, still goes on: a text w of T, then a character c that may follow T, while w and c
+//! begin a text of U. Such a U is taken apart, down to single characters if need be, until there is none.
+
+use std::collections::{HashMap, HashSet};
+
+use super::alphabet::{Alphabet, Automaton, Set};
+use super::{Grammar, Node, NodeId};
+
+/// A part with more characters than this, rules written out, is no terminal.
+const LARGEST: usize = 1000;
+
+/// Nor is one that has more when its repetitions are, too.
+const LONGEST: usize = 1 << 16;
+
+/// Steps for finding out which terminals run into each other; beyond them, all do.
+const STEPS: usize = 200_000;
+
+/// The parts that are terminals.
+pub(super) struct Terminals {
+    /// The parts, each with whether it matches the empty text.
+    pub(super) parts: HashMap<NodeId, bool>,
+    /// Rules that are not parts of terminals.
+    pub(super) rules: Vec<usize>,
+}
+
+pub(super) fn choose(grammar: &Grammar) -> Terminals {
+    let alphabet = Alphabet::new(grammar);
+    let sizes = Sizes::of(grammar);
+    let mut apart: HashSet<NodeId> = HashSet::new();
+    let mut steps = STEPS;
+    let mut automata: HashMap<NodeId, Automaton> = HashMap::new();
+    loop {
+        let mut terminals = Terminals {
+            parts: HashMap::new(),
+            rules: Vec::new(),
+        };
+        terminals.visit(grammar, &sizes, &apart, grammar.rules[grammar.root]);
+        let mut at = 0;
+        while let Some(rule) = terminals.rules.get(at).copied() {
+            at += 1;
+            terminals.visit(grammar, &sizes, &apart, grammar.rules[rule]);
+        }
+        for (part, nullable) in &mut terminals.parts {
+            let automaton = automata
+                .entry(*part)
+                .or_insert_with(|| Automaton::new(grammar, &alphabet, *part));
+            *nullable = automaton.is_nullable();
+        }
+        let follow = follow(grammar, &terminals, &automata);
+        let before = apart.len();
+        for (part, follow) in &follow {
+            for other in terminals.parts.keys() {
+                let single = matches!(grammar.nodes[*other], Node::Chars(_));
+                if !single
+                    && !apart.contains(other)
+                    && automata[part].runs_into(&automata[other], follow, &mut steps)
+                {
+                    apart.insert(*other);
+                }
+            }
+        }
+        if apart.len() == before {
+            return terminals;
+        }
+    }
+}
+
+impl Terminals {
+    fn visit(&mut self, grammar: &Grammar, sizes: &Sizes, apart: &HashSet<NodeId>, node: NodeId) {
+        let small =
+            sizes.0[node].is_some_and(|size| size.written <= LARGEST && size.repeated <= LONGEST);
+        match &grammar.nodes[node] {
+            Node::Chars(_) => {
+                self.parts.insert(node, false);
+            }
+            Node::Rule(rule) if !small || apart.contains(&grammar.rules[*rule]) => {
+                if !self.rules.contains(rule) {
+                    self.rules.push(*rule);
+                }
+            }
+            // One terminal for all the places that use the rule.
+            Node::Rule(rule) => self.visit(grammar, sizes, apart, grammar.rules[*rule]),
+            _ if small && !apart.contains(&node) => {
+                self.parts.insert(node, false);
+            }
+            _ => {
+                for child in grammar.children(node) {
+                    self.visit(grammar, sizes, apart, *child);
+                }
+            }
+        }
+    }
+}
+
+/// How large each part is when its rules are written out; none where that has no end.
+struct Sizes(Vec<Option<Size>>);
+
+#[derive(Clone, Copy)]
+struct Size {
+    /// The characters to write down.
+    written: usize,
+    /// The characters of its texts.
+    repeated: usize,
+}
+
+impl Sizes {
+    fn of(grammar: &Grammar) -> Self {
+        // Sizes are found from the inside out, so a part that is never reached is recursive.
+        let mut sizes: Vec<Option<Size>> = vec![None; grammar.nodes.len()];
+        loop {
+            let mut grown = false;
+            for node in 0..grammar.nodes.len() {
+                if sizes[node].is_none() {
+                    sizes[node] = Self::one(grammar, &sizes, node);
+                    grown |= sizes[node].is_some();
+                }
+            }
+            if !grown {
+                return Sizes(sizes);
+            }
+        }
+    }
+
+    fn one(grammar: &Grammar, sizes: &[Option<Size>], node: NodeId) -> Option<Size> {
+        let mut size = Size {
+            written: 1,
+            repeated: 1,
+        };
+        match &grammar.nodes[node] {
+            Node::Chars(ranges) => size.written = ranges.len(),
+            Node::Rule(rule) => return sizes[grammar.rules[*rule]],
+            Node::Repeat(item, least, most) => {
+                let times = most.unwrap_or(0).max(*least).max(1);
+                size = sizes[*item]?;
+                size.repeated = size.repeated.saturating_mul(times as usize);
+            }
+            Node::Seq(items) | Node::Alt(items) => {
+                for item in items {
+                    let item = sizes[*item]?;
+                    size.written = size.written.saturating_add(item.written);
+                    size.repeated = size.repeated.saturating_add(item.repeated);
+                }
+            }
+        }
+        Some(size)
+    }
+}
+
+/// What may follow each terminal.
+fn follow(
+    grammar: &Grammar,
+    terminals: &Terminals,
+    automata: &HashMap<NodeId, Automaton>,
+) -> HashMap<NodeId, Set> {
+    let mut flow = Flow {
+        grammar,
+        terminals,
+        automata,
+        first: vec![(Set::default(), false); grammar.nodes.len()],
+        follow: vec![Set::default(); grammar.nodes.len()],
+    };
+    let roots: Vec<NodeId> = terminals
+        .rules
+        .iter()
+        .chain([&grammar.root])
+        .map(|rule| grammar.rules[*rule])
+        .collect();
+    while roots
+        .iter()
+        .fold(false, |grown, root| flow.first(*root) | grown)
+    {}
+    while roots
+        .iter()
+        .fold(false, |grown, root| flow.follow(*root) | grown)
+    {}
+    terminals
+        .parts
+        .keys()
+        .map(|part| (*part, std::mem::take(&mut flow.follow[*part])))
+        .collect()
+}
+
+struct Flow<'a> {
+    grammar: &'a Grammar,
+    terminals: &'a Terminals,
+    automata: &'a HashMap<NodeId, Automaton>,
+    /// The letters that each part can begin with, and whether it can be empty.
+    first: Vec<(Set, bool)>,
+    follow: Vec<Set>,
+}
+
+impl Flow<'_> {
+    fn first(&mut self, node: NodeId) -> bool {
+        let mut set = Set::default();
+        let mut nullable = false;
+        let mut grown = false;
+        if let Some(part) = self.terminals.parts.get(&node) {
+            set = self.automata[&node].first();
+            nullable = *part;
+        } else {
+            match &self.grammar.nodes[node] {
+                Node::Chars(_) => {}
+                Node::Rule(rule) => {
+                    let target = self.grammar.rules[*rule];
+                    // A rule that is itself a terminal has no other place where it is looked at.
+                    if self.terminals.parts.contains_key(&target) {
+                        grown |= self.first(target);
+                    }
+                    (set, nullable) = self.first[target].clone();
+                }
+                Node::Seq(items) => {
+                    nullable = true;
+                    for item in items {
+                        grown |= self.first(*item);
+                        if nullable {
+                            set.join(&self.first[*item].0);
+                        }
+                        nullable &= self.first[*item].1;
+                    }
+                }
+                Node::Alt(items) => {
+                    for item in items {
+                        grown |= self.first(*item);
+                        set.join(&self.first[*item].0);
+                        nullable |= self.first[*item].1;
+                    }
+                }
+                Node::Repeat(item, least, _) => {
+                    grown |= self.first(*item);
+                    set.join(&self.first[*item].0);
+                    nullable = *least == 0 || self.first[*item].1;
+                }
+            }
+        }
+        let entry = &mut self.first[node];
+        grown |= entry.0.join(&set) | (nullable && !entry.1);
+        entry.1 |= nullable;
+        grown
+    }
+
+    fn follow(&mut self, node: NodeId) -> bool {
+        if self.terminals.parts.contains_key(&node) {
+            return false;
+        }
+        let mut grown = false;
+        match &self.grammar.nodes[node] {
+            Node::Chars(_) => {}
+            Node::Rule(rule) => {
+                let after = self.follow[node].clone();
+                grown |= self.follow[self.grammar.rules[*rule]].join(&after);
+            }
+            Node::Seq(items) => {
+                let mut after = self.follow[node].clone();
+                for item in items.iter().rev() {
+                    grown |= self.follow[*item].join(&after);
+                    grown |= self.follow(*item);
+                    let (first, nullable) = &self.first[*item];
+                    if !nullable {
+                        after = Set::default();
+                    }
+                    after.join(first);
+                }
+            }
+            Node::Alt(items) => {
+                let after = self.follow[node].clone();
+                for item in items {
+                    grown |= self.follow[*item].join(&after);
+                    grown |= self.follow(*item);
+                }
+            }
+            Node::Repeat(item, _, most) => {
+                let mut after = self.follow[node].clone();
+                if *most != Some(1) {
+                    after.join(&self.first[*item].0);
+                }
+                grown |= self.follow[*item].join(&after);
+                grown |= self.follow(*item);
+            }
+        }
+        grown
+    }
+}

@@ -1,0 +1,44 @@
+//! How much a grammar may take.
+
+use std::time::Duration;
+
+use llguidance::api::ParserLimits;
+
+/// How much a grammar may take, in source, in time and in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Limits {
+    /// The bytes of the source; of all schemas together where there are several.
+    pub source: usize,
+    /// How deep brackets may be nested in it.
+    pub depth: usize,
+    /// The largest number of repetitions, items or characters that may be asked for.
+    pub repeats: u64,
+    /// How long compiling may take.
+    pub time: Duration,
+    /// The states that matching may remember, each one or two KiB.
+    pub states: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            source: 64 << 10,
+            depth: 64,
+            repeats: 1 << 16,
+            time: Duration::from_secs(1),
+            states: 20_000,
+        }
+    }
+}
+
+impl Limits {
+    pub(crate) fn parser(&self) -> ParserLimits {
+        ParserLimits {
+            max_lexer_states: self.states,
+            // Half of what the library allows: about a millisecond for a mask.
+            step_max_items: 25_000,
+            verbose_errors: false,
+            ..ParserLimits::default()
+        }
+    }
+}

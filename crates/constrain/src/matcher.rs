@@ -1,0 +1,167 @@
+//! A grammar at some place in a text.
+
+use std::collections::VecDeque;
+
+use llguidance::api::StopReason;
+use strata_engine::{Constraint, ConstraintError, TokenMask};
+
+use crate::error::first_line;
+
+/// A compiled grammar at some place in a text: the engine's [`Constraint`].
+///
+/// What it allows depends on the tokens it has accepted and on nothing else. Where the grammar leaves no choice, the
+/// tokens are those that the model's tokenizer spells the text with.
+pub struct Matcher {
+    inner: llguidance::Matcher,
+    /// The tokens that must come next. They stay as they were found, since spelling again from the middle of them could
+    /// come out differently.
+    forced: VecDeque<u32>,
+    /// The tokens that end an answer.
+    end: Vec<u32>,
+    states: usize,
+}
+
+impl Matcher {
+    /// A matcher at the beginning of a text. Fails where nothing can come.
+    pub(crate) fn new(
+        mut inner: llguidance::Matcher,
+        end: &[u32],
+        states: usize,
+    ) -> Result<Self, ConstraintError> {
+        inner
+            .consume_tokens(&[])
+            .map_err(|error| failed(&inner, &error, states))?;
+        let mut matcher = Matcher {
+            inner,
+            forced: VecDeque::new(),
+            end: end.to_vec(),
+            states,
+        };
+        matcher.find_forced()?;
+        if matcher.forced.is_empty() && !matcher.is_complete() {
+            // The first mask finds out what the grammar costs, and what it remembers serves every copy.
+            matcher.compute_mask()?;
+        }
+        Ok(matcher)
+    }
+
+    /// Looks for tokens that must come next, if none are known.
+    fn find_forced(&mut self) -> Result<(), ConstraintError> {
+        if self.forced.is_empty() && !self.inner.is_stopped() {
+            self.forced = self.inner.compute_ff_tokens().into();
+            if let Some(reason) = self.inner.get_error() {
+                return Err(ConstraintError::Failed {
+                    reason: first_line(&reason),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn compute_mask(&mut self) -> Result<llguidance::toktrie::SimpleVob, ConstraintError> {
+        self.inner
+            .compute_mask()
+            .map_err(|error| failed(&self.inner, &error, self.states))
+    }
+
+    /// A copy with memory of its own, so that what one remembers never counts against the limits of another.
+    fn copy(&self) -> Self {
+        Matcher {
+            inner: self.inner.deep_clone(),
+            forced: self.forced.clone(),
+            end: self.end.clone(),
+            states: self.states,
+        }
+    }
+}
+
+impl Clone for Matcher {
+    fn clone(&self) -> Self {
+        self.copy()
+    }
+}
+
+impl std::fmt::Debug for Matcher {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Matcher")
+            .field("forced", &self.forced)
+            .field("complete", &self.is_complete())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Constraint for Matcher {
+    fn allowed(&mut self, mask: &mut TokenMask) -> Result<(), ConstraintError> {
+        self.find_forced()?;
+        if let Some(token) = self.forced.front() {
+            mask.allow(*token);
+            return Ok(());
+        }
+        if self.is_complete() {
+            for token in &self.end {
+                mask.allow(*token);
+            }
+            return Ok(());
+        }
+        let allowed = self.compute_mask()?;
+        for (word, allowed) in mask.words_mut().iter_mut().zip(allowed.as_slice()) {
+            *word = *allowed;
+        }
+        Ok(())
+    }
+
+    fn accept(&mut self, token: u32) -> Result<(), ConstraintError> {
+        let refused = Err(ConstraintError::Token { token });
+        if self.forced.front().is_some_and(|front| *front != token) {
+            return refused;
+        }
+        if self.is_complete() {
+            return match self.end.contains(&token) {
+                true => Ok(()),
+                false => refused,
+            };
+        }
+        match self.inner.try_consume_tokens(&[token]) {
+            Ok(1) => {
+                self.forced.pop_front();
+                Ok(())
+            }
+            Ok(_) => refused,
+            Err(error) => Err(failed(&self.inner, &error, self.states)),
+        }
+    }
+
+    fn forced(&mut self, out: &mut Vec<u32>) -> Result<(), ConstraintError> {
+        self.find_forced()?;
+        out.extend(&self.forced);
+        Ok(())
+    }
+
+    fn is_complete(&self) -> bool {
+        let stopped = self.inner.stop_reason();
+        stopped != StopReason::NotStopped && stopped.is_ok() && self.forced.is_empty()
+    }
+
+    fn fork(&self) -> Box<dyn Constraint> {
+        Box::new(self.copy())
+    }
+}
+
+fn failed(
+    inner: &llguidance::Matcher,
+    error: &dyn std::fmt::Display,
+    states: usize,
+) -> ConstraintError {
+    let text = error.to_string();
+    match inner.stop_reason() {
+        StopReason::NoExtension | StopReason::NoExtensionBias => ConstraintError::DeadEnd,
+        StopReason::LexerTooComplex => ConstraintError::Limit {
+            what: "states",
+            limit: states,
+        },
+        _ if text.contains("NoExtension") => ConstraintError::DeadEnd,
+        _ => ConstraintError::Failed {
+            reason: first_line(&text),
+        },
+    }
+}
