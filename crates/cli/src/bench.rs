@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let machine = arguments.compute.machine()?;
     let (prompt, decoded) = (arguments.prompt as usize, arguments.tokens as usize);
     let positions = prompt.max(decoded);
-    let file = ModelFile::open(&arguments.model)?;
+    let file = ModelFile::open_as(&arguments.model, arguments.compute.quant)?;
     let checked = CheckedModel::new(&file, Some(positions), Words::IfAny)?;
     let needs = scorer::needs(positions, &arguments.compute, &machine);
     let (loaded, kv) = checked.load(

@@ -4,9 +4,10 @@ use crate::failure::{Failure, Kind};
 use crate::machine::Machine;
 use crate::memory_plan;
 use crate::size::Size;
+use strata_convert::Mix;
 use strata_model::KvType;
 
-/// How the model is computed. None of these changes what comes out, but for `--kv`.
+/// How the model is computed. None of these changes what comes out, but for `--kv` and `--quant`.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Computing")]
 pub(crate) struct ComputeArguments {
@@ -25,6 +26,17 @@ pub(crate) struct ComputeArguments {
     /// Whether weights may stay in the file and be read for each token
     #[arg(long, value_enum, value_name = "WHEN", default_value = "auto")]
     pub(crate) stream: Stream,
+    /// Quantize a Hugging Face folder's weights while they are loaded: q8_0, q4_k_m, …
+    #[arg(long, value_name = "TYPE", value_parser = mix)]
+    pub(crate) quant: Option<Mix>,
+}
+
+/// A mix by its name.
+pub(crate) fn mix(name: &str) -> Result<Mix, String> {
+    Mix::from_name(name).ok_or_else(|| {
+        let all: Vec<&str> = Mix::ALL.iter().map(|mix| mix.name()).collect();
+        format!("the types are {}", all.join(", "))
+    })
 }
 
 impl ComputeArguments {

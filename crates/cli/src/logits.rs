@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Some(_) => Words::Required,
         None => Words::IfAny,
     };
-    let file = ModelFile::open(&arguments.model)?;
+    let file = ModelFile::open_as(&arguments.model, arguments.compute.quant)?;
     let checked = CheckedModel::new(&file, None, words)?;
     let tokens = match &arguments.text {
         Some(text) => strata_service::prompt::raw(checked.tokenizer()?, text),

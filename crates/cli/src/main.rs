@@ -3,6 +3,7 @@
 mod bench;
 mod chat_template;
 mod computing;
+mod convert;
 mod failure;
 mod inspect;
 mod loaded_model;
@@ -43,6 +44,7 @@ enum Command {
     Perplexity(perplexity::Arguments),
     Bench(bench::Arguments),
     Plan(plan::Arguments),
+    Convert(convert::Arguments),
     Synth(synth::Arguments),
 }
 
@@ -57,6 +59,7 @@ fn main() -> ExitCode {
         Command::Perplexity(arguments) => perplexity::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),
+        Command::Convert(arguments) => convert::run(&arguments),
         Command::Synth(arguments) => synth::run(&arguments),
     };
     match result {

@@ -1,10 +1,12 @@
-//! The bytes of models: files mapped into memory, with the parts of a split one found beside the first, or the model
-//! that is built in.
+//! The bytes of models: files mapped into memory, with the parts of a split one found beside the first, Hugging Face
+//! folders put together as they are, or the model that is built in.
 
 use crate::failure::{Failure, Kind};
+use crate::progress::LoadProgress;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use strata_host::{MappedFile, MappedFiles};
+use strata_convert::{Direct, Folder, FolderError, Mix, Options};
+use strata_host::{MappedFile, MappedFiles, ThreadPool};
 use strata_platform::{Backing, Resident};
 use strata_weights::{Gguf, GgufSet, SplitName};
 
@@ -25,13 +27,30 @@ pub(crate) struct ModelFile {
 enum Bytes {
     /// One for each path.
     Mapped(MappedFiles),
+    Folder(Box<Direct>),
     BuiltIn(&'static [u8]),
 }
 
 impl ModelFile {
     /// Opens `tale`, or maps `path` and, where its name says that it is one part of several, its siblings.
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
-        if path.as_os_str() == BUILT_IN {
+        Self::open_as(path, None)
+    }
+
+    /// The same, with a checkpoint's matrices quantized on the way.
+    pub(crate) fn open_as(path: &Path, quant: Option<Mix>) -> Result<Self, Failure> {
+        let built_in = path.as_os_str() == BUILT_IN;
+        if !built_in && Folder::is_checkpoint(path) {
+            return Self::open_folder(path, quant);
+        }
+        if quant.is_some() {
+            return Err(Failure::new(
+                Kind::Usage,
+                format_args!("--quant is for folders, and {} is a file", path.display()),
+            )
+            .hint("it quantizes a Hugging Face folder while it is loaded"));
+        }
+        if built_in {
             return Self::built_in();
         }
         let split = path
@@ -47,6 +66,25 @@ impl ModelFile {
         let files = paths.iter().map(|path| map(path));
         let bytes = Bytes::Mapped(MappedFiles(files.collect::<Result<_, _>>()?));
         Ok(Self { paths, bytes })
+    }
+
+    fn open_folder(path: &Path, quant: Option<Mix>) -> Result<Self, Failure> {
+        let pool =
+            ThreadPool::new(None).map_err(|error| Failure::io("the worker threads", &error))?;
+        let fail = |error| bad_folder(path, &error);
+        let folder = Folder::open(path).map_err(fail)?;
+        let name = folder.name();
+        let options = Options {
+            mix: quant,
+            name: name.as_deref(),
+        };
+        let mut progress = LoadProgress::new();
+        let show = &mut |done: u64, total: u64| progress.show(done as usize, total as usize);
+        let direct = Direct::new(folder, &options, &pool, show).map_err(fail)?;
+        Ok(Self {
+            paths: vec![path.to_path_buf()],
+            bytes: Bytes::Folder(Box::new(direct)),
+        })
     }
 
     fn built_in() -> Result<Self, Failure> {
@@ -68,6 +106,11 @@ impl ModelFile {
         let parts: Vec<&[u8]> = match &self.bytes {
             Bytes::Mapped(files) => files.0.iter().map(MappedFile::bytes).collect(),
             Bytes::BuiltIn(bytes) => vec![bytes],
+            Bytes::Folder(folder) => {
+                return folder
+                    .parse()
+                    .map_err(|error| bad_folder(self.path(), &error));
+            }
         };
         let parts = self
             .paths
@@ -87,7 +130,19 @@ impl ModelFile {
         match &self.bytes {
             Bytes::Mapped(files) => files,
             Bytes::BuiltIn(_) => &Resident,
+            Bytes::Folder(folder) => folder.as_ref(),
         }
+    }
+}
+
+/// A failure that blames a folder or one of its files.
+pub(crate) fn bad_folder(path: &Path, error: &FolderError) -> Failure {
+    match error {
+        FolderError::Io { path, source } => Failure::io(path.display(), source),
+        FolderError::Convert(error) => {
+            Failure::new(Kind::BadModel, format_args!("{}: {error}", path.display()))
+        }
+        error => Failure::new(Kind::BadModel, error),
     }
 }
 
@@ -101,12 +156,12 @@ pub(crate) fn bad_model(path: &Path, error: impl std::fmt::Display) -> Failure {
 fn map(path: &Path) -> Result<MappedFile, Failure> {
     MappedFile::open(path).map_err(|error| match error.kind() {
         ErrorKind::NotFound => Failure::io(path.display(), &error)
-            .hint("MODEL is the path of a .gguf file, or tale for the model that is built in"),
+            .hint("MODEL is the path of a .gguf file or of a Hugging Face folder, or tale for the model that is built in"),
         ErrorKind::InvalidInput => Failure::new(
             Kind::Usage,
             format_args!("{} is not a file", path.display()),
         )
-        .hint("name the model's .gguf file"),
+        .hint("name the model's .gguf file, or a folder with a config.json"),
         _ => Failure::io(path.display(), &error),
     })
 }

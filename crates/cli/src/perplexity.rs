@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         .map_err(|error| Failure::io(arguments.file.display(), &error))?;
     let machine = arguments.compute.machine()?;
     let size = arguments.ctx as usize;
-    let file = ModelFile::open(&arguments.model)?;
+    let file = ModelFile::open_as(&arguments.model, arguments.compute.quant)?;
     let checked = CheckedModel::new(&file, Some(size), Words::Required)?;
     let tokens = checked.tokenizer()?.encode(
         &text,

@@ -90,7 +90,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let machine = arguments.compute.machine()?;
     let context = arguments.ctx.map(|ctx| ctx as usize);
-    let file = ModelFile::open(&arguments.model)?;
+    let file = ModelFile::open_as(&arguments.model, arguments.compute.quant)?;
     let checked = CheckedModel::new(&file, context, Words::Required)?;
     let guess = &arguments.speculation;
     let draft_file = guess.draft.as_deref().map(ModelFile::open).transpose()?;

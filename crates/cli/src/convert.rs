@@ -1,0 +1,142 @@
+//! `strata convert`: a Hugging Face folder or a PyTorch checkpoint as one GGUF file.
+
+use crate::computing::mix;
+use crate::failure::Failure;
+use crate::model_file::bad_folder;
+use crate::progress;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+use strata_convert::{Folder, FolderError, Mix, Options, Plan, WriteFailure};
+use strata_host::ThreadPool;
+
+/// Write a Hugging Face folder or a PyTorch checkpoint as a GGUF file
+///
+/// Reads safetensors or PyTorch files, whole or split, with config.json and the tokenizer's files beside them. Nothing in
+/// a checkpoint is run. `strata run FOLDER` needs no conversion.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  strata convert ./Qwen3-0.6B -o qwen3.gguf
+  strata convert ./Qwen3-0.6B -o qwen3-q4_k_m.gguf --type q4_k_m
+  strata convert ./model/pytorch_model.bin -o model.gguf --type f16")]
+pub(crate) struct Arguments {
+    /// The folder with config.json, or one of its .safetensors, .bin, .pt or .pth files
+    source: PathBuf,
+    /// The file to write
+    #[arg(short, long, value_name = "FILE")]
+    out: PathBuf,
+    /// The matrices' types: f32, f16, bf16, q8_0, q4_k_m, … [default: those of the checkpoint]
+    #[arg(long = "type", value_name = "TYPE", value_parser = mix)]
+    mix: Option<Mix>,
+    /// Worker threads [default: one for each processor]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// Print the summary as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was done.
+struct Summary {
+    mix: Mix,
+    tensors: usize,
+    bytes: u64,
+    tokens: Option<usize>,
+    seconds: f64,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if !arguments.source.exists() {
+        let missing = std::io::ErrorKind::NotFound.into();
+        return Err(Failure::io(arguments.source.display(), &missing));
+    }
+    let summary = convert(arguments)?;
+    print(arguments, &summary).map_err(|error| Failure::stdout(&error))
+}
+
+fn convert(arguments: &Arguments) -> Result<Summary, Failure> {
+    let start = Instant::now();
+    let fail = |error: FolderError| bad_folder(&arguments.source, &error);
+    let pool = ThreadPool::new(arguments.threads.map(usize::from))
+        .map_err(|error| Failure::io("the worker threads", &error))?;
+    let folder = Folder::open(&arguments.source).map_err(fail)?;
+    let config = folder.config().map_err(fail)?;
+    let vocabulary = folder.vocabulary().map_err(fail)?;
+    if vocabulary.is_none() {
+        eprintln!("note: the folder has no tokenizer; the model will know tokens but no words");
+    }
+    let checkpoint = folder.tensors().map_err(fail)?;
+    let name = folder.name();
+    let options = Options {
+        mix: arguments.mix,
+        name: name.as_deref(),
+    };
+    let plan = Plan::new(&config, &checkpoint, vocabulary.as_ref(), &options)
+        .map_err(|error| fail(error.into()))?;
+    write(&folder, &plan, &arguments.out, &pool).map_err(|failure| match failure {
+        WriteFailure::Convert(error) => fail(error.into()),
+        WriteFailure::Sink(error) => Failure::io(arguments.out.display(), &error),
+    })?;
+    Ok(Summary {
+        mix: plan.mix(),
+        tensors: plan.tensors().len(),
+        bytes: plan.layout().total_len,
+        tokens: vocabulary.map(|vocabulary| vocabulary.len()),
+        seconds: start.elapsed().as_secs_f64(),
+    })
+}
+
+/// Writes beside the file and gives it its name when it is whole.
+fn write(
+    folder: &Folder,
+    plan: &Plan<'_, '_>,
+    path: &Path,
+    pool: &ThreadPool,
+) -> Result<(), WriteFailure<std::io::Error>> {
+    let mut part = path.as_os_str().to_owned();
+    part.push(".part");
+    let file = File::create(&part).map_err(WriteFailure::Sink)?;
+    let total = plan.layout().total_len;
+    let bar = progress::bar(total, "converting {wide_bar} {bytes}/{total_bytes} {eta}");
+    let show = &mut |done, _| bar.set_position(done);
+    let written = folder
+        .convert(plan, &file, pool, show)
+        .and_then(|()| file.sync_all().map_err(WriteFailure::Sink))
+        .and_then(|()| std::fs::rename(&part, path).map_err(WriteFailure::Sink));
+    bar.finish_and_clear();
+    if written.is_err() {
+        let _ = std::fs::remove_file(&part);
+    }
+    written
+}
+
+fn print(arguments: &Arguments, summary: &Summary) -> std::io::Result<()> {
+    let Summary {
+        mix,
+        tensors,
+        bytes,
+        tokens,
+        seconds,
+    } = summary;
+    let path = arguments.out.display();
+    let mut out = std::io::stdout().lock();
+    if arguments.json {
+        let value = serde_json::json!({
+            "file": path.to_string(),
+            "type": mix.name(),
+            "tensors": tensors,
+            "tokens": tokens,
+            "bytes": bytes,
+            "seconds": seconds,
+        });
+        return writeln!(out, "{value}");
+    }
+    writeln!(
+        out,
+        "{path}: {}, {tensors} tensors, {:.1} MB in {seconds:.1} s",
+        mix.name(),
+        *bytes as f64 / 1e6
+    )
+}

@@ -1,0 +1,124 @@
+//! What a model's file tells clients about it.
+
+use std::path::Path;
+use std::time::UNIX_EPOCH;
+use strata_weights::{GgufSet, Value};
+use strata_wire::call::ModelFacts;
+use strata_wire::json::Json;
+
+/// Longer lists are left out of the metadata: vocabularies have hundreds of thousands of entries.
+const LONGEST_LIST: usize = 64;
+
+/// The facts of a model under a name.
+pub(super) fn facts(name: &str, path: &Path, model: &GgufSet<'_>) -> ModelFacts {
+    let metadata = model.metadata();
+    let family = metadata.str("general.architecture").ok().flatten();
+    let family = family.unwrap_or("unknown").to_owned();
+    let number = |key: &str| {
+        let value = metadata.u64(&format!("{family}.{key}")).ok().flatten();
+        value.unwrap_or(0) as usize
+    };
+    let file = std::fs::metadata(path).ok();
+    let modified = file.as_ref().and_then(|file| file.modified().ok());
+    let modified = modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    let weights: u64 = model.tensors().iter().map(|t| t.data.len() as u64).sum();
+    let license = metadata.str("general.license").ok().flatten();
+    let vocabulary = metadata.array("tokenizer.ggml.tokens").ok().flatten();
+    ModelFacts {
+        name: name.to_owned(),
+        digest: digest(model),
+        bytes: file.map_or(weights, |file| file.len()),
+        modified: modified.map_or(0, |time| time.as_secs()),
+        parameters: model.tensors().iter().map(|t| t.dims.iter().product::<u64>()).sum(),
+        quantization: quantization(model),
+        trained_context: number("context_length"),
+        embedding: number("embedding_length"),
+        vocabulary: vocabulary.map_or(0, |tokens| tokens.len()),
+        template: metadata.str("tokenizer.chat_template").ok().flatten().map(str::to_owned),
+        licenses: license.map(str::to_owned).into_iter().collect(),
+        modelfile: format!("FROM {}\n", path.display()),
+        metadata: metadata.iter().map(|(key, value)| (key.to_owned(), json(value))).collect(),
+        tensors: model
+            .tensors()
+            .iter()
+            .map(|t| (t.name.to_owned(), t.ty.name().to_owned(), t.dims.to_vec()))
+            .collect(),
+        path: Some(path.display().to_string()),
+        family,
+        ..ModelFacts::default()
+    }
+}
+
+/// SHA-256 of what the file says about itself: metadata, and its tensors' names, types and sizes. Reading gigabytes of
+/// weights only to name a model would keep every start waiting.
+fn digest(model: &GgufSet<'_>) -> String {
+    use sha2::{Digest, Sha256};
+    let mut hash = Sha256::new();
+    for (key, value) in model.metadata().iter() {
+        hash.update(key);
+        hash.update(match value {
+            Value::Array(array) => array.raw().to_vec(),
+            value => format!("{value:?}").into_bytes(),
+        });
+    }
+    for tensor in model.tensors() {
+        hash.update(tensor.name);
+        hash.update(format!("{:?}{:?}", tensor.ty, tensor.dims));
+    }
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The file's own word for its mix of types, or the type of most of its weights.
+fn quantization(model: &GgufSet<'_>) -> String {
+    const MIXES: &[(u64, &str)] = &[
+        (0, "F32"),
+        (1, "F16"),
+        (2, "Q4_0"),
+        (3, "Q4_1"),
+        (7, "Q8_0"),
+        (8, "Q5_0"),
+        (9, "Q5_1"),
+        (10, "Q2_K"),
+        (11, "Q3_K_S"),
+        (12, "Q3_K_M"),
+        (13, "Q3_K_L"),
+        (14, "Q4_K_S"),
+        (15, "Q4_K_M"),
+        (16, "Q5_K_S"),
+        (17, "Q5_K_M"),
+        (18, "Q6_K"),
+        (25, "IQ4_NL"),
+        (30, "IQ4_XS"),
+        (32, "BF16"),
+    ];
+    let mix = model.metadata().u64("general.file_type").ok().flatten();
+    let named = mix.and_then(|mix| MIXES.iter().find(|(number, _)| *number == mix));
+    if let Some((_, name)) = named {
+        return (*name).to_owned();
+    }
+    let mut totals: Vec<(&str, u64)> = Vec::new();
+    for tensor in model.tensors() {
+        let (name, bytes) = (tensor.ty.name(), tensor.data.len() as u64);
+        match totals.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, total)) => *total += bytes,
+            None => totals.push((name, bytes)),
+        }
+    }
+    let most = totals.into_iter().max_by_key(|&(_, bytes)| bytes);
+    most.map_or_else(|| "unknown".into(), |(name, _)| name.to_uppercase())
+}
+
+fn json(value: Value<'_>) -> Json {
+    match value {
+        Value::Str(text) => text.into(),
+        Value::Bool(truth) => truth.into(),
+        Value::F32(number) => number.into(),
+        Value::F64(number) => number.into(),
+        Value::Array(array) if array.len() > LONGEST_LIST => Json::Null,
+        Value::Array(array) => Json::array(array.iter().map(json)),
+        value => match value.as_integer() {
+            Some(number) => i64::try_from(number).map_or(Json::Null, Json::Int),
+            None => Json::Null,
+        },
+    }
+}

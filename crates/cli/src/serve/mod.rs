@@ -1,0 +1,208 @@
+//! `strata serve`: every dialect on one port.
+
+mod facts;
+mod keys;
+mod models;
+
+use crate::computing::ComputeArguments;
+use crate::failure::{Failure, Kind};
+use crate::model_file::BUILT_IN;
+use models::LocalModels;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use strata_server::{Access, Bound, Settings, Tls};
+use strata_wire::lang::KeepAlive;
+
+const DEFAULT_PORT: u16 = 11434;
+
+/// Serve models to clients of OpenAI, Anthropic, Ollama and llama-server
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The models' files, or tale [default: tale]; the first answers requests that name none
+    #[arg(value_name = "MODEL")]
+    models: Vec<PathBuf>,
+    /// The address to listen on
+    #[arg(long, value_name = "ADDR:PORT", env = "OLLAMA_HOST", default_value = "127.0.0.1:11434")]
+    host: String,
+    /// A key that clients must send; needed where others can reach the port
+    #[arg(long, value_name = "KEY", env = "STRATA_API_KEY", hide_env_values = true)]
+    api_key: Option<String>,
+    /// A file with a key a line: NAME KEY [requests-per-minute] [model,model…]
+    #[arg(long, value_name = "FILE")]
+    keys: Option<PathBuf>,
+    /// Listen beyond this machine without any key
+    #[arg(long)]
+    insecure_no_auth: bool,
+    /// A name by which browsers may call the server, beside localhost and addresses
+    #[arg(long, value_name = "NAME")]
+    allow_host: Vec<String>,
+    /// An origin whose pages may call the server, beside its own; * for all
+    #[arg(long, value_name = "ORIGIN", env = "OLLAMA_ORIGINS", value_delimiter = ',')]
+    allow_origin: Vec<String>,
+    /// A certificate chain, as a PEM file
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// Its key, as a PEM file
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Positions of the context [default: the model's, up to 4096]
+    #[arg(long, value_name = "N", env = "OLLAMA_CONTEXT_LENGTH", value_parser = clap::value_parser!(u32).range(1..))]
+    ctx: Option<u32>,
+    /// Requests that run side by side
+    #[arg(long, value_name = "N", env = "OLLAMA_NUM_PARALLEL", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    parallel: u16,
+    /// How long an unused model stays in memory: 5m, 30s, 0, or -1 for always
+    #[arg(long, value_name = "TIME", env = "OLLAMA_KEEP_ALIVE", default_value = "5m", value_parser = keep_alive)]
+    keep_alive: KeepAlive,
+    #[command(flatten)]
+    compute: ComputeArguments,
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
+    let address = address(&arguments.host)?;
+    let access = access(&arguments, address.ip())?;
+    let tls = match (&arguments.tls_cert, &arguments.tls_key) {
+        (Some(certificate), Some(key)) => {
+            let tls = Tls::read(certificate, key);
+            Some(tls.map_err(|error| Failure::new(Kind::Usage, error))?)
+        }
+        _ => None,
+    };
+    let mut paths = arguments.models;
+    if paths.is_empty() {
+        paths.push(BUILT_IN.into());
+    }
+    let context = arguments.ctx.map(|ctx| ctx as usize);
+    let models = LocalModels::new(&paths, arguments.compute, context, arguments.parallel.into())?;
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let settings = Settings {
+        access,
+        ..Settings::default()
+    };
+    let bound = Bound::new(address, settings, Arc::new(models), arguments.keep_alive, tls);
+    let bound = bound.map_err(|error| {
+        let sentence = format_args!("{address} cannot be listened on: {error}");
+        Failure::new(Kind::Failed, sentence).hint("another server may have the port: --host names another")
+    })?;
+    let address = bound.address().unwrap_or(address);
+    eprintln!("listening on {scheme}://{address}");
+    bound
+        .run(stopped())
+        .map_err(|error| Failure::new(Kind::Failed, format_args!("the server failed: {error}")))
+}
+
+/// Done when the process is asked to end.
+async fn stopped() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut terminate), Ok(mut interrupt)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    eprintln!("shutting down: running requests may end");
+}
+
+/// The address that `--host` means: `ADDR`, `ADDR:PORT`, `:PORT`, perhaps as a URL, as with Ollama.
+fn address(host: &str) -> Result<SocketAddr, Failure> {
+    let plain = host.trim();
+    let plain = plain.split_once("://").map_or(plain, |(_, rest)| rest);
+    let plain = plain.trim_end_matches('/');
+    let found = match plain {
+        "" => Some(SocketAddr::from(([127, 0, 0, 1], DEFAULT_PORT))),
+        text => {
+            let text = match text.strip_prefix(':') {
+                Some(port) => format!("0.0.0.0:{port}"),
+                None => text.to_owned(),
+            };
+            let unbracketed = text.trim_start_matches('[').trim_end_matches(']');
+            match unbracketed.parse::<IpAddr>() {
+                Ok(ip) => Some(SocketAddr::new(ip, DEFAULT_PORT)),
+                Err(_) if text.contains(':') => text.to_socket_addrs().ok().and_then(|mut a| a.next()),
+                Err(_) => (text.as_str(), DEFAULT_PORT).to_socket_addrs().ok().and_then(|mut a| a.next()),
+            }
+        }
+    };
+    found.ok_or_else(|| {
+        Failure::new(Kind::Usage, format_args!("{host:?} is not an address to listen on"))
+            .hint("--host 127.0.0.1:11434")
+    })
+}
+
+/// Who may call; everyone only where nobody else can, or where that was asked for.
+fn access(arguments: &Arguments, ip: IpAddr) -> Result<Access, Failure> {
+    let mut keys = match &arguments.keys {
+        Some(path) => keys::read(path)?,
+        None => Vec::new(),
+    };
+    if let Some(secret) = &arguments.api_key {
+        keys.push(keys::unlimited(secret)?);
+    }
+    if keys.is_empty() && !ip.is_loopback() && !arguments.insecure_no_auth {
+        return Err(Failure::new(
+            Kind::Usage,
+            format_args!("{ip} can be reached by others, and there is no key"),
+        )
+        .hint("give --api-key or --keys, or --insecure-no-auth to let everyone in"));
+    }
+    let mut access = Access::new(keys);
+    access.hosts.clone_from(&arguments.allow_host);
+    access.origins.clone_from(&arguments.allow_origin);
+    Ok(access)
+}
+
+/// A time as Ollama writes it: seconds, or a number with a unit; negative for always.
+fn keep_alive(text: &str) -> Result<KeepAlive, String> {
+    let wrong = || format!("{text:?} is not a time such as 5m, 30s, 0 or -1");
+    if text.starts_with('-') {
+        return Ok(KeepAlive::Forever);
+    }
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let number: f64 = digits.parse().map_err(|_| wrong())?;
+    let unit = match &text[digits.len()..] {
+        "" | "s" => 1.0,
+        "ms" => 1e-3,
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(wrong()),
+    };
+    Duration::try_from_secs_f64(number * unit)
+        .map(KeepAlive::For)
+        .map_err(|_| wrong())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_as_ollama_reads_them() {
+        for (text, address) in [
+            ("127.0.0.1:11434", "127.0.0.1:11434"),
+            ("0.0.0.0", "0.0.0.0:11434"),
+            (":8080", "0.0.0.0:8080"),
+            ("http://127.0.0.1:5/", "127.0.0.1:5"),
+            ("[::1]:9", "[::1]:9"),
+            ("::1", "[::1]:11434"),
+            ("", "127.0.0.1:11434"),
+        ] {
+            assert_eq!(super::address(text).unwrap().to_string(), address, "{text}");
+        }
+        assert!(super::address("127.0.0.1:99999").is_err());
+    }
+
+    #[test]
+    fn times_are_read_as_ollama_reads_them() {
+        let seconds = |n| Ok(KeepAlive::For(Duration::from_secs(n)));
+        assert_eq!(keep_alive("5m"), seconds(300));
+        assert_eq!(keep_alive("0"), seconds(0));
+        assert_eq!(keep_alive("90"), seconds(90));
+        assert_eq!(keep_alive("-1"), Ok(KeepAlive::Forever));
+        assert!(keep_alive("soon").is_err() && keep_alive("5 weeks").is_err());
+    }
+}

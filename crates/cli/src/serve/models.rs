@@ -1,0 +1,173 @@
+//! The models that the command line names, for the server.
+
+use super::facts::facts;
+use crate::computing::ComputeArguments;
+use crate::failure::{Failure, Kind};
+use crate::loaded_model::{CheckedModel, Words};
+use crate::machine::Machine;
+use crate::memory_plan::{Limit, MemoryPlan, Needs};
+use crate::model_file::{BUILT_IN, ModelFile};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use strata_constrain::Compiler;
+use strata_engine::Constraint;
+use strata_model::BatchLimits;
+use strata_platform::Pool;
+use strata_server::{Grammars, Models, Opened};
+use strata_service::Card;
+use strata_token::tokenizer::Tokenizer;
+use strata_wire::call::ModelFacts;
+use strata_wire::lang::Format;
+use strata_wire::{Fault, FaultKind};
+
+/// Models in files, with what they are computed with.
+pub(super) struct LocalModels {
+    machine: Machine,
+    compute: ComputeArguments,
+    context: Option<usize>,
+    requests: usize,
+    list: Vec<(ModelFacts, PathBuf)>,
+}
+
+impl LocalModels {
+    /// Looks at the files; one that is damaged is a failure now, not when somebody asks for it.
+    pub(super) fn new(
+        paths: &[PathBuf],
+        compute: ComputeArguments,
+        context: Option<usize>,
+        requests: usize,
+    ) -> Result<Self, Failure> {
+        let machine = compute.machine()?;
+        let mut models = Self {
+            machine,
+            compute,
+            context,
+            requests,
+            list: Vec::new(),
+        };
+        for path in paths {
+            let name = name(path);
+            if models.list.iter().any(|(facts, _)| facts.name == name) {
+                let sentence = format_args!("two models are called {name}");
+                return Err(Failure::new(Kind::Usage, sentence));
+            }
+            let file = ModelFile::open(path)?;
+            let checked = CheckedModel::new(&file, context, Words::Required)?;
+            let mut facts = facts(&name, path, &file.parse()?);
+            let card = models.card(&checked)?;
+            facts.capabilities = card.capabilities();
+            facts.context = checked.context;
+            facts.slots = requests;
+            models.list.push((facts, path.clone()));
+        }
+        Ok(models)
+    }
+
+    fn card(&self, checked: &CheckedModel<'_>) -> Result<Card, Failure> {
+        let tokenizer: Arc<Tokenizer> = checked.shared_tokenizer()?;
+        let mut card = Card::new(tokenizer, checked.template(), checked.context);
+        card.encoder = checked.blueprint.config().is_encoder();
+        Ok(card)
+    }
+
+    fn needs(&self, checked: &CheckedModel<'_>) -> Needs {
+        let batch = usize::from(self.compute.batch).max(self.requests);
+        Needs {
+            // Requests share the context's pages: two full ones fit, or many short ones.
+            positions: checked.context.saturating_mul(self.requests.min(2)),
+            kv: self.compute.kv.into(),
+            limits: BatchLimits {
+                tokens: batch,
+                logits: self.requests,
+            },
+            workers: self.machine.pool.workers(),
+            beside: 0,
+        }
+    }
+
+    fn path(&self, name: &str) -> Result<&Path, Fault> {
+        let found = self.list.iter().find(|(facts, _)| facts.name == name);
+        found.map(|(_, path)| path.as_path()).ok_or_else(|| unknown(name))
+    }
+}
+
+/// What a model is called: `tale`, or its file's name without the ending and the number of its part.
+fn name(path: &Path) -> String {
+    if path.as_os_str() == BUILT_IN {
+        return BUILT_IN.into();
+    }
+    let stem = path.file_stem().unwrap_or(path.as_os_str());
+    let stem = stem.to_string_lossy();
+    match stem.rsplit_once("-00001-of-") {
+        Some((whole, _)) => whole.into(),
+        None => stem.into_owned(),
+    }
+}
+
+fn unknown(name: &str) -> Fault {
+    Fault::new(
+        FaultKind::NotFound,
+        format_args!("model {name:?} not found, try one of GET /v1/models"),
+    )
+}
+
+impl Models for LocalModels {
+    fn list(&self) -> Vec<ModelFacts> {
+        self.list.iter().map(|(facts, _)| facts.clone()).collect()
+    }
+
+    fn find(&self, name: Option<&str>) -> Result<ModelFacts, Fault> {
+        let found = match name {
+            None => self.list.first(),
+            Some(asked) => {
+                // A name without a tag means the latest, as with Ollama.
+                let plain = asked.strip_suffix(":latest").unwrap_or(asked);
+                self.list.iter().find(|(facts, _)| facts.name == plain)
+            }
+        };
+        let (facts, _) = found.ok_or_else(|| unknown(name.unwrap_or_default()))?;
+        Ok(facts.clone())
+    }
+
+    fn memory(&self, name: &str) -> Result<u64, Fault> {
+        let file = ModelFile::open(self.path(name)?).map_err(fault)?;
+        let checked = CheckedModel::new(&file, self.context, Words::Required).map_err(fault)?;
+        let plan = MemoryPlan::new(&checked.blueprint, self.needs(&checked), Limit::now());
+        Ok(plan.weights + plan.kv + plan.workspace)
+    }
+
+    fn limit(&self) -> u64 {
+        Limit::now().bytes
+    }
+
+    fn open(&self, name: &str, serve: &mut dyn FnMut(Opened<'_>)) -> Result<(), Fault> {
+        let file = ModelFile::open(self.path(name)?).map_err(fault)?;
+        let checked = CheckedModel::new(&file, self.context, Words::Required).map_err(fault)?;
+        let needs = self.needs(&checked);
+        let card = Arc::new(self.card(&checked).map_err(fault)?);
+        let compiler = Compiler::new(&card.tokenizer);
+        let (loaded, kv) = checked
+            .load(needs, self.compute.stream, &self.compute, &self.machine)
+            .map_err(fault)?;
+        serve(Opened {
+            model: &loaded.model,
+            card,
+            kv,
+            compute: self.machine.compute(),
+            batch: needs.limits.tokens,
+            requests: self.requests,
+            grammars: Arc::new(Grammar(compiler)),
+        });
+        Ok(())
+    }
+}
+
+fn fault(failure: Failure) -> Fault {
+    let kind = match failure.kind() {
+        Kind::OutOfMemory => FaultKind::Unavailable {
+            retry_after: std::time::Duration::from_secs(30),
+        },
+        _ => FaultKind::Internal,
+    };
+    Fault::new(kind, failure)
+}
