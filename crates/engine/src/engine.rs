@@ -1,44 +1,72 @@
-//! What runs requests: a model, its cache, and who is admitted to them.
+//! What runs requests: a model, its cache, and who is in both.
 
-use crate::logprobs::Logprobs;
-use crate::request::{AdapterId, Choices, Limits, Request, RequestId, Task, Usage};
-use crate::running::{Chooser, Running, Text};
-use crate::sampling::{self, Sampler, SettingsError};
+use crate::cache::Cache;
+use crate::counters::Counters;
+use crate::group::Group;
+use crate::page_store::{ModelDigest, PageStore};
+use crate::request::RequestId;
+use crate::running::Running;
+use crate::scheduler::Scheduler;
+use crate::speculation::VocabularyMismatch;
 use crate::speculation::draft_model::DraftModel;
-use crate::speculation::{Drafter, Speculation, VocabularyMismatch};
-use crate::stop::StopMatcher;
+use crate::writer::Chooser;
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::time::Duration;
-use strata_model::{BatchLimits, Compute, KvPages, Model, OutOfPages, Workspace};
-use strata_token::tokenizer::{DecodeOptions, StreamDecoder, Tokenizer};
+use strata_model::spec::Role;
+use strata_model::{BatchLimits, Compute, KvPages, Model, Workspace};
+use strata_platform::Clock;
+use strata_token::tokenizer::Tokenizer;
 
 /// How an engine works.
 #[derive(Copy, Clone, Debug)]
 pub struct EngineOptions {
-    /// Positions that a sequence can have.
+    /// Positions that a text can have.
     pub context: usize,
-    /// Tokens that are computed together.
+    /// Tokens that are computed together, at most.
     pub batch: usize,
-    /// Requests that run side by side.
+    /// Texts that run side by side.
     pub requests: usize,
+    /// Texts that wait beside them; more are rejected.
+    pub queue: usize,
+    /// How long a step takes at most, so far as that can be had, while somebody waits for a next token. It needs a
+    /// [clock](Engine::with_clock).
+    pub latency: Duration,
+    /// Rows of logits beside those of the next tokens, for log-probabilities of prompts: so many of their tokens are
+    /// computed together.
+    pub scoring: usize,
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        Self {
+            context: 4096,
+            batch: 512,
+            requests: 1,
+            queue: 128,
+            latency: Duration::from_millis(200),
+            scoring: 0,
+        }
+    }
 }
 
 impl EngineOptions {
-    /// Tokens of texts in a batch: at least one for each request.
+    /// Tokens of texts in a batch: at least one for each text.
     pub(crate) fn tokens(&self) -> usize {
         self.batch.max(self.requests()).max(1)
     }
 
-    fn requests(&self) -> usize {
+    pub(crate) fn requests(&self) -> usize {
         self.requests.max(1)
     }
 
-    /// What a batch can have, with so many guesses for each request.
-    fn limits(&self, max_draft: usize) -> BatchLimits {
+    /// What the engine's batches can have, with so many guesses for each text: its workspace is made for it.
+    pub fn limits(&self, max_draft: usize) -> BatchLimits {
         let rows = self.requests().saturating_mul(max_draft.saturating_add(1));
         BatchLimits {
             tokens: self.tokens().max(rows),
-            logits: rows,
+            logits: rows.saturating_add(self.scoring),
         }
     }
 }
@@ -46,48 +74,31 @@ impl EngineOptions {
 /// Runs requests through a model.
 pub struct Engine<'a> {
     pub(crate) model: &'a Model<'a>,
-    tokenizer: &'a Tokenizer,
+    pub(crate) tokenizer: &'a Tokenizer,
     pub(crate) compute: Compute<'a>,
+    pub(crate) clock: Option<&'a dyn Clock>,
     pub(crate) options: EngineOptions,
-    /// Guesses for each request at a time.
-    max_draft: usize,
+    /// Guesses for each text at a time.
+    pub(crate) max_draft: usize,
     pub(crate) draft_model: Option<DraftModel<'a>>,
-    pub(crate) kv: KvPages,
+    pub(crate) cache: Cache,
+    pub(crate) digest: Option<ModelDigest>,
     pub(crate) work: Workspace,
     pub(crate) chooser: Chooser<'a>,
+    pub(crate) scheduler: Scheduler,
+    /// In the order of their names.
     pub(crate) running: Vec<Running<'a>>,
-    next: u64,
-}
-
-/// Why a request was not taken.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what the fields are")]
-#[non_exhaustive]
-pub enum SubmitError {
-    #[error("the prompt is empty")]
-    EmptyPrompt,
-    #[error("token {token} is not in the vocabulary of {vocabulary}")]
-    Token { token: u32, vocabulary: usize },
-    #[error("the prompt has {tokens} tokens and the context has room for {context}")]
-    TooLong { tokens: usize, context: usize },
-    #[error("{requests} requests are running already")]
-    Busy { requests: usize },
-    #[error("the queue is full; there is room again in about {} ms", .retry_after.as_millis())]
-    Full { retry_after: Duration },
-    #[error("the engine has no draft model to guess tokens with")]
-    NoDraftModel,
-    #[error("the engine has no adapter {}", .adapter.0)]
-    NoAdapter { adapter: AdapterId },
-    #[error("the engine cannot do this: {what}")]
-    Unsupported { what: &'static str },
-    #[error(transparent)]
-    Settings(#[from] SettingsError),
-    #[error(transparent)]
-    Pages(#[from] OutOfPages),
+    pub(crate) groups: BTreeMap<RequestId, Group>,
+    pub(crate) counters: Counters,
+    /// Tokens a second, lately; and tokens that an answer has, lately.
+    pub(crate) speed: f64,
+    pub(crate) answer_tokens: f64,
+    pub(crate) next_request: u64,
+    pub(crate) next_task: u64,
 }
 
 impl<'a> Engine<'a> {
-    /// An engine over a model, with pages for its keys and values.
+    /// An engine over a model, with pages for its keys and values. Without a clock steps are as large as they can be.
     pub fn new(
         model: &'a Model<'a>,
         tokenizer: &'a Tokenizer,
@@ -99,22 +110,48 @@ impl<'a> Engine<'a> {
             model,
             tokenizer,
             compute,
+            clock: None,
             options,
             max_draft: 0,
             draft_model: None,
-            kv,
+            cache: Cache::new(kv, model.config()),
+            digest: None,
             work: Workspace::new(model, options.limits(0), compute.pool.workers()),
-            chooser: Chooser {
-                tokenizer,
-                sampling: sampling::Workspace::new(),
-                logprobs: Logprobs::new(),
-            },
+            chooser: Chooser::new(tokenizer, model.config().vocabulary),
+            scheduler: Scheduler::default(),
             running: Vec::new(),
-            next: 0,
+            groups: BTreeMap::new(),
+            counters: Counters::default(),
+            speed: 0.0,
+            answer_tokens: 0.0,
+            next_request: 0,
+            next_task: 0,
         }
     }
 
-    /// Lets requests that ask for it guess up to `max_draft` tokens ahead. Each guess of each request needs room for a
+    /// Gives the engine a sense of time: steps are kept short, deadlines can be asked for, times are counted.
+    #[must_use]
+    pub fn with_clock(mut self, clock: &'a dyn Clock) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// Says which model this is, so that what is saved of it is never used with another.
+    #[must_use]
+    pub fn with_digest(mut self, digest: ModelDigest) -> Self {
+        self.digest = Some(digest);
+        self
+    }
+
+    /// Puts a store behind the cache: pages that there is no room for go there, and what a text needs is looked for
+    /// there. `digest` is the model's.
+    #[must_use]
+    pub fn with_store(mut self, store: Box<dyn PageStore>, digest: ModelDigest) -> Self {
+        self.cache.set_store(store, digest);
+        self.with_digest(digest)
+    }
+
+    /// Lets requests that ask for it guess up to `max_draft` tokens ahead. Each guess of each text needs room for a
     /// row of logits.
     #[must_use]
     pub fn with_speculation(mut self, max_draft: usize) -> Self {
@@ -143,136 +180,63 @@ impl<'a> Engine<'a> {
         Ok(self)
     }
 
-    /// Takes a request.
-    pub fn submit(&mut self, request: Request) -> Result<RequestId, SubmitError> {
-        let running = self.admit(request)?;
-        let id = running.id;
-        self.running.push(running);
-        Ok(id)
+    /// What has been done, and how things stand.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
     }
 
-    fn admit(&mut self, request: Request) -> Result<Running<'a>, SubmitError> {
-        self.refuse(&request)?;
-        let prompt = request.prompt;
-        let (tokens, context) = (prompt.len(), self.options.context);
-        let room = context - tokens;
-        let max_tokens = request.max_tokens.unwrap_or(room).min(room);
-        let mut sampler = Sampler::new(request.sampling, self.model.config().vocabulary)?;
-        sampler.prime(&prompt);
-        let mut text = Text::default();
-        self.kv.reserve(&mut text.sequence, tokens + max_tokens)?;
-        text.tokens = prompt;
-
-        self.next += 1;
-        Ok(Running {
-            id: RequestId(self.next),
-            session: text,
-            sampler,
-            decoder: StreamDecoder::new(self.tokenizer, DecodeOptions::default()),
-            stops: StopMatcher::new(&request.stop),
-            logprobs: request.logprobs,
-            ignore_end: request.ignore_end,
-            max_tokens,
-            bounded_by_context: request.max_tokens.is_none_or(|asked| asked > max_tokens),
-            usage: Usage {
-                prompt_tokens: tokens,
-                ..Usage::default()
-            },
-            drafter: Drafter::new(request.speculation, self.max_draft),
-            in_batch: 0,
-            draft: Vec::new(),
-            rows: 0,
-        })
-    }
-
-    /// Refuses what cannot be run.
-    fn refuse(&self, request: &Request) -> Result<(), SubmitError> {
-        let (tokens, context) = (request.prompt.len(), self.options.context);
-        let vocabulary = self.model.config().vocabulary;
-        if request.prompt.is_empty() {
-            return Err(SubmitError::EmptyPrompt);
-        }
-        let known = |&token: &u32| (token as usize) < vocabulary;
-        if let Some(&token) = request.prompt.iter().find(|token| !known(token)) {
-            return Err(SubmitError::Token { token, vocabulary });
-        }
-        if tokens >= context {
-            return Err(SubmitError::TooLong { tokens, context });
-        }
-        if self.running.len() >= self.options.requests() {
-            return Err(SubmitError::Busy {
-                requests: self.running.len(),
-            });
-        }
-        if let (Speculation::DraftModel { .. }, None) = (request.speculation, &self.draft_model) {
-            return Err(SubmitError::NoDraftModel);
-        }
-        if let Some(adapter) = request.adapter {
-            return Err(SubmitError::NoAdapter { adapter });
-        }
-        let unsupported = [
-            (request.task != Task::Generate, "embeddings"),
-            (request.choices != Choices::default(), "several choices"),
-            (request.constraint.is_some(), "constraints"),
-            (
-                request.prompt_logprobs.is_some(),
-                "log-probabilities of prompts",
-            ),
-            (request.limits != Limits::default(), "limits"),
-        ];
-        match unsupported.iter().find(|(asked, _)| *asked) {
-            Some(&(_, what)) => Err(SubmitError::Unsupported { what }),
-            None => Ok(()),
-        }
-    }
-
-    /// Ends a request before its time. Says whether it was running.
-    pub fn cancel(&mut self, id: RequestId) -> bool {
-        match self.running.iter().position(|running| running.id == id) {
-            Some(index) => {
-                self.end(index);
-                true
-            }
-            None => false,
-        }
-    }
-
-    pub(crate) fn end(&mut self, index: usize) -> Running<'a> {
-        end(
-            &mut self.running,
-            &mut self.kv,
-            &mut self.draft_model,
-            index,
-        )
-    }
-
-    /// Whether no request is running.
+    /// Whether there is nothing to do.
     pub fn is_idle(&self) -> bool {
         self.running.is_empty()
     }
 
-    /// Pages that no session has.
-    pub fn free_pages(&self) -> usize {
-        self.kv.free_pages()
+    /// Puts what is cached into the store, for the next process.
+    pub fn persist(&mut self) {
+        self.cache.keep_all();
+        self.refresh();
     }
 
-    /// Pages of the draft model that no session has.
+    /// Forgets what finished requests left in the cache.
+    pub fn clear_cache(&mut self) {
+        self.cache.clear_all();
+        if let Some(draft) = &mut self.draft_model {
+            draft.clear_cache();
+        }
+        self.refresh();
+    }
+
+    /// Pages that nobody uses.
+    pub fn free_pages(&self) -> usize {
+        self.cache.kv().free_pages()
+    }
+
+    /// Pages of the draft model that nobody uses.
     pub fn free_draft_pages(&self) -> usize {
         self.draft_model.as_ref().map_or(0, DraftModel::free_pages)
     }
-}
 
-/// Takes a request out and gives its pages back.
-pub(crate) fn end<'a>(
-    requests: &mut Vec<Running<'a>>,
-    kv: &mut KvPages,
-    draft_model: &mut Option<DraftModel<'_>>,
-    index: usize,
-) -> Running<'a> {
-    let mut running = requests.remove(index);
-    kv.truncate(&mut running.session.sequence, 0);
-    if let Some(drafter) = draft_model {
-        drafter.truncate(&mut running.session.drafted, 0);
+    /// Whether the model reads texts as a whole and writes none.
+    pub(crate) fn encodes(&self) -> bool {
+        self.model.config().spec.role == Role::Encoder
     }
-    running
+
+    pub(crate) fn now(&self) -> Duration {
+        self.clock
+            .map_or(Duration::ZERO, |clock| Duration::from_nanos(clock.now_ns()))
+    }
+
+    /// Brings the counters up to date with what is counted elsewhere.
+    pub(crate) fn refresh(&mut self) {
+        let counters = &mut self.counters;
+        let counts = self.cache.counts();
+        counters.evicted_pages = counts.evicted;
+        counters.stored_pages = counts.stored;
+        counters.restored_pages = counts.restored;
+        counters.preemptions = self.scheduler.preemptions();
+        counters.running = self.scheduler.admitted();
+        counters.waiting = self.running.len() - counters.running;
+        counters.pages = self.cache.kv().pages();
+        counters.free_pages = self.cache.kv().free_pages();
+        counters.kept_pages = self.cache.kept_pages();
+    }
 }

@@ -43,22 +43,35 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod cache;
 pub mod constraint;
+pub mod counters;
+mod encode;
 mod engine;
 mod exponential;
+mod group;
 pub mod logprobs;
+mod page_store;
+mod prefix_tree;
 pub mod random;
 mod request;
 mod running;
 pub mod sampling;
+mod scheduler;
 mod speculation;
 mod step;
 pub mod stop;
+mod submit;
+mod writer;
 
 pub use constraint::{Constraint, ConstraintError, TokenMask};
-pub use engine::{Engine, EngineOptions, SubmitError};
+pub use counters::{Counters, Histogram};
+pub use engine::{Engine, EngineOptions};
+pub use page_store::{ModelDigest, PageKey, PageStore};
 pub use request::{
-    AdapterId, Choices, ClientId, Event, EventKind, FinishReason, Limits, Pooling, Priority,
-    Request, RequestError, RequestId, Task, TokenLogprobs, Usage,
+    AdapterId, Choices, ClientId, Event, EventKind, FinishReason, Limits, Priority, Request,
+    RequestError, RequestId, Task, TokenLogprobs, Usage,
 };
 pub use speculation::{Speculation, VocabularyMismatch};
+pub use strata_model::Pooling;
+pub use submit::{MOST_CHOICES, SubmitError};

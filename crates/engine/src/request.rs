@@ -8,7 +8,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
-use strata_model::BatchError;
+use strata_model::{BatchError, Pooling};
 
 /// A prompt, and what is wanted of it.
 #[derive(Clone, Debug)]
@@ -101,22 +101,13 @@ pub enum Task {
     /// How it goes on.
     #[default]
     Generate,
-    /// A vector that stands for it.
+    /// A vector that stands for it, made so of its tokens' states and not normalized.
     Embed(Pooling),
-    /// How well the second text of the prompt answers the first, by a model that was trained for it.
-    Score,
-}
-
-/// How the vectors of a text's tokens become one.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub enum Pooling {
-    /// Their mean.
-    #[default]
-    Mean,
-    /// The first token's.
-    First,
-    /// The last token's.
-    Last,
+    /// Scores of two texts that are read together, by a model with a classifier: how well one answers the other.
+    Score {
+        /// Where the second text begins in the prompt.
+        second: usize,
+    },
 }
 
 /// How many answers to a prompt. They share its pages.
@@ -264,7 +255,7 @@ pub enum FinishReason {
     EndOfTurn(u32),
     /// A stop text came up: the one of this number.
     Stop(usize),
-    /// The constraint allows nothing more: the text is complete.
+    /// Nothing more may come: the constraint is met, or the text was only to be embedded.
     Complete,
     /// As many tokens as asked for.
     Length,

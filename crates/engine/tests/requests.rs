@@ -1,8 +1,10 @@
-//! Requests through the built-in model: the same answers alone and together, stop texts, refusals.
+//! Requests through the built-in model: the same answers alone and together, stop texts, the cache, refusals.
 
 mod tale;
 
-use strata_engine::{EventKind, FinishReason, Request, RequestId, SubmitError};
+use strata_engine::{ClientId, EventKind, FinishReason, Request, RequestId, SubmitError};
+use strata_model::PAGE;
+use strata_token::tokenizer::EncodeOptions;
 use tale::{Answer, Tale, run, run_one};
 
 const PROMPTS: [&str; 8] = [
@@ -70,6 +72,42 @@ fn a_stop_text_ends_the_answer_and_does_not_show() {
     let answer = run_one(&mut tale.engine(512, 1), request);
     assert_eq!(answer.finish.unwrap().0, FinishReason::Stop(1));
     assert_eq!(answer.text, whole.text[..whole.text.find(&stop).unwrap()]);
+}
+
+#[test]
+fn the_next_turn_computes_only_what_is_new() {
+    let tale = Tale::load();
+    let mut engine = tale.engine(512, 1);
+    let first = tale.request(PROMPTS[2], None);
+    let mut prompt = first.prompt.clone();
+    prompt.extend(run_one(&mut engine, first).tokens);
+    prompt.extend(tale.tokenizer.encode(" And then", EncodeOptions::default()));
+    let next = Request {
+        prompt: prompt.clone(),
+        ..tale.request("", None)
+    };
+    let warm = run_one(&mut engine, next.clone());
+    let cold = run_one(&mut tale.engine(512, 1), next.clone());
+    assert_eq!(warm.tokens, cold.tokens);
+    assert_eq!(cold.usage().cached_tokens, 0);
+    let cached = warm.usage().cached_tokens;
+    assert!(cached > prompt.len() - 8, "{cached} of {}", prompt.len());
+    // The same once more: all but the last token, whose logits are needed.
+    let again = run_one(&mut engine, next.clone());
+    assert_eq!(again.tokens, cold.tokens);
+    assert_eq!(again.usage().cached_tokens, prompt.len() - 1);
+
+    let mut stranger = next.clone();
+    stranger.client = ClientId(7);
+    let mut recluse = next;
+    recluse.cache = false;
+    for request in [stranger, recluse] {
+        let answer = run_one(&mut engine, request);
+        assert_eq!(answer.tokens, cold.tokens);
+        assert_eq!(answer.usage().cached_tokens, 0);
+    }
+    engine.clear_cache();
+    assert_eq!(engine.free_pages(), 1024 / PAGE, "no page is lost");
 }
 
 #[test]
@@ -141,7 +179,6 @@ fn what_cannot_be_run_is_refused_with_the_reason() {
         })
     );
     assert_eq!(submit(vec![5]), None);
-    assert_eq!(submit(vec![5]), Some(SubmitError::Busy { requests: 1 }));
     assert!(engine.cancel(RequestId(1)));
     assert!(!engine.cancel(RequestId(1)));
     assert!(engine.is_idle());

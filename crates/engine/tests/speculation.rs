@@ -11,6 +11,7 @@ use strata_engine::{
 };
 use strata_model::{KvPages, KvType, LoadOptions, Model, PAGE};
 use strata_platform::{Inline, SystemMemory};
+use strata_token::tokenizer::EncodeOptions;
 use strata_weights::{Gguf, GgufSet};
 use tale::{Answer, Tale, run, run_one};
 
@@ -108,6 +109,7 @@ fn requests_that_guess_differently_share_a_batch() {
             for (plain, guessed) in alone.iter().zip(together.values()) {
                 assert_same(plain, guessed);
             }
+            engine.clear_cache();
             assert_eq!(engine.free_pages(), 1024 / PAGE, "no page is lost");
             assert_eq!(engine.free_draft_pages(), 1024 / PAGE, "no page is lost");
         }
@@ -297,6 +299,32 @@ fn the_end_of_a_turn_inside_a_guess_is_the_end() {
         within += own.usage().drafted_tokens - own.usage().accepted_tokens;
     }
     assert!(within > 0, "no turn ended inside a draft");
+}
+
+#[test]
+fn the_next_turn_goes_on_from_both_caches() {
+    let (tale, dimmed) = (Tale::load(), Tale::dimmed());
+    let converse = |speculation| {
+        let mut engine = engine(&tale, &dimmed, 512, 1);
+        let first = with(&tale.request(PROMPTS[4], None), speculation);
+        let mut prompt = first.prompt.clone();
+        let first = run_one(&mut engine, first);
+        prompt.extend(&first.tokens);
+        prompt.extend(tale.tokenizer.encode(" And then", EncodeOptions::default()));
+        let next = Request {
+            prompt,
+            ..tale.request("", Some(2))
+        };
+        let second = run_one(&mut engine, with(&next, speculation));
+        let cached = second.usage().cached_tokens;
+        engine.clear_cache();
+        assert_eq!(engine.free_pages(), 1024 / PAGE, "no page is lost");
+        assert_eq!(engine.free_draft_pages(), 1024 / PAGE, "no page is lost");
+        (first.tokens, second.tokens, cached)
+    };
+    let plain = converse(Speculation::Off);
+    assert_eq!(converse(LOOKUP), plain);
+    assert_eq!(converse(DRAFT), plain);
 }
 
 #[test]

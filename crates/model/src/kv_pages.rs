@@ -17,6 +17,9 @@ pub const PAGE: usize = 32;
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PageId(u32);
 
+/// Stands where a sequence had a page that it no longer needs.
+const GIVEN_BACK: PageId = PageId(u32::MAX);
+
 /// The sizes inside a page.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct PageShape {
@@ -137,6 +140,78 @@ impl KvPages {
         self.memory.len()
     }
 
+    /// Bytes of one page.
+    pub fn page_bytes(&self) -> usize {
+        self.shape.page()
+    }
+
+    /// How keys and values are stored.
+    pub fn kind(&self) -> KvType {
+        self.shape.kind
+    }
+
+    /// What stands in a page.
+    pub fn page(&self, page: PageId) -> &[u8] {
+        let start = page.0 as usize * self.shape.page();
+        &self.memory[start..start + self.shape.page()]
+    }
+
+    /// Takes a free page and fills it with what [`page`](Self::page) once gave. It has one user, the caller.
+    ///
+    /// # Panics
+    /// If `bytes` are not those of a page.
+    pub fn fill(&mut self, bytes: &[u8]) -> Result<PageId, OutOfPages> {
+        let mut sequence = Sequence::default();
+        self.reserve(&mut sequence, 1)?;
+        let page = sequence.pages[0];
+        let start = page.0 as usize * self.shape.page();
+        self.memory[start..start + self.shape.page()].copy_from_slice(bytes);
+        Ok(page)
+    }
+
+    /// Counts one user of a page more.
+    pub fn retain(&mut self, page: PageId) {
+        self.users[page.0 as usize] += 1;
+    }
+
+    /// Counts one user of a page less; the last one gives it back.
+    pub fn release(&mut self, page: PageId) {
+        if page == GIVEN_BACK {
+            return;
+        }
+        let users = &mut self.users[page.0 as usize];
+        *users -= 1;
+        if *users == 0 {
+            self.free.push(page);
+        }
+    }
+
+    /// How many use a page.
+    pub fn users(&self, page: PageId) -> usize {
+        self.users[page.0 as usize] as usize
+    }
+
+    /// Has a sequence use another page with the same content instead of its page of number `index`.
+    pub fn replace(&mut self, sequence: &mut Sequence, index: usize, page: PageId) {
+        self.retain(page);
+        let old = core::mem::replace(&mut sequence.pages[index], page);
+        self.release(old);
+    }
+
+    /// Gives back the pages of a sequence that hold nothing from `position` on: every layer's window is past them.
+    /// The sequence goes on, and cannot be forked or made shorter than `position`.
+    pub fn forget_before(&mut self, sequence: &mut Sequence, position: usize) {
+        let whole = (position.min(sequence.len) / PAGE).min(sequence.pages.len());
+        // From the latest back: what is before a page given back was given back earlier.
+        for index in (0..whole).rev() {
+            let page = core::mem::replace(&mut sequence.pages[index], GIVEN_BACK);
+            if page == GIVEN_BACK {
+                break;
+            }
+            self.release(page);
+        }
+    }
+
     /// Gives `sequence` pages for `more` positions after those it has; all of them or none.
     pub fn reserve(&mut self, sequence: &mut Sequence, more: usize) -> Result<(), OutOfPages> {
         let wanted = (sequence.len + more).div_ceil(PAGE);
@@ -168,33 +243,32 @@ impl KvPages {
     /// A sequence that shares the first `len` positions of another. Whole pages are shared; what stands in a
     /// page that is only partly wanted is copied.
     pub fn fork(&mut self, sequence: &Sequence, len: usize) -> Result<Sequence, OutOfPages> {
-        let len = len.min(sequence.len);
+        self.adopt(&sequence.pages, len.min(sequence.len))
+    }
+
+    /// A sequence of the first `len` positions that stand in `pages`, shared and copied like a fork's.
+    ///
+    /// # Panics
+    /// If there are fewer positions in the pages.
+    pub fn adopt(&mut self, pages: &[PageId], len: usize) -> Result<Sequence, OutOfPages> {
         let whole = len / PAGE;
         let mut fork = Sequence {
-            pages: sequence.pages[..whole].to_vec(),
+            pages: pages[..whole].to_vec(),
             len: whole * PAGE,
         };
         if !len.is_multiple_of(PAGE) {
-            let from = sequence.pages[whole];
+            let from = pages[whole];
             self.reserve(&mut fork, 1)?;
             let (page, to) = (self.shape.page(), fork.pages[whole]);
             let start = from.0 as usize * page;
             self.memory
                 .copy_within(start..start + page, to.0 as usize * page);
         }
-        for page in &fork.pages[..whole] {
+        for page in fork.pages[..whole].iter().filter(|&&p| p != GIVEN_BACK) {
             self.users[page.0 as usize] += 1;
         }
         fork.len = len;
         Ok(fork)
-    }
-
-    fn release(&mut self, page: PageId) {
-        let users = &mut self.users[page.0 as usize];
-        *users -= 1;
-        if *users == 0 {
-            self.free.push(page);
-        }
     }
 
     pub(crate) fn shape(&self) -> PageShape {
@@ -245,6 +319,11 @@ impl Sequence {
     /// Positions that a fork shares must stay: what is stored next would show in the fork.
     pub fn rewind(&mut self, len: usize) {
         self.len = self.len.min(len);
+    }
+
+    /// Its pages, in order.
+    pub fn pages(&self) -> &[PageId] {
+        &self.pages
     }
 
     /// Positions that it has pages for.

@@ -127,6 +127,7 @@ pub fn answer(
         context: CONTEXT,
         batch: BATCH,
         requests: 1,
+        ..EngineOptions::default()
     };
     let mut engine = Engine::new(&model, &tokenizer, compute, kv, options);
     engine.submit(Request {

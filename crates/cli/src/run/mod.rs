@@ -132,6 +132,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         context: loaded.context,
         batch: arguments.compute.batch.into(),
         requests: 1,
+        ..EngineOptions::default()
     };
     let engine = Engine::new(&loaded.model, tokenizer, machine.compute(), kv, options);
     let engine = guess.engine(engine, draft.as_ref().zip(draft_kv))?;

@@ -4,9 +4,11 @@
 //! accepted; what was computed for a rejected token is forgotten. Where its cache is full or its context ends, nothing
 //! is proposed.
 
+use crate::cache::{Cache, Held};
+use crate::prefix_tree::Salt;
 use crate::sampling;
 use alloc::vec::Vec;
-use strata_model::{BatchLimits, Compute, KvPages, Model, Output, Sequence, Span, Workspace};
+use strata_model::{BatchLimits, Compute, KvPages, Model, Output, Span, Workspace};
 use strata_token::tokenizer::{TokenKind, Tokenizer};
 
 /// A model that cannot draft for another: their tokens differ.
@@ -20,7 +22,7 @@ pub struct VocabularyMismatch {
 /// A model that drafts for all requests of an engine.
 pub(crate) struct DraftModel<'a> {
     model: &'a Model<'a>,
-    kv: KvPages,
+    cache: Cache,
     work: Workspace,
     /// The other model's vocabulary: what may be proposed.
     vocabulary: usize,
@@ -33,7 +35,7 @@ pub(crate) struct Task<'r> {
     /// The text so far.
     text: &'r [u32],
     /// What the draft model has computed of it, and of its draft.
-    sequence: &'r mut Sequence,
+    held: &'r mut Held,
     /// Tokens to propose; none while the prompt is still being computed.
     wanted: usize,
     /// The proposal.
@@ -46,13 +48,13 @@ impl<'r> Task<'r> {
     /// A task to propose `wanted` tokens, or only to keep up with the text.
     pub(crate) fn new(
         text: &'r [u32],
-        sequence: &'r mut Sequence,
+        held: &'r mut Held,
         wanted: usize,
         draft: &'r mut Vec<u32>,
     ) -> Self {
         Self {
             text,
-            sequence,
+            held,
             wanted,
             draft,
             chunk: 0,
@@ -61,13 +63,13 @@ impl<'r> Task<'r> {
 
     /// What to compute in the next pass.
     fn span(&mut self) -> Span<'_> {
-        let computed = self.sequence.len();
+        let computed = self.held.sequence.len();
         Span {
             tokens: match self.draft.as_slice() {
                 [] => &self.text[computed..computed + self.chunk],
                 [.., last] => core::slice::from_ref(last),
             },
-            sequence: self.sequence,
+            sequence: &mut self.held.sequence,
             output: match self.wanted {
                 0 => Output::None,
                 _ => Output::LastLogits,
@@ -95,7 +97,7 @@ impl<'a> DraftModel<'a> {
         let share = model.packed_bytes() as f32 / target.0.packed_bytes() as f32;
         Ok(Self {
             model,
-            kv,
+            cache: Cache::new(kv, model.config()),
             work: Workspace::new(model, limits, workers),
             vocabulary: target.0.config().vocabulary,
             share: share.min(Self::LARGEST_SHARE),
@@ -107,14 +109,39 @@ impl<'a> DraftModel<'a> {
         self.share
     }
 
-    /// Pages that no sequence has.
+    /// Pages that nobody uses.
     pub(crate) fn free_pages(&self) -> usize {
-        self.kv.free_pages()
+        self.cache.kv().free_pages()
     }
 
-    /// Forgets what was computed from `len` on.
-    pub(crate) fn truncate(&mut self, sequence: &mut Sequence, len: usize) {
-        self.kv.truncate(sequence, len);
+    /// Forgets what is kept.
+    pub(crate) fn clear_cache(&mut self) {
+        self.cache.clear_all();
+    }
+
+    /// Forgets what is kept under a salt.
+    pub(crate) fn clear(&mut self, salt: Salt) {
+        self.cache.clear(salt);
+    }
+
+    /// Gives a text what is known of its beginning.
+    pub(crate) fn attach(&mut self, salt: Salt, tokens: &[u32], held: &mut Held) {
+        self.cache.attach(salt, tokens, held);
+    }
+
+    /// Forgets what was computed after `tokens`, and keeps the rest for texts that begin so too.
+    pub(crate) fn confirm(&mut self, salt: Salt, tokens: &[u32], held: &mut Held) {
+        self.cache
+            .kv_mut()
+            .truncate(&mut held.sequence, tokens.len());
+        self.cache.record(salt, tokens, held);
+    }
+
+    /// Takes all pages from a text, and keeps those of `tokens` for others.
+    pub(crate) fn release(&mut self, salt: Salt, tokens: &[u32], held: &mut Held) {
+        self.confirm(salt, tokens, held);
+        self.cache.record_tail(salt, tokens, held);
+        self.cache.release(held);
     }
 
     /// Catches up with the texts and proposes how they go on, side by side.
@@ -132,7 +159,7 @@ impl<'a> DraftModel<'a> {
     /// Sets what the first pass computes of a task's text: what can be, and nothing where there are no pages.
     fn plan(&mut self, task: &mut Task<'_>, room: usize) {
         let config = self.model.config();
-        let computed = task.sequence.len();
+        let computed = task.held.sequence.len();
         let behind = &task.text[computed..];
         let chunk = behind.len().min(room);
         if chunk < behind.len() {
@@ -143,7 +170,7 @@ impl<'a> DraftModel<'a> {
             && behind
                 .iter()
                 .all(|&token| (token as usize) < config.vocabulary)
-            && self.kv.reserve(task.sequence, chunk + task.wanted).is_ok();
+            && self.cache.reserve(task.held, chunk + task.wanted);
         if fits {
             task.chunk = chunk;
         }
@@ -162,7 +189,7 @@ impl<'a> DraftModel<'a> {
         }
         let result = self
             .model
-            .forward(compute, &mut self.kv, &mut self.work, &mut batch);
+            .forward(compute, self.cache.kv_mut(), &mut self.work, &mut batch);
         let Ok(outputs) = result else { return false };
         let mut rows = outputs.logits.chunks_exact(self.model.config().vocabulary);
         for task in tasks.iter_mut().filter(|task| task.chunk > 0) {

@@ -58,6 +58,7 @@ pub enum Speculation {
 }
 
 /// One request's drafter and what it has learned.
+#[derive(Clone)]
 pub(crate) enum Drafter {
     Off,
     Lookup { lookup: PromptLookup, most: usize },

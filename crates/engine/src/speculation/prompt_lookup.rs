@@ -23,6 +23,7 @@ const PLACES: usize = 64;
 const KINDS: [(usize, f32); 3] = [(SHORTEST, 0.4), (4, 0.7), (8, 0.9)];
 
 /// An index over a text, and how much its proposals are worth.
+#[derive(Clone)]
 pub(crate) struct PromptLookup {
     /// The latest place of each hash; 0 is none. A power of two.
     latest: Vec<u32>,
@@ -166,9 +167,9 @@ mod tests {
         let mut lookup = PromptLookup::new();
         let text: Vec<u32> = (0..500).collect();
         for end in 0..text.len() {
-            assert_eq!(propose(&mut lookup, &text[..end], 8), []);
+            assert!(propose(&mut lookup, &text[..end], 8).is_empty());
         }
-        assert_eq!(propose(&mut lookup, &[7, 7], 8), []);
+        assert!(propose(&mut lookup, &[7, 7], 8).is_empty());
     }
 
     #[test]

@@ -65,6 +65,7 @@ impl Tale {
             context: 256,
             batch,
             requests,
+            ..EngineOptions::default()
         };
         Engine::new(&self.model, &self.tokenizer, compute, self.kv(), options)
     }

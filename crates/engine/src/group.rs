@@ -1,0 +1,106 @@
+//! The answers to one request, which end one by one.
+
+use crate::prefix_tree::Salt;
+use crate::request::{EventKind, Limits, RequestError};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+/// A request's answers.
+pub(crate) struct Group {
+    /// Texts that have not ended.
+    pub(crate) open: usize,
+    /// Answers wanted.
+    wanted: usize,
+    /// What has happened to texts that are told of only when all have ended; none if they are told at once.
+    held_back: Option<BTreeMap<usize, Vec<EventKind>>>,
+    /// How likely each text was that has ended.
+    ranks: Vec<(f64, usize)>,
+    /// Under what its pages are kept, if they are for itself only.
+    pub(crate) alone: Option<Salt>,
+    pub(crate) limits: Limits,
+    pub(crate) submitted: Duration,
+    pub(crate) started: bool,
+    pub(crate) first_token: Option<Duration>,
+    /// Tokens of the prompt that were cached for the first text.
+    pub(crate) cached: usize,
+    pub(crate) failed: bool,
+}
+
+impl Group {
+    pub(crate) fn new(
+        wanted: usize,
+        generated: usize,
+        limits: Limits,
+        submitted: Duration,
+    ) -> Self {
+        Self {
+            open: generated,
+            wanted,
+            held_back: (generated > wanted).then(BTreeMap::new),
+            ranks: Vec::new(),
+            alone: None,
+            limits,
+            submitted,
+            started: false,
+            first_token: None,
+            cached: 0,
+            failed: false,
+        }
+    }
+
+    /// When it becomes urgent: three quarters of the way to where it fails.
+    pub(crate) fn urgent(&self) -> Option<Duration> {
+        let limits = [self.limits.deadline, self.limits.first_token];
+        let limit = limits.into_iter().flatten().min()?;
+        Some(self.submitted.saturating_add(limit / 4 * 3))
+    }
+
+    /// What limit it has exceeded, if any.
+    pub(crate) fn exceeded(&self, now: Duration) -> Option<RequestError> {
+        let passed = now.saturating_sub(self.submitted);
+        match (self.limits.deadline, self.limits.first_token) {
+            (Some(limit), _) if passed > limit => Some(RequestError::Deadline { limit }),
+            (_, Some(limit)) if passed > limit && self.first_token.is_none() => {
+                Some(RequestError::FirstToken { limit })
+            }
+            _ => None,
+        }
+    }
+
+    /// Takes in what happened to a text; gives it back if it is to be told now.
+    pub(crate) fn pass(&mut self, choice: usize, kind: EventKind) -> Option<EventKind> {
+        match &mut self.held_back {
+            None => Some(kind),
+            Some(held) => {
+                held.entry(choice).or_default().push(kind);
+                None
+            }
+        }
+    }
+
+    /// Takes in that a text has ended, and how likely it was.
+    pub(crate) fn end(&mut self, choice: usize, rank: f64) {
+        self.open -= 1;
+        self.ranks.push((rank, choice));
+    }
+
+    /// Once all have ended: what was held back of the best, with their numbers as answers.
+    pub(crate) fn best(&mut self) -> impl Iterator<Item = (usize, EventKind)> {
+        let mut held = self.held_back.take().unwrap_or_default();
+        self.ranks
+            .sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        let best = self
+            .ranks
+            .iter()
+            .take(self.wanted)
+            .map(|&(_, choice)| choice);
+        let events: Vec<Vec<EventKind>> = best
+            .map(|choice| held.remove(&choice).unwrap_or_default())
+            .collect();
+        events
+            .into_iter()
+            .enumerate()
+            .flat_map(|(answer, events)| events.into_iter().map(move |kind| (answer, kind)))
+    }
+}

@@ -1,0 +1,153 @@
+//! A place behind the cache for pages that it has no room for, which outlives the process.
+//!
+//! What comes out of a store is not trusted: a page is used only if it names the model, the client and the tokens that
+//! it was asked for under, has the size of a page, and its checksum is right.
+
+use crate::prefix_tree::Salt;
+use alloc::vec::Vec;
+use sha2::{Digest, Sha256};
+use strata_model::KvType;
+
+/// Keeps pages under names. It may forget any of them at any time; a page that is lost is computed again.
+pub trait PageStore: Send {
+    /// Keeps a page, perhaps in the place of others.
+    fn put(&mut self, key: &PageKey, page: &[u8]);
+
+    /// Appends a page to `out`, if it is there.
+    fn get(&mut self, key: &PageKey, out: &mut Vec<u8>) -> bool;
+
+    /// Whether a page is there.
+    fn contains(&self, key: &PageKey) -> bool;
+
+    /// Forgets a page, because what it holds is damaged.
+    fn remove(&mut self, key: &PageKey);
+}
+
+/// Names a model's weights: its file's digest.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct ModelDigest(pub [u8; 32]);
+
+/// Names a page: a digest of the model, the client, and all tokens up to its last.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PageKey(pub [u8; 32]);
+
+const MAGIC: &[u8; 8] = b"STRATAKV";
+const VERSION: u32 = 1;
+const CHECKSUM: usize = 32;
+/// The magic, the version and the key.
+const HEADER: usize = MAGIC.len() + 4 + 32;
+
+impl PageKey {
+    /// What stands before the first page of a client's texts. Pages of requests that keep to themselves have no name;
+    /// nor have those of adapters, whose numbers mean something else in the next process.
+    pub(crate) fn root(model: ModelDigest, kind: KvType, page: usize, salt: Salt) -> Option<Self> {
+        if salt.alone.is_some() || salt.adapter.is_some() {
+            return None;
+        }
+        let mut hash = Sha256::new();
+        hash.update(MAGIC);
+        hash.update(VERSION.to_le_bytes());
+        hash.update(model.0);
+        hash.update([kind_number(kind)]);
+        hash.update((page as u64).to_le_bytes());
+        hash.update(salt.client.0.to_le_bytes());
+        Some(Self(hash.finalize().into()))
+    }
+
+    /// The page of `tokens` after this one.
+    pub(crate) fn child(&self, tokens: &[u32]) -> Self {
+        let mut hash = Sha256::new();
+        hash.update(self.0);
+        for token in tokens {
+            hash.update(token.to_le_bytes());
+        }
+        Self(hash.finalize().into())
+    }
+}
+
+/// A number for each type, that no later version gives another.
+pub(crate) fn kind_number(kind: KvType) -> u8 {
+    match kind {
+        KvType::F32 => 0,
+        KvType::F16 => 1,
+        KvType::Q8_0 => 2,
+    }
+}
+
+/// Writes a page so that [`open`] can check it.
+pub(crate) fn seal(key: &PageKey, page: &[u8], out: &mut Vec<u8>) {
+    out.clear();
+    out.extend_from_slice(MAGIC);
+    out.extend_from_slice(&VERSION.to_le_bytes());
+    out.extend_from_slice(&key.0);
+    out.extend_from_slice(page);
+    let checksum: [u8; CHECKSUM] = Sha256::digest(&*out).into();
+    out.extend_from_slice(&checksum);
+}
+
+/// The page that was sealed under this key, if it is whole and of this size.
+pub(crate) fn open<'b>(key: &PageKey, size: usize, sealed: &'b [u8]) -> Option<&'b [u8]> {
+    let (body, checksum) = sealed.split_last_chunk::<CHECKSUM>()?;
+    let page = body.get(HEADER..).filter(|page| page.len() == size)?;
+    let header = body[..MAGIC.len()] == *MAGIC
+        && body[MAGIC.len()..][..4] == VERSION.to_le_bytes()
+        && body[MAGIC.len() + 4..HEADER] == key.0;
+    let whole = header && <[u8; CHECKSUM]>::from(Sha256::digest(body)) == *checksum;
+    whole.then_some(page)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::{AdapterId, ClientId};
+
+    const SALT: Salt = Salt {
+        client: ClientId(1),
+        adapter: None,
+        alone: None,
+    };
+
+    #[test]
+    fn names_differ_by_model_client_type_and_every_token() {
+        let model = ModelDigest([1; 32]);
+        let root = |model, kind, salt| PageKey::root(model, kind, 64, salt).unwrap();
+        let first = root(model, KvType::F16, SALT);
+        let other = Salt {
+            client: ClientId(2),
+            ..SALT
+        };
+        let keys = [
+            first,
+            root(ModelDigest([2; 32]), KvType::F16, SALT),
+            root(model, KvType::Q8_0, SALT),
+            root(model, KvType::F16, other),
+            first.child(&[1, 2]),
+            first.child(&[1, 3]),
+            first.child(&[1]).child(&[2]),
+        ];
+        for (i, a) in keys.iter().enumerate() {
+            assert!(keys[..i].iter().all(|b| a != b));
+        }
+        let adapted = Salt {
+            adapter: Some(AdapterId(1)),
+            ..SALT
+        };
+        assert_eq!(PageKey::root(model, KvType::F16, 64, adapted), None);
+    }
+
+    #[test]
+    fn a_page_with_any_byte_changed_is_not_opened() {
+        let (key, page) = (PageKey([7; 32]), [9u8; 50]);
+        let mut sealed = Vec::new();
+        seal(&key, &page, &mut sealed);
+        assert_eq!(open(&key, 50, &sealed), Some(&page[..]));
+        for at in 0..sealed.len() {
+            sealed[at] ^= 1;
+            assert_eq!(open(&key, 50, &sealed), None, "byte {at}");
+            sealed[at] ^= 1;
+            assert_eq!(open(&key, 50, &sealed[..at]), None);
+        }
+        assert_eq!(open(&PageKey([8; 32]), 50, &sealed), None);
+        assert_eq!(open(&key, 49, &sealed), None);
+    }
+}

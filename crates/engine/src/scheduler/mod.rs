@@ -1,0 +1,410 @@
+//! Who is computed next: a plan of tokens for each step.
+//!
+//! It knows nothing of models: tasks have tokens to compute, steps take time, memory is had or not. So it is tested by
+//! simulation, with a clock that is only a number.
+//!
+//! - Tasks that have one token to compute, because they wait for the next, are all in every step.
+//! - What is left of the step's tokens goes to longer pieces, of prompts mostly. How many tokens that is follows from
+//!   how long steps [have taken](step_time), so that a step ends within the target.
+//! - Clients take turns: each is charged for its tokens, and who was charged least comes first. Among one client's
+//!   tasks the order is that of arrival, with a head start for the urgent ones. The first gets half of the room, the
+//!   second half of the rest and so on, so that a short prompt does not wait for a long one.
+//! - Where memory ends, the task of the lowest priority that came last gives its pages back and waits. The best-placed
+//!   task is never the one, so something always gets on; and whoever waits longest is admitted before those that came
+//!   later, so nobody waits for ever.
+
+mod step_time;
+#[cfg(test)]
+mod tests;
+
+use crate::request::{ClientId, Priority};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::time::Duration;
+pub(crate) use step_time::StepTime;
+
+/// Tokens of prompts in a step, at least: waiting texts get on, however many others are running.
+const LEAST_CHUNK: usize = 8;
+
+/// Tokens in a step as long as it is not known how long one takes.
+const FIRST_STEP: usize = 32;
+
+/// Where nobody waits for a next token, steps may be this many times as long.
+const PATIENCE: u32 = 4;
+
+/// How much earlier a task counts as having come, for each class of priority above the lowest.
+const HEAD_START: Duration = Duration::from_secs(30);
+
+/// How often a task gives its place to one of a higher priority.
+const MOST_DISPLACED: u8 = 2;
+
+/// Names a task.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct TaskId(pub(crate) u64);
+
+/// A text to be computed, as far as planning goes.
+#[derive(Clone, Debug)]
+pub(crate) struct Task {
+    pub(crate) id: TaskId,
+    pub(crate) client: ClientId,
+    pub(crate) priority: Priority,
+    pub(crate) arrival: Duration,
+    /// When it comes before the client's other tasks, because its deadline is near.
+    pub(crate) urgent: Option<Duration>,
+    /// How long its steps may take.
+    pub(crate) target: Option<Duration>,
+    /// Tokens to compute; 0 while it waits for something else.
+    pub(crate) pending: usize,
+    pub(crate) admitted: bool,
+    pub(crate) displaced: u8,
+}
+
+impl Task {
+    /// Better-placed tasks are greater: they keep their memory.
+    fn rank(&self) -> (Priority, core::cmp::Reverse<(Duration, TaskId)>) {
+        (self.priority, core::cmp::Reverse((self.arrival, self.id)))
+    }
+
+    /// The place among its client's tasks; the least comes first.
+    fn place(&self, now: Duration) -> (bool, i128, TaskId) {
+        let urgent = self.urgent.is_some_and(|from| now >= from);
+        let start = HEAD_START.as_nanos() as i128 * self.priority as i128;
+        (!urgent, self.arrival.as_nanos() as i128 - start, self.id)
+    }
+}
+
+/// The memory that tasks compute in.
+pub(crate) trait Pages {
+    /// Finds what is cached of a task's text and takes room for the rest; afterwards there must be room for
+    /// `headroom` texts to grow. Gives the tokens left to compute, or nothing and takes nothing.
+    fn admit(&mut self, task: TaskId, headroom: usize) -> Option<usize>;
+
+    /// Makes room for that many tokens more of an admitted task.
+    fn reserve(&mut self, task: TaskId, tokens: usize) -> bool;
+
+    /// Takes all memory from a task.
+    fn release(&mut self, task: TaskId);
+}
+
+/// What a task gets of a step.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Share {
+    pub(crate) task: TaskId,
+    pub(crate) tokens: usize,
+}
+
+/// What a step can have.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Room {
+    /// Tokens.
+    pub(crate) tokens: usize,
+    /// Admitted tasks.
+    pub(crate) tasks: usize,
+    /// Time.
+    pub(crate) target: Duration,
+}
+
+/// What a client has used, in tokens that count less the higher the priority.
+#[derive(Clone, Debug, Default)]
+struct Account {
+    charged: u64,
+    tasks: usize,
+}
+
+/// Plans steps.
+#[derive(Default)]
+pub(crate) struct Scheduler {
+    /// In the order of their names.
+    tasks: Vec<Task>,
+    accounts: BTreeMap<ClientId, Account>,
+    time: StepTime,
+    /// Tasks that had to give their memory back.
+    preemptions: u64,
+    shares: Vec<Share>,
+    order: Vec<TaskId>,
+}
+
+impl Scheduler {
+    /// Takes a task; names must ascend.
+    pub(crate) fn add(&mut self, task: Task) {
+        debug_assert!(self.tasks.last().is_none_or(|last| last.id < task.id));
+        // A client that comes back is not owed for the time that it was away.
+        let floor = self.accounts.values().map(|account| account.charged).min();
+        let account = self.accounts.entry(task.client).or_default();
+        if account.tasks == 0 {
+            account.charged = account.charged.max(floor.unwrap_or(0));
+        }
+        account.tasks += 1;
+        self.tasks.push(task);
+    }
+
+    /// Forgets a task. Its memory is not touched.
+    pub(crate) fn remove(&mut self, id: TaskId) {
+        let Some(index) = self.index(id) else { return };
+        let task = self.tasks.remove(index);
+        if let Some(account) = self.accounts.get_mut(&task.client) {
+            account.tasks -= 1;
+            if account.tasks == 0 {
+                self.accounts.remove(&task.client);
+            }
+        }
+    }
+
+    /// Says how many tokens a task has to compute now.
+    pub(crate) fn set_pending(&mut self, id: TaskId, tokens: usize) {
+        if let Some(index) = self.index(id) {
+            self.tasks[index].pending = tokens;
+        }
+    }
+
+    /// Takes in how long a step took.
+    pub(crate) fn learn(&mut self, tokens: usize, time: Duration) {
+        self.time.learn(tokens, time);
+    }
+
+    /// How long steps take.
+    pub(crate) fn time(&self) -> &StepTime {
+        &self.time
+    }
+
+    /// Tasks that had to give their memory back so far.
+    pub(crate) fn preemptions(&self) -> u64 {
+        self.preemptions
+    }
+
+    /// How many tasks wait for admission.
+    pub(crate) fn waiting(&self) -> usize {
+        self.tasks.iter().filter(|task| !task.admitted).count()
+    }
+
+    /// How many tasks are admitted.
+    pub(crate) fn admitted(&self) -> usize {
+        self.tasks.len() - self.waiting()
+    }
+
+    fn index(&self, id: TaskId) -> Option<usize> {
+        self.tasks.binary_search_by_key(&id, |task| task.id).ok()
+    }
+
+    /// Plans a step.
+    pub(crate) fn plan(&mut self, now: Duration, room: Room, pages: &mut dyn Pages) -> &[Share] {
+        self.shares.clear();
+        self.decodes(room, pages);
+        let decoding = self.shares.len();
+        let budget = self.budget(decoding, room);
+        let mut left = budget
+            .saturating_sub(decoding)
+            .max(LEAST_CHUNK)
+            .min(room.tokens.saturating_sub(decoding));
+        let mut order = self.order_of_turns(now);
+        let mut open = true;
+        let mut behind = order.len();
+        for id in order.drain(..) {
+            behind -= 1;
+            if left == 0 {
+                break;
+            }
+            let Some(index) = self.index(id) else {
+                continue;
+            };
+            if !self.tasks[index].admitted {
+                open = open && self.admit(index, decoding, room, pages);
+                if !open {
+                    continue;
+                }
+            }
+            let pending = self.tasks[index].pending;
+            // Those behind get something too.
+            let most = if behind > 0 {
+                left.div_ceil(2).max(LEAST_CHUNK)
+            } else {
+                left
+            };
+            let tokens = pending.min(most).min(left);
+            if tokens > 0 && self.secure(id, tokens, pages) {
+                left -= tokens;
+                self.give(id, tokens);
+            }
+        }
+        self.order = order;
+        self.top_up(decoding, left);
+        &self.shares
+    }
+
+    /// The task whose turn it is, where tasks are computed whole or not at all.
+    pub(crate) fn next_whole(&mut self, now: Duration) -> Option<TaskId> {
+        let order = self.order_of_turns(now);
+        let first = order.first().copied();
+        self.order = order;
+        first
+    }
+
+    /// Plans a step of whole tasks, of those that go together.
+    pub(crate) fn plan_whole(
+        &mut self,
+        now: Duration,
+        room: usize,
+        together: &dyn Fn(TaskId) -> bool,
+    ) -> &[Share] {
+        self.shares.clear();
+        let mut left = room;
+        let order = self.order_of_turns(now);
+        for &id in order.iter().filter(|&&id| together(id)) {
+            let Some(index) = self.index(id) else {
+                continue;
+            };
+            let tokens = self.tasks[index].pending;
+            if tokens <= left {
+                left -= tokens;
+                self.give(id, tokens);
+            } else {
+                // What does not fit comes first in the next step.
+                break;
+            }
+        }
+        self.order = order;
+        &self.shares
+    }
+
+    /// Gives what those behind could not use to those before them.
+    fn top_up(&mut self, decoding: usize, mut left: usize) {
+        for at in decoding..self.shares.len() {
+            let Share { task, tokens } = self.shares[at];
+            let Some(index) = self.index(task) else {
+                continue;
+            };
+            let more = left.min(self.tasks[index].pending - tokens);
+            left -= more;
+            self.shares[at].tokens += more;
+            self.charge(index, more);
+        }
+    }
+
+    /// Gives each task that waits for its next token one, the best-placed first.
+    fn decodes(&mut self, room: Room, pages: &mut dyn Pages) {
+        let mut order = core::mem::take(&mut self.order);
+        order.clear();
+        let decodes = |task: &&Task| task.admitted && task.pending == 1;
+        order.extend(self.tasks.iter().filter(decodes).map(|task| task.id));
+        order.sort_unstable_by_key(|&id| {
+            core::cmp::Reverse(self.index(id).map(|index| self.tasks[index].rank()))
+        });
+        for id in order.drain(..) {
+            let admitted = self
+                .index(id)
+                .is_some_and(|index| self.tasks[index].admitted);
+            if admitted && self.shares.len() < room.tokens && self.secure(id, 1, pages) {
+                self.give(id, 1);
+            }
+        }
+        self.order = order;
+    }
+
+    /// Tokens in a step, so that it ends in time.
+    fn budget(&self, decoding: usize, room: Room) -> usize {
+        let asked = self.tasks.iter().filter(|task| task.admitted);
+        let target = asked
+            .filter_map(|task| task.target)
+            .fold(room.target, Duration::min);
+        let target = match decoding {
+            0 => target.saturating_mul(PATIENCE),
+            _ => target,
+        };
+        let within = match self.time.is_known() {
+            _ if room.target == Duration::MAX => usize::MAX,
+            false => FIRST_STEP,
+            true => self.time.tokens_within(target),
+        };
+        within.min(room.tokens)
+    }
+
+    /// Tasks with more than one token to compute, and those that wait, in the order of their turns.
+    fn order_of_turns(&mut self, now: Duration) -> Vec<TaskId> {
+        let mut order = core::mem::take(&mut self.order);
+        order.clear();
+        let wants = |task: &&Task| task.pending > 1 || (!task.admitted && task.pending > 0);
+        order.extend(self.tasks.iter().filter(wants).map(|task| task.id));
+        order.sort_unstable_by_key(|&id| {
+            self.index(id).map(|index| {
+                let task = &self.tasks[index];
+                let charged = self.accounts.get(&task.client).map_or(0, |a| a.charged);
+                (charged, task.client, task.place(now))
+            })
+        });
+        order
+    }
+
+    /// Admits a waiting task if there is a place, time and memory for it. If not, nobody after it is admitted either:
+    /// what becomes free is for this one.
+    fn admit(&mut self, index: usize, decoding: usize, room: Room, pages: &mut dyn Pages) -> bool {
+        let (id, priority) = (self.tasks[index].id, self.tasks[index].priority);
+        if decoding > 0 && self.time.is_known() && self.time.tokens_within(room.target) <= decoding
+        {
+            return false;
+        }
+        if self.admitted() >= room.tasks {
+            let lower = |task: &Task| task.priority < priority && task.displaced < MOST_DISPLACED;
+            let Some(victim) = self.victim(lower) else {
+                return false;
+            };
+            self.tasks[victim].displaced += 1;
+            self.preempt(victim, pages);
+        }
+        let Some(pending) = pages.admit(id, self.admitted()) else {
+            return false;
+        };
+        self.tasks[index].admitted = true;
+        self.tasks[index].pending = pending;
+        true
+    }
+
+    /// Makes room for a task's tokens, at the cost of worse-placed tasks if need be.
+    fn secure(&mut self, id: TaskId, tokens: usize, pages: &mut dyn Pages) -> bool {
+        loop {
+            if pages.reserve(id, tokens) {
+                return true;
+            }
+            let Some(index) = self.index(id) else {
+                return false;
+            };
+            let rank = self.tasks[index].rank();
+            match self.victim(|task| task.rank() < rank) {
+                Some(victim) => self.preempt(victim, pages),
+                // It waits for a better-placed task to end, and gives way itself when one needs its pages.
+                None => return false,
+            }
+        }
+    }
+
+    /// The worst-placed admitted task of some that has no share of this step yet.
+    fn victim(&self, of: impl Fn(&Task) -> bool) -> Option<usize> {
+        let candidates = self.tasks.iter().enumerate().filter(|(_, task)| {
+            task.admitted && of(task) && self.shares.iter().all(|share| share.task != task.id)
+        });
+        candidates
+            .min_by_key(|(_, task)| task.rank())
+            .map(|(index, _)| index)
+    }
+
+    fn preempt(&mut self, index: usize, pages: &mut dyn Pages) {
+        let task = &mut self.tasks[index];
+        task.admitted = false;
+        pages.release(task.id);
+        self.preemptions += 1;
+    }
+
+    fn give(&mut self, id: TaskId, tokens: usize) {
+        let Some(index) = self.index(id) else { return };
+        self.charge(index, tokens);
+        self.shares.push(Share { task: id, tokens });
+    }
+
+    fn charge(&mut self, index: usize, tokens: usize) {
+        let task = &self.tasks[index];
+        if let Some(account) = self.accounts.get_mut(&task.client) {
+            // A token of high priority counts as one, of normal as two, of low as four.
+            let weight = 4 >> task.priority as u64;
+            account.charged = account.charged.saturating_add(tokens as u64 * weight);
+        }
+    }
+}

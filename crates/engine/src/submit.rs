@@ -1,0 +1,287 @@
+//! Who is taken in: what a request may ask for, and when it must come back later.
+
+use crate::engine::Engine;
+use crate::group::Group;
+use crate::prefix_tree::Salt;
+use crate::request::{AdapterId, Choices, Request, RequestId, Task};
+use crate::running::{Aim, Running};
+use crate::sampling::SettingsError;
+use crate::scheduler::{self, TaskId};
+use crate::speculation::Speculation;
+use crate::writer::Writer;
+use alloc::boxed::Box;
+use core::time::Duration;
+use strata_model::{PAGE, Pooled};
+
+/// The most answers to one request.
+pub const MOST_CHOICES: usize = 128;
+
+/// When to come back where nothing is known of how long things take.
+const LATER: Duration = Duration::from_secs(1);
+
+/// Why a request was not taken.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
+#[non_exhaustive]
+pub enum SubmitError {
+    #[error("the prompt is empty")]
+    EmptyPrompt,
+    #[error("token {token} is not in the vocabulary of {vocabulary}")]
+    Token { token: u32, vocabulary: usize },
+    #[error("the prompt has {tokens} tokens and the context has room for {context}")]
+    TooLong { tokens: usize, context: usize },
+    #[error("the text would have {tokens} tokens and the cache has room for {room}")]
+    Pages { tokens: usize, room: usize },
+    #[error("the queue is full; there is room again in about {} ms", .retry_after.as_millis())]
+    Full { retry_after: Duration },
+    #[error("the engine has no draft model to guess tokens with")]
+    NoDraftModel,
+    #[error("the engine has no adapter {}", .adapter.0)]
+    NoAdapter { adapter: AdapterId },
+    #[error(
+        "{n} of {generated} answers cannot be had: from 1 to {MOST_CHOICES} are generated, and no fewer than wanted"
+    )]
+    Choices { n: usize, generated: usize },
+    #[error("the engine has no clock, which time limits need")]
+    NoClock,
+    #[error("the first token takes about {} ms, and {} ms are allowed", .needed.as_millis(), .limit.as_millis())]
+    Deadline { needed: Duration, limit: Duration },
+    #[error("a token takes about {} ms, and {} ms are allowed", .needed.as_millis(), .limit.as_millis())]
+    PerToken { needed: Duration, limit: Duration },
+    #[error("the text takes {needed} bytes of memory, and {limit} are allowed")]
+    Memory { needed: usize, limit: usize },
+    #[error("the engine cannot do this: {what}")]
+    Unsupported { what: &'static str },
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+}
+
+impl<'a> Engine<'a> {
+    /// Takes a request. What becomes of it is told by [`step`](Self::step).
+    pub fn submit(&mut self, request: Request) -> Result<RequestId, SubmitError> {
+        let taken = self.take(request);
+        match &taken {
+            Ok(_) => self.counters.submitted += 1,
+            Err(SubmitError::Full { .. }) => self.counters.rejected += 1,
+            Err(_) => self.counters.refused += 1,
+        }
+        self.refresh();
+        taken
+    }
+
+    fn take(&mut self, request: Request) -> Result<RequestId, SubmitError> {
+        let room = self.check(&request)?;
+        let aim = self.aim(&request, room)?;
+        let generated = request.choices.generated();
+        let waiting = self.running.len() - self.scheduler.admitted();
+        let free = self
+            .options
+            .requests()
+            .saturating_sub(self.scheduler.admitted());
+        if waiting + generated > self.options.queue.saturating_add(free).max(generated) {
+            return Err(SubmitError::Full {
+                retry_after: self.retry_after(),
+            });
+        }
+        self.next_request += 1;
+        let id = RequestId(self.next_request);
+        let salt = Salt {
+            client: request.client,
+            adapter: request.adapter,
+            alone: (!request.cache).then_some(id),
+        };
+        let now = self.now();
+        let mut group = Group::new(request.choices.wanted(), generated, request.limits, now);
+        group.alone = salt.alone.map(|_| salt);
+        self.groups.insert(id, group);
+        let mut first = Running::new(self.name(), id, salt, &request, aim);
+        for choice in 1..generated {
+            let Aim::Write(writer) = &first.aim else {
+                break;
+            };
+            let mut writer = writer.clone();
+            writer.reseed(choice);
+            let mut other = Running::new(self.name(), id, salt, &request, Aim::Write(writer));
+            (other.choice, other.parked) = (choice, true);
+            self.running.push(other);
+        }
+        first.parked = false;
+        let at = self.running.partition_point(|other| other.id < first.id);
+        self.running.insert(at, first);
+        for running in &self.running[at..] {
+            self.scheduler.add(scheduler::Task {
+                id: running.id,
+                client: request.client,
+                priority: request.priority,
+                arrival: now,
+                urgent: self.groups[&id].urgent(),
+                target: request.limits.per_token,
+                pending: if running.parked {
+                    0
+                } else {
+                    running.tokens.len()
+                },
+                admitted: false,
+                displaced: 0,
+            });
+        }
+        Ok(id)
+    }
+
+    fn name(&mut self) -> TaskId {
+        self.next_task += 1;
+        TaskId(self.next_task)
+    }
+
+    /// Refuses what cannot be run. Gives the tokens that there is room for after the prompt.
+    fn check(&self, request: &Request) -> Result<usize, SubmitError> {
+        let (tokens, context) = (request.prompt.len(), self.options.context);
+        let vocabulary = self.model.config().vocabulary;
+        if request.prompt.is_empty() {
+            return Err(SubmitError::EmptyPrompt);
+        }
+        let known = |&token: &u32| (token as usize) < vocabulary;
+        if let Some(&token) = request.prompt.iter().find(|token| !known(token)) {
+            return Err(SubmitError::Token { token, vocabulary });
+        }
+        let writes = request.task == Task::Generate && request.max_tokens != Some(0);
+        if tokens + usize::from(writes) > context {
+            return Err(SubmitError::TooLong { tokens, context });
+        }
+        if let (Speculation::DraftModel { .. }, None) = (request.speculation, &self.draft_model) {
+            return Err(SubmitError::NoDraftModel);
+        }
+        if let Some(adapter) = request.adapter {
+            return Err(SubmitError::NoAdapter { adapter });
+        }
+        self.check_task(request)?;
+        self.check_time(request)?;
+        self.room(request)
+    }
+
+    fn check_task(&self, request: &Request) -> Result<(), SubmitError> {
+        let (n, generated) = (request.choices.wanted(), request.choices.generated());
+        if n == 0 || n > generated || generated > MOST_CHOICES {
+            return Err(SubmitError::Choices { n, generated });
+        }
+        let what = match (request.task, self.encodes()) {
+            (Task::Generate, true) => "the model reads texts and writes none",
+            (Task::Score { .. }, false) => "the model has no classifier",
+            (Task::Score { .. }, true) if self.model.labels() == 0 => "the model has no classifier",
+            (Task::Embed(_) | Task::Score { .. }, _) if request.choices != Choices::default() => {
+                "a text has one embedding"
+            }
+            (Task::Generate, false) if matches!(request.choices, Choices::Beams { .. }) => {
+                "beams are not supported"
+            }
+            _ => return Ok(()),
+        };
+        Err(SubmitError::Unsupported { what })
+    }
+
+    /// Refuses limits of time that cannot be kept even if nobody else were there.
+    fn check_time(&self, request: &Request) -> Result<(), SubmitError> {
+        let limits = &request.limits;
+        let first = [limits.deadline, limits.first_token]
+            .into_iter()
+            .flatten()
+            .min();
+        if first.is_none() && limits.per_token.is_none() {
+            return Ok(());
+        }
+        if self.clock.is_none() {
+            return Err(SubmitError::NoClock);
+        }
+        let time = self.scheduler.time();
+        if !time.is_known() {
+            return Ok(());
+        }
+        if let Some(limit) = limits.per_token
+            && let needed = time.predict(1)
+            && needed > limit
+        {
+            return Err(SubmitError::PerToken { needed, limit });
+        }
+        let salt = Salt {
+            client: request.client,
+            adapter: request.adapter,
+            alone: None,
+        };
+        let kept = match request.cache {
+            true => self.cache.kept_len(salt, &request.prompt),
+            false => 0,
+        };
+        let needed = time.predict_all(request.prompt.len() - kept, self.options.tokens());
+        match first {
+            Some(limit) if needed > limit => Err(SubmitError::Deadline { needed, limit }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Tokens that there is room for after the prompt.
+    fn room(&self, request: &Request) -> Result<usize, SubmitError> {
+        let tokens = request.prompt.len();
+        let mut positions = self.options.context;
+        if self.encodes() {
+            let room = self.options.tokens();
+            return match tokens > room {
+                true => Err(SubmitError::Pages { tokens, room }),
+                false => Ok(0),
+            };
+        }
+        let kv = self.cache.kv();
+        positions = positions.min(kv.pages() * PAGE);
+        let wanted = match request.task {
+            Task::Generate => request.max_tokens,
+            _ => Some(0),
+        };
+        // What is asked for must be had; what is not is cut.
+        let needed = tokens + wanted.unwrap_or(1).min(self.options.context - tokens);
+        if needed > positions {
+            return Err(SubmitError::Pages {
+                tokens: needed,
+                room: positions,
+            });
+        }
+        if let Some(limit) = request.limits.memory {
+            // Answers share the pages of the prompt.
+            let answers = request.choices.generated();
+            let page = kv.page_bytes();
+            let pages = |after: usize| {
+                let shared = tokens / PAGE;
+                shared + answers * ((tokens + after).div_ceil(PAGE) - shared)
+            };
+            let needed = pages(wanted.unwrap_or(1)).saturating_mul(page);
+            if needed > limit {
+                return Err(SubmitError::Memory { needed, limit });
+            }
+            let own = (limit / page - tokens / PAGE) / answers;
+            positions = positions.min((tokens / PAGE + own) * PAGE);
+        }
+        Ok(positions - tokens)
+    }
+
+    fn aim(&self, request: &Request, room: usize) -> Result<Aim<'a>, SubmitError> {
+        Ok(match request.task {
+            Task::Generate => {
+                let vocabulary = self.model.config().vocabulary;
+                let most = self.max_draft;
+                let writer = Writer::new(request, self.tokenizer, vocabulary, room, most)?;
+                Aim::Write(Box::new(writer))
+            }
+            Task::Embed(kind) => Aim::Embed(kind, Pooled::new(kind, self.model.config().width)),
+            Task::Score { second } => Aim::Score(second),
+        })
+    }
+
+    /// When a place in the queue is likely to be free: how long one of the texts that are here takes.
+    fn retry_after(&self) -> Duration {
+        if self.speed <= 0.0 || self.running.is_empty() {
+            return LATER;
+        }
+        let pending: usize = self.running.iter().map(Running::pending).sum();
+        let texts = self.running.len() as f64;
+        let work = pending as f64 / texts + self.answer_tokens;
+        Duration::try_from_secs_f64(work / self.speed).unwrap_or(LATER)
+    }
+}
