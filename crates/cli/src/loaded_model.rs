@@ -10,7 +10,7 @@ use crate::size::Size;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use strata_host::{HugePages, PageReport};
-use strata_model::spec::Position;
+use strata_model::spec::{Position, Role};
 use strata_model::{Blueprint, KvPages, KvType, LoadError, LoadOptions, Model, arch};
 use strata_token::tokenizer::Tokenizer;
 use strata_weights::Metadata;
@@ -118,8 +118,33 @@ impl<'f> CheckedModel<'f> {
         .hint("leave --kv q8_0 out"))
     }
 
-    /// Takes the memory for keys and values, and brings the weights into memory, as far as `arguments` let it.
+    /// Loads a model that foretells words, as [`load_any`](Self::load_any) does.
     pub(crate) fn load(
+        self,
+        needs: Needs,
+        stream: Stream,
+        arguments: &ComputeArguments,
+        machine: &Machine,
+    ) -> Result<(LoadedModel<'f>, KvPages), Failure> {
+        if self.role() == Role::Encoder {
+            return Err(Failure::new(
+                Kind::Usage,
+                format_args!(
+                    "{} is an encoder: it reads whole texts and foretells nothing",
+                    self.file.path().display()
+                ),
+            )
+            .hint("strata embed and strata rerank take it"));
+        }
+        self.load_any(needs, stream, arguments, machine)
+    }
+
+    pub(crate) fn role(&self) -> Role {
+        self.blueprint.config().spec.role
+    }
+
+    /// Takes the memory for keys and values, and brings the weights into memory, as far as `arguments` let it.
+    pub(crate) fn load_any(
         self,
         needs: Needs,
         stream: Stream,
@@ -133,7 +158,11 @@ impl<'f> CheckedModel<'f> {
         let placement = plan.place(path, stream, arguments.memory.is_some())?;
         let memory = HugePages::default();
         let config = self.blueprint.config();
-        let kv = KvPages::new(config, needs.kv, needs.positions, &memory)
+        let positions = match self.role() {
+            Role::Decoder => needs.positions,
+            Role::Encoder => 0,
+        };
+        let kv = KvPages::new(config, needs.kv, positions, &memory)
             .map_err(|error| fail(error.into()))?;
         let mut progress = LoadProgress::new();
         let show = &mut |done, total| progress.show(done, total);

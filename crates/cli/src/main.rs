@@ -4,6 +4,8 @@ mod bench;
 mod chat_template;
 mod computing;
 mod convert;
+mod embed;
+mod embedder;
 mod failure;
 mod inspect;
 mod loaded_model;
@@ -15,6 +17,7 @@ mod model_file;
 mod perplexity;
 mod plan;
 mod progress;
+mod rerank;
 mod run;
 mod sampling;
 mod scorer;
@@ -42,6 +45,8 @@ enum Command {
     Template(template::Arguments),
     Logits(logits::Arguments),
     Perplexity(perplexity::Arguments),
+    Embed(embed::Arguments),
+    Rerank(rerank::Arguments),
     Bench(bench::Arguments),
     Plan(plan::Arguments),
     Convert(convert::Arguments),
@@ -57,6 +62,8 @@ fn main() -> ExitCode {
         Command::Template(arguments) => template::run(&arguments),
         Command::Logits(arguments) => logits::run(&arguments),
         Command::Perplexity(arguments) => perplexity::run(&arguments),
+        Command::Embed(arguments) => embed::run(&arguments),
+        Command::Rerank(arguments) => rerank::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),
         Command::Convert(arguments) => convert::run(&arguments),

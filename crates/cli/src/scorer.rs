@@ -97,7 +97,7 @@ impl<'a> Scorer<'a> {
     }
 }
 
-fn refused(error: BatchError) -> Failure {
+pub(crate) fn refused(error: BatchError) -> Failure {
     let kind = match error {
         BatchError::Token { .. } | BatchError::Position { .. } => Kind::Usage,
         _ => Kind::Failed,

@@ -259,3 +259,65 @@ fn a_load_reports_progress_to_the_end() {
     assert_eq!(last.0, last.1);
     assert!(model.unwrap().packed_bytes() <= source.len() + 16 * 64 * 64);
 }
+
+#[test]
+fn an_encoder_that_makes_no_sense_is_named() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden_states");
+    let file = |name: &str| read(&folder.join(name).with_extension("gguf"));
+    let (bert, decoder) = (file("bert-rank"), file("qwen3-last"));
+    let message = |file: Vec<u8>| refusal(&file);
+    let causal = "bert.attention.causal";
+    assert_eq!(
+        message(replaced(&bert, causal, Some(Value::Bool(true)))),
+        "bert.attention.causal is 1; it must be false (0) in this architecture"
+    );
+    assert_eq!(
+        message(replaced(&bert, "bert.pooling_type", Some(Value::U32(5)))),
+        "bert.pooling_type is 5; it must be 0 to 4"
+    );
+    let gguf = Gguf::parse(&decoder).unwrap();
+    let mut builder = Builder::new();
+    for (key, value) in gguf.metadata().iter() {
+        builder.set_value(key, value).unwrap();
+    }
+    for tensor in gguf.tensors() {
+        let declared = builder.tensor(tensor.name, tensor.ty, &tensor.dims);
+        declared.unwrap();
+    }
+    builder
+        .set_value("qwen3.attention.causal", Value::Bool(false))
+        .unwrap();
+    assert_eq!(
+        message(filled(&builder)),
+        "qwen3.attention.causal is 0; it must be true (1) in this architecture"
+    );
+    for (name, dims) in [
+        ("cls.weight", [48, 47]),
+        ("cls.output.weight", [47, 1]),
+        ("cls.output.bias", [2, 1]),
+        ("token_types.weight", [47, 2]),
+        ("position_embd.weight", [48, 79]),
+        ("blk.1.layer_output_norm.bias", [47, 1]),
+    ] {
+        let shaped = |tensor: &str, own: &[u64]| {
+            Some(if tensor == name {
+                dims.to_vec()
+            } else {
+                own.to_vec()
+            })
+        };
+        let found = message(edited(&bert, &shaped, &[]));
+        let named = format!("the tensor {name} has the shape");
+        assert!(found.starts_with(&named), "{found}");
+    }
+    let without =
+        |name: &str, own: &[u64]| (name != "token_embd_norm.weight").then(|| own.to_vec());
+    assert_eq!(
+        message(edited(&bert, &without, &[])),
+        "the tensor token_embd_norm.weight is missing"
+    );
+    assert_eq!(
+        message(edited(&bert, &same, &[("output.weight", &[48, 64])])),
+        "the tensor output.weight does not belong to the architecture bert"
+    );
+}

@@ -24,6 +24,7 @@ mod charsmap;
 mod error;
 mod gguf;
 mod merge;
+mod pair;
 mod partition;
 mod rwkv;
 mod special;
@@ -45,6 +46,7 @@ use alloc::vec::Vec;
 use strata_weights::Metadata;
 
 pub use error::TokenizerError;
+pub use pair::Pair;
 pub use split::PreTokenizer;
 pub use stream::{StreamDecoder, Utf8Stream};
 pub use table::{MAX_TOKENS, TokenKind, TokenTable};
