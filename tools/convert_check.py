@@ -12,7 +12,8 @@ safetensors in shards and as a PyTorch file, with a byte-level tokenizer. Then
     pip install torch transformers==5.22.2 gguf==0.19.0 llama-cpp-python==0.3.36
     python tools/convert_check.py --strata target/release/strata            # all cases
     python tools/convert_check.py --strata target/release/strata qwen3      # one of them
-    python tools/convert_check.py --fixtures crates/convert/tests/folders   # write the folders that tests use
+    python tools/convert_check.py --fixtures crates/convert/tests/folders llama-llama3-rope mixtral qwen2moe gemma \\
+        phi3-longrope-long gpt2 gptneox-parallel falcon-40b stablelm-parallel  # write the folders that tests use
 """
 
 import argparse
@@ -175,13 +176,14 @@ def check(case, strata):
 
 
 def write_fixtures(folder, names):
-    """Folders small enough to commit; CI compares their conversion with the golden files."""
+    """Folders of half floats, small enough to commit; CI compares their conversion with the golden files."""
     for case in golden.CASES:
         if case.name in names:
             target = folder / case.name
             shutil.rmtree(target, ignore_errors=True)
             target.mkdir(parents=True)
-            save(golden.build_model(case), target)
+            save(golden.build_model(case).half(), target)
+            (target / "generation_config.json").unlink()
 
 
 def main():

@@ -52,14 +52,13 @@ pub fn parse(file: &[u8]) -> Result<Vec<CheckpointTensor<'_>>, TorchError> {
         return Err(TorchError::BigEndian);
     }
     let storages = storages(&entries, folder);
-    let inflated;
     if !pickle.deflated {
         return tensors(file, &pickle::read(pickle.bytes)?, &storages, Cow::Borrowed);
     }
     let damaged = || ZipError::Inflate {
         entry: Name::new(name),
     };
-    inflated = Some(pickle.len)
+    let inflated = Some(pickle.len)
         .filter(|&len| len <= MAX_INFLATED_PICKLE)
         .and_then(|len| inflate(pickle.bytes, len as usize))
         .ok_or_else(damaged)?;

@@ -1,0 +1,252 @@
+//! Folders of tiny models, saved by `transformers` in half floats, against the golden files of the same models, which
+//! another program wrote and llama.cpp has checked. `tools/convert_check.py` made the folders and goes further.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use strata_convert::{ConvertError, Direct, Folder, FolderError, Mix, Options, Plan};
+use strata_platform::Inline;
+use strata_token::tokenizer::{EncodeOptions, Tokenizer};
+use strata_weights::{GgmlType, Gguf, GgufSet, Metadata, Tensor, Value};
+
+fn folders() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/folders")
+}
+
+fn names() -> Vec<String> {
+    let entries = fs::read_dir(folders()).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.collect()
+}
+
+fn convert(path: &Path, mix: Option<Mix>) -> Result<Vec<u8>, FolderError> {
+    let folder = Folder::open(path)?;
+    let config = folder.config()?;
+    let vocabulary = folder.vocabulary()?;
+    let tensors = folder.tensors()?;
+    let options = Options { mix, name: None };
+    let plan = Plan::new(&config, &tensors, vocabulary.as_ref(), &options)?;
+    let mut out = Vec::new();
+    folder
+        .convert(&plan, &mut out, &Inline, &mut |_, _| {})
+        .expect("memory can be written to");
+    assert_eq!(out.len() as u64, plan.layout().total_len);
+    Ok(out)
+}
+
+fn floats(tensor: &Tensor<'_>) -> Vec<f32> {
+    let mut values = vec![0.0; tensor.dims.elements().unwrap() as usize];
+    strata_quant::dequantize(tensor.ty, tensor.data, &mut values).unwrap();
+    values
+}
+
+/// Everything but the vocabulary, which the golden files have of their own.
+fn about_the_model<'a>(metadata: &Metadata<'a>) -> Vec<(&'a str, Value<'a>)> {
+    let mut pairs: Vec<_> = metadata
+        .iter()
+        .filter(|(key, _)| !key.starts_with("tokenizer.") && !key.starts_with("general."))
+        .collect();
+    pairs.sort_by_key(|(key, _)| *key);
+    pairs
+}
+
+#[test]
+fn tensors_and_metadata_are_those_of_the_golden_files() {
+    assert!(names().len() >= 9);
+    for name in names() {
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../model/tests/golden");
+        let golden = fs::read(golden.join(format!("{name}.gguf"))).unwrap();
+        let golden = Gguf::parse(&golden).unwrap();
+        let file = convert(&folders().join(&name), Some(Mix::F32)).unwrap();
+        let gguf = Gguf::parse(&file).unwrap();
+        assert_eq!(gguf.tensors().len(), golden.tensors().len(), "{name}");
+        for tensor in gguf.tensors() {
+            let want = golden.tensor(tensor.name).expect(tensor.name);
+            let squeezed = |tensor: &Tensor<'_>| {
+                let dims = tensor.dims.iter().copied().filter(|&dim| dim != 1);
+                dims.collect::<Vec<_>>()
+            };
+            assert_eq!(squeezed(tensor), squeezed(want), "{name} {}", tensor.name);
+            for (a, b) in floats(tensor).iter().zip(floats(want)) {
+                let close = (a - b).abs() <= 1e-3 * b.abs().max(0.1);
+                assert!(close, "{name} {}: {a} is not {b}", tensor.name);
+            }
+        }
+        let ours = about_the_model(gguf.metadata());
+        for (key, want) in about_the_model(golden.metadata()) {
+            let found = ours.iter().find(|(name, _)| *name == key);
+            let found = found.unwrap_or_else(|| panic!("{name}: {key} is missing"));
+            assert_eq!(
+                format!("{:?}", found.1),
+                format!("{want:?}"),
+                "{name}: {key}"
+            );
+        }
+    }
+}
+
+#[test]
+fn folders_run_as_they_are_with_the_bytes_of_their_conversion() {
+    for name in names() {
+        for mix in [None, Some(Mix::Q8_0)] {
+            let path = folders().join(&name);
+            let file = convert(&path, mix).unwrap();
+            let converted = GgufSet::new(vec![Gguf::parse(&file).unwrap()]).unwrap();
+            let folder = Folder::open(&path).unwrap();
+            let options = Options { mix, name: None };
+            let direct = Direct::new(folder, &options, &Inline, &mut |_, _| {}).unwrap();
+            let direct_set = direct.parse().unwrap();
+            assert_eq!(direct_set.tensors().len(), converted.tensors().len());
+            for tensor in converted.tensors() {
+                let other = direct_set.tensor(tensor.name).unwrap();
+                assert_eq!((tensor.ty, tensor.dims), (other.ty, other.dims));
+                assert!(tensor.data == other.data, "{name}: {}", tensor.name);
+            }
+            let pairs =
+                |set: &GgufSet<'_>| format!("{:?}", set.metadata().iter().collect::<Vec<_>>());
+            assert_eq!(pairs(&direct_set), pairs(&converted));
+            // Half floats that need no change are used where they lie.
+            let whole: usize = converted.tensors().iter().map(|t| t.data.len()).sum();
+            if mix.is_none() {
+                assert!(direct.made_bytes() < whole, "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_folder_without_a_type_keeps_its_own() {
+    let file = convert(&folders().join("gemma"), None).unwrap();
+    let gguf = Gguf::parse(&file).unwrap();
+    let ty = |name| gguf.tensor(name).unwrap().ty;
+    assert_eq!(ty("token_embd.weight"), GgmlType::F16);
+    assert_eq!(ty("blk.0.ffn_up.weight"), GgmlType::F16);
+    assert_eq!(ty("blk.0.attn_norm.weight"), GgmlType::F32);
+    assert_eq!(gguf.metadata().u32("general.file_type"), Ok(Some(1)));
+}
+
+#[test]
+fn the_vocabulary_comes_along() {
+    let file = convert(&folders().join("gpt2"), None).unwrap();
+    let gguf = Gguf::parse(&file).unwrap();
+    let tokenizer = Tokenizer::from_gguf(gguf.metadata()).unwrap();
+    let options = EncodeOptions {
+        add_special: true,
+        parse_special: true,
+    };
+    assert_eq!(tokenizer.encode("! A</s>", options), [1, 4, 45, 2]);
+    assert_eq!(tokenizer.vocab_size(), 48);
+    let template = gguf.metadata().str("tokenizer.chat_template").unwrap();
+    assert!(template.is_some_and(|text| text.contains("messages")));
+}
+
+/// A copy of a folder with one file changed.
+fn changed(name: &str, file: &str, change: impl Fn(Vec<u8>) -> Vec<u8>) -> tempfile::TempDir {
+    let copy = tempfile::tempdir().unwrap();
+    for entry in fs::read_dir(folders().join(name)).unwrap() {
+        let path = entry.unwrap().path();
+        fs::copy(&path, copy.path().join(path.file_name().unwrap())).unwrap();
+    }
+    let path = copy.path().join(file);
+    let bytes = change(fs::read(&path).unwrap_or_default());
+    fs::write(path, bytes).unwrap();
+    copy
+}
+
+fn config_error(from: &str, to: &str) -> ConvertError {
+    let copy = changed("gpt2", "config.json", |bytes| {
+        let text = String::from_utf8(bytes).unwrap();
+        assert!(text.contains(from), "{from}");
+        text.replace(from, to).into_bytes()
+    });
+    match convert(copy.path(), None).unwrap_err() {
+        FolderError::Convert(error) => error,
+        error => panic!("{error}"),
+    }
+}
+
+#[test]
+fn configs_that_cannot_be_honoured_are_refused() {
+    use ConvertError as E;
+    let error = config_error("\"gelu_new\"", "\"relu\"");
+    let refused = matches!(&error, E::Unsupported { key: "activation_function", found } if &**found == "\"relu\"");
+    assert!(refused, "{error}");
+    assert!(matches!(
+        config_error("GPT2LMHeadModel", "NoSuchModel"),
+        E::Class { .. }
+    ));
+    assert!(matches!(
+        config_error("\"n_head\": 3", "\"n_head\": -3"),
+        E::Value { .. }
+    ));
+    assert!(matches!(
+        config_error("\"n_head\": 3", "\"n_head\": 0"),
+        E::Missing { .. }
+    ));
+    assert!(matches!(
+        config_error("\"n_layer\": 2", "\"x\": 2"),
+        E::Missing {
+            key: "num_hidden_layers"
+        }
+    ));
+    assert!(matches!(config_error("{", "["), E::Json { .. }));
+}
+
+#[test]
+fn tensors_that_nobody_knows_or_that_are_missing_are_refused() {
+    let rename = |from: &'static [u8], to: &'static [u8]| {
+        changed("mixtral", "model.safetensors", move |mut bytes| {
+            let at = bytes
+                .windows(from.len())
+                .position(|window| window == from)
+                .unwrap();
+            bytes[at..at + from.len()].copy_from_slice(to);
+            bytes
+        })
+    };
+    let error = |copy: tempfile::TempDir| convert(copy.path(), None).unwrap_err().to_string();
+    let unknown = error(rename(
+        b"layers.0.input_layernorm",
+        b"layers.0.import_layernor",
+    ));
+    assert!(unknown.contains("import_layernor"), "{unknown}");
+    let missing = error(rename(
+        b"layers.0.block_sparse_moe.experts.1.w1",
+        b"layers.9.block_sparse_moe.experts.1.w1",
+    ));
+    assert!(missing.contains("is missing"), "{missing}");
+    let twice = error(rename(
+        b"layers.0.block_sparse_moe.experts.1.w1",
+        b"layers.0.block_sparse_moe.experts.0.w1",
+    ));
+    assert!(twice.contains("there twice"), "{twice}");
+}
+
+#[test]
+fn hostile_folders_end_in_an_error() {
+    let copy = changed("gpt2", "model.safetensors.index.json", |_| {
+        br#"{"weight_map": {"a": "../../secret.safetensors"}}"#.to_vec()
+    });
+    let error = Folder::open(copy.path()).unwrap_err();
+    assert!(matches!(error, FolderError::Index { .. }), "{error}");
+    let copy = changed("gpt2", "model.safetensors", |bytes| bytes[..1000].to_vec());
+    let error = convert(copy.path(), None).unwrap_err();
+    assert!(matches!(error, FolderError::Safetensors { .. }), "{error}");
+    let error = Folder::open(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap_err();
+    assert!(matches!(error, FolderError::NoCheckpoint { .. }), "{error}");
+    // A weight that is no number must not get into a file.
+    let copy = changed("gpt2", "model.safetensors", |mut bytes| {
+        let end = bytes.len();
+        bytes[end - 2..].copy_from_slice(&0x7e00u16.to_le_bytes());
+        bytes
+    });
+    let folder = Folder::open(copy.path()).unwrap();
+    let tensors = folder.tensors().unwrap();
+    let options = Options {
+        mix: Some(Mix::F32),
+        name: None,
+    };
+    let plan = Plan::new(&folder.config().unwrap(), &tensors, None, &options).unwrap();
+    let result = folder.convert(&plan, Vec::new(), &Inline, &mut |_, _| {});
+    assert!(result.unwrap_err().to_string().contains("not finite"));
+}
