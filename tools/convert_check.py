@@ -159,6 +159,9 @@ def check(case, strata):
         difference = golden.check_with_llama_cpp(case, out, tokens, expected)
         if difference > golden.LLAMA_CPP_TOLERANCE * float(np.abs(expected).max()):
             problems.append(f"llama.cpp differs from transformers by {difference:.1e}")
+        if case.checked_layers:  # llama.cpp cannot load so few layers
+            print(f"{case.name:22} transformers {worst:.1e}  {'; '.join(problems) or 'ok'}", flush=True)
+            return [f"{case.name}: {problem}" for problem in problems]
         ids, theirs = greedy(out, tokens[:4], 12)
         printed = subprocess.run([strata, "tokenize", out, TEXT, "--json"], check=True, capture_output=True, text=True).stdout
         ours = json.loads(printed)
@@ -169,7 +172,7 @@ def check(case, strata):
             logits = strata_logits(strata, out, mine, root)
             mine = [*mine, int(np.argmax(logits[-1]))]
         gelu = any(word in case.note for word in ("GELU",))
-        if not case.checked_layers and not gelu and mine != theirs[: len(mine)]:
+        if not gelu and mine != theirs[: len(mine)]:
             problems.append(f"greedy tokens are {mine} here and {theirs} in llama.cpp")
     print(f"{case.name:22} transformers {worst:.1e}  llama.cpp {difference:.1e}  {'; '.join(problems) or 'ok'}", flush=True)
     return [f"{case.name}: {problem}" for problem in problems]
