@@ -30,6 +30,7 @@ extern crate std;
 
 pub mod boot;
 pub mod console;
+pub mod drivers;
 pub mod machine;
 #[cfg(feature = "engine")]
 pub mod prompt;

@@ -4,6 +4,7 @@
 
 extern crate alloc;
 
+mod checks;
 mod entry;
 mod faults;
 mod runtime;
@@ -11,13 +12,11 @@ mod runtime;
 mod speaker;
 
 use core::panic::PanicInfo;
-use core::sync::atomic::{AtomicU64, Ordering};
-use strata_platform::Pool;
 use strata_unikernel::boot::{BootInfo, Physical, pvh, uefi};
 use strata_unikernel::console;
+use strata_unikernel::drivers::Devices;
 use strata_unikernel::machine::heap::Heap;
 use strata_unikernel::machine::lock::Lock;
-use strata_unikernel::machine::processors::WORKERS;
 use strata_unikernel::machine::{Machine, cpu, crash, power, time};
 use strata_unikernel::say;
 
@@ -100,11 +99,23 @@ extern "C" fn run(info: &BootInfo) -> ! {
     {
         faults::provoke(fault);
     }
-    let parts = AtomicU64::new(0);
-    WORKERS.run(&|worker| {
-        parts.fetch_or(1 << worker, Ordering::Relaxed);
-    });
-    say!("workers {:#b}", parts.load(Ordering::Relaxed));
+    let mut devices = Devices::find(&machine, &info.command_line);
+    for disk in &devices.disks {
+        say!(
+            "{}: {} blocks of {} bytes",
+            disk.name(),
+            disk.blocks(),
+            disk.block_bytes()
+        );
+    }
+    for card in &devices.cards {
+        say!("{}: {:02x?}", card.name(), card.address());
+    }
+    match info.command_line.get("check") {
+        Some("disks") => checks::disks(&mut devices),
+        Some("cards") => checks::cards(&mut devices),
+        _ => {}
+    }
     #[cfg(feature = "engine")]
     speaker::speak(info);
     match info.command_line.get("then") {

@@ -42,12 +42,15 @@ impl CommandLine {
 
     /// The value of the last `key=value`; of a bare `key` it is empty.
     pub fn get(&self, key: &str) -> Option<&str> {
-        words(self.as_str())
-            .filter_map(|word| match word.split_once('=') {
-                Some((name, value)) => (name == key).then(|| unquote(value)),
-                None => (word == key).then_some(""),
-            })
-            .last()
+        self.all(key).last()
+    }
+
+    /// The values of all `key=value`, in order.
+    pub fn all<'a>(&'a self, key: &str) -> impl Iterator<Item = &'a str> {
+        words(self.as_str()).filter_map(move |word| match word.split_once('=') {
+            Some((name, value)) => (name == key).then(|| unquote(value)),
+            None => (word == key).then_some(""),
+        })
     }
 }
 
@@ -89,6 +92,7 @@ mod tests {
         assert_eq!(line.get("quiet"), Some(""));
         assert_eq!(line.get("prompt"), Some("Once upon a time"));
         assert_eq!(line.get("n"), Some("64"));
+        assert!(line.all("n").eq(["32", "64"]));
         assert_eq!(line.get("empty"), Some(""));
         assert_eq!(line.get("temp"), Some("0"));
         assert_eq!(line.get("upon"), None);

@@ -1,0 +1,249 @@
+//! Finds the devices of a machine and starts those that there are drivers for.
+#![allow(unsafe_code)]
+
+use super::e1000::{self, E1000};
+use super::nvme::Nvme;
+use super::pci::{self, Function};
+use super::virtio::{SameAddresses, VirtioCard, VirtioDisk};
+use super::{BlockDevice, DeviceError, NetDevice, Registers};
+use crate::boot::CommandLine;
+use crate::boot::memory_map::Range;
+use crate::machine::acpi::mcfg::ConfigurationSpace;
+use crate::machine::address_space::map_device;
+use crate::machine::time::TimeStamps;
+use crate::machine::{Machine, cpu};
+use crate::say;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::ptr::NonNull;
+use virtio_drivers::transport::mmio::{MmioTransport, VirtIOHeader};
+use virtio_drivers::transport::pci::bus::{
+    BarInfo, Command, ConfigurationAccess, DeviceFunction, PciRoot,
+};
+use virtio_drivers::transport::pci::{PciTransport, virtio_device_type};
+use virtio_drivers::transport::{DeviceType, Transport};
+
+/// Registers that are mapped to memory.
+#[derive(Debug)]
+pub struct DeviceMemory(Range);
+
+impl DeviceMemory {
+    /// Maps registers; nothing if that cannot be done.
+    ///
+    /// # Safety
+    /// The range must be a device's, and used by this value alone.
+    pub unsafe fn new(range: Range) -> Option<Self> {
+        map_device(range).ok()?;
+        Some(Self(range))
+    }
+
+    fn at(&self, offset: usize) -> *mut u32 {
+        assert!(offset.is_multiple_of(4) && (offset as u64) + 4 <= self.0.len());
+        (self.0.start + offset as u64) as *mut u32
+    }
+}
+
+impl Registers for DeviceMemory {
+    fn read(&self, offset: usize) -> u32 {
+        // SAFETY: mapped, aligned, inside of the range.
+        unsafe { self.at(offset).read_volatile() }
+    }
+    fn write(&mut self, offset: usize, value: u32) {
+        // SAFETY: as above; drivers write what their device's manual says.
+        unsafe { self.at(offset).write_volatile(value) }
+    }
+}
+
+/// The configuration space: in memory where ACPI says so, otherwise behind ports.
+#[derive(Clone)]
+struct Configuration(Vec<ConfigurationSpace>);
+
+impl Configuration {
+    fn place(&self, place: DeviceFunction, register: u8) -> Option<*mut u32> {
+        let address = self
+            .0
+            .iter()
+            .find_map(|space| pci::address(space, place, register))?;
+        map_device(Range::new(address, 4)).ok()?;
+        Some(address as *mut u32)
+    }
+}
+
+impl ConfigurationAccess for Configuration {
+    fn read_word(&self, place: DeviceFunction, register: u8) -> u32 {
+        match self.place(place, register) {
+            // SAFETY: just mapped, and ACPI says what is there.
+            Some(word) => unsafe { word.read_volatile() },
+            // SAFETY: the ports of PCI's configuration, or of nothing.
+            None => unsafe {
+                cpu::out32(0xcf8, pci::port_address(place, register));
+                cpu::in32(0xcfc)
+            },
+        }
+    }
+    fn write_word(&mut self, place: DeviceFunction, register: u8, value: u32) {
+        match self.place(place, register) {
+            // SAFETY: as above.
+            Some(word) => unsafe { word.write_volatile(value) },
+            // SAFETY: as above.
+            None => unsafe {
+                cpu::out32(0xcf8, pci::port_address(place, register));
+                cpu::out32(0xcfc, value);
+            },
+        }
+    }
+    unsafe fn unsafe_clone(&self) -> Self {
+        self.clone()
+    }
+}
+
+/// What a machine has.
+#[derive(Default)]
+pub struct Devices {
+    /// Disks.
+    pub disks: Vec<Box<dyn BlockDevice>>,
+    /// Network cards.
+    pub cards: Vec<Box<dyn NetDevice>>,
+    /// Everything on PCI, whether there is a driver or not.
+    pub functions: Vec<Function>,
+}
+
+static CLOCK: TimeStamps = TimeStamps;
+
+/// Where QEMU's microvm has its virtio devices.
+const MICROVM: (u64, u64, u64) = (0xfeb0_0000, 512, 24);
+
+impl Devices {
+    /// Finds and starts everything. What does not start is told and left out.
+    pub fn find(machine: &Machine, line: &CommandLine) -> Self {
+        let mut devices = Self::default();
+        let access = Configuration(machine.configuration_spaces.clone());
+        let mut root = PciRoot::new(access.clone());
+        devices.functions = pci::functions(&root, &access);
+        for function in devices.functions.clone() {
+            if let Err(error) = devices.start(&mut root, &function) {
+                say!("PCI {}: {error}", function.place);
+            }
+        }
+        let named: Vec<_> = line.all("virtio_mmio.device").filter_map(slot).collect();
+        let (start, size, count) = MICROVM;
+        if !named.is_empty() {
+            named.into_iter().for_each(|slot| devices.start_slot(slot));
+        } else if devices.functions.is_empty() {
+            (0..count).for_each(|i| devices.start_slot(Range::new(start + i * size, size)));
+        }
+        devices
+    }
+
+    fn start(
+        &mut self,
+        root: &mut PciRoot<Configuration>,
+        function: &Function,
+    ) -> Result<(), DeviceError> {
+        const NVME: (u8, u8, u8) = (1, 8, 2);
+        let Function { place, info } = function;
+        let on = Command::MEMORY_SPACE | Command::BUS_MASTER;
+        let virtio = virtio_device_type(info)
+            .filter(|kind| matches!(kind, DeviceType::Block | DeviceType::Network));
+        let is_nvme = (info.class, info.subclass, info.prog_if) == NVME;
+        let is_e1000 = info.vendor_id == 0x8086 && e1000::DEVICES.contains(&info.device_id);
+        if let Some(kind) = virtio {
+            root.set_command(*place, on | Command::IO_SPACE);
+            let transport = PciTransport::new::<SameAddresses, _>(root, *place).map_err(|_| {
+                let (device, why) = ("virtio device", "it is not a modern one");
+                DeviceError::Unusable { device, why }
+            })?;
+            self.add_virtio(kind, transport)?;
+        } else if is_nvme || is_e1000 {
+            root.set_command(*place, on);
+            let device = if is_nvme { "NVMe disk" } else { "network card" };
+            let why = "its registers cannot be reached";
+            let registers = registers(root, *place).ok_or(DeviceError::Unusable { device, why })?;
+            if is_nvme {
+                self.disks.push(Box::new(Nvme::new(registers, &CLOCK)?));
+            } else {
+                self.cards.push(Box::new(E1000::new(registers, &CLOCK)?));
+            }
+        }
+        Ok(())
+    }
+
+    fn add_virtio<T: Transport + Send + 'static>(
+        &mut self,
+        kind: DeviceType,
+        transport: T,
+    ) -> Result<(), DeviceError> {
+        match kind {
+            DeviceType::Block => self.disks.push(Box::new(VirtioDisk::new(transport)?)),
+            DeviceType::Network => self.cards.push(Box::new(VirtioCard::new(transport)?)),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A virtio device whose registers are in memory, if there is one.
+    fn start_slot(&mut self, slot: Range) {
+        let Some(header) = NonNull::new(slot.start as *mut VirtIOHeader) else {
+            return;
+        };
+        if map_device(slot).is_err() {
+            return;
+        }
+        // SAFETY: mapped; the command line or the kind of machine says that virtio devices are there.
+        let Ok(transport) = (unsafe { MmioTransport::new(header, slot.len() as usize) }) else {
+            return;
+        };
+        let kind = transport.device_type();
+        if let Err(error) = self.add_virtio(kind, transport) {
+            say!("virtio at {:#x}: {error}", slot.start);
+        }
+    }
+}
+
+/// The registers behind a function's first base address.
+fn registers(root: &mut PciRoot<Configuration>, place: DeviceFunction) -> Option<DeviceMemory> {
+    match root.bar_info(place, 0) {
+        Ok(Some(BarInfo::Memory { address, size, .. })) if address != 0 => {
+            // SAFETY: the device says that its registers are there, and this is its only driver.
+            unsafe { DeviceMemory::new(Range::new(address, size)) }
+        }
+        _ => None,
+    }
+}
+
+/// `512@0xfeb00000:5` as Linux has it: size, address, interrupt.
+fn slot(text: &str) -> Option<Range> {
+    let (size, rest) = text.split_once('@')?;
+    let address = rest.split(':').next()?.strip_prefix("0x")?;
+    let address = u64::from_str_radix(address, 16).ok()?;
+    let size = match size.strip_suffix(['K', 'k']) {
+        Some(size) => size.parse::<u64>().ok()?.checked_mul(1024)?,
+        None => size.parse().ok()?,
+    };
+    (size >= 0x100 && address < 1 << 47).then_some(Range::new(address, size))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_read_as_linux_reads_them() {
+        assert_eq!(slot("512@0xfeb00000:5"), Some(Range::new(0xfeb0_0000, 512)));
+        assert_eq!(
+            slot("4K@0xd0000000:5:0"),
+            Some(Range::new(0xd000_0000, 4096))
+        );
+        for bad in [
+            "",
+            "512",
+            "512@",
+            "x@0x1",
+            "512@12",
+            "1@0x10",
+            "512@0xffffffffffffffff",
+        ] {
+            assert_eq!(slot(bad), None, "{bad}");
+        }
+    }
+}
