@@ -83,6 +83,7 @@ impl<'a> Scorer<'a> {
                     Output::LastLogits if !rest.is_empty() => Output::None,
                     output => output,
                 },
+                adapter: None,
             };
             let outputs = self
                 .model

@@ -172,6 +172,7 @@ impl<'a> Running<'a> {
             tokens: &self.tokens[from..from + self.in_batch + self.draft.len()],
             sequence: &mut self.held.sequence,
             output,
+            adapter: None,
         }
     }
 

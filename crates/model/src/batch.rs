@@ -1,8 +1,9 @@
 //! What `forward` computes: tokens of one or more sequences.
 
-use crate::config::Config;
+use crate::adapter::Adapted;
 use crate::error::BatchError;
 use crate::kv_pages::Sequence;
+use crate::model::Model;
 
 /// What is wanted of a span.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -34,6 +35,8 @@ pub struct Span<'a> {
     pub tokens: &'a [u32],
     /// What is wanted of them.
     pub output: Output,
+    /// The adapter that they are computed with. What is stored of a sequence depends on it.
+    pub adapter: Option<Adapted<'a>>,
 }
 
 impl Span<'_> {
@@ -60,7 +63,7 @@ pub struct BatchLimits {
 pub(crate) fn check(
     batch: &[Span<'_>],
     limits: BatchLimits,
-    config: &Config,
+    model: &Model<'_>,
     positions: Option<usize>,
 ) -> Result<(), BatchError> {
     let tokens = batch.iter().map(|span| span.tokens.len()).sum();
@@ -78,6 +81,14 @@ pub(crate) fn check(
         });
     }
     for span in batch {
+        if let Some(Adapted { adapter, scale }) = span.adapter {
+            if !adapter.fits(model) {
+                return Err(BatchError::ForeignAdapter);
+            }
+            if !scale.is_finite() {
+                return Err(BatchError::AdapterScale);
+            }
+        }
         let needed = span.sequence.len() + span.tokens.len();
         if needed > span.sequence.room() {
             return Err(BatchError::Pages {
@@ -91,7 +102,7 @@ pub(crate) fn check(
                 positions,
             });
         }
-        let vocabulary = config.vocabulary;
+        let vocabulary = model.config().vocabulary;
         if let Some(&token) = span.tokens.iter().find(|&&t| t as usize >= vocabulary) {
             return Err(BatchError::Token { token, vocabulary });
         }

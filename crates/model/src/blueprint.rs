@@ -11,7 +11,7 @@ use crate::matrix::{Home, Matrix};
 use crate::model::Model;
 use crate::rope::Rope;
 use crate::spec::{Position, Role};
-use crate::tensors::{Source, Tensors};
+use crate::tensors::{NamedMatrices, Source, Tensors};
 use crate::workspace::Workspace;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -46,6 +46,10 @@ pub(crate) struct Parts {
     pub(crate) rope: Option<Rope>,
     /// Of sliding layers, where it differs.
     pub(crate) window_rope: Option<Rope>,
+    /// The tensors that hold its matrices.
+    pub(crate) names: Vec<NamedMatrices>,
+    /// Of all their names and shapes.
+    pub(crate) signature: u64,
 }
 
 /// What comes after the embedding, by the architecture's role.
@@ -139,6 +143,8 @@ impl<'f> Blueprint<'f> {
                 body,
                 rope,
                 window_rope,
+                signature: tensors.signature(),
+                names: tensors.names,
             },
             sources: tensors.sources,
         })

@@ -1,5 +1,7 @@
 //! `forward`: from tokens to logits, through every layer.
 
+use crate::adaptation::every_token;
+use crate::adapter::{Rows, RowsMut};
 use crate::attention::{Attention, AttentionOut};
 use crate::batch::{self, Output, Outputs, Span};
 use crate::blueprint::{Body, Decoder};
@@ -37,7 +39,7 @@ impl Model<'_> {
             .position_embd
             .as_ref()
             .map(|embeddings| embeddings.len() / config.width);
-        batch::check(batch, work.limits, config, positions)?;
+        batch::check(batch, work.limits, self, positions)?;
         let pass = Pass {
             model: self,
             config,
@@ -134,6 +136,7 @@ impl Pass<'_> {
         let q_width = config.q_width();
         let qkv = &mut work.qkv[..tokens * config.qkv_width()];
         self.project(&layer.qkv, &mut work.acts, qkv);
+        self.adapt_all(&layer.qkv, &work.normed, qkv);
 
         let (rope, rotations) = match (&self.model.parts.window_rope, config.windows[index]) {
             (Some(rope), Some(_)) => (Some(rope), &work.window_rotations),
@@ -175,6 +178,16 @@ impl Pass<'_> {
         });
         let branch = &mut work.branch[..tokens * config.width];
         self.multiply_one(output, &mut work.acts, branch);
+        let x = Rows {
+            floats: &work.attention,
+            stride: q_width,
+        };
+        let out = RowsMut {
+            floats: branch,
+            stride: config.width,
+            offset: 0,
+        };
+        self.adapt(output, x, out, every_token);
     }
 
     /// Norms queries or keys of one token, each head or all together.
@@ -275,8 +288,9 @@ impl Pass<'_> {
         self.seam(&attention, work);
         let bias = match &layer.ffn {
             FfnWeights::Dense(weights) => {
-                let branch = &mut work.branch[..self.tokens * self.config.width];
-                self.dense(weights, &mut work.acts, &mut work.ffn, branch);
+                let floats = self.tokens * self.config.width;
+                let (normed, branch) = (&work.normed[..floats], &mut work.branch[..floats]);
+                self.dense(weights, normed, &mut work.acts, &mut work.ffn, branch);
                 weights.down.bias.as_deref()
             }
             FfnWeights::Experts(weights, sizes) => {
@@ -328,6 +342,16 @@ impl Pass<'_> {
         compute.encode(format, normed, width, width, encoded);
         let logits = &mut work.logits[..rows * config.vocabulary];
         self.multiply_one(&decoder.output, &mut work.acts, logits);
+        let x = Rows {
+            floats: normed,
+            stride: width,
+        };
+        let out = RowsMut {
+            floats: &mut *logits,
+            stride: config.vocabulary,
+            offset: 0,
+        };
+        self.adapt(&decoder.output, x, out, |span| span.rows());
         compute.each_row(logits, config.vocabulary, |_, row| {
             if let Some(bias) = &decoder.output_bias {
                 compute.kernels.add(row, bias);

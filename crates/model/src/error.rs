@@ -62,6 +62,10 @@ pub enum BatchError {
     NoRankHead,
     #[error("text {text} has no tokens")]
     EmptyText { text: usize },
+    #[error("the adapter was made for another model")]
+    ForeignAdapter,
+    #[error("an adapter's scale is not finite")]
+    AdapterScale,
     #[error("the batch has {tokens} tokens; there is room for {room}")]
     TooManyTokens { tokens: usize, room: usize },
     #[error("the batch asks for {rows} rows of logits; there is room for {room}")]

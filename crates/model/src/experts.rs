@@ -1,5 +1,7 @@
 //! Mixtures of experts.
 
+use crate::adaptation::every_token;
+use crate::adapter::{Rows, RowsMut};
 use crate::config::ExpertConfig;
 use crate::decoder::Pass;
 use crate::layer::ExpertFfn;
@@ -33,11 +35,11 @@ impl Pass<'_> {
         let normed = &work.normed[..self.tokens * width];
         let out = &mut work.branch[..self.tokens * width];
         let buffers = &mut work.experts;
-        self.route(weights, sizes, &mut work.acts, buffers);
+        self.route(weights, sizes, normed, &mut work.acts, buffers);
         match &weights.shared {
             None => out.fill(0.0),
             Some(shared) => {
-                self.dense(&shared.ffn, &mut work.acts, &mut work.ffn, out);
+                self.dense(&shared.ffn, normed, &mut work.acts, &mut work.ffn, out);
                 self.compute.each_row(out, width, |token, row| {
                     let gate = kernels.dot(&normed[token * width..][..width], &shared.gate);
                     let sigmoid = 1.0 / (1.0 + kernels.exp_sub(&mut [-gate], 0.0));
@@ -69,11 +71,22 @@ impl Pass<'_> {
         &self,
         weights: &ExpertFfn,
         sizes: &ExpertConfig,
+        normed: &[f32],
         acts: &mut Acts,
         buffers: &mut ExpertBuffers,
     ) {
         let scores = &mut buffers.scores[..self.tokens * sizes.count];
         self.multiply_one(&weights.router, acts, scores);
+        let x = Rows {
+            floats: normed,
+            stride: self.config.width,
+        };
+        let out = RowsMut {
+            floats: &mut *scores,
+            stride: sizes.count,
+            offset: 0,
+        };
+        self.adapt(&weights.router, x, out, every_token);
         self.compute.each_row(scores, sizes.count, |_, row| {
             self.compute.kernels.softmax(row);
         });

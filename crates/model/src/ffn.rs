@@ -1,5 +1,7 @@
 //! The feed-forward network of a layer.
 
+use crate::adaptation::every_token;
+use crate::adapter::{Rows, RowsMut};
 use crate::decoder::Pass;
 use crate::layer::{DenseFfn, Formats, Projections};
 use crate::matrix::{Linear, Matrix};
@@ -17,10 +19,12 @@ struct Half<'a> {
 }
 
 impl Pass<'_> {
-    /// A dense network: its encoded input to `out` (tokens, width), through `hidden`. The last bias is not added.
+    /// A dense network: its input, which is encoded already, to `out` (tokens, width), through `hidden`. The last bias is
+    /// not added.
     pub(crate) fn dense(
         &self,
         weights: &DenseFfn,
+        normed: &[f32],
         acts: &mut Acts,
         hidden: &mut [f32],
         out: &mut [f32],
@@ -28,7 +32,9 @@ impl Pass<'_> {
         let hidden = &mut hidden[..self.tokens * weights.input.rows()];
         let (width, inner) = (weights.input.columns(), weights.down.matrix.columns);
         let format = act_format(weights.down.matrix.ty);
-        match self.halves(&weights.input, inner) {
+        let halves = self.halves(&weights.input, inner);
+        // What an adapter adds comes before the activation.
+        match halves.filter(|_| !self.adapts(&weights.input)) {
             Some((gate, up)) => {
                 let ActParts {
                     rows,
@@ -66,14 +72,27 @@ impl Pass<'_> {
             }
             None => {
                 self.project(&weights.input, acts, hidden);
+                self.adapt_all(&weights.input, normed, hidden);
                 self.activate(weights, acts, hidden);
             }
         }
         let ActParts {
-            hidden, scratch, ..
+            hidden: encoded,
+            scratch,
+            ..
         } = acts.parts();
-        let x = hidden.rows(format, inner, self.tokens);
+        let x = encoded.rows(format, inner, self.tokens);
         self.multiply_rows(&weights.down.matrix, x, scratch, out);
+        let x = Rows {
+            floats: hidden,
+            stride: weights.input.rows(),
+        };
+        let out = RowsMut {
+            floats: out,
+            stride: weights.down.matrix.rows,
+            offset: 0,
+        };
+        self.adapt(&weights.down.matrix, x, out, every_token);
     }
 
     /// Gate and up, where they can be told apart.

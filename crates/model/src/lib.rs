@@ -12,6 +12,8 @@
 
 extern crate alloc;
 
+mod adaptation;
+mod adapter;
 pub mod arch;
 mod attention;
 mod batch;
@@ -34,6 +36,7 @@ pub mod spec;
 mod tensors;
 mod workspace;
 
+pub use adapter::{Adapted, Adapter, AdapterError, AdapterTensor};
 pub use batch::{BatchLimits, Output, Outputs, Span};
 pub use blueprint::{Blueprint, LoadOptions, Placement};
 pub use compute::Compute;

@@ -4,6 +4,7 @@ use crate::blueprint::{Blueprint, LoadOptions, Parts, Placement};
 use crate::config::Config;
 use crate::error::LoadError;
 use crate::matrix::{Home, Matrix};
+use crate::tensors::NamedMatrices;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use strata_kernels::{Panels, Rows, Weights};
@@ -56,6 +57,16 @@ impl<'f> Model<'f> {
             homes,
             backing,
         }
+    }
+
+    /// The tensors that hold its matrices.
+    pub(crate) fn tensors(&self) -> &[NamedMatrices] {
+        &self.parts.names
+    }
+
+    /// A number for the names and shapes of all matrices.
+    pub(crate) fn signature(&self) -> u64 {
+        self.parts.signature
     }
 
     /// Its sizes and scales.

@@ -15,6 +15,15 @@ pub(crate) struct Source<'a> {
     pub(crate) bytes: &'a [u8],
 }
 
+/// A tensor of one or more matrices, which are numbered one after the other.
+#[derive(Clone, Debug)]
+pub(crate) struct NamedMatrices {
+    pub(crate) name: String,
+    /// The first of them.
+    pub(crate) matrix: Matrix,
+    pub(crate) matrices: usize,
+}
+
 /// Hands tensors out, and remembers which.
 pub(crate) struct Tensors<'a, 'f> {
     file: &'a GgufSet<'f>,
@@ -22,6 +31,8 @@ pub(crate) struct Tensors<'a, 'f> {
     taken: Vec<bool>,
     /// All matrices by number, which is the order of their use.
     pub(crate) sources: Vec<Source<'f>>,
+    /// The names of the tensors that they are in.
+    pub(crate) names: Vec<NamedMatrices>,
 }
 
 impl<'a, 'f> Tensors<'a, 'f> {
@@ -31,6 +42,7 @@ impl<'a, 'f> Tensors<'a, 'f> {
             spec,
             taken: vec![false; file.tensors().len()],
             sources: Vec::new(),
+            names: Vec::new(),
         }
     }
 
@@ -89,7 +101,9 @@ impl<'a, 'f> Tensors<'a, 'f> {
     ) -> Result<Matrix, LoadError> {
         let tensor = self.take(name)?;
         check_shape(tensor, &[columns as u64, rows as u64])?;
-        self.add(tensor, tensor.data, columns, rows)
+        let matrix = self.add(tensor, tensor.data, columns, rows)?;
+        self.name(name, matrix, 1);
+        Ok(matrix)
     }
 
     /// `count` matrices of the same shape, in one tensor.
@@ -102,12 +116,23 @@ impl<'a, 'f> Tensors<'a, 'f> {
     ) -> Result<Experts, LoadError> {
         let tensor = self.take(name)?;
         check_shape(tensor, &[columns as u64, rows as u64, count as u64])?;
-        let matrices = tensor
+        let matrices: Vec<Matrix> = tensor
             .data
             .chunks_exact(tensor.data.len() / count)
             .map(|bytes| self.add(tensor, bytes, columns, rows))
             .collect::<Result<_, _>>()?;
+        if let Some(&first) = matrices.first() {
+            self.name(name, first, count);
+        }
         Ok(Experts(matrices))
+    }
+
+    fn name(&mut self, name: &str, matrix: Matrix, matrices: usize) {
+        self.names.push(NamedMatrices {
+            name: name.into(),
+            matrix,
+            matrices,
+        });
     }
 
     fn add(
@@ -129,6 +154,23 @@ impl<'a, 'f> Tensors<'a, 'f> {
         };
         self.sources.push(Source { matrix, bytes });
         Ok(matrix)
+    }
+
+    /// A number for the names and shapes of all matrices (FNV-1a).
+    pub(crate) fn signature(&self) -> u64 {
+        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+        let mut add = |bytes: &[u8]| {
+            for &byte in bytes {
+                hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+            }
+        };
+        for named in &self.names {
+            add(named.name.as_bytes());
+            for size in [named.matrix.columns, named.matrix.rows, named.matrices] {
+                add(&(size as u64).to_le_bytes());
+            }
+        }
+        hash
     }
 
     /// Fails if the file has a tensor that nobody asked for.

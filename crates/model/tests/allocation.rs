@@ -68,6 +68,7 @@ fn forward(runner: &mut Runner<'_>, tokens: &[u32]) -> usize {
         sequence: &mut runner.sequence,
         tokens,
         output: Output::LastLogits,
+        adapter: None,
     };
     let before = ALLOCATIONS.load(Ordering::SeqCst);
     let (kv, work) = (&mut runner.kv, &mut runner.work);

@@ -162,6 +162,7 @@ fn sequences_in_a_batch_get_what_they_get_alone() {
                     sequence,
                     tokens,
                     output,
+                    adapter: None,
                 },
             ));
         }
@@ -214,6 +215,7 @@ fn states_are_the_same_in_chunks_and_beside_logits() {
                 sequence,
                 tokens: &tokens,
                 output,
+                adapter: None,
             }
         })
         .collect();
@@ -263,6 +265,7 @@ fn refused_batches_change_nothing() {
             sequence: &mut runner.sequence,
             tokens,
             output: Output::LastLogits,
+            adapter: None,
         };
         let result = model.forward(
             &runner.compute,

@@ -265,6 +265,7 @@ fn what_cannot_be_encoded_is_refused() {
             sequence: &mut runner.sequence,
             tokens: &[],
             output: Output::LastLogits,
+            adapter: None,
         };
         let refused = model.forward(&compute, &mut runner.kv, &mut runner.work, &mut [span]);
         assert_eq!(refused.err(), Some(BatchError::Encoder));

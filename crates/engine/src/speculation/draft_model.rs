@@ -74,6 +74,7 @@ impl<'r> Task<'r> {
                 0 => Output::None,
                 _ => Output::LastLogits,
             },
+            adapter: None,
         }
     }
 }

@@ -239,7 +239,7 @@ impl EncoderPass<'_> {
         self.pass
             .encode_input(&layer.ffn.input, normed, &mut work.acts);
         self.pass
-            .dense(&layer.ffn, &mut work.acts, &mut work.ffn, branch);
+            .dense(&layer.ffn, normed, &mut work.acts, &mut work.ffn, branch);
         if let Some(bias) = &layer.ffn.down.bias {
             self.compute.each_row(branch, width, |_, row| {
                 self.compute.kernels.add(row, bias);

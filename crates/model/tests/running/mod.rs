@@ -71,6 +71,7 @@ impl<'a> Runner<'a> {
             sequence: &mut self.sequence,
             tokens,
             output,
+            adapter: None,
         };
         let outputs = self
             .model
