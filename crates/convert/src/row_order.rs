@@ -49,7 +49,7 @@ impl RowOrder {
                 size: divided(3 * heads.queries)?,
             },
             Order::GroupsOfQkv => {
-                let whole = heads.keys > 0 && heads.queries % heads.keys == 0;
+                let whole = heads.keys > 0 && heads.queries.is_multiple_of(heads.keys);
                 whole.then_some(())?;
                 RowOrder::GroupsOfQkv {
                     heads: heads.queries,
