@@ -80,19 +80,19 @@ impl Kernels {
             // SAFETY: likewise.
             #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
             Isa::Avx512Vnni => unsafe { Zmm::<Vnni>::new() }.call(op),
-            // SAFETY: likewise.
             #[cfg(all(
                 target_arch = "aarch64",
                 target_feature = "neon",
                 target_endian = "little"
             ))]
+            // SAFETY: likewise.
             Isa::Neon => unsafe { Neon::<Widen>::new() }.call(op),
-            // SAFETY: likewise.
             #[cfg(all(
                 target_arch = "aarch64",
                 target_feature = "neon",
                 target_endian = "little"
             ))]
+            // SAFETY: likewise.
             Isa::NeonDot => unsafe { Neon::<Sdot>::new() }.call(op),
             _ => Scalar.call(op),
         }

@@ -129,7 +129,7 @@ impl<D: Multiply> Lanes for Neon<D> {
         unsafe {
             asm!(
                 "prfm pldl1keep, [{}]",
-                in(reg) address,
+                in(reg) address.addr(),
                 options(nomem, nostack, preserves_flags)
             );
         }
