@@ -4,6 +4,8 @@ mod bench;
 mod command;
 mod peers;
 mod test;
+mod test_boot;
+mod unikernel;
 
 use anyhow::{Result, bail};
 
@@ -16,6 +18,9 @@ cargo xtask TASK
   vectors          make the committed test vectors again, with the peers' packages
   bench vs-llamacpp [MODEL.gguf…] [--threads N] [--rounds N] [--prompt N] [--tokens N]
                    speed and memory beside llama.cpp on the same files, medians of alternate runs
+  unikernel [--machine]
+                   the bootable program, as ELF for PVH and as EFI application; --machine leaves the engine out
+  test-boot        boots it in QEMU: the same bytes as here, faults, disks, network cards, UEFI
   help             this text
 
 The Python packages that the checks need are installed in target/peers. Where they cannot be had,
@@ -28,6 +33,8 @@ fn main() -> Result<()> {
         ["peers"] => peers::run(),
         ["vectors"] => peers::vectors(),
         ["bench", "vs-llamacpp", ..] => bench::vs_llamacpp(&arguments[2..]),
+        ["unikernel", ..] => unikernel::command(&arguments[1..]),
+        ["test-boot"] => test_boot::run(),
         [] | ["help" | "--help" | "-h"] => {
             println!("{HELP}");
             Ok(())
