@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 /// The repository's root.
@@ -40,4 +40,21 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     ensure!(status.success(), "`{line}` failed ({status})");
     eprintln!("  {:.1} s", start.elapsed().as_secs_f64());
     Ok(())
+}
+
+/// Whether a command can be started and succeeds.
+pub(crate) fn answers(command: &mut Command) -> bool {
+    command
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+/// Installs packages on a Debian system.
+pub(crate) fn debian_install(packages: &[&str]) -> Result<()> {
+    run(Command::new("apt-get").args(["update", "-qq"]))?;
+    run(Command::new("apt-get")
+        .args(["install", "-y", "-qq", "--no-install-recommends"])
+        .args(packages))
 }

@@ -1,5 +1,6 @@
 //! Developers' tasks: `cargo xtask help` lists them.
 
+mod aarch64;
 mod bench;
 mod command;
 mod peers;
@@ -14,6 +15,8 @@ cargo xtask TASK
 
   test             everything that CI runs: format, lints, no_std, tests, checks against peers
                    (STRATA_FIXTURES=DIR adds the tests that read published vocabularies and templates)
+  test-aarch64     the kernels' tests and a story of the built-in model on an emulated AArch64 processor
+                   (part of `test`; Debian's cross compiler and qemu are installed where apt-get can)
   peers            only the checks against other people's implementations
   vectors          make the committed test vectors again, with the peers' packages
   bench vs-llamacpp [MODEL.gguf…] [--threads N] [--rounds N] [--prompt N] [--tokens N]
@@ -30,6 +33,7 @@ fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["test"] => test::run(),
+        ["test-aarch64"] => aarch64::run(),
         ["peers"] => peers::run(),
         ["vectors"] => peers::vectors(),
         ["bench", "vs-llamacpp", ..] => bench::vs_llamacpp(&arguments[2..]),

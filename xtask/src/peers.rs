@@ -1,9 +1,9 @@
 //! Checks against implementations that we did not write: Python's `gguf`, `jinja2`, `tokenizers`, and llama.cpp.
 
-use crate::command::{cargo, root, run as execute, target};
+use crate::command::{answers, cargo, debian_install, root, run as execute, target};
 use anyhow::{Result, bail};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// Versions are fixed so that a check which passed keeps passing.
 const PACKAGES: &[&str] = &[
@@ -72,12 +72,12 @@ impl Peers {
         }
         for (program, package) in [("python3", "python3-venv"), ("c++", "g++")] {
             if !answers(Command::new(program).arg("--version")) {
-                debian_install(package)?;
+                debian_install(&[package])?;
             }
         }
         let venv = || Command::new("python3");
         if execute(venv().args(["-m", "venv"]).arg(&folder)).is_err() {
-            debian_install("python3-venv")?;
+            debian_install(&["python3-venv"])?;
             execute(venv().args(["-m", "venv"]).arg(&folder))?;
         }
         execute(
@@ -149,17 +149,4 @@ impl Peers {
                 .args(arguments),
         )
     }
-}
-
-fn answers(command: &mut Command) -> bool {
-    command
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success())
-}
-
-fn debian_install(package: &str) -> Result<()> {
-    execute(Command::new("apt-get").args(["update", "-qq"]))?;
-    execute(Command::new("apt-get").args(["install", "-y", "-qq", package]))
 }

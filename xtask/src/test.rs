@@ -1,5 +1,6 @@
 //! `cargo xtask test`: everything that must hold, in the order that fails soonest.
 
+use crate::aarch64;
 use crate::command::{cargo, run as execute};
 use crate::peers::Peers;
 use anyhow::Result;
@@ -32,5 +33,6 @@ pub(crate) fn run() -> Result<()> {
         }
     }
     execute(&mut tests)?;
+    aarch64::run()?;
     peers.map_or(Ok(()), |peers| peers.check())
 }
