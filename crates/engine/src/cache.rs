@@ -1,10 +1,11 @@
 //! Keys and values of texts: pages of running texts, pages kept for later, and a store behind both.
 
-use crate::page_store::{self, ModelDigest, PageKey, PageStore};
+use crate::page_store::{self, ModelDigest, PageKey};
 use crate::prefix_tree::{NodeId, PrefixTree, Salt};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use strata_model::{Config, KvPages, PAGE, PageId, Sequence};
+use strata_platform::PageStore;
 
 /// What a text has computed.
 #[derive(Debug, Default)]
@@ -145,7 +146,7 @@ impl Cache {
         let mut blob = core::mem::take(&mut self.blob);
         blob.clear();
         let (store, _) = self.store.as_mut()?;
-        let there = store.get(key, &mut blob);
+        let there = store.get(&key.0, &mut blob);
         let page = match page_store::open(key, self.kv.page_bytes(), &blob) {
             Some(bytes) if there => self
                 .make_room(1)
@@ -153,7 +154,7 @@ impl Cache {
                 .flatten(),
             _ => {
                 if there && let Some((store, _)) = &mut self.store {
-                    store.remove(key);
+                    store.remove(&key.0);
                 }
                 None
             }
@@ -201,9 +202,9 @@ impl Cache {
         let Some((store, _)) = &mut self.store else {
             return;
         };
-        if !store.contains(&key) {
+        if !store.contains(&key.0) {
             page_store::seal(&key, self.kv.page(page), &mut self.blob);
-            store.put(&key, &self.blob);
+            store.put(&key.0, &self.blob);
             self.counts.stored += 1;
         }
     }

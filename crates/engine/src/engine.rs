@@ -3,7 +3,7 @@
 use crate::cache::Cache;
 use crate::counters::Counters;
 use crate::group::Group;
-use crate::page_store::{ModelDigest, PageStore};
+use crate::page_store::ModelDigest;
 use crate::request::RequestId;
 use crate::running::Running;
 use crate::scheduler::Scheduler;
@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use strata_model::spec::Role;
 use strata_model::{BatchLimits, Compute, KvPages, Model, Workspace};
-use strata_platform::Clock;
+use strata_platform::{Clock, PageStore};
 use strata_token::tokenizer::Tokenizer;
 
 /// How an engine works.

@@ -58,6 +58,7 @@ mod request;
 mod running;
 pub mod sampling;
 mod scheduler;
+mod session;
 mod speculation;
 mod step;
 pub mod stop;
@@ -67,11 +68,12 @@ mod writer;
 pub use constraint::{Constraint, ConstraintError, TokenMask};
 pub use counters::{Counters, Histogram};
 pub use engine::{Engine, EngineOptions};
-pub use page_store::{ModelDigest, PageKey, PageStore};
+pub use page_store::ModelDigest;
 pub use request::{
     AdapterId, Choices, ClientId, Event, EventKind, FinishReason, Limits, Priority, Request,
     RequestError, RequestId, Task, TokenLogprobs, Usage,
 };
+pub use session::{Completion, InferenceError, RestoreError, Session, run_inference};
 pub use speculation::{Speculation, VocabularyMismatch};
 pub use strata_model::Pooling;
 pub use submit::{MOST_CHOICES, SubmitError};

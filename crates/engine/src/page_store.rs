@@ -8,28 +8,13 @@ use alloc::vec::Vec;
 use sha2::{Digest, Sha256};
 use strata_model::KvType;
 
-/// Keeps pages under names. It may forget any of them at any time; a page that is lost is computed again.
-pub trait PageStore: Send {
-    /// Keeps a page, perhaps in the place of others.
-    fn put(&mut self, key: &PageKey, page: &[u8]);
-
-    /// Appends a page to `out`, if it is there.
-    fn get(&mut self, key: &PageKey, out: &mut Vec<u8>) -> bool;
-
-    /// Whether a page is there.
-    fn contains(&self, key: &PageKey) -> bool;
-
-    /// Forgets a page, because what it holds is damaged.
-    fn remove(&mut self, key: &PageKey);
-}
-
 /// Names a model's weights: its file's digest.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct ModelDigest(pub [u8; 32]);
 
 /// Names a page: a digest of the model, the client, and all tokens up to its last.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PageKey(pub [u8; 32]);
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PageKey(pub(crate) [u8; 32]);
 
 const MAGIC: &[u8; 8] = b"STRATAKV";
 const VERSION: u32 = 1;

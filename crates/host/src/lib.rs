@@ -11,6 +11,7 @@ mod huge_pages;
 mod kernel_files;
 mod mapped_file;
 mod memory_budget;
+mod page_files;
 mod page_report;
 mod patience;
 #[cfg(target_os = "linux")]
@@ -24,6 +25,7 @@ pub use clock::MonotonicClock;
 pub use huge_pages::HugePages;
 pub use mapped_file::{MappedFile, MappedFiles};
 pub use memory_budget::{Bound, Budget, cap_process};
+pub use page_files::PageFiles;
 pub use page_report::PageReport;
 pub use threads::{Pinning, PoolOptions, ThreadPool};
 pub use usage::Usage;

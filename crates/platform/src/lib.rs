@@ -7,11 +7,13 @@ extern crate alloc;
 
 mod backing;
 mod memory;
+mod page_store;
 mod pool;
 mod share;
 
 pub use backing::{Backing, Resident};
 pub use memory::{Memory, OutOfMemory, Region, SystemMemory};
+pub use page_store::{PageKey, PageStore};
 pub use pool::{Inline, Pool};
 pub use share::{
     Chunks, Pieces, Stretches, each_alone, for_each_chunk, for_each_part, for_each_piece,
