@@ -66,7 +66,7 @@ mod submit;
 mod writer;
 
 pub use constraint::{Constraint, ConstraintError, TokenMask};
-pub use counters::{Counters, Histogram};
+pub use counters::{BUCKETS, Counters, Histogram};
 pub use engine::{Engine, EngineOptions};
 pub use page_store::ModelDigest;
 pub use request::{
