@@ -399,3 +399,44 @@ fn experts_cannot_be_adapted() {
         "{message}"
     );
 }
+
+#[test]
+fn damaged_files_never_panic() {
+    let base = golden("llama");
+    let model = load(&base);
+    let entries = &entries(&base, 1)[..4];
+    let file = write(header("llama"), entries);
+    let (mut loaded, mut refused) = (0, 0);
+    for round in 0..4000u32 {
+        let mut mutant = file.clone();
+        let hash = |i: u32| (round * 7 + i).wrapping_mul(2_654_435_761) >> 7;
+        for i in 0..=round % 3 {
+            // Mostly where the structure is; the numbers at the end matter less.
+            let place = hash(2 * i) as usize % if round % 4 == 0 { file.len() } else { 900 };
+            mutant[place] = match round % 5 {
+                0 => 0,
+                1 => 255,
+                _ => hash(2 * i + 1) as u8,
+            };
+        }
+        if round % 50 == 0 {
+            mutant.truncate(hash(9) as usize % file.len());
+        }
+        let Ok(gguf) = Gguf::parse(&mutant) else {
+            refused += 1;
+            continue;
+        };
+        let set = GgufSet::new(vec![gguf]);
+        match set.ok().map(|set| Adapter::load(&set, &model)) {
+            Some(Ok(adapter)) => {
+                assert!(adapter.bytes() <= 2 * file.len());
+                loaded += 1;
+            }
+            _ => refused += 1,
+        }
+    }
+    assert!(
+        loaded > 50 && refused > 1000,
+        "{loaded} loaded, {refused} refused"
+    );
+}
