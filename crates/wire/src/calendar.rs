@@ -23,9 +23,21 @@ pub(crate) fn rfc3339(unix_seconds: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
+/// The same with a fraction of a second: `2026-01-31T12:00:00.500000000Z`.
+pub(crate) fn rfc3339_nanos(unix_seconds: u64, nanoseconds: u32) -> String {
+    let mut date = rfc3339(unix_seconds);
+    date.pop();
+    format!("{date}.{:09}Z", nanoseconds.min(999_999_999))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::rfc3339;
+    use super::{rfc3339, rfc3339_nanos};
+
+    #[test]
+    fn fractions_keep_their_zeros() {
+        assert_eq!(rfc3339_nanos(0, 5_000), "1970-01-01T00:00:00.000005000Z");
+    }
 
     #[test]
     fn dates_are_those_of_the_calendar() {

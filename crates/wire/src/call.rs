@@ -4,8 +4,9 @@
 //! came with it, so a dialect's words never leave its folder.
 
 use crate::answer::{Answer, Reply};
+use crate::fault::Fault;
 use crate::json::Json;
-use crate::lang::{Embed, Generate, KeepAlive, Message, Rerank, Timings};
+use crate::lang::{Embed, Generate, KeepAlive, Message, Rerank, Shape, Timings};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -28,6 +29,8 @@ pub enum Call {
     Models(Writer<Vec<ModelFacts>>),
     /// One model; the default one if no name is given.
     Model(Option<String>, Writer<ModelFacts>),
+    /// One model, with the long lists of its metadata.
+    ModelInFull(String, Writer<ModelFacts>),
     /// The models that are in memory.
     Loaded(Writer<Vec<LoadedModel>>),
     /// Bring a model into memory, or drop it where `keep_alive` is zero.
@@ -38,6 +41,20 @@ pub enum Call {
     Adapters(Writer<Vec<AdapterFacts>>),
     /// Sets the strength of adapters, by number, for requests that name none.
     ScaleAdapters(Vec<(usize, f32)>, Writer<()>),
+    /// Fetch a model from a registry.
+    Pull(Transfer, Box<dyn Report>),
+    /// Send a model to a registry.
+    Push(Transfer, Box<dyn Report>),
+    /// Make a model of another or of files that were uploaded.
+    Create(Box<Create>, Box<dyn Report>),
+    /// Give a model another name too.
+    Copy(Copying, Writer<()>),
+    /// Remove a model.
+    Delete(String, Writer<()>),
+    /// Whether there is a blob with this SHA-256, in hexadecimal.
+    BlobExists(String, Writer<bool>),
+    /// The request's body is a blob with this SHA-256: the server streams it to where blobs are, and checks it.
+    BlobUpload(String, Writer<()>),
     /// A stored answer.
     Stored(Stored, Writer<Json>),
     /// Liveness; needs no key.
@@ -254,6 +271,82 @@ pub struct Kept {
     pub document: Json,
     /// The conversation up to and with it.
     pub messages: Vec<Message>,
+}
+
+/// A model to fetch or to send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "plain words")]
+pub struct Transfer {
+    pub model: String,
+    /// Without TLS, or without looking at its certificate.
+    pub insecure: bool,
+}
+
+/// A model to make.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Create {
+    /// Its name.
+    pub model: String,
+    /// The model that it is made of.
+    pub from: Option<String>,
+    /// Or the files: their names with the SHA-256 of their blobs, in hexadecimal.
+    pub files: Vec<(String, String)>,
+    /// Files of adapters, likewise.
+    pub adapters: Vec<(String, String)>,
+    /// Its chat template.
+    pub template: Option<String>,
+    /// Its licences.
+    pub licenses: Vec<String>,
+    /// Its system prompt.
+    pub system: Option<String>,
+    /// Its parameters, by the names that Modelfiles have for them.
+    pub parameters: Vec<(String, Json)>,
+    /// The messages that each conversation begins with.
+    pub messages: Vec<Message>,
+    /// The type that its weights shall have, such as `q4_K_M`.
+    pub quantize: Option<String>,
+}
+
+/// A name for a model that has one already.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "plain words")]
+pub struct Copying {
+    pub source: String,
+    pub destination: String,
+}
+
+/// How far a long piece of work has come.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// What is being done, such as `pulling manifest`.
+    pub status: String,
+    /// The blob that it is being done to.
+    pub digest: Option<String>,
+    /// Its bytes.
+    pub total: Option<u64>,
+    /// Those that are done.
+    pub completed: Option<u64>,
+}
+
+/// What happens to a long piece of work; [`Done`](Step::Done) or [`Failed`](Step::Failed) ends it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "plain words")]
+pub enum Step {
+    Progress(Progress),
+    Done,
+    Failed(Fault),
+}
+
+/// Writes the steps of a long piece of work in the words of a dialect.
+pub trait Report: Send {
+    /// How it is sent.
+    fn shape(&self) -> Shape;
+
+    /// Appends what a step adds to the body. [`Step::Failed`] before anything was sent is a [`fault`](Self::fault).
+    fn step(&mut self, step: &Step, out: &mut Vec<u8>);
+
+    /// The whole reply for work that failed before anything was sent.
+    fn fault(&self, fault: &Fault) -> Reply;
 }
 
 /// Where kept answers are found; what one client kept, another must not find.

@@ -61,7 +61,10 @@ impl Gathered {
                 self.waiting.extend(logprobs.clone());
             }
             Event::Finished { reason, .. } => self.finish = Some(reason.clone()),
-            Event::Started { .. } | Event::Done { .. } | Event::Failed(_) => {}
+            Event::Started { .. }
+            | Event::Prompt { .. }
+            | Event::Done { .. }
+            | Event::Failed(_) => {}
         }
     }
 

@@ -4,7 +4,7 @@ use crate::answer::{Reply, Stamp};
 use crate::call::{Call, Recall};
 use crate::fault::{Fault, FaultKind};
 use crate::json::Json;
-use crate::{anthropic, openai};
+use crate::{anthropic, ollama, openai};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -26,6 +26,7 @@ pub struct HttpRequest<'a> {
 pub enum Dialect {
     OpenAi,
     Anthropic,
+    Ollama,
 }
 
 /// The routes that belong to no dialect, with their methods.
@@ -46,6 +47,7 @@ pub fn routes() -> impl Iterator<Item = (Dialect, &'static str, &'static str)> {
     let tables = [
         (Dialect::OpenAi, openai::ROUTES),
         (Dialect::Anthropic, anthropic::ROUTES),
+        (Dialect::Ollama, ollama::ROUTES),
     ];
     let others = tables.into_iter().flat_map(|(dialect, table)| {
         let routes = table.iter();
@@ -59,6 +61,7 @@ impl Dialect {
     pub fn of_path(target: &str) -> Self {
         match pattern_of(path_of(target)) {
             Some((dialect, _)) => dialect,
+            None if target.starts_with("/api/") => Self::Ollama,
             None => Self::OpenAi,
         }
     }
@@ -68,6 +71,7 @@ impl Dialect {
         match self {
             Self::OpenAi => openai::fault(fault),
             Self::Anthropic => anthropic::fault(fault, stamp),
+            Self::Ollama => ollama::fault(fault),
         }
     }
 }
@@ -118,6 +122,7 @@ pub fn open(
     let dialect = Dialect::of_path(target);
     let call = own(method, path)
         .or_else(|| anthropic::open(method, target, body, stamp))
+        .or_else(|| ollama::open(method, target, body, stamp))
         .or_else(|| openai::open(method, target, body, stamp, recall))
         .unwrap_or_else(|| {
             let problem = format_args!("there is nothing at {path}");
@@ -199,6 +204,7 @@ fn operation(dialect: Dialect, method: &str, path: &str) -> Json {
         (true, _) => "server",
         (_, Dialect::OpenAi) => "OpenAI",
         (_, Dialect::Anthropic) => "Anthropic",
+        (_, Dialect::Ollama) => "Ollama",
     };
     let object = || Json::object([("schema", Json::object([("type", "object".into())]))]);
     let media = || Json::object([("application/json", object())]);

@@ -271,7 +271,7 @@ impl Answer for MessageAnswer {
             Event::Text { text, .. } => self.say(text, out),
             Event::Thinking { text, .. } => self.think(text, out),
             Event::Call { index, part, .. } => self.call(*index, part, out),
-            Event::Token { .. } => {}
+            Event::Prompt { .. } | Event::Token { .. } => {}
             Event::Finished { reason, .. } => {
                 self.close(out);
                 self.finish = Some(reason.clone());

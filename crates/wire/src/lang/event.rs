@@ -19,6 +19,15 @@ pub enum Event {
         /// Those that were computed before.
         cached_tokens: usize,
     },
+    /// What the model was given for a prompt, told before anything else where the client asked for tokens.
+    Prompt {
+        /// The prompt's number.
+        prompt: usize,
+        /// As text, as far as it came as one.
+        text: String,
+        /// As tokens, all of them.
+        tokens: Vec<u32>,
+    },
     /// Text of an answer: whole characters.
     Text {
         /// The choice: the prompt's number times the choices of each, plus the choice's own.

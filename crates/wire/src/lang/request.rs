@@ -15,6 +15,8 @@ pub struct Generate {
     pub model: String,
     /// What to continue or answer: one, or several that are independent of each other.
     pub prompts: Vec<Prompt>,
+    /// Tokens that stand before each prompt: a conversation so far, as it was told with an earlier answer.
+    pub before: Vec<u32>,
     /// How tokens are chosen.
     pub sampling: Sampling,
     /// How, where neither the request nor the model says: the dialect's habits.
@@ -55,7 +57,7 @@ pub struct Generate {
     pub ignore_end: bool,
     /// Sent as it is generated.
     pub stream: bool,
-    /// The client wants each token told, with its number.
+    /// The client wants prompts and each token told, with its number.
     pub tokens: bool,
 }
 
@@ -65,6 +67,7 @@ impl Generate {
         Self {
             model: model.into(),
             prompts: [prompt].into(),
+            before: Vec::new(),
             sampling: Sampling::default(),
             defaults: Sampling::default(),
             max_tokens: None,

@@ -161,7 +161,7 @@ impl Answer for CompletionAnswer {
 
     fn event(&mut self, event: &Event, out: &mut Vec<u8>) {
         match event {
-            Event::Started { .. } => {}
+            Event::Started { .. } | Event::Prompt { .. } => {}
             Event::Token { choice, .. } => self.add(*choice, event),
             // A plain continuation has no thinking and no calls: all is text.
             Event::Thinking { choice, text } => {

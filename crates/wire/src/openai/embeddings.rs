@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use base64::Engine;
 
 /// Texts in one request at most, as in the API.
-pub(super) const MAX_INPUTS: usize = 2048;
+pub(crate) const MAX_INPUTS: usize = 2048;
 
 pub(super) fn open(body: &[u8]) -> Result<Call, Fault> {
     let mut fields = Fields::parse(body)?;
@@ -45,7 +45,7 @@ pub(super) fn open(body: &[u8]) -> Result<Call, Fault> {
 }
 
 /// A text, texts, tokens, or lists of tokens.
-pub(super) fn inputs(input: Json, place: &Place) -> Result<Vec<Piece>, Fault> {
+pub(crate) fn inputs(input: Json, place: &Place) -> Result<Vec<Piece>, Fault> {
     let items = match input {
         Json::String(text) => return Ok([Piece::Text(text)].into()),
         Json::Array(items) => items,
@@ -70,7 +70,7 @@ pub(super) fn inputs(input: Json, place: &Place) -> Result<Vec<Piece>, Fault> {
     Ok(inputs)
 }
 
-fn tokens(list: Json, place: &Place) -> Result<Vec<u32>, Fault> {
+pub(crate) fn tokens(list: Json, place: &Place) -> Result<Vec<u32>, Fault> {
     let tokens = place
         .list(list)?
         .map(|(place, item)| Ok(place.integer(&item, 0..=i64::from(u32::MAX))? as u32))

@@ -6,7 +6,7 @@ use crate::lang::Format;
 use alloc::vec::Vec;
 
 /// All fields of a chat or completion that constrain the answer; at most one of them may.
-pub(super) fn read(fields: &mut Fields) -> Result<Format, Fault> {
+pub(crate) fn read(fields: &mut Fields) -> Result<Format, Fault> {
     let mut found = Vec::new();
     let place = fields.at("response_format");
     if let Some(value) = fields.take("response_format") {
@@ -111,7 +111,7 @@ fn named_schema(fields: &mut Fields) -> Result<Format, Fault> {
     Ok(Format::JsonSchema(schema(value, &fields.at("schema"))?))
 }
 
-fn schema(value: Json, place: &Place) -> Result<Json, Fault> {
+pub(crate) fn schema(value: Json, place: &Place) -> Result<Json, Fault> {
     match value {
         schema @ (Json::Object(_) | Json::Bool(_)) => Ok(schema),
         other => Err(place.expected("a JSON schema", &other)),

@@ -2,18 +2,18 @@
 //!
 //! <https://platform.openai.com/docs/api-reference>
 
-mod chat;
+pub(crate) mod chat;
 mod completions;
 mod content;
-mod embeddings;
+pub(crate) mod embeddings;
 mod errors;
-mod format;
+pub(crate) mod format;
 mod models;
-mod rerank;
+pub(crate) mod rerank;
 mod responses;
-mod sampling;
-mod tools;
-mod usage;
+pub(crate) mod sampling;
+pub(crate) mod tools;
+pub(crate) mod usage;
 
 pub use errors::fault;
 pub use responses::ResponseStore;
@@ -75,7 +75,7 @@ pub fn open(
     Some(call)
 }
 
-fn wrong_method(method: &str, path: &str) -> Fault {
+pub(crate) fn wrong_method(method: &str, path: &str) -> Fault {
     let problem = format_args!("{path} is not asked with {method}");
     Fault::new(FaultKind::Method, problem)
 }
@@ -120,7 +120,7 @@ fn model(fields: &mut Fields) -> Result<String, Fault> {
 }
 
 /// A name in a path, with its escapes undone.
-fn unescape(text: &str) -> Result<String, Fault> {
+pub(crate) fn unescape(text: &str) -> Result<String, Fault> {
     let wrong = || Fault::bad_request("the path has an escape that is not UTF-8");
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -8,7 +8,7 @@ use crate::lang::Rerank;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-pub(super) fn open(body: &[u8]) -> Result<Call, Fault> {
+pub(crate) fn open(body: &[u8]) -> Result<Call, Fault> {
     let mut fields = Fields::parse(body)?;
     let model = super::model(&mut fields)?;
     let query = fields.string("query")?;

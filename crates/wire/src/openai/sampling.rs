@@ -11,8 +11,38 @@ use core::time::Duration;
 /// Answers to one prompt at most.
 pub(super) const MAX_CHOICES: i64 = 128;
 
-/// Texts to stop at, at most.
-const MAX_STOPS: usize = 4;
+/// What values a dialect allows.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Ranges {
+    /// Those that OpenAI's API promises to hold.
+    Narrow,
+    /// Whatever has a meaning, as with llama-server and Ollama.
+    Wide,
+}
+
+impl Ranges {
+    fn temperature(self) -> RangeInclusive<f64> {
+        match self {
+            Self::Narrow => 0.0..=2.0,
+            Self::Wide => POSITIVE,
+        }
+    }
+
+    fn penalty(self) -> RangeInclusive<f64> {
+        match self {
+            Self::Narrow => -2.0..=2.0,
+            Self::Wide => ANY,
+        }
+    }
+
+    /// Texts to stop at, at most: each is looked for after each token.
+    fn stops(self) -> usize {
+        match self {
+            Self::Narrow => 4,
+            Self::Wide => 64,
+        }
+    }
+}
 
 /// Texts that break a repetition, at most; each is looked for in the whole vocabulary.
 const MAX_BREAKERS: usize = 32;
@@ -22,8 +52,17 @@ const ANY: RangeInclusive<f64> = f32::MIN as f64..=f32::MAX as f64;
 
 /// Reads sampling, stop texts and what else all requests for text have in common.
 pub(super) fn read(fields: &mut Fields, request: &mut Generate) -> Result<(), Fault> {
-    request.sampling = sampling(fields)?;
-    request.stop = stop(fields)?;
+    read_within(fields, request, Ranges::Narrow)
+}
+
+/// The same, within the ranges of a dialect.
+pub(crate) fn read_within(
+    fields: &mut Fields,
+    request: &mut Generate,
+    ranges: Ranges,
+) -> Result<(), Fault> {
+    request.sampling = sampling(fields, ranges)?;
+    request.stop = stop(fields, ranges)?;
     request.stream = fields.maybe_boolean("stream")?.unwrap_or(false);
     request.cache = fields.maybe_boolean("cache_prompt")?.unwrap_or(true);
     request.ignore_end = fields.maybe_boolean("ignore_eos")?.unwrap_or(false);
@@ -49,23 +88,23 @@ pub(super) fn read(fields: &mut Fields, request: &mut Generate) -> Result<(), Fa
 }
 
 /// A value that cannot be honoured.
-pub(super) fn unsupported(place: &Place, value: &str) -> Fault {
+pub(crate) fn unsupported(place: &Place, value: &str) -> Fault {
     Fault::field(place, format_args!("{value} is not supported"))
 }
 
-fn sampling(fields: &mut Fields) -> Result<Sampling, Fault> {
+pub(crate) fn sampling(fields: &mut Fields, ranges: Ranges) -> Result<Sampling, Fault> {
     let mut float = |name: &str, range| -> Result<Option<f32>, Fault> {
         Ok(fields.maybe_number(name, range)?.map(|value| value as f32))
     };
     let mut sampling = Sampling {
-        temperature: float("temperature", 0.0..=2.0)?,
+        temperature: float("temperature", ranges.temperature())?,
         top_p: float("top_p", 0.0..=1.0)?,
         min_p: float("min_p", 0.0..=1.0)?,
         typical_p: float("typical_p", 0.0..=1.0)?,
         top_n_sigma: float("top_n_sigma", ANY)?,
         repeat_penalty: float("repeat_penalty", POSITIVE)?,
-        frequency_penalty: float("frequency_penalty", -2.0..=2.0)?,
-        presence_penalty: float("presence_penalty", -2.0..=2.0)?,
+        frequency_penalty: float("frequency_penalty", ranges.penalty())?,
+        presence_penalty: float("presence_penalty", ranges.penalty())?,
         dynatemp_range: float("dynatemp_range", POSITIVE)?,
         dynatemp_exponent: float("dynatemp_exponent", POSITIVE)?,
         dry_multiplier: float("dry_multiplier", POSITIVE)?,
@@ -119,7 +158,8 @@ fn seed(fields: &mut Fields) -> Result<Option<u64>, Fault> {
     }
 }
 
-fn stop(fields: &mut Fields) -> Result<Vec<String>, Fault> {
+/// `stop`: a text or several.
+pub(crate) fn stop(fields: &mut Fields, ranges: Ranges) -> Result<Vec<String>, Fault> {
     let place = fields.at("stop");
     let stop = match fields.take("stop") {
         None => return Ok(Vec::new()),
@@ -127,8 +167,9 @@ fn stop(fields: &mut Fields) -> Result<Vec<String>, Fault> {
         Some(list @ Json::Array(_)) => place.strings(list)?,
         Some(other) => return Err(place.expected("a string or an array of strings", &other)),
     };
-    if stop.len() > MAX_STOPS {
-        let problem = format_args!("must have at most {MAX_STOPS} texts");
+    let most = ranges.stops();
+    if stop.len() > most {
+        let problem = format_args!("must have at most {most} texts");
         return Err(Fault::field(&place, problem));
     }
     match stop.iter().any(String::is_empty) {
@@ -190,7 +231,7 @@ fn bias(place: &Place, value: &Json) -> Result<f32, Fault> {
 }
 
 /// A number of tokens; −1 is no limit, as with llama-server.
-pub(super) fn limit(fields: &mut Fields, name: &str, least: i64) -> Result<Option<usize>, Fault> {
+pub(crate) fn limit(fields: &mut Fields, name: &str, least: i64) -> Result<Option<usize>, Fault> {
     let place = fields.at(name);
     let Some(value) = fields.take(name) else {
         return Ok(None);

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 /// Where a tool's name stands.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(crate) enum Form {
     /// Chats: inside `function`.
     Nested,
     /// Responses: beside `type`.
@@ -17,7 +17,7 @@ pub(super) enum Form {
 }
 
 /// `tools`, `tool_choice` and `parallel_tool_calls`.
-pub(super) fn read(fields: &mut Fields, form: Form) -> Result<Tools, Fault> {
+pub(crate) fn read(fields: &mut Fields, form: Form) -> Result<Tools, Fault> {
     let mut list = Vec::new();
     for (place, item) in fields.items("tools")? {
         let mut tool = function(place.object(item)?, form)?;

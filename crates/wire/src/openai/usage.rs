@@ -28,7 +28,7 @@ pub(super) fn usage(usage: &Usage) -> Json {
 }
 
 /// `timings`, which clients of llama-server read.
-pub(super) fn timings(usage: &Usage, timings: &Timings) -> Json {
+pub(crate) fn timings(usage: &Usage, timings: &Timings) -> Json {
     let computed = usage.prompt_tokens.saturating_sub(usage.cached_tokens);
     let mut object = Json::object([("cache_n", usage.cached_tokens.into())]);
     for (name, tokens, time) in [

@@ -8,10 +8,13 @@ pub(crate) mod mutants;
 
 use std::path::Path;
 use std::time::Duration;
-use strata_wire::call::{Call, Embeddings, ModelFacts, Ranking, Rendered};
+use strata_wire::call::{
+    AdapterFacts, Call, Capability, Embeddings, LoadedModel, ModelFacts, Progress, Ranking,
+    Rendered, Report, Slot, SlotOutcome, Step, TokenPiece,
+};
 use strata_wire::json::Json;
 use strata_wire::lang::{
-    CallPart, Event, Finish, Timings, TokenLogprob, TokenLogprobs, ToolCall, Usage,
+    CallPart, Event, Finish, Shape, Timings, TokenLogprob, TokenLogprobs, ToolCall, Usage,
 };
 use strata_wire::{Fault, FaultKind, Reply, Stamp};
 
@@ -58,7 +61,7 @@ impl Dialect {
                         event => answer.event(event, &mut body),
                     }
                 }
-                let stream = answer.shape().content_type() == "text/event-stream";
+                let stream = answer.shape() != Shape::Whole;
                 return Got {
                     status: 200,
                     body,
@@ -83,8 +86,12 @@ impl Dialect {
                 tokens: 12,
             }),
             Ok(Call::Models(write)) => write(&[facts("tale:latest")].into()),
-            Ok(Call::Model(name, write)) => write(&facts(&name.expect("a name"))),
-            Ok(_) => panic!("{path}: a call that no script answers"),
+            Ok(Call::Model(name, write)) => write(&facts(&name.unwrap_or("tale:latest".into()))),
+            Ok(Call::ModelInFull(name, write)) => write(&facts(&name)),
+            Ok(Call::Pull(_, report) | Call::Push(_, report) | Call::Create(_, report)) => {
+                return reported(report);
+            }
+            Ok(call) => small(call),
         };
         got(reply)
     }
@@ -127,6 +134,7 @@ impl Dialect {
         seen.push("status", u32::from(got.status));
         match got.stream {
             true => seen.push("stream", Json::array(events(&got.body))),
+            false if got.body.is_empty() => seen.push("response", Json::Null),
             false => seen.push("response", Json::parse(&got.body).unwrap()),
         }
         // A new version changes nothing else.
@@ -147,6 +155,90 @@ fn got(reply: Reply) -> Got {
     }
 }
 
+/// Work of the store, as it goes on.
+fn reported(mut report: Box<dyn Report>) -> Got {
+    let mut body = Vec::new();
+    for step in [
+        Step::Progress(Progress {
+            status: "pulling manifest".into(),
+            ..Progress::default()
+        }),
+        Step::Progress(Progress {
+            status: "pulling 0123".into(),
+            digest: Some("sha256:0123".into()),
+            total: Some(1000),
+            completed: Some(500),
+        }),
+        Step::Done,
+    ] {
+        report.step(&step, &mut body);
+    }
+    Got {
+        status: 200,
+        body,
+        stream: report.shape() != Shape::Whole,
+    }
+}
+
+/// Calls that are answered with little.
+fn small(call: Call) -> Reply {
+    let (time, timings) = (Duration::from_millis(5), Timings::default());
+    match call {
+        Call::Load(_, write) => write(&timings),
+        Call::Loaded(write) => write(
+            &[Some(1_760_000_300), None]
+                .map(|expires| LoadedModel {
+                    facts: facts("tale:latest"),
+                    bytes: 2000,
+                    expires,
+                })
+                .into(),
+        ),
+        Call::Copy(_, write) => write(&()),
+        Call::Delete(_, write) => write(&()),
+        Call::BlobExists(_, write) => write(&true),
+        Call::BlobUpload(_, write) => write(&()),
+        Call::Tokenize(_, write) => write(
+            &[(5, &b"Hi"[..]), (6, &[0xf0, 0x9f])]
+                .map(|(token, bytes)| TokenPiece {
+                    token,
+                    bytes: bytes.into(),
+                })
+                .into(),
+        ),
+        Call::Detokenize(_, write) => write(&"Hi 😀".into()),
+        Call::Slots(write) => write(
+            &[Slot {
+                id: 0,
+                busy: true,
+                prompt_tokens: 10,
+                generated_tokens: 5,
+                context: 2048,
+            }]
+            .into(),
+        ),
+        Call::SlotAction(_, write) => write(&SlotOutcome {
+            tokens: 15,
+            bytes: 4096,
+            timings: Timings {
+                total: time,
+                ..timings
+            },
+        }),
+        Call::Adapters(write) => write(
+            &[AdapterFacts {
+                id: 0,
+                path: "a.gguf".into(),
+                scale: 0.5,
+            }]
+            .into(),
+        ),
+        Call::ScaleAdapters(_, write) => write(&()),
+        Call::Reply(reply) => reply,
+        _ => panic!("a call that no script answers"),
+    }
+}
+
 /// A field a line, and an item a line where there are many.
 fn lines(pair: &Json) -> String {
     let fields = pair.as_object().unwrap().iter().map(|(key, value)| {
@@ -162,9 +254,14 @@ fn lines(pair: &Json) -> String {
     format!("{{\n{}\n}}\n", fields.collect::<Vec<_>>().join(",\n"))
 }
 
-/// The events of a stream: `{"event", "data"}`, or the text of data that is not JSON.
+/// The events of a stream: `{"event", "data"}`, or the text of data that is not JSON; or the documents of its lines.
 pub(crate) fn events(body: &[u8]) -> Vec<Json> {
     let text = std::str::from_utf8(body).unwrap();
+    if text.starts_with('{') {
+        assert!(text.ends_with('\n'), "the last line is complete");
+        let lines = text.lines().map(|line| Json::parse(line.as_bytes()));
+        return lines.collect::<Result<_, _>>().unwrap();
+    }
     assert!(text.ends_with("\n\n"), "the last event is complete");
     let blocks = text.trim_end_matches('\n').split("\n\n");
     blocks
@@ -189,11 +286,32 @@ fn facts(name: &str) -> ModelFacts {
         name: name.into(),
         bytes: 1000,
         modified: 1_750_000_000,
+        digest: "00ff".into(),
+        family: "llama".into(),
+        quantization: "Q8_0".into(),
         parameters: 42,
         trained_context: 4096,
         context: 2048,
         embedding: 64,
         vocabulary: 512,
+        template: Some("{{ messages }}".into()),
+        system: Some("Be brief.".into()),
+        settings: [
+            ("temperature".into(), 0.6.into()),
+            ("stop".into(), Json::array(["a".into(), "b".into()])),
+        ]
+        .into(),
+        licenses: ["MIT".into(), "Apache-2.0".into()].into(),
+        modelfile: "FROM tale".into(),
+        capabilities: [Capability::Completion, Capability::Tools].into(),
+        metadata: [
+            ("general.architecture".into(), "llama".into()),
+            ("tokenizer.ggml.tokens".into(), Json::Null),
+        ]
+        .into(),
+        tensors: [("output.weight".into(), "Q8_0".into(), [64, 512].into())].into(),
+        path: Some("tale.gguf".into()),
+        slots: 4,
         ..ModelFacts::default()
     }
 }
@@ -248,6 +366,14 @@ fn token(choice: usize, token: u32, bytes: &[u8], logprob: f32) -> Event {
             chosen: one(token, bytes, logprob),
             top: [one(token, bytes, logprob), one(9, b"x", f32::NEG_INFINITY)].into(),
         }),
+    }
+}
+
+fn plain_token(choice: usize, token: u32) -> Event {
+    Event::Token {
+        choice,
+        token,
+        logprobs: None,
     }
 }
 
@@ -332,6 +458,20 @@ pub(crate) fn script(name: &str) -> Vec<Event> {
             token(0, 7, &[0x98, 0x80], -0.25),
             text(0, "😀"),
             token(0, 2, b"", -0.125),
+            finished(0, Finish::Stop),
+            done(),
+        ],
+        "tokens" => vec![
+            Event::Prompt {
+                prompt: 0,
+                text: "<user>Hi".into(),
+                tokens: [1, 2, 3].into(),
+            },
+            plain_token(0, 5),
+            text(0, "Grüß"),
+            plain_token(0, 6),
+            text(0, "e\n"),
+            plain_token(0, 2),
             finished(0, Finish::Stop),
             done(),
         ],

@@ -4,13 +4,14 @@ mod read;
 mod write;
 
 pub(super) use read::EFFORTS;
-pub(super) use write::{finish_reason, finite, token_logprob};
+pub(crate) use write::{finish_reason, finite, token_logprob};
 
 use super::Head;
 use crate::answer::{Reply, Stamp};
 use crate::call::Call;
 use crate::fault::Fault;
 use crate::json::Json;
+use crate::lang::Generate;
 use alloc::boxed::Box;
 
 pub(super) fn open(body: &[u8], stamp: &Stamp) -> Result<Call, Fault> {
@@ -21,10 +22,10 @@ pub(super) fn open(body: &[u8], stamp: &Stamp) -> Result<Call, Fault> {
 
 /// The tokens that a chat would give the model, for routers that look for prefixes.
 pub(super) fn render(body: &[u8], stamp: &Stamp) -> Result<Call, Fault> {
-    let (request, _) = read::chat(body)?;
+    let request = request(body)?;
     let head = Head::new("render-", "chat.completion.render", &request.model, stamp);
     Ok(Call::Render(
-        Box::new(request),
+        request,
         Box::new(move |rendered| {
             let count = Json::from(rendered.tokens.len());
             let reply = head.object().with("prompt", rendered.text.as_str());
@@ -32,6 +33,12 @@ pub(super) fn render(body: &[u8], stamp: &Stamp) -> Result<Call, Fault> {
             Reply::json(&reply.with("count", count))
         }),
     ))
+}
+
+/// Reads a chat of which only the prompt is wanted.
+pub(crate) fn request(body: &[u8]) -> Result<Box<Generate>, Fault> {
+    let (request, _) = read::chat(body)?;
+    Ok(Box::new(request))
 }
 
 /// What of a request concerns only how its answer is written.

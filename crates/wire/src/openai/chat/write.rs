@@ -94,6 +94,7 @@ impl ChatAnswer {
                 }
                 return;
             }
+            Event::Prompt { .. } => return,
             Event::Done { usage, timings } => return self.end(usage, timings, out),
             Event::Failed(fault) => return server_sent(None, &errors::document(fault), out),
             Event::Text { choice, .. }
@@ -225,7 +226,7 @@ impl Answer for ChatAnswer {
         }
         match event {
             Event::Done { usage, timings } => self.document(usage, timings).write(out),
-            Event::Started { .. } | Event::Failed(_) => {}
+            Event::Started { .. } | Event::Prompt { .. } | Event::Failed(_) => {}
             Event::Text { choice, .. }
             | Event::Thinking { choice, .. }
             | Event::Call { choice, .. }
@@ -277,7 +278,7 @@ fn message(gathered: &Gathered, legacy: bool) -> Json {
     message
 }
 
-pub(in super::super) fn finish_reason(reason: &Finish, legacy: bool) -> &'static str {
+pub(crate) fn finish_reason(reason: &Finish, legacy: bool) -> &'static str {
     match reason {
         Finish::Stop | Finish::StopText(_) => "stop",
         Finish::Length => "length",
@@ -292,13 +293,13 @@ fn token_logprobs(tokens: &[TokenLogprobs]) -> Json {
 }
 
 /// A token's own and its alternatives'.
-pub(in super::super) fn token_logprob(token: &TokenLogprobs) -> Json {
+pub(crate) fn token_logprob(token: &TokenLogprobs) -> Json {
     let top = token.top.iter().map(one);
     one(&token.chosen).with("top_logprobs", Json::array(top))
 }
 
 /// Minus infinity has no form in JSON; the API writes -9999 for what cannot be. No number at all becomes `null`.
-pub(in super::super) fn finite(logprob: f32) -> f32 {
+pub(crate) fn finite(logprob: f32) -> f32 {
     if logprob < -9999.0 { -9999.0 } else { logprob }
 }
 

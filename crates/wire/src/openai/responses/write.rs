@@ -319,6 +319,7 @@ impl Answer for ResponseAnswer {
     fn event(&mut self, event: &Event, out: &mut Vec<u8>) {
         match event {
             Event::Started { .. } => self.begin(out),
+            Event::Prompt { .. } => {}
             Event::Text { text, .. } => self.say(text, out),
             Event::Thinking { text, .. } => self.think(text, out),
             Event::Call { index, part, .. } => self.call(*index, part, out),

@@ -1,0 +1,232 @@
+//! What requests have in common: `options`, `keep_alive`, `format`, `think`, log-probabilities.
+
+use crate::fault::Fault;
+use crate::json::{Fields, Json, Place};
+use crate::lang::{Effort, Format, Generate, KeepAlive, Sampling, Thinking};
+use crate::openai::format::schema;
+use crate::openai::sampling::{Ranges, sampling, stop};
+use alloc::vec::Vec;
+use core::time::Duration;
+
+/// How tokens are chosen where neither the request nor the model says.
+pub(super) fn habits() -> Sampling {
+    Sampling {
+        temperature: Some(0.8),
+        top_k: Some(40),
+        top_p: Some(0.9),
+        ..Sampling::default()
+    }
+}
+
+/// Where and how the model is computed, which changes nothing about an answer.
+const PLACEMENT: [&str; 9] = [
+    "num_batch",
+    "num_gpu",
+    "main_gpu",
+    "use_mmap",
+    "use_mlock",
+    "num_thread",
+    "numa",
+    "low_vram",
+    // What stays when a full context is shifted; here an answer ends there.
+    "num_keep",
+];
+
+/// All that a request for text has besides its prompt.
+pub(super) fn read(fields: &mut Fields, request: &mut Generate) -> Result<(), Fault> {
+    request.defaults = habits();
+    if let Some(mut options) = fields.maybe_object("options")? {
+        request.sampling = sampling(&mut options, Ranges::Wide)?;
+        request.stop = stop(&mut options, Ranges::Wide)?;
+        // As with Ollama, nothing and less is no limit.
+        let limit = options.maybe_integer("num_predict", -2..=i64::from(u32::MAX))?;
+        request.max_tokens = limit.filter(|&limit| limit > 0).map(|limit| limit as usize);
+        request.context = context(&mut options)?;
+        finish(options)?;
+    }
+    request.keep_alive = keep_alive(fields)?;
+    request.format = format(fields)?;
+    request.thinking = thinking(fields)?;
+    request.logprobs = logprobs(fields)?;
+    request.stream = fields.maybe_boolean("stream")?.unwrap_or(true);
+    request.truncate = fields.maybe_boolean("truncate")?.unwrap_or(false);
+    // A full context ends an answer here; that what came first is forgotten instead cannot be asked for.
+    match fields.maybe_boolean("shift")? {
+        Some(true) => Err(Fault::field(
+            &fields.at("shift"),
+            format_args!("true is not supported"),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// `options` of a request for embeddings: the context's size.
+pub(super) fn embed_context(fields: &mut Fields) -> Result<Option<usize>, Fault> {
+    let Some(mut options) = fields.maybe_object("options")? else {
+        return Ok(None);
+    };
+    // Clients send the same options to all routes; nothing is chosen here.
+    sampling(&mut options, Ranges::Wide)?;
+    stop(&mut options, Ranges::Wide)?;
+    options.maybe_integer("num_predict", -2..=i64::from(u32::MAX))?;
+    let context = context(&mut options)?;
+    finish(options)?;
+    Ok(context)
+}
+
+fn context(options: &mut Fields) -> Result<Option<usize>, Fault> {
+    let context = options.maybe_integer("num_ctx", 1..=i64::from(u32::MAX))?;
+    Ok(context.map(|context| context as usize))
+}
+
+fn finish(mut options: Fields) -> Result<(), Fault> {
+    options.ignore(&PLACEMENT);
+    options.finish()
+}
+
+/// Seconds, or a duration as Go writes it; less than nothing is for ever.
+pub(super) fn keep_alive(fields: &mut Fields) -> Result<Option<KeepAlive>, Fault> {
+    let place = fields.at("keep_alive");
+    let Some(value) = fields.take("keep_alive") else {
+        return Ok(None);
+    };
+    let seconds = match &value {
+        Json::String(text) => go_seconds(text).ok_or_else(|| {
+            let problem = format_args!("{text:?} is not a duration such as \"5m\"");
+            Fault::field(&place, problem)
+        })?,
+        number => place.number(number, f64::MIN..=f64::MAX)?,
+    };
+    if seconds < 0.0 {
+        return Ok(Some(KeepAlive::Forever));
+    }
+    // What is longer than can be counted is for ever too.
+    let duration = Duration::try_from_secs_f64(seconds);
+    Ok(Some(duration.map_or(KeepAlive::Forever, KeepAlive::For)))
+}
+
+/// `1h30m`, `-1s`, `1.5h`; a number alone is seconds.
+fn go_seconds(text: &str) -> Option<f64> {
+    let (sign, text) = match text.strip_prefix('-') {
+        Some(rest) => (-1.0, rest),
+        None => (1.0, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let number = |text: &str| text.parse::<f64>().ok();
+    let digits = |text: &str| {
+        let end = text.find(|c: char| !c.is_ascii_digit() && c != '.');
+        end.unwrap_or(text.len())
+    };
+    if text.is_empty() {
+        return None;
+    }
+    if digits(text) == text.len() {
+        return Some(sign * number(text)?);
+    }
+    let (mut rest, mut seconds) = (text, 0.0);
+    while !rest.is_empty() {
+        let (amount, after) = rest.split_at(digits(rest));
+        let end = after.find(|c: char| c.is_ascii_digit() || c == '.');
+        let (unit, after) = after.split_at(end.unwrap_or(after.len()));
+        let unit = match unit {
+            "ns" => 1e-9,
+            "us" | "µs" | "μs" => 1e-6,
+            "ms" => 1e-3,
+            "s" => 1.0,
+            "m" => 60.0,
+            "h" => 3600.0,
+            _ => return None,
+        };
+        seconds += number(amount)? * unit;
+        rest = after;
+    }
+    Some(sign * seconds)
+}
+
+/// `"json"`, or a schema.
+fn format(fields: &mut Fields) -> Result<Format, Fault> {
+    let place = fields.at("format");
+    match fields.take("format") {
+        None => Ok(Format::Text),
+        Some(Json::String(word)) => match word.as_str() {
+            "" => Ok(Format::Text),
+            "json" => Ok(Format::JsonObject),
+            _ => Err(Fault::field(
+                &place,
+                format_args!("must be \"json\" or a JSON schema, not {word:?}"),
+            )),
+        },
+        Some(value) => Ok(Format::JsonSchema(schema(value, &place)?)),
+    }
+}
+
+fn thinking(fields: &mut Fields) -> Result<Thinking, Fault> {
+    match fields.peek("think") {
+        Some(Json::Bool(true)) => {
+            fields.take("think");
+            Ok(Thinking::On { budget: None })
+        }
+        Some(Json::Bool(false)) => {
+            fields.take("think");
+            Ok(Thinking::Off)
+        }
+        _ => {
+            let words = [
+                ("low", Thinking::Effort(Effort::Low)),
+                ("medium", Thinking::Effort(Effort::Medium)),
+                ("high", Thinking::Effort(Effort::High)),
+                ("max", Thinking::Effort(Effort::High)),
+            ];
+            Ok(fields.maybe_word("think", &words)?.unwrap_or_default())
+        }
+    }
+}
+
+fn logprobs(fields: &mut Fields) -> Result<Option<usize>, Fault> {
+    let wanted = fields.maybe_boolean("logprobs")?.unwrap_or(false);
+    let top = fields.maybe_integer("top_logprobs", 0..=20)?;
+    match (wanted, top) {
+        (true, top) => Ok(Some(top.unwrap_or(0) as usize)),
+        (false, None | Some(0)) => Ok(None),
+        (false, Some(_)) => Err(Fault::field(
+            &fields.at("top_logprobs"),
+            format_args!("needs logprobs to be true"),
+        )),
+    }
+}
+
+/// `images`: their files in base64.
+pub(super) fn images(fields: &mut Fields) -> Result<Vec<crate::lang::Part>, Fault> {
+    let items = fields.items("images")?;
+    let image = |(place, item): (Place, Json)| {
+        let data = place.string(item)?;
+        let image = crate::base64::image(None, &data, &place)?;
+        Ok(crate::lang::Part::Image(image))
+    };
+    items.into_iter().map(image).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::go_seconds;
+
+    #[test]
+    fn durations_are_those_of_go() {
+        for (text, seconds) in [
+            ("5m", 300.0),
+            ("1h30m", 5400.0),
+            ("1.5h", 5400.0),
+            ("-1", -1.0),
+            ("-1s", -1.0),
+            ("0", 0.0),
+            ("300ms", 0.3),
+            ("2h0m1s", 7201.0),
+        ] {
+            assert_eq!(go_seconds(text), Some(seconds), "{text}");
+        }
+        for text in [
+            "", "-", "5 m", "m", "5x", "1..5s", "5m3", "inf", "1e3s", "5µ",
+        ] {
+            assert_eq!(go_seconds(text), None, "{text}");
+        }
+    }
+}

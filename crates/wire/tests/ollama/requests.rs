@@ -1,0 +1,172 @@
+//! What requests mean.
+
+use super::pairs::stamp;
+use std::time::Duration;
+use strata_wire::call::{Call, Load};
+use strata_wire::json::Json;
+use strata_wire::lang::{Effort, Embed, Format, Generate, KeepAlive, Part, Prompt, Role, Thinking};
+use strata_wire::{Fault, ollama};
+
+fn open(path: &str, body: &str) -> Result<Call, Fault> {
+    ollama::open("POST", path, body.as_bytes(), &stamp()).unwrap()
+}
+
+/// A request for an answer to a prompt, with these fields besides.
+fn generate(fields: &str) -> Result<Generate, Fault> {
+    let body = format!(r#"{{"model":"m","prompt":"p"{fields}}}"#);
+    match open("/api/generate", &body)? {
+        Call::Generate(request, _) => Ok(*request),
+        _ => panic!("it asks for text"),
+    }
+}
+
+fn load(body: &str) -> Load {
+    match open("/api/generate", body).unwrap() {
+        Call::Load(load, _) => load,
+        _ => panic!("it asks for no text"),
+    }
+}
+
+#[test]
+fn silence_leaves_choices_to_the_dialect_and_the_limit_to_the_context() {
+    let request = generate("").unwrap();
+    assert!(request.stream && !request.truncate);
+    assert_eq!(request.sampling, Default::default());
+    assert_eq!(request.defaults.temperature, Some(0.8));
+    assert_eq!(request.defaults.top_k, Some(40));
+    assert_eq!(request.defaults.top_p, Some(0.9));
+    assert_eq!(request.max_tokens, None);
+    for none in [-2, -1, 0] {
+        let fields = format!(r#","options":{{"num_predict":{none}}}"#);
+        assert_eq!(generate(&fields).unwrap().max_tokens, None);
+    }
+    let some = generate(r#","options":{"num_predict":3,"seed":-1}"#).unwrap();
+    assert_eq!((some.max_tokens, some.sampling.seed), (Some(3), None));
+}
+
+#[test]
+fn prompts_go_through_the_template_unless_they_are_raw() {
+    let request = generate(r#","system":"s","images":["aGk="],"context":[7,8]"#).unwrap();
+    let Prompt::Chat(messages) = &request.prompts[0] else {
+        panic!("a conversation");
+    };
+    assert_eq!(messages[0].role, Role::System);
+    assert_eq!(messages[1].joined(), "p");
+    assert!(matches!(&messages[1].parts[1], Part::Image(image) if image.bytes == b"hi"));
+    assert_eq!(request.before, [7, 8]);
+    assert!(request.tokens, "they are told as context");
+    let raw = generate(r#","raw":true"#).unwrap();
+    assert_eq!(raw.prompts, [Prompt::text("p")]);
+    assert!(!raw.tokens);
+    let gap = generate(r#","suffix":"s""#).unwrap();
+    assert!(matches!(&gap.prompts[0], Prompt::Infill { suffix, .. } if suffix == "s"));
+    for (fields, place) in [
+        (r#","raw":true,"system":"s""#, "system"),
+        (r#","raw":true,"suffix":"s""#, "suffix"),
+        (r#","suffix":"s","images":["aGk="]"#, "images"),
+        (r#","template":"x""#, "template"),
+        (r#","context":[-1]"#, "context[0]"),
+        (r#","images":["?"]"#, "images[0]"),
+        (r#","shift":true"#, "shift"),
+    ] {
+        let fault = generate(fields).err().unwrap();
+        assert_eq!(fault.place.as_deref(), Some(place), "{fields}");
+    }
+}
+
+#[test]
+fn every_form_of_format_and_think_is_understood() {
+    let format = |text: &str| generate(&format!(r#","format":{text}"#)).map(|r| r.format);
+    assert_eq!(format(r#""""#), Ok(Format::Text));
+    assert_eq!(format(r#""json""#), Ok(Format::JsonObject));
+    let schema = Json::object([("type", "object".into())]);
+    assert_eq!(
+        format(r#"{"type":"object"}"#),
+        Ok(Format::JsonSchema(schema))
+    );
+    assert!(format(r#""yaml""#).is_err());
+    let think = |text: &str| generate(&format!(r#","think":{text}"#)).map(|r| r.thinking);
+    assert_eq!(think("null"), Ok(Thinking::Default));
+    assert_eq!(think("true"), Ok(Thinking::On { budget: None }));
+    assert_eq!(think("false"), Ok(Thinking::Off));
+    assert_eq!(think(r#""low""#), Ok(Thinking::Effort(Effort::Low)));
+    assert!(think(r#""much""#).is_err());
+    assert!(think("3").is_err());
+}
+
+#[test]
+fn every_form_of_keep_alive_is_understood() {
+    let seconds = |seconds| Some(KeepAlive::For(Duration::from_secs(seconds)));
+    for (text, keep_alive) in [
+        ("null", None),
+        ("0", seconds(0)),
+        ("\"0\"", seconds(0)),
+        ("90", seconds(90)),
+        ("\"5m\"", seconds(300)),
+        ("-1", Some(KeepAlive::Forever)),
+        ("\"-1\"", Some(KeepAlive::Forever)),
+        ("\"-1m\"", Some(KeepAlive::Forever)),
+        ("1e300", Some(KeepAlive::Forever)),
+    ] {
+        let request = generate(&format!(r#","keep_alive":{text}"#)).unwrap();
+        assert_eq!(request.keep_alive, keep_alive, "{text}");
+        let load = load(&format!(r#"{{"model":"m","keep_alive":{text}}}"#));
+        assert_eq!(load.keep_alive, keep_alive, "{text}");
+    }
+    assert!(generate(r#","keep_alive":"soon""#).is_err());
+    assert!(generate(r#","keep_alive":true"#).is_err());
+}
+
+#[test]
+fn a_begun_answer_is_gone_on_with() {
+    let begun = |content: &str| {
+        let body = format!(
+            r#"{{"model":"m","messages":[{{"role":"user","content":"u"}},{{"role":"assistant","content":"{content}"}}]}}"#
+        );
+        match open("/api/chat", &body).unwrap() {
+            Call::Generate(request, _) => request.continues,
+            _ => panic!("it asks for text"),
+        }
+    };
+    assert!(begun("Once"));
+    assert!(!begun(""));
+}
+
+#[test]
+fn embeddings_have_length_one_only_where_the_api_says_so() {
+    let embed = |path: &str, body: &str| -> Embed {
+        match open(path, body).unwrap() {
+            Call::Embed(request, _) => request,
+            _ => panic!("it asks for embeddings"),
+        }
+    };
+    let new = embed("/api/embed", r#"{"model":"m","input":"a"}"#);
+    assert!(new.normalize && new.truncate);
+    let old = embed("/api/embeddings", r#"{"model":"m","prompt":"a"}"#);
+    assert!(!old.normalize && !old.truncate);
+}
+
+#[test]
+fn blobs_have_digests_and_nothing_else() {
+    let digits = "0a".repeat(32);
+    for name in [
+        format!("sha256:{digits}"),
+        format!("sha256-{digits}"),
+        format!("sha256%3A{digits}"),
+    ] {
+        match ollama::open("HEAD", &format!("/api/blobs/{name}"), b"", &stamp()).unwrap() {
+            Ok(Call::BlobExists(digest, _)) => assert_eq!(digest, digits),
+            _ => panic!("{name}"),
+        }
+    }
+    for name in [
+        digits.clone(),
+        format!("sha256:{}", &digits[1..]),
+        format!("sha256:{}", digits.to_uppercase()),
+        "sha256:..%2F..".into(),
+        "%ff".into(),
+    ] {
+        let opened = open(&format!("/api/blobs/{name}"), "");
+        assert!(opened.is_err(), "{name}");
+    }
+}
