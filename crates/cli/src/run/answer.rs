@@ -1,11 +1,13 @@
 //! One answer: computed, streamed to standard output, timed.
 
+use super::story;
 use crate::failure::{Failure, Kind};
 use crate::sampling;
 use crate::size::Size;
 use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use strata_constrain::Matcher;
 use strata_engine::sampling::{SampleError, SamplerSettings};
 use strata_engine::{
     Engine, EventKind, FinishReason, Request, RequestError, Speculation, SubmitError, Usage,
@@ -19,6 +21,8 @@ pub(crate) struct Speaker<'a> {
     pub(crate) model: &'a Path,
     pub(crate) tokenizer: &'a Tokenizer,
     pub(crate) sampling: SamplerSettings,
+    /// What each answer must match.
+    pub(crate) constraint: Option<Matcher>,
     pub(crate) max_tokens: Option<usize>,
     pub(crate) stop: Vec<String>,
     pub(crate) context: usize,
@@ -43,6 +47,14 @@ pub(crate) struct Answer {
 }
 
 impl Speaker<'_> {
+    /// What the answer begins with, put in the model's mouth; nothing where that would not match.
+    pub(crate) fn beginning<'t>(&self, prompt: &'t str) -> &'t str {
+        match self.constraint {
+            None => story::beginning(self.model, prompt),
+            Some(_) => "",
+        }
+    }
+
     fn request(&self, prompt: Vec<u32>) -> Request {
         Request {
             prompt,
@@ -50,6 +62,10 @@ impl Speaker<'_> {
             max_tokens: self.max_tokens,
             stop: self.stop.clone(),
             speculation: self.speculation,
+            constraint: self
+                .constraint
+                .clone()
+                .map(|matcher| Box::new(matcher) as _),
             ..Request::default()
         }
     }

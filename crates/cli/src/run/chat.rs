@@ -1,7 +1,7 @@
 //! The chat: line editing, a history, and answers that Ctrl-C ends.
 
 use super::answer::Speaker;
-use super::{Style, note_full, opening, story};
+use super::{Style, note_full, opening};
 use crate::chat_template::ChatTemplate;
 use crate::failure::{Failure, Kind};
 use rustyline::DefaultEditor;
@@ -104,7 +104,7 @@ fn turn(
     } else {
         messages.push(Message::text(Role::User, text));
     }
-    let beginning = story::beginning(speaker.model, text);
+    let beginning = speaker.beginning(text);
     let answer = fit(speaker, template, messages)
         .and_then(|prompt| speaker.answer(prompt, beginning, interrupted));
     match answer {

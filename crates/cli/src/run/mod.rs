@@ -2,6 +2,7 @@
 
 mod answer;
 mod chat;
+mod constraint;
 mod guessing;
 mod story;
 
@@ -12,6 +13,7 @@ use crate::loaded_model::{CheckedModel, Words};
 use crate::model_file::{BUILT_IN, ModelFile};
 use crate::sampling::SamplingArguments;
 use answer::Speaker;
+use constraint::ConstraintArguments;
 use guessing::SpeculationArguments;
 use std::io::{IsTerminal, Read};
 use std::path::PathBuf;
@@ -30,6 +32,7 @@ Examples:
   strata run                                       chat with the built-in model
   strata run tale \"Tell me a story about a fox.\"
   strata run model.gguf --temp 0 -n 64 \"The capital of France is\"
+  strata run model.gguf --format schema.json \"Describe a fox.\"
   strata run model.gguf --system \"Answer in one word.\" < question.txt")]
 pub(crate) struct Arguments {
     /// The model's file, or `tale` for the built-in model
@@ -57,6 +60,8 @@ pub(crate) struct Arguments {
     verbose: bool,
     #[command(flatten)]
     sampling: SamplingArguments,
+    #[command(flatten)]
+    constraint: ConstraintArguments,
     #[command(flatten)]
     speculation: SpeculationArguments,
     #[command(flatten)]
@@ -88,6 +93,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Prompt::Given(text) if text.is_empty() => return Err(no_prompt()),
         prompt => prompt,
     };
+    let grammar = arguments.constraint.grammar()?;
     let machine = arguments.compute.machine()?;
     let context = arguments.ctx.map(|ctx| ctx as usize);
     let file = ModelFile::open_as(&arguments.model, arguments.compute.quant)?;
@@ -140,8 +146,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Some(source) if !arguments.raw => Style::Chat(ChatTemplate::new(source, tokenizer)?),
         _ => Style::Raw,
     };
+    let constraint = match &grammar {
+        Some(grammar) => Some(constraint::compile(grammar, tokenizer)?),
+        None => None,
+    };
     let mut speaker = Speaker {
         engine,
+        constraint,
         model: &arguments.model,
         tokenizer,
         sampling,
@@ -161,7 +172,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let answer = match &style {
         Style::Raw => speaker.answer(prompt::raw(tokenizer, &text), "", &|| false),
         Style::Chat(template) => {
-            let beginning = story::beginning(&arguments.model, &text).to_owned();
+            let beginning = speaker.beginning(&text).to_owned();
             let prompt = template.encode(&opening(system, text))?;
             speaker.answer(prompt, &beginning, &|| false)
         }
