@@ -1,0 +1,103 @@
+//! Hugging Face folders: converted, and run as they are.
+
+mod program;
+
+use program::{Scratch, fails, scratch, strata};
+
+fn folder(name: &str) -> String {
+    format!(
+        "{}/../convert/tests/folders/{name}",
+        env!("CARGO_MANIFEST_DIR")
+    )
+}
+
+/// The scores of every position.
+fn logits(model: &str, more: &[&str]) -> Vec<u8> {
+    let out = Scratch(scratch("logits"));
+    let arguments = [
+        &["logits", model, "--tokens", "1,5,9,7", "--out", out.path()],
+        more,
+    ]
+    .concat();
+    strata(&arguments).text();
+    std::fs::read(&out.0).expect("logits were written")
+}
+
+#[test]
+fn a_folder_runs_with_the_bits_of_its_conversion() {
+    for name in ["llama-llama3-rope", "mixtral", "gpt2"] {
+        for mix in ["f16", "q8_0"] {
+            let gguf = Scratch(scratch(&format!("{name}-{mix}.gguf")));
+            strata(&["convert", &folder(name), "-o", gguf.path(), "--type", mix]).text();
+            let converted = logits(gguf.path(), &[]);
+            assert!(!converted.is_empty());
+            assert!(
+                logits(&folder(name), &["--quant", mix]) == converted,
+                "{name} {mix}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_summary_can_be_read_by_a_script() {
+    let gguf = Scratch(scratch("summary.gguf"));
+    let text = strata(&["convert", &folder("gemma"), "-o", gguf.path(), "--json"]).text();
+    let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(value["type"], "f16");
+    assert_eq!(value["tokens"], 48);
+    let bytes = std::fs::metadata(&gguf.0).expect("the file is there").len();
+    assert_eq!(value["bytes"], bytes);
+}
+
+#[test]
+fn a_folder_answers() {
+    let run = [
+        "run",
+        &folder("gemma"),
+        "AB",
+        "-n",
+        "4",
+        "--temp",
+        "0",
+        "--raw",
+    ];
+    let (first, second) = (strata(&run).text(), strata(&run).text());
+    assert_eq!(first, second);
+}
+
+#[test]
+fn what_cannot_be_converted_is_said() {
+    let out = Scratch(scratch("no.gguf"));
+    fails(
+        1,
+        &["no-such-folder"],
+        &["convert", "no-such-folder", "-o", out.path()],
+    );
+    let bad = Scratch::new("bad.safetensors", b"\xff\xff\xff\xff\xff\xff\xff\xff{}");
+    fails(3, &["header"], &["convert", bad.path(), "-o", out.path()]);
+    let torch = format!(
+        "{}/../weights/tests/torch_files/bad_call.bin",
+        env!("CARGO_MANIFEST_DIR")
+    );
+    fails(1, &["config.json"], &["convert", &torch, "-o", out.path()]);
+    fails(
+        2,
+        &["q4_k_m"],
+        &[
+            "convert",
+            &folder("gemma"),
+            "-o",
+            out.path(),
+            "--type",
+            "q9",
+        ],
+    );
+    assert!(!out.0.exists());
+    let gguf = Scratch::new("plain.gguf", b"GGUF");
+    fails(
+        2,
+        &["--quant"],
+        &["logits", gguf.path(), "--tokens", "1", "--quant", "q8_0"],
+    );
+}
