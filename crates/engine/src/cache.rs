@@ -2,6 +2,7 @@
 
 use crate::page_store::{self, ModelDigest, PageKey};
 use crate::prefix_tree::{NodeId, PrefixTree, Salt};
+use crate::request::AdapterId;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use strata_model::{Config, KvPages, PAGE, PageId, Sequence};
@@ -260,6 +261,14 @@ impl Cache {
     /// Forgets what is kept under a salt.
     pub(crate) fn clear(&mut self, salt: Salt) {
         self.tree.clear(salt, &mut self.kv);
+    }
+
+    /// Forgets what is kept under an adapter.
+    pub(crate) fn clear_adapter(&mut self, adapter: AdapterId) {
+        let salts = self.tree.salts().into_iter();
+        for salt in salts.filter(|salt| salt.adapter == Some(adapter)) {
+            self.clear(salt);
+        }
     }
 
     /// Forgets everything that is kept.

@@ -1,5 +1,6 @@
 //! What runs requests: a model, its cache, and who is in both.
 
+use crate::adapters::Adapters;
 use crate::cache::Cache;
 use crate::counters::Counters;
 use crate::group::Group;
@@ -82,6 +83,7 @@ pub struct Engine<'a> {
     pub(crate) max_draft: usize,
     pub(crate) draft_model: Option<DraftModel<'a>>,
     pub(crate) cache: Cache,
+    pub(crate) adapters: Adapters,
     pub(crate) digest: Option<ModelDigest>,
     pub(crate) work: Workspace,
     pub(crate) chooser: Chooser<'a>,
@@ -115,6 +117,7 @@ impl<'a> Engine<'a> {
             max_draft: 0,
             draft_model: None,
             cache: Cache::new(kv, model.config()),
+            adapters: Adapters::default(),
             digest: None,
             work: Workspace::new(model, options.limits(0), compute.pool.workers()),
             chooser: Chooser::new(tokenizer, model.config().vocabulary),

@@ -43,6 +43,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod adapters;
 mod cache;
 pub mod constraint;
 pub mod counters;
@@ -65,6 +66,7 @@ pub mod stop;
 mod submit;
 mod writer;
 
+pub use adapters::AdapterMismatch;
 pub use constraint::{Constraint, ConstraintError, TokenMask};
 pub use counters::{BUCKETS, Counters, Histogram};
 pub use engine::{Engine, EngineOptions};

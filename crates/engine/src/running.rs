@@ -8,7 +8,7 @@ use crate::writer::Writer;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
-use strata_model::{Output, Pooled, Pooling, Span};
+use strata_model::{Adapted, Output, Pooled, Pooling, Span};
 
 /// A text on its way: one of a request's answers, or a text to embed.
 pub(crate) struct Running<'a> {
@@ -154,7 +154,7 @@ impl<'a> Running<'a> {
 
     /// What the batch computes: the text's next tokens and the draft, which stands in the text until
     /// [`withdraw`](Self::withdraw).
-    pub(crate) fn span(&mut self) -> Span<'_> {
+    pub(crate) fn span<'s>(&'s mut self, adapter: Option<Adapted<'s>>) -> Span<'s> {
         let from = self.held.sequence.len();
         self.whole = self.in_batch == self.pending();
         let (output, rows) = match &self.aim {
@@ -172,7 +172,7 @@ impl<'a> Running<'a> {
             tokens: &self.tokens[from..from + self.in_batch + self.draft.len()],
             sequence: &mut self.held.sequence,
             output,
-            adapter: None,
+            adapter,
         }
     }
 

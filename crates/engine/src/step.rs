@@ -34,6 +34,7 @@ impl Engine<'_> {
             self.compute(start, tell);
         }
         self.sweep(tell);
+        self.drop_adapters();
         self.refresh();
     }
 
@@ -47,6 +48,7 @@ impl Engine<'_> {
         // Sweeping took it for a failure.
         self.counters.failed -= 1;
         self.counters.canceled += 1;
+        self.drop_adapters();
         self.refresh();
         true
     }
@@ -207,7 +209,10 @@ impl Engine<'_> {
     fn compute(&mut self, start: Duration, tell: &mut dyn FnMut(Event)) {
         let mut batch: Vec<Span<'_>> = Vec::with_capacity(self.running.len());
         let in_batch = |running: &&mut Running<'_>| running.in_batch > 0;
-        batch.extend(self.running.iter_mut().filter(in_batch).map(Running::span));
+        for running in self.running.iter_mut().filter(in_batch) {
+            let adapter = self.adapters.get(running.salt.adapter);
+            batch.push(running.span(adapter));
+        }
         let texts = batch.len();
         if texts == 0 {
             return;

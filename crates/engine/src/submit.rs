@@ -151,7 +151,7 @@ impl<'a> Engine<'a> {
         if let (Speculation::DraftModel { .. }, None) = (request.speculation, &self.draft_model) {
             return Err(SubmitError::NoDraftModel);
         }
-        if let Some(adapter) = request.adapter {
+        if let Some(adapter) = request.adapter.filter(|&id| !self.adapters.serves(id)) {
             return Err(SubmitError::NoAdapter { adapter });
         }
         self.check_task(request)?;
@@ -168,6 +168,7 @@ impl<'a> Engine<'a> {
             (Task::Generate, true) => "the model reads texts and writes none",
             (Task::Score { .. }, false) => "the model has no classifier",
             (Task::Score { .. }, true) if self.model.labels() == 0 => "the model has no classifier",
+            (_, true) if request.adapter.is_some() => "encoders have no adapters",
             (Task::Embed(_) | Task::Score { .. }, _) if request.choices != Choices::default() => {
                 "a text has one embedding"
             }

@@ -6,6 +6,7 @@
 
 use crate::cache::{Cache, Held};
 use crate::prefix_tree::Salt;
+use crate::request::AdapterId;
 use crate::sampling;
 use alloc::vec::Vec;
 use strata_model::{BatchLimits, Compute, KvPages, Model, Output, Span, Workspace};
@@ -118,6 +119,11 @@ impl<'a> DraftModel<'a> {
     /// Forgets what is kept.
     pub(crate) fn clear_cache(&mut self) {
         self.cache.clear_all();
+    }
+
+    /// Forgets what is kept under an adapter of the other model.
+    pub(crate) fn clear_adapter(&mut self, adapter: AdapterId) {
+        self.cache.clear_adapter(adapter);
     }
 
     /// Forgets what is kept under a salt.

@@ -1,0 +1,373 @@
+//! What outlives a request, and what outlives the process: sessions, kept pages, adapters that come and go.
+
+mod tale;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use strata_engine::{
+    AdapterMismatch, ClientId, Engine, EngineOptions, InferenceError, ModelDigest, Request,
+    RequestId, RestoreError, Session, SubmitError, run_inference,
+};
+use strata_kernels::Kernels;
+use strata_model::{Adapter, AdapterTensor, Compute, KvPages, KvType, LoadOptions, Model, PAGE};
+use strata_platform::{Inline, PageKey, PageStore, SystemMemory};
+use strata_token::tokenizer::EncodeOptions;
+use strata_weights::{Gguf, GgufSet};
+use tale::{Answer, Tale, run, run_one};
+
+const DIGEST: ModelDigest = ModelDigest([3; 32]);
+
+/// Pages that outlive an engine.
+#[derive(Clone, Default)]
+struct Shelf(Arc<Mutex<BTreeMap<PageKey, Vec<u8>>>>);
+
+impl PageStore for Shelf {
+    fn put(&mut self, key: &PageKey, page: &[u8]) {
+        self.0.lock().unwrap().insert(*key, page.to_vec());
+    }
+    fn get(&mut self, key: &PageKey, out: &mut Vec<u8>) -> bool {
+        let shelf = self.0.lock().unwrap();
+        shelf
+            .get(key)
+            .map(|page| out.extend_from_slice(page))
+            .is_some()
+    }
+    fn contains(&self, key: &PageKey) -> bool {
+        self.0.lock().unwrap().contains_key(key)
+    }
+    fn remove(&mut self, key: &PageKey) {
+        self.0.lock().unwrap().remove(key);
+    }
+}
+
+fn small_engine(tale: &Tale, pages: usize) -> Engine<'_> {
+    let compute = Compute {
+        kernels: Kernels::detect(),
+        pool: &Inline,
+    };
+    let options = EngineOptions {
+        context: 256,
+        requests: 4,
+        ..EngineOptions::default()
+    };
+    let config = tale.model.config();
+    let kv = KvPages::new(config, KvType::F16, pages * PAGE, &SystemMemory).unwrap();
+    Engine::new(&tale.model, &tale.tokenizer, compute, kv, options)
+}
+
+fn long_request(tale: &Tale) -> Request {
+    let prompt = "There was once a miller who had three sons. ".repeat(30);
+    let mut request = tale.request(&prompt, Some(9));
+    assert!(request.prompt.len() > 7 * PAGE);
+    request.prompt.truncate(6 * PAGE + 5);
+    request
+}
+
+#[test]
+fn a_store_serves_after_a_restart_and_what_is_damaged_is_computed_again() {
+    let tale = Tale::load();
+    let request = long_request(&tale);
+    let whole = request.prompt.len() / PAGE * PAGE;
+    let shelf = Shelf::default();
+    let store = || Box::new(shelf.clone());
+    let cold = run_one(&mut small_engine(&tale, 32), request.clone());
+
+    let mut first = small_engine(&tale, 32).with_store(store(), DIGEST);
+    run_one(&mut first, request.clone());
+    first.persist();
+    assert!(first.counters().stored_pages >= 6);
+    let mut second = small_engine(&tale, 32).with_store(store(), DIGEST);
+    let warm = run_one(&mut second, request.clone());
+    assert_eq!(warm.tokens, cold.tokens);
+    assert_eq!(warm.usage().cached_tokens, whole);
+    assert_eq!(second.counters().restored_pages as usize, whole / PAGE);
+    second.clear_cache();
+    assert_eq!(second.free_pages(), 32, "no page is lost");
+
+    // Another model, another client: nothing is found.
+    let mut other = small_engine(&tale, 32).with_store(store(), ModelDigest([4; 32]));
+    assert_eq!(
+        run_one(&mut other, request.clone()).usage().cached_tokens,
+        0
+    );
+    let stranger = Request {
+        client: ClientId(5),
+        ..request.clone()
+    };
+    let mut third = small_engine(&tale, 32).with_store(store(), DIGEST);
+    assert_eq!(run_one(&mut third, stranger).usage().cached_tokens, 0);
+
+    for page in shelf.0.lock().unwrap().values_mut() {
+        let middle = page.len() / 2;
+        page[middle] ^= 4;
+    }
+    let damaged = shelf.0.lock().unwrap().len();
+    let mut fourth = small_engine(&tale, 32).with_store(store(), DIGEST);
+    let answer = run_one(&mut fourth, request);
+    assert_eq!(answer.tokens, cold.tokens);
+    assert_eq!(answer.usage().cached_tokens, 0);
+    assert!(shelf.0.lock().unwrap().len() < damaged, "it is thrown away");
+}
+
+#[test]
+fn pages_without_room_go_to_the_store_and_come_back() {
+    let tale = Tale::load();
+    let request = long_request(&tale);
+    let shelf = Shelf::default();
+    // Room for one text at a time.
+    let mut engine = small_engine(&tale, 8).with_store(Box::new(shelf), DIGEST);
+    let first = run_one(&mut engine, request.clone());
+    let mut other = request.clone();
+    other.prompt.reverse();
+    run_one(&mut engine, other);
+    assert!(engine.counters().stored_pages > 0);
+    let again = run_one(&mut engine, request.clone());
+    assert_eq!(again.tokens, first.tokens);
+    assert!(again.usage().cached_tokens >= 5 * PAGE);
+    assert!(engine.counters().restored_pages > 0);
+    engine.clear_cache();
+    assert_eq!(engine.free_pages(), 8, "no page is lost");
+}
+
+#[test]
+fn a_session_goes_on_and_forks_and_is_saved() {
+    let tale = Tale::load();
+    let encode = |text: &str| tale.tokenizer.encode(text, EncodeOptions::default());
+    let mut engine = small_engine(&tale, 32).with_digest(DIGEST);
+    let mut session = Session::open(long_request(&tale));
+    let start = session.tokens().len();
+    let mut heard = 0;
+    let first = session.run(&mut engine, &mut |_| heard += 1).unwrap();
+    assert!(heard > first.tokens.len());
+    assert_eq!(&session.tokens()[start..], first.tokens);
+    let mut fork = session.fork();
+    fork.append(&encode(" Then the king"));
+    session.append(&encode(" And then"));
+    let saved = session.save(&mut engine);
+    let (one, other) = (
+        session.run(&mut engine, &mut |_| {}).unwrap(),
+        fork.run(&mut engine, &mut |_| {}).unwrap(),
+    );
+    assert_ne!(one.tokens, other.tokens);
+    assert!(one.usage.cached_tokens > start && other.usage.cached_tokens > start);
+
+    // In another process it goes on as it would have here, without computing what was computed.
+    let mut elsewhere = small_engine(&tale, 32).with_digest(DIGEST);
+    let settings = tale.request("", Some(9));
+    let mut restored = Session::restore(&mut elsewhere, settings.clone(), &saved).unwrap();
+    let same = restored.run(&mut elsewhere, &mut |_| {}).unwrap();
+    assert_eq!(same.tokens, one.tokens);
+    assert_eq!(same.text, one.text);
+    assert!(same.usage.cached_tokens >= start / PAGE * PAGE);
+    elsewhere.clear_cache();
+    assert_eq!(elsewhere.free_pages(), 32, "no page is lost");
+
+    let mut other_model = small_engine(&tale, 32).with_digest(ModelDigest([9; 32]));
+    let refused = Session::restore(&mut other_model, settings, &saved);
+    assert_eq!(refused.err(), Some(RestoreError::Model));
+}
+
+#[test]
+fn damaged_sessions_are_errors_and_change_nothing() {
+    let tale = Tale::load();
+    let mut engine = small_engine(&tale, 32).with_digest(DIGEST);
+    let mut request = long_request(&tale);
+    request.prompt.truncate(PAGE + 3);
+    let mut session = Session::open(request.clone());
+    session.run(&mut engine, &mut |_| {}).unwrap();
+    let saved = session.save(&mut engine);
+    engine.clear_cache();
+    let free = engine.free_pages();
+    let mut restore = |bytes: &[u8]| Session::restore(&mut engine, request.clone(), bytes).err();
+    for end in (0..saved.len())
+        .step_by(97)
+        .chain([0, 1, 7, 8, 12, 44, 45, 69])
+    {
+        assert!(restore(&saved[..end]).is_some(), "{end} bytes");
+    }
+    let mut bytes = saved.clone();
+    for at in (0..saved.len()).step_by(61).chain(0..100) {
+        bytes[at] ^= 0x40;
+        assert!(restore(&bytes).is_some(), "byte {at}");
+        bytes[at] ^= 0x40;
+    }
+    assert_eq!(restore(b"GGUF"), Some(RestoreError::Format));
+    bytes[8] = 2;
+    assert_eq!(restore(&bytes), Some(RestoreError::Version { version: 2 }));
+    assert_eq!(engine.free_pages(), free);
+}
+
+#[test]
+fn a_plain_call_answers_or_says_why_not() {
+    let tale = Tale::load();
+    let mut engine = small_engine(&tale, 32);
+    let request = tale.request("Once upon a time", None);
+    let expected = run_one(&mut engine, request.clone());
+    let context = request.prompt.clone();
+    let answer = run_inference(&mut engine, &context, request.clone()).unwrap();
+    assert_eq!(
+        (answer.tokens, answer.text),
+        (expected.tokens, expected.text)
+    );
+    let refused = run_inference(&mut engine, &[], request);
+    assert_eq!(
+        refused,
+        Err(InferenceError::Refused(SubmitError::EmptyPrompt))
+    );
+}
+
+/// An adapter of random numbers for the first layer's queries.
+fn adapter(tale: &Tale, seed: f32) -> Arc<Adapter> {
+    let config = tale.model.config();
+    let (width, rank) = (config.width, 4);
+    let q_width = config.heads * config.head_size;
+    let numbers = |count: usize| -> Vec<u8> {
+        (0..count)
+            .flat_map(|i| ((i as f32 * seed).sin() * 0.3).to_le_bytes())
+            .collect()
+    };
+    let (a, b) = (numbers(width * rank), numbers(rank * q_width));
+    let tensors = [
+        AdapterTensor {
+            name: "blk.0.attn_q.weight.lora_a",
+            ty: strata_weights::GgmlType::F32,
+            dims: &[width as u64, rank as u64],
+            data: &a,
+        },
+        AdapterTensor {
+            name: "blk.0.attn_q.weight.lora_b",
+            ty: strata_weights::GgmlType::F32,
+            dims: &[rank as u64, q_width as u64],
+            data: &b,
+        },
+    ];
+    Arc::new(Adapter::new(8.0, &tensors, &tale.model).unwrap())
+}
+
+#[test]
+fn adapters_share_a_batch_and_go_when_nobody_uses_them() {
+    let tale = Tale::load();
+    let mut engine = small_engine(&tale, 64);
+    let adapters = [1.3, 2.7].map(|seed| engine.add_adapter(adapter(&tale, seed), 1.0).unwrap());
+    let request = long_request(&tale);
+    let with = |adapter| Request {
+        adapter,
+        ..request.clone()
+    };
+    let kinds = [None, Some(adapters[0]), Some(adapters[1])];
+    let alone: Vec<Answer> = kinds
+        .iter()
+        .map(|&kind| run_one(&mut engine, with(kind)))
+        .collect();
+    assert_ne!(alone[0].tokens, alone[1].tokens);
+    assert_ne!(alone[1].tokens, alone[2].tokens);
+    engine.clear_cache();
+    let ids: Vec<RequestId> = kinds
+        .iter()
+        .map(|&kind| engine.submit(with(kind)).unwrap())
+        .collect();
+    engine.step(&mut |_| {});
+    // It stays for the one that has it.
+    assert!(engine.remove_adapter(adapters[1]));
+    let gone = SubmitError::NoAdapter {
+        adapter: adapters[1],
+    };
+    assert_eq!(engine.submit(with(Some(adapters[1]))), Err(gone));
+    let together = run(&mut engine);
+    for (id, alone) in ids.iter().zip(&alone) {
+        // The first tokens came with the first step.
+        assert!(alone.tokens.ends_with(&together[id].tokens));
+        assert!(!together[id].tokens.is_empty());
+    }
+    assert!(!engine.remove_adapter(adapters[1]), "it has gone");
+    assert!(engine.remove_adapter(adapters[0]));
+    engine.clear_cache();
+    assert_eq!(engine.free_pages(), 64, "no page is lost");
+
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../model/tests/golden/llama.gguf"
+    );
+    let bytes = std::fs::read(path).unwrap();
+    let set = GgufSet::new(vec![Gguf::parse(&bytes).unwrap()]).unwrap();
+    let tiny = Model::load(
+        &set,
+        LoadOptions::default(),
+        &SystemMemory,
+        &Inline,
+        &mut |_, _| {},
+    )
+    .unwrap();
+    let kv = KvPages::new(tiny.config(), KvType::F32, PAGE, &SystemMemory).unwrap();
+    let compute = Compute {
+        kernels: Kernels::detect(),
+        pool: &Inline,
+    };
+    let mut other = Engine::new(
+        &tiny,
+        &tale.tokenizer,
+        compute,
+        kv,
+        EngineOptions::default(),
+    );
+    assert_eq!(
+        other.add_adapter(adapter(&tale, 1.0), 1.0),
+        Err(AdapterMismatch)
+    );
+}
+
+#[test]
+fn a_model_of_windows_gives_back_what_it_no_longer_sees() {
+    let tale = Tale::load();
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../model/tests/golden/mistral-window.gguf"
+    );
+    let bytes = std::fs::read(path).unwrap();
+    let set = GgufSet::new(vec![Gguf::parse(&bytes).unwrap()]).unwrap();
+    let model = Model::load(
+        &set,
+        LoadOptions::default(),
+        &SystemMemory,
+        &Inline,
+        &mut |_, _| {},
+    )
+    .unwrap();
+    let config = model.config();
+    let window = config.windows[0].unwrap();
+    let engine = |pages: usize| {
+        let compute = Compute {
+            kernels: Kernels::detect(),
+            pool: &Inline,
+        };
+        let options = EngineOptions {
+            context: pages * PAGE,
+            batch: 8,
+            ..EngineOptions::default()
+        };
+        let kv = KvPages::new(config, KvType::F32, pages * PAGE, &SystemMemory).unwrap();
+        Engine::new(&model, &tale.tokenizer, compute, kv, options)
+    };
+    let request = Request {
+        prompt: vec![5, 9, 2, 7],
+        max_tokens: Some(200),
+        ignore_end: true,
+        ..tale.request("", Some(3))
+    };
+    let mut engine = engine(16);
+    engine.submit(request).unwrap();
+    let (mut least, mut tokens) = (usize::MAX, 0);
+    while !engine.is_idle() {
+        engine.step(&mut |_| tokens += 1);
+        least = least.min(engine.free_pages());
+    }
+    assert!(tokens >= 200);
+    let held = window.div_ceil(PAGE) + 2;
+    assert!(
+        least >= 16 - held,
+        "{} pages for a window of {window}",
+        16 - least
+    );
+    engine.clear_cache();
+    assert_eq!(engine.free_pages(), 16, "no page is lost");
+}
