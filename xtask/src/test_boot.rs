@@ -1,6 +1,6 @@
 //! `cargo xtask test-boot`: boots the unikernel in QEMU, emulated, and looks at what it says.
 
-use crate::command::{cargo, target};
+use crate::command::{cargo, root, target};
 use crate::unikernel::{Built, Contents, build};
 use anyhow::{Context, Result, bail, ensure};
 use std::io::Read;
@@ -68,10 +68,28 @@ pub(crate) fn run() -> Result<()> {
                 ..Boot::default()
             },
         )?;
-        expect(&said, "2 processors")?;
+        expect(&said, "processors 2,")?;
         expect(&said, &expected)?;
     }
+    module(&tale, &expected)?;
     firmware(&tale, &expected)
+}
+
+/// A model that the hypervisor loads beside the kernel is used instead of the built-in one.
+fn module(built: &Built, expected: &str) -> Result<()> {
+    let model = root().join("models/tale/tale-q4_k_m.gguf");
+    let said = boot(
+        built,
+        &Boot {
+            name: "a model as initrd",
+            options: &format!("then=exit prompt=\"{PROMPT}\" n={TOKENS} temp=0"),
+            memory: "160M",
+            devices: vec!["-initrd".into(), model.display().to_string()],
+            ..Boot::default()
+        },
+    )?;
+    expect(&said, "the model is the module of 18855040 bytes")?;
+    expect(&said, expected)
 }
 
 /// Each fault is noticed, and its reason known to the run that follows.
@@ -83,6 +101,8 @@ fn faults(built: &Built) -> Result<()> {
         ("constants", "page fault"),
         ("execute", "page fault"),
         ("stack", "page fault"),
+        ("worker", "on purpose, by another processor"),
+        ("memory", "memory allocation"),
         ("stuck", "the watchdog saw no progress"),
     ] {
         let machine = if fault == "stuck" { "microvm" } else { "q35" };

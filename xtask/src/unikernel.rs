@@ -57,7 +57,7 @@ pub(crate) fn build(contents: Contents) -> Result<Built> {
     if contents == Contents::Machine {
         command.arg("--no-default-features");
     }
-    command.env("CARGO_ENCODED_RUSTFLAGS", FLAGS.join("\x1f"));
+    command.env("CARGO_ENCODED_RUSTFLAGS", flags().join("\x1f"));
     run(&mut command)?;
     let linked = folder.join(TARGET).join("release/strata-boot");
     let name = match contents {
@@ -73,6 +73,18 @@ pub(crate) fn build(contents: Contents) -> Result<Built> {
     write(&built.elf, &stripped(&elf)?)?;
     write(&built.efi, &flat(&elf)?)?;
     Ok(built)
+}
+
+/// The flags, with those that keep this machine's paths out of panic messages.
+fn flags() -> Vec<String> {
+    let mut flags: Vec<String> = FLAGS.map(String::from).into();
+    let home =
+        std::env::var("CARGO_HOME").or_else(|_| std::env::var("HOME").map(|home| home + "/.cargo"));
+    if let Ok(home) = home {
+        flags.push(format!("--remap-path-prefix={home}=cargo"));
+    }
+    flags.push(format!("--remap-path-prefix={}/=", root().display()));
+    flags
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {

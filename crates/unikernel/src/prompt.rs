@@ -163,3 +163,43 @@ fn tokens(tokenizer: &Tokenizer, text: &str) -> Vec<u32> {
     tokens.splice(0..0, bos);
     tokens
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::heap::HugePages;
+    use strata_platform::Inline;
+
+    #[test]
+    fn the_prompt_is_read_from_the_command_line() {
+        let read = |line: &str| Prompt::from_options(&CommandLine::copy(line.as_bytes()));
+        assert!(read("quiet").unwrap().is_none());
+        let prompt = read("prompt=\"a b\" n=3 temp=0.5 seed=9").unwrap().unwrap();
+        assert_eq!((prompt.text.as_str(), prompt.tokens), ("a b", 3));
+        assert_eq!(
+            (prompt.sampling.temperature, prompt.sampling.seed),
+            (0.5, 9)
+        );
+        for (line, key) in [("prompt=x n=-1", "n"), ("prompt=x temp=hot", "temp")] {
+            assert!(matches!(read(line), Err(PromptError::Option { key: k, .. }) if k == key));
+        }
+    }
+
+    #[test]
+    fn what_is_no_model_is_an_error() {
+        let prompt = Prompt {
+            text: "x".into(),
+            tokens: 1,
+            sampling: SamplerSettings::greedy(),
+        };
+        let means = Means {
+            pool: &Inline,
+            memory: &HugePages,
+            progress: &|| {},
+        };
+        for file in [&b""[..], b"GGUF", &[0xff; 4096]] {
+            let result = answer(file, &prompt, means, &mut |_| panic!("an answer"));
+            assert!(matches!(result, Err(PromptError::File(_))));
+        }
+    }
+}

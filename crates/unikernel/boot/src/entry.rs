@@ -35,7 +35,7 @@ strata_head:
     .long 0x1000                        # bytes of headers
     .long 0
     .short 10                           # EFI application
-    .short 0
+    .short 0x100                        # data need not be executable
     .quad 0, 0, 0, 0
     .long 0
     .long 6                             # data directories

@@ -1,6 +1,8 @@
 //! Faults on purpose, by `fault=…`, to see that each is noticed.
 
 use crate::entry;
+use strata_platform::Pool;
+use strata_unikernel::machine::processors::WORKERS;
 use strata_unikernel::machine::watchdog;
 use strata_unikernel::say;
 
@@ -25,6 +27,10 @@ pub(crate) fn provoke(fault: &str) {
         "stack" => {
             say!("{}", deep(1));
         }
+        "worker" => WORKERS.run(&|worker| {
+            assert!(worker == 0, "on purpose, by another processor");
+        }),
+        "memory" => say!("{}", alloc::vec![1u8; 1 << 40].len()),
         "stuck" => {
             watchdog::arm(200_000_000);
             loop {

@@ -55,7 +55,6 @@ extern "C" fn efi_main(handle: u64, table: u64) -> usize {
         Ok(info) => info,
         Err(status) => return status,
     };
-    cpu::interrupts_off();
     // Firmware's stack goes with firmware, so this must be elsewhere.
     let info = INFO.lock().insert(info) as *const BootInfo;
     // SAFETY: firmware has let go, interrupts are off, and `INFO` is never touched again.
@@ -78,7 +77,7 @@ extern "C" fn run(info: &BootInfo) -> ! {
     }
     let usage = HEAP.usage();
     say!(
-        "{} processors, {} MiB of memory ({} MiB heap), {} MHz; vector state {:#x}, up after {} us",
+        "processors {}, memory {} MiB (heap {}), {} MHz, vector state {:#x}, up after {} us",
         machine.processors(),
         (info.memory.bytes() + info.borrowed.bytes()) >> 20,
         usage.total >> 20,

@@ -20,7 +20,7 @@ pub(crate) fn speak(info: &BootInfo) {
         Ok(None) => return,
         Err(error) => return say!("{error}"),
     };
-    let Some(model) = MODEL else {
+    let Some(model) = module(info).or(MODEL) else {
         return say!("there is no model in this image to answer the prompt with");
     };
     let means = Means {
@@ -28,11 +28,13 @@ pub(crate) fn speak(info: &BootInfo) {
         memory: &HugePages,
         progress: &watchdog::progress,
     };
+    watchdog::arm(seconds(info).saturating_mul(1_000_000_000));
     let (start, mut first) = (time::now(), None);
     let answered = prompt::answer(model, &prompt, means, &mut |text| {
         first.get_or_insert_with(time::now);
         console::write(format_args!("{text}"));
     });
+    watchdog::arm(0);
     say!();
     match answered {
         Ok(()) => {
@@ -46,4 +48,18 @@ pub(crate) fn speak(info: &BootInfo) {
         }
         Err(error) => say!("{error}"),
     }
+}
+
+/// The file that was loaded along with the image: an initrd, or `strata.gguf` from the volume that firmware booted.
+fn module(info: &BootInfo) -> Option<&[u8]> {
+    let module = info.module?;
+    say!("the model is the module of {} bytes", module.len());
+    // SAFETY: whoever booted the image loaded so many bytes there; they are mapped, and kept out of the heap.
+    Some(unsafe { core::slice::from_raw_parts(module.start as *const u8, module.len() as usize) })
+}
+
+/// How long a step may take: `watchdog=SECONDS`, or two minutes, which is enough for emulation.
+fn seconds(info: &BootInfo) -> u64 {
+    let given = info.command_line.get("watchdog");
+    given.and_then(|text| text.parse().ok()).unwrap_or(120)
 }

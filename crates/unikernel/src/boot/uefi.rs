@@ -5,6 +5,7 @@
 
 use super::memory_map::{MemoryMap, PAGE, Range};
 use super::{BootInfo, CommandLine, Framebuffer, Source, uefi_memory};
+use crate::machine::cpu;
 use crate::say;
 use core::ffi::c_void;
 use core::ptr::null_mut;
@@ -130,15 +131,39 @@ struct GraphicsMode {
     address: u64,
 }
 
+/// Calls firmware with interrupts on, as it wants, and off again afterwards: its handlers run on the program's stack, and
+/// the precompiled core library keeps live data below the stack pointer.
+macro_rules! call {
+    ($call:expr) => {{
+        cpu::interrupts_on();
+        let answer = $call;
+        cpu::interrupts_off();
+        answer
+    }};
+}
+
 /// The file on the boot volume that is loaded as a module: `\strata.gguf`.
 const MODULE: &[u8] = b"\\strata.gguf";
 
-/// Asks firmware for everything there is to know, and lets it go. After success nothing of it may be called.
+/// Asks firmware for everything there is to know, and lets it go. After success nothing of it may be called, and
+/// interrupts are off.
 ///
 /// # Safety
 /// `handle` and `table` must be what firmware gave the entry code, whose services are up.
 pub unsafe fn leave(handle: u64, table: u64) -> Result<BootInfo, Status> {
-    let handle = handle as Handle;
+    cpu::interrupts_off();
+    // SAFETY: the caller's promise.
+    let left = unsafe { ask_and_exit(handle as Handle, table) };
+    if left.is_err() {
+        // SAFETY: firmware's tables are still in place, and it goes on.
+        unsafe { cpu::interrupts_on() };
+    }
+    left
+}
+
+/// # Safety
+/// As for [`leave`], with interrupts off.
+unsafe fn ask_and_exit(handle: Handle, table: u64) -> Result<BootInfo, Status> {
     // SAFETY: the caller's promise, here and for all services below: pointers are firmware's own or to live variables.
     let table = unsafe { &*(table as *const SystemTable) };
     // SAFETY: as above.
@@ -148,7 +173,7 @@ pub unsafe fn leave(handle: u64, table: u64) -> Result<BootInfo, Status> {
     // SAFETY: as above.
     unsafe {
         // Firmware's own watchdog would reset the machine after five minutes.
-        (services.set_watchdog_timer)(0, 0, 0, core::ptr::null());
+        call!((services.set_watchdog_timer)(0, 0, 0, core::ptr::null()));
         info.framebuffer = framebuffer(services);
         if let Some(image) = protocol::<LoadedImage>(services, handle, &LOADED_IMAGE) {
             info.command_line = options(&*image);
@@ -175,7 +200,7 @@ fn rsdp(table: &SystemTable) -> Option<u64> {
 unsafe fn protocol<T>(services: &BootServices, handle: Handle, guid: &Guid) -> Option<*mut T> {
     let mut found = null_mut();
     // SAFETY: the caller's promise.
-    let status = unsafe { (services.handle_protocol)(handle, guid, &mut found) };
+    let status = unsafe { call!((services.handle_protocol)(handle, guid, &mut found)) };
     (status == 0 && !found.is_null()).then_some(found.cast())
 }
 
@@ -185,7 +210,13 @@ unsafe fn framebuffer(services: &BootServices) -> Option<Framebuffer> {
     let mut found = null_mut();
     // SAFETY: the caller's promise; what is found stays valid, and its fields are as the specification says.
     unsafe {
-        if (services.locate_protocol)(&GRAPHICS, null_mut(), &mut found) != 0 || found.is_null() {
+        if call!((services.locate_protocol)(
+            &GRAPHICS,
+            null_mut(),
+            &mut found
+        )) != 0
+            || found.is_null()
+        {
             return None;
         }
         let mode = &*(*found.cast::<Graphics>()).mode;
@@ -229,25 +260,32 @@ unsafe fn load(services: &BootServices, device: Handle, name: &[u8]) -> Option<R
     unsafe {
         let system = protocol::<FileSystem>(services, device, &FILE_SYSTEM)?;
         let (mut root, mut file) = (null_mut(), null_mut());
-        if ((*system).open_volume)(system, &mut root) != 0
-            || ((*root).open)(root, &mut file, path.as_ptr(), 1, 0) != 0
+        if call!(((*system).open_volume)(system, &mut root)) != 0
+            || call!(((*root).open)(root, &mut file, path.as_ptr(), 1, 0)) != 0
         {
             return None;
         }
         // The end is at the largest position.
         let (mut bytes, mut address) = (0, 0);
-        ((*file).set_position)(file, u64::MAX);
-        ((*file).position)(file, &mut bytes);
-        ((*file).set_position)(file, 0);
+        call!(((*file).set_position)(file, u64::MAX));
+        call!(((*file).position)(file, &mut bytes));
+        call!(((*file).set_position)(file, 0));
         let pages = usize::try_from(bytes.div_ceil(PAGE)).ok()?;
-        if pages == 0 || (services.allocate_pages)(0, LOADER_DATA, pages, &mut address) != 0 {
+        if pages == 0
+            || call!((services.allocate_pages)(
+                0,
+                LOADER_DATA,
+                pages,
+                &mut address
+            )) != 0
+        {
             say!("there is no memory for a model of {bytes} bytes");
             return None;
         }
         let mut read = 0;
         while read < bytes {
             let mut part = (bytes - read).min(8 << 20) as usize;
-            let status = ((*file).read)(file, &mut part, (address + read) as *mut u8);
+            let status = call!(((*file).read)(file, &mut part, (address + read) as *mut u8));
             if status != 0 || part == 0 {
                 say!("the model on the boot volume cannot be read past byte {read}");
                 return None;
@@ -263,8 +301,14 @@ unsafe fn load(services: &BootServices, device: Handle, name: &[u8]) -> Option<R
 unsafe fn exit(services: &BootServices, handle: Handle) -> Result<(MemoryMap, MemoryMap), Status> {
     let mut map = 0;
     // SAFETY: the caller's promise.
-    let status =
-        unsafe { (services.allocate_pages)(0, LOADER_DATA, MAP_BYTES / PAGE as usize, &mut map) };
+    let status = unsafe {
+        call!((services.allocate_pages)(
+            0,
+            LOADER_DATA,
+            MAP_BYTES / PAGE as usize,
+            &mut map
+        ))
+    };
     if status != 0 {
         return Err(status);
     }
@@ -274,17 +318,17 @@ unsafe fn exit(services: &BootServices, handle: Handle) -> Result<(MemoryMap, Me
         let (mut bytes, mut key, mut size, mut version) = (MAP_BYTES, 0, 0, 0);
         // SAFETY: the caller's promise, and the map has as many bytes as it says.
         unsafe {
-            last = (services.get_memory_map)(
+            last = call!((services.get_memory_map)(
                 &mut bytes,
                 map as *mut u8,
                 &mut key,
                 &mut size,
                 &mut version,
-            );
+            ));
             if last != 0 {
                 return Err(last);
             }
-            last = (services.exit_boot_services)(handle, key);
+            last = call!((services.exit_boot_services)(handle, key));
             if last == 0 {
                 let map = core::slice::from_raw_parts(map as *const u8, bytes.min(MAP_BYTES));
                 return Ok(uefi_memory::read(map, size));

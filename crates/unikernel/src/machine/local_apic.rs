@@ -101,9 +101,33 @@ pub fn start_timer(hz: u32) {
     let counted = u64::from(u32::MAX - read(TIMER_NOW));
     let passed = u128::from(cpu::time_stamp().wrapping_sub(before)).max(1);
     let per_second = u128::from(counted) * u128::from(time::frequency()) / passed;
-    let count = (per_second / u128::from(hz.max(1))).clamp(1000, u128::from(u32::MAX)) as u32;
+    let period = (per_second / u128::from(hz.max(1))).clamp(1000, u128::from(u32::MAX)) as u32;
+    COUNTS.store(
+        per_second.min(u128::from(u64::MAX)) as u64,
+        Ordering::Relaxed,
+    );
+    PERIOD.store(u64::from(period), Ordering::Relaxed);
     write(TIMER_VECTOR, PERIODIC | u32::from(TIMER));
-    write(TIMER_START, count);
+    write(TIMER_START, period);
+}
+
+/// How often a second the timer counts, and how many counts there are from one interrupt to the next.
+static COUNTS: AtomicU64 = AtomicU64::new(0);
+static PERIOD: AtomicU64 = AtomicU64::new(0);
+
+/// Sleeps until an interrupt, at most so long. For a program that polls its devices and found nothing to do.
+///
+/// # Safety
+/// On the boot processor, after [`start_timer`].
+pub unsafe fn nap(microseconds: u32) {
+    let counts = u128::from(COUNTS.load(Ordering::Relaxed)) * u128::from(microseconds) / 1_000_000;
+    cpu::interrupts_off();
+    write(TIMER_VECTOR, u32::from(TIMER));
+    write(TIMER_START, counts.clamp(1, u128::from(u32::MAX)) as u32);
+    // SAFETY: interrupt tables are loaded, and interrupts are off.
+    unsafe { cpu::sleep() };
+    write(TIMER_VECTOR, PERIODIC | u32::from(TIMER));
+    write(TIMER_START, PERIOD.load(Ordering::Relaxed) as u32);
 }
 
 fn command(target: u32, command: u32) {

@@ -2,38 +2,37 @@
 #![allow(unsafe_code)]
 
 use super::acpi::power::{PowerControl, Register, Space};
+use super::address_space::map_device;
 use super::cpu;
 use super::lock::Lock;
+use crate::boot::memory_map::Range;
 use core::arch::asm;
 
 static CONTROL: Lock<PowerControl> = Lock::new(PowerControl::NONE);
 
-/// Tells how this machine is turned off and reset.
-pub fn set_control(control: PowerControl) {
+/// Tells how this machine is turned off and reset. What cannot be reached is left out.
+///
+/// Registers are mapped now, because in a crash nothing may wait for a lock.
+pub fn set_control(mut control: PowerControl) {
+    let reachable = |register: &Register| {
+        register.space == Space::Port || map_device(Range::new(register.address, 2)).is_ok()
+    };
+    control.reset = control.reset.filter(|(register, _)| reachable(register));
+    for write in &mut control.sleep {
+        *write = write.filter(|(register, _)| reachable(register));
+    }
     *CONTROL.lock() = control;
 }
 
 fn write(register: Register, value: u16) {
-    match register.space {
-        // SAFETY: ACPI names these ports for this purpose.
-        Space::Port => unsafe {
-            let port = register.address as u16;
-            match register.bytes {
-                1 => cpu::out8(port, value as u8),
-                _ => cpu::out16(port, value),
-            }
-        },
-        Space::Memory => {
-            let range = crate::boot::memory_map::Range::new(register.address, 2).pages_around();
-            if super::address_space::map_device(range).is_ok() {
-                // SAFETY: just mapped, and ACPI names the address for this purpose.
-                unsafe {
-                    match register.bytes {
-                        1 => (register.address as *mut u8).write_volatile(value as u8),
-                        _ => (register.address as *mut u16).write_volatile(value),
-                    }
-                }
-            }
+    let address = register.address;
+    // SAFETY: ACPI names these registers for this purpose, and those in memory are mapped.
+    unsafe {
+        match (register.space, register.bytes) {
+            (Space::Port, 1) => cpu::out8(address as u16, value as u8),
+            (Space::Port, _) => cpu::out16(address as u16, value),
+            (Space::Memory, 1) => (address as *mut u8).write_volatile(value as u8),
+            (Space::Memory, _) => (address as *mut u16).write_volatile(value),
         }
     }
 }
