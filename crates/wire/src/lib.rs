@@ -21,6 +21,7 @@ mod fault;
 mod gather;
 pub mod json;
 pub mod lang;
+pub mod llama_server;
 pub mod ollama;
 pub mod openai;
 pub mod route;

@@ -4,7 +4,7 @@ use crate::answer::{Reply, Stamp};
 use crate::call::{Call, Recall};
 use crate::fault::{Fault, FaultKind};
 use crate::json::Json;
-use crate::{anthropic, ollama, openai};
+use crate::{anthropic, llama_server, ollama, openai};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -27,6 +27,7 @@ pub enum Dialect {
     OpenAi,
     Anthropic,
     Ollama,
+    LlamaServer,
 }
 
 /// The routes that belong to no dialect, with their methods.
@@ -43,11 +44,12 @@ pub const OWN: &[(&str, &str)] = &[
 pub fn routes() -> impl Iterator<Item = (Dialect, &'static str, &'static str)> {
     let own = OWN
         .iter()
-        .map(|&(method, path)| (Dialect::OpenAi, method, path));
+        .map(|&(method, path)| (Dialect::LlamaServer, method, path));
     let tables = [
         (Dialect::OpenAi, openai::ROUTES),
         (Dialect::Anthropic, anthropic::ROUTES),
         (Dialect::Ollama, ollama::ROUTES),
+        (Dialect::LlamaServer, llama_server::ROUTES),
     ];
     let others = tables.into_iter().flat_map(|(dialect, table)| {
         let routes = table.iter();
@@ -62,7 +64,8 @@ impl Dialect {
         match pattern_of(path_of(target)) {
             Some((dialect, _)) => dialect,
             None if target.starts_with("/api/") => Self::Ollama,
-            None => Self::OpenAi,
+            None if target.starts_with("/v1/") => Self::OpenAi,
+            None => Self::LlamaServer,
         }
     }
 
@@ -72,6 +75,7 @@ impl Dialect {
             Self::OpenAi => openai::fault(fault),
             Self::Anthropic => anthropic::fault(fault, stamp),
             Self::Ollama => ollama::fault(fault),
+            Self::LlamaServer => llama_server::fault(fault),
         }
     }
 }
@@ -123,6 +127,7 @@ pub fn open(
     let call = own(method, path)
         .or_else(|| anthropic::open(method, target, body, stamp))
         .or_else(|| ollama::open(method, target, body, stamp))
+        .or_else(|| llama_server::open(method, target, body))
         .or_else(|| openai::open(method, target, body, stamp, recall))
         .unwrap_or_else(|| {
             let problem = format_args!("there is nothing at {path}");
@@ -205,6 +210,7 @@ fn operation(dialect: Dialect, method: &str, path: &str) -> Json {
         (_, Dialect::OpenAi) => "OpenAI",
         (_, Dialect::Anthropic) => "Anthropic",
         (_, Dialect::Ollama) => "Ollama",
+        (_, Dialect::LlamaServer) => "llama-server",
     };
     let object = || Json::object([("schema", Json::object([("type", "object".into())]))]);
     let media = || Json::object([("application/json", object())]);
@@ -227,7 +233,10 @@ fn operation(dialect: Dialect, method: &str, path: &str) -> Json {
         ]);
         operation.push("parameters", Json::array([id]));
     }
-    if method == "POST" {
+    if path == "/api/blobs/{id}" && method == "POST" {
+        let bytes = Json::object([("application/octet-stream", Json::Object(Vec::new()))]);
+        operation.push("requestBody", Json::object([("content", bytes)]));
+    } else if method == "POST" || path == "/api/delete" {
         operation.push("requestBody", Json::object([("content", media())]));
     }
     if !needs_no_key(path) {
@@ -276,9 +285,21 @@ mod tests {
         let unknown = ask("GET", "/v1/nothing").err().unwrap();
         assert_eq!(unknown.status, 404);
         assert!(Json::parse(&unknown.body).unwrap().get("error").is_some());
+        let error = |target: &str| {
+            let reply = ask("GET", target).err().unwrap();
+            assert_eq!(reply.status, 404, "{target}");
+            Json::parse(&reply.body).unwrap().get("error").cloned()
+        };
+        assert!(error("/api/nothing").unwrap().as_str().is_some());
+        let code = error("/nothing").and_then(|error| error.get("code").cloned());
+        assert_eq!(code, Some(Json::Int(404)));
         let wrong = ask("PATCH", "/v1/messages").err().unwrap();
         assert_eq!(wrong.status, 405);
         assert!(wrong.headers.contains(&("allow", "POST".into())));
+        let wrong = ask("PATCH", "/lora-adapters").err().unwrap();
+        assert!(wrong.headers.contains(&("allow", "GET, POST".into())));
+        assert!(ask("HEAD", "/api/version").is_ok());
+        assert!(ask("HEAD", "/").is_ok());
     }
 
     #[test]

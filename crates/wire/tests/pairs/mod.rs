@@ -369,6 +369,14 @@ fn token(choice: usize, token: u32, bytes: &[u8], logprob: f32) -> Event {
     }
 }
 
+fn told_prompt(prompt: usize, text: &str, tokens: u32) -> Event {
+    Event::Prompt {
+        prompt,
+        text: text.into(),
+        tokens: (1..=tokens).collect(),
+    }
+}
+
 fn plain_token(choice: usize, token: u32) -> Event {
     Event::Token {
         choice,
@@ -462,17 +470,24 @@ pub(crate) fn script(name: &str) -> Vec<Event> {
             done(),
         ],
         "tokens" => vec![
-            Event::Prompt {
-                prompt: 0,
-                text: "<user>Hi".into(),
-                tokens: [1, 2, 3].into(),
-            },
+            told_prompt(0, "<user>Hi", 3),
             plain_token(0, 5),
             text(0, "Grüß"),
             plain_token(0, 6),
             text(0, "e\n"),
             plain_token(0, 2),
             finished(0, Finish::Stop),
+            done(),
+        ],
+        "prompts" => vec![
+            told_prompt(0, "Hi", 2),
+            told_prompt(1, "你好", 3),
+            plain_token(1, 7),
+            text(1, "再见"),
+            plain_token(0, 5),
+            text(0, "Bye"),
+            finished(0, Finish::Length),
+            finished(1, Finish::StopText("。".into())),
             done(),
         ],
         "tools" => tool_calls(),

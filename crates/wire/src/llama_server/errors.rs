@@ -1,0 +1,42 @@
+//! Faults in this dialect's shape.
+
+use crate::answer::Reply;
+use crate::fault::{Fault, FaultKind};
+use crate::json::Json;
+
+/// The reply for a request that failed.
+pub fn fault(fault: &Fault) -> Reply {
+    Reply::fault(fault, fault.status(), &document(fault))
+}
+
+/// `{"error": …}`.
+pub(super) fn document(fault: &Fault) -> Json {
+    let kind = match fault.kind {
+        FaultKind::BadRequest | FaultKind::Method | FaultKind::TooLarge | FaultKind::Timeout => {
+            "invalid_request_error"
+        }
+        FaultKind::ContextExceeded { .. } => "exceed_context_size_error",
+        FaultKind::Unauthenticated => "authentication_error",
+        FaultKind::Forbidden => "permission_error",
+        FaultKind::NotFound => "not_found_error",
+        FaultKind::Unsupported => "not_supported_error",
+        FaultKind::RateLimited { .. }
+        | FaultKind::Overloaded { .. }
+        | FaultKind::Unavailable { .. } => "unavailable_error",
+        FaultKind::Internal => "server_error",
+    };
+    let mut error = Json::object([
+        ("code", u32::from(fault.status()).into()),
+        ("message", fault.message.as_str().into()),
+        ("type", kind.into()),
+    ]);
+    if let FaultKind::ContextExceeded {
+        prompt_tokens,
+        context,
+    } = fault.kind
+    {
+        error.push("n_prompt_tokens", prompt_tokens);
+        error.push("n_ctx", context);
+    }
+    Json::object([("error", error)])
+}
