@@ -37,6 +37,12 @@ pub(crate) struct Failure {
     hint: Option<String>,
 }
 
+impl Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.sentence)
+    }
+}
+
 impl Failure {
     pub(crate) fn new(kind: Kind, sentence: impl Display) -> Self {
         Self {
@@ -49,6 +55,11 @@ impl Failure {
     pub(crate) fn hint(mut self, hint: impl Display) -> Self {
         self.hint = Some(hint.to_string());
         self
+    }
+
+    /// What kind it is.
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
     }
 
     /// A failed read or write of `path`.

@@ -8,6 +8,7 @@ use crate::model_file::{ModelFile, bad_model};
 use crate::progress::LoadProgress;
 use crate::size::Size;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use strata_host::{HugePages, PageReport};
 use strata_model::spec::{Position, Role};
@@ -30,7 +31,7 @@ pub(crate) struct CheckedModel<'f> {
     start: Instant,
     file: &'f ModelFile,
     pub(crate) blueprint: Blueprint<'f>,
-    tokenizer: Result<Tokenizer, Failure>,
+    tokenizer: Result<Arc<Tokenizer>, Failure>,
     template: Option<String>,
     /// Positions that a sequence has at most.
     pub(crate) context: usize,
@@ -39,7 +40,7 @@ pub(crate) struct CheckedModel<'f> {
 /// A model, its words, and how long a text it is loaded for.
 pub(crate) struct LoadedModel<'f> {
     pub(crate) model: Model<'f>,
-    tokenizer: Result<Tokenizer, Failure>,
+    tokenizer: Result<Arc<Tokenizer>, Failure>,
     /// The source of its chat template.
     pub(crate) template: Option<String>,
     pub(crate) context: usize,
@@ -58,7 +59,8 @@ impl<'f> CheckedModel<'f> {
         let parsed = file.parse()?;
         let metadata = parsed.metadata();
         let context = context.or_else(|| default_context(metadata));
-        let mut tokenizer = Tokenizer::from_gguf(metadata).map_err(|error| bad_model(path, error));
+        let tokenizer = Tokenizer::from_gguf(metadata).map(Arc::new);
+        let mut tokenizer = tokenizer.map_err(|error| bad_model(path, error));
         if words == Words::Required {
             tokenizer = Ok(tokenizer?);
         }
@@ -75,7 +77,10 @@ impl<'f> CheckedModel<'f> {
             .hint("ask for fewer"));
         }
         let scored = config.vocabulary;
-        if let Some(tokens) = tokenizer.as_ref().ok().map(Tokenizer::vocab_size)
+        if let Some(tokens) = tokenizer
+            .as_ref()
+            .ok()
+            .map(|tokenizer| tokenizer.vocab_size())
             && tokens > scored
         {
             return Err(bad_model(
@@ -99,7 +104,17 @@ impl<'f> CheckedModel<'f> {
 
     /// The tokenizer, or why there is none.
     pub(crate) fn tokenizer(&self) -> Result<&Tokenizer, Failure> {
-        self.tokenizer.as_ref().map_err(Failure::clone)
+        self.tokenizer.as_deref().map_err(Failure::clone)
+    }
+
+    /// The tokenizer, for those who outlive the model.
+    pub(crate) fn shared_tokenizer(&self) -> Result<Arc<Tokenizer>, Failure> {
+        self.tokenizer.clone()
+    }
+
+    /// The source of the chat template.
+    pub(crate) fn template(&self) -> Option<&str> {
+        self.template.as_deref()
     }
 
     /// Fails if keys and values cannot be stored so.
@@ -185,7 +200,7 @@ impl<'f> CheckedModel<'f> {
 impl LoadedModel<'_> {
     /// The tokenizer, or why there is none.
     pub(crate) fn tokenizer(&self) -> Result<&Tokenizer, Failure> {
-        self.tokenizer.as_ref().map_err(Failure::clone)
+        self.tokenizer.as_deref().map_err(Failure::clone)
     }
 
     /// What was loaded and what memory it got, on standard error.

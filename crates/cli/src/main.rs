@@ -21,6 +21,7 @@ mod rerank;
 mod run;
 mod sampling;
 mod scorer;
+mod serve;
 mod size;
 mod synth;
 mod template;
@@ -39,6 +40,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Run(Box<run::Arguments>),
+    Serve(Box<serve::Arguments>),
     Inspect(inspect::Arguments),
     Tokenize(tokenize::EncodeArguments),
     Detokenize(tokenize::DecodeArguments),
@@ -56,6 +58,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Run(arguments) => run::run(&arguments),
+        Command::Serve(arguments) => serve::run(*arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Tokenize(arguments) => tokenize::encode(&arguments),
         Command::Detokenize(arguments) => tokenize::decode(&arguments),

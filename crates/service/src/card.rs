@@ -6,6 +6,7 @@ use crate::tools::CallFormat;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use strata_engine::Pooling;
 use strata_token::tokenizer::Tokenizer;
 use strata_wire::call::Capability;
 use strata_wire::lang::{Message, Sampling};
@@ -31,6 +32,8 @@ pub struct Card {
     pub messages: Vec<Message>,
     /// Whether it reads texts as a whole instead of continuing them.
     pub encoder: bool,
+    /// How a text's states become its embedding, where a request does not say.
+    pub pooling: Pooling,
 }
 
 impl Card {
@@ -46,6 +49,7 @@ impl Card {
             system: None,
             messages: Vec::new(),
             encoder: false,
+            pooling: Pooling::Mean,
         }
     }
 

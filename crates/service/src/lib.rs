@@ -10,6 +10,7 @@ extern crate alloc;
 extern crate std;
 
 mod card;
+pub mod metrics;
 pub mod prompt;
 mod request;
 mod sampling;

@@ -29,15 +29,26 @@ pub(super) fn facts(name: &str, path: &Path, model: &GgufSet<'_>) -> ModelFacts 
         digest: digest(model),
         bytes: file.map_or(weights, |file| file.len()),
         modified: modified.map_or(0, |time| time.as_secs()),
-        parameters: model.tensors().iter().map(|t| t.dims.iter().product::<u64>()).sum(),
+        parameters: model
+            .tensors()
+            .iter()
+            .map(|t| t.dims.iter().product::<u64>())
+            .sum(),
         quantization: quantization(model),
         trained_context: number("context_length"),
         embedding: number("embedding_length"),
         vocabulary: vocabulary.map_or(0, |tokens| tokens.len()),
-        template: metadata.str("tokenizer.chat_template").ok().flatten().map(str::to_owned),
+        template: metadata
+            .str("tokenizer.chat_template")
+            .ok()
+            .flatten()
+            .map(str::to_owned),
         licenses: license.map(str::to_owned).into_iter().collect(),
         modelfile: format!("FROM {}\n", path.display()),
-        metadata: metadata.iter().map(|(key, value)| (key.to_owned(), json(value))).collect(),
+        metadata: metadata
+            .iter()
+            .map(|(key, value)| (key.to_owned(), json(value)))
+            .collect(),
         tensors: model
             .tensors()
             .iter()
@@ -65,7 +76,10 @@ fn digest(model: &GgufSet<'_>) -> String {
         hash.update(tensor.name);
         hash.update(format!("{:?}{:?}", tensor.ty, tensor.dims));
     }
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    hash.finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 /// The file's own word for its mix of types, or the type of most of its weights.

@@ -9,7 +9,8 @@ const SHORTEST: usize = 8;
 
 /// Reads a file of keys. Empty lines and lines that begin with `#` do not count.
 pub(super) fn read(path: &Path) -> Result<Vec<Key>, Failure> {
-    let text = std::fs::read_to_string(path).map_err(|error| Failure::io(path.display(), &error))?;
+    let text =
+        std::fs::read_to_string(path).map_err(|error| Failure::io(path.display(), &error))?;
     let mut keys: Vec<Key> = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let line = line.trim();
@@ -21,7 +22,11 @@ pub(super) fn read(path: &Path) -> Result<Vec<Key>, Failure> {
             Failure::new(Kind::Usage, place).hint("NAME KEY [requests-per-minute] [model,model…]")
         })?;
         if keys.iter().any(|known| known.secret == key.secret) {
-            let place = format_args!("{}, line {}: the key is there twice", path.display(), number + 1);
+            let place = format_args!(
+                "{}, line {}: the key is there twice",
+                path.display(),
+                number + 1
+            );
             return Err(Failure::new(Kind::Usage, place));
         }
         keys.push(key);
@@ -31,7 +36,8 @@ pub(super) fn read(path: &Path) -> Result<Vec<Key>, Failure> {
 
 /// A key from the command line, which allows everything.
 pub(super) fn unlimited(secret: &str) -> Result<Key, Failure> {
-    parse(&format!("api-key {secret}")).map_err(|problem| Failure::new(Kind::Usage, format_args!("--api-key: {problem}")))
+    parse(&format!("api-key {secret}"))
+        .map_err(|problem| Failure::new(Kind::Usage, format_args!("--api-key: {problem}")))
 }
 
 fn parse(line: &str) -> Result<Key, &'static str> {
@@ -69,7 +75,12 @@ mod tests {
         assert_eq!((key.name.as_str(), key.per_minute), ("ada", Some(60)));
         assert_eq!(key.models, ["tale", "other"]);
         assert_eq!(parse("ada secret-key tale").unwrap().models, ["tale"]);
-        for line in ["ada", "ada short", "ada secret-key 0", "ada secret-key 1 a b"] {
+        for line in [
+            "ada",
+            "ada short",
+            "ada secret-key 0",
+            "ada secret-key 1 a b",
+        ] {
             assert!(parse(line).is_err(), "{line}");
         }
     }

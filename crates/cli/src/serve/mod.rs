@@ -24,10 +24,20 @@ pub(crate) struct Arguments {
     #[arg(value_name = "MODEL")]
     models: Vec<PathBuf>,
     /// The address to listen on
-    #[arg(long, value_name = "ADDR:PORT", env = "OLLAMA_HOST", default_value = "127.0.0.1:11434")]
+    #[arg(
+        long,
+        value_name = "ADDR:PORT",
+        env = "OLLAMA_HOST",
+        default_value = "127.0.0.1:11434"
+    )]
     host: String,
     /// A key that clients must send; needed where others can reach the port
-    #[arg(long, value_name = "KEY", env = "STRATA_API_KEY", hide_env_values = true)]
+    #[arg(
+        long,
+        value_name = "KEY",
+        env = "STRATA_API_KEY",
+        hide_env_values = true
+    )]
     api_key: Option<String>,
     /// A file with a key a line: NAME KEY [requests-per-minute] [model,model…]
     #[arg(long, value_name = "FILE")]
@@ -39,7 +49,12 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME")]
     allow_host: Vec<String>,
     /// An origin whose pages may call the server, beside its own; * for all
-    #[arg(long, value_name = "ORIGIN", env = "OLLAMA_ORIGINS", value_delimiter = ',')]
+    #[arg(
+        long,
+        value_name = "ORIGIN",
+        env = "OLLAMA_ORIGINS",
+        value_delimiter = ','
+    )]
     allow_origin: Vec<String>,
     /// A certificate chain, as a PEM file
     #[arg(long, value_name = "FILE", requires = "tls_key")]
@@ -75,16 +90,28 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         paths.push(BUILT_IN.into());
     }
     let context = arguments.ctx.map(|ctx| ctx as usize);
-    let models = LocalModels::new(&paths, arguments.compute, context, arguments.parallel.into())?;
+    let models = LocalModels::new(
+        &paths,
+        arguments.compute,
+        context,
+        arguments.parallel.into(),
+    )?;
     let scheme = if tls.is_some() { "https" } else { "http" };
     let settings = Settings {
         access,
         ..Settings::default()
     };
-    let bound = Bound::new(address, settings, Arc::new(models), arguments.keep_alive, tls);
+    let bound = Bound::new(
+        address,
+        settings,
+        Arc::new(models),
+        arguments.keep_alive,
+        tls,
+    );
     let bound = bound.map_err(|error| {
         let sentence = format_args!("{address} cannot be listened on: {error}");
-        Failure::new(Kind::Failed, sentence).hint("another server may have the port: --host names another")
+        Failure::new(Kind::Failed, sentence)
+            .hint("another server may have the port: --host names another")
     })?;
     let address = bound.address().unwrap_or(address);
     eprintln!("listening on {scheme}://{address}");
@@ -96,9 +123,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
 /// Done when the process is asked to end.
 async fn stopped() {
     use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut terminate), Ok(mut interrupt)) =
-        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
+    let (Ok(mut terminate), Ok(mut interrupt)) = (
+        signal(SignalKind::terminate()),
+        signal(SignalKind::interrupt()),
+    ) else {
         return std::future::pending().await;
     };
     tokio::select! {
@@ -123,14 +151,22 @@ fn address(host: &str) -> Result<SocketAddr, Failure> {
             let unbracketed = text.trim_start_matches('[').trim_end_matches(']');
             match unbracketed.parse::<IpAddr>() {
                 Ok(ip) => Some(SocketAddr::new(ip, DEFAULT_PORT)),
-                Err(_) if text.contains(':') => text.to_socket_addrs().ok().and_then(|mut a| a.next()),
-                Err(_) => (text.as_str(), DEFAULT_PORT).to_socket_addrs().ok().and_then(|mut a| a.next()),
+                Err(_) if text.contains(':') => {
+                    text.to_socket_addrs().ok().and_then(|mut a| a.next())
+                }
+                Err(_) => (text.as_str(), DEFAULT_PORT)
+                    .to_socket_addrs()
+                    .ok()
+                    .and_then(|mut a| a.next()),
             }
         }
     };
     found.ok_or_else(|| {
-        Failure::new(Kind::Usage, format_args!("{host:?} is not an address to listen on"))
-            .hint("--host 127.0.0.1:11434")
+        Failure::new(
+            Kind::Usage,
+            format_args!("{host:?} is not an address to listen on"),
+        )
+        .hint("--host 127.0.0.1:11434")
     })
 }
 

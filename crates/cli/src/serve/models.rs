@@ -9,9 +9,10 @@ use crate::memory_plan::{Limit, MemoryPlan, Needs};
 use crate::model_file::{BUILT_IN, ModelFile};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use strata_constrain::Compiler;
-use strata_engine::Constraint;
-use strata_model::BatchLimits;
+use strata_constrain::{Compiler, Limits, VocabularyError};
+use strata_engine::{Constraint, EngineOptions};
+use strata_host::MonotonicClock;
+use strata_model::spec::Role;
 use strata_platform::Pool;
 use strata_server::{Grammars, Models, Opened};
 use strata_service::Card;
@@ -23,6 +24,7 @@ use strata_wire::{Fault, FaultKind};
 /// Models in files, with what they are computed with.
 pub(super) struct LocalModels {
     machine: Machine,
+    clock: MonotonicClock,
     compute: ComputeArguments,
     context: Option<usize>,
     requests: usize,
@@ -40,6 +42,7 @@ impl LocalModels {
         let machine = compute.machine()?;
         let mut models = Self {
             machine,
+            clock: MonotonicClock::default(),
             compute,
             context,
             requests,
@@ -66,28 +69,37 @@ impl LocalModels {
     fn card(&self, checked: &CheckedModel<'_>) -> Result<Card, Failure> {
         let tokenizer: Arc<Tokenizer> = checked.shared_tokenizer()?;
         let mut card = Card::new(tokenizer, checked.template(), checked.context);
-        card.encoder = checked.blueprint.config().is_encoder();
+        let config = checked.blueprint.config();
+        card.encoder = config.spec.role == Role::Encoder;
+        card.pooling = config.pooling.unwrap_or(card.pooling);
         Ok(card)
     }
 
     fn needs(&self, checked: &CheckedModel<'_>) -> Needs {
-        let batch = usize::from(self.compute.batch).max(self.requests);
         Needs {
             // Requests share the context's pages: two full ones fit, or many short ones.
             positions: checked.context.saturating_mul(self.requests.min(2)),
             kv: self.compute.kv.into(),
-            limits: BatchLimits {
-                tokens: batch,
-                logits: self.requests,
-            },
+            limits: self.options(checked.context).limits(0),
             workers: self.machine.pool.workers(),
             beside: 0,
         }
     }
 
+    fn options(&self, context: usize) -> EngineOptions {
+        EngineOptions {
+            context,
+            batch: self.compute.batch.into(),
+            requests: self.requests,
+            ..EngineOptions::default()
+        }
+    }
+
     fn path(&self, name: &str) -> Result<&Path, Fault> {
         let found = self.list.iter().find(|(facts, _)| facts.name == name);
-        found.map(|(_, path)| path.as_path()).ok_or_else(|| unknown(name))
+        found
+            .map(|(_, path)| path.as_path())
+            .ok_or_else(|| unknown(name))
     }
 }
 
@@ -105,10 +117,13 @@ fn name(path: &Path) -> String {
 }
 
 fn unknown(name: &str) -> Fault {
-    Fault::new(
-        FaultKind::NotFound,
-        format_args!("model {name:?} not found, try one of GET /v1/models"),
-    )
+    Fault {
+        place: Some("model".into()),
+        ..Fault::new(
+            FaultKind::NotFound,
+            format_args!("model {name:?} not found; GET /v1/models lists those there are"),
+        )
+    }
 }
 
 impl Models for LocalModels {
@@ -143,9 +158,9 @@ impl Models for LocalModels {
     fn open(&self, name: &str, serve: &mut dyn FnMut(Opened<'_>)) -> Result<(), Fault> {
         let file = ModelFile::open(self.path(name)?).map_err(fault)?;
         let checked = CheckedModel::new(&file, self.context, Words::Required).map_err(fault)?;
-        let needs = self.needs(&checked);
+        let (needs, context) = (self.needs(&checked), checked.context);
         let card = Arc::new(self.card(&checked).map_err(fault)?);
-        let compiler = Compiler::new(&card.tokenizer);
+        let grammars = Grammar(Compiler::new(&card.tokenizer));
         let (loaded, kv) = checked
             .load(needs, self.compute.stream, &self.compute, &self.machine)
             .map_err(fault)?;
@@ -154,9 +169,9 @@ impl Models for LocalModels {
             card,
             kv,
             compute: self.machine.compute(),
-            batch: needs.limits.tokens,
-            requests: self.requests,
-            grammars: Arc::new(Grammar(compiler)),
+            clock: &self.clock,
+            options: self.options(context),
+            grammars: Arc::new(grammars),
         });
         Ok(())
     }
@@ -170,4 +185,27 @@ fn fault(failure: Failure) -> Fault {
         _ => FaultKind::Internal,
     };
     Fault::new(kind, failure)
+}
+
+/// Compiles grammars for a model's tokens; a model whose tokens cannot be constrained refuses them with the reason.
+struct Grammar(Result<Compiler, VocabularyError>);
+
+impl Grammars for Grammar {
+    fn compile(&self, format: &Format) -> Result<Box<dyn Constraint>, Fault> {
+        let compiler = self
+            .0
+            .as_ref()
+            .map_err(|error| Fault::new(FaultKind::Unsupported, error))?;
+        let grammar = match format {
+            Format::Text => return Err(Fault::bad_request("plain text needs no grammar")),
+            Format::JsonObject => strata_constrain::Grammar::JsonObject,
+            Format::JsonSchema(schema) => strata_constrain::Grammar::JsonSchema(schema.text()),
+            Format::Regex(regex) => strata_constrain::Grammar::Regex(regex.clone()),
+            Format::Gbnf(grammar) => strata_constrain::Grammar::Gbnf(grammar.clone()),
+            Format::Lark(grammar) => strata_constrain::Grammar::Lark(grammar.clone()),
+            Format::Choice(texts) => strata_constrain::Grammar::Choice(texts.clone()),
+        };
+        let matcher = compiler.compile(&grammar, Limits::default());
+        Ok(Box::new(matcher.map_err(Fault::bad_request)?))
+    }
 }

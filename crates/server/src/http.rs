@@ -1,0 +1,165 @@
+//! From bytes of HTTP to a call, and from its outcome to bytes of HTTP.
+
+use crate::access::{Client, Credentials};
+use crate::body::ReplyBody;
+use crate::call;
+use crate::state::Server;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use strata_wire::route::{self, Dialect, HttpRequest};
+use strata_wire::{Fault, FaultKind, Reply};
+
+/// A reply on its way out.
+pub(crate) type Answered = Response<ReplyBody>;
+
+/// Makes a reply.
+pub(crate) fn answered(status: u16, content_type: &'static str, body: ReplyBody) -> Answered {
+    let mut response = Response::new(body);
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    if content_type == "text/event-stream" {
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        // Proxies would hold events back.
+        let name = HeaderName::from_static("x-accel-buffering");
+        headers.insert(name, HeaderValue::from_static("no"));
+    }
+    response
+}
+
+/// A whole reply of a dialect as HTTP.
+pub(crate) fn reply(reply: Reply) -> Answered {
+    let mut response = answered(
+        reply.status,
+        reply.content_type,
+        ReplyBody::whole(reply.body),
+    );
+    for (name, value) in reply.headers {
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            response
+                .headers_mut()
+                .insert(HeaderName::from_static(name), value);
+        }
+    }
+    response
+}
+
+/// Answers one request.
+pub(crate) async fn handle(server: Arc<Server>, request: Request<Incoming>) -> Answered {
+    let start = Instant::now();
+    let path = request.uri().path().to_owned();
+    let origin = request.headers().get(header::ORIGIN).cloned();
+    let mut response = answer(&server, request).await;
+    if let Some(origin) = origin
+        && response.status() != StatusCode::FORBIDDEN
+    {
+        let headers = response.headers_mut();
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        headers.insert(header::VARY, HeaderValue::from_static("origin"));
+    }
+    server
+        .counts
+        .count(route_of(&path), response.status(), start.elapsed());
+    response
+}
+
+async fn answer(server: &Arc<Server>, request: Request<Incoming>) -> Answered {
+    let (head, body) = request.into_parts();
+    let target = head
+        .uri
+        .path_and_query()
+        .map_or("/", |target| target.as_str());
+    let dialect = Dialect::of_path(target);
+    let stamp = server.stamp();
+    let fail = |fault: Fault| reply(dialect.fault(&fault, &stamp));
+    let open_to_all = route::needs_no_key(head.uri.path());
+    let caller = credentials(&head.headers);
+    let client = match server.settings.access.check(&caller) {
+        Ok(client) => client,
+        Err(fault) if open_to_all && fault.kind == FaultKind::Unauthenticated => Client::nobody(),
+        Err(fault) => return fail(fault),
+    };
+    if head.method == Method::OPTIONS {
+        return preflight();
+    }
+    if server.is_draining() && !open_to_all {
+        let kind = FaultKind::Unavailable {
+            retry_after: Duration::from_secs(5),
+        };
+        return fail(Fault::new(kind, "the server is shutting down"));
+    }
+    let body = match read(server, body).await {
+        Ok(body) => body,
+        Err(fault) => return fail(fault),
+    };
+    let asked = HttpRequest {
+        method: head.method.as_str(),
+        target,
+        body: &body,
+    };
+    let opened = {
+        let mut responses = server.responses();
+        let owner = client.owner();
+        route::open(&asked, &stamp, &mut responses.of(&owner))
+    };
+    match opened {
+        Ok(asked) => call::answer(server, &client, asked, dialect, &stamp).await,
+        Err(refused) => reply(refused),
+    }
+}
+
+async fn read(server: &Server, body: Incoming) -> Result<hyper::body::Bytes, Fault> {
+    let most = server.settings.max_body;
+    let collected = Limited::new(body, most).collect();
+    match tokio::time::timeout(server.settings.read_timeout, collected).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Fault::new(
+            FaultKind::TooLarge,
+            format_args!("the body is larger than {most} bytes"),
+        )),
+        Ok(Err(_)) => Err(Fault::bad_request("the body could not be read")),
+        Err(_) => Err(Fault::new(
+            FaultKind::Timeout,
+            "the body did not arrive in time",
+        )),
+    }
+}
+
+fn credentials(headers: &HeaderMap) -> Credentials<'_> {
+    let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    Credentials {
+        authorization: text(header::AUTHORIZATION),
+        api_key: text(HeaderName::from_static("x-api-key")),
+        host: text(header::HOST),
+        origin: text(header::ORIGIN),
+    }
+}
+
+/// The answer to a browser that asks whether it may call.
+fn preflight() -> Answered {
+    let mut response = answered(204, "text/plain", ReplyBody::Whole(None));
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (
+            header::ACCESS_CONTROL_ALLOW_METHODS,
+            "GET, POST, DELETE, HEAD, OPTIONS",
+        ),
+        (
+            header::ACCESS_CONTROL_ALLOW_HEADERS,
+            "authorization, content-type, x-api-key, anthropic-version, anthropic-beta",
+        ),
+        (header::ACCESS_CONTROL_MAX_AGE, "600"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+/// A path for the metrics: one of ours, so that strangers cannot make up labels.
+fn route_of(path: &str) -> &'static str {
+    route::pattern(path).unwrap_or("other")
+}

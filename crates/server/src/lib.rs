@@ -1,0 +1,26 @@
+//! The HTTP server: every dialect on one port, over models that are loaded as they are asked for.
+//!
+//! `wire` reads and writes the dialects, `service` makes requests ready and splits answers; here are sockets, access,
+//! the life of models, and a thread for each engine. [`Models`] says where models come from.
+#![forbid(unsafe_code)]
+
+mod access;
+mod body;
+mod call;
+mod embed;
+mod generate;
+mod http;
+mod listen;
+mod manager;
+mod metrics;
+mod models;
+mod state;
+mod tls;
+mod turn;
+mod worker;
+
+pub use access::{Access, Key};
+pub use listen::Bound;
+pub use models::{Grammars, Models, Opened};
+pub use state::Settings;
+pub use tls::{Tls, TlsError};

@@ -1,0 +1,154 @@
+//! Sockets: connections are taken, bounded in number, and given time to end when the server stops.
+
+use crate::http::handle;
+use crate::manager::Manager;
+use crate::models::Models;
+use crate::state::{Server, Settings};
+use crate::tls::Tls;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::server::graceful::GracefulShutdown;
+use std::convert::Infallible;
+use std::future::Future;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::Duration;
+use strata_wire::lang::KeepAlive;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// How often models are looked at for having been idle too long.
+const HOUSEKEEPING: Duration = Duration::from_millis(500);
+
+/// Bytes of a request's head at most.
+const MAX_HEAD: usize = 64 << 10;
+
+/// A server that has its port and does not answer yet.
+pub struct Bound {
+    listener: TcpListener,
+    server: Arc<Server>,
+    tls: Option<Tls>,
+}
+
+impl Bound {
+    /// Takes a port.
+    pub fn new(
+        address: SocketAddr,
+        settings: Settings,
+        models: Arc<dyn Models>,
+        keep_alive: KeepAlive,
+        tls: Option<Tls>,
+    ) -> std::io::Result<Self> {
+        let listener = TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        let manager = Manager::new(models, keep_alive);
+        Ok(Self {
+            listener,
+            server: Arc::new(Server::new(settings, manager)),
+            tls,
+        })
+    }
+
+    /// The address, with the port that was given if any was asked for.
+    pub fn address(&self) -> std::io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Answers until `stop` is done, then lets running requests end. Needs a thread or two of its own: they must answer
+    /// while all processors compute.
+    pub fn run(self, stop: impl Future<Output = ()>) -> std::io::Result<()> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("http")
+            .enable_all()
+            .build()?;
+        let drain = self.server.settings.drain;
+        let result = runtime.block_on(self.answer(stop));
+        runtime.shutdown_timeout(drain.min(Duration::from_secs(2)));
+        result
+    }
+
+    async fn answer(self, stop: impl Future<Output = ()>) -> std::io::Result<()> {
+        let listener = tokio::net::TcpListener::from_std(self.listener)?;
+        let server = self.server;
+        let places = Arc::new(Semaphore::new(server.settings.max_connections));
+        let graceful = GracefulShutdown::new();
+        let manager = Arc::clone(&server.manager);
+        let housekeeper = tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(HOUSEKEEPING).await;
+                manager.expire();
+            }
+        });
+        tokio::pin!(stop);
+        loop {
+            let place = tokio::select! {
+                place = Arc::clone(&places).acquire_owned() => place.expect("it is never closed"),
+                () = &mut stop => break,
+            };
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = &mut stop => break,
+            };
+            let Ok((stream, _)) = accepted else {
+                // Out of file descriptors, perhaps: the connections that end will give some back.
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                continue;
+            };
+            // Tokens are small and each should leave at once.
+            let _ = stream.set_nodelay(true);
+            let watcher = graceful.watcher();
+            let (server, tls) = (Arc::clone(&server), self.tls.clone());
+            tokio::spawn(async move {
+                match tls {
+                    None => talk(server, stream, watcher, place).await,
+                    Some(tls) => {
+                        let limit = server.settings.read_timeout;
+                        if let Ok(Ok(stream)) =
+                            tokio::time::timeout(limit, tls.accept(stream)).await
+                        {
+                            talk(server, stream, watcher, place).await;
+                        }
+                    }
+                }
+            });
+        }
+        drop(listener);
+        server.drain();
+        let _ = tokio::time::timeout(server.settings.drain, graceful.shutdown()).await;
+        housekeeper.abort();
+        server.manager.stop_all();
+        Ok(())
+    }
+}
+
+/// Answers one connection's requests.
+async fn talk<S>(
+    server: Arc<Server>,
+    stream: S,
+    watcher: hyper_util::server::graceful::Watcher,
+    _place: OwnedSemaphorePermit,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(server.settings.read_timeout)
+        .max_buf_size(MAX_HEAD)
+        .half_close(false);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(128)
+        .max_header_list_size(MAX_HEAD as u32);
+    let service = service_fn(move |request| {
+        let server = Arc::clone(&server);
+        async move { Ok::<_, Infallible>(handle(server, request).await) }
+    });
+    let connection = builder.serve_connection(TokioIo::new(stream), service);
+    // A connection that breaks off is the client's affair; its requests end with it.
+    let _ = watcher.watch(connection).await;
+}

@@ -1,0 +1,312 @@
+//! The life of models: loaded when asked for, kept while used, dropped when idle or when another needs the memory.
+
+use crate::models::Models;
+use crate::turn::Turns;
+use crate::worker::Worker;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use strata_wire::call::{LoadedModel, ModelFacts};
+use strata_wire::lang::KeepAlive;
+use strata_wire::{Fault, FaultKind};
+use tokio::sync::Notify;
+
+/// How long a request waits for memory that other models hold.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// The models that are in memory.
+pub(crate) struct Manager {
+    models: Arc<dyn Models>,
+    turns: Arc<Turns>,
+    keep_alive: KeepAlive,
+    entries: Mutex<HashMap<String, Entry>>,
+    changed: Notify,
+    this: Weak<Self>,
+}
+
+struct Entry {
+    facts: ModelFacts,
+    bytes: u64,
+    state: State,
+    users: usize,
+    used: Instant,
+    keep_alive: KeepAlive,
+}
+
+enum State {
+    Loading,
+    Ready(Worker),
+    /// Told to stop; gone when its thread has ended.
+    Stopping,
+    /// Not to be loaded: whoever waits is told why.
+    Failed(Fault, Instant),
+}
+
+/// The use of a model. While it is held the model stays.
+pub(crate) struct Lease {
+    pub(crate) worker: Worker,
+    pub(crate) facts: ModelFacts,
+    /// How long this use had to wait for the model.
+    pub(crate) waited: Duration,
+    manager: Arc<Manager>,
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let mut entries = self.manager.entries();
+        if let Some(entry) = entries.get_mut(&self.facts.name) {
+            entry.users = entry.users.saturating_sub(1);
+            entry.used = Instant::now();
+        }
+        drop(entries);
+        self.manager.changed.notify_waiters();
+    }
+}
+
+impl Manager {
+    pub(crate) fn new(models: Arc<dyn Models>, keep_alive: KeepAlive) -> Arc<Self> {
+        Arc::new_cyclic(|this| Self {
+            models,
+            turns: Arc::default(),
+            keep_alive,
+            entries: Mutex::default(),
+            changed: Notify::new(),
+            this: this.clone(),
+        })
+    }
+
+    fn entries(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn models(&self) -> &dyn Models {
+        &*self.models
+    }
+
+    /// A model to use, loaded first where it must be.
+    pub(crate) async fn lease(
+        &self,
+        name: Option<&str>,
+        keep_alive: Option<KeepAlive>,
+    ) -> Result<Lease, Fault> {
+        let facts = self.models.find(name)?;
+        let start = Instant::now();
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            // Whatever happens from here on wakes this request.
+            changed.as_mut().enable();
+            if let Some(lease) = self.try_lease(&facts, keep_alive, start)? {
+                return Ok(lease);
+            }
+            let left = PATIENCE.saturating_sub(start.elapsed());
+            if tokio::time::timeout(left, changed).await.is_err() {
+                return Err(busy(&facts.name));
+            }
+        }
+    }
+
+    /// The lease, if the model is there. Otherwise it is on its way, or there will be news of the memory.
+    fn try_lease(
+        &self,
+        facts: &ModelFacts,
+        keep_alive: Option<KeepAlive>,
+        start: Instant,
+    ) -> Result<Option<Lease>, Fault> {
+        let mut entries = self.entries();
+        if let Some(entry) = entries.get_mut(&facts.name) {
+            let worker = match &entry.state {
+                State::Ready(worker) => worker,
+                State::Failed(fault, then) if *then >= start => return Err(fault.clone()),
+                // Those who asked before the failure know it; this request tries again.
+                State::Failed(..) => {
+                    entries.remove(&facts.name);
+                    drop(entries);
+                    return self.try_lease(facts, keep_alive, start);
+                }
+                State::Loading | State::Stopping => return Ok(None),
+            };
+            entry.users += 1;
+            entry.used = Instant::now();
+            entry.keep_alive = keep_alive.unwrap_or(self.keep_alive);
+            return Ok(Some(Lease {
+                worker: worker.clone(),
+                facts: entry.facts.clone(),
+                waited: start.elapsed(),
+                manager: self.this.upgrade().expect("it is borrowed"),
+            }));
+        }
+        let bytes = self.models.memory(&facts.name)?;
+        if !self.make_room(&mut entries, bytes) {
+            return Ok(None);
+        }
+        entries.insert(
+            facts.name.clone(),
+            Entry {
+                facts: facts.clone(),
+                bytes,
+                state: State::Loading,
+                users: 0,
+                used: Instant::now(),
+                keep_alive: keep_alive.unwrap_or(self.keep_alive),
+            },
+        );
+        drop(entries);
+        self.load(facts.name.clone())?;
+        Ok(None)
+    }
+
+    /// Whether there is room for so many bytes by now. If not, idle models are told to go, the least used first. One
+    /// that would not fit alone is tried all the same: loading it says why it cannot be.
+    fn make_room(&self, entries: &mut HashMap<String, Entry>, bytes: u64) -> bool {
+        let limit = self.models.limit();
+        let held =
+            |entries: &HashMap<String, Entry>| entries.values().map(|e| e.bytes).sum::<u64>();
+        entries.retain(|_, entry| !matches!(entry.state, State::Failed(..)));
+        if entries.is_empty() || held(entries).saturating_add(bytes) <= limit {
+            return true;
+        }
+        let mut going = entries
+            .values()
+            .filter(|entry| matches!(entry.state, State::Stopping))
+            .map(|entry| entry.bytes)
+            .sum::<u64>();
+        while held(entries).saturating_sub(going).saturating_add(bytes) > limit {
+            let idle = entries
+                .values_mut()
+                .filter(|entry| entry.users == 0 && matches!(entry.state, State::Ready(_)))
+                .min_by_key(|entry| entry.used);
+            let Some(idle) = idle else { break };
+            going += idle.bytes;
+            idle.stop();
+        }
+        false
+    }
+
+    fn load(&self, name: String) -> Result<(), Fault> {
+        let this = self.this.upgrade().expect("it is borrowed");
+        let (manager, gone) = (Arc::clone(&this), name.clone());
+        let ended = move || {
+            let mut entries = manager.entries();
+            // One that could not be loaded stays until those who wait for it have been told.
+            let served = |entry: &Entry| matches!(entry.state, State::Ready(_) | State::Stopping);
+            if entries.get(&gone).is_some_and(served) {
+                entries.remove(&gone);
+            }
+            drop(entries);
+            manager.changed.notify_waiters();
+        };
+        let models = Arc::clone(&self.models);
+        let started = Worker::start(models, name.clone(), Arc::clone(&self.turns), ended);
+        let loaded = match started {
+            Ok(loaded) => loaded,
+            Err(error) => {
+                self.entries().remove(&name);
+                let message = format!("the engine's thread cannot be started: {error}");
+                return Err(Fault::new(FaultKind::Internal, message));
+            }
+        };
+        tokio::spawn(async move {
+            let result = loaded.await;
+            let mut entries = this.entries();
+            if let Some(entry) = entries.get_mut(&name) {
+                entry.used = Instant::now();
+                entry.state = match result {
+                    Ok(Ok(worker)) => State::Ready(worker),
+                    Ok(Err(fault)) => State::Failed(fault, Instant::now()),
+                    Err(_) => {
+                        let message = "the engine's thread ended while it loaded the model";
+                        State::Failed(Fault::new(FaultKind::Internal, message), Instant::now())
+                    }
+                };
+            }
+            drop(entries);
+            this.changed.notify_waiters();
+        });
+        Ok(())
+    }
+
+    /// Drops a model as soon as nobody uses it.
+    pub(crate) fn unload(&self, name: &str) {
+        if let Some(entry) = self.entries().get_mut(name) {
+            entry.keep_alive = KeepAlive::For(Duration::ZERO);
+        }
+        self.expire();
+    }
+
+    /// Drops the models whose time is over.
+    pub(crate) fn expire(&self) {
+        for entry in self.entries().values_mut() {
+            let KeepAlive::For(keep) = entry.keep_alive else {
+                continue;
+            };
+            let idle = entry.users == 0 && entry.used.elapsed() >= keep;
+            if idle && matches!(entry.state, State::Ready(_)) {
+                entry.stop();
+            }
+        }
+    }
+
+    /// The models in memory, for lists.
+    pub(crate) fn loaded(&self) -> Vec<LoadedModel> {
+        let entries = self.entries();
+        let ready = entries
+            .values()
+            .filter(|entry| matches!(entry.state, State::Ready(_)));
+        let mut list: Vec<_> = ready
+            .map(|entry| LoadedModel {
+                facts: entry.facts.clone(),
+                bytes: entry.bytes,
+                expires: entry.expires(),
+            })
+            .collect();
+        list.sort_by(|a, b| a.facts.name.cmp(&b.facts.name));
+        list
+    }
+
+    /// The engines at work, with their models' names.
+    pub(crate) fn workers(&self) -> Vec<(String, Worker)> {
+        let entries = self.entries();
+        let mut list: Vec<_> = entries
+            .iter()
+            .filter_map(|(name, entry)| match &entry.state {
+                State::Ready(worker) => Some((name.clone(), worker.clone())),
+                _ => None,
+            })
+            .collect();
+        list.sort_by(|a, b| a.0.cmp(&b.0));
+        list
+    }
+
+    /// Ends all engines.
+    pub(crate) fn stop_all(&self) {
+        for entry in self.entries().values_mut() {
+            entry.stop();
+        }
+    }
+}
+
+impl Entry {
+    fn stop(&mut self) {
+        if let State::Ready(worker) = std::mem::replace(&mut self.state, State::Stopping) {
+            worker.stop();
+        }
+    }
+
+    fn expires(&self) -> Option<u64> {
+        let KeepAlive::For(keep) = self.keep_alive else {
+            return None;
+        };
+        let left = keep.saturating_sub(self.used.elapsed());
+        let then = SystemTime::now().checked_add(left)?;
+        Some(then.duration_since(UNIX_EPOCH).ok()?.as_secs())
+    }
+}
+
+fn busy(name: &str) -> Fault {
+    let kind = FaultKind::Unavailable {
+        retry_after: Duration::from_secs(10),
+    };
+    let message = format!("there is no room for {name}: other models are at work");
+    Fault::new(kind, message)
+}

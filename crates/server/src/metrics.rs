@@ -1,0 +1,64 @@
+//! What is counted here, beside the engines' own numbers.
+
+use crate::state::Server;
+use hyper::StatusCode;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use strata_engine::Counters;
+use strata_service::metrics::{self, Measured};
+
+/// Requests by route and status.
+#[derive(Debug, Default)]
+pub(crate) struct HttpCounts(Mutex<BTreeMap<(&'static str, u16), (u64, f64)>>);
+
+impl HttpCounts {
+    pub(crate) fn count(&self, route: &'static str, status: StatusCode, time: Duration) {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = counts.entry((route, status.as_u16())).or_default();
+        entry.0 += 1;
+        entry.1 += time.as_secs_f64();
+    }
+}
+
+/// All numbers, as Prometheus reads them. They are those of the engines' latest steps, so nothing here waits for one.
+pub(crate) fn text(server: &Server) -> String {
+    let mut out = String::new();
+    let workers = server.manager.workers();
+    let counters: Vec<(String, Counters)> = workers
+        .into_iter()
+        .map(|(name, worker)| (name, worker.counters()))
+        .collect();
+    let engines: Vec<_> = counters
+        .iter()
+        .map(|(model, counters)| Measured { model, counters })
+        .collect();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    metrics::write(&engines, now.map_or(0, |now| now.as_secs()), &mut out);
+    let counts = server
+        .counts
+        .0
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
+    let _ = writeln!(out, "# TYPE strata:http_requests_total counter");
+    for ((route, status), (count, _)) in counts.iter() {
+        let _ = writeln!(
+            out,
+            "strata:http_requests_total{{route=\"{route}\",status=\"{status}\"}} {count}"
+        );
+    }
+    let _ = writeln!(out, "# TYPE strata:http_seconds_total counter");
+    for ((route, status), (_, seconds)) in counts.iter() {
+        let _ = writeln!(
+            out,
+            "strata:http_seconds_total{{route=\"{route}\",status=\"{status}\"}} {seconds}"
+        );
+    }
+    let up = server.started.elapsed().as_secs_f64();
+    let _ = writeln!(
+        out,
+        "# TYPE strata:uptime_seconds gauge\nstrata:uptime_seconds {up}"
+    );
+    out
+}

@@ -1,0 +1,54 @@
+//! Where models come from: the server asks, whoever starts it answers.
+
+use std::sync::Arc;
+use strata_engine::{Constraint, EngineOptions};
+use strata_model::{Compute, KvPages, Model};
+use strata_platform::Clock;
+use strata_service::Card;
+use strata_wire::Fault;
+use strata_wire::call::ModelFacts;
+use strata_wire::lang::Format;
+
+/// The models that a server can be asked for.
+pub trait Models: Send + Sync + 'static {
+    /// All of them.
+    fn list(&self) -> Vec<ModelFacts>;
+
+    /// One by the name that a client gives; the one that is meant where the client gives none. Its name in the facts is
+    /// the one that counts.
+    fn find(&self, name: Option<&str>) -> Result<ModelFacts, Fault>;
+
+    /// Bytes of memory that a model takes when it is loaded.
+    fn memory(&self, name: &str) -> Result<u64, Fault>;
+
+    /// Bytes of memory that models may take in all.
+    fn limit(&self) -> u64;
+
+    /// Loads a model and lets `serve` work with it; when `serve` returns, the model goes.
+    fn open(&self, name: &str, serve: &mut dyn FnMut(Opened<'_>)) -> Result<(), Fault>;
+}
+
+/// A model in memory.
+pub struct Opened<'m> {
+    /// The weights.
+    pub model: &'m Model<'m>,
+    /// What requests see of it.
+    pub card: Arc<Card>,
+    /// Memory for keys and values.
+    pub kv: KvPages,
+    /// What computes.
+    pub compute: Compute<'m>,
+    /// What measures time.
+    pub clock: &'m dyn Clock,
+    /// How the engine works.
+    pub options: EngineOptions,
+    /// Compiles what answers must look like.
+    pub grammars: Arc<dyn Grammars>,
+}
+
+/// Compiles what answers must look like into what the engine enforces.
+pub trait Grammars: Send + Sync {
+    /// A constraint for a format that is not plain text, or why there is none. Called on a thread that may take its
+    /// time.
+    fn compile(&self, format: &Format) -> Result<Box<dyn Constraint>, Fault>;
+}

@@ -1,0 +1,113 @@
+//! What all connections share.
+
+use crate::access::{Access, Client};
+use crate::manager::Manager;
+use crate::metrics::HttpCounts;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use strata_wire::openai::ResponseStore;
+use strata_wire::{Answer, Stamp};
+
+/// Stored answers, and their bytes, at most.
+const STORED: (usize, usize) = (1024, 64 << 20);
+
+/// How a server works.
+#[derive(Debug)]
+pub struct Settings {
+    /// Who may call.
+    pub access: Access,
+    /// Bytes of a request's body at most.
+    pub max_body: usize,
+    /// Connections at most.
+    pub max_connections: usize,
+    /// How long a client may take to send its request's head, and then its body.
+    pub read_timeout: Duration,
+    /// How long running requests get to end when the server is told to stop.
+    pub drain: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            access: Access::default(),
+            max_body: 32 << 20,
+            max_connections: 1024,
+            read_timeout: Duration::from_secs(30),
+            drain: Duration::from_secs(30),
+        }
+    }
+}
+
+/// What all connections share.
+pub(crate) struct Server {
+    pub(crate) settings: Settings,
+    pub(crate) manager: Arc<Manager>,
+    pub(crate) counts: HttpCounts,
+    pub(crate) started: Instant,
+    draining: AtomicBool,
+    responses: Mutex<ResponseStore>,
+    /// Of the generator that names answers and seeds requests.
+    random: AtomicU64,
+}
+
+impl Server {
+    pub(crate) fn new(settings: Settings, manager: Arc<Manager>) -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let seed = now.map_or(0, |now| now.as_nanos() as u64) ^ u64::from(std::process::id()) << 32;
+        Self {
+            settings,
+            manager,
+            counts: HttpCounts::default(),
+            started: Instant::now(),
+            draining: AtomicBool::new(false),
+            responses: Mutex::new(ResponseStore::new(STORED.0, STORED.1)),
+            random: AtomicU64::new(seed),
+        }
+    }
+
+    /// No new requests from here on.
+    pub(crate) fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    /// A number unlike others (splitmix64): names answers, seeds those that bring no seed. No secret depends on it.
+    pub(crate) fn random(&self) -> u64 {
+        let step = 0x9e37_79b9_7f4a_7c15;
+        let state = self
+            .random
+            .fetch_add(step, Ordering::Relaxed)
+            .wrapping_add(step);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    pub(crate) fn stamp(&self) -> Stamp {
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        Stamp {
+            id: format!("{:016x}", self.random()),
+            unix_seconds: now.as_secs(),
+            nanoseconds: now.subsec_nanos(),
+        }
+    }
+
+    pub(crate) fn responses(&self) -> MutexGuard<'_, ResponseStore> {
+        self.responses
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a finished answer that its client wants to refer to.
+    pub(crate) fn keep(&self, client: &Client, answer: &mut dyn Answer) {
+        if let Some(kept) = answer.kept() {
+            self.responses().keep(&client.owner(), kept);
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! A thread with an engine: requests come in by a channel, each one's events go out by its own.
+
+use crate::models::{Grammars, Models, Opened};
+use crate::turn::Turns;
+use std::collections::HashMap;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, TryRecvError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use strata_engine::{Counters, Engine, Event, EventKind, Request, RequestId, SubmitError};
+use strata_service::Card;
+use strata_wire::Fault;
+use tokio::sync::{mpsc as channel, oneshot};
+
+/// How often an idle engine's numbers are brought up to date.
+const IDLE: Duration = Duration::from_millis(200);
+
+/// What a thread is asked to do.
+enum Command {
+    Submit(Box<Request>, oneshot::Sender<Result<Running, SubmitError>>),
+    Cancel(RequestId),
+    Stop,
+}
+
+/// A model at work. Clones lead to the same one.
+#[derive(Clone)]
+pub(crate) struct Worker {
+    commands: Sender<Command>,
+    /// What requests see of the model.
+    pub(crate) card: Arc<Card>,
+    pub(crate) grammars: Arc<dyn Grammars>,
+    counters: Arc<Mutex<Counters>>,
+    /// Texts that can run side by side.
+    pub(crate) slots: usize,
+}
+
+/// A request that the engine has taken. Dropping it cancels the request.
+pub(crate) struct Running {
+    id: RequestId,
+    events: channel::UnboundedReceiver<Event>,
+    commands: Sender<Command>,
+    ended: bool,
+}
+
+impl Running {
+    /// The next event; `None` after the last one, or if the engine is gone.
+    pub(crate) async fn next(&mut self) -> Option<Event> {
+        let event = self.events.recv().await;
+        self.ended |= event.is_none();
+        event
+    }
+
+    /// The request is known to be over.
+    pub(crate) fn end(&mut self) {
+        self.ended = true;
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !self.ended {
+            // The engine may be gone already, with all its requests.
+            let _ = self.commands.send(Command::Cancel(self.id));
+        }
+    }
+}
+
+impl Worker {
+    /// Starts a thread that loads a model and works with it until it is stopped. `ended` is called at its end.
+    pub(crate) fn start(
+        models: Arc<dyn Models>,
+        name: String,
+        turns: Arc<Turns>,
+        ended: impl FnOnce() + Send + 'static,
+    ) -> std::io::Result<oneshot::Receiver<Result<Self, Fault>>> {
+        let (ready, loaded) = oneshot::channel();
+        let body = move || {
+            let mut ready = Some(ready);
+            let result = models.open(&name, &mut |opened| {
+                let (commands, inbox) = mpsc::channel();
+                let worker = Self {
+                    commands: commands.clone(),
+                    card: Arc::clone(&opened.card),
+                    grammars: Arc::clone(&opened.grammars),
+                    counters: Arc::default(),
+                    slots: opened.options.requests,
+                };
+                let counters = Arc::clone(&worker.counters);
+                if let Some(ready) = ready.take() {
+                    // Whoever asked may have gone; the model serves the next one.
+                    let _ = ready.send(Ok(worker));
+                }
+                work(opened, inbox, commands, &turns, &counters);
+            });
+            if let (Err(fault), Some(ready)) = (result, ready) {
+                let _ = ready.send(Err(fault));
+            }
+            ended();
+        };
+        std::thread::Builder::new()
+            .name("engine".into())
+            .spawn(body)?;
+        Ok(loaded)
+    }
+
+    /// Hands a request to the engine.
+    pub(crate) async fn submit(&self, request: Request) -> Option<Result<Running, SubmitError>> {
+        let (reply, taken) = oneshot::channel();
+        let command = Command::Submit(Box::new(request), reply);
+        self.commands.send(command).ok()?;
+        taken.await.ok()
+    }
+
+    /// The engine's numbers, as of its latest step.
+    pub(crate) fn counters(&self) -> Counters {
+        let counters = self.counters.lock();
+        counters.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Ends the thread once it has read what was sent before.
+    pub(crate) fn stop(&self) {
+        let _ = self.commands.send(Command::Stop);
+    }
+}
+
+type Clients = HashMap<RequestId, channel::UnboundedSender<Event>>;
+
+fn work(
+    opened: Opened<'_>,
+    inbox: Receiver<Command>,
+    commands: Sender<Command>,
+    turns: &Turns,
+    counters: &Mutex<Counters>,
+) {
+    let options = opened.options;
+    let tokenizer = &*opened.card.tokenizer;
+    let mut engine = Engine::new(opened.model, tokenizer, opened.compute, opened.kv, options)
+        .with_clock(opened.clock);
+    let mut clients = Clients::new();
+    let mut gone = Vec::new();
+    loop {
+        loop {
+            let command = match engine.is_idle() {
+                true => inbox.recv_timeout(IDLE),
+                false => inbox.try_recv().map_err(|error| match error {
+                    TryRecvError::Empty => RecvTimeoutError::Timeout,
+                    TryRecvError::Disconnected => RecvTimeoutError::Disconnected,
+                }),
+            };
+            match command {
+                Ok(Command::Submit(request, reply)) => {
+                    let taken = engine.submit(*request).map(|id| {
+                        let (sender, events) = channel::unbounded_channel();
+                        clients.insert(id, sender);
+                        Running {
+                            id,
+                            events,
+                            commands: commands.clone(),
+                            ended: false,
+                        }
+                    });
+                    // A client that has gone drops its request, which cancels it.
+                    drop(reply.send(taken));
+                }
+                Ok(Command::Cancel(id)) => {
+                    engine.cancel(id);
+                    clients.remove(&id);
+                }
+                Ok(Command::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Timeout) => break,
+            }
+        }
+        if !engine.is_idle() {
+            turns.take(|| engine.step(&mut |event| tell(&mut clients, &mut gone, event)));
+            for id in gone.drain(..) {
+                engine.cancel(id);
+                clients.remove(&id);
+            }
+        }
+        let mut shown = counters.lock().unwrap_or_else(PoisonError::into_inner);
+        shown.clone_from(engine.counters());
+    }
+}
+
+fn tell(clients: &mut Clients, gone: &mut Vec<RequestId>, event: Event) {
+    let id = event.request;
+    let failed = matches!(event.kind, EventKind::Failed(_));
+    let sent = clients.get(&id).map(|client| client.send(event));
+    if failed {
+        clients.remove(&id);
+    } else if sent.is_some_and(|sent| sent.is_err()) {
+        gone.push(id);
+    }
+}

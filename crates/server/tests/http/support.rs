@@ -1,0 +1,293 @@
+//! A server with the built-in model, and the smallest client that can talk to it.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use strata_engine::{Constraint, EngineOptions};
+use strata_host::MonotonicClock;
+use strata_kernels::Kernels;
+use strata_model::{Compute, KvPages, KvType, LoadOptions, Model};
+use strata_platform::{Inline, SystemMemory};
+use strata_server::{Access, Bound, Grammars, Models, Opened, Settings};
+use strata_service::Card;
+use strata_token::tokenizer::Tokenizer;
+use strata_weights::{Gguf, GgufSet};
+use strata_wire::call::ModelFacts;
+use strata_wire::json::Json;
+use strata_wire::lang::{Format, KeepAlive};
+use strata_wire::{Fault, FaultKind};
+use tokio::sync::oneshot;
+
+static TALE: &[u8] = include_bytes!("../../../../models/tale/tale-q4_k_m.gguf");
+
+/// The same model under several names, and how often each was loaded.
+pub(crate) struct TestModels {
+    names: &'static [&'static str],
+    limit: u64,
+    pub(crate) loads: AtomicUsize,
+}
+
+impl TestModels {
+    fn facts(name: &str) -> ModelFacts {
+        ModelFacts {
+            name: name.into(),
+            ..ModelFacts::default()
+        }
+    }
+}
+
+impl Models for TestModels {
+    fn list(&self) -> Vec<ModelFacts> {
+        self.names.iter().map(|name| Self::facts(name)).collect()
+    }
+
+    fn find(&self, name: Option<&str>) -> Result<ModelFacts, Fault> {
+        let name = name.unwrap_or(self.names[0]);
+        match self.names.contains(&name) {
+            true => Ok(Self::facts(name)),
+            false => Err(Fault {
+                place: Some("model".into()),
+                ..Fault::new(FaultKind::NotFound, "there is no such model")
+            }),
+        }
+    }
+
+    fn memory(&self, _: &str) -> Result<u64, Fault> {
+        Ok(1)
+    }
+
+    fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    fn open(&self, name: &str, serve: &mut dyn FnMut(Opened<'_>)) -> Result<(), Fault> {
+        self.loads.fetch_add(1, Ordering::SeqCst);
+        if name == "broken" {
+            return Err(Fault::new(FaultKind::Internal, "the model is broken"));
+        }
+        let file = GgufSet::new(vec![Gguf::parse(TALE).unwrap()]).unwrap();
+        let tokenizer = Arc::new(Tokenizer::from_gguf(file.metadata()).unwrap());
+        let template = file.metadata().str("tokenizer.chat_template").unwrap();
+        let options = LoadOptions { context: Some(512) };
+        let model = Model::load(&file, options, &SystemMemory, &Inline, &mut |_, _| {}).unwrap();
+        let kv = KvPages::new(model.config(), KvType::F16, 4096, &SystemMemory).unwrap();
+        let mut card = Card::new(tokenizer, template, 512);
+        if name == "other" {
+            card.system = Some("You are another model.".into());
+        }
+        serve(Opened {
+            model: &model,
+            card: Arc::new(card),
+            kv,
+            compute: Compute {
+                kernels: Kernels::detect(),
+                pool: &Inline,
+            },
+            clock: &MonotonicClock::default(),
+            options: EngineOptions {
+                context: 512,
+                batch: 64,
+                requests: 8,
+                ..EngineOptions::default()
+            },
+            grammars: Arc::new(NoGrammars),
+        });
+        Ok(())
+    }
+}
+
+struct NoGrammars;
+
+impl Grammars for NoGrammars {
+    fn compile(&self, _: &Format) -> Result<Box<dyn Constraint>, Fault> {
+        let message = "grammars are not built in";
+        Err(Fault::new(FaultKind::Unsupported, message))
+    }
+}
+
+/// A server that is stopped when it is dropped.
+pub(crate) struct TestServer {
+    pub(crate) address: SocketAddr,
+    pub(crate) models: Arc<TestModels>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl TestServer {
+    pub(crate) fn start() -> Self {
+        Self::with(Access::default(), &["tale"], u64::MAX)
+    }
+
+    pub(crate) fn with(access: Access, names: &'static [&'static str], limit: u64) -> Self {
+        let models = Arc::new(TestModels {
+            names,
+            limit,
+            loads: AtomicUsize::new(0),
+        });
+        let settings = Settings {
+            access,
+            max_body: 1 << 20,
+            read_timeout: Duration::from_secs(2),
+            drain: Duration::from_secs(20),
+            ..Settings::default()
+        };
+        let keep = KeepAlive::For(Duration::from_secs(60));
+        let address = "127.0.0.1:0".parse().unwrap();
+        let served: Arc<dyn Models> = models.clone();
+        let bound = Bound::new(address, settings, served, keep, None).unwrap();
+        let address = bound.address().unwrap();
+        let (stop, stopped) = oneshot::channel();
+        let run = move || {
+            let stopped = async {
+                let _ = stopped.await;
+            };
+            bound.run(stopped).unwrap();
+        };
+        Self {
+            address,
+            models,
+            stop: Some(stop),
+            thread: Some(std::thread::spawn(run)),
+        }
+    }
+
+    /// Asks the server to stop, without waiting for it.
+    pub(crate) fn begin_to_stop(&mut self) {
+        if let Some(stop) = self.stop.take() {
+            let _ = stop.send(());
+        }
+    }
+
+    pub(crate) fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.address).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(60)))
+            .unwrap();
+        stream
+    }
+
+    /// Sends bytes as they are and reads until the server closes.
+    pub(crate) fn raw(&self, bytes: &[u8]) -> String {
+        let mut stream = self.connect();
+        stream.write_all(bytes).unwrap();
+        let mut reply = Vec::new();
+        let _ = stream.read_to_end(&mut reply);
+        String::from_utf8_lossy(&reply).into_owned()
+    }
+
+    pub(crate) fn ask(&self, method: &str, path: &str, headers: &str, body: &str) -> Answer {
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {}\r\n{headers}\r\n{body}",
+            body.len()
+        );
+        Answer::parse(&self.raw(request.as_bytes()))
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Answer {
+        self.ask("GET", path, "", "")
+    }
+
+    pub(crate) fn post(&self, path: &str, body: &str) -> Answer {
+        self.ask("POST", path, "", body)
+    }
+
+    pub(crate) fn metric(&self, name: &str) -> f64 {
+        let text = self.get("/metrics").body;
+        let lines = text
+            .lines()
+            .filter(|line| line.starts_with(&format!("{name}{{")));
+        let values = lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+        values.sum()
+    }
+}
+
+impl Drop for TestServer {
+    fn drop(&mut self) {
+        self.begin_to_stop();
+        let ended = self.thread.take().map(JoinHandle::join);
+        assert!(ended.is_none_or(|ended| ended.is_ok()) || std::thread::panicking());
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: String,
+}
+
+impl Answer {
+    fn parse(text: &str) -> Self {
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((text, ""));
+        let status = head.split(' ').nth(1).and_then(|word| word.parse().ok());
+        let chunked = head
+            .to_ascii_lowercase()
+            .contains("transfer-encoding: chunked");
+        Self {
+            status: status.unwrap_or(0),
+            head: head.to_ascii_lowercase(),
+            body: match chunked {
+                true => unchunk(body),
+                false => body.into(),
+            },
+        }
+    }
+
+    pub(crate) fn json(&self) -> Json {
+        Json::parse(self.body.as_bytes()).unwrap_or_else(|error| panic!("{error}: {}", self.body))
+    }
+
+    /// The text of a chat's answer.
+    pub(crate) fn content(&self) -> String {
+        let json = self.json();
+        let choices = json.get("choices").and_then(Json::as_array);
+        let message = choices.and_then(|c| c.first()?.get("message")?.get("content")?.as_str());
+        message.unwrap_or_else(|| panic!("{}", self.body)).into()
+    }
+}
+
+fn unchunk(mut body: &str) -> String {
+    let mut text = String::new();
+    while let Some((size, rest)) = body.split_once("\r\n") {
+        let Ok(size) = usize::from_str_radix(size.trim(), 16) else {
+            break;
+        };
+        // Sizes count bytes, and a chunk may end inside a character only if the server made a mistake.
+        let Some(chunk) = rest.get(..size) else { break };
+        text.push_str(chunk);
+        body = rest.get(size + 2..).unwrap_or("");
+    }
+    text
+}
+
+/// Reads one reply of a connection that stays open, and gives its status.
+pub(crate) fn read_reply(stream: &mut TcpStream) -> u16 {
+    let mut bytes = Vec::new();
+    let mut piece = [0; 4096];
+    loop {
+        let read = stream.read(&mut piece).expect("a reply in time");
+        assert!(read > 0, "the server closed the connection");
+        bytes.extend_from_slice(&piece[..read]);
+        let text = String::from_utf8_lossy(&bytes);
+        let Some((head, body)) = text.split_once("\r\n\r\n") else {
+            continue;
+        };
+        let head = head.to_ascii_lowercase();
+        let length = head.split("content-length: ").nth(1);
+        let length = length.and_then(|rest| rest.split("\r\n").next()?.parse::<usize>().ok());
+        let whole = match length {
+            Some(length) => body.len() >= length,
+            None => body.ends_with("0\r\n\r\n"),
+        };
+        if whole {
+            return head
+                .split(' ')
+                .nth(1)
+                .and_then(|word| word.parse().ok())
+                .unwrap_or(0);
+        }
+    }
+}

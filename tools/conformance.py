@@ -1,0 +1,439 @@
+"""Holds a running `strata serve` to the official clients of OpenAI, Anthropic and Ollama.
+
+    pip install openai anthropic ollama jsonschema
+    python tools/conformance.py PROGRAM [MODEL] [--only WORD]
+
+PROGRAM is the `strata` program; MODEL is what it serves (default: tale). The server is started on a free port of the
+loopback address and stopped at the end. Each check is a function below; the last line counts them.
+"""
+
+import argparse
+import json
+import socket
+import subprocess
+import sys
+import time
+import traceback
+import urllib.error
+import urllib.request
+
+import anthropic
+import jsonschema
+import ollama
+import openai
+
+CHECKS = []
+
+
+def check(function):
+    CHECKS.append(function)
+    return function
+
+
+class Server:
+    """A server under test, and a client of each kind for it."""
+
+    def __init__(self, program, model, arguments=()):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        self.url = f"http://127.0.0.1:{port}"
+        self.model = model
+        command = [program, "serve", model, "--host", f"127.0.0.1:{port}", *arguments]
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        deadline = time.time() + 60
+        while True:
+            try:
+                urllib.request.urlopen(self.url + "/health", timeout=5)
+                break
+            except OSError:
+                if self.process.poll() is not None:
+                    sys.exit("the server ended: " + self.process.stderr.read())
+                if time.time() > deadline:
+                    sys.exit("the server does not answer")
+                time.sleep(0.1)
+        self.openai = openai.OpenAI(base_url=self.url + "/v1", api_key="none", max_retries=0)
+        self.anthropic = anthropic.Anthropic(base_url=self.url, api_key="none", max_retries=0)
+        self.ollama = ollama.Client(host=self.url)
+
+    def post(self, path, body):
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data, {"content-type": "application/json"})
+        try:
+            with urllib.request.urlopen(request, timeout=60) as reply:
+                return reply.status, reply.read()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read()
+
+    def metric(self, name):
+        text = urllib.request.urlopen(self.url + "/metrics", timeout=5).read().decode()
+        values = [line.rsplit(" ", 1)[1] for line in text.splitlines() if line.startswith(name + "{")]
+        return sum(float(value) for value in values)
+
+    def stop(self):
+        self.process.terminate()
+        return self.process.wait(timeout=60)
+
+
+SAID = [{"role": "user", "content": "Tell me about a small dog."}]
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "look_up",
+        "description": "Looks a word up.",
+        "parameters": {
+            "type": "object",
+            "properties": {"word": {"type": "string", "maxLength": 12}, "count": {"type": "integer"}},
+            "required": ["word"],
+            "additionalProperties": False,
+        },
+    },
+}
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "maxLength": 16},
+        "age": {"type": "integer", "minimum": 0, "maximum": 99},
+        "kind": {"enum": ["cat", "dog"]},
+    },
+    "required": ["name", "age", "kind"],
+    "additionalProperties": False,
+}
+
+
+@check
+def openai_chat(server):
+    answer = server.openai.chat.completions.create(
+        model=server.model, messages=SAID, temperature=0, max_completion_tokens=24
+    )
+    choice = answer.choices[0]
+    assert choice.message.role == "assistant" and choice.message.content
+    assert choice.finish_reason in ("stop", "length")
+    assert answer.usage.completion_tokens <= 24
+    assert answer.usage.total_tokens == answer.usage.prompt_tokens + answer.usage.completion_tokens
+
+
+@check
+def openai_the_same_seed_gives_the_same_answer(server):
+    def ask(seed):
+        answer = server.openai.chat.completions.create(
+            model=server.model, messages=SAID, temperature=1, seed=seed, max_tokens=32
+        )
+        return answer.choices[0].message.content
+
+    assert ask(7) == ask(7)
+    assert ask(7) != ask(8)
+
+
+@check
+def openai_stream_is_the_whole_in_pieces(server):
+    fields = dict(model=server.model, messages=SAID, temperature=0, max_tokens=48)
+    whole = server.openai.chat.completions.create(**fields)
+    stream = server.openai.chat.completions.create(
+        **fields, stream=True, stream_options={"include_usage": True}
+    )
+    text, last, usage = "", None, None
+    for chunk in stream:
+        for choice in chunk.choices:
+            text += choice.delta.content or ""
+            last = choice.finish_reason or last
+        usage = chunk.usage or usage
+    assert text == whole.choices[0].message.content
+    assert last == whole.choices[0].finish_reason
+    assert usage.completion_tokens == whole.usage.completion_tokens
+    assert usage.prompt_tokens_details.cached_tokens > 0, "the prompt was computed before"
+
+
+@check
+def openai_choices_stop_and_logprobs(server):
+    answer = server.openai.chat.completions.create(
+        model=server.model, messages=SAID, temperature=1, seed=1, n=3, max_tokens=12, logprobs=True, top_logprobs=4
+    )
+    assert [choice.index for choice in answer.choices] == [0, 1, 2]
+    assert len({choice.message.content for choice in answer.choices}) > 1
+    for token in answer.choices[0].logprobs.content:
+        assert len(token.top_logprobs) == 4 and token.logprob <= 0
+    whole = server.openai.chat.completions.create(model=server.model, messages=SAID, temperature=0, max_tokens=40)
+    word = whole.choices[0].message.content.split()[4]
+    cut = server.openai.chat.completions.create(
+        model=server.model, messages=SAID, temperature=0, max_tokens=40, stop=[word]
+    )
+    assert word not in cut.choices[0].message.content
+    assert cut.choices[0].finish_reason == "stop"
+
+
+@check
+def openai_tools_are_called_when_required(server):
+    for choice in ("required", {"type": "function", "function": {"name": "look_up"}}):
+        answer = server.openai.chat.completions.create(
+            model=server.model, messages=SAID, tools=[TOOL], tool_choice=choice, seed=3, max_tokens=200
+        )
+        assert answer.choices[0].finish_reason == "tool_calls", answer.choices[0]
+        call = answer.choices[0].message.tool_calls[0]
+        assert call.function.name == "look_up"
+        jsonschema.validate(json.loads(call.function.arguments), TOOL["function"]["parameters"])
+    messages = SAID + [
+        {"role": "assistant", "tool_calls": [call.model_dump()]},
+        {"role": "tool", "tool_call_id": call.id, "content": "A dog is an animal."},
+    ]
+    answer = server.openai.chat.completions.create(
+        model=server.model, messages=messages, tools=[TOOL], tool_choice="none", max_tokens=16
+    )
+    assert answer.choices[0].message.tool_calls is None
+
+
+@check
+def openai_tool_calls_stream(server):
+    stream = server.openai.chat.completions.create(
+        model=server.model, messages=SAID, tools=[TOOL], tool_choice="required", stream=True, seed=3, max_tokens=200,
+        parallel_tool_calls=False,
+    )
+    name, arguments, reason = None, "", None
+    for chunk in stream:
+        for choice in chunk.choices:
+            reason = choice.finish_reason or reason
+            for call in choice.delta.tool_calls or []:
+                assert call.index == 0
+                name = call.function.name or name
+                arguments += call.function.arguments or ""
+    assert name == "look_up" and reason == "tool_calls"
+    jsonschema.validate(json.loads(arguments), TOOL["function"]["parameters"])
+
+
+@check
+def openai_structured_output_validates(server):
+    for seed in range(4):
+        answer = server.openai.chat.completions.create(
+            model=server.model,
+            messages=SAID,
+            seed=seed,
+            max_tokens=200,
+            response_format={"type": "json_schema", "json_schema": {"name": "pet", "schema": SCHEMA, "strict": True}},
+        )
+        assert answer.choices[0].finish_reason == "stop"
+        jsonschema.validate(json.loads(answer.choices[0].message.content), SCHEMA)
+
+
+@check
+def openai_completions_and_other_scripts(server):
+    answer = server.openai.completions.create(
+        model=server.model, prompt="漢字 😀 Once upon a time", max_tokens=8, temperature=0, echo=True
+    )
+    assert answer.choices[0].text.startswith("漢字 😀 Once upon a time")
+    several = server.openai.completions.create(model=server.model, prompt=["One", "Two"], max_tokens=4, n=2)
+    assert [choice.index for choice in several.choices] == [0, 1, 2, 3]
+
+
+@check
+def openai_embeddings(server):
+    answer = server.openai.embeddings.create(model=server.model, input=["a dog", "a dog", "the moon"])
+    vectors = [item.embedding for item in answer.data]
+    assert vectors[0] == vectors[1] != vectors[2]
+    assert abs(sum(x * x for x in vectors[0]) - 1) < 1e-3
+    plain = server.openai.embeddings.create(model=server.model, input="a dog", encoding_format="float")
+    assert max(abs(a - b) for a, b in zip(plain.data[0].embedding, vectors[0])) < 1e-6
+
+
+@check
+def openai_models(server):
+    names = [model.id for model in server.openai.models.list()]
+    assert server.model in names
+    assert server.openai.models.retrieve(server.model).id == server.model
+
+
+@check
+def openai_responses(server):
+    first = server.openai.responses.create(model=server.model, input="Hello there.", max_output_tokens=16, temperature=0)
+    assert first.status in ("completed", "incomplete") and first.output_text
+    second = server.openai.responses.create(
+        model=server.model, input="And then?", previous_response_id=first.id, max_output_tokens=16
+    )
+    assert second.usage.input_tokens > first.usage.input_tokens
+    text = ""
+    with server.openai.responses.stream(
+        model=server.model, input="Hello there.", max_output_tokens=16, temperature=0
+    ) as stream:
+        for event in stream:
+            if event.type == "response.output_text.delta":
+                text += event.delta
+    assert text == first.output_text
+    assert server.openai.responses.retrieve(first.id).id == first.id
+    server.openai.responses.delete(first.id)
+    try:
+        server.openai.responses.retrieve(first.id)
+        raise AssertionError("it was deleted")
+    except openai.NotFoundError:
+        pass
+
+
+@check
+def openai_errors(server):
+    chat = server.openai.chat.completions
+    for fields, error in [
+        ({"model": "nobody"}, openai.NotFoundError),
+        ({"temperature": -1}, openai.BadRequestError),
+        ({"messages": []}, openai.BadRequestError),
+        ({"extra_body": {"no_such_field": 1}}, openai.BadRequestError),
+        ({"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": 3}}}}, openai.BadRequestError),
+        ({"messages": [{"role": "user", "content": "word " * 20000}]}, openai.BadRequestError),
+    ]:
+        try:
+            chat.create(**{"model": server.model, "messages": SAID, "max_tokens": 1, **fields})
+        except error as caught:
+            assert caught.body.get("message"), fields
+            if "extra_body" in fields:
+                assert "no_such_field" in caught.message
+        else:
+            raise AssertionError(f"no error for {fields}")
+
+
+@check
+def a_client_that_goes_away_frees_its_work(server):
+    for _ in range(4):
+        stream = server.openai.chat.completions.create(
+            model=server.model, messages=SAID, stream=True, max_tokens=3000, extra_body={"ignore_eos": True}
+        )
+        next(iter(stream))
+        stream.close()
+    deadline = time.time() + 10
+    while server.metric("vllm:num_requests_running") + server.metric("vllm:num_requests_waiting") > 0:
+        assert time.time() < deadline, "requests of clients that have gone still run"
+        time.sleep(0.1)
+
+
+@check
+def anthropic_messages(server):
+    answer = server.anthropic.messages.create(
+        model=server.model, max_tokens=24, temperature=0, system="Be brief.", messages=SAID
+    )
+    assert answer.content[0].type == "text" and answer.content[0].text
+    assert answer.stop_reason in ("end_turn", "max_tokens")
+    with server.anthropic.messages.stream(
+        model=server.model, max_tokens=24, temperature=0, system="Be brief.", messages=SAID
+    ) as stream:
+        text = "".join(stream.text_stream)
+        final = stream.get_final_message()
+    assert text == answer.content[0].text
+    assert final.usage.output_tokens == answer.usage.output_tokens
+
+
+@check
+def anthropic_tools(server):
+    tool = {
+        "name": "look_up",
+        "description": "Looks a word up.",
+        "input_schema": TOOL["function"]["parameters"],
+    }
+    answer = server.anthropic.messages.create(
+        model=server.model, max_tokens=200, messages=SAID, tools=[tool], tool_choice={"type": "any"}
+    )
+    assert answer.stop_reason == "tool_use"
+    call = next(block for block in answer.content if block.type == "tool_use")
+    jsonschema.validate(call.input, tool["input_schema"])
+
+
+@check
+def anthropic_counts_and_errors(server):
+    count = server.anthropic.messages.count_tokens(model=server.model, messages=SAID)
+    answer = server.anthropic.messages.create(model=server.model, max_tokens=1, messages=SAID)
+    assert count.input_tokens == answer.usage.input_tokens + (answer.usage.cache_read_input_tokens or 0)
+    try:
+        server.anthropic.messages.create(model="nobody", max_tokens=1, messages=SAID)
+        raise AssertionError("no error")
+    except anthropic.NotFoundError as error:
+        assert error.body["type"] == "error"
+
+
+@check
+def ollama_chat_and_generate(server):
+    options = {"temperature": 0, "num_predict": 24}
+    whole = server.ollama.chat(model=server.model, messages=SAID, options=options)
+    assert whole.done and whole.message.content and whole.eval_count <= 24
+    pieces = list(server.ollama.chat(model=server.model, messages=SAID, options=options, stream=True))
+    assert "".join(piece.message.content for piece in pieces) == whole.message.content
+    assert pieces[-1].done and pieces[-1].eval_count == whole.eval_count and pieces[-1].total_duration > 0
+    answer = server.ollama.generate(model=server.model, prompt="Once", raw=True, options=options)
+    assert answer.response and answer.context
+    shaped = server.ollama.chat(
+        model=server.model, messages=SAID, format=SCHEMA, options={"seed": 5, "num_predict": 200}
+    )
+    jsonschema.validate(json.loads(shaped.message.content), SCHEMA)
+
+
+@check
+def ollama_models_and_embeddings(server):
+    names = [model.model.removesuffix(":latest") for model in server.ollama.list().models]
+    assert server.model in names
+    shown = server.ollama.show(server.model)
+    assert shown.details.family and "completion" in shown.capabilities
+    vectors = server.ollama.embed(model=server.model, input=["a dog", "the moon"]).embeddings
+    assert len(vectors) == 2 and vectors[0] != vectors[1]
+    assert any(model.model.removesuffix(":latest") == server.model for model in server.ollama.ps().models)
+    try:
+        server.ollama.chat(model="nobody", messages=SAID)
+        raise AssertionError("no error")
+    except ollama.ResponseError as error:
+        assert error.status_code == 404
+
+
+@check
+def llama_server_routes(server):
+    status, body = server.post("/tokenize", {"content": "Once upon", "with_pieces": True})
+    pieces = json.loads(body)["tokens"]
+    assert status == 200 and len(pieces) > 0
+    tokens = [piece["id"] for piece in pieces]
+    status, body = server.post("/detokenize", {"tokens": tokens})
+    assert json.loads(body)["content"].strip() == "Once upon"
+    status, body = server.post("/apply-template", {"messages": SAID})
+    assert "small dog" in json.loads(body)["prompt"]
+    status, body = server.post("/completion", {"prompt": "Once upon", "n_predict": 8, "temperature": 0, "n_probs": 3})
+    answer = json.loads(body)
+    assert status == 200 and answer["content"] and answer["tokens_evaluated"] > 0
+    assert len(answer["completion_probabilities"]) == answer["timings"]["predicted_n"]
+    status, body = server.post("/completion", {"prompt": "x", "n_predict": 1, "grammar": "root ::= ("})
+    assert status == 400 and "error" in json.loads(body)
+
+
+@check
+def what_is_malformed_gets_a_4xx(server):
+    bodies = [b"", b"{", b"[]", b"null", b'{"model":3}', b'{"messages":"x"}', b'{"prompt":{}}', b"\xff\xfe", b'{"n":1e99}']
+    paths = ["/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses", "/v1/messages"]
+    paths += ["/api/chat", "/api/generate", "/api/embed", "/completion", "/tokenize", "/infill", "/rerank"]
+    for path in paths:
+        for body in bodies:
+            status, reply = server.post(path, body)
+            assert 400 <= status < 500 or (status == 200 and path == "/api/generate"), (path, body, status, reply)
+            if status >= 400:
+                assert "error" in json.loads(reply), (path, body, reply)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program")
+    parser.add_argument("model", nargs="?", default="tale")
+    parser.add_argument("--only", default="", help="only checks whose name contains this")
+    arguments = parser.parse_args()
+    server = Server(arguments.program, arguments.model)
+    passed = failed = 0
+    for function in CHECKS:
+        if arguments.only not in function.__name__:
+            continue
+        start = time.time()
+        try:
+            function(server)
+            passed += 1
+            print(f"ok    {function.__name__} ({time.time() - start:.1f} s)")
+        except Exception:
+            failed += 1
+            print(f"FAIL  {function.__name__}")
+            traceback.print_exc()
+    code = server.stop()
+    if code != 0:
+        failed += 1
+        print(f"FAIL  the server ended with {code}")
+    print(f"{passed} passed, {failed} failed")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
