@@ -1,6 +1,6 @@
-"""Gives the recorded answers of the OpenAI and Anthropic dialects to the official clients.
+"""Gives the recorded answers of the OpenAI, Anthropic and Ollama dialects to the official clients.
 
-    python3 -m venv V && V/bin/pip install openai anthropic
+    python3 -m venv V && V/bin/pip install openai anthropic ollama
     V/bin/python tools/wire_check.py crates/wire/tests
 
 Each pair under <tests>/<dialect>/pairs is asked for with the client, over a transport that checks nothing and answers
@@ -12,6 +12,8 @@ import pathlib
 import sys
 
 import anthropic
+import httpx as ollama_httpx
+import ollama
 import openai
 
 try:  # newer clients come with it
@@ -24,6 +26,9 @@ def body(pair):
     """The recorded answer as bytes, with its media type."""
     if "response" in pair:
         return json.dumps(pair["response"]).encode(), "application/json"
+    if pair["path"].startswith("/api/"):
+        lines = "".join(json.dumps(line) + "\n" for line in pair["stream"])
+        return lines.encode(), "application/x-ndjson"
     text = ""
     for event in pair["stream"]:
         if isinstance(event, dict) and "event" in event:
@@ -103,6 +108,49 @@ def ask_anthropic(pair):
     return [client.messages.create(**request, extra_body=extra)]
 
 
+def ask_ollama(pair):
+    request = dict(pair.get("request", {}))
+    content, kind = body(pair)
+
+    def answer(_):
+        return ollama_httpx.Response(pair["status"], content=content, headers={"content-type": kind})
+
+    client = ollama.Client(host="http://test", transport=ollama_httpx.MockTransport(answer))
+    known = {
+        "/api/chat": client.chat,
+        "/api/generate": client.generate,
+        "/api/embed": client.embed,
+        "/api/embeddings": client.embeddings,
+        "/api/show": client.show,
+        "/api/tags": client.list,
+        "/api/ps": client.ps,
+        "/api/pull": client.pull,
+        "/api/push": client.push,
+        "/api/create": client.create,
+        "/api/copy": client.copy,
+        "/api/delete": client.delete,
+    }
+    path = pair["path"]
+    # The client has no way to ask these.
+    unasked = pair["status"] != 200 and (pair["method"] == "GET" or "options" in request)
+    if path not in known or unasked:
+        return None
+    # The client's default is not to stream, the API's is.
+    if path in ("/api/chat", "/api/generate", "/api/pull", "/api/push", "/api/create"):
+        request["stream"] = "stream" in pair
+    if path in ("/api/show", "/api/pull"):
+        allowed = ("stream", "insecure")
+        request = {"model": "tale", **{k: v for k, v in request.items() if k in allowed}}
+    if "from" in request:
+        request["from_"] = request.pop("from")
+    made = known[path](**request)
+    if "stream" in pair:
+        return list(made)
+    if path in ("/api/copy", "/api/delete"):
+        return [made.status == "success"]
+    return [made]
+
+
 def fits(pair, answer, error):
     """Whether the client made of it what was meant: answers of 200, an error of everything else."""
     failed = any(
@@ -118,7 +166,7 @@ def fits(pair, answer, error):
 
 def main(tests):
     wrong = checked = 0
-    for dialect, ask in (("openai", ask_openai), ("anthropic", ask_anthropic)):
+    for dialect, ask in (("openai", ask_openai), ("anthropic", ask_anthropic), ("ollama", ask_ollama)):
         for file in sorted((pathlib.Path(tests) / dialect / "pairs").glob("*.json")):
             pair = json.loads(file.read_text())
             answer = error = None

@@ -19,7 +19,7 @@ pub enum Event {
         /// Those that were computed before.
         cached_tokens: usize,
     },
-    /// What the model was given for a prompt, told before anything else where the client asked for tokens.
+    /// What the model was given for a prompt, told before its answer where the client asked for tokens.
     Prompt {
         /// The prompt's number.
         prompt: usize,

@@ -92,19 +92,29 @@ fn mutants_are_answered_or_refused() {
     assert!(refused > 5000, "{refused}");
 }
 
-/// The texts, tokens and probabilities of each prompt, and how its answer ended.
-fn joined(documents: &[Json], prompts: usize) -> Vec<(String, Vec<Json>, Vec<Json>, Vec<Json>)> {
-    let mut all = vec![Default::default(); prompts];
+/// What a client makes of an answer, streamed or not.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Joined {
+    text: String,
+    tokens: Vec<Json>,
+    probabilities: Vec<Json>,
+    /// How it ended.
+    end: Vec<Json>,
+}
+
+/// The answers to each prompt.
+fn joined(documents: &[Json], prompts: usize) -> Vec<Joined> {
+    let mut all = vec![Joined::default(); prompts];
     for document in documents {
         let Some(Json::Int(index)) = document.get("index") else {
             panic!("an answer has a number");
         };
-        let (text, tokens, probabilities, end): &mut (String, Vec<_>, Vec<_>, Vec<_>) =
-            &mut all[*index as usize];
-        *text += document.get("content").and_then(Json::as_str).unwrap();
+        let one = &mut all[*index as usize];
+        one.text += document.get("content").and_then(Json::as_str).unwrap();
         let list = |key: &str| document.get(key).and_then(Json::as_array).unwrap_or(&[]);
-        tokens.extend_from_slice(list("tokens"));
-        probabilities.extend_from_slice(list("completion_probabilities"));
+        one.tokens.extend_from_slice(list("tokens"));
+        one.probabilities
+            .extend_from_slice(list("completion_probabilities"));
         if document.get("stop") == Some(&true.into()) {
             let keys = [
                 "stop_type",
@@ -115,7 +125,7 @@ fn joined(documents: &[Json], prompts: usize) -> Vec<(String, Vec<Json>, Vec<Jso
                 "has_new_line",
                 "timings",
             ];
-            *end = keys.map(|key| document.get(key).unwrap().clone()).into();
+            one.end = keys.map(|key| document.get(key).unwrap().clone()).into();
         }
     }
     all
@@ -144,7 +154,7 @@ fn streams_add_up_to_the_whole() {
                 one => [one].into(),
             };
             let joined_whole = joined(&whole, whole.len());
-            assert!(joined_whole.iter().all(|(text, ..)| !text.is_empty()));
+            assert!(joined_whole.iter().all(|one| !one.text.is_empty()));
             assert_eq!(
                 joined(&events(&streamed.body), whole.len()),
                 joined_whole,

@@ -312,7 +312,6 @@ fn facts(name: &str) -> ModelFacts {
         tensors: [("output.weight".into(), "Q8_0".into(), [64, 512].into())].into(),
         path: Some("tale.gguf".into()),
         slots: 4,
-        ..ModelFacts::default()
     }
 }
 
