@@ -185,6 +185,7 @@ impl Folder {
                 out.write_all(bytes)
             })?;
             done += pad(&mut out, extent).map_err(WriteFailure::Sink)?;
+            self.done_with(plan.sources(tensor));
         }
         out.flush().map_err(WriteFailure::Sink)
     }
@@ -257,6 +258,7 @@ impl Direct {
                         WriteFailure::Sink(source) => io(source),
                     })?;
                     done += pad(&mut out, extent).map_err(io)?;
+                    folder.done_with(plan.sources(tensor));
                     Some((None, start..start + extent.len as usize))
                 }
             };
@@ -328,6 +330,14 @@ impl Backing for Direct {
 }
 
 impl Folder {
+    /// Lets the system take back the memory of bytes that will not be read again.
+    fn done_with<'a>(&self, sources: impl Iterator<Item = &'a [u8]>) {
+        for bytes in sources {
+            let files = self.weights.iter();
+            files.for_each(|(_, file)| file.done_with(bytes));
+        }
+    }
+
     /// The file in which bytes lie, and where.
     fn place(&self, bytes: &[u8]) -> Option<(usize, Range<usize>)> {
         self.weights

@@ -157,6 +157,20 @@ impl<'t, 'a> Plan<'t, 'a> {
         self.mix
     }
 
+    /// The checkpoint's bytes that a tensor is made of, where they are side by side.
+    pub fn sources(&self, tensor: &PlannedTensor) -> impl Iterator<Item = &'a [u8]> {
+        let sources = match &tensor.make {
+            Make::Rows { sources, .. } => sources.as_slice(),
+            Make::Values(_) => &[],
+        };
+        let source = |&index: &usize| self.checkpoint.get(index)?.plain();
+        sources
+            .iter()
+            .filter_map(source)
+            .collect::<Vec<_>>()
+            .into_iter()
+    }
+
     /// The checkpoint's own bytes of a tensor that is to be just that.
     pub fn unchanged(&self, tensor: &PlannedTensor) -> Option<&'a [u8]> {
         match &tensor.make {
