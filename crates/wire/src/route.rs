@@ -4,6 +4,7 @@ use crate::answer::{Reply, Stamp};
 use crate::call::{Call, Recall};
 use crate::fault::{Fault, FaultKind};
 use crate::json::Json;
+use crate::lang::Shape;
 use crate::{anthropic, llama_server, ollama, openai};
 use alloc::format;
 use alloc::string::String;
@@ -124,6 +125,11 @@ pub fn open(
     } = *request;
     let path = path_of(target);
     let dialect = Dialect::of_path(target);
+    // The head of what can be got; the server leaves the body out.
+    let method = match method {
+        "HEAD" if known(path).any(|known| known == "GET") => "GET",
+        method => method,
+    };
     let call = own(method, path)
         .or_else(|| anthropic::open(method, target, body, stamp))
         .or_else(|| ollama::open(method, target, body, stamp))
@@ -160,12 +166,14 @@ fn own(method: &str, path: &str) -> Option<Result<Call, Fault>> {
     })
 }
 
+fn known(path: &str) -> impl Iterator<Item = &'static str> {
+    let listed = routes().filter(move |(_, _, pattern)| matches(pattern, path));
+    listed.map(|(_, method, _)| method)
+}
+
 /// The methods of a path, for the `Allow` header.
 fn methods(path: &str) -> String {
-    let mut known: Vec<&str> = routes()
-        .filter(|(_, _, pattern)| matches(pattern, path))
-        .map(|(_, method, _)| method)
-        .collect();
+    let mut known: Vec<&str> = known(path).collect();
     known.dedup();
     known.join(", ")
 }
@@ -204,6 +212,22 @@ pub fn openapi() -> Json {
     ])
 }
 
+/// The media type of an answer that comes piece by piece.
+fn streams(path: &str) -> Option<&'static str> {
+    let shape = match path {
+        "/v1/chat/completions"
+        | "/v1/completions"
+        | "/v1/responses"
+        | "/v1/messages"
+        | "/completion"
+        | "/completions"
+        | "/infill" => Shape::Events,
+        "/api/chat" | "/api/generate" | "/api/pull" | "/api/push" | "/api/create" => Shape::Lines,
+        _ => return None,
+    };
+    Some(shape.content_type())
+}
+
 fn operation(dialect: Dialect, method: &str, path: &str) -> Json {
     let tag = match (OWN.iter().any(|&(_, own)| own == path), dialect) {
         (true, _) => "server",
@@ -215,8 +239,13 @@ fn operation(dialect: Dialect, method: &str, path: &str) -> Json {
     let object = || Json::object([("schema", Json::object([("type", "object".into())]))]);
     let media = || Json::object([("application/json", object())]);
     let answer = |text: &str| Json::object([("description", text.into()), ("content", media())]);
+    let mut given = media();
+    if let Some(kind) = streams(path) {
+        given.push(kind, object());
+    }
+    let given = Json::object([("description", "The answer.".into()), ("content", given)]);
     let responses = Json::object([
-        ("200", answer("The answer.")),
+        ("200", given),
         ("default", answer("What is wrong, in this dialect's shape.")),
     ]);
     let mut operation = Json::object([
@@ -298,8 +327,10 @@ mod tests {
         assert!(wrong.headers.contains(&("allow", "POST".into())));
         let wrong = ask("PATCH", "/lora-adapters").err().unwrap();
         assert!(wrong.headers.contains(&("allow", "GET, POST".into())));
-        assert!(ask("HEAD", "/api/version").is_ok());
-        assert!(ask("HEAD", "/").is_ok());
+        for path in ["/api/version", "/", "/v1/models", "/slots"] {
+            assert!(ask("HEAD", path).is_ok(), "{path}");
+        }
+        assert_eq!(ask("HEAD", "/api/chat").err().unwrap().status, 405);
     }
 
     #[test]
