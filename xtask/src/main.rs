@@ -23,7 +23,8 @@ cargo xtask TASK
                    speed and memory beside llama.cpp on the same files, medians of alternate runs
   unikernel [--machine]
                    the bootable program, as ELF for PVH and as EFI application; --machine leaves the engine out
-  test-boot        boots it in QEMU: the same bytes as here, faults, disks, network cards, UEFI
+  test-boot [--machine]
+                   boots it in QEMU: faults, disks, network cards, power, UEFI, and the same bytes as here
   help             this text
 
 The Python packages that the checks need are installed in target/peers. Where they cannot be had,
@@ -38,7 +39,7 @@ fn main() -> Result<()> {
         ["vectors"] => peers::vectors(),
         ["bench", "vs-llamacpp", ..] => bench::vs_llamacpp(&arguments[2..]),
         ["unikernel", ..] => unikernel::command(&arguments[1..]),
-        ["test-boot"] => test_boot::run(),
+        ["test-boot", ..] => test_boot::run(&arguments[1..]),
         [] | ["help" | "--help" | "-h"] => {
             println!("{HELP}");
             Ok(())

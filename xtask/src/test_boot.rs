@@ -44,45 +44,53 @@ impl Default for Boot<'_> {
     }
 }
 
-pub(crate) fn run() -> Result<()> {
+pub(crate) fn run(arguments: &[String]) -> Result<()> {
+    let contents = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => Contents::Tale,
+        ["--machine"] => Contents::Machine,
+        _ => bail!("cargo xtask test-boot [--machine]"),
+    };
     if Command::new(QEMU).arg("--version").output().is_err() {
         ensure!(std::env::var_os("CI").is_none(), "{QEMU} is not installed");
         eprintln!("\nskipped: booting the unikernel, because {QEMU} is not installed");
         return Ok(());
     }
     let machine = build(Contents::Machine)?;
-    let tale = build(Contents::Tale)?;
     faults(&machine)?;
     disks(&machine)?;
     cards(&machine)?;
     power(&machine)?;
+    if contents == Contents::Machine {
+        return firmware(&machine, "then=exit", "by Uefi");
+    }
+    let tale = build(Contents::Tale)?;
     let expected = answer_here()?;
+    let options = &format!("then=exit prompt=\"{PROMPT}\" n={TOKENS} temp=0");
     for machine in ["microvm", "q35"] {
-        let options = format!("then=exit prompt=\"{PROMPT}\" n={TOKENS} temp=0");
         let said = boot(
             &tale,
             &Boot {
                 name: &format!("the same bytes, {machine}"),
                 machine,
-                options: &options,
+                options,
                 ..Boot::default()
             },
         )?;
         expect(&said, "processors 2,")?;
         expect(&said, &expected)?;
     }
-    module(&tale, &expected)?;
-    firmware(&tale, &expected)
+    module(&tale, options, &expected)?;
+    firmware(&tale, options, &expected)
 }
 
 /// A model that the hypervisor loads beside the kernel is used instead of the built-in one.
-fn module(built: &Built, expected: &str) -> Result<()> {
+fn module(built: &Built, options: &str, expected: &str) -> Result<()> {
     let model = root().join("models/tale/tale-q4_k_m.gguf");
     let said = boot(
         built,
         &Boot {
             name: "a model as initrd",
-            options: &format!("then=exit prompt=\"{PROMPT}\" n={TOKENS} temp=0"),
+            options,
             memory: "160M",
             devices: vec!["-initrd".into(), model.display().to_string()],
             ..Boot::default()
@@ -219,7 +227,7 @@ fn power(built: &Built) -> Result<()> {
 }
 
 /// From firmware, through a volume with a script for its shell.
-fn firmware(built: &Built, expected: &str) -> Result<()> {
+fn firmware(built: &Built, options: &str, expected: &str) -> Result<()> {
     let Some(code) = FIRMWARE.iter().find(|path| Path::new(path).exists()) else {
         ensure!(std::env::var_os("CI").is_none(), "OVMF is not installed");
         eprintln!("skipped: booting from UEFI firmware, because OVMF is not installed");
@@ -228,7 +236,7 @@ fn firmware(built: &Built, expected: &str) -> Result<()> {
     let volume = target().join("unikernel/volume");
     std::fs::create_dir_all(&volume)?;
     std::fs::copy(&built.efi, volume.join("strata.efi"))?;
-    let script = format!("fs0:\\strata.efi then=exit prompt=^\"{PROMPT}^\" n={TOKENS} temp=0\r\n");
+    let script = format!("fs0:\\strata.efi {options}\r\n");
     std::fs::write(volume.join("startup.nsh"), script)?;
     let firmware = format!("if=pflash,format=raw,readonly=on,file={code}");
     let files = format!("format=raw,file=fat:rw:{}", volume.display());

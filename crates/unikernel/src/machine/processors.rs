@@ -138,8 +138,10 @@ extern "C" fn enter(starter: *mut Starter) -> ! {
         // The boot processor has mapped the registers, so this cannot fail.
         let _ = local_apic::start();
     }
+    // Before it says that it has started, because the first job may follow at once.
+    let place = WORKERS.join();
     STARTED.fetch_add(1, Ordering::SeqCst);
-    WORKERS.work(|| true);
+    WORKERS.work(place, || true);
     cpu::stop()
 }
 

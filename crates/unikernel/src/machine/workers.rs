@@ -18,6 +18,14 @@ pub trait Doze: Sync {
 
 type Task = *const (dyn Fn(usize) + Sync);
 
+/// A worker's place in a pool.
+#[derive(Debug)]
+pub struct Place {
+    worker: usize,
+    /// The jobs that came before it.
+    seen: usize,
+}
+
 /// The workers of a machine: the caller of [`run`](Pool::run), and everybody who called [`work`](Self::work).
 pub struct Workers<D> {
     doze: D,
@@ -49,12 +57,16 @@ impl<D: Doze> Workers<D> {
         }
     }
 
-    /// Joins the pool and does its part of every job from now on, until `go_on` says no after a job.
-    ///
-    /// A worker must have joined before the next job begins: the caller waits for it.
-    pub fn work(&self, mut go_on: impl FnMut() -> bool) {
-        let mut seen = self.jobs.load(Ordering::SeqCst);
+    /// Joins the pool. No job may be under way or begin meanwhile; from the next on, all wait for this worker's part.
+    pub fn join(&self) -> Place {
+        let seen = self.jobs.load(Ordering::SeqCst);
         let worker = self.count.fetch_add(1, Ordering::SeqCst);
+        Place { worker, seen }
+    }
+
+    /// Does its part of every job, until `go_on` says no after a job.
+    pub fn work(&self, place: Place, mut go_on: impl FnMut() -> bool) {
+        let Place { worker, mut seen } = place;
         while go_on() {
             self.wait(seen);
             seen = seen.wrapping_add(1);
@@ -152,7 +164,7 @@ mod tests {
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             for _ in 0..3 {
-                scope.spawn(|| pool.work(|| !stop.load(Ordering::SeqCst)));
+                scope.spawn(|| pool.work(pool.join(), || !stop.load(Ordering::SeqCst)));
             }
             while pool.workers() < 4 {
                 std::thread::yield_now();
