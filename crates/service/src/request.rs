@@ -57,6 +57,7 @@ pub fn prepare(
     for asked in &request.prompts {
         let mut prompt = read_prompt(request, asked, &calls, card, world.now)?;
         let split = split_options(request, asked, &mut prompt, &calls, card);
+        follow(&request.before, &mut prompt, card);
         splits.extend(core::iter::repeat_n(split, request.choices));
         prompts.push(prompt);
     }
@@ -207,7 +208,11 @@ fn read_prompt(
                 Thinking::Default if calls.constrains(request) => Thinking::Off,
                 thinking => thinking,
             };
-            let messages = with_opening(messages, card);
+            let messages = match request.before.is_empty() {
+                true => with_opening(messages, card),
+                // What stands before has the opening.
+                false => messages.clone(),
+            };
             let conversation = Conversation {
                 messages: &messages,
                 tools: &calls.shown,
@@ -238,7 +243,7 @@ fn read_prompt(
             if !only_tokens {
                 prompt.tokens = prompt::begin(tokenizer, prompt.tokens);
             }
-            match prompt.tokens.is_empty() {
+            match prompt.tokens.is_empty() && request.before.is_empty() {
                 true => Err(Fault::bad_request("the prompt is empty")),
                 false => Ok(prompt),
             }
@@ -249,6 +254,18 @@ fn read_prompt(
             files,
         } => infill(card, prefix, suffix, files),
     }
+}
+
+/// Puts tokens before a prompt, which then does not begin a text any more.
+fn follow(before: &[u32], prompt: &mut Prompt, card: &Card) {
+    if before.is_empty() {
+        return;
+    }
+    let begins = card.tokenizer.special().bos;
+    if prompt.tokens.first().copied() == begins && begins.is_some() {
+        prompt.tokens.remove(0);
+    }
+    prompt.tokens.splice(0..0, before.iter().copied());
 }
 
 /// The conversation with the model's own beginning: its messages, and its system prompt where the client has none.
