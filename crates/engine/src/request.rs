@@ -21,6 +21,8 @@ pub struct Request {
     pub max_tokens: Option<usize>,
     /// Texts that end the answer and are not part of it.
     pub stop: Vec<String>,
+    /// Control tokens that the text spells out, for a reader who looks for them: the marks of tool calls.
+    pub spelled: Vec<u32>,
     /// How many alternatives to report the log-probabilities of, beside the token itself.
     pub logprobs: Option<usize>,
     /// The same for the prompt's own tokens. They are all computed then, cached or not.
@@ -54,6 +56,7 @@ impl Default for Request {
             sampling: SamplerSettings::default(),
             max_tokens: None,
             stop: Vec::new(),
+            spelled: Vec::new(),
             logprobs: None,
             prompt_logprobs: None,
             ignore_end: false,

@@ -89,7 +89,8 @@ impl<'a> Writer<'a> {
         let max_tokens = request.max_tokens.unwrap_or(room).min(room);
         Ok(Self {
             sampler,
-            decoder: StreamDecoder::new(tokenizer, DecodeOptions::default()),
+            decoder: StreamDecoder::new(tokenizer, DecodeOptions::default())
+                .spelling(&request.spelled),
             stops: StopMatcher::new(&request.stop),
             constraint: request.constraint.clone(),
             logprobs: request.logprobs,

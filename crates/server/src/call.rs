@@ -104,6 +104,11 @@ async fn quick(
             client.allows(&facts.name)?;
             write(&facts)
         }
+        Call::ModelInFull(name, write) => {
+            let facts = server.manager.models().find_in_full(&name)?;
+            client.allows(&facts.name)?;
+            write(&facts)
+        }
         Call::Loaded(write) => write(&server.manager.loaded()),
         Call::Load(load, write) => {
             let start = Instant::now();

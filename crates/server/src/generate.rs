@@ -97,6 +97,8 @@ struct Talk {
     choices: usize,
     /// Text before each answer, where the client wants the prompt repeated.
     echo: Vec<String>,
+    /// What the model is given, where the client wants to know.
+    prompts: Vec<(String, Vec<u32>)>,
     tells_tokens: bool,
     usage: Usage,
     start: Instant,
@@ -157,7 +159,11 @@ impl Talk {
             stop,
             choices,
             echo: match request.echo {
-                true => prompts.into_iter().map(|prompt| prompt.text).collect(),
+                true => prompts.iter().map(|prompt| prompt.text.clone()).collect(),
+                false => Vec::new(),
+            },
+            prompts: match request.tokens {
+                true => prompts.into_iter().map(|p| (p.text, p.tokens)).collect(),
                 false => Vec::new(),
             },
             tells_tokens: request.tokens || request.logprobs.is_some(),
@@ -193,6 +199,13 @@ impl Talk {
                     events.push(Event::Started {
                         prompt_tokens: self.usage.prompt_tokens,
                         cached_tokens,
+                    });
+                }
+                if let Some((text, tokens)) = self.prompts.get_mut(at) {
+                    events.push(Event::Prompt {
+                        prompt: at,
+                        text: std::mem::take(text),
+                        tokens: std::mem::take(tokens),
                     });
                 }
                 if let Some(text) = self.echo.get(at) {

@@ -18,6 +18,11 @@ pub trait Models: Send + Sync + 'static {
     /// the one that counts.
     fn find(&self, name: Option<&str>) -> Result<ModelFacts, Fault>;
 
+    /// The same with the long lists of its metadata.
+    fn find_in_full(&self, name: &str) -> Result<ModelFacts, Fault> {
+        self.find(Some(name))
+    }
+
     /// Bytes of memory that a model takes when it is loaded.
     fn memory(&self, name: &str) -> Result<u64, Fault>;
 

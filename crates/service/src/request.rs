@@ -56,17 +56,22 @@ pub fn prepare(
     let mut splits = Vec::new();
     for asked in &request.prompts {
         let mut prompt = read_prompt(request, asked, &calls, card, world.now)?;
+        if request.truncate {
+            prompt = shorten(prompt, request, asked, &calls, card, world.now)?;
+        }
         let split = split_options(request, asked, &mut prompt, &calls, card);
         follow(&request.before, &mut prompt, card);
         splits.extend(core::iter::repeat_n(split, request.choices));
         prompts.push(prompt);
     }
     let format = calls.format(request, card)?;
+    let spelled = spelled(&calls, card);
+    let context = context(request, card)?;
     let layers = [&request.sampling, &card.sampling, &request.defaults];
     let settings = sampling::settings(layers, world.seed, &card.tokenizer);
     let stop: Vec<String> = request.stop.iter().chain(&card.stop).cloned().collect();
     let requests = prompts.iter().map(|prompt| {
-        let (tokens, context) = (prompt.tokens.len(), card.context);
+        let tokens = prompt.tokens.len();
         if tokens >= context {
             let kind = FaultKind::ContextExceeded {
                 prompt_tokens: tokens,
@@ -82,8 +87,17 @@ pub fn prepare(
         Ok(Request {
             prompt: prompt.tokens.clone(),
             sampling: settings.clone(),
-            max_tokens: request.max_tokens,
+            max_tokens: match context < card.context {
+                true => Some(
+                    request
+                        .max_tokens
+                        .unwrap_or(usize::MAX)
+                        .min(context - tokens),
+                ),
+                false => request.max_tokens,
+            },
             stop: stop.clone(),
+            spelled: spelled.clone(),
             logprobs: request.logprobs,
             ignore_end: request.ignore_end,
             choices: Choices::Sample {
@@ -105,6 +119,69 @@ pub fn prepare(
         speaker: Speaker::new(splits, world.id, request.tools.parallel),
         choices: request.choices,
     })
+}
+
+/// Positions that the request may use: those that the model has here, or fewer.
+fn context(request: &Generate, card: &Card) -> Result<usize, Fault> {
+    match request.context {
+        None => Ok(card.context),
+        Some(asked) if asked <= card.context => Ok(asked),
+        Some(asked) => Err(Fault::bad_request(alloc::format!(
+            "a context of {asked} was asked for, and the server gives this model {}",
+            card.context
+        ))),
+    }
+}
+
+/// A prompt that leaves room for an answer: without the oldest messages of a conversation, or the beginning of a text.
+fn shorten(
+    mut prompt: Prompt,
+    request: &Generate,
+    asked: &lang::Prompt,
+    calls: &Calls<'_>,
+    card: &Card,
+    now: Option<DateTime>,
+) -> Result<Prompt, Fault> {
+    let context = context(request, card)?;
+    let answer = request
+        .max_tokens
+        .unwrap_or(usize::MAX)
+        .min(context / 4)
+        .max(1);
+    let room = context.saturating_sub(answer).max(1);
+    if let lang::Prompt::Chat(messages) = asked {
+        let mut messages = messages.clone();
+        while prompt.tokens.len() > room {
+            let system = |message: &Message| message.role == Role::System;
+            let Some(oldest) = messages.iter().position(|message| !system(message)) else {
+                break;
+            };
+            // The last message is what is asked.
+            if oldest + 1 >= messages.len() {
+                break;
+            }
+            messages.remove(oldest);
+            let fewer = lang::Prompt::Chat(messages.clone());
+            prompt = read_prompt(request, &fewer, calls, card, now)?;
+        }
+    } else if prompt.tokens.len() > room {
+        let cut = prompt.tokens.len() - room;
+        prompt.tokens.drain(..cut);
+    }
+    Ok(prompt)
+}
+
+/// The control tokens among the marks of calls and of thinking.
+fn spelled(calls: &Calls<'_>, card: &Card) -> Vec<u32> {
+    let calls = calls.format.into_iter().flat_map(CallFormat::spelled);
+    let thinking = card
+        .thinking
+        .into_iter()
+        .flat_map(|marks| [marks.begin, marks.end]);
+    let tokens = calls
+        .chain(thinking)
+        .filter_map(|mark| card.tokenizer.token_id(mark));
+    tokens.collect()
 }
 
 /// The tools of a request: which the model sees, which it may call, and how it writes calls.

@@ -9,8 +9,16 @@ use strata_wire::json::Json;
 /// Longer lists are left out of the metadata: vocabularies have hundreds of thousands of entries.
 const LONGEST_LIST: usize = 64;
 
+/// How much of a model's metadata is told.
+#[derive(Copy, Clone, PartialEq, Eq)]
+pub(super) enum Lists {
+    /// Long ones are `null`.
+    Short,
+    All,
+}
+
 /// The facts of a model under a name.
-pub(super) fn facts(name: &str, path: &Path, model: &GgufSet<'_>) -> ModelFacts {
+pub(super) fn facts(name: &str, path: &Path, model: &GgufSet<'_>, lists: Lists) -> ModelFacts {
     let metadata = model.metadata();
     let family = metadata.str("general.architecture").ok().flatten();
     let family = family.unwrap_or("unknown").to_owned();
@@ -47,7 +55,7 @@ pub(super) fn facts(name: &str, path: &Path, model: &GgufSet<'_>) -> ModelFacts 
         modelfile: format!("FROM {}\n", path.display()),
         metadata: metadata
             .iter()
-            .map(|(key, value)| (key.to_owned(), json(value)))
+            .map(|(key, value)| (key.to_owned(), json(value, lists)))
             .collect(),
         tensors: model
             .tensors()
@@ -122,14 +130,14 @@ fn quantization(model: &GgufSet<'_>) -> String {
     most.map_or_else(|| "unknown".into(), |(name, _)| name.to_uppercase())
 }
 
-fn json(value: Value<'_>) -> Json {
+fn json(value: Value<'_>, lists: Lists) -> Json {
     match value {
         Value::Str(text) => text.into(),
         Value::Bool(truth) => truth.into(),
         Value::F32(number) => number.into(),
         Value::F64(number) => number.into(),
-        Value::Array(array) if array.len() > LONGEST_LIST => Json::Null,
-        Value::Array(array) => Json::array(array.iter().map(json)),
+        Value::Array(array) if lists == Lists::Short && array.len() > LONGEST_LIST => Json::Null,
+        Value::Array(array) => Json::array(array.iter().map(|item| json(item, lists))),
         value => match value.as_integer() {
             Some(number) => i64::try_from(number).map_or(Json::Null, Json::Int),
             None => Json::Null,

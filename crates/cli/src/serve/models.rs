@@ -1,6 +1,6 @@
 //! The models that the command line names, for the server.
 
-use super::facts::facts;
+use super::facts::{Lists, facts};
 use crate::computing::ComputeArguments;
 use crate::failure::{Failure, Kind};
 use crate::loaded_model::{CheckedModel, Words};
@@ -56,7 +56,7 @@ impl LocalModels {
             }
             let file = ModelFile::open(path)?;
             let checked = CheckedModel::new(&file, context, Words::Required)?;
-            let mut facts = facts(&name, path, &file.parse()?);
+            let mut facts = facts(&name, path, &file.parse()?, Lists::Short);
             let card = models.card(&checked)?;
             facts.capabilities = card.capabilities();
             facts.context = checked.context;
@@ -142,6 +142,18 @@ impl Models for LocalModels {
         };
         let (facts, _) = found.ok_or_else(|| unknown(name.unwrap_or_default()))?;
         Ok(facts.clone())
+    }
+
+    fn find_in_full(&self, name: &str) -> Result<ModelFacts, Fault> {
+        let short = self.find(Some(name))?;
+        let path = self.path(&short.name)?;
+        let file = ModelFile::open(path).map_err(fault)?;
+        let parsed = file.parse().map_err(fault)?;
+        let full = facts(&short.name, path, &parsed, Lists::All);
+        Ok(ModelFacts {
+            metadata: full.metadata,
+            ..short
+        })
     }
 
     fn memory(&self, name: &str) -> Result<u64, Fault> {

@@ -59,6 +59,8 @@ fn may_continue(bytes: &[u8]) -> bool {
 pub struct StreamDecoder<'t> {
     tokenizer: &'t Tokenizer,
     options: DecodeOptions,
+    /// Control tokens that are shown all the same.
+    spelled: Vec<u32>,
     stream: Utf8Stream,
 }
 
@@ -68,13 +70,22 @@ impl<'t> StreamDecoder<'t> {
         StreamDecoder {
             tokenizer,
             options,
+            spelled: Vec::new(),
             stream: Utf8Stream::default(),
         }
     }
 
+    /// Shows these control tokens too, for a reader who looks for them.
+    #[must_use]
+    pub fn spelling(mut self, tokens: &[u32]) -> Self {
+        self.spelled = tokens.to_vec();
+        self
+    }
+
     /// Takes a token and gives the text it completes: whole characters only, perhaps none.
     pub fn push(&mut self, id: u32) -> &str {
-        let bytes = match self.tokenizer.is_shown(id, self.options) {
+        let shown = self.tokenizer.is_shown(id, self.options) || self.spelled.contains(&id);
+        let bytes = match shown {
             true => self.tokenizer.token_bytes(id).unwrap_or_default(),
             false => Default::default(),
         };
