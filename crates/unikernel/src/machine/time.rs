@@ -28,7 +28,7 @@ pub fn told_frequency(cpuid: impl Fn(u32, u32) -> Leaf) -> Option<u64> {
     None
 }
 
-/// Measures the frequency against a 16-bit timer that counts down at [`PIT_HZ`].
+/// Measures the frequency against a 16-bit timer that counts down at 1.193182 MHz.
 pub fn measured_frequency(
     mut timer: impl FnMut() -> u16,
     mut counter: impl FnMut() -> u64,
