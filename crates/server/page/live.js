@@ -93,7 +93,7 @@ function cards(now, before) {
     ['Generated a second', speed('vllm:generation_tokens_total')],
     ['Prompt a second', speed('vllm:prompt_tokens_total')],
     ['Cache hits', share(...hits(all))],
-    ['Memory of keys and values', usage?.length ? share(Math.max(...usage), 1) : undefined],
+    ['Pages in use', usage?.length ? share(Math.max(...usage), 1) : undefined],
   ];
   $('#cards').replaceChildren(...values.map(([name, value]) => h('div', { class: 'card number' }, h('strong', {}, value ?? '–'), name)));
 }

@@ -173,7 +173,7 @@ function span(text, at, endless, depth) {
     while (text[at + ticks] === '`') ticks += 1;
     const mark = '`'.repeat(ticks);
     const end = closing(text, mark, at + ticks, endless);
-    if (end < 0) return null;
+    if (end < 0) return { node: document.createTextNode(mark), end: at + ticks };
     const code = text.slice(at + ticks, end).replace(/\n/g, ' ').replace(/^ (.+) $/, '$1');
     return { node: h('code', {}, code), end: end + ticks };
   }
