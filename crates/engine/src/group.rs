@@ -1,5 +1,6 @@
 //! The answers to one request, which end one by one.
 
+use crate::beams::Search;
 use crate::prefix_tree::Salt;
 use crate::request::{EventKind, Limits, RequestError};
 use alloc::collections::BTreeMap;
@@ -18,6 +19,8 @@ pub(crate) struct Group {
     ranks: Vec<(f64, usize)>,
     /// Under what its pages are kept, if they are for itself only.
     pub(crate) alone: Option<Salt>,
+    /// The search that its texts are part of.
+    pub(crate) search: Option<Search>,
     pub(crate) limits: Limits,
     pub(crate) submitted: Duration,
     pub(crate) started: bool,
@@ -40,6 +43,7 @@ impl Group {
             held_back: (generated > wanted).then(BTreeMap::new),
             ranks: Vec::new(),
             alone: None,
+            search: None,
             limits,
             submitted,
             started: false,

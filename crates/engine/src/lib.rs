@@ -44,6 +44,7 @@ extern crate alloc;
 extern crate std;
 
 mod adapters;
+mod beams;
 mod cache;
 pub mod constraint;
 pub mod counters;

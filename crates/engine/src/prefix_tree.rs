@@ -337,11 +337,9 @@ fn nearest(children: &Children, tokens: &[u32]) -> Option<(NodeId, usize)> {
     let to = (Bound::Unbounded, Bound::Excluded(tokens));
     let after = children.range::<[u32], _>(from).next();
     let before = children.range::<[u32], _>(to).next_back();
-    let common = |(known, &node): (&Box<[u32]>, &NodeId)| {
-        let len = known.iter().zip(tokens).take_while(|(a, b)| a == b).count();
-        (node, len)
-    };
-    let (after, before) = (after.map(common), before.map(common));
+    let common = |known: &[u32]| known.iter().zip(tokens).take_while(|(a, b)| a == b).count();
+    let after = after.map(|(known, &node)| (node, common(known)));
+    let before = before.map(|(known, &node)| (node, common(known)));
     let best = match (after, before) {
         (Some(a), Some(b)) if b.1 > a.1 => Some(b),
         (Some(a), _) => Some(a),

@@ -1,5 +1,6 @@
 //! A text on its way through the model: what there is of it, what is computed, and what is made of it.
 
+use crate::beams::Beam;
 use crate::cache::Held;
 use crate::prefix_tree::Salt;
 use crate::request::{Request, RequestId, Usage};
@@ -53,6 +54,8 @@ pub(crate) enum Aim<'a> {
     Embed(Pooling, Pooled),
     /// Scores; where the second of two texts begins.
     Score(usize),
+    /// The likeliest of several texts.
+    Search(Beam),
 }
 
 impl<'a> Running<'a> {
@@ -102,6 +105,7 @@ impl<'a> Running<'a> {
         let most = self.tokens.len() - 1;
         match &self.aim {
             Aim::Write(writer) => most.min(writer.scored().unwrap_or(most)),
+            Aim::Search(_) => most,
             Aim::Embed(..) | Aim::Score(_) => 0,
         }
     }
@@ -149,7 +153,7 @@ impl<'a> Running<'a> {
 
     /// Whether its pages can serve other texts.
     pub(crate) fn leaves_pages(&self) -> bool {
-        matches!(self.aim, Aim::Write(_))
+        matches!(self.aim, Aim::Write(_) | Aim::Search(_))
     }
 
     /// What the batch computes: the text's next tokens and the draft, which stands in the text until
@@ -160,7 +164,7 @@ impl<'a> Running<'a> {
         let (output, rows) = match &self.aim {
             Aim::Embed(..) | Aim::Score(_) => (Output::States, 0),
             Aim::Write(_) if self.scores_prompt() => (Output::AllLogits, self.in_batch),
-            Aim::Write(_) => match self.whole {
+            Aim::Write(_) | Aim::Search(_) => match self.whole {
                 false => (Output::None, 0),
                 true if self.draft.is_empty() => (Output::LastLogits, 1),
                 true => (Output::AllLogits, 1 + self.draft.len()),

@@ -1,5 +1,6 @@
 //! The loop: plan a batch, compute it, choose, tell.
 
+use crate::beams::Search;
 use crate::cache::Cache;
 use crate::engine::Engine;
 use crate::group::Group;
@@ -32,6 +33,7 @@ impl Engine<'_> {
             self.begin(start, tell);
             self.guess();
             self.compute(start, tell);
+            self.search(tell);
         }
         self.sweep(tell);
         self.drop_adapters();
@@ -241,7 +243,7 @@ impl Engine<'_> {
                 Ok(_) => {
                     (mine, logits) = logits.split_at(running.rows * config.vocabulary);
                     let width = match running.aim {
-                        Aim::Write(_) => 0,
+                        Aim::Write(_) | Aim::Search(_) => 0,
                         _ => running.in_batch * config.width,
                     };
                     let vectors;
@@ -289,7 +291,9 @@ impl Engine<'_> {
             }
             let (id, request, pending) = (running.id, running.request, running.pending());
             self.scheduler.set_pending(id, pending);
-            let first = running.choice == 0 && running.held.sequence.len() >= running.prompt;
+            let writes = matches!(running.aim, Aim::Write(_));
+            let first =
+                writes && running.choice == 0 && running.held.sequence.len() >= running.prompt;
             if first
                 && self
                     .groups
@@ -336,9 +340,9 @@ impl Engine<'_> {
     /// Lets texts begin whose request's first text has ended before them.
     fn unpark_orphans(&mut self) {
         for index in 0..self.running.len() {
-            let Running {
-                parked, request, ..
-            } = self.running[index];
+            let Running { request, .. } = self.running[index];
+            let parked =
+                self.running[index].parked && matches!(self.running[index].aim, Aim::Write(_));
             if parked
                 && !self
                     .running
@@ -451,6 +455,7 @@ impl Running<'_> {
         tell: &mut dyn FnMut(Event),
     ) -> Result<Option<End>, RequestError> {
         let (request, choice) = (self.request, self.choice);
+        let candidates = group.search.as_ref().map_or(0, Search::candidates);
         let report = &mut |kind| group.tell(request, choice, kind, tell);
         let text = self.tokens.len();
         let computed = self.held.sequence.len();
@@ -464,6 +469,12 @@ impl Running<'_> {
                 Ok(self.whole.then(|| (FinishReason::Complete, String::new())))
             }
             Aim::Score(_) => Ok(None),
+            Aim::Search(beam) => {
+                if self.whole {
+                    beam.next = Some(chooser.likeliest(logits, candidates)?);
+                }
+                Ok(None)
+            }
             Aim::Write(writer) => {
                 if self.rows == 0 {
                     return Ok(None);
@@ -583,7 +594,7 @@ fn release(cache: &mut Cache, draft_model: Option<&mut DraftModel<'_>>, running:
     // Guesses may still be there, if nobody looked at what came of them.
     held.sequence.rewind(tokens.len());
     let known = (*known).min(tokens.len());
-    if matches!(running.aim, Aim::Write(_)) {
+    if matches!(running.aim, Aim::Write(_) | Aim::Search(_)) {
         cache.record_tail(*salt, tokens, held);
     }
     cache.release(held);

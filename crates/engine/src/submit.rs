@@ -1,5 +1,6 @@
 //! Who is taken in: what a request may ask for, and when it must come back later.
 
+use crate::beams::{Beam, Search};
 use crate::engine::Engine;
 use crate::group::Group;
 use crate::prefix_tree::Salt;
@@ -93,15 +94,19 @@ impl<'a> Engine<'a> {
         let now = self.now();
         let mut group = Group::new(request.choices.wanted(), generated, request.limits, now);
         group.alone = salt.alone.map(|_| salt);
+        group.search = Search::new(&request, room);
         self.groups.insert(id, group);
         let mut first = Running::new(self.name(), id, salt, &request, aim);
         for choice in 1..generated {
-            let Aim::Write(writer) = &first.aim else {
-                break;
+            let aim = match &first.aim {
+                Aim::Write(writer) => {
+                    let mut writer = writer.clone();
+                    writer.reseed(choice);
+                    Aim::Write(writer)
+                }
+                _ => Aim::Search(Beam::default()),
             };
-            let mut writer = writer.clone();
-            writer.reseed(choice);
-            let mut other = Running::new(self.name(), id, salt, &request, Aim::Write(writer));
+            let mut other = Running::new(self.name(), id, salt, &request, aim);
             (other.choice, other.parked) = (choice, true);
             self.running.push(other);
         }
@@ -172,9 +177,29 @@ impl<'a> Engine<'a> {
             (Task::Embed(_) | Task::Score { .. }, _) if request.choices != Choices::default() => {
                 "a text has one embedding"
             }
-            (Task::Generate, false) if matches!(request.choices, Choices::Beams { .. }) => {
-                "beams are not supported"
-            }
+            (Task::Generate, false) => match request.choices {
+                Choices::Beams { length_penalty, .. } => {
+                    let asked = [
+                        (request.constraint.is_some(), "a constraint with beams"),
+                        (!request.stop.is_empty(), "stop texts with beams"),
+                        (request.logprobs.is_some(), "log-probabilities with beams"),
+                        (
+                            request.prompt_logprobs.is_some(),
+                            "log-probabilities with beams",
+                        ),
+                        (request.max_tokens == Some(0), "beams without tokens"),
+                        (
+                            !length_penalty.is_finite(),
+                            "a length penalty that is no number",
+                        ),
+                    ];
+                    match asked.iter().find(|(asked, _)| *asked) {
+                        Some(&(_, what)) => what,
+                        None => return Ok(()),
+                    }
+                }
+                Choices::Sample { .. } => return Ok(()),
+            },
             _ => return Ok(()),
         };
         Err(SubmitError::Unsupported { what })
@@ -264,6 +289,9 @@ impl<'a> Engine<'a> {
 
     fn aim(&self, request: &Request, room: usize) -> Result<Aim<'a>, SubmitError> {
         Ok(match request.task {
+            Task::Generate if matches!(request.choices, Choices::Beams { .. }) => {
+                Aim::Search(Beam::first())
+            }
             Task::Generate => {
                 let vocabulary = self.model.config().vocabulary;
                 let most = self.max_draft;

@@ -1,7 +1,7 @@
 //! What generates a text: from rows of logits to tokens, to characters, to events.
 
 use crate::constraint::{Constraint, ConstraintError, TokenMask};
-use crate::logprobs::Logprobs;
+use crate::logprobs::{Logprobs, TokenLogprob};
 use crate::request::{EventKind, FinishReason, Request, RequestError, TokenLogprobs, Usage};
 use crate::running::confirmed;
 use crate::sampling::{Sampler, SettingsError, Workspace};
@@ -58,6 +58,16 @@ impl<'a> Chooser<'a> {
             masked: Vec::new(),
             forced: Vec::new(),
         }
+    }
+
+    /// The `n` likeliest tokens.
+    pub(crate) fn likeliest(
+        &mut self,
+        logits: &[f32],
+        n: usize,
+    ) -> Result<Vec<TokenLogprob>, RequestError> {
+        let (_, top) = self.logprobs.compute(logits, 0, n)?;
+        Ok(top.to_vec())
     }
 
     /// Log-probabilities of a token and of the `n` likeliest.

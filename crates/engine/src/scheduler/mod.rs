@@ -157,6 +157,13 @@ impl Scheduler {
         }
     }
 
+    /// Says that a task's memory was taken from it.
+    pub(crate) fn set_waiting(&mut self, id: TaskId) {
+        if let Some(index) = self.index(id) {
+            self.tasks[index].admitted = false;
+        }
+    }
+
     /// Takes in how long a step took.
     pub(crate) fn learn(&mut self, tokens: usize, time: Duration) {
         self.time.learn(tokens, time);
@@ -343,15 +350,25 @@ impl Scheduler {
             return false;
         }
         if self.admitted() >= room.tasks {
-            let lower = |task: &Task| task.priority < priority && task.displaced < MOST_DISPLACED;
+            // One that waits for others has no need of its place.
+            let lower = |task: &Task| {
+                task.pending == 0 || (task.priority < priority && task.displaced < MOST_DISPLACED)
+            };
             let Some(victim) = self.victim(lower) else {
                 return false;
             };
-            self.tasks[victim].displaced += 1;
+            self.tasks[victim].displaced += u8::from(self.tasks[victim].pending > 0);
             self.preempt(victim, pages);
         }
-        let Some(pending) = pages.admit(id, self.admitted()) else {
-            return false;
+        let pending = loop {
+            match pages.admit(id, self.admitted()) {
+                Some(pending) => break pending,
+                // Those that wait for others, perhaps for this one, give way.
+                None => match self.victim(|task| task.pending == 0) {
+                    Some(idle) => self.preempt(idle, pages),
+                    None => return false,
+                },
+            }
         };
         self.tasks[index].admitted = true;
         self.tasks[index].pending = pending;
@@ -368,7 +385,7 @@ impl Scheduler {
                 return false;
             };
             let rank = self.tasks[index].rank();
-            match self.victim(|task| task.rank() < rank) {
+            match self.victim(|task| task.pending == 0 || task.rank() < rank) {
                 Some(victim) => self.preempt(victim, pages),
                 // It waits for a better-placed task to end, and gives way itself when one needs its pages.
                 None => return false,
@@ -382,7 +399,7 @@ impl Scheduler {
             task.admitted && of(task) && self.shares.iter().all(|share| share.task != task.id)
         });
         candidates
-            .min_by_key(|(_, task)| task.rank())
+            .min_by_key(|(_, task)| (task.pending > 0, task.rank()))
             .map(|(index, _)| index)
     }
 

@@ -1,0 +1,157 @@
+//! Beam search against a plain one, whatever else runs and however little memory there is.
+
+mod tale;
+
+use std::collections::BTreeMap;
+use strata_engine::{
+    Choices, Engine, EngineOptions, FinishReason, Request, RequestId, SubmitError,
+};
+use strata_kernels::Kernels;
+use strata_model::{Compute, KvPages, KvType, PAGE};
+use strata_platform::{Inline, SystemMemory};
+use tale::{Answer, Tale, run_one};
+
+fn engine(tale: &Tale, pages: usize, requests: usize) -> Engine<'_> {
+    let compute = Compute {
+        kernels: Kernels::detect(),
+        pool: &Inline,
+    };
+    let options = EngineOptions {
+        context: 256,
+        requests,
+        ..EngineOptions::default()
+    };
+    let kv = KvPages::new(
+        tale.model.config(),
+        KvType::F16,
+        pages * PAGE,
+        &SystemMemory,
+    )
+    .unwrap();
+    Engine::new(&tale.model, &tale.tokenizer, compute, kv, options)
+}
+
+/// The search as it is told in textbooks, one text at a time.
+fn plain(tale: &Tale, prompt: &[u32], width: usize, length: usize, penalty: f64) -> Vec<Vec<u32>> {
+    let mut engine = engine(tale, 64, 1);
+    let mut beams = vec![(0.0, Vec::new())];
+    let mut done: Vec<(f64, Vec<u32>)> = Vec::new();
+    let rank = |score: f64, tokens: &[u32]| score / (tokens.len().max(1) as f64).powf(penalty);
+    while done.len() < width {
+        let mut steps = Vec::new();
+        for (parent, (score, tokens)) in beams.iter().enumerate() {
+            let mut request = tale.request("", None);
+            request.prompt = [prompt, tokens].concat();
+            request.logprobs = Some(2 * width);
+            request.max_tokens = Some(1);
+            request.ignore_end = true;
+            let answer = run_one(&mut engine, request);
+            for next in &answer.logprobs[0].as_ref().unwrap().top {
+                steps.push((score + f64::from(next.logprob), parent, next.token));
+            }
+        }
+        steps.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let mut next = Vec::new();
+        for (place, &(score, parent, token)) in steps.iter().enumerate() {
+            let mut tokens: Vec<u32> = beams[parent].1.clone();
+            if next.len() == width {
+                break;
+            }
+            if tale.tokenizer.is_end_of_generation(token) {
+                if place < width {
+                    done.push((rank(score, &tokens), tokens));
+                }
+                continue;
+            }
+            tokens.push(token);
+            next.push((score, tokens));
+        }
+        beams = next;
+        if beams[0].1.len() == length {
+            done.extend(
+                beams
+                    .iter()
+                    .map(|(score, tokens)| (rank(*score, tokens), tokens.clone())),
+            );
+            break;
+        }
+    }
+    done.sort_by(|a, b| b.0.total_cmp(&a.0));
+    done.into_iter().map(|(_, tokens)| tokens).collect()
+}
+
+fn search(engine: &mut Engine<'_>, request: Request) -> Vec<Answer> {
+    let id = engine.submit(request).unwrap();
+    let mut answers = BTreeMap::<(RequestId, usize), Answer>::new();
+    while !engine.is_idle() {
+        engine.step(&mut |event| {
+            let answer = answers.entry((event.request, event.choice)).or_default();
+            answer.take(event.kind);
+        });
+    }
+    let mine = answers
+        .into_iter()
+        .filter(|((request, _), _)| *request == id);
+    mine.map(|(_, answer)| answer).collect()
+}
+
+#[test]
+fn the_texts_are_those_of_a_plain_search() {
+    let tale = Tale::load();
+    let story = tale.request(
+        "Once upon a time there was a little girl who lived near",
+        None,
+    );
+    let question = Request {
+        prompt: tale.turn("Hello!"),
+        ..tale.request("", None)
+    };
+    for (request, width, n, penalty) in [(&story, 4, 2, 1.0), (&question, 3, 3, 0.5)] {
+        let expected = plain(&tale, &request.prompt, width, 24, f64::from(penalty));
+        // Plenty of room; fewer places than texts; hardly any pages.
+        for (pages, requests) in [(64, 8), (64, 2), (6, 3)] {
+            let mut engine = engine(&tale, pages, requests);
+            for other in ["A fox", "The king said"] {
+                engine.submit(tale.request(other, Some(1))).unwrap();
+            }
+            let mut request = request.clone();
+            request.choices = Choices::Beams {
+                n,
+                width,
+                length_penalty: penalty,
+            };
+            let answers = search(&mut engine, request);
+            assert_eq!(answers.len(), n);
+            for (answer, expected) in answers.iter().zip(&expected) {
+                assert_eq!(&answer.tokens, expected, "{pages} pages, {requests} places");
+                assert_eq!(answer.usage().generated_tokens, expected.len());
+                assert!(matches!(
+                    answer.reason(),
+                    FinishReason::Length | FinishReason::EndOfTurn(_)
+                ));
+            }
+            engine.clear_cache();
+            assert_eq!(engine.free_pages(), pages, "no page is lost");
+            assert_eq!(engine.counters().finished, 3);
+        }
+    }
+}
+
+#[test]
+fn what_beams_cannot_have_is_refused() {
+    let tale = Tale::load();
+    let mut engine = engine(&tale, 16, 4);
+    let beams = |n, width| Choices::Beams {
+        n,
+        width,
+        length_penalty: 1.0,
+    };
+    let mut request = tale.request("Hello", None);
+    request.choices = beams(3, 2);
+    let refused = engine.submit(request.clone());
+    assert_eq!(refused, Err(SubmitError::Choices { n: 3, generated: 2 }));
+    request.choices = beams(1, 2);
+    request.stop = vec!["x".into()];
+    let refused = engine.submit(request);
+    assert!(matches!(refused, Err(SubmitError::Unsupported { .. })));
+}
