@@ -13,7 +13,7 @@ safetensors in shards and as a PyTorch file, with a byte-level tokenizer. Then
     python tools/convert_check.py --strata target/release/strata            # all cases
     python tools/convert_check.py --strata target/release/strata qwen3      # one of them
     python tools/convert_check.py --fixtures crates/convert/tests/folders llama-llama3-rope mixtral qwen2moe gemma \\
-        phi3-longrope-long gpt2 gptneox-parallel falcon-40b stablelm-parallel  # write the folders that tests use
+        phi3-longrope-long gpt2 gptneox-parallel falcon-40b stablelm-parallel bert-rank xlm-roberta  # write the folders that tests use
 """
 
 import argparse
@@ -30,6 +30,7 @@ import torch
 import transformers
 
 import golden_logits as golden
+import golden_states as states
 
 TOLERANCE = 1e-3
 TEXT = "A B! AA"
@@ -189,6 +190,13 @@ def write_fixtures(folder, names):
             target.mkdir(parents=True)
             save(golden.build_model(case).half(), target)
             (target / "generation_config.json").unlink()
+    for name in states.CASES.keys() & set(names):
+        target = folder / name
+        shutil.rmtree(target, ignore_errors=True)
+        (target / "1_Pooling").mkdir(parents=True)
+        states.build(name).half().save_pretrained(target)
+        mode = {"MEAN": "pooling_mode_mean_tokens", "CLS": "pooling_mode_cls_token"}.get(states.CASES[name][3])
+        (target / "1_Pooling" / "config.json").write_text(json.dumps({mode: True} if mode else {}))
 
 
 def main():

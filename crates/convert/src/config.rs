@@ -1,6 +1,6 @@
 //! `config.json`: a map in which the same thing has several names.
 
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
 
 use serde_json::{Map, Value};
 use strata_weights::gguf::Name;
@@ -17,9 +17,9 @@ pub struct HfConfig {
     /// The part about the text model.
     text: Map<String, Value>,
     class: String,
+    /// GGUF's number of a pooling that sentence-transformers state.
+    pooling: Option<u32>,
 }
-
-use alloc::string::String;
 
 impl HfConfig {
     /// Parses the file's bytes.
@@ -41,7 +41,32 @@ impl HfConfig {
         if let Some(Value::Object(text)) = map.remove("text_config") {
             map.extend(text);
         }
-        Ok(HfConfig { text: map, class })
+        Ok(HfConfig {
+            text: map,
+            class,
+            pooling: None,
+        })
+    }
+
+    /// The same with what `1_Pooling/config.json` of sentence-transformers says.
+    pub fn with_pooling(mut self, json: &[u8]) -> Result<HfConfig, ConvertError> {
+        let map: Map<String, Value> =
+            serde_json::from_slice(json).map_err(|error| ConvertError::Json {
+                reason: error.to_string().into(),
+            })?;
+        let modes = [
+            ("pooling_mode_mean_tokens", 1),
+            ("pooling_mode_cls_token", 2),
+            ("pooling_mode_lasttoken", 3),
+        ];
+        let stated = |mode: &&(&str, u32)| map.get(mode.0).and_then(Value::as_bool) == Some(true);
+        self.pooling = modes.iter().find(stated).map(|mode| mode.1);
+        Ok(self)
+    }
+
+    /// GGUF's number of the stated pooling.
+    pub(crate) fn pooling(&self) -> Option<u32> {
+        self.pooling
     }
 
     /// The family that the class in `architectures` belongs to.

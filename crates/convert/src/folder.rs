@@ -59,6 +59,7 @@ const BESIDE: &[&str] = &[
     "tokenizer_config.json",
     "generation_config.json",
     "chat_template.jinja",
+    "1_Pooling/config.json",
 ];
 /// Indices of split checkpoints and whole ones, the best first.
 const CHECKPOINTS: &[(&str, &str)] = &[
@@ -124,7 +125,11 @@ impl Folder {
             path: self.path.join("config.json"),
             source: io::ErrorKind::NotFound.into(),
         })?;
-        Ok(HfConfig::parse(config)?)
+        let config = HfConfig::parse(config)?;
+        Ok(match self.file("1_Pooling/config.json") {
+            Some(pooling) => config.with_pooling(pooling)?,
+            None => config,
+        })
     }
 
     /// The vocabulary, if there is one.

@@ -8,10 +8,13 @@ use strata_weights::gguf::Builder;
 use crate::config::{HfConfig, bad, quoted};
 use crate::error::ConvertError;
 use crate::family::{
-    Absent, COMMON, Demand, Family, HeadSize, Kind, KvHeads, Literal, Pair, Window,
+    Absent, COMMON, Demand, Family, HeadSize, Kind, KvHeads, Literal, Pair, Reading, Window,
 };
 use crate::rope::{self, RopeTensors};
 use crate::row_order::HeadCounts;
+
+/// GGUF's number for the pooling of models with a classifier.
+const RANK: u32 = 4;
 
 /// Checks what a config demands of a model.
 pub(crate) fn check(config: &HfConfig, family: &Family) -> Result<(), ConvertError> {
@@ -57,6 +60,10 @@ pub(crate) fn heads(config: &HfConfig, family: &Family) -> Result<HeadCounts, Co
     Ok(HeadCounts {
         queries: queries as usize,
         keys: keys as usize,
+        padding: match family.reading {
+            Reading::Forward => 0,
+            Reading::Whole { padding, .. } => padding as usize,
+        },
     })
 }
 
@@ -68,15 +75,24 @@ pub(crate) fn write(
 ) -> Result<RopeTensors, ConvertError> {
     let arch = family.arch;
     let pairs = family.pairs.iter().flat_map(|pairs| pairs.iter());
+    let HeadCounts {
+        queries,
+        keys,
+        padding,
+    } = heads(config, family)?;
     for pair in COMMON.iter().chain(pairs) {
-        write_pair(builder, config, arch, pair)?;
+        if padding == 0 || pair.to != "context_length" {
+            write_pair(builder, config, arch, pair)?;
+        }
+    }
+    if let Reading::Whole { pooling, .. } = family.reading {
+        whole(builder, config, arch, pooling, padding as u32)?;
     }
     let ffn = ["intermediate_size", "n_inner", "ffn_hidden_size"];
     if config.get(&ffn).is_none() {
         let width = config.required_u32(&["hidden_size", "n_embd"])?;
         builder.set(&format!("{arch}.feed_forward_length"), 4 * width)?;
     }
-    let HeadCounts { queries, keys } = heads(config, family)?;
     if family.kv_heads != KvHeads::AsQueries {
         builder.set(&format!("{arch}.attention.head_count_kv"), keys as u32)?;
     }
@@ -100,6 +116,31 @@ pub(crate) fn write(
         builder.set(&format!("{arch}.{key}"), *text)?;
     }
     rope::write(builder, config, family)
+}
+
+/// The keys of models that read a text as a whole.
+fn whole(
+    builder: &mut Builder,
+    config: &HfConfig,
+    arch: &str,
+    pooling: u32,
+    padding: u32,
+) -> Result<(), ConvertError> {
+    if padding > 0 {
+        let positions = config.required_u32(&["max_position_embeddings"])?;
+        let context = positions.saturating_sub(padding);
+        builder.set(&format!("{arch}.context_length"), context)?;
+    }
+    builder.set(&format!("{arch}.attention.causal"), false)?;
+    let pooling = match pooling {
+        RANK => RANK,
+        usual => config.pooling().unwrap_or(usual),
+    };
+    builder.set(&format!("{arch}.pooling_type"), pooling)?;
+    if let Some(types) = config.u32(&["type_vocab_size"])? {
+        builder.set("tokenizer.ggml.token_type_count", types)?;
+    }
+    Ok(())
 }
 
 fn write_pair(

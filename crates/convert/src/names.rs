@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 
-use crate::family::{BUFFERS, Family, PREFIXES, Rule, VISION};
+use crate::family::{BUFFERS, Family, HEADS, PREFIXES, Reading, Rule, VISION};
 
 /// What a name turned out to be.
 pub(crate) enum Known {
@@ -41,13 +41,16 @@ pub(crate) fn find(family: &Family, name: &str) -> Option<Known> {
         return Some(Known::Ignored);
     }
     let (stem, suffix) = short.rsplit_once('.')?;
-    if !matches!(suffix, "weight" | "bias") {
-        return None;
-    }
     let rules = family.rules.iter().flat_map(|rules| rules.iter());
-    let (rule, (layer, item)) = rules
+    let found = rules
         .into_iter()
-        .find_map(|rule| Some((rule, numbers(rule.from, stem)?)))?;
+        .find_map(|rule| Some((rule, numbers(rule.from, stem)?)))
+        .filter(|_| matches!(suffix, "weight" | "bias"));
+    let Some((rule, (layer, item))) = found else {
+        let head = HEADS.iter().any(|prefix| short.starts_with(prefix));
+        let whole = family.reading != Reading::Forward;
+        return (head && whole).then_some(Known::Ignored);
+    };
     let mut name = String::new();
     for part in rule.to.split_inclusive('#') {
         name.push_str(part.strip_suffix('#').unwrap_or(part));

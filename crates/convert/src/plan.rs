@@ -318,6 +318,9 @@ fn plan_tensor(
         first.shape.iter().rev().skip(1).product()
     };
     let row_order = RowOrder::new(order, heads, row_count as usize).ok_or_else(shape)?;
+    if let (Order::Positions, Some(rows)) = (order, dims.get_mut(1)) {
+        *rows = row_order.count(*rows as usize) as u64;
+    }
     let moved = row_order != RowOrder::Same;
     let view = match order {
         Order::Transposed if !vector => View::Transposed,
@@ -342,7 +345,7 @@ fn plan_tensor(
 
 /// Matrices get the mix's types; norms, biases, routers and positions stay floats of 32 bits, as llama.cpp has them.
 fn choose(mix: Mix, name: &str, dims: &[u64], layer: Option<Layer>, tied: bool) -> GgmlType {
-    let plain = ["_norm", "ffn_gate_inp", "position_embd"];
+    let plain = ["_norm", "ffn_gate_inp", "position_embd", "token_types"];
     let is_matrix = dims.len() >= 2 && name.ends_with(".weight");
     if !is_matrix || plain.iter().any(|part| name.contains(part)) {
         return GgmlType::F32;

@@ -1,5 +1,6 @@
 //! Rotary positions: `rope_parameters`, or `rope_theta` and `rope_scaling` as they were before.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use serde_json::{Map, Value};
@@ -24,8 +25,6 @@ struct Parameters<'c> {
     config: &'c HfConfig,
     map: Option<&'c Map<String, Value>>,
 }
-
-use alloc::string::String;
 
 impl Parameters<'_> {
     fn get(&self, key: &'static str) -> Result<Option<f32>, ConvertError> {

@@ -2,11 +2,13 @@
 
 use crate::family::{Heads, Order};
 
-/// Heads of a model.
+/// What rows are counted by.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct HeadCounts {
     pub(crate) queries: usize,
     pub(crate) keys: usize,
+    /// Rows of the positions' table that stand for padding.
+    pub(crate) padding: usize,
 }
 
 /// A permutation of rows.
@@ -20,6 +22,10 @@ pub(crate) enum RowOrder {
     HeadsOfQkv {
         heads: usize,
         size: usize,
+    },
+    /// All but the first rows.
+    From {
+        first: usize,
     },
     GroupsOfQkv {
         heads: usize,
@@ -37,6 +43,9 @@ impl RowOrder {
         };
         Some(match order {
             Order::Same | Order::Transposed | Order::Stacked | Order::Flat => RowOrder::Same,
+            Order::Positions => RowOrder::From {
+                first: Some(heads.padding).filter(|&padding| padding < rows)?,
+            },
             Order::Pairs(of) => {
                 let size = divided(match of {
                     Heads::Query => heads.queries,
@@ -60,10 +69,19 @@ impl RowOrder {
         })
     }
 
+    /// How many rows there are of so many.
+    pub(crate) fn count(self, rows: usize) -> usize {
+        match self {
+            RowOrder::From { first } => rows - first.min(rows),
+            _ => rows,
+        }
+    }
+
     /// The row of the checkpoint's tensor that becomes row `row`.
     pub(crate) fn source(self, row: usize) -> usize {
         match self {
             RowOrder::Same => row,
+            RowOrder::From { first } => first + row,
             RowOrder::Pairs { size } => {
                 let (head, at) = (row / size, row % size);
                 head * size + at % 2 * (size / 2) + at / 2
@@ -97,6 +115,7 @@ mod tests {
     const HEADS: HeadCounts = HeadCounts {
         queries: 4,
         keys: 2,
+        padding: 0,
     };
 
     fn rows(order: Order, count: usize) -> Vec<usize> {

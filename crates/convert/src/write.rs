@@ -96,12 +96,12 @@ impl Job<'_, '_> {
         pool: &dyn Pool,
         sink: &mut dyn FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), WriteFailure<E>> {
-        let (count, columns) = (self.rows.len(), self.rows.columns());
+        let (count, columns) = (self.order.count(self.rows.len()), self.rows.columns());
         let unfit = || ConvertError::Shape {
             tensor: Name::new(&tensor.name),
         };
         let row_bytes = self.ty.row_bytes(columns as u64).ok_or_else(unfit)? as usize;
-        let step = (STEP / row_bytes.max(1)).clamp(1, count);
+        let step = (STEP / row_bytes.max(1)).clamp(1, count.max(1));
         let task = (TASK / columns.max(1)).max(1);
         let mut buffer = vec![0; step * row_bytes];
         let mut first = 0;

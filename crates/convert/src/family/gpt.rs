@@ -2,8 +2,8 @@
 
 use super::Literal::{Bool, Text};
 use super::{
-    Absent, Family, HeadSize, Kind, KvHeads, Order, Pair, Rotary, Rule, Window, demand, ordered,
-    pair, same,
+    Absent, Family, HeadSize, Kind, KvHeads, Order, Pair, Reading, Rotary, Rule, Window, demand,
+    ordered, pair, same,
 };
 
 const LAYER_NORM: Pair = pair(
@@ -49,6 +49,7 @@ pub(super) const GPT2: Family = Family {
     head_size: HeadSize::WhereOdd,
     rotary: Rotary::None,
     window: Window::Never,
+    reading: Reading::Forward,
     texts: &[],
 };
 

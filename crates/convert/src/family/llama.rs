@@ -2,8 +2,8 @@
 
 use super::Literal::{Bool, EmptyList, Number, Text};
 use super::{
-    Absent, Add, Demand, Family, HeadSize, Heads, Kind, KvHeads, Order, Pair, Rotary, Rule, Window,
-    demand, ordered, pair, same, shifted,
+    Absent, Add, Demand, Family, HeadSize, Heads, Kind, KvHeads, Order, Pair, Reading, Rotary,
+    Rule, Window, demand, ordered, pair, same, shifted,
 };
 
 const OUTER: &[Rule] = &[
@@ -171,6 +171,7 @@ pub(super) const LLAMA: Family = Family {
     head_size: HeadSize::WhereOdd,
     rotary: Rotary::Share(1.0),
     window: Window::Stated,
+    reading: Reading::Forward,
     texts: &[],
 };
 

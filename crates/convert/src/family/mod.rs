@@ -1,6 +1,7 @@
 //! The families that can be converted, as data: what their classes are called, which tensors they have, and which of
 //! their config's numbers GGUF wants under which key.
 
+mod bert;
 mod gpt;
 mod llama;
 
@@ -30,6 +31,8 @@ pub enum Order {
     Stacked,
     /// A matrix of one row as a vector.
     Flat,
+    /// Positions, whose first rows in some families stand for padding.
+    Positions,
 }
 
 /// What is added to the elements.
@@ -184,6 +187,20 @@ pub enum Window {
     Used,
 }
 
+/// How a model reads.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// From left to right.
+    Forward,
+    /// A text as a whole, for its embedding.
+    Whole {
+        /// Rows of the positions' table that stand for padding.
+        padding: u32,
+        /// How states become one, where nothing is said; GGUF's number.
+        pooling: u32,
+    },
+}
+
 /// A family of models.
 #[derive(Copy, Clone, Debug)]
 pub struct Family {
@@ -205,6 +222,8 @@ pub struct Family {
     pub rotary: Rotary,
     /// Sliding windows.
     pub window: Window,
+    /// Whether texts are read as a whole.
+    pub reading: Reading,
     /// Constant text metadata.
     pub texts: &'static [(&'static str, &'static str)],
 }
@@ -252,13 +271,24 @@ pub(crate) const BUFFERS: &[&str] = &[
     "rotary_emb.inv_freq",
     "h.#.attn.bias",
     "h.#.attn.masked_bias",
+    "embeddings.position_ids",
 ];
 
 /// What checkpoints put in front of the names of a model's tensors.
-pub(crate) const PREFIXES: &[&str] = &["language_model.", "model.", "transformer.", "gpt_neox."];
+pub(crate) const PREFIXES: &[&str] = &[
+    "language_model.",
+    "model.",
+    "transformer.",
+    "gpt_neox.",
+    "bert.",
+    "roberta.",
+];
 
 /// What belongs to the eyes of a model that also sees.
 pub(crate) const VISION: &[&str] = &["vision_tower.", "multi_modal_projector.", "visual."];
+
+/// What an encoder was trained with and does not need for embeddings.
+pub(crate) const HEADS: &[&str] = &["pooler.", "cls.", "lm_head."];
 
 /// Every family.
 pub const ALL: &[Family] = &[
@@ -279,6 +309,10 @@ pub const ALL: &[Family] = &[
     gpt::GPT2,
     gpt::GPT_NEOX,
     gpt::FALCON,
+    bert::BERT,
+    bert::BERT_RANK,
+    bert::ROBERTA,
+    bert::ROBERTA_RANK,
 ];
 
 /// The family of a class.

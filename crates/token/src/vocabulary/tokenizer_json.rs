@@ -99,6 +99,14 @@ pub(super) fn around(bytes: &[u8]) -> Result<Option<[Option<String>; 2]>, Vocabu
     let all = list.unwrap_or(core::slice::from_ref(&ends.post_processor));
     let is_template =
         |step: &&Value| step.get("type").and_then(Value::as_str) == Some("TemplateProcessing");
+    let pair = |step: &Value| {
+        let kind = step.get("type")?.as_str()?;
+        let token = |key| Some(step.get(key)?.get(0)?.as_str()?.to_owned());
+        matches!(kind, "BertProcessing" | "RobertaProcessing").then(|| [token("cls"), token("sep")])
+    };
+    if let Some(around) = all.iter().find_map(pair) {
+        return Ok(Some(around));
+    }
     let Some(template) = all.iter().find(is_template) else {
         // Without a template nothing is put around a text.
         return Ok(Some([None, None]));
