@@ -3,7 +3,9 @@
 mod aarch64;
 mod bench;
 mod command;
+mod conformance;
 mod peers;
+mod python;
 mod test;
 mod test_boot;
 mod unikernel;
@@ -18,6 +20,7 @@ cargo xtask TASK
   test-aarch64     the kernels' tests and a story of the built-in model on an emulated AArch64 processor
                    (part of `test`; Debian's cross compiler and qemu are installed where apt-get can)
   peers            only the checks against other people's implementations
+  conformance      the official clients of OpenAI, Anthropic and Ollama against `strata serve tale` (part of `test`)
   vectors          make the committed test vectors again, with the peers' packages
   bench vs-llamacpp [MODEL.gguf…] [--threads N] [--rounds N] [--prompt N] [--tokens N]
                    speed and memory beside llama.cpp on the same files, medians of alternate runs
@@ -27,7 +30,7 @@ cargo xtask TASK
                    boots it in QEMU: faults, disks, network cards, power, UEFI, and the same bytes as here
   help             this text
 
-The Python packages that the checks need are installed in target/peers. Where they cannot be had,
+The Python packages that the checks need are installed in target/peers and target/clients. Where they cannot be had,
 those checks say so and are left out, except under CI=true, where that is a failure.";
 
 fn main() -> Result<()> {
@@ -36,6 +39,7 @@ fn main() -> Result<()> {
         ["test"] => test::run(),
         ["test-aarch64"] => aarch64::run(),
         ["peers"] => peers::run(),
+        ["conformance"] => conformance::run(),
         ["vectors"] => peers::vectors(),
         ["bench", "vs-llamacpp", ..] => bench::vs_llamacpp(&arguments[2..]),
         ["unikernel", ..] => unikernel::command(&arguments[1..]),

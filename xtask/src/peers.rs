@@ -1,9 +1,9 @@
 //! Checks against implementations that we did not write: Python's `gguf`, `jinja2`, `tokenizers`, and llama.cpp.
 
-use crate::command::{answers, cargo, debian_install, root, run as execute, target};
+use crate::command::{cargo, run as execute, target};
+use crate::python::Python;
 use anyhow::{Result, bail};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// Versions are fixed so that a check which passed keeps passing.
 const PACKAGES: &[&str] = &[
@@ -17,9 +17,7 @@ const PACKAGES: &[&str] = &[
 ];
 
 /// A Python environment with the peers in it.
-pub(crate) struct Peers {
-    python: PathBuf,
-}
+pub(crate) struct Peers(Python);
 
 pub(crate) fn run() -> Result<()> {
     match Peers::install()? {
@@ -51,62 +49,12 @@ pub(crate) fn vectors() -> Result<()> {
 impl Peers {
     /// Installs the packages, or says why the checks are left out.
     pub(crate) fn install() -> Result<Option<Self>> {
-        match Self::try_install() {
-            Ok(peers) => Ok(Some(peers)),
-            Err(error) if std::env::var_os("CI").is_none() => {
-                eprintln!(
-                    "skipped: the checks against other implementations, because their packages could not be installed: {error:#}"
-                );
-                Ok(None)
-            }
-            Err(error) => Err(error.context("installing the peers' packages")),
-        }
-    }
-
-    fn try_install() -> Result<Self> {
-        let folder = target().join("peers");
-        let python = folder.join("bin/python");
-        let peers = Self { python };
-        if peers.has_packages() {
-            return Ok(peers);
-        }
-        for (program, package) in [("python3", "python3-venv"), ("c++", "g++")] {
-            if !answers(Command::new(program).arg("--version")) {
-                debian_install(&[package])?;
-            }
-        }
-        let venv = || Command::new("python3");
-        if execute(venv().args(["-m", "venv"]).arg(&folder)).is_err() {
-            debian_install(&["python3-venv"])?;
-            execute(venv().args(["-m", "venv"]).arg(&folder))?;
-        }
-        execute(
-            Command::new(&peers.python)
-                .args([
-                    "-m",
-                    "pip",
-                    "install",
-                    "--quiet",
-                    "--disable-pip-version-check",
-                ])
-                .args(PACKAGES)
-                // llama.cpp is compiled here (about seven minutes on two cores); the wheel stays in pip's cache.
-                .env("CMAKE_ARGS", "-DGGML_NATIVE=ON"),
+        let python = Python::install(
+            "peers",
+            PACKAGES,
+            "the checks against other implementations",
         )?;
-        Ok(peers)
-    }
-
-    fn has_packages(&self) -> bool {
-        let checks: Vec<String> = PACKAGES
-            .iter()
-            .filter_map(|package| package.split_once("=="))
-            .map(|(name, version)| format!("assert v({name:?}) == {version:?}"))
-            .collect();
-        let program = format!(
-            "from importlib.metadata import version as v\n{}",
-            checks.join("\n")
-        );
-        answers(Command::new(&self.python).args(["-c", &program]))
+        Ok(python.map(Self))
     }
 
     /// What `jinja2` makes of the published templates, where there are any.
@@ -139,14 +87,10 @@ impl Peers {
 
     /// The environment's interpreter, for tests that run it themselves.
     pub(crate) fn python(&self) -> &Path {
-        &self.python
+        self.0.interpreter()
     }
 
     fn script(&self, name: &str, arguments: &[&str]) -> Result<()> {
-        execute(
-            Command::new(&self.python)
-                .arg(root().join("tools").join(name))
-                .args(arguments),
-        )
+        self.0.script(name, arguments)
     }
 }

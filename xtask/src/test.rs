@@ -2,6 +2,7 @@
 
 use crate::aarch64;
 use crate::command::{cargo, run as execute};
+use crate::conformance;
 use crate::peers::Peers;
 use anyhow::Result;
 
@@ -34,5 +35,8 @@ pub(crate) fn run() -> Result<()> {
     }
     execute(&mut tests)?;
     aarch64::run()?;
-    peers.map_or(Ok(()), |peers| peers.check())
+    if let Some(peers) = peers {
+        peers.check()?;
+    }
+    conformance::run()
 }

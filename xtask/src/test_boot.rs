@@ -1,6 +1,6 @@
 //! `cargo xtask test-boot`: boots the unikernel in QEMU, emulated, and looks at what it says.
 
-use crate::command::{cargo, root, target};
+use crate::command::{cargo, root, run as execute, target};
 use crate::unikernel::{Built, Contents, build};
 use anyhow::{Context, Result, bail, ensure};
 use std::io::Read;
@@ -55,6 +55,12 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         eprintln!("\nskipped: booting the unikernel, because {QEMU} is not installed");
         return Ok(());
     }
+    // It is a workspace of its own, which the checks of the others do not see.
+    let manifest = "--manifest-path crates/unikernel/boot/Cargo.toml";
+    execute(&mut cargo(&format!("fmt {manifest} --check")))?;
+    let clippy = format!("clippy {manifest} --no-default-features --quiet --target-dir");
+    let folder = target().join("unikernel");
+    execute(cargo(&clippy).arg(folder).args(["--", "-D", "warnings"]))?;
     let machine = build(Contents::Machine)?;
     faults(&machine)?;
     disks(&machine)?;

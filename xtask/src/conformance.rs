@@ -1,0 +1,22 @@
+//! `cargo xtask conformance`: the official clients of OpenAI, Anthropic and Ollama against `strata serve`.
+
+use crate::command::{cargo, run as execute, target};
+use crate::python::Python;
+use anyhow::Result;
+
+/// Versions are fixed so that a check which passed keeps passing.
+const PACKAGES: &[&str] = &[
+    "openai==3.49.0",
+    "anthropic==2.8.0",
+    "ollama==0.6.3",
+    "jsonschema==4.26.0",
+];
+
+pub(crate) fn run() -> Result<()> {
+    let Some(python) = Python::install("clients", PACKAGES, "the official clients' checks")? else {
+        return Ok(());
+    };
+    execute(&mut cargo("build --release --quiet --package strata"))?;
+    let strata = target().join("release/strata");
+    python.script("conformance.py", &[&strata.to_string_lossy()])
+}
