@@ -3,7 +3,6 @@
 //!
 //! `cargo run --release -p strata-kernels --example bandwidth [--threads N] [--isa NAME] [--batch N] [--tokens N]
 //! [--cols N] [TYPE…]`; `--batch` is the tokens of a decode step, `--tokens` those of a prefill.
-#![allow(unsafe_code)]
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -89,13 +88,13 @@ fn main() -> Result<(), String> {
     let read = |turn: usize| read(&memory[turn * size..][..size], threads);
     let read = best(read, size as f64 / 1e9);
     println!("{threads} threads; a plain read takes {read:.1} GB/s");
-    #[cfg(target_arch = "x86_64")]
-    peak::print(threads);
     for &isa in &options.isas {
         let Some(kernels) = Kernels::for_isa(isa) else {
             println!("{isa}: not on this processor");
             continue;
         };
+        let peak = peak(kernels, threads);
+        println!("{isa}: dot products in registers alone take {peak:.3} Tera-ops/s");
         println!(
             "{isa:<12} {:>13} {:>9} {:>20} {:>18}",
             "decode GB/s", "of read", "prefill Tera-ops/s", "pack GB/s, 1 thr."
@@ -204,6 +203,18 @@ fn read(memory: &[u8], threads: usize) {
     });
 }
 
+/// Tera-operations a second of dot products that wait for nothing.
+fn peak(kernels: &Kernels, threads: usize) -> f64 {
+    const ROUNDS: usize = 100_000;
+    let ops = threads as u64 * kernels.dot_peak(ROUNDS);
+    let run = |_| {
+        on_threads(threads, |_| {
+            kernels.dot_peak(ROUNDS);
+        });
+    };
+    best(run, ops as f64 / 1e12)
+}
+
 /// 16 rows of weights.
 fn rows(ty: GgmlType, cols: usize) -> Vec<u8> {
     let weights: Vec<f32> = (0..PANEL_ROWS * cols)
@@ -248,37 +259,4 @@ fn matmul(
         kernels.matmul(w, x, TileMut::from_slice(&mut out, x.tokens(), rows));
         black_box(&out);
     });
-}
-
-/// The dot-product instruction alone, with nothing to wait for.
-#[cfg(target_arch = "x86_64")]
-mod peak {
-    use core::arch::x86_64::*;
-    use std::hint::black_box;
-
-    use super::{Isa, Kernels, best, on_threads};
-
-    const ROUNDS: usize = 100_000;
-
-    pub(super) fn print(threads: usize) {
-        if Kernels::for_isa(Isa::Avx512Vnni).is_none() {
-            return;
-        }
-        let ops = (threads * ROUNDS * 16 * 128) as f64;
-        // SAFETY: the instruction set was found.
-        let peak = best(|_| on_threads(threads, |_| unsafe { zmm() }), ops / 1e12);
-        println!("512-bit vpdpbusd alone: {peak:.2} Tera-ops/s");
-    }
-
-    #[target_feature(enable = "avx512f,avx512vnni")]
-    fn zmm() {
-        let x = black_box(_mm512_set1_epi8(3));
-        let mut sums = [_mm512_setzero_si512(); 16];
-        for _ in 0..ROUNDS {
-            for sum in &mut sums {
-                *sum = _mm512_dpbusd_epi32(*sum, x, x);
-            }
-        }
-        black_box(sums);
-    }
 }

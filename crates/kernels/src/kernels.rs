@@ -17,6 +17,7 @@ use crate::attention::{KvRows, KvType, Store};
 use crate::isa::{CpuFeatures, Isa};
 use crate::lanes::{Dot, Op};
 use crate::panel::matmul::{Matmul, Panels};
+use crate::peak::DotPeak;
 use crate::rope::{RopeKind, Rotate};
 use crate::tile::TileMut;
 use crate::vector::{
@@ -119,6 +120,12 @@ impl Kernels {
     /// the others, and no row's on how the matrix is split.
     pub fn matmul(&self, w: Panels<'_>, x: ActRows<'_>, out: TileMut<'_>) {
         self.run(Matmul::new(w, x, out));
+    }
+
+    /// Does dot products of bytes in registers, `rounds` times a few, and nothing else. Gives the number of operations,
+    /// for whoever has a clock: no matmul of integers can do more in that time.
+    pub fn dot_peak(&self, rounds: usize) -> u64 {
+        self.run(DotPeak { rounds })
     }
 
     /// out = x / √(mean of x² + eps) · weight.

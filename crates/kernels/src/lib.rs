@@ -36,6 +36,7 @@ mod kernels;
 mod lanes;
 mod math;
 mod panel;
+mod peak;
 mod rope;
 mod tile;
 mod vector;

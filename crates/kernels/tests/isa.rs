@@ -49,3 +49,15 @@ fn agrees_with_the_standard_library() {
     );
     assert!(!found.has(Isa::Avx2));
 }
+
+#[test]
+fn the_peak_counts_the_operations_of_every_round() {
+    for &isa in Isa::ALL {
+        let Some(kernels) = Kernels::for_isa(isa) else {
+            continue;
+        };
+        let one = kernels.dot_peak(1);
+        assert!(one > 0, "{isa}");
+        assert_eq!(kernels.dot_peak(1000), 1000 * one, "{isa}");
+    }
+}
