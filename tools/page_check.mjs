@@ -49,7 +49,13 @@ function ask(method, params = {}) {
   count += 1;
   const id = count;
   browser.stdio[3].write(`${JSON.stringify({ id, method, params, sessionId: session })}\0`);
-  return new Promise((resolve, reject) => answers.set(id, { resolve, reject }));
+  return new Promise((resolve, reject) => {
+    const late = setTimeout(() => reject(new Error(`the browser does not answer ${method}`)), PATIENCE);
+    answers.set(id, {
+      resolve: (result) => { clearTimeout(late); resolve(result); },
+      reject: (error) => { clearTimeout(late); reject(error); },
+    });
+  });
 }
 
 /** What a function gives inside the page. */
@@ -163,6 +169,13 @@ async function chat() {
       });
       look.observe(box, { childList: true, subtree: true, characterData: true });
       document.querySelector('#send').click();
+      // An answer may end before any of it is drawn.
+      const ended = setInterval(() => {
+        if (document.querySelector('#send').textContent !== 'Send') return;
+        look.disconnect();
+        clearInterval(ended);
+        resolve();
+      }, 20);
     }));
     await idle();
     if (/stopped/.test((await texts('article.assistant:last-child .stats'))[0])) break;
@@ -177,7 +190,9 @@ async function chat() {
   await type('#parameters [name=temperature]', '7');
   await type('#input', 'x');
   await press('Enter', 13);
-  check(await until('the notice', () => document.querySelector('#notice').textContent), 'a parameter out of its range is told');
+  await until('the notice', () => document.querySelector('#notice').textContent);
+  check(await page(() => document.querySelector('#input').value) === 'x', 'a parameter out of its range is told, and the message is not lost');
+  await type('#input', '');
   await type('#parameters [name=temperature]', '');
 }
 

@@ -1,4 +1,4 @@
-// The chat: a conversation on the left of the server's answers, streamed.
+// The chat: messages, and answers as they are streamed.
 
 import { $, copy, h, keep, notice, recall } from './dom.js';
 import { events, model } from './api.js';
@@ -25,6 +25,7 @@ export function start() {
   });
   $('#export').addEventListener('click', store.download);
   $('#delete').addEventListener('click', () => {
+    if (!confirm('Delete this conversation?')) return;
     stop();
     store.remove();
     redraw();
@@ -113,13 +114,26 @@ function parameters() {
   return asked;
 }
 
+/** The parameters, or nothing after a notice of what is wrong with them. */
+function readable() {
+  try {
+    const asked = parameters();
+    notice('');
+    return asked;
+  } catch (error) {
+    notice(error.message);
+    return null;
+  }
+}
+
 function send() {
   const text = $('#input').value.trim();
-  if (text === '') return;
+  const asked = text === '' ? null : readable();
+  if (!asked) return;
   store.chat().messages.push({ role: 'user', content: text });
   $('#input').value = '';
   grow();
-  answer();
+  answer(asked);
 }
 
 /** The conversation in the words of the API. */
@@ -128,24 +142,17 @@ function spoken({ system, messages }) {
   for (const { role, content, calls, call } of messages) {
     if (role === 'tool') said.push({ role, content, tool_call_id: call });
     else if (calls?.length) said.push({ role, content: content || null, tool_calls: calls });
+    else if (role === 'user' && said.at(-1)?.role === 'user') said.at(-1).content += `\n\n${content}`; // No answer came.
     else if (role !== 'assistant' || content) said.push({ role, content });
   }
   return said;
 }
 
 /** Asks for the next message and shows it as it comes. */
-async function answer() {
+async function answer(parameters) {
   const chat = store.chat();
   const message = { role: 'assistant', content: '' };
-  let asked;
-  try {
-    asked = { model: model(), messages: spoken(chat), ...parameters(), stream: true, stream_options: { include_usage: true } };
-  } catch (error) {
-    notice(error.message);
-    redraw();
-    return;
-  }
-  notice('');
+  const asked = { model: model(), messages: spoken(chat), ...parameters, stream: true, stream_options: { include_usage: true } };
   const control = new AbortController();
   running = control;
   chat.messages.push(message);
@@ -175,7 +182,7 @@ async function answer() {
   if (meter.pieces > 1) message.speed ??= (meter.pieces - 1) / seconds;
   if (meter.first) message.wait = (meter.first - meter.start) / 1000;
   running = null;
-  store.save();
+  store.save(chat);
   button();
   if (store.chat() === chat) redraw();
 }
@@ -276,9 +283,11 @@ function tool(call, message, meter) {
     class: 'row',
     onsubmit: (event) => {
       event.preventDefault();
+      const asked = readable();
+      if (!asked || running) return;
       messages.push({ role: 'tool', content: result.value, call: call.id });
       const open = message.calls.filter(({ id }) => !messages.some((other) => other.call === id));
-      if (open.length === 0) answer();
+      if (open.length === 0) answer(asked);
       else redraw();
     },
   }, result, h('button', {}, 'Give result')));
@@ -286,9 +295,10 @@ function tool(call, message, meter) {
 }
 
 function retry(at) {
-  if (running) return;
+  const asked = running ? null : readable();
+  if (!asked) return;
   store.chat().messages.length = at;
-  answer();
+  answer(asked);
 }
 
 function edit(element, message, at) {
@@ -301,9 +311,11 @@ function edit(element, message, at) {
     redraw();
   };
   const again = () => {
+    const asked = readable();
+    if (!asked) return;
     message.content = area.value;
     store.chat().messages.length = at + 1;
-    answer();
+    answer(asked);
   };
   const user = message.role === 'user';
   area.addEventListener('keydown', (event) => {

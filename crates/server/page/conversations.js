@@ -32,14 +32,16 @@ export const open = (id) => {
 };
 
 export function remove() {
-  all = all.filter((one) => one !== current);
-  if (all.length === 0) all.push(fresh());
-  [current] = all;
+  const rest = all.filter((one) => one !== current);
+  keep('chats', rest);
+  current = rest[0] ?? fresh();
   save();
 }
 
-export function save() {
-  all = [current, ...all.filter((one) => one !== current)].slice(0, MOST);
+/** Keeps a conversation; the others are as any tab kept them last. */
+export function save(changed = current) {
+  const others = recall('chats', []).filter(({ id }) => id !== changed.id);
+  all = [changed, ...others].slice(0, MOST).map((one) => (one.id === current.id ? current : one));
   // The oldest go first when the browser gives no more room.
   let kept = all;
   while (!keep('chats', kept) && kept.length > 1) kept = kept.slice(0, -1);

@@ -24,9 +24,11 @@ export function start() {
   $('#prompt').addEventListener('keydown', (event) => {
     if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) begin();
   });
+  $('#prompt').addEventListener('focus', () => pin(null));
   $('#inside-special').addEventListener('change', tokenize);
   $('#continue').addEventListener('click', () => (running ? stop() : begin()));
   $('#tokens').addEventListener('keydown', walk);
+  alternatives(null);
 }
 
 export const enter = () => $('#prompt').focus();
@@ -78,7 +80,7 @@ async function begin() {
     return;
   }
   tree = new Tree(prompt);
-  pinned = null;
+  pin(null);
   extend(tree.grow(null, prompt.length, []));
   score(tree);
 }
@@ -159,8 +161,10 @@ function draw() {
       return;
     }
     const made = piece(place, at);
+    const focused = old !== undefined && old === document.activeElement;
     if (old) old.replaceWith(made);
     else group.append(made);
+    if (focused) made.focus();
   });
   while (group.children.length > path.length) group.lastChild.remove();
   [...group.children].forEach((child, at) => { child.tabIndex = at === (pinned ?? 0) ? 0 : -1; });
@@ -190,7 +194,7 @@ function pin(at) {
   pinned = at;
   [...$('#tokens').children].forEach((child, other) => {
     child.classList.toggle('pinned', other === at);
-    child.tabIndex = other === at ? 0 : -1;
+    child.tabIndex = other === (at ?? 0) ? 0 : -1;
   });
   alternatives(at);
 }
@@ -204,7 +208,7 @@ function walk(event) {
     all[to].focus();
   } else if (event.key === 'Enter' || event.key === 'ArrowDown') {
     event.preventDefault();
-    $('#alternatives button')?.focus();
+    $('#alternatives button:enabled')?.focus();
   }
 }
 
@@ -213,7 +217,11 @@ function alternatives(at) {
   const place = at === null || !tree.current ? undefined : tree.path(tree.current)[at];
   const box = $('#alternatives');
   const title = box.firstElementChild;
-  if (!place) return;
+  if (!place) {
+    const words = 'Point at a token, or walk with the arrow keys. Choose an alternative to branch there.';
+    box.replaceChildren(title, h('p', { class: 'hint' }, words));
+    return;
+  }
   const { token } = place;
   const list = [...(token.top ?? [])];
   if (token.logprob !== undefined && !list.some((other) => same(other, token))) list.push(token);
@@ -236,6 +244,7 @@ function alternatives(at) {
     else if (event.key === 'Escape') $('#tokens').children[at]?.focus();
     else return;
     event.preventDefault();
+    event.stopPropagation();
   };
   box.replaceChildren(title, about, h('ol', { onkeydown: back }, ...rows));
 }
@@ -255,7 +264,7 @@ function fork({ branch, at, token }, other) {
 
 function choose(branch) {
   tree.current = branch;
-  pinned = null;
+  pin(null);
   draw();
 }
 

@@ -14,6 +14,7 @@ let seen = [];
 let shown = false;
 let timer = 0;
 let asking = false;
+let mayAsk = true;
 
 export function enter() {
   shown = true;
@@ -35,9 +36,11 @@ async function poll() {
   if (!shown || document.hidden || asking) return;
   asking = true;
   const started = performance.now();
+  const first = mayAsk;
+  mayAsk = false;
   try {
     // The key is asked for at most once: a poll must not interrupt again and again.
-    const text = await (await call('/metrics', { ask: seen.length === 0 })).text();
+    const text = await (await call('/metrics', { ask: first })).text();
     seen.push({ time: performance.now() / 1000, all: parse(text) });
     seen = seen.slice(-SECONDS);
     draw();
@@ -84,7 +87,7 @@ function cards(now, before) {
   const steps = rate(now, before, 'strata:batch_tokens_count');
   const batch = (name) => (steps > 0 ? (rate(now, before, `${name}_sum`) / steps).toFixed(1) : steps === 0 ? '0' : undefined);
   const hits = (look) => [sum(look, 'vllm:prefix_cache_hits_total'), sum(look, 'vllm:prefix_cache_queries_total')];
-  const usage = all.get('vllm:kv_cache_usage_perc')?.map(({ value }) => value);
+  const pages = stock(all).reduce(([used, total], [, one]) => [used + one.used, total + one.used + one.cached + one.free], [0, 0]);
   const values = [
     ['Running', whole(sum(all, 'vllm:num_requests_running'))],
     ['Waiting', whole(sum(all, 'vllm:num_requests_waiting'))],
@@ -93,7 +96,7 @@ function cards(now, before) {
     ['Generated a second', speed('vllm:generation_tokens_total')],
     ['Prompt a second', speed('vllm:prompt_tokens_total')],
     ['Cache hits', share(...hits(all))],
-    ['Pages in use', usage?.length ? share(Math.max(...usage), 1) : undefined],
+    ['Pages in use', share(...pages)],
   ];
   $('#cards').replaceChildren(...values.map(([name, value]) => h('div', { class: 'card number' }, h('strong', {}, value ?? '–'), name)));
 }
