@@ -45,9 +45,9 @@ mod tests {
 
     #[test]
     fn a_damaged_chain_ends() {
-        assert_eq!(trace(0, &[]), []);
-        assert_eq!(trace(0x1003, &[1, 2]), []);
-        assert_eq!(trace(u64::MAX - 7, &[1, 2]), []);
+        assert!(trace(0, &[]).is_empty());
+        assert!(trace(0x1003, &[1, 2]).is_empty());
+        assert!(trace(u64::MAX - 7, &[1, 2]).is_empty());
         // A loop, a chain that goes down, one that leaves the stack.
         assert_eq!(trace(0x1000, &[0x1000, 1]), [1]);
         assert_eq!(trace(0x1010, &[0, 9, 0x1000, 1]), [1]);
