@@ -54,7 +54,7 @@ export function download() {
   const url = URL.createObjectURL(new Blob([text], { type: 'application/json' }));
   const link = document.createElement('a');
   link.href = url;
-  link.download = `${title(current).replace(/[^\p{L}\p{N}]+/gu, '-').toLowerCase() || 'chat'}.json`;
+  link.download = `${title(current).toLowerCase().replace(/[^\p{L}\p{N}]+/gu, '-').replace(/^-|-$/g, '') || 'chat'}.json`;
   link.click();
   setTimeout(() => URL.revokeObjectURL(url), 1000);
 }
