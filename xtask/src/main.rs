@@ -22,8 +22,11 @@ cargo xtask TASK
   peers            only the checks against other people's implementations
   conformance      the official clients of OpenAI, Anthropic and Ollama against `strata serve tale` (part of `test`)
   vectors          make the committed test vectors again, with the peers' packages
-  bench vs-llamacpp [MODEL.gguf…] [--threads N] [--rounds N] [--prompt N] [--tokens N]
-                   speed and memory beside llama.cpp on the same files, medians of alternate runs
+  bench vs-llamacpp [MODEL.gguf…] [--9b] [--threads N] [--rounds N] [--isa NAME] [--quick]
+                   speed and memory beside llama.cpp on the same files, medians of alternate runs, and how near that
+                   is to what the machine can do (1b models with random weights where none is named)
+  bench serving [MODEL.gguf] [--threads N] [--quick]
+                   tokens a second and latencies of many streams beside llama.cpp, cached prefixes, long prompts
   unikernel [--machine]
                    the bootable program, as ELF for PVH and as EFI application; --machine leaves the engine out
   test-boot [--machine]
@@ -42,6 +45,7 @@ fn main() -> Result<()> {
         ["conformance"] => conformance::run(),
         ["vectors"] => peers::vectors(),
         ["bench", "vs-llamacpp", ..] => bench::vs_llamacpp(&arguments[2..]),
+        ["bench", "serving", ..] => bench::serving(&arguments[2..]),
         ["unikernel", ..] => unikernel::command(&arguments[1..]),
         ["test-boot", ..] => test_boot::run(&arguments[1..]),
         [] | ["help" | "--help" | "-h"] => {

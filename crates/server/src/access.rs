@@ -1,5 +1,6 @@
 //! Who may call: keys, hosts, origins, and how often.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -138,7 +139,7 @@ impl Access {
         }
         Ok(Client {
             name: Some(key.name.clone()),
-            number: number as u64 + 1,
+            number: tenant(&key.secret),
             models: key.models.clone(),
         })
     }
@@ -198,6 +199,14 @@ impl Bucket {
             format_args!("this key allows {per_minute} requests in a minute"),
         ))
     }
+}
+
+/// A number for a key that stays the same from start to start, so that what is cached for it is found again. Not 0,
+/// which is nobody's.
+fn tenant(secret: &str) -> u64 {
+    let mut hash = DefaultHasher::new();
+    secret.hash(&mut hash);
+    hash.finish().max(1)
 }
 
 /// Compares in a time that depends on the lengths alone.

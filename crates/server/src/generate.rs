@@ -10,10 +10,11 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use strata_engine::{ClientId, EventKind, FinishReason, SubmitError, TokenLogprobs};
-use strata_service::{Card, Circumstances, Prepared, Speaker, Spoken, prepare};
+use strata_service::prompt::Prompt;
+use strata_service::{Card, Circumstances, Prepared, Shape, Speaker, Spoken, prepare};
 use strata_token::template::DateTime;
 use strata_token::tokenizer::Tokenizer;
-use strata_wire::lang::{self, Event, Finish, Format, Generate, Shape, Timings, Usage};
+use strata_wire::lang::{self, Event, Finish, Generate, Shape as Sent, Timings, Usage};
 use strata_wire::{Answer, Fault, FaultKind, Stamp};
 use tokio::sync::mpsc;
 
@@ -46,7 +47,7 @@ pub(crate) async fn generate(
             break;
         }
     }
-    if answer.shape() == Shape::Whole {
+    if answer.shape() == Sent::Whole {
         loop {
             for event in events.drain(..) {
                 if let Event::Failed(fault) = &event {
@@ -60,7 +61,7 @@ pub(crate) async fn generate(
             talk.next(&mut events).await;
         }
         server.keep(client, &mut *answer);
-        return answered(200, Shape::Whole.content_type(), ReplyBody::whole(bytes));
+        return answered(200, Sent::Whole.content_type(), ReplyBody::whole(bytes));
     }
     let (sender, receiver) = mpsc::channel(WAITING);
     let shape = answer.shape();
@@ -95,8 +96,8 @@ struct Talk {
     tokenizer: Arc<Tokenizer>,
     stop: Vec<String>,
     choices: usize,
-    /// Text before each answer, where the client wants the prompt repeated.
-    echo: Vec<String>,
+    /// The prompts that are repeated before their answers.
+    echo: Vec<Echo>,
     /// What the model is given, where the client wants to know.
     prompts: Vec<(String, Vec<u32>)>,
     tells_tokens: bool,
@@ -108,6 +109,34 @@ struct Talk {
     ended: bool,
     /// Keeps the model while the request runs.
     _lease: Lease,
+}
+
+/// A prompt to repeat.
+struct Echo {
+    text: String,
+    logprobs: Vec<lang::TokenLogprobs>,
+    /// Tokens whose log-probabilities are told with it.
+    missing: usize,
+}
+
+impl Echo {
+    fn new(prompt: &Prompt, scored: bool) -> Self {
+        // The first token follows nothing, so it has none.
+        let first = prompt.tokens.first().filter(|_| scored);
+        let first = first.map(|&token| lang::TokenLogprobs {
+            chosen: lang::TokenLogprob {
+                token,
+                bytes: Vec::new(),
+                logprob: f32::NAN,
+            },
+            top: Vec::new(),
+        });
+        Self {
+            text: prompt.text.clone(),
+            missing: if scored { prompt.tokens.len() } else { 0 },
+            logprobs: first.into_iter().collect(),
+        }
+    }
 }
 
 struct Run {
@@ -159,7 +188,10 @@ impl Talk {
             stop,
             choices,
             echo: match request.echo {
-                true => prompts.iter().map(|prompt| prompt.text.clone()).collect(),
+                true => prompts
+                    .iter()
+                    .map(|prompt| Echo::new(prompt, request.logprobs.is_some()))
+                    .collect(),
                 false => Vec::new(),
             },
             prompts: match request.tokens {
@@ -208,13 +240,11 @@ impl Talk {
                         tokens: std::mem::take(tokens),
                     });
                 }
-                if let Some(text) = self.echo.get(at) {
-                    let repeated = (0..self.choices).map(|i| Event::Text {
-                        choice: at * self.choices + i,
-                        text: text.clone(),
-                    });
-                    events.extend(repeated);
-                }
+                self.repeat(at, Vec::new(), events);
+            }
+            EventKind::PromptLogprobs { logprobs, .. } => {
+                let scored = logprobs.iter().map(|l| with_bytes(&self.tokenizer, l));
+                self.repeat(at, scored.collect(), events);
             }
             EventKind::Token {
                 token,
@@ -269,6 +299,30 @@ impl Talk {
         }
     }
 
+    /// Repeats a prompt once all that is told of it is there.
+    fn repeat(&mut self, at: usize, scored: Vec<lang::TokenLogprobs>, events: &mut Vec<Event>) {
+        let Some(echo) = self.echo.get_mut(at) else {
+            return;
+        };
+        echo.logprobs.extend(scored);
+        if echo.missing > echo.logprobs.len() {
+            return;
+        }
+        let text = std::mem::take(&mut echo.text);
+        let logprobs = std::mem::take(&mut echo.logprobs);
+        echo.missing = usize::MAX;
+        for choice in (0..self.choices).map(|i| at * self.choices + i) {
+            let tokens = logprobs.iter().map(|entry| Event::Token {
+                choice,
+                token: entry.chosen.token,
+                logprobs: Some(entry.clone()),
+            });
+            events.extend(tokens);
+            let text = text.clone();
+            events.push(Event::Text { choice, text });
+        }
+    }
+
     fn finish(&mut self, events: &mut Vec<Event>) {
         let now = Instant::now();
         let first = self.first.unwrap_or(now);
@@ -311,8 +365,8 @@ pub(crate) async fn ready(
         };
         let card: &Card = &worker.card;
         let mut prepared = prepare(&request, card, world)?;
-        if prepared.format != Format::Text {
-            let constraint = worker.grammars.compile(&prepared.format)?;
+        if prepared.shape != Shape::Free {
+            let constraint = worker.grammars.compile(&prepared.shape)?;
             for request in &mut prepared.requests {
                 request.constraint = Some(constraint.clone());
             }

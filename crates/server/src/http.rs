@@ -3,10 +3,12 @@
 use crate::access::{Client, Credentials};
 use crate::body::ReplyBody;
 use crate::call;
+use crate::page::{self, Asset};
 use crate::state::Server;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -76,7 +78,9 @@ async fn answer(server: &Arc<Server>, request: Request<Incoming>) -> Answered {
     let dialect = Dialect::of_path(target);
     let stamp = server.stamp();
     let fail = |fault: Fault| reply(dialect.fault(&fault, &stamp));
-    let open_to_all = route::needs_no_key(head.uri.path());
+    let asset = wanted_asset(&head);
+    // The page asks for a key itself where one is needed, and has nothing to hide.
+    let open_to_all = route::needs_no_key(head.uri.path()) || asset.is_some();
     let caller = credentials(&head.headers);
     let client = match server.settings.access.check(&caller) {
         Ok(client) => client,
@@ -85,6 +89,9 @@ async fn answer(server: &Arc<Server>, request: Request<Incoming>) -> Answered {
     };
     if head.method == Method::OPTIONS {
         return preflight();
+    }
+    if let Some(asset) = asset {
+        return page(asset);
     }
     if server.is_draining() && !open_to_all {
         let kind = FaultKind::Unavailable {
@@ -139,6 +146,35 @@ fn credentials(headers: &HeaderMap) -> Credentials<'_> {
     }
 }
 
+/// The part of the page that a browser asks for.
+fn wanted_asset(head: &Parts) -> Option<Asset> {
+    if head.method != Method::GET && head.method != Method::HEAD {
+        return None;
+    }
+    let accept = head
+        .headers
+        .get(header::ACCEPT)
+        .and_then(|value| value.to_str().ok());
+    match head.uri.path() {
+        "/" => page::is_wanted(accept).then(page::index),
+        path => page::asset(path),
+    }
+}
+
+fn page(asset: Asset) -> Answered {
+    let mut response = answered(200, asset.content_type, ReplyBody::whole(asset.bytes));
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (header::CONTENT_SECURITY_POLICY, page::POLICY),
+        (header::CACHE_CONTROL, "no-cache"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::VARY, "accept"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
 /// The answer to a browser that asks whether it may call.
 fn preflight() -> Answered {
     let mut response = answered(204, "text/plain", ReplyBody::Whole(None));
@@ -161,5 +197,9 @@ fn preflight() -> Answered {
 
 /// A path for the metrics: one of ours, so that strangers cannot make up labels.
 fn route_of(path: &str) -> &'static str {
-    route::pattern(path).unwrap_or("other")
+    match route::pattern(path) {
+        Some(pattern) => pattern,
+        None if page::asset(path).is_some() => "page",
+        None => "other",
+    }
 }

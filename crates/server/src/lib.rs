@@ -14,6 +14,7 @@ mod listen;
 mod manager;
 mod metrics;
 mod models;
+mod page;
 mod state;
 mod tls;
 mod turn;

@@ -1,13 +1,12 @@
 //! Where models come from: the server asks, whoever starts it answers.
 
 use std::sync::Arc;
-use strata_engine::{Constraint, EngineOptions};
+use strata_engine::{Constraint, EngineOptions, ModelDigest};
 use strata_model::{Compute, KvPages, Model};
-use strata_platform::Clock;
-use strata_service::Card;
+use strata_platform::{Clock, PageStore};
+use strata_service::{Card, Shape};
 use strata_wire::Fault;
 use strata_wire::call::ModelFacts;
-use strata_wire::lang::Format;
 
 /// The models that a server can be asked for.
 pub trait Models: Send + Sync + 'static {
@@ -49,11 +48,12 @@ pub struct Opened<'m> {
     pub options: EngineOptions,
     /// Compiles what answers must look like.
     pub grammars: Arc<dyn Grammars>,
+    /// Where pages of keys and values outlive the server, with the model's digest.
+    pub store: Option<(Box<dyn PageStore>, ModelDigest)>,
 }
 
 /// Compiles what answers must look like into what the engine enforces.
 pub trait Grammars: Send + Sync {
-    /// A constraint for a format that is not plain text, or why there is none. Called on a thread that may take its
-    /// time.
-    fn compile(&self, format: &Format) -> Result<Box<dyn Constraint>, Fault>;
+    /// A constraint for a shape that is not free, or why there is none. Called on a thread that may take its time.
+    fn compile(&self, shape: &Shape) -> Result<Box<dyn Constraint>, Fault>;
 }

@@ -135,6 +135,9 @@ fn work(
     let tokenizer = &*opened.card.tokenizer;
     let mut engine = Engine::new(opened.model, tokenizer, opened.compute, opened.kv, options)
         .with_clock(opened.clock);
+    if let Some((store, digest)) = opened.store {
+        engine = engine.with_store(store, digest);
+    }
     let mut clients = Clients::new();
     let mut gone = Vec::new();
     loop {
@@ -165,7 +168,10 @@ fn work(
                     engine.cancel(id);
                     clients.remove(&id);
                 }
-                Ok(Command::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+                Ok(Command::Stop) | Err(RecvTimeoutError::Disconnected) => {
+                    engine.persist();
+                    return;
+                }
                 Err(RecvTimeoutError::Timeout) => break,
             }
         }

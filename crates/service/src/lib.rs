@@ -22,3 +22,4 @@ pub use card::Card;
 pub use request::{Circumstances, Prepared, prepare};
 pub use speaker::{Speaker, Spoken};
 pub use splitter::{Piece, SplitOptions, Splitter, ThinkingMarks};
+pub use tools::grammar::{Calls, Shape};

@@ -124,9 +124,11 @@ const HISTOGRAMS: &[(&str, &str, for<'a> fn(&'a Counters) -> &'a Histogram)] = &
     }),
 ];
 
-/// The share of pages that hold something a running text needs.
+/// The share of pages that running texts hold. Those that are only kept for later can be had at once, so gateways must
+/// not take them for a full cache.
 fn usage(counters: &Counters) -> f64 {
-    let used = counters.pages - counters.free_pages.min(counters.pages);
+    let taken = counters.pages - counters.free_pages.min(counters.pages);
+    let used = taken - counters.kept_pages.min(taken);
     match counters.pages {
         0 => 0.0,
         pages => used as f64 / pages as f64,
@@ -224,7 +226,8 @@ mod tests {
         let mut counters = Counters {
             waiting: 3,
             pages: 100,
-            free_pages: 75,
+            free_pages: 55,
+            kept_pages: 20,
             ..Counters::default()
         };
         counters.token_time.record(0.03);

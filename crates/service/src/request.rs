@@ -6,6 +6,7 @@ use crate::sampling;
 use crate::speaker::Speaker;
 use crate::splitter::SplitOptions;
 use crate::tools::CallFormat;
+use crate::tools::grammar::Shape;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use strata_engine::{Choices, Limits, Request};
@@ -21,8 +22,8 @@ pub struct Prepared {
     pub requests: Vec<Request>,
     /// The prompts as the model sees them.
     pub prompts: Vec<Prompt>,
-    /// What the answers must look like: compiled into the requests' constraints, where it is not plain text.
-    pub format: Format,
+    /// What the answers must look like: compiled into the requests' constraints, where it is not free.
+    pub shape: Shape,
     /// Turns the engine's events into the dialect's.
     pub speaker: Speaker,
     /// Answers to each prompt.
@@ -64,7 +65,7 @@ pub fn prepare(
         splits.extend(core::iter::repeat_n(split, request.choices));
         prompts.push(prompt);
     }
-    let format = calls.format(request, card)?;
+    let shape = calls.shape(request)?;
     let spelled = spelled(&calls, card);
     let context = context(request, card)?;
     let layers = [&request.sampling, &card.sampling, &request.defaults];
@@ -99,6 +100,7 @@ pub fn prepare(
             stop: stop.clone(),
             spelled: spelled.clone(),
             logprobs: request.logprobs,
+            prompt_logprobs: request.logprobs.filter(|_| request.echo),
             ignore_end: request.ignore_end,
             choices: Choices::Sample {
                 n: request.choices,
@@ -115,7 +117,7 @@ pub fn prepare(
     Ok(Prepared {
         requests: requests.collect::<Result<_, _>>()?,
         prompts,
-        format,
+        shape,
         speaker: Speaker::new(splits, world.id, request.tools.parallel),
         choices: request.choices,
     })
@@ -237,23 +239,20 @@ impl<'r> Calls<'r> {
     }
 
     /// What the answer must look like: a call where one is required, else what the request says.
-    fn format(&self, request: &Generate, card: &Card) -> Result<Format, Fault> {
-        if !self.required {
-            return Ok(request.format.clone());
-        }
-        if request.format != Format::Text {
-            return Err(Fault::bad_request(
+    fn shape(&self, request: &Generate) -> Result<Shape, Fault> {
+        match (self.required, &request.format) {
+            (false, Format::Text) => Ok(Shape::Free),
+            (false, format) => Ok(Shape::Format(format.clone())),
+            (true, Format::Text) => {
+                let format = self.format.unwrap_or(CallFormat::Generic);
+                Ok(Shape::Calls(
+                    format.calls(&self.allowed, request.tools.parallel),
+                ))
+            }
+            (true, _) => Err(Fault::bad_request(
                 "an answer cannot both follow response_format and be a required tool call",
-            ));
+            )),
         }
-        let format = self.format.unwrap_or(CallFormat::Generic);
-        let grammar = format.grammar(&self.allowed, request.tools.parallel, &card.tokenizer);
-        grammar.map(Format::Lark).ok_or_else(|| {
-            Fault::new(
-                FaultKind::Unsupported,
-                "this model cannot be made to call tools",
-            )
-        })
     }
 
     fn constrains(&self, request: &Generate) -> bool {

@@ -1,5 +1,6 @@
 //! What a model's file tells clients about it.
 
+use sha2::{Digest, Sha256};
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 use strata_weights::{GgufSet, Value};
@@ -71,7 +72,20 @@ pub(super) fn facts(name: &str, path: &Path, model: &GgufSet<'_>, lists: Lists) 
 /// SHA-256 of what the file says about itself: metadata, and its tensors' names, types and sizes. Reading gigabytes of
 /// weights only to name a model would keep every start waiting.
 fn digest(model: &GgufSet<'_>) -> String {
-    use sha2::{Digest, Sha256};
+    let hash = described(model).finalize();
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// SHA-256 of what the file says about itself and of all its weights.
+pub(super) fn sha256(model: &GgufSet<'_>) -> [u8; 32] {
+    let mut hash = described(model);
+    for tensor in model.tensors() {
+        hash.update(tensor.data);
+    }
+    hash.finalize().into()
+}
+
+fn described(model: &GgufSet<'_>) -> Sha256 {
     let mut hash = Sha256::new();
     for (key, value) in model.metadata().iter() {
         hash.update(key);
@@ -84,10 +98,7 @@ fn digest(model: &GgufSet<'_>) -> String {
         hash.update(tensor.name);
         hash.update(format!("{:?}{:?}", tensor.ty, tensor.dims));
     }
-    hash.finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    hash
 }
 
 /// The file's own word for its mix of types, or the type of most of its weights.

@@ -7,6 +7,7 @@ mod models;
 use crate::computing::ComputeArguments;
 use crate::failure::{Failure, Kind};
 use crate::model_file::BUILT_IN;
+use crate::size::Size;
 use models::LocalModels;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -71,6 +72,12 @@ pub(crate) struct Arguments {
     /// How long an unused model stays in memory: 5m, 30s, 0, or -1 for always
     #[arg(long, value_name = "TIME", env = "OLLAMA_KEEP_ALIVE", default_value = "5m", value_parser = keep_alive)]
     keep_alive: KeepAlive,
+    /// A folder in which computed prompts outlive the server
+    #[arg(long, value_name = "FOLDER")]
+    cache: Option<PathBuf>,
+    /// Its size at most
+    #[arg(long, value_name = "SIZE", default_value = "4G", requires = "cache")]
+    cache_size: Size,
     #[command(flatten)]
     compute: ComputeArguments,
 }
@@ -90,12 +97,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         paths.push(BUILT_IN.into());
     }
     let context = arguments.ctx.map(|ctx| ctx as usize);
-    let models = LocalModels::new(
-        &paths,
-        arguments.compute,
-        context,
-        arguments.parallel.into(),
-    )?;
+    let requests = arguments.parallel.into();
+    let cache = arguments
+        .cache
+        .map(|folder| (folder, arguments.cache_size.0));
+    let models = LocalModels::new(&paths, arguments.compute, context, requests, cache)?;
     let scheme = if tls.is_some() { "https" } else { "http" };
     let settings = Settings {
         access,

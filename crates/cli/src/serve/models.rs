@@ -1,6 +1,6 @@
 //! The models that the command line names, for the server.
 
-use super::facts::{Lists, facts};
+use super::facts::{Lists, facts, sha256};
 use crate::computing::ComputeArguments;
 use crate::failure::{Failure, Kind};
 use crate::loaded_model::{CheckedModel, Words};
@@ -9,17 +9,22 @@ use crate::memory_plan::{Limit, MemoryPlan, Needs};
 use crate::model_file::{BUILT_IN, ModelFile};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use strata_constrain::{Compiler, Limits, VocabularyError};
-use strata_engine::{Constraint, EngineOptions};
-use strata_host::MonotonicClock;
+use strata_constrain::{self as grammar, CompileError, Compiler, VocabularyError};
+use strata_engine::{Constraint, EngineOptions, ModelDigest};
+use strata_host::{MonotonicClock, PageFiles};
 use strata_model::spec::Role;
-use strata_platform::Pool;
+use strata_platform::{PageStore, Pool};
 use strata_server::{Grammars, Models, Opened};
-use strata_service::Card;
+use strata_service::{Calls, Card, Shape};
 use strata_token::tokenizer::Tokenizer;
 use strata_wire::call::ModelFacts;
 use strata_wire::lang::Format;
 use strata_wire::{Fault, FaultKind};
+
+/// Tokens of a prompt whose log-probabilities are computed together.
+const SCORING: usize = 32;
+
+type Store = (Box<dyn PageStore>, ModelDigest);
 
 /// Models in files, with what they are computed with.
 pub(super) struct LocalModels {
@@ -28,6 +33,8 @@ pub(super) struct LocalModels {
     compute: ComputeArguments,
     context: Option<usize>,
     requests: usize,
+    /// A folder for computed prompts, and how large it may get.
+    cache: Option<(PathBuf, u64)>,
     list: Vec<(ModelFacts, PathBuf)>,
 }
 
@@ -38,7 +45,12 @@ impl LocalModels {
         compute: ComputeArguments,
         context: Option<usize>,
         requests: usize,
+        cache: Option<(PathBuf, u64)>,
     ) -> Result<Self, Failure> {
+        if let Some((folder, limit)) = &cache {
+            PageFiles::open(folder, *limit)
+                .map_err(|error| Failure::io(folder.display(), &error))?;
+        }
         let machine = compute.machine()?;
         let mut models = Self {
             machine,
@@ -46,6 +58,7 @@ impl LocalModels {
             compute,
             context,
             requests,
+            cache,
             list: Vec::new(),
         };
         for path in paths {
@@ -86,11 +99,24 @@ impl LocalModels {
         }
     }
 
+    /// Where a model's computed prompts outlive the server. They are only good for the very same weights, so the whole
+    /// file is hashed.
+    fn store(&self, file: &ModelFile) -> Result<Option<Store>, Fault> {
+        let Some((folder, limit)) = &self.cache else {
+            return Ok(None);
+        };
+        let digest = ModelDigest(sha256(&file.parse().map_err(fault)?));
+        let files = PageFiles::open(folder, *limit);
+        let files = files.map_err(|error| fault(Failure::io(folder.display(), &error)))?;
+        Ok(Some((Box::new(files), digest)))
+    }
+
     fn options(&self, context: usize) -> EngineOptions {
         EngineOptions {
             context,
             batch: self.compute.batch.into(),
             requests: self.requests,
+            scoring: SCORING,
             ..EngineOptions::default()
         }
     }
@@ -184,6 +210,7 @@ impl Models for LocalModels {
             clock: &self.clock,
             options: self.options(context),
             grammars: Arc::new(grammars),
+            store: self.store(&file)?,
         });
         Ok(())
     }
@@ -203,21 +230,59 @@ fn fault(failure: Failure) -> Fault {
 struct Grammar(Result<Compiler, VocabularyError>);
 
 impl Grammars for Grammar {
-    fn compile(&self, format: &Format) -> Result<Box<dyn Constraint>, Fault> {
+    fn compile(&self, shape: &Shape) -> Result<Box<dyn Constraint>, Fault> {
         let compiler = self
             .0
             .as_ref()
             .map_err(|error| Fault::new(FaultKind::Unsupported, error))?;
-        let grammar = match format {
-            Format::Text => return Err(Fault::bad_request("plain text needs no grammar")),
-            Format::JsonObject => strata_constrain::Grammar::JsonObject,
-            Format::JsonSchema(schema) => strata_constrain::Grammar::JsonSchema(schema.text()),
-            Format::Regex(regex) => strata_constrain::Grammar::Regex(regex.clone()),
-            Format::Gbnf(grammar) => strata_constrain::Grammar::Gbnf(grammar.clone()),
-            Format::Lark(grammar) => strata_constrain::Grammar::Lark(grammar.clone()),
-            Format::Choice(texts) => strata_constrain::Grammar::Choice(texts.clone()),
+        let free = || Fault::bad_request("a free answer needs no grammar");
+        let grammar = match shape {
+            Shape::Free | Shape::Format(Format::Text) => return Err(free()),
+            Shape::Format(Format::JsonObject) => grammar::Grammar::JsonObject,
+            Shape::Format(Format::JsonSchema(schema)) => {
+                grammar::Grammar::JsonSchema(schema.text())
+            }
+            Shape::Format(Format::Regex(regex)) => grammar::Grammar::Regex(regex.clone()),
+            Shape::Format(Format::Gbnf(source)) => grammar::Grammar::Gbnf(source.clone()),
+            Shape::Format(Format::Lark(source)) => grammar::Grammar::Lark(source.clone()),
+            Shape::Format(Format::Choice(texts)) => grammar::Grammar::Choice(texts.clone()),
+            Shape::Calls(calls) => grammar::Grammar::ToolCalls(tool_calls(calls)),
         };
-        let matcher = compiler.compile(&grammar, Limits::default());
-        Ok(Box::new(matcher.map_err(Fault::bad_request)?))
+        let matcher = compiler.compile(&grammar, grammar::Limits::default());
+        let matcher = matcher.map_err(|error| match error {
+            CompileError::TooSlow { .. } | CompileError::Busy { .. } => {
+                let kind = FaultKind::Overloaded {
+                    retry_after: std::time::Duration::from_secs(1),
+                };
+                Fault::new(kind, error)
+            }
+            error => Fault::bad_request(error),
+        })?;
+        Ok(Box::new(matcher))
+    }
+}
+
+fn tool_calls(calls: &Calls) -> grammar::ToolCalls {
+    grammar::ToolCalls {
+        tools: calls
+            .tools
+            .iter()
+            .map(|(name, schema)| grammar::Tool {
+                name: name.clone(),
+                parameters: schema.text(),
+            })
+            .collect(),
+        markers: grammar::CallMarkers {
+            begin: calls.begin.into(),
+            between: calls.between.into(),
+            end: calls.end.into(),
+        },
+        arguments_key: calls.arguments_key.into(),
+        calls: grammar::Calls::Required,
+        count: match calls.several {
+            true => grammar::CallCount::Many,
+            false => grammar::CallCount::One,
+        },
+        preamble: grammar::Preamble::Nothing,
     }
 }

@@ -42,6 +42,41 @@ fn a_stream_is_the_whole_in_pieces() {
 }
 
 #[test]
+fn a_prompt_can_be_repeated_with_its_probabilities() {
+    let server = TestServer::start();
+    let body =
+        r#"{"model":"tale","prompt":"Once upon a time","max_tokens":0,"echo":true,"logprobs":2}"#;
+    let answer = server.post("/v1/completions", body);
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    let json = answer.json();
+    let choice = &json.get("choices").and_then(Json::as_array).unwrap()[0];
+    assert_eq!(
+        choice.get("text").and_then(Json::as_str),
+        Some("Once upon a time")
+    );
+    let logprobs = choice.get("logprobs").unwrap();
+    let values = logprobs
+        .get("token_logprobs")
+        .and_then(Json::as_array)
+        .unwrap();
+    assert!(values.len() > 2 && values[0].is_null(), "{}", answer.body);
+    assert!(
+        values[1..]
+            .iter()
+            .all(|value| matches!(value, Json::Float(v) if *v <= 0.0))
+    );
+}
+
+#[test]
+fn browsers_get_the_page_and_other_clients_a_line() {
+    let server = TestServer::start();
+    let page = server.ask("GET", "/", "accept: text/html\r\n", "");
+    assert!(page.body.starts_with("<!") && page.head.contains("content-security-policy"));
+    assert_eq!(server.get("/").body, "Ollama is running");
+    assert_eq!(server.get("/app.js").status, 200);
+}
+
+#[test]
 fn routes_methods_and_bodies_that_do_not_exist() {
     let server = TestServer::start();
     assert_eq!(server.get("/health").status, 200);
@@ -293,18 +328,18 @@ fn random_parameters_never_break_the_server() {
     };
     let mut stream = server.connect();
     for _ in 0..5000 {
-        let mut body = format!("{{{SAID},\"max_tokens\":1");
+        let mut body = format!("{{{SAID}");
         for _ in 0..=next(3) {
             let (name, value) = (names[next(names.len())], values[next(values.len())]);
             body.push_str(&format!(",\"{name}\":{value}"));
         }
-        body.push('}');
+        // The last one of a name counts.
+        body.push_str(",\"max_tokens\":1}");
         let head = format!(
             "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n",
             body.len()
         );
-        stream.write_all(head.as_bytes()).unwrap();
-        stream.write_all(body.as_bytes()).unwrap();
+        stream.write_all((head + &body).as_bytes()).unwrap();
         let status = support::read_reply(&mut stream);
         assert!(
             status == 200 || (400..500).contains(&status),

@@ -12,12 +12,12 @@ use strata_kernels::Kernels;
 use strata_model::{Compute, KvPages, KvType, LoadOptions, Model};
 use strata_platform::{Inline, SystemMemory};
 use strata_server::{Access, Bound, Grammars, Models, Opened, Settings};
-use strata_service::Card;
+use strata_service::{Card, Shape};
 use strata_token::tokenizer::Tokenizer;
 use strata_weights::{Gguf, GgufSet};
 use strata_wire::call::ModelFacts;
 use strata_wire::json::Json;
-use strata_wire::lang::{Format, KeepAlive};
+use strata_wire::lang::KeepAlive;
 use strata_wire::{Fault, FaultKind};
 use tokio::sync::oneshot;
 
@@ -76,7 +76,7 @@ impl Models for TestModels {
         let kv = KvPages::new(model.config(), KvType::F16, 4096, &SystemMemory).unwrap();
         let mut card = Card::new(tokenizer, template, 512);
         if name == "other" {
-            card.system = Some("You are another model.".into());
+            card.stop.push(" am".into());
         }
         serve(Opened {
             model: &model,
@@ -91,9 +91,11 @@ impl Models for TestModels {
                 context: 512,
                 batch: 64,
                 requests: 8,
+                scoring: 16,
                 ..EngineOptions::default()
             },
             grammars: Arc::new(NoGrammars),
+            store: None,
         });
         Ok(())
     }
@@ -102,7 +104,7 @@ impl Models for TestModels {
 struct NoGrammars;
 
 impl Grammars for NoGrammars {
-    fn compile(&self, _: &Format) -> Result<Box<dyn Constraint>, Fault> {
+    fn compile(&self, _: &Shape) -> Result<Box<dyn Constraint>, Fault> {
         let message = "grammars are not built in";
         Err(Fault::new(FaultKind::Unsupported, message))
     }
