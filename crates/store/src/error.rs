@@ -1,0 +1,169 @@
+//! What can go wrong between a name and a model on disk.
+
+use crate::digest::Digest;
+use crate::name::{Name, NameError};
+use crate::net::NetError;
+use std::io;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// Why the store could not do what it was asked to.
+#[derive(Debug, Error)]
+pub enum StoreError {
+    /// The name does not make sense.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// Nothing has this name.
+    #[error("there is no model {0} here")]
+    NoSuchModel(Name),
+    /// The registry does not know it.
+    #[error("the registry has no model {0}")]
+    NotInRegistry(Name),
+    /// A manifest is damaged.
+    #[error("the manifest {} is damaged: {fault}", path.display())]
+    Manifest {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        fault: ManifestFault,
+    },
+    /// A layer of a model is not here.
+    #[error("{name} is incomplete: its {media_type} layer {digest} is missing")]
+    MissingBlob {
+        /// The model.
+        name: Box<Name>,
+        /// The layer.
+        digest: Digest,
+        /// What it would hold.
+        media_type: String,
+    },
+    /// A blob that was to be used is not here.
+    #[error("there is no blob {0} here")]
+    NoSuchBlob(Digest),
+    /// Bytes are not what their name says.
+    #[error("the bytes of {expected} have the digest {found}")]
+    WrongDigest {
+        /// What they should have.
+        expected: Digest,
+        /// What they have.
+        found: Digest,
+    },
+    /// A file cannot be read or written.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The disk is full. What was fetched is kept, and the next pull goes on from there.
+    #[error("{}: no space is left on the disk", path.display())]
+    Full {
+        /// The file that was being written.
+        path: PathBuf,
+    },
+    /// A layer that is a text is not one, or not of its form.
+    #[error("the {media_type} layer {digest} cannot be read: {fault}")]
+    Layer {
+        /// What it should hold.
+        media_type: String,
+        /// The layer.
+        digest: Digest,
+        /// What is wrong with it.
+        fault: LayerFault,
+    },
+    /// A file that should be a model is not one.
+    #[error("{} is not a GGUF file that can be used: {source}", path.display())]
+    Gguf {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: strata_weights::GgufError,
+    },
+    /// A folder of a checkpoint is not one file.
+    #[error("{} is a folder; convert it to a GGUF file first", .0.display())]
+    Folder(PathBuf),
+    /// There is nothing to make a model of.
+    #[error("there is nothing to make {0} of")]
+    NoBase(Name),
+    /// Another machine did not do its part.
+    #[error(transparent)]
+    Net(#[from] NetError),
+    /// The home folder is not known.
+    #[error("neither OLLAMA_MODELS nor HOME says where models are")]
+    NoHome,
+    /// Whoever watches the work asked to stop.
+    #[error("stopped")]
+    Stopped,
+}
+
+/// What is wrong with a manifest.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ManifestFault {
+    /// It is not JSON.
+    #[error("it is not JSON (line {line}, column {column})")]
+    Json {
+        /// Where.
+        line: usize,
+        /// Where in the line.
+        column: usize,
+    },
+    /// A member is missing or of another type.
+    #[error("{0} is missing or of the wrong type")]
+    Member(&'static str),
+    /// Another version of the format.
+    #[error("its schemaVersion is {0}, not 2")]
+    Version(u64),
+    /// A digest that is none.
+    #[error("{0:?} is not a digest")]
+    Digest(String),
+    /// More than any model has.
+    #[error("it lists {0} layers")]
+    Layers(usize),
+    /// More than any disk has.
+    #[error("its layers have more bytes than can be counted")]
+    Size,
+    /// It is longer than any manifest.
+    #[error("it is longer than {0} bytes")]
+    Long(u64),
+}
+
+/// What is wrong with a layer that is a text.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum LayerFault {
+    /// Longer than such a layer may be.
+    #[error("it has {0} bytes")]
+    Long(u64),
+    /// Not UTF-8.
+    #[error("it is not UTF-8")]
+    Text,
+    /// Not the JSON that it should be.
+    #[error("it is not the JSON that it should be")]
+    Json,
+}
+
+impl StoreError {
+    /// A failed read or write of `path`.
+    pub(crate) fn io(path: &Path, source: io::Error) -> Self {
+        match source.kind() {
+            io::ErrorKind::StorageFull
+            | io::ErrorKind::QuotaExceeded
+            | io::ErrorKind::FileTooLarge => Self::Full { path: path.into() },
+            _ => Self::Io {
+                path: path.into(),
+                source,
+            },
+        }
+    }
+}
+
+/// Blames a path for an error of input or output.
+pub(crate) trait At<T> {
+    fn at(self, path: &Path) -> Result<T, StoreError>;
+}
+
+impl<T> At<T> for io::Result<T> {
+    fn at(self, path: &Path) -> Result<T, StoreError> {
+        self.map_err(|source| StoreError::io(path, source))
+    }
+}

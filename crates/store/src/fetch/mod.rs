@@ -1,0 +1,191 @@
+//! Downloads: ranges in parallel, resumed where they broke off, checked before anybody sees them.
+
+mod parts;
+mod ranges;
+
+use crate::digest::Digest;
+use crate::error::{At, StoreError};
+use crate::net::{Client, Credential, NetError, Url};
+use crate::progress::{OnProgress, Progress};
+use crate::scratch;
+use crate::store::Store;
+use parts::Parts;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How often those who watch hear of progress, and can stop the work.
+const TICK: Duration = Duration::from_millis(100);
+
+/// A blob to be fetched.
+pub(crate) struct Fetch<'a> {
+    pub(crate) client: &'a Client,
+    pub(crate) url: Url,
+    pub(crate) credential: Option<Credential>,
+    /// What it must have; if it is not known, the blob is called by what it has.
+    pub(crate) digest: Option<Digest>,
+    /// Its bytes.
+    pub(crate) size: u64,
+    /// What those who watch are told, such as `pulling 0123456789ab`.
+    pub(crate) status: String,
+}
+
+/// The files of a download.
+struct Files {
+    data: PathBuf,
+    parts: PathBuf,
+    lock: PathBuf,
+}
+
+impl Fetch<'_> {
+    /// Brings the blob into the store, unless it is there.
+    pub(crate) fn run(
+        &self,
+        store: &Store,
+        progress: &mut OnProgress<'_>,
+    ) -> Result<Digest, StoreError> {
+        let files = self.files(store);
+        let folder = store.own("fetch");
+        fs::create_dir_all(&folder).at(&folder)?;
+        let _lock = loop {
+            if let Some(digest) = self.present(store) {
+                self.step(self.size).tell(progress)?;
+                return Ok(digest);
+            }
+            // Somebody else fetches the same: wait for what comes of it.
+            if let Some(lock) = self.try_lock(&files)? {
+                break lock;
+            }
+            self.step(0).tell(progress)?;
+            std::thread::sleep(TICK);
+        };
+        if let Some(digest) = self.present(store) {
+            return Ok(digest);
+        }
+        self.download(&files, progress)?;
+        let digest = self.verify(&files, progress)?;
+        scratch::publish(&files.data, &store.blob_path(&digest))?;
+        let _ = fs::remove_file(&files.parts);
+        let _ = fs::remove_file(&files.lock);
+        Ok(digest)
+    }
+
+    fn files(&self, store: &Store) -> Files {
+        let key = match &self.digest {
+            Some(digest) => digest.file_name(),
+            None => format!("url-{}", Digest::of(self.url.to_string().as_bytes()).hex()),
+        };
+        let file = |ending: &str| store.own("fetch").join(format!("{key}{ending}"));
+        Files {
+            data: file(""),
+            parts: file(".parts"),
+            lock: file(".lock"),
+        }
+    }
+
+    fn present(&self, store: &Store) -> Option<Digest> {
+        self.digest
+            .filter(|digest| store.blob_len(digest) == Some(self.size))
+    }
+
+    /// The lock on the download; `None` while another process or thread has it.
+    fn try_lock(&self, files: &Files) -> Result<Option<File>, StoreError> {
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&files.lock)
+            .at(&files.lock)?;
+        match file.try_lock() {
+            // Whoever had it may have finished and removed the file that we hold.
+            Ok(()) => Ok(files.lock.exists().then_some(file)),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(StoreError::io(&files.lock, error)),
+        }
+    }
+
+    fn step(&self, completed: u64) -> Progress {
+        Progress {
+            digest: self.digest.map(|digest| digest.to_string()),
+            ..Progress::of(self.status.clone(), completed, self.size)
+        }
+    }
+
+    fn download(&self, files: &Files, progress: &mut OnProgress<'_>) -> Result<(), StoreError> {
+        let data = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&files.data)
+            .at(&files.data)?;
+        let mut parts = Parts::open(&files.parts, self.size)?;
+        // The two belong together: a table without its data is worth nothing.
+        if data.metadata().at(&files.data)?.len() != self.size {
+            parts.begin()?;
+            data.set_len(self.size).at(&files.data)?;
+        }
+        match self.ranges(&parts, &files.data, progress) {
+            // It does not know ranges: everything at once, then, from the beginning.
+            Err(ranges::Failure::NoRanges) => {
+                parts.begin()?;
+                self.whole(&files.data, progress)?;
+            }
+            Err(ranges::Failure::Store(error)) => return Err(error),
+            Ok(()) => {}
+        }
+        data.sync_all().at(&files.data)
+    }
+
+    /// Reads what was fetched; if it is not what it should be, it is thrown away.
+    fn verify(&self, files: &Files, progress: &mut OnProgress<'_>) -> Result<Digest, StoreError> {
+        let file = File::open(&files.data).at(&files.data)?;
+        let mut stopped = None;
+        let found = Digest::of_reader(file, |done| {
+            let step = Progress {
+                status: "verifying sha256 digest".into(),
+                ..self.step(done)
+            };
+            step.tell(progress).map_err(|error| {
+                stopped = Some(error);
+                io::Error::other("stopped")
+            })
+        });
+        if let Some(error) = stopped {
+            return Err(error);
+        }
+        let found = found.at(&files.data)?;
+        match self.digest {
+            Some(expected) if expected != found => {
+                let _ = fs::remove_file(&files.parts);
+                fs::remove_file(&files.data).at(&files.data)?;
+                Err(StoreError::WrongDigest { expected, found })
+            }
+            _ => Ok(found),
+        }
+    }
+}
+
+/// Waits before the next try; longer each time.
+pub(crate) fn pause(client: &Client, failed: u32) {
+    let patience = client.network.patience;
+    let factor = 1u32 << failed.saturating_sub(1).min(6);
+    std::thread::sleep(patience.pause.saturating_mul(factor));
+}
+
+/// Does something again while it fails for reasons that may pass.
+pub(crate) fn again<T>(
+    client: &Client,
+    mut work: impl FnMut() -> Result<T, NetError>,
+) -> Result<T, NetError> {
+    let mut failed = 0;
+    loop {
+        match work() {
+            Err(error) if error.may_pass() && failed + 1 < client.network.patience.tries => {
+                failed += 1;
+                pause(client, failed);
+            }
+            outcome => return outcome,
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Requests to other machines: who may be asked, what they are told, and how long they may take.
+
+mod client;
+mod reach;
+mod url;
+
+pub(crate) use client::{Answer, Client, Credential, Method, broken};
+pub use reach::PrivateHosts;
+pub(crate) use url::Url;
+
+use std::time::Duration;
+use thiserror::Error;
+
+/// How to behave on the network.
+#[derive(Clone, Debug)]
+pub struct Network {
+    /// Registries without TLS are allowed, and taken to have none.
+    pub insecure: bool,
+    /// Hosts that may be asked for models; any if not given. Where they send us for a blob is their choice.
+    pub hosts: Option<Vec<String>>,
+    /// Whether addresses of this machine and its network may be asked.
+    pub private_hosts: PrivateHosts,
+    /// Requests for one blob at a time.
+    pub parallel: usize,
+    /// How long to wait for what.
+    pub patience: Patience,
+    /// The token of `huggingface.co`, sent to that host only.
+    pub hub_token: Option<String>,
+    /// Where the Hugging Face hub is; `https://huggingface.co` if not given.
+    pub hub: Option<String>,
+}
+
+/// How long to wait for what.
+#[derive(Copy, Clone, Debug)]
+pub struct Patience {
+    /// Until a connection is made.
+    pub connect: Duration,
+    /// Until the next byte comes.
+    pub stall: Duration,
+    /// Tries in a row that bring nothing, before it is an error.
+    pub tries: u32,
+    /// Before the second try; it doubles each time.
+    pub pause: Duration,
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        Self {
+            insecure: false,
+            hosts: None,
+            private_hosts: PrivateHosts::AsOrigin,
+            parallel: 8,
+            patience: Patience {
+                connect: Duration::from_secs(15),
+                stall: Duration::from_secs(30),
+                tries: 6,
+                pause: Duration::from_secs(1),
+            },
+            hub_token: None,
+            hub: None,
+        }
+    }
+}
+
+impl Network {
+    /// What the environment says: `HF_TOKEN`, `HF_ENDPOINT`, and `STRATA_REGISTRIES`, a list of hosts with commas.
+    /// Proxies (`HTTPS_PROXY`, `NO_PROXY` and their like) are always those of the environment.
+    pub fn from_env() -> Self {
+        let set = |key| std::env::var(key).ok().filter(|value| !value.is_empty());
+        Self {
+            hosts: set("STRATA_REGISTRIES")
+                .map(|list| list.split(',').map(|host| host.trim().into()).collect()),
+            hub_token: set("HF_TOKEN"),
+            hub: set("HF_ENDPOINT"),
+            ..Self::default()
+        }
+    }
+}
+
+/// What goes wrong between machines.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum NetError {
+    /// An address that is none.
+    #[error("{0:?} is not an address that can be asked")]
+    Url(String),
+    /// Plain HTTP needs to be allowed.
+    #[error("{0} would be asked without TLS, which is not allowed")]
+    Insecure(String),
+    /// Not on the list.
+    #[error("{0} is not among the hosts that models may come from")]
+    NotAllowed(String),
+    /// An address of this machine or its network.
+    #[error("{0} is on this machine or its network, where it may not send us")]
+    Private(String),
+    /// Somebody else would get the token.
+    #[error("{host} wants its tokens to be asked for at {realm}, another host")]
+    ForeignRealm {
+        /// The registry.
+        host: String,
+        /// Where it sends us.
+        realm: String,
+    },
+    /// From TLS to none.
+    #[error("{0} sends us to an address without TLS")]
+    Downgrade(String),
+    /// Round and round.
+    #[error("{0} sends us from one address to the next, without end")]
+    Redirects(String),
+    /// No connection, or it broke.
+    #[error("{host} cannot be reached: {reason}")]
+    Unreachable {
+        /// Who.
+        host: String,
+        /// Why.
+        reason: String,
+    },
+    /// Nothing came for too long.
+    #[error("{0} stopped sending")]
+    Stalled(String),
+    /// An answer that is an error.
+    #[error("{host} answers {status}{}{reason}", if reason.is_empty() { "" } else { ": " })]
+    Status {
+        /// Who.
+        host: String,
+        /// The status.
+        status: u16,
+        /// What it says.
+        reason: String,
+    },
+    /// It wants to know who we are.
+    #[error("{0} wants a login, and none is known")]
+    Login(String),
+    /// Compressed, though we asked for the bytes.
+    #[error("{host} sends the bytes as {encoding}, which was not asked for")]
+    Encoding {
+        /// Who.
+        host: String,
+        /// How.
+        encoding: String,
+    },
+    /// Other bytes than were asked for.
+    #[error("{host} sends {found} where {expected} was asked for")]
+    Range {
+        /// Who.
+        host: String,
+        /// What was asked for.
+        expected: String,
+        /// What comes.
+        found: String,
+    },
+    /// More than there should be.
+    #[error("{host} sends more than the {expected} bytes that there should be")]
+    Long {
+        /// Who.
+        host: String,
+        /// How many there should be.
+        expected: u64,
+    },
+    /// Less than there should be.
+    #[error("{host} ends after {found} of {expected} bytes")]
+    Short {
+        /// Who.
+        host: String,
+        /// How many there should be.
+        expected: u64,
+        /// How many came.
+        found: u64,
+    },
+    /// An answer that makes no sense.
+    #[error("{host} answers something that cannot be understood: {what}")]
+    Answer {
+        /// Who.
+        host: String,
+        /// What was expected.
+        what: &'static str,
+    },
+}
+
+impl NetError {
+    /// Whether the same request may go well a moment later.
+    pub(crate) fn may_pass(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::Stalled(_) | Self::Short { .. } => true,
+            Self::Status { status, .. } => matches!(status, 408 | 429 | 500..=599),
+            _ => false,
+        }
+    }
+}

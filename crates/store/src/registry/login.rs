@@ -1,0 +1,107 @@
+//! Tokens. A registry that wants one says where it is to be had, which must be the registry itself: what a token is
+//! asked with, and the token, are nobody else's business.
+
+use super::Repository;
+use crate::net::{Answer, Credential, Method, NetError, Url};
+
+const LONGEST_TOKEN: u64 = 64 << 10;
+
+/// What `WWW-Authenticate: Bearer` says.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Challenge {
+    realm: String,
+    service: String,
+    scope: String,
+}
+
+impl Challenge {
+    fn parse(header: &str) -> Option<Self> {
+        let (scheme, mut rest) = header.split_once(' ')?;
+        if !scheme.eq_ignore_ascii_case("bearer") {
+            return None;
+        }
+        let mut challenge = Self::default();
+        while let Some((key, after)) = rest.split_once("=\"") {
+            let (value, after) = after.split_once('"')?;
+            match key.trim_start_matches([',', ' ']) {
+                "realm" => challenge.realm = value.into(),
+                "service" => challenge.service = value.into(),
+                "scope" => challenge.scope = value.into(),
+                _ => {}
+            }
+            rest = after;
+        }
+        Some(challenge).filter(|challenge| !challenge.realm.is_empty())
+    }
+}
+
+impl Repository<'_> {
+    /// Gets a token as the answer says, and keeps it for the next requests.
+    pub(super) fn log_in(&self, answer: &Answer) -> Result<Credential, NetError> {
+        let host = || self.root.authority().to_string();
+        // A blob's new home has no say in who gets our tokens.
+        if !answer.url.same_origin(&self.root) {
+            return Err(NetError::Login(answer.host()));
+        }
+        let challenge = answer.header("www-authenticate").and_then(Challenge::parse);
+        let challenge = challenge.ok_or_else(|| NetError::Login(host()))?;
+        let realm = Url::parse(&challenge.realm)?;
+        if !realm.same_origin(&self.root) {
+            return Err(NetError::ForeignRealm {
+                host: host(),
+                realm: realm.authority().into(),
+            });
+        }
+        let mut url = realm;
+        if !challenge.service.is_empty() {
+            url = url.query("service", &challenge.service)?;
+        }
+        for scope in challenge.scope.split_ascii_whitespace() {
+            url = url.query("scope", scope)?;
+        }
+        let answer = self.client.ask(&Method::GET, &url, &[], None)?;
+        if matches!(answer.status().as_u16(), 401 | 403) {
+            return Err(NetError::Login(host()));
+        }
+        let bytes = answer.ok()?.bytes(LONGEST_TOKEN)?;
+        let json: serde_json::Value = serde_json::from_slice(&bytes).unwrap_or_default();
+        let token = json["token"].as_str().or(json["access_token"].as_str());
+        let clean =
+            |token: &&str| !token.is_empty() && token.bytes().all(|b| (0x21..0x7f).contains(&b));
+        let token = token.filter(clean).ok_or_else(|| NetError::Answer {
+            host: host(),
+            what: "a token",
+        })?;
+        let credential = Credential {
+            origin: self.root.clone(),
+            value: format!("Bearer {token}"),
+        };
+        if let Ok(mut known) = self.credential.lock() {
+            *known = Some(credential.clone());
+        }
+        Ok(credential)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn challenges_are_read() {
+        let text = r#"Bearer realm="https://r.example/token",service="r.example",scope="repository:a/b:pull,push""#;
+        let challenge = Challenge::parse(text).unwrap();
+        assert_eq!(challenge.realm, "https://r.example/token");
+        assert_eq!(challenge.service, "r.example");
+        assert_eq!(challenge.scope, "repository:a/b:pull,push");
+        for bad in [
+            "",
+            "Basic realm=\"x\"",
+            "Bearer",
+            "Bearer realm=\"x",
+            "Bearer service=\"x\"",
+        ] {
+            assert_eq!(Challenge::parse(bad), None, "{bad}");
+        }
+    }
+}

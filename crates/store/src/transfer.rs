@@ -1,0 +1,50 @@
+//! Models to and from other machines, by the names that people give them.
+
+use crate::error::StoreError;
+use crate::name::Name;
+use crate::net::{Client, NetError, Network};
+use crate::progress::OnProgress;
+use crate::registry::Repository;
+use crate::store::Store;
+
+impl Store {
+    /// Fetches a model: `llama3.2:1b`, or `host/namespace/model:tag`. Blocks until it is here, or the callback breaks
+    /// off; then what was fetched is kept, and the next call goes on from there.
+    pub fn pull(
+        &self,
+        name: &str,
+        network: &Network,
+        progress: &mut OnProgress<'_>,
+    ) -> Result<Name, StoreError> {
+        let name = registry_name(name, network)?;
+        let client = Client::new(network.clone());
+        Repository::new(&client, &name)?.pull(self, progress)?;
+        Ok(name)
+    }
+
+    /// Sends a model to the registry in its name.
+    pub fn push(
+        &self,
+        name: &str,
+        network: &Network,
+        progress: &mut OnProgress<'_>,
+    ) -> Result<Name, StoreError> {
+        let name = registry_name(name, network)?;
+        let model = self.find(&name)?;
+        let client = Client::new(network.clone());
+        Repository::new(&client, &name)?.push(self, &model, progress)?;
+        Ok(name)
+    }
+}
+
+/// The name of a model in a registry, with or without a scheme before it.
+fn registry_name(text: &str, network: &Network) -> Result<Name, StoreError> {
+    if let Some(rest) = text.strip_prefix("http://") {
+        if !network.insecure {
+            let host = rest.split('/').next().unwrap_or_default();
+            return Err(NetError::Insecure(host.into()).into());
+        }
+        return Ok(rest.parse()?);
+    }
+    Ok(text.strip_prefix("https://").unwrap_or(text).parse()?)
+}
