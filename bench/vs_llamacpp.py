@@ -1,81 +1,183 @@
 """Runs Strata and llama.cpp alternately on the same files and prints medians and ratios.
 
-Usage: python bench/vs_llamacpp.py PATH_OF_STRATA MODEL.gguf… [--threads N] [--rounds N] [--prompt N] [--tokens N]
+Usage: python bench/vs_llamacpp.py PATH_OF_STRATA MODEL.gguf… [--large MODEL.gguf] [--threads N] [--rounds N]
+       [--isa NAME] [--quick]
 
-`cargo xtask bench vs-llamacpp` builds the program, makes a 1b model of each mix that is published most where none is
-named, installs llama.cpp (`llama-cpp-python`) and runs this. Each round starts a new process of either engine, loads
-the model, reads a prompt of random tokens and decodes tokens one by one from an empty context. A busy machine slows
-both; alternation and medians keep the ratio.
+`cargo xtask bench vs-llamacpp` builds the program, makes models with random weights where none is named, installs
+llama.cpp (`llama-cpp-python`) and runs this. Each measurement of each round starts a new process of either engine. A
+busy machine slows both; alternation and medians keep the ratio.
+
+- decode: random tokens one by one, from an empty context and after 2048 positions
+- prefill: prompts of 512 and 2048 random tokens
+- sequences: so many texts decoded at once, tokens of all of them a second
+- load: from the start to the first token; llama.cpp maps its file and reads it when it first computes
+- of the read bandwidth: bytes of weights that decode reads, of those that a plain read by as many threads does
+- of the integer peak: operations that prefill does, of the dot products that the registers alone can do
+- `--large` measures decode and memory with a context of 4096, full on our side, and decode with guesses of a text that
+  repeats its prompt with one token in 16 changed (which the model is made to say)
+- `--isa` forces an instruction set on our side only
 """
 
 import argparse
-import json
+import dataclasses
 import os
 import pathlib
 import statistics
-import subprocess
 import sys
 
-LLAMA = """
-import json, resource, sys, time
-import numpy
-from llama_cpp import Llama
-path, threads, prompt, tokens = sys.argv[1], *map(int, sys.argv[2:])
-start = time.perf_counter()
-size = max(prompt, tokens)
-model = Llama(path, n_ctx=size + 8, n_batch=512, n_threads=threads, n_threads_batch=threads, verbose=False)
-load = time.perf_counter() - start
-ids = [int(t) for t in numpy.random.default_rng(1).integers(0, model.n_vocab(), size)]
-model.eval(ids[:32])
-model.reset()
-start = time.perf_counter()
-model.eval(ids[:prompt])
-prefill = prompt / (time.perf_counter() - start)
-model.reset()
-start = time.perf_counter()
-for token in ids[:tokens]:
-    model.eval([token])
-decode = tokens / (time.perf_counter() - start)
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-print(json.dumps({"prefill_tok_s": prefill, "decode_tok_s": decode, "load_s": load, "peak_rss_bytes": peak}))
-"""
+import machine
+
+PEER = pathlib.Path(__file__).with_name("llamacpp.py")
 
 
-def run(command: list[str]) -> dict:
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+@dataclasses.dataclass
+class Sizes:
+    rounds: int
+    prompts: tuple[int, int]
+    tokens: int
+    context: int
+    sequences: tuple[int, ...]
+    # Of the large model.
+    full: int
+    recited: tuple[int, int]
+
+
+FULL = Sizes(3, (512, 2048), 64, 2048, (8, 32), 4096, (256, 128))
+QUICK = Sizes(1, (64, 128), 8, 64, (2, 4), 128, (64, 48))
+
+
+class Engines:
+    """Both programs on one model, with what was measured so far."""
+
+    def __init__(self, options: argparse.Namespace, model: pathlib.Path) -> None:
+        self.options, self.model = options, model
+        self.environment = {"STRATA_ISA": options.isa} if options.isa else {}
+        self.found: dict[str, tuple[list[float], list[float]]] = {}
+
+    def ours(self, *arguments: object) -> dict:
+        threads = ["-t", self.options.threads, "--repeat", 1, "--json"]
+        return machine.run([self.options.strata, "bench", self.model, *threads, *arguments], self.environment)
+
+    def theirs(self, *arguments: object) -> dict:
+        threads = ["--threads", self.options.threads]
+        return machine.run([sys.executable, PEER, "speed", self.model, *threads, *arguments])
+
+    def add(self, row: str, ours: float | None, theirs: float | None = None) -> None:
+        pair = self.found.setdefault(row, ([], []))
+        for values, value in zip(pair, (ours, theirs)):
+            if value is not None:
+                values.append(value)
+
+    def both(self, arguments: dict[str, int], rows: dict[str, str], more: tuple = ()) -> tuple[dict, dict]:
+        """One measurement by either; `rows` are titles and the figures' names."""
+        flags = [word for flag, value in arguments.items() for word in (f"--{flag}", value)]
+        ours, theirs = self.ours(*flags, *more), self.theirs(*flags)
+        ours["first_s"] = ours["load_s"] + 1 / ours["decode_tok_s"]
+        for title, key in rows.items():
+            scale = {"peak_rss_bytes": 1e-6}.get(key, 1)
+            self.add(title, ours[key] * scale, theirs[key] * scale)
+        return ours, theirs
+
+    def shares(self, ours: dict, theirs: dict, prompt: int) -> None:
+        """What either makes of the machine, where our side measured it."""
+        bandwidth, peak = ours["read_bandwidth_bytes_s"], ours.get("int_peak_ops_s")
+        self.add("read bandwidth, GB/s", bandwidth / 1e9)
+        reads, computes = ([side[key] for side in (ours, theirs)] for key in ("decode_tok_s", "prefill_tok_s"))
+        self.add("decode, % of the read bandwidth", *(100 * ours["bytes_per_token"] * speed / bandwidth for speed in reads))
+        if peak:
+            self.add("integer peak, Tera-ops/s", peak / 1e12)
+            title = f"prefill {prompt}, % of the integer peak"
+            self.add(title, *(100 * ours["ops_per_token"] * speed / peak for speed in computes))
+
+    def print(self, rounds: int, isa: str) -> None:
+        size = self.model.stat().st_size / 1e6
+        print(f"\n{self.model.name}: {size:.0f} MB, {self.options.threads} threads, {rounds} rounds, {isa}")
+        print(f"  {'':34} {'strata':>10} {'llama.cpp':>10} {'ratio':>8}")
+        for title, (ours, theirs) in self.found.items():
+            a = statistics.median(ours)
+            line = f"  {title:34} {a:10.2f}"
+            if theirs:
+                b = statistics.median(theirs)
+                line += f" {b:10.2f} {a / b:7.2f}×"
+            print(line)
+        sys.stdout.flush()
+
+
+def small(engines: Engines, sizes: Sizes) -> None:
+    short, long = sizes.prompts
+    isa = ""
+    for _ in range(sizes.rounds):
+        ours, theirs = engines.both(
+            {"prompt": short, "tokens": sizes.tokens},
+            {
+                "decode, tok/s": "decode_tok_s",
+                f"prefill {short}, tok/s": "prefill_tok_s",
+                "load to the first token, s": "first_s",
+                "peak memory, MB": "peak_rss_bytes",
+            },
+            ("--read-bandwidth", "--int-peak"),
+        )
+        isa = ours["isa"]
+        engines.shares(ours, theirs, short)
+        engines.both(
+            {"prompt": long, "tokens": sizes.tokens // 2, "ctx-used": sizes.context},
+            {
+                f"prefill {long}, tok/s": "prefill_tok_s",
+                f"decode after {sizes.context}, tok/s": "decode_tok_s",
+            },
+        )
+        for count in sizes.sequences:
+            engines.both(
+                {"prompt": 1, "tokens": sizes.tokens // 2, "sequences": count},
+                {f"{count} sequences, tok/s in all": "aggregate_tok_s"},
+            )
+    engines.print(sizes.rounds, isa)
+
+
+def large(engines: Engines, sizes: Sizes) -> None:
+    prompt, tokens = sizes.recited
+    isa = ""
+    for round in range(sizes.rounds):
+        few = {"prompt": 32, "tokens": sizes.tokens // 4}
+        flags = [word for flag, value in few.items() for word in (f"--{flag}", value)]
+        ours = engines.ours(*flags, "--read-bandwidth")
+        theirs = engines.theirs(*flags, "--positions", sizes.full)
+        isa = ours["isa"]
+        engines.add("decode, tok/s", ours["decode_tok_s"], theirs["decode_tok_s"])
+        engines.shares(ours, theirs, few["prompt"])
+        guessed = engines.ours("-p", prompt, "-n", tokens, "--speculate")
+        engines.add("decode with guesses, tok/s", guessed["speculated_tok_s"])
+        engines.add("the same without guesses, tok/s", guessed["unspeculated_tok_s"])
+        right = guessed["accepted_tokens"] / max(guessed["drafted_tokens"], 1)
+        engines.add("guesses that are right, %", 100 * right)
+        if round == 0:
+            last = 8
+            full = engines.ours("-p", 32, "-n", last, "--ctx-used", sizes.full - last)
+            title = f"peak memory, context {sizes.full}, MB"
+            engines.add(title, full["peak_rss_bytes"] / 1e6, theirs["peak_rss_bytes"] / 1e6)
+            engines.add(f"decode after {sizes.full - last}, tok/s", full["decode_tok_s"])
+    engines.print(sizes.rounds, isa)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("strata")
-    parser.add_argument("models", nargs="+", type=pathlib.Path)
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--prompt", type=int, default=512)
-    parser.add_argument("--tokens", type=int, default=64)
+    parser.add_argument("models", nargs="*", type=pathlib.Path)
+    parser.add_argument("--large", type=pathlib.Path)
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--isa")
+    parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
-    sizes = [str(options.prompt), str(options.tokens)]
-    threads = str(options.threads)
-    rows = [
-        (f"prefill {options.prompt}, tok/s", "prefill_tok_s", 1.0),
-        ("decode, tok/s", "decode_tok_s", 1.0),
-        ("load, s", "load_s", 1.0),
-        ("peak memory, MB", "peak_rss_bytes", 1e-6),
-    ]
+    sizes = QUICK if options.quick else FULL
+    if options.rounds:
+        sizes = dataclasses.replace(sizes, rounds=options.rounds)
+    print(machine.describe())
     for path in options.models:
-        ours, theirs = [], []
-        for _ in range(options.rounds):
-            command = [options.strata, "bench", str(path), "-p", sizes[0], "-n", sizes[1], "-t", threads]
-            ours.append(run([*command, "--repeat", "1", "--json"]))
-            theirs.append(run([sys.executable, "-c", LLAMA, str(path), threads, *sizes]))
-        size = path.stat().st_size
-        print(f"\n{path.name}: {size / 1e6:.0f} MB, {threads} threads, {options.rounds} rounds, {ours[0]['isa']}")
-        print(f"  {'':20} {'strata':>10} {'llama.cpp':>10} {'ratio':>7}")
-        for title, key, scale in rows:
-            a, b = (statistics.median(run[key] for run in runs) * scale for runs in (ours, theirs))
-            print(f"  {title:20} {a:10.2f} {b:10.2f} {a / b:6.2f}×")
-        decode = statistics.median(run["decode_tok_s"] for run in ours)
-        print(f"  decode reads {decode * size / 1e9:.1f} GB/s of weights")
+        small(Engines(options, path), sizes)
+    if options.large:
+        large(Engines(options, options.large), sizes)
+    print(f"\nat the end: {machine.load()}")
 
 
 if __name__ == "__main__":

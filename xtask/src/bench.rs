@@ -3,46 +3,125 @@
 use crate::command::{cargo, root, run as execute, target};
 use crate::peers::Peers;
 use anyhow::{Result, bail};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The mixes that are compared where no model is named.
+/// The mixes that are compared where no model is named; the first is enough for a glance.
 const MIXES: &[&str] = &["q4_k_m", "q4_0", "q8_0"];
 
-/// Strata and llama.cpp, alternately. `arguments` are models and the script's own flags.
+/// What the scripts are given.
+struct Arguments<'a> {
+    models: Vec<&'a str>,
+    /// Sizes so small that only their running is tested.
+    quick: bool,
+    large: bool,
+    rest: Vec<&'a str>,
+}
+
+impl<'a> Arguments<'a> {
+    fn new(arguments: &'a [String]) -> Self {
+        let mut found = Self {
+            models: Vec::new(),
+            quick: false,
+            large: false,
+            rest: Vec::new(),
+        };
+        for argument in arguments {
+            match argument.as_str() {
+                "--9b" => found.large = true,
+                // `--model FILE` is the same as FILE.
+                "--model" => {}
+                model if model.ends_with(".gguf") => found.models.push(model),
+                flag => {
+                    found.quick |= flag == "--quick";
+                    found.rest.push(flag);
+                }
+            }
+        }
+        found
+    }
+
+    fn shape(&self) -> &'static str {
+        if self.quick { "tiny" } else { "1b" }
+    }
+
+    /// The models that are named, or synthetic ones of these mixes.
+    fn models(&self, strata: &Path, mixes: &[&str]) -> Result<Vec<PathBuf>> {
+        match &self.models[..] {
+            [] => mixes
+                .iter()
+                .map(|mix| synthetic(strata, self.shape(), mix))
+                .collect(),
+            named => Ok(named
+                .iter()
+                .map(std::path::absolute)
+                .collect::<Result<_, _>>()?),
+        }
+    }
+}
+
+/// Strata and llama.cpp, alternately. `arguments` are models, `--9b` and the script's own flags.
 pub(crate) fn vs_llamacpp(arguments: &[String]) -> Result<()> {
-    let Some(peers) = Peers::install()? else {
-        bail!("llama.cpp could not be installed")
-    };
-    execute(&mut cargo("build --release --quiet --package strata"))?;
-    let strata = target().join("release/strata");
-    let named = arguments.iter().any(|argument| argument.ends_with(".gguf"));
-    let models = if named {
-        Vec::new()
-    } else {
-        MIXES
-            .iter()
-            .map(|mix| synthetic(&strata, mix))
-            .collect::<Result<_>>()?
+    let arguments = Arguments::new(arguments);
+    let peers = peers()?;
+    let strata = strata()?;
+    let mixes = if arguments.quick { &MIXES[..1] } else { MIXES };
+    let mut script = Command::new(peers.python());
+    script
+        .arg(root().join("bench/vs_llamacpp.py"))
+        .arg(&strata)
+        .args(arguments.models(&strata, mixes)?);
+    if arguments.large {
+        let shape = if arguments.quick { "tiny" } else { "9b" };
+        let model = synthetic(&strata, shape, MIXES[0])?;
+        script.arg("--large").arg(model);
+    }
+    execute(script.args(&arguments.rest))
+}
+
+/// Many users of one model, beside llama.cpp. `arguments` are a model and the script's own flags.
+pub(crate) fn serving(arguments: &[String]) -> Result<()> {
+    let arguments = Arguments::new(arguments);
+    let peers = peers()?;
+    let models = arguments.models(&strata()?, &MIXES[..1])?;
+    let build = "build --release --quiet --package strata-engine --example serving";
+    execute(&mut cargo(build))?;
+    let [model] = &models[..] else {
+        bail!("one model at a time")
     };
     execute(
         Command::new(peers.python())
-            .arg(root().join("bench/vs_llamacpp.py"))
-            .arg(&strata)
-            .args(models)
-            .args(arguments),
+            .arg(root().join("bench/serving.py"))
+            .arg(target().join("release/examples/serving"))
+            .arg(model)
+            .args(&arguments.rest),
     )
 }
 
-/// A 1b model of a mix, made once.
-fn synthetic(strata: &PathBuf, mix: &str) -> Result<PathBuf> {
-    let path = target().join(format!("bench-1b-{mix}.gguf"));
+fn peers() -> Result<Peers> {
+    match Peers::install()? {
+        Some(peers) => Ok(peers),
+        None => bail!("llama.cpp could not be installed"),
+    }
+}
+
+/// The program, as users have it.
+fn strata() -> Result<PathBuf> {
+    execute(&mut cargo("build --release --quiet --package strata"))?;
+    Ok(target().join("release/strata"))
+}
+
+/// A model with random weights, made once.
+fn synthetic(strata: &Path, shape: &str, mix: &str) -> Result<PathBuf> {
+    let folder = target().join("bench");
+    std::fs::create_dir_all(&folder)?;
+    let path = folder.join(format!("{shape}-{mix}.gguf"));
     if !path.exists() {
         execute(
             Command::new(strata)
                 .arg("synth")
                 .arg(&path)
-                .args(["--shape", "1b", "--mix", mix]),
+                .args(["--shape", shape, "--mix", mix]),
         )?;
     }
     Ok(path)

@@ -55,7 +55,12 @@ impl<'a> Scorer<'a> {
 
     /// Begins a new sequence.
     pub(crate) fn restart(&mut self) {
-        self.kv.truncate(&mut self.sequence, 0);
+        self.truncate(0);
+    }
+
+    /// Keeps the first `positions` of the sequence.
+    pub(crate) fn truncate(&mut self, positions: usize) {
+        self.kv.truncate(&mut self.sequence, positions);
     }
 
     /// Continues the sequence. `each` hears of every row of logits or states that was asked for, in order.

@@ -107,3 +107,47 @@ fn bench_reports_what_it_measured() {
         "{words}"
     );
 }
+
+#[test]
+fn bench_measures_beside_the_machine_and_many_texts() {
+    let report = json(&[
+        "bench",
+        "tale",
+        "-p",
+        "40",
+        "-n",
+        "40",
+        "--ctx-used",
+        "64",
+        "--sequences",
+        "3",
+        "--speculate=4",
+        "--read-bandwidth",
+        "--int-peak",
+        "--repeat",
+        "1",
+        "--json",
+    ]);
+    for key in [
+        "aggregate_tok_s",
+        "speculated_tok_s",
+        "unspeculated_tok_s",
+        "read_bandwidth_bytes_s",
+        "int_peak_ops_s",
+        "bytes_per_token",
+        "ops_per_token",
+        "read_share",
+        "int_share",
+    ] {
+        assert!(report[key].as_f64().unwrap() > 0.0, "{key}: {report}");
+    }
+    assert_eq!(report["ctx_used"], 64);
+    assert_eq!(report["sequences"], 3);
+    // The text repeats its prompt but for a token now and then, so most guesses are right.
+    let tokens = |key: &str| report[key].as_f64().unwrap();
+    assert!(tokens("accepted_tokens") > 20.0, "{report}");
+    assert!(
+        tokens("drafted_tokens") >= tokens("accepted_tokens"),
+        "{report}"
+    );
+}

@@ -1,0 +1,32 @@
+//! What the machine can do, measured with the workers that compute the model.
+
+use crate::failure::{Failure, Kind};
+use crate::machine::Machine;
+use std::time::{Duration, Instant};
+use strata_host::HugePages;
+use strata_platform::Pool;
+
+/// How long the peak is measured, at least.
+const PEAK_TIME: Duration = Duration::from_millis(500);
+const PEAK_ROUNDS: usize = 100_000;
+
+/// Bytes a second that all workers together read from memory.
+pub(super) fn read_bandwidth(machine: &Machine) -> Result<f64, Failure> {
+    strata_host::read_bandwidth(&machine.pool, &HugePages::default())
+        .map_err(|error| Failure::new(Kind::OutOfMemory, error))
+}
+
+/// Operations a second of independent dot products in the registers of all workers, the median of many runs.
+pub(super) fn int_peak(machine: &Machine) -> f64 {
+    let begin = Instant::now();
+    let mut speeds = Vec::new();
+    while begin.elapsed() < PEAK_TIME || speeds.len() < 3 {
+        let start = Instant::now();
+        machine.pool.run(&|_| {
+            machine.kernels.dot_peak(PEAK_ROUNDS);
+        });
+        speeds.push(1.0 / start.elapsed().as_secs_f64());
+    }
+    let operations = machine.kernels.dot_peak(1) as f64 * PEAK_ROUNDS as f64;
+    super::report::median(&mut speeds) * operations * machine.pool.workers() as f64
+}

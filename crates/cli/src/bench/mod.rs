@@ -1,0 +1,175 @@
+//! `strata bench`: how fast a model reads a prompt and writes an answer on this machine, and how near that is to what
+//! the machine can do.
+
+mod demand;
+mod limits;
+mod recital;
+mod report;
+mod together;
+
+use crate::computing::ComputeArguments;
+use crate::failure::{Failure, Kind};
+use crate::loaded_model::{CheckedModel, Words};
+use crate::memory_plan::Needs;
+use crate::model_file::ModelFile;
+use crate::scorer::{self, Scorer};
+use demand::Demand;
+use report::Report;
+use std::path::PathBuf;
+use std::time::Instant;
+use strata_engine::random::{Random, Stream};
+use strata_host::{HugePages, Usage};
+use strata_model::{BatchLimits, KvPages, Output};
+use together::Together;
+
+/// Measure a model's speed
+///
+/// Prefill computes a prompt of random tokens; decode computes random tokens one by one, from an empty context on. Of
+/// the repeats the median counts.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The model's file, or `tale` for the built-in model
+    model: PathBuf,
+    /// Tokens of the prompt
+    #[arg(short, long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    prompt: u32,
+    /// Tokens decoded one by one
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    tokens: u32,
+    /// Positions that are in the cache before tokens are decoded
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1 << 20))]
+    ctx_used: u32,
+    /// Decode N texts side by side as well, through the engine
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    sequences: Option<u16>,
+    /// Decode a text that repeats its prompt as well, with up to N tokens guessed ahead and without [N: 8]
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "8", value_parser = clap::value_parser!(u8).range(1..=64))]
+    speculate: Option<u8>,
+    /// Measure how fast memory is read, and which share of that decode reaches
+    #[arg(long)]
+    read_bandwidth: bool,
+    /// Measure the dot products that the processor can do, and which share of them prefill reaches
+    #[arg(long)]
+    int_peak: bool,
+    /// How often each is measured
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeat: u32,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    compute: ComputeArguments,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let machine = arguments.compute.machine()?;
+    let (prompt, decoded) = (arguments.prompt as usize, arguments.tokens as usize);
+    let positions = prompt.max(arguments.ctx_used as usize + decoded);
+    let file = ModelFile::open_as(&arguments.model, arguments.compute.quant)?;
+    let checked = CheckedModel::new(&file, Some(positions), Words::IfAny)?;
+    let demand = Demand::new(&file.parse()?);
+    let alone = scorer::needs(positions, &arguments.compute, &machine);
+    let side_by_side = arguments.sequences.map(|n| Together::sequences(n, decoded));
+    let reciting = arguments
+        .speculate
+        .map(|n| Together::reciting(n, prompt, decoded));
+    let engines = [side_by_side, reciting];
+    if engines.iter().any(Option::is_some) {
+        checked.tokenizer()?;
+    }
+    let needs = engines.iter().flatten().fold(alone, |needs, engine| {
+        let own = engine.needs(&checked.blueprint, alone, &arguments.compute);
+        larger(needs, own)
+    });
+    let (loaded, kv) = checked.load(
+        needs,
+        arguments.compute.stream,
+        &arguments.compute,
+        &machine,
+    )?;
+    let vocabulary = loaded.model.config().vocabulary;
+    let tokens = random_tokens(1, positions, vocabulary);
+    let mut report = Report::new(loaded.load_time, demand);
+
+    let mut scorer = Scorer::new(&loaded, kv, &alone, &machine);
+    // The first touch of every page and the clock's rise belong to no measurement.
+    scorer.feed(&tokens[..prompt.min(32)], Output::LastLogits, &mut |_| {
+        Ok(())
+    })?;
+    for _ in 0..arguments.repeat {
+        report
+            .prefill
+            .push(prefill(&mut scorer, &tokens[..prompt])?);
+        let decode = decode(&mut scorer, &tokens, prompt, arguments)?;
+        report.decode.push(decode);
+    }
+    drop(scorer);
+
+    let kv = |positions| {
+        let config = loaded.model.config();
+        KvPages::new(config, alone.kv, positions, &HugePages::default())
+            .map_err(|error| Failure::new(Kind::OutOfMemory, error))
+    };
+    for engine in engines.iter().flatten() {
+        let kv = kv(engine.positions())?;
+        engine.measure(&loaded, kv, arguments, &machine, &mut report)?;
+    }
+    // The measurements of the machine take memory of their own.
+    report.peak_bytes = Usage::now().map_or(0, |usage| usage.peak_bytes);
+    if arguments.read_bandwidth {
+        report.read_bandwidth = Some(limits::read_bandwidth(&machine)?);
+    }
+    if arguments.int_peak {
+        report.int_peak = Some(limits::int_peak(&machine));
+    }
+    report
+        .print(arguments, &machine)
+        .map_err(|error| Failure::stdout(&error))
+}
+
+/// What both take, one after the other.
+fn larger(a: Needs, b: Needs) -> Needs {
+    Needs {
+        positions: a.positions.max(b.positions),
+        limits: BatchLimits {
+            tokens: a.limits.tokens.max(b.limits.tokens),
+            logits: a.limits.logits.max(b.limits.logits),
+        },
+        beside: a.beside.max(b.beside),
+        ..a
+    }
+}
+
+fn random_tokens(seed: u64, count: usize, vocabulary: usize) -> Vec<u32> {
+    let mut random = Random::new(seed, Stream::Token);
+    (0..count)
+        .map(|_| (random.next_u64() % vocabulary as u64) as u32)
+        .collect()
+}
+
+/// Tokens a second of a prompt, with the logits that sampling would need.
+fn prefill(scorer: &mut Scorer<'_>, prompt: &[u32]) -> Result<f64, Failure> {
+    scorer.truncate(0);
+    let start = Instant::now();
+    scorer.feed(prompt, Output::LastLogits, &mut |_| Ok(()))?;
+    Ok(prompt.len() as f64 / start.elapsed().as_secs_f64())
+}
+
+/// Tokens a second, one by one, after as many positions as asked for. The first `computed` of `tokens` are in the cache.
+fn decode(
+    scorer: &mut Scorer<'_>,
+    tokens: &[u32],
+    computed: usize,
+    arguments: &Arguments,
+) -> Result<f64, Failure> {
+    let (used, decoded) = (arguments.ctx_used as usize, arguments.tokens as usize);
+    scorer.truncate(computed.min(used));
+    if used > computed {
+        scorer.feed(&tokens[computed..used], Output::None, &mut |_| Ok(()))?;
+    }
+    let start = Instant::now();
+    for token in tokens[used..][..decoded].chunks(1) {
+        scorer.feed(token, Output::LastLogits, &mut |_| Ok(()))?;
+    }
+    Ok(decoded as f64 / start.elapsed().as_secs_f64())
+}
