@@ -303,14 +303,13 @@ def a_client_that_goes_away_frees_its_work(server):
 
 @check
 def anthropic_messages(server):
-    answer = server.anthropic.messages.create(
-        model=server.model, max_tokens=24, temperature=0, system="Be brief.", messages=SAID
+    fields = dict(
+        model=server.model, max_tokens=24, system="Be brief.", messages=SAID, extra_body={"temperature": 0}
     )
+    answer = server.anthropic.messages.create(**fields)
     assert answer.content[0].type == "text" and answer.content[0].text
     assert answer.stop_reason in ("end_turn", "max_tokens")
-    with server.anthropic.messages.stream(
-        model=server.model, max_tokens=24, temperature=0, system="Be brief.", messages=SAID
-    ) as stream:
+    with server.anthropic.messages.stream(**fields) as stream:
         text = "".join(stream.text_stream)
         final = stream.get_final_message()
     assert text == answer.content[0].text
@@ -352,8 +351,10 @@ def ollama_chat_and_generate(server):
     pieces = list(server.ollama.chat(model=server.model, messages=SAID, options=options, stream=True))
     assert "".join(piece.message.content for piece in pieces) == whole.message.content
     assert pieces[-1].done and pieces[-1].eval_count == whole.eval_count and pieces[-1].total_duration > 0
-    answer = server.ollama.generate(model=server.model, prompt="Once", raw=True, options=options)
+    answer = server.ollama.generate(model=server.model, prompt="Hello", options=options)
     assert answer.response and answer.context
+    going_on = server.ollama.generate(model=server.model, prompt="And you?", context=answer.context, options=options)
+    assert going_on.prompt_eval_count > len(answer.context)
     shaped = server.ollama.chat(
         model=server.model, messages=SAID, format=SCHEMA, options={"seed": 5, "num_predict": 200}
     )
