@@ -8,6 +8,7 @@ use strata_engine::random::{Random, Stream};
 use strata_kernels::Kernels;
 use strata_platform::{Inline, Pool};
 use strata_quant::GgmlType;
+use strata_service::tools::CallFormat;
 use strata_token::template::Template;
 use strata_token::tokenizer::Tokenizer;
 use strata_weights::Gguf;
@@ -41,5 +42,7 @@ pub extern "C" fn touch() -> usize {
     let architectures = strata_model::arch::ALL.len();
     let bits = Random::new(1, Stream::Token).next_u64() as usize;
     let lanes = Kernels::detect().argmax(&[0.0]) + Inline.workers();
-    blocks + tokenizers + architectures + bits + lanes + usize::from(Template::parse("").is_ok())
+    let calls = CallFormat::of_template("") as usize;
+    let routes = strata_wire::route::routes().count();
+    calls + routes + blocks + tokenizers + architectures + bits + lanes + usize::from(Template::parse("").is_ok())
 }
