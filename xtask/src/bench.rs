@@ -82,6 +82,9 @@ pub(crate) fn vs_llamacpp(arguments: &[String]) -> Result<()> {
 /// Many users of one model, beside llama.cpp. `arguments` are a model and the script's own flags.
 pub(crate) fn serving(arguments: &[String]) -> Result<()> {
     let arguments = Arguments::new(arguments);
+    if arguments.large {
+        bail!("--9b is for vs-llamacpp; name a model's file to serve it")
+    }
     let peers = peers()?;
     let models = arguments.models(&strata()?, &MIXES[..1])?;
     let build = "build --release --quiet --package strata-engine --example serving";
