@@ -19,6 +19,14 @@ pub enum StoreError {
     /// The registry does not know it.
     #[error("the registry has no model {0}")]
     NotInRegistry(Name),
+    /// The repository has no file of that quantization.
+    #[error("{name} has no complete GGUF file for its tag; the files are: {known}")]
+    NoSuchFile {
+        /// What was asked for.
+        name: Box<Name>,
+        /// What there is.
+        known: String,
+    },
     /// A manifest is damaged.
     #[error("the manifest {} is damaged: {fault}", path.display())]
     Manifest {

@@ -17,10 +17,13 @@
 
 mod create;
 mod digest;
+mod elsewhere;
 mod error;
 mod fetch;
+mod file_url;
 mod gguf_facts;
 mod go_json;
+mod hub;
 mod lock;
 mod manifest;
 mod model;
@@ -36,6 +39,7 @@ mod upkeep;
 
 pub use create::{Base, Recipe};
 pub use digest::Digest;
+pub use elsewhere::{FoundModel, Keeper, elsewhere, hugging_face, lm_studio};
 pub use error::{LayerFault, ManifestFault, StoreError};
 pub use manifest::{CONFIG_TYPE, Config, Layer, MANIFEST_TYPE, Manifest, media_type};
 pub use model::{StoredMessage, StoredModel};

@@ -6,19 +6,28 @@ use crate::net::{Client, NetError, Network};
 use crate::progress::OnProgress;
 use crate::registry::Repository;
 use crate::store::Store;
+use crate::{file_url, hub};
 
 impl Store {
-    /// Fetches a model: `llama3.2:1b`, or `host/namespace/model:tag`. Blocks until it is here, or the callback breaks
-    /// off; then what was fetched is kept, and the next call goes on from there.
+    /// Fetches a model: `llama3.2:1b` or `host/namespace/model:tag` of a registry, `hf.co/user/repo:Q4_K_M` of the
+    /// Hugging Face hub, or the address of a GGUF file. Blocks until it is here, or the callback breaks off; then what
+    /// was fetched is kept, and the next call goes on from there.
     pub fn pull(
         &self,
         name: &str,
         network: &Network,
         progress: &mut OnProgress<'_>,
     ) -> Result<Name, StoreError> {
-        let name = registry_name(name, network)?;
         let client = Client::new(network.clone());
-        Repository::new(&client, &name)?.pull(self, progress)?;
+        if let Some(url) = file_url::parse(name) {
+            return file_url::pull(&client, self, &url?, progress);
+        }
+        let name = registry_name(name, network)?;
+        if hub::is_hub(&name) {
+            hub::pull(&client, self, &name, progress)?;
+        } else {
+            Repository::new(&client, &name)?.pull(self, progress)?;
+        }
         Ok(name)
     }
 

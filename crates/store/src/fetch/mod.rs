@@ -27,6 +27,8 @@ pub(crate) struct Fetch<'a> {
     pub(crate) digest: Option<Digest>,
     /// Its bytes.
     pub(crate) size: u64,
+    /// Which version of it, where the digest is not known: parts of two versions must not be joined.
+    pub(crate) version: String,
     /// What those who watch are told, such as `pulling 0123456789ab`.
     pub(crate) status: String,
 }
@@ -74,7 +76,10 @@ impl Fetch<'_> {
     fn files(&self, store: &Store) -> Files {
         let key = match &self.digest {
             Some(digest) => digest.file_name(),
-            None => format!("url-{}", Digest::of(self.url.to_string().as_bytes()).hex()),
+            None => {
+                let what = format!("{}\n{}", self.url, self.version);
+                format!("url-{}", Digest::of(what.as_bytes()).hex())
+            }
         };
         let file = |ending: &str| store.own("fetch").join(format!("{key}{ending}"));
         Files {

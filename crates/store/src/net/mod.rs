@@ -6,7 +6,7 @@ mod url;
 
 pub(crate) use client::{Answer, Client, Credential, Method, broken};
 pub use reach::PrivateHosts;
-pub(crate) use url::Url;
+pub(crate) use url::{Url, escape};
 
 use std::time::Duration;
 use thiserror::Error;

@@ -66,6 +66,7 @@ impl Repository<'_> {
             credential: self.credential(),
             digest: Some(layer.digest),
             size: layer.size,
+            version: String::new(),
             status: format!("pulling {}", &hex[..12]),
         };
         fetch.run(store, progress)?;

@@ -43,6 +43,10 @@ pub(crate) struct State {
     pub manners: Mutex<Manners>,
     pub blobs: Mutex<HashMap<String, Vec<u8>>>,
     pub manifests: Mutex<BTreeMap<String, Vec<u8>>>,
+    /// Files at any path.
+    pub files: Mutex<HashMap<String, Vec<u8>>>,
+    /// Paths that are elsewhere.
+    pub moved: Mutex<HashMap<String, String>>,
     uploads: Mutex<HashMap<String, Vec<u8>>>,
     /// Bytes of blobs that were sent.
     pub sent: AtomicU64,
@@ -237,6 +241,14 @@ fn answer(state: &State, asked: &Asked, body: &[u8], out: &mut TcpStream) -> std
         }
     }
     let path = asked.path.split('?').next().unwrap_or_default();
+    let moved = state.moved.lock().unwrap().get(path).cloned();
+    if let Some(to) = moved {
+        return reply(out, "302 Found", &format!("location: {to}\r\n"), b"");
+    }
+    let file = state.files.lock().unwrap().get(path).cloned();
+    if let Some(bytes) = file {
+        return send(state, asked, bytes, &manners, out);
+    }
     let parts: Vec<&str> = path.trim_start_matches("/v2/").split('/').collect();
     match (asked.method.as_str(), parts.as_slice()) {
         ("GET", [namespace, model, "manifests", tag]) => {
@@ -304,7 +316,7 @@ fn blob(
     manners: &Manners,
     out: &mut TcpStream,
 ) -> std::io::Result<bool> {
-    let Some(mut bytes) = state.blobs.lock().unwrap().get(digest).cloned() else {
+    let Some(bytes) = state.blobs.lock().unwrap().get(digest).cloned() else {
         return reply(out, "404 Not Found", "", b"");
     };
     if method == "HEAD" {
@@ -315,6 +327,16 @@ fn blob(
         )?;
         return Ok(true);
     }
+    send(state, asked, bytes, manners, out)
+}
+
+fn send(
+    state: &State,
+    asked: &Asked,
+    mut bytes: Vec<u8>,
+    manners: &Manners,
+    out: &mut TcpStream,
+) -> std::io::Result<bool> {
     if let Manners::Redirects(to) = manners {
         return reply(
             out,
