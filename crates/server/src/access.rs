@@ -212,8 +212,8 @@ fn tenant(secret: &str) -> u64 {
 /// Compares in a time that depends on the lengths alone.
 fn same(a: &[u8], b: &[u8]) -> bool {
     let mut difference = a.len() ^ b.len();
-    for i in 0..a.len() {
-        difference |= usize::from(a[i] ^ b.get(i).copied().unwrap_or(0));
+    for (i, byte) in a.iter().enumerate() {
+        difference |= usize::from(byte ^ b.get(i).copied().unwrap_or(0));
     }
     std::hint::black_box(difference) == 0
 }

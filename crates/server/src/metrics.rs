@@ -11,14 +11,20 @@ use strata_service::metrics::{self, Measured};
 
 /// Requests by route and status.
 #[derive(Debug, Default)]
-pub(crate) struct HttpCounts(Mutex<BTreeMap<(&'static str, u16), (u64, f64)>>);
+pub(crate) struct HttpCounts(Mutex<BTreeMap<(&'static str, u16), Count>>);
+
+#[derive(Copy, Clone, Debug, Default)]
+struct Count {
+    requests: u64,
+    seconds: f64,
+}
 
 impl HttpCounts {
     pub(crate) fn count(&self, route: &'static str, status: StatusCode, time: Duration) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = counts.entry((route, status.as_u16())).or_default();
-        entry.0 += 1;
-        entry.1 += time.as_secs_f64();
+        entry.requests += 1;
+        entry.seconds += time.as_secs_f64();
     }
 }
 
@@ -42,17 +48,19 @@ pub(crate) fn text(server: &Server) -> String {
         .lock()
         .unwrap_or_else(PoisonError::into_inner);
     let _ = writeln!(out, "# TYPE strata:http_requests_total counter");
-    for ((route, status), (count, _)) in counts.iter() {
+    for ((route, status), count) in counts.iter() {
         let _ = writeln!(
             out,
-            "strata:http_requests_total{{route=\"{route}\",status=\"{status}\"}} {count}"
+            "strata:http_requests_total{{route=\"{route}\",status=\"{status}\"}} {}",
+            count.requests
         );
     }
     let _ = writeln!(out, "# TYPE strata:http_seconds_total counter");
-    for ((route, status), (_, seconds)) in counts.iter() {
+    for ((route, status), count) in counts.iter() {
         let _ = writeln!(
             out,
-            "strata:http_seconds_total{{route=\"{route}\",status=\"{status}\"}} {seconds}"
+            "strata:http_seconds_total{{route=\"{route}\",status=\"{status}\"}} {}",
+            count.seconds
         );
     }
     let up = server.started.elapsed().as_secs_f64();

@@ -17,6 +17,7 @@ pub struct Measured<'a> {
 }
 
 type Read<T> = fn(&Counters) -> T;
+type ReadHistogram = for<'a> fn(&'a Counters) -> &'a Histogram;
 
 const COUNTERS: &[(&str, &str, Read<u64>)] = &[
     ("vllm:prompt_tokens", "Tokens of prompts.", |c| {
@@ -99,7 +100,7 @@ const GAUGES: &[(&str, &str, Read<f64>)] = &[
     ),
 ];
 
-const HISTOGRAMS: &[(&str, &str, for<'a> fn(&'a Counters) -> &'a Histogram)] = &[
+const HISTOGRAMS: &[(&str, &str, ReadHistogram)] = &[
     (
         "vllm:time_to_first_token_seconds",
         "From submission to the first token.",

@@ -235,7 +235,7 @@ mod tests {
         ] {
             assert_eq!(super::address(text).unwrap().to_string(), address, "{text}");
         }
-        assert!(super::address("127.0.0.1:99999").is_err());
+        assert!(address("127.0.0.1:99999").is_err());
     }
 
     #[test]
