@@ -23,6 +23,7 @@ mod sampling;
 mod scorer;
 mod serve;
 mod size;
+mod store_commands;
 mod synth;
 mod template;
 mod tokenize;
@@ -41,6 +42,17 @@ struct Arguments {
 enum Command {
     Run(Box<run::Arguments>),
     Serve(Box<serve::Arguments>),
+    /// Fetch a model into the store
+    Pull(store_commands::TransferArguments),
+    /// Send a model of the store to its registry
+    Push(store_commands::TransferArguments),
+    #[command(visible_alias = "ls")]
+    List(store_commands::ListArguments),
+    Show(store_commands::ShowArguments),
+    Cp(store_commands::CopyArguments),
+    Rm(store_commands::RemoveArguments),
+    Create(store_commands::CreateArguments),
+    Store(store_commands::StoreArguments),
     Inspect(inspect::Arguments),
     Tokenize(tokenize::EncodeArguments),
     Detokenize(tokenize::DecodeArguments),
@@ -59,6 +71,14 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Serve(arguments) => serve::run(*arguments),
+        Command::Pull(arguments) => store_commands::pull(&arguments),
+        Command::Push(arguments) => store_commands::push(&arguments),
+        Command::List(arguments) => store_commands::list(&arguments),
+        Command::Show(arguments) => store_commands::show(&arguments),
+        Command::Cp(arguments) => store_commands::copy(&arguments),
+        Command::Rm(arguments) => store_commands::remove(&arguments),
+        Command::Create(arguments) => store_commands::create(&arguments),
+        Command::Store(arguments) => store_commands::store(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Tokenize(arguments) => tokenize::encode(&arguments),
         Command::Detokenize(arguments) => tokenize::decode(&arguments),

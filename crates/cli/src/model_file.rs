@@ -3,6 +3,7 @@
 
 use crate::failure::{Failure, Kind};
 use crate::progress::LoadProgress;
+use crate::store_commands;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use strata_convert::{Direct, Folder, FolderError, Mix, Options};
@@ -56,12 +57,18 @@ impl ModelFile {
         let split = path
             .file_name()
             .and_then(|name| SplitName::parse(name.to_str()?));
-        let paths: Vec<PathBuf> = match split {
-            Some(split) => split
+        // What is no file may be a model of the store.
+        let stored = match path.exists() {
+            true => None,
+            false => store_commands::weights(path).transpose()?,
+        };
+        let paths: Vec<PathBuf> = match (stored, split) {
+            (Some(blobs), _) if !blobs.is_empty() => blobs,
+            (_, Some(split)) => split
                 .names()
                 .map(|name| path.with_file_name(name))
                 .collect(),
-            None => vec![path.to_path_buf()],
+            _ => vec![path.to_path_buf()],
         };
         let files = paths.iter().map(|path| map(path));
         let bytes = Bytes::Mapped(MappedFiles(files.collect::<Result<_, _>>()?));
@@ -156,7 +163,7 @@ pub(crate) fn bad_model(path: &Path, error: impl std::fmt::Display) -> Failure {
 fn map(path: &Path) -> Result<MappedFile, Failure> {
     MappedFile::open(path).map_err(|error| match error.kind() {
         ErrorKind::NotFound => Failure::io(path.display(), &error)
-            .hint("MODEL is the path of a .gguf file or of a Hugging Face folder, or tale for the model that is built in"),
+            .hint("MODEL is the path of a .gguf file or of a Hugging Face folder, the name of a model that `strata list` shows, or tale for the model that is built in"),
         ErrorKind::InvalidInput => Failure::new(
             Kind::Usage,
             format_args!("{} is not a file", path.display()),

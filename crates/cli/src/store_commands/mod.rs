@@ -1,0 +1,75 @@
+//! The commands of the store: pull, push, list, show, cp, rm, create and store check, as those who know Ollama expect.
+
+mod columns;
+mod create;
+mod list;
+mod names;
+mod show;
+mod transfer;
+mod upkeep;
+
+pub(crate) use create::CreateArguments;
+pub(crate) use list::ListArguments;
+pub(crate) use names::{CopyArguments, RemoveArguments};
+pub(crate) use show::ShowArguments;
+pub(crate) use transfer::TransferArguments;
+pub(crate) use upkeep::StoreArguments;
+
+pub(crate) use create::run as create;
+pub(crate) use list::run as list;
+pub(crate) use names::{copy, remove};
+pub(crate) use show::run as show;
+pub(crate) use transfer::{pull, push};
+pub(crate) use upkeep::run as store;
+
+use crate::failure::{Failure, Kind};
+use std::path::{Path, PathBuf};
+use strata_store::{Name, NetError, Store, StoreError};
+
+/// The GGUF files of a model of the store, if there is one of that name.
+pub(crate) fn weights(name: &Path) -> Option<Result<Vec<PathBuf>, Failure>> {
+    let name: Name = name.to_str()?.parse().ok()?;
+    let model = match Store::open_default().and_then(|store| store.find(&name)) {
+        Err(StoreError::NoSuchModel(_) | StoreError::NoHome) => return None,
+        model => model,
+    };
+    let weights = model.and_then(|model| model.weights());
+    Some(weights.map_err(|error| failure(&error)))
+}
+
+fn open() -> Result<Store, Failure> {
+    Store::open_default().map_err(|error| failure(&error))
+}
+
+/// A name as a user wrote it.
+fn name(text: &str) -> Result<Name, Failure> {
+    text.parse()
+        .map_err(|error| Failure::new(Kind::Usage, format_args!("{error}")))
+}
+
+/// What went wrong in the store, and what to do about it.
+fn failure(error: &StoreError) -> Failure {
+    let kind = match error {
+        StoreError::Name(_) | StoreError::NoSuchModel(_) | StoreError::NoBase(_) => Kind::Usage,
+        StoreError::Manifest { .. } | StoreError::Gguf { .. } | StoreError::Layer { .. } => {
+            Kind::BadModel
+        }
+        _ => Kind::Failed,
+    };
+    let said = Failure::new(kind, error);
+    match error {
+        StoreError::NoSuchModel(name) => said.hint(format_args!(
+            "`strata list` shows those that are, and `strata pull {name}` fetches it"
+        )),
+        StoreError::Full { .. } => {
+            said.hint("free some space and try again: what was fetched is kept")
+        }
+        StoreError::MissingBlob { name, .. } => {
+            said.hint(format_args!("`strata pull {name}` brings it back"))
+        }
+        StoreError::Net(NetError::Insecure(_)) => said.hint("--insecure allows it"),
+        StoreError::Net(NetError::NotAllowed(_)) => said.hint("STRATA_REGISTRIES has the list"),
+        StoreError::Io { path, source } => Failure::io(path.display(), source),
+        _ => said,
+    }
+}

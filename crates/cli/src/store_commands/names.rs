@@ -1,0 +1,44 @@
+//! `strata cp` and `strata rm`.
+
+use super::{failure, name, open};
+use crate::failure::Failure;
+
+/// Give a model another name too
+#[derive(clap::Args)]
+pub(crate) struct CopyArguments {
+    /// The model
+    source: String,
+    /// Its other name
+    destination: String,
+}
+
+/// Remove models from the store
+#[derive(clap::Args)]
+pub(crate) struct RemoveArguments {
+    /// The models
+    #[arg(required = true, value_name = "MODEL")]
+    models: Vec<String>,
+}
+
+pub(crate) fn copy(arguments: &CopyArguments) -> Result<(), Failure> {
+    let (source, destination) = (name(&arguments.source)?, name(&arguments.destination)?);
+    open()?
+        .copy(&source, &destination)
+        .map_err(|error| failure(&error))?;
+    eprintln!(
+        "copied '{}' to '{}'",
+        arguments.source, arguments.destination
+    );
+    Ok(())
+}
+
+pub(crate) fn remove(arguments: &RemoveArguments) -> Result<(), Failure> {
+    let store = open()?;
+    for text in &arguments.models {
+        store
+            .remove(&name(text)?)
+            .map_err(|error| failure(&error))?;
+        eprintln!("deleted '{text}'");
+    }
+    Ok(())
+}

@@ -1,0 +1,131 @@
+//! `strata pull` and `strata push`.
+
+use super::{failure, open};
+use crate::failure::Failure;
+use crate::progress;
+use indicatif::ProgressBar;
+use serde_json::{Map, Value};
+use std::io::{IsTerminal, Write};
+use std::ops::ControlFlow;
+use strata_store::{Network, Progress};
+
+/// What a model is fetched from or sent to.
+#[derive(clap::Args)]
+pub(crate) struct TransferArguments {
+    /// The model: llama3.2:1b, or host/namespace/model:tag
+    model: String,
+    /// Talk to the registry without TLS
+    #[arg(long)]
+    insecure: bool,
+    /// Print each step as a line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl TransferArguments {
+    fn network(&self) -> Network {
+        Network {
+            insecure: self.insecure,
+            ..Network::from_env()
+        }
+    }
+}
+
+pub(crate) fn pull(arguments: &TransferArguments) -> Result<(), Failure> {
+    let mut steps = Steps::new(arguments.json);
+    open()?
+        .pull(&arguments.model, &arguments.network(), &mut |step| {
+            steps.show(step)
+        })
+        .map_err(|error| failure(&error))?;
+    Ok(())
+}
+
+pub(crate) fn push(arguments: &TransferArguments) -> Result<(), Failure> {
+    let mut steps = Steps::new(arguments.json);
+    open()?
+        .push(&arguments.model, &arguments.network(), &mut |step| {
+            steps.show(step)
+        })
+        .map_err(|error| failure(&error))?;
+    Ok(())
+}
+
+/// Shows the steps of a long piece of work: bars on a terminal, lines of JSON if asked for, changes of status otherwise.
+pub(super) struct Steps {
+    json: bool,
+    bar: Option<(String, ProgressBar)>,
+    last: String,
+}
+
+impl Steps {
+    pub(super) fn new(json: bool) -> Self {
+        Self {
+            json,
+            bar: None,
+            last: String::new(),
+        }
+    }
+
+    pub(super) fn show(&mut self, step: &Progress) -> ControlFlow<()> {
+        if self.json {
+            let mut out = std::io::stdout().lock();
+            // Nobody reads any more: nothing is worth fetching either.
+            return match writeln!(out, "{}", as_json(step)) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(_) => ControlFlow::Break(()),
+            };
+        }
+        match (step.total, std::io::stderr().is_terminal()) {
+            (Some(total), true) => self.advance(step, total),
+            _ => self.say(&step.status),
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn advance(&mut self, step: &Progress, total: u64) {
+        if self
+            .bar
+            .as_ref()
+            .is_none_or(|(status, _)| *status != step.status)
+        {
+            self.finish();
+            let style = "{msg} {wide_bar} {bytes}/{total_bytes} {binary_bytes_per_sec} {eta}";
+            let bar = progress::bar(total, style);
+            bar.set_message(step.status.clone());
+            self.bar = Some((step.status.clone(), bar));
+        }
+        if let Some((_, bar)) = &self.bar {
+            bar.set_position(step.completed.unwrap_or(0));
+        }
+    }
+
+    fn say(&mut self, status: &str) {
+        self.finish();
+        if self.last != status {
+            eprintln!("{status}");
+            self.last = status.into();
+        }
+    }
+
+    fn finish(&mut self) {
+        if let Some((_, bar)) = self.bar.take() {
+            bar.abandon();
+        }
+    }
+}
+
+fn as_json(step: &Progress) -> Value {
+    let mut object = Map::new();
+    object.insert("status".into(), step.status.clone().into());
+    if let Some(digest) = &step.digest {
+        object.insert("digest".into(), digest.clone().into());
+    }
+    if let Some(total) = step.total {
+        object.insert("total".into(), total.into());
+    }
+    if let Some(completed) = step.completed {
+        object.insert("completed".into(), completed.into());
+    }
+    Value::Object(object)
+}
