@@ -131,7 +131,15 @@ async fn quick(
             write(&timings)
         }
         Call::Slots(write) => write(&slots(server)),
-        Call::Adapters(write) => write(&Vec::new()),
+        Call::Adapters(write) => {
+            let lease = lease(None, None).await?;
+            write(&lease.worker.adapters.facts())
+        }
+        Call::ScaleAdapters(given, write) => {
+            let lease = lease(None, None).await?;
+            lease.worker.adapters.scale(&given)?;
+            write(&())
+        }
         Call::Stored(stored, write) => {
             let document = server.responses().act(&client.owner(), &stored)?;
             write(&document)

@@ -126,7 +126,7 @@ async fn run(
             client: ClientId(client.number),
             ..Request::default()
         };
-        let submitted = lease.worker.submit(request).await;
+        let submitted = lease.worker.submit(request, &[]).await;
         running.push(
             submitted
                 .ok_or_else(gone)?

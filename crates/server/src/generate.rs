@@ -170,9 +170,9 @@ impl Talk {
         };
         let stop = requests.first().map(|r| r.stop.clone()).unwrap_or_default();
         let mut runs = Vec::new();
-        for mut request in requests {
-            request.client = ClientId(client.number);
-            let submitted = lease.worker.submit(request).await;
+        for mut prepared in requests {
+            prepared.client = ClientId(client.number);
+            let submitted = lease.worker.submit(prepared, &request.adapters).await;
             let running = submitted
                 .ok_or_else(gone)?
                 .map_err(|error| refusal(&error))?;
@@ -348,12 +348,6 @@ pub(crate) async fn ready(
     request: &Generate,
     stamp: &Stamp,
 ) -> Result<Prepared, Fault> {
-    if request.adapters.iter().any(|&(_, scale)| scale != 0.0) {
-        return Err(Fault::new(
-            FaultKind::Unsupported,
-            "the server has no adapters",
-        ));
-    }
     let (worker, request) = (lease.worker.clone(), request.clone());
     let (id, seed) = (stamp.id.clone(), server.random());
     let now = DateTime::from_unix(stamp.unix_seconds as i64);

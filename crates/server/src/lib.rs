@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod adapters;
 mod body;
 mod call;
 mod embed;
@@ -22,6 +23,6 @@ mod worker;
 
 pub use access::{Access, Key};
 pub use listen::Bound;
-pub use models::{Grammars, Models, Opened};
+pub use models::{Grammars, LoadedAdapter, Models, Opened};
 pub use state::Settings;
 pub use tls::{Tls, TlsError};

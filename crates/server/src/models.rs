@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use strata_engine::{Constraint, EngineOptions, ModelDigest};
-use strata_model::{Compute, KvPages, Model};
+use strata_model::{Adapter, Compute, KvPages, Model};
 use strata_platform::{Clock, PageStore};
 use strata_service::{Card, Shape};
 use strata_wire::Fault;
@@ -48,8 +48,21 @@ pub struct Opened<'m> {
     pub options: EngineOptions,
     /// Compiles what answers must look like.
     pub grammars: Arc<dyn Grammars>,
+    /// Changes to its weights that requests can ask for, by their place in the list.
+    pub adapters: Vec<LoadedAdapter>,
     /// Where pages of keys and values outlive the server, with the model's digest.
     pub store: Option<(Box<dyn PageStore>, ModelDigest)>,
+}
+
+/// An adapter that requests can ask for.
+#[derive(Clone)]
+pub struct LoadedAdapter {
+    /// Where it came from.
+    pub path: String,
+    /// What it changes.
+    pub adapter: Arc<Adapter>,
+    /// Its strength in requests that ask for none; 0 leaves it out.
+    pub scale: f32,
 }
 
 /// Compiles what answers must look like into what the engine enforces.

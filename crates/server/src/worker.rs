@@ -1,5 +1,6 @@
 //! A thread with an engine: requests come in by a channel, each one's events go out by its own.
 
+use crate::adapters::{Adapters, Known};
 use crate::models::{Grammars, Models, Opened};
 use crate::turn::Turns;
 use std::collections::HashMap;
@@ -16,7 +17,12 @@ const IDLE: Duration = Duration::from_millis(200);
 
 /// What a thread is asked to do.
 enum Command {
-    Submit(Box<Request>, oneshot::Sender<Result<Running, SubmitError>>),
+    Submit {
+        request: Box<Request>,
+        /// Adapters by number, with their strength.
+        adapters: Vec<(usize, f32)>,
+        reply: oneshot::Sender<Result<Running, SubmitError>>,
+    },
     Cancel(RequestId),
     Stop,
 }
@@ -28,6 +34,7 @@ pub(crate) struct Worker {
     /// What requests see of the model.
     pub(crate) card: Arc<Card>,
     pub(crate) grammars: Arc<dyn Grammars>,
+    pub(crate) adapters: Arc<Adapters>,
     counters: Arc<Mutex<Counters>>,
     /// Texts that can run side by side.
     pub(crate) slots: usize,
@@ -75,12 +82,15 @@ impl Worker {
         let (ready, loaded) = oneshot::channel();
         let body = move || {
             let mut ready = Some(ready);
-            let result = models.open(&name, &mut |opened| {
+            let result = models.open(&name, &mut |mut opened| {
+                let adapters = std::mem::take(&mut opened.adapters);
+                let adapters = Arc::new(Adapters::new(adapters));
                 let (commands, inbox) = mpsc::channel();
                 let worker = Self {
                     commands: commands.clone(),
                     card: Arc::clone(&opened.card),
                     grammars: Arc::clone(&opened.grammars),
+                    adapters: Arc::clone(&adapters),
                     counters: Arc::default(),
                     slots: opened.options.requests,
                 };
@@ -89,7 +99,8 @@ impl Worker {
                     // Whoever asked may have gone; the model serves the next one.
                     let _ = ready.send(Ok(worker));
                 }
-                work(opened, inbox, commands, &turns, &counters);
+                let link = (inbox, commands);
+                work(opened, link, &adapters, &turns, &counters);
             });
             if let (Err(fault), Some(ready)) = (result, ready) {
                 let _ = ready.send(Err(fault));
@@ -103,9 +114,17 @@ impl Worker {
     }
 
     /// Hands a request to the engine.
-    pub(crate) async fn submit(&self, request: Request) -> Option<Result<Running, SubmitError>> {
+    pub(crate) async fn submit(
+        &self,
+        request: Request,
+        adapters: &[(usize, f32)],
+    ) -> Option<Result<Running, SubmitError>> {
         let (reply, taken) = oneshot::channel();
-        let command = Command::Submit(Box::new(request), reply);
+        let command = Command::Submit {
+            request: Box::new(request),
+            adapters: adapters.to_vec(),
+            reply,
+        };
         self.commands.send(command).ok()?;
         taken.await.ok()
     }
@@ -126,8 +145,8 @@ type Clients = HashMap<RequestId, channel::UnboundedSender<Event>>;
 
 fn work(
     opened: Opened<'_>,
-    inbox: Receiver<Command>,
-    commands: Sender<Command>,
+    (inbox, commands): (Receiver<Command>, Sender<Command>),
+    adapters: &Adapters,
     turns: &Turns,
     counters: &Mutex<Counters>,
 ) {
@@ -139,6 +158,7 @@ fn work(
         engine = engine.with_store(store, digest);
     }
     let mut clients = Clients::new();
+    let mut known = Known::default();
     let mut gone = Vec::new();
     loop {
         loop {
@@ -150,8 +170,17 @@ fn work(
                 }),
             };
             match command {
-                Ok(Command::Submit(request, reply)) => {
-                    let taken = engine.submit(*request).map(|id| {
+                Ok(Command::Submit {
+                    mut request,
+                    adapters: asked,
+                    reply,
+                }) => {
+                    let chosen = adapters.choose(&mut engine, &mut known, &asked);
+                    let taken = chosen.and_then(|adapter| {
+                        request.adapter = adapter;
+                        engine.submit(*request)
+                    });
+                    let taken = taken.map(|id| {
                         let (sender, events) = channel::unbounded_channel();
                         clients.insert(id, sender);
                         Running {

@@ -13,8 +13,9 @@ use strata_constrain::{self as grammar, CompileError, Compiler, VocabularyError}
 use strata_engine::{Constraint, EngineOptions, ModelDigest};
 use strata_host::{MonotonicClock, PageFiles};
 use strata_model::spec::Role;
+use strata_model::{Adapter, Model};
 use strata_platform::{PageStore, Pool};
-use strata_server::{Grammars, Models, Opened};
+use strata_server::{Grammars, LoadedAdapter, Models, Opened};
 use strata_service::{Calls, Card, Shape};
 use strata_token::tokenizer::Tokenizer;
 use strata_wire::call::ModelFacts;
@@ -31,11 +32,20 @@ pub(super) struct LocalModels {
     machine: Machine,
     clock: MonotonicClock,
     compute: ComputeArguments,
-    context: Option<usize>,
-    requests: usize,
-    /// A folder for computed prompts, and how large it may get.
-    cache: Option<(PathBuf, u64)>,
+    offer: Offer,
     list: Vec<(ModelFacts, PathBuf)>,
+}
+
+/// What clients get of the models.
+pub(super) struct Offer {
+    /// Positions, if not the model's own.
+    pub(super) context: Option<usize>,
+    /// Requests that run side by side.
+    pub(super) requests: usize,
+    /// Adapters of the first model, with their strength.
+    pub(super) adapters: Vec<(PathBuf, f32)>,
+    /// A folder for computed prompts, and how large it may get.
+    pub(super) cache: Option<(PathBuf, u64)>,
 }
 
 impl LocalModels {
@@ -43,11 +53,9 @@ impl LocalModels {
     pub(super) fn new(
         paths: &[PathBuf],
         compute: ComputeArguments,
-        context: Option<usize>,
-        requests: usize,
-        cache: Option<(PathBuf, u64)>,
+        offer: Offer,
     ) -> Result<Self, Failure> {
-        if let Some((folder, limit)) = &cache {
+        if let Some((folder, limit)) = &offer.cache {
             PageFiles::open(folder, *limit)
                 .map_err(|error| Failure::io(folder.display(), &error))?;
         }
@@ -56,9 +64,7 @@ impl LocalModels {
             machine,
             clock: MonotonicClock::default(),
             compute,
-            context,
-            requests,
-            cache,
+            offer,
             list: Vec::new(),
         };
         for path in paths {
@@ -68,12 +74,12 @@ impl LocalModels {
                 return Err(Failure::new(Kind::Usage, sentence));
             }
             let file = ModelFile::open(path)?;
-            let checked = CheckedModel::new(&file, context, Words::Required)?;
+            let checked = CheckedModel::new(&file, models.offer.context, Words::Required)?;
             let mut facts = facts(&name, path, &file.parse()?, Lists::Short);
             let card = models.card(&checked)?;
             facts.capabilities = card.capabilities();
             facts.context = checked.context;
-            facts.slots = requests;
+            facts.slots = models.offer.requests;
             models.list.push((facts, path.clone()));
         }
         Ok(models)
@@ -91,7 +97,7 @@ impl LocalModels {
     fn needs(&self, checked: &CheckedModel<'_>) -> Needs {
         Needs {
             // Requests share the context's pages: two full ones fit, or many short ones.
-            positions: checked.context.saturating_mul(self.requests.min(2)),
+            positions: checked.context.saturating_mul(self.offer.requests.min(2)),
             kv: self.compute.kv.into(),
             limits: self.options(checked.context).limits(0),
             workers: self.machine.pool.workers(),
@@ -99,10 +105,33 @@ impl LocalModels {
         }
     }
 
+    /// The adapters of a model.
+    fn adapters(&self, name: &str, model: &Model<'_>) -> Result<Vec<LoadedAdapter>, Fault> {
+        let first = self
+            .list
+            .first()
+            .is_some_and(|(facts, _)| facts.name == name);
+        let own = self.offer.adapters.iter().filter(|_| first);
+        own.map(|(path, scale)| {
+            let file = ModelFile::open(path).map_err(fault)?;
+            let adapter = Adapter::load(&file.parse().map_err(fault)?, model);
+            let adapter = adapter.map_err(|error| {
+                let message = format!("{}: {error}", path.display());
+                Fault::new(FaultKind::Internal, message)
+            })?;
+            Ok(LoadedAdapter {
+                path: path.display().to_string(),
+                adapter: Arc::new(adapter),
+                scale: *scale,
+            })
+        })
+        .collect()
+    }
+
     /// Where a model's computed prompts outlive the server. They are only good for the very same weights, so the whole
     /// file is hashed.
     fn store(&self, file: &ModelFile) -> Result<Option<Store>, Fault> {
-        let Some((folder, limit)) = &self.cache else {
+        let Some((folder, limit)) = &self.offer.cache else {
             return Ok(None);
         };
         let digest = ModelDigest(sha256(&file.parse().map_err(fault)?));
@@ -115,7 +144,7 @@ impl LocalModels {
         EngineOptions {
             context,
             batch: self.compute.batch.into(),
-            requests: self.requests,
+            requests: self.offer.requests,
             scoring: SCORING,
             ..EngineOptions::default()
         }
@@ -184,7 +213,8 @@ impl Models for LocalModels {
 
     fn memory(&self, name: &str) -> Result<u64, Fault> {
         let file = ModelFile::open(self.path(name)?).map_err(fault)?;
-        let checked = CheckedModel::new(&file, self.context, Words::Required).map_err(fault)?;
+        let checked =
+            CheckedModel::new(&file, self.offer.context, Words::Required).map_err(fault)?;
         let plan = MemoryPlan::new(&checked.blueprint, self.needs(&checked), Limit::now());
         Ok(plan.weights + plan.kv + plan.workspace)
     }
@@ -195,7 +225,8 @@ impl Models for LocalModels {
 
     fn open(&self, name: &str, serve: &mut dyn FnMut(Opened<'_>)) -> Result<(), Fault> {
         let file = ModelFile::open(self.path(name)?).map_err(fault)?;
-        let checked = CheckedModel::new(&file, self.context, Words::Required).map_err(fault)?;
+        let checked =
+            CheckedModel::new(&file, self.offer.context, Words::Required).map_err(fault)?;
         let (needs, context) = (self.needs(&checked), checked.context);
         let card = Arc::new(self.card(&checked).map_err(fault)?);
         let grammars = Grammar(Compiler::new(&card.tokenizer));
@@ -210,6 +241,7 @@ impl Models for LocalModels {
             clock: &self.clock,
             options: self.options(context),
             grammars: Arc::new(grammars),
+            adapters: self.adapters(name, &loaded.model)?,
             store: self.store(&file)?,
         });
         Ok(())

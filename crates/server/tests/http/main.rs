@@ -68,6 +68,37 @@ fn a_prompt_can_be_repeated_with_its_probabilities() {
 }
 
 #[test]
+fn adapters_change_only_the_requests_that_ask_for_them() {
+    let server = TestServer::start();
+    let ask = |lora: &str| {
+        let body =
+            format!("{{\"prompt\":\"Once upon a time\",\"n_predict\":12,\"temperature\":0{lora}}}");
+        let answer = server.post("/completion", &body);
+        let json = answer.json();
+        let content = json.get("content").and_then(Json::as_str);
+        content
+            .unwrap_or_else(|| panic!("{}", answer.body))
+            .to_owned()
+    };
+    let base = ask("");
+    let adapted = ask(",\"lora\":[{\"id\":0,\"scale\":1.0}]");
+    assert_ne!(base, adapted);
+    assert_eq!(ask(""), base);
+    assert_eq!(ask(",\"lora\":[{\"id\":0,\"scale\":0.0}]"), base);
+    let listed = server.get("/lora-adapters").body;
+    assert!(listed.contains("test.gguf"), "{listed}");
+    let set = server.post("/lora-adapters", "[{\"id\":0,\"scale\":1.0}]");
+    assert_eq!(set.status, 200, "{}", set.body);
+    assert_eq!(ask(""), adapted);
+    assert_eq!(
+        server
+            .post("/lora-adapters", "[{\"id\":9,\"scale\":1.0}]")
+            .status,
+        400
+    );
+}
+
+#[test]
 fn browsers_get_the_page_and_other_clients_a_line() {
     let server = TestServer::start();
     let page = server.ask("GET", "/", "accept: text/html\r\n", "");

@@ -9,9 +9,10 @@ use std::time::Duration;
 use strata_engine::{Constraint, EngineOptions};
 use strata_host::MonotonicClock;
 use strata_kernels::Kernels;
-use strata_model::{Compute, KvPages, KvType, LoadOptions, Model};
+use strata_model::{Adapter, AdapterTensor, Compute, KvPages, KvType, LoadOptions, Model};
 use strata_platform::{Inline, SystemMemory};
-use strata_server::{Access, Bound, Grammars, Models, Opened, Settings};
+use strata_quant::GgmlType;
+use strata_server::{Access, Bound, Grammars, LoadedAdapter, Models, Opened, Settings};
 use strata_service::{Card, Shape};
 use strata_token::tokenizer::Tokenizer;
 use strata_weights::{Gguf, GgufSet};
@@ -95,9 +96,43 @@ impl Models for TestModels {
                 ..EngineOptions::default()
             },
             grammars: Arc::new(NoGrammars),
+            adapters: vec![adapter(&model)],
             store: None,
         });
         Ok(())
+    }
+}
+
+/// A change to the queries of the first layer, off unless it is asked for.
+fn adapter(model: &Model<'_>) -> LoadedAdapter {
+    let config = model.config();
+    let (width, queries) = (
+        config.width as u64,
+        (config.heads * config.head_size) as u64,
+    );
+    let bytes = |n: u64| -> Vec<u8> {
+        let values = (0..n).map(|i| ((i * 7919) % 13) as f32 / 13.0 - 0.5);
+        values.flat_map(f32::to_le_bytes).collect()
+    };
+    let (a, b) = (bytes(width * 2), bytes(queries * 2));
+    let tensors = [
+        AdapterTensor {
+            name: "blk.0.attn_q.weight.lora_a",
+            ty: GgmlType::F32,
+            dims: &[width, 2],
+            data: &a,
+        },
+        AdapterTensor {
+            name: "blk.0.attn_q.weight.lora_b",
+            ty: GgmlType::F32,
+            dims: &[2, queries],
+            data: &b,
+        },
+    ];
+    LoadedAdapter {
+        path: "test.gguf".into(),
+        adapter: Arc::new(Adapter::new(32.0, &tensors, model).unwrap()),
+        scale: 0.0,
     }
 }
 
