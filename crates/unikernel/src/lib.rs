@@ -32,5 +32,6 @@ pub mod boot;
 pub mod console;
 pub mod drivers;
 pub mod machine;
+pub mod network;
 #[cfg(feature = "engine")]
 pub mod prompt;

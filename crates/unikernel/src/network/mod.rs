@@ -1,0 +1,268 @@
+//! The network: Ethernet, ARP, IPv4, ICMP echo, DHCP, and a pool of TCP connections, all by smoltcp.
+//!
+//! Every socket of the pool listens until a client takes it. When a connection is over, its socket listens again at
+//! once: there is no TIME-WAIT, because a socket that waits is one that no client can have. Clients that begin a
+//! connection and do not go on lose it to others.
+
+mod card;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+pub use settings::{SettingError, Settings};
+
+use crate::drivers::NetDevice;
+use alloc::vec;
+use alloc::vec::Vec;
+use card::Card;
+use core::net::Ipv4Addr;
+use smoltcp::iface::{Config, Interface, PollIngressSingleResult, SocketHandle, SocketSet};
+use smoltcp::socket::{dhcpv4, tcp};
+use smoltcp::time::{Duration, Instant};
+use smoltcp::wire::{EthernetAddress, IpCidr, IpEndpoint, Ipv4Cidr};
+
+/// Connections at once.
+pub const CONNECTIONS: usize = 48;
+/// Bytes that wait in a connection, to be read and to be sent.
+const RECEIVE: usize = 8 << 10;
+const SEND: usize = 16 << 10;
+/// Frames that are looked at before others get their turn.
+const FRAMES: usize = 64;
+/// How long a client may take to complete a connection that it began.
+const HANDSHAKE: u64 = 3_000_000_000;
+/// How long a client that acknowledges nothing is believed to live.
+const SILENCE: Duration = Duration::from_secs(30);
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// The network behind one card.
+pub struct Network<'a> {
+    card: Card<'a>,
+    interface: Interface,
+    sockets: SocketSet<'static>,
+    dhcp: Option<SocketHandle>,
+    pool: Vec<Place>,
+    port: u16,
+}
+
+/// A socket of the pool.
+struct Place {
+    handle: SocketHandle,
+    /// When a client began a connection that is not complete.
+    began: Option<u64>,
+    /// Tells one connection from the one before it.
+    number: u64,
+    taken: bool,
+}
+
+impl<'a> Network<'a> {
+    /// A network that listens. `seed` makes its choices unlike those of other machines; `now` is in nanoseconds, as
+    /// everywhere here.
+    pub fn new(device: &'a mut dyn NetDevice, settings: &Settings, seed: u64, now: u64) -> Self {
+        let mut config = Config::new(EthernetAddress(device.address()).into());
+        config.random_seed = seed;
+        let mut card = Card::new(device);
+        let mut interface = Interface::new(config, &mut card, instant(now));
+        let mut sockets = SocketSet::new(Vec::new());
+        let dhcp = match settings.address {
+            Some(address) => {
+                set_address(&mut interface, Some(address), settings.gateway);
+                None
+            }
+            None => Some(sockets.add(dhcpv4::Socket::new())),
+        };
+        let pool = (0..CONNECTIONS).map(|_| Place {
+            handle: sockets.add(socket()),
+            began: None,
+            number: 0,
+            taken: false,
+        });
+        let pool = pool.collect();
+        let mut network = Self {
+            card,
+            interface,
+            sockets,
+            dhcp,
+            pool,
+            port: settings.port,
+        };
+        network.listen(now);
+        network
+    }
+
+    /// Moves what has come and what waits to go. Says whether anything came.
+    pub fn poll(&mut self, now: u64) -> bool {
+        let time = instant(now);
+        let mut came = false;
+        self.interface.poll_maintenance(time);
+        // A flood of frames must not keep everything else from its turn.
+        for _ in 0..FRAMES {
+            let (interface, sockets) = (&mut self.interface, &mut self.sockets);
+            match interface.poll_ingress_single(time, &mut self.card, sockets) {
+                PollIngressSingleResult::None => break,
+                _ => came = true,
+            }
+        }
+        self.configure();
+        self.interface
+            .poll_egress(time, &mut self.card, &mut self.sockets);
+        // Last, so that resets and final acknowledgements have gone.
+        self.listen(now);
+        came
+    }
+
+    /// How long nothing need be done if no frame comes, in nanoseconds.
+    pub fn rest(&mut self, now: u64) -> Option<u64> {
+        let delay = self.interface.poll_delay(instant(now), &self.sockets)?;
+        Some(delay.total_micros().saturating_mul(1000))
+    }
+
+    fn configure(&mut self) {
+        let Some(handle) = self.dhcp else { return };
+        match self.sockets.get_mut::<dhcpv4::Socket<'_>>(handle).poll() {
+            Some(dhcpv4::Event::Configured(given)) => {
+                let (address, router) = (given.address, given.router);
+                set_address(&mut self.interface, Some(address), router);
+            }
+            Some(dhcpv4::Event::Deconfigured) => set_address(&mut self.interface, None, None),
+            None => {}
+        }
+    }
+
+    /// Lets sockets listen again whose connections are over, or never came to be.
+    fn listen(&mut self, now: u64) {
+        for place in &mut self.pool {
+            let socket = self.sockets.get_mut::<tcp::Socket<'_>>(place.handle);
+            match socket.state() {
+                tcp::State::SynReceived => {
+                    let began = *place.began.get_or_insert(now);
+                    if now.saturating_sub(began) < HANDSHAKE {
+                        continue;
+                    }
+                    socket.abort();
+                }
+                tcp::State::Closed | tcp::State::TimeWait => {}
+                _ => continue,
+            }
+            place.began = None;
+            place.taken = false;
+            // Only a socket that is open or a port of zero cannot listen; neither is here.
+            let _ = socket.listen(self.port);
+        }
+    }
+
+    /// The machine's address, once it has one.
+    pub fn address(&self) -> Option<Ipv4Cidr> {
+        match self.interface.ip_addrs().first() {
+            Some(&IpCidr::Ipv4(address)) => Some(address),
+            _ => None,
+        }
+    }
+
+    /// The port that is listened on.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Frames that came and that went.
+    pub fn frames(&self) -> (u64, u64) {
+        self.card.frames
+    }
+
+    /// The card's name and Ethernet address.
+    pub fn card(&self) -> (&'static str, [u8; 6]) {
+        (self.card.device.name(), self.card.device.address())
+    }
+
+    /// The connection at a place of the pool, from 0 to [`CONNECTIONS`]; nothing while no client has it.
+    pub fn connection(&mut self, place: usize) -> Option<Connection<'_>> {
+        let place = self.pool.get_mut(place)?;
+        let socket = self.sockets.get_mut::<tcp::Socket<'static>>(place.handle);
+        if matches!(
+            socket.state(),
+            tcp::State::Listen | tcp::State::SynReceived | tcp::State::Closed
+        ) {
+            return None;
+        }
+        if !place.taken {
+            place.taken = true;
+            place.number += 1;
+        }
+        Some(Connection {
+            socket,
+            number: place.number,
+        })
+    }
+}
+
+/// A client's connection.
+pub struct Connection<'n> {
+    socket: &'n mut tcp::Socket<'static>,
+    /// Unlike that of any other connection at this place.
+    pub number: u64,
+}
+
+impl Connection<'_> {
+    /// Who it is.
+    pub fn remote(&self) -> Option<IpEndpoint> {
+        self.socket.remote_endpoint()
+    }
+
+    /// Takes bytes that have come.
+    pub fn receive(&mut self, out: &mut [u8]) -> usize {
+        self.socket.recv_slice(out).unwrap_or(0)
+    }
+
+    /// Sends as many bytes as there is room for.
+    pub fn send(&mut self, bytes: &[u8]) -> usize {
+        self.socket.send_slice(bytes).unwrap_or(0)
+    }
+
+    /// Whether the client may still send, or has sent what was not taken yet.
+    pub fn may_receive(&self) -> bool {
+        self.socket.may_recv()
+    }
+
+    /// Whether the client may still be told something.
+    pub fn may_send(&self) -> bool {
+        self.socket.may_send()
+    }
+
+    /// Ends the connection once everything is sent.
+    pub fn close(&mut self) {
+        self.socket.close();
+    }
+
+    /// Ends the connection now.
+    pub fn abort(&mut self) {
+        self.socket.abort();
+    }
+}
+
+fn socket() -> tcp::Socket<'static> {
+    let buffer = |bytes| tcp::SocketBuffer::new(vec![0; bytes]);
+    let mut socket = tcp::Socket::new(buffer(RECEIVE), buffer(SEND));
+    // Tokens are small, and each is waited for.
+    socket.set_nagle_enabled(false);
+    socket.set_ack_delay(None);
+    socket.set_timeout(Some(SILENCE));
+    socket.set_keep_alive(Some(KEEP_ALIVE));
+    socket
+}
+
+fn set_address(interface: &mut Interface, address: Option<Ipv4Cidr>, gateway: Option<Ipv4Addr>) {
+    interface.update_ip_addrs(|list| {
+        list.clear();
+        // There is room for two.
+        let _ = list.extend_from_slice(address.map(IpCidr::Ipv4).as_slice());
+    });
+    let routes = interface.routes_mut();
+    routes.remove_default_ipv4_route();
+    if let Some(gateway) = gateway {
+        // The table was emptied of its only kind.
+        let _ = routes.add_default_ipv4_route(gateway);
+    }
+}
+
+fn instant(nanoseconds: u64) -> Instant {
+    Instant::from_micros((nanoseconds / 1000) as i64)
+}
