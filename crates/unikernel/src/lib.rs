@@ -31,6 +31,7 @@ extern crate std;
 pub mod boot;
 pub mod console;
 pub mod drivers;
+pub mod http;
 pub mod machine;
 pub mod network;
 #[cfg(feature = "engine")]

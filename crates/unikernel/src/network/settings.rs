@@ -40,9 +40,8 @@ impl Settings {
                 let (address, prefix) = text.split_once('/')?;
                 let address: Ipv4Addr = address.parse().ok()?;
                 let prefix = prefix.parse().ok().filter(|prefix| *prefix <= 32)?;
-                let usable = !address.is_unspecified()
-                    && !address.is_multicast()
-                    && !address.is_broadcast();
+                let usable =
+                    !address.is_unspecified() && !address.is_multicast() && !address.is_broadcast();
                 usable.then(|| Ipv4Cidr::new(address, prefix))
             })?,
             gateway: option(line, "gw", "an address such as 10.0.2.2", |text| {

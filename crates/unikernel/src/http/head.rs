@@ -1,0 +1,155 @@
+//! The head of a request.
+
+use super::{HttpError, MAX_HEAD, MAX_HEADERS};
+use alloc::string::String;
+
+/// How long the body is.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Length {
+    /// So many bytes.
+    Bytes(usize),
+    /// As many as its chunks say.
+    Chunked,
+}
+
+/// What the head of a request says, as far as it matters here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// `GET`, `POST`, …
+    pub method: String,
+    /// The path, with its query.
+    pub target: String,
+    /// Whether the client knows chunks, as those of HTTP/1.0 do not.
+    pub chunks: bool,
+    /// Whether another request may follow.
+    pub keep_alive: bool,
+    /// The body's length.
+    pub length: Length,
+    /// Whether the client waits for a word before it sends the body.
+    pub waits: bool,
+    /// The name under which the client knows this machine.
+    pub host: Option<String>,
+    /// The page that calls.
+    pub origin: Option<String>,
+    /// The key that it brings.
+    pub key: Option<String>,
+}
+
+impl Head {
+    /// Reads a head, and says how many bytes it has; nothing if it is not complete.
+    pub fn parse(bytes: &[u8]) -> Result<Option<(Self, usize)>, HttpError> {
+        let window = &bytes[..bytes.len().min(MAX_HEAD)];
+        let Some(end) = window.windows(4).position(|four| four == b"\r\n\r\n") else {
+            return match bytes.len() < MAX_HEAD {
+                true => Ok(None),
+                false => Err(HttpError::HeadTooLarge),
+            };
+        };
+        let mut lines = window[..end].split(|&byte| byte == b'\n').map(trim_return);
+        let mut head = first_line(lines.next().unwrap_or_default())?;
+        let (mut length, mut chunked) = (None, false);
+        for (i, line) in lines.enumerate() {
+            if i == MAX_HEADERS {
+                return Err(HttpError::HeadTooLarge);
+            }
+            let (name, value) = header(line).ok_or(HttpError::Header { line: i + 2 })?;
+            let is = |known: &str| name.eq_ignore_ascii_case(known);
+            if is("content-length") {
+                let digits = !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit());
+                let given: Option<usize> = value.parse().ok().filter(|_| digits);
+                let given = given.ok_or(match digits {
+                    true => HttpError::BodyTooLarge,
+                    false => HttpError::Length,
+                })?;
+                if length.replace(given).is_some() {
+                    return Err(HttpError::Length);
+                }
+            } else if is("transfer-encoding") {
+                if chunked || !value.eq_ignore_ascii_case("chunked") {
+                    return Err(HttpError::Length);
+                }
+                chunked = true;
+            } else if is("connection") {
+                for word in value.split(',').map(str::trim) {
+                    if word.eq_ignore_ascii_case("close") {
+                        head.keep_alive = false;
+                    } else if word.eq_ignore_ascii_case("keep-alive") && !head.chunks {
+                        head.keep_alive = true;
+                    }
+                }
+            } else if is("expect") {
+                head.waits = value.eq_ignore_ascii_case("100-continue");
+            } else if is("host") {
+                head.host = Some(value.into());
+            } else if is("origin") {
+                head.origin = Some(value.into());
+            } else if is("x-api-key") {
+                head.key.get_or_insert_with(|| value.into());
+            } else if is("authorization")
+                && let Some((scheme, key)) = value.split_once(' ')
+                && scheme.eq_ignore_ascii_case("bearer")
+            {
+                head.key = Some(key.trim().into());
+            }
+        }
+        head.length = match (length, chunked) {
+            (Some(_), true) => return Err(HttpError::Length),
+            (None, true) => Length::Chunked,
+            (length, false) => Length::Bytes(length.unwrap_or(0)),
+        };
+        Ok(Some((head, end + 4)))
+    }
+
+    /// The path, without its query.
+    pub fn path(&self) -> &str {
+        let target = self.target.as_str();
+        target.split_once('?').map_or(target, |(path, _)| path)
+    }
+}
+
+fn trim_return(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+fn first_line(line: &[u8]) -> Result<Head, HttpError> {
+    let line = core::str::from_utf8(line).map_err(|_| HttpError::FirstLine)?;
+    let mut words = line.split(' ');
+    let (Some(method), Some(target), Some(version), None) =
+        (words.next(), words.next(), words.next(), words.next())
+    else {
+        return Err(HttpError::FirstLine);
+    };
+    let chunks = match version {
+        "HTTP/1.1" => true,
+        "HTTP/1.0" => false,
+        _ => return Err(HttpError::FirstLine),
+    };
+    let named = (1..=16).contains(&method.len()) && method.bytes().all(is_token);
+    if !named || !target.starts_with(['/', '*']) || target.bytes().any(|b| b < 0x21 || b == 0x7f) {
+        return Err(HttpError::FirstLine);
+    }
+    Ok(Head {
+        method: method.into(),
+        target: target.into(),
+        chunks,
+        keep_alive: chunks,
+        length: Length::Bytes(0),
+        waits: false,
+        host: None,
+        origin: None,
+        key: None,
+    })
+}
+
+fn header(line: &[u8]) -> Option<(&str, &str)> {
+    let (name, value) = core::str::from_utf8(line).ok()?.split_once(':')?;
+    let value = value.trim_matches([' ', '\t']);
+    let fine = !name.is_empty()
+        && name.bytes().all(is_token)
+        && value.bytes().all(|byte| byte >= 0x20 || byte == b'\t');
+    fine.then_some((name, value))
+}
