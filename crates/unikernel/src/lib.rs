@@ -33,6 +33,10 @@ pub mod console;
 pub mod drivers;
 pub mod http;
 pub mod machine;
+#[cfg(feature = "engine")]
+pub mod model;
 pub mod network;
 #[cfg(feature = "engine")]
 pub mod prompt;
+#[cfg(feature = "engine")]
+pub mod serve;

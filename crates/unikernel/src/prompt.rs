@@ -1,21 +1,19 @@
 //! A prompt that is answered at boot, before there is a shell or a server to ask through.
 
 use crate::boot::CommandLine;
+use crate::model::{self, Load, Means, ModelError};
 use alloc::string::String;
-use alloc::vec;
 use alloc::vec::Vec;
 use strata_engine::sampling::SamplerSettings;
-use strata_engine::{Engine, EngineOptions, EventKind, Request, RequestError, SubmitError};
-use strata_kernels::Kernels;
-use strata_model::{Blueprint, Compute, KvPages, KvType, LoadError, LoadOptions, Placement};
-use strata_platform::{Memory, OutOfMemory, Pool, Resident};
-use strata_token::tokenizer::{EncodeOptions, Tokenizer, TokenizerError};
-use strata_weights::{Gguf, GgufError, GgufSet, SplitError};
+use strata_engine::{Engine, EventKind, Request, RequestError, SubmitError};
+use strata_token::tokenizer::{EncodeOptions, Tokenizer};
 use thiserror::Error;
 
-/// What a short boot needs. None of it changes the answer.
-const CONTEXT: usize = 1024;
-const BATCH: usize = 64;
+/// A single text.
+const LOAD: Load = Load {
+    requests: 1,
+    batch: 64,
+};
 
 /// Why there is no answer.
 #[derive(Debug, Error)]
@@ -28,21 +26,9 @@ pub enum PromptError {
         /// What it says.
         value: String,
     },
-    /// The file is no model.
+    /// There is no model to answer with.
     #[error(transparent)]
-    File(#[from] GgufError),
-    /// It is a part of one.
-    #[error(transparent)]
-    Split(#[from] SplitError),
-    /// The model's words cannot be used.
-    #[error(transparent)]
-    Tokenizer(#[from] TokenizerError),
-    /// The model cannot be run.
-    #[error(transparent)]
-    Load(#[from] LoadError),
-    /// There is too little memory for keys and values.
-    #[error(transparent)]
-    Memory(#[from] OutOfMemory),
+    Model(#[from] ModelError),
     /// The engine does not take the prompt.
     #[error(transparent)]
     Refused(#[from] SubmitError),
@@ -92,17 +78,6 @@ fn number<T: core::str::FromStr>(
     })
 }
 
-/// What the answer is computed with.
-#[derive(Copy, Clone)]
-pub struct Means<'a> {
-    /// The workers.
-    pub pool: &'a dyn Pool,
-    /// Where weights and caches go.
-    pub memory: &'a dyn Memory,
-    /// Called after each step, for a watchdog.
-    pub progress: &'a dyn Fn(),
-}
-
 /// Loads the model in `file`, and calls `tell` with each piece of the answer as it comes.
 pub fn answer(
     file: &[u8],
@@ -110,42 +85,27 @@ pub fn answer(
     means: Means<'_>,
     tell: &mut dyn FnMut(&str),
 ) -> Result<(), PromptError> {
-    let parsed = GgufSet::new(vec![Gguf::parse(file)?])?;
-    let tokenizer = Tokenizer::from_gguf(parsed.metadata())?;
-    let context = Some(CONTEXT);
-    let blueprint = Blueprint::new(&parsed, LoadOptions { context })?;
-    let kv = KvPages::new(blueprint.config(), KvType::F16, CONTEXT, means.memory)?;
-    let (pool, memory) = (means.pool, means.memory);
-    let model = blueprint.build(Placement::Packed, memory, &Resident, pool, &mut |_, _| {
-        (means.progress)();
-    })?;
-    let compute = Compute {
-        kernels: Kernels::detect(),
-        pool,
-    };
-    let options = EngineOptions {
-        context: CONTEXT,
-        batch: BATCH,
-        requests: 1,
-        ..EngineOptions::default()
-    };
-    let mut engine = Engine::new(&model, &tokenizer, compute, kv, options);
-    engine.submit(Request {
-        prompt: tokens(&tokenizer, &prompt.text),
-        sampling: prompt.sampling.clone(),
-        max_tokens: Some(prompt.tokens),
-        ..Request::default()
-    })?;
-    let mut failure = None;
-    while !engine.is_idle() {
-        engine.step(&mut |event| match event.kind {
-            EventKind::Token { text, .. } | EventKind::Finished { text, .. } => tell(&text),
-            EventKind::Failed(error) => failure = Some(error),
-            _ => {}
-        });
-        (means.progress)();
-    }
-    failure.map_or(Ok(()), |error| Err(error.into()))
+    model::open(file, LOAD, means, |opened| {
+        let (tokenizer, compute) = (&*opened.tokenizer, opened.compute);
+        let (kv, options) = (opened.kv, opened.options);
+        let mut engine = Engine::new(opened.model, tokenizer, compute, kv, options);
+        engine.submit(Request {
+            prompt: tokens(tokenizer, &prompt.text),
+            sampling: prompt.sampling.clone(),
+            max_tokens: Some(prompt.tokens),
+            ..Request::default()
+        })?;
+        let mut failure = None;
+        while !engine.is_idle() {
+            engine.step(&mut |event| match event.kind {
+                EventKind::Token { text, .. } | EventKind::Finished { text, .. } => tell(&text),
+                EventKind::Failed(error) => failure = Some(error),
+                _ => {}
+            });
+            (means.progress)();
+        }
+        failure.map_or(Ok(()), |error| Err(error.into()))
+    })?
 }
 
 /// The prompt as it is, after the beginning that the model wants.
@@ -199,7 +159,10 @@ mod tests {
         };
         for file in [&b""[..], b"GGUF", &[0xff; 4096]] {
             let result = answer(file, &prompt, means, &mut |_| panic!("an answer"));
-            assert!(matches!(result, Err(PromptError::File(_))));
+            assert!(matches!(
+                result,
+                Err(PromptError::Model(ModelError::File(_)))
+            ));
         }
     }
 }

@@ -9,6 +9,10 @@ mod entry;
 mod faults;
 mod runtime;
 #[cfg(feature = "engine")]
+mod server;
+#[cfg(feature = "engine")]
+mod shell;
+#[cfg(feature = "engine")]
 mod speaker;
 
 use core::panic::PanicInfo;
@@ -116,7 +120,10 @@ extern "C" fn run(info: &BootInfo) -> ! {
         _ => {}
     }
     #[cfg(feature = "engine")]
-    speaker::speak(info);
+    match info.command_line.get("prompt") {
+        Some(_) => speaker::speak(info),
+        None => server::serve(info, &machine, &mut devices),
+    }
     match info.command_line.get("then") {
         Some("exit") => power::exit(0x10),
         Some("reboot") => power::restart(),

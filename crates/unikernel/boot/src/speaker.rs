@@ -4,7 +4,8 @@ use strata_unikernel::boot::BootInfo;
 use strata_unikernel::machine::heap::HugePages;
 use strata_unikernel::machine::processors::WORKERS;
 use strata_unikernel::machine::{time, watchdog};
-use strata_unikernel::prompt::{self, Means, Prompt};
+use strata_unikernel::model::Means;
+use strata_unikernel::prompt::{self, Prompt};
 use strata_unikernel::{console, say};
 
 /// The model that is part of the image.
@@ -20,7 +21,7 @@ pub(crate) fn speak(info: &BootInfo) {
         Ok(None) => return,
         Err(error) => return say!("{error}"),
     };
-    let Some(model) = module(info).or(MODEL) else {
+    let Some((_, model)) = model(info) else {
         return say!("there is no model in this image to answer the prompt with");
     };
     let means = Means {
@@ -50,6 +51,15 @@ pub(crate) fn speak(info: &BootInfo) {
     }
 }
 
+/// The model and what it is called: the one that came along with the image, or the one in it.
+pub(crate) fn model(info: &BootInfo) -> Option<(&str, &[u8])> {
+    let (name, model) = match module(info) {
+        Some(model) => ("model", model),
+        None => ("tale", MODEL?),
+    };
+    Some((info.command_line.get("name").unwrap_or(name), model))
+}
+
 /// The file that was loaded along with the image: an initrd, or `strata.gguf` from the volume that firmware booted.
 fn module(info: &BootInfo) -> Option<&[u8]> {
     let module = info.module?;
@@ -59,7 +69,7 @@ fn module(info: &BootInfo) -> Option<&[u8]> {
 }
 
 /// How long a step may take: `watchdog=SECONDS`, or two minutes, which is enough for emulation.
-fn seconds(info: &BootInfo) -> u64 {
+pub(crate) fn seconds(info: &BootInfo) -> u64 {
     let given = info.command_line.get("watchdog");
     given.and_then(|text| text.parse().ok()).unwrap_or(120)
 }

@@ -1,9 +1,11 @@
 //! Where the program writes: the serial line, the screen, and a log that can be read again.
 
+mod editor;
 mod log;
 pub mod screen;
 pub mod serial;
 
+pub use editor::{Editor, Key};
 pub use log::Log;
 
 #[cfg(target_arch = "x86_64")]

@@ -145,6 +145,11 @@ impl Connection {
         }
     }
 
+    /// Whether the connection waits for the answer to a request.
+    pub fn is_busy(&self) -> bool {
+        matches!(self.state, State::Busy { .. })
+    }
+
     fn complete(&mut self, now: u64) -> Option<(Head, Vec<u8>)> {
         let State::Body(head, body) = mem::replace(&mut self.state, State::Last) else {
             return None;
@@ -264,6 +269,7 @@ impl Connection {
         let waits = !self.outgoing().is_empty();
         idle && !waits && now.saturating_sub(self.since) > IDLE
             || waits && now.saturating_sub(self.took) > STALL
+            || matches!(self.state, State::Last) && now.saturating_sub(self.since) > STALL
             || self.outgoing().len() > BACKLOG
     }
 

@@ -2,6 +2,7 @@
 
 pub mod acpi;
 pub mod backtrace;
+pub mod calendar;
 pub mod descriptors;
 pub mod features;
 pub mod heap;

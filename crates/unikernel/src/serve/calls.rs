@@ -1,0 +1,281 @@
+//! What each call does.
+
+use super::talk::Talk;
+use super::{Server, Visit, Work};
+use crate::http::Head;
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt::Write;
+use strata_engine::EngineOptions;
+use strata_service::metrics::{self, Measured};
+use strata_service::{Card, Circumstances, Prepared, prepare};
+use strata_token::template::DateTime;
+use strata_token::tokenizer::{DecodeOptions, EncodeOptions};
+use strata_weights::GgufSet;
+use strata_wire::call::{Call, LoadedModel, ModelFacts, Rendered, Slot, TokenPiece};
+use strata_wire::json::Json;
+use strata_wire::lang::{Format, Generate, Timings, ToolChoice};
+use strata_wire::route::{self, Dialect, HttpRequest};
+use strata_wire::{Fault, FaultKind, Reply, Stamp};
+
+/// There is one key, so all stored answers have one owner.
+pub(super) const OWNER: &str = "";
+
+impl Server<'_> {
+    /// Does what a request asks for; nothing is given back if the answer is in the making.
+    pub(super) fn call(
+        &mut self,
+        visit: &mut Visit,
+        head: &Head,
+        body: &[u8],
+        now: u64,
+    ) -> Option<Reply> {
+        let dialect = Dialect::of_path(&head.target);
+        let stamp = self.stamp(now);
+        match self.settings.access.check(head) {
+            Err(fault)
+                if fault.kind == FaultKind::Unauthenticated
+                    && (route::needs_no_key(head.path()) || head.method == "OPTIONS") => {}
+            Err(fault) => return Some(dialect.fault(&fault, &stamp)),
+            Ok(()) => {}
+        }
+        if head.method == "OPTIONS" {
+            return Some(preflight());
+        }
+        let asked = HttpRequest {
+            method: &head.method,
+            target: &head.target,
+            body,
+        };
+        let opened = route::open(&asked, &stamp, &mut self.responses.of(OWNER));
+        let call = match opened {
+            Ok(call) => call,
+            Err(refused) => return Some(refused),
+        };
+        match call {
+            Call::Generate(request, answer) => match self.generate(&request, &stamp, now) {
+                Ok(talk) => {
+                    visit.work = Some(Work {
+                        talk,
+                        answer,
+                        bytes: Vec::new(),
+                        begun: false,
+                    });
+                    None
+                }
+                Err(fault) => Some(answer.fault(&fault)),
+            },
+            call => {
+                let made = self.quick(call, &stamp, now);
+                Some(made.unwrap_or_else(|fault| dialect.fault(&fault, &stamp)))
+            }
+        }
+    }
+
+    fn generate(&mut self, request: &Generate, stamp: &Stamp, now: u64) -> Result<Talk, Fault> {
+        let prepared = self.ready(request, stamp)?;
+        let tokenizer = &self.card.tokenizer;
+        Talk::begin(&mut self.engine, tokenizer, request, prepared, now)
+    }
+
+    fn ready(&mut self, request: &Generate, stamp: &Stamp) -> Result<Prepared, Fault> {
+        self.find(Some(&request.model))?;
+        let problem = if request.adapters.iter().any(|&(_, scale)| scale != 0.0) {
+            "the server has no adapters"
+        } else if request.format != Format::Text {
+            "this machine cannot hold answers to a form: leave response_format out"
+        } else if forces_calls(&request.tools.choice) {
+            "this machine cannot force tools to be called: leave the choice to the model"
+        } else {
+            let world = Circumstances {
+                now: Some(DateTime::from_unix(stamp.unix_seconds as i64)),
+                seed: self.random(),
+                id: &stamp.id,
+            };
+            return prepare(request, &self.card, world);
+        };
+        Err(Fault::new(FaultKind::Unsupported, problem))
+    }
+
+    /// The model, if it goes by this name.
+    fn find(&self, name: Option<&str>) -> Result<&ModelFacts, Fault> {
+        let name = name.unwrap_or_default();
+        // A name without a tag means the latest, as with Ollama.
+        let plain = name.strip_suffix(":latest").unwrap_or(name);
+        if plain.is_empty() || plain == self.facts.name {
+            return Ok(&self.facts);
+        }
+        let problem =
+            format_args!("model {name:?} not found; GET /v1/models lists those there are");
+        Err(Fault {
+            place: Some("model".into()),
+            ..Fault::new(FaultKind::NotFound, problem)
+        })
+    }
+
+    /// Calls that end with one reply.
+    fn quick(&mut self, call: Call, stamp: &Stamp, now: u64) -> Result<Reply, Fault> {
+        let status = |word: &str| Reply::json(&Json::object([("status", word.into())]));
+        let tokenizer = &self.card.tokenizer;
+        Ok(match call {
+            Call::Front => Reply::text("Ollama is running"),
+            Call::Health => status("ok"),
+            Call::Ready => status("ready"),
+            Call::Metrics => self.metrics(stamp, now),
+            Call::OpenApi => Reply::json(&route::openapi()),
+            Call::Reply(reply) => reply,
+            Call::Tokenize(request, write) => {
+                self.find(request.model.as_deref())?;
+                let options = EncodeOptions {
+                    add_special: request.add_special,
+                    parse_special: request.parse_special,
+                };
+                let tokens = tokenizer.encode(&request.text, options);
+                let pieces = tokens.into_iter().map(|token| TokenPiece {
+                    token,
+                    bytes: tokenizer
+                        .token_bytes(token)
+                        .map(|b| b.to_vec())
+                        .unwrap_or_default(),
+                });
+                write(&pieces.collect())
+            }
+            Call::Detokenize(request, write) => {
+                self.find(request.model.as_deref())?;
+                let most = tokenizer.vocab_size();
+                if let Some(token) = request.tokens.iter().find(|&&t| t as usize >= most) {
+                    return Err(Fault::bad_request(format_args!(
+                        "token {token} is not in the vocabulary of {most}"
+                    )));
+                }
+                let options = DecodeOptions { show_special: true };
+                write(&tokenizer.decode(&request.tokens, options))
+            }
+            Call::Render(request, write) => {
+                let mut rendered = Rendered::default();
+                for prompt in self.ready(&request, stamp)?.prompts {
+                    rendered.text.push_str(&prompt.text);
+                    rendered.tokens.extend(prompt.tokens);
+                }
+                write(&rendered)
+            }
+            Call::Models(write) => write(&Vec::from([self.facts.clone()])),
+            Call::Model(name, write) => write(self.find(name.as_deref())?),
+            Call::ModelInFull(name, write) => write(self.find(Some(&name))?),
+            Call::Loaded(write) => write(&Vec::from([LoadedModel {
+                facts: self.facts.clone(),
+                bytes: self.facts.bytes,
+                expires: None,
+            }])),
+            Call::Load(load, write) => {
+                self.find(Some(&load.model))?;
+                write(&Timings::default())
+            }
+            Call::Slots(write) => {
+                let running = self.counters().running;
+                let slot = |id| Slot {
+                    id,
+                    busy: id < running,
+                    context: self.card.context,
+                    ..Slot::default()
+                };
+                write(&(0..self.facts.slots).map(slot).collect())
+            }
+            Call::Adapters(write) => write(&Vec::new()),
+            Call::Stored(stored, write) => write(&self.responses.act(OWNER, &stored)?),
+            _ => {
+                let problem = "this machine has one model and no files: it cannot do that";
+                return Err(Fault::new(FaultKind::Unsupported, problem));
+            }
+        })
+    }
+
+    fn metrics(&self, stamp: &Stamp, now: u64) -> Reply {
+        let engine = Measured {
+            model: &self.facts.name,
+            counters: self.counters(),
+        };
+        let mut out = String::new();
+        metrics::write(&[engine], stamp.unix_seconds, &mut out);
+        // Writing to a string does not fail.
+        let _ = write!(
+            out,
+            "# TYPE strata:http_requests_total counter\nstrata:http_requests_total {}\n\
+             # TYPE strata:http_connections gauge\nstrata:http_connections {}\n\
+             # TYPE strata:uptime_seconds gauge\nstrata:uptime_seconds {}\n",
+            self.requests,
+            // The one that asks is not in its place while it is looked after.
+            self.clients() + 1,
+            now as f64 / 1e9,
+        );
+        Reply {
+            content_type: "text/plain; version=0.0.4; charset=utf-8",
+            ..Reply::text(&out)
+        }
+    }
+}
+
+fn forces_calls(choice: &ToolChoice) -> bool {
+    match choice {
+        ToolChoice::Required | ToolChoice::Named(_) => true,
+        ToolChoice::Allowed { required, .. } => *required,
+        _ => false,
+    }
+}
+
+/// The answer to a browser that asks whether it may call.
+fn preflight() -> Reply {
+    let headers = [
+        (
+            "access-control-allow-methods",
+            "GET, POST, DELETE, HEAD, OPTIONS",
+        ),
+        (
+            "access-control-allow-headers",
+            "authorization, content-type, x-api-key, anthropic-version, anthropic-beta",
+        ),
+        ("access-control-max-age", "600"),
+    ];
+    Reply {
+        status: 204,
+        content_type: "text/plain",
+        headers: headers.map(|(name, value)| (name, value.into())).into(),
+        body: Vec::new(),
+    }
+}
+
+/// What clients are told of the model.
+pub(super) fn facts(
+    name: &str,
+    file: &GgufSet<'_>,
+    card: &Card,
+    options: &EngineOptions,
+) -> ModelFacts {
+    let metadata = file.metadata();
+    let text = |key: &str| metadata.str(key).ok().flatten();
+    let family = text("general.architecture").unwrap_or("unknown").to_owned();
+    let number = |key: &str| {
+        let value = metadata.u64(&alloc::format!("{family}.{key}"));
+        value.ok().flatten().unwrap_or(0) as usize
+    };
+    let tensors = file.tensors();
+    ModelFacts {
+        name: name.to_owned(),
+        bytes: tensors.iter().map(|t| t.data.len() as u64).sum(),
+        parameters: tensors.iter().map(|t| t.dims.iter().product::<u64>()).sum(),
+        trained_context: number("context_length"),
+        context: card.context,
+        embedding: number("embedding_length"),
+        vocabulary: card.tokenizer.vocab_size(),
+        template: text("tokenizer.chat_template").map(str::to_owned),
+        licenses: text("general.license")
+            .map(str::to_owned)
+            .into_iter()
+            .collect(),
+        capabilities: card.capabilities(),
+        slots: options.requests,
+        family,
+        ..ModelFacts::default()
+    }
+}

@@ -1,0 +1,374 @@
+//! The chat APIs on the bare machine: connections on one side, the engine on the other, one turn after another.
+//!
+//! There is one thread of control. Each turn looks at every connection, then computes one step of the engine, so that
+//! a slow client never holds up the others and a long answer never holds up a new client for longer than a step.
+
+mod access;
+mod calls;
+mod talk;
+#[cfg(test)]
+mod tests;
+
+pub use access::Access;
+
+use crate::http::{self, Head, Next, Sending};
+use crate::model::Opened;
+use crate::network::{CONNECTIONS, Connection, Network};
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use strata_engine::{Counters, Engine, Event as EngineEvent, EventKind, Request, SubmitError};
+use strata_platform::Clock;
+use strata_service::Card;
+use strata_token::tokenizer::{EncodeOptions, Tokenizer};
+use strata_wire::call::ModelFacts;
+use strata_wire::lang::{Event, Shape};
+use strata_wire::openai::ResponseStore;
+use strata_wire::route::Dialect;
+use strata_wire::{Answer, Fault, FaultKind, Reply, Stamp};
+use talk::Talk;
+
+/// Bytes that all requests and answers may hold; clients that would add to more must wait.
+const MEMORY: usize = 16 << 20;
+/// Stored answers, and their bytes, at most.
+const STORED: (usize, usize) = (64, 4 << 20);
+
+/// What a server is told.
+#[derive(Clone, Debug, Default)]
+pub struct ServeSettings {
+    /// What the model is called.
+    pub name: String,
+    /// Who may call.
+    pub access: Access,
+    /// Makes names and seeds unlike those of other machines.
+    pub seed: u64,
+    /// Seconds from 1970 to when the clock began.
+    pub epoch: u64,
+}
+
+/// A server of one model.
+pub struct Server<'a> {
+    engine: Engine<'a>,
+    card: Arc<Card>,
+    facts: ModelFacts,
+    settings: ServeSettings,
+    visits: Vec<Option<Visit>>,
+    responses: ResponseStore,
+    random: u64,
+    requests: u64,
+}
+
+/// A client's stay.
+struct Visit {
+    number: u64,
+    http: http::Connection,
+    origin: Option<String>,
+    work: Option<Work>,
+}
+
+/// An answer in the making.
+struct Work {
+    talk: Talk,
+    answer: Box<dyn Answer>,
+    /// What is not sent yet.
+    bytes: Vec<u8>,
+    begun: bool,
+}
+
+impl<'a> Server<'a> {
+    /// A server of a model; `tokenizer` is the model's own.
+    pub fn new(
+        opened: Opened<'a>,
+        tokenizer: &'a Arc<Tokenizer>,
+        clock: &'a dyn Clock,
+        settings: ServeSettings,
+    ) -> Self {
+        let context = opened.options.context;
+        let template = opened.file.metadata().str("tokenizer.chat_template");
+        let template = template.ok().flatten();
+        let card = Card::new(Arc::clone(tokenizer), template, context);
+        let facts = calls::facts(&settings.name, opened.file, &card, &opened.options);
+        let Opened {
+            model,
+            compute,
+            kv,
+            options,
+            ..
+        } = opened;
+        Self {
+            engine: Engine::new(model, tokenizer, compute, kv, options).with_clock(clock),
+            card: Arc::new(card),
+            facts,
+            random: settings.seed,
+            settings,
+            visits: (0..CONNECTIONS).map(|_| None).collect(),
+            responses: ResponseStore::new(STORED.0, STORED.1),
+            requests: 0,
+        }
+    }
+
+    /// The engine's numbers.
+    pub fn counters(&self) -> &Counters {
+        self.engine.counters()
+    }
+
+    /// What the model is.
+    pub fn facts(&self) -> &ModelFacts {
+        &self.facts
+    }
+
+    /// Clients that are connected.
+    pub fn clients(&self) -> usize {
+        self.visits.iter().flatten().count()
+    }
+
+    /// Continues a text as the model likes, while nobody else is looked after.
+    pub fn continue_text(
+        &mut self,
+        text: &str,
+        tell: &mut dyn FnMut(&str),
+    ) -> Result<(), SubmitError> {
+        let options = EncodeOptions {
+            add_special: true,
+            parse_special: true,
+        };
+        let own = self.engine.submit(Request {
+            prompt: self.card.tokenizer.encode(text, options),
+            max_tokens: Some(128),
+            ..Request::default()
+        })?;
+        let mut open = true;
+        while open {
+            let visits = &mut self.visits;
+            self.engine.step(&mut |event| {
+                if event.request != own {
+                    return hear(visits, event);
+                }
+                match event.kind {
+                    EventKind::Token { text, .. } => tell(&text),
+                    EventKind::Finished { text, .. } => {
+                        tell(&text);
+                        open = false;
+                    }
+                    EventKind::Failed(_) => open = false,
+                    _ => {}
+                }
+            });
+        }
+        Ok(())
+    }
+
+    /// Looks after all clients and computes one step. Says whether there is more to compute.
+    pub fn turn(&mut self, network: &mut Network<'_>, now: impl Fn() -> u64) -> bool {
+        for place in 0..CONNECTIONS {
+            let visit = self.visits[place].take();
+            self.visits[place] = self.attend(visit, network.connection(place), now());
+        }
+        if self.engine.is_idle() {
+            return false;
+        }
+        let visits = &mut self.visits;
+        self.engine.step(&mut |event| hear(visits, event));
+        true
+    }
+
+    /// Reads what a client says, answers what can be answered, and sends what can be sent.
+    fn attend(
+        &mut self,
+        visit: Option<Visit>,
+        link: Option<Connection<'_>>,
+        now: u64,
+    ) -> Option<Visit> {
+        let same = |visit: &Visit| link.as_ref().is_some_and(|l| l.number == visit.number);
+        let visit = match visit {
+            Some(visit) if same(&visit) => Some(visit),
+            gone => {
+                self.leave(gone);
+                None
+            }
+        };
+        let mut link = link?;
+        let mut visit = visit.unwrap_or_else(|| Visit {
+            number: link.number,
+            http: http::Connection::new(now),
+            origin: None,
+            work: None,
+        });
+        self.read(&mut visit, &mut link, now);
+        if !link.may_receive() && visit.http.is_busy() {
+            link.abort();
+            self.leave(Some(visit));
+            return None;
+        }
+        match visit.http.next(now) {
+            Next::Request(head, body) => self.open(&mut visit, &head, &body, now),
+            Next::Refused(error) => self.refuse(&mut visit, error, now),
+            Next::Nothing if !link.may_receive() => link.close(),
+            Next::Nothing => {}
+        }
+        self.advance(&mut visit, now);
+        let sent = link.send(visit.http.outgoing());
+        visit.http.sent(sent, now);
+        if visit.http.is_over() {
+            link.close();
+        }
+        if visit.http.is_stale(now) {
+            link.abort();
+            self.leave(Some(visit));
+            return None;
+        }
+        Some(visit)
+    }
+
+    fn read(&self, visit: &mut Visit, link: &mut Connection<'_>, now: u64) {
+        let held: usize = self.visits.iter().flatten().map(|v| v.http.bytes()).sum();
+        let mut buffer = [0; 2048];
+        while held < MEMORY {
+            let room = visit.http.room().min(buffer.len());
+            match link.receive(&mut buffer[..room]) {
+                0 => return,
+                len => visit.http.feed(&buffer[..len], now),
+            }
+        }
+    }
+
+    /// A client has gone, and its work with it.
+    fn leave(&mut self, visit: Option<Visit>) {
+        if let Some(work) = visit.and_then(|visit| visit.work) {
+            work.talk.cancel(&mut self.engine);
+        }
+    }
+
+    /// What came is no request.
+    fn refuse(&mut self, visit: &mut Visit, error: http::HttpError, now: u64) {
+        let kind = match error {
+            http::HttpError::HeadTooLarge | http::HttpError::BodyTooLarge => FaultKind::TooLarge,
+            http::HttpError::Slow => FaultKind::Timeout,
+            _ => FaultKind::BadRequest,
+        };
+        let stamp = self.stamp(now);
+        let reply = Dialect::OpenAi.fault(&Fault::new(kind, error), &stamp);
+        give(visit, &reply, now);
+    }
+
+    /// Tells a client what its answer has come to.
+    fn advance(&mut self, visit: &mut Visit, now: u64) {
+        let Some(work) = &mut visit.work else { return };
+        let mut events = Vec::new();
+        work.talk.tell(now, &mut events);
+        let (shape, mut failed) = (work.answer.shape(), None);
+        for event in &events {
+            match event {
+                Event::Failed(fault) if !work.begun => failed = Some(work.answer.fault(fault)),
+                event => work.answer.event(event, &mut work.bytes),
+            }
+        }
+        if let Some(reply) = failed {
+            visit.work = None;
+            give(visit, &reply, now);
+            return;
+        }
+        if shape != Shape::Whole && !events.is_empty() {
+            if !work.begun {
+                work.begun = true;
+                begin(visit_parts(&mut visit.http, &visit.origin), shape);
+            }
+            visit.http.piece(&work.bytes);
+            work.bytes.clear();
+        }
+        if !work.talk.ended {
+            return;
+        }
+        if let Some(kept) = work.answer.kept() {
+            self.responses.keep(calls::OWNER, kept);
+        }
+        let bytes = core::mem::take(&mut work.bytes);
+        visit.work = None;
+        match shape {
+            Shape::Whole => give(
+                visit,
+                &Reply {
+                    status: 200,
+                    content_type: shape.content_type(),
+                    headers: Vec::new(),
+                    body: bytes,
+                },
+                now,
+            ),
+            _ => visit.http.end(now),
+        }
+    }
+
+    /// A number unlike others (splitmix64): names answers, seeds those that bring no seed. No secret depends on it.
+    fn random(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn stamp(&mut self, now: u64) -> Stamp {
+        Stamp {
+            id: format!("{:016x}", self.random()),
+            unix_seconds: self.settings.epoch.saturating_add(now / 1_000_000_000),
+            nanoseconds: (now % 1_000_000_000) as u32,
+        }
+    }
+
+    fn open(&mut self, visit: &mut Visit, head: &Head, body: &[u8], now: u64) {
+        self.requests += 1;
+        visit.origin = head.origin.clone();
+        if let Some(reply) = self.call(visit, head, body, now) {
+            if reply.status == 403 {
+                visit.origin = None;
+            }
+            give(visit, &reply, now);
+        }
+    }
+}
+
+/// Hands an event to the request that it belongs to.
+fn hear(visits: &mut [Option<Visit>], event: EngineEvent) {
+    let talks = visits.iter_mut().flatten().filter_map(|v| v.work.as_mut());
+    let mut event = Some(event);
+    for work in talks {
+        event = event.and_then(|event| work.talk.hear(event));
+    }
+}
+
+type Parts<'v> = (&'v mut http::Connection, Option<&'v str>);
+
+fn visit_parts<'v>(http: &'v mut http::Connection, origin: &'v Option<String>) -> Parts<'v> {
+    (http, origin.as_deref())
+}
+
+/// Begins an answer that comes piece by piece.
+fn begin((http, origin): Parts<'_>, shape: Shape) {
+    let mut headers = Vec::from([("content-type", shape.content_type())]);
+    if shape == Shape::Events {
+        headers.push(("cache-control", "no-cache"));
+        // Proxies would hold events back.
+        headers.push(("x-accel-buffering", "no"));
+    }
+    headers.extend(across_sites(origin));
+    http.begin(200, &headers, Sending::Pieces);
+}
+
+/// Sends a whole reply.
+fn give(visit: &mut Visit, reply: &Reply, now: u64) {
+    let mut headers = Vec::from([("content-type", reply.content_type)]);
+    headers.extend(reply.headers.iter().map(|(name, value)| (*name, &**value)));
+    headers.extend(across_sites(visit.origin.as_deref()));
+    let sending = Sending::Whole(reply.body.len());
+    visit.http.begin(reply.status, &headers, sending);
+    visit.http.piece(&reply.body);
+    visit.http.end(now);
+}
+
+/// Lets the page read the answer.
+fn across_sites(origin: Option<&str>) -> impl Iterator<Item = (&'static str, &str)> {
+    let lines = origin.map(|origin| [("access-control-allow-origin", origin), ("vary", "origin")]);
+    lines.into_iter().flatten()
+}

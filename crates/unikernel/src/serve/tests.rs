@@ -1,0 +1,1 @@
+//! The whole server, from frames to answers, with the built-in model.
