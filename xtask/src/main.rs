@@ -2,6 +2,7 @@
 
 mod aarch64;
 mod bench;
+mod boot_server;
 mod command;
 mod conformance;
 mod peers;

@@ -1,5 +1,6 @@
 //! `cargo xtask test-boot`: boots the unikernel in QEMU, emulated, and looks at what it says.
 
+use crate::boot_server;
 use crate::command::{cargo, root, run as execute, target};
 use crate::unikernel::{Built, Contents, build};
 use anyhow::{Context, Result, bail, ensure};
@@ -86,6 +87,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         expect(&said, &expected)?;
     }
     module(&tale, options, &expected)?;
+    boot_server::run(&tale)?;
     firmware(&tale, options, &expected)
 }
 

@@ -7,7 +7,7 @@
 mod card;
 mod settings;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use settings::{SettingError, Settings};
 

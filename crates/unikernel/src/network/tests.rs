@@ -19,7 +19,7 @@ const PORT: u16 = 80;
 type Frames = Arc<Mutex<VecDeque<Vec<u8>>>>;
 
 /// One end of a wire.
-struct End {
+pub(crate) struct End {
     address: [u8; 6],
     to: Frames,
     from: Frames,
@@ -47,7 +47,7 @@ impl NetDevice for End {
     }
 }
 
-fn wire() -> (End, End) {
+pub(crate) fn wire() -> (End, End) {
     let (a, b) = (Frames::default(), Frames::default());
     let end = |address, to: &Frames, from: &Frames| End {
         address,
@@ -57,7 +57,7 @@ fn wire() -> (End, End) {
     (end(SERVER_CARD, &a, &b), end(CLIENT_CARD, &b, &a))
 }
 
-fn settings() -> Settings {
+pub(crate) fn settings() -> Settings {
     Settings {
         address: Some(Ipv4Cidr::new(SERVER, 24)),
         gateway: None,
@@ -66,7 +66,7 @@ fn settings() -> Settings {
 }
 
 /// A machine with one client socket.
-struct Client<'a> {
+pub(crate) struct Client<'a> {
     card: Card<'a>,
     interface: Interface,
     sockets: SocketSet<'static>,
@@ -75,7 +75,7 @@ struct Client<'a> {
 }
 
 impl<'a> Client<'a> {
-    fn new(end: &'a mut End) -> Self {
+    pub(crate) fn new(end: &'a mut End) -> Self {
         let config = Config::new(EthernetAddress(CLIENT_CARD).into());
         let mut card = Card::new(end);
         let mut interface = Interface::new(config, &mut card, instant(0));
@@ -91,11 +91,11 @@ impl<'a> Client<'a> {
         }
     }
 
-    fn socket(&mut self) -> &mut tcp::Socket<'static> {
+    pub(crate) fn socket(&mut self) -> &mut tcp::Socket<'static> {
         self.sockets.get_mut(self.socket)
     }
 
-    fn connect(&mut self) {
+    pub(crate) fn connect(&mut self) {
         self.port = self.port.checked_add(1).unwrap_or(40_000);
         let (port, context) = (self.port, self.interface.context());
         let socket = self.sockets.get_mut::<tcp::Socket<'_>>(self.socket);
@@ -104,7 +104,7 @@ impl<'a> Client<'a> {
         socket.connect(context, server, port).unwrap();
     }
 
-    fn poll(&mut self, now: u64) {
+    pub(crate) fn poll(&mut self, now: u64) {
         let (time, card) = (instant(now), &mut self.card);
         self.interface.poll(time, card, &mut self.sockets);
     }

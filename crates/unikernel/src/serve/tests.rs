@@ -1,1 +1,235 @@
 //! The whole server, from frames to answers, with the built-in model.
+
+use super::*;
+use crate::machine::heap::HugePages;
+use crate::model::{self, Load, Means};
+use crate::network::tests::{Client, settings, wire};
+use strata_platform::Inline;
+use strata_wire::json::Json;
+
+/// Time passes only when it is looked at.
+#[derive(Default)]
+struct Steps(core::sync::atomic::AtomicU64);
+
+impl Clock for Steps {
+    fn now_ns(&self) -> u64 {
+        self.0
+            .fetch_add(10_000, core::sync::atomic::Ordering::Relaxed)
+    }
+}
+
+struct World<'w, 'a> {
+    server: Server<'a>,
+    network: Network<'w>,
+    client: Client<'w>,
+    clock: &'w Steps,
+}
+
+impl World<'_, '_> {
+    fn turn(&mut self) -> bool {
+        self.clock
+            .0
+            .fetch_add(1_000_000, core::sync::atomic::Ordering::Relaxed);
+        let now = || self.clock.now_ns();
+        self.client.poll(now());
+        self.network.poll(now());
+        self.server.turn(&mut self.network, now)
+    }
+
+    fn say(&mut self, text: &str) {
+        self.client.connect();
+        let mut rest = text.as_bytes();
+        while !rest.is_empty() {
+            self.turn();
+            if self.client.socket().can_send() {
+                let sent = self.client.socket().send_slice(rest).unwrap();
+                rest = &rest[sent..];
+            }
+        }
+    }
+
+    /// What comes until the server ends the connection.
+    fn hear(&mut self) -> String {
+        let mut heard = Vec::new();
+        for _ in 0..20_000 {
+            self.turn();
+            let mut bytes = [0; 4096];
+            let socket = self.client.socket();
+            while let Ok(len @ 1..) = socket.recv_slice(&mut bytes) {
+                heard.extend_from_slice(&bytes[..len]);
+            }
+            if !socket.may_recv() {
+                return String::from_utf8(heard).unwrap();
+            }
+        }
+        panic!("no end came: {}", String::from_utf8_lossy(&heard));
+    }
+
+    fn post(&mut self, path: &str, headers: &str, body: &str) -> String {
+        let len = body.len();
+        self.say(&format!(
+            "POST {path} HTTP/1.1\r\nhost: 10.0.0.1\r\nconnection: close\r\n{headers}content-length: {len}\r\n\r\n{body}"
+        ));
+        self.hear()
+    }
+}
+
+fn with_server(access: Access, test: impl FnOnce(&mut World<'_, '_>)) {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../models/tale/tale-q4_k_m.gguf"
+    );
+    let bytes = std::fs::read(path).unwrap();
+    let means = Means {
+        pool: &Inline,
+        memory: &HugePages,
+        progress: &|| {},
+    };
+    let load = Load {
+        requests: 4,
+        batch: 64,
+    };
+    let opened = model::open(&bytes, load, means, |opened| {
+        let tokenizer = Arc::clone(&opened.tokenizer);
+        let clock = Steps::default();
+        let told = ServeSettings {
+            name: "tale".into(),
+            access,
+            seed: 1,
+            epoch: 1_700_000_000,
+        };
+        let server = Server::new(opened, &tokenizer, &clock, told);
+        let (mut here, mut there) = wire();
+        test(&mut World {
+            server,
+            network: Network::new(&mut here, &settings(), 1, 0),
+            client: Client::new(&mut there),
+            clock: &clock,
+        });
+    });
+    opened.unwrap();
+}
+
+fn body(answer: &str) -> &str {
+    answer.split_once("\r\n\r\n").unwrap().1
+}
+
+/// The text of a streamed answer's chunks.
+fn streamed(answer: &str) -> String {
+    let mut text = String::new();
+    for line in answer
+        .lines()
+        .filter_map(|line| line.strip_prefix("data: "))
+    {
+        let Ok(event) = Json::parse(line.as_bytes()) else {
+            continue;
+        };
+        let delta = event.get("choices").and_then(|c| match c {
+            Json::Array(list) => list.first()?.get("delta")?.get("content")?.as_str(),
+            _ => None,
+        });
+        text.push_str(delta.unwrap_or_default());
+    }
+    text
+}
+
+const ASK: &str = r#""model":"tale","temperature":0,"max_tokens":12,"messages":[{"role":"user","content":"Tell me a story about a fox."}]"#;
+
+#[test]
+fn clients_are_answered() {
+    with_server(Access::default(), |world| {
+        world.say("GET /health HTTP/1.1\r\nconnection: close\r\n\r\n");
+        let health = world.hear();
+        assert!(health.starts_with("HTTP/1.1 200 OK\r\n"), "{health}");
+        assert_eq!(body(&health), r#"{"status":"ok"}"#);
+
+        let whole = world.post("/v1/chat/completions", "", &format!("{{{ASK}}}"));
+        let parsed = Json::parse(body(&whole).as_bytes()).unwrap();
+        let Some(Json::Array(choices)) = parsed.get("choices") else {
+            panic!("{whole}");
+        };
+        let message = choices[0].get("message").unwrap();
+        let content = message.get("content").unwrap().as_str().unwrap();
+        assert!(content.len() > 10, "{content}");
+        let pieces = world.post(
+            "/v1/chat/completions",
+            "",
+            &format!("{{{ASK},\"stream\":true}}"),
+        );
+        assert!(pieces.contains("transfer-encoding: chunked\r\n"));
+        assert!(
+            pieces.ends_with("data: [DONE]\n\n\r\n0\r\n\r\n"),
+            "{pieces}"
+        );
+        assert_eq!(streamed(&pieces), content);
+
+        let ask = |change: &str| format!("{{{ASK}{change}}}");
+        let form = ask(r#","response_format":{"type":"json_object"}"#);
+        let other = ask("").replace("\"tale\"", "\"other\"");
+        for (path, request, word) in [
+            ("/v1/chat/completions", &*form, "form"),
+            ("/v1/chat/completions", &other, "not found"),
+            ("/v1/chat/completions", ASK, ""),
+            ("/api/pull", r#"{"model":"x"}"#, "no files"),
+            ("/nothing", "{}", "nothing"),
+        ] {
+            let answer = world.post(path, "", request);
+            let refused = ["4", "5"].map(|class| format!("HTTP/1.1 {class}"));
+            assert!(
+                refused.iter().any(|head| answer.starts_with(head)),
+                "{answer}"
+            );
+            assert!(body(&answer).contains(word), "{answer}");
+        }
+        world.say("GET /metrics HTTP/1.1\r\nconnection: close\r\n\r\n");
+        let metrics = world.hear();
+        assert!(
+            metrics.contains("vllm:request_success_total{model_name=\"tale\",engine=\"0\"} 2"),
+            "{metrics}"
+        );
+        assert_eq!(world.server.clients(), 0);
+    });
+}
+
+#[test]
+fn a_client_that_goes_takes_its_work_along() {
+    with_server(Access::default(), |world| {
+        let ask = ASK
+            .replace("12", "1000")
+            .replace("tale\"", "tale\",\"stream\":true");
+        let len = ask.len() + 2;
+        world.say(&format!(
+            "POST /v1/chat/completions HTTP/1.1\r\ncontent-length: {len}\r\n\r\n{{{ask}}}"
+        ));
+        while world.client.socket().recv_queue() < 500 {
+            world.turn();
+        }
+        assert_eq!(world.server.counters().running, 1);
+        world.client.socket().abort();
+        for _ in 0..5 {
+            world.turn();
+        }
+        assert_eq!(world.server.counters().running, 0);
+        assert_eq!(world.server.counters().canceled, 1);
+        assert!(!world.turn(), "there is nothing left to compute");
+    });
+}
+
+#[test]
+fn the_key_is_asked_for() {
+    let access = Access {
+        key: Some("k".into()),
+        host: None,
+    };
+    with_server(access, |world| {
+        let ask = format!("{{{ASK}}}");
+        let answer = world.post("/v1/chat/completions", "", &ask);
+        assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
+        let answer = world.post("/api/tags", "authorization: Bearer k\r\n", "");
+        assert!(answer.starts_with("HTTP/1.1 405 "), "{answer}");
+        world.say("GET /health HTTP/1.1\r\nconnection: close\r\n\r\n");
+        assert!(world.hear().starts_with("HTTP/1.1 200 "));
+        world.say("junk\r\n\r\n");
+        assert!(world.hear().starts_with("HTTP/1.1 400 "));
+    });
+}
