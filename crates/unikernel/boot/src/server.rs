@@ -18,6 +18,8 @@ const LOAD: Load = Load {
     requests: 8,
     batch: 128,
 };
+/// Characters that a key has at least: shorter ones are guessed.
+const SHORTEST_KEY: usize = 8;
 /// How long an idle machine sleeps before it looks at its devices again, in microseconds.
 const NAP: u32 = 1000;
 
@@ -58,8 +60,13 @@ pub(crate) fn serve(info: &BootInfo, machine: &Machine, devices: &mut Devices) {
             .unwrap_or(0)
             .saturating_sub(time::now() / 1_000_000_000),
     };
-    if serving.access.key.is_none() {
-        say!("no key= is given: whoever reaches the port may call");
+    match &serving.access.key {
+        None => say!("no key= is given: whoever reaches the port may call"),
+        Some(key) if key.len() < SHORTEST_KEY => {
+            say!("key= has fewer than {SHORTEST_KEY} characters");
+            shell.alone()
+        }
+        Some(_) => {}
     }
     let served = model::open(bytes, LOAD, means, |opened| {
         run(opened, card.as_mut(), &settings, serving, &mut shell);

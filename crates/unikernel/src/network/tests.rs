@@ -282,7 +282,7 @@ fn a_flood_of_beginnings_stops_neither_a_running_connection_nor_the_next_one_for
     for round in 0..3000u32 {
         now += 1_000_000;
         for i in 0..20 {
-            let from = Ipv4Addr::from(0x0a00_0000 | (round * 20 + i) % 250 + 3);
+            let from = Ipv4Addr::from(0x0a00_0003 + (round * 20 + i) % 250);
             to.lock()
                 .unwrap()
                 .push_back(syn(from, (round * 7 + i) as u16 | 1024));

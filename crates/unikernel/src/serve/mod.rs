@@ -224,8 +224,11 @@ impl<'a> Server<'a> {
 
     fn read(&self, visit: &mut Visit, link: &mut Connection<'_>, now: u64) {
         let held: usize = self.visits.iter().flatten().map(|v| v.http.bytes()).sum();
+        if held >= MEMORY {
+            return;
+        }
         let mut buffer = [0; 2048];
-        while held < MEMORY {
+        loop {
             let room = visit.http.room().min(buffer.len());
             match link.receive(&mut buffer[..room]) {
                 0 => return,

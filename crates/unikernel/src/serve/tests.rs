@@ -187,6 +187,10 @@ fn clients_are_answered() {
             metrics.contains("vllm:request_success_total{model_name=\"tale\",engine=\"0\"} 2"),
             "{metrics}"
         );
+        world.client.socket().close();
+        for _ in 0..5 {
+            world.turn();
+        }
         assert_eq!(world.server.clients(), 0);
     });
 }
