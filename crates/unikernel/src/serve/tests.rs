@@ -59,6 +59,10 @@ impl World<'_, '_> {
                 heard.extend_from_slice(&bytes[..len]);
             }
             if !socket.may_recv() {
+                socket.close();
+                for _ in 0..5 {
+                    self.turn();
+                }
                 return String::from_utf8(heard).unwrap();
             }
         }
@@ -187,10 +191,6 @@ fn clients_are_answered() {
             metrics.contains("vllm:request_success_total{model_name=\"tale\",engine=\"0\"} 2"),
             "{metrics}"
         );
-        world.client.socket().close();
-        for _ in 0..5 {
-            world.turn();
-        }
         assert_eq!(world.server.clients(), 0);
     });
 }
