@@ -59,7 +59,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     // It is a workspace of its own, which the checks of the others do not see.
     let manifest = "--manifest-path crates/unikernel/boot/Cargo.toml";
     execute(&mut cargo(&format!("fmt {manifest} --check")))?;
-    let clippy = format!("clippy {manifest} --no-default-features --quiet --target-dir");
+    let features = match contents {
+        Contents::Machine => "--no-default-features",
+        Contents::Tale => "",
+    };
+    let clippy = format!("clippy {manifest} {features} --quiet --target-dir");
     let folder = target().join("unikernel");
     execute(cargo(&clippy).arg(folder).args(["--", "-D", "warnings"]))?;
     let machine = build(Contents::Machine)?;

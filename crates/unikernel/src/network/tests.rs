@@ -233,27 +233,34 @@ fn an_echo_is_answered() {
     let mut client = Client::new(&mut other);
     let mut now = 0;
     assert!(talks(&mut network, &mut client, &mut now));
-    heard.lock().unwrap().clear();
+    let mut answer = |data: &[u8]| {
+        heard.lock().unwrap().clear();
+        to.lock().unwrap().push_back(ping(data));
+        network.poll(now);
+        heard.lock().unwrap().pop_front()
+    };
+    for data in [&b"are you there?"[..], &[7; 1472]] {
+        let frame = answer(data).expect("an answer");
+        assert_eq!(frame[..6], CLIENT_CARD);
+        let packet = &frame[14 + 20..];
+        // Type 0 is the answer to type 8.
+        assert_eq!((packet[0], &packet[8..]), (0, data));
+    }
+    // With this the answer would be longer than a frame, though the question came in one.
+    assert_eq!(answer(&[7; 1476]), None);
+}
+
+/// A frame that asks for an echo.
+fn ping(data: &[u8]) -> Vec<u8> {
     let question = Icmpv4Repr::EchoRequest {
         ident: 7,
         seq_no: 9,
-        data: b"are you there?",
+        data,
     };
     let mut bytes = vec![0; question.buffer_len()];
     let mut packet = Icmpv4Packet::new_unchecked(&mut bytes);
     question.emit(&mut packet, &ChecksumCapabilities::default());
-    let asked = frame(CLIENT, IpProtocol::Icmp, &bytes);
-    to.lock().unwrap().push_back(asked);
-    network.poll(now);
-    let answer = heard.lock().unwrap().pop_front().expect("an answer");
-    assert_eq!(answer[..6], CLIENT_CARD);
-    let at = answer.len() - 22;
-    // Type 0 is the answer to type 8.
-    assert_eq!((answer[at], &answer[at + 8..]), (0, &question_data()[..]));
-}
-
-fn question_data() -> Vec<u8> {
-    b"are you there?".to_vec()
+    frame(CLIENT, IpProtocol::Icmp, &bytes)
 }
 
 /// A TCP header that begins a connection.
