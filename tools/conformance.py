@@ -9,9 +9,12 @@ loopback address and stopped at the end. Each check is a function below; the las
 
 import argparse
 import json
+import os
+import pathlib
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 import urllib.error
@@ -40,7 +43,10 @@ class Server:
         self.url = f"http://127.0.0.1:{port}"
         self.model = model
         command = [program, "serve", model, "--host", f"127.0.0.1:{port}", *arguments]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        self.program = program
+        self.folder = tempfile.TemporaryDirectory()
+        self.environment = {**os.environ, "OLLAMA_MODELS": self.folder.name}
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=self.environment)
         deadline = time.time() + 60
         while True:
             try:
@@ -72,7 +78,9 @@ class Server:
 
     def stop(self):
         self.process.terminate()
-        return self.process.wait(timeout=60)
+        code = self.process.wait(timeout=60)
+        self.folder.cleanup()
+        return code
 
 
 SAID = [{"role": "user", "content": "Tell me about a small dog."}]
@@ -375,6 +383,29 @@ def ollama_models_and_embeddings(server):
         raise AssertionError("no error")
     except ollama.ResponseError as error:
         assert error.status_code == 404
+
+
+@check
+def ollama_store(server):
+    weights = pathlib.Path(__file__).parent.parent / "models/tale/tale-q4_k_m.gguf"
+    recipe = pathlib.Path(server.folder.name) / "Modelfile"
+    recipe.write_text(f"FROM {weights}\n")
+    subprocess.run([server.program, "create", "pet", "-f", recipe], env=server.environment, check=True, capture_output=True)
+    listed = lambda: sorted(model.model for model in server.ollama.list().models)
+    assert "pet:latest" in listed()
+    server.ollama.copy("pet", "animal")
+    assert "animal:latest" in listed()
+    answer = server.ollama.chat(model="animal", messages=SAID, options={"temperature": 0, "num_predict": 8})
+    assert answer.message.content
+    assert server.ollama.show("pet").details.family == "llama"
+    server.ollama.delete("pet")
+    server.ollama.delete("animal")
+    assert "pet:latest" not in listed() and "animal:latest" not in listed()
+    try:
+        server.ollama.pull("127.0.0.1:9/nobody/nothing", insecure=True)
+        raise AssertionError("a client reached this machine's own ports")
+    except ollama.ResponseError:
+        pass
 
 
 @check

@@ -5,6 +5,7 @@ use crate::body::ReplyBody;
 use crate::embed;
 use crate::generate::{generate, ready};
 use crate::http::{Answered, answered, reply};
+use crate::library::{Direction, ask, transfer};
 use crate::manager::Lease;
 use crate::state::Server;
 use std::sync::Arc;
@@ -25,6 +26,24 @@ pub(crate) async fn answer(
 ) -> Answered {
     match call {
         Call::Generate(request, answer) => generate(server, client, request, answer, stamp).await,
+        Call::Pull(wanted, report) => {
+            transfer(
+                server.manager.models().clone(),
+                wanted,
+                Direction::Pull,
+                report,
+            )
+            .await
+        }
+        Call::Push(wanted, report) => {
+            transfer(
+                server.manager.models().clone(),
+                wanted,
+                Direction::Push,
+                report,
+            )
+            .await
+        }
         Call::Front => reply(Reply::text("Ollama is running")),
         Call::Metrics => answered(
             200,
@@ -139,6 +158,22 @@ async fn quick(
             let lease = lease(None, None).await?;
             lease.worker.adapters.scale(&given)?;
             write(&())
+        }
+        Call::Copy(copying, write) => {
+            let models = server.manager.models().clone();
+            ask(models, move |library| library.copy(&copying)).await?;
+            write(&())
+        }
+        Call::Delete(name, write) => {
+            client.allows(&name)?;
+            server.manager.unload(&name);
+            let models = server.manager.models().clone();
+            ask(models, move |library| library.delete(&name)).await?;
+            write(&())
+        }
+        Call::BlobExists(digest, write) => {
+            let models = server.manager.models().clone();
+            write(&ask(models, move |library| library.has_blob(&digest)).await?)
         }
         Call::Stored(stored, write) => {
             let document = server.responses().act(&client.owner(), &stored)?;

@@ -11,6 +11,7 @@ mod call;
 mod embed;
 mod generate;
 mod http;
+mod library;
 mod listen;
 mod manager;
 mod metrics;
@@ -22,6 +23,7 @@ mod turn;
 mod worker;
 
 pub use access::{Access, Key};
+pub use library::{Library, OnProgress};
 pub use listen::Bound;
 pub use models::{Grammars, LoadedAdapter, Models, Opened};
 pub use state::Settings;

@@ -79,8 +79,8 @@ impl Manager {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn models(&self) -> &dyn Models {
-        &*self.models
+    pub(crate) fn models(&self) -> &Arc<dyn Models> {
+        &self.models
     }
 
     /// A model to use, loaded first where it must be.

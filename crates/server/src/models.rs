@@ -1,5 +1,6 @@
 //! Where models come from: the server asks, whoever starts it answers.
 
+use crate::library::Library;
 use std::sync::Arc;
 use strata_engine::{Constraint, EngineOptions, ModelDigest};
 use strata_model::{Adapter, Compute, KvPages, Model};
@@ -24,6 +25,11 @@ pub trait Models: Send + Sync + 'static {
 
     /// Bytes of memory that a model takes when it is loaded.
     fn memory(&self, name: &str) -> Result<u64, Fault>;
+
+    /// Where models are kept, if they can be fetched and removed while the server runs.
+    fn library(&self) -> Option<&dyn Library> {
+        None
+    }
 
     /// Bytes of memory that models may take in all.
     fn limit(&self) -> u64;

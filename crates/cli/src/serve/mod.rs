@@ -2,6 +2,7 @@
 
 mod facts;
 mod keys;
+mod library;
 mod models;
 
 use crate::computing::ComputeArguments;

@@ -1,6 +1,7 @@
 //! The models that the command line names, for the server.
 
 use super::facts::{Lists, facts, sha256};
+use super::library::{self, LocalStore};
 use crate::computing::ComputeArguments;
 use crate::failure::{Failure, Kind};
 use crate::loaded_model::{CheckedModel, Words};
@@ -9,14 +10,16 @@ use crate::memory_plan::{Limit, MemoryPlan, Needs};
 use crate::model_file::{BUILT_IN, ModelFile};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::UNIX_EPOCH;
 use strata_constrain::{self as grammar, CompileError, Compiler, VocabularyError};
 use strata_engine::{Constraint, EngineOptions, ModelDigest};
 use strata_host::{MonotonicClock, PageFiles};
 use strata_model::spec::Role;
 use strata_model::{Adapter, Model};
 use strata_platform::{PageStore, Pool};
-use strata_server::{Grammars, LoadedAdapter, Models, Opened};
+use strata_server::{Grammars, Library, LoadedAdapter, Models, Opened};
 use strata_service::{Calls, Card, Shape};
+use strata_store::{Name, Store, StoreError, StoredModel};
 use strata_token::tokenizer::Tokenizer;
 use strata_wire::call::ModelFacts;
 use strata_wire::lang::Format;
@@ -25,7 +28,7 @@ use strata_wire::{Fault, FaultKind};
 /// Tokens of a prompt whose log-probabilities are computed together.
 const SCORING: usize = 32;
 
-type Store = (Box<dyn PageStore>, ModelDigest);
+type Prefixes = (Box<dyn PageStore>, ModelDigest);
 
 /// Models in files, with what they are computed with.
 pub(super) struct LocalModels {
@@ -130,7 +133,7 @@ impl LocalModels {
 
     /// Where a model's computed prompts outlive the server. They are only good for the very same weights, so the whole
     /// file is hashed.
-    fn store(&self, file: &ModelFile) -> Result<Option<Store>, Fault> {
+    fn store(&self, file: &ModelFile) -> Result<Option<Prefixes>, Fault> {
         let Some((folder, limit)) = &self.offer.cache else {
             return Ok(None);
         };
@@ -150,11 +153,29 @@ impl LocalModels {
         }
     }
 
-    fn path(&self, name: &str) -> Result<&Path, Fault> {
+    /// The file of a model, or the name of one of the store, which is opened as well.
+    fn path(&self, name: &str) -> PathBuf {
         let found = self.list.iter().find(|(facts, _)| facts.name == name);
-        found
-            .map(|(_, path)| path.as_path())
-            .ok_or_else(|| unknown(name))
+        found.map_or_else(|| name.into(), |(_, path)| path.clone())
+    }
+
+    /// What is known of a model of the store.
+    fn stored(&self, model: &StoredModel) -> Option<ModelFacts> {
+        let path = model.weights().ok()?.into_iter().next()?;
+        let name = model.name.to_string();
+        let file = ModelFile::open(&path).ok()?;
+        let checked = CheckedModel::new(&file, self.offer.context, Words::Required).ok()?;
+        let modified = model.modified.duration_since(UNIX_EPOCH).ok();
+        let facts = facts(&name, &path, &file.parse().ok()?, Lists::Short);
+        Some(ModelFacts {
+            digest: model.digest.hex().into(),
+            bytes: model.size(),
+            modified: modified.map_or(0, |time| time.as_secs()),
+            capabilities: self.card(&checked).ok()?.capabilities(),
+            context: checked.context,
+            slots: self.offer.requests,
+            ..facts
+        })
     }
 }
 
@@ -183,7 +204,16 @@ fn unknown(name: &str) -> Fault {
 
 impl Models for LocalModels {
     fn list(&self) -> Vec<ModelFacts> {
-        self.list.iter().map(|(facts, _)| facts.clone()).collect()
+        let stored = Store::open_default().and_then(|store| store.list());
+        let stored = stored.map_or_else(|_| Vec::new(), |listing| listing.models);
+        let named = self.list.iter().map(|(facts, _)| facts.clone());
+        named
+            .chain(stored.iter().filter_map(|model| self.stored(model)))
+            .collect()
+    }
+
+    fn library(&self) -> Option<&dyn Library> {
+        Some(&LocalStore)
     }
 
     fn find(&self, name: Option<&str>) -> Result<ModelFacts, Fault> {
@@ -195,16 +225,29 @@ impl Models for LocalModels {
                 self.list.iter().find(|(facts, _)| facts.name == plain)
             }
         };
-        let (facts, _) = found.ok_or_else(|| unknown(name.unwrap_or_default()))?;
-        Ok(facts.clone())
+        if let Some((facts, _)) = found {
+            return Ok(facts.clone());
+        }
+        let asked = name.unwrap_or_default();
+        let name: Name = asked.parse().map_err(|_| unknown(asked))?;
+        let found = Store::open_default().and_then(|store| store.find(&name));
+        let found = found.map_err(|error| match error {
+            StoreError::NoSuchModel(_) | StoreError::NoHome => unknown(asked),
+            error => library::fault(&error),
+        })?;
+        let unusable = || {
+            let message = format!("model {asked:?} of the store cannot be used here");
+            Fault::new(FaultKind::Unsupported, message)
+        };
+        self.stored(&found).ok_or_else(unusable)
     }
 
     fn find_in_full(&self, name: &str) -> Result<ModelFacts, Fault> {
         let short = self.find(Some(name))?;
-        let path = self.path(&short.name)?;
-        let file = ModelFile::open(path).map_err(fault)?;
+        let path = self.path(&short.name);
+        let file = ModelFile::open(&path).map_err(fault)?;
         let parsed = file.parse().map_err(fault)?;
-        let full = facts(&short.name, path, &parsed, Lists::All);
+        let full = facts(&short.name, &path, &parsed, Lists::All);
         Ok(ModelFacts {
             metadata: full.metadata,
             ..short
@@ -212,7 +255,7 @@ impl Models for LocalModels {
     }
 
     fn memory(&self, name: &str) -> Result<u64, Fault> {
-        let file = ModelFile::open(self.path(name)?).map_err(fault)?;
+        let file = ModelFile::open(&self.path(name)).map_err(fault)?;
         let checked =
             CheckedModel::new(&file, self.offer.context, Words::Required).map_err(fault)?;
         let plan = MemoryPlan::new(&checked.blueprint, self.needs(&checked), Limit::now());
@@ -224,7 +267,7 @@ impl Models for LocalModels {
     }
 
     fn open(&self, name: &str, serve: &mut dyn FnMut(Opened<'_>)) -> Result<(), Fault> {
-        let file = ModelFile::open(self.path(name)?).map_err(fault)?;
+        let file = ModelFile::open(&self.path(name)).map_err(fault)?;
         let checked =
             CheckedModel::new(&file, self.offer.context, Words::Required).map_err(fault)?;
         let (needs, context) = (self.needs(&checked), checked.context);
