@@ -168,7 +168,7 @@ impl LocalModels {
         let modified = model.modified.duration_since(UNIX_EPOCH).ok();
         let facts = facts(&name, &path, &file.parse().ok()?, Lists::Short);
         Some(ModelFacts {
-            digest: model.digest.hex().into(),
+            digest: model.digest.hex(),
             bytes: model.size(),
             modified: modified.map_or(0, |time| time.as_secs()),
             capabilities: self.card(&checked).ok()?.capabilities(),
