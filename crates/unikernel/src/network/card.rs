@@ -1,8 +1,11 @@
 //! A network card as smoltcp sees one.
 
 use crate::drivers::{MAX_FRAME, NetDevice};
+use alloc::vec::Vec;
+use core::net::Ipv4Addr;
 use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::time::Instant;
+use smoltcp::wire::{EthernetFrame, EthernetProtocol, IpProtocol, Ipv4Packet, TcpPacket};
 
 /// An Ethernet frame without a VLAN tag.
 const FRAME: usize = 1514;
@@ -14,6 +17,10 @@ pub(super) struct Card<'a> {
     sent: [u8; FRAME],
     /// Frames that came and that went.
     pub(super) frames: (u64, u64),
+    /// Clients that have a connection, by address and port.
+    pub(super) known: Vec<(Ipv4Addr, u16)>,
+    /// Whether there is a place for one more.
+    pub(super) has_place: bool,
 }
 
 impl<'a> Card<'a> {
@@ -23,8 +30,25 @@ impl<'a> Card<'a> {
             received: [0; MAX_FRAME],
             sent: [0; FRAME],
             frames: (0, 0),
+            known: Vec::new(),
+            has_place: true,
         }
     }
+}
+
+/// Who begins a TCP connection with this frame.
+fn beginner(frame: &[u8]) -> Option<(Ipv4Addr, u16)> {
+    let ethernet = EthernetFrame::new_checked(frame).ok()?;
+    if ethernet.ethertype() != EthernetProtocol::Ipv4 {
+        return None;
+    }
+    let packet = Ipv4Packet::new_checked(ethernet.payload()).ok()?;
+    if packet.next_header() != IpProtocol::Tcp {
+        return None;
+    }
+    let segment = TcpPacket::new_checked(packet.payload()).ok()?;
+    let begins = segment.syn() && !segment.ack();
+    begins.then(|| (packet.src_addr(), segment.src_port()))
 }
 
 /// A frame that has come.
@@ -70,14 +94,25 @@ impl Device for Card<'_> {
         if !self.device.can_send() {
             return None;
         }
-        let len = self.device.receive(&mut self.received)?;
-        self.frames.0 += 1;
+        let len = loop {
+            let len = self.device.receive(&mut self.received)?.min(MAX_FRAME);
+            self.frames.0 += 1;
+            let Some(client) = beginner(&self.received[..len]) else {
+                break len;
+            };
+            // A client that is impatient begins its connection twice. Another socket that listens would take the second
+            // beginning for a new client, and the two would end each other. One for whom there is no place is not sent
+            // away: it tries again by itself.
+            if self.has_place && !self.known.contains(&client) {
+                break len;
+            }
+        };
         let room = Room {
             device: self.device,
             buffer: &mut self.sent,
             count: &mut self.frames.1,
         };
-        Some((Received(&self.received[..len.min(MAX_FRAME)]), room))
+        Some((Received(&self.received[..len]), room))
     }
 
     fn transmit(&mut self, _: Instant) -> Option<Room<'_>> {

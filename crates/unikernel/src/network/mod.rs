@@ -19,7 +19,7 @@ use core::net::Ipv4Addr;
 use smoltcp::iface::{Config, Interface, PollIngressSingleResult, SocketHandle, SocketSet};
 use smoltcp::socket::{dhcpv4, tcp};
 use smoltcp::time::{Duration, Instant};
-use smoltcp::wire::{EthernetAddress, IpCidr, IpEndpoint, Ipv4Cidr};
+use smoltcp::wire::{EthernetAddress, IpAddress, IpCidr, IpEndpoint, Ipv4Cidr};
 
 /// Connections at once.
 pub const CONNECTIONS: usize = 48;
@@ -96,6 +96,7 @@ impl<'a> Network<'a> {
         self.interface.poll_maintenance(time);
         // A flood of frames must not keep everything else from its turn.
         for _ in 0..FRAMES {
+            self.know_clients();
             let (interface, sockets) = (&mut self.interface, &mut self.sockets);
             match interface.poll_ingress_single(time, &mut self.card, sockets) {
                 PollIngressSingleResult::None => break,
@@ -126,6 +127,28 @@ impl<'a> Network<'a> {
             Some(dhcpv4::Event::Deconfigured) => set_address(&mut self.interface, None, None),
             None => {}
         }
+    }
+
+    /// Tells the card whose connections there are, and whether there can be more.
+    fn know_clients(&mut self) {
+        let sockets = &self.sockets;
+        let remote = |place: &Place| {
+            let socket = sockets.get::<tcp::Socket<'_>>(place.handle);
+            match socket.remote_endpoint()? {
+                IpEndpoint {
+                    addr: IpAddress::Ipv4(address),
+                    port,
+                } if socket.is_active() => Some((address, port)),
+                _ => None,
+            }
+        };
+        let listens = |place: &Place| {
+            let socket = sockets.get::<tcp::Socket<'_>>(place.handle);
+            socket.state() == tcp::State::Listen
+        };
+        self.card.has_place = self.pool.iter().any(listens);
+        self.card.known.clear();
+        self.card.known.extend(self.pool.iter().filter_map(remote));
     }
 
     /// Lets sockets listen again whose connections are over, or never came to be.

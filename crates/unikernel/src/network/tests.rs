@@ -411,3 +411,28 @@ fn damaged_frames_do_no_harm() {
         }
     }
 }
+
+#[test]
+fn a_client_that_begins_twice_gets_one_connection() {
+    let (mut server, client) = wire();
+    let mut network = Network::new(&mut server, &settings(), 1, 0);
+    let send = |frame| client.to.lock().unwrap().push_back(frame);
+    send(syn(CLIENT, 1000));
+    send(syn(CLIENT, 2000));
+    network.poll(0);
+    // The first goes, and its place, which comes before the second's, listens again.
+    let first = network.pool[0].handle;
+    network.sockets.get_mut::<tcp::Socket<'_>>(first).abort();
+    network.poll(1_000_000);
+    send(syn(CLIENT, 2000));
+    network.poll(2_000_000);
+    let remote = |place: &Place| {
+        let socket = network.sockets.get::<tcp::Socket<'_>>(place.handle);
+        socket.remote_endpoint().map(|remote| remote.port)
+    };
+    let second = network
+        .pool
+        .iter()
+        .filter(|place| remote(place) == Some(2000));
+    assert_eq!(second.count(), 1);
+}
