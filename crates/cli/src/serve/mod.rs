@@ -177,8 +177,8 @@ fn address(host: &str) -> Result<SocketAddr, Failure> {
         "" => Some(SocketAddr::from(([127, 0, 0, 1], DEFAULT_PORT))),
         text => {
             let text = match text.strip_prefix(':') {
-                Some(port) => format!("0.0.0.0:{port}"),
-                None => text.to_owned(),
+                Some(port) if !port.contains(':') => format!("0.0.0.0:{port}"),
+                _ => text.to_owned(),
             };
             let unbracketed = text.trim_start_matches('[').trim_end_matches(']');
             match unbracketed.parse::<IpAddr>() {
