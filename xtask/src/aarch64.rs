@@ -1,6 +1,8 @@
 //! `cargo xtask test-aarch64`: the kernels' tests and a run of the built-in model, cross-built and run under qemu.
 
-use crate::command::{answers, cargo, debian_install, root, run as execute, target};
+use crate::command::{
+    answers, cargo, debian_install, root, run as execute, strata_for_checks, target,
+};
 use anyhow::{Context, Result, anyhow, ensure};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -132,10 +134,8 @@ impl Cross {
 
     /// The built-in model says the same here and there.
     fn compare_stories(&self) -> Result<()> {
-        let build = "build --quiet --profile test --package strata";
-        execute(&mut cargo(build))?;
-        execute(&mut self.cargo(build))?;
-        let here = story(&mut Command::new(target().join("debug/strata")))?;
+        let here = story(&mut Command::new(strata_for_checks()?))?;
+        execute(&mut self.cargo("build --quiet --profile test --package strata"))?;
         let strata = Self::folder().join(TARGET).join("debug/strata");
         for (processor, isa) in PROCESSORS {
             let mut emulator = Command::new(EMULATOR);

@@ -24,6 +24,12 @@ pub(crate) fn cargo(arguments: &str) -> Command {
     command
 }
 
+/// The program as the tests build it: quick enough for checks, and built once for all of them.
+pub(crate) fn strata_for_checks() -> Result<PathBuf> {
+    run(&mut cargo("build --quiet --profile test --package strata"))?;
+    Ok(target().join("debug/strata"))
+}
+
 /// Runs a command, says what and how long it took, and fails where it fails.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let words: Vec<_> = std::iter::once(command.get_program())

@@ -1,6 +1,6 @@
 //! `cargo xtask conformance`: the official clients of OpenAI, Anthropic and Ollama against `strata serve`.
 
-use crate::command::{cargo, run as execute, target};
+use crate::command::strata_for_checks;
 use crate::python::Python;
 use anyhow::Result;
 
@@ -16,7 +16,6 @@ pub(crate) fn run() -> Result<()> {
     let Some(python) = Python::install("clients", PACKAGES, "the official clients' checks")? else {
         return Ok(());
     };
-    execute(&mut cargo("build --release --quiet --package strata"))?;
-    let strata = target().join("release/strata");
+    let strata = strata_for_checks()?;
     python.script("conformance.py", &[&strata.to_string_lossy()])
 }

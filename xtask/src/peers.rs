@@ -1,6 +1,6 @@
 //! Checks against implementations that we did not write: Python's `gguf`, `jinja2`, `tokenizers`, and llama.cpp.
 
-use crate::command::{cargo, run as execute, target};
+use crate::command::{strata_for_checks, target};
 use crate::python::Python;
 use anyhow::{Result, bail};
 use std::path::{Path, PathBuf};
@@ -79,8 +79,7 @@ impl Peers {
     pub(crate) fn check(&self) -> Result<()> {
         self.script("quant_vectors.py", &["--verify"])?;
         self.script("sampler_vectors.py", &["--verify"])?;
-        execute(&mut cargo("build --release --quiet --package strata"))?;
-        let strata = target().join("release/strata");
+        let strata = strata_for_checks()?;
         self.script("synth_check.py", &[&strata.to_string_lossy()])?;
         self.script("llama_compare.py", &[&strata.to_string_lossy()])
     }

@@ -53,8 +53,8 @@ impl Python {
                     "--disable-pip-version-check",
                 ])
                 .args(packages)
-                // llama.cpp is compiled here (about seven minutes on two cores); the wheel stays in pip's cache.
-                .env("CMAKE_ARGS", "-DGGML_NATIVE=ON"),
+                // llama.cpp is compiled here (about five minutes on two cores); the wheel stays in pip's cache.
+                .env("CMAKE_ARGS", "-DGGML_NATIVE=ON -DLLAVA_BUILD=OFF"),
         )?;
         Ok(python)
     }
