@@ -10,8 +10,7 @@ use crate::manager::Lease;
 use crate::state::Server;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use strata_token::tokenizer::{DecodeOptions, EncodeOptions};
-use strata_wire::call::{Call, ModelFacts, Rendered, Slot, TokenPiece};
+use strata_wire::call::{Call, ModelFacts, Slot};
 use strata_wire::lang::{KeepAlive, Timings};
 use strata_wire::route::{self, Dialect};
 use strata_wire::{Fault, FaultKind, Reply, Stamp};
@@ -81,41 +80,16 @@ async fn quick(
         }
         Call::Tokenize(request, write) => {
             let lease = lease(request.model.as_deref(), None).await?;
-            let tokenizer = &lease.worker.card.tokenizer;
-            let options = EncodeOptions {
-                add_special: request.add_special,
-                parse_special: request.parse_special,
-            };
-            let tokens = tokenizer.encode(&request.text, options);
-            let pieces = tokens.into_iter().map(|token| TokenPiece {
-                token,
-                bytes: tokenizer
-                    .token_bytes(token)
-                    .map(|b| b.to_vec())
-                    .unwrap_or_default(),
-            });
-            write(&pieces.collect())
+            write(&lease.worker.card.tokenize(&request))
         }
         Call::Detokenize(request, write) => {
             let lease = lease(request.model.as_deref(), None).await?;
-            let tokenizer = &lease.worker.card.tokenizer;
-            let most = tokenizer.vocab_size();
-            if let Some(token) = request.tokens.iter().find(|&&t| t as usize >= most) {
-                let problem = format!("token {token} is not in the vocabulary of {most}");
-                return Err(Fault::bad_request(problem));
-            }
-            let options = DecodeOptions { show_special: true };
-            write(&tokenizer.decode(&request.tokens, options))
+            write(&lease.worker.card.detokenize(&request)?)
         }
         Call::Render(request, write) => {
             let lease = lease(Some(&request.model), request.keep_alive).await?;
             let prepared = ready(server, &lease, &request, stamp).await?;
-            let mut rendered = Rendered::default();
-            for prompt in prepared.prompts {
-                rendered.text.push_str(&prompt.text);
-                rendered.tokens.extend(prompt.tokens);
-            }
-            write(&rendered)
+            write(&prepared.rendered())
         }
         Call::Models(write) => write(&allowed(client, server.manager.models().list())),
         Call::Model(name, write) => {

@@ -1,11 +1,11 @@
 //! Embeddings and rankings: each text is a request of its own to the engine, so they share its batches.
 
 use crate::access::Client;
-use crate::generate::{gone, refusal};
+use crate::generate::gone;
 use crate::manager::Lease;
 use std::time::Instant;
 use strata_engine::{ClientId, EventKind, Pooling, Request, Task};
-use strata_service::Card;
+use strata_service::{Card, refusal};
 use strata_token::tokenizer::EncodeOptions;
 use strata_wire::call::{Embeddings, Ranking};
 use strata_wire::lang::{self, Embed, Piece, Rerank, Timings};

@@ -9,12 +9,10 @@ use crate::worker::Running;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use strata_engine::{ClientId, EventKind, FinishReason, SubmitError, TokenLogprobs};
-use strata_service::prompt::Prompt;
-use strata_service::{Card, Circumstances, Prepared, Shape, Speaker, Spoken, prepare};
+use strata_engine::ClientId;
+use strata_service::{Arrival, Card, Circumstances, Prepared, Shape, Talk, prepare, refusal};
 use strata_token::template::DateTime;
-use strata_token::tokenizer::Tokenizer;
-use strata_wire::lang::{self, Event, Finish, Generate, Shape as Sent, Timings, Usage};
+use strata_wire::lang::{Event, Generate, Shape as Sent};
 use strata_wire::{Answer, Fault, FaultKind, Stamp};
 use tokio::sync::mpsc;
 
@@ -30,16 +28,16 @@ pub(crate) async fn generate(
     mut answer: Box<dyn Answer>,
     stamp: &Stamp,
 ) -> Answered {
-    let talk = match Talk::begin(server, client, &request, stamp).await {
-        Ok(talk) => talk,
+    let begun = Conversation::begin(server, client, &request, stamp).await;
+    let mut conversation = match begun {
+        Ok(conversation) => conversation,
         Err(fault) => return reply(answer.fault(&fault)),
     };
-    let mut talk = talk;
     let mut bytes = Vec::new();
     // The first event decides the status.
     let mut events = Vec::new();
     loop {
-        talk.next(&mut events).await;
+        conversation.next(&mut events).await;
         if let Some(Event::Failed(fault)) = events.first() {
             return reply(answer.fault(fault));
         }
@@ -55,10 +53,10 @@ pub(crate) async fn generate(
                 }
                 answer.event(&event, &mut bytes);
             }
-            if talk.ended {
+            if conversation.talk.has_ended() {
                 break;
             }
-            talk.next(&mut events).await;
+            conversation.next(&mut events).await;
         }
         server.keep(client, &mut *answer);
         return answered(200, Sent::Whole.content_type(), ReplyBody::whole(bytes));
@@ -76,11 +74,11 @@ pub(crate) async fn generate(
             if !piece.is_empty() && sender.send(piece).await.is_err() {
                 return;
             }
-            if talk.ended {
+            if conversation.talk.has_ended() {
                 break;
             }
             tokio::select! {
-                () = talk.next(&mut events) => {}
+                () = conversation.next(&mut events) => {}
                 () = sender.closed() => return,
             }
         }
@@ -89,254 +87,61 @@ pub(crate) async fn generate(
     answered(200, shape.content_type(), ReplyBody::Stream(receiver))
 }
 
-/// A request on its way: the engine's requests, and the speaker that makes one answer of them.
-struct Talk {
-    runs: Vec<Run>,
-    speaker: Speaker,
-    tokenizer: Arc<Tokenizer>,
-    stop: Vec<String>,
-    choices: usize,
-    /// The prompts that are repeated before their answers.
-    echo: Vec<Echo>,
-    /// What the model is given, where the client wants to know.
-    prompts: Vec<(String, Vec<u32>)>,
-    tells_tokens: bool,
-    usage: Usage,
-    start: Instant,
-    first: Option<Instant>,
-    load: Duration,
-    started: usize,
-    ended: bool,
+/// A request on its way: what the engine does for it, and the talk that makes one answer of it.
+struct Conversation {
+    runs: Vec<Running>,
+    talk: Talk,
+    clock: Instant,
     /// Keeps the model while the request runs.
     _lease: Lease,
 }
 
-/// A prompt to repeat.
-struct Echo {
-    text: String,
-    logprobs: Vec<lang::TokenLogprobs>,
-    /// Tokens whose log-probabilities are told with it.
-    missing: usize,
-}
-
-impl Echo {
-    fn new(prompt: &Prompt, scored: bool) -> Self {
-        // The first token follows nothing, so it has none.
-        let first = prompt.tokens.first().filter(|_| scored);
-        let first = first.map(|&token| lang::TokenLogprobs {
-            chosen: lang::TokenLogprob {
-                token,
-                bytes: Vec::new(),
-                logprob: f32::NAN,
-            },
-            top: Vec::new(),
-        });
-        Self {
-            text: prompt.text.clone(),
-            missing: if scored { prompt.tokens.len() } else { 0 },
-            logprobs: first.into_iter().collect(),
-        }
-    }
-}
-
-struct Run {
-    running: Running,
-    /// Answers that have not ended.
-    open: usize,
-}
-
-impl Talk {
+impl Conversation {
     async fn begin(
         server: &Arc<Server>,
         client: &Client,
         request: &Generate,
         stamp: &Stamp,
     ) -> Result<Self, Fault> {
-        let start = Instant::now();
+        let clock = Instant::now();
         let name = Some(request.model.as_str()).filter(|name| !name.is_empty());
         let lease = server.manager.lease(name, request.keep_alive).await?;
         client.allows(&lease.facts.name)?;
         let prepared = ready(server, &lease, request, stamp).await?;
-        let Prepared {
-            requests,
-            prompts,
-            speaker,
-            choices,
-            ..
-        } = prepared;
-        let usage = Usage {
-            prompt_tokens: prompts.iter().map(|prompt| prompt.tokens.len()).sum(),
-            ..Usage::default()
+        let arrival = Arrival {
+            at: Duration::ZERO,
+            load: lease.waited,
         };
-        let stop = requests.first().map(|r| r.stop.clone()).unwrap_or_default();
+        let (talk, requests) = Talk::new(request, prepared, &lease.worker.card, arrival);
         let mut runs = Vec::new();
-        for mut prepared in requests {
-            prepared.client = ClientId(client.number);
-            let submitted = lease.worker.submit(prepared, &request.adapters).await;
-            let running = submitted
-                .ok_or_else(gone)?
-                .map_err(|error| refusal(&error))?;
-            runs.push(Run {
-                running,
-                open: choices,
-            });
+        for mut request_of_engine in requests {
+            request_of_engine.client = ClientId(client.number);
+            let submitted = lease.worker.submit(request_of_engine, &request.adapters);
+            let running = submitted.await.ok_or_else(gone)?;
+            runs.push(running.map_err(|error| refusal(&error))?);
         }
         Ok(Self {
             runs,
-            speaker,
-            tokenizer: Arc::clone(&lease.worker.card.tokenizer),
-            stop,
-            choices,
-            echo: match request.echo {
-                true => prompts
-                    .iter()
-                    .map(|prompt| Echo::new(prompt, request.logprobs.is_some()))
-                    .collect(),
-                false => Vec::new(),
-            },
-            prompts: match request.tokens {
-                true => prompts.into_iter().map(|p| (p.text, p.tokens)).collect(),
-                false => Vec::new(),
-            },
-            tells_tokens: request.tokens || request.logprobs.is_some(),
-            usage,
-            start,
-            first: None,
-            load: lease.waited,
-            started: 0,
-            ended: false,
+            talk,
+            clock,
             _lease: lease,
         })
     }
 
     /// Waits for the engine and adds what there is to tell.
     async fn next(&mut self, events: &mut Vec<Event>) {
-        let Some(at) = self.runs.iter().position(|run| run.open > 0) else {
-            self.finish(events);
+        let Some(at) = self.talk.awaited() else {
             return;
         };
-        // Prompts run side by side in the engine; they are told in order, as clients expect choices to be.
-        let run = &mut self.runs[at];
-        let Some(event) = run.running.next().await else {
-            events.push(Event::Failed(gone()));
-            self.ended = true;
-            return;
-        };
-        let choice = at * self.choices + event.choice;
-        match event.kind {
-            EventKind::Started { cached_tokens } => {
-                self.usage.cached_tokens += cached_tokens;
-                self.started += 1;
-                if self.started == 1 {
-                    events.push(Event::Started {
-                        prompt_tokens: self.usage.prompt_tokens,
-                        cached_tokens,
-                    });
-                }
-                if let Some((text, tokens)) = self.prompts.get_mut(at) {
-                    events.push(Event::Prompt {
-                        prompt: at,
-                        text: std::mem::take(text),
-                        tokens: std::mem::take(tokens),
-                    });
-                }
-                self.repeat(at, Vec::new(), events);
-            }
-            EventKind::PromptLogprobs { logprobs, .. } => {
-                let scored = logprobs.iter().map(|l| with_bytes(&self.tokenizer, l));
-                self.repeat(at, scored.collect(), events);
-            }
-            EventKind::Token {
-                token,
-                text,
-                logprobs,
-            } => {
-                self.first.get_or_insert_with(Instant::now);
-                let told = self.tells_tokens.then(|| {
-                    let logprobs = logprobs.map(|l| with_bytes(&self.tokenizer, &l));
-                    (token, logprobs)
-                });
-                let spoken = Spoken {
-                    choice,
-                    token: told,
-                    text: &text,
-                };
-                self.speaker.speak(spoken, &mut |event| events.push(event));
-            }
-            EventKind::Finished {
-                text,
-                reason,
-                usage,
-            } => {
-                run.open -= 1;
-                if run.open == 0 {
-                    run.running.end();
-                }
-                self.usage.generated_tokens += usage.generated_tokens;
-                self.usage.drafted_tokens += usage.drafted_tokens;
-                self.usage.accepted_tokens += usage.accepted_tokens;
-                let reason = match reason {
-                    FinishReason::Stop(which) => match self.stop.get(which) {
-                        Some(text) => Finish::StopText(text.clone()),
-                        None => Finish::Stop,
-                    },
-                    FinishReason::Length | FinishReason::ContextFull => Finish::Length,
-                    _ => Finish::Stop,
-                };
-                let tell = &mut |event| events.push(event);
-                self.speaker.finish(choice, &text, reason, tell);
-                if self.runs.iter().all(|run| run.open == 0) {
-                    self.finish(events);
-                }
-            }
-            EventKind::Failed(error) => {
-                run.running.end();
-                let message = error.to_string();
-                events.push(Event::Failed(Fault::new(FaultKind::Internal, message)));
-                self.ended = true;
-            }
-            _ => {}
+        let event = self.runs[at].next().await;
+        let now = self.clock.elapsed();
+        match event {
+            Some(event) => self.talk.hear(at, (event.choice, event.kind), now, events),
+            None => self.talk.fail(gone(), now, events),
         }
-    }
-
-    /// Repeats a prompt once all that is told of it is there.
-    fn repeat(&mut self, at: usize, scored: Vec<lang::TokenLogprobs>, events: &mut Vec<Event>) {
-        let Some(echo) = self.echo.get_mut(at) else {
-            return;
-        };
-        echo.logprobs.extend(scored);
-        if echo.missing > echo.logprobs.len() {
-            return;
+        if !self.talk.is_open(at) {
+            self.runs[at].end();
         }
-        let text = std::mem::take(&mut echo.text);
-        let logprobs = std::mem::take(&mut echo.logprobs);
-        echo.missing = usize::MAX;
-        for choice in (0..self.choices).map(|i| at * self.choices + i) {
-            let tokens = logprobs.iter().map(|entry| Event::Token {
-                choice,
-                token: entry.chosen.token,
-                logprobs: Some(entry.clone()),
-            });
-            events.extend(tokens);
-            let text = text.clone();
-            events.push(Event::Text { choice, text });
-        }
-    }
-
-    fn finish(&mut self, events: &mut Vec<Event>) {
-        let now = Instant::now();
-        let first = self.first.unwrap_or(now);
-        self.usage.thinking_tokens = self.speaker.thinking_tokens();
-        events.push(Event::Done {
-            usage: self.usage,
-            timings: Timings {
-                total: now - self.start,
-                load: self.load,
-                prompt: (first - self.start).saturating_sub(self.load),
-                generate: now - first,
-            },
-        });
-        self.ended = true;
     }
 }
 
@@ -371,42 +176,6 @@ pub(crate) async fn ready(
         let message = "the request could not be made ready";
         Err(Fault::new(FaultKind::Internal, message))
     })
-}
-
-fn with_bytes(tokenizer: &Tokenizer, logprobs: &TokenLogprobs) -> lang::TokenLogprobs {
-    let one = |entry: &strata_engine::logprobs::TokenLogprob| lang::TokenLogprob {
-        token: entry.token,
-        bytes: tokenizer
-            .token_bytes(entry.token)
-            .map(|bytes| bytes.to_vec())
-            .unwrap_or_default(),
-        logprob: entry.logprob,
-    };
-    lang::TokenLogprobs {
-        chosen: one(&logprobs.chosen),
-        top: logprobs.top.iter().map(one).collect(),
-    }
-}
-
-/// Why the engine did not take a request, for the client.
-pub(crate) fn refusal(error: &SubmitError) -> Fault {
-    let kind = match error {
-        SubmitError::Full { retry_after } => FaultKind::Overloaded {
-            retry_after: *retry_after,
-        },
-        &SubmitError::TooLong { tokens, context } => FaultKind::ContextExceeded {
-            prompt_tokens: tokens,
-            context,
-        },
-        SubmitError::NoAdapter { .. } => FaultKind::NotFound,
-        SubmitError::Unsupported { .. } | SubmitError::NoDraftModel => FaultKind::Unsupported,
-        &SubmitError::Pages { tokens, room } => FaultKind::ContextExceeded {
-            prompt_tokens: tokens,
-            context: room,
-        },
-        _ => FaultKind::BadRequest,
-    };
-    Fault::new(kind, error)
 }
 
 /// The engine's thread has ended.

@@ -16,10 +16,14 @@ mod request;
 mod sampling;
 mod speaker;
 mod splitter;
+mod talk;
 pub mod tools;
+mod words;
 
 pub use card::Card;
 pub use request::{Circumstances, Prepared, prepare};
 pub use speaker::{Speaker, Spoken};
 pub use splitter::{Piece, SplitOptions, Splitter, ThinkingMarks};
+pub use talk::{Arrival, Talk, Times, refusal};
 pub use tools::grammar::{Calls, Shape};
+pub use words::unknown_model;

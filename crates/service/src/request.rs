@@ -52,6 +52,9 @@ pub fn prepare(
             "the model embeds texts and cannot generate any",
         ));
     }
+    if request.prompts.is_empty() {
+        return Err(Fault::bad_request("there is no prompt"));
+    }
     let calls = Calls::new(request, card)?;
     let mut prompts = Vec::new();
     let mut splits = Vec::new();

@@ -18,7 +18,7 @@ use strata_model::spec::Role;
 use strata_model::{Adapter, Model};
 use strata_platform::{PageStore, Pool};
 use strata_server::{Grammars, Library, LoadedAdapter, Models, Opened};
-use strata_service::{Calls, Card, Shape};
+use strata_service::{Calls, Card, Shape, unknown_model};
 use strata_store::{Name, Store, StoreError, StoredModel};
 use strata_token::tokenizer::Tokenizer;
 use strata_wire::call::ModelFacts;
@@ -192,16 +192,6 @@ fn name(path: &Path) -> String {
     }
 }
 
-fn unknown(name: &str) -> Fault {
-    Fault {
-        place: Some("model".into()),
-        ..Fault::new(
-            FaultKind::NotFound,
-            format_args!("model {name:?} not found; GET /v1/models lists those there are"),
-        )
-    }
-}
-
 impl Models for LocalModels {
     fn list(&self) -> Vec<ModelFacts> {
         let stored = Store::open_default().and_then(|store| store.list());
@@ -229,10 +219,10 @@ impl Models for LocalModels {
             return Ok(facts.clone());
         }
         let asked = name.unwrap_or_default();
-        let name: Name = asked.parse().map_err(|_| unknown(asked))?;
+        let name: Name = asked.parse().map_err(|_| unknown_model(asked))?;
         let found = Store::open_default().and_then(|store| store.find(&name));
         let found = found.map_err(|error| match error {
-            StoreError::NoSuchModel(_) | StoreError::NoHome => unknown(asked),
+            StoreError::NoSuchModel(_) | StoreError::NoHome => unknown_model(asked),
             error => library::fault(&error),
         })?;
         let unusable = || {

@@ -1,7 +1,6 @@
 //! What each call does.
 
-use super::talk::Talk;
-use super::{Server, Visit, Work};
+use super::{Running, Server, Visit, Work};
 use crate::http::Head;
 use alloc::borrow::ToOwned;
 use alloc::string::String;
@@ -9,11 +8,10 @@ use alloc::vec::Vec;
 use core::fmt::Write;
 use strata_engine::EngineOptions;
 use strata_service::metrics::{self, Measured};
-use strata_service::{Card, Circumstances, Prepared, prepare};
+use strata_service::{Card, Circumstances, Prepared, prepare, unknown_model};
 use strata_token::template::DateTime;
-use strata_token::tokenizer::{DecodeOptions, EncodeOptions};
 use strata_weights::GgufSet;
-use strata_wire::call::{Call, LoadedModel, ModelFacts, Rendered, Slot, TokenPiece};
+use strata_wire::call::{Call, LoadedModel, ModelFacts, Slot};
 use strata_wire::json::Json;
 use strata_wire::lang::{Format, Generate, Timings, ToolChoice};
 use strata_wire::route::{self, Dialect, HttpRequest};
@@ -55,9 +53,10 @@ impl Server<'_> {
         };
         match call {
             Call::Generate(request, answer) => match self.generate(&request, &stamp, now) {
-                Ok(talk) => {
+                Ok(running) => {
                     visit.work = Some(Work {
-                        talk,
+                        running,
+                        events: Vec::new(),
                         answer,
                         bytes: Vec::new(),
                         begun: false,
@@ -73,10 +72,9 @@ impl Server<'_> {
         }
     }
 
-    fn generate(&mut self, request: &Generate, stamp: &Stamp, now: u64) -> Result<Talk, Fault> {
+    fn generate(&mut self, request: &Generate, stamp: &Stamp, now: u64) -> Result<Running, Fault> {
         let prepared = self.ready(request, stamp)?;
-        let tokenizer = &self.card.tokenizer;
-        Talk::begin(&mut self.engine, tokenizer, request, prepared, now)
+        Running::begin(&mut self.engine, request, prepared, &self.card, now)
     }
 
     fn ready(&mut self, request: &Generate, stamp: &Stamp) -> Result<Prepared, Fault> {
@@ -106,18 +104,12 @@ impl Server<'_> {
         if plain.is_empty() || plain == self.facts.name {
             return Ok(&self.facts);
         }
-        let problem =
-            format_args!("model {name:?} not found; GET /v1/models lists those there are");
-        Err(Fault {
-            place: Some("model".into()),
-            ..Fault::new(FaultKind::NotFound, problem)
-        })
+        Err(unknown_model(name))
     }
 
     /// Calls that end with one reply.
     fn quick(&mut self, call: Call, stamp: &Stamp, now: u64) -> Result<Reply, Fault> {
         let status = |word: &str| Reply::json(&Json::object([("status", word.into())]));
-        let tokenizer = &self.card.tokenizer;
         Ok(match call {
             Call::Front => Reply::text("Ollama is running"),
             Call::Health => status("ok"),
@@ -127,39 +119,13 @@ impl Server<'_> {
             Call::Reply(reply) => reply,
             Call::Tokenize(request, write) => {
                 self.find(request.model.as_deref())?;
-                let options = EncodeOptions {
-                    add_special: request.add_special,
-                    parse_special: request.parse_special,
-                };
-                let tokens = tokenizer.encode(&request.text, options);
-                let pieces = tokens.into_iter().map(|token| TokenPiece {
-                    token,
-                    bytes: tokenizer
-                        .token_bytes(token)
-                        .map(|b| b.to_vec())
-                        .unwrap_or_default(),
-                });
-                write(&pieces.collect())
+                write(&self.card.tokenize(&request))
             }
             Call::Detokenize(request, write) => {
                 self.find(request.model.as_deref())?;
-                let most = tokenizer.vocab_size();
-                if let Some(token) = request.tokens.iter().find(|&&t| t as usize >= most) {
-                    return Err(Fault::bad_request(format_args!(
-                        "token {token} is not in the vocabulary of {most}"
-                    )));
-                }
-                let options = DecodeOptions { show_special: true };
-                write(&tokenizer.decode(&request.tokens, options))
+                write(&self.card.detokenize(&request)?)
             }
-            Call::Render(request, write) => {
-                let mut rendered = Rendered::default();
-                for prompt in self.ready(&request, stamp)?.prompts {
-                    rendered.text.push_str(&prompt.text);
-                    rendered.tokens.extend(prompt.tokens);
-                }
-                write(&rendered)
-            }
+            Call::Render(request, write) => write(&self.ready(&request, stamp)?.rendered()),
             Call::Models(write) => write(&Vec::from([self.facts.clone()])),
             Call::Model(name, write) => write(self.find(name.as_deref())?),
             Call::ModelInFull(name, write) => write(self.find(Some(&name))?),

@@ -5,7 +5,7 @@
 
 mod access;
 mod calls;
-mod talk;
+mod running;
 #[cfg(test)]
 mod tests;
 
@@ -19,6 +19,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use running::Running;
 use strata_engine::{Counters, Engine, Event as EngineEvent, EventKind, Request, SubmitError};
 use strata_platform::Clock;
 use strata_service::Card;
@@ -28,7 +29,6 @@ use strata_wire::lang::{Event, Shape};
 use strata_wire::openai::ResponseStore;
 use strata_wire::route::Dialect;
 use strata_wire::{Answer, Fault, FaultKind, Reply, Stamp};
-use talk::Talk;
 
 /// Bytes that all requests and answers may hold; clients that would add to more must wait.
 const MEMORY: usize = 16 << 20;
@@ -51,6 +51,7 @@ pub struct ServeSettings {
 /// A server of one model.
 pub struct Server<'a> {
     engine: Engine<'a>,
+    clock: &'a dyn Clock,
     card: Arc<Card>,
     facts: ModelFacts,
     settings: ServeSettings,
@@ -70,8 +71,10 @@ struct Visit {
 
 /// An answer in the making.
 struct Work {
-    talk: Talk,
+    running: Running,
     answer: Box<dyn Answer>,
+    /// What is not written yet.
+    events: Vec<Event>,
     /// What is not sent yet.
     bytes: Vec<u8>,
     begun: bool,
@@ -99,6 +102,7 @@ impl<'a> Server<'a> {
         } = opened;
         Self {
             engine: Engine::new(model, tokenizer, compute, kv, options).with_clock(clock),
+            clock,
             card: Arc::new(card),
             facts,
             random: settings.seed,
@@ -141,10 +145,10 @@ impl<'a> Server<'a> {
         })?;
         let mut open = true;
         while open {
-            let visits = &mut self.visits;
+            let (visits, clock) = (&mut self.visits, self.clock);
             self.engine.step(&mut |event| {
                 if event.request != own {
-                    return hear(visits, event);
+                    return hear(visits, event, clock.now_ns());
                 }
                 match event.kind {
                     EventKind::Token { text, .. } => tell(&text),
@@ -170,7 +174,7 @@ impl<'a> Server<'a> {
             return false;
         }
         let visits = &mut self.visits;
-        self.engine.step(&mut |event| hear(visits, event));
+        self.engine.step(&mut |event| hear(visits, event, now()));
         true
     }
 
@@ -240,7 +244,7 @@ impl<'a> Server<'a> {
     /// A client has gone, and its work with it.
     fn leave(&mut self, visit: Option<Visit>) {
         if let Some(work) = visit.and_then(|visit| visit.work) {
-            work.talk.cancel(&mut self.engine);
+            work.running.cancel(&mut self.engine);
         }
     }
 
@@ -259,8 +263,7 @@ impl<'a> Server<'a> {
     /// Tells a client what its answer has come to.
     fn advance(&mut self, visit: &mut Visit, now: u64) {
         let Some(work) = &mut visit.work else { return };
-        let mut events = Vec::new();
-        work.talk.tell(now, &mut events);
+        let events = core::mem::take(&mut work.events);
         let (shape, mut failed) = (work.answer.shape(), None);
         for event in &events {
             match event {
@@ -269,6 +272,7 @@ impl<'a> Server<'a> {
             }
         }
         if let Some(reply) = failed {
+            work.running.cancel(&mut self.engine);
             visit.work = None;
             give(visit, &reply, now);
             return;
@@ -281,13 +285,15 @@ impl<'a> Server<'a> {
             visit.http.piece(&work.bytes);
             work.bytes.clear();
         }
-        if !work.talk.ended {
+        if !work.running.has_ended() {
             return;
         }
         if let Some(kept) = work.answer.kept() {
             self.responses.keep(calls::OWNER, kept);
         }
         let bytes = core::mem::take(&mut work.bytes);
+        // A failure of one prompt ends the others.
+        work.running.cancel(&mut self.engine);
         visit.work = None;
         match shape {
             Shape::Whole => give(
@@ -333,11 +339,11 @@ impl<'a> Server<'a> {
 }
 
 /// Hands an event to the request that it belongs to.
-fn hear(visits: &mut [Option<Visit>], event: EngineEvent) {
-    let talks = visits.iter_mut().flatten().filter_map(|v| v.work.as_mut());
+fn hear(visits: &mut [Option<Visit>], event: EngineEvent, now: u64) {
+    let works = visits.iter_mut().flatten().filter_map(|v| v.work.as_mut());
     let mut event = Some(event);
-    for work in talks {
-        event = event.and_then(|event| work.talk.hear(event));
+    for work in works {
+        event = event.and_then(|event| work.running.hear(event, now, &mut work.events));
     }
 }
 
