@@ -103,6 +103,16 @@ pub(crate) trait Lanes: Copy {
     /// Four such sums.
     fn sum4(self, lanes: &[[Self::F; MAX_PARTS]; 4]) -> [f32; 4];
 
+    /// Sixteen such sums.
+    #[inline(always)]
+    fn sum16(self, lanes: &[[Self::F; MAX_PARTS]; 16]) -> [f32; 16] {
+        let mut sums = [0.0; 16];
+        for (sums, lanes) in sums.as_chunks_mut().0.iter_mut().zip(lanes.as_chunks().0) {
+            *sums = self.sum4(lanes);
+        }
+        sums
+    }
+
     /// 16 bfloat16.
     #[inline(always)]
     fn load_bf16(self, words: &[u8; 32], part: usize) -> Self::F {

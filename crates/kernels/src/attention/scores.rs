@@ -140,9 +140,14 @@ impl<U: Unit> Heads<'_, U> {
         let Scores {
             scale, out, stride, ..
         } = &mut self.0;
-        let (fours, rest) = sums.as_flattened().as_chunks::<4>();
         let mut scores = [[0.0; R]; H];
-        let (to_fours, to_rest) = scores.as_flattened_mut().as_chunks_mut::<4>();
+        let (sixteens, rest) = sums.as_flattened().as_chunks::<16>();
+        let (to_sixteens, to_rest) = scores.as_flattened_mut().as_chunks_mut::<16>();
+        for (to, sixteen) in to_sixteens.iter_mut().zip(sixteens) {
+            *to = l.sum16(sixteen);
+        }
+        let (fours, rest) = rest.as_chunks::<4>();
+        let (to_fours, to_rest) = to_rest.as_chunks_mut::<4>();
         for (to, four) in to_fours.iter_mut().zip(fours) {
             *to = l.sum4(four);
         }

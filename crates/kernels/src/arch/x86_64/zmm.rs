@@ -247,6 +247,16 @@ impl<D: Copy> Lanes for Zmm<D> {
     fn sum4(self, [a, b, c, d]: &[[__m512; MAX_PARTS]; 4]) -> [f32; 4] {
         op!(sum8x4(fold(a[0]), fold(b[0]), fold(c[0]), fold(d[0])))
     }
+    #[inline(always)]
+    fn sum16(self, lanes: &[[__m512; MAX_PARTS]; 16]) -> [f32; 16] {
+        let mut a = [lanes[0][0]; 16];
+        for i in 0..16 {
+            a[(i & 0b0101) << 1 | (i & 0b1010) >> 1] = lanes[i][0];
+        }
+        let mut sums = [0.0; 16];
+        self.store_f(op!(sum16(a)), &mut sums, 0);
+        sums
+    }
 }
 
 /// The first step of the tree of [`Lanes::sum`].
@@ -254,6 +264,36 @@ impl<D: Copy> Lanes for Zmm<D> {
 #[target_feature(enable = "avx512f,avx512dq,avx512vl")]
 fn fold(a: __m512) -> __m256 {
     _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps::<1>(a))
+}
+
+/// Sixteen trees of [`Lanes::sum`] at once: each step halves the lanes of two registers and puts them into one. Lane i
+/// is the sum of the register whose number is i with neighbouring bits exchanged.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn sum16(a: [__m512; 16]) -> __m512 {
+    let eights: [__m512; 8] = core::array::from_fn(|i| {
+        _mm512_add_ps(
+            _mm512_shuffle_f32x4::<0x44>(a[i], a[i + 8]),
+            _mm512_shuffle_f32x4::<0xee>(a[i], a[i + 8]),
+        )
+    });
+    let fours: [__m512; 4] = core::array::from_fn(|i| {
+        _mm512_add_ps(
+            _mm512_shuffle_f32x4::<0x88>(eights[i], eights[i + 4]),
+            _mm512_shuffle_f32x4::<0xdd>(eights[i], eights[i + 4]),
+        )
+    });
+    let twos: [__m512; 2] = core::array::from_fn(|i| {
+        let (a, b) = (_mm512_castps_pd(fours[i]), _mm512_castps_pd(fours[i + 2]));
+        _mm512_add_ps(
+            _mm512_castpd_ps(_mm512_unpacklo_pd(a, b)),
+            _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)),
+        )
+    });
+    _mm512_add_ps(
+        _mm512_shuffle_ps::<0x88>(twos[0], twos[1]),
+        _mm512_shuffle_ps::<0xdd>(twos[0], twos[1]),
+    )
 }
 
 /// Sums of 16-bit pairs, and what was carried out of them.
