@@ -4,6 +4,7 @@
 
 use core::arch::global_asm;
 use strata_unikernel::boot::BootInfo;
+use strata_unikernel::boot::attachment::{self, Attachment};
 use strata_unikernel::boot::memory_map::Range;
 use strata_unikernel::machine::address_space::Image;
 
@@ -51,6 +52,7 @@ strata_head:
     .long 0, 0
     .short 0, 0
     .long 0xc0000040                    # data, readable, writable
+    .fill 40, 1, 0                      # where `strata image` describes what it puts behind the image
 
     # PVH: 32-bit protected mode without paging, ebx = start info, loaded where it was linked.
     .balign 16
@@ -237,6 +239,21 @@ pub(crate) fn image() -> Image {
         },
         guard: Range::new(guard, 4096),
     }
+}
+
+/// What was put behind the image, beginning with the image itself.
+///
+/// # Safety
+/// Only while the memory behind the image is as the loader left it, and mapped to itself.
+pub(crate) unsafe fn attachment() -> Option<Attachment> {
+    let start = &raw const __image_start;
+    // SAFETY: the image begins with a page of headers.
+    let head = unsafe { core::slice::from_raw_parts(start, 4096) };
+    let place = attachment::place(head)?;
+    let start = (start as u64).checked_add(place.start)?;
+    // SAFETY: the caller's promise, and the loader put so many bytes there, as the headers say.
+    let bytes = unsafe { core::slice::from_raw_parts(start as *const u8, place.len() as usize) };
+    attachment::read(bytes, start)
 }
 
 /// By how much the image was moved.

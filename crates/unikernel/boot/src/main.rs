@@ -47,7 +47,10 @@ impl Physical for Low {
 /// From the PVH entry code.
 extern "C" fn pvh_main(start_info: u64) -> ! {
     match pvh::read(&Low, start_info) {
-        Ok(info) => run(&info),
+        Ok(mut info) => {
+            attach(&mut info);
+            run(&info)
+        }
         Err(error) => panic!("{error}"),
     }
 }
@@ -55,14 +58,25 @@ extern "C" fn pvh_main(start_info: u64) -> ! {
 /// From the EFI entry code. Returns only if firmware does not let go.
 extern "C" fn efi_main(handle: u64, table: u64) -> usize {
     // SAFETY: what firmware gave the entry code.
-    let info = match unsafe { uefi::leave(handle, table) } {
+    let mut info = match unsafe { uefi::leave(handle, table) } {
         Ok(info) => info,
         Err(status) => return status,
     };
+    attach(&mut info);
     // Firmware's stack goes with firmware, so this must be elsewhere.
     let info = INFO.lock().insert(info) as *const BootInfo;
     // SAFETY: firmware has let go, interrupts are off, and `INFO` is never touched again.
     unsafe { entry::on_boot_stack(run, info) }
+}
+
+/// Adds what `strata image` put behind the image: options that the command line overrules, and a model for want of
+/// another.
+fn attach(info: &mut BootInfo) {
+    // SAFETY: nothing was given to the heap yet, and the first 4 GiB, or all that firmware knows, are mapped.
+    if let Some(attachment) = unsafe { entry::attachment() } {
+        info.command_line = attachment.options.and(&info.command_line);
+        info.module = info.module.or(attachment.model);
+    }
 }
 
 static INFO: Lock<Option<BootInfo>> = Lock::new(None);

@@ -8,12 +8,6 @@ use strata_unikernel::model::Means;
 use strata_unikernel::prompt::{self, Prompt};
 use strata_unikernel::{console, say};
 
-/// The model that is part of the image.
-#[cfg(feature = "tale")]
-const MODEL: Option<&[u8]> = Some(include_bytes!("../../../../models/tale/tale-q4_k_m.gguf"));
-#[cfg(not(feature = "tale"))]
-const MODEL: Option<&[u8]> = None;
-
 /// Answers the prompt on the command line, if there is one.
 pub(crate) fn speak(info: &BootInfo) {
     let prompt = match Prompt::from_options(&info.command_line) {
@@ -51,16 +45,16 @@ pub(crate) fn speak(info: &BootInfo) {
     }
 }
 
-/// The model and what it is called: the one that came along with the image, or the one in it.
+/// The model that came along with the image, and what it is called.
 pub(crate) fn model(info: &BootInfo) -> Option<(&str, &[u8])> {
-    let (name, model) = match module(info) {
-        Some(model) => ("model", model),
-        None => ("tale", MODEL?),
-    };
-    Some((info.command_line.get("name").unwrap_or(name), model))
+    Some((
+        info.command_line.get("name").unwrap_or("model"),
+        module(info)?,
+    ))
 }
 
-/// The file that was loaded along with the image: an initrd, or `strata.gguf` from the volume that firmware booted.
+/// The file that was loaded along with the image: an initrd, `strata.gguf` from the volume that firmware booted, or
+/// what `strata image` put behind the image.
 fn module(info: &BootInfo) -> Option<&[u8]> {
     let module = info.module?;
     say!("the model is the module of {} bytes", module.len());

@@ -35,6 +35,18 @@ impl CommandLine {
         line
     }
 
+    /// These options and then others, which count more where both name a key.
+    pub fn and(&self, others: &Self) -> Self {
+        let mut line = self.clone();
+        for text in [" ", others.as_str()] {
+            let (end, room) = (line.len, CAPACITY - line.len);
+            let cut = text.floor_char_boundary(room);
+            line.bytes[end..end + cut].copy_from_slice(&text.as_bytes()[..cut]);
+            line.len += cut;
+        }
+        line
+    }
+
     /// All of it.
     pub fn as_str(&self) -> &str {
         core::str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
@@ -97,6 +109,14 @@ mod tests {
         assert_eq!(line.get("temp"), Some("0"));
         assert_eq!(line.get("upon"), None);
         assert_eq!(line.get("junk"), None);
+    }
+
+    #[test]
+    fn later_options_count_more() {
+        let line = CommandLine::copy(b"key=one n=1").and(&CommandLine::copy(b"n=2"));
+        assert_eq!((line.get("key"), line.get("n")), (Some("one"), Some("2")));
+        let long = CommandLine::copy(&[b'x'; 2047]).and(&CommandLine::copy("é".as_bytes()));
+        assert_eq!(long.as_str().len(), 2048);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What the firmware or the hypervisor says about the machine.
 
+pub mod attachment;
 mod command_line;
 pub mod memory_map;
 pub mod pvh;
