@@ -5,6 +5,7 @@ mod bench;
 mod boot_server;
 mod command;
 mod conformance;
+mod loc;
 mod peers;
 mod python;
 mod test;
@@ -32,6 +33,7 @@ cargo xtask TASK
                    the bootable program, as ELF for PVH and as EFI application; --machine leaves the engine out
   test-boot [--machine]
                    boots it in QEMU: faults, disks, network cards, power, UEFI, and the same bytes as here
+  loc              the lines of everything that runs on the bare machine, by layer; fails where they are too many
   help             this text
 
 The Python packages that the checks need are installed in target/peers and target/clients. Where they cannot be had,
@@ -47,6 +49,7 @@ fn main() -> Result<()> {
         ["vectors"] => peers::vectors(),
         ["bench", "vs-llamacpp", ..] => bench::vs_llamacpp(&arguments[2..]),
         ["bench", "serving", ..] => bench::serving(&arguments[2..]),
+        ["loc", ..] => loc::run(&arguments[1..]),
         ["unikernel", ..] => unikernel::command(&arguments[1..]),
         ["test-boot", ..] => test_boot::run(&arguments[1..]),
         [] | ["help" | "--help" | "-h"] => {

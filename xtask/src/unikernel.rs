@@ -1,8 +1,10 @@
 //! `cargo xtask unikernel`: builds the bootable program.
 
 use crate::command::{cargo, root, run, target};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use strata_image::{Form, Kernel, image};
 
 /// Position-independent, because firmware puts it anywhere; no red zone and frame pointers in our own code; addresses
 /// that are relocated must be writable. An explicit target keeps all this from build scripts.
@@ -12,17 +14,15 @@ const FLAGS: [&str; 4] = [
     "-Cforce-frame-pointers=yes",
     "-Crelro-level=off",
 ];
-const TARGET: &str = "x86_64-unknown-linux-gnu";
-
-/// Where `link.ld` puts the image.
-const IMAGE_BASE: u64 = 0x20_0000;
+pub(crate) const TARGET: &str = "x86_64-unknown-linux-gnu";
+const TALE: &str = "models/tale/tale-q4_k_m.gguf";
 
 /// What is in the program.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Contents {
     /// The machine alone, which is quick to build.
     Machine,
-    /// The engine and the built-in model.
+    /// The engine, with the model tale behind the program.
     Tale,
 }
 
@@ -48,30 +48,46 @@ pub(crate) fn command(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn build(contents: Contents) -> Result<Built> {
-    let folder = target().join("unikernel");
+/// The cargo call that builds it.
+pub(crate) fn cargo_build(contents: Contents) -> Command {
     let mut command =
         cargo("build --quiet --release --manifest-path crates/unikernel/boot/Cargo.toml");
     command.args(["--target", TARGET]);
-    command.arg("--target-dir").arg(&folder);
+    command.arg("--target-dir").arg(folder());
     if contents == Contents::Machine {
         command.arg("--no-default-features");
     }
     command.env("CARGO_ENCODED_RUSTFLAGS", flags().join("\x1f"));
-    run(&mut command)?;
+    command
+}
+
+fn folder() -> PathBuf {
+    target().join("unikernel")
+}
+
+pub(crate) fn build(contents: Contents) -> Result<Built> {
+    run(&mut cargo_build(contents))?;
+    let folder = folder();
     let linked = folder.join(TARGET).join("release/strata-boot");
-    let name = match contents {
-        Contents::Machine => "machine",
-        Contents::Tale => "strata",
+    let file =
+        std::fs::read(&linked).with_context(|| format!("cannot read {}", linked.display()))?;
+    let kernel = Kernel::parse(&file)?;
+    let model = std::fs::read(root().join(TALE)).context("cannot read the model tale")?;
+    let (name, options, model) = match contents {
+        Contents::Machine => ("machine", "", None),
+        Contents::Tale => ("strata", "name=tale", Some(&model[..])),
     };
+    if contents == Contents::Tale {
+        // `strata image` takes it from here.
+        write(&folder.join("kernel.elf"), &kernel.stripped())?;
+    }
     let built = Built {
         elf: folder.join(name).with_extension("elf"),
         efi: folder.join(name).with_extension("efi"),
     };
-    let elf =
-        std::fs::read(&linked).with_context(|| format!("cannot read {}", linked.display()))?;
-    write(&built.elf, &stripped(&elf)?)?;
-    write(&built.efi, &flat(&elf)?)?;
+    for (path, form) in [(&built.elf, Form::Elf), (&built.efi, Form::Efi)] {
+        write(path, &image(form, &kernel, options, model)?.to_vec())?;
+    }
     Ok(built)
 }
 
@@ -90,66 +106,4 @@ fn flags() -> Vec<String> {
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     std::fs::write(root().join(path), bytes)
         .with_context(|| format!("cannot write {}", path.display()))
-}
-
-/// A part of an ELF file that is loaded.
-struct Segment {
-    offset: usize,
-    address: u64,
-    bytes: usize,
-}
-
-fn segments(elf: &[u8]) -> Result<Vec<Segment>> {
-    let number = |at: usize, bytes: usize| -> Result<u64> {
-        let field = elf.get(at..at + bytes).context("the ELF file is cut off")?;
-        Ok(field
-            .iter()
-            .rev()
-            .fold(0, |sum, &byte| sum << 8 | u64::from(byte)))
-    };
-    ensure!(
-        elf.starts_with(b"\x7fELF\x02\x01"),
-        "this is no 64-bit ELF file"
-    );
-    let (table, size, count) = (number(32, 8)?, number(54, 2)?, number(56, 2)?);
-    let mut found = Vec::new();
-    for index in 0..count {
-        let at = usize::try_from(table + index * size)?;
-        if number(at, 4)? == 1 {
-            found.push(Segment {
-                offset: number(at + 8, 8)?.try_into()?,
-                address: number(at + 16, 8)?,
-                bytes: number(at + 32, 8)?.try_into()?,
-            });
-        }
-    }
-    Ok(found)
-}
-
-/// The ELF file without sections, symbols and debug information.
-fn stripped(elf: &[u8]) -> Result<Vec<u8>> {
-    let end = segments(elf)?.iter().map(|s| s.offset + s.bytes).max();
-    let end = end.context("the ELF file loads nothing")?;
-    let mut out = elf.get(..end).context("the ELF file is cut off")?.to_vec();
-    out[40..48].fill(0);
-    out[58..64].fill(0);
-    Ok(out)
-}
-
-/// The bytes as they are loaded, which begin with a PE header.
-fn flat(elf: &[u8]) -> Result<Vec<u8>> {
-    let mut out = Vec::new();
-    for segment in segments(elf)? {
-        let start = segment.address.checked_sub(IMAGE_BASE);
-        let start = usize::try_from(start.context("a segment lies below the image")?)?;
-        let bytes = elf.get(segment.offset..segment.offset + segment.bytes);
-        let bytes = bytes.context("the ELF file is cut off")?;
-        out.resize(out.len().max(start + bytes.len()), 0);
-        out[start..start + bytes.len()].copy_from_slice(bytes);
-    }
-    ensure!(
-        out.starts_with(b"MZ"),
-        "the image does not begin with a PE header"
-    );
-    Ok(out)
 }

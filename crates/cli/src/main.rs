@@ -1,12 +1,14 @@
 //! The `strata` program: each command is a module with its arguments and its `run`.
 
 mod bench;
+mod boot;
 mod chat_template;
 mod computing;
 mod convert;
 mod embed;
 mod embedder;
 mod failure;
+mod image;
 mod inspect;
 mod loaded_model;
 mod logits;
@@ -65,6 +67,8 @@ enum Command {
     Plan(plan::Arguments),
     Convert(convert::Arguments),
     Synth(synth::Arguments),
+    Image(image::Arguments),
+    Boot(boot::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -91,6 +95,8 @@ fn main() -> ExitCode {
         Command::Plan(arguments) => plan::run(&arguments),
         Command::Convert(arguments) => convert::run(&arguments),
         Command::Synth(arguments) => synth::run(&arguments),
+        Command::Image(arguments) => image::run(&arguments),
+        Command::Boot(arguments) => boot::run(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -128,6 +128,28 @@ impl ModelFile {
         GgufSet::new(parts).map_err(|error| bad_model(self.path(), error))
     }
 
+    /// The bytes of a model that is one file.
+    pub(crate) fn whole(&self) -> Result<&[u8], Failure> {
+        let refused = |what: &str, hint: &str| {
+            let sentence = format_args!("{} is {what}", self.path().display());
+            Err(Failure::new(Kind::Usage, sentence).hint(hint))
+        };
+        match &self.bytes {
+            Bytes::BuiltIn(bytes) => Ok(bytes),
+            Bytes::Mapped(files) => match &files.0[..] {
+                [file] => Ok(file.bytes()),
+                _ => refused(
+                    "one part of several",
+                    "join them: the machine reads one file",
+                ),
+            },
+            Bytes::Folder(_) => refused(
+                "a folder",
+                "`strata convert` makes one file of it, which the machine reads",
+            ),
+        }
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.paths[0]
     }

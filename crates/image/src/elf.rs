@@ -113,8 +113,8 @@ impl<'a> Kernel<'a> {
         Ok(kernel)
     }
 
-    /// Bytes of the file that are needed, without symbols and what helps to find faults.
-    fn stripped(&self) -> Vec<u8> {
+    /// The file without symbols and what helps to find faults.
+    pub fn stripped(&self) -> Vec<u8> {
         let ends = self.segments.iter().map(|segment| segment.file.end);
         let mut out = self.file[..ends.max().unwrap_or(0)].to_vec();
         out[40..48].fill(0);

@@ -1,0 +1,220 @@
+//! `strata boot`: the unikernel in QEMU, with its server on a port of this machine.
+
+mod machine;
+
+use crate::failure::{Failure, Kind};
+use crate::image;
+use crate::model_file::{BUILT_IN, ModelFile};
+use crate::size::Size;
+use machine::Machine;
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::time::Duration;
+use strata_image::Form;
+use strata_model::{Blueprint, KvType, LoadOptions};
+
+const QEMU: &str = "qemu-system-x86_64";
+/// The port that the unikernel listens on.
+const GUEST_PORT: u16 = 11434;
+/// Positions that the unikernel keeps at most: two texts of 4096.
+const POSITIONS: usize = 2 * 4096;
+/// What the unikernel takes beside its model: itself, activations, tables of the tokenizer.
+const BESIDE: u64 = 64 << 20;
+/// With less nothing is gained.
+const LEAST: u64 = 128 << 20;
+/// QEMU puts a model beside the kernel below 3 GiB, where the guest's first memory ends.
+const MOST_MODULE: u64 = 2800 << 20;
+
+/// Boot a model on a virtual machine without an operating system, in QEMU
+#[derive(clap::Args)]
+#[command(after_help = "\
+The machine's serial line is this terminal, with a shell: `help` lists its commands, `shutdown` ends it.
+Only this machine reaches the port, so no key is needed.")]
+pub(crate) struct Arguments {
+    /// The model's file, or tale
+    #[arg(value_name = "MODEL", default_value = BUILT_IN)]
+    model: PathBuf,
+    /// The port of this machine that the server is reached through
+    #[arg(long, value_name = "N", default_value_t = 11434, value_parser = clap::value_parser!(u16).range(1..))]
+    port: u16,
+    /// The guest's memory [default: what the model needs]
+    #[arg(long, value_name = "M")]
+    memory: Option<Size>,
+    /// The guest's processors [default: as many as this machine has]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    cpus: Option<u16>,
+    /// A key that clients must send
+    #[arg(
+        long,
+        value_name = "KEY",
+        env = "STRATA_API_KEY",
+        hide_env_values = true
+    )]
+    api_key: Option<String>,
+    /// The machine that QEMU emulates [default: microvm, or q35 where QEMU's own arguments add devices]
+    #[arg(long, value_enum)]
+    machine: Option<Machine>,
+    /// What runs the guest's instructions [default: KVM where it works, else emulation]
+    #[arg(long, value_enum)]
+    accel: Option<machine::Accelerator>,
+    /// The unikernel [default: the one in this program, or what `cargo xtask unikernel` has built]
+    #[arg(long, value_name = "FILE")]
+    kernel: Option<PathBuf>,
+    /// Further arguments for QEMU
+    #[arg(last = true, value_name = "QEMU ARGS")]
+    qemu: Vec<OsString>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let file = image::kernel::find(arguments.kernel.as_deref())?;
+    let kernel = image::kernel::parse(&file)?;
+    let model = ModelFile::open(&arguments.model)?;
+    let bytes = model.whole()?;
+    let memory = match arguments.memory {
+        Some(Size(bytes)) => bytes,
+        None => needed(&model)?,
+    };
+    let mut options = vec![("name".to_owned(), image::name(&arguments.model))];
+    options.extend(arguments.api_key.clone().map(|key| ("key".to_owned(), key)));
+    let options = image::command_line(&options)?;
+    free(arguments.port)?;
+
+    let folder = tempfile::Builder::new().prefix("strata-boot-").tempdir();
+    let folder = folder.map_err(|error| Failure::io("a folder for the kernel", &error))?;
+    let path = folder.path().join("kernel.elf");
+    let module = match model.file() {
+        Some(file) => {
+            if bytes.len() as u64 > MOST_MODULE {
+                let sentence = format_args!(
+                    "{} has {}, and QEMU loads {} beside a kernel",
+                    file.display(),
+                    Size(bytes.len() as u64),
+                    Size(MOST_MODULE)
+                );
+                return Err(Failure::new(Kind::Failed, sentence)
+                    .hint("choose a model with fewer bits a weight"));
+            }
+            let written = std::fs::write(&path, kernel.stripped());
+            written.map_err(|error| Failure::io(path.display(), &error))?;
+            Some(file)
+        }
+        None => {
+            let layout = image::layout(Form::Elf, &kernel, "", bytes, &arguments.model)?;
+            image::write(&layout, &path)?;
+            None
+        }
+    };
+    let accelerator = arguments.accel.unwrap_or_else(machine::Accelerator::best);
+    let mut command = Command::new(QEMU);
+    machine::Guest {
+        machine: arguments
+            .machine
+            .unwrap_or_else(|| Machine::for_arguments(&arguments.qemu)),
+        accelerator,
+        memory,
+        processors: arguments.cpus.map_or_else(processors, usize::from),
+        kernel: &path,
+        module,
+        options: &options,
+        forward: (arguments.port, GUEST_PORT),
+    }
+    .describe(&mut command);
+    command.args(&arguments.qemu);
+    eprintln!(
+        "booting {} with {} of memory, {accelerator}: http://127.0.0.1:{}",
+        arguments.model.display(),
+        Size(memory),
+        arguments.port
+    );
+    watch(spawn(&mut command)?)
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, |count| count.get().min(64))
+}
+
+/// What the guest needs: the model as it came, its weights as they are computed with, keys and values.
+fn needed(model: &ModelFile) -> Result<u64, Failure> {
+    let file = model.parse()?;
+    let bytes = model.whole()?.len() as u64;
+    let blueprint = Blueprint::new(&file, LoadOptions { context: None })
+        .map_err(|error| crate::model_file::bad_model(model.path(), error))?;
+    let positions = POSITIONS.min(2 * blueprint.config().context);
+    let kv = blueprint.kv_bytes(KvType::F16, positions) as u64;
+    let all = bytes + blueprint.packed_bytes() as u64 + kv + BESIDE;
+    Ok(all.next_multiple_of(16 << 20).max(LEAST))
+}
+
+/// QEMU's own message says nothing of ports.
+fn free(port: u16) -> Result<(), Failure> {
+    match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let sentence = format_args!("port {port} of this machine cannot be used: {error}");
+            Err(Failure::new(Kind::Failed, sentence)
+                .hint("another server may have it: --port names another"))
+        }
+    }
+}
+
+fn spawn(command: &mut Command) -> Result<Child, Failure> {
+    command.spawn().map_err(|error| match error.kind() {
+        ErrorKind::NotFound => {
+            Failure::new(Kind::Failed, format_args!("{QEMU} is not installed"))
+                .hint("Debian and Ubuntu have it in the package qemu-system-x86, Fedora in qemu-system-x86-core, Arch in qemu-system-x86, Homebrew in qemu")
+        }
+        _ => Failure::io(QEMU, &error),
+    })
+}
+
+/// Waits for the guest's end, and ends it where this program is to end.
+fn watch(mut guest: Child) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| Failure::io(QEMU, &error);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(failed)?;
+    let status = runtime.block_on(async {
+        use tokio::signal::unix::{SignalKind, signal};
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            status = ended(&mut guest) => return status.map(Some),
+        }
+        guest.kill()?;
+        guest.wait()?;
+        Ok(None)
+    });
+    match status.map_err(failed)? {
+        Some(status) if !status.success() => Err(Failure::new(
+            Kind::Failed,
+            format_args!("QEMU ended with {status}"),
+        )),
+        _ => Ok(()),
+    }
+}
+
+async fn ended(guest: &mut Child) -> std::io::Result<ExitStatus> {
+    loop {
+        if let Some(status) = guest.try_wait()? {
+            return Ok(status);
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// A model's file that QEMU can load by itself.
+trait OwnFile {
+    fn file(&self) -> Option<&Path>;
+}
+
+impl OwnFile for ModelFile {
+    fn file(&self) -> Option<&Path> {
+        Some(self.path()).filter(|path| path.is_file())
+    }
+}

@@ -1,0 +1,237 @@
+//! `strata image` and `strata boot`, with a kernel that has no code and a QEMU that only tells its arguments.
+
+#[path = "../../image/tests/fake/mod.rs"]
+mod fake;
+mod program;
+
+use program::{command, fails, finish, strata};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+const FAILED: i32 = 1;
+const USAGE: i32 = 2;
+const BAD_MODEL: i32 = 3;
+
+/// A folder with a kernel in it.
+fn folder() -> (TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let kernel = folder.path().join("kernel.elf");
+    std::fs::write(&kernel, fake::kernel()).unwrap();
+    (folder, kernel.to_str().unwrap().into())
+}
+
+fn path(folder: &TempDir, name: &str) -> String {
+    folder.path().join(name).to_str().unwrap().into()
+}
+
+fn contains(file: &[u8], part: &[u8]) -> bool {
+    file.windows(part.len()).any(|window| window == part)
+}
+
+#[test]
+fn images_hold_the_model_and_the_settings() {
+    let (folder, kernel) = folder();
+    let settings = path(&folder, "strata.toml");
+    std::fs::write(&settings, "# here\nport = 80\nip = \"10.0.0.5/24\"\n").unwrap();
+    let tale = include_bytes!("../../../models/tale/tale-q4_k_m.gguf");
+    for ending in ["elf", "efi", "img", "iso"] {
+        let out = path(&folder, &format!("a.{ending}"));
+        let arguments = [
+            "image",
+            "-o",
+            &out,
+            "--api-key",
+            "secret-key",
+            "--kernel",
+            &kernel,
+        ];
+        let arguments = [&arguments[..], &["--config", &settings]].concat();
+        let text = strata(&arguments).text();
+        assert!(text.contains("18.9 MB"), "{text}");
+        let image = std::fs::read(&out).unwrap();
+        assert!(contains(
+            &image,
+            b"name=tale port=80 ip=10.0.0.5/24 key=secret-key"
+        ));
+        let at = (0..image.len())
+            .step_by(512)
+            .find(|at| image[*at..].starts_with(b"GGUF"));
+        let at = at.expect("the model begins at a sector");
+        assert!(image[at..].starts_with(tale), "{ending}");
+        assert!(!Path::new(&format!("{out}.part")).exists());
+    }
+}
+
+#[test]
+fn images_that_make_no_sense() {
+    let (folder, kernel) = folder();
+    let out = |name: &str| path(&folder, name);
+    let image = |code, words: &[&str], rest: &[&str]| {
+        fails(
+            code,
+            words,
+            &[&["image", "--kernel", &kernel], rest].concat(),
+        );
+    };
+    image(
+        USAGE,
+        &["a.zip", ".elf, .efi, .img or .iso"],
+        &["-o", &out("a.zip")],
+    );
+    for name in ["a.img", "a.iso", "a.efi"] {
+        image(
+            USAGE,
+            &["there is no key", "--api-key"],
+            &["-o", &out(name)],
+        );
+    }
+    let open = ["-o", &out("a.img"), "--insecure-no-auth"];
+    assert_eq!(
+        strata(&[&["image", "--kernel", &kernel][..], &open].concat()).code,
+        Some(0)
+    );
+    image(
+        USAGE,
+        &["fewer than 8"],
+        &["-o", &out("a.elf"), "--api-key", "short"],
+    );
+    image(
+        USAGE,
+        &["quotes"],
+        &["-o", &out("a.elf"), "--api-key", "quote\"quote"],
+    );
+    image(FAILED, &["no/where.elf"], &["-o", &out("no/where.elf")]);
+    image(
+        FAILED,
+        &["nothing.gguf"],
+        &[&out("nothing.gguf"), "-o", &out("a.elf")],
+    );
+    std::fs::write(out("bad.gguf"), b"GGUF").unwrap();
+    image(
+        BAD_MODEL,
+        &["bad.gguf"],
+        &[&out("bad.gguf"), "-o", &out("a.elf")],
+    );
+    std::fs::write(out("bad.toml"), "port = 80\ncolour = red\n").unwrap();
+    let bad = ["-o", &out("a.elf"), "--config", &out("bad.toml")];
+    image(USAGE, &["bad.toml, line 2: there is no such setting"], &bad);
+    let not_a_kernel = ["image", "-o", &out("b.elf"), "--kernel", &out("bad.gguf")];
+    fails(
+        FAILED,
+        &["no 64-bit ELF", "cargo xtask unikernel"],
+        &not_a_kernel,
+    );
+    assert!(!Path::new(&out("a.elf")).exists());
+}
+
+/// A QEMU that writes its arguments down and ends with this status.
+fn qemu(folder: &TempDir, status: u8) -> PathBuf {
+    let bin = folder.path().join("bin");
+    std::fs::create_dir_all(&bin).unwrap();
+    let script = format!(
+        "#!/bin/sh\necho \"$@\"\nwhile [ $# -gt 0 ]; do\n\
+         if [ \"$1\" = -kernel ]; then wc -c < \"$2\"; fi; shift; done\nexit {status}\n"
+    );
+    let program = bin.join("qemu-system-x86_64");
+    std::fs::write(&program, script).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    bin
+}
+
+fn boot(path: &str, arguments: &[&str]) -> program::Run {
+    let mut command = command();
+    command.arg("boot").args(arguments).env("PATH", path);
+    finish(command)
+}
+
+#[test]
+fn qemu_is_told_what_to_boot() {
+    let (folder, kernel) = folder();
+    let path = format!("{}:/usr/bin:/bin", qemu(&folder, 0).display());
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = port.local_addr().unwrap().port().to_string();
+    let run = boot(&path, &["--kernel", &kernel, "--port", &taken]);
+    assert_eq!(run.code, Some(FAILED));
+    assert!(
+        run.err.contains("cannot be used") && run.err.contains("--port"),
+        "{}",
+        run.err
+    );
+    drop(port);
+    let arguments = [
+        "--kernel", &kernel, "--port", &taken, "--cpus", "3", "--accel", "tcg",
+    ];
+    let text = boot(&path, &[&arguments[..], &["--", "-s"]].concat()).text();
+    assert!(text.contains("-M microvm -m 128M -smp 3"), "{text}");
+    assert!(
+        text.contains(&format!("hostfwd=tcp:127.0.0.1:{taken}-:11434")),
+        "{text}"
+    );
+    assert!(
+        text.contains("-append name=tale ") && text.trim_end().contains(" -s\n"),
+        "{text}"
+    );
+    assert!(!text.contains("-initrd") && !text.contains("kvm"), "{text}");
+    // The built-in model is behind the kernel.
+    let bytes: u64 = text.lines().last().unwrap().trim().parse().unwrap();
+    assert!(bytes > 18_855_040, "{text}");
+    let kernels = std::fs::read_dir(std::env::temp_dir()).unwrap().flatten();
+    let left = kernels.filter(|entry| {
+        entry
+            .file_name()
+            .to_string_lossy()
+            .starts_with("strata-boot-")
+    });
+    let used = text
+        .split_once("-kernel ")
+        .unwrap()
+        .1
+        .split(' ')
+        .next()
+        .unwrap();
+    assert!(
+        left.into_iter()
+            .all(|entry| !used.starts_with(entry.path().to_str().unwrap()))
+    );
+
+    let tale = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../models/tale/tale-q4_k_m.gguf"
+    );
+    let arguments = [
+        tale, "--kernel", &kernel, "--port", &taken, "--memory", "1GiB",
+    ];
+    let text = boot(
+        &path,
+        &[&arguments[..], &["--", "-device", "nvme"]].concat(),
+    )
+    .text();
+    assert!(text.contains("-M q35 -m 1024M"), "{text}");
+    assert!(
+        text.contains(&format!("-initrd {tale} -append name=tale-q4_k_m")),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_qemu_that_fails_or_is_not_there_is_told() {
+    let (folder, kernel) = folder();
+    let path = format!("{}:/usr/bin:/bin", qemu(&folder, 3).display());
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let free = port.local_addr().unwrap().port().to_string();
+    drop(port);
+    let run = boot(&path, &["--kernel", &kernel, "--port", &free]);
+    assert!(run.err.contains("QEMU ended with"), "{}", run.err);
+    let empty = folder.path().join("empty");
+    let run = boot(
+        empty.to_str().unwrap(),
+        &["--kernel", &kernel, "--port", &free],
+    );
+    assert_eq!(run.code, Some(FAILED));
+    assert!(
+        run.err.contains("is not installed") && run.err.contains("qemu-system-x86"),
+        "{}",
+        run.err
+    );
+}
