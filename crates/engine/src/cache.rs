@@ -18,6 +18,15 @@ pub(crate) struct Held {
     node: Option<NodeId>,
 }
 
+/// What the store had.
+enum Fetched {
+    Page(PageId),
+    /// Nothing, or there is no room for it.
+    Nothing,
+    /// Something else than was put there.
+    Damaged,
+}
+
 /// What has happened to cached pages.
 #[derive(Copy, Clone, Debug, Default)]
 pub(crate) struct CacheCounts {
@@ -66,6 +75,16 @@ impl Cache {
 
     pub(crate) fn kv_mut(&mut self) -> &mut KvPages {
         &mut self.kv
+    }
+
+    #[cfg(test)]
+    pub(crate) fn tree(&self) -> &PrefixTree {
+        &self.tree
+    }
+
+    #[cfg(test)]
+    pub(crate) fn tree_mut(&mut self) -> &mut PrefixTree {
+        &mut self.tree
     }
 
     /// Pages kept for later, some of which running texts use too.
@@ -118,15 +137,21 @@ impl Cache {
         pages: &mut Vec<PageId>,
     ) -> Option<NodeId> {
         let mut key = self.root(salt)?;
-        let chunks = tokens.chunks_exact(PAGE);
-        chunks
-            .clone()
-            .take(from / PAGE)
-            .for_each(|chunk| key = key.child(chunk));
+        let mut chunks = tokens.chunks_exact(PAGE);
+        let known = chunks.by_ref().take(from / PAGE);
+        known.for_each(|chunk| key = key.child(chunk));
         let mut restored = None;
-        for chunk in chunks.skip(from / PAGE) {
+        while let Some(chunk) = chunks.next() {
             key = key.child(chunk);
-            let Some(page) = self.fetch(&key) else { break };
+            let page = match self.fetch(&key) {
+                Fetched::Page(page) => page,
+                Fetched::Nothing => break,
+                Fetched::Damaged => {
+                    // All from here on is computed again, and then stored again whatever state it is in.
+                    self.discard(key, chunks);
+                    break;
+                }
+            };
             if restored.is_none() {
                 // A page that was to be copied in part is not needed now.
                 pages
@@ -143,25 +168,36 @@ impl Cache {
     }
 
     /// A page from the store, held by the caller.
-    fn fetch(&mut self, key: &PageKey) -> Option<PageId> {
+    fn fetch(&mut self, key: &PageKey) -> Fetched {
+        let Some((store, _)) = &mut self.store else {
+            return Fetched::Nothing;
+        };
         let mut blob = core::mem::take(&mut self.blob);
         blob.clear();
-        let (store, _) = self.store.as_mut()?;
-        let there = store.get(&key.0, &mut blob);
-        let page = match page_store::open(key, self.kv.page_bytes(), &blob) {
+        let (known, there) = (store.contains(&key.0), store.get(&key.0, &mut blob));
+        let fetched = match page_store::open(key, self.kv.page_bytes(), &blob) {
             Some(bytes) if there => self
                 .make_room(1)
                 .then(|| self.kv.fill(bytes).ok())
-                .flatten(),
-            _ => {
-                if there && let Some((store, _)) = &mut self.store {
-                    store.remove(&key.0);
-                }
-                None
-            }
+                .flatten()
+                .map_or(Fetched::Nothing, Fetched::Page),
+            _ if known => Fetched::Damaged,
+            _ => Fetched::Nothing,
         };
         self.blob = blob;
-        page
+        fetched
+    }
+
+    /// Takes a page and those of the tokens after it out of the store.
+    fn discard<'t>(&mut self, mut key: PageKey, after: impl Iterator<Item = &'t [u32]>) {
+        let Some((store, _)) = &mut self.store else {
+            return;
+        };
+        store.remove(&key.0);
+        for chunk in after {
+            key = key.child(chunk);
+            store.remove(&key.0);
+        }
     }
 
     fn root(&self, salt: Salt) -> Option<PageKey> {

@@ -1,9 +1,9 @@
 //! Texts through an encoder: whole ones, as many together as there is room for, with nothing kept of them.
 
 use crate::engine::Engine;
+use crate::piece::Piece;
 use crate::request::{Event, EventKind, FinishReason};
 use crate::running::{Aim, Running};
-use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 use strata_model::{Pooled, Text};
@@ -73,7 +73,7 @@ impl Engine<'_> {
                     };
                     let kind = EventKind::Embedding(vector);
                     group.tell(running.request, running.choice, kind, tell);
-                    Ok(Some((FinishReason::Complete, String::new())))
+                    Ok(Some((FinishReason::Complete, Piece::default())))
                 }
             };
             self.counters.prompt_tokens += *tokens as u64;

@@ -16,9 +16,12 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::time::Duration;
 use strata_model::spec::Role;
-use strata_model::{BatchLimits, Compute, KvPages, Model, Workspace};
+use strata_model::{BatchLimits, Compute, KvPages, Model, Span, Workspace};
 use strata_platform::{Clock, PageStore};
 use strata_token::tokenizer::Tokenizer;
+
+/// How much a step, or an answer, moves the running means.
+pub(crate) const GAIN: f64 = 0.1;
 
 /// How an engine works.
 #[derive(Copy, Clone, Debug)]
@@ -88,6 +91,8 @@ pub struct Engine<'a> {
     pub(crate) work: Workspace,
     pub(crate) chooser: Chooser<'a>,
     pub(crate) scheduler: Scheduler,
+    /// Room for a batch, empty between steps.
+    pub(crate) spans: Vec<Span<'static>>,
     /// In the order of their names.
     pub(crate) running: Vec<Running<'a>>,
     pub(crate) groups: BTreeMap<RequestId, Group>,
@@ -122,6 +127,7 @@ impl<'a> Engine<'a> {
             work: Workspace::new(model, options.limits(0), compute.pool.workers()),
             chooser: Chooser::new(tokenizer, model.config().vocabulary),
             scheduler: Scheduler::default(),
+            spans: Vec::new(),
             running: Vec::new(),
             groups: BTreeMap::new(),
             counters: Counters::default(),

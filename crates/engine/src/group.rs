@@ -2,7 +2,7 @@
 
 use crate::beams::Search;
 use crate::prefix_tree::Salt;
-use crate::request::{EventKind, Limits, RequestError};
+use crate::request::{Event, EventKind, Limits, RequestError, RequestId};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -72,8 +72,43 @@ impl Group {
         }
     }
 
+    /// Tells what happened to a text, now or when all have ended.
+    pub(crate) fn tell(
+        &mut self,
+        request: RequestId,
+        choice: usize,
+        kind: EventKind,
+        tell: &mut dyn FnMut(Event),
+    ) {
+        if let Some(kind) = self.pass(choice, kind) {
+            tell(Event {
+                request,
+                choice,
+                kind,
+            });
+        }
+    }
+
+    /// Ends the request with an error.
+    pub(crate) fn fail(
+        &mut self,
+        request: RequestId,
+        choice: usize,
+        error: RequestError,
+        tell: &mut dyn FnMut(Event),
+    ) {
+        if !self.failed {
+            self.failed = true;
+            tell(Event {
+                request,
+                choice,
+                kind: EventKind::Failed(error),
+            });
+        }
+    }
+
     /// Takes in what happened to a text; gives it back if it is to be told now.
-    pub(crate) fn pass(&mut self, choice: usize, kind: EventKind) -> Option<EventKind> {
+    fn pass(&mut self, choice: usize, kind: EventKind) -> Option<EventKind> {
         match &mut self.held_back {
             None => Some(kind),
             Some(held) => {

@@ -44,16 +44,20 @@ extern crate alloc;
 extern crate std;
 
 mod adapters;
+mod batch;
 mod beams;
 mod cache;
 pub mod constraint;
 pub mod counters;
+mod departures;
 mod encode;
 mod engine;
 mod exponential;
+mod floor;
 mod group;
 pub mod logprobs;
 mod page_store;
+mod piece;
 mod prefix_tree;
 pub mod random;
 mod request;
@@ -72,6 +76,7 @@ pub use constraint::{Constraint, ConstraintError, TokenMask};
 pub use counters::{BUCKETS, Counters, Histogram};
 pub use engine::{Engine, EngineOptions};
 pub use page_store::ModelDigest;
+pub use piece::Piece;
 pub use request::{
     AdapterId, Choices, ClientId, Event, EventKind, FinishReason, Limits, Priority, Request,
     RequestError, RequestId, Task, TokenLogprobs, Usage,

@@ -3,6 +3,9 @@
 //! A node's page holds the keys and values of its tokens after those of the nodes above it. Nodes have [`PAGE`] tokens;
 //! a leaf can have fewer. Each [`Salt`] has a tree of its own, so that nobody finds, or can time, what another left.
 
+#[cfg(test)]
+mod tests;
+
 use crate::request::{AdapterId, ClientId, RequestId};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -212,20 +215,24 @@ impl PrefixTree {
         }
     }
 
-    /// Gives up all pages of a salt.
+    /// Gives up all pages of a salt that nobody but the tree holds. A text that holds a page holds those before it,
+    /// and counts on its node.
     pub(crate) fn clear(&mut self, salt: Salt, kv: &mut KvPages) {
-        let Some(children) = self.roots.remove(&salt) else {
-            return;
+        let mut nodes: Vec<NodeId> = match self.roots.get(&salt) {
+            Some(children) => children.values().copied().collect(),
+            None => return,
         };
-        let mut doomed: Vec<NodeId> = children.into_values().collect();
-        while let Some(id) = doomed.pop() {
-            let Some(node) = self.nodes[id.0 as usize].take() else {
-                continue;
-            };
-            self.leaves.remove(&(node.used, id));
-            self.vacant.push(id);
-            kv.release(node.page);
-            doomed.extend(node.children.into_values());
+        let mut at = 0;
+        while let Some(&id) = nodes.get(at) {
+            nodes.extend(self.node(id).children.values());
+            at += 1;
+        }
+        // Children before their parents.
+        for &id in nodes.iter().rev() {
+            let node = self.node(id);
+            if node.children.is_empty() && kv.users(node.page) == 1 {
+                self.remove(id, kv);
+            }
         }
     }
 

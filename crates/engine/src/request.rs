@@ -2,6 +2,7 @@
 
 use crate::constraint::{Constraint, ConstraintError};
 use crate::logprobs::TokenLogprob;
+use crate::piece::Piece;
 use crate::sampling::{SampleError, SamplerSettings};
 use crate::speculation::Speculation;
 use alloc::boxed::Box;
@@ -205,7 +206,7 @@ pub enum EventKind {
         /// The token.
         token: u32,
         /// Text that can be shown now: whole characters, nothing that might be part of a stop text. Perhaps empty.
-        text: String,
+        text: Piece,
         /// Its log-probabilities, if asked for.
         logprobs: Option<TokenLogprobs>,
     },
@@ -214,7 +215,7 @@ pub enum EventKind {
     /// The answer is complete.
     Finished {
         /// What was held back of the text.
-        text: String,
+        text: Piece,
         /// Why it ended.
         reason: FinishReason,
         /// What it took.

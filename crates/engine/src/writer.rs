@@ -2,6 +2,7 @@
 
 use crate::constraint::{Constraint, ConstraintError, TokenMask};
 use crate::logprobs::{Logprobs, TokenLogprob};
+use crate::piece::Piece;
 use crate::request::{EventKind, FinishReason, Request, RequestError, TokenLogprobs, Usage};
 use crate::running::confirmed;
 use crate::sampling::{Sampler, SettingsError, Workspace};
@@ -46,7 +47,7 @@ pub(crate) struct Chooser<'a> {
 }
 
 /// How a text ended, with the rest of its characters.
-pub(crate) type End = (FinishReason, String);
+pub(crate) type End = (FinishReason, Piece);
 
 impl<'a> Chooser<'a> {
     pub(crate) fn new(tokenizer: &'a Tokenizer, vocabulary: usize) -> Self {
@@ -315,7 +316,7 @@ impl<'a> Writer<'a> {
             logprobs,
         });
         if let Some(which) = stopped {
-            return Ok(Some((FinishReason::Stop(which), String::new())));
+            return Ok(Some((FinishReason::Stop(which), Piece::default())));
         }
         if self.constraint.as_ref().is_some_and(|c| c.is_complete()) {
             return Ok(Some((FinishReason::Complete, self.rest())));
@@ -334,12 +335,12 @@ impl<'a> Writer<'a> {
     }
 
     /// What is left in the decoder and the stop matcher.
-    fn rest(&mut self) -> String {
+    fn rest(&mut self) -> Piece {
         let emit = self.stops.push(self.decoder.finish());
         let mut text = String::from(emit.text);
         if emit.stopped.is_none() {
             text.push_str(self.stops.finish());
         }
-        text
+        text.into()
     }
 }

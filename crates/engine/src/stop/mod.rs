@@ -12,6 +12,9 @@ use alloc::vec::Vec;
 #[cfg(test)]
 mod tests;
 
+/// Bytes that hardly any piece of text has more of.
+const LONG: usize = 64;
+
 /// What a piece of text gave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Emit<'a> {
@@ -52,8 +55,8 @@ impl StopMatcher {
             nodes: vec![Node::default()],
             edges: BTreeMap::new(),
             state: 0,
-            held: String::new(),
-            ready: String::new(),
+            held: String::with_capacity(LONG),
+            ready: String::with_capacity(LONG),
             stopped: None,
         };
         for (index, stop) in stops.iter().enumerate() {

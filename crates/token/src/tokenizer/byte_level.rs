@@ -38,10 +38,17 @@ pub(crate) fn byte(c: char) -> Option<u8> {
     }
 }
 
-/// The bytes a token stands for. One with a character outside the alphabet stands for its own text.
-pub(crate) fn decode(token: &str) -> Vec<u8> {
-    let bytes: Option<Vec<u8>> = token.chars().map(byte).collect();
-    bytes.unwrap_or_else(|| token.as_bytes().to_vec())
+/// Adds the bytes a token stands for. One with a character outside the alphabet stands for its own text.
+pub(crate) fn decode(token: &str, out: &mut Vec<u8>) {
+    let start = out.len();
+    for c in token.chars() {
+        let Some(byte) = byte(c) else {
+            out.truncate(start);
+            out.extend_from_slice(token.as_bytes());
+            return;
+        };
+        out.push(byte);
+    }
 }
 
 #[cfg(test)]

@@ -100,6 +100,20 @@ enum Engine {
 /// The most bytes encoded at once; positions inside are 32 bits wide, and escaping spaces triples a text at most.
 const MAX_CHUNK: usize = 1 << 30;
 
+/// How a vocabulary spells a token's bytes.
+enum Spelling {
+    /// As they are.
+    Plain,
+    /// One byte, by its number.
+    Byte(u8),
+    /// With escapes for what is no text.
+    Escaped,
+    /// A letter for each byte.
+    Letters,
+    /// With another character for the space.
+    Spaces,
+}
+
 impl Tokenizer {
     /// The tokenizer of the model that a GGUF file holds.
     pub fn from_gguf(meta: &Metadata<'_>) -> Result<Self, TokenizerError> {
@@ -227,35 +241,61 @@ impl Tokenizer {
 
     /// The bytes that one token stands for: its text with the vocabulary's spelling undone. Not always UTF-8.
     pub fn token_bytes(&self, id: u32) -> Option<Cow<'_, [u8]>> {
+        let (text, spelling) = self.spelling(id)?;
+        Some(match spelling {
+            Spelling::Plain => Cow::Borrowed(text.as_bytes()),
+            _ => {
+                let mut bytes = Vec::with_capacity(text.len());
+                self.append_bytes(id, &mut bytes);
+                Cow::Owned(bytes)
+            }
+        })
+    }
+
+    /// Adds the bytes that one token stands for, if there is such a token.
+    pub fn append_bytes(&self, id: u32, out: &mut Vec<u8>) {
+        let Some((text, spelling)) = self.spelling(id) else {
+            return;
+        };
+        match spelling {
+            Spelling::Plain => out.extend_from_slice(text.as_bytes()),
+            Spelling::Byte(byte) => out.push(byte),
+            Spelling::Escaped => rwkv::unescape(text, out),
+            Spelling::Letters => byte_level::decode(text, out),
+            Spelling::Spaces => {
+                for (i, part) in text.split(SPACE).enumerate() {
+                    out.extend_from_slice(if i > 0 { b" " } else { b"" });
+                    out.extend_from_slice(part.as_bytes());
+                }
+            }
+        }
+    }
+
+    fn spelling(&self, id: u32) -> Option<(&str, Spelling)> {
         let text = self.tokens.text(id)?;
         let kind = self.tokens.kind(id)?;
         if matches!(
             kind,
             TokenKind::Control | TokenKind::Unknown | TokenKind::UserDefined
         ) {
-            return Some(Cow::Borrowed(text.as_bytes()));
+            return Some((text, Spelling::Plain));
         }
         if kind == TokenKind::Byte && self.model != ModelKind::Rwkv {
             let byte = text
                 .strip_prefix("<0x")
                 .and_then(|hex| hex.strip_suffix('>'));
             if let Some(byte) = byte.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-                return Some(Cow::Owned(alloc::vec![byte]));
+                return Some((text, Spelling::Byte(byte)));
             }
         }
-        Some(match &self.engine {
-            Engine::Rwkv(_) => {
-                let mut bytes = Vec::with_capacity(text.len());
-                rwkv::unescape(text, &mut bytes);
-                Cow::Owned(bytes)
-            }
-            Engine::Bpe(bpe) if bpe.alphabet() == Alphabet::Bytes => {
-                Cow::Owned(byte_level::decode(text))
-            }
-            Engine::Bpe(bpe) if bpe.alphabet() == Alphabet::Plain => Cow::Borrowed(text.as_bytes()),
-            _ if !text.contains(SPACE) => Cow::Borrowed(text.as_bytes()),
-            _ => Cow::Owned(text.replace(SPACE, " ").into_bytes()),
-        })
+        let spelling = match &self.engine {
+            Engine::Rwkv(_) => Spelling::Escaped,
+            Engine::Bpe(bpe) if bpe.alphabet() == Alphabet::Bytes => Spelling::Letters,
+            Engine::Bpe(bpe) if bpe.alphabet() == Alphabet::Plain => Spelling::Plain,
+            _ if !text.contains(SPACE) => Spelling::Plain,
+            _ => Spelling::Spaces,
+        };
+        Some((text, spelling))
     }
 
     /// A token's text as the vocabulary spells it.

@@ -17,8 +17,13 @@ pub struct Utf8Stream {
 impl Utf8Stream {
     /// Takes bytes and gives the text they complete.
     pub fn push(&mut self, bytes: &[u8]) -> &str {
-        self.out.clear();
         self.pending.extend_from_slice(bytes);
+        self.complete()
+    }
+
+    /// Gives what the bytes complete that have come.
+    fn complete(&mut self) -> &str {
+        self.out.clear();
         let mut used = 0;
         for chunk in self.pending.utf8_chunks() {
             self.out.push_str(chunk.valid());
@@ -51,6 +56,9 @@ fn may_continue(bytes: &[u8]) -> bool {
     core::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
 }
 
+/// Bytes that hardly any token has more of.
+const LONG: usize = 64;
+
 /// Decodes tokens one at a time.
 ///
 /// Unlike [`Tokenizer::decode`] it keeps the space that a SentencePiece vocabulary puts in front: in the middle of a text,
@@ -71,7 +79,10 @@ impl<'t> StreamDecoder<'t> {
             tokenizer,
             options,
             spelled: Vec::new(),
-            stream: Utf8Stream::default(),
+            stream: Utf8Stream {
+                pending: Vec::with_capacity(LONG),
+                out: String::with_capacity(LONG),
+            },
         }
     }
 
@@ -85,11 +96,10 @@ impl<'t> StreamDecoder<'t> {
     /// Takes a token and gives the text it completes: whole characters only, perhaps none.
     pub fn push(&mut self, id: u32) -> &str {
         let shown = self.tokenizer.is_shown(id, self.options) || self.spelled.contains(&id);
-        let bytes = match shown {
-            true => self.tokenizer.token_bytes(id).unwrap_or_default(),
-            false => Default::default(),
-        };
-        self.stream.push(&bytes)
+        if shown {
+            self.tokenizer.append_bytes(id, &mut self.stream.pending);
+        }
+        self.stream.complete()
     }
 
     /// The stream is over: gives U+FFFD if it ends inside a character, else nothing.

@@ -1,0 +1,222 @@
+//! A batch: what is computed together, and what becomes of it.
+
+use crate::beams::Search;
+use crate::engine::{Engine, GAIN};
+use crate::group::Group;
+use crate::piece::Piece;
+use crate::request::{Event, EventKind, FinishReason, RequestError};
+use crate::running::{Aim, Running};
+use crate::writer::{Chooser, End};
+use alloc::vec::Vec;
+use core::time::Duration;
+use strata_model::Span;
+
+impl Engine<'_> {
+    /// Computes the batch and makes of it what the texts want.
+    pub(crate) fn compute(&mut self, start: Duration, tell: &mut dyn FnMut(Event)) {
+        let mut batch = emptied(core::mem::take(&mut self.spans));
+        let in_batch = |running: &&mut Running<'_>| running.in_batch > 0;
+        for running in self.running.iter_mut().filter(in_batch) {
+            let adapter = self.adapters.get(running.salt.adapter);
+            batch.push(running.span(adapter));
+        }
+        let texts = batch.len();
+        if texts == 0 {
+            self.spans = emptied(batch);
+            return;
+        }
+        let tokens: usize = batch.iter().map(|span| span.tokens.len()).sum();
+        let kv = self.cache.kv_mut();
+        let result = self
+            .model
+            .forward(&self.compute, kv, &mut self.work, &mut batch);
+        self.spans = emptied(batch);
+        self.running.iter_mut().for_each(Running::withdraw);
+        let (mut logits, mut states) = match &result {
+            Ok(outputs) => (outputs.logits, outputs.states),
+            Err(_) => (&[][..], &[][..]),
+        };
+        let now = self
+            .clock
+            .map_or(start, |clock| Duration::from_nanos(clock.now_ns()));
+        let config = self.model.config();
+        for running in self.running.iter_mut().filter(in_batch) {
+            let Some(group) = self.groups.get_mut(&running.request) else {
+                continue;
+            };
+            let mine;
+            let done = match &result {
+                Err(error) => Err(error.clone().into()),
+                Ok(_) => {
+                    (mine, logits) = logits.split_at(running.rows * config.vocabulary);
+                    let width = match running.aim {
+                        Aim::Write(_) | Aim::Search(_) => 0,
+                        _ => running.in_batch * config.width,
+                    };
+                    let vectors;
+                    (vectors, states) = states.split_at(width);
+                    let before = running.generated();
+                    let done = match group.failed {
+                        true => Ok(None),
+                        false => running.advance(mine, vectors, group, &mut self.chooser, tell),
+                    };
+                    let new = running.generated() - before;
+                    if new > 0 {
+                        self.counters.generated_tokens += new as u64;
+                        if group.first_token.is_none() {
+                            group.first_token = Some(now);
+                            let waited = now.saturating_sub(group.submitted);
+                            self.counters.first_token_time.record_time(waited);
+                        }
+                        if let Some(latest) = running.latest.replace(now) {
+                            let each = now.saturating_sub(latest) / new as u32;
+                            (0..new).for_each(|_| self.counters.token_time.record_time(each));
+                        }
+                    }
+                    done
+                }
+            };
+            running.settle(done, group, tell);
+        }
+        self.settle(now.saturating_sub(start), tokens, texts);
+    }
+
+    /// Keeps what was computed, and counts it.
+    fn settle(&mut self, time: Duration, tokens: usize, texts: usize) {
+        for index in 0..self.running.len() {
+            let running = &mut self.running[index];
+            if running.in_batch == 0 || running.ended {
+                continue;
+            }
+            if running.leaves_pages() {
+                self.cache
+                    .record(running.salt, &running.tokens, &mut running.held);
+            }
+            if let Some(draft) = &mut self.draft_model {
+                let known = running.known.min(running.tokens.len());
+                draft.confirm(running.salt, &running.tokens[..known], &mut running.drafted);
+            }
+            let (id, request, pending) = (running.id, running.request, running.pending());
+            self.scheduler.set_pending(id, pending);
+            let writes = matches!(running.aim, Aim::Write(_));
+            let first =
+                writes && running.choice == 0 && running.held.sequence.len() >= running.prompt;
+            if first
+                && self
+                    .groups
+                    .get(&request)
+                    .is_some_and(|group| group.open > 1)
+            {
+                self.unpark(index);
+            }
+        }
+        self.counters.steps += 1;
+        self.counters.batch_texts.record(texts as f64);
+        self.counters.batch_tokens.record(tokens as f64);
+        if self.clock.is_some() && !time.is_zero() {
+            self.scheduler.learn(tokens, time);
+            self.counters.step_time.record_time(time);
+            let speed = tokens as f64 / time.as_secs_f64();
+            self.speed = match self.speed {
+                0.0 => speed,
+                old => old + (speed - old) * GAIN,
+            };
+        }
+    }
+}
+
+impl Running<'_> {
+    /// Makes of a batch's results what the text wants: `logits` are its rows, `states` its tokens'.
+    fn advance(
+        &mut self,
+        logits: &[f32],
+        states: &[f32],
+        group: &mut Group,
+        chooser: &mut Chooser<'_>,
+        tell: &mut dyn FnMut(Event),
+    ) -> Result<Option<End>, RequestError> {
+        let (request, choice) = (self.request, self.choice);
+        let candidates = group.search.as_ref().map_or(0, Search::candidates);
+        let report = &mut |kind| group.tell(request, choice, kind, tell);
+        let text = self.tokens.len();
+        let computed = self.held.sequence.len();
+        self.known = text;
+        match &mut self.aim {
+            Aim::Embed(_, pooled) => {
+                pooled.add(states);
+                if self.whole {
+                    report(EventKind::Embedding(pooled.clone().finish()));
+                }
+                Ok(self
+                    .whole
+                    .then(|| (FinishReason::Complete, Piece::default())))
+            }
+            Aim::Score(_) => Ok(None),
+            Aim::Search(beam) => {
+                if self.whole {
+                    beam.next = Some(chooser.likeliest(logits, candidates)?);
+                }
+                Ok(None)
+            }
+            Aim::Write(writer) => {
+                if self.rows == 0 {
+                    return Ok(None);
+                }
+                let mut rows = logits;
+                if writer.scored().is_some() && computed - self.in_batch < self.prompt {
+                    let from = computed - self.in_batch;
+                    writer.score_prompt(
+                        &self.tokens[..self.prompt],
+                        from,
+                        rows,
+                        chooser,
+                        report,
+                    )?;
+                    rows = &rows[rows.len() - rows.len() / self.rows..];
+                    if !self.whole {
+                        return Ok(None);
+                    }
+                }
+                let result = writer.advance(&mut self.tokens, &self.draft, rows, chooser, report);
+                let new = self.tokens.len() - text;
+                let right = self.confirmed(text);
+                self.known = text + right;
+                // The last token's logits are yet to be computed.
+                self.held
+                    .sequence
+                    .rewind(text + right.min(new.saturating_sub(1)));
+                result.map(|(_, end)| end)
+            }
+        }
+    }
+
+    /// Ends the text, or its request, if it is to end.
+    pub(crate) fn settle(
+        &mut self,
+        result: Result<Option<End>, RequestError>,
+        group: &mut Group,
+        tell: &mut dyn FnMut(Event),
+    ) {
+        match result {
+            Ok(None) => {}
+            Ok(Some((reason, text))) => {
+                self.ended = true;
+                let usage = self.usage();
+                let kind = EventKind::Finished {
+                    text,
+                    reason,
+                    usage,
+                };
+                group.tell(self.request, self.choice, kind, tell);
+                group.end(self.choice, self.rank());
+            }
+            Err(error) => group.fail(self.request, self.choice, error, tell),
+        }
+    }
+}
+
+/// The memory of some spans for others: it is the same, since what they borrow is gone and their size is not.
+fn emptied<'b>(mut spans: Vec<Span<'_>>) -> Vec<Span<'b>> {
+    spans.clear();
+    spans.into_iter().map_while(|_| None).collect()
+}
