@@ -9,11 +9,11 @@ use strata_engine::{
     RequestId, RestoreError, Session, SubmitError, run_inference,
 };
 use strata_kernels::Kernels;
-use strata_model::{Adapter, AdapterTensor, Compute, KvPages, KvType, LoadOptions, Model, PAGE};
+use strata_model::{Compute, KvPages, KvType, LoadOptions, Model, PAGE};
 use strata_platform::{Inline, PageKey, PageStore, SystemMemory};
 use strata_token::tokenizer::EncodeOptions;
 use strata_weights::{Gguf, GgufSet};
-use tale::{Answer, Tale, run, run_one};
+use tale::{Answer, Tale, adapter, run, run_one};
 
 const DIGEST: ModelDigest = ModelDigest([3; 32]);
 
@@ -214,34 +214,6 @@ fn a_plain_call_answers_or_says_why_not() {
         refused,
         Err(InferenceError::Refused(SubmitError::EmptyPrompt))
     );
-}
-
-/// An adapter of random numbers for the first layer's queries.
-fn adapter(tale: &Tale, seed: f32) -> Arc<Adapter> {
-    let config = tale.model.config();
-    let (width, rank) = (config.width, 4);
-    let q_width = config.heads * config.head_size;
-    let numbers = |count: usize| -> Vec<u8> {
-        (0..count)
-            .flat_map(|i| ((i as f32 * seed).sin() * 0.3).to_le_bytes())
-            .collect()
-    };
-    let (a, b) = (numbers(width * rank), numbers(rank * q_width));
-    let tensors = [
-        AdapterTensor {
-            name: "blk.0.attn_q.weight.lora_a",
-            ty: strata_weights::GgmlType::F32,
-            dims: &[width as u64, rank as u64],
-            data: &a,
-        },
-        AdapterTensor {
-            name: "blk.0.attn_q.weight.lora_b",
-            ty: strata_weights::GgmlType::F32,
-            dims: &[rank as u64, q_width as u64],
-            data: &b,
-        },
-    ];
-    Arc::new(Adapter::new(8.0, &tensors, &tale.model).unwrap())
 }
 
 #[test]

@@ -5,20 +5,22 @@ mod tale;
 
 use spelling::{Fault, Rhythm};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use strata_constrain::{Compiler, Grammar, Limits as GrammarLimits};
 use strata_engine::random::{Random, Stream};
 use strata_engine::sampling::SampleError;
 use strata_engine::{
-    AdapterId, Choices, ClientId, ConstraintError, Engine, EngineOptions, EventKind, FinishReason,
-    Limits, Pooling, Priority, Request, RequestError, RequestId, Speculation, SubmitError, Task,
-    TokenLogprobs,
+    AdapterId, Choices, ClientId, Constraint, ConstraintError, Engine, EngineOptions, EventKind,
+    FinishReason, Limits, Pooling, Priority, Request, RequestError, RequestId, Speculation,
+    SubmitError, Task, TokenLogprobs,
 };
 use strata_host::{Pinning, PoolOptions, ThreadPool};
 use strata_kernels::Kernels;
-use strata_model::{Compute, KvPages, KvType, PAGE};
+use strata_model::{Adapter, Compute, KvPages, KvType, PAGE};
 use strata_platform::{Clock, Inline, Pool, SystemMemory};
-use tale::{Answer, Tale, run, run_one};
+use tale::{Answer, Tale, adapter, run, run_one};
 
 /// A clock that is set by hand.
 #[derive(Default)]
@@ -81,6 +83,45 @@ fn assert_no_leak(engine: &mut Engine<'_>, pages: usize) {
     assert_eq!(engine.counters().kept_pages, 0);
 }
 
+/// Grammars as requests have them.
+fn grammars(tale: &Tale) -> Vec<Box<dyn Constraint>> {
+    let compiler = Compiler::new(&tale.tokenizer).unwrap();
+    let limits = GrammarLimits {
+        time: Duration::from_secs(60),
+        ..GrammarLimits::default()
+    };
+    let schema = r#"{"type": "object", "properties": {"name": {"type": "string", "maxLength": 12},
+        "kind": {"enum": ["fox", "bear"]}, "age": {"type": "integer", "minimum": 0, "maximum": 99}},
+        "required": ["name", "kind", "age"], "additionalProperties": false}"#;
+    [
+        Grammar::JsonSchema(schema.into()),
+        Grammar::Regex("[A-Z][a-z ]{5,40}(, [a-z]+)*[.]".into()),
+        Grammar::Gbnf("root ::= (\"yes\" | \"no\") (\" \" [a-z]+)* \"!\"".into()),
+    ]
+    .map(|grammar| -> Box<dyn Constraint> { Box::new(compiler.compile(&grammar, limits).unwrap()) })
+    .into()
+}
+
+/// Requests of all kinds, grammars and adapters too. The engine has two adapters.
+fn mixed_workload(tale: &Tale, count: u64) -> Vec<Request> {
+    let grammars = grammars(tale);
+    let mut requests = workload(tale, count);
+    for (i, request) in requests.iter_mut().enumerate() {
+        if i % 4 == 3 {
+            request.constraint = Some(grammars[i / 4 % 3].clone());
+            request.ignore_end = false;
+        }
+        request.adapter = [None, Some(AdapterId(1)), Some(AdapterId(2))][i % 3];
+    }
+    requests
+}
+
+fn add_adapters(engine: &mut Engine<'_>, adapters: &[Arc<Adapter>; 2]) {
+    for (adapter, scale) in adapters.iter().zip([1.0, 0.7]) {
+        engine.add_adapter(Arc::clone(adapter), scale).unwrap();
+    }
+}
+
 /// Requests of all kinds: of many lengths, some with a common beginning, greedy and not, constrained and not.
 fn workload(tale: &Tale, count: u64) -> Vec<Request> {
     let mut random = Random::new(5, Stream::Token);
@@ -121,12 +162,19 @@ fn assert_same(alone: &Answer, other: &Answer, what: &str) {
 #[test]
 fn thirty_two_requests_get_what_each_gets_alone() {
     let (tale, dimmed) = (Tale::load(), Tale::dimmed());
-    let requests = workload(&tale, 32);
+    let requests = mixed_workload(&tale, 32);
+    let adapters = [1.3, 2.7].map(|seed| adapter(&tale, seed));
     let alone: Vec<Answer> = requests
         .iter()
-        .map(|request| run_one(&mut engine(&tale, &Shape::default()), request.clone()))
+        .map(|request| {
+            let mut engine = engine(&tale, &Shape::default());
+            add_adapters(&mut engine, &adapters);
+            run_one(&mut engine, request.clone())
+        })
         .collect();
-    let pools: Vec<ThreadPool> = [1, 3]
+    let complete = |answer: &&Answer| answer.reason() == FinishReason::Complete;
+    assert!(alone.iter().filter(complete).count() >= 4);
+    let pools: Vec<ThreadPool> = [1, 2]
         .map(|workers| {
             ThreadPool::new(PoolOptions {
                 workers: Some(workers),
@@ -153,6 +201,7 @@ fn thirty_two_requests_get_what_each_gets_alone() {
             .with_speculation(4)
             .with_draft_model(&dimmed.model, &dimmed.tokenizer, dimmed.kv())
             .unwrap();
+        add_adapters(&mut engine, &adapters);
         // Twice: the second time much is in the cache.
         for warm in [false, true] {
             let (mut answers, mut ids) = (BTreeMap::<RequestId, Answer>::new(), Vec::new());

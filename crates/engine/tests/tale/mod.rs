@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use strata_engine::sampling::SamplerSettings;
 use strata_engine::{
     Engine, EngineOptions, EventKind, FinishReason, Request, RequestError, RequestId,
     TokenLogprobs, Usage,
 };
 use strata_kernels::Kernels;
-use strata_model::{Compute, KvPages, KvType, LoadOptions, Model};
+use strata_model::{Adapter, AdapterTensor, Compute, KvPages, KvType, LoadOptions, Model};
 use strata_platform::{Inline, SystemMemory};
 use strata_token::tokenizer::{EncodeOptions, Tokenizer};
 use strata_weights::{Gguf, GgufSet};
@@ -155,4 +156,32 @@ pub(crate) fn run(engine: &mut Engine<'_>) -> BTreeMap<RequestId, Answer> {
 pub(crate) fn run_one(engine: &mut Engine<'_>, request: Request) -> Answer {
     engine.submit(request).unwrap();
     run(engine).pop_first().unwrap().1
+}
+
+/// An adapter of random numbers for the first layer's queries.
+pub(crate) fn adapter(tale: &Tale, seed: f32) -> Arc<Adapter> {
+    let config = tale.model.config();
+    let (width, rank) = (config.width, 4);
+    let q_width = config.heads * config.head_size;
+    let numbers = |count: usize| -> Vec<u8> {
+        (0..count)
+            .flat_map(|i| ((i as f32 * seed).sin() * 0.3).to_le_bytes())
+            .collect()
+    };
+    let (a, b) = (numbers(width * rank), numbers(rank * q_width));
+    let tensors = [
+        AdapterTensor {
+            name: "blk.0.attn_q.weight.lora_a",
+            ty: strata_weights::GgmlType::F32,
+            dims: &[width as u64, rank as u64],
+            data: &a,
+        },
+        AdapterTensor {
+            name: "blk.0.attn_q.weight.lora_b",
+            ty: strata_weights::GgmlType::F32,
+            dims: &[rank as u64, q_width as u64],
+            data: &b,
+        },
+    ];
+    Arc::new(Adapter::new(8.0, &tensors, &tale.model).unwrap())
 }

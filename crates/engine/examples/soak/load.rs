@@ -1,0 +1,281 @@
+//! The load, and what is looked at whenever it pauses.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use strata_constrain::{Compiler, Grammar, Limits, Matcher};
+use strata_engine::random::{Random, Stream};
+use strata_engine::sampling::SamplerSettings;
+use strata_engine::{
+    AdapterId, Choices, ClientId, Constraint, Engine, EngineOptions, EventKind, Pooling, Priority,
+    Request, RequestId, Speculation, Task,
+};
+use strata_host::{MonotonicClock, PoolOptions, ThreadPool};
+use strata_kernels::Kernels;
+use strata_model::{Adapter, AdapterTensor, Compute, KvPages, KvType, LoadOptions, Model, PAGE};
+use strata_platform::{Inline, SystemMemory};
+use strata_token::tokenizer::Tokenizer;
+use strata_weights::{Gguf, GgufSet};
+
+const PAGES: usize = 96;
+
+/// Pauses in a run, at which memory is compared.
+const ROUNDS: u32 = 6;
+
+/// Bytes that memory may differ by between pauses: buffers keep the size of the largest that they held.
+const SLACK: usize = 256 << 10;
+
+/// Counts the bytes that are in use.
+struct Counting;
+
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: the system's allocator does all the work.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        LIVE.fetch_add(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// How things stood when nothing was left to do.
+pub(crate) struct Round {
+    after: Duration,
+    submitted: u64,
+    finished: u64,
+    canceled: u64,
+    preemptions: u64,
+    free_pages: usize,
+    live_bytes: usize,
+    token_p99: f64,
+}
+
+impl fmt::Display for Round {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:>5.0} s: {} finished, {} canceled, {} preempted, {} of {PAGES} pages free, {:.3} MB in use, token p99 ≤ {} s",
+            self.after.as_secs_f64(),
+            self.finished,
+            self.canceled,
+            self.preemptions,
+            self.free_pages,
+            self.live_bytes as f64 / 1e6,
+            self.token_p99,
+        )
+    }
+}
+
+/// What must hold at every pause.
+pub(crate) fn check(rounds: &[Round]) {
+    for round in rounds {
+        assert_eq!(round.free_pages, PAGES, "pages are lost: {round}");
+        let ended = round.finished + round.canceled;
+        assert_eq!(round.submitted, ended, "requests are lost: {round}");
+    }
+    let (first, last) = (&rounds[0], &rounds[rounds.len() - 1]);
+    let grown = last.live_bytes.saturating_sub(first.live_bytes);
+    assert!(grown <= SLACK, "memory grows: {first}, then {last}");
+    let canceled = last.canceled as f64 / last.submitted.max(1) as f64;
+    assert!((0.1..0.4).contains(&canceled), "{canceled} are canceled");
+}
+
+/// What requests are made of.
+struct Means {
+    random: Random,
+    common: Vec<u32>,
+    grammar: Matcher,
+    adapters: [AdapterId; 2],
+}
+
+impl Means {
+    fn pick(&mut self, n: u64) -> u64 {
+        self.random.next_u64() % n
+    }
+
+    /// A request that may be anything.
+    fn request(&mut self) -> Request {
+        let shared = self.pick(self.common.len() as u64) as usize;
+        let mut prompt = self.common[..shared].to_vec();
+        let own = 1 + self.pick(150);
+        prompt.extend((0..own).map(|_| 100 + self.pick(8000) as u32));
+        let mut request = Request {
+            prompt,
+            sampling: SamplerSettings {
+                seed: self.random.next_u64(),
+                ..SamplerSettings::llama_cpp()
+            },
+            max_tokens: Some(1 + self.pick(120) as usize),
+            client: ClientId(self.pick(5)),
+            priority: [Priority::Low, Priority::Normal, Priority::High][self.pick(3) as usize],
+            cache: self.pick(6) > 0,
+            adapter: match self.pick(4) {
+                at @ 0..2 => Some(self.adapters[at as usize]),
+                _ => None,
+            },
+            ..Request::default()
+        };
+        match self.pick(12) {
+            0 => request.choices = Choices::Sample { n: 2, best_of: 3 },
+            1 => request.choices = Choices::Sample { n: 3, best_of: 3 },
+            2 => {
+                request.choices = Choices::Beams {
+                    n: 1,
+                    width: 2,
+                    length_penalty: 1.0,
+                }
+            }
+            3 => request.task = Task::Embed(Pooling::Mean),
+            4 => request.constraint = Some(self.grammar.fork()),
+            5 | 6 => request.speculation = Speculation::PromptLookup { max_draft: 4 },
+            7 => request.stop = vec!["the".into(), "\n".into()],
+            _ => {}
+        }
+        request
+    }
+}
+
+fn adapter(model: &Model<'_>, seed: f32) -> Arc<Adapter> {
+    let config = model.config();
+    let (width, rank) = (config.width, 4);
+    let rows = config.heads * config.head_size;
+    let numbers = |count: usize| -> Vec<u8> {
+        (0..count)
+            .flat_map(|i| ((i as f32 * seed).sin() * 0.2).to_le_bytes())
+            .collect()
+    };
+    let (a, b) = (numbers(width * rank), numbers(rank * rows));
+    let tensor = |name, dims, data| AdapterTensor {
+        name,
+        ty: strata_weights::GgmlType::F32,
+        dims,
+        data,
+    };
+    let (a_dims, b_dims) = ([width as u64, rank as u64], [rank as u64, rows as u64]);
+    let tensors = [
+        tensor("blk.0.attn_q.weight.lora_a", &a_dims[..], &a[..]),
+        tensor("blk.0.attn_q.weight.lora_b", &b_dims[..], &b[..]),
+    ];
+    Arc::new(Adapter::new(8.0, &tensors, model).expect("an adapter"))
+}
+
+/// Puts load on an engine for a time, with pauses; `tell` hears of each.
+pub(crate) fn soak(time: Duration, tell: &mut dyn FnMut(&Round)) -> Vec<Round> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/tale/tale-q4_k_m.gguf");
+    let bytes = std::fs::read(path).expect("the built-in model");
+    let set = GgufSet::new(vec![Gguf::parse(&bytes).expect("a model")]).expect("a model");
+    let options = LoadOptions::default();
+    let model =
+        Model::load(&set, options, &SystemMemory, &Inline, &mut |_, _| {}).expect("a model");
+    let tokenizer = Tokenizer::from_gguf(set.metadata()).expect("a tokenizer");
+    let pool = ThreadPool::new(PoolOptions::default()).expect("threads");
+    let clock = MonotonicClock::default();
+    let compute = Compute {
+        kernels: Kernels::detect(),
+        pool: &pool,
+    };
+    let kv =
+        KvPages::new(model.config(), KvType::F16, PAGES * PAGE, &SystemMemory).expect("memory");
+    let options = EngineOptions {
+        context: 512,
+        batch: 256,
+        requests: 32,
+        queue: 32,
+        ..EngineOptions::default()
+    };
+    let mut engine = Engine::new(&model, &tokenizer, compute, kv, options)
+        .with_clock(&clock)
+        .with_speculation(4);
+    let adapters = [1.3, 2.7].map(|seed| {
+        let adapter = adapter(&model, seed);
+        engine.add_adapter(adapter, 1.0).expect("its own adapter")
+    });
+    let compiler = Compiler::new(&tokenizer).expect("a vocabulary");
+    let limits = Limits {
+        time: Duration::from_secs(60),
+        ..Limits::default()
+    };
+    let grammar = Grammar::Regex("[A-Z][a-z ]{5,60}[.]".into());
+    let mut random = Random::new(1, Stream::Token);
+    let mut means = Means {
+        common: (0..200)
+            .map(|_| 100 + (random.next_u64() % 8000) as u32)
+            .collect(),
+        random,
+        grammar: compiler.compile(&grammar, limits).expect("a grammar"),
+        adapters,
+    };
+    let start = Instant::now();
+    // One round more at the beginning: buffers get their sizes.
+    let mut rounds = Vec::with_capacity(ROUNDS as usize + 1);
+    for _ in 0..=ROUNDS {
+        load(&mut engine, &mut means, time / (ROUNDS + 1));
+        engine.clear_cache();
+        let c = engine.counters();
+        let round = Round {
+            after: start.elapsed(),
+            submitted: c.submitted,
+            finished: c.finished,
+            canceled: c.canceled,
+            preemptions: c.preemptions,
+            free_pages: c.free_pages,
+            live_bytes: LIVE.load(Ordering::Relaxed),
+            token_p99: c.token_time.quantile(0.99),
+        };
+        tell(&round);
+        rounds.push(round);
+    }
+    rounds.remove(0);
+    rounds
+}
+
+/// Puts load on an engine for a time, and waits until all is done.
+fn load(engine: &mut Engine<'_>, means: &mut Means, time: Duration) {
+    let mut open: BTreeMap<RequestId, (usize, Option<Instant>)> = BTreeMap::new();
+    let start = Instant::now();
+    while start.elapsed() < time || !engine.is_idle() {
+        if start.elapsed() < time && means.random.next_f64() < 0.3 {
+            let request = means.request();
+            let answers = request.choices.wanted();
+            let cancel = (means.random.next_f64() < 0.3)
+                .then(|| Instant::now() + Duration::from_millis(means.pick(1000)));
+            if let Ok(id) = engine.submit(request) {
+                open.insert(id, (answers, cancel));
+            }
+        }
+        let now = Instant::now();
+        open.retain(|&id, (_, cancel)| {
+            let due = cancel.is_some_and(|at| at <= now);
+            if due {
+                assert!(engine.cancel(id), "{id:?} was open");
+            }
+            !due
+        });
+        engine.step(&mut |event| match event.kind {
+            EventKind::Finished { .. } => {
+                let (left, _) = open.get_mut(&event.request).expect("it is open");
+                *left -= 1;
+                if *left == 0 {
+                    open.remove(&event.request);
+                }
+            }
+            EventKind::Failed(error) => panic!("{error}"),
+            _ => {}
+        });
+    }
+    assert!(open.is_empty(), "{} never ended", open.len());
+}

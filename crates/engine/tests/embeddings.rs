@@ -1,0 +1,246 @@
+//! Vectors and scores through the scheduler: what a direct pass over the text alone gives, whatever else runs.
+
+mod tale;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use strata_engine::random::{Random, Stream};
+use strata_engine::{
+    ClientId, Engine, EngineOptions, EventKind, FinishReason, Priority, Request, RequestId,
+    SubmitError, Task,
+};
+use strata_host::ThreadPool;
+use strata_kernels::Kernels;
+use strata_model::{
+    BatchLimits, Compute, KvPages, KvType, LoadOptions, Model, Output, PAGE, Pooled, Pooling,
+    Sequence, Span, Text, Workspace,
+};
+use strata_platform::{Inline, Pool, SystemMemory};
+use strata_weights::{Gguf, GgufSet};
+use tale::{Answer, Tale, run_one};
+
+fn compute(pool: &dyn Pool) -> Compute<'_> {
+    Compute {
+        kernels: Kernels::detect(),
+        pool,
+    }
+}
+
+fn golden(name: &str) -> Model<'static> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../model/tests/golden_states");
+    let bytes = std::fs::read(folder.join(name)).unwrap().leak();
+    let set = GgufSet::new(vec![Gguf::parse(bytes).unwrap()]).unwrap();
+    let options = LoadOptions::default();
+    Model::load(&set, options, &SystemMemory, &Inline, &mut |_, _| {}).unwrap()
+}
+
+/// Pools what one pass over the whole text gives.
+fn directly(model: &Model<'_>, tokens: &[u32], kind: Pooling) -> Vec<f32> {
+    let limits = BatchLimits {
+        tokens: tokens.len(),
+        logits: 0,
+    };
+    let compute = compute(&Inline);
+    let mut work = Workspace::new(model, limits, 1);
+    let mut kv = KvPages::new(model.config(), KvType::F16, tokens.len(), &SystemMemory).unwrap();
+    let mut sequence = Sequence::default();
+    kv.reserve(&mut sequence, tokens.len()).unwrap();
+    let span = Span {
+        sequence: &mut sequence,
+        tokens,
+        output: Output::States,
+        adapter: None,
+    };
+    let outputs = model
+        .forward(&compute, &mut kv, &mut work, &mut [span])
+        .unwrap();
+    let mut pooled = Pooled::new(kind, model.config().width);
+    pooled.add(outputs.states);
+    pooled.finish()
+}
+
+fn bits(vector: &[f32]) -> Vec<u32> {
+    assert!(!vector.is_empty() && vector.iter().all(|x| x.is_finite()));
+    vector.iter().map(|x| x.to_bits()).collect()
+}
+
+/// The vectors that requests get, and what else they get.
+fn run_all(engine: &mut Engine<'_>) -> BTreeMap<RequestId, (Option<Vec<f32>>, Answer)> {
+    let mut results = BTreeMap::<_, (Option<Vec<f32>>, Answer)>::new();
+    while !engine.is_idle() {
+        engine.step(&mut |event| {
+            let (vector, answer) = results.entry(event.request).or_default();
+            match event.kind {
+                EventKind::Embedding(new) => {
+                    assert!(vector.replace(new).is_none(), "one vector for each");
+                }
+                kind => answer.take(kind),
+            }
+        });
+    }
+    results
+}
+
+#[test]
+fn a_decoders_embeddings_run_beside_generation_with_the_bits_of_a_direct_pass() {
+    let tale = Tale::load();
+    let mut random = Random::new(21, Stream::Token);
+    let mut text = |len: usize| -> Vec<u32> {
+        (0..len)
+            .map(|_| 100 + (random.next_u64() % 8000) as u32)
+            .collect()
+    };
+    let kinds = [Pooling::Mean, Pooling::Last, Pooling::Cls, Pooling::None];
+    let texts: Vec<(Vec<u32>, Pooling)> = [1, 31, 32, 33, 70, 100]
+        .iter()
+        .enumerate()
+        .map(|(i, &len)| (text(len), kinds[i % kinds.len()]))
+        .collect();
+    let expected: Vec<Vec<u32>> = texts
+        .iter()
+        .map(|(tokens, kind)| bits(&directly(&tale.model, tokens, *kind)))
+        .collect();
+    let stories = ["Once upon a time", "The king said"];
+    let alone: Vec<Answer> = stories
+        .iter()
+        .map(|story| run_one(&mut tale.engine(64, 1), tale.request(story, Some(4))))
+        .collect();
+    let pool = ThreadPool::new(Some(2)).unwrap();
+    for (batch, places, pages) in [(64, 8, 32), (7, 3, 32), (20, 4, 8)] {
+        let kv = KvPages::new(
+            tale.model.config(),
+            KvType::F16,
+            pages * PAGE,
+            &SystemMemory,
+        )
+        .unwrap();
+        let options = EngineOptions {
+            context: 256,
+            batch,
+            requests: places,
+            ..EngineOptions::default()
+        };
+        let mut engine = Engine::new(&tale.model, &tale.tokenizer, compute(&pool), kv, options);
+        let stories: Vec<RequestId> = stories
+            .iter()
+            .map(|story| engine.submit(tale.request(story, Some(4))).unwrap())
+            .collect();
+        engine.step(&mut |_| {});
+        let ids: Vec<RequestId> = texts
+            .iter()
+            .enumerate()
+            .map(|(i, (tokens, kind))| {
+                let request = Request {
+                    prompt: tokens.clone(),
+                    task: Task::Embed(*kind),
+                    client: ClientId(i as u64 % 3),
+                    priority: [Priority::Low, Priority::High][i % 2],
+                    ..Request::default()
+                };
+                engine.submit(request).unwrap()
+            })
+            .collect();
+        let results = run_all(&mut engine);
+        for (i, id) in ids.iter().enumerate() {
+            let (vector, answer) = &results[id];
+            let what = format!("text {i} in batches of {batch}");
+            assert_eq!(bits(vector.as_ref().unwrap()), expected[i], "{what}");
+            assert_eq!(answer.reason(), FinishReason::Complete, "{what}");
+            assert_eq!(answer.usage().prompt_tokens, texts[i].0.len(), "{what}");
+        }
+        for (id, alone) in stories.iter().zip(&alone) {
+            // The first token came with the first step.
+            assert!(alone.tokens.ends_with(&results[id].1.tokens));
+            assert!(results[id].1.tokens.len() + 1 >= alone.tokens.len());
+        }
+        engine.clear_cache();
+        assert_eq!(engine.free_pages(), pages, "no page is lost");
+    }
+}
+
+#[test]
+fn an_encoder_embeds_and_scores_many_texts_with_the_bits_of_each_alone() {
+    // The tokenizer is not asked: the prompts are tokens already.
+    let tale = Tale::load();
+    for name in ["bert-rank.gguf", "xlm-roberta-rank.gguf", "nomic-bert.gguf"] {
+        let model = golden(name);
+        let config = model.config();
+        let vocabulary = config.vocabulary as u64;
+        let mut random = Random::new(8, Stream::Token);
+        let most = config.context.min(40);
+        let texts: Vec<(Vec<u32>, Task)> = (0..14)
+            .map(|i| {
+                let len = 2 + (random.next_u64() as usize) % (most - 2);
+                let tokens = (0..len)
+                    .map(|_| (random.next_u64() % vocabulary) as u32)
+                    .collect();
+                let task = match i % 3 {
+                    0 if model.labels() > 0 => Task::Score { second: len / 2 },
+                    1 => Task::Embed(Pooling::Cls),
+                    _ => Task::Embed(Pooling::Mean),
+                };
+                (tokens, task)
+            })
+            .collect();
+        let limits = BatchLimits {
+            tokens: 200,
+            logits: 0,
+        };
+        let mut work = Workspace::new(&model, limits, 1);
+        let expected: Vec<Vec<u32>> = texts
+            .iter()
+            .map(|(tokens, task)| match *task {
+                Task::Score { second } => {
+                    let text = Text { tokens, second };
+                    bits(model.rank(&compute(&Inline), &mut work, &[text]).unwrap())
+                }
+                Task::Embed(kind) => {
+                    let text = Text::single(tokens);
+                    let mut pooled = Pooled::new(kind, config.width);
+                    pooled.add(model.encode(&compute(&Inline), &mut work, &[text]).unwrap());
+                    bits(&pooled.finish())
+                }
+                Task::Generate => unreachable!("an encoder writes nothing"),
+            })
+            .collect();
+        let pool = ThreadPool::new(Some(2)).unwrap();
+        for batch in [200, 45] {
+            let kv = KvPages::new(config, KvType::F32, PAGE, &SystemMemory).unwrap();
+            let options = EngineOptions {
+                context: most,
+                batch,
+                requests: 4,
+                ..EngineOptions::default()
+            };
+            let mut engine = Engine::new(&model, &tale.tokenizer, compute(&pool), kv, options);
+            let ids: Vec<RequestId> = texts
+                .iter()
+                .map(|(tokens, task)| {
+                    let request = Request {
+                        prompt: tokens.clone(),
+                        task: *task,
+                        ..Request::default()
+                    };
+                    engine.submit(request).unwrap()
+                })
+                .collect();
+            assert!(engine.cancel(ids[5]));
+            let results = run_all(&mut engine);
+            for (i, id) in ids.iter().enumerate().filter(|(i, _)| *i != 5) {
+                let (vector, answer) = &results[id];
+                let what = format!("{name}, text {i} in batches of {batch}");
+                assert_eq!(bits(vector.as_ref().unwrap()), expected[i], "{what}");
+                assert_eq!(answer.reason(), FinishReason::Complete, "{what}");
+            }
+            assert!(!results.contains_key(&ids[5]));
+            let counters = engine.counters();
+            assert_eq!((counters.finished, counters.canceled), (13, 1));
+            assert!(counters.steps < 14, "several in one pass");
+            let refused = engine.submit(Request {
+                prompt: vec![1],
+                ..Request::default()
+            });
+            assert!(matches!(refused, Err(SubmitError::Unsupported { .. })));
+        }
+    }
+}
