@@ -45,6 +45,12 @@ impl Isa {
         }
     }
 
+    /// Whether this program has its kernels: the feature `compact` leaves out those that few processors need, so that a
+    /// bootable image stays small. Their processors then use the next best.
+    pub const fn is_built(self) -> bool {
+        !(cfg!(feature = "compact") && matches!(self, Isa::AvxVnni | Isa::Avx512))
+    }
+
     /// The instruction set with this spelling.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|isa| isa.name() == name)
@@ -85,6 +91,10 @@ impl CpuFeatures {
 
     /// Whether kernels for `isa` can run.
     pub const fn has(self, isa: Isa) -> bool {
+        isa.is_built() && self.can(isa)
+    }
+
+    const fn can(self, isa: Isa) -> bool {
         match isa {
             Isa::Scalar => true,
             Isa::Avx2 => self.avx2,

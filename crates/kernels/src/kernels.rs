@@ -72,11 +72,19 @@ impl Kernels {
             // SAFETY: only `for_isa` hands these out, and only after it has found the instruction set.
             #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
             Isa::Avx2 => unsafe { Ymm::<Maddubs>::new() }.call(op),
+            #[cfg(all(
+                target_arch = "x86_64",
+                target_feature = "sse2",
+                not(feature = "compact")
+            ))]
             // SAFETY: likewise.
-            #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
             Isa::AvxVnni => unsafe { Ymm::<Vnni>::new() }.call(op),
+            #[cfg(all(
+                target_arch = "x86_64",
+                target_feature = "sse2",
+                not(feature = "compact")
+            ))]
             // SAFETY: likewise.
-            #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
             Isa::Avx512 => unsafe { Zmm::<Maddubs>::new() }.call(op),
             // SAFETY: likewise.
             #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]

@@ -47,6 +47,7 @@ impl<U: Unit> Op for Heads<'_, U> {
         let mut h = 0;
         while h < heads {
             h += match (heads - h, L::PARTS) {
+                _ if L::TILE < 2 => self.rows::<L, 1, 1>(l, h),
                 (1, _) => self.rows::<L, 1, 4>(l, h),
                 (2 | 3, _) => self.rows::<L, 2, 4>(l, h),
                 (4.., 1) => self.rows::<L, 4, 4>(l, h),

@@ -40,6 +40,7 @@ impl<U: Unit> Op for Heads<'_, U> {
         let mut h = 0;
         while h < heads {
             h += match (heads - h, L::PARTS) {
+                _ if L::TILE < 2 => self.columns::<L, 1, 1>(l, h),
                 (1, _) => self.columns::<L, 1, 4>(l, h),
                 (2 | 3, _) => self.columns::<L, 2, 2>(l, h),
                 (4.., 1) => self.columns::<L, 4, 2>(l, h),

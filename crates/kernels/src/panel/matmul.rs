@@ -189,7 +189,7 @@ impl<K: PanelType> Op for BlockMatmul<'_, K> {
                         l.call(Tile::<K, 8>::new(panels, x, place, &mut out))
                     } else if left >= 4 && L::TILE >= 4 {
                         l.call(Tile::<K, 4>::new(panels, x, place, &mut out))
-                    } else if left >= 2 {
+                    } else if left >= 2 && L::TILE >= 2 {
                         l.call(Tile::<K, 2>::new(panels, x, place, &mut out))
                     } else {
                         l.call(Tile::<K, 1>::new(panels, x, place, &mut out))
