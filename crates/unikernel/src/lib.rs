@@ -40,3 +40,4 @@ pub mod network;
 pub mod prompt;
 #[cfg(feature = "engine")]
 pub mod serve;
+pub mod storage;

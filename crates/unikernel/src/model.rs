@@ -4,7 +4,8 @@ use alloc::sync::Arc;
 use alloc::vec;
 use strata_engine::EngineOptions;
 use strata_kernels::Kernels;
-use strata_model::{Blueprint, Compute, KvPages, KvType, LoadError, LoadOptions, Model, Placement};
+pub use strata_model::Placement;
+use strata_model::{Blueprint, Compute, KvPages, KvType, LoadError, LoadOptions, Model};
 use strata_platform::{Memory, OutOfMemory, Pool, Resident};
 use strata_token::tokenizer::{Tokenizer, TokenizerError};
 use strata_weights::{Gguf, GgufError, GgufSet, SplitError};
@@ -40,8 +41,8 @@ pub struct Means<'a> {
     pub pool: &'a dyn Pool,
     /// Where weights and caches go.
     pub memory: &'a dyn Memory,
-    /// Called after each step, for a watchdog.
-    pub progress: &'a dyn Fn(),
+    /// Called while weights are packed, with how many bytes of how many, and after each step of a prompt with zeros.
+    pub progress: &'a dyn Fn(usize, usize),
 }
 
 /// A model in memory.
@@ -58,15 +59,36 @@ pub struct Opened<'m> {
     pub compute: Compute<'m>,
     /// How the engine works.
     pub options: EngineOptions,
+    /// Where the weights are.
+    pub placement: Placement,
 }
 
-/// How many texts run side by side, and how many of their tokens are computed together.
+/// How a model is loaded.
 #[derive(Copy, Clone, Debug)]
 pub struct Load {
-    /// Texts.
+    /// Texts that run side by side.
     pub requests: usize,
-    /// Tokens.
+    /// How many of their tokens are computed together.
     pub batch: usize,
+    /// Positions of a text, at most, if somebody says so.
+    pub context: Option<usize>,
+    /// Bytes of memory that are free.
+    pub free: usize,
+}
+
+/// What is left for everything else: sockets, requests, answers.
+const SPARE: usize = 24 << 20;
+
+/// Where the model in `bytes` may end, of which nobody says how long it is: with its last tensor, after what pads it, or
+/// with the bytes.
+pub fn ends(bytes: &[u8]) -> Result<[usize; 3], ModelError> {
+    let file = Gguf::parse(bytes)?;
+    let last = file.tensors().iter();
+    let last = last.map(|tensor| tensor.offset.saturating_add(tensor.data.len() as u64));
+    let end = file.data_offset().saturating_add(last.max().unwrap_or(0));
+    let padded = end.checked_next_multiple_of(file.alignment());
+    let inside = |end: u64| usize::try_from(end).map_or(bytes.len(), |end| end.min(bytes.len()));
+    Ok([inside(end), inside(padded.unwrap_or(end)), bytes.len()])
 }
 
 /// Loads the model in `bytes`, and works with it.
@@ -79,17 +101,36 @@ pub fn open<T>(
     let file = GgufSet::new(vec![Gguf::parse(bytes)?])?;
     let tokenizer = Arc::new(Tokenizer::from_gguf(file.metadata())?);
     let trained = Blueprint::new(&file, LoadOptions { context: None })?;
-    let context = trained.config().context.min(MAX_CONTEXT);
-    let options = LoadOptions {
-        context: Some(context),
+    let most = load.context.unwrap_or(MAX_CONTEXT).max(1);
+    let context = trained.config().context.min(most);
+    let blueprint = Blueprint::new(
+        &file,
+        LoadOptions {
+            context: Some(context),
+        },
+    )?;
+    let options = EngineOptions {
+        context,
+        batch: load.batch,
+        requests: load.requests,
+        ..EngineOptions::default()
     };
-    let blueprint = Blueprint::new(&file, options)?;
     // Texts share the pages: two full ones fit, or many short ones.
     let positions = context.saturating_mul(load.requests.min(2));
-    let kv = KvPages::new(blueprint.config(), KvType::F16, positions, means.memory)?;
     let (pool, memory) = (means.pool, means.memory);
-    let model = blueprint.build(Placement::Packed, memory, &Resident, pool, &mut |_, _| {
-        (means.progress)();
+    let room = |placement| {
+        let bytes = blueprint.workspace_bytes(options.limits(0), pool.workers(), placement);
+        let others = blueprint.kv_bytes(KvType::F16, positions) + bytes + SPARE;
+        load.free.saturating_sub(others)
+    };
+    // What does not fit is packed anew each time it is used: the same bits, more slowly.
+    let placement = match room(Placement::Packed) >= blueprint.packed_bytes() {
+        true => Placement::Packed,
+        false => Placement::Within(room(Placement::Within(0))),
+    };
+    let kv = KvPages::new(blueprint.config(), KvType::F16, positions, memory)?;
+    let model = blueprint.build(placement, memory, &Resident, pool, &mut |done, all| {
+        (means.progress)(done, all);
     })?;
     Ok(work(Opened {
         model: &model,
@@ -100,11 +141,7 @@ pub fn open<T>(
             kernels: Kernels::detect(),
             pool,
         },
-        options: EngineOptions {
-            context,
-            batch: load.batch,
-            requests: load.requests,
-            ..EngineOptions::default()
-        },
+        options,
+        placement,
     }))
 }

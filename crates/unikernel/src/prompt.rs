@@ -9,12 +9,6 @@ use strata_engine::{Engine, EventKind, Request, RequestError, SubmitError};
 use strata_token::tokenizer::{EncodeOptions, Tokenizer};
 use thiserror::Error;
 
-/// A single text.
-const LOAD: Load = Load {
-    requests: 1,
-    batch: 64,
-};
-
 /// Why there is no answer.
 #[derive(Debug, Error)]
 pub enum PromptError {
@@ -78,14 +72,22 @@ fn number<T: core::str::FromStr>(
     })
 }
 
-/// Loads the model in `file`, and calls `tell` with each piece of the answer as it comes.
+/// Loads the model in `file` into `free` bytes of memory, and calls `tell` with each piece of the answer as it comes.
 pub fn answer(
     file: &[u8],
     prompt: &Prompt,
+    free: usize,
     means: Means<'_>,
     tell: &mut dyn FnMut(&str),
 ) -> Result<(), PromptError> {
-    model::open(file, LOAD, means, |opened| {
+    // A single text.
+    let load = Load {
+        requests: 1,
+        batch: 64,
+        context: None,
+        free,
+    };
+    model::open(file, load, means, |opened| {
         let (tokenizer, compute) = (&*opened.tokenizer, opened.compute);
         let (kv, options) = (opened.kv, opened.options);
         let mut engine = Engine::new(opened.model, tokenizer, compute, kv, options);
@@ -102,7 +104,7 @@ pub fn answer(
                 EventKind::Failed(error) => failure = Some(error),
                 _ => {}
             });
-            (means.progress)();
+            (means.progress)(0, 0);
         }
         failure.map_or(Ok(()), |error| Err(error.into()))
     })?
@@ -155,10 +157,10 @@ mod tests {
         let means = Means {
             pool: &Inline,
             memory: &HugePages,
-            progress: &|| {},
+            progress: &|_, _| {},
         };
         for file in [&b""[..], b"GGUF", &[0xff; 4096]] {
-            let result = answer(file, &prompt, means, &mut |_| panic!("an answer"));
+            let result = answer(file, &prompt, 1 << 30, means, &mut |_| panic!("an answer"));
             assert!(matches!(
                 result,
                 Err(PromptError::Model(ModelError::File(_)))

@@ -7,11 +7,17 @@ extern crate alloc;
 mod checks;
 mod entry;
 mod faults;
+#[cfg(feature = "engine")]
+mod inspect;
 mod runtime;
 #[cfg(feature = "engine")]
 mod server;
 #[cfg(feature = "engine")]
+mod settings;
+#[cfg(feature = "engine")]
 mod shell;
+#[cfg(feature = "engine")]
+mod source;
 #[cfg(feature = "engine")]
 mod speaker;
 
@@ -23,6 +29,8 @@ use strata_unikernel::machine::heap::Heap;
 use strata_unikernel::machine::lock::Lock;
 use strata_unikernel::machine::{Machine, cpu, crash, power, time};
 use strata_unikernel::say;
+#[cfg(feature = "engine")]
+use strata_unikernel::{boot::CommandLine, storage};
 
 #[global_allocator]
 static HEAP: Heap = Heap::new();
@@ -87,7 +95,8 @@ extern "C" fn run(info: &BootInfo) -> ! {
     say!("Strata {}, by {:?}", env!("CARGO_PKG_VERSION"), info.source);
     // SAFETY: once, on the boot stack, with interrupts off, and what was read from the start info is believed.
     let machine = unsafe { Machine::start(info, &image, &HEAP) };
-    if let Some(framebuffer) = &info.framebuffer {
+    let wants_screen = info.command_line.get("console") != Some("serial");
+    if let Some(framebuffer) = info.framebuffer.as_ref().filter(|_| wants_screen) {
         // SAFETY: what firmware described, and has let go of.
         if let Err(error) = unsafe { console::show_on(framebuffer) } {
             say!("the screen cannot be used: {error}");
@@ -134,13 +143,29 @@ extern "C" fn run(info: &BootInfo) -> ! {
         _ => {}
     }
     #[cfg(feature = "engine")]
-    match info.command_line.get("prompt") {
-        Some(_) => speaker::speak(info),
-        None => server::serve(info, &machine, &mut devices),
+    {
+        let options = options(info, &mut devices);
+        match options.get("prompt") {
+            Some(_) => speaker::speak(info, &options, &mut devices),
+            None => server::serve(info, options, &machine, &mut devices),
+        }
     }
     match info.command_line.get("then") {
         Some("exit") => power::exit(0x10),
         Some("reboot") => power::restart(),
         _ => power::shut_down(),
     }
+}
+
+/// The options, with those of the first `strata.toml` on a disk if firmware found none.
+#[cfg(feature = "engine")]
+fn options(info: &BootInfo, devices: &mut Devices) -> CommandLine {
+    let mut options = info.command_line.clone();
+    if options.file().is_empty()
+        && let Some(text) = storage::settings(&mut devices.disks, &mut |text| say!("{text}"))
+    {
+        options.set_file(&text);
+    }
+    settings::apply(&options);
+    options
 }

@@ -1,119 +1,231 @@
 //! The machine as a server: the chat APIs on its first network card, and a shell on the serial line.
 
-use crate::shell::Shell;
-use crate::speaker;
+use crate::settings::{self, patience};
+use crate::shell::{Around, Next, Shell};
+use crate::source::{self, SourceError, Telling};
+use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::sync::Arc;
-use strata_unikernel::boot::BootInfo;
-use strata_unikernel::drivers::{Devices, NetDevice};
+use strata_unikernel::boot::{BootInfo, CommandLine};
+use strata_unikernel::drivers::{BlockDevice, Devices};
 use strata_unikernel::machine::heap::HugePages;
 use strata_unikernel::machine::processors::WORKERS;
-use strata_unikernel::machine::{Machine, calendar, cpu, local_apic, time, watchdog};
-use strata_unikernel::model::{self, Load, Means, Opened};
+use strata_unikernel::machine::workers::Few;
+use strata_unikernel::machine::{Machine, calendar, cpu, local_apic, power, time, watchdog};
+use strata_unikernel::model::{self, Load, Means, Opened, Placement};
 use strata_unikernel::network::{Network, Settings};
 use strata_unikernel::say;
 use strata_unikernel::serve::{Access, ServeSettings, Server};
 
 /// Texts that run side by side, and how many of their tokens are computed together.
-const LOAD: Load = Load {
-    requests: 8,
-    batch: 128,
-};
+const REQUESTS: usize = 8;
+const BATCH: usize = 128;
 /// Characters that a key has at least: shorter ones are guessed.
 const SHORTEST_KEY: usize = 8;
 /// How long an idle machine sleeps before it looks at its devices again, in microseconds.
 const NAP: u32 = 1000;
 
-/// Serves until the machine is turned off, or until there is nothing to serve with.
-pub(crate) fn serve(info: &BootInfo, machine: &Machine, devices: &mut Devices) {
-    let mut shell = Shell::new(info, machine, devices);
-    let settings = match Settings::from_options(&info.command_line) {
-        Ok(settings) => settings,
-        Err(error) => {
+type Disks = [Box<dyn BlockDevice>];
+
+/// Serves until the machine is turned off: with a model, or, where there is none or it is unloaded, as a shell.
+pub(crate) fn serve(
+    info: &BootInfo,
+    options: CommandLine,
+    machine: &Machine,
+    devices: &mut Devices,
+) -> ! {
+    let Devices {
+        disks,
+        cards,
+        functions,
+    } = devices;
+    let mut shell = Shell::new(info, options, machine, functions);
+    let mut next = Next::Load;
+    loop {
+        let network = match Settings::from_options(&shell.options) {
+            Ok(settings) => cards.first_mut().map(|card| {
+                let seed = cpu::time_stamp().rotate_left(17);
+                Network::new(card.as_mut(), &settings, seed, time::now())
+            }),
+            Err(error) => {
+                say!("{error}");
+                None
+            }
+        };
+        if network.is_none() {
+            say!("there is no network to serve through");
+        }
+        let mut run = Run {
+            shell: &mut shell,
+            network,
+            disks,
+            told: None,
+        };
+        let went_on = match next {
+            Next::Load => run.with_model(info),
+            Next::Unload => Ok(run.alone()),
+        };
+        next = went_on.unwrap_or_else(|error| {
+            watchdog::arm(0);
             say!("{error}");
-            shell.alone()
-        }
-    };
-    let Some((name, bytes)) = speaker::model(info) else {
-        say!("there is no model in this image");
-        shell.alone()
-    };
-    let Some(card) = devices.cards.first_mut() else {
-        say!("there is no network card to serve through");
-        shell.alone()
-    };
-    let means = Means {
-        pool: &WORKERS,
-        memory: &HugePages,
-        progress: &watchdog::progress,
-    };
-    watchdog::arm(speaker::seconds(info).saturating_mul(1_000_000_000));
-    let option = |key| info.command_line.get(key).map(Into::into);
-    let serving = ServeSettings {
-        name: name.into(),
-        access: Access {
-            key: option("key"),
-            host: option("host"),
-        },
-        seed: cpu::time_stamp() ^ time::now().rotate_left(40),
-        // SAFETY: this is the bare machine.
-        epoch: unsafe { calendar::now() }
-            .unwrap_or(0)
-            .saturating_sub(time::now() / 1_000_000_000),
-    };
-    match &serving.access.key {
-        None => say!("no key= is given: whoever reaches the port may call"),
-        Some(key) if key.len() < SHORTEST_KEY => {
-            say!("key= has fewer than {SHORTEST_KEY} characters");
-            shell.alone()
-        }
-        Some(_) => {}
-    }
-    let served = model::open(bytes, LOAD, means, |opened| {
-        run(opened, card.as_mut(), &settings, serving, &mut shell);
-    });
-    if let Err(error) = served {
+            match run.shell.options.get("then") {
+                Some("exit") => power::exit(0x10),
+                Some("reboot") => power::restart(),
+                _ => run.alone(),
+            }
+        });
         watchdog::arm(0);
-        say!("{error}");
     }
-    shell.alone()
 }
 
-fn run(
-    opened: Opened<'_>,
-    card: &mut dyn NetDevice,
-    settings: &Settings,
-    serving: ServeSettings,
-    shell: &mut Shell<'_>,
-) {
-    let tokenizer = Arc::clone(&opened.tokenizer);
-    let seed = serving.seed.rotate_left(17);
-    let mut server = Server::new(opened, &tokenizer, &time::TimeStamps, serving);
-    let mut network = Network::new(card, settings, seed, time::now());
-    let mut address = None;
-    loop {
+/// One stretch with the same model, or with none.
+struct Run<'r, 'i, 'n> {
+    shell: &'r mut Shell<'i>,
+    network: Option<Network<'n>>,
+    disks: &'r mut Disks,
+    /// The address that was told.
+    told: Option<String>,
+}
+
+/// Why there is nothing to serve.
+enum Failure {
+    Source(SourceError),
+    Model(model::ModelError),
+    Key,
+}
+
+impl core::fmt::Display for Failure {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Source(error) => error.fmt(f),
+            Self::Model(error) => error.fmt(f),
+            Self::Key => write!(f, "the key has fewer than {SHORTEST_KEY} characters"),
+        }
+    }
+}
+
+impl Run<'_, '_, '_> {
+    fn with_model(&mut self, info: &BootInfo) -> Result<Next, Failure> {
+        let options = self.shell.options.clone();
+        match settings::key(&options) {
+            None => say!("no api-key= is given: whoever reaches the port may call"),
+            Some(key) if key.len() < SHORTEST_KEY => return Err(Failure::Key),
+            Some(_) => {}
+        }
+        watchdog::arm(patience(&options));
+        let bytes = source::model(info, &options, self.disks).map_err(Failure::Source)?;
+        let pool = Few {
+            pool: &WORKERS,
+            count: settings::number(&options, "threads").map_or(usize::MAX, |n| n as usize),
+        };
+        let told = Telling::new("packed");
+        let means = Means {
+            pool: &pool,
+            memory: &HugePages,
+            progress: &|done, all| told.tell(done, all),
+        };
+        let load = Load {
+            requests: REQUESTS,
+            batch: BATCH,
+            context: settings::number(&options, "ctx").map(|n| n as usize),
+            free: source::free(),
+        };
+        let served = model::open(&bytes, load, means, |opened| self.serve(opened, &options));
+        served.map_err(Failure::Model)
+    }
+
+    fn serve(&mut self, opened: Opened<'_>, options: &CommandLine) -> Next {
+        if let Placement::Within(bytes) = opened.placement {
+            say!(
+                "only {} MiB of weights fit in memory: it goes slowly",
+                bytes >> 20
+            );
+        }
+        let serving = ServeSettings {
+            name: options.get("name").unwrap_or("model").into(),
+            access: Access {
+                key: settings::key(options).map(Into::into),
+                host: options.get("host").map(Into::into),
+            },
+            seed: cpu::time_stamp() ^ time::now().rotate_left(40),
+            // SAFETY: this is the bare machine.
+            epoch: unsafe { calendar::now() }
+                .unwrap_or(0)
+                .saturating_sub(time::now() / 1_000_000_000),
+        };
+        let tokenizer = Arc::clone(&opened.tokenizer);
+        let mut server = Server::new(opened, &tokenizer, &time::TimeStamps, serving);
+        loop {
+            let came = self.poll(Some(&server));
+            let busy = match &mut self.network {
+                Some(network) => server.turn(network, time::now),
+                None => false,
+            };
+            watchdog::progress();
+            if let Some(next) = self.shell_turn(Some(&mut server)) {
+                return next;
+            }
+            self.rest(busy || came);
+        }
+    }
+
+    /// The shell, and a network that answers nothing but echoes.
+    fn alone(&mut self) -> Next {
+        if let Some(network) = &mut self.network {
+            network.set_open(false);
+        }
+        loop {
+            let came = self.poll(None);
+            if let Some(next) = self.shell_turn(None) {
+                return next;
+            }
+            self.rest(came);
+        }
+    }
+
+    fn shell_turn(&mut self, server: Option<&mut Server<'_>>) -> Option<Next> {
+        self.shell.poll(&mut Around {
+            server,
+            network: self.network.as_mut(),
+            disks: self.disks,
+        })
+    }
+
+    /// Moves frames. Says whether any came.
+    fn poll(&mut self, server: Option<&Server<'_>>) -> bool {
+        let Some(network) = &mut self.network else {
+            return false;
+        };
         let came = network.poll(time::now());
-        if network.address() != address {
-            address = network.address();
-            match address {
-                Some(address) => say!(
-                    "serving {} at http://{}:{} after {} ms",
+        let address = network.address().map(|address| address.address());
+        let address = address.map(|address| alloc::format!("{address}:{}", network.port()));
+        if address != self.told {
+            match (&address, server) {
+                (Some(address), Some(server)) => say!(
+                    "serving {} at http://{address} after {} ms",
                     server.facts().name,
-                    address.address(),
-                    network.port(),
                     time::now() / 1_000_000
                 ),
-                None => say!("the network took the address back"),
+                (Some(address), None) => say!("the machine is at {address}"),
+                (None, _) => say!("the network took the address back"),
             }
+            self.told = address;
         }
-        let busy = server.turn(&mut network, time::now);
-        watchdog::progress();
-        shell.poll(&mut server, &network);
-        if !busy && !came {
-            let rest = network.rest(time::now()).unwrap_or(u64::MAX) / 1000;
-            if rest > 0 {
-                // SAFETY: this is the boot processor, whose timer runs.
-                unsafe { local_apic::nap(NAP.min(rest.min(u64::from(NAP)) as u32)) };
-            }
+        came
+    }
+
+    fn rest(&mut self, busy: bool) {
+        if busy {
+            return;
+        }
+        let rest = self
+            .network
+            .as_mut()
+            .map(|network| network.rest(time::now()));
+        let rest = rest.flatten().unwrap_or(u64::MAX) / 1000;
+        if rest > 0 {
+            // SAFETY: this is the boot processor, whose timer runs.
+            unsafe { local_apic::nap(NAP.min(rest.min(u64::from(NAP)) as u32)) };
         }
     }
 }

@@ -1,222 +1,298 @@
-//! The shell on the serial line.
+//! The shell on the serial line. Nothing in it waits: what takes time goes on from one look to the next.
 
-use crate::HEAP;
+use crate::{inspect, settings};
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use strata_unikernel::boot::BootInfo;
+use core::net::Ipv4Addr;
+use strata_unikernel::boot::{BootInfo, CommandLine};
 use strata_unikernel::console::{self, Editor, Key};
-use strata_unikernel::drivers::Devices;
-use strata_unikernel::machine::{Machine, local_apic, power, time, watchdog};
+use strata_unikernel::drivers::BlockDevice;
+use strata_unikernel::drivers::pci::Function;
+use strata_unikernel::machine::{Machine, power, time, watchdog};
 use strata_unikernel::network::Network;
 use strata_unikernel::say;
 use strata_unikernel::serve::Server;
 
-const COMMANDS: [(&str, &str); 12] = [
+const COMMANDS: [(&str, &str); 29] = [
     ("help", "this list"),
-    ("info", "the machine and the model"),
+    ("info", "the machine"),
     ("free", "memory"),
     ("uptime", "how long the machine runs"),
-    ("lspci", "devices that have a driver"),
-    ("lsblk", "disks"),
-    ("ip", "the network"),
-    ("top", "the engine's counters"),
+    ("cpuid", "the processors"),
+    ("memmap", "physical memory"),
+    ("lspci", "devices on PCI"),
+    ("lsblk", "disks and their partitions"),
+    ("model info", "the model"),
+    (
+        "model load",
+        "model load [image|disk|PATH]: takes another model",
+    ),
+    ("model unload", "gives the model's memory back"),
     ("ai", "ai PROMPT: continues a text"),
+    ("bench", "how fast the model is"),
+    ("serve start", "lets clients come"),
+    ("serve stop", "sends clients away"),
+    ("ip", "the network"),
+    ("ss", "connections"),
+    ("ping", "ping ADDRESS: asks a machine for echoes"),
+    ("top", "the engine's counters each second, until a key"),
     ("dmesg", "what was said so far"),
+    ("config get", "config get [KEY]: settings"),
+    (
+        "config set",
+        "config set KEY VALUE: changes one until the machine restarts",
+    ),
+    (
+        "watchdog",
+        "watchdog [SECONDS]: how long a step may take; 0 for ever",
+    ),
+    ("clear", "clears the screen"),
     ("reboot", "starts the machine again"),
     ("shutdown", "turns the machine off"),
+    ("model", ""),
+    ("serve", ""),
+    ("config", ""),
 ];
+
+const SECOND: u64 = 1_000_000_000;
+/// Echoes that `ping` asks for.
+const ECHOES: u16 = 4;
+
+/// What the shell is asked to do that it cannot do by itself.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Takes the model that the settings name.
+    Load,
+    /// Goes on without a model.
+    Unload,
+}
+
+/// What there is to command.
+pub(crate) struct Around<'a, 's, 'n> {
+    pub(crate) server: Option<&'a mut Server<'s>>,
+    pub(crate) network: Option<&'a mut Network<'n>>,
+    pub(crate) disks: &'a mut [Box<dyn BlockDevice>],
+}
+
+/// What goes on.
+enum Activity {
+    Nothing,
+    Top {
+        next: u64,
+    },
+    Ping {
+        to: Ipv4Addr,
+        number: u16,
+        asked: u64,
+    },
+}
 
 /// A shell.
 pub(crate) struct Shell<'i> {
     info: &'i BootInfo,
+    /// The settings as they are now.
+    pub(crate) options: CommandLine,
     processors: usize,
-    disks: Vec<String>,
-    cards: Vec<String>,
+    functions: &'i [Function],
     editor: Editor,
+    activity: Activity,
     greeted: bool,
 }
 
 impl<'i> Shell<'i> {
-    pub(crate) fn new(info: &'i BootInfo, machine: &Machine, devices: &Devices) -> Self {
-        let disks = devices.disks.iter().map(|disk| {
-            let bytes = disk.blocks().saturating_mul(disk.block_bytes() as u64);
-            format!("{}, {} MiB", disk.name(), bytes >> 20)
-        });
-        let cards = devices.cards.iter();
-        let cards = cards.map(|card| format!("{}, {:02x?}", card.name(), card.address()));
+    pub(crate) fn new(
+        info: &'i BootInfo,
+        options: CommandLine,
+        machine: &Machine,
+        functions: &'i [Function],
+    ) -> Self {
         Self {
             info,
+            options,
             processors: machine.processors(),
-            disks: disks.collect(),
-            cards: cards.collect(),
+            functions,
             editor: Editor::default(),
+            activity: Activity::Nothing,
             greeted: false,
         }
     }
 
-    /// Does what was typed.
-    pub(crate) fn poll(&mut self, server: &mut Server<'_>, network: &Network<'_>) {
-        self.read(Some((server, network)));
-    }
-
-    /// Goes on without a server: what went wrong was said before.
-    pub(crate) fn alone(&mut self) -> ! {
-        watchdog::arm(0);
-        match self.info.command_line.get("then") {
-            Some("exit") => power::exit(0x10),
-            Some("reboot") => power::restart(),
-            _ => {}
-        }
-        loop {
-            self.read(None);
-            // SAFETY: this is the boot processor, whose timer runs.
-            unsafe { local_apic::nap(10_000) };
-        }
-    }
-
-    fn read(&mut self, mut serving: Option<(&mut Server<'_>, &Network<'_>)>) {
+    /// Does what was typed, and goes on with what was begun.
+    pub(crate) fn poll(&mut self, around: &mut Around<'_, '_, '_>) -> Option<Next> {
         if !self.greeted {
             self.greeted = true;
-            console::write(format_args!("> "));
+            prompt();
         }
+        self.go_on(around);
         let words = COMMANDS.map(|(name, _)| name);
         // So many, so that a line that never falls silent does not stop the server.
         for _ in 0..64 {
-            let Some(byte) = console::read_byte() else {
-                return;
-            };
+            let byte = console::read_byte()?;
+            if !matches!(self.activity, Activity::Nothing) {
+                self.stop();
+                continue;
+            }
             match self.editor.key(byte, &words) {
                 Key::Nothing => {}
                 Key::Show(text) => console::write(format_args!("{text}")),
                 Key::Line(line) => {
                     say!();
-                    let serving = serving
-                        .as_mut()
-                        .map(|(server, network)| (&mut **server, *network));
-                    self.execute(line.trim(), serving);
-                    console::write(format_args!("> "));
+                    let next = self.execute(line.trim(), around);
+                    if matches!(self.activity, Activity::Nothing) {
+                        prompt();
+                    }
+                    if next.is_some() {
+                        return next;
+                    }
                 }
             }
         }
+        None
     }
 
-    fn execute(&self, line: &str, serving: Option<(&mut Server<'_>, &Network<'_>)>) {
+    fn stop(&mut self) {
+        self.activity = Activity::Nothing;
+        prompt();
+    }
+
+    fn go_on(&mut self, around: &mut Around<'_, '_, '_>) {
+        let now = time::now();
+        match (&mut self.activity, &mut around.server, &mut around.network) {
+            (Activity::Top { next }, Some(server), _) if now >= *next => {
+                *next = now + SECOND;
+                inspect::counters(server.counters());
+            }
+            (Activity::Ping { to, number, asked }, _, Some(network)) => {
+                if let Some((from, heard)) = network.take_echo() {
+                    say!(
+                        "echo {heard} from {from} after {} us",
+                        (now - *asked) / 1000
+                    );
+                } else if now - *asked < SECOND {
+                    return;
+                } else {
+                    say!("no echo {number} from {to}");
+                }
+                *number += 1;
+                *asked = now;
+                if *number > ECHOES || !network.ask_echo(*to, *number) {
+                    self.stop();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn execute(&mut self, line: &str, around: &mut Around<'_, '_, '_>) -> Option<Next> {
         let (command, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let rest = rest.trim();
         match command {
             "" => {}
             "help" => COMMANDS
                 .iter()
-                .for_each(|(name, what)| say!("{name:<10}{what}")),
+                .filter(|(_, what)| !what.is_empty())
+                .for_each(|(name, what)| say!("{name:<14}{what}")),
             "info" => {
-                say!(
-                    "Strata {}, by {:?}, {} processors, {} MHz",
-                    env!("CARGO_PKG_VERSION"),
-                    self.info.source,
-                    self.processors,
-                    time::frequency() / 1_000_000
-                );
-                say!(
-                    "command line: {}",
-                    without_key(self.info.command_line.as_str())
-                );
-                if let Some((server, _)) = serving {
-                    let facts = server.facts();
-                    say!(
-                        "model {}: {}, {} weights, {} MiB, context {}",
-                        facts.name,
-                        facts.family,
-                        facts.parameters,
-                        facts.bytes >> 20,
-                        facts.context
-                    );
-                }
+                inspect::machine(self.info, self.processors);
+                let shown = settings::without_keys(self.options.as_str());
+                say!("command line: {shown}");
             }
-            "free" => {
-                let usage = HEAP.usage();
-                say!(
-                    "{} KiB of {} KiB in use, in {} pieces",
-                    usage.used >> 10,
-                    usage.total >> 10,
-                    usage.pieces
-                );
-            }
-            "uptime" => say!("{} s", time::now() / 1_000_000_000),
-            "lspci" => self
-                .cards
-                .iter()
-                .chain(&self.disks)
-                .for_each(|name| say!("{name}")),
-            "lsblk" => self.disks.iter().for_each(|disk| say!("{disk}")),
+            "free" => inspect::memory(),
+            "uptime" => say!("{} s", time::now() / SECOND),
+            "cpuid" => inspect::processor(),
+            "memmap" => inspect::memory_map(self.info),
+            "lspci" => inspect::functions(self.functions),
+            "lsblk" => inspect::disks(around.disks),
             "dmesg" => console::write(format_args!("{}\n", log())),
+            "clear" => console::clear(),
             "reboot" => power::restart(),
             "shutdown" => power::shut_down(),
-            "ip" | "top" | "ai" => match serving {
-                Some((server, network)) => serving_command(command, rest, server, network),
-                None => say!("nothing is served"),
+            "config" => settings::command(&mut self.options, rest),
+            "watchdog" => match rest.parse::<u64>() {
+                Ok(seconds) => watchdog::arm(seconds.saturating_mul(SECOND)),
+                Err(_) if rest.is_empty() => {
+                    say!("{} s", settings::patience(&self.options) / SECOND);
+                }
+                Err(_) => say!("watchdog [SECONDS]"),
+            },
+            "model" => return self.model(rest, around),
+            "ip" | "ss" | "ping" | "serve" => match &mut around.network {
+                Some(network) => self.network_command(command, rest, network),
+                None => say!("there is no network"),
+            },
+            "top" | "ai" | "bench" => match &mut around.server {
+                Some(server) => self.server_command(command, rest, server),
+                None => say!("there is no model; model load takes one"),
             },
             other => say!("there is no command {other:?}; help lists those there are"),
+        }
+        None
+    }
+
+    fn model(&mut self, rest: &str, around: &Around<'_, '_, '_>) -> Option<Next> {
+        let (what, path) = rest.split_once(' ').unwrap_or((rest, ""));
+        match (what, &around.server) {
+            ("load", _) => {
+                if path.is_empty() || self.options.set("model", path.trim()) {
+                    return Some(Next::Load);
+                }
+                say!("that is no path");
+            }
+            ("unload", Some(_)) => return Some(Next::Unload),
+            ("info", Some(server)) => inspect::model(server.facts()),
+            ("unload" | "info", None) => say!("there is no model; model load takes one"),
+            _ => say!("model load [image|disk|PATH], model info, model unload"),
+        }
+        None
+    }
+
+    fn network_command(&mut self, command: &str, rest: &str, network: &mut Network<'_>) {
+        match (command, rest) {
+            ("serve", "start") => network.set_open(true),
+            ("serve", "stop") => network.set_open(false),
+            ("serve", _) => say!("serve start, serve stop"),
+            ("ip", _) => inspect::network(network),
+            ("ss", _) => inspect::connections(network),
+            _ => match rest.parse::<Ipv4Addr>() {
+                Ok(to) if network.ask_echo(to, 1) => {
+                    let (number, asked) = (1, time::now());
+                    self.activity = Activity::Ping { to, number, asked };
+                }
+                Ok(_) => say!("the question cannot be put now"),
+                Err(_) => say!("ping ADDRESS, such as ping 10.0.2.2"),
+            },
+        }
+    }
+
+    fn server_command(&mut self, command: &str, rest: &str, server: &mut Server<'_>) {
+        match command {
+            "top" => self.activity = Activity::Top { next: 0 },
+            "bench" => inspect::speed(server),
+            _ if rest.is_empty() => say!("ai PROMPT"),
+            _ => {
+                let told = server.continue_text(rest, 128, &mut |text| {
+                    watchdog::progress();
+                    console::write(format_args!("{text}"));
+                });
+                say!();
+                if let Err(error) = told {
+                    say!("{error}");
+                }
+            }
         }
     }
 }
 
-fn serving_command(command: &str, rest: &str, server: &mut Server<'_>, network: &Network<'_>) {
-    match command {
-        "ip" => {
-            let (name, card) = network.card();
-            let (came, went) = network.frames();
-            match network.address() {
-                Some(address) => say!("{name} {card:02x?}: {address}, port {}", network.port()),
-                None => say!("{name} {card:02x?}: no address yet"),
-            }
-            say!(
-                "{came} frames came, {went} went; {} clients",
-                server.clients()
-            );
-        }
-        "top" => {
-            let counters = server.counters();
-            say!(
-                "{} running, {} waiting, {} finished, {} failed; {} tokens read, {} written; \
-                 {} of {} pages free",
-                counters.running,
-                counters.waiting,
-                counters.finished,
-                counters.failed,
-                counters.prompt_tokens,
-                counters.generated_tokens,
-                counters.free_pages,
-                counters.pages
-            );
-        }
-        _ if rest.trim().is_empty() => say!("ai PROMPT"),
-        _ => {
-            let told = server.continue_text(rest, &mut |text| {
-                watchdog::progress();
-                console::write(format_args!("{text}"));
-            });
-            say!();
-            if let Err(error) = told {
-                say!("{error}");
-            }
-        }
-    }
+fn prompt() {
+    console::write(format_args!("> "));
 }
 
 /// What was said.
 fn log() -> String {
-    console::with_log(|log| String::from_utf8_lossy(&log.pieces().concat()).into_owned())
-}
-
-/// The command line as anyone may see it.
-fn without_key(line: &str) -> String {
-    let words = line.split(' ');
-    let shown = words.map(|word| {
-        if word.starts_with("key=") {
-            "key=…"
-        } else {
-            word
-        }
-    });
-    shown.collect::<Vec<_>>().join(" ")
+    console::with_log(|log| {
+        let pieces: Vec<u8> = log.pieces().concat();
+        format!("{}", String::from_utf8_lossy(&pieces))
+    })
 }

@@ -43,7 +43,7 @@ pub fn read(bytes: &[u8], address: u64) -> Option<Attachment> {
     let (options, offset) = (le::u32(bytes, 8)? as usize, le::u32(bytes, 12)?);
     let model = Range::new(address.checked_add(offset.into())?, le::u64(bytes, 16)?);
     let whole = Range::new(address, bytes.len() as u64);
-    let sound = whole.contains(model) && model.start % PAGE == 0;
+    let sound = whole.contains(model) && model.start.is_multiple_of(PAGE);
     Some(Attachment {
         options: CommandLine::copy(bytes.get(HEADER..HEADER.checked_add(options)?)?),
         model: Some(model).filter(|model| sound && !model.is_empty()),

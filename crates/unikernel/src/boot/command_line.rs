@@ -1,68 +1,122 @@
-//! The kernel's command line: words `key=value` or `key`, where quotes keep spaces.
+//! The options: words `key=value` or `key` of the kernel's command line, where quotes keep spaces; where it does not say,
+//! what `strata.toml` says; and else those that are part of the image.
 
+use super::settings_file;
 use core::fmt;
 
 /// Longer ones are cut off.
-const CAPACITY: usize = 2048;
+const CAPACITY: usize = 4096;
 
-/// The options that the program was started with.
 #[derive(Clone)]
-pub struct CommandLine {
+struct Text {
     bytes: [u8; CAPACITY],
     len: usize,
 }
 
-impl CommandLine {
-    /// No options.
-    pub const fn new() -> Self {
+impl Text {
+    const fn new() -> Self {
         Self {
             bytes: [0; CAPACITY],
             len: 0,
         }
     }
 
-    /// Takes a copy, up to the first zero or the first byte that is no UTF-8, and at most 2048 bytes.
-    pub fn copy(text: &[u8]) -> Self {
-        let mut line = Self::new();
+    /// Up to the first zero or the first byte that is no UTF-8.
+    fn copy(text: &[u8]) -> Self {
+        let mut copy = Self::new();
         let end = text.iter().position(|&byte| byte == 0);
         let text = &text[..end.unwrap_or(text.len()).min(CAPACITY)];
         let valid = match core::str::from_utf8(text) {
             Ok(text) => text.len(),
             Err(error) => error.valid_up_to(),
         };
-        line.bytes[..valid].copy_from_slice(&text[..valid]);
-        line.len = valid;
-        line
+        copy.bytes[..valid].copy_from_slice(&text[..valid]);
+        copy.len = valid;
+        copy
     }
 
-    /// These options and then others, which count more where both name a key.
-    pub fn and(&self, others: &Self) -> Self {
-        let mut line = self.clone();
-        for text in [" ", others.as_str()] {
-            let (end, room) = (line.len, CAPACITY - line.len);
-            let cut = text.floor_char_boundary(room);
-            line.bytes[end..end + cut].copy_from_slice(&text.as_bytes()[..cut]);
-            line.len += cut;
-        }
-        line
-    }
-
-    /// All of it.
-    pub fn as_str(&self) -> &str {
+    fn as_str(&self) -> &str {
         core::str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
+    }
+}
+
+/// The options that the program was started with.
+#[derive(Clone)]
+pub struct CommandLine {
+    line: Text,
+    file: Text,
+    image: Text,
+}
+
+impl CommandLine {
+    /// No options.
+    pub const fn new() -> Self {
+        Self {
+            line: Text::new(),
+            file: Text::new(),
+            image: Text::new(),
+        }
+    }
+
+    /// Takes a copy, up to the first zero or the first byte that is no UTF-8, and at most 4096 bytes.
+    pub fn copy(text: &[u8]) -> Self {
+        Self {
+            line: Text::copy(text),
+            ..Self::new()
+        }
+    }
+
+    /// Takes the text of `strata.toml` for what the line does not say.
+    pub fn set_file(&mut self, text: &[u8]) {
+        self.file = Text::copy(text);
+    }
+
+    /// Others, which count more where both name a key, and these of the image.
+    pub fn and(&self, others: &Self) -> Self {
+        Self {
+            image: self.line.clone(),
+            ..others.clone()
+        }
+    }
+
+    /// The text of `strata.toml`.
+    pub fn file(&self) -> &str {
+        self.file.as_str()
+    }
+
+    /// The line itself.
+    pub fn as_str(&self) -> &str {
+        self.line.as_str()
     }
 
     /// The value of the last `key=value`; of a bare `key` it is empty.
     pub fn get(&self, key: &str) -> Option<&str> {
-        self.all(key).last()
+        let pairs = settings_file::pairs(self.file());
+        let in_file = || Some(pairs.flatten().filter(|(name, _)| *name == key).last()?.1);
+        let in_image = || values(self.image.as_str(), key).last();
+        self.all(key).last().or_else(in_file).or_else(in_image)
     }
 
-    /// The values of all `key=value`, in order.
+    /// The values of all `key=value` of the line, in order.
     pub fn all<'a>(&'a self, key: &str) -> impl Iterator<Item = &'a str> {
-        words(self.as_str()).filter_map(move |word| match word.split_once('=') {
-            Some((name, value)) => (name == key).then(|| unquote(value)),
-            None => (word == key).then_some(""),
-        })
+        values(self.as_str(), key)
+    }
+
+    /// Adds `key=value`, which then holds; not if there is no room or it cannot be written so.
+    pub fn set(&mut self, key: &str, value: &str) -> bool {
+        let pieces = [" ", key, "=\"", value, "\""];
+        let bytes: usize = pieces.iter().map(|piece| piece.len()).sum();
+        let clean = |text: &str| !text.contains(['"', '\0']);
+        let fits = CAPACITY - self.line.len >= bytes;
+        if !fits || !clean(value) || !clean(key) || key.contains([' ', '=']) {
+            return false;
+        }
+        for piece in pieces {
+            let end = self.line.len + piece.len();
+            self.line.bytes[self.line.len..end].copy_from_slice(piece.as_bytes());
+            self.line.len = end;
+        }
+        true
     }
 }
 
@@ -76,6 +130,13 @@ impl fmt::Debug for CommandLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self.as_str(), f)
     }
+}
+
+fn values<'a>(text: &'a str, key: &str) -> impl Iterator<Item = &'a str> {
+    words(text).filter_map(move |word| match word.split_once('=') {
+        Some((name, value)) => (name == key).then(|| unquote(value)),
+        None => (word == key).then_some(""),
+    })
 }
 
 fn words(text: &str) -> impl Iterator<Item = &str> {
@@ -112,20 +173,39 @@ mod tests {
     }
 
     #[test]
-    fn later_options_count_more() {
-        let line = CommandLine::copy(b"key=one n=1").and(&CommandLine::copy(b"n=2"));
+    fn the_file_says_what_the_line_does_not() {
+        let mut line = CommandLine::copy(b"port=80");
+        line.set_file(b"[network]\nport = 90\nip = \"dhcp\"\nnonsense\nname = \"a b\"\n");
+        assert_eq!(line.get("port"), Some("80"));
+        assert_eq!(line.get("ip"), Some("dhcp"));
+        assert_eq!(line.get("name"), Some("a b"));
+        assert!(line.set("name", "c d") && line.set("port", "1"));
+        assert_eq!(
+            (line.get("name"), line.get("port")),
+            (Some("c d"), Some("1"))
+        );
+        for (key, value) in [("a b", "c"), ("a", "\""), ("a=b", "c")] {
+            assert!(!line.set(key, value));
+        }
+        assert!(!line.set("long", core::str::from_utf8(&[b'x'; 5000]).unwrap()));
+    }
+
+    #[test]
+    fn the_images_options_count_least() {
+        let mut given = CommandLine::copy(b"n=2");
+        given.set_file(b"port = 1");
+        let line = CommandLine::copy(b"key=one n=1 port=9").and(&given);
         assert_eq!((line.get("key"), line.get("n")), (Some("one"), Some("2")));
-        let long = CommandLine::copy(&[b'x'; 2047]).and(&CommandLine::copy("é".as_bytes()));
-        assert_eq!(long.as_str().len(), 2048);
+        assert_eq!(line.get("port"), Some("1"));
     }
 
     #[test]
     fn odd_text_is_cut_off_not_refused() {
         assert_eq!(CommandLine::copy(b"a=1 \xff b=2").get("b"), None);
-        assert_eq!(CommandLine::copy(&[b'x'; 9000]).as_str().len(), 2048);
-        let mut cut = [b'x'; 2049];
-        cut[2047..].copy_from_slice("é".as_bytes());
-        assert_eq!(CommandLine::copy(&cut).as_str().len(), 2047);
+        assert_eq!(CommandLine::copy(&[b'x'; 9000]).as_str().len(), CAPACITY);
+        let mut cut = [b'x'; CAPACITY + 1];
+        cut[CAPACITY - 1..].copy_from_slice("é".as_bytes());
+        assert_eq!(CommandLine::copy(&cut).as_str().len(), CAPACITY - 1);
         assert_eq!(
             CommandLine::copy(b"p=\"open end").get("p"),
             Some("open end")

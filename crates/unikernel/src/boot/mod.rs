@@ -4,6 +4,7 @@ pub mod attachment;
 mod command_line;
 pub mod memory_map;
 pub mod pvh;
+pub mod settings_file;
 #[cfg(target_arch = "x86_64")]
 pub mod uefi;
 pub mod uefi_memory;
@@ -48,6 +49,10 @@ pub struct BootInfo {
     pub rsdp: Option<u64>,
     /// A file that was loaded along with the program: an initrd, or a model from the boot volume.
     pub module: Option<Range>,
+    /// Whether it is the file that `model=` names.
+    pub module_was_named: bool,
+    /// What that file should sum to.
+    pub module_sha256: Option<[u8; 32]>,
     /// The screen.
     pub framebuffer: Option<Framebuffer>,
 }
@@ -62,6 +67,8 @@ impl BootInfo {
             command_line: CommandLine::new(),
             rsdp: None,
             module: None,
+            module_was_named: false,
+            module_sha256: None,
             framebuffer: None,
         }
     }

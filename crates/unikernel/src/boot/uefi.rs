@@ -7,6 +7,7 @@ use super::memory_map::{MemoryMap, PAGE, Range};
 use super::{BootInfo, CommandLine, Framebuffer, Source, uefi_memory};
 use crate::machine::cpu;
 use crate::say;
+use crate::storage::{MODELS, SETTINGS, digest_from};
 use core::ffi::c_void;
 use core::ptr::null_mut;
 
@@ -142,9 +143,6 @@ macro_rules! call {
     }};
 }
 
-/// The file on the boot volume that is loaded as a module: `\strata.gguf`.
-const MODULE: &[u8] = b"\\strata.gguf";
-
 /// Asks firmware for everything there is to know, and lets it go. After success nothing of it may be called, and
 /// interrupts are off.
 ///
@@ -177,7 +175,7 @@ unsafe fn ask_and_exit(handle: Handle, table: u64) -> Result<BootInfo, Status> {
         info.framebuffer = framebuffer(services);
         if let Some(image) = protocol::<LoadedImage>(services, handle, &LOADED_IMAGE) {
             info.command_line = options(&*image);
-            info.module = load(services, (*image).device, MODULE);
+            read_volume(services, (*image).device, &mut info);
         }
         let (free, borrowed) = exit(services, handle)?;
         info.memory = free;
@@ -247,14 +245,43 @@ unsafe fn options(image: &LoadedImage) -> CommandLine {
     CommandLine::copy(&text)
 }
 
-/// Reads a file of a volume into pages that stay ours; nothing if there is no such file.
+/// Reads settings and the model from the volume that was booted.
 ///
 /// # Safety
 /// The services must be up.
-unsafe fn load(services: &BootServices, device: Handle, name: &[u8]) -> Option<Range> {
-    let mut path = [0u16; 64];
-    for (unit, &byte) in path.iter_mut().zip(name) {
-        *unit = byte.into();
+unsafe fn read_volume(services: &BootServices, device: Handle, info: &mut BootInfo) {
+    // SAFETY: the caller's promise; what was read is mapped and stays.
+    let read = |path: &[&str]| unsafe { load(services, device, path) };
+    // SAFETY: as above.
+    let text = |file: Range| unsafe {
+        core::slice::from_raw_parts(file.start as *const u8, file.len() as usize)
+    };
+    let mut files = SETTINGS.iter().filter_map(|path| read(&[path]));
+    if let Some(file) = files.next() {
+        info.command_line.set_file(text(file));
+    }
+    let model = info.command_line.get("model");
+    info.module_was_named = model.is_some();
+    let paths = model.as_ref().map_or(&MODELS[..], core::slice::from_ref);
+    for path in paths {
+        info.module = read(&[path]);
+        if info.module.is_some() {
+            info.module_sha256 = read(&[path, ".sha256"]).and_then(|file| digest_from(text(file)));
+            return;
+        }
+    }
+    info.module_was_named = false;
+}
+
+/// Reads a file of a volume into pages that stay ours; nothing if there is no such file. Its path is in pieces.
+///
+/// # Safety
+/// The services must be up.
+unsafe fn load(services: &BootServices, device: Handle, pieces: &[&str]) -> Option<Range> {
+    let mut path = [0u16; 256];
+    let bytes = pieces.iter().flat_map(|piece| piece.bytes());
+    for (unit, byte) in path[..255].iter_mut().zip(bytes) {
+        *unit = if byte == b'/' { b'\\' } else { byte }.into();
     }
     // SAFETY: the caller's promise; the path ends with a zero.
     unsafe {
@@ -271,15 +298,17 @@ unsafe fn load(services: &BootServices, device: Handle, name: &[u8]) -> Option<R
         call!(((*file).position)(file, &mut bytes));
         call!(((*file).set_position)(file, 0));
         let pages = usize::try_from(bytes.div_ceil(PAGE)).ok()?;
-        if pages == 0
-            || call!((services.allocate_pages)(
-                0,
-                LOADER_DATA,
-                pages,
-                &mut address
-            )) != 0
+        if pages == 0 {
+            return None;
+        }
+        if call!((services.allocate_pages)(
+            0,
+            LOADER_DATA,
+            pages,
+            &mut address
+        )) != 0
         {
-            say!("there is no memory for a model of {bytes} bytes");
+            say!("there is no memory for {}, {bytes} bytes", pieces[0]);
             return None;
         }
         let mut read = 0;
@@ -287,7 +316,7 @@ unsafe fn load(services: &BootServices, device: Handle, name: &[u8]) -> Option<R
             let mut part = (bytes - read).min(8 << 20) as usize;
             let status = call!(((*file).read)(file, &mut part, (address + read) as *mut u8));
             if status != 0 || part == 0 {
-                say!("the model on the boot volume cannot be read past byte {read}");
+                say!("{} cannot be read past byte {read}", pieces[0]);
                 return None;
             }
             read += part as u64;

@@ -11,7 +11,7 @@ pub use log::Log;
 #[cfg(target_arch = "x86_64")]
 mod output;
 #[cfg(target_arch = "x86_64")]
-pub use output::{read_byte, seize, show_on, with_log, write};
+pub use output::{clear, read_byte, seize, show_on, with_log, write};
 
 /// Writes a line to the console, as `println!` does elsewhere.
 #[macro_export]

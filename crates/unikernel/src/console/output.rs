@@ -106,6 +106,17 @@ pub unsafe fn show_on(framebuffer: &Framebuffer) -> Result<(), MapError> {
     Ok(())
 }
 
+/// Clears the screen, and that of whoever looks at the serial line.
+pub fn clear() {
+    let mut console = CONSOLE.lock();
+    b"\x1b[2J\x1b[H"
+        .iter()
+        .for_each(|&byte| console.serial.send(byte));
+    if let Some(screen) = &mut console.screen {
+        screen.clear();
+    }
+}
+
 /// A byte that was typed, if any.
 pub fn read_byte() -> Option<u8> {
     CONSOLE.lock().ready().serial.receive()

@@ -134,6 +134,32 @@ impl<D: Doze> Pool for Workers<D> {
     }
 }
 
+/// The first few workers of a pool.
+pub struct Few<'p> {
+    /// Whose.
+    pub pool: &'p dyn Pool,
+    /// How many.
+    pub count: usize,
+}
+
+impl Pool for Few<'_> {
+    fn workers(&self) -> usize {
+        self.pool.workers().min(self.count.max(1))
+    }
+
+    fn run(&self, task: &(dyn Fn(usize) + Sync)) {
+        let count = self.workers();
+        match count {
+            1 => task(0),
+            _ => self.pool.run(&|worker| {
+                if worker < count {
+                    task(worker);
+                }
+            }),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -184,6 +210,27 @@ mod tests {
                 assert_eq!(done, [1; 4], "round {round}");
             }
         });
+    }
+
+    #[test]
+    fn a_few_are_no_more_than_were_asked_for() {
+        struct Three;
+        impl Pool for Three {
+            fn workers(&self) -> usize {
+                3
+            }
+            fn run(&self, task: &(dyn Fn(usize) + Sync)) {
+                (0..3).for_each(task);
+            }
+        }
+        for (count, expected) in [(0, 1), (1, 1), (2, 2), (3, 3), (9, 3)] {
+            let pool: &dyn Pool = &Three;
+            let few = Few { pool, count };
+            let done = Mutex::new(vec![]);
+            few.run(&|worker| done.lock().unwrap().push(worker));
+            assert_eq!(done.lock().unwrap().len(), expected);
+            assert_eq!(few.workers(), expected);
+        }
     }
 
     #[test]

@@ -17,9 +17,12 @@ use alloc::vec::Vec;
 use card::Card;
 use core::net::Ipv4Addr;
 use smoltcp::iface::{Config, Interface, PollIngressSingleResult, SocketHandle, SocketSet};
-use smoltcp::socket::{dhcpv4, tcp};
+use smoltcp::phy::ChecksumCapabilities;
+use smoltcp::socket::{dhcpv4, icmp, tcp};
 use smoltcp::time::{Duration, Instant};
-use smoltcp::wire::{EthernetAddress, IpAddress, IpCidr, IpEndpoint, Ipv4Cidr};
+use smoltcp::wire::{
+    EthernetAddress, Icmpv4Packet, Icmpv4Repr, IpAddress, IpCidr, IpEndpoint, Ipv4Cidr,
+};
 
 /// Connections at once.
 pub const CONNECTIONS: usize = 48;
@@ -40,9 +43,16 @@ pub struct Network<'a> {
     interface: Interface,
     sockets: SocketSet<'static>,
     dhcp: Option<SocketHandle>,
+    /// For echoes that this machine asks for.
+    echo: SocketHandle,
     pool: Vec<Place>,
     port: u16,
+    /// Whether clients may come.
+    open: bool,
 }
+
+/// Tells this machine's echoes from others'.
+const IDENT: u16 = 0x5354;
 
 /// A socket of the pool.
 struct Place {
@@ -70,6 +80,7 @@ impl<'a> Network<'a> {
             }
             None => Some(sockets.add(dhcpv4::Socket::new())),
         };
+        let echo = sockets.add(echo_socket());
         let pool = (0..CONNECTIONS).map(|_| Place {
             handle: sockets.add(socket()),
             began: None,
@@ -82,8 +93,10 @@ impl<'a> Network<'a> {
             interface,
             sockets,
             dhcp,
+            echo,
             pool,
             port: settings.port,
+            open: true,
         };
         network.listen(now);
         network
@@ -168,9 +181,72 @@ impl<'a> Network<'a> {
             }
             place.began = None;
             place.taken = false;
+            if !self.open {
+                continue;
+            }
             // Only a socket that is open or a port of zero cannot listen; neither is here.
             let _ = socket.listen(self.port);
         }
+    }
+
+    /// Lets clients come, or sends those away that are there and takes no more.
+    pub fn set_open(&mut self, open: bool) {
+        self.open = open;
+        for place in self.pool.iter().filter(|_| !open) {
+            self.sockets
+                .get_mut::<tcp::Socket<'_>>(place.handle)
+                .abort();
+        }
+    }
+
+    /// Whether clients may come.
+    pub fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// Asks a machine for an echo of a number. Says whether the question could be put.
+    pub fn ask_echo(&mut self, to: Ipv4Addr, number: u16) -> bool {
+        let question = Icmpv4Repr::EchoRequest {
+            ident: IDENT,
+            seq_no: number,
+            data: b"strata",
+        };
+        let socket = self.sockets.get_mut::<icmp::Socket<'_>>(self.echo);
+        if !socket.is_open() && socket.bind(icmp::Endpoint::Ident(IDENT)).is_err() {
+            return false;
+        }
+        let Ok(bytes) = socket.send(question.buffer_len(), to.into()) else {
+            return false;
+        };
+        let mut packet = Icmpv4Packet::new_unchecked(bytes);
+        question.emit(&mut packet, &ChecksumCapabilities::default());
+        true
+    }
+
+    /// An echo that came back: from whom, and the number.
+    pub fn take_echo(&mut self) -> Option<(IpAddress, u16)> {
+        let socket = self.sockets.get_mut::<icmp::Socket<'_>>(self.echo);
+        let (bytes, from) = socket.recv().ok()?;
+        let packet = Icmpv4Packet::new_checked(bytes).ok()?;
+        match Icmpv4Repr::parse(&packet, &ChecksumCapabilities::default()) {
+            Ok(Icmpv4Repr::EchoReply { seq_no, .. }) => Some((from, seq_no)),
+            _ => None,
+        }
+    }
+
+    /// The sockets that are not idle: in which state, with whom, and how many bytes wait to be read and to be sent.
+    pub fn connections(
+        &self,
+    ) -> impl Iterator<Item = (tcp::State, Option<IpEndpoint>, usize, usize)> {
+        let sockets = self.pool.iter().map(|place| self.sockets.get(place.handle));
+        sockets
+            .filter(|socket: &&tcp::Socket<'_>| {
+                !matches!(socket.state(), tcp::State::Listen | tcp::State::Closed)
+            })
+            .map(|socket| {
+                let (coming, going) = (socket.recv_queue(), socket.send_queue());
+                (socket.state(), socket.remote_endpoint(), coming, going)
+            })
     }
 
     /// The machine's address, once it has one.
@@ -270,6 +346,14 @@ fn socket() -> tcp::Socket<'static> {
     socket.set_timeout(Some(SILENCE));
     socket.set_keep_alive(Some(KEEP_ALIVE));
     socket
+}
+
+fn echo_socket() -> icmp::Socket<'static> {
+    let buffer = || {
+        let places = vec![icmp::PacketMetadata::EMPTY; 4];
+        icmp::PacketBuffer::new(places, vec![0; 256])
+    };
+    icmp::Socket::new(buffer(), buffer())
 }
 
 fn set_address(interface: &mut Interface, address: Option<Ipv4Cidr>, gateway: Option<Ipv4Addr>) {

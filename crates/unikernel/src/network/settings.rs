@@ -1,4 +1,4 @@
-//! The network's settings on the command line: `ip=ADDRESS/PREFIX`, `gw=ADDRESS`, `port=NUMBER`.
+//! The network's settings: `ip=dhcp` or `ip=ADDRESS/PREFIX[,GATEWAY]`, `gw=ADDRESS`, `port=NUMBER`.
 
 use crate::boot::CommandLine;
 use alloc::string::String;
@@ -35,18 +35,29 @@ pub struct Settings {
 impl Settings {
     /// What the command line says.
     pub fn from_options(line: &CommandLine) -> Result<Self, SettingError> {
+        let wanted = "dhcp, or an address such as 10.0.2.15/24,10.0.2.2";
+        let given = option(line, "ip", wanted, |text| {
+            if text == "dhcp" {
+                return Some(None);
+            }
+            let (text, gateway) = match text.split_once(',') {
+                Some((text, gateway)) => (text, Some(gateway.parse().ok()?)),
+                None => (text, None),
+            };
+            let (address, prefix) = text.split_once('/')?;
+            let address: Ipv4Addr = address.parse().ok()?;
+            let prefix = prefix.parse().ok().filter(|prefix| *prefix <= 32)?;
+            let usable =
+                !address.is_unspecified() && !address.is_multicast() && !address.is_broadcast();
+            usable.then(|| Some((Ipv4Cidr::new(address, prefix), gateway)))
+        })?;
+        let (address, gateway) = given.flatten().unzip();
+        let apart = option(line, "gw", "an address such as 10.0.2.2", |text| {
+            text.parse().ok()
+        })?;
         Ok(Self {
-            address: option(line, "ip", "an address such as 10.0.2.15/24", |text| {
-                let (address, prefix) = text.split_once('/')?;
-                let address: Ipv4Addr = address.parse().ok()?;
-                let prefix = prefix.parse().ok().filter(|prefix| *prefix <= 32)?;
-                let usable =
-                    !address.is_unspecified() && !address.is_multicast() && !address.is_broadcast();
-                usable.then(|| Ipv4Cidr::new(address, prefix))
-            })?,
-            gateway: option(line, "gw", "an address such as 10.0.2.2", |text| {
-                text.parse().ok()
-            })?,
+            address,
+            gateway: apart.or(gateway.flatten()),
             port: option(line, "port", "a port from 1 to 65535", |text| {
                 text.parse().ok().filter(|port| *port > 0)
             })?
@@ -85,8 +96,12 @@ mod tests {
         assert_eq!(given.address, Some(address));
         assert_eq!(given.gateway, Some(Ipv4Addr::new(10, 0, 0, 1)));
         assert_eq!(given.port, 80);
+        assert_eq!(read("ip=dhcp").unwrap(), none);
+        let joined = read("ip=10.1.2.3/8,10.0.0.1 port=80").unwrap();
+        assert_eq!(joined, given);
         for (line, key) in [
             ("ip=10.1.2.3", "ip"),
+            ("ip=10.1.2.3/8,gate", "ip"),
             ("ip=10.1.2.3/33", "ip"),
             ("ip=0.0.0.0/0", "ip"),
             ("ip=224.0.0.1/4", "ip"),

@@ -436,3 +436,49 @@ fn a_client_that_begins_twice_gets_one_connection() {
         .filter(|place| remote(place) == Some(2000));
     assert_eq!(second.count(), 1);
 }
+
+#[test]
+fn an_echo_is_asked_for_and_heard() {
+    let (mut server, mut other) = wire();
+    let mut network = Network::new(&mut server, &settings(), 1, 0);
+    let mut client = Client::new(&mut other);
+    assert_eq!(network.take_echo(), None);
+    assert!(network.ask_echo(CLIENT, 7));
+    for i in 0..10 {
+        network.poll(i * 1_000_000);
+        client.poll(i * 1_000_000);
+    }
+    assert_eq!(network.take_echo(), Some((IpAddress::Ipv4(CLIENT), 7)));
+    assert_eq!(network.take_echo(), None);
+    // Questions that nobody can take on their way are refused, not kept.
+    let asked = (0..100).filter(|&i| network.ask_echo(Ipv4Addr::new(9, 9, 9, 9), i));
+    assert!(asked.count() < 10);
+}
+
+#[test]
+fn a_closed_door_lets_nobody_in_until_it_opens() {
+    let (mut server, mut other) = wire();
+    let mut network = Network::new(&mut server, &settings(), 1, 0);
+    let mut client = Client::new(&mut other);
+    let mut now = 0;
+    assert!(talks(&mut network, &mut client, &mut now));
+    client.connect();
+    for _ in 0..5 {
+        now += 1_000_000;
+        client.poll(now);
+        network.poll(now);
+    }
+    assert_eq!(network.connections().count(), 1);
+    network.set_open(false);
+    for _ in 0..5 {
+        now += 1_000_000;
+        network.poll(now);
+        client.poll(now);
+    }
+    assert_eq!(network.connections().count(), 0);
+    assert!(!client.socket().is_open());
+    assert!(!talks(&mut network, &mut client, &mut now));
+    network.set_open(true);
+    network.poll(now);
+    assert!(talks(&mut network, &mut client, &mut now));
+}

@@ -10,6 +10,8 @@ mod running;
 mod tests;
 
 pub use access::Access;
+pub use strata_engine::Counters;
+pub use strata_wire::call::ModelFacts;
 
 use crate::http::{self, Head, Next, Sending};
 use crate::model::Opened;
@@ -20,11 +22,10 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use running::Running;
-use strata_engine::{Counters, Engine, Event as EngineEvent, EventKind, Request, SubmitError};
+use strata_engine::{Engine, Event as EngineEvent, EventKind, Request, SubmitError};
 use strata_platform::Clock;
 use strata_service::Card;
 use strata_token::tokenizer::{EncodeOptions, Tokenizer};
-use strata_wire::call::ModelFacts;
 use strata_wire::lang::{Event, Shape};
 use strata_wire::openai::ResponseStore;
 use strata_wire::route::Dialect;
@@ -128,10 +129,11 @@ impl<'a> Server<'a> {
         self.visits.iter().flatten().count()
     }
 
-    /// Continues a text as the model likes, while nobody else is looked after.
+    /// Continues a text by at most so many tokens, as the model likes, while nobody else is looked after.
     pub fn continue_text(
         &mut self,
         text: &str,
+        tokens: usize,
         tell: &mut dyn FnMut(&str),
     ) -> Result<(), SubmitError> {
         let options = EncodeOptions {
@@ -140,7 +142,7 @@ impl<'a> Server<'a> {
         };
         let own = self.engine.submit(Request {
             prompt: self.card.tokenizer.encode(text, options),
-            max_tokens: Some(128),
+            max_tokens: Some(tokens),
             ..Request::default()
         })?;
         let mut open = true;

@@ -87,11 +87,13 @@ fn with_server(access: Access, test: impl FnOnce(&mut World<'_, '_>)) {
     let means = Means {
         pool: &Inline,
         memory: &HugePages,
-        progress: &|| {},
+        progress: &|_, _| {},
     };
     let load = Load {
         requests: 4,
         batch: 64,
+        context: None,
+        free: 1 << 30,
     };
     let opened = model::open(&bytes, load, means, |opened| {
         let tokenizer = Arc::clone(&opened.tokenizer);

@@ -1,0 +1,201 @@
+//! What the shell tells of the machine.
+
+use crate::HEAP;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use strata_unikernel::boot::BootInfo;
+use strata_unikernel::drivers::BlockDevice;
+use strata_unikernel::drivers::pci::Function;
+use strata_unikernel::machine::{cpu, time, watchdog};
+use strata_unikernel::network::Network;
+use strata_unikernel::say;
+use strata_unikernel::serve::{Counters, ModelFacts, Server};
+use strata_unikernel::storage::{Volume, partitions};
+
+pub(crate) fn machine(info: &BootInfo, processors: usize) {
+    say!(
+        "Strata {}, by {:?}, {processors} processors, {} MHz",
+        env!("CARGO_PKG_VERSION"),
+        info.source,
+        time::frequency() / 1_000_000
+    );
+}
+
+pub(crate) fn memory() {
+    let usage = HEAP.usage();
+    say!(
+        "{} KiB of {} KiB in use, in {} pieces",
+        usage.used >> 10,
+        usage.total >> 10,
+        usage.pieces
+    );
+}
+
+/// The name that a processor gives itself, and what it can do for the kernels.
+pub(crate) fn processor() {
+    let mut name = String::new();
+    if cpu::cpuid(0x8000_0000, 0).eax >= 0x8000_0004 {
+        for leaf in 0x8000_0002..=0x8000_0004 {
+            let leaf = cpu::cpuid(leaf, 0);
+            let words = [leaf.eax, leaf.ebx, leaf.ecx, leaf.edx];
+            let bytes = words.into_iter().flat_map(u32::to_le_bytes);
+            name.extend(bytes.filter(|&byte| byte >= 0x20).map(char::from));
+        }
+    }
+    let (basic, extended) = (cpu::cpuid(1, 0), cpu::cpuid(7, 0));
+    let more = cpu::cpuid(7, 1);
+    say!("{} (signature {:#x})", name.trim(), basic.eax);
+    let has = [
+        ("sse4.2", basic.ecx >> 20 & 1),
+        ("avx", basic.ecx >> 28 & 1),
+        ("fma", basic.ecx >> 12 & 1),
+        ("f16c", basic.ecx >> 29 & 1),
+        ("avx2", extended.ebx >> 5 & 1),
+        ("avx512f", extended.ebx >> 16 & 1),
+        ("avx512vnni", extended.ecx >> 11 & 1),
+        ("avxvnni", more.eax >> 4 & 1),
+        ("amx-int8", extended.edx >> 25 & 1),
+        ("sha", extended.ebx >> 29 & 1),
+        ("rdrand", basic.ecx >> 30 & 1),
+        ("x2apic", basic.ecx >> 21 & 1),
+        ("hypervisor", basic.ecx >> 31 & 1),
+    ];
+    let names = has.iter().filter(|(_, bit)| *bit == 1);
+    say!(
+        "{}",
+        names
+            .map(|(name, _)| format!("{name} "))
+            .collect::<String>()
+    );
+}
+
+pub(crate) fn memory_map(info: &BootInfo) {
+    let kinds = [("free", &info.memory), ("of firmware", &info.borrowed)];
+    for (kind, map) in kinds {
+        for range in map.ranges() {
+            say!(
+                "{:#014x}..{:#014x} {} KiB {kind}",
+                range.start,
+                range.end,
+                range.len() >> 10
+            );
+        }
+    }
+    if let Some(module) = info.module {
+        say!(
+            "{:#014x}..{:#014x} {} KiB module",
+            module.start,
+            module.end,
+            module.len() >> 10
+        );
+    }
+}
+
+pub(crate) fn functions(functions: &[Function]) {
+    for function in functions {
+        say!("{} {}", function.place, function.info);
+    }
+    if functions.is_empty() {
+        say!("there is no PCI");
+    }
+}
+
+pub(crate) fn disks(disks: &mut [Box<dyn BlockDevice>]) {
+    for (number, disk) in disks.iter_mut().enumerate() {
+        let (name, size) = (disk.name(), disk.block_bytes());
+        let bytes = disk.blocks().saturating_mul(size as u64);
+        say!(
+            "disk {number}: {name}, {} KiB in blocks of {size}",
+            bytes >> 10
+        );
+        match partitions(&mut Volume::whole(disk.as_mut())) {
+            Ok(found) => found.iter().enumerate().for_each(|(i, part)| {
+                say!(
+                    "  partition {}: from {:#x}, {} KiB",
+                    i + 1,
+                    part.start,
+                    part.bytes >> 10
+                );
+            }),
+            Err(error) => say!("  {error}"),
+        }
+    }
+}
+
+pub(crate) fn network(network: &Network<'_>) {
+    let (name, card) = network.card();
+    let (came, went) = network.frames();
+    let open = if network.is_open() { "open" } else { "closed" };
+    match network.address() {
+        Some(address) => say!(
+            "{name} {card:02x?}: {address}, port {} {open}",
+            network.port()
+        ),
+        None => say!("{name} {card:02x?}: no address yet"),
+    }
+    say!("{came} frames came, {went} went");
+}
+
+pub(crate) fn connections(network: &Network<'_>) {
+    for (state, remote, coming, going) in network.connections() {
+        let remote = remote.map(|remote| format!("{remote}")).unwrap_or_default();
+        say!("{state:<12} {remote:<24} {coming} bytes to read, {going} to send");
+    }
+}
+
+pub(crate) fn model(facts: &ModelFacts) {
+    say!(
+        "{}: {}, {} weights, {} MiB, context {} of {}, {} tokens known",
+        facts.name,
+        facts.family,
+        facts.parameters,
+        facts.bytes >> 20,
+        facts.context,
+        facts.trained_context,
+        facts.vocabulary
+    );
+}
+
+pub(crate) fn counters(counters: &Counters) {
+    say!(
+        "{} running, {} waiting, {} finished, {} failed; {} tokens read, {} written; {} of {} pages free",
+        counters.running,
+        counters.waiting,
+        counters.finished,
+        counters.failed,
+        counters.prompt_tokens,
+        counters.generated_tokens,
+        counters.free_pages,
+        counters.pages
+    );
+}
+
+/// Tokens a second, read and written. The text begins with the time, so that none of it is known already.
+pub(crate) fn speed(server: &mut Server<'_>) {
+    let text = format!(
+        "{} {}",
+        time::now(),
+        "It was a long day by the sea. ".repeat(12)
+    );
+    let mut measure = |text: &str, tokens| {
+        let before = server.counters().clone();
+        let start = time::now();
+        let told = server.continue_text(text, tokens, &mut |_| watchdog::progress());
+        if let Err(error) = told {
+            say!("{error}");
+        }
+        let after = server.counters();
+        let read = after.prompt_tokens - before.prompt_tokens;
+        let written = after.generated_tokens - before.generated_tokens;
+        (read, written, (time::now() - start).max(1))
+    };
+    let (read, _, reading) = measure(&text, 1);
+    let (_, written, both) = measure(&text, 33);
+    let rate = |tokens: u64, spent: u64| tokens as f64 * 1e9 / spent as f64;
+    say!(
+        "{read} tokens read, {:.1} a second; {written} written, {:.1} a second",
+        rate(read, reading),
+        rate(written, both)
+    );
+}

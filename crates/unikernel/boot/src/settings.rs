@@ -1,0 +1,111 @@
+//! The settings as a person sees and changes them.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use strata_unikernel::boot::{CommandLine, settings_file};
+use strata_unikernel::machine::crash::{self, Policy};
+use strata_unikernel::machine::watchdog;
+use strata_unikernel::say;
+
+/// What may be set, and what it means.
+const OPTIONS: [(&str, &str); 18] = [
+    ("api-key", "what clients must bring"),
+    ("key", "the same"),
+    ("host", "a name that clients may know the machine by"),
+    ("ip", "dhcp, or ADDRESS/PREFIX[,GATEWAY]"),
+    ("gw", "the gateway"),
+    ("port", "the port that clients call"),
+    ("model", "image, disk, or the path of a file on a disk"),
+    ("name", "what the model is called"),
+    ("sha256", "the model's digest"),
+    ("ctx", "positions of a text"),
+    ("threads", "processors that compute"),
+    ("watchdog", "seconds that a step may take; 0 for ever"),
+    ("panic", "reboot, halt or exit"),
+    ("console", "serial or screen: the screen too"),
+    ("prompt", "a text that is continued at boot"),
+    ("n", "its tokens"),
+    ("temp", "its temperature"),
+    ("seed", "its seed"),
+];
+const SECRET: [&str; 2] = ["api-key", "key"];
+
+/// Takes over what `strata.toml` says: tells what is wrong with it, and does what must be done at once.
+pub(crate) fn apply(options: &CommandLine) {
+    for pair in settings_file::pairs(options.file()) {
+        match pair {
+            Ok((key, _)) if OPTIONS.iter().all(|(name, _)| *name != key) => {
+                say!("strata.toml sets {key}, which means nothing here");
+            }
+            Ok(_) => {}
+            Err(error) => say!("{error}"),
+        }
+    }
+    if let Some(name) = options.get("panic") {
+        match Policy::named(name) {
+            Some(policy) => crash::set_policy(policy),
+            None => say!("panic={name} is not reboot, halt or exit"),
+        }
+    }
+}
+
+/// How long a step may take in nanoseconds: `watchdog=SECONDS`, or two minutes, which is enough for emulation.
+pub(crate) fn patience(options: &CommandLine) -> u64 {
+    number(options, "watchdog")
+        .unwrap_or(120)
+        .saturating_mul(1_000_000_000)
+}
+
+/// A setting that is a number; what is none is told.
+pub(crate) fn number(options: &CommandLine, key: &str) -> Option<u64> {
+    let text = options.get(key)?;
+    let number = text.parse().ok();
+    if number.is_none() {
+        say!("{key}={text} is not a number");
+    }
+    number
+}
+
+/// The key that clients must bring.
+pub(crate) fn key(options: &CommandLine) -> Option<&str> {
+    options.get("api-key").or_else(|| options.get("key"))
+}
+
+/// `config get [KEY]`, `config set KEY VALUE`.
+pub(crate) fn command(options: &mut CommandLine, rest: &str) {
+    let mut words = rest.splitn(3, ' ');
+    let (what, key, value) = (words.next(), words.next(), words.next());
+    let known = |key: &str| OPTIONS.iter().any(|(name, _)| *name == key);
+    match (what, key, value) {
+        (Some("get"), key, None) => {
+            for (name, meaning) in OPTIONS {
+                if key.is_none_or(|key| key == name) {
+                    let value = options.get(name).unwrap_or("not set");
+                    let hide = SECRET.contains(&name) && options.get(name).is_some();
+                    say!("{name:<10}{:<24}{meaning}", if hide { "…" } else { value });
+                }
+            }
+        }
+        (Some("set"), Some(key), _) if !known(key) => say!("there is no setting {key}"),
+        (Some("set"), Some(key), Some(value)) => {
+            if !options.set(key, value.trim()) {
+                return say!("that cannot be set: it is too long, or has quotes in it");
+            }
+            match key {
+                "watchdog" => watchdog::arm(patience(options)),
+                "panic" => apply(options),
+                _ => say!("from the next model load on"),
+            }
+        }
+        _ => say!("config get [KEY], config set KEY VALUE"),
+    }
+}
+
+/// A command line as anyone may see it.
+pub(crate) fn without_keys(line: &str) -> String {
+    let shown = line.split(' ').map(|word| match word.split_once('=') {
+        Some((key, _)) if SECRET.contains(&key) => "key=…",
+        _ => word,
+    });
+    shown.collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,121 @@
+//! `strata.toml`: a small part of TOML (toml.io, 1.0). Lines `key = value`, where a value is a string without escapes, a
+//! number or a truth; `[table]` lines group them and say nothing else.
+
+use thiserror::Error;
+
+/// A line that is not understood.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Error)]
+#[error("line {line} of strata.toml is not {wanted}")]
+pub struct SettingsFileError {
+    /// Which, from 1.
+    pub line: usize,
+    /// What it should be.
+    pub wanted: &'static str,
+}
+
+/// The keys and values of a file, in order.
+pub fn pairs(text: &str) -> impl Iterator<Item = Result<(&str, &str), SettingsFileError>> {
+    let lines = text.lines().enumerate();
+    lines.filter_map(|(index, line)| {
+        let line = line.trim();
+        let table = line.starts_with('[') && comment_only(line.split_once(']')?.1);
+        if line.is_empty() || line.starts_with('#') || table {
+            return None;
+        }
+        Some(pair(line).map_err(|wanted| SettingsFileError {
+            line: index + 1,
+            wanted,
+        }))
+    })
+}
+
+fn comment_only(rest: &str) -> bool {
+    let rest = rest.trim();
+    rest.is_empty() || rest.starts_with('#')
+}
+
+fn pair(line: &str) -> Result<(&str, &str), &'static str> {
+    let form = "KEY = VALUE";
+    let (key, rest) = line.split_once('=').ok_or(form)?;
+    let (key, rest) = (key.trim(), rest.trim());
+    let named = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    if key.is_empty() || !key.bytes().all(named) {
+        return Err(form);
+    }
+    for quote in ['"', '\''] {
+        let Some(inner) = rest.strip_prefix(quote) else {
+            continue;
+        };
+        let (value, after) = inner.split_once(quote).ok_or("a string that ends")?;
+        if quote == '"' && value.contains('\\') {
+            return Err("a string without backslashes: write those within '…'");
+        }
+        return match comment_only(after) {
+            true => Ok((key, value)),
+            false => Err(form),
+        };
+    }
+    let (value, _) = rest.split_once('#').unwrap_or((rest, ""));
+    let value = value.trim();
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"+-_.".contains(&byte);
+    match !value.is_empty() && value.bytes().all(plain) {
+        true if value.parse::<i64>().is_ok() || value == "true" || value == "false" => {
+            Ok((key, value))
+        }
+        _ => Err("a \"string\", a whole number, true or false"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    #[test]
+    fn values_of_each_kind_are_read() {
+        let text = "# a comment\n\n[network] # of it\nip = \"10.0.0.1/8,10.0.0.2\" # mine\r\nport=80\n\
+                    [model]\nmodel = '\\strata\\m.gguf'\nquiet = true\nempty = \"\"\n";
+        let read: Vec<_> = pairs(text).map(Result::unwrap).collect();
+        assert_eq!(
+            read,
+            [
+                ("ip", "10.0.0.1/8,10.0.0.2"),
+                ("port", "80"),
+                ("model", "\\strata\\m.gguf"),
+                ("quiet", "true"),
+                ("empty", "")
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_not_understood_is_told_by_line() {
+        for bad in [
+            "key",
+            "= 1",
+            "a b = 1",
+            "a = ",
+            "a = \"x",
+            "a = \"x\" y",
+            "a = \"\\n\"",
+            "a = 1.5",
+            "a = [1]",
+            "a = { b = 1 }",
+            "a = yes",
+            "a.b = 1",
+        ] {
+            let text = std::format!("ok = 1\n{bad}\n");
+            let error = pairs(&text).find_map(Result::err).expect(bad);
+            assert_eq!(error.line, 2, "{bad}");
+        }
+        let mut state = 1u64;
+        for _ in 0..20_000 {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            let picks = (0..12).map(|i| b"ab=\"'#[] \n\\1"[(state >> (8 + i * 4)) as usize % 12]);
+            let bytes: Vec<u8> = picks.collect();
+            pairs(core::str::from_utf8(&bytes).unwrap()).for_each(|_| {});
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Models and settings on disks: raw, or as files on FAT partitions.
+
+mod digest;
+mod fat;
+mod partitions;
+#[cfg(test)]
+mod tests;
+mod volume;
+
+pub use digest::{DigestError, digest_from, verify};
+pub use fat::{Fat, File};
+pub use partitions::{Partition, partitions};
+pub use volume::Volume;
+
+use crate::drivers::{BlockDevice, DeviceError};
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+use core::ops::Range;
+use thiserror::Error;
+
+/// Where a model is looked for on each file system.
+pub const MODELS: [&str; 3] = ["strata/model.gguf", "model.gguf", "strata.gguf"];
+/// Where settings are.
+pub const SETTINGS: [&str; 2] = ["strata/strata.toml", "strata.toml"];
+/// Settings are no longer than this.
+pub const LARGEST_SETTINGS: u64 = 4096;
+/// Bytes of one request to a disk, after which progress is told.
+const STEP: u64 = 8 << 20;
+
+/// Why a disk cannot be read.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Error)]
+pub enum StorageError {
+    /// The disk failed.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// Something lies beyond the end.
+    #[error("byte {offset} lies beyond the end of the volume")]
+    PastEnd {
+        /// Where.
+        offset: u64,
+    },
+    /// The table of partitions is damaged.
+    #[error("the table of partitions is damaged")]
+    PartitionTable,
+    /// The file system is damaged, or of a kind that is not known.
+    #[error("the FAT file system cannot be read: {what}")]
+    Fat {
+        /// What is wrong.
+        what: &'static str,
+    },
+}
+
+/// A model that was found.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// Where, for people.
+    pub place: String,
+    /// Which disk.
+    pub disk: usize,
+    /// How many bytes; of a raw one, with what follows it on its disk.
+    pub bytes: u64,
+    /// Where they are on the disk.
+    pub runs: Vec<Range<u64>>,
+    /// What they should sum to, if a file beside it says so.
+    pub sha256: Option<[u8; 32]>,
+}
+
+type Disks = [Box<dyn BlockDevice>];
+
+/// Calls `look` with each volume of each disk, until it has found something. What cannot be read is told and left out.
+fn each_volume<T, L>(
+    disks: &mut Disks,
+    tell: &mut dyn FnMut(fmt::Arguments<'_>),
+    mut look: L,
+) -> Option<T>
+where
+    L: FnMut(usize, &str, &mut Volume<'_>) -> Result<Option<T>, StorageError>,
+{
+    for (number, disk) in disks.iter_mut().enumerate() {
+        let disk = disk.as_mut();
+        let mut parts = vec![(format!("disk {number}"), 0, u64::MAX)];
+        match partitions(&mut Volume::whole(disk)) {
+            Ok(found) => parts.extend(found.iter().enumerate().map(|(i, part)| {
+                let name = format!("disk {number} partition {}", i + 1);
+                (name, part.start, part.bytes)
+            })),
+            Err(error) => tell(format_args!("disk {number}: {error}")),
+        }
+        for (name, start, bytes) in parts {
+            match look(number, &name, &mut Volume::part(disk, start, bytes)) {
+                Ok(None) => {}
+                Ok(found) => return found,
+                Err(error) => tell(format_args!("{name}: {error}")),
+            }
+        }
+    }
+    None
+}
+
+/// Looks for a model on all disks: at `path` on a file system, or else anywhere that a model may be.
+pub fn find(
+    disks: &mut Disks,
+    path: Option<&str>,
+    tell: &mut dyn FnMut(fmt::Arguments<'_>),
+) -> Option<Found> {
+    each_volume(disks, tell, |disk, name, volume| {
+        let mut magic = [0; 4];
+        if path.is_none() && volume.bytes() > 4 {
+            volume.read(0, &mut magic)?;
+        }
+        let (start, bytes) = (volume.start(), volume.bytes());
+        if &magic == b"GGUF" {
+            return Ok(Some(Found {
+                place: name.into(),
+                disk,
+                bytes,
+                runs: Vec::from_iter(Some(start..start + bytes)),
+                sha256: None,
+            }));
+        }
+        let Some(mut fat) = Fat::open(volume)? else {
+            return Ok(None);
+        };
+        for path in path.as_ref().map_or(&MODELS[..], core::slice::from_ref) {
+            let Some(file) = fat.find(path)? else {
+                continue;
+            };
+            let sum = fat.read_small(&format!("{path}.sha256"), LARGEST_SETTINGS)?;
+            let on_disk = |run: &Range<u64>| start + run.start..start + run.end;
+            return Ok(Some(Found {
+                place: format!("{path} on {name}"),
+                disk,
+                bytes: file.bytes,
+                runs: file.runs.iter().map(on_disk).collect(),
+                sha256: sum.and_then(|sum| digest_from(&sum)),
+            }));
+        }
+        Ok(None)
+    })
+}
+
+/// The text of `strata.toml` on the first file system that has one.
+pub fn settings(disks: &mut Disks, tell: &mut dyn FnMut(fmt::Arguments<'_>)) -> Option<Vec<u8>> {
+    each_volume(disks, tell, |_, _, volume| {
+        let Some(mut fat) = Fat::open(volume)? else {
+            return Ok(None);
+        };
+        for path in SETTINGS {
+            if let Some(text) = fat.read_small(path, LARGEST_SETTINGS)? {
+                return Ok(Some(text));
+            }
+        }
+        Ok(None)
+    })
+}
+
+/// Reads a model into `out`, which is as long as it; `progress` hears how far it is.
+pub fn read(
+    disk: &mut dyn BlockDevice,
+    found: &Found,
+    out: &mut [u8],
+    progress: &mut dyn FnMut(u64),
+) -> Result<(), StorageError> {
+    let mut volume = Volume::whole(disk);
+    let (mut out, mut done) = (out, 0);
+    for run in &found.runs {
+        let mut at = run.start;
+        while at < run.end {
+            let part = (run.end - at).min(STEP);
+            if part > out.len() as u64 {
+                return Err(StorageError::PastEnd { offset: at });
+            }
+            let (now, later) = out.split_at_mut(part as usize);
+            volume.read(at, now)?;
+            out = later;
+            at += part;
+            done += part;
+            progress(done);
+        }
+    }
+    Ok(())
+}
