@@ -31,6 +31,20 @@ pub(crate) struct ComputeArguments {
     pub(crate) quant: Option<Mix>,
 }
 
+/// As the flags are where none is given.
+impl Default for ComputeArguments {
+    fn default() -> Self {
+        Self {
+            threads: None,
+            batch: 512,
+            kv: Kv::F16,
+            memory: None,
+            stream: Stream::Auto,
+            quant: None,
+        }
+    }
+}
+
 /// A mix by its name.
 pub(crate) fn mix(name: &str) -> Result<Mix, String> {
     Mix::from_name(name).ok_or_else(|| {

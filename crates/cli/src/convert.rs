@@ -3,10 +3,9 @@
 use crate::computing::mix;
 use crate::failure::Failure;
 use crate::model_file::bad_folder;
-use crate::progress;
-use std::fs::File;
+use crate::part_file;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 use strata_convert::{Folder, FolderError, Mix, Options, Plan, WriteFailure};
 use strata_host::ThreadPool;
@@ -75,7 +74,11 @@ fn convert(arguments: &Arguments) -> Result<Summary, Failure> {
     };
     let plan = Plan::new(&config, &checkpoint, vocabulary.as_ref(), &options)
         .map_err(|error| fail(error.into()))?;
-    write(&folder, &plan, &arguments.out, &pool).map_err(|failure| match failure {
+    let total = plan.layout().total_len;
+    part_file::write(&arguments.out, total, "converting", |out, bar| {
+        folder.convert(&plan, out, &pool, &mut |done, _| bar.set_position(done))
+    })
+    .map_err(|failure| match failure {
         WriteFailure::Convert(error) => fail(error.into()),
         WriteFailure::Sink(error) => Failure::io(arguments.out.display(), &error),
     })?;
@@ -86,30 +89,6 @@ fn convert(arguments: &Arguments) -> Result<Summary, Failure> {
         tokens: vocabulary.map(|vocabulary| vocabulary.len()),
         seconds: start.elapsed().as_secs_f64(),
     })
-}
-
-/// Writes beside the file and gives it its name when it is whole.
-fn write(
-    folder: &Folder,
-    plan: &Plan<'_, '_>,
-    path: &Path,
-    pool: &ThreadPool,
-) -> Result<(), WriteFailure<std::io::Error>> {
-    let mut part = path.as_os_str().to_owned();
-    part.push(".part");
-    let file = File::create(&part).map_err(WriteFailure::Sink)?;
-    let total = plan.layout().total_len;
-    let bar = progress::bar(total, "converting {wide_bar} {bytes}/{total_bytes} {eta}");
-    let show = &mut |done, _| bar.set_position(done);
-    let written = folder
-        .convert(plan, &file, pool, show)
-        .and_then(|()| file.sync_all().map_err(WriteFailure::Sink))
-        .and_then(|()| std::fs::rename(&part, path).map_err(WriteFailure::Sink));
-    bar.finish_and_clear();
-    if written.is_err() {
-        let _ = std::fs::remove_file(&part);
-    }
-    written
 }
 
 fn print(arguments: &Arguments, summary: &Summary) -> std::io::Result<()> {

@@ -3,22 +3,28 @@
 mod bench;
 mod boot;
 mod chat_template;
+mod completions;
 mod computing;
 mod convert;
+mod doctor;
 mod embed;
 mod embedder;
 mod failure;
 mod image;
+mod imatrix;
 mod inspect;
 mod loaded_model;
 mod logits;
 mod machine;
+mod machine_limits;
 mod memory;
 mod memory_plan;
 mod model_file;
+mod part_file;
 mod perplexity;
 mod plan;
 mod progress;
+mod quantize;
 mod rerank;
 mod run;
 mod sampling;
@@ -30,7 +36,7 @@ mod synth;
 mod template;
 mod tokenize;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
 #[derive(Parser)]
@@ -66,9 +72,14 @@ enum Command {
     Bench(bench::Arguments),
     Plan(plan::Arguments),
     Convert(convert::Arguments),
+    Quantize(quantize::Arguments),
+    Imatrix(imatrix::Arguments),
     Synth(synth::Arguments),
     Image(image::Arguments),
     Boot(boot::Arguments),
+    Doctor(doctor::Arguments),
+    Completions(completions::CompletionArguments),
+    Man(completions::ManArguments),
 }
 
 fn main() -> ExitCode {
@@ -94,9 +105,16 @@ fn main() -> ExitCode {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),
         Command::Convert(arguments) => convert::run(&arguments),
+        Command::Quantize(arguments) => quantize::run(&arguments),
+        Command::Imatrix(arguments) => imatrix::run(&arguments),
         Command::Synth(arguments) => synth::run(&arguments),
         Command::Image(arguments) => image::run(&arguments),
         Command::Boot(arguments) => boot::run(&arguments),
+        Command::Doctor(arguments) => doctor::run(&arguments),
+        Command::Completions(arguments) => {
+            completions::completions(&arguments, Arguments::command())
+        }
+        Command::Man(arguments) => completions::man(&arguments, Arguments::command()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

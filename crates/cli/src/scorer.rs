@@ -6,7 +6,7 @@ use crate::loaded_model::LoadedModel;
 use crate::machine::Machine;
 use crate::memory_plan::Needs;
 use strata_model::{
-    BatchError, BatchLimits, Compute, KvPages, Model, Output, Sequence, Span, Workspace,
+    BatchError, BatchLimits, Compute, KvPages, Model, Observer, Output, Sequence, Span, Workspace,
 };
 use strata_platform::Pool;
 
@@ -20,6 +20,7 @@ pub(crate) struct Scorer<'a> {
     kv: KvPages,
     work: Workspace,
     sequence: Sequence,
+    observer: Option<&'a dyn Observer>,
 }
 
 /// What scoring sequences of `positions` positions takes.
@@ -50,7 +51,13 @@ impl<'a> Scorer<'a> {
             kv,
             work: Workspace::new(&loaded.model, needs.limits, needs.workers),
             sequence: Sequence::default(),
+            observer: None,
         }
+    }
+
+    /// Shows someone what goes into each matrix from now on.
+    pub(crate) fn observed_by(&mut self, observer: &'a dyn Observer) {
+        self.observer = Some(observer);
     }
 
     /// Begins a new sequence.
@@ -90,10 +97,15 @@ impl<'a> Scorer<'a> {
                 },
                 adapter: None,
             };
-            let outputs = self
-                .model
-                .forward(&self.compute, &mut self.kv, &mut self.work, &mut [span])
-                .map_err(refused)?;
+            let (compute, kv, work) = (&self.compute, &mut self.kv, &mut self.work);
+            let outputs = match self.observer {
+                None => self.model.forward(compute, kv, work, &mut [span]),
+                Some(observer) => {
+                    let model = self.model;
+                    model.forward_observed(compute, kv, work, &mut [span], observer)
+                }
+            };
+            let outputs = outputs.map_err(refused)?;
             let config = self.model.config();
             let logits = outputs.logits.chunks_exact(config.vocabulary);
             let states = outputs.states.chunks_exact(config.width);

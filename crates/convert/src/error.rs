@@ -3,10 +3,10 @@
 use alloc::boxed::Box;
 use alloc::string::String;
 
-use strata_quant::QuantError;
+use strata_quant::{GgmlType, QuantError};
 use strata_token::vocabulary::VocabularyError;
 use strata_weights::gguf::{Name, WriteError};
-use strata_weights::{IndexError, ReadError};
+use strata_weights::{GgufError, IndexError, ReadError};
 
 /// Why a checkpoint cannot be converted.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -43,8 +43,20 @@ pub enum ConvertError {
     Read(#[from] ReadError),
     #[error("the tensor {tensor} cannot be written: {source}")]
     Quant { tensor: String, source: QuantError },
+    #[error("the importance of {tensor} is of {found} columns; the tensor has {expected}")]
+    Importance {
+        tensor: String,
+        found: u64,
+        expected: u64,
+    },
+    #[error("no matrix has {pattern} in its name")]
+    UnusedRule { pattern: String },
+    #[error("{ty} can be read but not written")]
+    CannotWrite { ty: GgmlType },
     #[error("the file cannot be laid out: {0}")]
     Write(#[from] WriteError),
+    #[error("the file's own description is damaged: {0}")]
+    Gguf(#[from] GgufError),
     #[error(transparent)]
     Vocabulary(#[from] VocabularyError),
 }

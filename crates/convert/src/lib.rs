@@ -1,4 +1,5 @@
-//! Hugging Face checkpoints as GGUF: what `config.json` says as metadata, and its tensors under GGUF's names.
+//! Hugging Face checkpoints as GGUF: what `config.json` says as metadata, and its tensors under GGUF's names; and GGUF
+//! files with their matrices in other types.
 //!
 //! [`Plan::new`] looks at a checkpoint and says what the file will hold; [`Plan::write`] makes one tensor at a time, a
 //! few megabytes of rows in memory at once. A family of models is an entry of the table in [`family`], not code.
@@ -14,10 +15,13 @@ mod error;
 pub mod family;
 #[cfg(feature = "std")]
 mod folder;
+mod importance;
 mod metadata;
 mod mix;
 mod names;
 mod plan;
+mod recipe;
+mod requantize;
 mod rope;
 mod row_order;
 mod write;
@@ -26,6 +30,9 @@ pub use config::HfConfig;
 pub use error::ConvertError;
 #[cfg(feature = "std")]
 pub use folder::{Direct, Folder, FolderError};
-pub use mix::{Mix, Role};
+pub use importance::{ColumnSums, Importance, ImportanceError, ImportanceSums};
+pub use mix::{Layer, Mix, ModelFacts, Role};
 pub use plan::{Options, Plan, PlannedTensor};
+pub use recipe::{Recipe, TypeRule};
+pub use requantize::{Requantized, Requantizing};
 pub use write::WriteFailure;

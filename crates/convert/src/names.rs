@@ -19,7 +19,6 @@ pub(crate) struct Match {
     pub(crate) name: String,
     /// The number in a stack.
     pub(crate) item: Option<usize>,
-    pub(crate) layer: Option<u32>,
 }
 
 /// Finds a name's rule.
@@ -63,7 +62,6 @@ pub(crate) fn find(family: &Family, name: &str) -> Option<Known> {
         rule,
         name,
         item: item.map(|item| item as usize),
-        layer,
     }))
 }
 

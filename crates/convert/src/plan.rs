@@ -8,15 +8,18 @@ use alloc::vec::Vec;
 use strata_quant::GgmlType;
 use strata_token::vocabulary::Vocabulary;
 use strata_weights::gguf::{Builder, Layout, Name};
-use strata_weights::{CheckpointTensor, Dtype};
+use strata_weights::{CheckpointTensor, Dtype, Gguf};
 
 use crate::config::HfConfig;
 use crate::error::ConvertError;
 use crate::family::{Add, Order};
+use crate::importance::Importance;
 use crate::metadata;
-use crate::mix::{Layer, Mix, Role};
+use crate::mix::{Mix, ModelFacts};
 use crate::names::{self, Known};
+use crate::recipe::Recipe;
 use crate::row_order::{HeadCounts, RowOrder};
+use crate::write;
 
 /// What a file is made for.
 #[derive(Copy, Clone, Debug, Default)]
@@ -64,6 +67,7 @@ pub(crate) enum View {
 #[derive(Debug)]
 pub struct Plan<'t, 'a> {
     pub(crate) checkpoint: &'t [CheckpointTensor<'a>],
+    importance: Option<&'t Importance>,
     tensors: Vec<PlannedTensor>,
     layout: Layout,
     metadata: Vec<u8>,
@@ -74,7 +78,6 @@ pub struct Plan<'t, 'a> {
 struct Parts {
     name: String,
     rule: &'static crate::family::Rule,
-    layer: Option<u32>,
     /// Number in the stack and number in the checkpoint.
     sources: Vec<(usize, usize)>,
 }
@@ -87,20 +90,29 @@ impl<'t, 'a> Plan<'t, 'a> {
         vocabulary: Option<&Vocabulary>,
         options: &Options<'_>,
     ) -> Result<Self, ConvertError> {
+        let mix = options.mix.unwrap_or_else(|| own_mix(checkpoint));
+        let recipe = Recipe::from(mix);
+        Self::with_recipe(config, checkpoint, vocabulary, &recipe, options.name)
+    }
+
+    /// The same, with types that are chosen tensor by tensor.
+    pub fn with_recipe(
+        config: &HfConfig,
+        checkpoint: &'t [CheckpointTensor<'a>],
+        vocabulary: Option<&Vocabulary>,
+        recipe: &Recipe<'t>,
+        name: Option<&str>,
+    ) -> Result<Self, ConvertError> {
         let family = config.family()?;
         metadata::check(config, family)?;
         let heads = metadata::heads(config, family)?;
-        let mix = options.mix.unwrap_or_else(|| own_mix(checkpoint));
         let mut builder = Builder::new();
         builder.set("general.architecture", family.arch)?;
         builder.set("general.type", "model")?;
-        if let Some(name) = options.name {
+        if let Some(name) = name {
             builder.set("general.name", name)?;
         }
-        builder.set("general.file_type", mix.file_type())?;
-        if mix.is_quantized() {
-            builder.set("general.quantization_version", 2u32)?;
-        }
+        recipe.describe(&mut builder)?;
         let extra = metadata::write(&mut builder, config, family)?;
         if let Some(vocabulary) = vocabulary {
             vocabulary.write(&mut builder)?;
@@ -108,15 +120,19 @@ impl<'t, 'a> Plan<'t, 'a> {
         let metadata = builder.finish()?.header;
 
         let parts = collect(config, checkpoint)?;
-        let layers = config.required_u32(&["num_hidden_layers", "n_layer"])?;
-        let tied = !parts.iter().any(|part| part.name == "output.weight");
+        let has_output = parts.iter().any(|part| part.name == "output.weight");
+        let weighed = recipe.importance.is_some();
+        let facts = ModelFacts::new(Gguf::parse(&metadata)?.metadata(), has_output, weighed);
         let mut tensors = Vec::with_capacity(parts.len());
         for part in &parts {
+            // What no mix touches is f32 here, as llama.cpp's converter has it.
             tensors.push(plan_tensor(part, checkpoint, heads, |name, dims| {
-                let layer = part.layer.map(|index| Layer { index, of: layers });
-                choose(mix, name, dims, layer, tied)
+                let chosen = recipe.choose(&facts, name, dims);
+                chosen.unwrap_or(GgmlType::F32)
             })?);
         }
+        let names = tensors.iter().map(|tensor| &*tensor.name);
+        recipe.check(names.zip(tensors.iter().map(|tensor| &*tensor.dims)))?;
         for (name, values) in extra.tensors {
             tensors.push(PlannedTensor {
                 name: name.into(),
@@ -130,10 +146,30 @@ impl<'t, 'a> Plan<'t, 'a> {
         }
         Ok(Plan {
             checkpoint,
+            importance: recipe.importance,
             tensors,
             layout: builder.finish()?,
             metadata,
-            mix,
+            mix: recipe.mix,
+        })
+    }
+
+    /// The importance of the columns of one of a tensor's sources.
+    pub(crate) fn importance(
+        &self,
+        tensor: &PlannedTensor,
+        item: usize,
+    ) -> Result<Option<&[f32]>, ConvertError> {
+        let columns = tensor.dims.first().copied().unwrap_or(0);
+        let experts = tensor.dims.get(2).copied().unwrap_or(1);
+        let found = write::importance(self.importance, &tensor.name, columns, experts)?;
+        // A stack is made of one source for each expert.
+        let stacked = matches!(&tensor.make, Make::Rows { sources, .. } if sources.len() > 1);
+        Ok(match found {
+            Some(all) if stacked && all.len() as u64 != columns => {
+                all.chunks_exact(columns as usize).nth(item)
+            }
+            found => found,
         })
     }
 
@@ -155,6 +191,14 @@ impl<'t, 'a> Plan<'t, 'a> {
     /// The mix of types.
     pub fn mix(&self) -> Mix {
         self.mix
+    }
+
+    /// The type that a tensor has in the checkpoint; `None` for one that is made up.
+    pub fn source_type(&self, tensor: &PlannedTensor) -> Option<Dtype> {
+        match &tensor.make {
+            Make::Rows { sources, .. } => Some(self.checkpoint.get(*sources.first()?)?.dtype),
+            Make::Values(_) => None,
+        }
     }
 
     /// The checkpoint's bytes that a tensor is made of, where they are side by side.
@@ -237,7 +281,6 @@ fn collect(
                 parts.push(Parts {
                     name: found.name,
                     rule: found.rule,
-                    layer: found.layer,
                     sources: vec![(item, source)],
                 });
             }
@@ -341,23 +384,4 @@ fn plan_tensor(
             add: part.rule.add,
         },
     })
-}
-
-/// Matrices get the mix's types; norms, biases, routers and positions stay floats of 32 bits, as llama.cpp has them.
-fn choose(mix: Mix, name: &str, dims: &[u64], layer: Option<Layer>, tied: bool) -> GgmlType {
-    let plain = ["_norm", "ffn_gate_inp", "position_embd", "token_types"];
-    let is_matrix = dims.len() >= 2 && name.ends_with(".weight");
-    if !is_matrix || plain.iter().any(|part| name.contains(part)) {
-        return GgmlType::F32;
-    }
-    let role = match (name, layer) {
-        ("output.weight", _) => Role::Output,
-        ("token_embd.weight", _) if tied => Role::Output,
-        ("token_embd.weight", _) => Role::Embedding,
-        (_, Some(layer)) if name.ends_with(".attn_v.weight") => Role::AttnV(layer),
-        (_, Some(layer)) if name.contains(".ffn_down") => Role::FfnDown(layer),
-        _ if name.ends_with(".attn_output.weight") => Role::AttnOutput,
-        _ => Role::Other,
-    };
-    mix.choose(role, dims.first().copied().unwrap_or(0))
 }

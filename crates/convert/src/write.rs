@@ -1,4 +1,4 @@
-//! Making a tensor of the file: a few megabytes of rows at a time.
+//! Making a tensor of the file: a few megabytes of rows at a time, shared out among the workers.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -11,11 +11,12 @@ use strata_weights::gguf::Name;
 
 use crate::error::ConvertError;
 use crate::family::Add;
+use crate::importance::Importance;
 use crate::plan::{Make, Plan, PlannedTensor, View};
 use crate::row_order::RowOrder;
 
 /// Bytes of a tensor that are made before they are handed out.
-const STEP: usize = 8 << 20;
+pub(crate) const STEP: usize = 8 << 20;
 /// Values that a worker converts at a time.
 const TASK: usize = 64 << 10;
 
@@ -49,7 +50,7 @@ impl Plan<'_, '_> {
                 order,
                 add,
             } => {
-                for &index in sources {
+                for (item, &index) in sources.iter().enumerate() {
                     let Some(source) = self.checkpoint.get(index) else {
                         continue;
                     };
@@ -58,14 +59,20 @@ impl Plan<'_, '_> {
                         View::AsIs => rows,
                         View::Transposed => rows.transposed(),
                     };
-                    let job = Job {
+                    let rows = CheckpointRows {
                         rows: &rows,
-                        ty: tensor.ty,
                         order: *order,
                         add: *add,
                         same: source.dtype.ggml() == Some(tensor.ty) && *add == Add::Nothing,
                     };
-                    job.run(tensor, pool, sink)?;
+                    let importance = self.importance(tensor, item)?;
+                    let job = Job {
+                        rows: &rows,
+                        name: &tensor.name,
+                        ty: tensor.ty,
+                        importance,
+                    };
+                    job.run(pool, sink)?;
                 }
                 Ok(())
             }
@@ -73,14 +80,60 @@ impl Plan<'_, '_> {
     }
 }
 
-/// The rows of one source.
-struct Job<'r, 'a> {
+/// Rows of floats to be written as some type.
+pub(crate) trait RowSource: Sync {
+    /// How many there are.
+    fn count(&self) -> usize;
+
+    /// How long each is.
+    fn columns(&self) -> usize;
+
+    /// A row's bytes where they need no change.
+    fn unchanged(&self, row: usize) -> Option<&[u8]>;
+
+    /// A row's floats; `None` if there is no such row.
+    fn read(&self, row: usize, values: &mut [f32]) -> Option<()>;
+}
+
+/// The rows of one tensor of a checkpoint.
+struct CheckpointRows<'r, 'a> {
     rows: &'r Rows<'a>,
-    ty: GgmlType,
     order: RowOrder,
     add: Add,
     /// Whether bytes are copied.
     same: bool,
+}
+
+impl RowSource for CheckpointRows<'_, '_> {
+    fn count(&self) -> usize {
+        self.order.count(self.rows.len())
+    }
+
+    fn columns(&self) -> usize {
+        self.rows.columns()
+    }
+
+    fn unchanged(&self, row: usize) -> Option<&[u8]> {
+        self.same.then(|| self.rows.bytes(self.order.source(row)))?
+    }
+
+    fn read(&self, row: usize, values: &mut [f32]) -> Option<()> {
+        self.rows.read(self.order.source(row), values)?;
+        if self.add == Add::One {
+            values.iter_mut().for_each(|value| *value += 1.0);
+        }
+        Some(())
+    }
+}
+
+/// Rows on their way into a file.
+pub(crate) struct Job<'r, S> {
+    pub(crate) rows: &'r S,
+    /// The tensor's name.
+    pub(crate) name: &'r str,
+    pub(crate) ty: GgmlType,
+    /// How much each column counts, for every expert whose rows these are.
+    pub(crate) importance: Option<&'r [f32]>,
 }
 
 /// Why a row could not be made.
@@ -89,16 +142,16 @@ enum RowFault {
     Quant(QuantError),
 }
 
-impl Job<'_, '_> {
-    fn run<E>(
+impl<S: RowSource> Job<'_, S> {
+    /// Hands out the bytes of all rows, in order.
+    pub(crate) fn run<E>(
         &self,
-        tensor: &PlannedTensor,
         pool: &dyn Pool,
         sink: &mut dyn FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), WriteFailure<E>> {
-        let (count, columns) = (self.order.count(self.rows.len()), self.rows.columns());
+        let (count, columns) = (self.rows.count(), self.rows.columns());
         let unfit = || ConvertError::Shape {
-            tensor: Name::new(&tensor.name),
+            tensor: Name::new(self.name),
         };
         let row_bytes = self.ty.row_bytes(columns as u64).ok_or_else(unfit)? as usize;
         let step = (STEP / row_bytes.max(1)).clamp(1, count.max(1));
@@ -126,7 +179,7 @@ impl Job<'_, '_> {
                 let out = &mut buffer[..row_bytes];
                 return Err(match self.row(failed, &mut values, out) {
                     Err(RowFault::Quant(source)) => ConvertError::Quant {
-                        tensor: tensor.name.clone(),
+                        tensor: self.name.into(),
                         source,
                     },
                     _ => unfit(),
@@ -140,17 +193,38 @@ impl Job<'_, '_> {
     }
 
     fn row(&self, row: usize, values: &mut [f32], out: &mut [u8]) -> Result<(), RowFault> {
-        let source = self.order.source(row);
-        if self.same
-            && let Some(bytes) = self.rows.bytes(source)
-        {
+        if let Some(bytes) = self.rows.unchanged(row) {
             out.copy_from_slice(bytes);
             return Ok(());
         }
-        self.rows.read(source, values).ok_or(RowFault::Unreadable)?;
-        if self.add == Add::One {
-            values.iter_mut().for_each(|value| *value += 1.0);
-        }
-        quantize(self.ty, values, None, out).map_err(RowFault::Quant)
+        self.rows.read(row, values).ok_or(RowFault::Unreadable)?;
+        let importance = self.importance.and_then(|all| {
+            // Experts have the same number of rows each.
+            let experts = (all.len() / values.len().max(1)).max(1);
+            let expert = row / (self.rows.count() / experts).max(1);
+            all.chunks_exact(values.len()).nth(expert)
+        });
+        quantize(self.ty, values, importance, out).map_err(RowFault::Quant)
     }
+}
+
+/// A tensor's importance, if it is known: as many numbers as a row has columns, once or for each of its `experts`.
+pub(crate) fn importance<'i>(
+    all: Option<&'i Importance>,
+    tensor: &str,
+    columns: u64,
+    experts: u64,
+) -> Result<Option<&'i [f32]>, ConvertError> {
+    let Some(found) = all.and_then(|all| all.get(tensor)) else {
+        return Ok(None);
+    };
+    let len = found.len() as u64;
+    if len == columns || Some(len) == columns.checked_mul(experts) {
+        return Ok(Some(found));
+    }
+    Err(ConvertError::Importance {
+        tensor: tensor.into(),
+        found: len,
+        expected: columns.saturating_mul(experts),
+    })
 }

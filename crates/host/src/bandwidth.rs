@@ -1,20 +1,46 @@
 //! How fast this machine reads its memory: the wall that decoding runs into.
 
+use crate::caches::Cache;
+use crate::memory_budget::Budget;
 use std::hint::black_box;
 use std::time::Instant;
 use strata_platform::{Memory, OutOfMemory, Pool, for_each_part};
 
-/// Enough that no cache holds a noticeable part of it.
-const BYTES: usize = 512 << 20;
-/// The median of an odd number is one of them.
-const PASSES: usize = 15;
+/// How well a speed is to be known.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Effort {
+    /// Within a tenth of a second, on a buffer that a large cache may hold a part of.
+    Quick,
+    /// Within a second or two, on a buffer that no cache holds a noticeable part of.
+    Full,
+}
+
+impl Effort {
+    /// How much is read, and how often. The median of an odd number is one of them.
+    fn amount(self) -> (usize, usize) {
+        const LEAST: usize = 64 << 20;
+        if self == Effort::Quick {
+            return (LEAST, 3);
+        }
+        let last = Cache::all().iter().map(|cache| cache.bytes).max();
+        let enough = last.unwrap_or(0).saturating_mul(8).max(1 << 30);
+        let room = Budget::now().available_bytes / 4;
+        let bytes = usize::try_from(enough.min(room)).unwrap_or(LEAST);
+        (bytes.max(LEAST), 9)
+    }
+}
 
 /// The speed at which all workers of `pool` together read memory of `memory`, in bytes a second.
 ///
-/// The median of several passes, each over a few hundred megabytes of which every worker reads a part of its own, front
-/// to back: as weights are read. It takes about a second.
-pub fn read_bandwidth(pool: &dyn Pool, memory: &dyn Memory) -> Result<f64, OutOfMemory> {
-    measure(pool, memory, BYTES, PASSES)
+/// The median of several passes, each over a gigabyte or more of which every worker reads a part of its own, front to
+/// back: as weights are read. In a virtual machine it depends on the neighbours, who share the memory.
+pub fn read_bandwidth(
+    pool: &dyn Pool,
+    memory: &dyn Memory,
+    effort: Effort,
+) -> Result<f64, OutOfMemory> {
+    let (bytes, passes) = effort.amount();
+    measure(pool, memory, bytes, passes)
 }
 
 fn measure(
@@ -31,7 +57,7 @@ fn measure(
     {
         // Each worker touches its part first, so that it gets memory near to it.
         let mut parts: Vec<&mut [u8]> = region.chunks_mut(share).collect();
-        for_each_part(pool, &mut parts, |_, part| part.fill(1));
+        for_each_part(pool, &mut parts, |_, part| number(part));
     }
     let parts: Vec<&[u8]> = region.chunks(share).collect();
     let mut seconds: Vec<f64> = (0..passes.max(1))
@@ -50,6 +76,13 @@ fn measure(
 }
 
 const LINE: usize = 64;
+
+/// No two pages alike: a system that keeps equal ones once would have less to read.
+fn number(bytes: &mut [u8]) {
+    for (i, word) in bytes.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+        *word = (i as u64).to_ne_bytes();
+    }
+}
 
 /// Reads everything and does little with it.
 fn sum(bytes: &[u8]) -> u64 {

@@ -42,6 +42,14 @@ pub(crate) fn limits(root: &Path) -> Vec<GroupLimit> {
         .collect()
 }
 
+/// The smallest memory limit of the control groups that this process is in, of either version, in bytes.
+pub fn control_group_limit() -> Option<u64> {
+    let limits = limits(Path::new("/")).into_iter();
+    // Version 1 says "no limit" with a number near the largest.
+    let stated = limits.map(|group| group.limit_bytes);
+    stated.filter(|&bytes| bytes < 1 << 60).min()
+}
+
 /// Where a tree of groups can be seen.
 struct Mount {
     version: Version,

@@ -5,8 +5,10 @@
 
 mod affinity;
 mod bandwidth;
+mod caches;
 mod cgroup;
 mod clock;
+mod disk;
 mod huge_pages;
 mod kernel_files;
 mod mapped_file;
@@ -20,8 +22,11 @@ mod size;
 mod threads;
 mod usage;
 
-pub use bandwidth::read_bandwidth;
+pub use bandwidth::{Effort, read_bandwidth};
+pub use caches::Cache;
+pub use cgroup::control_group_limit;
 pub use clock::MonotonicClock;
+pub use disk::{ReadSpeed, read_speed};
 pub use huge_pages::HugePages;
 pub use mapped_file::{MappedFile, MappedFiles};
 pub use memory_budget::{Bound, Budget, cap_process};

@@ -11,6 +11,7 @@ use crate::error::BatchError;
 use crate::kv_pages::{Half, KvPages, PAGE, PageShape};
 use crate::layer::{FfnWeights, Layer};
 use crate::model::Model;
+use crate::observer::Observer;
 use crate::residual::{BranchEnd, Input, Seam, Sees};
 use crate::rope::Rope;
 use crate::spec::{Norm, Position, QkNorm};
@@ -30,6 +31,29 @@ impl Model<'_> {
         work: &'w mut Workspace,
         batch: &mut [Span<'_>],
     ) -> Result<Outputs<'w>, BatchError> {
+        self.pass(compute, kv, work, batch, None)
+    }
+
+    /// The same, with someone who is shown what goes into each matrix.
+    pub fn forward_observed<'w>(
+        &self,
+        compute: &Compute<'_>,
+        kv: &mut KvPages,
+        work: &'w mut Workspace,
+        batch: &mut [Span<'_>],
+        observer: &dyn Observer,
+    ) -> Result<Outputs<'w>, BatchError> {
+        self.pass(compute, kv, work, batch, Some(observer))
+    }
+
+    fn pass<'w>(
+        &self,
+        compute: &Compute<'_>,
+        kv: &mut KvPages,
+        work: &'w mut Workspace,
+        batch: &mut [Span<'_>],
+        observer: Option<&dyn Observer>,
+    ) -> Result<Outputs<'w>, BatchError> {
         let Body::Decoder(decoder) = &self.parts.body else {
             return Err(BatchError::Encoder);
         };
@@ -45,6 +69,7 @@ impl Model<'_> {
             config,
             compute,
             batch,
+            observer,
             tokens: batch.iter().map(|span| span.tokens.len()).sum(),
         };
         pass.embed(kv.shape(), work);
@@ -77,6 +102,8 @@ pub(crate) struct Pass<'a> {
     pub(crate) config: &'a Config,
     pub(crate) compute: &'a Compute<'a>,
     pub(crate) batch: &'a [Span<'a>],
+    /// Who looks on.
+    pub(crate) observer: Option<&'a dyn Observer>,
     pub(crate) tokens: usize,
 }
 
@@ -135,6 +162,7 @@ impl Pass<'_> {
         } = *self;
         let q_width = config.q_width();
         let qkv = &mut work.qkv[..tokens * config.qkv_width()];
+        self.observe_all(&layer.qkv, &work.normed);
         self.project(&layer.qkv, &mut work.acts, qkv);
         self.adapt_all(&layer.qkv, &work.normed, qkv);
 
@@ -182,6 +210,7 @@ impl Pass<'_> {
             floats: &work.attention,
             stride: q_width,
         };
+        self.observe(output, x, tokens);
         let out = RowsMut {
             floats: branch,
             stride: config.width,
@@ -346,6 +375,7 @@ impl Pass<'_> {
             floats: normed,
             stride: width,
         };
+        self.observe(&decoder.output, x, rows);
         let out = RowsMut {
             floats: &mut *logits,
             stride: config.vocabulary,

@@ -61,6 +61,9 @@ impl Pass<'_> {
                     run
                 });
                 self.run_experts(weights, sizes, &runs, buffers, &mut work.acts);
+                if self.observer.is_some() {
+                    self.observe_experts(weights, sizes, &runs, normed, chunk, buffers);
+                }
             }
             self.gather(sizes, chunk, buffers, out);
         }
@@ -81,6 +84,7 @@ impl Pass<'_> {
             floats: normed,
             stride: self.config.width,
         };
+        self.observe(&weights.router, x, self.tokens);
         let out = RowsMut {
             floats: &mut *scores,
             stride: sizes.count,
@@ -198,6 +202,35 @@ impl Pass<'_> {
         for run in runs.iter().filter(|run| !run.slots.is_empty()) {
             for experts in [&weights.gate, &weights.up, &weights.down] {
                 self.model.after(&experts.0[run.expert]);
+            }
+        }
+    }
+
+    /// Shows what went into experts that have been computed.
+    fn observe_experts(
+        &self,
+        weights: &ExpertFfn,
+        sizes: &ExpertConfig,
+        runs: &[Run; TOGETHER],
+        normed: &[f32],
+        chunk: Chunk,
+        buffers: &ExpertBuffers,
+    ) {
+        let (width, ffn) = (self.config.width, sizes.ffn);
+        for run in runs {
+            for place in run.slots.clone() {
+                let token = chunk.start + buffers.order[place] as usize / sizes.used;
+                let input = Rows {
+                    floats: &normed[token * width..],
+                    stride: width,
+                };
+                self.observe(&weights.gate.0[run.expert], input, 1);
+                self.observe(&weights.up.0[run.expert], input, 1);
+                let hidden = Rows {
+                    floats: &buffers.hidden[place * 2 * ffn..],
+                    stride: 2 * ffn,
+                };
+                self.observe(&weights.down.0[run.expert], hidden, 1);
             }
         }
     }

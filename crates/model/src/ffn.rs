@@ -32,6 +32,7 @@ impl Pass<'_> {
         let hidden = &mut hidden[..self.tokens * weights.input.rows()];
         let (width, inner) = (weights.input.columns(), weights.down.matrix.columns);
         let format = act_format(weights.down.matrix.ty);
+        self.observe_all(&weights.input, normed);
         let halves = self.halves(&weights.input, inner);
         // What an adapter adds comes before the activation.
         match halves.filter(|_| !self.adapts(&weights.input)) {
@@ -87,6 +88,7 @@ impl Pass<'_> {
             floats: hidden,
             stride: weights.input.rows(),
         };
+        self.observe(&weights.down.matrix, x, self.tokens);
         let out = RowsMut {
             floats: out,
             stride: weights.down.matrix.rows,

@@ -2,7 +2,6 @@
 //! the machine can do.
 
 mod demand;
-mod limits;
 mod recital;
 mod report;
 mod together;
@@ -10,6 +9,7 @@ mod together;
 use crate::computing::ComputeArguments;
 use crate::failure::{Failure, Kind};
 use crate::loaded_model::{CheckedModel, Words};
+use crate::machine_limits;
 use crate::memory_plan::Needs;
 use crate::model_file::ModelFile;
 use crate::scorer::{self, Scorer};
@@ -18,7 +18,7 @@ use report::Report;
 use std::path::PathBuf;
 use std::time::Instant;
 use strata_engine::random::{Random, Stream};
-use strata_host::{HugePages, Usage};
+use strata_host::{Effort, HugePages, Usage};
 use strata_model::{BatchLimits, KvPages, Output};
 use together::Together;
 
@@ -117,10 +117,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     // The measurements of the machine take memory of their own.
     report.peak_bytes = Usage::now().map_or(0, |usage| usage.peak_bytes);
     if arguments.read_bandwidth {
-        report.read_bandwidth = Some(limits::read_bandwidth(&machine)?);
+        report.read_bandwidth = Some(machine_limits::read_bandwidth(&machine, Effort::Full)?);
     }
     if arguments.int_peak {
-        report.int_peak = Some(limits::int_peak(&machine));
+        report.int_peak = Some(machine_limits::int_peak(&machine, Effort::Full));
     }
     report
         .print(arguments, &machine)

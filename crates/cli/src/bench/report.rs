@@ -3,6 +3,7 @@
 use super::Arguments;
 use super::demand::Demand;
 use crate::machine::Machine;
+use crate::machine_limits::median;
 use std::io::Write;
 use std::time::Duration;
 use strata_engine::Usage;
@@ -27,17 +28,6 @@ pub(super) struct Report {
     pub(super) read_bandwidth: Option<f64>,
     /// Operations a second.
     pub(super) int_peak: Option<f64>,
-}
-
-/// The number in the middle. Sorts them.
-pub(super) fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => f64::NAN,
-        n if n % 2 == 0 => (values[middle - 1] + values[middle]) / 2.0,
-        _ => values[middle],
-    }
 }
 
 impl Report {

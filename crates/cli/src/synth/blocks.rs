@@ -4,7 +4,9 @@
 //! the standard deviation asked for. No float matrix exists in between, so gigabytes take seconds.
 
 use super::random::Random;
-use strata_quant::{BlockQ4_0, BlockQ4_K, BlockQ5_K, BlockQ6_K, BlockQ8_0, F16, GgmlType};
+use strata_quant::{
+    BlockQ4_0, BlockQ4_K, BlockQ5_K, BlockQ6_K, BlockQ8_0, F16, GgmlType, quantize,
+};
 
 /// The standard deviation of n equally likely consecutive integers.
 fn uniform_deviation(n: f32) -> f32 {
@@ -16,9 +18,6 @@ const SCALE_RMS: f32 = 48.4;
 const SCALES: core::ops::Range<u8> = 32..64;
 
 /// Fills `out`, whole blocks of `ty`, with values of deviation `deviation`.
-///
-/// # Panics
-/// For a type that no mix uses.
 pub(crate) fn fill(ty: GgmlType, deviation: f32, random: &mut Random, out: &mut [u8]) {
     match ty {
         GgmlType::F32 => each(out, |chunk: &mut [u8; 4]| {
@@ -67,7 +66,19 @@ pub(crate) fn fill(ty: GgmlType, deviation: f32, random: &mut Random, out: &mut 
             }
             block.d = F16::from_f32(deviation / (SCALE_RMS * uniform_deviation(64.0)));
         }),
-        other => panic!("no mix uses {}", other.name()),
+        other => quantized(other, deviation, random, out),
+    }
+}
+
+/// The types that are rarely asked for get floats that are quantized, which takes a little longer.
+fn quantized(ty: GgmlType, deviation: f32, random: &mut Random, out: &mut [u8]) {
+    for out in out.chunks_mut(ty.block_bytes()) {
+        let mut values = [0.0; 256];
+        let values = &mut values[..ty.block_len()];
+        for value in values.iter_mut() {
+            *value = random.unit() * deviation * 3f32.sqrt();
+        }
+        quantize(ty, values, None, out).expect("whole blocks of small values can be written");
     }
 }
 
@@ -124,6 +135,8 @@ mod tests {
             GgmlType::Q4_K,
             GgmlType::Q5_K,
             GgmlType::Q6_K,
+            GgmlType::Q3_K,
+            GgmlType::IQ4_XS,
         ] {
             let n = 256 * 256;
             let mut bytes = vec![0; ty.row_bytes(n).unwrap() as usize];

@@ -5,18 +5,18 @@
 //! with a standard deviation near one.
 
 mod blocks;
-mod mix;
 mod random;
 mod shape;
 mod vocabulary;
 
+use crate::computing::mix;
 use crate::failure::{Failure, Kind};
-use mix::{Mix, Role};
 use random::Random;
 use shape::{Dimensions, Output, Shape};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
+use strata_convert::{Layer, Mix, ModelFacts, Role};
 use strata_quant::GgmlType;
 use strata_weights::gguf::{Builder, Layout, WriteError};
 use vocabulary::{CHAT_TEMPLATE, Vocabulary};
@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, default_value = "tiny")]
     shape: Shape,
     /// The types of its tensors
-    #[arg(long, value_enum, default_value = "q4_k_m")]
+    #[arg(long, value_name = "TYPE", value_parser = mix, default_value = "q4_k_m")]
     mix: Mix,
     /// The same seed writes the same bytes
     #[arg(long, default_value_t = 1)]
@@ -93,11 +93,18 @@ fn tensors(d: &Dimensions, mix: Mix) -> Vec<Tensor> {
     // silu(a)·b of two unit normals has a standard deviation of 0.6.
     let gated = 0.6;
 
+    let facts = ModelFacts {
+        layers: d.layers,
+        tied: d.output == Output::Tied,
+        heads_per_key: d.heads / d.kv_heads,
+        ..ModelFacts::default()
+    };
+
     let mut all = Vec::new();
     let mut matrix = |name: String, role, columns, rows, deviation| {
         all.push(Tensor {
             name,
-            ty: mix.choose(role),
+            ty: mix.choose(role, &facts, columns),
             dims: vec![columns, rows],
             values: Values::Noise(deviation),
         });
@@ -114,8 +121,8 @@ fn tensors(d: &Dimensions, mix: Mix) -> Vec<Tensor> {
         keep(hidden),
     );
     for layer in 0..d.layers {
-        let sensitive = Role::Sensitive {
-            layer,
+        let place = Layer {
+            index: layer,
             of: d.layers,
         };
         let mut block = |name: &str, role, columns, rows, deviation| {
@@ -128,11 +135,11 @@ fn tensors(d: &Dimensions, mix: Mix) -> Vec<Tensor> {
             );
         };
         block("attn_q", Role::Other, hidden, hidden, keep(hidden));
-        block("attn_k", Role::Other, hidden, kv, keep(hidden));
-        block("attn_v", sensitive, hidden, kv, keep(hidden));
+        block("attn_k", Role::AttnK, hidden, kv, keep(hidden));
+        block("attn_v", Role::AttnV(place), hidden, kv, keep(hidden));
         block(
             "attn_output",
-            Role::Other,
+            Role::AttnOutput,
             hidden,
             hidden,
             keep(hidden) * branch,
@@ -141,7 +148,7 @@ fn tensors(d: &Dimensions, mix: Mix) -> Vec<Tensor> {
         block("ffn_up", Role::Other, hidden, ffn, keep(hidden));
         block(
             "ffn_down",
-            sensitive,
+            Role::FfnDown(place),
             ffn,
             hidden,
             keep(ffn) / gated * branch,

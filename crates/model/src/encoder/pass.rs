@@ -96,6 +96,7 @@ impl Model<'_> {
                 config,
                 compute,
                 batch: &[],
+                observer: None,
                 tokens,
             },
         })

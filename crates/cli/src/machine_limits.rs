@@ -3,7 +3,7 @@
 use crate::failure::{Failure, Kind};
 use crate::machine::Machine;
 use std::time::{Duration, Instant};
-use strata_host::HugePages;
+use strata_host::{Effort, HugePages};
 use strata_platform::Pool;
 
 /// How long the peak is measured, at least.
@@ -11,16 +11,20 @@ const PEAK_TIME: Duration = Duration::from_millis(500);
 const PEAK_ROUNDS: usize = 100_000;
 
 /// Bytes a second that all workers together read from memory.
-pub(super) fn read_bandwidth(machine: &Machine) -> Result<f64, Failure> {
-    strata_host::read_bandwidth(&machine.pool, &HugePages::default())
+pub(crate) fn read_bandwidth(machine: &Machine, effort: Effort) -> Result<f64, Failure> {
+    strata_host::read_bandwidth(&machine.pool, &HugePages::default(), effort)
         .map_err(|error| Failure::new(Kind::OutOfMemory, error))
 }
 
 /// Operations a second of independent dot products in the registers of all workers, the median of many runs.
-pub(super) fn int_peak(machine: &Machine) -> f64 {
+pub(crate) fn int_peak(machine: &Machine, effort: Effort) -> f64 {
+    let time = match effort {
+        Effort::Quick => PEAK_TIME / 10,
+        Effort::Full => PEAK_TIME,
+    };
     let begin = Instant::now();
     let mut speeds = Vec::new();
-    while begin.elapsed() < PEAK_TIME || speeds.len() < 3 {
+    while begin.elapsed() < time || speeds.len() < 3 {
         let start = Instant::now();
         machine.pool.run(&|_| {
             machine.kernels.dot_peak(PEAK_ROUNDS);
@@ -28,5 +32,16 @@ pub(super) fn int_peak(machine: &Machine) -> f64 {
         speeds.push(1.0 / start.elapsed().as_secs_f64());
     }
     let operations = machine.kernels.dot_peak(1) as f64 * PEAK_ROUNDS as f64;
-    super::report::median(&mut speeds) * operations * machine.pool.workers() as f64
+    median(&mut speeds) * operations * machine.pool.workers() as f64
+}
+
+/// The number in the middle. Sorts them.
+pub(crate) fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => f64::NAN,
+        n if n % 2 == 0 => (values[middle - 1] + values[middle]) / 2.0,
+        _ => values[middle],
+    }
 }

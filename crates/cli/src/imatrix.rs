@@ -1,0 +1,235 @@
+//! `strata imatrix`: how much each column of each matrix counts, measured on a text.
+//!
+//! The text's tokens are cut into chunks as for perplexity. For each matrix the squares of what goes into it are summed,
+//! column by column, and for each expert apart; the file is llama.cpp's.
+
+use crate::computing::ComputeArguments;
+use crate::failure::{Failure, Kind};
+use crate::loaded_model::{CheckedModel, Words};
+use crate::model_file::ModelFile;
+use crate::part_file;
+use crate::progress;
+use crate::scorer::{self, Scorer};
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use strata_convert::{ColumnSums, ImportanceSums, WriteFailure};
+use strata_model::{MatrixTensor, Model, Observer, Output};
+use strata_token::tokenizer::EncodeOptions;
+
+/// Measure how much each column of a model's matrices counts
+///
+/// `strata quantize --imatrix` takes the file, and llama.cpp's quantizer too. The text should be like what the model
+/// will be used for; a few hundred chunks are enough.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  strata imatrix model-f16.gguf wiki.txt -o model.imatrix.gguf
+  strata quantize model-f16.gguf iq4_xs --imatrix model.imatrix.gguf")]
+pub(crate) struct Arguments {
+    /// The model's file, or `tale` for the built-in model
+    model: PathBuf,
+    /// A text file
+    text: PathBuf,
+    /// The file to write
+    #[arg(short, long, value_name = "FILE")]
+    out: PathBuf,
+    /// Tokens in a chunk
+    #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(4..=1 << 20))]
+    ctx: u32,
+    /// The most chunks to read [default: all]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    chunks: Option<u32>,
+    /// Measure the output matrix too
+    #[arg(long)]
+    process_output: bool,
+    /// Print the summary as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    compute: ComputeArguments,
+}
+
+/// The sums of one matrix.
+#[derive(Clone, Default)]
+struct Squares {
+    sums: Vec<f64>,
+    rows: u64,
+}
+
+/// Adds up what it sees; what is not asked for has no room.
+struct Collector(Mutex<Vec<Squares>>);
+
+impl Collector {
+    fn new(model: &Model<'_>, wanted: impl Fn(&MatrixTensor<'_>) -> bool) -> Self {
+        let mut all = Vec::new();
+        for tensor in model.matrix_tensors() {
+            let columns = if wanted(&tensor) { tensor.columns } else { 0 };
+            let squares = Squares {
+                sums: vec![0.0; columns],
+                rows: 0,
+            };
+            let end = tensor.first + tensor.count;
+            if all.len() < end {
+                all.resize(end, Squares::default());
+            }
+            all[tensor.first..end].fill(squares);
+        }
+        Self(Mutex::new(all))
+    }
+
+    fn all(&self) -> MutexGuard<'_, Vec<Squares>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Observer for Collector {
+    fn input(&self, matrix: usize, row: &[f32]) {
+        let mut all = self.all();
+        let Some(squares) = all.get_mut(matrix) else {
+            return;
+        };
+        squares.rows += 1;
+        for (sum, &x) in squares.sums.iter_mut().zip(row) {
+            *sum += f64::from(x) * f64::from(x);
+        }
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let text = std::fs::read_to_string(&arguments.text)
+        .map_err(|error| Failure::io(arguments.text.display(), &error))?;
+    let machine = arguments.compute.machine()?;
+    let size = arguments.ctx as usize;
+    let file = ModelFile::open_as(&arguments.model, arguments.compute.quant)?;
+    let checked = CheckedModel::new(&file, Some(size), Words::Required)?;
+    let tokens = checked.tokenizer()?.encode(
+        &text,
+        EncodeOptions {
+            add_special: true,
+            parse_special: false,
+        },
+    );
+    let most = arguments.chunks.map_or(usize::MAX, |n| n as usize);
+    let chunks = (tokens.len() / size).min(most);
+    if chunks == 0 {
+        return Err(Failure::new(
+            Kind::Usage,
+            format_args!(
+                "{} has {} tokens; a chunk has {size}",
+                arguments.text.display(),
+                tokens.len()
+            ),
+        )
+        .hint("give a longer text or a smaller --ctx"));
+    }
+    let needs = scorer::needs(size, &arguments.compute, &machine);
+    let (loaded, kv) = checked.load(
+        needs,
+        arguments.compute.stream,
+        &arguments.compute,
+        &machine,
+    )?;
+    let collector = Collector::new(&loaded.model, |tensor| {
+        tensor.name.starts_with("blk.")
+            || (arguments.process_output && tensor.name == "output.weight")
+    });
+    let tokenizer = loaded.tokenizer()?;
+    let bos = tokenizer.special().bos.filter(|_| tokenizer.added().bos);
+    let mut scorer = Scorer::new(&loaded, kv, &needs, &machine);
+    scorer.observed_by(&collector);
+    let output = match arguments.process_output {
+        true => Output::AllLogits,
+        false => Output::None,
+    };
+    let bar = progress::bar(chunks as u64, "{wide_bar} {pos}/{len} chunks, {eta} left");
+    for chunk in tokens.chunks_exact(size).take(chunks) {
+        let mut chunk = chunk.to_vec();
+        if let Some(bos) = bos {
+            chunk[0] = bos;
+        }
+        scorer.restart();
+        scorer.feed(&chunk, output, &mut |_| Ok(()))?;
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    drop(scorer);
+    let mut sums = sums(&loaded.model, &collector);
+    sums.datasets = vec![arguments.text.to_string_lossy().into_owned()];
+    sums.chunks = chunks as u32;
+    sums.chunk_size = arguments.ctx;
+    write(arguments, &sums)?;
+    report(arguments, &sums).map_err(|error| Failure::stdout(&error))
+}
+
+/// The sums by the tensors' names, without those that nothing went into.
+fn sums(model: &Model<'_>, collector: &Collector) -> ImportanceSums {
+    let all = collector.all();
+    let mut found = ImportanceSums::default();
+    for tensor in model.matrix_tensors() {
+        let Some(matrices) = all.get(tensor.first..tensor.first + tensor.count) else {
+            continue;
+        };
+        let seen: u64 = matrices.iter().map(|squares| squares.rows).sum();
+        let wanted = matrices.iter().all(|squares| !squares.sums.is_empty());
+        if seen == 0 || !wanted {
+            continue;
+        }
+        let floats = |squares: &Squares| {
+            let sums = squares.sums.iter().map(|&sum| sum as f32);
+            sums.collect::<Vec<_>>()
+        };
+        let columns = ColumnSums {
+            squares: matrices.iter().flat_map(floats).collect(),
+            counts: matrices.iter().map(|squares| squares.rows).collect(),
+        };
+        found.tensors.insert(tensor.name.to_owned(), columns);
+    }
+    found
+}
+
+fn write(arguments: &Arguments, sums: &ImportanceSums) -> Result<(), Failure> {
+    let bytes = sums
+        .file()
+        .map_err(|error| Failure::new(Kind::Failed, format_args!("the file: {error}")))?;
+    part_file::write(&arguments.out, bytes.len() as u64, "writing", |out, _| {
+        out.write_all(&bytes).map_err(WriteFailure::Sink)
+    })
+    .map_err(|failure| match failure {
+        WriteFailure::Sink(error) => Failure::io(arguments.out.display(), &error),
+        WriteFailure::Convert(error) => Failure::new(Kind::Failed, error),
+    })
+}
+
+fn report(arguments: &Arguments, sums: &ImportanceSums) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    let path = arguments.out.display();
+    let (entries, chunks, size) = (sums.tensors.len(), sums.chunks, sums.chunk_size);
+    // An expert without a token leaves its columns unweighed.
+    let unseen = sums
+        .tensors
+        .values()
+        .flat_map(|columns| &columns.counts)
+        .filter(|&&count| count == 0)
+        .count();
+    if arguments.json {
+        let value = serde_json::json!({
+            "file": path.to_string(),
+            "entries": entries,
+            "chunks": chunks,
+            "ctx": size,
+            "unseen_experts": unseen,
+        });
+        return writeln!(out, "{value}");
+    }
+    writeln!(
+        out,
+        "{path}: {entries} matrices over {chunks} chunks of {size}"
+    )?;
+    if unseen > 0 {
+        eprintln!(
+            "note: {unseen} matrices of experts were never chosen; a longer text may reach them"
+        );
+    }
+    Ok(())
+}
