@@ -101,6 +101,22 @@ pub(crate) fn serving(arguments: &[String]) -> Result<()> {
     )
 }
 
+/// Quantizing a model of half floats, beside llama.cpp. `arguments` are models and the script's own flags.
+pub(crate) fn quantize(arguments: &[String]) -> Result<()> {
+    let arguments = Arguments::new(arguments);
+    let peers = peers()?;
+    let strata = strata()?;
+    let models = arguments.models(&strata, &["f16"])?;
+    execute(
+        Command::new(peers.python())
+            .arg(root().join("bench/quantize.py"))
+            .arg(&strata)
+            .args(models)
+            .arg("--quality")
+            .args(&arguments.rest),
+    )
+}
+
 fn peers() -> Result<Peers> {
     match Peers::install()? {
         Some(peers) => Ok(peers),

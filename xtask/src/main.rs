@@ -29,6 +29,8 @@ cargo xtask TASK
                    is to what the machine can do (1b models with random weights where none is named)
   bench serving [MODEL.gguf] [--threads N] [--quick]
                    tokens a second and latencies of many streams beside llama.cpp, cached prefixes, long prompts
+  bench quantize [MODEL-F16.gguf…] [--type NAME] [--threads N] [--rounds N] [--quick]
+                   quantizing beside llama.cpp: how long it takes, and how far the results are from their source
   unikernel [--machine]
                    the bootable program, as ELF for PVH and as EFI application; --machine leaves the engine out
   test-boot [--machine]
@@ -50,6 +52,7 @@ fn main() -> Result<()> {
         ["bench", "vs-llamacpp", ..] => bench::vs_llamacpp(&arguments[2..]),
         ["bench", "serving", ..] => bench::serving(&arguments[2..]),
         ["loc", ..] => loc::run(&arguments[1..]),
+        ["bench", "quantize", ..] => bench::quantize(&arguments[2..]),
         ["unikernel", ..] => unikernel::command(&arguments[1..]),
         ["test-boot", ..] => test_boot::run(&arguments[1..]),
         [] | ["help" | "--help" | "-h"] => {
