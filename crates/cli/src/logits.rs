@@ -29,6 +29,9 @@ pub(crate) struct Arguments {
     /// Write the logits of all positions to this file: tokens × vocabulary little-endian 32-bit floats
     #[arg(long, value_name = "F")]
     out: Option<PathBuf>,
+    /// Positions that the model is loaded for, which some choose their rotations by [default: its own, up to 4096]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
+    ctx: Option<u32>,
     #[command(flatten)]
     compute: ComputeArguments,
 }
@@ -40,7 +43,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         None => Words::IfAny,
     };
     let file = ModelFile::open_as(&arguments.model, arguments.compute.quant)?;
-    let checked = CheckedModel::new(&file, None, words)?;
+    let checked = CheckedModel::new(&file, arguments.ctx.map(|n| n as usize), words)?;
     let tokens = match &arguments.text {
         Some(text) => strata_service::prompt::raw(checked.tokenizer()?, text),
         None => arguments.tokens.clone(),

@@ -1,13 +1,14 @@
 //! A checkpoint's names against a family's rules.
 
 use alloc::string::String;
+use alloc::vec::Vec;
 
-use crate::family::{BUFFERS, Family, HEADS, PREFIXES, Reading, Rule, VISION};
+use crate::family::{BUFFERS, Family, HEADS, Order, PREFIXES, Reading, Rule, VISION};
 
 /// What a name turned out to be.
 pub(crate) enum Known {
-    /// A tensor of the family.
-    Tensor(Match),
+    /// A tensor of the family, or several where its halves part.
+    Tensors(Vec<Match>),
     /// Something that the text model does not need.
     Ignored,
 }
@@ -40,9 +41,8 @@ pub(crate) fn find(family: &Family, name: &str) -> Option<Known> {
         return Some(Known::Ignored);
     }
     let (stem, suffix) = short.rsplit_once('.')?;
-    let rules = family.rules.iter().flat_map(|rules| rules.iter());
-    let found = rules
-        .into_iter()
+    let rules = || family.rules.iter().flat_map(|rules| rules.iter());
+    let found = rules()
         .find_map(|rule| Some((rule, numbers(rule.from, stem)?)))
         .filter(|_| matches!(suffix, "weight" | "bias"));
     let Some((rule, (layer, item))) = found else {
@@ -50,19 +50,30 @@ pub(crate) fn find(family: &Family, name: &str) -> Option<Known> {
         let whole = family.reading != Reading::Forward;
         return (head && whole).then_some(Known::Ignored);
     };
+    let other_half =
+        rules().filter(|other| other.order == Order::SecondHalf && other.from == rule.from);
+    let others = other_half.filter(|_| rule.order == Order::FirstHalf);
+    let matches = [rule].into_iter().chain(others).map(|rule| {
+        Some(Match {
+            rule,
+            name: full_name(rule.to, layer, suffix)?,
+            item: item.map(|item| item as usize),
+        })
+    });
+    matches.collect::<Option<_>>().map(Known::Tensors)
+}
+
+/// A rule's name with the layer's number in it.
+fn full_name(pattern: &str, layer: Option<u32>, suffix: &str) -> Option<String> {
     let mut name = String::new();
-    for part in rule.to.split_inclusive('#') {
+    for part in pattern.split_inclusive('#') {
         name.push_str(part.strip_suffix('#').unwrap_or(part));
         if part.ends_with('#') {
             name.push_str(&alloc::format!("{}", layer?));
         }
     }
     name.extend([".", suffix]);
-    Some(Known::Tensor(Match {
-        rule,
-        name,
-        item: item.map(|item| item as usize),
-    }))
+    Some(name)
 }
 
 /// The layer and the number in a stack of a name that fits a pattern.
@@ -95,7 +106,10 @@ mod tests {
 
     fn gguf_name(class: &str, name: &str) -> Option<String> {
         match find(family::find(class).expect("a class"), name)? {
-            Known::Tensor(found) => Some(found.name),
+            Known::Tensors(found) => {
+                let names: Vec<String> = found.into_iter().map(|found| found.name).collect();
+                Some(names.join(" "))
+            }
             Known::Ignored => Some("ignored".into()),
         }
     }
@@ -121,5 +135,13 @@ mod tests {
         );
         assert_eq!(gemma("vision_tower.x.weight").as_deref(), Some("ignored"));
         assert_eq!(gemma("model.layers.0.mlp.up_proj.weight_scale"), None);
+        assert_eq!(
+            gguf_name(
+                "JinaBertModel",
+                "bert.encoder.layer.2.mlp.gated_layers.weight"
+            )
+            .as_deref(),
+            Some("blk.2.ffn_gate.weight blk.2.ffn_up.weight")
+        );
     }
 }

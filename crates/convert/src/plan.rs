@@ -264,8 +264,8 @@ fn collect(
     let mut parts: Vec<Parts> = Vec::new();
     let mut by_name: BTreeMap<String, usize> = BTreeMap::new();
     for (source, tensor) in checkpoint.iter().enumerate() {
-        let found = match names::find(family, &tensor.name) {
-            Some(Known::Tensor(found)) => found,
+        let all = match names::find(family, &tensor.name) {
+            Some(Known::Tensors(all)) => all,
             Some(Known::Ignored) => continue,
             None => {
                 return Err(ConvertError::UnknownTensor {
@@ -274,18 +274,22 @@ fn collect(
                 });
             }
         };
-        let item = found.item.unwrap_or(0);
-        match by_name.get(&found.name).and_then(|&at| parts.get_mut(at)) {
-            None => {
-                by_name.insert(found.name.clone(), parts.len());
-                parts.push(Parts {
-                    name: found.name,
-                    rule: found.rule,
-                    sources: vec![(item, source)],
-                });
+        for found in all {
+            let item = found.item.unwrap_or(0);
+            match by_name.get(&found.name).and_then(|&at| parts.get_mut(at)) {
+                None => {
+                    by_name.insert(found.name.clone(), parts.len());
+                    parts.push(Parts {
+                        name: found.name,
+                        rule: found.rule,
+                        sources: vec![(item, source)],
+                    });
+                }
+                Some(part) if found.rule.order == Order::Stacked => {
+                    part.sources.push((item, source));
+                }
+                Some(_) => return Err(ConvertError::DuplicateTensor { tensor: found.name }),
             }
-            Some(part) if found.rule.order == Order::Stacked => part.sources.push((item, source)),
-            Some(_) => return Err(ConvertError::DuplicateTensor { tensor: found.name }),
         }
     }
     if parts.is_empty() {
@@ -361,8 +365,15 @@ fn plan_tensor(
         first.shape.iter().rev().skip(1).product()
     };
     let row_order = RowOrder::new(order, heads, row_count as usize).ok_or_else(shape)?;
-    if let (Order::Positions, Some(rows)) = (order, dims.get_mut(1)) {
-        *rows = row_order.count(*rows as usize) as u64;
+    if matches!(row_order, RowOrder::Part { .. }) {
+        let rows = if vector {
+            dims.first_mut()
+        } else {
+            dims.get_mut(1)
+        };
+        if let Some(rows) = rows {
+            *rows = row_order.count(*rows as usize) as u64;
+        }
     }
     let moved = row_order != RowOrder::Same;
     let view = match order {

@@ -23,9 +23,10 @@ pub(crate) enum RowOrder {
         heads: usize,
         size: usize,
     },
-    /// All but the first rows.
-    From {
+    /// So many rows from one on.
+    Part {
         first: usize,
+        count: usize,
     },
     GroupsOfQkv {
         heads: usize,
@@ -43,8 +44,18 @@ impl RowOrder {
         };
         Some(match order {
             Order::Same | Order::Transposed | Order::Stacked | Order::Flat => RowOrder::Same,
-            Order::Positions => RowOrder::From {
-                first: Some(heads.padding).filter(|&padding| padding < rows)?,
+            Order::Positions => {
+                let first = Some(heads.padding).filter(|&padding| padding < rows)?;
+                let count = rows - first;
+                RowOrder::Part { first, count }
+            }
+            Order::FirstHalf => RowOrder::Part {
+                first: 0,
+                count: divided(2)?,
+            },
+            Order::SecondHalf => RowOrder::Part {
+                first: divided(2)?,
+                count: divided(2)?,
             },
             Order::Pairs(of) => {
                 let size = divided(match of {
@@ -72,7 +83,7 @@ impl RowOrder {
     /// How many rows there are of so many.
     pub(crate) fn count(self, rows: usize) -> usize {
         match self {
-            RowOrder::From { first } => rows - first.min(rows),
+            RowOrder::Part { count, .. } => count,
             _ => rows,
         }
     }
@@ -81,7 +92,7 @@ impl RowOrder {
     pub(crate) fn source(self, row: usize) -> usize {
         match self {
             RowOrder::Same => row,
-            RowOrder::From { first } => first + row,
+            RowOrder::Part { first, .. } => first + row,
             RowOrder::Pairs { size } => {
                 let (head, at) = (row / size, row % size);
                 head * size + at % 2 * (size / 2) + at / 2

@@ -68,7 +68,12 @@ impl Report {
                 "Instruction" => "i",
                 _ => "",
             };
-            format!("L{}{kind} {}", cache.level, Size(cache.bytes))
+            // Caches come in powers of two.
+            let size = match cache.bytes >> 10 {
+                kib if kib < 1024 => format!("{kib} KiB"),
+                kib => format!("{} MiB", kib >> 10),
+            };
+            format!("L{}{kind} {size}", cache.level)
         });
         let caches: Vec<String> = caches.collect();
         let huge = match hardware.huge_share {

@@ -31,6 +31,10 @@ pub enum Order {
     Stacked,
     /// A matrix of one row as a vector.
     Flat,
+    /// The first half of the rows; another rule has the second.
+    FirstHalf,
+    /// The second half.
+    SecondHalf,
     /// Positions, whose first rows in some families stand for padding.
     Positions,
 }
@@ -313,6 +317,8 @@ pub const ALL: &[Family] = &[
     bert::BERT_RANK,
     bert::ROBERTA,
     bert::ROBERTA_RANK,
+    bert::NOMIC_BERT,
+    bert::JINA_BERT_V2,
 ];
 
 /// The family of a class.
