@@ -3,7 +3,7 @@
 //! `cargo run --release -p strata-host --example bandwidth`
 
 use std::time::Instant;
-use strata_host::{Budget, HugePages, PageReport, ThreadPool, read_bandwidth};
+use strata_host::{Budget, Effort, HugePages, PageReport, ThreadPool, read_bandwidth};
 use strata_platform::{Memory, SystemMemory, for_each_chunk};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -24,8 +24,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let counts = std::iter::successors(Some(1), |count| Some(count * 2));
     for workers in counts.take_while(|&count| count < all).chain([all]) {
         let pool = ThreadPool::new(Some(workers))?;
-        let huge = read_bandwidth(&pool, &HugePages::Transparent)?;
-        let small = read_bandwidth(&pool, &SystemMemory)?;
+        let huge = read_bandwidth(&pool, &HugePages::Transparent, Effort::Full)?;
+        let small = read_bandwidth(&pool, &SystemMemory, Effort::Full)?;
         println!(
             "workers {workers}: {:.1} GB/s in huge pages, {:.1} GB/s in ordinary ones",
             huge / 1e9,
