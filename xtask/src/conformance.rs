@@ -12,8 +12,13 @@ const PACKAGES: &[&str] = &[
     "jsonschema==4.26.0",
 ];
 
+/// The clients, where they can be had.
+pub(crate) fn clients() -> Result<Option<Python>> {
+    Python::install("clients", PACKAGES, "the official clients' checks")
+}
+
 pub(crate) fn run() -> Result<()> {
-    let Some(python) = Python::install("clients", PACKAGES, "the official clients' checks")? else {
+    let Some(python) = clients()? else {
         return Ok(());
     };
     let strata = strata_for_checks()?;

@@ -2,7 +2,6 @@
 
 mod aarch64;
 mod bench;
-mod boot_server;
 mod command;
 mod conformance;
 mod loc;
@@ -33,8 +32,10 @@ cargo xtask TASK
                    quantizing beside llama.cpp: how long it takes, and how far the results are from their source
   unikernel [--machine]
                    the bootable program, as ELF for PVH and as EFI application; --machine leaves the engine out
-  test-boot [--machine]
-                   boots it in QEMU: faults, disks, network cards, power, UEFI, and the same bytes as here
+  test-boot [--quick | --machine] [--minutes N]
+                   boots it in QEMU: faults, disks, network cards, power, models good and bad, UEFI from sticks and
+                   discs, and the same bytes by HTTP as from this system; --quick is only the last (part of `test`),
+                   --minutes adds mixed load (qemu-system-x86 and ovmf are installed where apt-get can)
   loc              the lines of everything that runs on the bare machine, by layer; fails where they are too many
   help             this text
 

@@ -1,115 +1,127 @@
 //! `cargo xtask test-boot`: boots the unikernel in QEMU, emulated, and looks at what it says.
 
-use crate::boot_server;
-use crate::command::{cargo, root, run as execute, target};
+mod guest;
+mod images;
+mod load;
+mod models;
+mod server;
+
+use crate::command::{cargo, run as execute, strata_for_checks, target};
 use crate::unikernel::{Built, Contents, build};
 use anyhow::{Context, Result, bail, ensure};
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use guest::{Boot, expect, install_qemu, scratch};
 use std::process::{Command, Stdio};
-use std::sync::mpsc;
-use std::time::{Duration, Instant};
 
-const QEMU: &str = "qemu-system-x86_64";
-/// QEMU's exit status for `then=exit`: twice 0x10, plus one.
-const EXITED: i32 = 0x21;
-/// Emulation on a machine that is busy with other tests is slow.
-const PATIENCE: Duration = Duration::from_secs(180);
-const FIRMWARE: [&str; 3] = [
-    "/usr/share/OVMF/OVMF_CODE_4M.fd",
-    "/usr/share/OVMF/OVMF_CODE.fd",
-    "/usr/share/edk2/x64/OVMF_CODE.4m.fd",
-];
-
+pub(crate) const USAGE: &str = "cargo xtask test-boot [--quick | --machine] [--minutes N]";
 const PROMPT: &str = "Once upon a time";
 const TOKENS: &str = "12";
 
-/// A machine and how it is started.
-struct Boot<'a> {
-    name: &'a str,
-    machine: &'a str,
-    memory: &'a str,
-    options: &'a str,
-    devices: Vec<String>,
+/// How much is tested.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Extent {
+    /// The same bytes by HTTP: what CI has time for.
+    Quick,
+    /// The machine without an engine.
+    Machine,
+    /// Everything, and so many minutes of mixed load.
+    Whole { minutes: u64 },
 }
 
-impl Default for Boot<'_> {
-    fn default() -> Self {
-        Self {
-            name: "",
-            machine: "q35",
-            memory: "128M",
-            options: "",
-            devices: Vec::new(),
-        }
+impl Extent {
+    fn parse(arguments: &[String]) -> Result<Self> {
+        let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        Ok(match words[..] {
+            ["--quick"] => Self::Quick,
+            ["--machine"] => Self::Machine,
+            [] => Self::Whole { minutes: 0 },
+            ["--minutes", minutes] => Self::Whole {
+                minutes: minutes.parse().context(USAGE)?,
+            },
+            _ => bail!(USAGE),
+        })
     }
 }
 
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
-    let contents = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [] => Contents::Tale,
-        ["--machine"] => Contents::Machine,
-        _ => bail!("cargo xtask test-boot [--machine]"),
-    };
-    if Command::new(QEMU).arg("--version").output().is_err() {
-        ensure!(std::env::var_os("CI").is_none(), "{QEMU} is not installed");
-        eprintln!("\nskipped: booting the unikernel, because {QEMU} is not installed");
+    let extent = Extent::parse(arguments)?;
+    if !install_qemu()? {
         return Ok(());
     }
-    // It is a workspace of its own, which the checks of the others do not see.
+    lint(extent)?;
+    match extent {
+        Extent::Quick => quick(&build(Contents::Tale)?),
+        Extent::Machine => {
+            let machine = build(Contents::Machine)?;
+            machine_alone(&machine)?;
+            images::application(&machine, "then=exit", "by Uefi")
+        }
+        Extent::Whole { minutes } => {
+            machine_alone(&build(Contents::Machine)?)?;
+            whole(&build(Contents::Tale)?, minutes)
+        }
+    }
+}
+
+/// It is a workspace of its own, which the checks of the others do not see.
+fn lint(extent: Extent) -> Result<()> {
     let manifest = "--manifest-path crates/unikernel/boot/Cargo.toml";
     execute(&mut cargo(&format!("fmt {manifest} --check")))?;
-    let features = match contents {
-        Contents::Machine => "--no-default-features",
-        Contents::Tale => "",
+    let features = match extent {
+        Extent::Machine => "--no-default-features",
+        _ => "",
     };
     let clippy = format!("clippy {manifest} {features} --quiet --target-dir");
     let folder = target().join("unikernel");
-    execute(cargo(&clippy).arg(folder).args(["--", "-D", "warnings"]))?;
-    let machine = build(Contents::Machine)?;
-    faults(&machine)?;
-    disks(&machine)?;
-    cards(&machine)?;
-    power(&machine)?;
-    if contents == Contents::Machine {
-        return firmware(&machine, "then=exit", "by Uefi");
-    }
-    let tale = build(Contents::Tale)?;
+    execute(cargo(&clippy).arg(folder).args(["--", "-D", "warnings"]))
+}
+
+/// The same bytes as from this system, by HTTP.
+fn quick(tale: &Built) -> Result<()> {
+    let here = server::here()?;
+    let guest = server::there(tale, "microvm", "virtio-net-device")?;
+    let there = guest.address();
+    server::doors(there)?;
+    server::same_answers(here.address, there)?;
+    server::crowd(there)?;
+    server::official_client(here.address, there)?;
+    server::well(&guest)
+}
+
+fn machine_alone(machine: &Built) -> Result<()> {
+    faults(machine)?;
+    disks(machine)?;
+    cards(machine)?;
+    power(machine)
+}
+
+fn whole(tale: &Built, minutes: u64) -> Result<()> {
     let expected = answer_here()?;
-    let options = &format!("then=exit prompt=\"{PROMPT}\" n={TOKENS} temp=0");
+    let options = &images::prompt_options();
     for machine in ["microvm", "q35"] {
-        let said = boot(
-            &tale,
-            &Boot {
-                name: &format!("the same bytes, {machine}"),
-                machine,
-                options,
-                ..Boot::default()
-            },
-        )?;
+        let boot = Boot {
+            name: &format!("the same bytes, {machine}"),
+            machine,
+            options,
+            ..Boot::default()
+        };
+        let said = boot.run(Some(&tale.elf))?;
         expect(&said, "processors 2,")?;
         expect(&said, &expected)?;
     }
-    module(&tale, options, &expected)?;
-    boot_server::run(&tale)?;
-    firmware(&tale, options, &expected)
-}
-
-/// A model that the hypervisor loads beside the kernel is used instead of the built-in one.
-fn module(built: &Built, options: &str, expected: &str) -> Result<()> {
-    let model = root().join("models/tale/tale-q4_k_m.gguf");
-    let said = boot(
-        built,
-        &Boot {
-            name: "a model as initrd",
-            options,
-            memory: "160M",
-            devices: vec!["-initrd".into(), model.display().to_string()],
-            ..Boot::default()
-        },
-    )?;
-    expect(&said, "the model is the module of 18855040 bytes")?;
-    expect(&said, expected)
+    models::module(tale, options, &expected)?;
+    models::broken()?;
+    quick(tale)?;
+    images::application(tale, options, &expected)?;
+    let here = server::here()?;
+    let mut guest = server::there(tale, "q35", "e1000e")?;
+    server::doors(guest.address())?;
+    server::crowd(guest.address())?;
+    if minutes > 0 {
+        load::run(here.address, &mut guest, minutes)?;
+    }
+    drop(guest);
+    images::media(here.address)?;
+    models::large_disks()
 }
 
 /// Each fault is noticed, and its reason known to the run that follows.
@@ -126,15 +138,13 @@ fn faults(built: &Built) -> Result<()> {
         ("stuck", "the watchdog saw no progress"),
     ] {
         let machine = if fault == "stuck" { "microvm" } else { "q35" };
-        let said = boot(
-            built,
-            &Boot {
-                name: &format!("fault {fault}"),
-                machine,
-                options: &format!("then=exit fault={fault}"),
-                ..Boot::default()
-            },
-        )?;
+        let said = Boot {
+            name: &format!("fault {fault}"),
+            machine,
+            options: &format!("then=exit fault={fault}"),
+            ..Boot::default()
+        }
+        .run(Some(&built.elf))?;
         for sign in [
             "crash:",
             "called from",
@@ -153,7 +163,7 @@ fn faults(built: &Built) -> Result<()> {
 
 /// Disks give the bytes that are in the file.
 fn disks(built: &Built) -> Result<()> {
-    let path = target().join("unikernel/disk.img");
+    let path = scratch("disk.img");
     let bytes: Vec<u8> = (0..3u32 << 20)
         .map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8)
         .collect();
@@ -170,18 +180,16 @@ fn disks(built: &Built) -> Result<()> {
             "if=none,id=d,format=raw,readonly=on,file={}",
             path.display()
         );
-        let said = boot(
-            built,
-            &Boot {
-                name: device,
-                machine,
-                options: "then=exit check=disks",
-                devices: ["-drive", &file, "-device", device]
-                    .map(String::from)
-                    .to_vec(),
-                ..Boot::default()
-            },
-        )?;
+        let said = Boot {
+            name: device,
+            machine,
+            options: "then=exit check=disks",
+            devices: ["-drive", &file, "-device", device]
+                .map(String::from)
+                .to_vec(),
+            ..Boot::default()
+        }
+        .run(Some(&built.elf))?;
         expect(&said, &format!("checksum {sum:016x}"))?;
     }
     Ok(())
@@ -196,23 +204,21 @@ fn cards(built: &Built) -> Result<()> {
         ("microvm", "virtio-net-device"),
     ] {
         let device_option = format!("{device},netdev=n");
-        let said = boot(
-            built,
-            &Boot {
-                name: device,
-                machine,
-                options: "then=exit check=cards",
-                devices: [
-                    "-netdev",
-                    "user,id=n,restrict=on",
-                    "-device",
-                    &device_option,
-                ]
-                .map(String::from)
-                .to_vec(),
-                ..Boot::default()
-            },
-        )?;
+        let said = Boot {
+            name: device,
+            machine,
+            options: "then=exit check=cards",
+            devices: [
+                "-netdev",
+                "user,id=n,restrict=on",
+                "-device",
+                &device_option,
+            ]
+            .map(String::from)
+            .to_vec(),
+            ..Boot::default()
+        }
+        .run(Some(&built.elf))?;
         expect(&said, "heard from [52, 55, 0a, 00, 02, 02]")?;
     }
     Ok(())
@@ -222,53 +228,24 @@ fn cards(built: &Built) -> Result<()> {
 fn power(built: &Built) -> Result<()> {
     for machine in ["microvm", "q35"] {
         for options in ["", "then=reboot"] {
-            let (said, code) = start(
-                &built.elf,
-                &Boot {
-                    name: &format!("{machine} {options}"),
-                    machine,
-                    options,
-                    devices: vec!["-no-reboot".into()],
-                    ..Boot::default()
-                },
-            )?;
+            let (said, code) = Boot {
+                name: &format!("{machine} {options}"),
+                machine,
+                options,
+                devices: vec!["-no-reboot".into()],
+                ..Boot::default()
+            }
+            .finish(Some(&built.elf))?;
             ensure!(code == Some(0), "QEMU ended with {code:?} after:\n{said}");
         }
     }
     Ok(())
 }
 
-/// From firmware, through a volume with a script for its shell.
-fn firmware(built: &Built, options: &str, expected: &str) -> Result<()> {
-    let Some(code) = FIRMWARE.iter().find(|path| Path::new(path).exists()) else {
-        ensure!(std::env::var_os("CI").is_none(), "OVMF is not installed");
-        eprintln!("skipped: booting from UEFI firmware, because OVMF is not installed");
-        return Ok(());
-    };
-    let volume = target().join("unikernel/volume");
-    std::fs::create_dir_all(&volume)?;
-    std::fs::copy(&built.efi, volume.join("strata.efi"))?;
-    let script = format!("fs0:\\strata.efi {options}\r\n");
-    std::fs::write(volume.join("startup.nsh"), script)?;
-    let firmware = format!("if=pflash,format=raw,readonly=on,file={code}");
-    let files = format!("format=raw,file=fat:rw:{}", volume.display());
-    let boot = Boot {
-        name: "UEFI",
-        memory: "256M",
-        devices: ["-vga", "std", "-drive", &firmware, "-drive", &files]
-            .map(String::from)
-            .to_vec(),
-        ..Boot::default()
-    };
-    let (said, _) = start(Path::new(""), &boot)?;
-    expect(&said, "by Uefi")?;
-    expect(&said, expected)
-}
-
 /// What the program says to the same prompt on this machine.
 fn answer_here() -> Result<String> {
-    let output = cargo("run --quiet --profile test --package strata -- run tale --raw --temp 0 -n")
-        .args([TOKENS, PROMPT])
+    let output = Command::new(strata_for_checks()?)
+        .args(["run", "tale", "--raw", "--temp", "0", "-n", TOKENS, PROMPT])
         .stderr(Stdio::inherit())
         .output()
         .context("cannot start the program")?;
@@ -282,71 +259,4 @@ fn answer_here() -> Result<String> {
     ensure!(text.len() > 20, "the program said only {text:?}");
     // The serial line ends lines with a return too.
     Ok(text.replace('\n', "\r\n"))
-}
-
-fn expect(said: &str, sign: &str) -> Result<()> {
-    ensure!(
-        said.contains(sign),
-        "{sign:?} is not in what the machine said:\n{said}"
-    );
-    Ok(())
-}
-
-fn boot(built: &Built, boot: &Boot<'_>) -> Result<String> {
-    let (said, code) = start(&built.elf, boot)?;
-    ensure!(
-        code == Some(EXITED),
-        "QEMU ended with {code:?} after:\n{said}"
-    );
-    Ok(said)
-}
-
-/// Boots a kernel, or what the devices hold if its path is empty; gives what it said and QEMU's exit status.
-fn start(kernel: &Path, boot: &Boot<'_>) -> Result<(String, Option<i32>)> {
-    let begin = Instant::now();
-    let mut command = Command::new(QEMU);
-    command.args(["-M", boot.machine, "-m", boot.memory]);
-    command.args("-accel tcg -cpu max -smp 2 -nodefaults -display none -serial stdio".split(' '));
-    command.args(["-device", "isa-debug-exit,iobase=0xf4,iosize=4"]);
-    if kernel != PathBuf::new() {
-        command
-            .arg("-kernel")
-            .arg(kernel)
-            .args(["-append", boot.options]);
-    }
-    command.args(&boot.devices);
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::inherit());
-    let mut child = command
-        .spawn()
-        .with_context(|| format!("cannot start {QEMU}"))?;
-    let mut output = child.stdout.take().context("QEMU has no output")?;
-    let (sender, receiver) = mpsc::channel();
-    std::thread::spawn(move || {
-        let mut said = Vec::new();
-        let _ = output.read_to_end(&mut said);
-        let _ = sender.send(said);
-    });
-    let said = receiver.recv_timeout(PATIENCE);
-    if said.is_err() {
-        child.kill()?;
-    }
-    let status = child.wait()?;
-    let Ok(said) = said.or_else(|_| receiver.recv()) else {
-        bail!("what QEMU said was lost");
-    };
-    let said = String::from_utf8_lossy(&said).into_owned();
-    eprintln!(
-        "  boot: {} ({:.1} s)",
-        boot.name,
-        begin.elapsed().as_secs_f64()
-    );
-    ensure!(
-        begin.elapsed() < PATIENCE,
-        "{} took too long and said:\n{said}",
-        boot.name
-    );
-    Ok((said, status.code()))
 }

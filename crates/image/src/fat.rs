@@ -147,9 +147,9 @@ fn tree(files: Vec<File<'_>>) -> Result<Vec<Node<'_>>, FatError> {
         while let Some(part) = parts.next() {
             let last = parts.peek().is_none();
             let known = nodes[at].children.iter().copied();
-            let known = known.filter(|child| nodes[*child].name.eq_ignore_ascii_case(part));
+            let mut known = known.filter(|child| nodes[*child].name.eq_ignore_ascii_case(part));
             let sound = !matches!(part, "" | "." | "..") && part.encode_utf16().count() < 256;
-            match known.last() {
+            match known.next() {
                 _ if !sound => return Err(FatError::Name { path }),
                 Some(child) if !last && nodes[child].bytes.is_none() => at = child,
                 Some(_) => return Err(FatError::Name { path }),

@@ -152,7 +152,7 @@ fn cuts(text: &str, tokens: &[Range<usize>], features: &HashSet<String>) -> Vec<
             continue;
         }
         if inner {
-            return vec![0..text.len()];
+            return std::iter::once(0..text.len()).collect();
         }
         let end = item_end(tokens, text, close + 1);
         cuts.push(tokens[index].start..tokens[end.min(tokens.len() - 1)].end);

@@ -1,16 +1,17 @@
 //! A kernel that has everything but code: an ELF file whose first loaded bytes are a PE header.
+#![allow(dead_code)]
 
 /// Where it is loaded.
-pub const BASE: u64 = 0x20_0000;
+pub(crate) const BASE: u64 = 0x20_0000;
 /// Bytes that it takes in memory.
-pub const IMAGE_BYTES: u32 = 0x6000;
+pub(crate) const IMAGE_BYTES: u32 = 0x6000;
 
 fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
     bytes[at..at + value.len()].copy_from_slice(value);
 }
 
 /// The kernel's file.
-pub fn kernel() -> Vec<u8> {
+pub(crate) fn kernel() -> Vec<u8> {
     let mut file = vec![0; 0x4000 + 77];
     put(&mut file, 0, b"\x7fELF\x02\x01\x01");
     put(&mut file, 16, &[3, 0, 62, 0, 1]);
@@ -63,7 +64,7 @@ pub fn kernel() -> Vec<u8> {
 }
 
 /// A model that can be told from zeros.
-pub fn model(bytes: usize) -> Vec<u8> {
+pub(crate) fn model(bytes: usize) -> Vec<u8> {
     let noise = (0..bytes as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8);
     b"GGUF".iter().copied().chain(noise).take(bytes).collect()
 }

@@ -1,0 +1,264 @@
+//! The unikernel in QEMU, emulated: started, listened to, spoken to.
+
+use crate::command::{answers, debian_install};
+use anyhow::{Context, Result, bail, ensure};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::{Duration, Instant};
+
+const QEMU: &str = "qemu-system-x86_64";
+/// QEMU's exit status for `then=exit`: twice 0x10, plus one.
+const EXITED: i32 = 0x21;
+/// Emulation on a machine that is busy with other tests is slow.
+pub(super) const PATIENCE: Duration = Duration::from_secs(300);
+/// The port that the unikernel listens on.
+const PORT: u16 = 11434;
+const FIRMWARE: [&str; 3] = [
+    "/usr/share/OVMF/OVMF_CODE_4M.fd",
+    "/usr/share/OVMF/OVMF_CODE.fd",
+    "/usr/share/edk2/x64/OVMF_CODE.4m.fd",
+];
+
+/// Finds or installs QEMU, or says why the tests are left out.
+pub(super) fn install(what: &str, package: &str, there: impl Fn() -> bool) -> Result<bool> {
+    if there() {
+        return Ok(true);
+    }
+    let apt = answers(Command::new("apt-get").arg("--version"));
+    let installed = match apt {
+        true => debian_install(&[package]),
+        false => Err(anyhow::anyhow!("there is no apt-get")),
+    };
+    match installed {
+        Ok(()) if there() => return Ok(true),
+        Err(error) if std::env::var_os("CI").is_none() => {
+            eprintln!("\nskipped: {what}, because {package} could not be installed: {error:#}");
+        }
+        Err(error) => return Err(error.context(format!("installing {package}"))),
+        Ok(()) => bail!("{package} is installed and does not answer"),
+    }
+    Ok(false)
+}
+
+pub(super) fn install_qemu() -> Result<bool> {
+    install("booting the unikernel", "qemu-system-x86", || {
+        answers(Command::new(QEMU).arg("--version"))
+    })
+}
+
+/// Where the firmware for virtual machines is.
+pub(super) fn firmware() -> Result<Option<&'static str>> {
+    let find = || FIRMWARE.into_iter().find(|path| Path::new(path).exists());
+    let there = install("booting from UEFI firmware", "ovmf", || find().is_some())?;
+    Ok(find().filter(|_| there))
+}
+
+/// A machine and how it is started.
+pub(super) struct Boot<'a> {
+    pub(super) name: &'a str,
+    pub(super) machine: &'a str,
+    pub(super) memory: &'a str,
+    pub(super) options: &'a str,
+    pub(super) devices: Vec<String>,
+}
+
+impl Default for Boot<'_> {
+    fn default() -> Self {
+        Self {
+            name: "",
+            machine: "q35",
+            memory: "128M",
+            options: "",
+            devices: Vec::new(),
+        }
+    }
+}
+
+impl Boot<'_> {
+    /// Adds QEMU's arguments.
+    pub(super) fn with(mut self, arguments: &[&str]) -> Self {
+        let arguments = arguments.iter().map(|word| String::from(*word));
+        self.devices.extend(arguments);
+        self
+    }
+
+    /// QEMU, with a kernel or with what its devices hold.
+    fn command(&self, kernel: Option<&Path>) -> Command {
+        let mut command = Command::new(QEMU);
+        command.args(["-M", self.machine, "-m", self.memory]);
+        command
+            .args("-accel tcg -cpu max -smp 2 -nodefaults -display none -serial stdio".split(' '));
+        command.args(["-device", "isa-debug-exit,iobase=0xf4,iosize=4"]);
+        if let Some(kernel) = kernel {
+            command.arg("-kernel").arg(kernel);
+            command.args(["-append", self.options]);
+        }
+        command.args(&self.devices);
+        command.stderr(Stdio::inherit());
+        command
+    }
+
+    /// Boots a kernel that ends by itself, and gives what it said.
+    pub(super) fn run(&self, kernel: Option<&Path>) -> Result<String> {
+        let (said, code) = self.finish(kernel)?;
+        ensure!(
+            code == Some(EXITED),
+            "QEMU ended with {code:?} after:\n{said}"
+        );
+        Ok(said)
+    }
+
+    /// Boots, and gives what was said until the end, and QEMU's exit status.
+    pub(super) fn finish(&self, kernel: Option<&Path>) -> Result<(String, Option<i32>)> {
+        let begin = Instant::now();
+        let mut child = self
+            .command(kernel)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("cannot start {QEMU}"))?;
+        let mut output = child.stdout.take().context("QEMU has no output")?;
+        let (sender, receiver) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut said = Vec::new();
+            let _ = output.read_to_end(&mut said);
+            let _ = sender.send(said);
+        });
+        let said = receiver.recv_timeout(PATIENCE);
+        if said.is_err() {
+            child.kill()?;
+        }
+        let status = child.wait()?;
+        let Ok(said) = said.or_else(|_| receiver.recv()) else {
+            bail!("what QEMU said was lost");
+        };
+        let said = String::from_utf8_lossy(&said).into_owned();
+        done(self.name, begin);
+        ensure!(
+            begin.elapsed() < PATIENCE,
+            "{} took too long and said:\n{said}",
+            self.name
+        );
+        Ok((said, status.code()))
+    }
+
+    /// Starts a guest that goes on, with its server on a port of the loopback address if it has a card.
+    pub(super) fn start(mut self, kernel: Option<&Path>, card: Option<&str>) -> Result<Guest> {
+        let address = free_port()?;
+        if let Some(card) = card {
+            let network = format!("user,id=n,hostfwd=tcp:{address}-:{PORT}");
+            let card = format!("{card},netdev=n");
+            self = self.with(&["-netdev", &network, "-device", &card]);
+        }
+        let mut child = self
+            .command(kernel)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("cannot start {QEMU}"))?;
+        let input = child.stdin.take().context("QEMU has no input")?;
+        let mut output = child.stdout.take().context("QEMU has no output")?;
+        let said = Arc::new(Mutex::new(String::new()));
+        let heard = Arc::clone(&said);
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(len @ 1..) = output.read(&mut bytes) {
+                let text = String::from_utf8_lossy(&bytes[..len]);
+                if let Ok(mut said) = heard.lock() {
+                    said.push_str(&text);
+                }
+            }
+        });
+        Ok(Guest {
+            running: Running { child, address },
+            input,
+            said,
+        })
+    }
+}
+
+/// Tells that something was tested, and how long it took.
+pub(super) fn done(name: &str, begin: Instant) {
+    eprintln!("  boot: {name} ({:.1} s)", begin.elapsed().as_secs_f64());
+}
+
+pub(super) fn expect(said: &str, sign: &str) -> Result<()> {
+    ensure!(
+        said.contains(sign),
+        "{sign:?} is not in what the machine said:\n{said}"
+    );
+    Ok(())
+}
+
+pub(super) fn free_port() -> Result<SocketAddr> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
+}
+
+/// A program that goes with this value.
+pub(super) struct Running {
+    pub(super) child: Child,
+    pub(super) address: SocketAddr,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A guest that runs.
+pub(super) struct Guest {
+    pub(super) running: Running,
+    input: ChildStdin,
+    said: Arc<Mutex<String>>,
+}
+
+impl Guest {
+    pub(super) fn address(&self) -> SocketAddr {
+        self.running.address
+    }
+
+    /// All that it has said.
+    pub(super) fn said(&self) -> String {
+        self.said
+            .lock()
+            .map(|said| said.clone())
+            .unwrap_or_default()
+    }
+
+    /// Waits for a sign after so many bytes of what was said, and gives all from there.
+    pub(super) fn hear(&mut self, from: usize, sign: &str) -> Result<String> {
+        let begin = Instant::now();
+        loop {
+            let said = self.said();
+            let rest = said.get(from..).unwrap_or_default();
+            if rest.contains(sign) {
+                return Ok(rest.into());
+            }
+            if let Some(status) = self.running.child.try_wait()? {
+                bail!("QEMU ended with {status} before {sign:?}:\n{said}");
+            }
+            ensure!(begin.elapsed() < PATIENCE, "{sign:?} never came:\n{said}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Types a line into the shell, and gives what comes up to a sign.
+    pub(super) fn ask(&mut self, line: &str, sign: &str) -> Result<String> {
+        let from = self.said().len();
+        self.input.write_all(line.as_bytes())?;
+        self.input.write_all(b"\r")?;
+        self.input.flush()?;
+        self.hear(from, sign)
+    }
+}
+
+/// A file of the test's own.
+pub(super) fn scratch(name: &str) -> PathBuf {
+    crate::command::target().join("unikernel").join(name)
+}
