@@ -1,6 +1,7 @@
 //! Developers' tasks: `cargo xtask help` lists them.
 
 mod aarch64;
+mod baremetal;
 mod bench;
 mod command;
 mod conformance;
@@ -30,6 +31,9 @@ cargo xtask TASK
                    tokens a second and latencies of many streams beside llama.cpp, cached prefixes, long prompts
   bench quantize [MODEL-F16.gguf…] [--type NAME] [--threads N] [--rounds N] [--quick]
                    quantizing beside llama.cpp: how long it takes, and how far the results are from their source
+  bench baremetal [--rounds N] [--tokens N] [--strata FILE]
+                   the unikernel beside a minimal Linux guest (Debian's cloud kernel, fetched by apt-get) in QEMU:
+                   time to the first token, image, memory, tokens a CPU-second, latencies, as ratios
   unikernel [--machine]
                    the bootable program, as ELF for PVH and as EFI application; --machine leaves the engine out
   test-boot [--quick | --machine] [--minutes N]
@@ -54,6 +58,7 @@ fn main() -> Result<()> {
         ["bench", "serving", ..] => bench::serving(&arguments[2..]),
         ["loc", ..] => loc::run(&arguments[1..]),
         ["bench", "quantize", ..] => bench::quantize(&arguments[2..]),
+        ["bench", "baremetal", ..] => baremetal::run(&arguments[2..]),
         ["unikernel", ..] => unikernel::command(&arguments[1..]),
         ["test-boot", ..] => test_boot::run(&arguments[1..]),
         [] | ["help" | "--help" | "-h"] => {

@@ -2,8 +2,14 @@
 
 use std::ffi::OsString;
 use std::fmt;
+use std::fs::OpenOptions;
+use std::io::Write;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long QEMU may take to say whether KVM works.
+const PROBING: Duration = Duration::from_secs(10);
 
 /// What QEMU emulates.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -53,17 +59,48 @@ pub(crate) enum Accelerator {
 }
 
 impl Accelerator {
-    /// KVM, where this user may use it.
-    pub(super) fn best() -> Self {
-        let device = std::fs::OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open("/dev/kvm");
-        match device {
-            Ok(_) => Self::Kvm,
-            Err(_) => Self::Tcg,
+    fn name(self) -> &'static str {
+        match self {
+            Self::Kvm => "kvm",
+            Self::Tcg => "tcg",
         }
     }
+
+    /// KVM, where this user may use it and QEMU gets along with it.
+    pub(super) fn best(qemu: &str) -> Self {
+        let device = OpenOptions::new().read(true).write(true).open("/dev/kvm");
+        match device.is_ok() && starts_with_kvm(qemu).unwrap_or(false) {
+            true => Self::Kvm,
+            false => Self::Tcg,
+        }
+    }
+}
+
+/// Whether a machine that halts at once can be started: inside of other virtual machines the device may be there, and
+/// QEMU end with a fault all the same.
+fn starts_with_kvm(qemu: &str) -> std::io::Result<bool> {
+    let mut probe = Command::new(qemu)
+        .args(
+            "-M microvm -accel kvm -cpu max -nodefaults -display none -S -monitor stdio".split(' '),
+        )
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()?;
+    if let Some(mut monitor) = probe.stdin.take() {
+        // Where it has ended already, its status tells.
+        let _ = monitor.write_all(b"quit\n");
+    }
+    let begin = Instant::now();
+    while begin.elapsed() < PROBING {
+        if let Some(status) = probe.try_wait()? {
+            return Ok(status.success());
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    probe.kill()?;
+    probe.wait()?;
+    Ok(false)
 }
 
 impl fmt::Display for Accelerator {
@@ -95,11 +132,7 @@ impl Guest<'_> {
         command.args(["-M", self.machine.name(), "-m", &format!("{mib}M")]);
         command.args(["-smp", &self.processors.to_string(), "-cpu", "max"]);
         command.args(["-nodefaults", "-display", "none", "-serial", "stdio"]);
-        if self.accelerator == Accelerator::Kvm {
-            command.args(["-accel", "kvm"]);
-        }
-        // Also where KVM is there and cannot be used.
-        command.args(["-accel", "tcg"]);
+        command.args(["-accel", self.accelerator.name()]);
         command.arg("-kernel").arg(self.kernel);
         if let Some(module) = self.module {
             command.arg("-initrd").arg(module);

@@ -107,7 +107,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             None
         }
     };
-    let accelerator = arguments.accel.unwrap_or_else(machine::Accelerator::best);
+    let accelerator = arguments
+        .accel
+        .unwrap_or_else(|| machine::Accelerator::best(QEMU));
     let mut command = Command::new(QEMU);
     machine::Guest {
         machine: arguments
