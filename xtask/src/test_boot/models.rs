@@ -31,11 +31,12 @@ pub(super) fn broken() -> Result<()> {
     let mut changed = whole.clone();
     changed[8..16].fill(0xff);
     let kernel = scratch("kernel.elf");
-    for (name, bytes) in [
-        ("absent", None),
-        ("cut off", Some(&whole[..1 << 20])),
-        ("changed", Some(&changed[..])),
-        ("something else", Some(&b"This is no model.".repeat(99)[..])),
+    let other = b"This is no model.".repeat(99);
+    for (name, bytes, message) in [
+        ("absent", None, "there is no model"),
+        ("cut off", Some(&whole[..1 << 20]), " of a data section of "),
+        ("changed", Some(&changed[..]), "the file claims"),
+        ("something else", Some(&other[..]), "not a GGUF file"),
     ] {
         let path = scratch("broken.gguf");
         let mut boot = Boot {
@@ -51,10 +52,6 @@ pub(super) fn broken() -> Result<()> {
         let help = guest.ask("help", "shutdown")?;
         expect(&help, "reboot")?;
         let said = guest.said();
-        let message = match bytes {
-            None => "there is no model",
-            Some(_) => "GGUF",
-        };
         ensure!(
             said.contains(message) && !said.contains("crash:"),
             "a model that is {name} leaves:\n{said}"
