@@ -73,9 +73,12 @@ pub(crate) fn build(contents: Contents) -> Result<Built> {
         std::fs::read(&linked).with_context(|| format!("cannot read {}", linked.display()))?;
     let kernel = Kernel::parse(&file)?;
     let model = std::fs::read(root().join(TALE)).context("cannot read the model tale")?;
-    let (name, options, model) = match contents {
-        Contents::Machine => ("machine", "", None),
-        Contents::Tale => ("strata", "name=tale", Some(&model[..])),
+    let (name, settings, model) = match contents {
+        Contents::Machine => ("machine", Vec::new(), None),
+        Contents::Tale => {
+            let name = ("name".into(), "tale".into());
+            ("strata", vec![name], Some(&model[..]))
+        }
     };
     if contents == Contents::Tale {
         // `strata image` takes it from here.
@@ -86,7 +89,7 @@ pub(crate) fn build(contents: Contents) -> Result<Built> {
         efi: folder.join(name).with_extension("efi"),
     };
     for (path, form) in [(&built.elf, Form::Elf), (&built.efi, Form::Efi)] {
-        write(path, &image(form, &kernel, options, model)?.to_vec())?;
+        write(path, &image(form, &kernel, &settings, model)?.to_vec())?;
     }
     Ok(built)
 }

@@ -50,10 +50,11 @@ fn images_hold_the_model_and_the_settings() {
         let text = strata(&arguments).text();
         assert!(text.contains("18.9 MB"), "{text}");
         let image = std::fs::read(&out).unwrap();
-        assert!(contains(
-            &image,
-            b"name=tale port=80 ip=10.0.0.5/24 key=secret-key"
-        ));
+        let settings = match ending {
+            "elf" | "efi" => "name=tale port=80 ip=10.0.0.5/24 api-key=secret-key",
+            _ => "name = \"tale\"\nport = \"80\"\nip = \"10.0.0.5/24\"\napi-key = \"secret-key\"\n",
+        };
+        assert!(contains(&image, settings.as_bytes()), "{ending}");
         let at = (0..image.len())
             .step_by(512)
             .find(|at| image[*at..].starts_with(b"GGUF"));

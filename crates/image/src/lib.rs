@@ -1,10 +1,11 @@
 //! Bootable images of the unikernel, written without other programs.
 //!
-//! [`Kernel`] is the unikernel as `cargo xtask unikernel` links it. [`image`] joins it with options and a model:
+//! [`Kernel`] is the unikernel as `cargo xtask unikernel` links it. [`image`] joins it with settings and a model:
 //!
-//! - [`Form::Elf`] for hypervisors that boot by PVH: the model is a further segment,
-//! - [`Form::Efi`], an EFI application: the model is a further section,
-//! - [`Form::Img`], a disk with a GPT and an EFI system partition (FAT32), for USB sticks: the model is a file there,
+//! - [`Form::Elf`] for hypervisors that boot by PVH: both are in a further segment,
+//! - [`Form::Efi`], an EFI application: both are in a further section,
+//! - [`Form::Img`], a disk with a GPT and an EFI system partition (FAT32), for USB sticks: both are files there, of which
+//!   `strata.toml` is there to be edited,
 //! - [`Form::Iso`], a disc (ISO 9660, El Torito) that is such a disk too.
 //!
 //! The same input gives the same bytes: no clock and no chance is asked.
@@ -34,6 +35,8 @@ use thiserror::Error;
 const BOOT_PATH: &str = "EFI/BOOT/BOOTX64.EFI";
 /// Where the unikernel looks for a model on the volume that it was started from.
 const MODEL_PATH: &str = "strata.gguf";
+/// Where it looks for settings there.
+const SETTINGS_PATH: &str = "strata.toml";
 /// The partition's first sector: whole megabytes suit every stick.
 const FIRST_SECTOR: u32 = 2048;
 
@@ -100,57 +103,76 @@ pub enum ImageError {
     Iso(#[from] IsoError),
 }
 
-/// An image of the kernel with options, which count less than those that it is booted with, and a model.
+/// A setting, such as `port` and `80`. Values have neither quotes nor backslashes nor line ends in them.
+pub type Setting = (String, String);
+
+/// An image of the kernel with settings, which count less than those that it is booted with, and a model.
 pub fn image<'a>(
     form: Form,
     kernel: &Kernel<'_>,
-    options: &str,
+    settings: &[Setting],
     model: Option<&'a [u8]>,
 ) -> Result<Layout<'a>, ImageError> {
     match form {
-        Form::Elf => kernel.elf(&Attachment::new(options, model)?),
-        Form::Efi => kernel.efi(&Attachment::new(options, model)?),
+        Form::Elf => kernel.elf(&Attachment::new(&options(settings), model)?),
+        Form::Efi => kernel.efi(&Attachment::new(&options(settings), model)?),
         Form::Img => {
-            let kind = FatKind::Fat32;
-            let volume = volume(kernel, options, model, kind, FIRST_SECTOR)?;
+            let files = files(kernel, settings, model)?;
+            let volume = fat::volume(files, &volume(FatKind::Fat32, FIRST_SECTOR))?;
             Ok(disk(volume, FIRST_SECTOR))
         }
         Form::Iso => {
-            let volume = volume(
-                kernel,
-                options,
-                model,
-                FatKind::Smallest,
-                iso::VOLUME_SECTOR,
-            )?;
-            Ok(disc(volume, "STRATA")?)
+            let files = files(kernel, settings, model)?;
+            let volume = volume(FatKind::Smallest, iso::VOLUME_SECTOR);
+            Ok(disc(fat::volume(files, &volume)?, "STRATA")?)
         }
     }
 }
 
-/// The volume that firmware boots from.
-fn volume<'a>(
-    kernel: &Kernel<'_>,
-    options: &str,
-    model: Option<&'a [u8]>,
-    kind: FatKind,
-    first_sector: u32,
-) -> Result<Layout<'a>, ImageError> {
-    let program = kernel.efi(&Attachment::new(options, None)?)?;
-    let mut files = vec![File {
-        path: BOOT_PATH.into(),
-        bytes: Cow::Owned(program.to_vec()),
-    }];
-    files.extend(model.map(|model| File {
-        path: MODEL_PATH.into(),
-        bytes: Cow::Borrowed(model),
-    }));
-    let options = FatOptions {
+/// Settings as a command line has them.
+pub fn options(settings: &[Setting]) -> String {
+    let words = settings
+        .iter()
+        .map(|(key, value)| match value.contains(' ') {
+            true => format!("{key}=\"{value}\""),
+            false => format!("{key}={value}"),
+        });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// Settings as `strata.toml` has them.
+fn toml(settings: &[Setting]) -> String {
+    let lines = settings
+        .iter()
+        .map(|(key, value)| format!("{key} = \"{value}\"\n"));
+    lines.collect()
+}
+
+fn volume(kind: FatKind, first_sector: u32) -> FatOptions<'static> {
+    FatOptions {
         kind,
         label: "STRATA",
         first_sector,
+    }
+}
+
+/// The files of the volume that firmware boots from.
+fn files<'a>(
+    kernel: &Kernel<'_>,
+    settings: &[Setting],
+    model: Option<&'a [u8]>,
+) -> Result<Vec<File<'a>>, ImageError> {
+    let file = |path: &str, bytes: Cow<'a, [u8]>| File {
+        path: path.into(),
+        bytes,
     };
-    Ok(fat::volume(files, &options)?)
+    let program = kernel.efi(&Attachment::new("", None)?)?.to_vec();
+    let mut files = vec![
+        file(BOOT_PATH, program.into()),
+        file(SETTINGS_PATH, toml(settings).into_bytes().into()),
+    ];
+    files.extend(model.map(|model| file(MODEL_PATH, model.into())));
+    Ok(files)
 }
 
 /// A volume of files.

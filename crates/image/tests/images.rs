@@ -7,8 +7,8 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::process::Command;
 use strata_image::{
-    FatError, FatKind, FatOptions, File, Form, ImageError, Kernel, KernelError, Layout, fat_volume,
-    image,
+    FatError, FatKind, FatOptions, File, Form, ImageError, Kernel, KernelError, Layout, Setting,
+    fat_volume, image,
 };
 
 /// What a program says about a file; nothing where it is not installed.
@@ -39,9 +39,15 @@ fn number(bytes: &[u8], at: usize, size: usize) -> u64 {
     field.fold(0, |sum, byte| sum << 8 | u64::from(*byte))
 }
 
+fn settings(key: &str) -> Vec<Setting> {
+    [("name", "a fox"), ("key", key)]
+        .map(|(key, value)| (key.into(), value.into()))
+        .into()
+}
+
 fn make<'a>(form: Form, kernel: &[u8], model: &'a [u8]) -> Layout<'a> {
     let kernel = Kernel::parse(kernel).unwrap();
-    image(form, &kernel, "name=fox key=12345678", Some(model)).unwrap()
+    image(form, &kernel, &settings("12345678"), Some(model)).unwrap()
 }
 
 /// The attachment's options and model, as the unikernel finds them in memory.
@@ -66,7 +72,7 @@ fn hypervisors_load_the_model_behind_the_kernel() {
     let attached = &file[offset as usize..(offset + bytes) as usize];
     assert_eq!(
         attachment(attached),
-        (&b"name=fox key=12345678"[..], &model[..])
+        (&b"name=\"a fox\" key=12345678"[..], &model[..])
     );
     // The image's own header says the same.
     let section = 0x1000 + 0x40 + 24 + 160 + 80;
@@ -130,10 +136,21 @@ fn sticks_are_sound_disks() {
 /// What other systems find on a volume.
 fn check_volume(volume: &Path, model: &[u8]) {
     if let Some(text) = told("fsck.fat", &["-n", "-v"], volume) {
-        assert!(text.contains("5 files"), "{text}");
+        assert!(text.contains("6 files"), "{text}");
         assert!(
             !text.contains("differ") && !text.contains("Leaving"),
             "{text}"
+        );
+    }
+    let text = Command::new("mtype")
+        .arg("-i")
+        .arg(volume)
+        .arg("::strata.toml")
+        .output();
+    if let Ok(output) = text {
+        assert_eq!(
+            output.stdout, b"name = \"a fox\"\nkey = \"12345678\"\n",
+            "{output:?}"
         );
     }
     let copy = volume.with_extension("copy");
@@ -195,7 +212,7 @@ fn the_same_input_gives_the_same_bytes() {
         let first = make(form, &kernel, &model).to_vec();
         assert!(first == make(form, &kernel, &model).to_vec(), "{form:?}");
         let parsed = Kernel::parse(&kernel).unwrap();
-        let other = image(form, &parsed, "name=fox key=87654321", Some(&model)).unwrap();
+        let other = image(form, &parsed, &settings("87654321"), Some(&model)).unwrap();
         assert!(
             first != other.to_vec(),
             "{form:?} does not hold the options"
@@ -256,7 +273,7 @@ fn what_does_not_fit_is_refused() {
     // Zeros that are never touched take no memory.
     let huge = vec![0; (4 << 30) + 1];
     let large = &huge[..(3usize << 30)];
-    let refused = |form, model| image(form, &parsed, "", Some(model)).unwrap_err();
+    let refused = |form, model| image(form, &parsed, &[], Some(model)).unwrap_err();
     assert!(matches!(
         refused(Form::Elf, large),
         ImageError::TooLarge {
@@ -282,7 +299,7 @@ fn what_does_not_fit_is_refused() {
             "strata.gguf has 4294967297 bytes, and files on a FAT volume have less than 4 GiB"
         );
     }
-    let long = "x".repeat(2049);
+    let long = [("name".to_owned(), "x".repeat(2049))];
     assert!(matches!(
         image(Form::Elf, &parsed, &long, None),
         Err(ImageError::Options { .. })
@@ -308,8 +325,8 @@ fn odd_names_and_odd_kernels_are_refused() {
     let whole = kernel();
     for len in (0..whole.len()).step_by(64) {
         if let Ok(kernel) = Kernel::parse(&whole[..len]) {
-            let _ = image(Form::Elf, &kernel, "", None);
-            let _ = image(Form::Efi, &kernel, "", None);
+            let _ = image(Form::Elf, &kernel, &[], None);
+            let _ = image(Form::Efi, &kernel, &[], None);
         }
     }
     for at in (0..512).chain(0x1000..0x1200) {
@@ -317,8 +334,8 @@ fn odd_names_and_odd_kernels_are_refused() {
             let mut bad = whole.clone();
             bad[at] = value;
             if let Ok(kernel) = Kernel::parse(&bad) {
-                let _ = image(Form::Elf, &kernel, "", None);
-                let _ = image(Form::Efi, &kernel, "", None);
+                let _ = image(Form::Elf, &kernel, &[], None);
+                let _ = image(Form::Efi, &kernel, &[], None);
             }
         }
     }

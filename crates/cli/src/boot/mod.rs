@@ -78,8 +78,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         None => needed(&model)?,
     };
     let mut options = vec![("name".to_owned(), image::name(&arguments.model))];
-    options.extend(arguments.api_key.clone().map(|key| ("key".to_owned(), key)));
-    let options = image::command_line(&options)?;
+    options.extend(
+        arguments
+            .api_key
+            .clone()
+            .map(|key| ("api-key".to_owned(), key)),
+    );
+    image::check(&options)?;
     free(arguments.port)?;
 
     let folder = tempfile::Builder::new().prefix("strata-boot-").tempdir();
@@ -102,7 +107,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             Some(file)
         }
         None => {
-            let layout = image::layout(Form::Elf, &kernel, "", bytes, &arguments.model)?;
+            let layout = image::layout(Form::Elf, &kernel, &[], bytes, &arguments.model)?;
             image::write(&layout, &path)?;
             None
         }
@@ -120,7 +125,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         processors: arguments.cpus.map_or_else(processors, usize::from),
         kernel: &path,
         module,
-        options: &options,
+        options: &strata_image::options(&options),
         forward: (arguments.port, GUEST_PORT),
     }
     .describe(&mut command);

@@ -2,14 +2,16 @@
 
 use crate::failure::{Failure, Kind};
 use std::path::Path;
+use strata_image::Setting;
 
 /// What the unikernel understands.
-const KEYS: [&str; 9] = [
-    "name", "key", "host", "ip", "gw", "port", "watchdog", "panic", "prompt",
+const KEYS: [&str; 18] = [
+    "api-key", "key", "name", "host", "ip", "gw", "port", "model", "sha256", "ctx", "threads",
+    "watchdog", "panic", "console", "prompt", "n", "temp", "seed",
 ];
 
 /// The settings, in order.
-pub(super) fn read(path: &Path) -> Result<Vec<(String, String)>, Failure> {
+pub(super) fn read(path: &Path) -> Result<Vec<Setting>, Failure> {
     let text =
         std::fs::read_to_string(path).map_err(|error| Failure::io(path.display(), &error))?;
     let lines = text.lines().enumerate().filter_map(|(number, line)| {
@@ -27,7 +29,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<(String, String)>, Failure> {
 }
 
 /// A line's setting; nothing where it is empty or only a comment.
-fn parse(line: &str) -> Option<Result<(String, String), &'static str>> {
+fn parse(line: &str) -> Option<Result<Setting, &'static str>> {
     let line = line.trim();
     if line.is_empty() || line.starts_with('#') {
         return None;
@@ -35,7 +37,7 @@ fn parse(line: &str) -> Option<Result<(String, String), &'static str>> {
     Some(setting(line))
 }
 
-fn setting(line: &str) -> Result<(String, String), &'static str> {
+fn setting(line: &str) -> Result<Setting, &'static str> {
     let (key, value) = line.split_once('=').ok_or("there is no = in it")?;
     let (key, value) = (key.trim(), value.trim());
     if !KEYS.contains(&key) {

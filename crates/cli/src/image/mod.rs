@@ -9,10 +9,12 @@ use crate::size::Size;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use strata_image::{Form, ImageError, Kernel, Layout, image};
+use strata_image::{Form, ImageError, Kernel, Layout, Setting, image};
 
 /// The unikernel takes no shorter keys.
 const SHORTEST_KEY: usize = 8;
+/// What it calls them.
+const KEYS: [&str; 2] = ["api-key", "key"];
 
 /// Write a bootable image of a model and its server, for machines without an operating system
 #[derive(clap::Args)]
@@ -60,10 +62,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         options.extend(config::read(path)?);
     }
     if let Some(key) = &arguments.api_key {
-        options.push(("key".into(), key.clone()));
+        options.retain(|(name, _)| !KEYS.contains(&name.as_str()));
+        options.push((KEYS[0].into(), key.clone()));
     }
-    let options = command_line(&options)?;
-    if form.for_hardware() && !arguments.insecure_no_auth && !options.contains(" key=") {
+    check(&options)?;
+    let has_key = options.iter().any(|(key, _)| KEYS.contains(&key.as_str()));
+    if form.for_hardware() && !arguments.insecure_no_auth && !has_key {
         let sentence = format_args!(
             "{} is for machines that others can reach, and there is no key",
             output.display()
@@ -93,7 +97,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 pub(crate) fn layout<'a>(
     form: Form,
     kernel: &Kernel<'_>,
-    options: &str,
+    options: &[Setting],
     model: &'a [u8],
     path: &Path,
 ) -> Result<Layout<'a>, Failure> {
@@ -124,27 +128,20 @@ pub(crate) fn name(path: &Path) -> String {
         .collect()
 }
 
-/// Options as the unikernel reads them, later ones counting more.
-pub(crate) fn command_line(options: &[(String, String)]) -> Result<String, Failure> {
-    let mut line = String::new();
-    for (key, value) in options {
-        let plain = value.chars().all(|c| (' '..='~').contains(&c) && c != '"');
-        let enough = key != "key" || value.len() >= SHORTEST_KEY;
-        if !plain {
+/// Whether the unikernel can read settings as they will be written.
+pub(crate) fn check(settings: &[Setting]) -> Result<(), Failure> {
+    for (key, value) in settings {
+        let plain = |c: char| (' '..='~').contains(&c) && c != '"' && c != '\\';
+        if !value.chars().all(plain) {
             let sentence = format_args!("{key}: only plain characters are possible, and no quotes");
             return Err(Failure::new(Kind::Usage, sentence));
         }
-        if !enough {
+        if KEYS.contains(&key.as_str()) && value.len() < SHORTEST_KEY {
             let sentence = format_args!("the key has fewer than {SHORTEST_KEY} characters");
             return Err(Failure::new(Kind::Usage, sentence));
         }
-        let quote = if value.contains(' ') { "\"" } else { "" };
-        line += &format!(
-            "{}{key}={quote}{value}{quote}",
-            if line.is_empty() { "" } else { " " }
-        );
     }
-    Ok(line)
+    Ok(())
 }
 
 /// Writes the file beside its place first, so that there is never half of one.
@@ -170,20 +167,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_are_one_line() {
-        let option = |key: &str, value: &str| (key.to_owned(), value.to_owned());
-        let line = command_line(&[option("name", "tale"), option("key", "pass word")]);
-        assert_eq!(line.unwrap(), "name=tale key=\"pass word\"");
+    fn what_cannot_be_written_is_refused() {
+        let setting = |key: &str, value: &str| [(key.to_owned(), value.to_owned())];
+        assert!(check(&setting("api-key", "pass word")).is_ok());
         for (key, value) in [
             ("key", "short"),
             ("name", "a\"b"),
             ("name", "a\nb"),
+            ("name", "a\\b"),
             ("ip", "é"),
         ] {
-            assert!(
-                command_line(&[option(key, value)]).is_err(),
-                "{key} {value}"
-            );
+            assert!(check(&setting(key, value)).is_err(), "{key} {value}");
         }
     }
 
