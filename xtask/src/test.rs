@@ -4,7 +4,6 @@ use crate::aarch64;
 use crate::command::{cargo, run as execute};
 use crate::conformance;
 use crate::peers::Peers;
-use crate::test_boot;
 use anyhow::Result;
 
 pub(crate) fn run() -> Result<()> {
@@ -39,6 +38,5 @@ pub(crate) fn run() -> Result<()> {
     if let Some(peers) = peers {
         peers.check()?;
     }
-    conformance::run()?;
-    test_boot::run(&["--quick".into()])
+    conformance::run()
 }
