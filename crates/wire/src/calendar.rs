@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::String;
 
 /// Seconds since 1970 as `2026-01-31T12:00:00Z`.
-pub(crate) fn rfc3339(unix_seconds: u64) -> String {
+pub fn rfc3339(unix_seconds: u64) -> String {
     let (days, second) = (unix_seconds / 86_400, unix_seconds % 86_400);
     // Years that begin in March end with the leap day, and 400 of them always have as many days.
     let days = days.saturating_add(719_468);
@@ -24,7 +24,7 @@ pub(crate) fn rfc3339(unix_seconds: u64) -> String {
 }
 
 /// The same with a fraction of a second: `2026-01-31T12:00:00.500000000Z`.
-pub(crate) fn rfc3339_nanos(unix_seconds: u64, nanoseconds: u32) -> String {
+pub fn rfc3339_nanos(unix_seconds: u64, nanoseconds: u32) -> String {
     let mut date = rfc3339(unix_seconds);
     date.pop();
     format!("{date}.{:09}Z", nanoseconds.min(999_999_999))

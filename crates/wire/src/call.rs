@@ -7,6 +7,7 @@ use crate::answer::{Answer, Reply};
 use crate::fault::Fault;
 use crate::json::Json;
 use crate::lang::{Embed, Generate, KeepAlive, Message, Rerank, Shape, Timings};
+use crate::openai::Page;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -260,6 +261,8 @@ pub enum Stored {
     Get(String),
     Delete(String),
     Cancel(String),
+    /// The conversation that it was given to, a page of it.
+    InputItems(String, Page),
 }
 
 /// An answer to keep, so that a later request can go on from it by its name.

@@ -15,7 +15,7 @@ extern crate std;
 mod answer;
 pub mod anthropic;
 mod base64;
-mod calendar;
+pub mod calendar;
 pub mod call;
 mod fault;
 mod gather;
@@ -25,6 +25,7 @@ pub mod llama_server;
 pub mod ollama;
 pub mod openai;
 pub mod route;
+mod summaries;
 
 pub use answer::{Answer, Reply, Stamp};
 pub use fault::{Fault, FaultKind};

@@ -5,6 +5,7 @@ use crate::call::{Call, Recall};
 use crate::fault::{Fault, FaultKind};
 use crate::json::Json;
 use crate::lang::Shape;
+use crate::summaries::summary;
 use crate::{anthropic, llama_server, ollama, openai};
 use alloc::format;
 use alloc::string::String;
@@ -250,6 +251,7 @@ fn operation(dialect: Dialect, method: &str, path: &str) -> Json {
     ]);
     let mut operation = Json::object([
         ("tags", Json::array([tag.into()])),
+        ("summary", summary(method, path).into()),
         ("operationId", format!("{method} {path}").into()),
         ("responses", responses),
     ]);
@@ -341,7 +343,8 @@ mod tests {
             let listed = paths
                 .get(path)
                 .and_then(|p| p.get(&method.to_ascii_lowercase()));
-            assert!(listed.is_some(), "{method} {path}");
+            let said = listed.and_then(|operation| operation.get("summary")?.as_str());
+            assert!(said.is_some(), "{method} {path}");
         }
     }
 }

@@ -16,7 +16,7 @@ pub(crate) mod tools;
 pub(crate) mod usage;
 
 pub use errors::fault;
-pub use responses::ResponseStore;
+pub use responses::{Page, ResponseStore};
 
 use crate::answer::Stamp;
 use crate::call::{Call, Recall};
@@ -40,6 +40,7 @@ pub const ROUTES: &[(&str, &str)] = &[
     ("GET", "/v1/responses/{id}"),
     ("DELETE", "/v1/responses/{id}"),
     ("POST", "/v1/responses/{id}/cancel"),
+    ("GET", "/v1/responses/{id}/input_items"),
 ];
 
 /// Reads a request; `None` if the path is not one of this dialect's. The path may have a query.

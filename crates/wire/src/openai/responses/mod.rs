@@ -1,11 +1,13 @@
 //! `/v1/responses`: answers that are kept, so that the next request can go on from one by its name.
 
 mod document;
+mod input_items;
 mod items;
 mod read;
 mod store;
 mod write;
 
+pub use input_items::Page;
 pub use store::ResponseStore;
 
 use crate::answer::{Reply, Stamp};
@@ -45,7 +47,16 @@ pub(super) fn stored(method: &str, rest: &str, query: &str) -> Option<Result<Cal
         ("GET", "") => Stored::Get,
         ("DELETE", "") => Stored::Delete,
         ("POST", "cancel") => Stored::Cancel,
-        (_, "" | "cancel") => {
+        ("GET", "input_items") => {
+            let page = match Page::of_query(query) {
+                Ok(page) => page,
+                Err(fault) => return Some(Err(fault)),
+            };
+            let kind = |id| Stored::InputItems(id, page);
+            let id = super::unescape(id);
+            return Some(id.map(|id| Call::Stored(kind(id), Box::new(Reply::json))));
+        }
+        (_, "" | "cancel" | "input_items") => {
             let path = alloc::format!("/v1/responses/{rest}");
             return Some(Err(super::wrong_method(method, &path)));
         }

@@ -1,5 +1,6 @@
 //! Answers that are kept: so many, so many bytes, the least used dropped first, and each found only by its owner.
 
+use super::input_items;
 use crate::call::{Kept, Recall, Stored};
 use crate::fault::{Fault, FaultKind};
 use crate::json::Json;
@@ -86,7 +87,8 @@ impl ResponseStore {
 
     /// Does what a request about a stored answer asks for; the result is the reply's document.
     pub fn act(&mut self, owner: &str, stored: &Stored) -> Result<Json, Fault> {
-        let (Stored::Get(id) | Stored::Delete(id) | Stored::Cancel(id)) = stored;
+        let (Stored::Get(id) | Stored::Delete(id) | Stored::Cancel(id) | Stored::InputItems(id, _)) =
+            stored;
         let key = (owner.to_owned(), id.clone());
         let entry = self.touch(&key).ok_or_else(|| {
             let problem = format_args!("there is no stored response named {id:?}");
@@ -94,6 +96,7 @@ impl ResponseStore {
         })?;
         match stored {
             Stored::Get(_) => Ok(entry.document.clone()),
+            Stored::InputItems(_, page) => input_items::list(id, &entry.messages, page),
             Stored::Delete(_) => {
                 self.remove(&key);
                 Ok(Json::object([

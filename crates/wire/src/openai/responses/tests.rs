@@ -1,12 +1,13 @@
 //! Kept answers stay within bounds and with their owners.
 
-use super::ResponseStore;
+use super::{Page, ResponseStore};
 use crate::call::{Kept, Recall, Stored};
 use crate::fault::FaultKind;
 use crate::json::Json;
-use crate::lang::{Message, Role};
+use crate::lang::{Message, Role, ToolCall};
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 fn kept(id: &str, text: &str) -> Kept {
     Kept {
@@ -73,4 +74,67 @@ fn bytes_are_bounded_whatever_is_kept() {
     }
     store.keep("", kept("r199", "again"));
     assert_eq!(store.of("").recall("r199").unwrap()[0].joined(), "again");
+}
+
+#[test]
+fn the_conversation_before_an_answer_is_listed_in_pages() {
+    let mut store = ResponseStore::new(3, 1 << 20);
+    let mut called = Message::text(Role::Assistant, "Let me see.");
+    called.thinking = Some("hm".into());
+    called.tool_calls.push(ToolCall {
+        id: "c1".into(),
+        name: "f".into(),
+        arguments: Json::object([("a", 1u32.into())]),
+    });
+    let mut result = Message::text(Role::Tool, "2");
+    result.tool_call_id = Some("c1".into());
+    store.keep(
+        "",
+        Kept {
+            messages: [
+                Message::text(Role::User, "漢 😀"),
+                called,
+                result,
+                Message::text(Role::Assistant, "The answer is not input."),
+            ]
+            .into(),
+            ..kept("resp_r", "")
+        },
+    );
+    let mut ask = |query: &str| {
+        let page = Page::of_query(query)?;
+        store.act("", &Stored::InputItems("resp_r".into(), page))
+    };
+    let kinds = |list: &Json| -> Vec<String> {
+        let items = list.get("data").and_then(Json::as_array).unwrap();
+        let kind = |item: &Json| item.get("type").and_then(Json::as_str).unwrap().into();
+        items.iter().map(kind).collect()
+    };
+    let all = ask("order=asc").unwrap();
+    let expected = [
+        "message",
+        "reasoning",
+        "message",
+        "function_call",
+        "function_call_output",
+    ];
+    assert_eq!(kinds(&all), expected);
+    assert!(all.text().contains("漢 😀") && !all.text().contains("The answer"));
+    assert_eq!(all.get("has_more"), Some(&Json::Bool(false)));
+    let first = ask("limit=2").unwrap();
+    assert_eq!(kinds(&first), ["function_call_output", "function_call"]);
+    assert_eq!(first.get("has_more"), Some(&Json::Bool(true)));
+    let last = first.get("last_id").and_then(Json::as_str).unwrap();
+    let rest = ask(&format!("after={last}&limit=100")).unwrap();
+    assert_eq!(kinds(&rest), ["message", "reasoning", "message"]);
+    for wrong in [
+        "limit=0",
+        "limit=101",
+        "limit=x",
+        "order=up",
+        "after=nobody",
+        "x=1",
+    ] {
+        assert!(ask(wrong).is_err(), "{wrong}");
+    }
 }
