@@ -4,6 +4,7 @@ use crate::splitter::{Piece, SplitOptions, Splitter};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use strata_wire::json::Json;
 use strata_wire::lang::{CallPart, Event, Finish, TokenLogprobs, ToolCall};
 
 /// Turns what is generated into events.
@@ -21,8 +22,17 @@ pub struct Speaker {
 struct Choice {
     splitter: Splitter,
     calls: usize,
+    /// The call that is being told.
+    open: Option<OpenCall>,
     /// Whether the latest piece was thinking.
     thinks: bool,
+}
+
+#[derive(Debug)]
+struct OpenCall {
+    id: String,
+    name: String,
+    arguments: String,
 }
 
 /// A token of an answer.
@@ -44,6 +54,7 @@ impl Speaker {
             thinks: options.begins_thinking,
             splitter: Splitter::new(options),
             calls: 0,
+            open: None,
         });
         Self {
             choices: choices.collect(),
@@ -111,31 +122,58 @@ impl Speaker {
                 Piece::Text(text) => tell(Event::Text { choice, text }),
                 Piece::Thinking(text) => tell(Event::Thinking { choice, text }),
                 // The client asked for one call at a time: the first is the one.
-                Piece::Call(_) if !self.parallel && state.calls > 0 => {}
+                Piece::Call(_) | Piece::CallBegin(_) if !self.parallel && state.calls > 0 => {}
                 Piece::Call((name, arguments)) => {
-                    let index = state.calls;
-                    state.calls += 1;
-                    let id = format!("call_{}_{choice}_{index}", self.id);
-                    let call = ToolCall {
-                        id: id.clone(),
-                        name: name.clone(),
-                        arguments,
-                    };
-                    let text = call.arguments.text();
-                    for part in [
-                        CallPart::Begin { id, name },
-                        CallPart::Arguments(text),
-                        CallPart::End(call),
-                    ] {
-                        tell(Event::Call {
-                            choice,
-                            index,
-                            part,
-                        });
-                    }
+                    state.begin(choice, &self.id, name, tell);
+                    state.add(choice, arguments.text(), tell);
+                    state.end(choice, tell);
                 }
+                Piece::CallBegin(name) => state.begin(choice, &self.id, name, tell),
+                Piece::CallArguments(text) => state.add(choice, text, tell),
+                Piece::CallEnd => state.end(choice, tell),
             }
         }
+    }
+}
+
+impl Choice {
+    fn begin(&mut self, choice: usize, id: &str, name: String, tell: &mut dyn FnMut(Event)) {
+        let id = format!("call_{id}_{choice}_{}", self.calls);
+        self.calls += 1;
+        self.open = Some(OpenCall {
+            id: id.clone(),
+            name: name.clone(),
+            arguments: String::new(),
+        });
+        self.tell(choice, CallPart::Begin { id, name }, tell);
+    }
+
+    fn add(&mut self, choice: usize, text: String, tell: &mut dyn FnMut(Event)) {
+        if let Some(call) = &mut self.open {
+            call.arguments.push_str(&text);
+            self.tell(choice, CallPart::Arguments(text), tell);
+        }
+    }
+
+    fn end(&mut self, choice: usize, tell: &mut dyn FnMut(Event)) {
+        if let Some(call) = self.open.take() {
+            // An answer that was cut short has a part of its arguments, which is no JSON.
+            let arguments = Json::parse(call.arguments.as_bytes());
+            let call = ToolCall {
+                id: call.id,
+                name: call.name,
+                arguments: arguments.unwrap_or_else(|_| call.arguments.into()),
+            };
+            self.tell(choice, CallPart::End(call), tell);
+        }
+    }
+
+    fn tell(&self, choice: usize, part: CallPart, tell: &mut dyn FnMut(Event)) {
+        tell(Event::Call {
+            choice,
+            index: self.calls.saturating_sub(1),
+            part,
+        });
     }
 }
 

@@ -4,9 +4,9 @@
 //! inside a message's header, since the prompt ends with `<|start|>assistant`.
 
 use super::{Piece, emit, partial};
+use crate::tools::call_reader::ObjectReader;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use strata_wire::json::Json;
 
 const MESSAGE: &str = "<|message|>";
 const ENDS: [&str; 3] = ["<|end|>", "<|call|>", "<|return|>"];
@@ -21,8 +21,17 @@ pub(super) struct Harmony {
 enum Body {
     Thinking,
     Text,
-    /// To a function: held until it is whole.
-    Call(String),
+    /// To a function.
+    Call(String, Told),
+}
+
+/// How much of a call was told.
+#[derive(Debug)]
+enum Told {
+    /// Nothing: its arguments have not begun, or not as an object.
+    Nothing,
+    Part(ObjectReader),
+    All,
 }
 
 impl Harmony {
@@ -32,7 +41,7 @@ impl Harmony {
     }
 
     fn advance(&mut self, tools: &[String], out: &mut Vec<Piece>) -> bool {
-        let Some(body) = &self.body else {
+        let Some(body) = &mut self.body else {
             let Some(at) = self.held.find(MESSAGE) else {
                 return false;
             };
@@ -52,10 +61,14 @@ impl Harmony {
             self.body = None;
             return true;
         }
-        if !matches!(body, Body::Call(_)) {
-            let keep = ENDS.iter().map(|end| partial(&self.held, end)).max();
-            let rest = self.held.split_off(self.held.len() - keep.unwrap_or(0));
-            put(body, core::mem::replace(&mut self.held, rest), tools, out);
+        let keep = ENDS.iter().map(|end| partial(&self.held, end)).max();
+        let clear = self.held.len() - keep.unwrap_or(0);
+        match body {
+            Body::Call(name, told) => follow(name, told, clear, &mut self.held, tools, out),
+            body => {
+                let rest = self.held.split_off(clear);
+                put(body, core::mem::replace(&mut self.held, rest), tools, out);
+            }
         }
         false
     }
@@ -63,7 +76,7 @@ impl Harmony {
     pub(super) fn finish(&mut self, tools: &[String], out: &mut Vec<Piece>) {
         let held = core::mem::take(&mut self.held);
         match self.body.take() {
-            Some(body) => put(&body, held, tools, out),
+            Some(mut body) => put(&mut body, held, tools, out),
             // A header without a message, or a model that does not keep to channels.
             None => emit(Piece::Text, held, out),
         }
@@ -75,21 +88,55 @@ fn header(text: &str) -> Body {
         .split_once("to=functions.")
         .map(|(_, rest)| rest.split([' ', '<', '\n']).next().unwrap_or(rest));
     match recipient {
-        Some(name) => Body::Call(name.to_string()),
+        Some(name) => Body::Call(name.to_string(), Told::Nothing),
         None if text.contains("<|channel|>analysis") => Body::Thinking,
         None => Body::Text,
     }
 }
 
-fn put(body: &Body, text: String, tools: &[String], out: &mut Vec<Piece>) {
+/// Tells what is clear of a call's arguments, and drops it from what is held.
+fn follow(
+    name: &str,
+    told: &mut Told,
+    clear: usize,
+    held: &mut String,
+    tools: &[String],
+    out: &mut Vec<Piece>,
+) {
+    let text = &held[..clear];
+    if matches!(told, Told::Nothing) {
+        let begins = text.trim_start().starts_with('{');
+        if !begins || !tools.iter().any(|tool| tool == name) {
+            return;
+        }
+        *told = Told::Part(ObjectReader::default());
+        out.push(Piece::CallBegin(name.to_string()));
+    }
+    let mut written = String::new();
+    for c in text.chars() {
+        match told {
+            Told::Part(object) if !object.has_begun() && c.is_whitespace() => {}
+            Told::Part(object) => {
+                if object.take(c, &mut written) {
+                    *told = Told::All;
+                }
+            }
+            _ => {}
+        }
+    }
+    emit(Piece::CallArguments, written, out);
+    held.drain(..clear);
+}
+
+fn put(body: &mut Body, mut text: String, tools: &[String], out: &mut Vec<Piece>) {
     match body {
         Body::Thinking => emit(Piece::Thinking, text, out),
         Body::Text => emit(Piece::Text, text, out),
-        Body::Call(name) => {
-            let arguments = Json::parse(text.trim().as_bytes()).ok();
-            match arguments.filter(|value| value.as_object().is_some() && tools.contains(name)) {
-                Some(arguments) => out.push(Piece::Call((name.clone(), arguments))),
-                None => emit(Piece::Text, text, out),
+        Body::Call(name, told) => {
+            follow(name, told, text.len(), &mut text, tools, out);
+            match told {
+                Told::Nothing => emit(Piece::Text, text, out),
+                Told::Part(_) | Told::All => out.push(Piece::CallEnd),
             }
         }
     }

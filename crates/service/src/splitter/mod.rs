@@ -1,11 +1,12 @@
 //! Splits a model's text into thinking, answer and calls of tools, as it comes.
 //!
-//! What might be the beginning of a mark is held back until it is clear. A call comes out whole, once it can be read; one
-//! that cannot is text.
+//! What might be the beginning of a mark is held back until it is clear. A call in JSON comes out as it is written, from
+//! where its arguments begin; any other comes out whole, once it can be read. One that cannot be read is text.
 
 mod harmony;
 
 use crate::tools::block::{self, Named};
+use crate::tools::call_reader::{CallReader, Part};
 use crate::tools::{CallFormat, Marks};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -20,6 +21,12 @@ pub enum Piece {
     Thinking(String),
     /// A call of a tool.
     Call(Named),
+    /// A call of this tool begins.
+    CallBegin(String),
+    /// Text of its arguments' JSON.
+    CallArguments(String),
+    /// Its arguments are complete, or nothing more of them will come.
+    CallEnd,
 }
 
 /// The marks around a model's thinking.
@@ -89,6 +96,8 @@ pub struct Splitter {
     held: String,
     /// Whether nothing but white space has come yet.
     at_start: bool,
+    /// Follows the call that is being written.
+    reader: CallReader,
     harmony: Option<Harmony>,
 }
 
@@ -112,6 +121,7 @@ impl Splitter {
             place,
             held: String::new(),
             at_start: true,
+            reader: CallReader::default(),
             harmony: (options.calls == Some(CallFormat::Harmony)).then(Harmony::default),
             options,
         }
@@ -133,23 +143,42 @@ impl Splitter {
         if let Some(harmony) = &mut self.harmony {
             return harmony.finish(&self.options.tools, out);
         }
+        if matches!(self.place, Place::Call(_) | Place::Bare) {
+            self.follow(self.held.len(), out);
+        }
         let held = core::mem::take(&mut self.held);
         match self.place {
             Place::Text => emit(Piece::Text, held, out),
             Place::Thinking(_) => emit(Piece::Thinking, held, out),
             Place::Call(marks) => self.close(marks, &held, "", out),
-            Place::Bare => match self.known(block::json(&held)) {
-                Some(calls) => out.extend(calls.into_iter().map(Piece::Call)),
-                None => emit(Piece::Text, held, out),
-            },
+            Place::Bare => self.read(block::json(&held), &held, &held, out),
         }
+    }
+
+    /// Reads on in a call, up to a place in what is held.
+    fn follow(&mut self, to: usize, out: &mut Vec<Piece>) {
+        let from = self.reader.read();
+        let Some(text) = self.held.get(from..to) else {
+            return;
+        };
+        let tools = &self.options.tools;
+        self.reader.feed(text, tools, &mut |part| {
+            out.push(match part {
+                Part::Begin(name) => Piece::CallBegin(name),
+                Part::Arguments(text) => Piece::CallArguments(text),
+                Part::End => Piece::CallEnd,
+            });
+        });
     }
 
     /// Makes one step through what is held; `false` if more text is needed.
     fn advance(&mut self, out: &mut Vec<Piece>) -> bool {
         match self.place {
             Place::Text => self.advance_text(out),
-            Place::Bare => false,
+            Place::Bare => {
+                self.follow(self.held.len(), out);
+                false
+            }
             Place::Thinking(marks) => match self.held.find(marks.end) {
                 Some(at) => {
                     let rest = self.held.split_off(at + marks.end.len());
@@ -179,7 +208,13 @@ impl Splitter {
                     // The next call begins where this one ends.
                     None => (self.held.find(marks.begin), ""),
                 };
-                let Some(at) = at else { return false };
+                let Some(at) = at else {
+                    let mark = marks.end.unwrap_or(marks.begin);
+                    let clear = self.held.len() - partial(&self.held, mark);
+                    self.follow(clear, out);
+                    return false;
+                };
+                self.follow(at, out);
                 let rest = self.held.split_off(at + end.len());
                 self.held.truncate(at);
                 let inside = core::mem::replace(&mut self.held, rest);
@@ -213,7 +248,7 @@ impl Splitter {
             let bare = self.options.calls.is_some_and(CallFormat::allows_bare);
             if bare && self.held.starts_with(['{', '[']) {
                 self.place = Place::Bare;
-                return false;
+                return true;
             }
         }
         let Some(format) = self.options.calls else {
@@ -251,11 +286,34 @@ impl Splitter {
 
     /// Reads a call's block; what cannot be read comes out as it was written.
     fn close(&mut self, marks: Marks, inside: &str, end: &str, out: &mut Vec<Piece>) {
-        match self.known(marks.block.read(inside)) {
-            Some(calls) => out.extend(calls.into_iter().map(Piece::Call)),
-            None => emit(Piece::Text, [marks.begin, inside, end].concat(), out),
-        }
+        let written = [marks.begin, inside, end].concat();
+        self.read(marks.block.read(inside), inside, &written, out);
         self.at_start = false;
+    }
+
+    /// Gives the calls of a block, but not those that were told as they were written.
+    fn read(
+        &mut self,
+        calls: Option<Vec<Named>>,
+        inside: &str,
+        written: &str,
+        out: &mut Vec<Piece>,
+    ) {
+        let reader = core::mem::take(&mut self.reader);
+        match self.known(calls) {
+            _ if reader.is_open() => out.push(Piece::CallEnd),
+            Some(calls) => {
+                let rest = calls.into_iter().skip(reader.calls());
+                out.extend(rest.map(Piece::Call));
+            }
+            None if reader.calls() == 0 => emit(Piece::Text, written.into(), out),
+            None => {
+                let rest = &inside[reader.end()..];
+                if rest.contains(char::is_alphanumeric) {
+                    emit(Piece::Text, rest.into(), out);
+                }
+            }
+        }
     }
 
     fn known(&self, calls: Option<Vec<Named>>) -> Option<Vec<Named>> {

@@ -29,6 +29,9 @@ fn split(options: &SplitOptions, text: &str, step: usize) -> (String, String, Ve
             Piece::Thinking(text) => thinking.push_str(&text),
             Piece::Text(text) => answer.push_str(&text),
             Piece::Call((name, arguments)) => calls.push(std::format!("{name}{arguments}")),
+            Piece::CallBegin(name) => calls.push(name),
+            Piece::CallArguments(text) => calls.last_mut().unwrap().push_str(&text),
+            Piece::CallEnd => {}
         }
     }
     (thinking, answer, calls)
@@ -81,9 +84,9 @@ fn text_without_tools_or_thinking_passes_unchanged() {
 fn calls_are_found_between_text() {
     let hermes = options(Some(CallFormat::Hermes));
     let call = "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"<b>\"}}\n</tool_call>";
-    check(&hermes, call, "", "", &["f{\"a\":\"<b>\"}"]);
+    check(&hermes, call, "", "", &["f{\"a\": \"<b>\"}"]);
     let text = std::format!("<think>hm</think>Let me see.\n{call}\n{call}");
-    let twice = ["f{\"a\":\"<b>\"}", "f{\"a\":\"<b>\"}"];
+    let twice = ["f{\"a\": \"<b>\"}", "f{\"a\": \"<b>\"}"];
     check(&hermes, &text, "hm", "Let me see.", &twice);
     check(&hermes, "a <tool b", "", "a <tool b", &[]);
 }
@@ -152,4 +155,41 @@ fn channels_are_told_apart() {
         "",
         &["f{\"a\":1}"],
     );
+}
+
+#[test]
+fn arguments_come_as_they_are_written() {
+    let texts = [
+        (CallFormat::Hermes, "<tool_call>", "</tool_call>"),
+        (CallFormat::Generic, "[", "]"),
+        (CallFormat::Llama3, "<|python_tag|>", ""),
+    ];
+    for (format, begin, end) in texts {
+        let mut splitter = Splitter::new(options(Some(format)));
+        let mut pieces = Vec::new();
+        splitter.push(begin, &mut pieces);
+        splitter.push("{\"name\": \"f\", \"arguments\": {", &mut pieces);
+        assert_eq!(pieces[0], Piece::CallBegin("f".into()), "{format:?}");
+        splitter.push("\"a\": 1", &mut pieces);
+        let told = Piece::CallArguments("\"a\": 1".into());
+        assert_eq!(pieces.last(), Some(&told), "{format:?}");
+        splitter.push("}}", &mut pieces);
+        assert_eq!(pieces.last(), Some(&Piece::CallEnd), "{format:?}");
+        let count = pieces.len();
+        splitter.push(end, &mut pieces);
+        splitter.finish(&mut pieces);
+        assert_eq!(pieces.len(), count, "{format:?}");
+    }
+}
+
+#[test]
+fn a_call_that_is_cut_short_ends_with_what_there_is() {
+    let hermes = options(Some(CallFormat::Hermes));
+    let text = "<tool_call>{\"name\":\"f\",\"arguments\":{\"a\":\"漢";
+    check(&hermes, text, "", "", &["f{\"a\":\"漢"]);
+    let harmony = options(Some(CallFormat::Harmony));
+    let text = "<|channel|>commentary to=functions.f<|message|> {\"a\": [1";
+    check(&harmony, text, "", "", &["f{\"a\": [1"]);
+    let text = "<tool_call>{\"name\":\"f\",\"arguments\":{}} and so on</tool_call>.";
+    check(&hermes, text, "", "and so on.", &["f{}"]);
 }

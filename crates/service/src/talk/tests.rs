@@ -5,9 +5,9 @@ use crate::request::{Circumstances, prepare};
 use alloc::string::ToString;
 use alloc::vec;
 use strata_engine::logprobs::TokenLogprob;
-use strata_engine::{RequestError, Usage as EngineUsage};
+use strata_engine::{Piece, RequestError, Usage as EngineUsage};
 use strata_token::tokenizer::{ModelKind, TokenKind, TokenTable, Vocab};
-use strata_wire::lang::{Piece, Prompt as Asked};
+use strata_wire::lang::{self, Prompt as Asked};
 
 /// A model of one token for each ASCII character.
 fn card() -> Card {
@@ -38,7 +38,7 @@ fn talk(request: &Generate) -> (Talk, Vec<Request>) {
 }
 
 fn asking(prompts: &[&str]) -> Generate {
-    let raw = |text: &&str| Asked::Raw(vec![Piece::Text(text.to_string())]);
+    let raw = |text: &&str| Asked::Raw(vec![lang::Piece::Text(text.to_string())]);
     Generate {
         prompts: prompts.iter().map(raw).collect(),
         ..Generate::new("m", raw(&""))
@@ -55,7 +55,7 @@ fn token(text: &str) -> EventKind {
 
 fn finished() -> EventKind {
     EventKind::Finished {
-        text: String::new(),
+        text: Piece::default(),
         reason: FinishReason::Length,
         usage: EngineUsage {
             generated_tokens: 2,

@@ -5,6 +5,7 @@
 //! sees it.
 
 pub(crate) mod block;
+pub(crate) mod call_reader;
 pub mod grammar;
 
 use block::Block;
