@@ -194,6 +194,15 @@ impl Session {
         Ok(session)
     }
 
+    /// Gives up what is kept for this session's client and adapter. The engine must be idle: texts that run stand on
+    /// what is kept.
+    pub fn forget(&self, engine: &mut Engine<'_>) {
+        if engine.is_idle() {
+            engine.cache.clear(self.salt());
+            engine.refresh();
+        }
+    }
+
     fn salt(&self) -> Salt {
         Salt {
             client: self.settings.client,

@@ -2,6 +2,7 @@
 
 use crate::models::LoadedAdapter;
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use strata_engine::{AdapterId, Engine, SubmitError};
 use strata_wire::Fault;
@@ -52,6 +53,20 @@ impl Adapters {
         }
         *self.scales.lock().unwrap_or_else(PoisonError::into_inner) = new;
         Ok(())
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.list.len()
+    }
+
+    /// What an adapter of the engine is called: its file's name without the ending.
+    pub(crate) fn label(&self, known: &Known, id: Option<AdapterId>) -> Option<String> {
+        let id = id?;
+        let found = known.0.iter().find(|&(_, &known)| known == id);
+        let ((number, _), _) = found?;
+        let path = Path::new(&self.list.get(*number)?.path);
+        Some(path.file_stem()?.to_string_lossy().into_owned())
     }
 
     /// The engine's adapter for a request: what it asks for, or what is set for those that ask for none.

@@ -3,28 +3,29 @@
 use crate::access::Client;
 use crate::body::ReplyBody;
 use crate::embed;
-use crate::generate::{generate, ready};
-use crate::http::{Answered, answered, reply};
+use crate::generate::{generate, gone, ready};
+use crate::http::{Answered, Caller, answered, reply};
 use crate::library::{Direction, ask, transfer};
 use crate::manager::Lease;
+use crate::slots::Slots;
 use crate::state::Server;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use strata_wire::call::{Call, ModelFacts, Slot};
+use strata_engine::{ClientId, Engine};
+use strata_wire::call::{Call, ModelFacts, Slot, SlotAction, SlotOutcome};
 use strata_wire::lang::{KeepAlive, Timings};
 use strata_wire::route::{self, Dialect};
-use strata_wire::{Fault, FaultKind, Reply, Stamp};
+use strata_wire::{Fault, FaultKind, Reply};
 
 /// Does what a call asks for.
 pub(crate) async fn answer(
     server: &Arc<Server>,
-    client: &Client,
+    caller: &Caller,
     call: Call,
     dialect: Dialect,
-    stamp: &Stamp,
 ) -> Answered {
     match call {
-        Call::Generate(request, answer) => generate(server, client, request, answer, stamp).await,
+        Call::Generate(request, answer) => generate(server, caller, request, answer).await,
         Call::Pull(wanted, report) => {
             transfer(
                 server.manager.models().clone(),
@@ -50,33 +51,34 @@ pub(crate) async fn answer(
             ReplyBody::whole(crate::metrics::text(server)),
         ),
         call => {
-            let made = quick(server, client, call, stamp).await;
-            reply(made.unwrap_or_else(|fault| dialect.fault(&fault, stamp)))
+            let made = quick(server, caller, call).await;
+            reply(made.unwrap_or_else(|fault| dialect.fault(&fault, &caller.stamp)))
         }
     }
 }
 
 /// Calls that end with one reply.
-async fn quick(
-    server: &Arc<Server>,
-    client: &Client,
-    call: Call,
-    stamp: &Stamp,
-) -> Result<Reply, Fault> {
+async fn quick(server: &Arc<Server>, caller: &Caller, call: Call) -> Result<Reply, Fault> {
+    let Caller {
+        client,
+        stamp,
+        observed,
+    } = caller;
     let lease = async |model: Option<&str>, keep_alive| -> Result<Lease, Fault> {
         let name = model.filter(|name| !name.is_empty());
         let lease = server.manager.lease(name, keep_alive).await?;
         client.allows(&lease.facts.name)?;
+        observed.model(&lease.facts.name);
         Ok(lease)
     };
     Ok(match call {
         Call::Embed(request, write) => {
             let lease = lease(Some(&request.model), request.keep_alive).await?;
-            write(&embed::embed(client, &lease, &request).await?)
+            write(&embed::embed(caller, &lease, &request).await?)
         }
         Call::Rerank(request, write) => {
             let lease = lease(Some(&request.model), None).await?;
-            write(&embed::rerank(client, &lease, &request).await?)
+            write(&embed::rerank(caller, &lease, &request).await?)
         }
         Call::Tokenize(request, write) => {
             let lease = lease(request.model.as_deref(), None).await?;
@@ -124,6 +126,10 @@ async fn quick(
             write(&timings)
         }
         Call::Slots(write) => write(&slots(server)),
+        Call::SlotAction(action, write) => {
+            let lease = lease(None, None).await?;
+            write(&act_on_slot(server, caller, &lease, action).await?)
+        }
         Call::Adapters(write) => {
             let lease = lease(None, None).await?;
             write(&lease.worker.adapters.facts())
@@ -180,18 +186,71 @@ fn allowed(client: &Client, list: Vec<ModelFacts>) -> Vec<ModelFacts> {
     list.into_iter().filter(visible).collect()
 }
 
-/// One slot for each text that runs or could: the engine has no fixed places, so they are numbered as clients expect.
+/// The slots of all engines; those of the first come first, and requests that name no model mean these.
 fn slots(server: &Server) -> Vec<Slot> {
-    let mut list = Vec::new();
-    for (_, worker) in server.manager.workers() {
-        let counters = worker.counters();
-        let places = counters.running.max(worker.slots);
-        list.extend((0..places).map(|i| Slot {
-            id: i,
-            busy: i < counters.running,
-            context: worker.card.context,
-            ..Slot::default()
-        }));
-    }
-    list
+    let workers = server.manager.workers();
+    workers
+        .iter()
+        .flat_map(|(_, worker)| worker.slots().list())
+        .collect()
+}
+
+/// Saves, restores or erases a slot of the model.
+async fn act_on_slot(
+    server: &Server,
+    caller: &Caller,
+    lease: &Lease,
+    action: SlotAction,
+) -> Result<SlotOutcome, Fault> {
+    let start = Instant::now();
+    let owner = caller.client.number;
+    let of = move |slot| (slot, ClientId(owner));
+    let worker = &lease.worker;
+    let folder = || {
+        let problem = "slots are not saved: the server was started without --slot-save-path";
+        let folder = server.settings.slots.clone();
+        folder.ok_or_else(|| Fault::new(FaultKind::Unsupported, problem))
+    };
+    let (tokens, bytes) = match action {
+        SlotAction::Erase { slot } => {
+            let erased = worker.with_slot(move |slots, engine| slots.erase(engine, of(slot)));
+            (erased.await.ok_or_else(gone)??, 0)
+        }
+        SlotAction::Save { slot, file } => {
+            let folder = folder()?;
+            let saved = worker.with_slot(move |slots, engine| slots.save(engine, of(slot)));
+            let (bytes, tokens) = saved.await.ok_or_else(gone)??;
+            let length = bytes.len();
+            blocking(move || folder.write(owner, &file, &bytes)).await?;
+            (tokens, length)
+        }
+        SlotAction::Restore { slot, file } => {
+            let folder = folder()?;
+            let bytes = blocking(move || folder.read(owner, &file)).await?;
+            let length = bytes.len();
+            let put = move |slots: &mut Slots, engine: &mut Engine<'_>| {
+                slots.restore(engine, of(slot), &bytes)
+            };
+            (worker.with_slot(put).await.ok_or_else(gone)??, length)
+        }
+    };
+    Ok(SlotOutcome {
+        tokens,
+        bytes: bytes as u64,
+        timings: Timings {
+            total: start.elapsed(),
+            ..Timings::default()
+        },
+    })
+}
+
+/// Works with files on a thread that may wait for them.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Fault> + Send + 'static,
+) -> Result<T, Fault> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|_| {
+        let message = "the file could not be worked with";
+        Err(Fault::new(FaultKind::Internal, message))
+    })
 }

@@ -1,7 +1,7 @@
 //! Embeddings and rankings: each text is a request of its own to the engine, so they share its batches.
 
-use crate::access::Client;
 use crate::generate::gone;
+use crate::http::Caller;
 use crate::manager::Lease;
 use std::time::Instant;
 use strata_engine::{ClientId, EventKind, Pooling, Request, Task};
@@ -13,7 +13,7 @@ use strata_wire::{Fault, FaultKind};
 
 /// Embeds texts.
 pub(crate) async fn embed(
-    client: &Client,
+    caller: &Caller,
     lease: &Lease,
     request: &Embed,
 ) -> Result<Embeddings, Fault> {
@@ -45,7 +45,7 @@ pub(crate) async fn embed(
         requests.push((prompt, Task::Embed(pooling)));
     }
     let mut rows = Vec::new();
-    for mut values in run(client, lease, requests).await? {
+    for mut values in run(caller, lease, requests).await? {
         if let Some(keep) = request.dimensions {
             if keep > values.len() {
                 let problem = format!("dimensions: the model's embeddings have {}", values.len());
@@ -58,6 +58,7 @@ pub(crate) async fn embed(
         }
         rows.push(vec![values]);
     }
+    caller.observed.embedded(tokens);
     Ok(Embeddings {
         rows,
         tokens,
@@ -72,7 +73,7 @@ pub(crate) async fn embed(
 
 /// Scores documents against a query.
 pub(crate) async fn rerank(
-    client: &Client,
+    caller: &Caller,
     lease: &Lease,
     request: &Rerank,
 ) -> Result<Ranking, Fault> {
@@ -85,7 +86,8 @@ pub(crate) async fn rerank(
         let second = pair.second;
         requests.push((pair.tokens, Task::Score { second }));
     }
-    let scores = run(client, lease, requests).await?;
+    let scores = run(caller, lease, requests).await?;
+    caller.observed.embedded(tokens);
     let scores = scores
         .into_iter()
         .map(|values| values.first().copied().unwrap_or(0.0));
@@ -114,7 +116,7 @@ fn encode(card: &Card, input: &[Piece]) -> Vec<u32> {
 
 /// Runs texts side by side and gives their vectors in order.
 async fn run(
-    client: &Client,
+    caller: &Caller,
     lease: &Lease,
     requests: Vec<(Vec<u32>, Task)>,
 ) -> Result<Vec<Vec<f32>>, Fault> {
@@ -123,7 +125,7 @@ async fn run(
         let request = Request {
             prompt,
             task,
-            client: ClientId(client.number),
+            client: ClientId(caller.client.number),
             ..Request::default()
         };
         let submitted = lease.worker.submit(request, &[]).await;

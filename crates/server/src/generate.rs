@@ -1,14 +1,15 @@
 //! Requests for text: from the dialect through the engine and back.
 
-use crate::access::Client;
 use crate::body::ReplyBody;
+use crate::http::Caller;
 use crate::http::{Answered, answered, reply};
 use crate::manager::Lease;
+use crate::observation::{Observation, Outcome};
 use crate::state::Server;
 use crate::worker::Running;
 use bytes::Bytes;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use strata_engine::ClientId;
 use strata_service::{Arrival, Card, Circumstances, Prepared, Shape, Talk, prepare, refusal};
 use strata_token::template::DateTime;
@@ -23,12 +24,11 @@ const WAITING: usize = 64;
 /// Answers a request for text.
 pub(crate) async fn generate(
     server: &Arc<Server>,
-    client: &Client,
+    caller: &Caller,
     request: Box<Generate>,
     mut answer: Box<dyn Answer>,
-    stamp: &Stamp,
 ) -> Answered {
-    let begun = Conversation::begin(server, client, &request, stamp).await;
+    let begun = Conversation::begin(server, caller, &request).await;
     let mut conversation = match begun {
         Ok(conversation) => conversation,
         Err(fault) => return reply(answer.fault(&fault)),
@@ -58,12 +58,12 @@ pub(crate) async fn generate(
             }
             conversation.next(&mut events).await;
         }
-        server.keep(client, &mut *answer);
+        server.keep(&caller.client, &mut *answer);
         return answered(200, Sent::Whole.content_type(), ReplyBody::whole(bytes));
     }
     let (sender, receiver) = mpsc::channel(WAITING);
     let shape = answer.shape();
-    let (server, client) = (Arc::clone(server), client.clone());
+    let (server, client) = (Arc::clone(server), caller.client.clone());
     tokio::spawn(async move {
         loop {
             for event in events.drain(..) {
@@ -91,7 +91,8 @@ pub(crate) async fn generate(
 struct Conversation {
     runs: Vec<Running>,
     talk: Talk,
-    clock: Instant,
+    observed: Arc<Observation>,
+    failed: bool,
     /// Keeps the model while the request runs.
     _lease: Lease,
 }
@@ -99,17 +100,22 @@ struct Conversation {
 impl Conversation {
     async fn begin(
         server: &Arc<Server>,
-        client: &Client,
+        caller: &Caller,
         request: &Generate,
-        stamp: &Stamp,
     ) -> Result<Self, Fault> {
-        let clock = Instant::now();
+        let Caller {
+            client,
+            stamp,
+            observed,
+        } = caller;
+        let at = observed.start.elapsed();
         let name = Some(request.model.as_str()).filter(|name| !name.is_empty());
         let lease = server.manager.lease(name, request.keep_alive).await?;
         client.allows(&lease.facts.name)?;
+        observed.model(&lease.facts.name);
         let prepared = ready(server, &lease, request, stamp).await?;
         let arrival = Arrival {
-            at: Duration::ZERO,
+            at,
             load: lease.waited,
         };
         let (talk, requests) = Talk::new(request, prepared, &lease.worker.card, arrival);
@@ -123,7 +129,8 @@ impl Conversation {
         Ok(Self {
             runs,
             talk,
-            clock,
+            observed: Arc::clone(observed),
+            failed: false,
             _lease: lease,
         })
     }
@@ -134,14 +141,28 @@ impl Conversation {
             return;
         };
         let event = self.runs[at].next().await;
-        let now = self.clock.elapsed();
+        let now = self.observed.start.elapsed();
         match event {
             Some(event) => self.talk.hear(at, (event.choice, event.kind), now, events),
             None => self.talk.fail(gone(), now, events),
         }
+        self.failed |= matches!(events.last(), Some(Event::Failed(_)));
         if !self.talk.is_open(at) {
             self.runs[at].end();
         }
+    }
+}
+
+/// What was seen of it is told at its end, however that comes.
+impl Drop for Conversation {
+    fn drop(&mut self) {
+        let outcome = match (self.talk.has_ended(), self.failed) {
+            (false, _) => Outcome::Canceled,
+            (true, false) => Outcome::Complete,
+            (true, true) => Outcome::Failed,
+        };
+        let (usage, times) = (self.talk.usage(), self.talk.times());
+        self.observed.progress(usage, times, outcome);
     }
 }
 

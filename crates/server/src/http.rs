@@ -3,17 +3,26 @@
 use crate::access::{Client, Credentials};
 use crate::body::ReplyBody;
 use crate::call;
+use crate::observation::Observation;
 use crate::page::{self, Asset};
 use crate::state::Server;
+use crate::trace::Context;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use strata_wire::route::{self, Dialect, HttpRequest};
-use strata_wire::{Fault, FaultKind, Reply};
+use strata_wire::{Fault, FaultKind, Reply, Stamp};
+
+/// Who asks, and what the answer is called and seen by.
+pub(crate) struct Caller {
+    pub(crate) client: Client,
+    pub(crate) stamp: Stamp,
+    pub(crate) observed: Arc<Observation>,
+}
 
 /// A reply on its way out.
 pub(crate) type Answered = Response<ReplyBody>;
@@ -52,10 +61,14 @@ pub(crate) fn reply(reply: Reply) -> Answered {
 
 /// Answers one request.
 pub(crate) async fn handle(server: Arc<Server>, request: Request<Incoming>) -> Answered {
-    let start = Instant::now();
-    let path = request.uri().path().to_owned();
+    let route = route_of(request.uri().path());
     let origin = request.headers().get(header::ORIGIN).cloned();
-    let mut response = answer(&server, request).await;
+    let stamp = server.stamp();
+    let parent = request.headers().get("traceparent");
+    let parent = parent.and_then(|value| Context::parse(value.to_str().ok()?));
+    let asked = (request.method().as_str(), route);
+    let observed = Observation::new(&server.observer, &stamp.id, asked, parent);
+    let mut response = answer(&server, request, stamp, &observed).await;
     if let Some(origin) = origin
         && response.status() != StatusCode::FORBIDDEN
     {
@@ -63,20 +76,25 @@ pub(crate) async fn handle(server: Arc<Server>, request: Request<Incoming>) -> A
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
         headers.insert(header::VARY, HeaderValue::from_static("origin"));
     }
+    observed.status(response.status());
     server
         .counts
-        .count(route_of(&path), response.status(), start.elapsed());
+        .count(route, response.status(), observed.start.elapsed());
     response
 }
 
-async fn answer(server: &Arc<Server>, request: Request<Incoming>) -> Answered {
+async fn answer(
+    server: &Arc<Server>,
+    request: Request<Incoming>,
+    stamp: Stamp,
+    observed: &Arc<Observation>,
+) -> Answered {
     let (head, body) = request.into_parts();
     let target = head
         .uri
         .path_and_query()
         .map_or("/", |target| target.as_str());
     let dialect = Dialect::of_path(target);
-    let stamp = server.stamp();
     let fail = |fault: Fault| reply(dialect.fault(&fault, &stamp));
     let asset = wanted_asset(&head);
     // The page asks for a key itself where one is needed, and has nothing to hide.
@@ -87,6 +105,7 @@ async fn answer(server: &Arc<Server>, request: Request<Incoming>) -> Answered {
         Err(fault) if open_to_all && fault.kind == FaultKind::Unauthenticated => Client::nobody(),
         Err(fault) => return fail(fault),
     };
+    observed.client(client.name.as_deref());
     if head.method == Method::OPTIONS {
         return preflight();
     }
@@ -114,7 +133,14 @@ async fn answer(server: &Arc<Server>, request: Request<Incoming>) -> Answered {
         route::open(&asked, &stamp, &mut responses.of(&owner))
     };
     match opened {
-        Ok(asked) => call::answer(server, &client, asked, dialect, &stamp).await,
+        Ok(asked) => {
+            let caller = Caller {
+                client,
+                stamp,
+                observed: Arc::clone(observed),
+            };
+            call::answer(server, &caller, asked, dialect).await
+        }
         Err(refused) => reply(refused),
     }
 }

@@ -1,6 +1,7 @@
 //! Sockets: connections are taken, bounded in number, and given time to end when the server stops.
 
 use crate::http::handle;
+use crate::log::{Log, LogLevel};
 use crate::manager::Manager;
 use crate::models::Models;
 use crate::state::{Server, Settings};
@@ -16,10 +17,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use strata_wire::lang::KeepAlive;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 /// How often models are looked at for having been idle too long.
 const HOUSEKEEPING: Duration = Duration::from_millis(500);
+
+/// How long the last traces get to be sent.
+const LAST_TRACES: Duration = Duration::from_secs(2);
 
 /// Bytes of a request's head at most.
 const MAX_HEAD: usize = 64 << 10;
@@ -55,6 +59,11 @@ impl Bound {
         self.listener.local_addr()
     }
 
+    /// Where lines about requests go.
+    pub fn log(&self) -> &Log {
+        &self.server.observer.log
+    }
+
     /// Answers until `stop` is done, then lets running requests end. Needs a thread or two of its own: they must answer
     /// while all processors compute.
     pub fn run(self, stop: impl Future<Output = ()>) -> std::io::Result<()> {
@@ -79,6 +88,14 @@ impl Bound {
             loop {
                 tokio::time::sleep(HOUSEKEEPING).await;
                 manager.expire();
+            }
+        });
+        let observer = Arc::clone(&server.observer);
+        let end_of_traces = Arc::new(Notify::new());
+        let ending = Arc::clone(&end_of_traces);
+        let traces = tokio::spawn(async move {
+            if let Some(traces) = &observer.traces {
+                traces.run(&observer.log, ending).await;
             }
         });
         tokio::pin!(stop);
@@ -115,10 +132,17 @@ impl Bound {
             });
         }
         drop(listener);
+        server.observer.log.say(
+            LogLevel::Info,
+            "shutting down: running requests may end",
+            &[],
+        );
         server.drain();
         let _ = tokio::time::timeout(server.settings.drain, graceful.shutdown()).await;
         housekeeper.abort();
         server.manager.stop_all();
+        end_of_traces.notify_one();
+        let _ = tokio::time::timeout(LAST_TRACES, traces).await;
         Ok(())
     }
 }

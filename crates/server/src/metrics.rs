@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use strata_engine::Counters;
-use strata_service::metrics::{self, Measured};
+use strata_service::metrics::{self, AdapterUse, Measured};
 
 /// Requests by route and status.
 #[derive(Debug, Default)]
@@ -28,18 +28,44 @@ impl HttpCounts {
     }
 }
 
+/// What was seen of an engine.
+struct Seen {
+    model: String,
+    counters: Counters,
+    adapters: usize,
+    /// Adapters that run, and that wait.
+    used: [Vec<String>; 2],
+}
+
+impl Seen {
+    fn measured(&self) -> Measured<'_> {
+        let [running, waiting] = &self.used;
+        Measured {
+            model: &self.model,
+            counters: &self.counters,
+            adapters: AdapterUse {
+                count: self.adapters,
+                running,
+                waiting,
+            },
+        }
+    }
+}
+
 /// All numbers, as Prometheus reads them. They are those of the engines' latest steps, so nothing here waits for one.
 pub(crate) fn text(server: &Server) -> String {
     let mut out = String::new();
     let workers = server.manager.workers();
-    let counters: Vec<(String, Counters)> = workers
+    let seen: Vec<Seen> = workers
         .into_iter()
-        .map(|(name, worker)| (name, worker.counters()))
+        .map(|(model, worker)| Seen {
+            model,
+            counters: worker.counters(),
+            adapters: worker.adapters.count(),
+            used: worker.slots().adapters(),
+        })
         .collect();
-    let engines: Vec<_> = counters
-        .iter()
-        .map(|(model, counters)| Measured { model, counters })
-        .collect();
+    let engines: Vec<_> = seen.iter().map(Seen::measured).collect();
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     metrics::write(&engines, now.map_or(0, |now| now.as_secs()), &mut out);
     let counts = server
@@ -61,6 +87,13 @@ pub(crate) fn text(server: &Server) -> String {
             out,
             "strata:http_seconds_total{{route=\"{route}\",status=\"{status}\"}} {}",
             count.seconds
+        );
+    }
+    if let Some(traces) = &server.observer.traces {
+        let lost = traces.lost();
+        let _ = writeln!(
+            out,
+            "# TYPE strata:spans_lost_total counter\nstrata:spans_lost_total {lost}"
         );
     }
     let up = server.started.elapsed().as_secs_f64();

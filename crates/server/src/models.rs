@@ -56,6 +56,9 @@ pub struct Opened<'m> {
     pub grammars: Arc<dyn Grammars>,
     /// Changes to its weights that requests can ask for, by their place in the list.
     pub adapters: Vec<LoadedAdapter>,
+    /// Names the weights, so that what is saved with them is restored with no others; hashing a file takes a while, so
+    /// only where something is saved.
+    pub digest: Option<ModelDigest>,
     /// Where pages of keys and values outlive the server, with the model's digest.
     pub store: Option<(Box<dyn PageStore>, ModelDigest)>,
 }

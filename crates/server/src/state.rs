@@ -1,8 +1,12 @@
 //! What all connections share.
 
 use crate::access::{Access, Client};
+use crate::log::Log;
 use crate::manager::Manager;
 use crate::metrics::HttpCounts;
+use crate::observation::Observer;
+use crate::slot_files::SlotFolder;
+use crate::trace::{Collector, Exporter};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -25,6 +29,12 @@ pub struct Settings {
     pub read_timeout: Duration,
     /// How long running requests get to end when the server is told to stop.
     pub drain: Duration,
+    /// Where lines about requests go.
+    pub log: Log,
+    /// Where traces go, if anywhere.
+    pub traces: Option<Collector>,
+    /// A folder for saved slots, if clients may save them.
+    pub slots: Option<SlotFolder>,
 }
 
 impl Default for Settings {
@@ -35,6 +45,9 @@ impl Default for Settings {
             max_connections: 1024,
             read_timeout: Duration::from_secs(30),
             drain: Duration::from_secs(30),
+            log: Log::default(),
+            traces: None,
+            slots: None,
         }
     }
 }
@@ -44,6 +57,7 @@ pub(crate) struct Server {
     pub(crate) settings: Settings,
     pub(crate) manager: Arc<Manager>,
     pub(crate) counts: HttpCounts,
+    pub(crate) observer: Arc<Observer>,
     pub(crate) started: Instant,
     draining: AtomicBool,
     responses: Mutex<ResponseStore>,
@@ -52,12 +66,17 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn new(settings: Settings, manager: Arc<Manager>) -> Self {
+    pub(crate) fn new(mut settings: Settings, manager: Arc<Manager>) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let seed = now.map_or(0, |now| now.as_nanos() as u64) ^ u64::from(std::process::id()) << 32;
+        let observer = Observer {
+            log: std::mem::take(&mut settings.log),
+            traces: settings.traces.take().map(Exporter::new),
+        };
         Self {
             settings,
             manager,
+            observer: Arc::new(observer),
             counts: HttpCounts::default(),
             started: Instant::now(),
             draining: AtomicBool::new(false),

@@ -2,10 +2,11 @@
 
 use crate::adapters::{Adapters, Known};
 use crate::models::{Grammars, Models, Opened};
+use crate::slots::{Slots, Text};
 use crate::turn::Turns;
 use std::collections::HashMap;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, TryRecvError};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use strata_engine::{Counters, Engine, Event, EventKind, Request, RequestId, SubmitError};
 use strata_service::Card;
@@ -24,8 +25,12 @@ enum Command {
         reply: oneshot::Sender<Result<Running, SubmitError>>,
     },
     Cancel(RequestId),
+    /// Something to be done to a slot.
+    Slot(Box<SlotWork>),
     Stop,
 }
+
+type SlotWork = dyn FnOnce(&mut Slots, &mut Engine<'_>) + Send;
 
 /// A model at work. Clones lead to the same one.
 #[derive(Clone)]
@@ -36,8 +41,7 @@ pub(crate) struct Worker {
     pub(crate) grammars: Arc<dyn Grammars>,
     pub(crate) adapters: Arc<Adapters>,
     counters: Arc<Mutex<Counters>>,
-    /// Texts that can run side by side.
-    pub(crate) slots: usize,
+    slots: Arc<Mutex<Slots>>,
 }
 
 /// A request that the engine has taken. Dropping it cancels the request.
@@ -92,15 +96,24 @@ impl Worker {
                     grammars: Arc::clone(&opened.grammars),
                     adapters: Arc::clone(&adapters),
                     counters: Arc::default(),
-                    slots: opened.options.requests,
+                    slots: Arc::new(Mutex::new(Slots::new(
+                        opened.options.requests,
+                        opened.card.context,
+                    ))),
                 };
-                let counters = Arc::clone(&worker.counters);
+                let (counters, slots) = (Arc::clone(&worker.counters), Arc::clone(&worker.slots));
                 if let Some(ready) = ready.take() {
                     // Whoever asked may have gone; the model serves the next one.
                     let _ = ready.send(Ok(worker));
                 }
                 let link = (inbox, commands);
-                work(opened, link, &adapters, &turns, &counters);
+                let shared = Shared {
+                    adapters: &adapters,
+                    turns: &turns,
+                    counters: &counters,
+                    slots: &slots,
+                };
+                work(opened, link, shared);
             });
             if let (Err(fault), Some(ready)) = (result, ready) {
                 let _ = ready.send(Err(fault));
@@ -135,25 +148,64 @@ impl Worker {
         counters.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// The slots, with what is in them.
+    pub(crate) fn slots(&self) -> MutexGuard<'_, Slots> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something to a slot between two steps; `None` if the engine is gone.
+    pub(crate) async fn with_slot<T: Send + 'static>(
+        &self,
+        act: impl FnOnce(&mut Slots, &mut Engine<'_>) -> T + Send + 'static,
+    ) -> Option<T> {
+        let (reply, done) = oneshot::channel();
+        let act = move |slots: &mut Slots, engine: &mut Engine<'_>| {
+            let _ = reply.send(act(slots, engine));
+        };
+        self.commands.send(Command::Slot(Box::new(act))).ok()?;
+        done.await.ok()
+    }
+
     /// Ends the thread once it has read what was sent before.
     pub(crate) fn stop(&self) {
         let _ = self.commands.send(Command::Stop);
     }
 }
 
-type Clients = HashMap<RequestId, channel::UnboundedSender<Event>>;
+type Clients = HashMap<RequestId, Listener>;
+
+/// Who hears of a request.
+struct Listener {
+    events: channel::UnboundedSender<Event>,
+    /// Answers that have not ended.
+    open: usize,
+}
+
+/// What a thread shares with whoever asks.
+#[derive(Copy, Clone)]
+struct Shared<'s> {
+    adapters: &'s Adapters,
+    turns: &'s Turns,
+    counters: &'s Mutex<Counters>,
+    slots: &'s Mutex<Slots>,
+}
+
+fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn work(
     opened: Opened<'_>,
     (inbox, commands): (Receiver<Command>, Sender<Command>),
-    adapters: &Adapters,
-    turns: &Turns,
-    counters: &Mutex<Counters>,
+    shared: Shared<'_>,
 ) {
     let options = opened.options;
     let tokenizer = &*opened.card.tokenizer;
     let mut engine = Engine::new(opened.model, tokenizer, opened.compute, opened.kv, options)
         .with_clock(opened.clock);
+    if let Some(digest) = opened.digest {
+        engine = engine.with_digest(digest);
+    }
     if let Some((store, digest)) = opened.store {
         engine = engine.with_store(store, digest);
     }
@@ -175,17 +227,23 @@ fn work(
                     adapters: asked,
                     reply,
                 }) => {
-                    let chosen = adapters.choose(&mut engine, &mut known, &asked);
+                    let chosen = shared.adapters.choose(&mut engine, &mut known, &asked);
                     let taken = chosen.and_then(|adapter| {
                         request.adapter = adapter;
-                        engine.submit(*request)
+                        let label = shared.adapters.label(&known, adapter);
+                        let text = Text::of(&request, label);
+                        let open = request.choices.wanted();
+                        Ok((engine.submit(*request)?, text, open))
                     });
-                    let taken = taken.map(|id| {
-                        let (sender, events) = channel::unbounded_channel();
-                        clients.insert(id, sender);
+                    let taken = taken.map(|(id, text, open)| {
+                        if let Some(text) = text {
+                            locked(shared.slots).expect(id, text);
+                        }
+                        let (events, heard) = channel::unbounded_channel();
+                        clients.insert(id, Listener { events, open });
                         Running {
                             id,
-                            events,
+                            events: heard,
                             commands: commands.clone(),
                             ended: false,
                         }
@@ -193,36 +251,58 @@ fn work(
                     // A client that has gone drops its request, which cancels it.
                     drop(reply.send(taken));
                 }
-                Ok(Command::Cancel(id)) => {
-                    engine.cancel(id);
-                    clients.remove(&id);
-                }
+                Ok(Command::Cancel(id)) => gone.push(id),
+                Ok(Command::Slot(act)) => act(&mut locked(shared.slots), &mut engine),
                 Ok(Command::Stop) | Err(RecvTimeoutError::Disconnected) => {
                     engine.persist();
                     return;
                 }
                 Err(RecvTimeoutError::Timeout) => break,
             }
+            leave(&mut gone, &mut engine, &mut clients, shared);
         }
         if !engine.is_idle() {
-            turns.take(|| engine.step(&mut |event| tell(&mut clients, &mut gone, event)));
-            for id in gone.drain(..) {
-                engine.cancel(id);
-                clients.remove(&id);
-            }
+            let slots = shared.slots;
+            shared.turns.take(|| {
+                engine.step(&mut |event| {
+                    locked(slots).hear(&event);
+                    tell(&mut clients, &mut gone, event);
+                });
+            });
+            leave(&mut gone, &mut engine, &mut clients, shared);
         }
-        let mut shown = counters.lock().unwrap_or_else(PoisonError::into_inner);
-        shown.clone_from(engine.counters());
+        locked(shared.counters).clone_from(engine.counters());
+    }
+}
+
+/// Ends the work for clients that have gone.
+fn leave(
+    gone: &mut Vec<RequestId>,
+    engine: &mut Engine<'_>,
+    clients: &mut Clients,
+    shared: Shared<'_>,
+) {
+    for id in gone.drain(..) {
+        engine.cancel(id);
+        clients.remove(&id);
+        locked(shared.slots).end(id);
     }
 }
 
 fn tell(clients: &mut Clients, gone: &mut Vec<RequestId>, event: Event) {
     let id = event.request;
-    let failed = matches!(event.kind, EventKind::Failed(_));
-    let sent = clients.get(&id).map(|client| client.send(event));
-    if failed {
+    let Some(client) = clients.get_mut(&id) else {
+        return;
+    };
+    match event.kind {
+        EventKind::Finished { .. } => client.open = client.open.saturating_sub(1),
+        EventKind::Failed(_) => client.open = 0,
+        _ => {}
+    }
+    let (over, sent) = (client.open == 0, client.events.send(event));
+    if over {
         clients.remove(&id);
-    } else if sent.is_some_and(|sent| sent.is_err()) {
+    } else if sent.is_err() {
         gone.push(id);
     }
 }

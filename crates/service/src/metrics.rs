@@ -3,6 +3,7 @@
 
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt::Write;
 use strata_engine::{BUCKETS, Counters, Histogram};
 use strata_model::PAGE;
@@ -14,6 +15,19 @@ pub struct Measured<'a> {
     pub model: &'a str,
     /// Its numbers.
     pub counters: &'a Counters,
+    /// Its adapters.
+    pub adapters: AdapterUse<'a>,
+}
+
+/// Which adapters of a model are at work.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct AdapterUse<'a> {
+    /// How many there are.
+    pub count: usize,
+    /// Those of texts that run.
+    pub running: &'a [String],
+    /// Those of texts that wait.
+    pub waiting: &'a [String],
 }
 
 type Read<T> = fn(&Counters) -> T;
@@ -183,7 +197,16 @@ pub fn write(engines: &[Measured<'_>], now: u64, out: &mut String) {
         let _ = writeln!(out, "vllm:cache_config_info{{{labels},{shape}}} 1");
     }
     head(out, "vllm:lora_requests_info", "Adapters at work.", "gauge");
-    let adapters = "max_lora=\"0\",running_lora_adapters=\"\",waiting_lora_adapters=\"\"";
+    let most: usize = engines.iter().map(|engine| engine.adapters.count).sum();
+    let joined = |read: for<'e> fn(&AdapterUse<'e>) -> &'e [String]| {
+        let names = engines.iter().flat_map(|engine| read(&engine.adapters));
+        let names: Vec<String> = names.map(|name| escaped(name)).collect();
+        names.join(",")
+    };
+    let (running, waiting) = (joined(|a| a.running), joined(|a| a.waiting));
+    let adapters = format!(
+        "max_lora=\"{most}\",running_lora_adapters=\"{running}\",waiting_lora_adapters=\"{waiting}\""
+    );
     let _ = writeln!(out, "vllm:lora_requests_info{{{adapters}}} {now}");
 }
 
@@ -192,8 +215,13 @@ fn head(out: &mut String, name: &str, help: &str, kind: &str) {
 }
 
 fn labels(model: &str) -> String {
+    format!("model_name=\"{}\",engine=\"0\"", escaped(model))
+}
+
+/// A label's value, with what must not stand in one.
+fn escaped(value: &str) -> String {
     let mut text = String::new();
-    for c in model.chars() {
+    for c in value.chars() {
         match c {
             '\\' => text.push_str("\\\\"),
             '"' => text.push_str("\\\""),
@@ -201,7 +229,7 @@ fn labels(model: &str) -> String {
             c => text.push(c),
         }
     }
-    format!("model_name=\"{text}\",engine=\"0\"")
+    text
 }
 
 fn histogram(out: &mut String, name: &str, labels: &str, values: &Histogram) {
@@ -235,10 +263,16 @@ mod tests {
         let engine = Measured {
             model: "a\"b",
             counters: &counters,
+            adapters: AdapterUse {
+                count: 2,
+                running: &["poet".into(), "critic".into()],
+                waiting: &[],
+            },
         };
         let mut text = String::new();
         write(&[engine], 7, &mut text);
         for line in [
+            "vllm:lora_requests_info{max_lora=\"2\",running_lora_adapters=\"poet,critic\",waiting_lora_adapters=\"\"} 7",
             "vllm:num_requests_waiting{model_name=\"a\\\"b\",engine=\"0\"} 3",
             "vllm:kv_cache_usage_perc{model_name=\"a\\\"b\",engine=\"0\"} 0.25",
             "vllm:inter_token_latency_seconds_bucket{model_name=\"a\\\"b\",engine=\"0\",le=\"0.02\"} 0",

@@ -14,7 +14,9 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use strata_server::{Access, Bound, Settings, Tls};
+use strata_server::{
+    Access, Bound, Collector, Log, LogFormat, LogLevel, Settings, SlotFolder, Tls,
+};
 use strata_wire::lang::KeepAlive;
 
 const DEFAULT_PORT: u16 = 11434;
@@ -82,8 +84,73 @@ pub(crate) struct Arguments {
     /// Its size at most
     #[arg(long, value_name = "SIZE", default_value = "4G", requires = "cache")]
     cache_size: Size,
+    /// A folder in which clients may save slots, each client's apart [default: they may not]
+    #[arg(long, value_name = "FOLDER")]
+    slot_save_path: Option<PathBuf>,
+    /// Its size at most
+    #[arg(
+        long,
+        value_name = "SIZE",
+        default_value = "8G",
+        requires = "slot_save_path"
+    )]
+    slot_save_size: Size,
+    /// How the lines about requests are written
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
+    log_format: Format,
+    /// Which lines are written: each level has those before it too
+    #[arg(long, value_name = "LEVEL", value_enum, default_value_t)]
+    log_level: Level,
+    /// A collector that takes OpenTelemetry's traces by HTTP
+    #[arg(long, value_name = "http://HOST:PORT")]
+    otel_endpoint: Option<Collector>,
     #[command(flatten)]
     compute: ComputeArguments,
+}
+
+/// How lines are written.
+#[derive(Copy, Clone, Default, clap::ValueEnum)]
+enum Format {
+    #[default]
+    Text,
+    Json,
+}
+
+/// Which lines are written.
+#[derive(Copy, Clone, Default, clap::ValueEnum)]
+enum Level {
+    /// Faults of the server
+    Error,
+    /// Requests that were refused
+    Warn,
+    /// All requests
+    #[default]
+    Info,
+    /// Also those for health, readiness and metrics
+    Debug,
+}
+
+fn log(format: Format, level: Level) -> Result<Log, Failure> {
+    let format = match format {
+        Format::Text => LogFormat::Text,
+        Format::Json => LogFormat::Json,
+    };
+    let level = match level {
+        Level::Error => LogLevel::Error,
+        Level::Warn => LogLevel::Warn,
+        Level::Info => LogLevel::Info,
+        Level::Debug => LogLevel::Debug,
+    };
+    Log::new(format, level, std::io::stderr()).map_err(|error| {
+        let sentence = format_args!("the log's thread cannot be started: {error}");
+        Failure::new(Kind::Failed, sentence)
+    })
+}
+
+/// The folder for slots, made where it is not there.
+fn slot_folder(path: PathBuf, limit: u64) -> Result<SlotFolder, Failure> {
+    std::fs::create_dir_all(&path).map_err(|error| Failure::io(path.display(), &error))?;
+    Ok(SlotFolder { path, limit })
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
@@ -112,11 +179,17 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         requests,
         adapters,
         cache,
+        saves_slots: arguments.slot_save_path.is_some(),
     };
+    let slots = arguments.slot_save_path;
+    let slots = slots.map(|path| slot_folder(path, arguments.slot_save_size.0));
     let models = LocalModels::new(&paths, arguments.compute, offer)?;
     let scheme = if tls.is_some() { "https" } else { "http" };
     let settings = Settings {
         access,
+        log: log(arguments.log_format, arguments.log_level)?,
+        traces: arguments.otel_endpoint,
+        slots: slots.transpose()?,
         ..Settings::default()
     };
     let bound = Bound::new(
@@ -132,7 +205,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
             .hint("another server may have the port: --host names another")
     })?;
     let address = bound.address().unwrap_or(address);
-    eprintln!("listening on {scheme}://{address}");
+    let listening = format!("listening on {scheme}://{address}");
+    bound.log().say(LogLevel::Info, &listening, &[]);
     bound
         .run(stopped())
         .map_err(|error| Failure::new(Kind::Failed, format_args!("the server failed: {error}")))
@@ -165,7 +239,6 @@ async fn stopped() {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
-    eprintln!("shutting down: running requests may end");
 }
 
 /// The address that `--host` means: `ADDR`, `ADDR:PORT`, `:PORT`, perhaps as a URL, as with Ollama.

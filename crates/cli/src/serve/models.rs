@@ -49,6 +49,8 @@ pub(super) struct Offer {
     pub(super) adapters: Vec<(PathBuf, f32)>,
     /// A folder for computed prompts, and how large it may get.
     pub(super) cache: Option<(PathBuf, u64)>,
+    /// Whether clients may save what was computed.
+    pub(super) saves_slots: bool,
 }
 
 impl LocalModels {
@@ -131,13 +133,19 @@ impl LocalModels {
         .collect()
     }
 
-    /// Where a model's computed prompts outlive the server. They are only good for the very same weights, so the whole
-    /// file is hashed.
-    fn store(&self, file: &ModelFile) -> Result<Option<Prefixes>, Fault> {
-        let Some((folder, limit)) = &self.offer.cache else {
+    /// What was computed is only good for the very same weights, so the whole file is hashed where something is kept.
+    fn digest(&self, file: &ModelFile) -> Result<Option<ModelDigest>, Fault> {
+        match self.offer.cache.is_some() || self.offer.saves_slots {
+            true => Ok(Some(ModelDigest(sha256(&file.parse().map_err(fault)?)))),
+            false => Ok(None),
+        }
+    }
+
+    /// Where a model's computed prompts outlive the server.
+    fn store(&self, digest: Option<ModelDigest>) -> Result<Option<Prefixes>, Fault> {
+        let (Some((folder, limit)), Some(digest)) = (&self.offer.cache, digest) else {
             return Ok(None);
         };
-        let digest = ModelDigest(sha256(&file.parse().map_err(fault)?));
         let files = PageFiles::open(folder, *limit);
         let files = files.map_err(|error| fault(Failure::io(folder.display(), &error)))?;
         Ok(Some((Box::new(files), digest)))
@@ -266,6 +274,7 @@ impl Models for LocalModels {
         let (loaded, kv) = checked
             .load(needs, self.compute.stream, &self.compute, &self.machine)
             .map_err(fault)?;
+        let digest = self.digest(&file)?;
         serve(Opened {
             model: &loaded.model,
             card,
@@ -275,7 +284,8 @@ impl Models for LocalModels {
             options: self.options(context),
             grammars: Arc::new(grammars),
             adapters: self.adapters(name, &loaded.model)?,
-            store: self.store(&file)?,
+            digest,
+            store: self.store(digest)?,
         });
         Ok(())
     }

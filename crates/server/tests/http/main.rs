@@ -1,5 +1,7 @@
 //! The server over real sockets, as clients meet it.
 
+mod observed;
+mod slots;
 mod support;
 
 use std::io::{Read, Write};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use strata_engine::{Constraint, EngineOptions};
+use strata_engine::{Constraint, EngineOptions, ModelDigest};
 use strata_host::MonotonicClock;
 use strata_kernels::Kernels;
 use strata_model::{Adapter, AdapterTensor, Compute, KvPages, KvType, LoadOptions, Model};
@@ -97,6 +97,7 @@ impl Models for TestModels {
             },
             grammars: Arc::new(NoGrammars),
             adapters: vec![adapter(&model)],
+            digest: Some(ModelDigest([7; 32])),
             store: None,
         });
         Ok(())
@@ -159,17 +160,28 @@ impl TestServer {
     }
 
     pub(crate) fn with(access: Access, names: &'static [&'static str], limit: u64) -> Self {
+        let settings = Settings {
+            access,
+            ..Settings::default()
+        };
+        Self::with_settings(settings, names, limit)
+    }
+
+    pub(crate) fn with_settings(
+        settings: Settings,
+        names: &'static [&'static str],
+        limit: u64,
+    ) -> Self {
         let models = Arc::new(TestModels {
             names,
             limit,
             loads: AtomicUsize::new(0),
         });
         let settings = Settings {
-            access,
             max_body: 1 << 20,
             read_timeout: Duration::from_secs(2),
             drain: Duration::from_secs(20),
-            ..Settings::default()
+            ..settings
         };
         let keep = KeepAlive::For(Duration::from_secs(60));
         let address = "127.0.0.1:0".parse().unwrap();

@@ -7,7 +7,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Write;
 use strata_engine::EngineOptions;
-use strata_service::metrics::{self, Measured};
+use strata_service::metrics::{self, AdapterUse, Measured};
 use strata_service::{Card, Circumstances, Prepared, prepare, unknown_model};
 use strata_token::template::DateTime;
 use strata_weights::GgufSet;
@@ -161,6 +161,7 @@ impl Server<'_> {
         let engine = Measured {
             model: &self.facts.name,
             counters: self.counters(),
+            adapters: AdapterUse::default(),
         };
         let mut out = String::new();
         metrics::write(&[engine], stamp.unix_seconds, &mut out);

@@ -1,0 +1,234 @@
+//! Slots, as clients of llama-server know them: places for texts that run, each with the text that was there last.
+//!
+//! The engine has no places: texts share its pages, and what was computed of them is found by their tokens. A slot
+//! remembers whose text it held, so that it can be saved to a file and brought back later.
+
+use std::collections::{BTreeSet, HashMap};
+use strata_engine::{
+    AdapterId, ClientId, Engine, Event, EventKind, Request, RequestId, Session, Task,
+};
+use strata_wire::call::Slot;
+use strata_wire::{Fault, FaultKind};
+
+/// The slots of an engine.
+pub(crate) struct Slots {
+    places: Vec<Place>,
+    /// Texts that wait for the engine.
+    waiting: HashMap<RequestId, Text>,
+    context: usize,
+    uses: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Place {
+    busy: Option<RequestId>,
+    text: Text,
+    prompt_tokens: usize,
+    used: u64,
+}
+
+/// A text and whose it is.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Text {
+    tokens: Vec<u32>,
+    client: ClientId,
+    adapter: Option<AdapterId>,
+    /// What the adapter is called.
+    label: Option<String>,
+}
+
+impl Slots {
+    pub(crate) fn new(places: usize, context: usize) -> Self {
+        Self {
+            places: vec![Place::default(); places.max(1)],
+            waiting: HashMap::new(),
+            context,
+            uses: 0,
+        }
+    }
+
+    /// A request was taken by the engine.
+    pub(crate) fn expect(&mut self, id: RequestId, text: Text) {
+        self.waiting.insert(id, text);
+    }
+
+    /// Something happened to a request.
+    pub(crate) fn hear(&mut self, event: &Event) {
+        match &event.kind {
+            EventKind::Started { .. } => self.begin(event.request),
+            EventKind::Token { token, .. } if event.choice == 0 => {
+                if let Some(place) = self.place_of(event.request) {
+                    place.text.tokens.push(*token);
+                }
+            }
+            EventKind::Finished { .. } if event.choice == 0 => self.end(event.request),
+            EventKind::Failed(_) => self.end(event.request),
+            _ => {}
+        }
+    }
+
+    /// A request is over.
+    pub(crate) fn end(&mut self, id: RequestId) {
+        self.waiting.remove(&id);
+        if let Some(place) = self.place_of(id) {
+            place.busy = None;
+        }
+    }
+
+    fn place_of(&mut self, id: RequestId) -> Option<&mut Place> {
+        self.places.iter_mut().find(|place| place.busy == Some(id))
+    }
+
+    /// Gives a text the free place whose text it goes on from, or the one that was used longest ago.
+    fn begin(&mut self, id: RequestId) {
+        let Some(text) = self.waiting.remove(&id) else {
+            return;
+        };
+        self.uses += 1;
+        let free = self.places.iter_mut().filter(|place| place.busy.is_none());
+        // The last of equals is taken, and the first place shall be.
+        let chosen = free.rev().max_by_key(|place| {
+            let same = place.text.client == text.client && place.text.adapter == text.adapter;
+            let pairs = place.text.tokens.iter().zip(&text.tokens);
+            let shared = pairs.take_while(|(a, b)| same && a == b).count();
+            (shared, std::cmp::Reverse(place.used))
+        });
+        if let Some(place) = chosen {
+            *place = Place {
+                busy: Some(id),
+                prompt_tokens: text.tokens.len(),
+                text,
+                used: self.uses,
+            };
+        }
+    }
+
+    /// What clients are told.
+    pub(crate) fn list(&self) -> Vec<Slot> {
+        let numbered = self.places.iter().enumerate();
+        let slot = |(id, place): (usize, &Place)| Slot {
+            id,
+            busy: place.busy.is_some(),
+            prompt_tokens: place.prompt_tokens,
+            generated_tokens: place.text.tokens.len() - place.prompt_tokens,
+            context: self.context,
+        };
+        numbered.map(slot).collect()
+    }
+
+    /// The adapters of texts that run, and of those that wait.
+    pub(crate) fn adapters(&self) -> [Vec<String>; 2] {
+        let busy = self.places.iter().filter(|place| place.busy.is_some());
+        let running = busy.filter_map(|place| place.text.label.clone());
+        let waiting = self.waiting.values().filter_map(|text| text.label.clone());
+        let sorted = |names: BTreeSet<String>| names.into_iter().collect();
+        [sorted(running.collect()), sorted(waiting.collect())]
+    }
+
+    /// The bytes of a slot's text, with what was computed of it, and how many tokens it has.
+    pub(crate) fn save(
+        &self,
+        engine: &mut Engine<'_>,
+        (slot, client): (usize, ClientId),
+    ) -> Result<(Vec<u8>, usize), Fault> {
+        let place = self.find(slot, client)?;
+        let bytes = place.text.session().save(engine);
+        Ok((bytes, place.text.tokens.len()))
+    }
+
+    /// Puts a saved text into a slot and what was computed of it into the cache; says how many tokens it has.
+    pub(crate) fn restore(
+        &mut self,
+        engine: &mut Engine<'_>,
+        (slot, client): (usize, ClientId),
+        bytes: &[u8],
+    ) -> Result<usize, Fault> {
+        let place = self.places.get(slot).ok_or_else(|| no_slot(slot))?;
+        if place.busy.is_some() {
+            return Err(busy(slot));
+        }
+        let settings = Request {
+            client,
+            ..Request::default()
+        };
+        let session = Session::restore(engine, settings, bytes).map_err(Fault::bad_request)?;
+        self.uses += 1;
+        let tokens = session.tokens().to_vec();
+        self.places[slot] = Place {
+            busy: None,
+            prompt_tokens: tokens.len(),
+            text: Text {
+                tokens,
+                client,
+                ..Text::default()
+            },
+            used: self.uses,
+        };
+        Ok(self.places[slot].text.tokens.len())
+    }
+
+    /// Forgets a slot's text, and what was computed for its client; says how many tokens it had.
+    pub(crate) fn erase(
+        &mut self,
+        engine: &mut Engine<'_>,
+        (slot, client): (usize, ClientId),
+    ) -> Result<usize, Fault> {
+        let text = self.find(slot, client)?.text.clone();
+        // Texts that run stand on what is kept.
+        if !engine.is_idle() {
+            return Err(busy(slot));
+        }
+        text.session().forget(engine);
+        self.places[slot] = Place::default();
+        Ok(text.tokens.len())
+    }
+
+    /// A slot that is free and holds a text of this client, or none. What others had is no more than an empty place.
+    fn find(&self, slot: usize, client: ClientId) -> Result<&Place, Fault> {
+        let place = self.places.get(slot).ok_or_else(|| no_slot(slot))?;
+        if place.busy.is_some() {
+            return Err(busy(slot));
+        }
+        if place.text.tokens.is_empty() || place.text.client != client {
+            return Err(Fault::bad_request(format_args!("slot {slot} has no text")));
+        }
+        Ok(place)
+    }
+}
+
+impl Text {
+    /// The text of a request that is to go on; what is only to be embedded has no place.
+    pub(crate) fn of(request: &Request, label: Option<String>) -> Option<Self> {
+        let goes_on = request.task == Task::Generate;
+        goes_on.then(|| Self {
+            tokens: request.prompt.clone(),
+            client: request.client,
+            adapter: request.adapter,
+            label,
+        })
+    }
+
+    fn session(&self) -> Session {
+        Session::open(Request {
+            prompt: self.tokens.clone(),
+            client: self.client,
+            adapter: self.adapter,
+            ..Request::default()
+        })
+    }
+}
+
+fn no_slot(slot: usize) -> Fault {
+    let problem = format_args!("there is no slot {slot}; GET /slots lists those there are");
+    Fault::new(FaultKind::NotFound, problem)
+}
+
+fn busy(slot: usize) -> Fault {
+    let kind = FaultKind::Unavailable {
+        retry_after: std::time::Duration::from_secs(1),
+    };
+    Fault::new(
+        kind,
+        format_args!("slot {slot} cannot be touched while texts run"),
+    )
+}
