@@ -1,0 +1,26 @@
+//! `cargo xtask soak`: for as long as asked, what CI runs for seconds.
+
+use crate::command::{cargo, run as execute};
+use anyhow::{Context, Result, bail};
+
+/// Many clients of `strata serve`.
+pub(crate) fn serve(arguments: &[String]) -> Result<()> {
+    let (mut minutes, mut clients) = (3.0, 200);
+    let mut arguments = arguments.iter();
+    while let Some(argument) = arguments.next() {
+        let value = arguments.next();
+        let value = value.with_context(|| format!("{argument} needs a number"))?;
+        match argument.as_str() {
+            "--minutes" => minutes = value.parse()?,
+            "--clients" => clients = value.parse()?,
+            other => bail!("there is no {other:?}: see `cargo xtask help`"),
+        }
+    }
+    let seconds = (minutes * 60.0) as u64;
+    execute(
+        cargo("test --release --package strata --test soak -- --nocapture")
+            .env("STRATA_SOAK_SECONDS", seconds.to_string())
+            .env("STRATA_SOAK_CLIENTS", clients.to_string())
+            .env("STRATA_SOAK_STRICT", "1"),
+    )
+}
