@@ -1,0 +1,305 @@
+//! What HTTP, JSON and server-sent events cost: the same streams through the server and through the engine alone, in
+//! turns, with one copy of the weights.
+//!
+//! `cargo run --release -p strata-server --example overhead -- [MODEL.gguf] [--streams N] [--tokens N] [--rounds N]`.
+//! `cargo xtask bench overhead` runs it on the built-in model.
+
+use std::error::Error;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use strata_engine::{Constraint, Engine, EngineOptions, EventKind};
+use strata_host::{HugePages, MonotonicClock, ThreadPool};
+use strata_kernels::Kernels;
+use strata_model::{Compute, KvPages, KvType, LoadOptions, Model};
+use strata_server::{Bound, Grammars, Models, Opened, Settings};
+use strata_service::{Card, Circumstances, Shape, prepare};
+use strata_token::tokenizer::Tokenizer;
+use strata_weights::{Gguf, GgufSet};
+use strata_wire::call::{Call, ModelFacts};
+use strata_wire::lang::KeepAlive;
+use strata_wire::route::{HttpRequest, open};
+use strata_wire::{Fault, FaultKind, Stamp};
+
+const CONTEXT: usize = 1024;
+/// Overhead that is too much, in percent.
+const TARGET: f64 = 3.0;
+
+type Failure = Box<dyn Error + Send + Sync>;
+
+struct Load {
+    streams: usize,
+    tokens: usize,
+    rounds: usize,
+}
+
+/// One model for the server and for the engine alone.
+struct Shared {
+    model: &'static Model<'static>,
+    card: Arc<Card>,
+    pool: &'static ThreadPool,
+    clock: MonotonicClock,
+    options: EngineOptions,
+}
+
+impl Shared {
+    fn kv(&self) -> Result<KvPages, Fault> {
+        let positions = CONTEXT * self.options.requests;
+        KvPages::new(self.model.config(), KvType::F16, positions, &HugePages)
+            .map_err(|error| Fault::new(FaultKind::Internal, error))
+    }
+
+    fn compute(&self) -> Compute<'_> {
+        Compute {
+            kernels: Kernels::detect(),
+            pool: self.pool,
+        }
+    }
+}
+
+struct One(Arc<Shared>);
+
+impl Models for One {
+    fn list(&self) -> Vec<ModelFacts> {
+        self.find(None).into_iter().collect()
+    }
+
+    fn find(&self, _: Option<&str>) -> Result<ModelFacts, Fault> {
+        Ok(ModelFacts {
+            name: "model".into(),
+            ..ModelFacts::default()
+        })
+    }
+
+    fn memory(&self, _: &str) -> Result<u64, Fault> {
+        Ok(0)
+    }
+
+    fn limit(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn open(&self, _: &str, serve: &mut dyn FnMut(Opened<'_>)) -> Result<(), Fault> {
+        let shared = &self.0;
+        serve(Opened {
+            model: shared.model,
+            card: Arc::clone(&shared.card),
+            kv: shared.kv()?,
+            compute: shared.compute(),
+            clock: &shared.clock,
+            options: shared.options,
+            grammars: Arc::new(NoGrammars),
+            adapters: Vec::new(),
+            digest: None,
+            store: None,
+        });
+        Ok(())
+    }
+}
+
+struct NoGrammars;
+
+impl Grammars for NoGrammars {
+    fn compile(&self, _: &Shape) -> Result<Box<dyn Constraint>, Fault> {
+        let message = "grammars are not built in";
+        Err(Fault::new(FaultKind::Unsupported, message))
+    }
+}
+
+fn main() -> Result<(), Failure> {
+    let mut load = Load {
+        streams: 8,
+        tokens: 128,
+        rounds: 7,
+    };
+    let mut path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../models/tale/tale-q4_k_m.gguf"
+    )
+    .into();
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        let place = match argument.as_str() {
+            "--streams" => &mut load.streams,
+            "--tokens" => &mut load.tokens,
+            "--rounds" => &mut load.rounds,
+            _ => {
+                path = argument;
+                continue;
+            }
+        };
+        *place = arguments.next().unwrap_or_default().parse()?;
+    }
+    let shared = Arc::new(read(&path, load.streams)?);
+    let settings = Settings::default();
+    let models = Arc::new(One(Arc::clone(&shared)));
+    let here = "127.0.0.1:0".parse()?;
+    let bound = Bound::new(here, settings, models, KeepAlive::Forever, None)?;
+    let address = bound.address()?;
+    std::thread::spawn(move || bound.run(std::future::pending()));
+    let tokenizer = Arc::clone(&shared.card.tokenizer);
+    let mut engine = Engine::new(
+        shared.model,
+        &tokenizer,
+        shared.compute(),
+        shared.kv()?,
+        shared.options,
+    )
+    .with_clock(&shared.clock);
+
+    let mut pairs = Vec::new();
+    for round in 0..=load.rounds {
+        let bodies: Vec<String> = (0..load.streams)
+            .map(|stream| body(round, stream, load.tokens))
+            .collect();
+        let alone = in_process(&mut engine, &shared.card, &bodies)?;
+        let served = over_http(address, &bodies)?;
+        // The first round warms both up.
+        if round > 0 {
+            pairs.push((alone, served));
+        }
+    }
+    report(&load, &pairs)
+}
+
+fn report(load: &Load, pairs: &[(Duration, Duration)]) -> Result<(), Failure> {
+    let median = |values: &mut Vec<f64>| {
+        values.sort_by(f64::total_cmp);
+        values[values.len() / 2]
+    };
+    let tokens = (load.streams * load.tokens) as f64;
+    let mut alone: Vec<f64> = pairs
+        .iter()
+        .map(|(a, _)| tokens / a.as_secs_f64())
+        .collect();
+    let mut served: Vec<f64> = pairs
+        .iter()
+        .map(|(_, s)| tokens / s.as_secs_f64())
+        .collect();
+    let mut more: Vec<f64> = pairs
+        .iter()
+        .map(|(a, s)| (s.as_secs_f64() / a.as_secs_f64() - 1.0) * 100.0)
+        .collect();
+    let (alone, served, more) = (median(&mut alone), median(&mut served), median(&mut more));
+    println!(
+        "{} streams of {} tokens, medians of {} rounds in turns",
+        load.streams,
+        load.tokens,
+        pairs.len()
+    );
+    println!("  the engine alone       {alone:8.1} tokens/s");
+    println!("  through the server     {served:8.1} tokens/s");
+    println!("  overhead               {more:8.2} % of the token time (target: under {TARGET} %)");
+    match more < TARGET {
+        true => Ok(()),
+        false => Err("the server takes more than the target".into()),
+    }
+}
+
+fn read(path: &str, streams: usize) -> Result<Shared, Failure> {
+    let bytes: &'static [u8] = Box::leak(std::fs::read(path)?.into());
+    let file: &'static GgufSet<'static> =
+        Box::leak(Box::new(GgufSet::new(vec![Gguf::parse(bytes)?])?));
+    let tokenizer = Arc::new(Tokenizer::from_gguf(file.metadata())?);
+    let pool: &'static ThreadPool = Box::leak(Box::new(ThreadPool::new(None)?));
+    let options = LoadOptions {
+        context: Some(CONTEXT),
+    };
+    let model = Model::load(file, options, &HugePages, pool, &mut |_, _| {})?;
+    Ok(Shared {
+        model: Box::leak(Box::new(model)),
+        card: Arc::new(Card::new(tokenizer, None, CONTEXT)),
+        pool,
+        clock: MonotonicClock::default(),
+        options: EngineOptions {
+            context: CONTEXT,
+            requests: streams,
+            ..EngineOptions::default()
+        },
+    })
+}
+
+/// A request whose prompt no other has, so that nothing is found in a cache.
+fn body(round: usize, stream: usize, tokens: usize) -> String {
+    let prompt = format!("{round}-{stream}: Once upon a time there was a small dog");
+    format!(
+        "{{\"prompt\":\"{prompt}\",\"max_tokens\":{tokens},\"temperature\":0,\"ignore_eos\":true,\"stream\":true}}"
+    )
+}
+
+fn in_process(
+    engine: &mut Engine<'_>,
+    card: &Card,
+    bodies: &[String],
+) -> Result<Duration, Failure> {
+    let start = Instant::now();
+    for body in bodies {
+        let asked = HttpRequest {
+            method: "POST",
+            target: "/v1/completions",
+            body: body.as_bytes(),
+        };
+        let stamp = Stamp {
+            id: "x".into(),
+            unix_seconds: 0,
+            nanoseconds: 0,
+        };
+        let Ok(Call::Generate(request, _)) = open(&asked, &stamp, &mut ()) else {
+            return Err("the request was not understood".into());
+        };
+        let world = Circumstances {
+            now: None,
+            seed: 1,
+            id: "x",
+        };
+        let prepared = prepare(&request, card, world).map_err(|fault| fault.message)?;
+        for request in prepared.requests {
+            engine.submit(request)?;
+        }
+    }
+    let (mut finished, mut failed) = (0, false);
+    while finished < bodies.len() && !failed {
+        engine.step(&mut |event| match event.kind {
+            EventKind::Finished { .. } => finished += 1,
+            EventKind::Failed(_) => failed = true,
+            _ => {}
+        });
+    }
+    match failed {
+        false => Ok(start.elapsed()),
+        true => Err("a request failed".into()),
+    }
+}
+
+fn over_http(address: SocketAddr, bodies: &[String]) -> Result<Duration, Failure> {
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        let clients: Vec<_> = bodies
+            .iter()
+            .map(|body| scope.spawn(move || listen(address, body)))
+            .collect();
+        for client in clients {
+            client.join().map_err(|_| "a client failed")??;
+        }
+        Ok(start.elapsed())
+    })
+}
+
+/// Reads a stream to its end.
+fn listen(address: SocketAddr, body: &str) -> Result<(), Failure> {
+    let mut stream = TcpStream::connect(address)?;
+    let head = "POST /v1/completions HTTP/1.1\r\nhost: localhost\r\nconnection: close";
+    write!(
+        stream,
+        "{head}\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)?;
+    let text = String::from_utf8_lossy(&answer);
+    match text.starts_with("HTTP/1.1 200") && text.contains("[DONE]") {
+        true => Ok(()),
+        false => Err(format!("the server answered {text}").into()),
+    }
+}
