@@ -196,7 +196,7 @@ def openai_tool_calls_stream(server):
         model=server.model, messages=SAID, tools=[TOOL], tool_choice="required", stream=True, seed=3, max_tokens=200,
         parallel_tool_calls=False,
     )
-    name, arguments, reason = None, "", None
+    name, arguments, reason, pieces = None, "", None, 0
     for chunk in stream:
         for choice in chunk.choices:
             reason = choice.finish_reason or reason
@@ -204,8 +204,104 @@ def openai_tool_calls_stream(server):
                 assert call.index == 0
                 name = call.function.name or name
                 arguments += call.function.arguments or ""
+                pieces += bool(call.function.arguments)
     assert name == "look_up" and reason == "tool_calls"
+    assert pieces > 2, "the arguments came all at once"
     jsonschema.validate(json.loads(arguments), TOOL["function"]["parameters"])
+
+
+WORDS = "漢字 e\u0301 😀👨\u200d👩\u200d👧 \"ß\""
+
+
+@check
+def streams_are_the_whole_in_pieces_in_every_dialect_and_script(server):
+    shape = {"type": "object", "properties": {"said": {"const": WORDS}}, "required": ["said"]}
+    fields = dict(model=server.model, max_tokens=200)
+
+    def chat(stream):
+        form = {"type": "json_schema", "json_schema": {"name": "x", "schema": shape}}
+        answer = server.openai.chat.completions.create(**fields, messages=SAID, response_format=form, stream=stream)
+        if not stream:
+            return answer.choices[0].message.content
+        return "".join(choice.delta.content or "" for chunk in answer for choice in chunk.choices)
+
+    def responses(stream):
+        form = {"format": {"type": "json_schema", "name": "x", "schema": shape}}
+        answer = server.openai.responses.create(
+            model=server.model, max_output_tokens=200, input="Hello", text=form, stream=stream
+        )
+        if not stream:
+            return answer.output_text
+        return "".join(event.delta for event in answer if event.type == "response.output_text.delta")
+
+    def messages(stream):
+        form = {"output_config": {"format": {"type": "json_schema", "schema": shape}}}
+        answer = server.anthropic.messages.create(**fields, messages=SAID, extra_body=form, stream=stream)
+        if not stream:
+            return answer.content[0].text
+        deltas = [event.delta for event in answer if event.type == "content_block_delta"]
+        return "".join(delta.text for delta in deltas)
+
+    def ollama_chat(stream):
+        answer = server.ollama.chat(
+            model=server.model, messages=SAID, format=shape, options={"num_predict": 200}, stream=stream
+        )
+        return "".join(piece.message.content for piece in answer) if stream else answer.message.content
+
+    def ollama_generate(stream):
+        answer = server.ollama.generate(
+            model=server.model, prompt="Hello", format=shape, options={"num_predict": 200}, stream=stream
+        )
+        return "".join(piece.response for piece in answer) if stream else answer.response
+
+    def completion(stream):
+        body = {"prompt": "Hello", "n_predict": 200, "json_schema": shape, "stream": stream}
+        status, reply = server.post("/completion", body)
+        assert status == 200, reply
+        if not stream:
+            return json.loads(reply)["content"]
+        lines = [line[6:] for line in reply.decode().splitlines() if line.startswith("data: ")]
+        return "".join(json.loads(line)["content"] for line in lines)
+
+    for dialect in (chat, responses, messages, ollama_chat, ollama_generate, completion):
+        whole, pieces = dialect(False), dialect(True)
+        assert json.loads(whole) == {"said": WORDS}, (dialect.__name__, whole)
+        assert pieces == whole, (dialect.__name__, pieces, whole)
+
+
+@check
+def tool_arguments_stream_in_every_dialect_and_script(server):
+    shape = {"type": "object", "properties": {"said": {"const": WORDS}}, "required": ["said"]}
+    function = {"name": "say", "description": "Says it.", "parameters": shape}
+    expected = {"said": WORDS}
+    chat = dict(
+        model=server.model, messages=SAID, tools=[{"type": "function", "function": function}], tool_choice="required",
+        max_tokens=300, parallel_tool_calls=False,
+    )
+    whole = server.openai.chat.completions.create(**chat).choices[0].message.tool_calls[0].function.arguments
+    stream = server.openai.chat.completions.create(**chat, stream=True)
+    deltas = [choice.delta for chunk in stream for choice in chunk.choices]
+    told = [call.function.arguments for delta in deltas for call in delta.tool_calls or [] if call.function.arguments]
+    assert "".join(told) == whole and len(told) > 2 and json.loads(whole) == expected, (told, whole)
+
+    fields = dict(
+        model=server.model, input="Hello", tools=[{"type": "function", **function}], tool_choice="required",
+        max_output_tokens=300, parallel_tool_calls=False,
+    )
+    whole = next(item for item in server.openai.responses.create(**fields).output if item.type == "function_call")
+    events = list(server.openai.responses.create(**fields, stream=True))
+    told = [event.delta for event in events if event.type == "response.function_call_arguments.delta"]
+    assert "".join(told) == whole.arguments and len(told) > 2 and json.loads(whole.arguments) == expected
+
+    tool = {"name": "say", "description": "Says it.", "input_schema": shape}
+    fields = dict(model=server.model, messages=SAID, tools=[tool], tool_choice={"type": "any"}, max_tokens=300)
+    answer = server.anthropic.messages.create(**fields)
+    assert next(block for block in answer.content if block.type == "tool_use").input == expected
+    with server.anthropic.messages.stream(**fields) as stream:
+        told = [event.delta.partial_json for event in stream if getattr(getattr(event, "delta", None), "type", "") == "input_json_delta"]
+        final = stream.get_final_message()
+    calls = [block for block in final.content if block.type == "tool_use"]
+    assert all(call.input == expected for call in calls) and len(told) > 2, told
 
 
 @check
@@ -266,6 +362,9 @@ def openai_responses(server):
                 text += event.delta
     assert text == first.output_text
     assert server.openai.responses.retrieve(first.id).id == first.id
+    items = list(server.openai.responses.input_items.list(second.id, order="asc"))
+    assert [item.role for item in items] == ["user", "assistant", "user"]
+    assert items[0].content[0].text == "Hello there." and items[1].content[0].text == first.output_text
     server.openai.responses.delete(first.id)
     try:
         server.openai.responses.retrieve(first.id)

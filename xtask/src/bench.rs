@@ -117,6 +117,13 @@ pub(crate) fn quantize(arguments: &[String]) -> Result<()> {
     )
 }
 
+/// The same streams through the server and through the engine alone. `arguments` are the example's own.
+pub(crate) fn overhead(arguments: &[String]) -> Result<()> {
+    let build = "build --release --quiet --package strata-server --example overhead";
+    execute(&mut cargo(build))?;
+    execute(Command::new(target().join("release/examples/overhead")).args(arguments))
+}
+
 fn peers() -> Result<Peers> {
     match Peers::install()? {
         Some(peers) => Ok(peers),

@@ -1,8 +1,10 @@
 //! `cargo xtask conformance`: the official clients of OpenAI, Anthropic and Ollama against `strata serve`.
 
-use crate::command::strata_for_checks;
+use crate::command::{answers, run as execute, strata_for_checks, target};
 use crate::python::Python;
 use anyhow::Result;
+use std::path::Path;
+use std::process::Command;
 
 /// Versions are fixed so that a check which passed keeps passing.
 const PACKAGES: &[&str] = &[
@@ -15,6 +17,54 @@ const PACKAGES: &[&str] = &[
 /// The clients, where they can be had.
 pub(crate) fn clients() -> Result<Option<Python>> {
     Python::install("clients", PACKAGES, "the official clients' checks")
+}
+
+/// Libraries that stand on those clients, and what reads the files for deployment.
+const MORE: &[&str] = &[
+    "langchain-openai==1.7.3",
+    "litellm==1.108.4",
+    "pyyaml==6.0.3",
+];
+
+/// OpenAI's client for Node.
+const NODE: &str = "openai@7.53.0";
+
+/// Everything: also LangChain, LiteLLM, Node and a browser.
+pub(crate) fn full() -> Result<()> {
+    run()?;
+    let packages = [PACKAGES, MORE].concat();
+    let what = "the checks with LangChain and LiteLLM";
+    let Some(python) = Python::install("clients-full", &packages, what)? else {
+        return Ok(());
+    };
+    let strata = strata_for_checks()?;
+    let strata = strata.to_string_lossy();
+    let mut arguments = vec![&*strata];
+    let folder = target().join("clients-node");
+    let node = folder.to_string_lossy();
+    match install_node(&folder) {
+        Ok(()) => arguments.extend(["--node", &node]),
+        Err(error) => {
+            eprintln!("skipped: openai for Node, because it could not be installed: {error:#}")
+        }
+    }
+    let browser = std::env::var("CHROMIUM").unwrap_or_else(|_| "chromium".into());
+    let has = |program: &str| answers(Command::new(program).arg("--version"));
+    match has("node") && has(&browser) {
+        true => arguments.push("--chromium"),
+        false => eprintln!("skipped: the page, because there is no node or no {browser}"),
+    }
+    python.script("conformance_more.py", &arguments)
+}
+
+fn install_node(folder: &Path) -> Result<()> {
+    std::fs::create_dir_all(folder)?;
+    execute(
+        Command::new("npm")
+            .args(["install", "--silent", "--no-audit", "--no-fund", "--prefix"])
+            .arg(folder)
+            .arg(NODE),
+    )
 }
 
 pub(crate) fn run() -> Result<()> {

@@ -8,6 +8,7 @@ mod conformance;
 mod loc;
 mod peers;
 mod python;
+mod soak;
 mod test;
 mod test_boot;
 mod unikernel;
@@ -22,7 +23,9 @@ cargo xtask TASK
   test-aarch64     the kernels' tests and a story of the built-in model on an emulated AArch64 processor
                    (part of `test`; Debian's cross compiler and qemu are installed where apt-get can)
   peers            only the checks against other people's implementations
-  conformance      the official clients of OpenAI, Anthropic and Ollama against `strata serve tale` (part of `test`)
+  conformance [--full]
+                   the official clients of OpenAI, Anthropic and Ollama against `strata serve tale` (part of `test`);
+                   --full adds openai for Node, LangChain, LiteLLM, and the page in Chromium
   vectors          make the committed test vectors again, with the peers' packages
   bench vs-llamacpp [MODEL.gguf…] [--9b] [--threads N] [--rounds N] [--isa NAME] [--quick]
                    speed and memory beside llama.cpp on the same files, medians of alternate runs, and how near that
@@ -34,6 +37,10 @@ cargo xtask TASK
   bench baremetal [--rounds N] [--tokens N] [--strata FILE]
                    the unikernel beside a minimal Linux guest (Debian's cloud kernel, fetched by apt-get) in QEMU:
                    time to the first token, image, memory, tokens a CPU-second, latencies, as ratios
+  bench overhead [--streams N] [--tokens N] [--rounds N]
+                   what HTTP and JSON cost: the same streams through the server and through the engine alone
+  soak serve [--minutes N] [--clients N]
+                   many clients of all dialects, some of which go away: leaks, errors, latencies, starvation
   unikernel [--machine]
                    the bootable program, as ELF for PVH and as EFI application; --machine leaves the engine out
   test-boot [--quick | --machine] [--minutes N]
@@ -53,12 +60,15 @@ fn main() -> Result<()> {
         ["test-aarch64"] => aarch64::run(),
         ["peers"] => peers::run(),
         ["conformance"] => conformance::run(),
+        ["conformance", "--full"] => conformance::full(),
         ["vectors"] => peers::vectors(),
         ["bench", "vs-llamacpp", ..] => bench::vs_llamacpp(&arguments[2..]),
         ["bench", "serving", ..] => bench::serving(&arguments[2..]),
         ["loc", ..] => loc::run(&arguments[1..]),
         ["bench", "quantize", ..] => bench::quantize(&arguments[2..]),
         ["bench", "baremetal", ..] => baremetal::run(&arguments[2..]),
+        ["bench", "overhead", ..] => bench::overhead(&arguments[2..]),
+        ["soak", "serve", ..] => soak::serve(&arguments[2..]),
         ["unikernel", ..] => unikernel::command(&arguments[1..]),
         ["test-boot", ..] => test_boot::run(&arguments[1..]),
         [] | ["help" | "--help" | "-h"] => {
