@@ -10,7 +10,7 @@ use crate::worker::Running;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
-use strata_engine::ClientId;
+use strata_engine::{ClientId, Event as EngineEvent};
 use strata_service::{Arrival, Card, Circumstances, Prepared, Shape, Talk, prepare, refusal};
 use strata_token::template::DateTime;
 use strata_wire::lang::{Event, Generate, Shape as Sent};
@@ -135,12 +135,25 @@ impl Conversation {
         })
     }
 
-    /// Waits for the engine and adds what there is to tell.
+    /// Waits for the engine and adds what there is to tell: all that has happened by now, so that it leaves together.
     async fn next(&mut self, events: &mut Vec<Event>) {
         let Some(at) = self.talk.awaited() else {
             return;
         };
-        let event = self.runs[at].next().await;
+        let mut event = (at, self.runs[at].next().await);
+        loop {
+            self.hear(event, events);
+            let Some(at) = self.talk.awaited() else {
+                return;
+            };
+            match self.runs[at].ready() {
+                Some(next) => event = (at, Some(next)),
+                None => return,
+            }
+        }
+    }
+
+    fn hear(&mut self, (at, event): (usize, Option<EngineEvent>), events: &mut Vec<Event>) {
         let now = self.observed.start.elapsed();
         match event {
             Some(event) => self.talk.hear(at, (event.choice, event.kind), now, events),

@@ -131,7 +131,7 @@ impl Observation {
                 ("method", self.method.as_str().into()),
                 ("route", self.route.into()),
                 ("model", seen.model.clone().into()),
-                ("status", u32::from(seen.status).into()),
+                ("status", answered(seen.status)),
                 ("ended", ended.into()),
                 ("prompt_tokens", count(seen.usage.prompt_tokens)),
                 ("cached_tokens", count(seen.usage.cached_tokens)),
@@ -169,9 +169,11 @@ impl Observation {
         let mut attributes = vec![
             ("http.request.method", Json::from(self.method.as_str())),
             ("http.route", self.route.into()),
-            ("http.response.status_code", u32::from(seen.status).into()),
             ("strata.request.id", self.id.as_str().into()),
         ];
+        if seen.status > 0 {
+            attributes.push(("http.response.status_code", answered(seen.status)));
+        }
         if let Some(client) = &seen.client {
             attributes.push(("enduser.id", client.as_str().into()));
         }
@@ -212,10 +214,19 @@ impl Observation {
     }
 }
 
+/// A status, unless none was sent.
+fn answered(status: u16) -> Json {
+    Some(u32::from(status)).filter(|&status| status > 0).into()
+}
+
 impl Drop for Observation {
     fn drop(&mut self) {
         let total = self.start.elapsed();
-        let seen = self.seen().clone();
+        let mut seen = self.seen().clone();
+        // It never came to a reply.
+        if seen.status == 0 {
+            seen.outcome = Outcome::Canceled;
+        }
         self.line(&seen, total);
         let watches = matches!(
             self.route,

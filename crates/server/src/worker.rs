@@ -60,6 +60,11 @@ impl Running {
         event
     }
 
+    /// The next event, if it has happened already.
+    pub(crate) fn ready(&mut self) -> Option<Event> {
+        self.events.try_recv().ok()
+    }
+
     /// The request is known to be over.
     pub(crate) fn end(&mut self) {
         self.ended = true;
