@@ -215,12 +215,20 @@ WORDS = "漢字 e\u0301 😀👨\u200d👩\u200d👧 \"ß\""
 
 @check
 def streams_are_the_whole_in_pieces_in_every_dialect_and_script(server):
-    shape = {"type": "object", "properties": {"said": {"const": WORDS}}, "required": ["said"]}
+    shape = {
+        "type": "object",
+        "properties": {"said": {"const": WORDS}},
+        "required": ["said"],
+        "additionalProperties": False,
+    }
     fields = dict(model=server.model, max_tokens=200)
+    options = {"num_predict": 200, "temperature": 0}
 
     def chat(stream):
         form = {"type": "json_schema", "json_schema": {"name": "x", "schema": shape}}
-        answer = server.openai.chat.completions.create(**fields, messages=SAID, response_format=form, stream=stream)
+        answer = server.openai.chat.completions.create(
+            **fields, messages=SAID, response_format=form, temperature=0, stream=stream
+        )
         if not stream:
             return answer.choices[0].message.content
         return "".join(choice.delta.content or "" for chunk in answer for choice in chunk.choices)
@@ -228,14 +236,14 @@ def streams_are_the_whole_in_pieces_in_every_dialect_and_script(server):
     def responses(stream):
         form = {"format": {"type": "json_schema", "name": "x", "schema": shape}}
         answer = server.openai.responses.create(
-            model=server.model, max_output_tokens=200, input="Hello", text=form, stream=stream
+            model=server.model, max_output_tokens=200, input="Hello", text=form, temperature=0, stream=stream
         )
         if not stream:
             return answer.output_text
         return "".join(event.delta for event in answer if event.type == "response.output_text.delta")
 
     def messages(stream):
-        form = {"output_config": {"format": {"type": "json_schema", "schema": shape}}}
+        form = {"output_config": {"format": {"type": "json_schema", "schema": shape}}, "temperature": 0}
         answer = server.anthropic.messages.create(**fields, messages=SAID, extra_body=form, stream=stream)
         if not stream:
             return answer.content[0].text
@@ -244,18 +252,18 @@ def streams_are_the_whole_in_pieces_in_every_dialect_and_script(server):
 
     def ollama_chat(stream):
         answer = server.ollama.chat(
-            model=server.model, messages=SAID, format=shape, options={"num_predict": 200}, stream=stream
+            model=server.model, messages=SAID, format=shape, options=options, stream=stream
         )
         return "".join(piece.message.content for piece in answer) if stream else answer.message.content
 
     def ollama_generate(stream):
         answer = server.ollama.generate(
-            model=server.model, prompt="Hello", format=shape, options={"num_predict": 200}, stream=stream
+            model=server.model, prompt="Hello", format=shape, options=options, stream=stream
         )
         return "".join(piece.response for piece in answer) if stream else answer.response
 
     def completion(stream):
-        body = {"prompt": "Hello", "n_predict": 200, "json_schema": shape, "stream": stream}
+        body = {"prompt": "Hello", "n_predict": 200, "json_schema": shape, "temperature": 0, "stream": stream}
         status, reply = server.post("/completion", body)
         assert status == 200, reply
         if not stream:
@@ -271,12 +279,17 @@ def streams_are_the_whole_in_pieces_in_every_dialect_and_script(server):
 
 @check
 def tool_arguments_stream_in_every_dialect_and_script(server):
-    shape = {"type": "object", "properties": {"said": {"const": WORDS}}, "required": ["said"]}
+    shape = {
+        "type": "object",
+        "properties": {"said": {"const": WORDS}},
+        "required": ["said"],
+        "additionalProperties": False,
+    }
     function = {"name": "say", "description": "Says it.", "parameters": shape}
     expected = {"said": WORDS}
     chat = dict(
         model=server.model, messages=SAID, tools=[{"type": "function", "function": function}], tool_choice="required",
-        max_tokens=300, parallel_tool_calls=False,
+        max_tokens=300, parallel_tool_calls=False, temperature=0,
     )
     whole = server.openai.chat.completions.create(**chat).choices[0].message.tool_calls[0].function.arguments
     stream = server.openai.chat.completions.create(**chat, stream=True)
@@ -286,7 +299,7 @@ def tool_arguments_stream_in_every_dialect_and_script(server):
 
     fields = dict(
         model=server.model, input="Hello", tools=[{"type": "function", **function}], tool_choice="required",
-        max_output_tokens=300, parallel_tool_calls=False,
+        max_output_tokens=300, parallel_tool_calls=False, temperature=0,
     )
     whole = next(item for item in server.openai.responses.create(**fields).output if item.type == "function_call")
     events = list(server.openai.responses.create(**fields, stream=True))

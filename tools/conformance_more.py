@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 import traceback
+from typing import Literal
 
 # It looks for prices of models on the network otherwise.
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
@@ -28,6 +29,7 @@ from pydantic import BaseModel
 
 import conformance
 
+litellm.suppress_debug_info = True
 ROOT = pathlib.Path(__file__).parent.parent
 CHECKS = []
 
@@ -38,7 +40,7 @@ def check(function):
 
 
 @tool
-def look_up(word: str) -> str:
+def look_up(word: Literal["dog", "漢字 😀"]) -> str:
     """Looks a word up."""
     return word
 
@@ -46,8 +48,8 @@ def look_up(word: str) -> str:
 class Pet(BaseModel):
     """A pet."""
 
-    name: str
-    age: int
+    name: Literal["Rex", "Ada"]
+    age: Literal[1, 2, 3]
 
 
 def chat(server, **fields):
@@ -67,7 +69,7 @@ def langchain_chat_and_stream(server):
 def langchain_tools_and_structured_output(server):
     model = chat(server, temperature=0, max_tokens=300, seed=3)
     answer = model.bind_tools([look_up], tool_choice="required").invoke("Look up: dog")
-    assert answer.tool_calls[0]["name"] == "look_up" and isinstance(answer.tool_calls[0]["args"]["word"], str)
+    assert answer.tool_calls[0]["name"] == "look_up" and answer.tool_calls[0]["args"]["word"] in ("dog", "漢字 😀")
     pet = model.with_structured_output(Pet, method="json_schema").invoke("A dog of three.")
     assert isinstance(pet, Pet)
 

@@ -2,10 +2,11 @@
 // and a client that goes away.
 //
 //   npm install --prefix FOLDER openai
-//   NODE_PATH=FOLDER/node_modules node tools/conformance_node.mjs http://127.0.0.1:11434 FOLDER [MODEL]
+//   node tools/conformance_node.mjs http://127.0.0.1:11434 FOLDER [MODEL]
 //
 // FOLDER is where the client was installed.
 
+import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
@@ -100,5 +101,6 @@ for (const [name, check] of Object.entries(checks)) {
     console.log(`FAIL  node_${name}\n${error.stack}`);
   }
 }
-console.log(`openai for Node ${require('openai/package.json').version}: ${Object.keys(checks).length - failed} passed, ${failed} failed`);
+const { version } = JSON.parse(readFileSync(join(folder, 'node_modules/openai/package.json')));
+console.log(`openai for Node ${version}: ${Object.keys(checks).length - failed} passed, ${failed} failed`);
 process.exit(failed ? 1 : 0);

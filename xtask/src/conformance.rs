@@ -19,10 +19,15 @@ pub(crate) fn clients() -> Result<Option<Python>> {
     Python::install("clients", PACKAGES, "the official clients' checks")
 }
 
-/// Libraries that stand on those clients, and what reads the files for deployment.
+/// Libraries that stand on those clients, with the client that LiteLLM asks for, and what reads the files for
+/// deployment.
 const MORE: &[&str] = &[
+    "openai==2.54.0",
+    "anthropic==2.8.0",
+    "ollama==0.6.3",
+    "jsonschema==4.26.0",
     "langchain-openai==1.7.3",
-    "litellm==1.108.4",
+    "litellm==1.106.0",
     "pyyaml==6.0.3",
 ];
 
@@ -32,9 +37,8 @@ const NODE: &str = "openai@7.53.0";
 /// Everything: also LangChain, LiteLLM, Node and a browser.
 pub(crate) fn full() -> Result<()> {
     run()?;
-    let packages = [PACKAGES, MORE].concat();
     let what = "the checks with LangChain and LiteLLM";
-    let Some(python) = Python::install("clients-full", &packages, what)? else {
+    let Some(python) = Python::install("clients-full", MORE, what)? else {
         return Ok(());
     };
     let strata = strata_for_checks()?;
@@ -45,7 +49,7 @@ pub(crate) fn full() -> Result<()> {
     match install_node(&folder) {
         Ok(()) => arguments.extend(["--node", &node]),
         Err(error) => {
-            eprintln!("skipped: openai for Node, because it could not be installed: {error:#}")
+            eprintln!("skipped: openai for Node, because it could not be installed: {error:#}");
         }
     }
     let browser = std::env::var("CHROMIUM").unwrap_or_else(|_| "chromium".into());

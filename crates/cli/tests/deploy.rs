@@ -20,7 +20,7 @@ fn named(text: &str) -> Vec<String> {
         .filter(|line| !line.trim_start().starts_with('#'));
     let words = lines.flat_map(|line| line.split([' ', '"', '=', ',']));
     let own = |word: &&str| {
-        word.starts_with("--") && word.len() > 2
+        word.starts_with("--") && !word.starts_with("---")
             || word.starts_with("STRATA_")
             || word.starts_with("OLLAMA_") && *word != "OLLAMA_MODELS"
     };

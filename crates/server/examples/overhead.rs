@@ -46,8 +46,13 @@ struct Shared {
 impl Shared {
     fn kv(&self) -> Result<KvPages, Fault> {
         let positions = CONTEXT * self.options.requests;
-        KvPages::new(self.model.config(), KvType::F16, positions, &HugePages)
-            .map_err(|error| Fault::new(FaultKind::Internal, error))
+        KvPages::new(
+            self.model.config(),
+            KvType::F16,
+            positions,
+            &HugePages::Transparent,
+        )
+        .map_err(|error| Fault::new(FaultKind::Internal, error))
     }
 
     fn compute(&self) -> Compute<'_> {
@@ -143,7 +148,7 @@ fn main() -> Result<(), Failure> {
         shared.model,
         &tokenizer,
         shared.compute(),
-        shared.kv()?,
+        shared.kv().map_err(|fault| fault.message)?,
         shared.options,
     )
     .with_clock(&shared.clock);
@@ -206,7 +211,7 @@ fn read(path: &str, streams: usize) -> Result<Shared, Failure> {
     let options = LoadOptions {
         context: Some(CONTEXT),
     };
-    let model = Model::load(file, options, &HugePages, pool, &mut |_, _| {})?;
+    let model = Model::load(file, options, &HugePages::Transparent, pool, &mut |_, _| {})?;
     Ok(Shared {
         model: Box::leak(Box::new(model)),
         card: Arc::new(Card::new(tokenizer, None, CONTEXT)),

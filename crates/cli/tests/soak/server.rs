@@ -35,7 +35,7 @@ impl Server {
                 "--log-format",
                 "json",
             ])
-            .args(["--keep-alive", "-1"])
+            .arg("--keep-alive=-1")
             .env_remove("STRATA_API_KEY")
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
