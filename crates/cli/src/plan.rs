@@ -3,13 +3,13 @@
 use crate::computing::Kv;
 use crate::failure::{Failure, Kind};
 use crate::loaded_model::{CheckedModel, Words};
-use crate::memory_plan::{Limit, MemoryPlan, Needs};
+use crate::memory_plan::{Limit, MemoryPlan};
 use crate::model_file::ModelFile;
+use crate::run::SpeculationArguments;
 use crate::size::Size;
 use std::io::Write;
 use std::path::PathBuf;
 use strata_host::Bound;
-use strata_model::BatchLimits;
 
 /// Show how much memory a model takes, and whether there is enough
 ///
@@ -18,7 +18,8 @@ use strata_model::BatchLimits;
 #[command(after_help = "\
 Examples:
   strata plan model.gguf
-  strata plan model.gguf --ctx 32768 --kv q8_0 --memory 6G")]
+  strata plan model.gguf --ctx 32768 --kv q8_0 --memory 6G
+  strata plan model.gguf --draft small.gguf")]
 pub(crate) struct Arguments {
     /// The model's file, or `tale` for the built-in model
     model: PathBuf,
@@ -40,6 +41,8 @@ pub(crate) struct Arguments {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    guessing: SpeculationArguments,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -53,16 +56,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             .map_err(|error| Failure::new(Kind::Failed, error).hint("give --threads"))?
             .get(),
     };
-    let needs = Needs {
-        positions: checked.context,
-        kv: arguments.kv.into(),
-        limits: BatchLimits {
-            tokens: arguments.batch.into(),
-            logits: 1,
-        },
-        workers,
-        beside: 0,
-    };
+    let batch = arguments.batch.into();
+    let guessing = &arguments.guessing;
+    let mut needs = guessing.needs(&checked, batch, arguments.kv.into(), workers);
+    let draft = guessing.draft_bytes(&needs)?;
+    needs.beside += draft.unwrap_or(0);
     let limit = match arguments.memory {
         Some(Size(bytes)) => Limit {
             bytes,
@@ -72,31 +70,41 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let plan = MemoryPlan::new(&checked.blueprint, needs, limit);
     let printed = if arguments.json {
-        print_json(&plan, checked.context)
+        print_json(&plan, checked.context, draft)
     } else {
-        print(&plan, arguments, checked.context)
+        print(&plan, arguments, checked.context, draft)
     };
     printed.map_err(|error| Failure::stdout(&error))
 }
 
-fn print(plan: &MemoryPlan<'_, '_>, arguments: &Arguments, context: usize) -> std::io::Result<()> {
+fn print(
+    plan: &MemoryPlan<'_, '_>,
+    arguments: &Arguments,
+    context: usize,
+    draft: Option<u64>,
+) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     let limit = match arguments.memory {
         Some(_) => "--memory".into(),
         None => plan.limit.bound.to_string(),
     };
-    for (name, bytes, note) in [
+    let activations = (
+        "activations",
+        plan.workspace - draft.unwrap_or(0),
+        format!("{} tokens at a time", arguments.batch),
+    );
+    let draft = draft.map(|bytes| ("draft model", bytes, "with all that it needs".into()));
+    let model = [
         ("weights", plan.weights, String::new()),
         ("keys and values", plan.kv, format!("{context} positions")),
-        (
-            "activations",
-            plan.workspace,
-            format!("{} tokens at a time", arguments.batch),
-        ),
+        activations,
+    ];
+    let rest = [
         ("program", plan.program, "with its tokenizer".into()),
         ("total", plan.total(), String::new()),
         ("limit", plan.limit.bytes, limit),
-    ] {
+    ];
+    for (name, bytes, note) in model.into_iter().chain(draft).chain(rest) {
         let line = format!("{name:<16} {:>10}  {note}", Size(bytes).to_string());
         writeln!(out, "{}", line.trim_end())?;
     }
@@ -118,12 +126,17 @@ fn print(plan: &MemoryPlan<'_, '_>, arguments: &Arguments, context: usize) -> st
     Ok(())
 }
 
-fn print_json(plan: &MemoryPlan<'_, '_>, context: usize) -> std::io::Result<()> {
+fn print_json(
+    plan: &MemoryPlan<'_, '_>,
+    context: usize,
+    draft: Option<u64>,
+) -> std::io::Result<()> {
     let json = serde_json::json!({
         "context": context,
         "weights_bytes": plan.weights,
         "kv_bytes": plan.kv,
-        "workspace_bytes": plan.workspace,
+        "workspace_bytes": plan.workspace - draft.unwrap_or(0),
+        "draft_bytes": draft.unwrap_or(0),
         "program_bytes": plan.program,
         "total_bytes": plan.total(),
         "limit_bytes": plan.limit.bytes,

@@ -35,6 +35,13 @@ fn a_plan_adds_up_and_says_what_would_fit() {
     let double = plan(&["tale", "--ctx", "1024", "-t", "2"]);
     assert_eq!(bytes(&double, "kv_bytes"), 2 * bytes(&small, "kv_bytes"));
 
+    // A draft model needs as much again, here of the same model, and room for its guesses.
+    let drafted = plan(&["tale", "--ctx", "512", "-t", "2", "--draft", "tale"]);
+    let own = bytes(&small, "weights_bytes") + bytes(&small, "kv_bytes");
+    assert!(bytes(&drafted, "draft_bytes") > own, "{drafted}");
+    let more = bytes(&drafted, "total_bytes") - bytes(&small, "total_bytes");
+    assert!(more >= bytes(&drafted, "draft_bytes"), "{drafted}");
+
     let table = strata(&["plan", "tale", "--ctx", "32768", "--memory", "100M"]).text();
     for words in [
         "weights",

@@ -8,7 +8,7 @@ use crate::memory_plan::Needs;
 use crate::model_file::ModelFile;
 use std::path::PathBuf;
 use strata_engine::{Engine, Speculation};
-use strata_model::{BatchLimits, KvPages, Placement};
+use strata_model::{BatchLimits, KvPages, KvType, Placement};
 
 /// Guesses at a time where no number is given.
 const GUESSES: u8 = 8;
@@ -44,13 +44,14 @@ impl SpeculationArguments {
     pub(crate) fn needs(
         &self,
         checked: &CheckedModel<'_>,
-        arguments: &ComputeArguments,
+        batch: usize,
+        kv: KvType,
         workers: usize,
     ) -> Needs {
         let rows = self.guesses() + 1;
         // The engine has its first workspace still when it makes the one for guesses.
         let first = BatchLimits {
-            tokens: arguments.batch.into(),
+            tokens: batch,
             logits: 1,
         };
         let blueprint = &checked.blueprint;
@@ -60,9 +61,9 @@ impl SpeculationArguments {
         };
         Needs {
             positions: checked.context,
-            kv: arguments.kv.into(),
+            kv,
             limits: BatchLimits {
-                tokens: usize::from(arguments.batch).max(rows),
+                tokens: batch.max(rows),
                 logits: rows,
             },
             workers,
@@ -85,6 +86,27 @@ impl SpeculationArguments {
         // Keys and values have no memory yet: nobody has touched them.
         needs.beside += (workspace + draft.1.bytes()) as u64;
         Ok(draft)
+    }
+
+    /// What the draft model would take in all, without loading it.
+    pub(crate) fn draft_bytes(&self, needs: &Needs) -> Result<Option<u64>, Failure> {
+        let Some(path) = &self.draft else {
+            return Ok(None);
+        };
+        let file = ModelFile::open(path)?;
+        let checked = CheckedModel::new(&file, Some(needs.positions), Words::Required)?;
+        let Needs {
+            positions,
+            kv,
+            limits,
+            workers,
+            ..
+        } = *needs;
+        let blueprint = &checked.blueprint;
+        let bytes = blueprint.packed_bytes()
+            + blueprint.kv_bytes(kv, positions)
+            + blueprint.workspace_bytes(limits, workers, Placement::Packed);
+        Ok(Some(bytes as u64))
     }
 
     /// The engine, able to guess as asked for.

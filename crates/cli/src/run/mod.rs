@@ -14,7 +14,7 @@ use crate::model_file::{BUILT_IN, ModelFile};
 use crate::sampling::SamplingArguments;
 use answer::Speaker;
 use constraint::ConstraintArguments;
-use guessing::SpeculationArguments;
+pub(crate) use guessing::SpeculationArguments;
 use std::io::{IsTerminal, Read};
 use std::path::PathBuf;
 use strata_engine::{Engine, EngineOptions, FinishReason};
@@ -100,7 +100,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let checked = CheckedModel::new(&file, context, Words::Required)?;
     let guess = &arguments.speculation;
     let draft_file = guess.draft.as_deref().map(ModelFile::open).transpose()?;
-    let mut needs = guess.needs(&checked, &arguments.compute, machine.pool.workers());
+    let mut needs = guess.needs(
+        &checked,
+        arguments.compute.batch.into(),
+        arguments.compute.kv.into(),
+        machine.pool.workers(),
+    );
     let (draft, draft_kv) = match &draft_file {
         Some(file) => {
             let (draft, kv) = guess.load(file, &mut needs, &arguments.compute, &machine)?;
