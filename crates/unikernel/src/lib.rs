@@ -31,7 +31,6 @@ extern crate std;
 pub mod boot;
 pub mod console;
 pub mod drivers;
-pub mod http;
 pub mod machine;
 #[cfg(feature = "engine")]
 pub mod model;

@@ -1,8 +1,8 @@
 //! Who may call: a key, and no pages of other sites.
 
-use crate::http::Head;
 use alloc::string::String;
 use core::net::IpAddr;
+use strata_wire::http::Head;
 use strata_wire::{Fault, FaultKind};
 
 /// Who may call.

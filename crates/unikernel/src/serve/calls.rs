@@ -1,7 +1,6 @@
 //! What each call does.
 
 use super::{Running, Server, Visit, Work};
-use crate::http::Head;
 use alloc::borrow::ToOwned;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -12,6 +11,7 @@ use strata_service::{Card, Circumstances, Prepared, prepare, unknown_model};
 use strata_token::template::DateTime;
 use strata_weights::GgufSet;
 use strata_wire::call::{Call, LoadedModel, ModelFacts, Slot};
+use strata_wire::http::Head;
 use strata_wire::json::Json;
 use strata_wire::lang::{Format, Generate, Timings, ToolChoice};
 use strata_wire::route::{self, Dialect, HttpRequest};
@@ -150,10 +150,7 @@ impl Server<'_> {
             }
             Call::Adapters(write) => write(&Vec::new()),
             Call::Stored(stored, write) => write(&self.responses.act(OWNER, &stored)?),
-            _ => {
-                let problem = "this machine has one model and no files: it cannot do that";
-                return Err(Fault::new(FaultKind::Unsupported, problem));
-            }
+            other => return Err(Fault::new(FaultKind::Unsupported, why_not(&other))),
         })
     }
 
@@ -180,6 +177,17 @@ impl Server<'_> {
             content_type: "text/plain; version=0.0.4; charset=utf-8",
             ..Reply::text(&out)
         }
+    }
+}
+
+/// Why a call cannot be done here.
+fn why_not(call: &Call) -> &'static str {
+    match call {
+        Call::Embed(..) => "this machine writes texts: it makes no embeddings",
+        Call::Rerank(..) => "this machine writes texts: it ranks no documents",
+        Call::ScaleAdapters(..) => "this machine has no adapters",
+        Call::SlotAction(..) => "this machine keeps no texts: it has no files",
+        _ => "this machine has one model and no files: it cannot do that",
     }
 }
 

@@ -13,7 +13,6 @@ pub use access::Access;
 pub use strata_engine::Counters;
 pub use strata_wire::call::ModelFacts;
 
-use crate::http::{self, Head, Next, Sending};
 use crate::model::Opened;
 use crate::network::{CONNECTIONS, Connection, Network};
 use alloc::boxed::Box;
@@ -26,6 +25,7 @@ use strata_engine::{Engine, Event as EngineEvent, EventKind, Request, SubmitErro
 use strata_platform::Clock;
 use strata_service::Card;
 use strata_token::tokenizer::{EncodeOptions, Tokenizer};
+use strata_wire::http::{self, Head, Next, Sending};
 use strata_wire::lang::{Event, Shape};
 use strata_wire::openai::ResponseStore;
 use strata_wire::route::Dialect;

@@ -177,6 +177,17 @@ fn clients_are_answered() {
             ("/v1/chat/completions", &other, "not found"),
             ("/v1/chat/completions", ASK, ""),
             ("/api/pull", r#"{"model":"x"}"#, "no files"),
+            (
+                "/v1/embeddings",
+                r#"{"model":"tale","input":"x"}"#,
+                "no embeddings",
+            ),
+            (
+                "/v1/rerank",
+                r#"{"model":"tale","query":"x","documents":["y"]}"#,
+                "ranks no",
+            ),
+            ("/lora-adapters", r#"[{"id":0,"scale":1.0}]"#, "no adapters"),
             ("/nothing", "{}", "nothing"),
         ] {
             let answer = world.post(path, "", request);
@@ -237,5 +248,21 @@ fn the_key_is_asked_for() {
         assert!(world.hear().starts_with("HTTP/1.1 200 "));
         world.say("junk\r\n\r\n");
         assert!(world.hear().starts_with("HTTP/1.1 400 "));
+    });
+}
+
+#[test]
+fn a_request_may_come_byte_by_byte() {
+    with_server(Access::default(), |world| {
+        world.client.connect();
+        while !world.client.socket().can_send() {
+            world.turn();
+        }
+        for byte in b"GET /health HTTP/1.1\r\nconnection: close\r\n\r\n" {
+            assert_eq!(world.client.socket().send_slice(&[*byte]), Ok(1));
+            world.turn();
+        }
+        let health = world.hear();
+        assert!(health.starts_with("HTTP/1.1 200 OK\r\n"), "{health}");
     });
 }
