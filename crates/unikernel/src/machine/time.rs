@@ -48,6 +48,19 @@ pub fn measured_frequency(
     None
 }
 
+/// A frequency that two measurements agree on: a machine that is emulated may stand still during one of them.
+pub fn agreed_frequency(mut measure: impl FnMut() -> Option<u64>) -> Option<u64> {
+    let mut last = measure()?;
+    for _ in 0..8 {
+        let next = measure()?;
+        if next.abs_diff(last) <= last / 100 {
+            break;
+        }
+        last = next;
+    }
+    Some(last)
+}
+
 /// Converts ticks to nanoseconds with one multiplication.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Scale {
@@ -74,7 +87,7 @@ impl Scale {
 mod clock {
     //! The machine's clock.
 
-    use super::{Scale, measured_frequency, told_frequency};
+    use super::{Scale, agreed_frequency, measured_frequency, told_frequency};
     use crate::machine::cpu;
     use core::sync::atomic::{AtomicU64, Ordering};
     use strata_platform::Clock;
@@ -107,7 +120,8 @@ mod clock {
             }
             measured_frequency(timer, cpu::time_stamp)
         };
-        let hz = told_frequency(cpu::cpuid).or_else(measure).unwrap_or(GUESS);
+        let hz = told_frequency(cpu::cpuid).or_else(|| agreed_frequency(measure));
+        let hz = hz.unwrap_or(GUESS);
         HZ.store(hz, Ordering::Relaxed);
         FACTOR.store(Scale::new(hz).factor, Ordering::Relaxed);
         START.store(cpu::time_stamp(), Ordering::Release);
@@ -190,6 +204,19 @@ mod tests {
         assert!(error.abs() < 2e-3, "{error}");
         assert_eq!(measured_frequency(|| 5, || 1), None);
         assert_eq!(measured_frequency(|| 0, || 0), None);
+    }
+
+    #[test]
+    fn a_measurement_that_no_other_confirms_is_not_believed() {
+        let agreed = |list: &[u64]| {
+            let mut list = list.iter();
+            agreed_frequency(|| list.next().copied())
+        };
+        assert_eq!(agreed(&[1000, 1005]), Some(1000));
+        assert_eq!(agreed(&[7000, 1000, 1009]), Some(1000));
+        assert_eq!(agreed(&[500, 7000, 1000, 995]), Some(1000));
+        assert_eq!(agreed(&[5]), None);
+        assert!(agreed(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]).is_some());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::drivers::{DeviceError, MAX_FRAME};
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{
     EthernetFrame, EthernetProtocol, EthernetRepr, Icmpv4Packet, Icmpv4Repr, IpAddress, IpProtocol,
-    Ipv4Packet, Ipv4Repr,
+    Ipv4Packet, Ipv4Repr, TcpPacket,
 };
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -272,7 +272,7 @@ fn syn(from: Ipv4Addr, port: u16) -> Vec<u8> {
     header[12] = 5 << 4;
     header[13] = 2;
     header[14] = 0x40;
-    let mut packet = smoltcp::wire::TcpPacket::new_unchecked(&mut header[..]);
+    let mut packet = TcpPacket::new_unchecked(&mut header[..]);
     packet.fill_checksum(&IpAddress::Ipv4(from), &IpAddress::Ipv4(SERVER));
     frame(from, IpProtocol::Tcp, &header)
 }
@@ -358,7 +358,7 @@ fn repair(bytes: &mut [u8]) {
     ip.fill_checksum();
     let (from, to) = (ip.src_addr().into(), ip.dst_addr().into());
     if ip.next_header() == IpProtocol::Tcp
-        && let Ok(mut tcp) = smoltcp::wire::TcpPacket::new_checked(ip.payload_mut())
+        && let Ok(mut tcp) = TcpPacket::new_checked(ip.payload_mut())
     {
         tcp.fill_checksum(&from, &to);
     }
@@ -481,4 +481,52 @@ fn a_closed_door_lets_nobody_in_until_it_opens() {
     network.set_open(true);
     network.poll(now);
     assert!(talks(&mut network, &mut client, &mut now));
+}
+
+#[test]
+fn clients_for_whom_there_is_no_place_are_not_sent_away() {
+    let (mut server, client) = wire();
+    let mut network = Network::new(&mut server, &settings(), 1, 0);
+    let begin = |port| client.to.lock().unwrap().push_back(syn(CLIENT, port));
+    (0..2 * CONNECTIONS as u16).for_each(|i| begin(2000 + i));
+    for i in 0..10 {
+        network.poll(i * 1_000_000);
+        // The first answers wait for the client's Ethernet address.
+        while let Some(frame) = client.from.lock().unwrap().pop_front() {
+            let question = EthernetFrame::new_unchecked(&frame).ethertype();
+            if question == EthernetProtocol::Arp {
+                client.to.lock().unwrap().push_back(here());
+            } else {
+                let ip = Ipv4Packet::new_checked(&frame[14..]).unwrap();
+                let answer = TcpPacket::new_checked(ip.payload()).unwrap();
+                assert!(answer.syn() && !answer.rst(), "{answer}");
+            }
+        }
+    }
+    assert_eq!(network.connections().count(), CONNECTIONS);
+    // Those who never complete what they began lose their places to those who try again.
+    let later = 2 * HANDSHAKE;
+    network.poll(later);
+    network.poll(later + 1_000_000);
+    begin(9999);
+    network.poll(later + 2_000_000);
+    let mut remotes = network.connections().filter_map(|(_, remote, ..)| remote);
+    assert!(remotes.any(|remote| remote.port == 9999));
+}
+
+/// The client's answer to who has its address.
+fn here() -> Vec<u8> {
+    let mut frame = Vec::new();
+    for piece in [
+        &SERVER_CARD[..],
+        &CLIENT_CARD,
+        &[8, 6, 0, 1, 8, 0, 6, 4, 0, 2],
+        &CLIENT_CARD,
+        &CLIENT.octets(),
+        &SERVER_CARD,
+        &SERVER.octets(),
+    ] {
+        frame.extend_from_slice(piece);
+    }
+    frame
 }
