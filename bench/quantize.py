@@ -6,8 +6,9 @@ Usage: python bench/quantize.py PATH_OF_STRATA [MODEL-F16.gguf…] [--type NAME]
 `cargo xtask bench quantize` builds the program, makes a 1b model of random half floats where none is named, installs
 llama.cpp (`llama-cpp-python`) and runs this, with `--quality` as well.
 
-- speed: both quantize the same file alternately, each time in a new process; medians and their ratio. Ours ends with
-  the file on the disk (fsync), llama.cpp's does not wait for that.
+- speed: both quantize the same file alternately, each time in a new process; medians and their ratio, of seconds by
+  the clock and of processor seconds, which a busy machine changes less. Ours ends with the file on the disk (fsync),
+  llama.cpp's does not wait for that.
 - quality: the built-in model with its weights moved off the grid that they were rounded to once (noise of a third of a
   step), as f16, is the source. Both quantize it to each mix, and llama.cpp computes the source and both results with
   f32 keys and values: the mean KL divergence from the source over all positions of a text, and the share of equal
@@ -18,6 +19,7 @@ import argparse
 import ctypes
 import json
 import pathlib
+import resource
 import statistics
 import sys
 import tempfile
@@ -51,6 +53,12 @@ def theirs(source: pathlib.Path, out: pathlib.Path, mix: str, threads: int) -> f
     return time.perf_counter() - start
 
 
+def processor_seconds() -> float:
+    """Of all processes that were waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def apart(source: pathlib.Path, out: pathlib.Path, mix: str, threads: int) -> float:
     """The same in a process of its own."""
     return machine.run([sys.executable, __file__, "--one", source, out, mix, threads])["seconds"]
@@ -62,18 +70,24 @@ def ours(strata: str, source: pathlib.Path, out: pathlib.Path, mix: str, threads
 
 def speed(options: argparse.Namespace, model: pathlib.Path, folder: pathlib.Path) -> None:
     found: tuple[list[float], list[float]] = [], []
+    used: tuple[list[float], list[float]] = [], []
     size = model.stat().st_size
     for _ in range(options.rounds):
+        start = processor_seconds()
         found[0].append(ours(options.strata, model, folder / "ours.gguf", options.type, options.threads))
+        between = processor_seconds()
         found[1].append(apart(model, folder / "theirs.gguf", options.type, options.threads))
+        used[0].append(between - start)
+        used[1].append(processor_seconds() - between)
         sizes = [(folder / name).stat().st_size for name in ("ours.gguf", "theirs.gguf")]
         for name in ("ours.gguf", "theirs.gguf"):
             (folder / name).unlink()
     a, b = (statistics.median(values) for values in found)
+    c, d = (statistics.median(values) for values in used)
     print(f"{model.name} → {options.type}, {options.threads} threads, {options.rounds} rounds, {machine.load()}")
-    print(f"  ours       {a:7.2f} s  {size / a / 1e6:7.0f} MB/s of the source  {sizes[0] / 1e6:9.1f} MB")
-    print(f"  llama.cpp  {b:7.2f} s  {size / b / 1e6:7.0f} MB/s                {sizes[1] / 1e6:9.1f} MB")
-    print(f"  ours is {b / a:.2f} times as fast", flush=True)
+    print(f"  ours       {a:7.2f} s  {size / a / 1e6:7.0f} MB/s of the source  {c:7.2f} processor s  {sizes[0] / 1e6:9.1f} MB")
+    print(f"  llama.cpp  {b:7.2f} s  {size / b / 1e6:7.0f} MB/s                {d:7.2f} processor s  {sizes[1] / 1e6:9.1f} MB")
+    print(f"  ours is {b / a:.2f} times as fast, {d / c:.2f} times by processor seconds", flush=True)
 
 
 def off_grid(folder: pathlib.Path) -> pathlib.Path:

@@ -81,7 +81,8 @@ impl Peers {
         self.script("sampler_vectors.py", &["--verify"])?;
         let strata = strata_for_checks()?;
         self.script("synth_check.py", &[&strata.to_string_lossy()])?;
-        self.script("llama_compare.py", &[&strata.to_string_lossy()])
+        self.script("llama_compare.py", &[&strata.to_string_lossy()])?;
+        self.script("quantize_check.py", &[&strata.to_string_lossy()])
     }
 
     /// The environment's interpreter, for tests that run it themselves.

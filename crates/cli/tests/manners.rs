@@ -2,8 +2,11 @@
 
 mod program;
 
+use nix::pty::openpty;
 use program::{Scratch, command, finish, scratch, strata};
 use serde_json::Value;
+use std::fs::File;
+use std::io::Read;
 
 /// The names of the commands that `--help` lists.
 fn commands() -> Vec<String> {
@@ -109,4 +112,38 @@ fn what_is_no_terminal_gets_no_colours() {
             assert!(!run.err.contains('\u{1b}'), "{arguments:?}");
         }
     }
+}
+
+/// What a terminal is sent.
+fn at_a_terminal(arguments: &[&str], no_color: Option<&str>) -> String {
+    let pty = openpty(None, None).expect("a terminal");
+    let slave = || pty.slave.try_clone().expect("a handle");
+    let mut run = command();
+    run.args(arguments)
+        .env("TERM", "xterm")
+        .env_remove("NO_COLOR")
+        .stdout(slave())
+        .stderr(slave());
+    if let Some(value) = no_color {
+        run.env("NO_COLOR", value);
+    }
+    let mut program = run.spawn().expect("the program starts");
+    drop(run);
+    drop(pty.slave);
+    let (mut out, mut seen) = (File::from(pty.master), Vec::new());
+    // A terminal that nobody holds any more is an error to read from, after everything was read.
+    let _ = out.read_to_end(&mut seen);
+    program.wait().expect("the program ends");
+    String::from_utf8_lossy(&seen).into_owned()
+}
+
+#[test]
+fn a_terminal_gets_colours_unless_the_user_says_no() {
+    let colours = "\u{1b}[";
+    assert!(at_a_terminal(&["--help"], None).contains(colours));
+    let plain = at_a_terminal(&["--help"], Some("1"));
+    assert!(
+        plain.contains("quantize") && !plain.contains(colours),
+        "{plain}"
+    );
 }
