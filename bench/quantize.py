@@ -36,14 +36,17 @@ STORY = ROOT / "crates/cli/tests/story.txt"
 MIXES = ["q2_k", "q3_k_s", "q3_k_m", "q3_k_l", "q4_0", "iq4_xs", "iq4_nl", "q4_k_s", "q4_k_m", "q5_0", "q5_k_m", "q6_k"]
 CONTEXT = 256
 CHUNKS = 8
+# llama.cpp says much to whoever listens; the listener must not go away.
+KEPT: list = []
 
 
 def theirs(source: pathlib.Path, out: pathlib.Path, mix: str, threads: int) -> float:
     """llama.cpp's quantizer, in this process; seconds."""
     import llama_cpp as api
 
-    silent = api.llama_log_callback(lambda *_: None)
-    api.llama_log_set(silent, None)
+    if not KEPT:
+        KEPT.append(api.llama_log_callback(lambda *_: None))
+        api.llama_log_set(KEPT[0], None)
     parameters = api.llama_model_quantize_default_params()
     parameters.nthread = threads
     parameters.ftype = getattr(api, "LLAMA_FTYPE_MOSTLY_" + mix.upper())
