@@ -41,6 +41,8 @@ cargo xtask TASK
                    what HTTP and JSON cost: the same streams through the server and through the engine alone
   soak serve [--minutes N] [--clients N]
                    many clients of all dialects, some of which go away: leaks, errors, latencies, starvation
+  soak engine [--minutes N]
+                   ten minutes of random requests, three of ten canceled: no page may be lost, and memory stays flat
   unikernel [--machine]
                    the bootable program, as ELF for PVH and as EFI application; --machine leaves the engine out
   test-boot [--quick | --machine] [--minutes N]
@@ -69,6 +71,7 @@ fn main() -> Result<()> {
         ["bench", "baremetal", ..] => baremetal::run(&arguments[2..]),
         ["bench", "overhead", ..] => bench::overhead(&arguments[2..]),
         ["soak", "serve", ..] => soak::serve(&arguments[2..]),
+        ["soak", "engine", ..] => soak::engine(&arguments[2..]),
         ["unikernel", ..] => unikernel::command(&arguments[1..]),
         ["test-boot", ..] => test_boot::run(&arguments[1..]),
         [] | ["help" | "--help" | "-h"] => {

@@ -24,3 +24,14 @@ pub(crate) fn serve(arguments: &[String]) -> Result<()> {
             .env("STRATA_SOAK_STRICT", "1"),
     )
 }
+
+/// Random load on the engine alone.
+pub(crate) fn engine(arguments: &[String]) -> Result<()> {
+    let minutes = match arguments {
+        [] => "10",
+        [flag, minutes] if flag == "--minutes" => minutes,
+        _ => bail!("usage: cargo xtask soak engine [--minutes N]"),
+    };
+    let example = "run --release --quiet --package strata-engine --example soak -- --minutes";
+    execute(cargo(example).arg(minutes))
+}
