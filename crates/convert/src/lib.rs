@@ -3,7 +3,8 @@
 //!
 //! [`Plan::new`] looks at a checkpoint and says what the file will hold; [`Plan::write`] makes one tensor at a time, a
 //! few megabytes of rows in memory at once. A family of models is an entry of the table in [`family`], not code.
-//! Names, row orders and types are those that llama.cpp's converter writes, so the files run there too.
+//! Names, row orders and types are those that llama.cpp's converter writes, so the files run there too. [`Lora`] reads
+//! PEFT's adapters by the same rules.
 #![no_std]
 #![forbid(unsafe_code)]
 extern crate alloc;
@@ -16,6 +17,9 @@ pub mod family;
 #[cfg(feature = "std")]
 mod folder;
 mod importance;
+mod lora;
+#[cfg(feature = "std")]
+mod lora_folder;
 mod metadata;
 mod mix;
 mod names;
@@ -31,6 +35,9 @@ pub use error::ConvertError;
 #[cfg(feature = "std")]
 pub use folder::{Direct, Folder, FolderError};
 pub use importance::{ColumnSums, Importance, ImportanceError, ImportanceSums};
+pub use lora::{Lora, LoraBase, LoraError, LoraTensor};
+#[cfg(feature = "std")]
+pub use lora_folder::LoraFolderError;
 pub use mix::{Layer, Mix, ModelFacts, Role};
 pub use plan::{Options, Plan, PlannedTensor};
 pub use recipe::{Recipe, TypeRule};
