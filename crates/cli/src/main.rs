@@ -1,5 +1,6 @@
 //! The `strata` program: each command is a module with its arguments and its `run`.
 
+mod adapter_file;
 mod bench;
 mod boot;
 mod chat_template;

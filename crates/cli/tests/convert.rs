@@ -67,6 +67,32 @@ fn a_folder_answers() {
 }
 
 #[test]
+fn an_adapter_of_peft_changes_the_answer_and_one_for_another_model_is_refused() {
+    let adapter = |name: &str| folder(&format!("../adapters/{name}"));
+    let (llama, own) = (folder("llama-llama3-rope"), adapter("llama"));
+    let run = |more: &[&str]| {
+        let run = ["run", &llama, "AB", "-n", "12", "--temp", "0", "--raw"];
+        strata(&[&run[..], more].concat()).text()
+    };
+    let (plain, with) = (run(&[]), run(&["--lora", &own]));
+    assert_ne!(plain, with);
+    assert_eq!(with, run(&["--lora", &format!("{own}=1.0")]));
+    assert_eq!(plain, run(&["--lora", &format!("{own}=0")]));
+    let gpt2 = adapter("gpt2");
+    fails(
+        3,
+        &["gpt2", "lora"],
+        &["run", &llama, "AB", "--raw", "--lora", &gpt2],
+    );
+    let strength = format!("{own}=much");
+    fails(
+        2,
+        &["much"],
+        &["run", &llama, "AB", "--raw", "--lora", &strength],
+    );
+}
+
+#[test]
 fn what_cannot_be_converted_is_said() {
     let out = Scratch(scratch("no.gguf"));
     fails(

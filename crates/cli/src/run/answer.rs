@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use strata_constrain::Matcher;
 use strata_engine::sampling::{SampleError, SamplerSettings};
 use strata_engine::{
-    Engine, EventKind, FinishReason, Request, RequestError, Speculation, SubmitError, Usage,
+    AdapterId, Engine, EventKind, FinishReason, Request, RequestError, Speculation, SubmitError,
+    Usage,
 };
 use strata_host::Usage as HostUsage;
 use strata_token::tokenizer::{EncodeOptions, Tokenizer};
@@ -18,6 +19,7 @@ use strata_token::tokenizer::{EncodeOptions, Tokenizer};
 /// An engine with one conversation.
 pub(crate) struct Speaker<'a> {
     pub(crate) engine: Engine<'a>,
+    pub(crate) adapter: Option<AdapterId>,
     pub(crate) model: &'a Path,
     pub(crate) tokenizer: &'a Tokenizer,
     pub(crate) sampling: SamplerSettings,
@@ -58,6 +60,7 @@ impl Speaker<'_> {
     fn request(&self, prompt: Vec<u32>) -> Request {
         Request {
             prompt,
+            adapter: self.adapter,
             sampling: self.sampling.clone(),
             max_tokens: self.max_tokens,
             stop: self.stop.clone(),

@@ -6,6 +6,7 @@ mod constraint;
 mod guessing;
 mod story;
 
+use crate::adapter_file::AdapterFile;
 use crate::chat_template::ChatTemplate;
 use crate::computing::ComputeArguments;
 use crate::failure::{Failure, Kind};
@@ -17,7 +18,9 @@ use constraint::ConstraintArguments;
 pub(crate) use guessing::SpeculationArguments;
 use std::io::{IsTerminal, Read};
 use std::path::PathBuf;
-use strata_engine::{Engine, EngineOptions, FinishReason};
+use std::sync::Arc;
+use strata_engine::{AdapterId, Engine, EngineOptions, FinishReason};
+use strata_model::Model;
 use strata_platform::Pool;
 use strata_service::prompt;
 use strata_wire::lang::{Message, Role};
@@ -55,6 +58,9 @@ pub(crate) struct Arguments {
     /// Tokens of prompt and answer together [default: the model's context, at most 4096]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     ctx: Option<u32>,
+    /// A LoRA adapter, as a GGUF file or a PEFT folder, perhaps with its strength: PATH or PATH=0.5
+    #[arg(long, value_name = "PATH[=SCALE]")]
+    lora: Option<String>,
     /// Tell on standard error what ran and how fast
     #[arg(long)]
     verbose: bool,
@@ -94,6 +100,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         prompt => prompt,
     };
     let grammar = arguments.constraint.grammar()?;
+    let lora = arguments.lora.as_deref().map(AdapterFile::parse);
+    let lora = lora.transpose()?;
     let machine = arguments.compute.machine()?;
     let context = arguments.ctx.map(|ctx| ctx as usize);
     let file = ModelFile::open_as(&arguments.model, arguments.compute.quant)?;
@@ -146,7 +154,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         ..EngineOptions::default()
     };
     let engine = Engine::new(&loaded.model, tokenizer, machine.compute(), kv, options);
-    let engine = guess.engine(engine, draft.as_ref().zip(draft_kv))?;
+    let mut engine = guess.engine(engine, draft.as_ref().zip(draft_kv))?;
+    let adapter = match &lora {
+        Some(file) => Some(add_adapter(&mut engine, file, &loaded.model)?),
+        None => None,
+    };
     let style = match &loaded.template {
         Some(source) if !arguments.raw => Style::Chat(ChatTemplate::new(source, tokenizer)?),
         _ => Style::Raw,
@@ -157,6 +169,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let mut speaker = Speaker {
         engine,
+        adapter,
         constraint,
         model: &arguments.model,
         tokenizer,
@@ -186,6 +199,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         note_full(loaded.context);
     }
     Ok(())
+}
+
+fn add_adapter(
+    engine: &mut Engine<'_>,
+    file: &AdapterFile,
+    model: &Model<'_>,
+) -> Result<AdapterId, Failure> {
+    let adapter = Arc::new(file.load(model)?);
+    let added = engine.add_adapter(adapter, file.scale);
+    added.map_err(|error| Failure::new(Kind::BadModel, error))
 }
 
 /// The first messages of a conversation.

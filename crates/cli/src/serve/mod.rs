@@ -5,6 +5,7 @@ mod keys;
 mod library;
 mod models;
 
+use crate::adapter_file::AdapterFile;
 use crate::computing::ComputeArguments;
 use crate::failure::{Failure, Kind};
 use crate::model_file::BUILT_IN;
@@ -75,8 +76,8 @@ pub(crate) struct Arguments {
     /// How long an unused model stays in memory: 5m, 30s, 0, or -1 for always
     #[arg(long, value_name = "TIME", env = "OLLAMA_KEEP_ALIVE", default_value = "5m", value_parser = keep_alive)]
     keep_alive: KeepAlive,
-    /// A LoRA adapter of the first model, as a GGUF file, perhaps with its strength: FILE or FILE=0.5
-    #[arg(long, value_name = "FILE[=SCALE]")]
+    /// A LoRA adapter of the first model, as a GGUF file or a PEFT folder, perhaps with its strength: PATH or PATH=0.5
+    #[arg(long, value_name = "PATH[=SCALE]")]
     lora: Vec<String>,
     /// A folder in which computed prompts outlive the server
     #[arg(long, value_name = "FOLDER")]
@@ -172,7 +173,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     let cache = arguments
         .cache
         .map(|folder| (folder, arguments.cache_size.0));
-    let adapters = arguments.lora.iter().map(|text| adapter(text));
+    let adapters = arguments.lora.iter().map(|text| AdapterFile::parse(text));
     let adapters = adapters.collect::<Result<Vec<_>, _>>()?;
     let offer = Offer {
         context,
@@ -210,20 +211,6 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     bound
         .run(stopped())
         .map_err(|error| Failure::new(Kind::Failed, format_args!("the server failed: {error}")))
-}
-
-/// An adapter's file and strength.
-fn adapter(text: &str) -> Result<(PathBuf, f32), Failure> {
-    let Some((path, scale)) = text.rsplit_once('=') else {
-        return Ok((text.into(), 1.0));
-    };
-    match scale.parse::<f32>() {
-        Ok(scale) if scale.is_finite() => Ok((path.into(), scale)),
-        _ => Err(Failure::new(
-            Kind::Usage,
-            format_args!("--lora {text}: {scale:?} is not a strength"),
-        )),
-    }
 }
 
 /// Done when the process is asked to end.

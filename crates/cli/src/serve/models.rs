@@ -2,6 +2,7 @@
 
 use super::facts::{Lists, facts, sha256};
 use super::library::{self, LocalStore};
+use crate::adapter_file::AdapterFile;
 use crate::computing::ComputeArguments;
 use crate::failure::{Failure, Kind};
 use crate::loaded_model::{CheckedModel, Words};
@@ -14,8 +15,8 @@ use std::time::UNIX_EPOCH;
 use strata_constrain::{self as grammar, CompileError, Compiler, VocabularyError};
 use strata_engine::{Constraint, EngineOptions, ModelDigest};
 use strata_host::{MonotonicClock, PageFiles};
+use strata_model::Model;
 use strata_model::spec::Role;
-use strata_model::{Adapter, Model};
 use strata_platform::{PageStore, Pool};
 use strata_server::{Grammars, Library, LoadedAdapter, Models, Opened};
 use strata_service::{Calls, Card, Shape, unknown_model};
@@ -45,8 +46,8 @@ pub(super) struct Offer {
     pub(super) context: Option<usize>,
     /// Requests that run side by side.
     pub(super) requests: usize,
-    /// Adapters of the first model, with their strength.
-    pub(super) adapters: Vec<(PathBuf, f32)>,
+    /// Adapters of the first model.
+    pub(super) adapters: Vec<AdapterFile>,
     /// A folder for computed prompts, and how large it may get.
     pub(super) cache: Option<(PathBuf, u64)>,
     /// Whether clients may save what was computed.
@@ -117,17 +118,11 @@ impl LocalModels {
             .first()
             .is_some_and(|(facts, _)| facts.name == name);
         let own = self.offer.adapters.iter().filter(|_| first);
-        own.map(|(path, scale)| {
-            let file = ModelFile::open(path).map_err(fault)?;
-            let adapter = Adapter::load(&file.parse().map_err(fault)?, model);
-            let adapter = adapter.map_err(|error| {
-                let message = format!("{}: {error}", path.display());
-                Fault::new(FaultKind::Internal, message)
-            })?;
+        own.map(|file| {
             Ok(LoadedAdapter {
-                path: path.display().to_string(),
-                adapter: Arc::new(adapter),
-                scale: *scale,
+                path: file.path.display().to_string(),
+                adapter: Arc::new(file.load(model).map_err(fault)?),
+                scale: file.scale,
             })
         })
         .collect()

@@ -1,0 +1,69 @@
+//! LoRA adapters on the command line: a GGUF file, or a folder as PEFT saves it.
+
+use crate::failure::{Failure, Kind};
+use crate::model_file::ModelFile;
+use std::fmt::Display;
+use std::path::PathBuf;
+use strata_convert::{Lora, LoraBase, LoraFolderError};
+use strata_model::{Adapter, AdapterTensor, Model};
+use strata_weights::GgmlType;
+
+/// Where an adapter is, and how much of it is wanted.
+#[derive(Clone, Debug)]
+pub(crate) struct AdapterFile {
+    pub(crate) path: PathBuf,
+    /// 1 is all of it.
+    pub(crate) scale: f32,
+}
+
+impl AdapterFile {
+    /// Reads `PATH` or `PATH=0.5`.
+    pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
+        let Some((path, scale)) = text.rsplit_once('=') else {
+            return Ok(Self {
+                path: text.into(),
+                scale: 1.0,
+            });
+        };
+        match scale.parse::<f32>() {
+            Ok(scale) if scale.is_finite() => Ok(Self {
+                path: path.into(),
+                scale,
+            }),
+            _ => Err(Failure::new(
+                Kind::Usage,
+                format_args!("--lora {text}: {scale:?} is not a strength"),
+            )),
+        }
+    }
+
+    /// Loads it, for a model.
+    pub(crate) fn load(&self, model: &Model<'_>) -> Result<Adapter, Failure> {
+        let bad = |error: &dyn Display| {
+            let sentence = format_args!("{}: {error}", self.path.display());
+            Failure::new(Kind::BadModel, sentence)
+        };
+        if !Lora::is_folder(&self.path) {
+            let file = ModelFile::open(&self.path)?;
+            return Adapter::load(&file.parse()?, model).map_err(|error| bad(&error));
+        }
+        let config = model.config();
+        let base = LoraBase {
+            arch: config.spec.name,
+            heads: config.heads,
+            kv_heads: config.kv_heads,
+        };
+        let lora = Lora::read_folder(&self.path, base).map_err(|error| match error {
+            LoraFolderError::Io { path, source } => Failure::io(path.display(), &source),
+            error => Failure::new(Kind::BadModel, error),
+        })?;
+        let tensors = lora.tensors.iter().map(|tensor| AdapterTensor {
+            name: &tensor.name,
+            ty: GgmlType::F32,
+            dims: &tensor.dims,
+            data: &tensor.data,
+        });
+        let tensors: Vec<AdapterTensor<'_>> = tensors.collect();
+        Adapter::new(lora.alpha, &tensors, model).map_err(|error| bad(&error))
+    }
+}
