@@ -27,6 +27,9 @@ pub enum StoreError {
         /// What there is.
         known: String,
     },
+    /// The repository has weights of another form.
+    #[error("{0} has no GGUF file, only a checkpoint, which has to be converted")]
+    OnlyCheckpoint(Name),
     /// A manifest is damaged.
     #[error("the manifest {} is damaged: {fault}", path.display())]
     Manifest {

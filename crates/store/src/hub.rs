@@ -7,16 +7,20 @@ use crate::create::{Base, Recipe};
 use crate::digest::Digest;
 use crate::error::StoreError;
 use crate::fetch::{Fetch, again};
+use crate::lock::Pins;
 use crate::name::Name;
 use crate::net::{Client, Credential, Method, NetError, Url, escape};
 use crate::progress::{OnProgress, Progress};
 use crate::store::Store;
 use serde_json::Value;
+use std::path::PathBuf;
 use strata_weights::SplitName;
 
 const HUB: &str = "https://huggingface.co";
 /// The list of a repository's files.
 const LONGEST_LIST: u64 = 32 << 20;
+/// Files without a digest that are longer are no texts.
+const LONGEST_TEXT: u64 = 128 << 20;
 /// What `latest` means, best first.
 const USUAL: [&str; 6] = ["Q4_K_M", "Q4_K_S", "Q4_0", "Q5_K_M", "Q8_0", "F16"];
 
@@ -29,8 +33,33 @@ pub(crate) fn is_hub(name: &Name) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct HubFile {
     path: String,
-    digest: Digest,
+    digest: Option<Digest>,
     size: u64,
+}
+
+impl HubFile {
+    fn is_gguf(&self) -> bool {
+        self.path.to_ascii_lowercase().ends_with(".gguf") && self.digest.is_some()
+    }
+}
+
+/// The files of a checkpoint, here as blobs until this is dropped: it is to be converted.
+pub struct Checkpoint {
+    /// Their names, and where they are.
+    pub files: Vec<(String, PathBuf)>,
+    store: Store,
+    digests: Vec<Digest>,
+    pins: Option<Pins>,
+}
+
+impl Drop for Checkpoint {
+    fn drop(&mut self) {
+        // Blobs that some model needs stay.
+        drop(self.pins.take());
+        if let Ok(lock) = self.store.lock() {
+            let _ = self.store.collect(self.digests.iter().copied(), &lock);
+        }
+    }
 }
 
 /// Brings a model of the hub here.
@@ -40,60 +69,162 @@ pub(crate) fn pull(
     name: &Name,
     progress: &mut OnProgress<'_>,
 ) -> Result<(), StoreError> {
-    let root = Url::parse(client.network.hub.as_deref().unwrap_or(HUB))?;
-    client.permit(&root)?;
-    let credential = client.network.hub_token.as_ref().map(|token| Credential {
-        origin: root.clone(),
-        value: format!("Bearer {token}"),
-    });
-    Progress::status("pulling manifest").tell(progress)?;
-    let repo = format!("{}/{}", name.namespace(), name.model());
-    let url = root.join(&format!("/api/models/{repo}/revision/main?blobs=true"))?;
-    let answer = again(client, || {
-        let answer = client.ask(&Method::GET, &url, &[], credential.as_ref())?;
-        match answer.status().is_server_error() {
-            true => answer.ok(),
-            false => Ok(answer),
-        }
-    })?;
-    match answer.status().as_u16() {
-        404 => return Err(StoreError::NotInRegistry(name.clone())),
-        401 | 403 => return Err(NetError::Login(answer.host()).into()),
-        _ => {}
+    let repo = Repo::look(client, name, progress)?;
+    let files = repo.files.iter().filter(|file| file.is_gguf());
+    let files: Vec<HubFile> = files.cloned().collect();
+    if files.is_empty() && !checkpoint_files(&repo.files).is_empty() {
+        return Err(StoreError::OnlyCheckpoint(name.clone()));
     }
-    let host = answer.host();
-    let listing = answer.ok()?.bytes(LONGEST_LIST)?;
-    let not_understood = NetError::Answer {
-        host,
-        what: "the list of a repository's files",
-    };
-    let (revision, files) = read_listing(&listing).ok_or(not_understood)?;
     let chosen = choose(&files, name.tag()).ok_or_else(|| StoreError::NoSuchFile {
         name: Box::new(name.clone()),
         known: quantizations(&files),
     })?;
-    let _pins = store.pin(chosen.iter().map(|file| &file.digest))?;
+    let digests: Vec<Digest> = chosen.iter().filter_map(|file| file.digest).collect();
+    let _pins = store.pin(digests.iter())?;
+    let mut bases = Vec::new();
     for file in &chosen {
-        let path: Vec<String> = file.path.split('/').map(escape).collect();
-        let fetch = Fetch {
-            client,
-            url: root.join(&format!("/{repo}/resolve/{revision}/{}", path.join("/")))?,
-            credential: credential.clone(),
-            digest: Some(file.digest),
-            size: file.size,
-            version: String::new(),
-            status: format!("pulling {}", &file.digest.hex()[..12]),
-        };
-        fetch.run(store, progress)?;
+        bases.push(Base::Blob(repo.fetch(client, store, file, progress)?));
     }
     let recipe = Recipe {
-        bases: chosen.iter().map(|file| Base::Blob(file.digest)).collect(),
+        bases,
         ..Recipe::default()
     };
     store.create(name, &recipe, progress)
 }
 
-/// The commit, and the GGUF files that have digests.
+/// Brings the files of a checkpoint here.
+pub(crate) fn pull_checkpoint(
+    client: &Client,
+    store: &Store,
+    name: &Name,
+    progress: &mut OnProgress<'_>,
+) -> Result<Checkpoint, StoreError> {
+    let repo = Repo::look(client, name, progress)?;
+    let wanted = checkpoint_files(&repo.files);
+    let known: Vec<Digest> = wanted.iter().filter_map(|file| file.digest).collect();
+    let mut checkpoint = Checkpoint {
+        files: Vec::new(),
+        store: store.clone(),
+        digests: Vec::new(),
+        pins: Some(store.pin(known.iter())?),
+    };
+    for file in wanted {
+        let digest = repo.fetch(client, store, file, progress)?;
+        let place = (file.path.clone(), store.blob_path(&digest));
+        checkpoint.files.push(place);
+        checkpoint.digests.push(digest);
+    }
+    // Now all are known.
+    checkpoint.pins = Some(store.pin(checkpoint.digests.iter())?);
+    Ok(checkpoint)
+}
+
+/// The files of a repository that make a checkpoint: weights, and what says how to read them. None if there are no
+/// weights.
+fn checkpoint_files(files: &[HubFile]) -> Vec<&HubFile> {
+    const BESIDE: [&str; 10] = [
+        "config.json",
+        "generation_config.json",
+        "tokenizer.json",
+        "tokenizer.model",
+        "tokenizer_config.json",
+        "special_tokens_map.json",
+        "added_tokens.json",
+        "chat_template.jinja",
+        "chat_template.json",
+        "model.safetensors.index.json",
+    ];
+    let weights = |file: &HubFile| {
+        let last = file.path.as_str();
+        let shard = last.starts_with("model-") && last.contains("-of-");
+        last == "model.safetensors" || (shard && last.ends_with(".safetensors"))
+    };
+    if !files.iter().any(weights) || !files.iter().any(|file| file.path == "config.json") {
+        return Vec::new();
+    }
+    let beside = |file: &HubFile| BESIDE.contains(&file.path.as_str());
+    let wanted = files.iter().filter(|file| weights(file) || beside(file));
+    wanted.collect()
+}
+
+/// A repository of the hub at one commit.
+struct Repo {
+    root: Url,
+    name: String,
+    revision: String,
+    files: Vec<HubFile>,
+    credential: Option<Credential>,
+}
+
+impl Repo {
+    fn fetch(
+        &self,
+        client: &Client,
+        store: &Store,
+        file: &HubFile,
+        progress: &mut OnProgress<'_>,
+    ) -> Result<Digest, StoreError> {
+        let path: Vec<String> = file.path.split('/').map(escape).collect();
+        let (name, revision) = (&self.name, &self.revision);
+        let label = file.digest.map(|digest| digest.hex()[..12].to_string());
+        let fetch = Fetch {
+            client,
+            url: self
+                .root
+                .join(&format!("/{name}/resolve/{revision}/{}", path.join("/")))?,
+            credential: self.credential.clone(),
+            digest: file.digest,
+            size: file.size,
+            version: revision.clone(),
+            status: format!("pulling {}", label.as_ref().unwrap_or(&file.path)),
+        };
+        fetch.run(store, progress)
+    }
+
+    fn look(
+        client: &Client,
+        name: &Name,
+        progress: &mut OnProgress<'_>,
+    ) -> Result<Self, StoreError> {
+        let root = Url::parse(client.network.hub.as_deref().unwrap_or(HUB))?;
+        client.permit(&root)?;
+        let credential = client.network.hub_token.as_ref().map(|token| Credential {
+            origin: root.clone(),
+            value: format!("Bearer {token}"),
+        });
+        Progress::status("pulling manifest").tell(progress)?;
+        let repo = format!("{}/{}", name.namespace(), name.model());
+        let url = root.join(&format!("/api/models/{repo}/revision/main?blobs=true"))?;
+        let answer = again(client, || {
+            let answer = client.ask(&Method::GET, &url, &[], credential.as_ref())?;
+            match answer.status().is_server_error() {
+                true => answer.ok(),
+                false => Ok(answer),
+            }
+        })?;
+        match answer.status().as_u16() {
+            404 => return Err(StoreError::NotInRegistry(name.clone())),
+            401 | 403 => return Err(NetError::Login(answer.host()).into()),
+            _ => {}
+        }
+        let host = answer.host();
+        let listing = answer.ok()?.bytes(LONGEST_LIST)?;
+        let not_understood = NetError::Answer {
+            host,
+            what: "the list of a repository's files",
+        };
+        let (revision, files) = read_listing(&listing).ok_or(not_understood)?;
+        Ok(Self {
+            root,
+            name: repo,
+            revision,
+            files,
+            credential,
+        })
+    }
+}
+
+/// The commit, and the files. Weights have digests; small texts beside them have none.
 fn read_listing(bytes: &[u8]) -> Option<(String, Vec<HubFile>)> {
     let json: Value = serde_json::from_slice(bytes).ok()?;
     let revision = json["sha"].as_str()?;
@@ -103,13 +234,15 @@ fn read_listing(bytes: &[u8]) -> Option<(String, Vec<HubFile>)> {
     let file = |entry: &Value| {
         let path = entry["rfilename"].as_str()?;
         let climbs = path.split('/').any(|part| matches!(part, "" | "." | ".."));
-        if climbs || !path.to_ascii_lowercase().ends_with(".gguf") {
+        let size = entry["lfs"]["size"].as_u64().or(entry["size"].as_u64())?;
+        let digest = entry["lfs"]["sha256"].as_str().and_then(Digest::from_hex);
+        if climbs || (digest.is_none() && size > LONGEST_TEXT) {
             return None;
         }
         Some(HubFile {
             path: path.into(),
-            digest: Digest::from_hex(entry["lfs"]["sha256"].as_str()?)?,
-            size: entry["lfs"]["size"].as_u64().or(entry["size"].as_u64())?,
+            digest,
+            size,
         })
     };
     let files = json["siblings"].as_array()?.iter().filter_map(file);
@@ -193,7 +326,7 @@ mod tests {
     fn file(path: &str) -> HubFile {
         HubFile {
             path: path.into(),
-            digest: Digest::of(path.as_bytes()),
+            digest: Some(Digest::of(path.as_bytes())),
             size: 1,
         }
     }
@@ -252,7 +385,7 @@ mod tests {
         assert_eq!(count("a/b.gguf"), 1);
         assert_eq!(count("../b.gguf"), 0);
         assert_eq!(count("a//b.gguf"), 0);
-        assert_eq!(count("b.bin"), 0);
+        assert_eq!(count("b.bin"), 1);
         assert!(read_listing(b"{\"sha\":\"../..\",\"siblings\":[]}").is_none());
         assert!(read_listing(b"[]").is_none());
     }

@@ -26,6 +26,8 @@ pub struct StoredModel {
     pub manifest: Manifest,
     /// When the name was given.
     pub modified: SystemTime,
+    /// Whether it was made on this machine, not fetched.
+    pub made_here: bool,
     pub(crate) store: Store,
 }
 
@@ -72,6 +74,13 @@ impl StoredModel {
         let layer = self.manifest.layer(media_type::TEMPLATE);
         let layer = layer.or_else(|| self.manifest.layer(media_type::PROMPT));
         layer.map(|layer| self.text(layer)).transpose()
+    }
+
+    /// Whether its template was written for this very model by someone on this machine: it was made here, and the
+    /// template is not its base's.
+    pub fn has_own_template(&self) -> bool {
+        let layer = self.manifest.layer(media_type::TEMPLATE);
+        self.made_here && layer.is_some_and(|layer| layer.from.is_none())
     }
 
     /// The system prompt.

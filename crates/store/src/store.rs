@@ -161,6 +161,8 @@ impl Store {
             digest: Digest::of(&bytes),
             manifest,
             modified,
+            // Ollama ends the manifests that it makes with a line feed, and those that it fetches without one.
+            made_here: bytes.ends_with(b"\n"),
             store: self.clone(),
         })
     }
@@ -324,6 +326,22 @@ impl BlobWriter {
             self.file.publish(&self.store.blob_path(&found))?;
         }
         Ok((found, self.len))
+    }
+}
+
+/// For those who write as files are written. Why it failed is told as an error of input and output.
+impl io::Write for BlobWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Self::write(self, bytes).map_err(|error| match error {
+            StoreError::Io { source, .. } => source,
+            StoreError::Full { .. } => io::ErrorKind::StorageFull.into(),
+            other => io::Error::other(other),
+        })?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

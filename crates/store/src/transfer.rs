@@ -1,6 +1,7 @@
 //! Models to and from other machines, by the names that people give them.
 
 use crate::error::StoreError;
+use crate::hub::Checkpoint;
 use crate::name::Name;
 use crate::net::{Client, NetError, Network};
 use crate::progress::OnProgress;
@@ -29,6 +30,20 @@ impl Store {
             Repository::new(&client, &name)?.pull(self, progress)?;
         }
         Ok(name)
+    }
+
+    /// Fetches the checkpoint of a repository of the Hugging Face hub, as [`pull`](Self::pull) says that there is one:
+    /// whoever converts it makes the model.
+    pub fn pull_checkpoint(
+        &self,
+        name: &str,
+        network: &Network,
+        progress: &mut OnProgress<'_>,
+    ) -> Result<(Name, Checkpoint), StoreError> {
+        let client = Client::new(network.clone());
+        let name = registry_name(name, network)?;
+        let checkpoint = hub::pull_checkpoint(&client, self, &name, progress)?;
+        Ok((name, checkpoint))
     }
 
     /// Sends a model to the registry in its name.

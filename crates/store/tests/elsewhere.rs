@@ -28,9 +28,12 @@ fn hub(files: &[(&str, Vec<u8>)]) -> (Registry, Network) {
         .map(|(path, bytes)| {
             served.insert(format!("/u/r-GGUF/resolve/abc123/{path}"), bytes.clone());
             let (digest, size) = (Digest::of(bytes).hex(), bytes.len());
-            format!(
-                "{{\"rfilename\":\"{path}\",\"size\":{size},\"lfs\":{{\"sha256\":\"{digest}\",\"size\":{size}}}}}"
-            )
+            // Small texts are not in the hub's store of large files.
+            let lfs = match path.ends_with(".json") {
+                true => String::new(),
+                false => format!(",\"lfs\":{{\"sha256\":\"{digest}\",\"size\":{size}}}"),
+            };
+            format!("{{\"rfilename\":\"{path}\",\"size\":{size}{lfs}}}")
         })
         .collect();
     let listing = format!(
@@ -160,4 +163,50 @@ fn a_file_at_an_address_becomes_a_model() {
         .unwrap_err();
     assert!(error.to_string().contains("without TLS"), "{error}");
     assert!(store.list().unwrap().models.is_empty());
+}
+
+#[test]
+fn a_checkpoint_of_the_hub_is_fetched_for_whoever_converts_it() {
+    let shard = |number: u8| vec![number; 70_000];
+    let files = [
+        ("config.json", b"{}".to_vec()),
+        ("tokenizer.json", b"{\"model\":{}}".to_vec()),
+        ("model-00001-of-00002.safetensors", shard(1)),
+        ("model-00002-of-00002.safetensors", shard(2)),
+        ("model.safetensors.index.json", b"{}".to_vec()),
+        ("pytorch_model.bin", shard(3)),
+        ("onnx/model.onnx", shard(4)),
+        ("README.md", b"# Hi".to_vec()),
+    ];
+    let (server, network) = hub(&files);
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path());
+    let name = "hf.co/u/r-GGUF";
+    let refused = store.pull(name, &network, &mut quietly).unwrap_err();
+    assert!(
+        matches!(refused, StoreError::OnlyCheckpoint(_)),
+        "{refused}"
+    );
+    let (_, checkpoint) = store.pull_checkpoint(name, &network, &mut quietly).unwrap();
+    let names: Vec<&str> = checkpoint.files.iter().map(|(name, _)| &**name).collect();
+    assert_eq!(
+        names,
+        [
+            "config.json",
+            "tokenizer.json",
+            "model-00001-of-00002.safetensors",
+            "model-00002-of-00002.safetensors",
+            "model.safetensors.index.json",
+        ]
+    );
+    for (name, path) in &checkpoint.files {
+        let (_, bytes) = files.iter().find(|(known, _)| known == name).unwrap();
+        assert_eq!(std::fs::read(path).unwrap(), *bytes, "{name}");
+    }
+    // What nothing needs goes when it is done with.
+    let path = checkpoint.files[2].1.clone();
+    drop(checkpoint);
+    assert!(!path.exists());
+    assert!(store.list().unwrap().models.is_empty());
+    drop(server);
 }

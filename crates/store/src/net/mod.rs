@@ -1,10 +1,12 @@
 //! Requests to other machines: who may be asked, what they are told, and how long they may take.
 
 mod client;
+mod logins;
 mod reach;
 mod url;
 
 pub(crate) use client::{Answer, Client, Credential, Method, broken};
+pub use logins::Logins;
 pub use reach::PrivateHosts;
 pub(crate) use url::{Url, escape};
 
@@ -28,6 +30,8 @@ pub struct Network {
     pub hub_token: Option<String>,
     /// Where the Hugging Face hub is; `https://huggingface.co` if not given.
     pub hub: Option<String>,
+    /// Who we are at registries.
+    pub logins: Logins,
 }
 
 /// How long to wait for what.
@@ -58,12 +62,14 @@ impl Default for Network {
             },
             hub_token: None,
             hub: None,
+            logins: Logins::default(),
         }
     }
 }
 
 impl Network {
-    /// What the environment says: `HF_TOKEN`, `HF_ENDPOINT`, and `STRATA_REGISTRIES`, a list of hosts with commas.
+    /// What the environment says: `HF_TOKEN`, `HF_ENDPOINT`, `STRATA_REGISTRIES`, a list of hosts with commas, and what
+    /// [`Logins::from_env`] reads.
     /// Proxies (`HTTPS_PROXY`, `NO_PROXY` and their like) are always those of the environment.
     pub fn from_env() -> Self {
         let set = |key| std::env::var(key).ok().filter(|value| !value.is_empty());
@@ -72,6 +78,7 @@ impl Network {
                 .map(|list| list.split(',').map(|host| host.trim().into()).collect()),
             hub_token: set("HF_TOKEN"),
             hub: set("HF_ENDPOINT"),
+            logins: Logins::from_env(),
             ..Self::default()
         }
     }

@@ -1,5 +1,5 @@
-//! Tokens. A registry that wants one says where it is to be had, which must be the registry itself: what a token is
-//! asked with, and the token, are nobody else's business.
+//! Tokens and passwords. A registry that wants a token says where it is to be had, which must be the registry itself:
+//! what a token is asked with, and the token, are nobody else's business.
 
 use super::Repository;
 use crate::net::{Answer, Credential, Method, NetError, Url};
@@ -35,6 +35,11 @@ impl Challenge {
     }
 }
 
+fn is_basic(header: &str) -> bool {
+    let scheme = header.split_ascii_whitespace().next();
+    scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("basic"))
+}
+
 impl Repository<'_> {
     /// Gets a token as the answer says, and keeps it for the next requests.
     pub(super) fn log_in(&self, answer: &Answer) -> Result<Credential, NetError> {
@@ -43,7 +48,14 @@ impl Repository<'_> {
         if !answer.url.same_origin(&self.root) {
             return Err(NetError::Login(answer.host()));
         }
-        let challenge = answer.header("www-authenticate").and_then(Challenge::parse);
+        let challenge = answer.header("www-authenticate");
+        let login = self.login();
+        // Some want the name and the password with each request.
+        if challenge.is_some_and(is_basic) {
+            let login = login.ok_or_else(|| NetError::Login(host()))?;
+            return Ok(self.keep(login));
+        }
+        let challenge = challenge.and_then(Challenge::parse);
         let challenge = challenge.ok_or_else(|| NetError::Login(host()))?;
         let realm = Url::parse(&challenge.realm)?;
         if !realm.same_origin(&self.root) {
@@ -59,7 +71,7 @@ impl Repository<'_> {
         for scope in challenge.scope.split_ascii_whitespace() {
             url = url.query("scope", scope)?;
         }
-        let answer = self.client.ask(&Method::GET, &url, &[], None)?;
+        let answer = self.client.ask(&Method::GET, &url, &[], login.as_ref())?;
         if matches!(answer.status().as_u16(), 401 | 403) {
             return Err(NetError::Login(host()));
         }
@@ -72,14 +84,26 @@ impl Repository<'_> {
             host: host(),
             what: "a token",
         })?;
-        let credential = Credential {
+        Ok(self.keep(Credential {
             origin: self.root.clone(),
             value: format!("Bearer {token}"),
-        };
+        }))
+    }
+
+    /// Our name and password here, if we have any.
+    fn login(&self) -> Option<Credential> {
+        let value = self.client.network.logins.of(self.root.authority())?;
+        Some(Credential {
+            origin: self.root.clone(),
+            value,
+        })
+    }
+
+    fn keep(&self, credential: Credential) -> Credential {
         if let Ok(mut known) = self.credential.lock() {
             *known = Some(credential.clone());
         }
-        Ok(credential)
+        credential
     }
 }
 

@@ -34,6 +34,10 @@ pub(crate) enum Manners {
     Redirects(String),
     /// Wants a token from there.
     Token(String),
+    /// Wants a token from there, which only this `Authorization` gets.
+    Login(String, String),
+    /// Wants this `Authorization` with each request.
+    Basic(String),
     /// Sleeps after each 64 KiB.
     Slow(Duration),
 }
@@ -239,6 +243,26 @@ fn answer(state: &State, asked: &Asked, body: &[u8], out: &mut TcpStream) -> std
             );
             return reply(out, "401 Unauthorized", &challenge, b"");
         }
+    }
+    let given = asked.headers.get("authorization").map(String::as_str);
+    if let Manners::Login(realm, login) = &manners {
+        if asked.path.starts_with("/token?") {
+            return match given == Some(login) {
+                true => reply(out, "200 OK", "", b"{\"token\":\"secret\"}"),
+                false => reply(out, "401 Unauthorized", "", b""),
+            };
+        }
+        if given != Some("Bearer secret") {
+            let challenge =
+                format!("www-authenticate: Bearer realm=\"{realm}\",service=\"test\"\r\n");
+            return reply(out, "401 Unauthorized", &challenge, b"");
+        }
+    }
+    if let Manners::Basic(login) = &manners
+        && given != Some(login)
+    {
+        let challenge = "www-authenticate: Basic realm=\"test\"\r\n";
+        return reply(out, "401 Unauthorized", challenge, b"");
     }
     let path = asked.path.split('?').next().unwrap_or_default();
     let moved = state.moved.lock().unwrap().get(path).cloned();
