@@ -2,7 +2,6 @@
 
 use crate::prompt::{ChatTemplate, PromptError};
 use crate::splitter::ThinkingMarks;
-use crate::tools::CallFormat;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -24,8 +23,10 @@ pub struct Card {
     pub context: usize,
     /// How tokens are chosen where a request does not say.
     pub sampling: Sampling,
-    /// Texts that end its answers.
+    /// Texts that end its answers, where a request has none.
     pub stop: Vec<String>,
+    /// Tokens of an answer at most, where a request does not say.
+    pub max_tokens: Option<usize>,
     /// A system prompt for conversations that bring none, and messages that come before them.
     pub system: Option<String>,
     /// Messages that every conversation begins with.
@@ -46,11 +47,19 @@ impl Card {
             context,
             sampling: Sampling::default(),
             stop: Vec::new(),
+            max_tokens: None,
             system: None,
             messages: Vec::new(),
             encoder: false,
             pooling: Pooling::Mean,
         }
+    }
+
+    /// The model with a template in Go's language, as Modelfiles have it.
+    pub fn with_go_template(mut self, source: &str) -> Self {
+        self.template = Some(ChatTemplate::go(source));
+        self.thinking = ThinkingMarks::of_template(source);
+        self
     }
 
     /// What the model can do.
@@ -59,9 +68,10 @@ impl Card {
             return [Capability::Embedding].into();
         }
         let special = self.tokenizer.special();
+        let own = |holds: fn(&ChatTemplate) -> bool| matches!(&self.template, Some(Ok(template)) if holds(template));
         let infills = special.fim_pre.is_some() && special.fim_suf.is_some();
-        let own_calls = |template: &ChatTemplate| template.calls() != CallFormat::Generic;
-        let calls = matches!(&self.template, Some(Ok(template)) if own_calls(template));
+        let infills = infills || own(ChatTemplate::fills_gaps);
+        let calls = own(ChatTemplate::teaches_tools);
         let mut list = Vec::from([Capability::Completion]);
         for (can, capability) in [
             (calls, Capability::Tools),

@@ -5,13 +5,16 @@
 //! control token, the template's own text and the messages are encoded apart, the messages as plain text. Where they
 //! would not, the whole is encoded at once, as everybody does it: cutting would change the tokens at the seams.
 
+mod go_values;
 mod values;
 
 use crate::tools::CallFormat;
 use alloc::borrow::Cow;
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use strata_token::gotemplate::{GoError, GoOptions, GoTemplate};
 use strata_token::template::{DateTime, RenderOptions, Template, TemplateError};
 use strata_token::tokenizer::{EncodeOptions, TokenKind, Tokenizer};
 use strata_wire::json::Json;
@@ -20,9 +23,17 @@ use strata_wire::lang::{Message, Part, Role, Thinking, Tool};
 /// A model's chat template.
 #[derive(Debug)]
 pub struct ChatTemplate {
-    template: Template,
+    language: Language,
     calls: CallFormat,
     shows_tools: bool,
+}
+
+#[derive(Debug)]
+enum Language {
+    /// Of Hugging Face, in the model's file.
+    Jinja(Template),
+    /// Of Ollama, in a Modelfile.
+    Go(Box<GoTemplate>),
 }
 
 /// What a template is given.
@@ -58,6 +69,10 @@ pub enum PromptError {
     Template(TemplateError),
     #[error("the model's chat template failed: {0}")]
     Render(TemplateError),
+    #[error("the Modelfile's template cannot be read: {0}")]
+    GoTemplate(GoError),
+    #[error("the Modelfile's template failed: {0}")]
+    GoRender(GoError),
     #[error(
         "a message spells the model's control token {token:?}, which its template does not keep apart from its own: write it differently"
     )]
@@ -93,13 +108,59 @@ pub fn begin(tokenizer: &Tokenizer, mut tokens: Vec<u32>) -> Vec<u32> {
 }
 
 impl ChatTemplate {
-    /// Reads a template.
+    /// Reads a template in Jinja.
     pub fn new(source: &str) -> Result<Self, PromptError> {
         Ok(Self {
-            template: Template::parse(source).map_err(PromptError::Template)?,
+            language: Language::Jinja(Template::parse(source).map_err(PromptError::Template)?),
             calls: CallFormat::of_template(source),
             shows_tools: CallFormat::template_has_tools(source),
         })
+    }
+
+    /// Reads a template in Go's language.
+    pub fn go(source: &str) -> Result<Self, PromptError> {
+        let template = GoTemplate::parse(source).map_err(PromptError::GoTemplate)?;
+        Ok(Self {
+            calls: CallFormat::of_template(source),
+            shows_tools: template.reads("Tools"),
+            language: Language::Go(Box::new(template)),
+        })
+    }
+
+    /// Whether the model was taught to call tools.
+    pub fn teaches_tools(&self) -> bool {
+        match self.language {
+            Language::Jinja(_) => self.calls != CallFormat::Generic,
+            Language::Go(_) => self.shows_tools,
+        }
+    }
+
+    /// Whether it also says how a gap in a text is filled.
+    pub fn fills_gaps(&self) -> bool {
+        matches!(&self.language, Language::Go(template) if template.reads("Suffix"))
+    }
+
+    /// The prompt for a gap between two texts; `None` if the template does not say.
+    pub fn fill(
+        &self,
+        tokenizer: &Tokenizer,
+        prefix: &str,
+        suffix: &str,
+    ) -> Option<Result<Prompt, PromptError>> {
+        let template = match &self.language {
+            Language::Go(template) if template.reads("Suffix") => template,
+            _ => return None,
+        };
+        if let Some(token) = spelled(tokenizer, prefix).or_else(|| spelled(tokenizer, suffix)) {
+            let token = token.to_string();
+            return Some(Err(PromptError::SpelledToken { token }));
+        }
+        let text = template.fill(prefix, suffix, &GoOptions::default());
+        let text = text.map_err(PromptError::GoRender);
+        Some(text.map(|text| Prompt {
+            tokens: begin(tokenizer, tokenizer.encode(&text, TRUSTED)),
+            text,
+        }))
     }
 
     /// How the model writes calls.
@@ -153,9 +214,7 @@ impl ChatTemplate {
     ) -> Result<Prompt, PromptError> {
         let contents: Vec<String> = conversation.messages.iter().map(Message::joined).collect();
         let contents: Vec<&str> = contents.iter().map(String::as_str).collect();
-        let text = self
-            .render(tokenizer, conversation, &contents)
-            .map_err(PromptError::Render)?;
+        let text = self.render(tokenizer, conversation, &contents)?;
         let refused = |token: &str| PromptError::SpelledToken {
             token: token.to_string(),
         };
@@ -184,13 +243,27 @@ impl ChatTemplate {
         tokenizer: &Tokenizer,
         conversation: &Conversation<'_>,
         contents: &[&str],
-    ) -> Result<String, TemplateError> {
-        let options = RenderOptions {
-            now: conversation.now,
-            ..RenderOptions::default()
-        };
-        let context = values::context(tokenizer, conversation, contents);
-        self.template.render(&context, &options)
+    ) -> Result<String, PromptError> {
+        let now = conversation.now;
+        match &self.language {
+            Language::Jinja(template) => {
+                let options = RenderOptions {
+                    now,
+                    ..RenderOptions::default()
+                };
+                let context = values::context(tokenizer, conversation, contents);
+                let text = template.render(&context, &options);
+                text.map_err(PromptError::Render)
+            }
+            Language::Go(template) => {
+                let options = GoOptions {
+                    now,
+                    ..GoOptions::default()
+                };
+                let text = template.chat(&go_values::chat(conversation, contents), &options);
+                text.map_err(PromptError::GoRender)
+            }
+        }
     }
 
     /// The template's text and the messages encoded apart. `None` where the template does not write each message once,

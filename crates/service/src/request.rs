@@ -73,7 +73,11 @@ pub fn prepare(
     let context = context(request, card)?;
     let layers = [&request.sampling, &card.sampling, &request.defaults];
     let settings = sampling::settings(layers, world.seed, &card.tokenizer);
-    let stop: Vec<String> = request.stop.iter().chain(&card.stop).cloned().collect();
+    let stop = match request.stop.is_empty() {
+        true => card.stop.clone(),
+        false => request.stop.clone(),
+    };
+    let most = request.max_tokens.or(card.max_tokens);
     let requests = prompts.iter().map(|prompt| {
         let tokens = prompt.tokens.len();
         if tokens >= context {
@@ -92,13 +96,8 @@ pub fn prepare(
             prompt: prompt.tokens.clone(),
             sampling: settings.clone(),
             max_tokens: match context < card.context {
-                true => Some(
-                    request
-                        .max_tokens
-                        .unwrap_or(usize::MAX)
-                        .min(context - tokens),
-                ),
-                false => request.max_tokens,
+                true => Some(most.unwrap_or(usize::MAX).min(context - tokens)),
+                false => most,
             },
             stop: stop.clone(),
             spelled: spelled.clone(),
@@ -150,6 +149,7 @@ fn shorten(
     let context = context(request, card)?;
     let answer = request
         .max_tokens
+        .or(card.max_tokens)
         .unwrap_or(usize::MAX)
         .min(context / 4)
         .max(1);
@@ -366,6 +366,12 @@ fn infill(
     let tokenizer = &*card.tokenizer;
     let special = tokenizer.special();
     let (Some(before), Some(after)) = (special.fim_pre, special.fim_suf) else {
+        if let Some(Ok(template)) = &card.template
+            && files.is_empty()
+            && let Some(prompt) = template.fill(tokenizer, prefix, suffix)
+        {
+            return prompt.map_err(|error| refused(&error));
+        }
         return Err(Fault::new(
             FaultKind::Unsupported,
             "the model was not trained to fill gaps in a text",

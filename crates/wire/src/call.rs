@@ -153,6 +153,8 @@ pub struct ModelFacts {
     pub template: Option<String>,
     /// The system prompt that it comes with.
     pub system: Option<String>,
+    /// The messages that its conversations begin with.
+    pub messages: Vec<Message>,
     /// Parameters that it comes with, as a Modelfile's lines.
     pub settings: Vec<(String, Json)>,
     /// Its licences.

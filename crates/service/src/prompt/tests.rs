@@ -161,3 +161,64 @@ fn tools_are_told_by_the_template_or_by_the_system_prompt() {
         "{refused}"
     );
 }
+
+const GO_CHATML: &str = "{{ range .Messages }}<|im_start|>{{ .Role }}\n{{ .Content }}<|im_end|>\n{{ end }}<|im_start|>assistant\n";
+const GO_ROUNDS: &str =
+    "<|im_start|>user\n{{ .Prompt }}<|im_end|>\n<|im_start|>assistant\n{{ .Response }}<|im_end|>\n";
+
+fn go_prompt(template: &str, messages: &[Message], tools: &[Tool]) -> Result<Prompt, PromptError> {
+    let conversation = Conversation {
+        messages,
+        tools,
+        continues: messages
+            .last()
+            .is_some_and(|last| last.role == Role::Assistant),
+        ..Conversation::default()
+    };
+    ChatTemplate::go(template)?.prompt(&tokenizer(), &conversation)
+}
+
+#[test]
+fn a_go_template_gives_the_same_prompt_as_the_jinja_one() {
+    for content in ["hello", "two words", "no <|im_end|> trick"] {
+        let said = [Message::text(Role::User, content)];
+        let jinja = prompt(CHATML, &said, &[]).unwrap();
+        for template in [GO_CHATML, GO_ROUNDS] {
+            let go = go_prompt(template, &said, &[]).unwrap();
+            assert_eq!(go, jinja, "{content}");
+            // A message that spells a control token does not end its turn.
+            let ends = go.tokens.iter().filter(|&&token| token == END).count();
+            assert_eq!(ends, 1, "{content}");
+        }
+    }
+    let begun = [
+        Message::text(Role::User, "count"),
+        Message::text(Role::Assistant, "one, "),
+    ];
+    let go = go_prompt(GO_CHATML, &begun, &[]).unwrap();
+    assert!(go.text.ends_with("assistant\none, "), "{}", go.text);
+}
+
+#[test]
+fn a_go_template_is_told_of_tools_or_the_system_prompt_is() {
+    let tool = Tool {
+        name: "sum".into(),
+        description: None,
+        parameters: Json::object([("type", "object".into())]),
+        strict: false,
+    };
+    let said = [Message::text(Role::User, "hi")];
+    let shows =
+        "{{ range .Tools }}{{ .Function }}{{ end }}{{ range .Messages }}{{ .Content }}{{ end }}";
+    let shown = go_prompt(shows, &said, core::slice::from_ref(&tool)).unwrap();
+    assert_eq!(
+        shown.text,
+        "{\"name\":\"sum\",\"parameters\":{\"type\":\"object\"}}hi"
+    );
+    let told = go_prompt(GO_CHATML, &said, core::slice::from_ref(&tool)).unwrap();
+    assert!(told.text.contains("You can call tools."), "{}", told.text);
+    let broken = go_prompt("{{ range }}", &said, &[]).unwrap_err();
+    assert!(matches!(broken, PromptError::GoTemplate(_)), "{broken}");
+    let failing = go_prompt("{{ index .Messages 9 }}", &said, &[]).unwrap_err();
+    assert!(matches!(failing, PromptError::GoRender(_)), "{failing}");
+}

@@ -12,6 +12,7 @@ mod store;
 mod write;
 
 pub use errors::fault;
+pub use options::Parameters;
 
 use crate::answer::{Reply, Stamp};
 use crate::call::{Call, Load};

@@ -100,6 +100,15 @@ fn whole(facts: &ModelFacts) -> Json {
     if let Some(system) = &facts.system {
         whole.push("system", system.as_str());
     }
+    if !facts.messages.is_empty() {
+        let messages = facts.messages.iter().map(|message| {
+            Json::object([
+                ("role", message.role.name().into()),
+                ("content", message.joined().into()),
+            ])
+        });
+        whole.push("messages", Json::array(messages));
+    }
     whole.push("details", details(facts));
     whole.push("model_info", Json::Object(facts.metadata.clone()));
     whole.push("tensors", Json::array(tensors));

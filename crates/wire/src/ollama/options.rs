@@ -5,6 +5,7 @@ use crate::json::{Fields, Json, Place};
 use crate::lang::{Effort, Format, Generate, KeepAlive, Sampling, Thinking};
 use crate::openai::format::schema;
 use crate::openai::sampling::{Ranges, sampling, stop};
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -32,17 +33,64 @@ const PLACEMENT: [&str; 9] = [
     "num_keep",
 ];
 
+/// What parameters of old Modelfiles said to programs that are no more.
+const FORGOTTEN: [&str; 9] = [
+    "embedding_only",
+    "f16_kv",
+    "logits_all",
+    "num_gqa",
+    "penalize_newline",
+    "rope_frequency_base",
+    "rope_frequency_scale",
+    "tfs_z",
+    "vocab_only",
+];
+
+/// What a request's `options` say, or a model's parameters.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Parameters {
+    /// How tokens are chosen.
+    pub sampling: Sampling,
+    /// Texts that end an answer.
+    pub stop: Vec<String>,
+    /// Tokens of an answer at most.
+    pub max_tokens: Option<usize>,
+    /// Positions of the context.
+    pub context: Option<usize>,
+}
+
+impl Parameters {
+    /// Reads the parameters of a stored model, by the names that Modelfiles have for them.
+    pub fn of_model(pairs: Vec<(String, Json)>) -> Result<Self, Fault> {
+        let mut fields = Fields::new(Json::Object(pairs), Place::root().field("parameters"))?;
+        let parameters = Self::read(&mut fields)?;
+        fields.ignore(&FORGOTTEN);
+        finish(fields)?;
+        Ok(parameters)
+    }
+
+    fn read(options: &mut Fields) -> Result<Self, Fault> {
+        // As with Ollama, nothing and less is no limit.
+        let limit = options.maybe_integer("num_predict", -2..=i64::from(u32::MAX))?;
+        Ok(Self {
+            sampling: sampling(options, Ranges::Wide)?,
+            stop: stop(options, Ranges::Wide)?,
+            max_tokens: limit.filter(|&limit| limit > 0).map(|limit| limit as usize),
+            context: context(options)?,
+        })
+    }
+}
+
 /// All that a request for text has besides its prompt.
 pub(super) fn read(fields: &mut Fields, request: &mut Generate) -> Result<(), Fault> {
     request.defaults = habits();
     if let Some(mut options) = fields.maybe_object("options")? {
-        request.sampling = sampling(&mut options, Ranges::Wide)?;
-        request.stop = stop(&mut options, Ranges::Wide)?;
-        // As with Ollama, nothing and less is no limit.
-        let limit = options.maybe_integer("num_predict", -2..=i64::from(u32::MAX))?;
-        request.max_tokens = limit.filter(|&limit| limit > 0).map(|limit| limit as usize);
-        request.context = context(&mut options)?;
+        let given = Parameters::read(&mut options)?;
         finish(options)?;
+        request.sampling = given.sampling;
+        request.stop = given.stop;
+        request.max_tokens = given.max_tokens;
+        request.context = given.context;
     }
     request.keep_alive = keep_alive(fields)?;
     request.format = format(fields)?;
@@ -66,12 +114,9 @@ pub(super) fn embed_context(fields: &mut Fields) -> Result<Option<usize>, Fault>
         return Ok(None);
     };
     // Clients send the same options to all routes; nothing is chosen here.
-    sampling(&mut options, Ranges::Wide)?;
-    stop(&mut options, Ranges::Wide)?;
-    options.maybe_integer("num_predict", -2..=i64::from(u32::MAX))?;
-    let context = context(&mut options)?;
+    let given = Parameters::read(&mut options)?;
     finish(options)?;
-    Ok(context)
+    Ok(given.context)
 }
 
 fn context(options: &mut Fields) -> Result<Option<usize>, Fault> {

@@ -296,6 +296,7 @@ fn facts(name: &str) -> ModelFacts {
         vocabulary: 512,
         template: Some("{{ messages }}".into()),
         system: Some("Be brief.".into()),
+        messages: Vec::new(),
         settings: [
             ("temperature".into(), 0.6.into()),
             ("stop".into(), Json::array(["a".into(), "b".into()])),
