@@ -1,11 +1,12 @@
 //! A model's chat template, with what the program knows around it: its tokenizer, the time, and failures in its own words.
 
 use crate::failure::{Failure, Kind};
+use crate::preset::TemplateText;
 use std::time::{SystemTime, UNIX_EPOCH};
 use strata_service::prompt::{self, Conversation, PromptError};
 use strata_token::template::DateTime;
 use strata_token::tokenizer::Tokenizer;
-use strata_wire::lang::Message;
+use strata_wire::lang::{Message, Thinking};
 
 /// A model's template with its tokenizer.
 pub(crate) struct ChatTemplate<'t> {
@@ -15,19 +16,28 @@ pub(crate) struct ChatTemplate<'t> {
 }
 
 impl<'t> ChatTemplate<'t> {
-    pub(crate) fn new(source: &str, tokenizer: &'t Tokenizer) -> Result<Self, Failure> {
+    pub(crate) fn new(text: &TemplateText, tokenizer: &'t Tokenizer) -> Result<Self, Failure> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).ok();
+        let template = match text {
+            TemplateText::Jinja(source) => prompt::ChatTemplate::new(source),
+            TemplateText::Go(source) => prompt::ChatTemplate::go(source),
+        };
         Ok(Self {
-            template: prompt::ChatTemplate::new(source).map_err(unusable)?,
+            template: template.map_err(unusable)?,
             tokenizer,
             now: now.map(|since| DateTime::from_unix(since.as_secs() as i64)),
         })
     }
 
     /// The tokens of a prompt that asks for the next answer.
-    pub(crate) fn encode(&self, messages: &[Message]) -> Result<Vec<u32>, Failure> {
+    pub(crate) fn encode(
+        &self,
+        messages: &[Message],
+        thinking: Thinking,
+    ) -> Result<Vec<u32>, Failure> {
         let conversation = Conversation {
             messages,
+            thinking,
             now: self.now,
             ..Conversation::default()
         };
@@ -38,7 +48,7 @@ impl<'t> ChatTemplate<'t> {
 
 fn unusable(error: PromptError) -> Failure {
     let kind = match error {
-        PromptError::Template(_) => Kind::BadModel,
+        PromptError::Template(_) | PromptError::GoTemplate(_) => Kind::BadModel,
         PromptError::SpelledToken { .. } | PromptError::Picture => Kind::Usage,
         _ => Kind::Failed,
     };

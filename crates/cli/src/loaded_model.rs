@@ -5,6 +5,7 @@ use crate::failure::{Failure, Kind};
 use crate::machine::Machine;
 use crate::memory_plan::{Limit, MemoryPlan, Needs};
 use crate::model_file::{ModelFile, bad_model};
+use crate::preset::{Preset, TemplateText};
 use crate::progress::LoadProgress;
 use crate::size::Size;
 use std::path::Path;
@@ -32,7 +33,7 @@ pub(crate) struct CheckedModel<'f> {
     file: &'f ModelFile,
     pub(crate) blueprint: Blueprint<'f>,
     tokenizer: Result<Arc<Tokenizer>, Failure>,
-    template: Option<String>,
+    template: Option<TemplateText>,
     /// Positions that a sequence has at most.
     pub(crate) context: usize,
 }
@@ -41,14 +42,15 @@ pub(crate) struct CheckedModel<'f> {
 pub(crate) struct LoadedModel<'f> {
     pub(crate) model: Model<'f>,
     tokenizer: Result<Arc<Tokenizer>, Failure>,
-    /// The source of its chat template.
-    pub(crate) template: Option<String>,
+    /// Its chat template.
+    pub(crate) template: Option<TemplateText>,
     pub(crate) context: usize,
     pub(crate) load_time: Duration,
 }
 
 impl<'f> CheckedModel<'f> {
-    /// Checks a file, for sequences of `context` positions, or of as many as the model has, up to 4096.
+    /// Checks a file, for sequences of `context` positions, of as many as its Modelfile says, or of as many as the model
+    /// has, up to 4096.
     pub(crate) fn new(
         file: &'f ModelFile,
         context: Option<usize>,
@@ -58,7 +60,12 @@ impl<'f> CheckedModel<'f> {
         let path = file.path();
         let parsed = file.parse()?;
         let metadata = parsed.metadata();
-        let context = context.or_else(|| default_context(metadata));
+        let preset = file.preset();
+        let wanted = preset.and_then(|preset| preset.parameters.context);
+        let wanted = wanted.map(|wanted| wanted.min(own_context(metadata).unwrap_or(wanted)));
+        let context = context
+            .or(wanted)
+            .or_else(|| Some(own_context(metadata)?.min(DEFAULT_CONTEXT)));
         let tokenizer = Tokenizer::from_gguf(metadata).map(Arc::new);
         let mut tokenizer = tokenizer.map_err(|error| bad_model(path, error));
         if words == Words::Required {
@@ -92,6 +99,10 @@ impl<'f> CheckedModel<'f> {
             .str("tokenizer.chat_template")
             .map_err(|error| bad_model(path, error))?
             .map(str::to_owned);
+        let template = match preset {
+            Some(preset) => preset.choose(template),
+            None => template.map(TemplateText::Jinja),
+        };
         Ok(Self {
             start,
             file,
@@ -112,9 +123,14 @@ impl<'f> CheckedModel<'f> {
         self.tokenizer.clone()
     }
 
-    /// The source of the chat template.
-    pub(crate) fn template(&self) -> Option<&str> {
-        self.template.as_deref()
+    /// The chat template.
+    pub(crate) fn template(&self) -> Option<&TemplateText> {
+        self.template.as_ref()
+    }
+
+    /// What its Modelfile says, if it is a model of the store.
+    pub(crate) fn preset(&self) -> Option<&'f Preset> {
+        self.file.preset()
     }
 
     /// Fails if keys and values cannot be stored so.
@@ -225,10 +241,10 @@ impl LoadedModel<'_> {
     }
 }
 
-fn default_context(metadata: &Metadata<'_>) -> Option<usize> {
+fn own_context(metadata: &Metadata<'_>) -> Option<usize> {
     let name = metadata.str("general.architecture").ok()??;
     let own = metadata.u32(&format!("{name}.context_length")).ok()??;
-    Some((own as usize).min(DEFAULT_CONTEXT))
+    Some(own as usize)
 }
 
 fn load_failure(path: &Path, error: LoadError) -> Failure {

@@ -24,6 +24,7 @@ mod model_file;
 mod part_file;
 mod perplexity;
 mod plan;
+mod preset;
 mod progress;
 mod quantize;
 mod rerank;
@@ -31,6 +32,7 @@ mod run;
 mod sampling;
 mod scorer;
 mod serve;
+mod server_client;
 mod size;
 mod store_commands;
 mod synth;
@@ -57,6 +59,8 @@ enum Command {
     Push(store_commands::TransferArguments),
     #[command(visible_alias = "ls")]
     List(store_commands::ListArguments),
+    Ps(store_commands::PsArguments),
+    Stop(store_commands::StopArguments),
     Show(store_commands::ShowArguments),
     Cp(store_commands::CopyArguments),
     Rm(store_commands::RemoveArguments),
@@ -90,6 +94,8 @@ fn main() -> ExitCode {
         Command::Pull(arguments) => store_commands::pull(&arguments),
         Command::Push(arguments) => store_commands::push(&arguments),
         Command::List(arguments) => store_commands::list(&arguments),
+        Command::Ps(arguments) => store_commands::ps(&arguments),
+        Command::Stop(arguments) => store_commands::stop(&arguments),
         Command::Show(arguments) => store_commands::show(&arguments),
         Command::Cp(arguments) => store_commands::copy(&arguments),
         Command::Rm(arguments) => store_commands::remove(&arguments),

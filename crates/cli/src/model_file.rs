@@ -2,6 +2,7 @@
 //! folders put together as they are, or the model that is built in.
 
 use crate::failure::{Failure, Kind};
+use crate::preset::Preset;
 use crate::progress::LoadProgress;
 use crate::store_commands;
 use std::io::ErrorKind;
@@ -9,6 +10,7 @@ use std::path::{Path, PathBuf};
 use strata_convert::{Direct, Folder, FolderError, Mix, Options};
 use strata_host::{MappedFile, MappedFiles, ThreadPool};
 use strata_platform::{Backing, Resident};
+use strata_store::StoredModel;
 use strata_weights::{Gguf, GgufSet, SplitName};
 
 /// The name of the model that is built in. A file of this name is reached with a separator: `./tale`.
@@ -23,6 +25,8 @@ static TALE: Option<&[u8]> = None;
 pub(crate) struct ModelFile {
     paths: Vec<PathBuf>,
     bytes: Bytes,
+    /// What its Modelfile says, if it is one of the store.
+    preset: Option<Box<Preset>>,
 }
 
 enum Bytes {
@@ -58,21 +62,53 @@ impl ModelFile {
             .file_name()
             .and_then(|name| SplitName::parse(name.to_str()?));
         // What is no file may be a model of the store.
-        let stored = match path.exists() {
-            true => None,
-            false => store_commands::weights(path).transpose()?,
-        };
-        let paths: Vec<PathBuf> = match (stored, split) {
-            (Some(blobs), _) if !blobs.is_empty() => blobs,
-            (_, Some(split)) => split
+        if !path.exists()
+            && let Some(stored) = store_commands::stored(path)
+        {
+            return Self::open_stored(&stored?);
+        }
+        let paths: Vec<PathBuf> = match split {
+            Some(split) => split
                 .names()
                 .map(|name| path.with_file_name(name))
                 .collect(),
-            _ => vec![path.to_path_buf()],
+            None => vec![path.to_path_buf()],
         };
+        Self::mapped(paths, None)
+    }
+
+    /// Opens a model of the store.
+    pub(crate) fn open_stored(model: &StoredModel) -> Result<Self, Failure> {
+        let weights = model.weights();
+        let weights = weights.map_err(|error| store_commands::failure(&error))?;
+        if weights.is_empty() {
+            let sentence = format_args!("{} has no weights that can be run", model.name);
+            return Err(Failure::new(Kind::BadModel, sentence));
+        }
+        Self::mapped(weights, Some(Box::new(Preset::new(model)?)))
+    }
+
+    fn mapped(paths: Vec<PathBuf>, preset: Option<Box<Preset>>) -> Result<Self, Failure> {
         let files = paths.iter().map(|path| map(path));
         let bytes = Bytes::Mapped(MappedFiles(files.collect::<Result<_, _>>()?));
-        Ok(Self { paths, bytes })
+        Ok(Self {
+            paths,
+            bytes,
+            preset,
+        })
+    }
+
+    /// The bytes in the program itself, if it is the model that is built in.
+    pub(crate) fn built_in_bytes(&self) -> Option<&'static [u8]> {
+        match self.bytes {
+            Bytes::BuiltIn(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// What its Modelfile says, if it is a model of the store.
+    pub(crate) fn preset(&self) -> Option<&Preset> {
+        self.preset.as_deref()
     }
 
     fn open_folder(path: &Path, quant: Option<Mix>) -> Result<Self, Failure> {
@@ -91,6 +127,7 @@ impl ModelFile {
         Ok(Self {
             paths: vec![path.to_path_buf()],
             bytes: Bytes::Folder(Box::new(direct)),
+            preset: None,
         })
     }
 
@@ -105,6 +142,7 @@ impl ModelFile {
         Ok(Self {
             paths: vec![BUILT_IN.into()],
             bytes: Bytes::BuiltIn(bytes),
+            preset: None,
         })
     }
 

@@ -7,76 +7,42 @@ use strata_engine::sampling::{
     breakers,
 };
 use strata_token::tokenizer::{EncodeOptions, Tokenizer};
+use strata_wire::lang::Sampling;
 
 /// How tokens are drawn
 #[derive(clap::Args)]
 #[command(next_help_heading = "Sampling")]
 pub(crate) struct SamplingArguments {
-    /// The temperature; 0 always takes the likeliest token
-    #[arg(
-        long,
-        value_name = "T",
-        default_value_t = 0.8,
-        allow_negative_numbers = true
-    )]
-    temp: f32,
-    /// Keep the K likeliest tokens; 0 is off
-    #[arg(long, value_name = "K", default_value_t = 40)]
-    top_k: u32,
-    /// Keep the likeliest tokens up to this total probability; 1 is off
-    #[arg(
-        long,
-        value_name = "P",
-        default_value_t = 0.95,
-        allow_negative_numbers = true
-    )]
-    top_p: f32,
-    /// Keep tokens at least this probable in relation to the likeliest; 0 is off
-    #[arg(
-        long,
-        value_name = "P",
-        default_value_t = 0.05,
-        allow_negative_numbers = true
-    )]
-    min_p: f32,
+    /// The temperature; 0 always takes the likeliest token [default: the model's, or 0.8]
+    #[arg(long, value_name = "T", allow_negative_numbers = true)]
+    temp: Option<f32>,
+    /// Keep the K likeliest tokens; 0 is off [default: the model's, or 40]
+    #[arg(long, value_name = "K")]
+    top_k: Option<u32>,
+    /// Keep the likeliest tokens up to this total probability; 1 is off [default: the model's, or 0.95]
+    #[arg(long, value_name = "P", allow_negative_numbers = true)]
+    top_p: Option<f32>,
+    /// Keep tokens at least this probable in relation to the likeliest; 0 is off [default: the model's, or 0.05]
+    #[arg(long, value_name = "P", allow_negative_numbers = true)]
+    min_p: Option<f32>,
     /// The same seed draws the same tokens [default: random]
     #[arg(long)]
     seed: Option<u64>,
-    /// Divide the logits of tokens that occurred by this; 1 is off
-    #[arg(
-        long,
-        value_name = "X",
-        default_value_t = 1.0,
-        allow_negative_numbers = true
-    )]
-    repeat_penalty: f32,
-    /// Subtract this from a logit for each time that its token occurred
-    #[arg(
-        long,
-        value_name = "X",
-        default_value_t = 0.0,
-        allow_negative_numbers = true
-    )]
-    frequency_penalty: f32,
-    /// Subtract this from the logits of tokens that occurred
-    #[arg(
-        long,
-        value_name = "X",
-        default_value_t = 0.0,
-        allow_negative_numbers = true
-    )]
-    presence_penalty: f32,
-    /// How many of the latest tokens the penalties look at; -1 is all
-    #[arg(long, value_name = "N", default_value = "64", value_parser = lookback, allow_negative_numbers = true)]
-    repeat_last_n: Lookback,
-    /// Keep the tokens whose surprise is nearest to the expected, up to this total probability; 1 is off
-    #[arg(
-        long,
-        value_name = "P",
-        default_value_t = 1.0,
-        allow_negative_numbers = true
-    )]
-    typical: f32,
+    /// Divide the logits of tokens that occurred by this; 1 is off [default: the model's, or 1]
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    repeat_penalty: Option<f32>,
+    /// Subtract this from a logit for each time that its token occurred [default: the model's, or 0]
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    frequency_penalty: Option<f32>,
+    /// Subtract this from the logits of tokens that occurred [default: the model's, or 0]
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    presence_penalty: Option<f32>,
+    /// How many of the latest tokens the penalties look at; -1 is all [default: the model's, or 64]
+    #[arg(long, value_name = "N", value_parser = lookback, allow_negative_numbers = true)]
+    repeat_last_n: Option<Lookback>,
+    /// Keep the tokens whose surprise is nearest to the expected, up to this total probability; 1 is off [default: the model's, or 1]
+    #[arg(long, value_name = "P", allow_negative_numbers = true)]
+    typical: Option<f32>,
     /// Keep logits within this many standard deviations of the largest; 0 is off
     #[arg(
         long,
@@ -163,16 +129,46 @@ pub(crate) struct SamplingArguments {
 }
 
 impl SamplingArguments {
-    /// The settings, checked. DRY's breakers need a vocabulary: see [`Self::add_breakers`].
-    pub(crate) fn settings(&self) -> Result<SamplerSettings, Failure> {
+    /// The settings, checked: what `over` says, then what the flags say, then what `under` says. DRY's breakers need a
+    /// vocabulary: see [`Self::add_breakers`].
+    pub(crate) fn settings(
+        &self,
+        over: &Sampling,
+        under: &Sampling,
+    ) -> Result<SamplerSettings, Failure> {
+        let back = |last: i32| u32::try_from(last).map_or(Lookback::All, Lookback::Last);
+        let last = over.repeat_last_n.map(back).or(self.repeat_last_n);
+        let last = last.or(under.repeat_last_n.map(back));
+        let pick = |over: Option<f32>, flag: Option<f32>, under: Option<f32>, usual: f32| {
+            over.or(flag).or(under).unwrap_or(usual)
+        };
         let settings = SamplerSettings {
-            seed: self.seed.unwrap_or_else(random_seed),
+            seed: over
+                .seed
+                .or(self.seed)
+                .or(under.seed)
+                .unwrap_or_else(random_seed),
             logit_bias: self.logit_bias.clone(),
             penalties: Penalties {
-                lookback: self.repeat_last_n,
-                repeat: self.repeat_penalty,
-                frequency: self.frequency_penalty,
-                presence: self.presence_penalty,
+                lookback: last.unwrap_or(Lookback::Last(64)),
+                repeat: pick(
+                    over.repeat_penalty,
+                    self.repeat_penalty,
+                    under.repeat_penalty,
+                    1.0,
+                ),
+                frequency: pick(
+                    over.frequency_penalty,
+                    self.frequency_penalty,
+                    under.frequency_penalty,
+                    0.0,
+                ),
+                presence: pick(
+                    over.presence_penalty,
+                    self.presence_penalty,
+                    under.presence_penalty,
+                    0.0,
+                ),
             },
             dry: Dry {
                 multiplier: self.dry_multiplier,
@@ -182,30 +178,42 @@ impl SamplingArguments {
                 breakers: Vec::new(),
             },
             top_n_sigma: self.top_n_sigma,
-            top_k: self.top_k,
-            typical_p: self.typical,
-            top_p: self.top_p,
-            min_p: self.min_p,
+            top_k: over.top_k.or(self.top_k).or(under.top_k).unwrap_or(40),
+            typical_p: pick(over.typical_p, self.typical, under.typical_p, 1.0),
+            top_p: pick(over.top_p, self.top_p, under.top_p, 0.95),
+            min_p: pick(over.min_p, self.min_p, under.min_p, 0.05),
             xtc: Xtc {
                 probability: self.xtc_probability,
                 threshold: self.xtc_threshold,
             },
             min_keep: self.min_keep,
-            temperature: self.temp,
+            temperature: pick(over.temperature, self.temp, under.temperature, 0.8),
             dynamic_temperature: DynamicTemperature {
                 range: self.dynatemp_range,
                 exponent: self.dynatemp_exponent,
             },
-            mirostat: match self.mirostat_tau {
-                None => Mirostat::Off,
-                Some(tau) => Mirostat::V2 {
-                    tau,
-                    eta: self.mirostat_eta,
-                },
-            },
+            mirostat: self.mirostat(over, under),
         };
         settings.validate().map_err(|error| unusable(&error))?;
         Ok(settings)
+    }
+
+    fn mirostat(&self, over: &Sampling, under: &Sampling) -> Mirostat {
+        let says = |layer: &Sampling| match layer.mirostat? {
+            0 => Some(Mirostat::Off),
+            _ => Some(Mirostat::V2 {
+                tau: layer.mirostat_tau.unwrap_or(5.0),
+                eta: layer.mirostat_eta.unwrap_or(0.1),
+            }),
+        };
+        let flag = self.mirostat_tau.map(|tau| Mirostat::V2 {
+            tau,
+            eta: self.mirostat_eta,
+        });
+        says(over)
+            .or(flag)
+            .or_else(|| says(under))
+            .unwrap_or(Mirostat::Off)
     }
 
     /// Adds the token sequences of `--dry-breaker` where DRY is on.

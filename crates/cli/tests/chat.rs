@@ -32,6 +32,7 @@ impl Terminal {
             .args(arguments)
             .env("TERM", "xterm")
             .env("XDG_DATA_HOME", scratch(name))
+            .env("OLLAMA_MODELS", scratch(name).join("models"))
             .stdin(slave())
             .stdout(slave())
             .stderr(slave())
@@ -150,5 +151,76 @@ fn a_long_conversation_forgets_its_beginning() {
     assert!(shown.contains("no longer fits"), "{shown}");
     assert!(!shown.contains("error"), "{shown}");
     chat.press("\x04");
+    chat.leaves_well();
+}
+
+#[test]
+fn a_session_is_set_saved_and_loaded() {
+    let mut chat = Terminal::open("session", GREEDY);
+    let say = |chat: &mut Terminal, line: &str, words: &str| {
+        chat.until(">>> ");
+        chat.press(&format!("{line}\r"));
+        chat.until(words)
+    };
+    say(
+        &mut chat,
+        "/set parameter num_predict 5",
+        "num_predict is 5.",
+    );
+    say(
+        &mut chat,
+        "/set parameter nonsense 5",
+        "there is no parameter \"nonsense\"",
+    );
+    say(
+        &mut chat,
+        "/set parameter temperature hot",
+        "temperature should be a number",
+    );
+    say(&mut chat, "/set", "/set parameter NAME VALUE");
+    say(
+        &mut chat,
+        "/set system Be kind.",
+        "The system prompt is set.",
+    );
+    say(&mut chat, "Hello", "answer 5 tokens");
+    say(&mut chat, "/save ../bad", "cannot have");
+    say(&mut chat, "/save me/kind", "saved as me/kind:latest");
+    say(&mut chat, "/clear", "forgotten");
+    say(&mut chat, "/load nothing-of-this-name", "error: ");
+    // The saved conversation is told again and goes on.
+    say(&mut chat, "/load me/kind", ">>> Hello\r\n");
+    say(&mut chat, "/system", "Be kind.");
+    say(&mut chat, "/show parameters", "num_predict");
+    say(&mut chat, "/show info", "quantization");
+    say(&mut chat, "/show modelfile", "MESSAGE user Hello");
+    say(&mut chat, "/show license", "There is none.");
+    say(&mut chat, "/set format json", "Answers are JSON.");
+    let shown = say(&mut chat, "Describe a fox.", "answer 5 tokens");
+    assert!(shown.contains("{\""), "{shown}");
+    say(&mut chat, "/set noformat", "any form");
+    // A message over several lines, in the middle of which Ctrl-C drops it.
+    chat.until(">>> ");
+    chat.press("\"\"\"two\r");
+    chat.until("... ");
+    chat.press("lines\x03");
+    chat.until(">>> ");
+    chat.press("\"\"\"two\r");
+    chat.until("... ");
+    chat.press("lines\"\"\"\r");
+    chat.until("answer 5 tokens");
+    say(&mut chat, "/set quiet", "come alone");
+    say(
+        &mut chat,
+        "/set parameter num_predict -1",
+        "num_predict is -1.",
+    );
+    // An answer that is broken off leaves the session as it was.
+    say(&mut chat, "Tell me a long story about a fox.", "fox");
+    chat.until(" ");
+    let pid = Pid::from_raw(chat.program.id() as i32);
+    kill(pid, Signal::SIGINT).expect("it runs");
+    say(&mut chat, "/system", "Be kind.");
+    say(&mut chat, "/bye", "");
     chat.leaves_well();
 }

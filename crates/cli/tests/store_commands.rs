@@ -115,3 +115,148 @@ fn what_cannot_be_done_is_said_in_a_sentence() {
     }
     assert!(!store.exists(), "looking makes nothing");
 }
+
+fn folder() -> String {
+    concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../convert/tests/folders/gemma"
+    )
+    .into()
+}
+
+/// What a model says, which depends on each of its weights.
+fn says(store: &Path, model: &str, more: &[&str]) -> String {
+    let words = ["run", model, "AB", "-n", "4", "--temp", "0", "--raw"];
+    strata(store, &[&words, more].concat()).text()
+}
+
+#[test]
+fn a_hugging_face_folder_becomes_a_model() {
+    let place = std::env::temp_dir().join(format!("strata-folder-{}", std::process::id()));
+    let store = place.join("models");
+    std::fs::create_dir_all(&place).unwrap();
+    let modelfile = place.join("Modelfile");
+    std::fs::write(&modelfile, format!("FROM {}\n", folder())).unwrap();
+    let modelfile = modelfile.to_str().unwrap();
+    strata(&store, &["create", "plain", "-f", modelfile]).text();
+    strata(&store, &["create", "small", "-f", modelfile, "-q", "q8_0"]).text();
+    assert_eq!(says(&store, "plain", &[]), says(&store, &folder(), &[]));
+    let quantized = says(&store, &folder(), &["--quant", "q8_0"]);
+    assert_eq!(says(&store, "small", &[]), quantized);
+    let show = strata(&store, &["show", "small"]).text();
+    assert!(show.contains("Q8_0"), "{show}");
+    // So are those of a model that is here already, with what it has beside them.
+    let dressed = "FROM plain\nSYSTEM Be kind.\nPARAMETER top_k 3\n";
+    std::fs::write(modelfile, dressed).unwrap();
+    strata(&store, &["create", "dressed", "-f", modelfile]).text();
+    std::fs::write(modelfile, "FROM dressed\nPARAMETER seed 1\n").unwrap();
+    strata(&store, &["create", "again", "-f", modelfile, "-q", "q8_0"]).text();
+    assert_eq!(says(&store, "again", &[]), quantized);
+    let show = strata(&store, &["show", "again", "--modelfile"]).text();
+    for line in ["SYSTEM Be kind.", "PARAMETER top_k 3", "PARAMETER seed 1"] {
+        assert!(show.contains(line), "{show}");
+    }
+    let wrong = strata(&store, &["create", "x", "-f", modelfile, "-q", "q9"]);
+    assert!(
+        wrong.code == Some(2) && wrong.err.contains("q4_k_m"),
+        "{}",
+        wrong.err
+    );
+    strata(&store, &["store", "check"]).text();
+    std::fs::remove_dir_all(&place).unwrap();
+}
+
+/// A hub with one repository: the files of a folder.
+fn hub(folder: String) -> String {
+    use std::io::{BufRead, BufReader, Write};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let host = format!("http://{}", listener.local_addr().unwrap());
+    let files: Vec<(String, Vec<u8>)> = std::fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| {
+            let entry = entry.unwrap();
+            let name = entry.file_name().into_string().unwrap();
+            (name, std::fs::read(entry.path()).unwrap())
+        })
+        .collect();
+    let siblings: Vec<serde_json::Value> = files
+        .iter()
+        .map(|(name, bytes)| serde_json::json!({"rfilename": name, "size": bytes.len()}))
+        .collect();
+    let listing = serde_json::json!({"sha": "abc", "siblings": siblings}).to_string();
+    let answer = move |stream: std::net::TcpStream| {
+        let mut reader = BufReader::new(stream.try_clone().unwrap());
+        let mut out = stream;
+        loop {
+            let (mut line, mut range) = (String::new(), None);
+            if reader.read_line(&mut line).unwrap_or(0) == 0 {
+                return;
+            }
+            let path = line.split(' ').nth(1).unwrap_or_default().to_owned();
+            loop {
+                let mut header = String::new();
+                reader.read_line(&mut header).unwrap();
+                if header.trim().is_empty() {
+                    break;
+                }
+                let header = header.trim().to_ascii_lowercase();
+                if let Some(span) = header.strip_prefix("range: bytes=") {
+                    let (from, to) = span.split_once('-').unwrap();
+                    let ends = (from.parse().unwrap(), to.parse().unwrap());
+                    range = Some::<(usize, usize)>(ends);
+                }
+            }
+            let name = path.rsplit('/').next().unwrap();
+            let body = match path.starts_with("/api/models/") {
+                true => listing.clone().into_bytes(),
+                false => {
+                    let file = files.iter().find(|(known, _)| known == name);
+                    file.unwrap().1.clone()
+                }
+            };
+            let (status, body) = match range {
+                Some((from, to)) => {
+                    let to = (to + 1).min(body.len());
+                    let about =
+                        format!("content-range: bytes {from}-{}/{}\r\n", to - 1, body.len());
+                    (format!("206 Partial\r\n{about}"), body[from..to].to_vec())
+                }
+                None => ("200 OK\r\n".into(), body),
+            };
+            let head = format!("HTTP/1.1 {status}content-length: {}\r\n\r\n", body.len());
+            let sent = out
+                .write_all(head.as_bytes())
+                .and_then(|()| out.write_all(&body));
+            if sent.is_err() {
+                return;
+            }
+        }
+    };
+    let answer = std::sync::Arc::new(answer);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let answer = answer.clone();
+            std::thread::spawn(move || answer(stream));
+        }
+    });
+    host
+}
+
+#[test]
+fn a_checkpoint_of_the_hub_is_pulled_and_converted() {
+    let place = std::env::temp_dir().join(format!("strata-hub-{}", std::process::id()));
+    let host = hub(folder());
+    let mut pull = command();
+    pull.env("OLLAMA_MODELS", &place).env("HF_ENDPOINT", &host);
+    pull.args(["pull", "--insecure", "hf.co/me/gemma:q8_0"]);
+    let run = finish(pull);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    assert!(run.err.contains("quantizing model to q8_0"), "{}", run.err);
+    let quantized = says(&place, &folder(), &["--quant", "q8_0"]);
+    assert_eq!(says(&place, "hf.co/me/gemma:q8_0", &[]), quantized);
+    // Only the model is left, not what it was made of.
+    let blobs = std::fs::read_dir(place.join("blobs")).unwrap().count();
+    assert_eq!(blobs, 2);
+    strata(&place, &["store", "check"]).text();
+    std::fs::remove_dir_all(&place).unwrap();
+}

@@ -5,7 +5,7 @@ use crate::body::ReplyBody;
 use crate::embed;
 use crate::generate::{generate, gone, ready};
 use crate::http::{Answered, Caller, answered, reply};
-use crate::library::{Direction, ask, transfer};
+use crate::library::{Work, ask, perform};
 use crate::manager::Lease;
 use crate::slots::Slots;
 use crate::state::Server;
@@ -24,26 +24,21 @@ pub(crate) async fn answer(
     call: Call,
     dialect: Dialect,
 ) -> Answered {
+    let client = &caller.client;
     match call {
         Call::Generate(request, answer) => generate(server, caller, request, answer).await,
-        Call::Pull(wanted, report) => {
-            transfer(
-                server.manager.models().clone(),
-                wanted,
-                Direction::Pull,
-                report,
-            )
-            .await
-        }
-        Call::Push(wanted, report) => {
-            transfer(
-                server.manager.models().clone(),
-                wanted,
-                Direction::Push,
-                report,
-            )
-            .await
-        }
+        Call::Pull(wanted, report) => match client.allows(&wanted.model) {
+            Ok(()) => perform(server, Work::Pull(wanted), report).await,
+            Err(fault) => reply(report.fault(&fault)),
+        },
+        Call::Push(wanted, report) => match client.allows(&wanted.model) {
+            Ok(()) => perform(server, Work::Push(wanted), report).await,
+            Err(fault) => reply(report.fault(&fault)),
+        },
+        Call::Create(create, report) => match client.allows(&create.model) {
+            Ok(()) => perform(server, Work::Create(create), report).await,
+            Err(fault) => reply(report.fault(&fault)),
+        },
         Call::Front => reply(Reply::text("Ollama is running")),
         Call::Metrics => answered(
             200,
@@ -140,13 +135,16 @@ async fn quick(server: &Arc<Server>, caller: &Caller, call: Call) -> Result<Repl
             write(&())
         }
         Call::Copy(copying, write) => {
+            client.allows(&copying.destination)?;
             let models = server.manager.models().clone();
+            let name = copying.destination.clone();
             ask(models, move |library| library.copy(&copying)).await?;
+            server.manager.forget(&name);
             write(&())
         }
         Call::Delete(name, write) => {
             client.allows(&name)?;
-            server.manager.unload(&name);
+            server.manager.forget(&name);
             let models = server.manager.models().clone();
             ask(models, move |library| library.delete(&name)).await?;
             write(&())

@@ -3,6 +3,7 @@
 use crate::access::{Client, Credentials};
 use crate::body::ReplyBody;
 use crate::call;
+use crate::library;
 use crate::observation::Observation;
 use crate::page::{self, Asset};
 use crate::state::Server;
@@ -14,6 +15,7 @@ use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use std::sync::Arc;
 use std::time::Duration;
+use strata_wire::call::Call;
 use strata_wire::route::{self, Dialect, HttpRequest};
 use strata_wire::{Fault, FaultKind, Reply, Stamp};
 
@@ -118,6 +120,9 @@ async fn answer(
         };
         return fail(Fault::new(kind, "the server is shutting down"));
     }
+    if head.method == Method::POST && route::pattern(head.uri.path()) == Some("/api/blobs/{id}") {
+        return receive_blob(server, target, body, dialect, &stamp).await;
+    }
     let body = match read(server, body).await {
         Ok(body) => body,
         Err(fault) => return fail(fault),
@@ -140,6 +145,32 @@ async fn answer(
                 observed: Arc::clone(observed),
             };
             call::answer(server, &caller, asked, dialect).await
+        }
+        Err(refused) => reply(refused),
+    }
+}
+
+/// A blob is as large as a model, so its bytes go to the disk as they come.
+async fn receive_blob(
+    server: &Arc<Server>,
+    target: &str,
+    body: Incoming,
+    dialect: Dialect,
+    stamp: &Stamp,
+) -> Answered {
+    let asked = HttpRequest {
+        method: "POST",
+        target,
+        body: &[],
+    };
+    match route::open(&asked, stamp, &mut ()) {
+        Ok(Call::BlobUpload(digest, write)) => match library::receive(server, digest, body).await {
+            Ok(()) => reply(write(&())),
+            Err(fault) => reply(dialect.fault(&fault, stamp)),
+        },
+        Ok(_) => {
+            let fault = Fault::new(FaultKind::Internal, "the route does not take a blob");
+            reply(dialect.fault(&fault, stamp))
         }
         Err(refused) => reply(refused),
     }

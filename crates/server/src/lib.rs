@@ -28,7 +28,7 @@ mod turn;
 mod worker;
 
 pub use access::{Access, Key};
-pub use library::{Library, OnProgress};
+pub use library::{Library, OnProgress, Receiving};
 pub use listen::Bound;
 pub use log::{Log, LogFormat, LogLevel};
 pub use models::{Grammars, LoadedAdapter, Models, Opened};

@@ -3,10 +3,13 @@
 use crate::body::ReplyBody;
 use crate::http::{Answered, answered, reply};
 use crate::models::Models;
+use crate::state::Server;
 use bytes::Bytes;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use strata_wire::call::{Copying, Progress, Report, Step, Transfer};
+use strata_wire::call::{Copying, Create, Progress, Report, Step, Transfer};
 use strata_wire::lang::Shape;
 use strata_wire::{Fault, FaultKind};
 use tokio::sync::mpsc;
@@ -28,37 +31,69 @@ pub trait Library: Send + Sync {
     /// Removes a model.
     fn delete(&self, name: &str) -> Result<(), Fault>;
 
+    /// Makes a model.
+    fn create(&self, create: &Create, progress: &mut OnProgress<'_>) -> Result<(), Fault>;
+
     /// Whether there is a blob with this SHA-256.
     fn has_blob(&self, digest: &str) -> Result<bool, Fault>;
+
+    /// Takes a blob that has this SHA-256.
+    fn receive(&self, digest: &str) -> Result<Box<dyn Receiving>, Fault>;
 }
 
-/// Which way a model goes.
-#[derive(Copy, Clone, Debug)]
-pub(crate) enum Direction {
-    Pull,
-    Push,
+/// A blob as it comes. Dropped before its end, it is forgotten.
+pub trait Receiving: Send {
+    /// Takes the next bytes.
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Fault>;
+
+    /// Keeps it, if it is what was announced.
+    fn finish(self: Box<Self>) -> Result<(), Fault>;
 }
 
-/// A transfer, told step by step. A client that goes away ends it; what has arrived is kept for the next try.
-pub(crate) async fn transfer(
-    models: Arc<dyn Models>,
-    transfer: Transfer,
-    direction: Direction,
+/// Long work.
+#[derive(Clone, Debug)]
+pub(crate) enum Work {
+    Pull(Transfer),
+    Push(Transfer),
+    Create(Box<Create>),
+}
+
+impl Work {
+    /// The model that is another one afterwards.
+    fn changes(&self) -> Option<&str> {
+        match self {
+            Self::Pull(transfer) => Some(&transfer.model),
+            Self::Push(_) => None,
+            Self::Create(create) => Some(&create.model),
+        }
+    }
+}
+
+/// Work, told step by step. A client that goes away ends it; what has been fetched is kept for the next try.
+pub(crate) async fn perform(
+    server: &Arc<Server>,
+    work: Work,
     mut report: Box<dyn Report>,
 ) -> Answered {
+    let manager = Arc::clone(&server.manager);
     let (steps, mut told) = mpsc::channel(64);
     tokio::task::spawn_blocking(move || {
         let tell = |step| match steps.blocking_send(step) {
             Ok(()) => ControlFlow::Continue(()),
             Err(_) => ControlFlow::Break(()),
         };
-        let result = with_library(&*models, |library| {
+        let result = with_library(&**manager.models(), |library| {
             let progress: &mut OnProgress<'_> = &mut |progress| tell(Step::Progress(progress));
-            match direction {
-                Direction::Pull => library.pull(&transfer, progress),
-                Direction::Push => library.push(&transfer, progress),
+            match &work {
+                Work::Pull(transfer) => library.pull(transfer, progress),
+                Work::Push(transfer) => library.push(transfer, progress),
+                Work::Create(create) => library.create(create, progress),
             }
         });
+        // What is in memory under the name is the old model.
+        if let (Ok(()), Some(name)) = (&result, work.changes()) {
+            manager.forget(name);
+        }
         let _ = tell(match result {
             Ok(()) => Step::Done,
             Err(fault) => Step::Failed(fault),
@@ -95,6 +130,59 @@ pub(crate) async fn transfer(
         }
     });
     answered(200, shape.content_type(), ReplyBody::Stream(receiver))
+}
+
+/// Takes a request's body as a blob, as it comes. The client may take as long as it likes, as long as it sends.
+pub(crate) async fn receive(
+    server: &Arc<Server>,
+    digest: String,
+    mut body: Incoming,
+) -> Result<(), Fault> {
+    let models = Arc::clone(server.manager.models());
+    let (sender, mut pieces) = mpsc::channel::<Option<Bytes>>(16);
+    let broken = || Fault::bad_request("the body could not be read");
+    let writing = tokio::task::spawn_blocking(move || {
+        with_library(&*models, |library| {
+            let mut blob = library.receive(&digest)?;
+            loop {
+                match pieces.blocking_recv() {
+                    Some(Some(piece)) => blob.write(&piece)?,
+                    Some(None) => return blob.finish(),
+                    // The client is gone.
+                    None => return Err(broken()),
+                }
+            }
+        })
+    });
+    let patience = server.settings.read_timeout;
+    let mut problem = None;
+    loop {
+        let piece = match tokio::time::timeout(patience, body.frame()).await {
+            Ok(Some(Ok(frame))) => match frame.into_data() {
+                Ok(data) => Some(data),
+                Err(_) => continue,
+            },
+            Ok(None) => None,
+            Ok(Some(Err(_))) => {
+                problem = Some(broken());
+                break;
+            }
+            Err(_) => {
+                let message = "the body did not arrive in time";
+                problem = Some(Fault::new(FaultKind::Timeout, message));
+                break;
+            }
+        };
+        let ended = piece.is_none();
+        // A writer that is gone has failed, and says why.
+        if sender.send(piece).await.is_err() || ended {
+            break;
+        }
+    }
+    drop(sender);
+    let broke_off = |_| Fault::new(FaultKind::Internal, "the work broke off");
+    let written = writing.await.map_err(broke_off)?;
+    problem.map_or(written, Err)
 }
 
 /// Works with the store on a thread that may take its time.

@@ -234,6 +234,13 @@ impl Manager {
         self.expire();
     }
 
+    /// Drops what is in memory under a name as a client gives it: there is another model now, or none.
+    pub(crate) fn forget(&self, name: &str) {
+        if let Ok(facts) = self.models.find(Some(name)) {
+            self.unload(&facts.name);
+        }
+    }
+
     /// Drops the models whose time is over.
     pub(crate) fn expire(&self) {
         for entry in self.entries().values_mut() {

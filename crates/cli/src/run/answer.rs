@@ -1,10 +1,10 @@
 //! One answer: computed, streamed to standard output, timed.
 
+use super::screen::Screen;
 use super::story;
 use crate::failure::{Failure, Kind};
 use crate::sampling;
 use crate::size::Size;
-use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use strata_constrain::Matcher;
@@ -80,6 +80,7 @@ impl Speaker<'_> {
         mut prompt: Vec<u32>,
         beginning: &str,
         interrupted: &dyn Fn() -> bool,
+        mut screen: Screen,
     ) -> Result<Answer, Failure> {
         prompt.extend(self.tokenizer.encode(beginning, EncodeOptions::default()));
         let request = self.request(prompt);
@@ -91,8 +92,8 @@ impl Speaker<'_> {
             ..Answer::default()
         };
         let id = self.engine.submit(request).map_err(refused)?;
-        let mut out = std::io::stdout().lock();
-        out.write_all(beginning.as_bytes())
+        screen
+            .write(beginning)
             .map_err(|error| Failure::stdout(&error))?;
         while !self.engine.is_idle() {
             let mut written = Ok(());
@@ -101,7 +102,7 @@ impl Speaker<'_> {
                     answer.text.push_str(text);
                     // A step may bring several tokens, and the first failure is the one to tell.
                     if written.is_ok() {
-                        written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+                        written = screen.write(text);
                     }
                 }
             };
@@ -132,7 +133,7 @@ impl Speaker<'_> {
                 self.engine.cancel(id);
             }
         }
-        writeln!(out).map_err(|error| Failure::stdout(&error))?;
+        screen.end().map_err(|error| Failure::stdout(&error))?;
         let first = first.unwrap_or_else(Instant::now);
         answer.prompt_time = first - start;
         answer.decode_time = first.elapsed();

@@ -4,6 +4,8 @@ mod answer;
 mod chat;
 mod constraint;
 mod guessing;
+mod markdown;
+mod screen;
 mod story;
 
 use crate::adapter_file::AdapterFile;
@@ -11,19 +13,23 @@ use crate::chat_template::ChatTemplate;
 use crate::computing::ComputeArguments;
 use crate::failure::{Failure, Kind};
 use crate::loaded_model::{CheckedModel, Words};
+use crate::machine::Machine;
 use crate::model_file::{BUILT_IN, ModelFile};
+use crate::preset::Preset;
 use crate::sampling::SamplingArguments;
 use answer::Speaker;
 use constraint::ConstraintArguments;
 pub(crate) use guessing::SpeculationArguments;
+use screen::{Look, Screen};
 use std::io::{IsTerminal, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use strata_constrain::Grammar;
 use strata_engine::{AdapterId, Engine, EngineOptions, FinishReason};
 use strata_model::Model;
 use strata_platform::Pool;
 use strata_service::prompt;
-use strata_wire::lang::{Message, Role};
+use strata_wire::lang::{Message, Role, Sampling, Thinking};
 
 /// Answer a prompt, or chat
 ///
@@ -38,7 +44,7 @@ Examples:
   strata run model.gguf --format schema.json \"Describe a fox.\"
   strata run model.gguf --system \"Answer in one word.\" < question.txt")]
 pub(crate) struct Arguments {
-    /// The model's file, or `tale` for the built-in model
+    /// The model's file or folder, its name in the store, or `tale` for the built-in model
     #[arg(default_value = BUILT_IN)]
     model: PathBuf,
     /// What to answer; `-` reads standard input
@@ -64,6 +70,15 @@ pub(crate) struct Arguments {
     /// Tell on standard error what ran and how fast
     #[arg(long)]
     verbose: bool,
+    /// Show answers as they are, also on a terminal: no styles for their markdown
+    #[arg(long)]
+    plain: bool,
+    /// Leave long lines to the terminal
+    #[arg(long)]
+    nowordwrap: bool,
+    /// Ask a model that can think to do so, or not to
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", conflicts_with = "raw")]
+    think: Option<bool>,
     #[command(flatten)]
     sampling: SamplingArguments,
     #[command(flatten)]
@@ -90,8 +105,26 @@ enum Style<'t> {
     Raw,
 }
 
+/// What comes after a model.
+enum Next {
+    Done,
+    /// A chat goes on with another.
+    Load(PathBuf),
+}
+
+impl Arguments {
+    fn thinking(&self) -> Thinking {
+        match self.think {
+            None => Thinking::Default,
+            Some(true) => Thinking::On { budget: None },
+            Some(false) => Thinking::Off,
+        }
+    }
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let mut sampling = arguments.sampling.settings()?;
+    let nothing = Sampling::default();
+    arguments.sampling.settings(&nothing, &nothing)?;
     if arguments.stop.iter().any(String::is_empty) {
         return Err(Failure::new(Kind::Usage, "--stop has an empty text"));
     }
@@ -103,102 +136,180 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let lora = arguments.lora.as_deref().map(AdapterFile::parse);
     let lora = lora.transpose()?;
     let machine = arguments.compute.machine()?;
-    let context = arguments.ctx.map(|ctx| ctx as usize);
-    let file = ModelFile::open_as(&arguments.model, arguments.compute.quant)?;
-    let checked = CheckedModel::new(&file, context, Words::Required)?;
-    let guess = &arguments.speculation;
-    let draft_file = guess.draft.as_deref().map(ModelFile::open).transpose()?;
-    let mut needs = guess.needs(
-        &checked,
-        arguments.compute.batch.into(),
-        arguments.compute.kv.into(),
-        machine.pool.workers(),
-    );
-    let (draft, draft_kv) = match &draft_file {
-        Some(file) => {
-            let (draft, kv) = guess.load(file, &mut needs, &arguments.compute, &machine)?;
-            (Some(draft), Some(kv))
-        }
-        None => (None, None),
-    };
-    let (loaded, kv) = checked.load(
-        needs,
-        arguments.compute.stream,
-        &arguments.compute,
-        &machine,
-    )?;
-    let tokenizer = loaded.tokenizer()?;
-    arguments.sampling.add_breakers(&mut sampling, tokenizer);
-    let trained = loaded.model.config().context;
-    if loaded.context > trained {
-        eprintln!(
-            "note: the model was trained for {trained} positions; past them its answers get worse"
-        );
-    }
-    if arguments.verbose {
-        eprintln!(
-            "isa {}, threads {}, seed {}",
-            machine.kernels.isa(),
-            machine.pool.workers(),
-            sampling.seed
-        );
-        loaded.describe("weights", &kv);
-        if let (Some(draft), Some(kv)) = (&draft, &draft_kv) {
-            draft.describe("draft weights", kv);
-        }
-    }
-    let options = EngineOptions {
-        context: loaded.context,
-        batch: arguments.compute.batch.into(),
-        requests: 1,
-        ..EngineOptions::default()
-    };
-    let engine = Engine::new(&loaded.model, tokenizer, machine.compute(), kv, options);
-    let mut engine = guess.engine(engine, draft.as_ref().zip(draft_kv))?;
-    let adapter = match &lora {
-        Some(file) => Some(add_adapter(&mut engine, file, &loaded.model)?),
-        None => None,
-    };
-    let style = match &loaded.template {
-        Some(source) if !arguments.raw => Style::Chat(ChatTemplate::new(source, tokenizer)?),
-        _ => Style::Raw,
-    };
-    let constraint = match &grammar {
-        Some(grammar) => Some(constraint::compile(grammar, tokenizer)?),
-        None => None,
-    };
-    let mut speaker = Speaker {
-        engine,
-        adapter,
-        constraint,
-        model: &arguments.model,
-        tokenizer,
-        sampling,
-        max_tokens: arguments.max_tokens.map(|n| n as usize),
-        stop: arguments.stop.clone(),
-        context: loaded.context,
-        verbose: arguments.verbose,
-        speculation: guess.speculation(),
-        streams: loaded.model.streamed_bytes() > 0,
-    };
-    let system = arguments.system.as_deref();
-    let text = match prompt {
-        Prompt::Chat => return chat::run(&mut speaker, &style, system),
-        Prompt::Given(text) => text,
-        Prompt::Piped => read_stdin()?,
-    };
-    let answer = match &style {
-        Style::Raw => speaker.answer(prompt::raw(tokenizer, &text), "", &|| false),
-        Style::Chat(template) => {
-            let beginning = speaker.beginning(&text).to_owned();
-            let prompt = template.encode(&opening(system, text))?;
-            speaker.answer(prompt, &beginning, &|| false)
-        }
-    }?;
-    if answer.reason == Some(FinishReason::ContextFull) && !arguments.verbose {
-        note_full(loaded.context);
+    let mut next = Next::Load(arguments.model.clone());
+    let mut first = true;
+    while let Next::Load(model) = next {
+        let task = Task {
+            model: &model,
+            first,
+            prompt: &prompt,
+            grammar: grammar.as_ref(),
+            lora: lora.as_ref().filter(|_| first),
+        };
+        next = task.run(arguments, &machine)?;
+        first = false;
     }
     Ok(())
+}
+
+/// What is done with one model.
+struct Task<'t> {
+    model: &'t Path,
+    /// Whether it is the one that the command line names.
+    first: bool,
+    prompt: &'t Prompt,
+    grammar: Option<&'t Grammar>,
+    lora: Option<&'t AdapterFile>,
+}
+
+impl Task<'_> {
+    fn run(&self, arguments: &Arguments, machine: &Machine) -> Result<Next, Failure> {
+        let nothing = Sampling::default();
+        let context = arguments.ctx.map(|ctx| ctx as usize);
+        let quant = arguments.compute.quant.filter(|_| self.first);
+        let file = ModelFile::open_as(self.model, quant)?;
+        let checked = CheckedModel::new(&file, context, Words::Required)?;
+        let preset = checked.preset();
+        let parameters = preset.map(|preset| preset.parameters.clone());
+        let parameters = parameters.unwrap_or_default();
+        let mut sampling = arguments
+            .sampling
+            .settings(&nothing, &parameters.sampling)?;
+        let guess = &arguments.speculation;
+        let draft_file = guess.draft.as_deref().map(ModelFile::open).transpose()?;
+        let mut needs = guess.needs(
+            &checked,
+            arguments.compute.batch.into(),
+            arguments.compute.kv.into(),
+            machine.pool.workers(),
+        );
+        let (draft, draft_kv) = match &draft_file {
+            Some(file) => {
+                let (draft, kv) = guess.load(file, &mut needs, &arguments.compute, machine)?;
+                (Some(draft), Some(kv))
+            }
+            None => (None, None),
+        };
+        let (loaded, kv) =
+            checked.load(needs, arguments.compute.stream, &arguments.compute, machine)?;
+        let tokenizer = loaded.tokenizer()?;
+        arguments.sampling.add_breakers(&mut sampling, tokenizer);
+        let trained = loaded.model.config().context;
+        if loaded.context > trained {
+            eprintln!(
+                "note: the model was trained for {trained} positions; past them its answers get worse"
+            );
+        }
+        if arguments.verbose {
+            eprintln!(
+                "isa {}, threads {}, seed {}",
+                machine.kernels.isa(),
+                machine.pool.workers(),
+                sampling.seed
+            );
+            loaded.describe("weights", &kv);
+            if let (Some(draft), Some(kv)) = (&draft, &draft_kv) {
+                draft.describe("draft weights", kv);
+            }
+        }
+        let options = EngineOptions {
+            context: loaded.context,
+            batch: arguments.compute.batch.into(),
+            requests: 1,
+            ..EngineOptions::default()
+        };
+        let engine = Engine::new(&loaded.model, tokenizer, machine.compute(), kv, options);
+        let mut engine = guess.engine(engine, draft.as_ref().zip(draft_kv))?;
+        let own = own_adapter(preset)?;
+        let adapter = match self.lora.or(own.as_ref()) {
+            Some(file) => Some(add_adapter(&mut engine, file, &loaded.model)?),
+            None => None,
+        };
+        let style = match &loaded.template {
+            Some(text) if !arguments.raw => Style::Chat(ChatTemplate::new(text, tokenizer)?),
+            _ => Style::Raw,
+        };
+        let constraint = match self.grammar {
+            Some(grammar) => Some(constraint::compile(grammar, tokenizer)?),
+            None => None,
+        };
+        let mut speaker = Speaker {
+            engine,
+            constraint,
+            model: self.model,
+            tokenizer,
+            sampling,
+            adapter,
+            max_tokens: arguments
+                .max_tokens
+                .map(|n| n as usize)
+                .or(parameters.max_tokens),
+            stop: match arguments.stop.is_empty() {
+                true => parameters.stop,
+                false => arguments.stop.clone(),
+            },
+            context: loaded.context,
+            verbose: arguments.verbose,
+            speculation: guess.speculation(),
+            streams: loaded.model.streamed_bytes() > 0,
+        };
+        let system = arguments.system.as_deref().filter(|_| self.first);
+        let opening = opening(system, preset);
+        let text = match self.prompt {
+            Prompt::Chat => {
+                let topic = chat::Topic {
+                    arguments,
+                    model: self.model,
+                    file: &file,
+                    template: loaded.template.as_ref(),
+                    opening,
+                    first: self.first,
+                };
+                return chat::run(&mut speaker, &style, topic);
+            }
+            Prompt::Given(text) => text.clone(),
+            Prompt::Piped => read_stdin()?,
+        };
+        let screen = Screen::new(Look::of_output(arguments.plain, !arguments.nowordwrap));
+        let answer = match &style {
+            Style::Raw => speaker.answer(prompt::raw(tokenizer, &text), "", &|| false, screen),
+            Style::Chat(template) => {
+                let beginning = speaker.beginning(&text).to_owned();
+                let messages = [opening, vec![Message::text(Role::User, text)]].concat();
+                let prompt = template.encode(&messages, arguments.thinking())?;
+                speaker.answer(prompt, &beginning, &|| false, screen)
+            }
+        }?;
+        if answer.reason == Some(FinishReason::ContextFull) && !arguments.verbose {
+            note_full(loaded.context);
+        }
+        Ok(Next::Done)
+    }
+}
+
+/// What every conversation begins with: the system prompt that was asked for, or else the model's, and the model's
+/// messages.
+fn opening(system: Option<&str>, preset: Option<&Preset>) -> Vec<Message> {
+    let system = system.or_else(|| preset?.system.as_deref());
+    let system = system.filter(|text| !text.is_empty());
+    let system = system.map(|text| Message::text(Role::System, text));
+    let messages = preset.map_or(&[][..], |preset| &preset.messages);
+    system.into_iter().chain(messages.iter().cloned()).collect()
+}
+
+/// The adapter of a model of the store.
+fn own_adapter(preset: Option<&Preset>) -> Result<Option<AdapterFile>, Failure> {
+    match preset.map_or(&[][..], |preset| &preset.adapters) {
+        [] => Ok(None),
+        [path] => Ok(Some(AdapterFile {
+            path: path.clone(),
+            scale: 1.0,
+        })),
+        _ => {
+            let sentence = "the model has several adapters, and one at a time can be used";
+            Err(Failure::new(Kind::BadModel, sentence))
+        }
+    }
 }
 
 fn add_adapter(
@@ -209,13 +320,6 @@ fn add_adapter(
     let adapter = Arc::new(file.load(model)?);
     let added = engine.add_adapter(adapter, file.scale);
     added.map_err(|error| Failure::new(Kind::BadModel, error))
-}
-
-/// The first messages of a conversation.
-fn opening(system: Option<&str>, user: String) -> Vec<Message> {
-    let system = system.map(|text| Message::text(Role::System, text));
-    let user = Message::text(Role::User, user);
-    system.into_iter().chain([user]).collect()
 }
 
 fn prompt(arguments: &Arguments) -> Prompt {

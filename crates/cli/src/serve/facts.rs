@@ -12,14 +12,14 @@ const LONGEST_LIST: usize = 64;
 
 /// How much of a model's metadata is told.
 #[derive(Copy, Clone, PartialEq, Eq)]
-pub(super) enum Lists {
+pub(crate) enum Lists {
     /// Long ones are `null`.
     Short,
     All,
 }
 
 /// The facts of a model under a name.
-pub(super) fn facts(name: &str, path: &Path, model: &GgufSet<'_>, lists: Lists) -> ModelFacts {
+pub(crate) fn facts(name: &str, path: &Path, model: &GgufSet<'_>, lists: Lists) -> ModelFacts {
     let metadata = model.metadata();
     let family = metadata.str("general.architecture").ok().flatten();
     let family = family.unwrap_or("unknown").to_owned();

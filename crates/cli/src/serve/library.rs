@@ -1,9 +1,18 @@
 //! The store for the server's clients.
 
+use crate::computing::mix;
+use crate::failure::{Failure, Kind};
+use crate::store_commands::checkpoint::{self, TemporaryFolder};
+use crate::store_commands::create::fetch_bases;
+use serde_json::{Map, Value};
 use std::ops::ControlFlow;
-use strata_server::{Library, OnProgress};
-use strata_store::{Digest, Name, Network, PrivateHosts, Store, StoreError};
-use strata_wire::call::{Copying, Progress, Transfer};
+use strata_server::{Library, OnProgress, Receiving};
+use strata_store::{
+    Base, BlobWriter, Digest, Name, Network, PrivateHosts, Recipe, Store, StoreError, StoredMessage,
+};
+use strata_wire::call::{Copying, Create, Progress, Transfer};
+use strata_wire::json::Json;
+use strata_wire::ollama::Parameters;
 use strata_wire::{Fault, FaultKind};
 
 /// Ollama's store, or whatever stands in its place.
@@ -19,6 +28,11 @@ impl LocalStore {
             private_hosts: match from_env.hosts {
                 Some(_) => from_env.private_hosts,
                 None => PrivateHosts::Never,
+            },
+            // A password that is for any registry must not go to one that a client chose.
+            logins: match from_env.hosts {
+                Some(_) => from_env.logins.clone(),
+                None => from_env.logins.clone().of_hosts(),
             },
             ..from_env
         }
@@ -36,7 +50,10 @@ fn name(text: &str) -> Result<Name, Fault> {
 /// What went wrong in the store, for a client.
 pub(super) fn fault(error: &StoreError) -> Fault {
     let kind = match error {
-        StoreError::Name(_) => FaultKind::BadRequest,
+        StoreError::Name(_)
+        | StoreError::NoBase(_)
+        | StoreError::WrongDigest { .. }
+        | StoreError::Gguf { .. } => FaultKind::BadRequest,
         StoreError::NoSuchModel(_)
         | StoreError::NotInRegistry(_)
         | StoreError::NoSuchFile { .. }
@@ -48,10 +65,20 @@ pub(super) fn fault(error: &StoreError) -> Fault {
 
 impl Library for LocalStore {
     fn pull(&self, transfer: &Transfer, progress: &mut OnProgress<'_>) -> Result<(), Fault> {
-        let pulled = open()?.pull(&transfer.model, &Self::network(transfer), &mut |step| {
-            told(step, progress)
-        });
-        pulled.map(drop).map_err(|error| fault(&error))
+        let (store, network) = (open()?, Self::network(transfer));
+        let show = &mut |step: &strata_store::Progress| match step.status.as_str() {
+            // The last step is told by whoever asked for the work.
+            "success" => ControlFlow::Continue(()),
+            _ => told(step, progress),
+        };
+        let name = &transfer.model;
+        match store.pull(name, &network, show) {
+            Err(StoreError::OnlyCheckpoint(_)) => {
+                let pulled = checkpoint::pull(&store, name, &network, show);
+                pulled.map_err(|error| failed(&error))
+            }
+            pulled => pulled.map(drop).map_err(|error| fault(&error)),
+        }
     }
 
     fn push(&self, transfer: &Transfer, progress: &mut OnProgress<'_>) -> Result<(), Fault> {
@@ -70,11 +97,152 @@ impl Library for LocalStore {
         open()?.remove(&name(model)?).map_err(|error| fault(&error))
     }
 
-    fn has_blob(&self, digest: &str) -> Result<bool, Fault> {
-        let wrong = || Fault::bad_request(format!("{digest:?} is not a SHA-256 in hexadecimal"));
-        let digest = Digest::from_hex(digest).ok_or_else(wrong)?;
-        Ok(open()?.has_blob(&digest))
+    fn create(&self, create: &Create, progress: &mut OnProgress<'_>) -> Result<(), Fault> {
+        let store = open()?;
+        let model = name(&create.model)?;
+        let show = &mut |step: &strata_store::Progress| told(step, progress);
+        let mix = match &create.quantize {
+            None => None,
+            Some(word) => Some(mix(word).map_err(|error| wrong("quantize", &error))?),
+        };
+        // Files lie under their names only as long as they are converted.
+        let folder = TemporaryFolder::new(model.model()).map_err(|error| failed(&error))?;
+        let mut recipe = recipe(create, &store, &folder)?;
+        let network = Self::network(&Transfer {
+            model: create.model.clone(),
+            insecure: false,
+        });
+        let fetched = fetch_bases(&store, &recipe, &network, show);
+        fetched.map_err(|error| failed(&error))?;
+        let prepared = checkpoint::prepare(&store, &mut recipe, mix, show);
+        prepared.map_err(|error| failed(&error))?;
+        // The last step is told by whoever asked for the work.
+        let show = &mut |step: &strata_store::Progress| match step.status.as_str() {
+            "success" => ControlFlow::Continue(()),
+            _ => told(step, progress),
+        };
+        let created = store.create(&model, &recipe, show);
+        created.map_err(|error| fault(&error))
     }
+
+    fn has_blob(&self, digest: &str) -> Result<bool, Fault> {
+        Ok(open()?.has_blob(&self::digest(digest)?))
+    }
+
+    fn receive(&self, digest: &str) -> Result<Box<dyn Receiving>, Fault> {
+        let expected = self::digest(digest)?;
+        let blob = open()?.blob_writer().map_err(|error| fault(&error))?;
+        Ok(Box::new(Upload { blob, expected }))
+    }
+}
+
+/// A blob on its way in.
+struct Upload {
+    blob: BlobWriter,
+    expected: Digest,
+}
+
+impl Receiving for Upload {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+        self.blob.write(bytes).map_err(|error| fault(&error))
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), Fault> {
+        let kept = self.blob.finish(Some(self.expected));
+        kept.map(drop).map_err(|error| fault(&error))
+    }
+}
+
+fn digest(hex: &str) -> Result<Digest, Fault> {
+    let wrong = || Fault::bad_request(format!("{hex:?} is not a SHA-256 in hexadecimal"));
+    Digest::from_hex(hex).ok_or_else(wrong)
+}
+
+fn failed(failure: &Failure) -> Fault {
+    let kind = match failure.kind() {
+        Kind::Usage | Kind::BadModel => FaultKind::BadRequest,
+        _ => FaultKind::Internal,
+    };
+    Fault::new(kind, failure)
+}
+
+fn wrong(field: &str, problem: &str) -> Fault {
+    Fault::bad_request(format!("{field}: {problem}"))
+}
+
+/// What a client asks to be made. The files of a checkpoint are links in `folder`, under the names that the client gives.
+fn recipe(create: &Create, store: &Store, folder: &TemporaryFolder) -> Result<Recipe, Fault> {
+    let is_gguf = |file: &str| file.to_ascii_lowercase().ends_with(".gguf");
+    let blob = |(file, hex): &(String, String)| {
+        let digest = digest(hex)?;
+        match store.has_blob(&digest) {
+            true => Ok((file.clone(), digest)),
+            false => {
+                let missing = StoreError::NoSuchBlob(digest);
+                Err(Fault::new(FaultKind::BadRequest, missing))
+            }
+        }
+    };
+    let files: Vec<_> = create.files.iter().map(blob).collect::<Result<_, _>>()?;
+    let adapters: Vec<_> = create.adapters.iter().map(blob).collect::<Result<_, _>>()?;
+    if let Some((file, _)) = adapters.iter().find(|(file, _)| !is_gguf(file)) {
+        let problem = format!("{file:?} is not a GGUF file, which adapters must be");
+        return Err(wrong("adapters", &problem));
+    }
+    let mut bases = Vec::new();
+    if let Some(from) = &create.from {
+        bases.push(Base::Model(name(from)?));
+    }
+    let (ggufs, others): (Vec<_>, Vec<_>) = files.into_iter().partition(|(file, _)| is_gguf(file));
+    bases.extend(ggufs.iter().map(|(_, digest)| Base::Blob(*digest)));
+    if !others.is_empty() {
+        if others.iter().any(|(file, _)| file.contains('/')) {
+            let problem = "the files of a checkpoint lie in one folder";
+            return Err(wrong("files", problem));
+        }
+        for (file, digest) in &others {
+            let linked = folder.link(file, &store.blob_path(digest));
+            linked.map_err(|error| failed(&error))?;
+        }
+        if !folder.path().join("config.json").exists() {
+            let problem = "a checkpoint needs its config.json, and other weights are .gguf files";
+            return Err(wrong("files", problem));
+        }
+        bases.push(Base::File(folder.path().to_owned()));
+    }
+    let messages = create.messages.iter().map(|message| StoredMessage {
+        role: message.role.name().into(),
+        content: message.joined(),
+    });
+    Ok(Recipe {
+        bases,
+        adapters: adapters
+            .iter()
+            .map(|(_, digest)| Base::Blob(*digest))
+            .collect(),
+        template: create.template.clone(),
+        system: create.system.clone(),
+        licenses: create.licenses.clone(),
+        parameters: parameters(create)?,
+        messages: messages.collect(),
+        requires: None,
+    })
+}
+
+/// Parameters, which must be such as a model can be run with.
+fn parameters(create: &Create) -> Result<Map<String, Value>, Fault> {
+    Parameters::of_model(create.parameters.clone())?;
+    let mut map = Map::new();
+    for (name, value) in &create.parameters {
+        let value = match (name.as_str(), value) {
+            ("stop", Json::String(_)) => Json::Array(vec![value.clone()]),
+            _ => value.clone(),
+        };
+        let text = value.text();
+        let value = serde_json::from_str(&text).map_err(Fault::bad_request)?;
+        map.insert(name.clone(), value);
+    }
+    Ok(map)
 }
 
 fn told(step: &strata_store::Progress, progress: &mut OnProgress<'_>) -> ControlFlow<()> {

@@ -1,6 +1,6 @@
 //! `strata serve`: every dialect on one port.
 
-mod facts;
+pub(crate) mod facts;
 mod keys;
 mod library;
 mod models;
@@ -229,7 +229,7 @@ async fn stopped() {
 }
 
 /// The address that `--host` means: `ADDR`, `ADDR:PORT`, `:PORT`, perhaps as a URL, as with Ollama.
-fn address(host: &str) -> Result<SocketAddr, Failure> {
+pub(crate) fn address(host: &str) -> Result<SocketAddr, Failure> {
     let plain = host.trim();
     let plain = plain.split_once("://").map_or(plain, |(_, rest)| rest);
     let plain = plain.trim_end_matches('/');

@@ -9,9 +9,9 @@ use crate::loaded_model::{CheckedModel, Words};
 use crate::machine::Machine;
 use crate::memory_plan::{Limit, MemoryPlan, Needs};
 use crate::model_file::{BUILT_IN, ModelFile};
+use crate::preset::{Preset, TemplateText};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::UNIX_EPOCH;
 use strata_constrain::{self as grammar, CompileError, Compiler, VocabularyError};
 use strata_engine::{Constraint, EngineOptions, ModelDigest};
 use strata_host::{MonotonicClock, PageFiles};
@@ -74,18 +74,13 @@ impl LocalModels {
             list: Vec::new(),
         };
         for path in paths {
-            let name = name(path);
-            if models.list.iter().any(|(facts, _)| facts.name == name) {
+            let file = ModelFile::open(path)?;
+            let facts = models.facts(&name(path), &file)?;
+            let name = &facts.name;
+            if models.list.iter().any(|(facts, _)| facts.name == *name) {
                 let sentence = format_args!("two models are called {name}");
                 return Err(Failure::new(Kind::Usage, sentence));
             }
-            let file = ModelFile::open(path)?;
-            let checked = CheckedModel::new(&file, models.offer.context, Words::Required)?;
-            let mut facts = facts(&name, path, &file.parse()?, Lists::Short);
-            let card = models.card(&checked)?;
-            facts.capabilities = card.capabilities();
-            facts.context = checked.context;
-            facts.slots = models.offer.requests;
             models.list.push((facts, path.clone()));
         }
         Ok(models)
@@ -93,7 +88,22 @@ impl LocalModels {
 
     fn card(&self, checked: &CheckedModel<'_>) -> Result<Card, Failure> {
         let tokenizer: Arc<Tokenizer> = checked.shared_tokenizer()?;
-        let mut card = Card::new(tokenizer, checked.template(), checked.context);
+        let jinja = match checked.template() {
+            Some(TemplateText::Jinja(source)) => Some(source.as_str()),
+            _ => None,
+        };
+        let mut card = Card::new(tokenizer, jinja, checked.context);
+        if let Some(TemplateText::Go(source)) = checked.template() {
+            card = card.with_go_template(source);
+        }
+        if let Some(preset) = checked.preset() {
+            let parameters = preset.parameters.clone();
+            card.sampling = parameters.sampling;
+            card.stop = parameters.stop;
+            card.max_tokens = parameters.max_tokens;
+            card.system = preset.system.clone().filter(|text| !text.is_empty());
+            card.messages = preset.messages.clone();
+        }
         let config = checked.blueprint.config();
         card.encoder = config.spec.role == Role::Encoder;
         card.pooling = config.pooling.unwrap_or(card.pooling);
@@ -111,21 +121,35 @@ impl LocalModels {
         }
     }
 
-    /// The adapters of a model.
-    fn adapters(&self, name: &str, model: &Model<'_>) -> Result<Vec<LoadedAdapter>, Fault> {
+    /// The adapters of a model: those of the command line, or else those of its Modelfile.
+    fn adapters(
+        &self,
+        name: &str,
+        preset: Option<&Preset>,
+        model: &Model<'_>,
+    ) -> Result<Vec<LoadedAdapter>, Fault> {
         let first = self
             .list
             .first()
             .is_some_and(|(facts, _)| facts.name == name);
-        let own = self.offer.adapters.iter().filter(|_| first);
-        own.map(|file| {
-            Ok(LoadedAdapter {
-                path: file.path.display().to_string(),
-                adapter: Arc::new(file.load(model).map_err(fault)?),
-                scale: file.scale,
+        let given = self.offer.adapters.iter().filter(|_| first).cloned();
+        let given: Vec<AdapterFile> = given.collect();
+        // What is given takes the place of the model's own: a request can have one at a time.
+        let preset = preset.filter(|_| given.is_empty());
+        let own = preset.map_or(&[][..], |preset| &preset.adapters);
+        let own = own.iter().map(|path| AdapterFile {
+            path: path.clone(),
+            scale: 1.0,
+        });
+        own.chain(given)
+            .map(|file| {
+                Ok(LoadedAdapter {
+                    path: file.path.display().to_string(),
+                    adapter: Arc::new(file.load(model).map_err(fault)?),
+                    scale: file.scale,
+                })
             })
-        })
-        .collect()
+            .collect()
     }
 
     /// What was computed is only good for the very same weights, so the whole file is hashed where something is kept.
@@ -162,23 +186,40 @@ impl LocalModels {
         found.map_or_else(|| name.into(), |(_, path)| path.clone())
     }
 
-    /// What is known of a model of the store.
-    fn stored(&self, model: &StoredModel) -> Option<ModelFacts> {
-        let path = model.weights().ok()?.into_iter().next()?;
-        let name = model.name.to_string();
-        let file = ModelFile::open(&path).ok()?;
-        let checked = CheckedModel::new(&file, self.offer.context, Words::Required).ok()?;
-        let modified = model.modified.duration_since(UNIX_EPOCH).ok();
-        let facts = facts(&name, &path, &file.parse().ok()?, Lists::Short);
-        Some(ModelFacts {
-            digest: model.digest.hex(),
-            bytes: model.size(),
-            modified: modified.map_or(0, |time| time.as_secs()),
-            capabilities: self.card(&checked).ok()?.capabilities(),
+    /// What is known of a model. One of the store has its name there, and what its Modelfile says.
+    fn facts(&self, name: &str, file: &ModelFile) -> Result<ModelFacts, Failure> {
+        let checked = CheckedModel::new(file, self.offer.context, Words::Required)?;
+        let facts = facts(name, file.path(), &file.parse()?, Lists::Short);
+        let facts = ModelFacts {
+            capabilities: self.card(&checked)?.capabilities(),
             context: checked.context,
             slots: self.offer.requests,
+            template: checked.template().map(|text| text.source().to_owned()),
+            ..facts
+        };
+        let Some(preset) = file.preset().cloned() else {
+            return Ok(facts);
+        };
+        Ok(ModelFacts {
+            name: preset.name,
+            digest: preset.digest,
+            bytes: preset.bytes,
+            modified: preset.modified,
+            system: preset.system,
+            settings: preset.written,
+            messages: preset.messages,
+            licenses: match preset.licenses.is_empty() {
+                true => facts.licenses,
+                false => preset.licenses,
+            },
+            modelfile: preset.modelfile,
             ..facts
         })
+    }
+
+    /// What is known of a model of the store, if it can be used.
+    fn stored(&self, model: &StoredModel) -> Result<ModelFacts, Failure> {
+        self.facts("", &ModelFile::open_stored(model)?)
     }
 }
 
@@ -199,10 +240,13 @@ impl Models for LocalModels {
     fn list(&self) -> Vec<ModelFacts> {
         let stored = Store::open_default().and_then(|store| store.list());
         let stored = stored.map_or_else(|_| Vec::new(), |listing| listing.models);
-        let named = self.list.iter().map(|(facts, _)| facts.clone());
-        named
-            .chain(stored.iter().filter_map(|model| self.stored(model)))
-            .collect()
+        let mut list: Vec<_> = self.list.iter().map(|(facts, _)| facts.clone()).collect();
+        for facts in stored.iter().filter_map(|model| self.stored(model).ok()) {
+            if !list.iter().any(|known| known.name == facts.name) {
+                list.push(facts);
+            }
+        }
+        list
     }
 
     fn library(&self) -> Option<&dyn Library> {
@@ -214,8 +258,10 @@ impl Models for LocalModels {
             None => self.list.first(),
             Some(asked) => {
                 // A name without a tag means the latest, as with Ollama.
-                let plain = asked.strip_suffix(":latest").unwrap_or(asked);
-                self.list.iter().find(|(facts, _)| facts.name == plain)
+                let plain = |name: &str| name.strip_suffix(":latest").unwrap_or(name).to_owned();
+                let meant =
+                    |(facts, _): &&(ModelFacts, PathBuf)| plain(&facts.name) == plain(asked);
+                self.list.iter().find(meant)
             }
         };
         if let Some((facts, _)) = found {
@@ -228,11 +274,10 @@ impl Models for LocalModels {
             StoreError::NoSuchModel(_) | StoreError::NoHome => unknown_model(asked),
             error => library::fault(&error),
         })?;
-        let unusable = || {
-            let message = format!("model {asked:?} of the store cannot be used here");
+        self.stored(&found).map_err(|failure| {
+            let message = format!("model {asked:?} of the store cannot be used here: {failure}");
             Fault::new(FaultKind::Unsupported, message)
-        };
-        self.stored(&found).ok_or_else(unusable)
+        })
     }
 
     fn find_in_full(&self, name: &str) -> Result<ModelFacts, Fault> {
@@ -278,7 +323,7 @@ impl Models for LocalModels {
             clock: &self.clock,
             options: self.options(context),
             grammars: Arc::new(grammars),
-            adapters: self.adapters(name, &loaded.model)?,
+            adapters: self.adapters(name, file.preset(), &loaded.model)?,
             digest,
             store: self.store(digest)?,
         });

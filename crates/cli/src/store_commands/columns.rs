@@ -49,20 +49,24 @@ pub(super) fn age(time: SystemTime) -> String {
     let Ok(age) = SystemTime::now().duration_since(time) else {
         return "just now".into();
     };
-    let seconds = age.as_secs();
+    format!("{} ago", span(age.as_secs()))
+}
+
+/// How long: `2 weeks`.
+pub(super) fn span(seconds: u64) -> String {
     let (minutes, hours) = (seconds / 60, seconds / 3600);
     match (seconds, hours) {
-        (0, _) => "Less than a second ago".into(),
-        (1, _) => "1 second ago".into(),
-        (2..60, _) => format!("{seconds} seconds ago"),
-        (60..120, _) => "About a minute ago".into(),
-        (_, 0) => format!("{minutes} minutes ago"),
-        (_, 1) => "About an hour ago".into(),
-        (_, 2..48) => format!("{hours} hours ago"),
-        (_, 48..336) => format!("{} days ago", hours / 24),
-        (_, 336..1440) => format!("{} weeks ago", hours / 24 / 7),
-        (_, 1440..17_520) => format!("{} months ago", hours / 24 / 30),
-        _ => format!("{} years ago", hours / 24 / 365),
+        (0, _) => "Less than a second".into(),
+        (1, _) => "1 second".into(),
+        (2..60, _) => format!("{seconds} seconds"),
+        (60..120, _) => "About a minute".into(),
+        (_, 0) => format!("{minutes} minutes"),
+        (_, 1) => "About an hour".into(),
+        (_, 2..48) => format!("{hours} hours"),
+        (_, 48..336) => format!("{} days", hours / 24),
+        (_, 336..1440) => format!("{} weeks", hours / 24 / 7),
+        (_, 1440..17_520) => format!("{} months", hours / 24 / 30),
+        _ => format!("{} years", hours / 24 / 365),
     }
 }
 

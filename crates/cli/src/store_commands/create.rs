@@ -1,14 +1,18 @@
 //! `strata create`: a model of a Modelfile.
 
 use super::transfer::Steps;
-use super::{failure, name, open};
+use super::{checkpoint, failure, name, open};
+use crate::computing::mix;
 use crate::failure::{Failure, Kind};
 use std::path::{Path, PathBuf};
+use strata_convert::Mix;
 use strata_store::{Base, Modelfile, Network, Recipe, Store, StoreError};
 
 /// Make a model of a Modelfile
 ///
-/// A model in FROM that is not here is pulled.
+/// FROM is a GGUF file, a Hugging Face folder or one of its files, or a model; one that is not here is pulled. TEMPLATE is
+/// in Go's language, as with Ollama. One that is written here counts more than the template in the model's file, which
+/// in turn counts more than what a registry has beside it.
 #[derive(clap::Args)]
 pub(crate) struct CreateArguments {
     /// The model's name
@@ -16,6 +20,9 @@ pub(crate) struct CreateArguments {
     /// The Modelfile
     #[arg(short, long, value_name = "FILE", default_value = "Modelfile")]
     file: PathBuf,
+    /// The types that the weights shall have: q8_0, q4_k_m, …
+    #[arg(short, long, value_name = "TYPE", value_parser = mix)]
+    quantize: Option<Mix>,
     /// Print each step as a line of JSON
     #[arg(long)]
     json: bool,
@@ -30,24 +37,28 @@ pub(crate) fn run(arguments: &CreateArguments) -> Result<(), Failure> {
         .map_err(|error| Failure::new(Kind::Usage, format_args!("{}: {error}", path.display())))?;
     let folder = path.parent().unwrap_or(Path::new(""));
     let fail = |error: StoreError| failure(&error);
-    let recipe = Recipe::from_modelfile(&file, folder).map_err(fail)?;
+    let name = name(&arguments.model)?;
+    let mut recipe = Recipe::from_modelfile(&file, folder).map_err(fail)?;
     let store = open()?;
     let mut steps = Steps::new(arguments.json);
-    fetch_bases(&store, &recipe, &mut steps).map_err(fail)?;
-    store
-        .create(&name(&arguments.model)?, &recipe, &mut |step| {
-            steps.show(step)
-        })
-        .map_err(fail)
+    let show = &mut |step: &strata_store::Progress| steps.show(step);
+    fetch_bases(&store, &recipe, &Network::from_env(), show)?;
+    checkpoint::prepare(&store, &mut recipe, arguments.quantize, show)?;
+    store.create(&name, &recipe, show).map_err(fail)
 }
 
-fn fetch_bases(store: &Store, recipe: &Recipe, steps: &mut Steps) -> Result<(), StoreError> {
+/// Pulls the models of a recipe that are not here.
+pub(crate) fn fetch_bases(
+    store: &Store,
+    recipe: &Recipe,
+    network: &Network,
+    progress: &mut strata_store::OnProgress<'_>,
+) -> Result<(), Failure> {
     for base in &recipe.bases {
         if let Base::Model(name) = base
             && matches!(store.find(name), Err(StoreError::NoSuchModel(_)))
         {
-            let network = Network::from_env();
-            store.pull(&name.to_string(), &network, &mut |step| steps.show(step))?;
+            checkpoint::pull(store, &name.to_string(), network, progress)?;
         }
     }
     Ok(())

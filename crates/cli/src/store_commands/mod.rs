@@ -1,9 +1,11 @@
 //! The commands of the store: pull, push, list, show, cp, rm, create and store check, as those who know Ollama expect.
 
+pub(crate) mod checkpoint;
 mod columns;
-mod create;
+pub(crate) mod create;
 mod list;
 mod names;
+mod running;
 mod show;
 mod transfer;
 mod upkeep;
@@ -11,6 +13,7 @@ mod upkeep;
 pub(crate) use create::CreateArguments;
 pub(crate) use list::ListArguments;
 pub(crate) use names::{CopyArguments, RemoveArguments};
+pub(crate) use running::{PsArguments, StopArguments};
 pub(crate) use show::ShowArguments;
 pub(crate) use transfer::TransferArguments;
 pub(crate) use upkeep::StoreArguments;
@@ -18,23 +21,23 @@ pub(crate) use upkeep::StoreArguments;
 pub(crate) use create::run as create;
 pub(crate) use list::run as list;
 pub(crate) use names::{copy, remove};
+pub(crate) use running::{ps, stop};
 pub(crate) use show::run as show;
 pub(crate) use transfer::{pull, push};
 pub(crate) use upkeep::run as store;
 
 use crate::failure::{Failure, Kind};
-use std::path::{Path, PathBuf};
-use strata_store::{Name, NetError, Store, StoreError};
+use std::path::Path;
+use strata_store::{Name, NetError, Store, StoreError, StoredModel};
 
-/// The GGUF files of a model of the store, if there is one of that name.
-pub(crate) fn weights(name: &Path) -> Option<Result<Vec<PathBuf>, Failure>> {
+/// The model of the store that has this name, if there is one.
+pub(crate) fn stored(name: &Path) -> Option<Result<StoredModel, Failure>> {
     let name: Name = name.to_str()?.parse().ok()?;
     let model = match Store::open_default().and_then(|store| store.find(&name)) {
         Err(StoreError::NoSuchModel(_) | StoreError::NoHome) => return None,
         model => model,
     };
-    let weights = model.and_then(|model| model.weights());
-    Some(weights.map_err(|error| failure(&error)))
+    Some(model.map_err(|error| failure(&error)))
 }
 
 fn open() -> Result<Store, Failure> {
@@ -48,7 +51,7 @@ fn name(text: &str) -> Result<Name, Failure> {
 }
 
 /// What went wrong in the store, and what to do about it.
-fn failure(error: &StoreError) -> Failure {
+pub(crate) fn failure(error: &StoreError) -> Failure {
     let kind = match error {
         StoreError::Name(_) | StoreError::NoSuchModel(_) | StoreError::NoBase(_) => Kind::Usage,
         StoreError::Manifest { .. } | StoreError::Gguf { .. } | StoreError::Layer { .. } => {

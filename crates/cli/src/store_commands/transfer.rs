@@ -1,6 +1,6 @@
 //! `strata pull` and `strata push`.
 
-use super::{failure, open};
+use super::{checkpoint, failure, open};
 use crate::failure::Failure;
 use crate::progress;
 use indicatif::ProgressBar;
@@ -33,12 +33,10 @@ impl TransferArguments {
 
 pub(crate) fn pull(arguments: &TransferArguments) -> Result<(), Failure> {
     let mut steps = Steps::new(arguments.json);
-    open()?
-        .pull(&arguments.model, &arguments.network(), &mut |step| {
-            steps.show(step)
-        })
-        .map_err(|error| failure(&error))?;
-    Ok(())
+    let network = arguments.network();
+    checkpoint::pull(&open()?, &arguments.model, &network, &mut |step| {
+        steps.show(step)
+    })
 }
 
 pub(crate) fn push(arguments: &TransferArguments) -> Result<(), Failure> {

@@ -1,0 +1,135 @@
+//! What a model of the store says beside its weights: the template, system prompt, parameters, messages and adapters of
+//! its Modelfile. They are defaults: whoever asks for something else gets it.
+
+use crate::failure::{Failure, Kind};
+use crate::store_commands;
+use std::path::PathBuf;
+use std::time::UNIX_EPOCH;
+use strata_store::{StoreError, StoredModel};
+use strata_wire::json::Json;
+use strata_wire::lang::{Message, Role};
+use strata_wire::ollama::Parameters;
+
+/// A chat template and its language.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum TemplateText {
+    /// Of Hugging Face, in the model's file.
+    Jinja(String),
+    /// Of Ollama, in a Modelfile.
+    Go(String),
+}
+
+impl TemplateText {
+    /// A Modelfile's template. Go's language is Ollama's, but nothing keeps people from writing the other there.
+    pub(crate) fn of_modelfile(source: String) -> Self {
+        match source.contains("{%") {
+            true => Self::Jinja(source),
+            false => Self::Go(source),
+        }
+    }
+
+    pub(crate) fn source(&self) -> &str {
+        match self {
+            Self::Jinja(source) | Self::Go(source) => source,
+        }
+    }
+}
+
+/// What a Modelfile made of a model.
+#[derive(Clone, Debug)]
+pub(crate) struct Preset {
+    /// The model's name in the store.
+    pub(crate) name: String,
+    /// SHA-256 of its manifest.
+    pub(crate) digest: String,
+    /// Bytes of all its layers.
+    pub(crate) bytes: u64,
+    /// Seconds since 1970 when it was made or fetched.
+    pub(crate) modified: u64,
+    pub(crate) template: Option<TemplateText>,
+    /// Whether the template was written here for this very model. Then it counts more than the one in the file.
+    pub(crate) own_template: bool,
+    pub(crate) system: Option<String>,
+    pub(crate) messages: Vec<Message>,
+    pub(crate) parameters: Parameters,
+    /// The parameters as they are written in the store.
+    pub(crate) written: Vec<(String, Json)>,
+    pub(crate) licenses: Vec<String>,
+    pub(crate) adapters: Vec<PathBuf>,
+    pub(crate) modelfile: String,
+}
+
+impl Preset {
+    pub(crate) fn new(model: &StoredModel) -> Result<Self, Failure> {
+        let fail = |error: StoreError| store_commands::failure(&error);
+        let written: Vec<(String, Json)> = model
+            .parameters()
+            .map_err(fail)?
+            .into_iter()
+            .map(|(name, value)| (name, json(&value)))
+            .collect();
+        let parameters = Parameters::of_model(written.clone()).map_err(|fault| {
+            let sentence = format_args!("{} cannot be run: {}", model.name, fault.message);
+            Failure::new(Kind::BadModel, sentence)
+                .hint("`strata create` can make a model of it with other parameters")
+        })?;
+        let messages = model.messages().map_err(fail)?.into_iter();
+        let modified = model.modified.duration_since(UNIX_EPOCH).ok();
+        let mut modelfile = model.modelfile().map_err(fail)?;
+        modelfile.from.truncate(1);
+        let template = model.template().map_err(fail)?;
+        Ok(Self {
+            name: model.name.to_string(),
+            digest: model.digest.hex(),
+            bytes: model.size(),
+            modified: modified.map_or(0, |time| time.as_secs()),
+            template: template
+                .filter(|text| !text.is_empty())
+                .map(TemplateText::of_modelfile),
+            own_template: model.has_own_template(),
+            system: model.system().map_err(fail)?,
+            messages: messages.filter_map(|m| said(&m.role, m.content)).collect(),
+            parameters,
+            written,
+            licenses: model.licenses().map_err(fail)?,
+            adapters: model.adapters().map_err(fail)?,
+            modelfile: format!("# Modelfile of {}\n{modelfile}", model.name),
+        })
+    }
+
+    /// The template that counts, given the one in the model's file. Whoever publishes a model writes the file's; what
+    /// Ollama's registry has beside it is a translation, good where the file has none. What someone wrote here for
+    /// this very model is what he wants.
+    pub(crate) fn choose(&self, in_file: Option<String>) -> Option<TemplateText> {
+        let in_file = in_file.map(TemplateText::Jinja);
+        match self.own_template {
+            true => self.template.clone().or(in_file),
+            false => in_file.or_else(|| self.template.clone()),
+        }
+    }
+}
+
+fn said(role: &str, content: String) -> Option<Message> {
+    let roles = [Role::System, Role::User, Role::Assistant, Role::Tool];
+    let role = roles.into_iter().find(|known| known.name() == role)?;
+    Some(Message::text(role, content))
+}
+
+/// One kind of JSON as the other.
+pub(crate) fn json(value: &serde_json::Value) -> Json {
+    use serde_json::Value;
+    match value {
+        Value::Null => Json::Null,
+        Value::Bool(truth) => Json::Bool(*truth),
+        Value::Number(number) => match (number.as_i64(), number.as_u64()) {
+            (Some(whole), _) => Json::Int(whole),
+            (None, Some(large)) => Json::Large(large),
+            (None, None) => Json::Float(number.as_f64().unwrap_or(0.0)),
+        },
+        Value::String(text) => Json::String(text.clone()),
+        Value::Array(items) => Json::Array(items.iter().map(json).collect()),
+        Value::Object(pairs) => {
+            Json::Object(pairs.iter().map(|(k, v)| (k.clone(), json(v))).collect())
+        }
+    }
+}
