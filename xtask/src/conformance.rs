@@ -76,5 +76,7 @@ pub(crate) fn run() -> Result<()> {
         return Ok(());
     };
     let strata = strata_for_checks()?;
-    python.script("conformance.py", &[&strata.to_string_lossy()])
+    let strata = strata.to_string_lossy();
+    python.script("conformance.py", &[&strata])?;
+    python.script("conformance_store.py", &[&strata])
 }

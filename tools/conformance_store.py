@@ -1,0 +1,350 @@
+"""Holds the model store behind `strata serve` to the official client of Ollama.
+
+    pip install ollama
+    python tools/conformance_store.py PROGRAM
+
+PROGRAM is the `strata` program. A registry with one model (the repository's models/tale) is started on the loopback
+address, and a server with an empty store that may pull from it. Each check is a function below, in order: they share the
+store. The last line counts them. The one with a disk that is too small mounts a tmpfs, which only root can.
+"""
+
+import argparse
+import hashlib
+import http.server
+import json
+import os
+import pathlib
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+import urllib.request
+
+import ollama
+
+TALE = pathlib.Path(__file__).parent.parent / "models/tale/tale-q4_k_m.gguf"
+CHECKS = []
+
+
+def check(function):
+    CHECKS.append(function)
+    return function
+
+
+def digest(data):
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+class Registry(http.server.ThreadingHTTPServer):
+    """What Ollama's registry does, for clients that pull and push."""
+
+    daemon_threads = True
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.blobs, self.manifests, self.sent = {}, {}, 0
+        self.host = f"127.0.0.1:{self.server_address[1]}"
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def handle_error(self, request, client_address):
+        """A client that goes away is no news."""
+
+    def add_model(self, name, layers):
+        config = json.dumps({"model_format": "gguf", "model_family": "llama"}).encode()
+        entries = []
+        for kind, data in [*layers, ("config", config)]:
+            self.blobs[digest(data)] = data
+            media = "application/vnd.ollama.image." + kind
+            if kind == "config":
+                media = "application/vnd.docker.container.image.v1+json"
+            entries.append({"mediaType": media, "digest": digest(data), "size": len(data)})
+        manifest = {
+            "schemaVersion": 2,
+            "mediaType": "application/vnd.docker.distribution.manifest.v2+json",
+            "config": entries.pop(),
+            "layers": entries,
+        }
+        self.manifests[name] = json.dumps(manifest).encode()
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def reply(self, status, body=b"", **headers):
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+            self.server.sent += len(body)
+
+    def body(self):
+        return self.rfile.read(int(self.headers.get("content-length", 0)))
+
+    def do_GET(self):
+        manifest = re.fullmatch(r"/v2/(.+)/manifests/(.+)", self.path)
+        blob = re.fullmatch(r"/v2/.+/blobs/(sha256:[0-9a-f]{64})", self.path)
+        if manifest:
+            data = self.server.manifests.get(f"{manifest[1]}:{manifest[2]}")
+        else:
+            data = self.server.blobs.get(blob[1]) if blob else None
+        if data is None:
+            return self.reply(404)
+        span = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("range", ""))
+        if self.command == "HEAD" or not span:
+            return self.reply(200, data)
+        start, end = int(span[1]), min(int(span[2]) + 1, len(data))
+        self.reply(206, data[start:end], content_range=f"bytes {start}-{end - 1}/{len(data)}")
+
+    do_HEAD = do_GET
+
+    def do_POST(self):
+        self.body()
+        self.reply(202, location=self.path.rstrip("/") + "/1")
+
+    def do_PATCH(self):
+        self.server.upload = getattr(self.server, "upload", b"") + self.body()
+        self.reply(202, location=self.path)
+
+    def do_PUT(self):
+        data = self.body()
+        manifest = re.fullmatch(r"/v2/(.+)/manifests/(.+)", self.path)
+        if manifest:
+            self.server.manifests[f"{manifest[1]}:{manifest[2]}"] = data
+        else:
+            self.server.blobs[digest(self.server.upload)] = self.server.upload
+            self.server.upload = b""
+        self.reply(201)
+
+
+class Server:
+    """A server under test with a store of its own."""
+
+    def __init__(self, program, folder, registry):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        self.program, self.registry = program, registry
+        self.url = f"http://127.0.0.1:{port}"
+        self.environment = {
+            **os.environ,
+            "OLLAMA_MODELS": folder,
+            # The operator says that this machine's own registry may be asked.
+            "STRATA_REGISTRIES": registry.host,
+        }
+        command = [program, "serve", "--host", f"127.0.0.1:{port}", "--threads", "2"]
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=self.environment)
+        deadline = time.time() + 60
+        while True:
+            try:
+                urllib.request.urlopen(self.url + "/health", timeout=5)
+                break
+            except OSError:
+                if self.process.poll() is not None:
+                    sys.exit("the server ended: " + self.process.stderr.read())
+                if time.time() > deadline:
+                    sys.exit("the server does not answer")
+                time.sleep(0.1)
+        self.client = ollama.Client(host=self.url)
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(30)
+
+
+TEMPLATE = "{{ if .System }}<s>{{ .System }}</s>{{ end }}{{ .Prompt }}:{{ .Response }}"
+
+
+@check
+def nothing_is_there_at_first(server):
+    assert [model.model for model in server.client.list().models] == ["tale"]
+    assert server.client.ps().models == []
+
+
+@check
+def a_model_is_pulled(server):
+    name = f"{server.registry.host}/library/teller:1"
+    steps = list(server.client.pull(name, insecure=True, stream=True))
+    assert steps[0].status == "pulling manifest", steps[0]
+    assert steps[-1].status == "success" and [step.status for step in steps].count("success") == 1
+    layer = [step for step in steps if step.total and step.total > 1_000_000]
+    assert layer and layer[-1].completed == layer[-1].total and layer[-1].digest.startswith("sha256:")
+    listed = {model.model: model for model in server.client.list().models}
+    assert name in listed, listed
+    assert listed[name].size > TALE.stat().st_size and len(listed[name].digest) == 64
+
+
+@check
+def it_is_shown(server):
+    shown = server.client.show(f"{server.registry.host}/library/teller:1")
+    assert "SYSTEM Tell short tales." in shown.modelfile, shown.modelfile
+    assert "temperature" in shown.parameters and shown.license == "Free."
+    assert shown.details.format == "gguf" and shown.modelinfo["general.architecture"]
+    assert "completion" in shown.capabilities
+
+
+@check
+def it_answers(server):
+    name = f"{server.registry.host}/library/teller:1"
+    question = [{"role": "user", "content": "Tell me a story."}]
+    answer = server.client.chat(name, question)
+    assert answer.message.content and answer.eval_count == 12, answer
+    again = server.client.chat(name, question)
+    assert again.message.content == answer.message.content, "its temperature is 0"
+    streamed = [part.message.content for part in server.client.chat(name, question, stream=True)]
+    assert "".join(streamed) == answer.message.content
+    longer = server.client.chat(name, question, options={"num_predict": 15})
+    assert longer.eval_count == 15
+    loaded = server.client.ps().models
+    assert [model.model for model in loaded] == [name] and loaded[0].expires_at
+
+
+@check
+def it_is_copied_and_a_model_is_made_of_it(server):
+    name = f"{server.registry.host}/library/teller:1"
+    server.client.copy(name, "mine")
+    steps = server.client.create(
+        model="brief",
+        from_="mine",
+        system="One word only.",
+        template=TEMPLATE,
+        parameters={"num_predict": 3, "stop": ["<end>"]},
+        messages=[{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yes"}],
+        license="Mine.",
+        stream=True,
+    )
+    assert list(steps)[-1].status == "success"
+    shown = server.client.show("brief")
+    assert shown.template == TEMPLATE and "One word only." in shown.modelfile
+    assert "stop" in shown.parameters and "temperature" in shown.parameters, "the base's stay"
+    answer = server.client.generate("brief", "Why?")
+    assert answer.eval_count == 3 and answer.done_reason == "length", answer
+
+
+@check
+def a_file_is_uploaded_and_becomes_a_model(server):
+    blob = server.client.create_blob(str(TALE))
+    assert blob == digest(TALE.read_bytes())
+    made = server.client.create(model="uploaded", files={"tale.gguf": blob})
+    assert made.status == "success"
+    assert server.client.generate("uploaded", "Hi", options={"num_predict": 2}).eval_count == 2
+    try:
+        server.client.create(model="x", files={"x.gguf": "sha256:" + "0" * 64})
+        raise AssertionError("a blob that is not there was taken")
+    except ollama.ResponseError as error:
+        assert error.status_code == 400, error
+
+
+@check
+def a_model_is_pushed(server):
+    name = f"{server.registry.host}/me/brief:2"
+    server.client.copy("brief", name)
+    assert list(server.client.push(name, insecure=True, stream=True))[-1].status == "success"
+    manifest = json.loads(server.registry.manifests["me/brief:2"])
+    assert all(layer["digest"] in server.registry.blobs for layer in manifest["layers"])
+
+
+@check
+def a_running_model_is_stopped(server):
+    server.client.generate("brief", "Why?", keep_alive="10m")
+    environment = {**server.environment, "STRATA_HOST": server.url}
+    listed = subprocess.run([server.program, "ps"], env=environment, capture_output=True, text=True, check=True)
+    assert "brief:latest" in listed.stdout and "from now" in listed.stdout, listed.stdout
+    subprocess.run([server.program, "stop", "brief"], env=environment, check=True)
+    deadline = time.time() + 20
+    while any(model.model == "brief:latest" for model in server.client.ps().models):
+        assert time.time() < deadline
+        time.sleep(0.1)
+
+
+@check
+def models_are_deleted(server):
+    for name in ["mine", "brief", "uploaded", f"{server.registry.host}/me/brief:2"]:
+        assert server.client.delete(name).status == "success"
+    left = [model.model for model in server.client.list().models]
+    assert left == ["tale", f"{server.registry.host}/library/teller:1"], left
+    for call in [server.client.delete, server.client.show]:
+        try:
+            call("mine")
+            raise AssertionError("it is still there")
+        except ollama.ResponseError as error:
+            assert error.status_code == 404, error
+
+
+@check
+def others_cannot_be_asked(server):
+    for name in ["127.0.0.1:9/a/b", "registry.example/a/b"]:
+        try:
+            server.client.pull(name, insecure=True)
+            raise AssertionError("it was asked")
+        except ollama.ResponseError as error:
+            assert "not among the hosts" in str(error), error
+
+
+@check
+def a_full_disk_is_an_error_and_not_the_end(server):
+    if os.geteuid() != 0:
+        return "only root can mount a disk that is too small"
+    with tempfile.TemporaryDirectory() as folder:
+        mount = ["mount", "-t", "tmpfs", "-o", "size=10m", "tmpfs", folder]
+        if subprocess.run(mount, capture_output=True, check=False).returncode:
+            return "nothing can be mounted here"
+        small = None
+        try:
+            small = Server(server.program, folder, server.registry)
+            name = f"{server.registry.host}/library/teller:1"
+            try:
+                small.client.pull(name, insecure=True)
+                raise AssertionError("it cannot have fit")
+            except ollama.ResponseError as error:
+                assert "no space is left" in str(error), error
+            assert [model.model for model in small.client.list().models] == ["tale"]
+            assert small.client.generate("tale", "Hi", options={"num_predict": 2}).eval_count == 2
+            subprocess.run(["mount", "-o", "remount,size=64m", folder], check=True)
+            before = server.registry.sent
+            small.client.pull(name, insecure=True)
+            fetched = server.registry.sent - before
+            assert fetched < TALE.stat().st_size * 0.9, f"{fetched} bytes were fetched again"
+            assert small.client.generate(name, "Hi").eval_count == 12
+        finally:
+            if small:
+                small.stop()
+            subprocess.run(["umount", "-l", folder], check=False)
+    return None
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("program")
+    arguments = parser.parse_args()
+    registry = Registry()
+    parameters = json.dumps({"temperature": 0, "num_predict": 12}).encode()
+    layers = [("model", TALE.read_bytes()), ("system", b"Tell short tales."), ("params", parameters), ("license", b"Free.")]
+    registry.add_model("library/teller:1", layers)
+    failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        server = Server(os.path.abspath(arguments.program), folder, registry)
+        try:
+            for function in CHECKS:
+                try:
+                    skipped = function(server)
+                    print(f"{'skip' if skipped else 'ok  '} {function.__name__}{': ' + skipped if skipped else ''}", flush=True)
+                except Exception:  # every check is told, whatever becomes of the others
+                    failed += 1
+                    print(f"FAIL {function.__name__}\n{traceback.format_exc()}", flush=True)
+        finally:
+            server.stop()
+    print(f"{len(CHECKS) - failed} of {len(CHECKS)} checks passed")
+    sys.exit(failed > 0)
+
+
+main()
