@@ -41,10 +41,11 @@ impl Machine {
         }
     }
 
-    fn network_card(self) -> &'static str {
+    /// A virtio device, as it is called there.
+    fn virtio(self, kind: &str) -> String {
         match self {
-            Self::Microvm => "virtio-net-device",
-            Self::Q35 => "virtio-net-pci",
+            Self::Microvm => format!("virtio-{kind}-device"),
+            Self::Q35 => format!("virtio-{kind}-pci"),
         }
     }
 }
@@ -112,6 +113,17 @@ impl fmt::Display for Accelerator {
     }
 }
 
+/// How the guest gets its model.
+#[derive(Copy, Clone, Debug)]
+pub(super) enum Model<'a> {
+    /// It is behind the kernel.
+    Attached,
+    /// QEMU loads the file beside the kernel.
+    Module(&'a Path),
+    /// The file is a disk.
+    Disk(&'a Path),
+}
+
 /// A guest.
 pub(super) struct Guest<'a> {
     pub(super) machine: Machine,
@@ -119,8 +131,7 @@ pub(super) struct Guest<'a> {
     pub(super) memory: u64,
     pub(super) processors: usize,
     pub(super) kernel: &'a Path,
-    /// A model that is loaded beside the kernel.
-    pub(super) module: Option<&'a Path>,
+    pub(super) model: Model<'a>,
     pub(super) options: &'a str,
     /// A port of this machine's loopback, and the guest's that it leads to.
     pub(super) forward: (u16, u16),
@@ -134,13 +145,21 @@ impl Guest<'_> {
         command.args(["-nodefaults", "-display", "none", "-serial", "stdio"]);
         command.args(["-accel", self.accelerator.name()]);
         command.arg("-kernel").arg(self.kernel);
-        if let Some(module) = self.module {
-            command.arg("-initrd").arg(module);
+        match self.model {
+            Model::Attached => {}
+            Model::Module(path) => drop(command.arg("-initrd").arg(path)),
+            Model::Disk(path) => {
+                let mut drive = OsString::from("if=none,id=model,format=raw,readonly=on,file=");
+                // A comma ends a field, and two of them are one.
+                drive.push(path.to_string_lossy().replace(',', ",,"));
+                let disk = format!("{},drive=model", self.machine.virtio("blk"));
+                command.arg("-drive").arg(drive).args(["-device", &disk]);
+            }
         }
         command.args(["-append", self.options]);
         let (here, there) = self.forward;
         let network = format!("user,id=n,hostfwd=tcp:127.0.0.1:{here}-:{there}");
-        let card = format!("{},netdev=n", self.machine.network_card());
+        let card = format!("{},netdev=n", self.machine.virtio("net"));
         command.args(["-netdev", &network, "-device", &card]);
     }
 }
@@ -164,7 +183,7 @@ mod tests {
             memory: 128 << 20,
             processors: 2,
             kernel: Path::new("k"),
-            module: Some(Path::new("m")),
+            model: Model::Module(Path::new("m")),
             options: "name=x",
             forward: (8080, 11434),
         };
@@ -176,6 +195,15 @@ mod tests {
             "{line}"
         );
         assert!(!line.contains("kvm"), "{line}");
+        let line = described(&Guest {
+            machine: Machine::Q35,
+            model: Model::Disk(Path::new("a,b")),
+            ..guest
+        });
+        assert!(
+            line.contains("readonly=on,file=a,,b -device virtio-blk-pci,drive=model"),
+            "{line}"
+        );
     }
 
     #[test]

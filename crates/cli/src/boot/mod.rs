@@ -6,7 +6,7 @@ use crate::failure::{Failure, Kind};
 use crate::image;
 use crate::model_file::{BUILT_IN, ModelFile};
 use crate::size::Size;
-use machine::Machine;
+use machine::{Machine, Model};
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, TcpListener};
@@ -25,8 +25,9 @@ const POSITIONS: usize = 2 * 4096;
 const BESIDE: u64 = 64 << 20;
 /// With less nothing is gained.
 const LEAST: u64 = 128 << 20;
-/// QEMU puts a model beside the kernel below 3 GiB, where the guest's first memory ends.
-const MOST_MODULE: u64 = 2800 << 20;
+/// QEMU puts a model beside the kernel below 3 GiB, where the guest's first memory ends, or 2 GiB on a PC. A larger
+/// one is a disk.
+const MOST_MODULE: u64 = 1800 << 20;
 
 /// Boot a model on a virtual machine without an operating system, in QEMU
 #[derive(clap::Args)]
@@ -90,26 +91,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let folder = tempfile::Builder::new().prefix("strata-boot-").tempdir();
     let folder = folder.map_err(|error| Failure::io("a folder for the kernel", &error))?;
     let path = folder.path().join("kernel.elf");
-    let module = match model.file() {
+    let source = match model.file() {
         Some(file) => {
-            if bytes.len() as u64 > MOST_MODULE {
-                let sentence = format_args!(
-                    "{} has {}, and QEMU loads {} beside a kernel",
-                    file.display(),
-                    Size(bytes.len() as u64),
-                    Size(MOST_MODULE)
-                );
-                return Err(Failure::new(Kind::Failed, sentence)
-                    .hint("choose a model with fewer bits a weight"));
-            }
             let written = std::fs::write(&path, kernel.stripped());
             written.map_err(|error| Failure::io(path.display(), &error))?;
-            Some(file)
+            match bytes.len() as u64 {
+                ..=MOST_MODULE => Model::Module(file),
+                _ => Model::Disk(file),
+            }
         }
         None => {
             let layout = image::layout(Form::Elf, &kernel, &[], bytes, &arguments.model)?;
             image::write(&layout, &path)?;
-            None
+            Model::Attached
         }
     };
     let accelerator = arguments
@@ -124,7 +118,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         memory,
         processors: arguments.cpus.map_or_else(processors, usize::from),
         kernel: &path,
-        module,
+        model: source,
         options: &strata_image::options(&options),
         forward: (arguments.port, GUEST_PORT),
     }
