@@ -17,7 +17,7 @@ use std::process::Stdio;
 /// What all of it may have at most, and the machine's own crate.
 const MOST: usize = 100_000;
 const MOST_MACHINE: usize = 8_000;
-/// A file with more lines and hardly a function is a table.
+/// A file with more lines, most of them numbers, is a table.
 const TABLE: usize = 1_000;
 
 /// Layers, and the packages in them; what is not named belongs to the last.
@@ -256,7 +256,7 @@ fn measure(artifact: &Value, kept: &HashSet<String>, sources: &mut Vec<Source>) 
         let parts: Vec<&str> = path.to_str().unwrap_or_default().split('/').collect();
         let named = (0..parts.len()).any(|from| kept.contains(&parts[from..].join("/")));
         let lines = source::lines(&text, &features);
-        let is_table = lines > TABLE && text.matches("fn ").count() * TABLE < 2 * lines;
+        let is_table = lines > TABLE && is_data(&text);
         own.push((
             is_table,
             Source {
@@ -279,6 +279,15 @@ fn measure(artifact: &Value, kept: &HashSet<String>, sources: &mut Vec<Source>) 
         version,
         lines,
     })
+}
+
+/// Whether most lines are numbers and characters, not words.
+fn is_data(text: &str) -> bool {
+    let words = text.lines().filter(|line| {
+        let first = line.trim_start().chars().next();
+        first.is_some_and(|c| c.is_alphabetic() || "/#}".contains(c))
+    });
+    2 * words.count() < text.lines().count()
 }
 
 /// `…#name@version`, or `…/name#version`.

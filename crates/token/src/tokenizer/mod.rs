@@ -21,6 +21,8 @@
 mod bpe;
 mod byte_level;
 mod charsmap;
+mod decomposition;
+mod decomposition_table;
 mod error;
 mod gguf;
 mod merge;

@@ -7,8 +7,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use unicode_normalization::UnicodeNormalization;
-
+use super::decomposition::decompose;
 use super::error::TokenizerError;
 use super::spm::SPACE;
 use super::table::TokenTable;
@@ -54,10 +53,11 @@ impl WordPiece {
             out,
         };
         match self.normalizer.accents {
-            Accents::Strip => clean
-                .nfd()
-                .filter(|c| mask(*c) & MN == 0)
-                .for_each(|c| words.push(c)),
+            Accents::Strip => decompose(clean, |c| {
+                if mask(c) & MN == 0 {
+                    words.push(c);
+                }
+            }),
             Accents::Keep => clean.for_each(|c| words.push(c)),
         }
         words.end();
