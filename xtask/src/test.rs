@@ -4,6 +4,7 @@ use crate::aarch64;
 use crate::command::{cargo, run as execute};
 use crate::conformance;
 use crate::peers::Peers;
+use crate::test_boot;
 use anyhow::Result;
 
 pub(crate) fn run() -> Result<()> {
@@ -38,5 +39,6 @@ pub(crate) fn run() -> Result<()> {
     if let Some(peers) = peers {
         peers.check()?;
     }
-    conformance::run()
+    conformance::run()?;
+    test_boot::run(&["--quick".into()])
 }
