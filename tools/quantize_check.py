@@ -8,7 +8,7 @@ Usage: python tools/quantize_check.py PATH_OF_STRATA [--all]
 - The sums of `strata imatrix` are those that one gets by looking on while llama.cpp computes, within a hundredth, and
   llama.cpp's quantizer takes them.
 
-With `--all` every mix is compared, otherwise a few. Needs `llama-cpp-python`, `gguf` and numpy.
+With `--all` every mix is compared (but q2_k_s, which llama.cpp makes only with an importance matrix), otherwise a few. Needs `llama-cpp-python`, `gguf` and numpy.
 """
 
 import argparse
@@ -26,7 +26,7 @@ import numpy
 TALE = pathlib.Path(__file__).resolve().parent.parent / "models/tale/tale-q4_k_m.gguf"
 STORY = TALE.parents[2] / "crates/cli/tests/story.txt"
 FEW = ["q2_k", "q3_k_m", "q4_k_s", "q4_k_m", "iq4_xs"]
-ALL = ["q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q2_k_s", "q3_k_s", "q3_k_m", "q3_k_l", "q4_k_s", "q4_k_m",
+ALL = ["q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q3_k_s", "q3_k_m", "q3_k_l", "q4_k_s", "q4_k_m",
        "q5_k_s", "q5_k_m", "q6_k", "iq4_nl", "iq4_xs", "tq1_0", "tq2_0", "mxfp4_moe", "f16", "bf16"]
 PROMPT = "Once upon a time there was a little girl who lived"
 TOKENS = 32
