@@ -114,14 +114,10 @@ fn follow(
     }
     let mut written = String::new();
     for c in text.chars() {
-        match told {
-            Told::Part(object) if !object.has_begun() && c.is_whitespace() => {}
-            Told::Part(object) => {
-                if object.take(c, &mut written) {
-                    *told = Told::All;
-                }
-            }
-            _ => {}
+        let Told::Part(object) = told else { break };
+        let before = !object.has_begun() && c.is_whitespace();
+        if !before && object.take(c, &mut written) {
+            *told = Told::All;
         }
     }
     emit(Piece::CallArguments, written, out);
