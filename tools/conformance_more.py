@@ -68,7 +68,7 @@ def langchain_chat_and_stream(server):
 @check
 def langchain_tools_and_structured_output(server):
     model = chat(server, temperature=0, max_tokens=300, seed=3)
-    answer = model.bind_tools([look_up], tool_choice="required").invoke("Look up: dog")
+    answer = model.bind_tools([look_up], tool_choice="required", strict=True).invoke("Look up: dog")
     assert answer.tool_calls[0]["name"] == "look_up" and answer.tool_calls[0]["args"]["word"] in ("dog", "漢字 😀")
     pet = model.with_structured_output(Pet, method="json_schema").invoke("A dog of three.")
     assert isinstance(pet, Pet)

@@ -166,7 +166,8 @@ impl Ask {
         match status {
             Some(200) if !self.stream || answer.contains(self.end) => Outcome::Answered,
             Some(200) => Outcome::Wrong(format!("{}: the stream has no end", self.path)),
-            Some(status @ (429 | 503)) => {
+            // Anthropic's word for a full server is 529.
+            Some(status @ (429 | 503 | 529)) => {
                 let lower = answer.to_ascii_lowercase();
                 let after = lower.split("retry-after: ").nth(1);
                 let after = after.and_then(|rest| rest.lines().next()?.trim().parse().ok());
