@@ -8,11 +8,12 @@ use strata_image::{Form, Kernel, image};
 
 /// Position-independent, because firmware puts it anywhere; no red zone and frame pointers in our own code; addresses
 /// that are relocated must be writable. An explicit target keeps all this from build scripts.
-const FLAGS: [&str; 4] = [
+const FLAGS: [&str; 5] = [
     "-Crelocation-model=pie",
     "-Cno-redzone=yes",
     "-Cforce-frame-pointers=yes",
     "-Crelro-level=off",
+    "--cfg=strata_compact",
 ];
 pub(crate) const TARGET: &str = "x86_64-unknown-linux-gnu";
 const TALE: &str = "models/tale/tale-q4_k_m.gguf";

@@ -5,8 +5,8 @@
 
 use crate::prefix_tree::Salt;
 use alloc::vec::Vec;
-use sha2::{Digest, Sha256};
 use strata_model::KvType;
+use strata_platform::Sha256;
 
 /// Names a model's weights: its file's digest.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl PageKey {
         hash.update([kind_number(kind)]);
         hash.update((page as u64).to_le_bytes());
         hash.update(salt.client.0.to_le_bytes());
-        Some(Self(hash.finalize().into()))
+        Some(Self(hash.finalize()))
     }
 
     /// The page of `tokens` after this one.
@@ -46,7 +46,7 @@ impl PageKey {
         for token in tokens {
             hash.update(token.to_le_bytes());
         }
-        Self(hash.finalize().into())
+        Self(hash.finalize())
     }
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn seal(key: &PageKey, page: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&VERSION.to_le_bytes());
     out.extend_from_slice(&key.0);
     out.extend_from_slice(page);
-    let checksum: [u8; CHECKSUM] = Sha256::digest(&*out).into();
+    let checksum: [u8; CHECKSUM] = Sha256::digest(&*out);
     out.extend_from_slice(&checksum);
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn open<'b>(key: &PageKey, size: usize, sealed: &'b [u8]) -> Option<&
     let header = body[..MAGIC.len()] == *MAGIC
         && body[MAGIC.len()..][..4] == VERSION.to_le_bytes()
         && body[MAGIC.len() + 4..HEADER] == key.0;
-    let whole = header && <[u8; CHECKSUM]>::from(Sha256::digest(body)) == *checksum;
+    let whole = header && Sha256::digest(body) == *checksum;
     whole.then_some(page)
 }
 

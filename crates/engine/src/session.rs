@@ -12,8 +12,8 @@ use crate::request::{Event, EventKind, FinishReason, Request, RequestError, Requ
 use crate::submit::SubmitError;
 use alloc::string::String;
 use alloc::vec::Vec;
-use sha2::{Digest, Sha256};
 use strata_model::PAGE;
+use strata_platform::Sha256;
 
 /// A text and how it goes on.
 #[derive(Clone, Debug, Default)]
@@ -147,7 +147,7 @@ impl Session {
         for page in pages {
             out.extend_from_slice(kv.page(page));
         }
-        let checksum: [u8; CHECKSUM] = Sha256::digest(&out).into();
+        let checksum: [u8; CHECKSUM] = Sha256::digest(&out);
         out.extend_from_slice(&checksum);
         out
     }
@@ -231,7 +231,7 @@ impl<'b> Saved<'b> {
             return Err(RestoreError::Version { version });
         }
         let (body, checksum) = bytes.split_last_chunk::<CHECKSUM>().ok_or(format)?;
-        if <[u8; CHECKSUM]>::from(Sha256::digest(body)) != *checksum {
+        if Sha256::digest(body) != *checksum {
             return Err(RestoreError::Checksum);
         }
         let rest = body.get(MAGIC.len() + 4..).ok_or(format)?;

@@ -9,12 +9,14 @@ mod backing;
 mod memory;
 mod page_store;
 mod pool;
+mod sha256;
 mod share;
 
 pub use backing::{Backing, Resident};
 pub use memory::{Memory, OutOfMemory, Region, SystemMemory};
 pub use page_store::{PageKey, PageStore};
 pub use pool::{Inline, Pool};
+pub use sha256::Sha256;
 pub use share::{
     Chunks, Pieces, Stretches, each_alone, for_each_chunk, for_each_part, for_each_piece,
 };

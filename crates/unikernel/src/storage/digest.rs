@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 use core::fmt::Write;
-use sha2::{Digest, Sha256};
+use strata_platform::Sha256;
 use thiserror::Error;
 
 /// Bytes between two tellings of progress.
@@ -44,7 +44,7 @@ pub fn verify(
             progress();
         }
         at = at.max(end.min(bytes.len()));
-        if sum.clone().finalize()[..] == wanted[..] {
+        if sum.clone().finalize() == *wanted {
             return Ok(());
         }
     }

@@ -1,8 +1,8 @@
 //! Disks that the tests write themselves, whole and damaged.
 
 use super::*;
-use sha2::{Digest, Sha256};
 use std::string::ToString;
+use strata_platform::Sha256;
 
 /// A disk in memory.
 struct Fake {
