@@ -18,6 +18,7 @@ use crate::limits::Limits;
 use crate::matcher::Matcher;
 use crate::source;
 use crate::vocabulary::{Vocabulary, panic_text};
+use crate::watchdog::Watchdog;
 
 /// The bytes of compiled grammars that are kept, unless said otherwise.
 const CACHE: usize = 64 << 20;
@@ -42,6 +43,7 @@ struct Shared {
     vocabulary: Arc<Vocabulary>,
     factory: ParserFactory,
     running: AtomicUsize,
+    watchdog: Arc<Watchdog>,
 }
 
 impl Compiler {
@@ -76,6 +78,7 @@ impl Compiler {
                 vocabulary,
                 factory,
                 running: AtomicUsize::new(0),
+                watchdog: Arc::default(),
             }),
             cache: Mutex::new(Cache::new(bytes)),
         })
@@ -185,8 +188,10 @@ impl Shared {
             .saturating_add(lexer)
             .saturating_add(grammar.source_bytes().saturating_mul(PER_SOURCE_BYTE));
         let end = self.vocabulary.tokenizer().end_of_generation();
-        let inner = llguidance::Matcher::new(Ok(parser));
-        let matcher = Matcher::new(inner, end, limits.states).map_err(|error| refused(&error))?;
+        let inner = llguidance::Matcher::new(Ok(parser)).into_cancellable();
+        let watchdog = Arc::clone(&self.watchdog);
+        let matcher =
+            Matcher::new(inner, end, *limits, watchdog).map_err(|error| refused(&error))?;
         Ok((matcher, bytes))
     }
 }

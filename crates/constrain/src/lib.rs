@@ -18,6 +18,7 @@ mod matcher;
 mod schema;
 mod source;
 mod vocabulary;
+mod watchdog;
 
 pub use compiler::Compiler;
 pub use error::{CompileError, VocabularyError};

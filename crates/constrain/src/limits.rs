@@ -17,6 +17,8 @@ pub struct Limits {
     pub time: Duration,
     /// The states that matching may remember, each one or two KiB.
     pub states: usize,
+    /// How long matching may take for one token, about; then the request fails.
+    pub token_time: Duration,
 }
 
 impl Default for Limits {
@@ -27,6 +29,7 @@ impl Default for Limits {
             repeats: 1 << 16,
             time: Duration::from_secs(1),
             states: 20_000,
+            token_time: Duration::from_millis(500),
         }
     }
 }

@@ -1,11 +1,14 @@
 //! A grammar at some place in a text.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use llguidance::api::StopReason;
 use strata_engine::{Constraint, ConstraintError, TokenMask};
 
 use crate::error::first_line;
+use crate::limits::Limits;
+use crate::watchdog::{Call, Watchdog, Watched};
 
 /// A compiled grammar at some place in a text: the engine's [`Constraint`].
 ///
@@ -18,7 +21,10 @@ pub struct Matcher {
     forced: VecDeque<u32>,
     /// The tokens that end an answer.
     end: Vec<u32>,
-    states: usize,
+    limits: Limits,
+    watchdog: Arc<Watchdog>,
+    /// What the watchdog sees of its calls, from the first on.
+    watched: Option<Arc<Watched>>,
 }
 
 impl Matcher {
@@ -26,16 +32,19 @@ impl Matcher {
     pub(crate) fn new(
         mut inner: llguidance::Matcher,
         end: &[u32],
-        states: usize,
+        limits: Limits,
+        watchdog: Arc<Watchdog>,
     ) -> Result<Self, ConstraintError> {
         inner
             .consume_tokens(&[])
-            .map_err(|error| failed(&inner, &error, states))?;
+            .map_err(|error| failed(&inner, &error, &limits))?;
         let mut matcher = Matcher {
             inner,
             forced: VecDeque::new(),
             end: end.to_vec(),
-            states,
+            limits,
+            watchdog,
+            watched: None,
         };
         matcher.find_forced()?;
         if matcher.forced.is_empty() && !matcher.is_complete() {
@@ -50,9 +59,7 @@ impl Matcher {
         if self.forced.is_empty() && !self.inner.is_stopped() {
             self.forced = self.inner.compute_ff_tokens().into();
             if let Some(reason) = self.inner.get_error() {
-                return Err(ConstraintError::Failed {
-                    reason: first_line(&reason),
-                });
+                return Err(failed(&self.inner, &reason, &self.limits));
             }
         }
         Ok(())
@@ -61,7 +68,7 @@ impl Matcher {
     fn compute_mask(&mut self) -> Result<llguidance::toktrie::SimpleVob, ConstraintError> {
         self.inner
             .compute_mask()
-            .map_err(|error| failed(&self.inner, &error, self.states))
+            .map_err(|error| failed(&self.inner, &error, &self.limits))
     }
 
     /// A copy with memory of its own, so that what one remembers never counts against the limits of another.
@@ -70,8 +77,19 @@ impl Matcher {
             inner: self.inner.deep_clone(),
             forced: self.forced.clone(),
             end: self.end.clone(),
-            states: self.states,
+            limits: self.limits,
+            watchdog: Arc::clone(&self.watchdog),
+            watched: None,
         }
+    }
+
+    /// Has the watchdog see to it that what follows ends soon.
+    fn call(&mut self) -> Option<Call> {
+        if self.watched.is_none() {
+            let handle = self.inner.cancellation_handle()?;
+            self.watched = Some(self.watchdog.watch(handle, self.limits.token_time));
+        }
+        self.watched.as_ref().map(Watched::call)
     }
 }
 
@@ -92,6 +110,7 @@ impl std::fmt::Debug for Matcher {
 
 impl Constraint for Matcher {
     fn allowed(&mut self, mask: &mut TokenMask) -> Result<(), ConstraintError> {
+        let _call = self.call();
         self.find_forced()?;
         if let Some(token) = self.forced.front() {
             mask.allow(*token);
@@ -111,6 +130,7 @@ impl Constraint for Matcher {
     }
 
     fn accept(&mut self, token: u32) -> Result<(), ConstraintError> {
+        let _call = self.call();
         let refused = Err(ConstraintError::Token { token });
         if self.forced.front().is_some_and(|front| *front != token) {
             return refused;
@@ -127,11 +147,12 @@ impl Constraint for Matcher {
                 Ok(())
             }
             Ok(_) => refused,
-            Err(error) => Err(failed(&self.inner, &error, self.states)),
+            Err(error) => Err(failed(&self.inner, &error, &self.limits)),
         }
     }
 
     fn forced(&mut self, out: &mut Vec<u32>) -> Result<(), ConstraintError> {
+        let _call = self.call();
         self.find_forced()?;
         out.extend(&self.forced);
         Ok(())
@@ -150,14 +171,26 @@ impl Constraint for Matcher {
 fn failed(
     inner: &llguidance::Matcher,
     error: &dyn std::fmt::Display,
-    states: usize,
+    limits: &Limits,
 ) -> ConstraintError {
     let text = error.to_string();
     match inner.stop_reason() {
         StopReason::NoExtension | StopReason::NoExtensionBias => ConstraintError::DeadEnd,
         StopReason::LexerTooComplex => ConstraintError::Limit {
             what: "states",
-            limit: states,
+            limit: limits.states,
+        },
+        StopReason::Cancelled => ConstraintError::Limit {
+            what: "milliseconds for a token",
+            limit: limits.token_time.as_millis() as usize,
+        },
+        _ if text.contains("Current row has") => ConstraintError::Limit {
+            what: "open readings of a text",
+            limit: limits.parser().max_items_in_row,
+        },
+        _ if text.contains("Too many items") => ConstraintError::Limit {
+            what: "readings for a token",
+            limit: limits.parser().step_max_items,
         },
         _ if text.contains("NoExtension") => ConstraintError::DeadEnd,
         _ => ConstraintError::Failed {
