@@ -8,9 +8,13 @@ use crate::cache::Cache;
 use crate::engine::Engine;
 use crate::group::Group;
 use crate::logprobs::TokenLogprob;
-use crate::request::{Choices, Event, EventKind, FinishReason, Request, RequestId, Usage};
+use crate::request::{
+    Choices, Event, EventKind, FinishReason, Request, RequestId, TokenLogprobs, Usage,
+};
 use crate::running::{Aim, Running};
 use crate::scheduler::Scheduler;
+use crate::stop::StopMatcher;
+use alloc::string::String;
 use alloc::vec::Vec;
 use strata_token::tokenizer::{DecodeOptions, StreamDecoder, Tokenizer};
 
@@ -23,12 +27,22 @@ pub(crate) struct Search {
     /// What ends a text of `max_tokens`.
     full: FinishReason,
     ignore_end: bool,
+    /// Finds the texts that end an answer.
+    stops: StopMatcher,
+    /// Bytes of the longest of them; 0 if there are none.
+    longest_stop: usize,
+    /// Control tokens that the text spells out.
+    spelled: Vec<u32>,
+    /// Alternatives to report, if log-probabilities are wanted.
+    logprobs: Option<usize>,
     done: Vec<Hypothesis>,
 }
 
 /// A text that has ended.
 struct Hypothesis {
     tokens: Vec<u32>,
+    /// One for each token, or none at all.
+    logprobs: Vec<TokenLogprobs>,
     rank: f64,
     reason: FinishReason,
 }
@@ -42,6 +56,8 @@ pub(crate) struct Beam {
     pub(crate) live: bool,
     /// The likeliest next tokens, once they are known.
     pub(crate) next: Option<Vec<TokenLogprob>>,
+    /// Of its tokens, if they are wanted.
+    logprobs: Vec<TokenLogprobs>,
 }
 
 impl Beam {
@@ -60,6 +76,15 @@ struct Step {
     score: f64,
     parent: usize,
     token: u32,
+    logprob: f32,
+}
+
+/// What a place goes on with.
+enum Way {
+    /// Its own text and this token.
+    Own(u32),
+    /// A copy of another's.
+    Copy(Vec<u32>),
 }
 
 impl Search {
@@ -84,22 +109,79 @@ impl Search {
                 false => FinishReason::Length,
             },
             ignore_end: request.ignore_end,
+            stops: StopMatcher::new(&request.stop),
+            longest_stop: request.stop.iter().map(String::len).max().unwrap_or(0),
+            spelled: request.spelled.clone(),
+            logprobs: request.logprobs,
             done: Vec::new(),
         })
     }
 
-    /// Tokens that each text asks for: enough if half of them end it.
-    pub(crate) fn candidates(&self) -> usize {
+    /// Ways to go on from each text: enough if half of them end it.
+    fn ways(&self) -> usize {
         2 * self.width
     }
 
-    fn end(&mut self, tokens: Vec<u32>, score: f64, reason: FinishReason) {
+    /// Tokens that each text asks for.
+    pub(crate) fn candidates(&self) -> usize {
+        self.ways().max(self.logprobs.unwrap_or(0))
+    }
+
+    /// Ends a text, with the step's token where that is part of it.
+    fn end(&mut self, text: &Running<'_>, step: Step, reason: FinishReason) {
+        let mut tokens = text.tokens[text.prompt..].to_vec();
+        let mut logprobs = match &text.aim {
+            Aim::Search(beam) => beam.logprobs.clone(),
+            _ => Vec::new(),
+        };
+        if !matches!(reason, FinishReason::EndOfTurn(_)) {
+            tokens.push(step.token);
+            logprobs.extend(self.logprobs_of(text, step));
+        }
         let length = tokens.len().max(1) as f64;
         self.done.push(Hypothesis {
+            rank: step.score / libm::pow(length, self.length_penalty),
             tokens,
-            rank: score / libm::pow(length, self.length_penalty),
+            logprobs,
             reason,
         });
+    }
+
+    /// A step's log-probabilities, if they are wanted.
+    fn logprobs_of(&self, text: &Running<'_>, step: Step) -> Option<TokenLogprobs> {
+        let n = self.logprobs?;
+        let Aim::Search(beam) = &text.aim else {
+            return None;
+        };
+        let next = beam.next.as_deref().unwrap_or_default();
+        Some(TokenLogprobs {
+            chosen: TokenLogprob {
+                token: step.token,
+                logprob: step.logprob,
+            },
+            top: next[..next.len().min(n)].to_vec(),
+        })
+    }
+
+    /// The stop text that a token completes after a text that has none.
+    fn stopped(&mut self, text: &[u32], token: u32, tokenizer: &Tokenizer) -> Option<usize> {
+        if self.longest_stop == 0 {
+            return None;
+        }
+        // Only what a stop text could have begun in matters, and a character more for one that is cut.
+        let (mut from, mut bytes) = (text.len(), 0);
+        while from > 0 && bytes < self.longest_stop + 4 {
+            from -= 1;
+            bytes += tokenizer.token_bytes(text[from]).map_or(0, |b| b.len());
+        }
+        let options = DecodeOptions::default();
+        let mut decoder = StreamDecoder::new(tokenizer, options).spelling(&self.spelled);
+        let tokens = text[from..].iter().chain([&token]);
+        let stopped = tokens
+            .into_iter()
+            .find_map(|&token| self.stops.push(decoder.push(token)).stopped);
+        self.stops.finish();
+        stopped
     }
 
     /// The best ways to go on; those that end a text are taken out.
@@ -109,10 +191,11 @@ impl Search {
             if let Aim::Search(beam) = &text.aim
                 && let Some(next) = beam.next.as_ref().filter(|_| beam.live)
             {
-                steps.extend(next.iter().map(|candidate| Step {
+                steps.extend(next.iter().take(self.ways()).map(|candidate| Step {
                     score: beam.score + f64::from(candidate.logprob),
                     parent,
                     token: candidate.token,
+                    logprob: candidate.logprob,
                 }));
             }
         }
@@ -126,15 +209,18 @@ impl Search {
             if chosen.len() == self.width {
                 break;
             }
-            if tokenizer.is_end_of_generation(step.token) && !self.ignore_end {
+            let text = &running[step.parent];
+            let reason = match tokenizer.is_end_of_generation(step.token) && !self.ignore_end {
+                true => Some(FinishReason::EndOfTurn(step.token)),
+                false => self
+                    .stopped(&text.tokens[text.prompt..], step.token, tokenizer)
+                    .map(FinishReason::Stop),
+            };
+            match reason {
+                None => chosen.push(step),
+                Some(reason) if place < self.width => self.end(text, step, reason),
                 // An end that is not among the best is none.
-                if place < self.width {
-                    let text = &running[step.parent];
-                    let tokens = text.tokens[text.prompt..].to_vec();
-                    self.end(tokens, step.score, FinishReason::EndOfTurn(step.token));
-                }
-            } else {
-                chosen.push(step);
+                Some(_) => {}
             }
         }
         chosen
@@ -166,10 +252,7 @@ impl Engine<'_> {
             let full = length >= search.max_tokens;
             if full || steps.is_empty() || search.done.len() >= search.width {
                 for step in steps.iter().filter(|_| full) {
-                    let text = &texts[step.parent];
-                    let mut tokens = text.tokens[text.prompt..].to_vec();
-                    tokens.push(step.token);
-                    search.end(tokens, step.score, search.full);
+                    search.end(&texts[step.parent], *step, search.full);
                 }
                 texts.iter_mut().for_each(|text| text.ended = true);
                 group.open = 0;
@@ -177,59 +260,77 @@ impl Engine<'_> {
                 self.counters.generated_tokens +=
                     search.tell(id, group, prompt, self.tokenizer, tell);
             } else {
-                go_on(texts, &steps, &mut self.cache, &mut self.scheduler);
+                let memory = (&mut self.cache, &mut self.scheduler);
+                search.go_on(texts, &steps, memory);
                 group.search = Some(search);
             }
         }
     }
 }
 
-/// Has the texts go on as chosen: the first way of each in its place, the others in the places of those that do not.
-fn go_on(texts: &mut [Running<'_>], steps: &[Step], cache: &mut Cache, scheduler: &mut Scheduler) {
-    for text in texts.iter_mut() {
-        cache.record_tail(text.salt, &text.tokens, &mut text.held);
-    }
-    let mut places: Vec<Option<(Vec<u32>, f64)>> = texts.iter().map(|_| None).collect();
-    let mut stays: Vec<Option<Step>> = texts.iter().map(|_| None).collect();
-    let (first, others): (Vec<Step>, Vec<Step>) = steps.iter().partition(|step| {
-        let place = &mut stays[step.parent];
-        let first = place.is_none();
-        place.get_or_insert(**step);
-        first
-    });
-    let mut free = (0..texts.len()).filter(|&place| stays[place].is_none());
-    for step in others {
-        if let Some(place) = free.next() {
-            let mut tokens = texts[step.parent].tokens.clone();
-            tokens.push(step.token);
-            places[place] = Some((tokens, step.score));
+impl Search {
+    /// Has the texts go on as chosen: the first way of each in its place, the others in the places of those that do
+    /// not.
+    fn go_on(
+        &self,
+        texts: &mut [Running<'_>],
+        steps: &[Step],
+        (cache, scheduler): (&mut Cache, &mut Scheduler),
+    ) {
+        for text in texts.iter_mut() {
+            cache.record_tail(text.salt, &text.tokens, &mut text.held);
+        }
+        let mut places: Vec<Option<(Way, Beam)>> = texts.iter().map(|_| None).collect();
+        let mut others = Vec::new();
+        for &step in steps {
+            let text = &texts[step.parent];
+            match &mut places[step.parent] {
+                place @ None => *place = Some((Way::Own(step.token), self.follow(text, step))),
+                Some(_) => others.push(step),
+            }
+        }
+        let mut free = places.iter_mut().filter(|place| place.is_none());
+        for step in others {
+            if let Some(place) = free.next() {
+                let text = &texts[step.parent];
+                let mut tokens = text.tokens.clone();
+                tokens.push(step.token);
+                *place = Some((Way::Copy(tokens), self.follow(text, step)));
+            }
+        }
+        for (text, place) in texts.iter_mut().zip(places) {
+            text.parked = place.is_none();
+            if !matches!(place, Some((Way::Own(_), _))) {
+                cache.release(&mut text.held);
+                scheduler.set_waiting(text.id);
+            }
+            let mut next = Beam::default();
+            if let Some((way, beam)) = place {
+                next = beam;
+                match way {
+                    Way::Own(token) => text.tokens.push(token),
+                    Way::Copy(tokens) => text.tokens = tokens,
+                }
+            }
+            text.aim = Aim::Search(next);
+            let pending = if text.parked { 0 } else { text.pending() };
+            scheduler.set_pending(text.id, pending);
         }
     }
-    for step in first {
-        texts[step.parent].tokens.push(step.token);
-    }
-    for (place, text) in texts.iter_mut().enumerate() {
-        let copied = places[place].take();
-        let score = match (&copied, stays[place]) {
-            (_, Some(step)) => Some(step.score),
-            (Some((_, score)), None) => Some(*score),
-            (None, None) => None,
+
+    /// The beam after a step of a text.
+    fn follow(&self, text: &Running<'_>, step: Step) -> Beam {
+        let mut logprobs = match &text.aim {
+            Aim::Search(beam) => beam.logprobs.clone(),
+            _ => Vec::new(),
         };
-        if stays[place].is_none() {
-            cache.release(&mut text.held);
-            scheduler.set_waiting(text.id);
-        }
-        if let Some((tokens, _)) = copied {
-            text.tokens = tokens;
-        }
-        text.parked = score.is_none();
-        text.aim = Aim::Search(Beam {
-            score: score.unwrap_or(0.0),
-            live: score.is_some(),
+        logprobs.extend(self.logprobs_of(text, step));
+        Beam {
+            score: step.score,
+            live: true,
             next: None,
-        });
-        let pending = if text.parked { 0 } else { text.pending() };
-        scheduler.set_pending(text.id, pending);
+            logprobs,
+        }
     }
 }
 
@@ -246,7 +347,8 @@ impl Search {
         self.done.sort_by(|a, b| b.rank.total_cmp(&a.rank));
         self.done.truncate(self.wanted);
         let mut told = 0;
-        for (choice, hypothesis) in self.done.into_iter().enumerate() {
+        let done = core::mem::take(&mut self.done);
+        for (choice, hypothesis) in done.into_iter().enumerate() {
             let mut tell = |kind| {
                 tell(Event {
                     request,
@@ -254,23 +356,29 @@ impl Search {
                     kind,
                 });
             };
-            let mut decoder = StreamDecoder::new(tokenizer, DecodeOptions::default());
+            let options = DecodeOptions::default();
+            let mut decoder = StreamDecoder::new(tokenizer, options).spelling(&self.spelled);
             let usage = Usage {
                 prompt_tokens: prompt,
                 cached_tokens: group.cached,
                 generated_tokens: hypothesis.tokens.len(),
                 ..Usage::default()
             };
+            let mut logprobs = hypothesis.logprobs.into_iter();
             for token in hypothesis.tokens {
                 told += 1;
                 tell(EventKind::Token {
                     token,
-                    text: decoder.push(token).into(),
-                    logprobs: None,
+                    text: self.stops.push(decoder.push(token)).text.into(),
+                    logprobs: logprobs.next(),
                 });
             }
+            let mut rest = String::from(self.stops.push(decoder.finish()).text);
+            let stopped = self.stops.stopped().is_some();
+            let held = self.stops.finish();
+            rest.push_str(if stopped { "" } else { held });
             tell(EventKind::Finished {
-                text: decoder.finish().into(),
+                text: rest.into(),
                 reason: hypothesis.reason,
                 usage,
             });

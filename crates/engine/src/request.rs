@@ -126,7 +126,8 @@ pub enum Choices {
         best_of: usize,
     },
     /// The `n` likeliest answers that a search over `width` texts at a time finds. The sampler's settings do not
-    /// matter; nothing is told before the search has ended.
+    /// matter; nothing is told before the search has ended. A stop text ends a text as the end of a turn does. There
+    /// are no constraints and no log-probabilities of the prompt.
     Beams {
         /// Answers wanted.
         n: usize,

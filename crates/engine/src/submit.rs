@@ -181,11 +181,9 @@ impl<'a> Engine<'a> {
                 Choices::Beams { length_penalty, .. } => {
                     let asked = [
                         (request.constraint.is_some(), "a constraint with beams"),
-                        (!request.stop.is_empty(), "stop texts with beams"),
-                        (request.logprobs.is_some(), "log-probabilities with beams"),
                         (
                             request.prompt_logprobs.is_some(),
-                            "log-probabilities with beams",
+                            "log-probabilities of the prompt with beams",
                         ),
                         (request.max_tokens == Some(0), "beams without tokens"),
                         (

@@ -151,7 +151,59 @@ fn what_beams_cannot_have_is_refused() {
     let refused = engine.submit(request.clone());
     assert_eq!(refused, Err(SubmitError::Choices { n: 3, generated: 2 }));
     request.choices = beams(1, 2);
-    request.stop = vec!["x".into()];
+    request.prompt_logprobs = Some(0);
     let refused = engine.submit(request);
     assert!(matches!(refused, Err(SubmitError::Unsupported { .. })));
+}
+
+#[test]
+fn a_stop_text_ends_a_beam_and_log_probabilities_are_told() {
+    let tale = Tale::load();
+    let request = |stop: &[&str], logprobs| Request {
+        stop: stop.iter().map(|text| (*text).into()).collect(),
+        logprobs,
+        choices: Choices::Beams {
+            n: 2,
+            width: 3,
+            length_penalty: 1.0,
+        },
+        ..tale.request("Once upon a time there was a little girl", None)
+    };
+    let run = |request| search(&mut engine(&tale, 64, 4), request);
+    let plain = run(request(&[], None));
+    assert!(
+        plain
+            .iter()
+            .all(|answer| answer.logprobs.iter().all(Option::is_none))
+    );
+    // Nothing is found, so nothing changes, whatever is told.
+    for (stop, logprobs) in [
+        ("no such text", None),
+        ("", Some(2)),
+        ("no such text", Some(20)),
+    ] {
+        for (answer, plain) in run(request(&[stop], logprobs)).iter().zip(&plain) {
+            assert_eq!((&answer.tokens, &answer.text), (&plain.tokens, &plain.text));
+            for (token, told) in answer.tokens.iter().zip(&answer.logprobs) {
+                assert_eq!(told.is_some(), logprobs.is_some());
+                if let Some(told) = told {
+                    assert_eq!(told.chosen.token, *token);
+                    assert_eq!(told.top.len(), logprobs.unwrap_or(0));
+                    assert!(told.top[0].logprob >= told.chosen.logprob);
+                }
+            }
+        }
+    }
+    // The middle of what came is what it must stop at: a few bytes that no token has to itself.
+    let text = &plain[0].text;
+    let middle: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
+    let (from, to) = (middle[middle.len() / 2], middle[middle.len() / 2 + 5]);
+    let stop = &text[from..to];
+    let answers = run(request(&["no such text", stop], None));
+    assert_eq!(answers.len(), 2);
+    assert_ne!(answers[0].text, plain[0].text);
+    for answer in &answers {
+        assert!(!answer.text.contains(stop), "{stop:?} in {:?}", answer.text);
+        assert_eq!(answer.usage().generated_tokens, answer.tokens.len());
+    }
 }
