@@ -78,11 +78,11 @@ impl Server {
         let mut lines = BufReader::new(program.stderr.take().unwrap()).lines();
         let line = lines.next().unwrap().unwrap();
         std::thread::spawn(move || lines.for_each(drop));
-        let host = line
-            .strip_prefix("listening on http://")
-            .expect(&line)
-            .to_owned();
-        Self { program, host }
+        let (_, host) = line.split_once("listening on http://").expect(&line);
+        Self {
+            host: host.to_owned(),
+            program,
+        }
     }
 
     fn ask(&self, method: &str, path: &str, body: &[u8]) -> (u16, Vec<u8>) {
