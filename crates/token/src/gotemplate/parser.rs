@@ -337,8 +337,9 @@ impl Parser {
                 )
             )
         };
-        // What is given to a value would be lost.
-        if commands.is_empty() || !commands.iter().skip(1).all(runs) {
+        let nothing = |command: &Vec<Operand>| matches!(command.first(), Some(Operand::Nil));
+        // What is given to a value would be lost, and nil is only good as an argument.
+        if commands.first().is_none_or(nothing) || !commands.iter().skip(1).all(runs) {
             return Err(self.unexpected("a value or a function"));
         }
         self.at += 1;
