@@ -227,9 +227,16 @@ fn request(
     headers: &str,
     body: &str,
 ) -> Result<(u16, String)> {
-    let mut stream = send(address, &request_text(method, path, headers, body))?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
+    let text = request_text(method, path, headers, body);
+    let mut answer = exchange(address, &text);
+    // QEMU's user network turns some of many clients away by itself: the machine never hears of them.
+    for _ in 0..3 {
+        match &answer {
+            Err(error) if is_reset(error) => answer = exchange(address, &text),
+            _ => break,
+        }
+    }
+    let answer = answer?;
     let (head, body) = answer.split_once("\r\n\r\n").context("no answer")?;
     let status = head.split(' ').nth(1).context("no status")?.parse()?;
     let chunked = head
@@ -240,6 +247,17 @@ fn request(
         false => body.into(),
     };
     Ok((status, body))
+}
+
+fn exchange(address: SocketAddr, text: &str) -> Result<String> {
+    let mut answer = String::new();
+    send(address, text)?.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+fn is_reset(error: &anyhow::Error) -> bool {
+    let kind = error.downcast_ref().map(std::io::Error::kind);
+    kind == Some(std::io::ErrorKind::ConnectionReset)
 }
 
 /// A body without the sizes of its chunks.
