@@ -136,7 +136,11 @@ fn a_hostile_grammar_fails_alone_and_soon() {
             Some(error) => panic!("{name}: {error}"),
         }
     }
-    assert!(limited > 0, "the limit is named");
+    // A quick machine may be done with all of them within their budget.
+    assert!(
+        limited > 0 || slowest < PATIENCE / 5,
+        "a step took {slowest:?} and no limit was named"
+    );
     engine.clear_cache();
     assert_eq!(engine.free_pages(), 4096 / 32, "no page is lost");
 }
