@@ -13,7 +13,7 @@ const QEMU: &str = "qemu-system-x86_64";
 /// QEMU's exit status for `then=exit`: twice 0x10, plus one.
 const EXITED: i32 = 0x21;
 /// Emulation on a machine that is busy with other tests is slow.
-pub(super) const PATIENCE: Duration = Duration::from_secs(1200);
+pub(super) const PATIENCE: Duration = Duration::from_secs(600);
 /// The port that the unikernel listens on.
 const PORT: u16 = 11434;
 const FIRMWARE: [&str; 3] = [
