@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 /// The repository's root.
@@ -24,9 +25,19 @@ pub(crate) fn cargo(arguments: &str) -> Command {
     command
 }
 
+/// Whether this run has built the program with the tests of the workspace.
+static TESTED: AtomicBool = AtomicBool::new(false);
+
+/// Says that the tests of the workspace were built: the program alone would be built anew, for other features.
+pub(crate) fn tests_are_built() {
+    TESTED.store(true, Ordering::Relaxed);
+}
+
 /// The program as the tests build it: quick enough for checks, and built once for all of them.
 pub(crate) fn strata_for_checks() -> Result<PathBuf> {
-    run(&mut cargo("build --quiet --profile test --package strata"))?;
+    if !TESTED.load(Ordering::Relaxed) {
+        run(&mut cargo("build --quiet --profile test --package strata"))?;
+    }
     Ok(target().join("debug/strata"))
 }
 
