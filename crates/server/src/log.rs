@@ -246,9 +246,12 @@ mod tests {
     #[test]
     fn nobody_waits_for_a_reader() {
         let log = Log::new(LogFormat::Text, LogLevel::Info, Stuck).unwrap();
+        // The writer takes one line, whenever it comes to it; that line tells of those lost before.
+        let mut lost = 0;
         for _ in 0..3 * WAITING {
             log.say(LogLevel::Info, "request", &[]);
+            lost = lost.max(log.lost.load(Ordering::Relaxed) as usize);
         }
-        assert!(log.lost.load(Ordering::Relaxed) as usize >= WAITING);
+        assert!(lost >= WAITING / 2, "{lost}");
     }
 }
