@@ -53,7 +53,7 @@ impl Python {
                     "--disable-pip-version-check",
                 ])
                 .args(packages)
-                // llama.cpp is compiled here (about five minutes on two cores); the wheel stays in pip's cache.
+                // llama.cpp is compiled here (up to seven minutes on two cores); the wheel stays in pip's cache.
                 .env("CMAKE_ARGS", "-DGGML_NATIVE=ON -DLLAVA_BUILD=OFF"),
         )?;
         Ok(python)
