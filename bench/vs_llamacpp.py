@@ -11,7 +11,8 @@ busy machine slows both; alternation and medians keep the ratio.
 - prefill: prompts of 512 and 2048 random tokens
 - sequences: so many texts decoded at once, tokens of all of them a second
 - load: from the start to the first token; llama.cpp maps its file and reads it when it first computes
-- of the read bandwidth: bytes of weights that decode reads, of those that a plain read by as many threads does
+- of the read bandwidth: bytes of weights that decode reads, of those that a plain read of the same memory by as many
+  threads does right before and after
 - of the integer peak: operations that prefill does, of the dot products that the registers alone can do
 - `--large` measures decode and memory with a context of 4096, full on our side, and decode with guesses of a text that
   repeats its prompt with one token in 16 changed (which the model is made to say)

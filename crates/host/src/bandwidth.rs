@@ -50,16 +50,27 @@ fn measure(
     passes: usize,
 ) -> Result<f64, OutOfMemory> {
     let mut region = memory.region(bytes)?;
-    let share = bytes
+    // Each worker touches its part first, so that it gets memory near to it.
+    let mut parts: Vec<&mut [u8]> = region.chunks_mut(share(pool, bytes)).collect();
+    for_each_part(pool, &mut parts, |_, part| number(part));
+    Ok(speed(pool, &region, passes))
+}
+
+/// The same for bytes that are there already, in a few passes.
+pub fn read_bandwidth_of(pool: &dyn Pool, bytes: &[u8]) -> f64 {
+    speed(pool, bytes, 3)
+}
+
+fn share(pool: &dyn Pool, bytes: usize) -> usize {
+    bytes
         .div_ceil(pool.workers())
         .next_multiple_of(LINE)
-        .max(LINE);
-    {
-        // Each worker touches its part first, so that it gets memory near to it.
-        let mut parts: Vec<&mut [u8]> = region.chunks_mut(share).collect();
-        for_each_part(pool, &mut parts, |_, part| number(part));
-    }
-    let parts: Vec<&[u8]> = region.chunks(share).collect();
+        .max(LINE)
+}
+
+/// The median of the passes' speeds, in bytes a second.
+fn speed(pool: &dyn Pool, bytes: &[u8], passes: usize) -> f64 {
+    let parts: Vec<&[u8]> = bytes.chunks(share(pool, bytes.len())).collect();
     let mut seconds: Vec<f64> = (0..passes.max(1))
         .map(|_| {
             let start = Instant::now();
@@ -72,7 +83,7 @@ fn measure(
         })
         .collect();
     seconds.sort_by(f64::total_cmp);
-    Ok(bytes as f64 / seconds[seconds.len() / 2].max(f64::MIN_POSITIVE))
+    bytes.len() as f64 / seconds[seconds.len() / 2].max(f64::MIN_POSITIVE)
 }
 
 const LINE: usize = 64;

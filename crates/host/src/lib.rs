@@ -22,7 +22,7 @@ mod size;
 mod threads;
 mod usage;
 
-pub use bandwidth::{Effort, read_bandwidth};
+pub use bandwidth::{Effort, read_bandwidth, read_bandwidth_of};
 pub use caches::Cache;
 pub use cgroup::control_group_limit;
 pub use clock::MonotonicClock;

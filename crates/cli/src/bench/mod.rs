@@ -45,7 +45,7 @@ pub(crate) struct Arguments {
     /// Decode a text that repeats its prompt as well, with up to N tokens guessed ahead and without [N: 8]
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "8", value_parser = clap::value_parser!(u8).range(1..=64))]
     speculate: Option<u8>,
-    /// Measure how fast memory is read, and which share of that decode reaches
+    /// Measure how fast the memory of the weights is read, and which share of that decode reaches
     #[arg(long)]
     read_bandwidth: bool,
     /// Measure the dot products that the processor can do, and which share of them prefill reaches
@@ -90,6 +90,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let vocabulary = loaded.model.config().vocabulary;
     let tokens = random_tokens(1, positions, vocabulary);
     let mut report = Report::new(loaded.load_time, demand);
+    let read_weights = || machine_limits::read_weights(&machine, &loaded.model);
 
     let mut scorer = Scorer::new(&loaded, kv, &alone, &machine);
     // The first touch of every page and the clock's rise belong to no measurement.
@@ -100,8 +101,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         report
             .prefill
             .push(prefill(&mut scorer, &tokens[..prompt])?);
+        // A virtual machine's memory can become half or twice as fast from one second to the next.
+        let before = arguments.read_bandwidth.then(read_weights).flatten();
         let decode = decode(&mut scorer, &tokens, prompt, arguments)?;
         report.decode.push(decode);
+        if let Some(before) = before {
+            let after = read_weights().unwrap_or(before);
+            report.read_bandwidth.push((before + after) / 2.0);
+        }
     }
     drop(scorer);
 
@@ -116,8 +123,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     // The measurements of the machine take memory of their own.
     report.peak_bytes = Usage::now().map_or(0, |usage| usage.peak_bytes);
-    if arguments.read_bandwidth {
-        report.read_bandwidth = Some(machine_limits::read_bandwidth(&machine, Effort::Full)?);
+    if arguments.read_bandwidth && report.read_bandwidth.is_empty() {
+        let bandwidth = machine_limits::read_bandwidth(&machine, Effort::Full)?;
+        report.read_bandwidth.push(bandwidth);
     }
     if arguments.int_peak {
         report.int_peak = Some(machine_limits::int_peak(&machine, Effort::Full));

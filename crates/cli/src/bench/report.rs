@@ -24,8 +24,8 @@ pub(super) struct Report {
     pub(super) peak_bytes: u64,
     /// What the text with guesses took.
     pub(super) usage: Usage,
-    /// Bytes a second.
-    pub(super) read_bandwidth: Option<f64>,
+    /// Bytes a second, around each measurement of `decode`; or one figure for all of them.
+    pub(super) read_bandwidth: Vec<f64>,
     /// Operations a second.
     pub(super) int_peak: Option<f64>,
 }
@@ -42,20 +42,27 @@ impl Report {
             unspeculated: Vec::new(),
             peak_bytes: 0,
             usage: Usage::default(),
-            read_bandwidth: None,
+            read_bandwidth: Vec::new(),
             int_peak: None,
         }
     }
 
     pub(super) fn print(mut self, arguments: &Arguments, machine: &Machine) -> std::io::Result<()> {
+        // Before the medians sort what belongs together.
+        let read_share = self.read_share();
         if arguments.json {
-            let json = self.json(arguments, machine);
+            let json = self.json(arguments, machine, read_share);
             return writeln!(std::io::stdout().lock(), "{json}");
         }
-        self.words(arguments, machine)
+        self.words(arguments, machine, read_share)
     }
 
-    fn json(&mut self, arguments: &Arguments, machine: &Machine) -> serde_json::Value {
+    fn json(
+        &mut self,
+        arguments: &Arguments,
+        machine: &Machine,
+        read_share: Option<f64>,
+    ) -> serde_json::Value {
         let mut json = serde_json::json!({
             "model": arguments.model.display().to_string(),
             "prefill_tok_s": median(&mut self.prefill),
@@ -83,9 +90,9 @@ impl Report {
             json["drafted_tokens"] = self.usage.drafted_tokens.into();
             json["accepted_tokens"] = self.usage.accepted_tokens.into();
         }
-        if let Some(bandwidth) = self.read_bandwidth {
-            json["read_bandwidth_bytes_s"] = bandwidth.into();
-            json["read_share"] = self.read_share(bandwidth).into();
+        if let Some(share) = read_share {
+            json["read_bandwidth_bytes_s"] = median(&mut self.read_bandwidth).into();
+            json["read_share"] = share.into();
         }
         if let Some(operations) = self.int_peak {
             json["int_peak_ops_s"] = operations.into();
@@ -95,8 +102,14 @@ impl Report {
     }
 
     /// What decode reads of what can be read.
-    fn read_share(&mut self, bandwidth: f64) -> f64 {
-        median(&mut self.decode) * self.demand.bytes / bandwidth
+    fn read_share(&self) -> Option<f64> {
+        let last = self.read_bandwidth.last()?;
+        let bandwidths = self.read_bandwidth.iter().chain(std::iter::repeat(last));
+        let shares = self.decode.iter().zip(bandwidths);
+        let mut shares: Vec<f64> = shares
+            .map(|(decode, bandwidth)| decode * self.demand.bytes / bandwidth)
+            .collect();
+        Some(median(&mut shares))
     }
 
     /// What prefill computes of what can be computed.
@@ -104,7 +117,12 @@ impl Report {
         median(&mut self.prefill) * self.demand.operations / operations
     }
 
-    fn words(&mut self, arguments: &Arguments, machine: &Machine) -> std::io::Result<()> {
+    fn words(
+        &mut self,
+        arguments: &Arguments,
+        machine: &Machine,
+        read_share: Option<f64>,
+    ) -> std::io::Result<()> {
         let mut out = std::io::stdout().lock();
         let mut speed = |name: &str, tokens: u32, speeds: &mut [f64], rest: String| {
             let middle = median(speeds);
@@ -137,12 +155,12 @@ impl Report {
             );
             speed("guesses", arguments.tokens, &mut self.speculated, rest)?;
         }
-        if let Some(bandwidth) = self.read_bandwidth {
+        if let Some(share) = read_share {
             writeln!(
                 out,
                 "memory is read at {:.1} GB/s, of which decode reaches {:.0}%",
-                bandwidth / 1e9,
-                100.0 * self.read_share(bandwidth)
+                median(&mut self.read_bandwidth) / 1e9,
+                100.0 * share
             )?;
         }
         if let Some(operations) = self.int_peak {
