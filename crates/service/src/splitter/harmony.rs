@@ -4,7 +4,7 @@
 //! inside a message's header, since the prompt ends with `<|start|>assistant`.
 
 use super::{Piece, emit, partial};
-use crate::tools::call_reader::ObjectReader;
+use crate::tools::object_reader::ObjectReader;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
@@ -112,16 +112,17 @@ fn follow(
         *told = Told::Part(ObjectReader::default());
         out.push(Piece::CallBegin(name.to_string()));
     }
-    let mut written = String::new();
+    let (mut written, mut end) = (String::new(), 0);
     for c in text.chars() {
         let Told::Part(object) = told else { break };
+        end += c.len_utf8();
         let before = !object.has_begun() && c.is_whitespace();
         if !before && object.take(c, &mut written) {
             *told = Told::All;
         }
     }
     emit(Piece::CallArguments, written, out);
-    held.drain(..clear);
+    held.drain(..end);
 }
 
 fn put(body: &mut Body, mut text: String, tools: &[String], out: &mut Vec<Piece>) {
@@ -130,9 +131,12 @@ fn put(body: &mut Body, mut text: String, tools: &[String], out: &mut Vec<Piece>
         Body::Text => emit(Piece::Text, text, out),
         Body::Call(name, told) => {
             follow(name, told, text.len(), &mut text, tools, out);
-            match told {
-                Told::Nothing => emit(Piece::Text, text, out),
-                Told::Part(_) | Told::All => out.push(Piece::CallEnd),
+            if !matches!(told, Told::Nothing) {
+                out.push(Piece::CallEnd);
+            }
+            // What is no call, or comes after one.
+            if matches!(told, Told::Nothing) || text.contains(char::is_alphanumeric) {
+                emit(Piece::Text, text, out);
             }
         }
     }

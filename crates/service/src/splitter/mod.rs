@@ -1,11 +1,12 @@
 //! Splits a model's text into thinking, answer and calls of tools, as it comes.
 //!
-//! What might be the beginning of a mark is held back until it is clear. A call in JSON comes out as it is written, from
-//! where its arguments begin; any other comes out whole, once it can be read. One that cannot be read is text.
+//! What might be the beginning of a mark is held back until it is clear. A call comes out as it is written, from where
+//! its arguments begin, or whole once it can be read, where its family does not write them as JSON. One that cannot be
+//! read is text, unless its beginning was told already: `tools/call_reader.rs` says what happens then.
 
 mod harmony;
 
-use crate::tools::block::{self, Named};
+use crate::tools::block::{self, Block, Named};
 use crate::tools::call_reader::{CallReader, Part};
 use crate::tools::{CallFormat, Marks};
 use alloc::string::String;
@@ -247,6 +248,7 @@ impl Splitter {
             }
             let bare = self.options.calls.is_some_and(CallFormat::allows_bare);
             if bare && self.held.starts_with(['{', '[']) {
+                self.reader = CallReader::new(Block::Json);
                 self.place = Place::Bare;
                 return true;
             }
@@ -267,6 +269,7 @@ impl Splitter {
             let before = core::mem::replace(&mut self.held, rest);
             emit(Piece::Text, before.trim_end().into(), out);
             self.at_start = false;
+            self.reader = CallReader::new(marks.block);
             self.place = Place::Call(marks);
             return true;
         }

@@ -15,14 +15,25 @@ fn options(calls: Option<CallFormat>) -> SplitOptions {
 }
 
 /// Thinking, text and calls, with neighbouring pieces joined.
-fn split(options: &SplitOptions, text: &str, step: usize) -> (String, String, Vec<String>) {
+type Said = (String, String, Vec<String>);
+
+fn split(options: &SplitOptions, text: &str, step: usize) -> Said {
+    let chars: Vec<char> = text.chars().collect();
+    let pieces = chars.chunks(step).map(|chunk| chunk.iter().collect());
+    gather(options, pieces.collect::<Vec<String>>())
+}
+
+fn gather<T: AsRef<str>>(options: &SplitOptions, texts: impl IntoIterator<Item = T>) -> Said {
     let mut splitter = Splitter::new(options.clone());
     let mut pieces = Vec::new();
-    let chars: Vec<char> = text.chars().collect();
-    for chunk in chars.chunks(step) {
-        splitter.push(&chunk.iter().collect::<String>(), &mut pieces);
+    for text in texts {
+        splitter.push(text.as_ref(), &mut pieces);
     }
     splitter.finish(&mut pieces);
+    join(pieces)
+}
+
+fn join(pieces: Vec<Piece>) -> Said {
     let (mut thinking, mut answer, mut calls) = (String::new(), String::new(), Vec::new());
     for piece in pieces {
         match piece {
@@ -157,28 +168,154 @@ fn channels_are_told_apart() {
     );
 }
 
+/// Each family with calls of `f` and `g` as its models write them, around arguments that try its reader.
+const FAMILIES: &[(CallFormat, &str)] = &[
+    (
+        CallFormat::Hermes,
+        "<tool_call>\n{\"name\": \"f\", \"arguments\": @F}\n</tool_call>\n<tool_call>\n{\"name\": \"g\", \"arguments\": @G}\n</tool_call>",
+    ),
+    (
+        CallFormat::Llama3,
+        "<|python_tag|>{\"type\": \"function\", \"name\": \"f\", \"parameters\": @F}; {\"name\": \"g\", \"parameters\": @G}",
+    ),
+    (
+        CallFormat::Llama3,
+        "{\"name\": \"f\", \"parameters\": @F}; {\"type\": \"function\", \"function\": {\"name\": \"g\", \"parameters\": @G}}",
+    ),
+    (
+        CallFormat::Mistral,
+        "[TOOL_CALLS]f[ARGS]@F[TOOL_CALLS]g[CALL_ID]abcdefghi[ARGS]@G",
+    ),
+    (
+        CallFormat::Mistral,
+        "[TOOL_CALLS] [{\"name\": \"f\", \"arguments\": @F}, {\"name\": \"g\", \"arguments\": @G, \"id\": \"abcdefghi\"}]",
+    ),
+    (
+        CallFormat::DeepSeek,
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n@F\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>g\n```json\n@G\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+    ),
+    (
+        CallFormat::DeepSeek,
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>@F<｜tool▁call▁end｜><｜tool▁call▁begin｜>g<｜tool▁sep｜>@G<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+    ),
+    (
+        CallFormat::Functionary31,
+        "<function=f>@F</function><function=g>@G</function>",
+    ),
+    (CallFormat::Functionary32, ">>>f\n@F>>>g\n@G"),
+    (
+        CallFormat::FireFunction,
+        "functools[{\"name\": \"f\", \"arguments\": @F}, {\"name\": \"g\", \"arguments\": @G}]",
+    ),
+    (
+        CallFormat::Granite3,
+        "<|tool_call|>[{\"name\": \"f\", \"arguments\": @F}, {\"name\": \"g\", \"arguments\": @G}]",
+    ),
+    (
+        CallFormat::Nemotron,
+        "<TOOLCALL>[{\"name\": \"f\", \"arguments\": @F}, {\"name\": \"g\", \"arguments\": @G}]</TOOLCALL>",
+    ),
+    (
+        CallFormat::Command,
+        "<|START_ACTION|>[\n    {\"tool_call_id\": \"0\", \"tool_name\": \"f\", \"parameters\": @F},\n    {\"tool_call_id\": \"1\", \"tool_name\": \"g\", \"parameters\": @G}\n]<|END_ACTION|>",
+    ),
+    (
+        CallFormat::CommandR,
+        "Action: ```json\n[\n    {\n        \"tool_name\": \"f\",\n        \"parameters\": @F\n    },\n    {\n        \"tool_name\": \"g\",\n        \"parameters\": @G\n    }\n]```",
+    ),
+    (
+        CallFormat::Kimi,
+        "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>@F<|tool_call_end|><|tool_call_begin|>functions.g:1<|tool_call_argument_begin|>@G<|tool_call_end|><|tool_calls_section_end|>",
+    ),
+    (
+        CallFormat::Harmony,
+        "<|channel|>commentary to=functions.f <|constrain|>json<|message|>@F<|call|><|start|>assistant<|channel|>commentary to=functions.g <|constrain|>json<|message|>@G<|call|>",
+    ),
+    (
+        CallFormat::Generic,
+        "[{\"name\": \"f\", \"arguments\": @F}, {\"name\": \"g\", \"arguments\": @G}]",
+    ),
+];
+
+const ARGUMENTS: [&str; 2] = [
+    "{\"a\": \"}\\\"{[漢 😀 <b> > \", \"b\": [1, {\"c\": null}]}",
+    "{ }",
+];
+
+/// What a family's models write, with arguments in their places.
+fn written(text: &str, [f, g]: [&str; 2]) -> String {
+    text.replace("@F", f).replace("@G", g)
+}
+
+#[test]
+fn wherever_a_call_is_cut_the_same_bytes_come() {
+    let [f, g] = ARGUMENTS;
+    let calls = [std::format!("f{f}"), std::format!("g{g}")];
+    for (format, text) in FAMILIES {
+        let options = options(Some(*format));
+        let text = written(text, ARGUMENTS);
+        for (cut, _) in text.char_indices().chain([(text.len(), ' ')]) {
+            let pieces = [&text[..cut], &text[cut..]];
+            let (_, answer, told) = gather(&options, pieces);
+            assert_eq!(told, calls, "{format:?} cut at {cut}: {text}");
+            assert_eq!(answer, "", "{format:?} cut at {cut}: {text}");
+        }
+        check(&options, &text, "", "", &[&calls[0], &calls[1]]);
+    }
+}
+
 #[test]
 fn arguments_come_as_they_are_written() {
-    let texts = [
-        (CallFormat::Hermes, "<tool_call>", "</tool_call>"),
-        (CallFormat::Generic, "[", "]"),
-        (CallFormat::Llama3, "<|python_tag|>", ""),
-    ];
-    for (format, begin, end) in texts {
-        let mut splitter = Splitter::new(options(Some(format)));
+    for (format, text) in FAMILIES {
+        let mut splitter = Splitter::new(options(Some(*format)));
         let mut pieces = Vec::new();
-        splitter.push(begin, &mut pieces);
-        splitter.push("{\"name\": \"f\", \"arguments\": {", &mut pieces);
+        let (before, after) = text.split_once("@F").unwrap();
+        splitter.push(before, &mut pieces);
+        splitter.push("{", &mut pieces);
         assert_eq!(pieces[0], Piece::CallBegin("f".into()), "{format:?}");
-        splitter.push("\"a\": 1", &mut pieces);
-        let told = Piece::CallArguments("\"a\": 1".into());
-        assert_eq!(pieces.last(), Some(&told), "{format:?}");
-        splitter.push("}}", &mut pieces);
-        assert_eq!(pieces.last(), Some(&Piece::CallEnd), "{format:?}");
-        let count = pieces.len();
-        splitter.push(end, &mut pieces);
+        for part in ["\"a\": 1", ", \"b\": \"x"] {
+            splitter.push(part, &mut pieces);
+            let told = Piece::CallArguments(part.into());
+            assert_eq!(pieces.last(), Some(&told), "{format:?}");
+        }
+        splitter.push("\"}", &mut pieces);
+        splitter.push(&after.replace("@G", "{}"), &mut pieces);
         splitter.finish(&mut pieces);
-        assert_eq!(pieces.len(), count, "{format:?}");
+        let (_, answer, calls) = join(pieces);
+        let both = ["f{\"a\": 1, \"b\": \"x\"}", "g{}"];
+        assert_eq!(calls, both, "{format:?}");
+        assert_eq!(answer, "", "{format:?}");
+    }
+}
+
+#[test]
+fn malformed_calls_are_text_unless_their_arguments_were_told() {
+    for (format, text) in FAMILIES {
+        let all = options(Some(*format));
+        let (before, _) = text.split_once("@F").unwrap();
+        // One that never gets to its arguments is text, whole. Harmony's marks are not for clients.
+        if *format != CallFormat::Harmony {
+            check(&all, before, "", before, &[]);
+        }
+        // What was told stays a call: with what there is of it, and no JSON if the model wrote none.
+        let cut = std::format!("{before}{{\"a\": 1");
+        check(&all, &cut, "", "", &["f{\"a\": 1"]);
+        let wrong = written(text, ["{\"a\": nothing}", "{}"]);
+        check(&all, &wrong, "", "", &["f{\"a\": nothing}", "g{}"]);
+        // A call of a tool that is not there is text, and does not hide the one after it.
+        let one = SplitOptions {
+            tools: ["g".to_string()].into(),
+            ..all
+        };
+        let unknown = written(text, ["{\"b\": 1}", "{}"]);
+        let (_, answer, calls) = gather(&one, [&unknown]);
+        assert!(answer.contains("{\"b\": 1}"), "{format:?}: {answer}");
+        assert!(
+            calls == ["g{}"] || (calls.is_empty() && answer == unknown),
+            "{format:?}: {calls:?} {answer}"
+        );
+        let calls: Vec<&str> = calls.iter().map(String::as_str).collect();
+        check(&one, &unknown, "", &answer, &calls);
     }
 }
 

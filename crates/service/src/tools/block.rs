@@ -23,6 +23,13 @@ pub(crate) enum Block {
     Kimi,
 }
 
+/// What stands around each of DeepSeek's calls.
+pub(crate) const DEEPSEEK_CALL: (&str, &str) = ("<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>");
+/// What stands around each of Kimi's calls.
+pub(crate) const KIMI_CALL: (&str, &str) = ("<|tool_call_begin|>", "<|tool_call_end|>");
+/// What may stand before arguments, with as many backticks after them.
+pub(crate) const FENCE: &str = "```json";
+
 /// A tool's name with its arguments.
 pub(crate) type Named = (String, Json);
 
@@ -43,12 +50,8 @@ impl Block {
             }
             Self::OpenParameters => parameters(text).map(|call| [call].into()),
             Self::KeysAndValues => keys_and_values(text).map(|call| [call].into()),
-            Self::DeepSeek => between(text, "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>")
-                .map(deep_seek)
-                .collect(),
-            Self::Kimi => between(text, "<|tool_call_begin|>", "<|tool_call_end|>")
-                .map(kimi)
-                .collect(),
+            Self::DeepSeek => between(text, DEEPSEEK_CALL).map(deep_seek).collect(),
+            Self::Kimi => between(text, KIMI_CALL).map(kimi).collect(),
         }
     }
 }
@@ -96,13 +99,19 @@ fn call(value: Json) -> Option<Named> {
 }
 
 fn name_then_json(text: &str, separator: &str) -> Option<Named> {
-    let (name, rest) = text.split_once(separator).or_else(|| {
-        let brace = text.find('{')?;
-        Some(text.split_at(brace))
-    })?;
+    let brace = text.find('{')?;
+    let (name, rest) = separated(&text[..brace], separator)?;
+    rest.trim()
+        .is_empty()
+        .then(|| named(name, &text[brace..]))?
+}
+
+/// The name in the text before a call's arguments, and what follows the separator.
+pub(crate) fn separated<'t>(head: &'t str, separator: &str) -> Option<(&'t str, &'t str)> {
+    let (name, rest) = head.split_once(separator).unwrap_or((head, ""));
     // Newer Mistral models put the call's number between name and arguments.
     let name = name.split("[CALL_ID]").next().unwrap_or(name).trim();
-    named(name, rest)
+    (!name.is_empty()).then_some((name, rest))
 }
 
 fn named(name: &str, arguments: &str) -> Option<Named> {
@@ -153,30 +162,40 @@ fn plain_value(text: &str) -> Json {
     Json::parse(text.trim().as_bytes()).unwrap_or_else(|_| text.into())
 }
 
-/// `function<｜tool▁sep｜>name` and fenced JSON, or since V3.1 `name<｜tool▁sep｜>` and JSON.
 fn deep_seek(text: &str) -> Option<Named> {
-    let (first, second) = text.split_once("<｜tool▁sep｜>")?;
-    if first.trim() != "function" {
-        return named(first.trim(), second);
-    }
-    let (name, rest) = second.split_once('\n')?;
+    let (name, rest) = deep_seek_name(text)?;
     let rest = rest.trim();
-    let json = rest.strip_prefix("```json").unwrap_or(rest);
-    named(name.trim(), json.strip_suffix("```").unwrap_or(json))
+    let json = rest.strip_prefix(FENCE).unwrap_or(rest);
+    named(name, json.strip_suffix("```").unwrap_or(json))
+}
+
+/// The name and what follows it: `function<｜tool▁sep｜>name` and a line with fenced JSON, or since V3.1
+/// `name<｜tool▁sep｜>` and JSON.
+pub(crate) fn deep_seek_name(text: &str) -> Option<(&str, &str)> {
+    let (first, second) = text.split_once("<｜tool▁sep｜>")?;
+    let (name, rest) = match first.trim() {
+        "function" => second.split_once('\n')?,
+        name => (name, second),
+    };
+    Some((name.trim(), rest))
 }
 
 fn kimi(text: &str) -> Option<Named> {
-    let (id, arguments) = text.split_once("<|tool_call_argument_begin|>")?;
+    let (name, arguments) = kimi_name(text)?;
+    named(name, arguments)
+}
+
+/// The name in `functions.name:0` and its mark, and what follows.
+pub(crate) fn kimi_name(text: &str) -> Option<(&str, &str)> {
+    let (id, rest) = text.split_once("<|tool_call_argument_begin|>")?;
     let id = id.trim();
     let name = id.strip_prefix("functions.").unwrap_or(id);
-    named(
-        name.rsplit_once(':').map_or(name, |(name, _)| name),
-        arguments,
-    )
+    let name = name.rsplit_once(':').map_or(name, |(name, _)| name);
+    Some((name, rest))
 }
 
 /// The texts between two marks, the last one perhaps unclosed.
-fn between<'t>(text: &'t str, begin: &'t str, end: &'t str) -> impl Iterator<Item = &'t str> {
+fn between<'t>(text: &'t str, (begin, end): (&'t str, &'t str)) -> impl Iterator<Item = &'t str> {
     let parts = text.split(begin).skip(1);
     parts.map(move |part| part.split_once(end).map_or(part, |(inside, _)| inside))
 }

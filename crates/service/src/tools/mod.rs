@@ -7,6 +7,7 @@
 pub(crate) mod block;
 pub(crate) mod call_reader;
 pub mod grammar;
+pub(crate) mod object_reader;
 
 use block::Block;
 
