@@ -163,18 +163,6 @@ fn manifests_that_are_rubbish_are_refused() {
 }
 
 #[test]
-fn tokens_are_not_asked_for_elsewhere_and_not_told_to_others() {
-    let other = Registry::start();
-    let registry = tiny(Manners::Token(format!("http://{}/token", other.host)));
-    let error = refused(&registry, &network());
-    assert!(
-        matches!(error, StoreError::Net(NetError::ForeignRealm { .. })),
-        "{error}"
-    );
-    assert!(other.requests().is_empty());
-}
-
-#[test]
 fn a_redirect_takes_no_credentials_along() {
     let storage = tiny(Manners::Faithful);
     let registry = tiny(Manners::Token(String::new()));

@@ -178,6 +178,9 @@ pub(crate) fn pause(client: &Client, failed: u32) {
     std::thread::sleep(patience.pause.saturating_mul(factor));
 }
 
+/// Tries to reach a host that cannot be reached: whoever has no network shall not wait half a minute to be told so.
+const TRIES_TO_REACH: u32 = 3;
+
 /// Does something again while it fails for reasons that may pass.
 pub(crate) fn again<T>(
     client: &Client,
@@ -186,8 +189,15 @@ pub(crate) fn again<T>(
     let mut failed = 0;
     loop {
         match work() {
-            Err(error) if error.may_pass() && failed + 1 < client.network.patience.tries => {
+            Err(error) if error.may_pass() => {
+                let tries = match error {
+                    NetError::Unreachable { .. } => TRIES_TO_REACH,
+                    _ => u32::MAX,
+                };
                 failed += 1;
+                if failed >= client.network.patience.tries.min(tries) {
+                    return Err(error);
+                }
                 pause(client, failed);
             }
             outcome => return outcome,

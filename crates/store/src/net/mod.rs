@@ -99,8 +99,8 @@ pub enum NetError {
     /// An address of this machine or its network.
     #[error("{0} is on this machine or its network, where it may not send us")]
     Private(String),
-    /// Somebody else would get the token.
-    #[error("{host} wants its tokens to be asked for at {realm}, another host")]
+    /// Somebody else would get the password.
+    #[error("{host} wants a login at {realm}, and passwords are not told to other hosts")]
     ForeignRealm {
         /// The registry.
         host: String,

@@ -1,5 +1,6 @@
-//! Tokens and passwords. A registry that wants a token says where it is to be had, which must be the registry itself:
-//! what a token is asked with, and the token, are nobody else's business.
+//! Tokens and passwords. A registry that wants a token says where it is to be had. The registry itself is told who we
+//! are; another host, such as Docker's, gives a token that is for anybody, or none: passwords are nobody else's business,
+//! and the token is told to the registry alone.
 
 use super::Repository;
 use crate::net::{Answer, Credential, Method, NetError, Url};
@@ -40,6 +41,25 @@ fn is_basic(header: &str) -> bool {
     scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("basic"))
 }
 
+/// Where tokens are to be had.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Place {
+    Registry,
+    Elsewhere,
+}
+
+impl Place {
+    fn of(registry: &Url, realm: &Url) -> Result<Self, NetError> {
+        if realm.same_origin(registry) {
+            return Ok(Self::Registry);
+        }
+        match registry.tls && !realm.tls {
+            true => Err(NetError::Downgrade(registry.authority().into())),
+            false => Ok(Self::Elsewhere),
+        }
+    }
+}
+
 impl Repository<'_> {
     /// Gets a token as the answer says, and keeps it for the next requests.
     pub(super) fn log_in(&self, answer: &Answer) -> Result<Credential, NetError> {
@@ -57,23 +77,28 @@ impl Repository<'_> {
         }
         let challenge = challenge.and_then(Challenge::parse);
         let challenge = challenge.ok_or_else(|| NetError::Login(host()))?;
-        let realm = Url::parse(&challenge.realm)?;
-        if !realm.same_origin(&self.root) {
-            return Err(NetError::ForeignRealm {
-                host: host(),
-                realm: realm.authority().into(),
-            });
-        }
-        let mut url = realm;
+        let mut url = Url::parse(&challenge.realm)?;
+        let place = Place::of(&self.root, &url)?;
         if !challenge.service.is_empty() {
             url = url.query("service", &challenge.service)?;
         }
         for scope in challenge.scope.split_ascii_whitespace() {
             url = url.query("scope", scope)?;
         }
-        let answer = self.client.ask(&Method::GET, &url, &[], login.as_ref())?;
+        let client = self.client;
+        let answer = match place {
+            Place::Registry => client.ask(&Method::GET, &url, &[], login.as_ref())?,
+            // It may not send us on either.
+            Place::Elsewhere => client.send(&Method::GET, (&self.root, &url), &[], None, &[])?,
+        };
         if matches!(answer.status().as_u16(), 401 | 403) {
-            return Err(NetError::Login(host()));
+            return Err(match place {
+                Place::Registry => NetError::Login(host()),
+                Place::Elsewhere => NetError::ForeignRealm {
+                    host: host(),
+                    realm: url.authority().into(),
+                },
+            });
         }
         let bytes = answer.ok()?.bytes(LONGEST_TOKEN)?;
         let json: serde_json::Value = serde_json::from_slice(&bytes).unwrap_or_default();
@@ -110,6 +135,25 @@ impl Repository<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tokens_do_not_come_from_without_tls_for_a_registry_with_it() {
+        let place = |registry: &str, realm: &str| {
+            Place::of(&Url::parse(registry).unwrap(), &Url::parse(realm).unwrap())
+        };
+        let docker = "https://registry-1.docker.io/v2/";
+        let elsewhere = place(docker, "https://auth.docker.io/token");
+        assert_eq!(elsewhere, Ok(Place::Elsewhere));
+        let home = place(docker, "https://registry-1.docker.io:443/token");
+        assert_eq!(home, Ok(Place::Registry));
+        let plain = "registry-1.docker.io".to_string();
+        for realm in ["http://auth.docker.io/", "http://registry-1.docker.io/"] {
+            let refused = Err(NetError::Downgrade(plain.clone()));
+            assert_eq!(place(docker, realm), refused, "{realm}");
+        }
+        let local = place("http://127.0.0.1:1/v2/", "http://127.0.0.1:2/token");
+        assert_eq!(local, Ok(Place::Elsewhere));
+    }
 
     #[test]
     fn challenges_are_read() {
