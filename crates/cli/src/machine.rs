@@ -32,6 +32,14 @@ impl Machine {
         Ok(Self { kernels, pool })
     }
 
+    /// Keeps the calling thread on the processor that the workers left free: for one that computes from here on, and
+    /// starts no threads that compute. Without it the system moves it to a worker's processor whenever something else
+    /// runs on its own, and both wait for each other.
+    pub(crate) fn settle(&self) {
+        // Where this is forbidden the thread is slower at worst.
+        let _ = self.pool.pin_caller();
+    }
+
     pub(crate) fn compute(&self) -> Compute<'_> {
         Compute {
             kernels: self.kernels,

@@ -5,7 +5,7 @@
 //! `cargo xtask bench overhead` runs it on the built-in model.
 
 use std::error::Error;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,12 +26,22 @@ const CONTEXT: usize = 1024;
 /// Overhead that is too much, in percent.
 const TARGET: f64 = 3.0;
 
+/// Time between two looks at the streams.
+const LOOK: Duration = Duration::from_millis(4);
+
 type Failure = Box<dyn Error + Send + Sync>;
 
 struct Load {
     streams: usize,
     tokens: usize,
     rounds: usize,
+}
+
+impl Load {
+    /// Tokens of the answers that those of the long ones are compared with.
+    fn short(&self) -> usize {
+        self.tokens / 4
+    }
 }
 
 /// One model for the server and for the engine alone.
@@ -87,6 +97,10 @@ impl Models for One {
 
     fn open(&self, _: &str, serve: &mut dyn FnMut(Opened<'_>)) -> Result<(), Fault> {
         let shared = &self.0;
+        shared
+            .pool
+            .pin_caller()
+            .map_err(|error| Fault::new(FaultKind::Internal, error))?;
         serve(Opened {
             model: shared.model,
             card: Arc::clone(&shared.card),
@@ -115,7 +129,7 @@ impl Grammars for NoGrammars {
 fn main() -> Result<(), Failure> {
     let mut load = Load {
         streams: 8,
-        tokens: 128,
+        tokens: 768,
         rounds: 7,
     };
     let mut path = concat!(
@@ -153,16 +167,23 @@ fn main() -> Result<(), Failure> {
     )
     .with_clock(&shared.clock);
 
+    // Both engines' threads stay where the program's would.
+    shared.pool.pin_caller()?;
     let mut pairs = Vec::new();
     for round in 0..=load.rounds {
-        let bodies: Vec<String> = (0..load.streams)
-            .map(|stream| body(round, stream, load.tokens))
-            .collect();
-        let alone = in_process(&mut engine, &shared.card, &bodies)?;
-        let served = over_http(address, &bodies)?;
+        // What a long answer takes more than a short one is the time of its tokens alone, without the beginning, when
+        // requests come one after the other, and the end.
+        let [short, long] = [load.short(), load.tokens].map(|tokens| {
+            let streams = 0..load.streams;
+            streams.map(|stream| body(round, stream, tokens)).collect()
+        });
+        let mut alone = |bodies: &Vec<String>| in_process(&mut engine, &shared.card, bodies);
+        let alone = (alone(&short)?, alone(&long)?);
+        let served = (over_http(address, &short)?, over_http(address, &long)?);
         // The first round warms both up.
         if round > 0 {
-            pairs.push((alone, served));
+            let more = |(short, long): (Duration, Duration)| long.saturating_sub(short);
+            pairs.push((more(alone), more(served)));
         }
     }
     report(&load, &pairs)
@@ -173,7 +194,7 @@ fn report(load: &Load, pairs: &[(Duration, Duration)]) -> Result<(), Failure> {
         values.sort_by(f64::total_cmp);
         values[values.len() / 2]
     };
-    let tokens = (load.streams * load.tokens) as f64;
+    let tokens = (load.streams * (load.tokens - load.short())) as f64;
     let mut alone: Vec<f64> = pairs
         .iter()
         .map(|(a, _)| tokens / a.as_secs_f64())
@@ -188,8 +209,9 @@ fn report(load: &Load, pairs: &[(Duration, Duration)]) -> Result<(), Failure> {
         .collect();
     let (alone, served, more) = (median(&mut alone), median(&mut served), median(&mut more));
     println!(
-        "{} streams of {} tokens, medians of {} rounds in turns",
+        "{} streams, tokens {} to {}, medians of {} rounds in turns",
         load.streams,
+        load.short(),
         load.tokens,
         pairs.len()
     );
@@ -277,34 +299,35 @@ fn in_process(
     }
 }
 
+/// One thread reads all streams now and then: clients on other machines would take no time of these processors, and
+/// waking one here for every token would.
 fn over_http(address: SocketAddr, bodies: &[String]) -> Result<Duration, Failure> {
     let start = Instant::now();
-    std::thread::scope(|scope| {
-        let clients: Vec<_> = bodies
-            .iter()
-            .map(|body| scope.spawn(move || listen(address, body)))
-            .collect();
-        for client in clients {
-            client.join().map_err(|_| "a client failed")??;
-        }
-        Ok(start.elapsed())
-    })
-}
-
-/// Reads a stream to its end.
-fn listen(address: SocketAddr, body: &str) -> Result<(), Failure> {
-    let mut stream = TcpStream::connect(address)?;
-    let head = "POST /v1/completions HTTP/1.1\r\nhost: localhost\r\nconnection: close";
-    write!(
-        stream,
-        "{head}\r\ncontent-length: {}\r\n\r\n{body}",
-        body.len()
-    )?;
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer)?;
-    let text = String::from_utf8_lossy(&answer);
-    match text.starts_with("HTTP/1.1 200") && text.contains("[DONE]") {
-        true => Ok(()),
-        false => Err(format!("the server answered {text}").into()),
+    let mut answers = Vec::new();
+    for body in bodies {
+        let head = "POST /v1/completions HTTP/1.1\r\nhost: localhost\r\nconnection: close";
+        let request = format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+        let mut stream = TcpStream::connect(address)?;
+        stream.write_all(request.as_bytes())?;
+        stream.set_nonblocking(true)?;
+        answers.push((stream, Vec::new(), false));
     }
+    while answers.iter().any(|(.., ended)| !ended) {
+        std::thread::sleep(LOOK);
+        for (stream, answer, ended) in answers.iter_mut().filter(|(.., ended)| !ended) {
+            match stream.read_to_end(answer) {
+                Ok(_) => *ended = true,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    let time = start.elapsed();
+    for (_, answer, _) in answers {
+        let text = String::from_utf8_lossy(&answer);
+        if !(text.starts_with("HTTP/1.1 200") && text.contains("[DONE]")) {
+            return Err(format!("the server answered {text}").into());
+        }
+    }
+    Ok(time)
 }

@@ -5,6 +5,7 @@ use crate::http::Caller;
 use crate::http::{Answered, answered, reply};
 use crate::manager::Lease;
 use crate::observation::{Observation, Outcome};
+use crate::pace::next_beat;
 use crate::state::Server;
 use crate::worker::Running;
 use bytes::Bytes;
@@ -77,8 +78,15 @@ pub(crate) async fn generate(
             if conversation.talk.has_ended() {
                 break;
             }
+            let gathered = async {
+                tokio::select! {
+                    () = next_beat(server.started) => {}
+                    () = conversation.over() => {}
+                }
+                conversation.next(&mut events).await;
+            };
             tokio::select! {
-                () = conversation.next(&mut events) => {}
+                () = gathered => {}
                 () = sender.closed() => return,
             }
         }
@@ -150,6 +158,13 @@ impl Conversation {
                 Some(next) => event = (at, Some(next)),
                 None => return,
             }
+        }
+    }
+
+    /// Waits until the run that the talk waits for has said everything.
+    async fn over(&mut self) {
+        if let Some(at) = self.talk.awaited() {
+            self.runs[at].over().await;
         }
     }
 

@@ -18,6 +18,7 @@ mod manager;
 mod metrics;
 mod models;
 mod observation;
+mod pace;
 mod page;
 mod slot_files;
 mod slots;

@@ -5,6 +5,7 @@ use crate::models::{Grammars, Models, Opened};
 use crate::slots::{Slots, Text};
 use crate::turn::Turns;
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -48,6 +49,8 @@ pub(crate) struct Worker {
 pub(crate) struct Running {
     id: RequestId,
     events: channel::UnboundedReceiver<Event>,
+    /// Gives an error once the last event has been sent.
+    over: oneshot::Receiver<Infallible>,
     commands: Sender<Command>,
     ended: bool,
 }
@@ -63,6 +66,13 @@ impl Running {
     /// The next event, if it has happened already.
     pub(crate) fn ready(&mut self) -> Option<Event> {
         self.events.try_recv().ok()
+    }
+
+    /// Waits until nothing more happens than what can be read at once.
+    pub(crate) async fn over(&mut self) {
+        if !self.over.is_terminated() {
+            let _ = (&mut self.over).await;
+        }
     }
 
     /// The request is known to be over.
@@ -184,6 +194,8 @@ struct Listener {
     events: channel::UnboundedSender<Event>,
     /// Answers that have not ended.
     open: usize,
+    /// Dropped at the end.
+    _goes_on: oneshot::Sender<Infallible>,
 }
 
 /// What a thread shares with whoever asks.
@@ -245,10 +257,17 @@ fn work(
                             locked(shared.slots).expect(id, text);
                         }
                         let (events, heard) = channel::unbounded_channel();
-                        clients.insert(id, Listener { events, open });
+                        let (goes_on, over) = oneshot::channel();
+                        let listener = Listener {
+                            events,
+                            open,
+                            _goes_on: goes_on,
+                        };
+                        clients.insert(id, listener);
                         Running {
                             id,
                             events: heard,
+                            over,
                             commands: commands.clone(),
                             ended: false,
                         }

@@ -92,6 +92,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut report = Report::new(loaded.load_time, demand);
     let read_weights = || machine_limits::read_weights(&machine, &loaded.model);
 
+    machine.settle();
     let mut scorer = Scorer::new(&loaded, kv, &alone, &machine);
     // The first touch of every page and the clock's rise belong to no measurement.
     scorer.feed(&tokens[..prompt.min(32)], Output::LastLogits, &mut |_| {

@@ -218,6 +218,7 @@ impl Task<'_> {
             requests: 1,
             ..EngineOptions::default()
         };
+        machine.settle();
         let engine = Engine::new(&loaded.model, tokenizer, machine.compute(), kv, options);
         let mut engine = guess.engine(engine, draft.as_ref().zip(draft_kv))?;
         let own = own_adapter(preset)?;

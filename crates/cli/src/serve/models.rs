@@ -315,6 +315,7 @@ impl Models for LocalModels {
             .load(needs, self.compute.stream, &self.compute, &self.machine)
             .map_err(fault)?;
         let digest = self.digest(&file)?;
+        self.machine.settle();
         serve(Opened {
             model: &loaded.model,
             card,
