@@ -91,6 +91,8 @@ impl Engine<'_> {
             if running.leaves_pages() {
                 self.cache
                     .record(running.salt, &running.tokens, &mut running.held);
+            } else {
+                self.cache.forget(&mut running.held);
             }
             if let Some(draft) = &mut self.draft_model {
                 let known = running.known.min(running.tokens.len());

@@ -1,11 +1,11 @@
 //! Keys and values of texts: pages of running texts, pages kept for later, and a store behind both.
 
 use crate::page_store::{self, ModelDigest, PageKey};
-use crate::prefix_tree::{NodeId, PrefixTree, Salt};
+use crate::prefix_tree::{Coldest, NodeId, PrefixTree, Salt};
 use crate::request::AdapterId;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use strata_model::{Config, KvPages, PAGE, PageId, Sequence};
+use strata_model::{KvPages, PAGE, PageId, Reach, Sequence};
 use strata_platform::PageStore;
 
 /// What a text has computed.
@@ -27,10 +27,21 @@ enum Fetched {
     Damaged,
 }
 
+/// A beginning of a text in the tree: its nodes and their pages, of which the last may be wanted in part.
+#[derive(Default)]
+struct Trail {
+    nodes: Vec<NodeId>,
+    /// Held while the trail is followed, but for their windows' part.
+    pages: Vec<PageId>,
+    /// Positions.
+    len: usize,
+}
+
 /// What has happened to cached pages.
 #[derive(Copy, Clone, Debug, Default)]
 pub(crate) struct CacheCounts {
     pub(crate) evicted: u64,
+    pub(crate) hollowed: u64,
     pub(crate) stored: u64,
     pub(crate) restored: u64,
 }
@@ -40,26 +51,19 @@ pub(crate) struct Cache {
     kv: KvPages,
     tree: PrefixTree,
     store: Option<(Box<dyn PageStore>, ModelDigest)>,
-    /// What every layer looks back over at most, if none looks back over everything.
-    window: Option<usize>,
     counts: CacheCounts,
-    found: Vec<PageId>,
+    trail: Trail,
     blob: Vec<u8>,
 }
 
 impl Cache {
-    pub(crate) fn new(kv: KvPages, config: &Config) -> Self {
-        let window = config
-            .windows
-            .iter()
-            .try_fold(0, |most, window| window.map(|window| window.max(most)));
+    pub(crate) fn new(kv: KvPages) -> Self {
         Self {
+            tree: PrefixTree::new(kv.window()),
             kv,
-            tree: PrefixTree::default(),
             store: None,
-            window: window.filter(|&window| window > 0),
             counts: CacheCounts::default(),
-            found: Vec::new(),
+            trail: Trail::default(),
             blob: Vec::new(),
         }
     }
@@ -99,48 +103,57 @@ impl Cache {
     /// Gives a text that has nothing computed what is known of the beginning of `tokens`.
     pub(crate) fn attach(&mut self, salt: Salt, tokens: &[u32], held: &mut Held) {
         debug_assert!(held.sequence.is_empty() && held.sequence.room() == 0);
-        let mut pages = core::mem::take(&mut self.found);
-        pages.clear();
-        let mut found = self.tree.find(salt, tokens, &mut pages);
-        // While more is made room for, what was found must stay.
-        pages.iter().for_each(|&page| self.kv.retain(page));
+        let mut trail = self.follow(salt, tokens);
         if self.store.is_some() {
-            let part = found.len % PAGE;
-            let whole = found.len - part;
-            let more = self.restore(salt, tokens, whole, found.node, &mut pages);
-            if let Some(node) = more {
-                found.node = Some(node);
-                found.len = pages.len() * PAGE;
-            }
+            self.restore(salt, tokens, &mut trail);
+            self.refill(salt, tokens, &mut trail);
         }
-        if !found.len.is_multiple_of(PAGE) && !self.make_room(1) {
-            found.len -= found.len % PAGE;
+        let mut len = self.tree.usable(&trail.nodes, trail.len);
+        if !len.is_multiple_of(PAGE) && !self.make_room(1) {
+            len -= len % PAGE;
         }
+        // Making room may have hollowed what was found.
+        len = self.tree.usable(&trail.nodes, len);
+        let forgotten = self.tree.first_seen(len) / PAGE;
         // A page to copy into was found above.
-        if let Ok(sequence) = self.kv.adopt(&pages, found.len) {
+        if let Ok(sequence) = self.kv.adopt(&trail.pages, len, forgotten) {
             held.sequence = sequence;
-            held.recorded = found.len / PAGE;
-            held.node = found.node;
+            held.recorded = len / PAGE;
+            held.node = trail.nodes[..held.recorded].last().copied();
         }
-        pages.iter().for_each(|&page| self.kv.release(page));
-        self.found = pages;
+        self.leave(trail);
     }
 
-    /// Brings pages after the first `from` tokens back from the store. `pages` are those before, held; each that comes
-    /// back is held too.
-    fn restore(
-        &mut self,
-        salt: Salt,
-        tokens: &[u32],
-        from: usize,
-        mut node: Option<NodeId>,
-        pages: &mut Vec<PageId>,
-    ) -> Option<NodeId> {
-        let mut key = self.root(salt)?;
+    /// Finds a text's beginning, and holds its pages: while room is made, what was found must stay.
+    fn follow(&mut self, salt: Salt, tokens: &[u32]) -> Trail {
+        let mut trail = core::mem::take(&mut self.trail);
+        trail.len = self.tree.find(salt, tokens, &mut trail.nodes);
+        trail.pages.clear();
+        for &node in &trail.nodes {
+            let page = self.tree.page(node);
+            self.kv.retain(page, Reach::Everything);
+            trail.pages.push(page);
+        }
+        trail
+    }
+
+    /// Gives up what a trail holds.
+    fn leave(&mut self, trail: Trail) {
+        for &page in &trail.pages {
+            self.kv.release(page, Reach::Everything);
+        }
+        self.trail = trail;
+    }
+
+    /// Brings pages after a trail's whole ones back from the store.
+    fn restore(&mut self, salt: Salt, tokens: &[u32], trail: &mut Trail) {
+        let Some(mut key) = self.root(salt) else {
+            return;
+        };
+        let whole = trail.len / PAGE;
         let mut chunks = tokens.chunks_exact(PAGE);
-        let known = chunks.by_ref().take(from / PAGE);
+        let known = chunks.by_ref().take(whole);
         known.for_each(|chunk| key = key.child(chunk));
-        let mut restored = None;
         while let Some(chunk) = chunks.next() {
             key = key.child(chunk);
             let page = match self.fetch(&key) {
@@ -152,19 +165,49 @@ impl Cache {
                     break;
                 }
             };
-            if restored.is_none() {
+            if !trail.len.is_multiple_of(PAGE) {
                 // A page that was to be copied in part is not needed now.
-                pages
-                    .drain(from / PAGE..)
-                    .for_each(|page| self.kv.release(page));
+                trail.nodes.truncate(whole);
+                for page in trail.pages.drain(whole..) {
+                    self.kv.release(page, Reach::Everything);
+                }
+                trail.len = whole * PAGE;
             }
-            let (id, _) = self.tree.insert(salt, node, chunk, page, &mut self.kv);
+            let parent = trail.nodes.last().copied();
+            let (node, _) = self.tree.insert(salt, parent, chunk, page, &mut self.kv);
+            self.kv.release(page, Reach::Window);
             self.counts.restored += 1;
-            pages.push(page);
-            node = Some(id);
-            restored = node;
+            trail.nodes.push(node);
+            trail.pages.push(page);
+            trail.len += PAGE;
         }
-        restored
+    }
+
+    /// Brings back from the store what is gone of the pages that windows reach from a trail's end.
+    fn refill(&mut self, salt: Salt, tokens: &[u32], trail: &mut Trail) {
+        let seen = self.tree.first_seen(trail.len) / PAGE;
+        if !trail.nodes[seen..].iter().any(|&n| self.tree.is_hollow(n)) {
+            return;
+        }
+        let Some(mut key) = self.root(salt) else {
+            return;
+        };
+        for (index, chunk) in tokens[..trail.len].chunks_exact(PAGE).enumerate() {
+            key = key.child(chunk);
+            if index < seen || !self.tree.is_hollow(trail.nodes[index]) {
+                continue;
+            }
+            let page = match self.fetch(&key) {
+                Fetched::Page(page) => page,
+                Fetched::Nothing => return,
+                Fetched::Damaged => return self.discard(key, core::iter::empty()),
+            };
+            self.tree.refill(trail.nodes[index], page, &mut self.kv);
+            self.kv.release(page, Reach::Window);
+            let hollow = core::mem::replace(&mut trail.pages[index], page);
+            self.kv.release(hollow, Reach::Everything);
+            self.counts.restored += 1;
+        }
     }
 
     /// A page from the store, held by the caller.
@@ -214,21 +257,30 @@ impl Cache {
         self.make_room(missing) && self.kv.reserve(&mut held.sequence, more).is_ok()
     }
 
-    /// Has so many pages free, at the cost of kept ones.
+    /// Has so many pages free, at the cost of kept ones, or of their windows' part.
     pub(crate) fn make_room(&mut self, pages: usize) -> bool {
         while self.kv.free_pages() < pages {
-            let Some(node) = self.tree.coldest(&self.kv) else {
-                return false;
-            };
-            self.keep(node);
-            self.tree.remove(node, &mut self.kv);
-            self.counts.evicted += 1;
+            match self.tree.coldest(&self.kv) {
+                None => return false,
+                Some(Coldest::Leaf(leaf)) => {
+                    self.keep(leaf);
+                    self.counts.evicted += self.tree.evict(leaf, &mut self.kv);
+                }
+                Some(Coldest::Windows(node)) => {
+                    self.keep(node);
+                    self.tree.hollow(node, &mut self.kv);
+                    self.counts.hollowed += 1;
+                }
+            }
         }
         true
     }
 
-    /// Puts a node's page into the store, if it is a whole one and not there yet.
+    /// Puts a node's page into the store, if it is a whole one and not there yet. A hollow one went there before.
     fn keep(&mut self, node: NodeId) {
+        if self.tree.is_hollow(node) {
+            return;
+        }
         let (salt, chunks) = self.tree.path(node);
         let Some(root) = self.root(salt) else { return };
         if chunks.last().is_none_or(|chunk| chunk.len() < PAGE) {
@@ -240,7 +292,7 @@ impl Cache {
             return;
         };
         if !store.contains(&key.0) {
-            page_store::seal(&key, self.kv.page(page), &mut self.blob);
+            page_store::seal(&key, |out| self.kv.read(page, out), &mut self.blob);
             store.put(&key.0, &self.blob);
             self.counts.stored += 1;
         }
@@ -256,13 +308,6 @@ impl Cache {
     /// with what is computed.
     pub(crate) fn record(&mut self, salt: Salt, tokens: &[u32], held: &mut Held) {
         let len = held.sequence.len();
-        if let Some(window) = self.window
-            && len >= window
-        {
-            // Such a text has no beginning any more that others could use.
-            self.kv.forget_before(&mut held.sequence, len + 1 - window);
-            return;
-        }
         while (held.recorded + 1) * PAGE <= len {
             let at = held.recorded;
             let chunk = &tokens[at * PAGE..][..PAGE];
@@ -274,6 +319,13 @@ impl Cache {
             held.recorded += 1;
             held.node = Some(node);
         }
+        self.forget(held);
+    }
+
+    /// Gives back what a text's windows are past. The tree may keep it as long as there is room.
+    pub(crate) fn forget(&mut self, held: &mut Held) {
+        let first = self.tree.first_seen(held.sequence.len());
+        self.kv.forget_before(&mut held.sequence, first);
     }
 
     /// Enters the part of a page at a text's end too.
@@ -314,43 +366,42 @@ impl Cache {
         }
     }
 
-    /// How much of a text is kept, in whole pages.
+    /// How much of a text is kept that it can go on from, in whole pages.
     pub(crate) fn kept_len(&self, salt: Salt, tokens: &[u32]) -> usize {
         self.tree.known(salt, tokens)
     }
 
-    /// The whole pages that are kept of a text's beginning, from the first on.
+    /// The whole pages that are kept of a text's beginning, from the first on, with all their parts.
     pub(crate) fn kept(&mut self, salt: Salt, tokens: &[u32]) -> Vec<PageId> {
-        let mut pages = Vec::new();
-        let found = self.tree.find(salt, tokens, &mut pages);
-        pages.truncate(found.len / PAGE);
-        pages
+        let mut nodes = Vec::new();
+        let whole = self.tree.find(salt, tokens, &mut nodes) / PAGE;
+        let nodes = nodes.into_iter().take(whole);
+        nodes
+            .take_while(|&node| !self.tree.is_hollow(node))
+            .map(|node| self.tree.page(node))
+            .collect()
     }
 
     /// Keeps a page of a text's beginning that came from elsewhere, after those of the tokens before it. Says whether
     /// there was room.
     pub(crate) fn take_in(&mut self, salt: Salt, tokens: &[u32], bytes: &[u8]) -> bool {
-        let mut pages = Vec::new();
-        let found = self.tree.find(salt, tokens, &mut pages);
-        if found.len == tokens.len() {
-            return true;
-        }
         let before = tokens.len() - PAGE;
-        if found.len < before {
-            return false;
+        let trail = self.follow(salt, tokens);
+        let last = trail.nodes.last();
+        let known =
+            trail.len == tokens.len() && last.is_some_and(|&node| !self.tree.is_hollow(node));
+        let mut taken = known;
+        if !known && trail.len >= before && self.make_room(1) {
+            if let Ok(page) = self.kv.fill(bytes) {
+                let parent = trail.nodes[..before / PAGE].last().copied();
+                let chunk = &tokens[before..];
+                self.tree.insert(salt, parent, chunk, page, &mut self.kv);
+                self.kv.release(page, Reach::Window);
+                self.kv.release(page, Reach::Everything);
+                taken = true;
+            }
         }
-        // The node before must not be what makes room.
-        pages.iter().for_each(|&page| self.kv.retain(page));
-        let page = self
-            .make_room(1)
-            .then(|| self.kv.fill(bytes).ok())
-            .flatten();
-        if let Some(page) = page {
-            self.tree
-                .insert(salt, found.node, &tokens[before..], page, &mut self.kv);
-            self.kv.release(page);
-        }
-        pages.iter().for_each(|&page| self.kv.release(page));
-        page.is_some()
+        self.leave(trail);
+        taken
     }
 }

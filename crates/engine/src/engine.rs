@@ -121,7 +121,7 @@ impl<'a> Engine<'a> {
             options,
             max_draft: 0,
             draft_model: None,
-            cache: Cache::new(kv, model.config()),
+            cache: Cache::new(kv),
             adapters: Adapters::default(),
             digest: None,
             work: Workspace::new(model, options.limits(0), compute.pool.workers()),
@@ -239,6 +239,7 @@ impl<'a> Engine<'a> {
         let counters = &mut self.counters;
         let counts = self.cache.counts();
         counters.evicted_pages = counts.evicted;
+        counters.hollowed_pages = counts.hollowed;
         counters.stored_pages = counts.stored;
         counters.restored_pages = counts.restored;
         counters.preemptions = self.scheduler.preemptions();

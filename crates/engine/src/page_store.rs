@@ -59,13 +59,13 @@ pub(crate) fn kind_number(kind: KvType) -> u8 {
     }
 }
 
-/// Writes a page so that [`open`] can check it.
-pub(crate) fn seal(key: &PageKey, page: &[u8], out: &mut Vec<u8>) {
+/// Writes a page, which `write` adds, so that [`open`] can check it.
+pub(crate) fn seal(key: &PageKey, write: impl FnOnce(&mut Vec<u8>), out: &mut Vec<u8>) {
     out.clear();
     out.extend_from_slice(MAGIC);
     out.extend_from_slice(&VERSION.to_le_bytes());
     out.extend_from_slice(&key.0);
-    out.extend_from_slice(page);
+    write(out);
     let checksum: [u8; CHECKSUM] = Sha256::digest(&*out);
     out.extend_from_slice(&checksum);
 }
@@ -124,7 +124,7 @@ mod tests {
     fn a_page_with_any_byte_changed_is_not_opened() {
         let (key, page) = (PageKey([7; 32]), [9u8; 50]);
         let mut sealed = Vec::new();
-        seal(&key, &page, &mut sealed);
+        seal(&key, |out| out.extend_from_slice(&page), &mut sealed);
         assert_eq!(open(&key, 50, &sealed), Some(&page[..]));
         for at in 0..sealed.len() {
             sealed[at] ^= 1;

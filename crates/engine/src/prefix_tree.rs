@@ -2,6 +2,10 @@
 //!
 //! A node's page holds the keys and values of its tokens after those of the nodes above it. Nodes have [`PAGE`] tokens;
 //! a leaf can have fewer. Each [`Salt`] has a tree of its own, so that nobody finds, or can time, what another left.
+//!
+//! Where memory is needed, the part of a page that layers with windows see can go while the rest stays: such a node is
+//! hollow. A text that ends there finds nothing to look back to; one that goes on past it, further than the windows
+//! reach, does not miss it.
 
 #[cfg(test)]
 mod tests;
@@ -11,7 +15,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::ops::Bound;
-use strata_model::{KvPages, PAGE, PageId};
+use strata_model::{KvPages, PAGE, PageId, Reach};
 
 /// Who shares pages.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,81 +39,125 @@ struct Node {
     children: Children,
     /// When it was last of use.
     used: u64,
+    /// When a window last reached it; none if it is hollow.
+    seen: Option<u64>,
 }
 
 /// By their tokens, in order: those that have most in common with some tokens stand next to where these would.
 type Children = BTreeMap<Box<[u32]>, NodeId>;
 
-/// What was found of a text.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Found {
-    /// Positions.
-    pub(crate) len: usize,
-    /// The node of the last whole page.
-    pub(crate) node: Option<NodeId>,
+/// What goes next, if something has to.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Coldest {
+    /// A leaf.
+    Leaf(NodeId),
+    /// A node's part for windows.
+    Windows(NodeId),
 }
 
 /// The tree. It is a user of each of its pages.
-#[derive(Default)]
 pub(crate) struct PrefixTree {
+    /// Positions that windows look back over, if there are any.
+    window: Option<usize>,
     nodes: Vec<Option<Node>>,
     /// Numbers that can be used again.
     vacant: Vec<NodeId>,
     roots: BTreeMap<Salt, Children>,
     /// Nodes without children, the longest unused first.
     leaves: BTreeSet<(u64, NodeId)>,
+    /// Nodes that are not hollow, the longest unseen first. Empty if there are no windows.
+    sights: BTreeSet<(u64, NodeId)>,
     tick: u64,
 }
 
 impl PrefixTree {
+    /// A tree for pages of a model whose windows reach so far. The last whole page of a text always counts as seen:
+    /// so whoever holds a text holds its last node as it is.
+    pub(crate) fn new(window: Option<usize>) -> Self {
+        Self {
+            window: window.map(|window| window.max(PAGE + 1)),
+            nodes: Vec::new(),
+            vacant: Vec::new(),
+            roots: BTreeMap::new(),
+            leaves: BTreeSet::new(),
+            sights: BTreeSet::new(),
+            tick: 0,
+        }
+    }
+
+    /// The first position that a window reaches from the end of a text.
+    pub(crate) fn first_seen(&self, len: usize) -> usize {
+        self.window
+            .map_or(0, |window| (len + 1).saturating_sub(window))
+    }
+
     /// Pages in the tree.
     pub(crate) fn pages(&self) -> usize {
         self.nodes.len() - self.vacant.len()
     }
 
-    /// Finds the longest beginning of `tokens`; its pages are added to `pages`, of which the last may be wanted in part.
-    pub(crate) fn find(&mut self, salt: Salt, tokens: &[u32], pages: &mut Vec<PageId>) -> Found {
+    /// Finds the longest beginning of `tokens`, hollow or not. `path` becomes its nodes, of which the last may be wanted
+    /// in part. Gives how many positions that is.
+    pub(crate) fn find(&mut self, salt: Salt, tokens: &[u32], path: &mut Vec<NodeId>) -> usize {
         self.tick += 1;
-        let mut found = Found::default();
-        loop {
-            let rest = &tokens[found.len..];
-            let Some(children) = self.children(salt, found.node) else {
-                return found;
-            };
+        path.clear();
+        let (mut len, mut parent) = (0, None);
+        while let Some(children) = self.children(salt, parent) {
+            let rest = &tokens[len..];
             let exact = rest.get(..PAGE).and_then(|chunk| children.get(chunk));
-            let (node, len) = match exact {
-                Some(&node) => (node, PAGE),
-                None => match nearest(children, &rest[..rest.len().min(PAGE)]) {
-                    Some(best) => best,
-                    None => return found,
-                },
+            let found = match exact {
+                Some(&node) => Some((node, PAGE)),
+                None => nearest(children, &rest[..rest.len().min(PAGE)]),
             };
-            self.touch(node);
-            pages.push(self.node(node).page);
-            found.len += len;
-            if len < PAGE {
-                return found;
-            }
-            found.node = Some(node);
-        }
-    }
-
-    /// How much of `tokens` is known, in whole pages.
-    pub(crate) fn known(&self, salt: Salt, tokens: &[u32]) -> usize {
-        let (mut len, mut node) = (0, None);
-        for chunk in tokens.chunks_exact(PAGE) {
-            let children = self.children(salt, node);
-            let Some(&next) = children.and_then(|children| children.get(chunk)) else {
+            let Some((node, positions)) = found else {
                 break;
             };
-            node = Some(next);
-            len += PAGE;
+            self.touch(node);
+            path.push(node);
+            len += positions;
+            if positions < PAGE {
+                break;
+            }
+            parent = Some(node);
         }
+        self.see(&path[self.first_seen(len) / PAGE..]);
         len
     }
 
-    /// The node of a whole page after `parent`. If there was none, `page` becomes its page. If its page is another,
-    /// that one holds the same.
+    /// How much of the first `len` positions of a path a text can go on from: as much as no hollow node is in sight of.
+    pub(crate) fn usable(&self, path: &[NodeId], len: usize) -> usize {
+        let Some(window) = self.window else {
+            return len;
+        };
+        let (mut usable, mut unbroken) = (0, 0);
+        for (index, &node) in path.iter().enumerate().take(len.div_ceil(PAGE)) {
+            let end = ((index + 1) * PAGE).min(len);
+            unbroken = match self.is_hollow(node) {
+                true => 0,
+                false => unbroken + end - index * PAGE,
+            };
+            if unbroken >= end.min(window - 1) {
+                usable = end;
+            }
+        }
+        usable
+    }
+
+    /// How much of `tokens` a text can go on from, in whole pages.
+    pub(crate) fn known(&self, salt: Salt, tokens: &[u32]) -> usize {
+        let mut path = Vec::new();
+        for chunk in tokens.chunks_exact(PAGE) {
+            let children = self.children(salt, path.last().copied());
+            let Some(&next) = children.and_then(|children| children.get(chunk)) else {
+                break;
+            };
+            path.push(next);
+        }
+        self.usable(&path, path.len() * PAGE)
+    }
+
+    /// The node of a whole page after `parent`. If there was none, or a hollow one, `page` becomes its page. If its page
+    /// is another, that one holds the same.
     pub(crate) fn insert(
         &mut self,
         salt: Salt,
@@ -125,6 +173,9 @@ impl PrefixTree {
             .and_then(|children| children.get(tokens));
         if let Some(&node) = known {
             self.touch(node);
+            if self.is_hollow(node) {
+                self.refill(node, page, kv);
+            }
             return (node, self.node(node).page);
         }
         self.drop_beginnings(salt, parent, tokens, kv);
@@ -153,12 +204,69 @@ impl PrefixTree {
         }
     }
 
-    /// The leaf that was not of use for longest and that nobody but the tree holds.
-    pub(crate) fn coldest(&self, kv: &KvPages) -> Option<NodeId> {
-        let leaves = self.leaves.iter().map(|&(_, node)| node);
-        leaves
-            .into_iter()
-            .find(|&node| kv.users(self.node(node).page) == 1)
+    /// What was not of use for longest and nobody but the tree holds.
+    pub(crate) fn coldest(&self, kv: &KvPages) -> Option<Coldest> {
+        let unheld = |node: NodeId, reach| kv.users(self.node(node).page, reach) == 1;
+        let mut leaves = self.leaves.iter();
+        let leaf = leaves.find(|&&(_, node)| unheld(node, Reach::Everything));
+        let mut sights = self.sights.iter();
+        let sight = sights.find(|&&(_, node)| unheld(node, Reach::Window));
+        match (leaf, sight) {
+            (Some(&(used, leaf)), Some(&(seen, _))) if used < seen => Some(Coldest::Leaf(leaf)),
+            (_, Some(&(_, node))) => {
+                let leaf = self.node(node).children.is_empty() && unheld(node, Reach::Everything);
+                Some(match leaf {
+                    true => Coldest::Leaf(node),
+                    false => Coldest::Windows(node),
+                })
+            }
+            (leaf, None) => leaf.map(|&(_, leaf)| Coldest::Leaf(leaf)),
+        }
+    }
+
+    /// Whether a node's part for windows is gone.
+    pub(crate) fn is_hollow(&self, node: NodeId) -> bool {
+        self.node(node).seen.is_none()
+    }
+
+    /// Gives a node's part for windows up.
+    pub(crate) fn hollow(&mut self, id: NodeId, kv: &mut KvPages) {
+        let node = self.node_mut(id);
+        let page = node.page;
+        if let Some(seen) = node.seen.take() {
+            self.sights.remove(&(seen, id));
+            kv.release(page, Reach::Window);
+        }
+    }
+
+    /// Gives a hollow node another page, which holds all that its own did once.
+    pub(crate) fn refill(&mut self, id: NodeId, page: PageId, kv: &mut KvPages) {
+        debug_assert!(self.is_hollow(id));
+        kv.retain(page, Reach::Everything);
+        kv.retain(page, Reach::Window);
+        let tick = self.tick;
+        let node = self.node_mut(id);
+        node.seen = Some(tick);
+        kv.release(core::mem::replace(&mut node.page, page), Reach::Everything);
+        self.sights.insert((tick, id));
+    }
+
+    /// Takes a leaf out of the tree, and nodes above it that only led to it and are of no use as an end, because they
+    /// are hollow. Gives how many they are.
+    pub(crate) fn evict(&mut self, leaf: NodeId, kv: &mut KvPages) -> u64 {
+        let (mut next, mut evicted) = (Some(leaf), 0);
+        while let Some(id) = next {
+            let parent = self.node(id).parent;
+            self.remove(id, kv);
+            evicted += 1;
+            next = parent.filter(|&above| {
+                let node = self.node(above);
+                node.children.is_empty()
+                    && node.seen.is_none()
+                    && kv.users(node.page, Reach::Everything) == 1
+            });
+        }
+        evicted
     }
 
     /// A node's salt, and the tokens of the nodes above it and of itself, from the first.
@@ -194,7 +302,11 @@ impl PrefixTree {
         debug_assert!(node.children.is_empty(), "only leaves are removed");
         self.leaves.remove(&(node.used, leaf));
         self.vacant.push(leaf);
-        kv.release(node.page);
+        if let Some(seen) = node.seen {
+            self.sights.remove(&(seen, leaf));
+            kv.release(node.page, Reach::Window);
+        }
+        kv.release(node.page, Reach::Everything);
         match node.parent {
             Some(parent) => {
                 let above = self.node_mut(parent);
@@ -230,7 +342,7 @@ impl PrefixTree {
         // Children before their parents.
         for &id in nodes.iter().rev() {
             let node = self.node(id);
-            if node.children.is_empty() && kv.users(node.page) == 1 {
+            if node.children.is_empty() && kv.users(node.page, Reach::Everything) == 1 {
                 self.remove(id, kv);
             }
         }
@@ -249,7 +361,8 @@ impl PrefixTree {
         page: PageId,
         kv: &mut KvPages,
     ) -> NodeId {
-        kv.retain(page);
+        kv.retain(page, Reach::Everything);
+        kv.retain(page, Reach::Window);
         let node = Node {
             parent,
             salt,
@@ -257,6 +370,7 @@ impl PrefixTree {
             page,
             children: Children::new(),
             used: self.tick,
+            seen: Some(self.tick),
         };
         let id = match self.vacant.pop() {
             Some(id) => {
@@ -269,6 +383,9 @@ impl PrefixTree {
             }
         };
         self.leaves.insert((self.tick, id));
+        if self.window.is_some() {
+            self.sights.insert((self.tick, id));
+        }
         match parent {
             Some(parent) => {
                 let above = self.node_mut(parent);
@@ -322,6 +439,21 @@ impl PrefixTree {
         if node.children.is_empty() {
             self.leaves.remove(&(used, id));
             self.leaves.insert((tick, id));
+        }
+    }
+
+    /// Counts windows as having reached these nodes.
+    fn see(&mut self, nodes: &[NodeId]) {
+        if self.window.is_none() {
+            return;
+        }
+        let tick = self.tick;
+        for &id in nodes {
+            if let Some(seen) = &mut self.node_mut(id).seen {
+                let before = core::mem::replace(seen, tick);
+                self.sights.remove(&(before, id));
+                self.sights.insert((tick, id));
+            }
         }
     }
 

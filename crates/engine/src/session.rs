@@ -145,7 +145,7 @@ impl Session {
             out.extend_from_slice(&token.to_le_bytes());
         }
         for page in pages {
-            out.extend_from_slice(kv.page(page));
+            kv.read(page, &mut out);
         }
         let checksum: [u8; CHECKSUM] = Sha256::digest(&out);
         out.extend_from_slice(&checksum);

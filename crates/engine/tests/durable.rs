@@ -1,44 +1,21 @@
 //! What outlives a request, and what outlives the process: sessions, kept pages, adapters that come and go.
 
+mod shelf;
 mod tale;
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use shelf::Shelf;
 use strata_engine::{
     AdapterMismatch, ClientId, Engine, EngineOptions, InferenceError, ModelDigest, Request,
     RequestId, RestoreError, Session, SubmitError, run_inference,
 };
 use strata_kernels::Kernels;
 use strata_model::{Compute, KvPages, KvType, LoadOptions, Model, PAGE};
-use strata_platform::{Inline, PageKey, PageStore, SystemMemory};
+use strata_platform::{Inline, SystemMemory};
 use strata_token::tokenizer::EncodeOptions;
 use strata_weights::{Gguf, GgufSet};
 use tale::{Answer, Tale, adapter, run, run_one};
 
 const DIGEST: ModelDigest = ModelDigest([3; 32]);
-
-/// Pages that outlive an engine.
-#[derive(Clone, Default)]
-struct Shelf(Arc<Mutex<BTreeMap<PageKey, Vec<u8>>>>);
-
-impl PageStore for Shelf {
-    fn put(&mut self, key: &PageKey, page: &[u8]) {
-        self.0.lock().unwrap().insert(*key, page.to_vec());
-    }
-    fn get(&mut self, key: &PageKey, out: &mut Vec<u8>) -> bool {
-        let shelf = self.0.lock().unwrap();
-        shelf
-            .get(key)
-            .map(|page| out.extend_from_slice(page))
-            .is_some()
-    }
-    fn contains(&self, key: &PageKey) -> bool {
-        self.0.lock().unwrap().contains_key(key)
-    }
-    fn remove(&mut self, key: &PageKey) {
-        self.0.lock().unwrap().remove(key);
-    }
-}
 
 fn small_engine(tale: &Tale, pages: usize) -> Engine<'_> {
     let compute = Compute {
@@ -286,60 +263,4 @@ fn adapters_share_a_batch_and_go_when_nobody_uses_them() {
         other.add_adapter(adapter(&tale, 1.0), 1.0),
         Err(AdapterMismatch)
     );
-}
-
-#[test]
-fn a_model_of_windows_gives_back_what_it_no_longer_sees() {
-    let tale = Tale::load();
-    let path = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../model/tests/golden/mistral-window.gguf"
-    );
-    let bytes = std::fs::read(path).unwrap();
-    let set = GgufSet::new(vec![Gguf::parse(&bytes).unwrap()]).unwrap();
-    let model = Model::load(
-        &set,
-        LoadOptions::default(),
-        &SystemMemory,
-        &Inline,
-        &mut |_, _| {},
-    )
-    .unwrap();
-    let config = model.config();
-    let window = config.windows[0].unwrap();
-    let engine = |pages: usize| {
-        let compute = Compute {
-            kernels: Kernels::detect(),
-            pool: &Inline,
-        };
-        let options = EngineOptions {
-            context: pages * PAGE,
-            batch: 8,
-            ..EngineOptions::default()
-        };
-        let kv = KvPages::new(config, KvType::F32, pages * PAGE, &SystemMemory).unwrap();
-        Engine::new(&model, &tale.tokenizer, compute, kv, options)
-    };
-    let request = Request {
-        prompt: vec![5, 9, 2, 7],
-        max_tokens: Some(200),
-        ignore_end: true,
-        ..tale.request("", Some(3))
-    };
-    let mut engine = engine(16);
-    engine.submit(request).unwrap();
-    let (mut least, mut tokens) = (usize::MAX, 0);
-    while !engine.is_idle() {
-        engine.step(&mut |_| tokens += 1);
-        least = least.min(engine.free_pages());
-    }
-    assert!(tokens >= 200);
-    let held = window.div_ceil(PAGE) + 2;
-    assert!(
-        least >= 16 - held,
-        "{} pages for a window of {window}",
-        16 - least
-    );
-    engine.clear_cache();
-    assert_eq!(engine.free_pages(), 16, "no page is lost");
 }

@@ -2,7 +2,7 @@
 
 use crate::adapter::Adapted;
 use crate::error::BatchError;
-use crate::kv_pages::Sequence;
+use crate::kv_pages::{PAGE, Sequence};
 use crate::model::Model;
 
 /// What is wanted of a span.
@@ -65,6 +65,7 @@ pub(crate) fn check(
     limits: BatchLimits,
     model: &Model<'_>,
     positions: Option<usize>,
+    window: Option<usize>,
 ) -> Result<(), BatchError> {
     let tokens = batch.iter().map(|span| span.tokens.len()).sum();
     if tokens > limits.tokens {
@@ -100,6 +101,14 @@ pub(crate) fn check(
             return Err(BatchError::Position {
                 position: needed - 1,
                 positions,
+            });
+        }
+        let sees = (span.sequence.len() + 1).saturating_sub(window.unwrap_or(0));
+        let held = span.sequence.forgotten() * PAGE;
+        if sees < held {
+            return Err(BatchError::Forgotten {
+                position: sees,
+                held,
             });
         }
         let vocabulary = model.config().vocabulary;

@@ -63,7 +63,7 @@ impl Model<'_> {
             .position_embd
             .as_ref()
             .map(|embeddings| embeddings.len() / config.width);
-        batch::check(batch, work.limits, self, positions)?;
+        batch::check(batch, work.limits, self, positions, kv.window())?;
         let pass = Pass {
             model: self,
             config,
@@ -72,7 +72,7 @@ impl Model<'_> {
             observer,
             tokens: batch.iter().map(|span| span.tokens.len()).sum(),
         };
-        pass.embed(kv.shape(), work);
+        pass.embed(work);
         pass.seam(
             &Seam {
                 next: decoder.layers.first().map(Layer::attention_input),
@@ -109,7 +109,7 @@ pub(crate) struct Pass<'a> {
 
 impl Pass<'_> {
     /// Embeddings into `x`, places, rotations, and what is to be stored where.
-    fn embed(&self, pages: PageShape, work: &mut Workspace) {
+    fn embed(&self, work: &mut Workspace) {
         let (model, kernels, width) = (self.model, self.compute.kernels, self.config.width);
         let mut index = 0;
         work.stores.clear();
@@ -139,11 +139,10 @@ impl Pass<'_> {
                     position: position as u32,
                 };
                 let page = span.sequence.pages[position / PAGE];
-                work.stores.add(pages.start(page), index, position);
+                work.stores.add(page, index, position);
                 index += 1;
             }
         }
-        work.stores.sort();
     }
 
     /// Attention's branch of a layer, from its encoded input into `branch`.
@@ -184,7 +183,7 @@ impl Pass<'_> {
                 }
             }
         });
-        self.store(qkv, &work.stores, index, kv);
+        self.store(qkv, &mut work.stores, index, kv);
 
         let output = &layer.attn_output.matrix;
         let format = act_format(output.ty);
@@ -255,9 +254,11 @@ impl Pass<'_> {
     }
 
     /// Keys and values into their pages.
-    fn store(&self, qkv: &[f32], stores: &Stores, layer: usize, kv: &mut KvPages) {
+    fn store(&self, qkv: &[f32], stores: &mut Stores, layer: usize, kv: &mut KvPages) {
         let shape = kv.shape();
-        let memory = kv.layer_mut(layer);
+        let (memory, places) = kv.layer_mut(layer);
+        stores.sort(places);
+        let stores = &*stores;
         match Stretches::new(memory, stores.starts(), shape.layer()) {
             Some(pages) => self.compute.each_piece(qkv.len(), pages, |index, page| {
                 for (token, position) in stores.run(index) {
@@ -267,7 +268,7 @@ impl Pass<'_> {
             // Two spans write to one page: the later one stays, as in the order of the batch.
             None => {
                 for (index, &start) in stores.starts().iter().enumerate() {
-                    let page = &mut kv.layer_mut(layer)[start..][..shape.layer()];
+                    let page = &mut kv.layer_mut(layer).0[start..][..shape.layer()];
                     for (token, position) in stores.run(index) {
                         self.store_token(shape, qkv, token, position, page);
                     }

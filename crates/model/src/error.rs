@@ -74,4 +74,6 @@ pub enum BatchError {
     Position { position: usize, positions: usize },
     #[error("the sequence has pages for {room} positions and the batch reaches {needed}")]
     Pages { room: usize, needed: usize },
+    #[error("a window begins at position {position} and the sequence holds it from {held} on")]
+    Forgotten { position: usize, held: usize },
 }

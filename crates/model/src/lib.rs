@@ -44,7 +44,7 @@ pub use compute::Compute;
 pub use config::{Config, ExpertConfig, RopeConfig, RopeScaling};
 pub use encoder::Text;
 pub use error::{BatchError, LoadError};
-pub use kv_pages::{KvPages, OutOfPages, PAGE, PageId, Sequence};
+pub use kv_pages::{KvPages, OutOfPages, PAGE, PageId, Reach, Sequence};
 pub use model::Model;
 pub use observer::{MatrixTensor, Observer};
 pub use pooling::{Pooled, Pooling, normalize};

@@ -6,6 +6,7 @@ use crate::blueprint::{Body, Decoder, Parts};
 use crate::config::Config;
 use crate::encoder::attention::{query_floats, stored_bytes};
 use crate::encoder::weights::Encoder;
+use crate::kv_pages::{LayerPlaces, PageId};
 use crate::layer::{DenseFfn, FfnWeights};
 use crate::matrix::Matrix;
 use crate::model::Model;
@@ -70,11 +71,11 @@ struct Run {
     count: u32,
 }
 
-/// Which tokens go to which pages, in the order of the pages' memory.
+/// Which tokens go to which pages, in the order of one layer's memory.
 #[derive(Default)]
 pub(crate) struct Stores {
-    /// By the places where the pages begin.
-    runs: Vec<(usize, Run)>,
+    runs: Vec<(PageId, Run)>,
+    /// The places where their pages begin in the layer.
     starts: Vec<usize>,
 }
 
@@ -87,7 +88,7 @@ impl Stores {
     }
 
     fn bytes(tokens: usize) -> usize {
-        tokens * (size_of::<(usize, Run)>() + size_of::<usize>())
+        tokens * (size_of::<(PageId, Run)>() + size_of::<usize>())
     }
 
     pub(crate) fn clear(&mut self) {
@@ -95,11 +96,11 @@ impl Stores {
         self.starts.clear();
     }
 
-    /// The next token goes to the page that begins at `start`.
-    pub(crate) fn add(&mut self, start: usize, token: usize, position: usize) {
+    /// The next token goes to this page.
+    pub(crate) fn add(&mut self, page: PageId, token: usize, position: usize) {
         let (token, position) = (token as u32, position as u32);
         match self.runs.last_mut() {
-            Some((last, run)) if *last == start && run.position + run.count == position => {
+            Some((last, run)) if *last == page && run.position + run.count == position => {
                 run.count += 1;
             }
             _ => {
@@ -109,17 +110,18 @@ impl Stores {
                     position,
                     count,
                 };
-                self.runs.push((start, run));
+                self.runs.push((page, run));
             }
         }
     }
 
-    /// All tokens have been added.
-    pub(crate) fn sort(&mut self) {
+    /// All tokens have been added, and are to be stored in a layer.
+    pub(crate) fn sort(&mut self, places: LayerPlaces<'_>) {
         self.runs
-            .sort_unstable_by_key(|(start, run)| (*start, run.token));
+            .sort_unstable_by_key(|(page, run)| (places.start(*page), run.token));
+        self.starts.clear();
         self.starts
-            .extend(self.runs.iter().map(|(start, _)| *start));
+            .extend(self.runs.iter().map(|(page, _)| places.start(*page)));
     }
 
     /// Where the runs' pages begin.
@@ -506,7 +508,7 @@ mod tests {
                 + size_of_val(&self.experts.chosen[..])
                 + size_of_val(&self.experts.order[..])
                 + size_of_val(&self.experts.ranks[..])
-                + self.stores.runs.capacity() * size_of::<(usize, Run)>()
+                + self.stores.runs.capacity() * size_of::<(PageId, Run)>()
                 + self.stores.starts.capacity() * size_of::<usize>()
                 + self.row.len()
                 + self.acts.scratch.len()

@@ -5,7 +5,7 @@ use crate::cache::{Cache, Held};
 use crate::random::{Random, Stream};
 use std::collections::BTreeSet;
 use std::vec;
-use strata_model::{KvType, LoadOptions, Model};
+use strata_model::{Config, KvType, LoadOptions, Model, Sequence};
 use strata_platform::{Inline, SystemMemory};
 use strata_weights::{Gguf, GgufSet};
 
@@ -60,66 +60,107 @@ fn mark(salt: u64, tokens: &[u32]) -> u64 {
 
 /// Has a text's positions computed up to a place, without a model.
 fn pretend(cache: &mut Cache, held: &mut Held, len: usize) {
-    let pages = held.sequence.pages().to_vec();
+    let (pages, forgotten) = (held.sequence.pages().to_vec(), held.sequence.forgotten());
     let kv = cache.kv_mut();
-    let mut computed = kv.adopt(&pages, pages.len() * PAGE).unwrap();
+    let mut computed = kv.adopt(&pages, pages.len() * PAGE, forgotten).unwrap();
     computed.rewind(len);
     kv.truncate(&mut held.sequence, 0);
     held.sequence = computed;
 }
 
+/// What a sequence holds of its pages.
+fn parts(sequence: &Sequence) -> impl Iterator<Item = (PageId, Reach)> {
+    let pages = sequence.pages().iter().enumerate();
+    pages.flat_map(|(index, &page)| {
+        let window = index >= sequence.forgotten();
+        let window = window.then_some((page, Reach::Window));
+        window.into_iter().chain([(page, Reach::Everything)])
+    })
+}
+
+/// What each part of a page holds: a mark for each position.
+#[derive(Default)]
+struct Content([BTreeMap<PageId, Vec<u64>>; 2]);
+
+impl Content {
+    fn write(&mut self, page: PageId, position: usize, mark: u64) {
+        for part in &mut self.0 {
+            let marks = part.entry(page).or_default();
+            marks.resize(PAGE, 0);
+            marks[position % PAGE] = mark;
+        }
+    }
+
+    fn copy(&mut self, from: PageId, to: PageId) {
+        for part in &mut self.0 {
+            let marks = part[&from].clone();
+            part.insert(to, marks);
+        }
+    }
+
+    fn read(&self, page: PageId, reach: Reach, position: usize) -> u64 {
+        self.0[reach as usize][&page][position % PAGE]
+    }
+}
+
 struct World {
     cache: Cache,
-    /// What each page holds: a mark for each position.
-    content: BTreeMap<PageId, Vec<u64>>,
+    content: Content,
     known: Known,
     texts: Vec<Text>,
 }
 
 impl World {
-    fn new(kv: KvPages, model: &Model<'_>) -> Self {
+    fn new(kv: KvPages) -> Self {
         Self {
-            cache: Cache::new(kv, model.config()),
-            content: BTreeMap::new(),
+            cache: Cache::new(kv),
+            content: Content::default(),
             known: Known::default(),
             texts: Vec::new(),
         }
+    }
+
+    /// How often something was given up for want of memory.
+    fn given_up(&self) -> u64 {
+        self.cache.counts().evicted + self.cache.counts().hollowed
     }
 
     /// Begins a text with what is kept of it.
     fn begin(&mut self, salt_number: u64, tokens: Vec<u32>) {
         let mut held = Held::default();
         let wanted = tokens.len() - 1;
-        let before = self.cache.kv().free_pages();
+        let before = self.cache.kv().free_bytes();
         let most = self.known.longest(salt_number, &tokens[..wanted]);
-        let mut pages = Vec::new();
+        let mut path = Vec::new();
         let salt = salt(salt_number);
         // What the tree says first, to know which page a part is copied from.
-        let found = self
-            .cache
-            .tree_mut()
-            .find(salt, &tokens[..wanted], &mut pages);
+        let tree = self.cache.tree_mut();
+        let found = tree.find(salt, &tokens[..wanted], &mut path);
+        let usable = tree.usable(&path, found);
+        let pages: Vec<PageId> = path.iter().map(|&node| tree.page(node)).collect();
+        let given_up = self.given_up();
         self.cache.attach(salt, &tokens[..wanted], &mut held);
         let len = held.sequence.len();
         assert!(
-            len <= most,
-            "{len} of {most} positions that anybody computed"
+            usable <= most,
+            "{usable} of {most} positions that anybody computed"
         );
-        if self.cache.counts().evicted == 0 {
-            assert_eq!(found.len, most, "all that is known is found");
+        if self.given_up() == 0 {
+            assert_eq!(usable, most, "all that is known is found");
         }
         // A part needs a page to copy into; all else is shared.
-        assert!(len == found.len || len == found.len / PAGE * PAGE);
+        if self.given_up() == given_up {
+            assert!(len == usable || len == usable / PAGE * PAGE);
+        }
         let shared = len / PAGE;
         assert_eq!(held.sequence.pages()[..shared], pages[..shared]);
         if len % PAGE > 0 {
             let own = held.sequence.pages()[shared];
             assert_ne!(own, pages[shared], "a part is copied, not shared");
-            assert_eq!(self.cache.kv().users(own), 1);
-            self.content
-                .insert(own, self.content[&pages[shared]].clone());
+            assert_eq!(self.cache.kv().users(own, Reach::Everything), 1);
+            self.content.copy(pages[shared], own);
         } else {
-            assert!(self.cache.kv().free_pages() >= before, "nothing was taken");
+            assert!(self.cache.kv().free_bytes() >= before, "nothing was taken");
         }
         let text = Text {
             salt: salt_number,
@@ -138,14 +179,10 @@ impl World {
         if self.cache.reserve(&mut text.held, count) {
             for at in from..from + count {
                 let page = text.held.sequence.pages()[at / PAGE];
-                assert_eq!(
-                    self.cache.kv().users(page),
-                    1,
-                    "nobody else sees it written"
-                );
-                let marks = self.content.entry(page).or_default();
-                marks.resize(PAGE, 0);
-                marks[at % PAGE] = mark(text.salt, &text.tokens[..=at]);
+                let users = self.cache.kv().users(page, Reach::Everything);
+                assert_eq!(users, 1, "nobody else sees it written");
+                let mark = mark(text.salt, &text.tokens[..=at]);
+                self.content.write(page, at, mark);
             }
             pretend(&mut self.cache, &mut text.held, from + count);
             self.cache
@@ -164,38 +201,64 @@ impl World {
         self.cache
             .record_tail(salt(text.salt), &text.tokens, &mut text.held);
         self.known.record(text.salt, &text.tokens[..len]);
-        let mut pages = Vec::new();
+        let mut path = Vec::new();
         let tokens = &text.tokens[..len];
-        let found = self
-            .cache
-            .tree_mut()
-            .find(salt(text.salt), tokens, &mut pages);
-        assert_eq!(found.len, len, "what was just recorded is found");
+        let tree = self.cache.tree_mut();
+        let found = tree.find(salt(text.salt), tokens, &mut path);
+        assert_eq!(found, len, "what was just recorded is found");
+        if self.given_up() == 0 {
+            assert_eq!(self.cache.tree().usable(&path, len), len);
+        }
         self.cache.release(&mut text.held);
     }
 
-    /// Each position that a text holds is its own.
+    /// Each position that a text holds is its own, in the windows too if they reach it.
     fn check(&self, text: &Text) {
-        for at in 0..text.held.sequence.len() {
-            let page = text.held.sequence.pages()[at / PAGE];
-            let found = self.content[&page][at % PAGE];
-            assert_eq!(found, mark(text.salt, &text.tokens[..=at]), "position {at}");
+        let sequence = &text.held.sequence;
+        let seen = self.cache.tree().first_seen(sequence.len());
+        assert!(sequence.forgotten() * PAGE <= seen);
+        for at in 0..sequence.len() {
+            let page = sequence.pages()[at / PAGE];
+            let mark = mark(text.salt, &text.tokens[..=at]);
+            let found = self.content.read(page, Reach::Everything, at);
+            assert_eq!(found, mark, "position {at}");
+            if at >= seen {
+                let found = self.content.read(page, Reach::Window, at);
+                assert_eq!(found, mark, "position {at} in a window");
+            }
         }
     }
 
-    /// No page is lost, and none has more users than it should.
-    fn check_all(&self) {
-        let mut used = BTreeSet::new();
+    /// No part of a page is lost, and none has more users than it should.
+    fn check_all(&mut self) {
+        let mut users = [BTreeMap::new(), BTreeMap::new()];
         for text in &self.texts {
             self.check(text);
-            used.extend(text.held.sequence.pages());
+            for (page, reach) in parts(&text.held.sequence) {
+                *users[reach as usize].entry(page).or_insert(0) += 1;
+            }
         }
         let tree = self.cache.tree();
-        let kept: Vec<PageId> = tree.all().map(|node| tree.page(node)).collect();
-        assert_eq!(kept.len(), self.cache.kept_pages());
-        used.extend(kept);
+        assert_eq!(tree.all().count(), self.cache.kept_pages());
+        for node in tree.all() {
+            let page = tree.page(node);
+            *users[0].entry(page).or_insert(0) += 1;
+            if !tree.is_hollow(node) {
+                *users[1].entry(page).or_insert(0) += 1;
+            }
+        }
         let kv = self.cache.kv();
-        assert_eq!(kv.pages() - kv.free_pages(), used.len());
+        let mut used = 0;
+        for reach in [Reach::Everything, Reach::Window] {
+            let users = &users[reach as usize];
+            used += users.len() * kv.part_bytes(reach);
+            for (&page, &users) in users {
+                assert_eq!(kv.users(page, reach), users);
+            }
+            // What nobody uses any more must not be read.
+            self.content.0[reach as usize].retain(|page, _| users.contains_key(page));
+        }
+        assert_eq!(kv.bytes() - kv.free_bytes(), used);
     }
 }
 
@@ -210,15 +273,35 @@ fn tiny() -> Model<'static> {
     Model::load(&set, options, &SystemMemory, &Inline, &mut |_, _| {}).unwrap()
 }
 
+/// A model's sizes, with windows in some layers.
+fn windowed(model: &Model<'_>, layers: &[Option<usize>]) -> Config {
+    Config {
+        layers: layers.len(),
+        windows: layers.to_vec(),
+        ..model.config().clone()
+    }
+}
+
+fn pages_of(config: &Config, pages: usize) -> KvPages {
+    KvPages::new(config, KvType::F16, pages * PAGE, &SystemMemory).unwrap()
+}
+
 #[test]
 fn any_course_of_events_gives_texts_their_own_positions_and_loses_no_page() {
     let model = tiny();
-    for seed in 0..60 {
+    let kinds = [
+        &[None, None][..],
+        &[Some(70), None, Some(50)],
+        &[None, Some(8)],
+        &[Some(100), Some(100)],
+        &[Some(3)],
+    ];
+    let mut hollowed = 0;
+    for seed in 0..100 {
         let mut random = Random::new(seed, Stream::Token);
         let mut pick = |n: u64| random.next_u64() % n;
-        let positions = PAGES * PAGE;
-        let kv = KvPages::new(model.config(), KvType::F16, positions, &SystemMemory).unwrap();
-        let mut world = World::new(kv, &model);
+        let config = windowed(&model, kinds[seed as usize % kinds.len()]);
+        let mut world = World::new(pages_of(&config, PAGES));
         // Few beginnings and few tokens, so that texts have much in common and part at any place.
         let beginnings: Vec<Vec<u32>> = (0..4)
             .map(|_| (0..150).map(|_| pick(2) as u32).collect())
@@ -243,14 +326,11 @@ fn any_course_of_events_gives_texts_their_own_positions_and_loses_no_page() {
                         let whole = text.held.sequence.len() / PAGE * PAGE;
                         world.known.record(number, &text.tokens[..whole]);
                     }
-                    let mut pages = Vec::new();
                     let tokens = &beginnings[0];
                     let most = world.known.longest(number, tokens);
-                    let found = world
-                        .cache
-                        .tree_mut()
-                        .find(salt(number), tokens, &mut pages);
-                    assert_eq!(found.len, most);
+                    let tree = world.cache.tree_mut();
+                    let found = tree.find(salt(number), tokens, &mut Vec::new());
+                    assert_eq!(found, most);
                 }
                 _ => {}
             }
@@ -259,16 +339,17 @@ fn any_course_of_events_gives_texts_their_own_positions_and_loses_no_page() {
         while !world.texts.is_empty() {
             world.end(0);
         }
+        hollowed += world.cache.counts().hollowed;
         world.cache.clear_all();
         assert_eq!(world.cache.kv().free_pages(), PAGES, "seed {seed}");
     }
+    assert!(hollowed > 100, "{hollowed}");
 }
 
 #[test]
 fn the_longest_unused_goes_first_and_never_what_somebody_holds() {
     let model = tiny();
-    let kv = KvPages::new(model.config(), KvType::F16, 4 * PAGE, &SystemMemory).unwrap();
-    let mut cache = Cache::new(kv, model.config());
+    let mut cache = Cache::new(pages_of(model.config(), 4));
     let text = |n: u32| vec![n; PAGE];
     let fill = |cache: &mut Cache, n: u32, len: usize| {
         let mut held = Held::default();
@@ -303,8 +384,7 @@ fn the_longest_unused_goes_first_and_never_what_somebody_holds() {
 #[test]
 fn another_salt_finds_nothing() {
     let model = tiny();
-    let kv = KvPages::new(model.config(), KvType::F16, 8 * PAGE, &SystemMemory).unwrap();
-    let mut cache = Cache::new(kv, model.config());
+    let mut cache = Cache::new(pages_of(model.config(), 8));
     let tokens = vec![5; PAGE + 3];
     let mut held = Held::default();
     assert!(cache.reserve(&mut held, tokens.len()));
@@ -334,4 +414,48 @@ fn another_salt_finds_nothing() {
     let mut held = Held::default();
     cache.attach(salt(0), &tokens, &mut held);
     assert_eq!(held.sequence.len(), tokens.len());
+}
+
+#[test]
+fn what_windows_no_longer_reach_goes_first_and_texts_go_on_behind_it() {
+    let model = tiny();
+    // Of three layers one sees everything, so a hollow page has left two thirds of its memory.
+    let config = windowed(&model, &[Some(40), None, Some(40)]);
+    let mut cache = Cache::new(pages_of(&config, 12));
+    let tokens: Vec<u32> = (0..9 * PAGE as u32).collect();
+    let mut held = Held::default();
+    assert!(cache.reserve(&mut held, tokens.len()));
+    pretend(&mut cache, &mut held, tokens.len());
+    cache.record(salt(0), &tokens, &mut held);
+    assert_eq!(
+        held.sequence.forgotten(),
+        7,
+        "a window of 40 is in two pages"
+    );
+    assert_eq!(cache.kv().free_pages(), 3, "the tree keeps what it can");
+    cache.release(&mut held);
+    assert_eq!(cache.kept_len(salt(0), &tokens), 9 * PAGE);
+    // Seen from the end of three pages.
+    let mut short = Held::default();
+    cache.attach(salt(0), &tokens[..3 * PAGE], &mut short);
+    assert_eq!(short.sequence.len(), 3 * PAGE);
+    assert_eq!(short.sequence.forgotten(), 1);
+    cache.release(&mut short);
+    // Two more pages of memory: three pages become hollow, those that no window reached for longest.
+    assert!(cache.make_room(5));
+    assert_eq!((cache.counts().evicted, cache.counts().hollowed), (0, 3));
+    assert_eq!(cache.kept_len(salt(0), &tokens), 9 * PAGE);
+    assert_eq!(cache.kept_len(salt(0), &tokens[..3 * PAGE]), 3 * PAGE);
+    assert_eq!(cache.kept_len(salt(0), &tokens[..5 * PAGE]), 3 * PAGE);
+    // One that ends where something is gone goes on from before it, and mends it.
+    let mut again = Held::default();
+    cache.attach(salt(0), &tokens[..5 * PAGE + 7], &mut again);
+    assert_eq!(again.sequence.len(), 3 * PAGE);
+    assert!(cache.reserve(&mut again, 2 * PAGE));
+    pretend(&mut cache, &mut again, 5 * PAGE);
+    cache.record(salt(0), &tokens, &mut again);
+    cache.release(&mut again);
+    assert_eq!(cache.kept_len(salt(0), &tokens[..5 * PAGE]), 5 * PAGE);
+    assert!(cache.make_room(12));
+    assert_eq!(cache.kept_pages(), 0);
 }

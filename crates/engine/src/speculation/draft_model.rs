@@ -99,7 +99,7 @@ impl<'a> DraftModel<'a> {
         let share = model.packed_bytes() as f32 / target.0.packed_bytes() as f32;
         Ok(Self {
             model,
-            cache: Cache::new(kv, model.config()),
+            cache: Cache::new(kv),
             work: Workspace::new(model, limits, workers),
             vocabulary: target.0.config().vocabulary,
             share: share.min(Self::LARGEST_SHARE),
