@@ -1,37 +1,15 @@
 //! Steps that only write texts on take no memory.
-#![allow(unsafe_code)]
 
+#[path = "../../model/tests/counting/mod.rs"]
+mod counting;
 mod tale;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use counting::allocations;
 use strata_engine::{Engine, EngineOptions, EventKind, Request};
 use strata_host::{MonotonicClock, ThreadPool};
 use strata_kernels::Kernels;
 use strata_model::{Compute, PAGE};
 use tale::Tale;
-
-/// Counts what all threads ask for.
-struct Counting;
-
-static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: the system's allocator does all the work.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::SeqCst);
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// The only test in its program: others would allocate beside it.
 #[test]
@@ -74,14 +52,14 @@ fn steps_that_write_on_allocate_nothing_but_places_for_full_pages() {
     }
     let (mut bytes, mut tokens, mut quiet) = (0, 0, 0);
     for step in 0..110 {
-        let before = ALLOCATIONS.load(Ordering::SeqCst);
+        let before = allocations();
         engine.step(&mut |event| {
             if let EventKind::Token { text, .. } = event.kind {
                 bytes += text.len();
                 tokens += 1;
             }
         });
-        let taken = ALLOCATIONS.load(Ordering::SeqCst) - before;
+        let taken = allocations() - before;
         // The text has one token that is not computed.
         let full = lengths
             .iter()

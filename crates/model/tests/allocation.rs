@@ -1,39 +1,16 @@
 //! `forward` allocates nothing once it has run.
-#![allow(unsafe_code)]
 
+mod counting;
 mod running;
 
+use counting::allocations;
 use running::{Runner, read};
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use strata_host::ThreadPool;
 use strata_kernels::Kernels;
 use strata_model::{KvType, LoadOptions, Model, Output, Span};
 use strata_platform::{Pool, SystemMemory};
 use strata_weights::{Gguf, GgufSet};
-
-/// Counts what all threads ask for.
-struct Counting;
-
-static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: the system's allocator does all the work.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::SeqCst);
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// The only test in its program: others would allocate beside it.
 #[test]
@@ -70,12 +47,12 @@ fn forward(runner: &mut Runner<'_>, tokens: &[u32]) -> usize {
         output: Output::LastLogits,
         adapter: None,
     };
-    let before = ALLOCATIONS.load(Ordering::SeqCst);
+    let before = allocations();
     let (kv, work) = (&mut runner.kv, &mut runner.work);
     let outputs = runner
         .model
         .forward(&runner.compute, kv, work, &mut [span])
         .unwrap();
     assert!(!outputs.logits.is_empty());
-    ALLOCATIONS.load(Ordering::SeqCst) - before
+    allocations() - before
 }
