@@ -11,7 +11,7 @@ use strata_model::{
 use strata_platform::{Inline, SystemMemory};
 use strata_weights::{Gguf, GgufSet};
 
-/// Six layers with a window of 8 but for the last, two layers of three, and all.
+/// Windows of 8 in six layers of seven, in two of three, and in all.
 const FILES: [&str; 3] = ["gemma3.gguf", "gemma2.gguf", "mistral-window.gguf"];
 
 fn with_model(file: &str, test: impl FnOnce(&Model<'_>)) {
