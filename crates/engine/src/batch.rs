@@ -138,7 +138,8 @@ impl Running<'_> {
         tell: &mut dyn FnMut(Event),
     ) -> Result<Option<End>, RequestError> {
         let (request, choice) = (self.request, self.choice);
-        let candidates = group.search.as_ref().map_or(0, Search::candidates);
+        let candidates = group.search.as_ref().map(Search::candidates);
+        let candidates = candidates.unwrap_or_default();
         let report = &mut |kind| group.tell(request, choice, kind, tell);
         let text = self.tokens.len();
         let computed = self.held.sequence.len();
@@ -156,7 +157,7 @@ impl Running<'_> {
             Aim::Score(_) => Ok(None),
             Aim::Search(beam) => {
                 if self.whole {
-                    beam.next = Some(chooser.likeliest(logits, candidates)?);
+                    beam.learn(logits, candidates, chooser)?;
                 }
                 Ok(None)
             }

@@ -5,15 +5,18 @@
 //! the texts of a search need not be in one batch, and any can be preempted, with the same result.
 
 use crate::cache::Cache;
+use crate::constraint::{Constraint, ConstraintError};
 use crate::engine::Engine;
 use crate::group::Group;
 use crate::logprobs::TokenLogprob;
 use crate::request::{
-    Choices, Event, EventKind, FinishReason, Request, RequestId, TokenLogprobs, Usage,
+    Choices, Event, EventKind, FinishReason, Request, RequestError, RequestId, TokenLogprobs, Usage,
 };
 use crate::running::{Aim, Running};
 use crate::scheduler::Scheduler;
 use crate::stop::StopMatcher;
+use crate::writer::Chooser;
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use strata_token::tokenizer::{DecodeOptions, StreamDecoder, Tokenizer};
@@ -55,18 +58,60 @@ pub(crate) struct Beam {
     /// Whether it is one of them now.
     pub(crate) live: bool,
     /// The likeliest next tokens, once they are known.
-    pub(crate) next: Option<Vec<TokenLogprob>>,
+    next: Option<Vec<TokenLogprob>>,
+    /// What may come next, and what must hold after it.
+    constraint: Option<Box<dyn Constraint>>,
+    /// The likeliest next tokens whether they may come or not, if they are wanted.
+    top: Vec<TokenLogprob>,
     /// Of its tokens, if they are wanted.
     logprobs: Vec<TokenLogprobs>,
 }
 
+/// How many of the likeliest tokens a text asks for.
+#[derive(Copy, Clone, Default)]
+pub(crate) struct Candidates {
+    ways: usize,
+    /// To be reported.
+    top: usize,
+}
+
 impl Beam {
     /// The text that a search begins with.
-    pub(crate) fn first() -> Self {
+    pub(crate) fn first(constraint: Option<Box<dyn Constraint>>) -> Self {
         Self {
             live: true,
+            constraint,
             ..Self::default()
         }
+    }
+
+    /// Takes in what may come next.
+    pub(crate) fn learn(
+        &mut self,
+        logits: &[f32],
+        candidates: Candidates,
+        chooser: &mut Chooser<'_>,
+    ) -> Result<(), RequestError> {
+        self.top.clear();
+        if candidates.top > 0 {
+            self.top = chooser.likeliest(logits, candidates.top)?;
+        }
+        self.next = Some(match &mut self.constraint {
+            None => chooser.likeliest(logits, candidates.ways)?,
+            Some(constraint) => {
+                chooser.likeliest_allowed(logits, candidates.ways, constraint.as_mut())?
+            }
+        });
+        Ok(())
+    }
+
+    /// What must hold after one more token, which must be allowed.
+    fn constraint_after(&self, token: u32) -> Result<Option<Box<dyn Constraint>>, ConstraintError> {
+        let mut constraint = self.constraint.clone();
+        if let Some(constraint) = &mut constraint {
+            constraint.accept(token)?;
+        }
+        Ok(constraint)
     }
 }
 
@@ -78,6 +123,9 @@ struct Step {
     token: u32,
     logprob: f32,
 }
+
+/// A way that was chosen, and what must hold after it.
+type Choice = (Step, Option<Box<dyn Constraint>>);
 
 /// What a place goes on with.
 enum Way {
@@ -123,8 +171,11 @@ impl Search {
     }
 
     /// Tokens that each text asks for.
-    pub(crate) fn candidates(&self) -> usize {
-        self.ways().max(self.logprobs.unwrap_or(0))
+    pub(crate) fn candidates(&self) -> Candidates {
+        Candidates {
+            ways: self.ways(),
+            top: self.logprobs.unwrap_or(0),
+        }
     }
 
     /// Ends a text, with the step's token where that is part of it.
@@ -138,9 +189,10 @@ impl Search {
             tokens.push(step.token);
             logprobs.extend(self.logprobs_of(text, step));
         }
-        let length = tokens.len().max(1) as f64;
+        // The token that ends a turn has its part in the score, so it counts, though it is not told.
+        let length = text.generated() + 1;
         self.done.push(Hypothesis {
-            rank: step.score / libm::pow(length, self.length_penalty),
+            rank: step.score / libm::pow(length as f64, self.length_penalty),
             tokens,
             logprobs,
             reason,
@@ -153,13 +205,12 @@ impl Search {
         let Aim::Search(beam) = &text.aim else {
             return None;
         };
-        let next = beam.next.as_deref().unwrap_or_default();
         Some(TokenLogprobs {
             chosen: TokenLogprob {
                 token: step.token,
                 logprob: step.logprob,
             },
-            top: next[..next.len().min(n)].to_vec(),
+            top: beam.top[..beam.top.len().min(n)].to_vec(),
         })
     }
 
@@ -184,14 +235,14 @@ impl Search {
         stopped
     }
 
-    /// The best ways to go on; those that end a text are taken out.
-    fn choose(&mut self, running: &[Running<'_>], tokenizer: &Tokenizer) -> Vec<Step> {
+    /// All ways to go on, the best first.
+    fn steps(&self, running: &[Running<'_>]) -> Vec<Step> {
         let mut steps = Vec::new();
         for (parent, text) in running.iter().enumerate() {
             if let Aim::Search(beam) = &text.aim
                 && let Some(next) = beam.next.as_ref().filter(|_| beam.live)
             {
-                steps.extend(next.iter().take(self.ways()).map(|candidate| Step {
+                steps.extend(next.iter().map(|candidate| Step {
                     score: beam.score + f64::from(candidate.logprob),
                     parent,
                     token: candidate.token,
@@ -204,26 +255,40 @@ impl Search {
                 .total_cmp(&a.score)
                 .then((a.parent, a.token).cmp(&(b.parent, b.token)))
         });
+        steps
+    }
+
+    /// The best ways to go on; those that end a text are taken out.
+    fn choose(
+        &mut self,
+        running: &[Running<'_>],
+        tokenizer: &Tokenizer,
+    ) -> Result<Vec<Choice>, ConstraintError> {
         let mut chosen = Vec::new();
-        for (place, &step) in steps.iter().enumerate() {
+        for (place, step) in self.steps(running).into_iter().enumerate() {
             if chosen.len() == self.width {
                 break;
             }
             let text = &running[step.parent];
+            let Aim::Search(beam) = &text.aim else {
+                continue;
+            };
+            let constraint = beam.constraint_after(step.token)?;
             let reason = match tokenizer.is_end_of_generation(step.token) && !self.ignore_end {
                 true => Some(FinishReason::EndOfTurn(step.token)),
                 false => self
                     .stopped(&text.tokens[text.prompt..], step.token, tokenizer)
                     .map(FinishReason::Stop),
             };
-            match reason {
-                None => chosen.push(step),
+            let complete = constraint.as_ref().is_some_and(|c| c.is_complete());
+            match reason.or(complete.then_some(FinishReason::Complete)) {
+                None => chosen.push((step, constraint)),
                 Some(reason) if place < self.width => self.end(text, step, reason),
                 // An end that is not among the best is none.
                 Some(_) => {}
             }
         }
-        chosen
+        Ok(chosen)
     }
 }
 
@@ -245,13 +310,19 @@ impl Engine<'_> {
                 group.search = Some(search);
                 continue;
             }
-            let steps = search.choose(texts, self.tokenizer);
+            let steps = match search.choose(texts, self.tokenizer) {
+                Ok(steps) => steps,
+                Err(error) => {
+                    group.fail(id, 0, error.into(), tell);
+                    continue;
+                }
+            };
             let length = steps
                 .first()
-                .map_or(0, |step| texts[step.parent].generated() + 1);
+                .map_or(0, |(step, _)| texts[step.parent].generated() + 1);
             let full = length >= search.max_tokens;
             if full || steps.is_empty() || search.done.len() >= search.width {
-                for step in steps.iter().filter(|_| full) {
+                for (step, _) in steps.iter().filter(|_| full) {
                     search.end(&texts[step.parent], *step, search.full);
                 }
                 texts.iter_mut().for_each(|text| text.ended = true);
@@ -261,7 +332,7 @@ impl Engine<'_> {
                     search.tell(id, group, prompt, self.tokenizer, tell);
             } else {
                 let memory = (&mut self.cache, &mut self.scheduler);
-                search.go_on(texts, &steps, memory);
+                search.go_on(texts, steps, memory);
                 group.search = Some(search);
             }
         }
@@ -274,7 +345,7 @@ impl Search {
     fn go_on(
         &self,
         texts: &mut [Running<'_>],
-        steps: &[Step],
+        steps: Vec<Choice>,
         (cache, scheduler): (&mut Cache, &mut Scheduler),
     ) {
         for text in texts.iter_mut() {
@@ -282,20 +353,22 @@ impl Search {
         }
         let mut places: Vec<Option<(Way, Beam)>> = texts.iter().map(|_| None).collect();
         let mut others = Vec::new();
-        for &step in steps {
+        for choice in steps {
+            let (step, _) = choice;
             let text = &texts[step.parent];
             match &mut places[step.parent] {
-                place @ None => *place = Some((Way::Own(step.token), self.follow(text, step))),
-                Some(_) => others.push(step),
+                place @ None => *place = Some((Way::Own(step.token), self.follow(text, choice))),
+                Some(_) => others.push(choice),
             }
         }
         let mut free = places.iter_mut().filter(|place| place.is_none());
-        for step in others {
+        for choice in others {
             if let Some(place) = free.next() {
+                let (step, _) = choice;
                 let text = &texts[step.parent];
                 let mut tokens = text.tokens.clone();
                 tokens.push(step.token);
-                *place = Some((Way::Copy(tokens), self.follow(text, step)));
+                *place = Some((Way::Copy(tokens), self.follow(text, choice)));
             }
         }
         for (text, place) in texts.iter_mut().zip(places) {
@@ -319,7 +392,7 @@ impl Search {
     }
 
     /// The beam after a step of a text.
-    fn follow(&self, text: &Running<'_>, step: Step) -> Beam {
+    fn follow(&self, text: &Running<'_>, (step, constraint): Choice) -> Beam {
         let mut logprobs = match &text.aim {
             Aim::Search(beam) => beam.logprobs.clone(),
             _ => Vec::new(),
@@ -328,8 +401,9 @@ impl Search {
         Beam {
             score: step.score,
             live: true,
-            next: None,
+            constraint,
             logprobs,
+            ..Beam::default()
         }
     }
 }

@@ -57,6 +57,24 @@ impl Logprobs {
         }
         Ok((logprob(token, logit), &self.top))
     }
+
+    /// The `n` likeliest tokens of those that `allowed` does not ban, with their log-probabilities among all.
+    pub(crate) fn among(
+        &mut self,
+        logits: &[f32],
+        allowed: &[f32],
+        n: usize,
+    ) -> Result<&[TokenLogprob], SampleError> {
+        best(allowed)?;
+        let normalizer = normalizer(logits)?;
+        gather_top(allowed, f32::NEG_INFINITY, n, &mut self.best);
+        self.top.clear();
+        self.top.extend(self.best.iter().map(|c| TokenLogprob {
+            token: c.token,
+            logprob: -normalizer.surprise(c.logit) as f32,
+        }));
+        Ok(&self.top)
+    }
 }
 
 fn normalizer(logits: &[f32]) -> Result<Normalizer, SampleError> {

@@ -180,7 +180,6 @@ impl<'a> Engine<'a> {
             (Task::Generate, false) => match request.choices {
                 Choices::Beams { length_penalty, .. } => {
                     let asked = [
-                        (request.constraint.is_some(), "a constraint with beams"),
                         (
                             request.prompt_logprobs.is_some(),
                             "log-probabilities of the prompt with beams",
@@ -288,7 +287,7 @@ impl<'a> Engine<'a> {
     fn aim(&self, request: &Request, room: usize) -> Result<Aim<'a>, SubmitError> {
         Ok(match request.task {
             Task::Generate if matches!(request.choices, Choices::Beams { .. }) => {
-                Aim::Search(Beam::first())
+                Aim::Search(Beam::first(request.constraint.clone()))
             }
             Task::Generate => {
                 let vocabulary = self.model.config().vocabulary;

@@ -71,6 +71,19 @@ impl<'a> Chooser<'a> {
         Ok(top.to_vec())
     }
 
+    /// The `n` likeliest tokens that a constraint allows.
+    pub(crate) fn likeliest_allowed(
+        &mut self,
+        logits: &[f32],
+        n: usize,
+        constraint: &mut dyn Constraint,
+    ) -> Result<Vec<TokenLogprob>, RequestError> {
+        self.mask.clear();
+        constraint.allowed(&mut self.mask)?;
+        self.mask.apply(logits, &mut self.masked);
+        Ok(self.logprobs.among(logits, &self.masked, n)?.to_vec())
+    }
+
     /// Log-probabilities of a token and of the `n` likeliest.
     fn logprobs(
         &mut self,

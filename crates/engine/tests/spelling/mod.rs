@@ -1,4 +1,5 @@
 //! A small constraint: only some tokens, in runs of a fixed length between fixed tokens.
+#![allow(dead_code, reason = "no test uses all of it")]
 
 use strata_engine::{Constraint, ConstraintError, TokenMask};
 
