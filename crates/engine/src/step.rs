@@ -147,6 +147,10 @@ impl Engine<'_> {
                 let report = &mut |kind| group.tell(running.request, running.choice, kind, tell);
                 let taken = writer.begin(&mut running.tokens, &mut self.chooser, report);
                 running.settle(taken, group, tell);
+                if running.ended {
+                    // Nothing is wanted of it any more.
+                    running.in_batch = 0;
+                }
             }
         }
     }

@@ -11,8 +11,8 @@ use std::time::Duration;
 use strata_engine::random::{Random, Stream};
 use strata_engine::sampling::SampleError;
 use strata_engine::{
-    AdapterId, Choices, ConstraintError, EventKind, FinishReason, Limits, Request, RequestError,
-    RequestId, Speculation, SubmitError, Task,
+    AdapterId, Choices, Constraint, ConstraintError, EventKind, FinishReason, Limits, Request,
+    RequestError, RequestId, Speculation, SubmitError, Task, TokenMask,
 };
 use strata_model::PAGE;
 use tale::{Answer, Tale, run, run_one};
@@ -59,6 +59,73 @@ fn a_constraint_holds_and_a_faulty_one_ends_its_request_alone() {
     }
     assert_same(&alone, &answers[&other], "the others");
     assert_eq!(engine.counters().failed, 3);
+    assert_no_leak(&mut engine, 256);
+}
+
+/// A constraint that lets nothing come but the end.
+#[derive(Clone)]
+struct Nothing {
+    end: u32,
+    ended: bool,
+}
+
+impl Constraint for Nothing {
+    fn allowed(&mut self, mask: &mut TokenMask) -> Result<(), ConstraintError> {
+        match self.ended {
+            true => Err(ConstraintError::DeadEnd),
+            false => Ok(mask.allow(self.end)),
+        }
+    }
+
+    fn accept(&mut self, token: u32) -> Result<(), ConstraintError> {
+        self.ended = token == self.end;
+        Ok(())
+    }
+
+    fn forced(&mut self, out: &mut Vec<u32>) -> Result<(), ConstraintError> {
+        out.push(self.end);
+        Ok(())
+    }
+
+    fn is_complete(&self) -> bool {
+        self.ended
+    }
+
+    fn fork(&self) -> Box<dyn Constraint> {
+        Box::new(self.clone())
+    }
+}
+
+#[test]
+fn a_text_that_must_end_at_once_ends_once() {
+    let tale = Tale::load();
+    let mut engine = engine(&tale, &Shape::default());
+    let end = (0..).find(|&token| tale.tokenizer.is_end_of_generation(token));
+    let end = end.unwrap();
+    for logprobs in [None, Some(1)] {
+        let nothing = Nothing { end, ended: false };
+        let request = Request {
+            constraint: Some(Box::new(nothing)),
+            logprobs,
+            ..tale.request("Once upon a time", None)
+        };
+        engine.submit(request).unwrap();
+        let mut ends = Vec::new();
+        while !engine.is_idle() {
+            engine.step(&mut |event| match event.kind {
+                EventKind::Started { .. } => {}
+                kind => ends.push(kind),
+            });
+        }
+        let [EventKind::Finished { reason, .. }] = &ends[..] else {
+            panic!("{ends:?}");
+        };
+        assert_eq!(*reason, FinishReason::EndOfTurn(end));
+    }
+    assert_eq!(
+        (engine.counters().finished, engine.counters().failed),
+        (2, 0)
+    );
     assert_no_leak(&mut engine, 256);
 }
 
