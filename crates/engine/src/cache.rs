@@ -391,15 +391,17 @@ impl Cache {
         let known =
             trail.len == tokens.len() && last.is_some_and(|&node| !self.tree.is_hollow(node));
         let mut taken = known;
-        if !known && trail.len >= before && self.make_room(1) {
-            if let Ok(page) = self.kv.fill(bytes) {
-                let parent = trail.nodes[..before / PAGE].last().copied();
-                let chunk = &tokens[before..];
-                self.tree.insert(salt, parent, chunk, page, &mut self.kv);
-                self.kv.release(page, Reach::Window);
-                self.kv.release(page, Reach::Everything);
-                taken = true;
-            }
+        if !known
+            && trail.len >= before
+            && self.make_room(1)
+            && let Ok(page) = self.kv.fill(bytes)
+        {
+            let parent = trail.nodes[..before / PAGE].last().copied();
+            let chunk = &tokens[before..];
+            self.tree.insert(salt, parent, chunk, page, &mut self.kv);
+            self.kv.release(page, Reach::Window);
+            self.kv.release(page, Reach::Everything);
+            taken = true;
         }
         self.leave(trail);
         taken

@@ -71,10 +71,11 @@ struct Nothing {
 
 impl Constraint for Nothing {
     fn allowed(&mut self, mask: &mut TokenMask) -> Result<(), ConstraintError> {
-        match self.ended {
-            true => Err(ConstraintError::DeadEnd),
-            false => Ok(mask.allow(self.end)),
+        if self.ended {
+            return Err(ConstraintError::DeadEnd);
         }
+        mask.allow(self.end);
+        Ok(())
     }
 
     fn accept(&mut self, token: u32) -> Result<(), ConstraintError> {
