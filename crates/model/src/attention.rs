@@ -93,8 +93,7 @@ impl Attention<'_> {
         let workers = self.compute.pool.workers();
         let products =
             self.config.q_width() * (0..tokens).map(|t| self.visible(t).len()).sum::<usize>();
-        let few = tokens < 4 * workers;
-        if few && workers > 1 && products > LITTLE {
+        if self.are_few() && workers > 1 && products > LITTLE {
             self.split(out.floats, out.partials);
             self.compute
                 .encode(out.format, out.floats, width, width, out.encoded);
@@ -125,6 +124,11 @@ impl Attention<'_> {
         } else {
             for_each_piece(self.compute.pool, pieces, work);
         }
+    }
+
+    /// Whether there are so few tokens that their chunks are shared out.
+    fn are_few(&self) -> bool {
+        self.places.len() < 4 * self.compute.pool.workers()
     }
 
     /// All chunks of one group of heads of one token, in order.
@@ -255,19 +259,34 @@ impl Attention<'_> {
         let end = visible.end.min((item.chunk + 1) * CHUNK);
         let n = end - start;
         let query = &self.qkv[item.token * config.qkv_width() + head * size..][..heads * size];
-        let rows = |half: Half, page: usize| {
+        let range = |page: usize| {
             let from = start.max(page * PAGE) - page * PAGE;
-            let to = (end - page * PAGE).min(PAGE);
-            let bytes = kv.rows(sequence.pages[page], self.layer, half, kv_head, from..to);
+            from..(end - page * PAGE).min(PAGE)
+        };
+        let stored = |half: Half, page: usize, rows: Range<usize>| {
+            kv.rows(sequence.pages[page], self.layer, half, kv_head, rows)
+        };
+        let pages = start / PAGE..end.div_ceil(PAGE);
+        // Few tokens read keys and values from memory, many from the cache.
+        let far = self.are_few();
+        let rows = |half: Half, page: usize| {
+            let range = range(page);
+            let next = match half {
+                _ if !far => &[],
+                _ if page + 1 < pages.end => stored(half, page + 1, 0..PAGE),
+                Half::Keys => stored(Half::Values, pages.start, 0..PAGE),
+                Half::Values if end < visible.end => stored(Half::Keys, page + 1, 0..PAGE),
+                Half::Values => &[],
+            };
+            let bytes = stored(half, page, range.clone());
             (
-                (page * PAGE + from) - start,
-                KvRows::new(kv.shape().kind, size, bytes),
+                (page * PAGE + range.start) - start,
+                KvRows::new(kv.shape().kind, size, bytes).before(next),
             )
         };
 
         let mut scores = [0.0; GROUP * CHUNK];
         let scores = &mut scores[..heads * n];
-        let pages = start / PAGE..end.div_ceil(PAGE);
         for page in pages.clone() {
             let (offset, keys) = rows(Half::Keys, page);
             kernels.kv_scores(query, keys, config.attn_scale, &mut scores[offset..], n);
@@ -280,7 +299,7 @@ impl Attention<'_> {
             into.sums[i] = kernels.exp_sub(scores, into.maxima[i]);
         }
         into.acc.fill(0.0);
-        for page in pages {
+        for page in pages.clone() {
             let (offset, values) = rows(Half::Values, page);
             kernels.kv_accumulate(&scores[offset..], n, values, into.acc);
         }

@@ -12,6 +12,11 @@ pub use partial::Partial;
 
 pub(crate) use stored::Store;
 
+use crate::lanes::Lanes;
+
+/// Bytes that come from memory together.
+const LINE: usize = 64;
+
 /// How keys and values are stored.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum KvType {
@@ -50,6 +55,8 @@ pub struct KvRows<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) head_dim: usize,
     pub(crate) n: usize,
+    /// Rows that are read after these, if that is known.
+    next: &'a [u8],
 }
 
 impl<'a> KvRows<'a> {
@@ -68,6 +75,24 @@ impl<'a> KvRows<'a> {
             bytes,
             head_dim,
             n: bytes.len() / size,
+            next: &[],
+        }
+    }
+
+    /// Asks for the rows that are read next while these are computed with: they lie elsewhere, and no processor guesses
+    /// where.
+    pub const fn before(self, next: &'a [u8]) -> Self {
+        Self { next, ..self }
+    }
+
+    /// Asks for those of the next rows that stand where `count` rows from `j` on do in these.
+    #[inline(always)]
+    fn ask<L: Lanes>(self, l: L, j: usize, count: usize) {
+        let size = self.kind.row_bytes(self.head_dim);
+        if let Some(rows) = self.next.get(j * size..(j + count) * size) {
+            for line in rows.chunks(LINE) {
+                l.prefetch(&line[0], 0);
+            }
         }
     }
 

@@ -65,6 +65,9 @@ impl<U: Unit> Heads<'_, U> {
         let n = self.0.k.n;
         let mut j = 0;
         while j + R <= n {
+            if first == 0 {
+                self.0.k.ask(l, j, R);
+            }
             let sums = self.tile::<L, H, R>(l, first, j);
             self.store(l, first, j, &sums);
             j += R;

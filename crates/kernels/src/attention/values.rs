@@ -82,8 +82,13 @@ impl<U: Unit> Heads<'_, U> {
             let columns = &acc[(first + h) * dim + 32 * unit..][..width];
             copy(columns, flat(&mut sums[h]));
         }
+        let mut v = *v;
         for part in 0..L::PARTS {
-            add_rows::<L, U, H, C>(l, part, *v, unit, &weights, &mut sums);
+            if (first, unit, part) != (0, 0, 0) {
+                // They have been asked for.
+                v = v.before(&[]);
+            }
+            add_rows::<L, U, H, C>(l, part, v, unit, &weights, &mut sums);
         }
         for h in 0..H {
             let columns = &mut acc[(first + h) * dim + 32 * unit..][..width];
@@ -132,6 +137,7 @@ fn add_rows<L: Lanes, U: Unit, const H: usize, const C: usize>(
         }
     }
     for j in 0..v.n {
+        v.ask(l, j, 1);
         let row = v.row(j);
         let last;
         let units: &[U; C] = match units(row)[unit..].first_chunk() {
