@@ -9,9 +9,7 @@ loopback address and stopped at the end. Each check is a function below; the las
 
 import argparse
 import json
-import os
 import pathlib
-import socket
 import subprocess
 import sys
 import tempfile
@@ -25,6 +23,8 @@ import jsonschema
 import ollama
 import openai
 
+import strata_server
+
 CHECKS = []
 
 
@@ -33,31 +33,13 @@ def check(function):
     return function
 
 
-class Server:
+class Server(strata_server.StrataServer):
     """A server under test, and a client of each kind for it."""
 
     def __init__(self, program, model, arguments=()):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        self.url = f"http://127.0.0.1:{port}"
         self.model = model
-        command = [program, "serve", model, "--host", f"127.0.0.1:{port}", *arguments]
-        self.program = program
         self.folder = tempfile.TemporaryDirectory()
-        self.environment = {**os.environ, "OLLAMA_MODELS": self.folder.name}
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=self.environment)
-        deadline = time.time() + 60
-        while True:
-            try:
-                urllib.request.urlopen(self.url + "/health", timeout=5)
-                break
-            except OSError:
-                if self.process.poll() is not None:
-                    sys.exit("the server ended: " + self.process.stderr.read())
-                if time.time() > deadline:
-                    sys.exit("the server does not answer")
-                time.sleep(0.1)
+        super().__init__(program, self.folder.name, [model, *arguments])
         self.openai = openai.OpenAI(base_url=self.url + "/v1", api_key="none", max_retries=0)
         self.anthropic = anthropic.Anthropic(base_url=self.url, api_key="none", max_retries=0)
         self.ollama = ollama.Client(host=self.url)
@@ -77,8 +59,7 @@ class Server:
         return sum(float(value) for value in values)
 
     def stop(self):
-        self.process.terminate()
-        code = self.process.wait(timeout=60)
+        code = super().stop()
         self.folder.cleanup()
         return code
 

@@ -15,16 +15,16 @@ import json
 import os
 import pathlib
 import re
-import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 import traceback
-import urllib.request
 
 import ollama
+
+import strata_server
 
 TALE = pathlib.Path(__file__).parent.parent / "models/tale/tale-q4_k_m.gguf"
 CHECKS = []
@@ -126,39 +126,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.reply(201)
 
 
-class Server:
+class Server(strata_server.StrataServer):
     """A server under test with a store of its own."""
 
     def __init__(self, program, folder, registry):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        self.program, self.registry = program, registry
-        self.url = f"http://127.0.0.1:{port}"
-        self.environment = {
-            **os.environ,
-            "OLLAMA_MODELS": folder,
-            # The operator says that this machine's own registry may be asked.
-            "STRATA_REGISTRIES": registry.host,
-        }
-        command = [program, "serve", "--host", f"127.0.0.1:{port}", "--threads", "2"]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=self.environment)
-        deadline = time.time() + 60
-        while True:
-            try:
-                urllib.request.urlopen(self.url + "/health", timeout=5)
-                break
-            except OSError:
-                if self.process.poll() is not None:
-                    sys.exit("the server ended: " + self.process.stderr.read())
-                if time.time() > deadline:
-                    sys.exit("the server does not answer")
-                time.sleep(0.1)
+        # The operator says that this machine's own registry may be asked.
+        super().__init__(program, folder, ["--threads", "2"], STRATA_REGISTRIES=registry.host)
+        self.registry = registry
         self.client = ollama.Client(host=self.url)
-
-    def stop(self):
-        self.process.terminate()
-        self.process.wait(30)
 
 
 TEMPLATE = "{{ if .System }}<s>{{ .System }}</s>{{ end }}{{ .Prompt }}:{{ .Response }}"
