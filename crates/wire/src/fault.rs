@@ -103,6 +103,14 @@ impl Fault {
         }
     }
 
+    /// The same for clients that try again after any 5xx, which is of no use for what cannot be done.
+    pub(crate) fn final_status(&self) -> u16 {
+        match self.kind {
+            FaultKind::Unsupported => 400,
+            _ => self.status(),
+        }
+    }
+
     /// When to try again, for the `Retry-After` header.
     pub fn retry_after(&self) -> Option<Duration> {
         match self.kind {

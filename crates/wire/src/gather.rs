@@ -28,6 +28,42 @@ pub(crate) struct GatheredCall {
 }
 
 impl GatheredCall {
+    /// A call with nothing yet but the names that its first part gives it.
+    pub(crate) fn opened_by(part: &CallPart) -> Self {
+        let (id, name) = match part {
+            CallPart::Begin { id, name } => (id.clone(), name.clone()),
+            CallPart::End(call) => (call.id.clone(), call.name.clone()),
+            CallPart::Arguments(_) => Default::default(),
+        };
+        Self {
+            id,
+            name,
+            arguments: String::new(),
+        }
+    }
+
+    /// Takes in a part of the call, and gives the text that it adds to the arguments.
+    pub(crate) fn add(&mut self, part: &CallPart) -> String {
+        let more = match part {
+            CallPart::Begin { id, name } => {
+                self.id.clone_from(id);
+                self.name.clone_from(name);
+                return String::new();
+            }
+            CallPart::Arguments(text) => text.clone(),
+            CallPart::End(whole) => {
+                self.id.clone_from(&whole.id);
+                self.name.clone_from(&whole.name);
+                match self.arguments.is_empty() {
+                    true => arguments_text(&whole.arguments),
+                    false => return String::new(),
+                }
+            }
+        };
+        self.arguments.push_str(&more);
+        more
+    }
+
     /// The call with its arguments read; what is not JSON stays a text.
     pub(crate) fn read(&self) -> ToolCall {
         ToolCall {
@@ -77,21 +113,7 @@ impl Gathered {
         if self.calls.len() <= index {
             self.calls.resize_with(index + 1, GatheredCall::default);
         }
-        let call = &mut self.calls[index];
-        match part {
-            CallPart::Begin { id, name } => {
-                call.id.clone_from(id);
-                call.name.clone_from(name);
-            }
-            CallPart::Arguments(text) => call.arguments.push_str(text),
-            CallPart::End(whole) => {
-                call.id.clone_from(&whole.id);
-                call.name.clone_from(&whole.name);
-                if call.arguments.is_empty() {
-                    call.arguments = arguments_text(&whole.arguments);
-                }
-            }
-        }
+        self.calls[index].add(part);
     }
 }
 

@@ -4,7 +4,7 @@ use super::errors;
 use super::read::Manner;
 use crate::answer::{Answer, Reply, Stamp, server_sent};
 use crate::fault::Fault;
-use crate::gather::{GatheredCall, arguments_text};
+use crate::gather::GatheredCall;
 use crate::json::Json;
 use crate::lang::{CallPart, Event, Finish, Generate, Shape, Usage};
 use alloc::format;
@@ -152,19 +152,10 @@ impl MessageAnswer {
     }
 
     fn call(&mut self, number: usize, part: &CallPart, out: &mut Vec<u8>) {
-        let (id, name) = match part {
-            CallPart::Begin { id, name } => (id.clone(), name.clone()),
-            CallPart::End(call) => (call.id.clone(), call.name.clone()),
-            CallPart::Arguments(_) => Default::default(),
-        };
         let last = self.blocks.last();
         let same = matches!(last, Some(Block::Call { index, .. }) if *index == number);
         if !(self.open && same) {
-            let call = GatheredCall {
-                id,
-                name,
-                arguments: String::new(),
-            };
+            let call = GatheredCall::opened_by(part);
             self.open(
                 Block::Call {
                     index: number,
@@ -176,13 +167,7 @@ impl MessageAnswer {
         let Some(Block::Call { call, .. }) = self.blocks.last_mut() else {
             return;
         };
-        let more = match part {
-            CallPart::Begin { .. } => return,
-            CallPart::Arguments(text) => text.clone(),
-            CallPart::End(whole) if call.arguments.is_empty() => arguments_text(&whole.arguments),
-            CallPart::End(_) => String::new(),
-        };
-        call.arguments.push_str(&more);
+        let more = call.add(part);
         if !more.is_empty() {
             self.delta("input_json_delta", "partial_json", &more, out);
         }
@@ -249,10 +234,7 @@ fn usage(used: &Usage) -> Json {
 
 impl Answer for MessageAnswer {
     fn shape(&self) -> Shape {
-        match self.stream {
-            true => Shape::Events,
-            false => Shape::Whole,
-        }
+        Shape::events_if(self.stream)
     }
 
     fn event(&mut self, event: &Event, out: &mut Vec<u8>) {

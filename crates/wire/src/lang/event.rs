@@ -169,6 +169,14 @@ pub enum Shape {
 }
 
 impl Shape {
+    /// Events where an answer is streamed, else one document.
+    pub(crate) fn events_if(stream: bool) -> Self {
+        match stream {
+            true => Self::Events,
+            false => Self::Whole,
+        }
+    }
+
     /// The body's media type.
     pub fn content_type(self) -> &'static str {
         match self {

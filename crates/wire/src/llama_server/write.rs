@@ -115,10 +115,7 @@ impl CompletionAnswer {
 
 impl Answer for CompletionAnswer {
     fn shape(&self) -> Shape {
-        match self.stream {
-            true => Shape::Events,
-            false => Shape::Whole,
-        }
+        Shape::events_if(self.stream)
     }
 
     fn event(&mut self, event: &Event, out: &mut Vec<u8>) {

@@ -1,17 +1,12 @@
 //! Faults in this dialect's shape.
 
 use crate::answer::Reply;
-use crate::fault::{Fault, FaultKind};
+use crate::fault::Fault;
 use crate::json::Json;
 
 /// The reply for a request that failed.
 pub fn fault(fault: &Fault) -> Reply {
-    let status = match fault.kind {
-        // Clients try again after a 5xx, which is of no use here.
-        FaultKind::Unsupported => 400,
-        _ => fault.status(),
-    };
-    Reply::fault(fault, status, &document(fault))
+    Reply::fault(fault, fault.final_status(), &document(fault))
 }
 
 /// `{"error": …}`, which is also a stream's last line where it fails.

@@ -3,6 +3,7 @@
 use crate::fault::Fault;
 use crate::json::{Fields, Json, Place};
 use crate::lang::{Effort, Format, Generate, KeepAlive, Sampling, Thinking};
+use crate::openai::chat::logprobs;
 use crate::openai::format::schema;
 use crate::openai::sampling::{Ranges, sampling, stop};
 use alloc::string::String;
@@ -223,19 +224,6 @@ fn thinking(fields: &mut Fields) -> Result<Thinking, Fault> {
             ];
             Ok(fields.maybe_word("think", &words)?.unwrap_or_default())
         }
-    }
-}
-
-fn logprobs(fields: &mut Fields) -> Result<Option<usize>, Fault> {
-    let wanted = fields.maybe_boolean("logprobs")?.unwrap_or(false);
-    let top = fields.maybe_integer("top_logprobs", 0..=20)?;
-    match (wanted, top) {
-        (true, top) => Ok(Some(top.unwrap_or(0) as usize)),
-        (false, None | Some(0)) => Ok(None),
-        (false, Some(_)) => Err(Fault::field(
-            &fields.at("top_logprobs"),
-            format_args!("needs logprobs to be true"),
-        )),
     }
 }
 

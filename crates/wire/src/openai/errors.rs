@@ -6,12 +6,7 @@ use crate::json::Json;
 
 /// The reply for a request that failed.
 pub fn fault(fault: &Fault) -> Reply {
-    let status = match fault.kind {
-        // Clients try again after a 5xx, which is of no use here.
-        FaultKind::Unsupported => 400,
-        _ => fault.status(),
-    };
-    Reply::fault(fault, status, &document(fault))
+    Reply::fault(fault, fault.final_status(), &document(fault))
 }
 
 /// `{"error": …}`.

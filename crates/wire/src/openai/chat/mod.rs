@@ -4,6 +4,7 @@ mod read;
 mod write;
 
 pub(super) use read::EFFORTS;
+pub(crate) use read::logprobs;
 pub(crate) use write::{finish_reason, finite, token_logprob};
 
 use super::Head;

@@ -88,7 +88,8 @@ fn max_tokens(fields: &mut Fields) -> Result<Option<usize>, Fault> {
     Ok(newest.or(older).or(native))
 }
 
-fn logprobs(fields: &mut Fields) -> Result<Option<usize>, Fault> {
+/// `logprobs` and `top_logprobs`: how many of the likeliest tokens are told, if any are.
+pub(crate) fn logprobs(fields: &mut Fields) -> Result<Option<usize>, Fault> {
     let wanted = fields.maybe_boolean("logprobs")?.unwrap_or(false);
     let top = fields.maybe_integer("top_logprobs", 0..=20)?;
     match (wanted, top) {

@@ -214,10 +214,7 @@ impl ChatAnswer {
 
 impl Answer for ChatAnswer {
     fn shape(&self) -> Shape {
-        match self.stream {
-            true => Shape::Events,
-            false => Shape::Whole,
-        }
+        Shape::events_if(self.stream)
     }
 
     fn event(&mut self, event: &Event, out: &mut Vec<u8>) {

@@ -6,7 +6,7 @@ use super::read::Manner;
 use crate::answer::{Answer, Reply, Stamp, server_sent};
 use crate::call::Kept;
 use crate::fault::Fault;
-use crate::gather::{GatheredCall, arguments_text};
+use crate::gather::GatheredCall;
 use crate::json::Json;
 use crate::lang::{
     CallPart, Event, Finish, Generate, Message, Part, Role, Shape, TokenLogprobs, Usage,
@@ -179,18 +179,9 @@ impl ResponseAnswer {
 
     fn call(&mut self, number: usize, part: &CallPart, out: &mut Vec<u8>) {
         self.waiting.clear();
-        let (id, name) = match part {
-            CallPart::Begin { id, name } => (id.clone(), name.clone()),
-            CallPart::End(call) => (call.id.clone(), call.name.clone()),
-            CallPart::Arguments(_) => Default::default(),
-        };
         let same = matches!(self.last(), Some(Kind::Call { index, .. }) if *index == number);
         if !(self.open && same) {
-            let call = GatheredCall {
-                id,
-                name,
-                arguments: String::new(),
-            };
+            let call = GatheredCall::opened_by(part);
             self.open(
                 Kind::Call {
                     index: number,
@@ -202,13 +193,7 @@ impl ResponseAnswer {
         let Some(Kind::Call { call, .. }) = self.last() else {
             return;
         };
-        let more = match part {
-            CallPart::Begin { .. } => return,
-            CallPart::Arguments(text) => text.clone(),
-            CallPart::End(whole) if call.arguments.is_empty() => arguments_text(&whole.arguments),
-            CallPart::End(_) => String::new(),
-        };
-        call.arguments.push_str(&more);
+        let more = call.add(part);
         if !more.is_empty() {
             let fields = self.place().with("delta", more);
             self.send("response.function_call_arguments.delta", fields, out);
@@ -310,10 +295,7 @@ impl ResponseAnswer {
 
 impl Answer for ResponseAnswer {
     fn shape(&self) -> Shape {
-        match self.stream {
-            true => Shape::Events,
-            false => Shape::Whole,
-        }
+        Shape::events_if(self.stream)
     }
 
     fn event(&mut self, event: &Event, out: &mut Vec<u8>) {
