@@ -69,7 +69,12 @@ pub fn prepare(
         prompts.push(prompt);
     }
     let shape = calls.shape(request)?;
-    let spelled = spelled(&calls, card);
+    let marked = SplitOptions {
+        thinking: card.thinking,
+        calls: calls.format,
+        ..SplitOptions::default()
+    };
+    let spelled = marked.spelled(&card.tokenizer);
     let context = context(request, card)?;
     let layers = [&request.sampling, &card.sampling, &request.defaults];
     let settings = sampling::settings(layers, world.seed, &card.tokenizer);
@@ -176,19 +181,6 @@ fn shorten(
     Ok(prompt)
 }
 
-/// The control tokens among the marks of calls and of thinking.
-fn spelled(calls: &Calls<'_>, card: &Card) -> Vec<u32> {
-    let calls = calls.format.into_iter().flat_map(CallFormat::spelled);
-    let thinking = card
-        .thinking
-        .into_iter()
-        .flat_map(|marks| [marks.begin, marks.end]);
-    let tokens = calls
-        .chain(thinking)
-        .filter_map(|mark| card.tokenizer.token_id(mark));
-    tokens.collect()
-}
-
 /// The tools of a request: which the model sees, which it may call, and how it writes calls.
 struct Calls<'r> {
     /// What the model is told of.
@@ -233,9 +225,15 @@ impl<'r> Calls<'r> {
             true => own.for_grammar(),
             false => own,
         };
+        let free = request.format == Format::Text;
+        let reads = match own.names_recipients() && !required {
+            // Who is made to answer in a form names nobody.
+            true => free,
+            false => !allowed.is_empty(),
+        };
         Ok(Self {
             shown: tools.list.clone(),
-            format: (!allowed.is_empty()).then_some(format),
+            format: reads.then_some(format),
             allowed,
             required,
         })

@@ -12,6 +12,7 @@ use crate::tools::{CallFormat, Marks};
 use alloc::string::String;
 use alloc::vec::Vec;
 use harmony::Harmony;
+use strata_token::tokenizer::Tokenizer;
 
 /// A piece of an answer.
 #[derive(Clone, Debug, PartialEq)]
@@ -88,6 +89,17 @@ pub struct SplitOptions {
     pub tools: Vec<String>,
 }
 
+impl SplitOptions {
+    /// The control tokens among the marks: their texts must be spelled out for the splitter.
+    pub fn spelled(&self, tokenizer: &Tokenizer) -> Vec<u32> {
+        let calls = self.calls.into_iter().flat_map(CallFormat::spelled);
+        let thinking = self.thinking.into_iter();
+        let thinking = thinking.flat_map(|marks| [marks.begin, marks.end]);
+        let marks = calls.chain(thinking);
+        marks.filter_map(|mark| tokenizer.token_id(mark)).collect()
+    }
+}
+
 /// Splits one answer.
 #[derive(Debug)]
 pub struct Splitter {
@@ -109,14 +121,22 @@ enum Place {
     Call(Marks),
     /// JSON that is the whole answer.
     Bare,
+    /// The name of whom an answer is for, since the prompt ends with the mark before it.
+    Recipient(Marks),
 }
+
+/// Whom Functionary calls if it means the user.
+const USER: &str = "all";
 
 impl Splitter {
     /// A splitter at the beginning of an answer.
     pub fn new(options: SplitOptions) -> Self {
         let place = match options.thinking {
             Some(marks) if options.begins_thinking => Place::Thinking(marks),
-            _ => Place::Text,
+            _ => match options.calls {
+                Some(format @ CallFormat::Functionary32) => Place::Recipient(format.marks()[0]),
+                _ => Place::Text,
+            },
         };
         Self {
             place,
@@ -149,7 +169,7 @@ impl Splitter {
         }
         let held = core::mem::take(&mut self.held);
         match self.place {
-            Place::Text => emit(Piece::Text, held, out),
+            Place::Text | Place::Recipient(_) => emit(Piece::Text, held, out),
             Place::Thinking(_) => emit(Piece::Thinking, held, out),
             Place::Call(marks) => self.close(marks, &held, "", out),
             Place::Bare => self.read(block::json(&held), &held, &held, out),
@@ -176,6 +196,7 @@ impl Splitter {
     fn advance(&mut self, out: &mut Vec<Piece>) -> bool {
         match self.place {
             Place::Text => self.advance_text(out),
+            Place::Recipient(marks) => self.advance_recipient(marks),
             Place::Bare => {
                 self.follow(self.held.len(), out);
                 false
@@ -204,6 +225,17 @@ impl Splitter {
                 }
             },
             Place::Call(marks) => {
+                if self.options.calls == Some(CallFormat::Functionary32) && !self.reader.is_open() {
+                    match self.held.split_once('\n') {
+                        Some((USER, _)) => {
+                            self.held.drain(..=USER.len());
+                            self.place = Place::Text;
+                            return true;
+                        }
+                        None if USER.starts_with(self.held.as_str()) => return false,
+                        _ => {}
+                    }
+                }
                 let (at, end) = match marks.end {
                     Some(end) => (self.held.find(end), end),
                     // The next call begins where this one ends.
@@ -224,6 +256,20 @@ impl Splitter {
                 true
             }
         }
+    }
+
+    fn advance_recipient(&mut self, marks: Marks) -> bool {
+        let tools = self.options.tools.iter().map(String::as_str);
+        let mut names = tools.chain([USER]);
+        self.place = match self.held.split_once('\n') {
+            Some((name, _)) if names.any(|known| known == name) => {
+                self.reader = CallReader::new(marks.block);
+                Place::Call(marks)
+            }
+            None if names.any(|known| known.starts_with(self.held.as_str())) => return false,
+            _ => Place::Text,
+        };
+        true
     }
 
     fn advance_text(&mut self, out: &mut Vec<Piece>) -> bool {

@@ -320,6 +320,27 @@ fn malformed_calls_are_text_unless_their_arguments_were_told() {
 }
 
 #[test]
+fn functionary_says_whom_its_answers_are_for() {
+    let functionary = options(Some(CallFormat::Functionary32));
+    let split = |text, answer, calls: &[&str]| check(&functionary, text, "", answer, calls);
+    split(
+        "all\nHello {x}>>>f\n{\"a\":1}",
+        "Hello {x}",
+        &["f{\"a\":1}"],
+    );
+    split("f\n{}", "", &["f{}"]);
+    split("f\n{}>>>all\nDone.\n", "Done.\n", &["f{}"]);
+    split("allure\nis not a name", "allure\nis not a name", &[]);
+    split("Hi >> there", "Hi >> there", &[]);
+    split("al", "al", &[]);
+    let alone = SplitOptions {
+        tools: Vec::new(),
+        ..functionary.clone()
+    };
+    check(&alone, "all\nHello.", "", "Hello.", &[]);
+}
+
+#[test]
 fn a_call_that_is_cut_short_ends_with_what_there_is() {
     let hermes = options(Some(CallFormat::Hermes));
     let text = "<tool_call>{\"name\":\"f\",\"arguments\":{\"a\":\"漢";

@@ -163,6 +163,11 @@ impl CallFormat {
         matches!(self, Self::Llama3 | Self::Generic)
     }
 
+    /// Whether every answer says whom it is for, also where there are no tools.
+    pub fn names_recipients(self) -> bool {
+        matches!(self, Self::Harmony | Self::Functionary32)
+    }
+
     /// Texts of control tokens that its calls are written with: they must be spelled out for the reader.
     pub fn spelled(self) -> impl Iterator<Item = &'static str> {
         const HARMONY: &[&str] = &[
