@@ -261,9 +261,12 @@ pub(crate) fn broken(host: &str, error: &io::Error) -> NetError {
     if error.kind() == io::ErrorKind::TimedOut || inner.is_some_and(timeout) {
         return NetError::Stalled(host.into());
     }
+    // A number of the system tells nobody anything.
+    let reason = error.to_string();
+    let reason = reason.split(" (os error").next().unwrap_or(&reason);
     NetError::Unreachable {
         host: host.into(),
-        reason: error.to_string(),
+        reason: reason.into(),
     }
 }
 
