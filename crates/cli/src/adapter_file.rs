@@ -3,7 +3,7 @@
 use crate::failure::{Failure, Kind};
 use crate::model_file::ModelFile;
 use std::fmt::Display;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use strata_convert::{Lora, LoraBase, LoraFolderError};
 use strata_model::{Adapter, AdapterTensor, Model};
 use strata_weights::GgmlType;
@@ -53,10 +53,7 @@ impl AdapterFile {
             heads: config.heads,
             kv_heads: config.kv_heads,
         };
-        let lora = Lora::read_folder(&self.path, base).map_err(|error| match error {
-            LoraFolderError::Io { path, source } => Failure::io(path.display(), &source),
-            error => Failure::new(Kind::BadModel, error),
-        })?;
+        let lora = read_folder(&self.path, base)?;
         let tensors = lora.tensors.iter().map(|tensor| AdapterTensor {
             name: &tensor.name,
             ty: GgmlType::F32,
@@ -66,4 +63,12 @@ impl AdapterFile {
         let tensors: Vec<AdapterTensor<'_>> = tensors.collect();
         Adapter::new(lora.alpha, &tensors, model).map_err(|error| bad(&error))
     }
+}
+
+/// Reads an adapter as PEFT saves it, for a model.
+pub(crate) fn read_folder(path: &Path, base: LoraBase<'_>) -> Result<Lora, Failure> {
+    Lora::read_folder(path, base).map_err(|error| match error {
+        LoraFolderError::Io { path, source } => Failure::io(path.display(), &source),
+        error => Failure::new(Kind::BadModel, error),
+    })
 }

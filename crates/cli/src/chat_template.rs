@@ -4,13 +4,22 @@ use crate::failure::{Failure, Kind};
 use crate::preset::TemplateText;
 use std::time::{SystemTime, UNIX_EPOCH};
 use strata_service::prompt::{self, Conversation, PromptError};
+use strata_service::{SplitOptions, ThinkingMarks};
 use strata_token::template::DateTime;
 use strata_token::tokenizer::Tokenizer;
 use strata_wire::lang::{Message, Thinking};
 
+/// A prompt, and how its answer is told apart from what the model thinks.
+#[derive(Default)]
+pub(crate) struct Asked {
+    pub(crate) tokens: Vec<u32>,
+    pub(crate) split: SplitOptions,
+}
+
 /// A model's template with its tokenizer.
 pub(crate) struct ChatTemplate<'t> {
     template: prompt::ChatTemplate,
+    thinking: Option<ThinkingMarks>,
     tokenizer: &'t Tokenizer,
     now: Option<DateTime>,
 }
@@ -24,17 +33,18 @@ impl<'t> ChatTemplate<'t> {
         };
         Ok(Self {
             template: template.map_err(unusable)?,
+            thinking: ThinkingMarks::of_template(text.source()),
             tokenizer,
             now: now.map(|since| DateTime::from_unix(since.as_secs() as i64)),
         })
     }
 
-    /// The tokens of a prompt that asks for the next answer.
+    /// A prompt that asks for the next answer.
     pub(crate) fn encode(
         &self,
         messages: &[Message],
         thinking: Thinking,
-    ) -> Result<Vec<u32>, Failure> {
+    ) -> Result<Asked, Failure> {
         let conversation = Conversation {
             messages,
             thinking,
@@ -42,7 +52,17 @@ impl<'t> ChatTemplate<'t> {
             ..Conversation::default()
         };
         let prompt = self.template.prompt(self.tokenizer, &conversation);
-        Ok(prompt.map_err(unusable)?.tokens)
+        let prompt = prompt.map_err(unusable)?;
+        let opened = |marks: ThinkingMarks| marks.opened_by(&prompt.text);
+        Ok(Asked {
+            split: SplitOptions {
+                thinking: self.thinking,
+                begins_thinking: self.thinking.is_some_and(opened),
+                calls: Some(self.template.calls()).filter(|calls| calls.names_recipients()),
+                tools: Vec::new(),
+            },
+            tokens: prompt.tokens,
+        })
     }
 }
 

@@ -10,12 +10,12 @@ use crate::model_file::ModelFile;
 use crate::part_file;
 use crate::progress;
 use crate::scorer::{self, Scorer};
+use crate::text_chunks::TextChunks;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use strata_convert::{ColumnSums, ImportanceSums, WriteFailure};
 use strata_model::{MatrixTensor, Model, Observer, Output};
-use strata_token::tokenizer::EncodeOptions;
 
 /// Measure how much each column of a model's matrices counts
 ///
@@ -97,66 +97,35 @@ impl Observer for Collector {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let text = std::fs::read_to_string(&arguments.text)
-        .map_err(|error| Failure::io(arguments.text.display(), &error))?;
     let machine = arguments.compute.machine()?;
     let size = arguments.ctx as usize;
     let file = ModelFile::open_as(&arguments.model, arguments.compute.quant)?;
     let checked = CheckedModel::new(&file, Some(size), Words::Required)?;
-    let tokens = checked.tokenizer()?.encode(
-        &text,
-        EncodeOptions {
-            add_special: true,
-            parse_special: false,
-        },
-    );
     let most = arguments.chunks.map_or(usize::MAX, |n| n as usize);
-    let chunks = (tokens.len() / size).min(most);
-    if chunks == 0 {
-        return Err(Failure::new(
-            Kind::Usage,
-            format_args!(
-                "{} has {} tokens; a chunk has {size}",
-                arguments.text.display(),
-                tokens.len()
-            ),
-        )
-        .hint("give a longer text or a smaller --ctx"));
-    }
-    let needs = scorer::needs(size, &arguments.compute, &machine);
-    let (loaded, kv) = checked.load(
-        needs,
-        arguments.compute.stream,
-        &arguments.compute,
-        &machine,
-    )?;
+    let chunks = TextChunks::read(&arguments.text, checked.tokenizer()?, size, (1, most))?;
+    let (loaded, kv, needs) = scorer::load(checked, size, &arguments.compute, &machine)?;
     let collector = Collector::new(&loaded.model, |tensor| {
         tensor.name.starts_with("blk.")
             || (arguments.process_output && tensor.name == "output.weight")
     });
-    let tokenizer = loaded.tokenizer()?;
-    let bos = tokenizer.special().bos.filter(|_| tokenizer.added().bos);
     let mut scorer = Scorer::new(&loaded, kv, &needs, &machine);
     scorer.observed_by(&collector);
     let output = match arguments.process_output {
         true => Output::AllLogits,
         false => Output::None,
     };
-    let bar = progress::bar(chunks as u64, "{wide_bar} {pos}/{len} chunks, {eta} left");
-    for chunk in tokens.chunks_exact(size).take(chunks) {
-        let mut chunk = chunk.to_vec();
-        if let Some(bos) = bos {
-            chunk[0] = bos;
-        }
+    let style = "{wide_bar} {pos}/{len} chunks, {eta} left";
+    let bar = progress::bar(chunks.len() as u64, style);
+    for chunk in chunks.iter() {
         scorer.restart();
-        scorer.feed(&chunk, output, &mut |_| Ok(()))?;
+        scorer.feed(chunk, output, &mut |_| Ok(()))?;
         bar.inc(1);
     }
     bar.finish_and_clear();
     drop(scorer);
     let mut sums = sums(&loaded.model, &collector);
     sums.datasets = vec![arguments.text.to_string_lossy().into_owned()];
-    sums.chunks = chunks as u32;
+    sums.chunks = chunks.len() as u32;
     sums.chunk_size = arguments.ctx;
     write(arguments, &sums)?;
     report(arguments, &sums).map_err(|error| Failure::stdout(&error))

@@ -47,7 +47,13 @@ fn print(model: &GgufSet<'_>, out: &mut impl Write) -> std::io::Result<()> {
         count(values),
         size(bytes),
     )?;
-    writeln!(out, "\nMetadata")?;
+    writeln!(out)?;
+    print_contents(model, out)
+}
+
+/// All keys and tensors, a line each.
+pub(crate) fn print_contents(model: &GgufSet<'_>, out: &mut impl Write) -> std::io::Result<()> {
+    writeln!(out, "Metadata")?;
     let width = model.metadata().iter().map(|(key, _)| key.len()).max();
     for (key, value) in model.metadata().iter() {
         writeln!(

@@ -51,13 +51,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if tokens.is_empty() {
         return Err(Failure::new(Kind::Usage, "the text has no tokens"));
     }
-    let needs = scorer::needs(tokens.len(), &arguments.compute, &machine);
-    let (loaded, kv) = checked.load(
-        needs,
-        arguments.compute.stream,
-        &arguments.compute,
-        &machine,
-    )?;
+    let (loaded, kv, needs) = scorer::load(checked, tokens.len(), &arguments.compute, &machine)?;
     let mut scorer = Scorer::new(&loaded, kv, &needs, &machine);
     let mut last = Vec::new();
     match &arguments.out {

@@ -11,6 +11,7 @@ mod doctor;
 mod embed;
 mod embedder;
 mod failure;
+mod fetching;
 mod image;
 mod imatrix;
 mod inspect;
@@ -37,6 +38,7 @@ mod size;
 mod store_commands;
 mod synth;
 mod template;
+mod text_chunks;
 mod tokenize;
 
 use clap::{CommandFactory, Parser, Subcommand};

@@ -1,8 +1,6 @@
 //! `strata perplexity`: how well a model foretells a text, by llama.cpp's definition.
 //!
-//! The text's tokens are cut into chunks of the context's size, what is left over is dropped. Each chunk is a sequence
-//! of its own that begins with BOS where the model wants one (in the place of its first token), and the tokens of its
-//! second half are scored.
+//! The text's tokens are cut into chunks of the context's size, and the tokens of each one's second half are scored.
 
 use crate::computing::ComputeArguments;
 use crate::failure::{Failure, Kind};
@@ -10,11 +8,11 @@ use crate::loaded_model::{CheckedModel, Words};
 use crate::model_file::ModelFile;
 use crate::progress;
 use crate::scorer::{self, Scorer};
+use crate::text_chunks::TextChunks;
 use std::io::Write;
 use std::path::PathBuf;
 use strata_engine::logprobs::Logprobs;
 use strata_model::Output;
-use strata_token::tokenizer::{EncodeOptions, Tokenizer};
 
 /// Measure how well a model foretells a text
 #[derive(clap::Args)]
@@ -64,47 +62,21 @@ impl Score {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let text = std::fs::read_to_string(&arguments.file)
-        .map_err(|error| Failure::io(arguments.file.display(), &error))?;
     let machine = arguments.compute.machine()?;
     let size = arguments.ctx as usize;
     let file = ModelFile::open_as(&arguments.model, arguments.compute.quant)?;
     let checked = CheckedModel::new(&file, Some(size), Words::Required)?;
-    let tokens = checked.tokenizer()?.encode(
-        &text,
-        EncodeOptions {
-            add_special: true,
-            parse_special: false,
-        },
-    );
-    let chunks = tokens.len() / size;
-    if chunks < 2 {
-        return Err(Failure::new(
-            Kind::Usage,
-            format_args!(
-                "{} has {} tokens; two chunks of {size} are needed",
-                arguments.file.display(),
-                tokens.len()
-            ),
-        )
-        .hint("give a longer text or a smaller --ctx"));
-    }
-    let needs = scorer::needs(size, &arguments.compute, &machine);
-    let (loaded, kv) = checked.load(
-        needs,
-        arguments.compute.stream,
-        &arguments.compute,
-        &machine,
-    )?;
-    let tokenizer = loaded.tokenizer()?;
+    let most = usize::MAX;
+    let chunks = TextChunks::read(&arguments.file, checked.tokenizer()?, size, (2, most))?;
+    let (loaded, kv, needs) = scorer::load(checked, size, &arguments.compute, &machine)?;
     let mut scorer = Scorer::new(&loaded, kv, &needs, &machine);
     let mut score = Score::default();
     let bar = progress::bar(
-        chunks as u64,
+        chunks.len() as u64,
         "{wide_bar} {pos}/{len} chunks, perplexity {msg}, {eta} left",
     );
-    for (index, chunk) in tokens.chunks_exact(size).enumerate() {
-        score_chunk(&mut scorer, tokenizer, chunk, &mut score)?;
+    for (index, chunk) in chunks.iter().enumerate() {
+        score_chunk(&mut scorer, chunk, &mut score)?;
         let (perplexity, _) = score.perplexity();
         bar.set_message(format!("{perplexity:.4}"));
         bar.inc(1);
@@ -114,22 +86,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
     }
     bar.finish_and_clear();
-    report(arguments, &score, chunks).map_err(|error| Failure::stdout(&error))
+    report(arguments, &score, chunks.len()).map_err(|error| Failure::stdout(&error))
 }
 
-fn score_chunk(
-    scorer: &mut Scorer<'_>,
-    tokenizer: &Tokenizer,
-    chunk: &[u32],
-    score: &mut Score,
-) -> Result<(), Failure> {
+fn score_chunk(scorer: &mut Scorer<'_>, chunk: &[u32], score: &mut Score) -> Result<(), Failure> {
     let half = chunk.len() / 2;
-    let mut tokens = chunk.to_vec();
-    if let Some(bos) = tokenizer.special().bos.filter(|_| tokenizer.added().bos) {
-        tokens[0] = bos;
-    }
     // Position p foretells token p + 1; the last one's token is in the next chunk.
-    let (context, scored) = tokens[..chunk.len() - 1].split_at(half);
+    let (context, scored) = chunk[..chunk.len() - 1].split_at(half);
     let mut foretold = chunk[half + 1..].iter();
     let mut logprobs = Logprobs::new();
     scorer.restart();

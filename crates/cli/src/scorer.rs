@@ -2,7 +2,7 @@
 
 use crate::computing::ComputeArguments;
 use crate::failure::{Failure, Kind};
-use crate::loaded_model::LoadedModel;
+use crate::loaded_model::{CheckedModel, LoadedModel};
 use crate::machine::Machine;
 use crate::memory_plan::Needs;
 use strata_model::{
@@ -36,6 +36,18 @@ pub(crate) fn needs(positions: usize, arguments: &ComputeArguments, machine: &Ma
         workers: machine.pool.workers(),
         beside: 0,
     }
+}
+
+/// Loads a model to score sequences of `positions` positions.
+pub(crate) fn load<'f>(
+    checked: CheckedModel<'f>,
+    positions: usize,
+    arguments: &ComputeArguments,
+    machine: &Machine,
+) -> Result<(LoadedModel<'f>, KvPages, Needs), Failure> {
+    let needs = needs(positions, arguments, machine);
+    let (loaded, kv) = checked.load(needs, arguments.stream, arguments, machine)?;
+    Ok((loaded, kv, needs))
 }
 
 impl<'a> Scorer<'a> {

@@ -2,6 +2,7 @@
 
 use super::screen::Screen;
 use super::story;
+use crate::chat_template::Asked;
 use crate::failure::{Failure, Kind};
 use crate::sampling;
 use crate::size::Size;
@@ -14,6 +15,7 @@ use strata_engine::{
     Usage,
 };
 use strata_host::Usage as HostUsage;
+use strata_service::{Piece, Splitter};
 use strata_token::tokenizer::{EncodeOptions, Tokenizer};
 
 /// An engine with one conversation.
@@ -37,6 +39,7 @@ pub(crate) struct Speaker<'a> {
 /// What was said, and why no more.
 #[derive(Default)]
 pub(crate) struct Answer {
+    /// Without what the model thought.
     pub(crate) text: String,
     /// `None` if it was interrupted.
     pub(crate) reason: Option<FinishReason>,
@@ -57,9 +60,10 @@ impl Speaker<'_> {
         }
     }
 
-    fn request(&self, prompt: Vec<u32>) -> Request {
+    fn request(&self, asked: Asked) -> Request {
         Request {
-            prompt,
+            spelled: asked.split.spelled(self.tokenizer),
+            prompt: asked.tokens,
             adapter: self.adapter,
             sampling: self.sampling.clone(),
             max_tokens: self.max_tokens,
@@ -77,13 +81,16 @@ impl Speaker<'_> {
     /// and ends the line.
     pub(crate) fn answer(
         &mut self,
-        mut prompt: Vec<u32>,
+        mut asked: Asked,
         beginning: &str,
         interrupted: &dyn Fn() -> bool,
         mut screen: Screen,
     ) -> Result<Answer, Failure> {
-        prompt.extend(self.tokenizer.encode(beginning, EncodeOptions::default()));
-        let request = self.request(prompt);
+        let beginning_tokens = self.tokenizer.encode(beginning, EncodeOptions::default());
+        asked.tokens.extend(beginning_tokens);
+        let mut splitter = Splitter::new(asked.split.clone());
+        let mut pieces = Vec::new();
+        let request = self.request(asked);
         let read = read_bytes();
         let start = Instant::now();
         let mut first = None;
@@ -96,43 +103,35 @@ impl Speaker<'_> {
             .write(beginning)
             .map_err(|error| Failure::stdout(&error))?;
         while !self.engine.is_idle() {
-            let mut written = Ok(());
-            let mut show = |text: &str, answer: &mut Answer| {
-                if !text.is_empty() {
-                    answer.text.push_str(text);
-                    // A step may bring several tokens, and the first failure is the one to tell.
-                    if written.is_ok() {
-                        written = screen.write(text);
-                    }
-                }
-            };
             let mut failed = None;
             self.engine.step(&mut |event| match event.kind {
                 EventKind::Token { text, .. } => {
                     first.get_or_insert_with(Instant::now);
                     answer.usage.generated_tokens += 1;
-                    show(&text, &mut answer);
+                    splitter.push(&text, &mut pieces);
                 }
                 EventKind::Finished {
                     text,
                     reason,
                     usage,
                 } => {
-                    show(&text, &mut answer);
+                    splitter.push(&text, &mut pieces);
                     answer.reason = Some(reason);
                     answer.usage = usage;
                 }
                 EventKind::Failed(error) => failed = Some(error),
                 _ => {}
             });
+            answer.show(&mut pieces, &mut screen)?;
             if let Some(error) = failed {
                 return Err(broken(error));
             }
-            written.map_err(|error| Failure::stdout(&error))?;
             if interrupted() && !self.engine.is_idle() {
                 self.engine.cancel(id);
             }
         }
+        splitter.finish(&mut pieces);
+        answer.show(&mut pieces, &mut screen)?;
         screen.end().map_err(|error| Failure::stdout(&error))?;
         let first = first.unwrap_or_else(Instant::now);
         answer.prompt_time = first - start;
@@ -146,6 +145,25 @@ impl Speaker<'_> {
 }
 
 impl Answer {
+    /// Shows what came, and keeps what is the answer.
+    fn show(&mut self, pieces: &mut Vec<Piece>, screen: &mut Screen) -> Result<(), Failure> {
+        for piece in pieces.drain(..) {
+            let shown = match piece {
+                Piece::Text(text) => {
+                    self.text.push_str(&text);
+                    screen.write(&text)
+                }
+                Piece::Thinking(text) => screen.think(&text),
+                // Nobody told the model of tools.
+                Piece::Call(_) | Piece::CallBegin(_) | Piece::CallArguments(_) | Piece::CallEnd => {
+                    Ok(())
+                }
+            };
+            shown.map_err(|error| Failure::stdout(&error))?;
+        }
+        Ok(())
+    }
+
     fn report(&self) {
         let per_second = |tokens: usize, time: Duration| tokens as f64 / time.as_secs_f64();
         let usage = &self.usage;

@@ -9,9 +9,10 @@ mod screen;
 mod story;
 
 use crate::adapter_file::AdapterFile;
-use crate::chat_template::ChatTemplate;
+use crate::chat_template::{Asked, ChatTemplate};
 use crate::computing::ComputeArguments;
 use crate::failure::{Failure, Kind};
+use crate::fetching::FetchArguments;
 use crate::loaded_model::{CheckedModel, Words};
 use crate::machine::Machine;
 use crate::model_file::{BUILT_IN, ModelFile};
@@ -20,7 +21,7 @@ use crate::sampling::SamplingArguments;
 use answer::Speaker;
 use constraint::ConstraintArguments;
 pub(crate) use guessing::SpeculationArguments;
-use screen::{Look, Screen};
+use screen::{Look, Screen, Thoughts};
 use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,6 +30,7 @@ use strata_engine::{AdapterId, Engine, EngineOptions, FinishReason};
 use strata_model::Model;
 use strata_platform::Pool;
 use strata_service::prompt;
+use strata_token::tokenizer::Tokenizer;
 use strata_wire::lang::{Message, Role, Sampling, Thinking};
 
 /// Answer a prompt, or chat
@@ -40,15 +42,17 @@ use strata_wire::lang::{Message, Role, Sampling, Thinking};
 Examples:
   strata run                                       chat with the built-in model
   strata run tale \"Tell me a story about a fox.\"
+  strata run llama3.2:1b                           fetch it first if it is not here
   strata run model.gguf --temp 0 -n 64 \"The capital of France is\"
   strata run model.gguf --format schema.json \"Describe a fox.\"
-  strata run model.gguf --system \"Answer in one word.\" < question.txt")]
+  strata run model.gguf --system \"Answer in one word.\" < question.txt
+  strata run model.gguf \"Summarize this:\" - < article.txt")]
 pub(crate) struct Arguments {
-    /// The model's file or folder, its name in the store, or `tale` for the built-in model
+    /// The model's file or folder, or its name, under which it is fetched if it is not here; `tale` is built in
     #[arg(default_value = BUILT_IN)]
     model: PathBuf,
-    /// What to answer; `-` reads standard input
-    prompt: Option<String>,
+    /// What to answer; `-` stands for what is on standard input
+    prompt: Vec<String>,
     /// What the model is told before the conversation
     #[arg(long, value_name = "TEXT", conflicts_with = "raw")]
     system: Option<String>,
@@ -79,6 +83,9 @@ pub(crate) struct Arguments {
     /// Ask a model that can think to do so, or not to
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", conflicts_with = "raw")]
     think: Option<bool>,
+    /// Show only the answer of a model that thinks
+    #[arg(long)]
+    hidethinking: bool,
     #[command(flatten)]
     sampling: SamplingArguments,
     #[command(flatten)]
@@ -86,14 +93,19 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     speculation: SpeculationArguments,
     #[command(flatten)]
+    fetch: FetchArguments,
+    #[command(flatten)]
     compute: ComputeArguments,
 }
+
+/// The word that stands for standard input.
+const STDIN: &str = "-";
 
 /// Where prompts come from.
 enum Prompt {
     Given(String),
-    /// On standard input, which may take its time: it is read when the model is there.
-    Piped,
+    /// Words with standard input among them, which may take its time: it is read when the model is there.
+    Piped(Vec<String>),
     Chat,
 }
 
@@ -113,6 +125,13 @@ enum Next {
 }
 
 impl Arguments {
+    fn thoughts(&self) -> Thoughts {
+        match self.hidethinking {
+            true => Thoughts::Hidden,
+            false => Thoughts::Shown,
+        }
+    }
+
     fn thinking(&self) -> Thinking {
         match self.think {
             None => Thinking::Default,
@@ -136,7 +155,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let lora = arguments.lora.as_deref().map(AdapterFile::parse);
     let lora = lora.transpose()?;
     let machine = arguments.compute.machine()?;
-    let mut next = Next::Load(arguments.model.clone());
+    let model = match arguments.compute.quant {
+        Some(_) => arguments.model.clone(),
+        None => arguments.fetch.bring(&arguments.model)?,
+    };
+    let mut next = Next::Load(model);
     let mut first = true;
     while let Next::Load(model) = next {
         let task = Task {
@@ -269,11 +292,19 @@ impl Task<'_> {
                 return chat::run(&mut speaker, &style, topic);
             }
             Prompt::Given(text) => text.clone(),
-            Prompt::Piped => read_stdin()?,
+            Prompt::Piped(words) => {
+                let text = read_stdin()?;
+                let word = |word: &String| match word.as_str() {
+                    STDIN => text.clone(),
+                    word => word.to_owned(),
+                };
+                words.iter().map(word).collect::<Vec<_>>().join(" ")
+            }
         };
-        let screen = Screen::new(Look::of_output(arguments.plain, !arguments.nowordwrap));
+        let look = Look::of_output(arguments.plain, !arguments.nowordwrap);
+        let screen = Screen::new(look, arguments.thoughts());
         let answer = match &style {
-            Style::Raw => speaker.answer(prompt::raw(tokenizer, &text), "", &|| false, screen),
+            Style::Raw => speaker.answer(raw(tokenizer, &text), "", &|| false, screen),
             Style::Chat(template) => {
                 let beginning = speaker.beginning(&text).to_owned();
                 let messages = [opening, vec![Message::text(Role::User, text)]].concat();
@@ -313,6 +344,14 @@ fn own_adapter(preset: Option<&Preset>) -> Result<Option<AdapterFile>, Failure> 
     }
 }
 
+/// A text to be continued as it is.
+fn raw(tokenizer: &Tokenizer, text: &str) -> Asked {
+    Asked {
+        tokens: prompt::raw(tokenizer, text),
+        ..Asked::default()
+    }
+}
+
 fn add_adapter(
     engine: &mut Engine<'_>,
     file: &AdapterFile,
@@ -324,11 +363,11 @@ fn add_adapter(
 }
 
 fn prompt(arguments: &Arguments) -> Prompt {
-    match arguments.prompt.as_deref() {
-        Some("-") => Prompt::Piped,
-        Some(text) => Prompt::Given(text.to_owned()),
-        None if std::io::stdin().is_terminal() => Prompt::Chat,
-        None => Prompt::Piped,
+    match arguments.prompt.as_slice() {
+        [] if std::io::stdin().is_terminal() => Prompt::Chat,
+        [] => Prompt::Piped(vec![STDIN.into()]),
+        words if words.iter().any(|word| word == STDIN) => Prompt::Piped(words.to_vec()),
+        words => Prompt::Given(words.join(" ")),
     }
 }
 

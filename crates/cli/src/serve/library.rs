@@ -75,7 +75,7 @@ impl Library for LocalStore {
         match store.pull(name, &network, show) {
             Err(StoreError::OnlyCheckpoint(_)) => {
                 let pulled = checkpoint::pull(&store, name, &network, show);
-                pulled.map_err(|error| failed(&error))
+                pulled.map(drop).map_err(|error| failed(&error))
             }
             pulled => pulled.map(drop).map_err(|error| fault(&error)),
         }
@@ -106,8 +106,9 @@ impl Library for LocalStore {
             Some(word) => Some(mix(word).map_err(|error| wrong("quantize", &error))?),
         };
         // Files lie under their names only as long as they are converted.
-        let folder = TemporaryFolder::new(model.model()).map_err(|error| failed(&error))?;
-        let mut recipe = recipe(create, &store, &folder)?;
+        let folder = || TemporaryFolder::new(model.model()).map_err(|error| failed(&error));
+        let (checkpoint, adapter) = (folder()?, folder()?);
+        let mut recipe = recipe(create, &store, [&checkpoint, &adapter])?;
         let network = Self::network(&Transfer {
             model: create.model.clone(),
             insecure: false,
@@ -170,8 +171,36 @@ fn wrong(field: &str, problem: &str) -> Fault {
     Fault::bad_request(format!("{field}: {problem}"))
 }
 
-/// What a client asks to be made. The files of a checkpoint are links in `folder`, under the names that the client gives.
-fn recipe(create: &Create, store: &Store, folder: &TemporaryFolder) -> Result<Recipe, Fault> {
+/// Links files into a folder under the names that a client gives them; `config` must be among them.
+fn lay_out(
+    field: &str,
+    files: &[(String, Digest)],
+    config: &str,
+    store: &Store,
+    folder: &TemporaryFolder,
+) -> Result<(), Fault> {
+    if files.iter().any(|(file, _)| file.contains('/')) {
+        return Err(wrong(field, "the files of a checkpoint lie in one folder"));
+    }
+    for (file, digest) in files {
+        let linked = folder.link(file, &store.blob_path(digest));
+        linked.map_err(|error| failed(&error))?;
+    }
+    match folder.path().join(config).exists() {
+        true => Ok(()),
+        false => {
+            let problem = format!("a checkpoint needs its {config}, and others are .gguf files");
+            Err(wrong(field, &problem))
+        }
+    }
+}
+
+/// What a client asks to be made, with folders for the files of a checkpoint and of an adapter.
+fn recipe(
+    create: &Create,
+    store: &Store,
+    [checkpoint, adapter]: [&TemporaryFolder; 2],
+) -> Result<Recipe, Fault> {
     let is_gguf = |file: &str| file.to_ascii_lowercase().ends_with(".gguf");
     let blob = |(file, hex): &(String, String)| {
         let digest = digest(hex)?;
@@ -185,10 +214,6 @@ fn recipe(create: &Create, store: &Store, folder: &TemporaryFolder) -> Result<Re
     };
     let files: Vec<_> = create.files.iter().map(blob).collect::<Result<_, _>>()?;
     let adapters: Vec<_> = create.adapters.iter().map(blob).collect::<Result<_, _>>()?;
-    if let Some((file, _)) = adapters.iter().find(|(file, _)| !is_gguf(file)) {
-        let problem = format!("{file:?} is not a GGUF file, which adapters must be");
-        return Err(wrong("adapters", &problem));
-    }
     let mut bases = Vec::new();
     if let Some(from) = &create.from {
         bases.push(Base::Model(name(from)?));
@@ -196,19 +221,18 @@ fn recipe(create: &Create, store: &Store, folder: &TemporaryFolder) -> Result<Re
     let (ggufs, others): (Vec<_>, Vec<_>) = files.into_iter().partition(|(file, _)| is_gguf(file));
     bases.extend(ggufs.iter().map(|(_, digest)| Base::Blob(*digest)));
     if !others.is_empty() {
-        if others.iter().any(|(file, _)| file.contains('/')) {
-            let problem = "the files of a checkpoint lie in one folder";
-            return Err(wrong("files", problem));
-        }
-        for (file, digest) in &others {
-            let linked = folder.link(file, &store.blob_path(digest));
-            linked.map_err(|error| failed(&error))?;
-        }
-        if !folder.path().join("config.json").exists() {
-            let problem = "a checkpoint needs its config.json, and other weights are .gguf files";
-            return Err(wrong("files", problem));
-        }
-        bases.push(Base::File(folder.path().to_owned()));
+        lay_out("files", &others, "config.json", store, checkpoint)?;
+        bases.push(Base::File(checkpoint.path().to_owned()));
+    }
+    let (ggufs, others): (Vec<_>, Vec<_>) =
+        adapters.into_iter().partition(|(file, _)| is_gguf(file));
+    let mut adapters: Vec<Base> = ggufs
+        .iter()
+        .map(|(_, digest)| Base::Blob(*digest))
+        .collect();
+    if !others.is_empty() {
+        lay_out("adapters", &others, "adapter_config.json", store, adapter)?;
+        adapters.push(Base::File(adapter.path().to_owned()));
     }
     let messages = create.messages.iter().map(|message| StoredMessage {
         role: message.role.name().into(),
@@ -216,10 +240,7 @@ fn recipe(create: &Create, store: &Store, folder: &TemporaryFolder) -> Result<Re
     });
     Ok(Recipe {
         bases,
-        adapters: adapters
-            .iter()
-            .map(|(_, digest)| Base::Blob(*digest))
-            .collect(),
+        adapters,
         template: create.template.clone(),
         system: create.system.clone(),
         licenses: create.licenses.clone(),

@@ -3,11 +3,12 @@
 pub(crate) mod facts;
 mod keys;
 mod library;
-mod models;
+pub(crate) mod models;
 
 use crate::adapter_file::AdapterFile;
 use crate::computing::ComputeArguments;
 use crate::failure::{Failure, Kind};
+use crate::fetching::FetchArguments;
 use crate::model_file::BUILT_IN;
 use crate::size::Size;
 use models::{LocalModels, Offer};
@@ -25,7 +26,8 @@ const DEFAULT_PORT: u16 = 11434;
 /// Serve models to clients of OpenAI, Anthropic, Ollama and llama-server
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The models' files, or tale [default: tale]; the first answers requests that name none
+    /// The models' files, or their names, under which they are fetched if they are not here [default: tale]; the first
+    /// answers requests that name none
     #[arg(value_name = "MODEL")]
     models: Vec<PathBuf>,
     /// The address to listen on
@@ -106,6 +108,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "http://HOST:PORT")]
     otel_endpoint: Option<Collector>,
     #[command(flatten)]
+    fetch: FetchArguments,
+    #[command(flatten)]
     compute: ComputeArguments,
 }
 
@@ -167,6 +171,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     let mut paths = arguments.models;
     if paths.is_empty() {
         paths.push(BUILT_IN.into());
+    }
+    for path in &mut paths {
+        *path = arguments.fetch.bring(path)?;
     }
     let context = arguments.ctx.map(|ctx| ctx as usize);
     let requests = arguments.parallel.into();

@@ -86,30 +86,6 @@ impl LocalModels {
         Ok(models)
     }
 
-    fn card(&self, checked: &CheckedModel<'_>) -> Result<Card, Failure> {
-        let tokenizer: Arc<Tokenizer> = checked.shared_tokenizer()?;
-        let jinja = match checked.template() {
-            Some(TemplateText::Jinja(source)) => Some(source.as_str()),
-            _ => None,
-        };
-        let mut card = Card::new(tokenizer, jinja, checked.context);
-        if let Some(TemplateText::Go(source)) = checked.template() {
-            card = card.with_go_template(source);
-        }
-        if let Some(preset) = checked.preset() {
-            let parameters = preset.parameters.clone();
-            card.sampling = parameters.sampling;
-            card.stop = parameters.stop;
-            card.max_tokens = parameters.max_tokens;
-            card.system = preset.system.clone().filter(|text| !text.is_empty());
-            card.messages = preset.messages.clone();
-        }
-        let config = checked.blueprint.config();
-        card.encoder = config.spec.role == Role::Encoder;
-        card.pooling = config.pooling.unwrap_or(card.pooling);
-        Ok(card)
-    }
-
     fn needs(&self, checked: &CheckedModel<'_>) -> Needs {
         Needs {
             // Requests share the context's pages: two full ones fit, or many short ones.
@@ -191,7 +167,7 @@ impl LocalModels {
         let checked = CheckedModel::new(file, self.offer.context, Words::Required)?;
         let facts = facts(name, file.path(), &file.parse()?, Lists::Short);
         let facts = ModelFacts {
-            capabilities: self.card(&checked)?.capabilities(),
+            capabilities: card(&checked)?.capabilities(),
             context: checked.context,
             slots: self.offer.requests,
             template: checked.template().map(|text| text.source().to_owned()),
@@ -221,6 +197,31 @@ impl LocalModels {
     fn stored(&self, model: &StoredModel) -> Result<ModelFacts, Failure> {
         self.facts("", &ModelFile::open_stored(model)?)
     }
+}
+
+/// What requests see of a model.
+pub(crate) fn card(checked: &CheckedModel<'_>) -> Result<Card, Failure> {
+    let tokenizer: Arc<Tokenizer> = checked.shared_tokenizer()?;
+    let jinja = match checked.template() {
+        Some(TemplateText::Jinja(source)) => Some(source.as_str()),
+        _ => None,
+    };
+    let mut card = Card::new(tokenizer, jinja, checked.context);
+    if let Some(TemplateText::Go(source)) = checked.template() {
+        card = card.with_go_template(source);
+    }
+    if let Some(preset) = checked.preset() {
+        let parameters = preset.parameters.clone();
+        card.sampling = parameters.sampling;
+        card.stop = parameters.stop;
+        card.max_tokens = parameters.max_tokens;
+        card.system = preset.system.clone().filter(|text| !text.is_empty());
+        card.messages = preset.messages.clone();
+    }
+    let config = checked.blueprint.config();
+    card.encoder = config.spec.role == Role::Encoder;
+    card.pooling = config.pooling.unwrap_or(card.pooling);
+    Ok(card)
 }
 
 /// What a model is called: `tale`, or its file's name without the ending and the number of its part.
@@ -309,7 +310,7 @@ impl Models for LocalModels {
         let checked =
             CheckedModel::new(&file, self.offer.context, Words::Required).map_err(fault)?;
         let (needs, context) = (self.needs(&checked), checked.context);
-        let card = Arc::new(self.card(&checked).map_err(fault)?);
+        let card = Arc::new(card(&checked).map_err(fault)?);
         let grammars = Grammar(Compiler::new(&card.tokenizer));
         let (loaded, kv) = checked
             .load(needs, self.compute.stream, &self.compute, &self.machine)

@@ -1,5 +1,6 @@
 //! Weights on their way to a model of the store: checkpoints are converted, and types are changed.
 
+use super::adapter;
 use crate::failure::Failure;
 use crate::model_file::{ModelFile, bad_folder, bad_model};
 use std::fs::DirBuilder;
@@ -11,7 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use strata_convert::{ConvertError, Folder, Mix, Options, Plan, Requantizing, WriteFailure};
 use strata_host::ThreadPool;
 use strata_store::{
-    Base, BlobWriter, Digest, Network, OnProgress, Progress, Recipe, Store, StoreError, StoredModel,
+    Base, BlobWriter, Digest, Name, Network, OnProgress, Progress, Recipe, Store, StoreError,
+    StoredModel,
 };
 
 /// Fetches a model. A repository that has only a checkpoint is fetched file by file and converted.
@@ -20,11 +22,11 @@ pub(crate) fn pull(
     name: &str,
     network: &Network,
     progress: &mut OnProgress<'_>,
-) -> Result<(), Failure> {
+) -> Result<Name, Failure> {
     let fail = |error: StoreError| super::failure(&error);
     match store.pull(name, network, progress) {
         Err(StoreError::OnlyCheckpoint(_)) => {}
-        pulled => return pulled.map(drop).map_err(fail),
+        pulled => return pulled.map_err(fail),
     }
     let (name, checkpoint) = store
         .pull_checkpoint(name, network, progress)
@@ -40,7 +42,8 @@ pub(crate) fn pull(
         bases: vec![Base::Blob(digest)],
         ..Recipe::default()
     };
-    store.create(&name, &recipe, progress).map_err(fail)
+    store.create(&name, &recipe, progress).map_err(fail)?;
+    Ok(name)
 }
 
 /// A folder of links to files, gone when it is dropped.
@@ -83,8 +86,8 @@ impl Drop for TemporaryFolder {
     }
 }
 
-/// Puts the weights of a recipe into the store where that is more than copying: checkpoints are converted, and all weights
-/// get the types of `mix` if there is one.
+/// Puts the weights of a recipe into the store where that is more than copying: checkpoints and PEFT's adapters are
+/// converted, and all weights get the types of `mix` if there is one.
 pub(crate) fn prepare(
     store: &Store,
     recipe: &mut Recipe,
@@ -115,7 +118,7 @@ pub(crate) fn prepare(
         });
     }
     recipe.bases = bases;
-    Ok(())
+    adapter::prepare(store, recipe, progress)
 }
 
 /// Takes over what a model has beside its weights, which become others: what the recipe says itself counts more.

@@ -1,6 +1,6 @@
 //! `strata list`: the models of the store.
 
-use super::{columns, failure, open};
+use super::{columns, details, failure, open};
 use crate::failure::Failure;
 use serde_json::json;
 use std::io::Write;
@@ -94,18 +94,11 @@ fn found_json(model: &FoundModel) -> serde_json::Value {
 
 fn as_json(model: &StoredModel) -> serde_json::Value {
     let modified = model.modified.duration_since(UNIX_EPOCH);
-    let config = model.config().unwrap_or_default();
     json!({
         "name": model.name.to_string(),
         "digest": model.digest.hex(),
         "size": model.size(),
         "modified": modified.map_or(0, |since| since.as_secs()),
-        "details": {
-            "format": config.format,
-            "family": config.family,
-            "families": config.families,
-            "parameter_size": config.parameters,
-            "quantization_level": config.file_type,
-        },
+        "details": details(&model.config().unwrap_or_default()),
     })
 }

@@ -1,5 +1,6 @@
 //! The commands of the store: pull, push, list, show, cp, rm, create and store check, as those who know Ollama expect.
 
+mod adapter;
 pub(crate) mod checkpoint;
 mod columns;
 pub(crate) mod create;
@@ -23,12 +24,15 @@ pub(crate) use list::run as list;
 pub(crate) use names::{copy, remove};
 pub(crate) use running::{ps, stop};
 pub(crate) use show::run as show;
-pub(crate) use transfer::{pull, push};
+pub(crate) use transfer::{fetch, pull, push};
 pub(crate) use upkeep::run as store;
 
 use crate::failure::{Failure, Kind};
 use std::path::Path;
-use strata_store::{Name, NetError, Store, StoreError, StoredModel};
+use strata_store::{Config, Name, NetError, Store, StoreError, StoredModel};
+
+/// What to do where a model is not to be had.
+pub(crate) const WHAT_IS_HERE: &str = "`strata list` shows the models that are here";
 
 /// The model of the store that has this name, if there is one.
 pub(crate) fn stored(name: &Path) -> Option<Result<StoredModel, Failure>> {
@@ -42,6 +46,17 @@ pub(crate) fn stored(name: &Path) -> Option<Result<StoredModel, Failure>> {
 
 fn open() -> Result<Store, Failure> {
     Store::open_default().map_err(|error| failure(&error))
+}
+
+/// What a model's description says, as Ollama's API has it.
+fn details(config: &Config) -> serde_json::Value {
+    serde_json::json!({
+        "format": config.format,
+        "family": config.family,
+        "families": config.families,
+        "parameter_size": config.parameters,
+        "quantization_level": config.file_type,
+    })
 }
 
 /// A name as a user wrote it.
@@ -69,6 +84,12 @@ pub(crate) fn failure(error: &StoreError) -> Failure {
         }
         StoreError::MissingBlob { name, .. } => {
             said.hint(format_args!("`strata pull {name}` brings it back"))
+        }
+        StoreError::NotInRegistry(_) => {
+            said.hint(format_args!("check its spelling; {WHAT_IS_HERE}"))
+        }
+        StoreError::Net(NetError::Unreachable { .. } | NetError::Stalled(_)) => {
+            said.hint(format_args!("check the network; {WHAT_IS_HERE}"))
         }
         StoreError::Net(NetError::Insecure(_)) => said.hint("--insecure allows it"),
         StoreError::Net(NetError::NotAllowed(_)) => said.hint("STRATA_REGISTRIES has the list"),

@@ -1,13 +1,17 @@
 //! `strata show`: what is known of a model of the store.
 
-use super::{columns, failure, name, open};
+use super::{columns, details, failure, name, open};
 use crate::failure::Failure;
-use crate::model_file::bad_model;
+use crate::inspect;
+use crate::loaded_model::{CheckedModel, Words};
+use crate::model_file::{ModelFile, bad_model};
+use crate::serve::models::card;
 use serde_json::{Value, json};
-use std::io::Write;
+use std::io::{self, Write};
 use strata_host::MappedFile;
 use strata_store::{Modelfile, StoreError, StoredModel};
 use strata_weights::Gguf;
+use strata_wire::call::Capability;
 
 /// Show what is known of a model of the store
 #[derive(clap::Args)]
@@ -16,6 +20,9 @@ pub(crate) struct ShowArguments {
     model: String,
     #[command(flatten)]
     only: Only,
+    /// Also all that its file says, and its tensors
+    #[arg(short, long, conflicts_with_all = ["json", "Only"])]
+    verbose: bool,
     /// Print as JSON
     #[arg(long)]
     json: bool,
@@ -46,7 +53,7 @@ pub(crate) fn run(arguments: &ShowArguments) -> Result<(), Failure> {
     let fail = |error: StoreError| failure(&error);
     let model = open()?.find(&name(&arguments.model)?).map_err(fail)?;
     let file = model.modelfile().map_err(fail)?;
-    let mut out = std::io::stdout().lock();
+    let mut out = io::stdout().lock();
     let only = &arguments.only;
     let text = if only.license {
         Some(file.licenses.join("\n"))
@@ -68,7 +75,13 @@ pub(crate) fn run(arguments: &ShowArguments) -> Result<(), Failure> {
             let json = as_json(&model, &file)?;
             writeln!(out, "{json}")
         }
-        None => print(&facts(&model)?, &file, &mut out),
+        None => {
+            let printed = print(&facts(&model)?, &capabilities(&model), &file, &mut out);
+            match arguments.verbose {
+                true => printed.and(print_contents(&model, &mut out)?),
+                false => printed,
+            }
+        }
     };
     written.map_err(|error| Failure::stdout(&error))
 }
@@ -103,6 +116,22 @@ fn facts(model: &StoredModel) -> Result<Vec<Vec<String>>, Failure> {
         .collect())
 }
 
+/// What it can do, in Ollama's words; nothing if it cannot be run here.
+fn capabilities(model: &StoredModel) -> Vec<&'static str> {
+    let card = || {
+        let file = ModelFile::open_stored(model)?;
+        card(&CheckedModel::new(&file, None, Words::Required)?)
+    };
+    let list = card().map_or_else(|_| Vec::new(), |card| card.capabilities());
+    list.into_iter().map(Capability::name).collect()
+}
+
+/// The keys and tensors of its file.
+fn print_contents(model: &StoredModel, out: &mut impl Write) -> Result<io::Result<()>, Failure> {
+    let file = ModelFile::open_stored(model)?;
+    Ok(inspect::print_contents(&file.parse()?, out))
+}
+
 fn parameters(file: &Modelfile) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for (name, value) in &file.parameters {
@@ -119,7 +148,12 @@ fn parameters(file: &Modelfile) -> Vec<Vec<String>> {
     rows
 }
 
-fn print(facts: &[Vec<String>], file: &Modelfile, out: &mut impl Write) -> std::io::Result<()> {
+fn print(
+    facts: &[Vec<String>],
+    capabilities: &[&str],
+    file: &Modelfile,
+    out: &mut impl Write,
+) -> io::Result<()> {
     let section = |out: &mut dyn Write, title: &str, rows: &[Vec<String>]| {
         if rows.is_empty() {
             return Ok(());
@@ -134,7 +168,9 @@ fn print(facts: &[Vec<String>], file: &Modelfile, out: &mut impl Write) -> std::
         let lines = text.lines().filter(|line| !line.trim().is_empty()).take(2);
         lines.map(|line| vec![line.trim().into()]).collect()
     };
+    let capabilities: Vec<_> = capabilities.iter().map(|&word| vec![word.into()]).collect();
     section(out, "Model", facts)?;
+    section(out, "Capabilities", &capabilities)?;
     section(out, "Parameters", &parameters(file))?;
     section(
         out,
@@ -157,12 +193,7 @@ fn as_json(model: &StoredModel, file: &Modelfile) -> Result<Value, Failure> {
         "template": file.template,
         "system": file.system,
         "license": file.licenses,
-        "details": {
-            "format": config.format,
-            "family": config.family,
-            "families": config.families,
-            "parameter_size": config.parameters,
-            "quantization_level": config.file_type,
-        },
+        "capabilities": capabilities(model),
+        "details": details(&config),
     }))
 }

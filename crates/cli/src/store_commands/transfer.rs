@@ -7,7 +7,7 @@ use indicatif::ProgressBar;
 use serde_json::{Map, Value};
 use std::io::{IsTerminal, Write};
 use std::ops::ControlFlow;
-use strata_store::{Network, Progress};
+use strata_store::{Name, Network, Progress};
 
 /// What a model is fetched from or sent to.
 #[derive(clap::Args)]
@@ -32,11 +32,17 @@ impl TransferArguments {
 }
 
 pub(crate) fn pull(arguments: &TransferArguments) -> Result<(), Failure> {
-    let mut steps = Steps::new(arguments.json);
-    let network = arguments.network();
-    checkpoint::pull(&open()?, &arguments.model, &network, &mut |step| {
-        steps.show(step)
-    })
+    let steps = Steps::new(arguments.json);
+    pull_with(&arguments.model, &arguments.network(), steps).map(drop)
+}
+
+/// Fetches a model for another command.
+pub(crate) fn fetch(model: &str, network: &Network) -> Result<Name, Failure> {
+    pull_with(model, network, Steps::new(false))
+}
+
+fn pull_with(model: &str, network: &Network, mut steps: Steps) -> Result<Name, Failure> {
+    checkpoint::pull(&open()?, model, network, &mut |step| steps.show(step))
 }
 
 pub(crate) fn push(arguments: &TransferArguments) -> Result<(), Failure> {

@@ -2,19 +2,18 @@
 
 use super::command::Setting;
 use super::{Topic, is_turn};
-use crate::chat_template::ChatTemplate;
+use crate::chat_template::{Asked, ChatTemplate};
 use crate::failure::{Failure, Kind};
 use crate::preset;
 use crate::run::answer::Speaker;
 use crate::run::constraint;
-use crate::run::screen::{Look, Screen};
-use crate::run::{Arguments, Style};
+use crate::run::screen::{Look, Screen, Thoughts};
+use crate::run::{Arguments, Style, raw};
 use crate::store_commands::{self, checkpoint};
 use serde_json::{Map, Value};
 use strata_constrain::Grammar;
 use strata_convert::Folder;
 use strata_engine::FinishReason;
-use strata_service::prompt;
 use strata_store::{
     Base, Modelfile, Name, NameError, Recipe, Store, StoreError, StoredMessage, quietly,
 };
@@ -75,7 +74,7 @@ impl<'s, 'a> Session<'s, 'a> {
             } else {
                 ""
             };
-            let mut screen = Screen::new(self.look());
+            let mut screen = Screen::new(self.look(), Thoughts::Hidden);
             // Nothing is lost with it.
             let _ = screen
                 .write(&format!("{lead}{text}"))
@@ -93,13 +92,13 @@ impl<'s, 'a> Session<'s, 'a> {
         text: &str,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Option<FinishReason>, Failure> {
-        let screen = Screen::new(self.look());
+        let screen = Screen::new(self.look(), self.arguments().thoughts());
         let style: &'s Style<'s> = self.style;
         let template = match style {
             Style::Chat(template) => template,
             Style::Raw => {
-                let prompt = prompt::raw(self.speaker.tokenizer, text);
-                let answer = self.speaker.answer(prompt, "", interrupted, screen)?;
+                let asked = raw(self.speaker.tokenizer, text);
+                let answer = self.speaker.answer(asked, "", interrupted, screen)?;
                 return Ok(answer.reason);
             }
         };
@@ -107,7 +106,7 @@ impl<'s, 'a> Session<'s, 'a> {
         let beginning = self.speaker.beginning(text).to_owned();
         let answer = self
             .fit(template)
-            .and_then(|prompt| self.speaker.answer(prompt, &beginning, interrupted, screen));
+            .and_then(|asked| self.speaker.answer(asked, &beginning, interrupted, screen));
         match answer {
             Ok(answer) => {
                 let said = Message::text(Role::Assistant, answer.text);
@@ -123,17 +122,17 @@ impl<'s, 'a> Session<'s, 'a> {
 
     /// The prompt of the conversation. Where it leaves less than a quarter of the context to the answer, the oldest
     /// messages are forgotten.
-    fn fit(&mut self, template: &ChatTemplate<'_>) -> Result<Vec<u32>, Failure> {
+    fn fit(&mut self, template: &ChatTemplate<'_>) -> Result<Asked, Failure> {
         let quarter = self.speaker.context / 4;
         let answer = self.speaker.max_tokens.map_or(quarter, |n| n.min(quarter));
         let mut forgot = false;
         loop {
-            let prompt = template.encode(&self.messages, self.thinking)?;
+            let asked = template.encode(&self.messages, self.thinking)?;
             let first = self.messages.iter().position(|m| m.role == Role::User);
             match first {
                 // A message and its answer go together; the last message stays.
                 Some(first)
-                    if prompt.len() + answer > self.speaker.context
+                    if asked.tokens.len() + answer > self.speaker.context
                         && self.messages.len() > first + 2 =>
                 {
                     self.messages.drain(first..first + 2);
@@ -145,7 +144,7 @@ impl<'s, 'a> Session<'s, 'a> {
                             "note: the conversation's beginning no longer fits the context and was forgotten"
                         );
                     }
-                    return Ok(prompt);
+                    return Ok(asked);
                 }
             }
         }

@@ -1,7 +1,10 @@
 //! `strata template`: renders a chat template, a model's own or one in a file.
 
+mod go_variables;
+
 use crate::failure::{Failure, Kind};
 use crate::model_file::{ModelFile, bad_model};
+use crate::preset::TemplateText;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -9,16 +12,20 @@ use strata_token::template::{DateTime, Map, RenderOptions, Template, Value};
 use strata_token::tokenizer::Tokenizer;
 
 /// Render a chat template
+///
+/// A template is in Jinja, Hugging Face's language, or in Go's, as Ollama's are. Of a model of the store it is the one
+/// that its chats have.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The model whose template to render: its file, or `tale` for the built-in model
+    /// The model whose template to render: its file, its name in the store, or `tale` for the built-in model
     #[arg(required_unless_present = "file", conflicts_with = "file")]
     model: Option<PathBuf>,
     /// A template's source instead of a model
-    #[arg(long, value_name = "T.jinja")]
+    #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
     /// A JSON object with the template's variables: `messages` and, as wanted, `tools`,
-    /// `add_generation_prompt`, `bos_token`, `eos_token` and others; `-` reads standard input
+    /// `add_generation_prompt`, `bos_token`, `eos_token` and others (in Go's language `think`, or `prompt` with `suffix`);
+    /// `-` reads standard input
     #[arg(long, value_name = "F.json")]
     input: PathBuf,
 }
@@ -42,21 +49,29 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         .iter()
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect();
-    let source = match (&arguments.file, &arguments.model) {
-        (Some(file), _) => read(file)?,
+    let text = match (&arguments.file, &arguments.model) {
+        (Some(file), _) => of_file(read(file)?),
         (None, Some(model)) => template_of(model, &mut variables)?,
         (None, None) => unreachable!("clap requires one of the two"),
     };
-    let options = RenderOptions {
-        now: SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .ok()
-            .map(|since| DateTime::from_unix(since.as_secs() as i64)),
-        ..RenderOptions::default()
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .ok()
+        .map(|since| DateTime::from_unix(since.as_secs() as i64));
+    let text = match text {
+        TemplateText::Go(source) => {
+            go_variables::render(&source, &input, now, &arguments.input.display())?
+        }
+        TemplateText::Jinja(source) => {
+            let options = RenderOptions {
+                now,
+                ..RenderOptions::default()
+            };
+            Template::parse(&source)
+                .and_then(|template| template.render(&Value::Map(Map::new(variables)), &options))
+                .map_err(|error| Failure::new(Kind::Failed, error))?
+        }
     };
-    let text = Template::parse(&source)
-        .and_then(|template| template.render(&Value::Map(Map::new(variables)), &options))
-        .map_err(|error| Failure::new(Kind::Failed, error))?;
     std::io::stdout()
         .lock()
         .write_all(text.as_bytes())
@@ -64,15 +79,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// The model's template. Its special tokens join the variables, unless the input has its own.
-fn template_of(path: &Path, variables: &mut Vec<(Value, Value)>) -> Result<String, Failure> {
+fn template_of(path: &Path, variables: &mut Vec<(Value, Value)>) -> Result<TemplateText, Failure> {
     let file = ModelFile::open(path)?;
     let model = file.parse()?;
     let blame = |error| bad_model(path, error);
     let source = model
         .metadata()
         .str("tokenizer.chat_template")
-        .map_err(blame)?;
-    let source = source.ok_or_else(|| {
+        .map_err(blame)?
+        .map(str::to_owned);
+    let text = match file.preset() {
+        Some(preset) => preset.choose(source),
+        None => source.map(TemplateText::Jinja),
+    };
+    let text = text.ok_or_else(|| {
         Failure::new(
             Kind::BadModel,
             format_args!("{} has no chat template", path.display()),
@@ -91,7 +111,21 @@ fn template_of(path: &Path, variables: &mut Vec<(Value, Value)>) -> Result<Strin
             variables.push((Value::from(name), Value::from(text)));
         }
     }
-    Ok(source.to_owned())
+    Ok(text)
+}
+
+/// A template in a file, whose language only its text tells: what follows Go's braces cannot follow Jinja's.
+fn of_file(source: String) -> TemplateText {
+    const WORDS: [&str; 7] = ["if", "range", "with", "end", "template", "define", "block"];
+    let is_go = |action: &str| {
+        let action = action.trim_start_matches('-').trim_start();
+        let word = action.split(|c: char| !c.is_ascii_alphanumeric()).next();
+        action.starts_with(['.', '$']) || word.is_some_and(|word| WORDS.contains(&word))
+    };
+    match !source.contains("{%") && source.split("{{").skip(1).any(is_go) {
+        true => TemplateText::Go(source),
+        false => TemplateText::Jinja(source),
+    }
 }
 
 fn read(path: &Path) -> Result<String, Failure> {
