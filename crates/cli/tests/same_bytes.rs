@@ -147,4 +147,9 @@ fn a_prompt_can_come_on_standard_input() {
     let dash = strata_reading(&[&["run", "tale", "-"], &flags[..]].concat(), "Hello\n").text();
     assert_eq!(read, given);
     assert_eq!(dash, given);
+    let words = |prompt: &[&'static str]| [&["run", "tale"], prompt, &flags[..]].concat();
+    let given = strata(&words(&["Tell me a story."])).text();
+    assert_eq!(strata(&words(&["Tell", "me", "a story."])).text(), given);
+    let among = strata_reading(&words(&["Tell", "-", "story."]), "me a\n").text();
+    assert_eq!(among, given);
 }

@@ -2,131 +2,10 @@
 
 mod program;
 
-use program::{Run, command, finish};
+use program::server::{Place, Server};
+use program::tale;
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
 use std::time::Duration;
-
-fn tale() -> String {
-    concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../models/tale/tale-q4_k_m.gguf"
-    )
-    .into()
-}
-
-/// A folder with a store, gone with the test.
-struct Place(PathBuf);
-
-impl Place {
-    fn new(name: &str) -> Self {
-        let path = program::scratch(name);
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn store(&self) -> PathBuf {
-        self.0.join("models")
-    }
-
-    fn strata(&self, words: &[&str], host: &str) -> Run {
-        let mut command = command();
-        command.env("OLLAMA_MODELS", self.store()).args(words);
-        command.env("STRATA_HOST", host).current_dir(&self.0);
-        finish(command)
-    }
-
-    fn create(&self, name: &str, modelfile: &str) {
-        let path = self.0.join("Modelfile");
-        std::fs::write(&path, modelfile).unwrap();
-        self.strata(&["create", name, "-f", path.to_str().unwrap()], "")
-            .text();
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// A server of its own.
-struct Server {
-    program: Child,
-    host: String,
-}
-
-impl Server {
-    fn start(store: &Path) -> Self {
-        let mut program = command()
-            .args([
-                "serve",
-                "--host",
-                "127.0.0.1:0",
-                "--threads",
-                "2",
-                "--ctx",
-                "512",
-            ])
-            .env("OLLAMA_MODELS", store)
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(program.stderr.take().unwrap()).lines();
-        let line = lines.next().unwrap().unwrap();
-        std::thread::spawn(move || lines.for_each(drop));
-        let (_, host) = line.split_once("listening on http://").expect(&line);
-        Self {
-            host: host.to_owned(),
-            program,
-        }
-    }
-
-    fn ask(&self, method: &str, path: &str, body: &[u8]) -> (u16, Vec<u8>) {
-        let mut stream = TcpStream::connect(&self.host).unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_secs(60)))
-            .unwrap();
-        let head = format!(
-            "{method} {path} HTTP/1.1\r\nhost: {}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
-            self.host,
-            body.len()
-        );
-        stream.write_all(head.as_bytes()).unwrap();
-        stream.write_all(body).unwrap();
-        let mut bytes = Vec::new();
-        stream.read_to_end(&mut bytes).unwrap();
-        let end = bytes
-            .windows(4)
-            .position(|four| four == b"\r\n\r\n")
-            .unwrap();
-        let status = std::str::from_utf8(&bytes[9..12]).unwrap().parse().unwrap();
-        (status, bytes.split_off(end + 4))
-    }
-
-    fn post(&self, path: &str, body: &Value) -> Value {
-        let (status, body) = self.ask("POST", path, body.to_string().as_bytes());
-        let json: Value = serde_json::from_slice(&body).unwrap_or_default();
-        assert_eq!(status, 200, "{path}: {}", String::from_utf8_lossy(&body));
-        json
-    }
-
-    fn refused(&self, path: &str, body: &Value) -> String {
-        let (status, body) = self.ask("POST", path, body.to_string().as_bytes());
-        assert!((400..500).contains(&status), "{path}: {status}");
-        String::from_utf8(body).unwrap()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.program.kill();
-        let _ = self.program.wait();
-    }
-}
 
 const TEMPLATE: &str = "{{ range .Messages }}<{{ .Role }}>{{ .Content }}\n{{ end }}<assistant>";
 
@@ -152,7 +31,7 @@ fn a_modelfile_counts_on_the_command_line_and_in_every_dialect() {
     );
     assert!(longer.err.contains("answer 7 tokens"), "{}", longer.err);
 
-    let server = Server::start(&place.store());
+    let server = Server::start(&place.store(), &[]);
     let user = json!([{"role": "user", "content": "Who are you?"}]);
     let rendered = server.post(
         "/apply-template",
@@ -256,7 +135,7 @@ fn the_template_of_the_file_counts_unless_someone_wrote_another_here() {
     let manifest = place.store().join(manifest);
     let text = std::fs::read_to_string(&manifest).unwrap();
     std::fs::write(&manifest, text.trim_end()).unwrap();
-    let server = Server::start(&place.store());
+    let server = Server::start(&place.store(), &[]);
     let prompt = |model: &str| {
         let messages = json!([{"role": "user", "content": "Hi"}]);
         let body = json!({"model": model, "messages": messages});
@@ -281,18 +160,18 @@ fn lines(body: &[u8]) -> Vec<Value> {
         .collect()
 }
 
+fn sha256(bytes: &[u8]) -> String {
+    use sha2::{Digest, Sha256};
+    let digest = Sha256::digest(bytes);
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 #[test]
 fn clients_upload_and_create_models() {
     let place = Place::new("uploads");
-    let server = Server::start(&place.store());
+    let server = Server::start(&place.store(), &[]);
     let file = std::fs::read(tale()).unwrap();
-    let digest: String = {
-        use sha2::{Digest, Sha256};
-        Sha256::digest(&file)
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
-    };
+    let digest = sha256(&file);
     let path = format!("/api/blobs/sha256:{digest}");
     assert_eq!(server.ask("HEAD", &path, b"").0, 404);
     let create = json!({"model": "up", "files": {"tale.gguf": format!("sha256:{digest}")}});
@@ -370,4 +249,163 @@ fn clients_upload_and_create_models() {
         let said = server.refused("/api/create", &body);
         assert!(said.contains(words), "{body}: {said}");
     }
+}
+
+/// A file or folder of the converter's tests.
+fn converted(name: &str) -> String {
+    format!("{}/../convert/tests/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn an_adapter_of_a_modelfile_counts_like_one_of_the_command_line() {
+    let place = Place::new("adapters");
+    let (base, peft) = (
+        converted("folders/llama-llama3-rope"),
+        converted("adapters/llama"),
+    );
+    place.create("base", &format!("FROM {base}\n"));
+    place.create("folder", &format!("FROM base\nADAPTER {peft}\n"));
+    let both = format!("FROM {base}\nADAPTER {peft}/adapter_model.safetensors\n");
+    place.create("both", &both);
+    // What the Modelfile is said to be makes the same model again.
+    let show = place.strata(&["show", "folder", "--modelfile"], "").text();
+    let line = show.lines().find_map(|line| line.strip_prefix("ADAPTER "));
+    std::fs::copy(line.expect(&show), place.path().join("own.gguf")).unwrap();
+    place.create("file", "FROM base\nADAPTER ./own.gguf\n");
+
+    let run = |model: &str, more: &[&str]| {
+        let words = ["run", model, "AB", "-n", "12", "--temp", "0", "--raw"];
+        place.strata(&[&words, more].concat(), "").text()
+    };
+    let (plain, adapted) = (run("base", &[]), run("base", &["--lora", &peft]));
+    assert_ne!(plain, adapted);
+    let own = place.path().join("own.gguf");
+    assert_eq!(run("base", &["--lora", own.to_str().unwrap()]), adapted);
+    for model in ["folder", "both", "file"] {
+        assert_eq!(run(model, &[]), adapted, "{model}");
+    }
+
+    let server = Server::start(&place.store(), &[]);
+    let said = |model: &str| {
+        let body = json!({"model": model, "prompt": "AB", "raw": true, "stream": false,
+            "options": {"temperature": 0, "num_predict": 12}});
+        let answer = server.post("/api/generate", &body);
+        answer["response"].as_str().unwrap().to_owned()
+    };
+    let served = said("folder");
+    assert_eq!(served, adapted.strip_suffix('\n').unwrap_or(&adapted));
+    assert_ne!(served, said("base"));
+    assert_eq!(served, said("file"));
+    let show = server.post("/api/show", &json!({"model": "folder"}));
+    let modelfile = show["modelfile"].as_str().unwrap();
+    assert!(modelfile.contains("\nADAPTER "), "{modelfile}");
+    // Clients send the same folder file by file.
+    let mut files = serde_json::Map::new();
+    for file in ["adapter_config.json", "adapter_model.safetensors"] {
+        let bytes = std::fs::read(format!("{peft}/{file}")).unwrap();
+        let digest = format!("sha256:{}", sha256(&bytes));
+        let path = format!("/api/blobs/{digest}");
+        assert_eq!(server.ask("POST", &path, &bytes).0, 201);
+        files.insert(file.into(), digest.into());
+    }
+    let mut create = json!({"model": "sent", "from": "base", "adapters": files, "stream": false});
+    assert_eq!(server.post("/api/create", &create)["status"], "success");
+    assert_eq!(said("sent"), served);
+    let adapters = create["adapters"].as_object_mut().unwrap();
+    adapters.remove("adapter_config.json");
+    let refused = server.refused("/api/create", &create);
+    assert!(refused.contains("adapter_config.json"), "{refused}");
+}
+
+#[test]
+fn an_adapter_that_does_not_fit_makes_no_model() {
+    let place = Place::new("wrong-adapters");
+    let base = converted("folders/llama-llama3-rope");
+    let other = converted("adapters/gpt2");
+    for (adapter, code, words) in [
+        (other.as_str(), 3, "gpt2"),
+        ("./nothing.gguf", 1, "nothing.gguf"),
+        (&base, 1, "folder"),
+    ] {
+        let path = place.path().join("Modelfile");
+        std::fs::write(&path, format!("FROM {base}\nADAPTER {adapter}\n")).unwrap();
+        let run = place.strata(&["create", "x", "-f", path.to_str().unwrap()], "");
+        let expected = run.code == Some(code) && run.err.contains(words);
+        assert!(expected, "{adapter}: {:?} {}", run.code, run.err);
+    }
+    assert_eq!(place.strata(&["list"], "").text().lines().count(), 1);
+}
+
+#[test]
+fn a_template_of_the_store_is_rendered_as_its_chats_have_it() {
+    let place = Place::new("rendered");
+    let calls = "{{ range .Messages }}<{{ .Role }}>{{ .Content }}{{ range .ToolCalls }}{{ .Function.Name }}{{ .Function.Arguments }}{{ end }}{{ end }}{{ range .Tools }}{{ .Function.Name }}{{ end }}";
+    place.create(
+        "own",
+        &format!("FROM {}\nTEMPLATE \"\"\"{calls}\"\"\"\n", tale()),
+    );
+    place.create("plain", &format!("FROM {}\n", tale()));
+    let input = json!({
+        "messages": [
+            {"role": "user", "content": [{"type": "text", "text": "Hi"}]},
+            {"role": "assistant", "tool_calls": [
+                {"id": "1", "function": {"name": "f", "arguments": "{\"a\":1}"}}]},
+            {"role": "tool", "content": "4"},
+        ],
+        "tools": [{"type": "function", "function": {"name": "f"}}],
+    });
+    let write = |name: &str, text: &str| {
+        let path = place.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let file = write("input.json", &input.to_string());
+    let render = |words: &[&str]| {
+        let words = [&["template", "--input", &file], words].concat();
+        place.strata(&words, "").text()
+    };
+    let expected = "<user>Hi<assistant>f{\"a\":1}<tool>4f";
+    assert_eq!(render(&["own"]), expected);
+    let go = write("own.tmpl", calls);
+    assert_eq!(render(&["--file", &go]), expected);
+    let jinja = write("own.jinja", "{{ messages[0].role }}");
+    assert_eq!(render(&["--file", &jinja]), "user");
+    let simple = json!({"messages": [{"role": "user", "content": "Hi"}]});
+    let simple = write("simple.json", &simple.to_string());
+    let rendered = |model| {
+        let words = ["template", model, "--input", &simple];
+        place.strata(&words, "").text()
+    };
+    assert_eq!(rendered("plain"), rendered("tale"));
+    let wrong = write("wrong.json", "{\"messages\": [1]}");
+    let run = place.strata(&["template", "own", "--input", &wrong], "");
+    assert!(
+        run.code == Some(2) && run.err.contains("messages"),
+        "{}",
+        run.err
+    );
+}
+
+#[test]
+fn what_a_model_thinks_is_told_apart() {
+    let place = Place::new("thinking");
+    let template = "{{ range .Messages }}{{ .Content }}{{ end }}{{ if .Think }}<think>{{ end }}";
+    place.create(
+        "thinker",
+        &format!("FROM {}\nTEMPLATE {template}\n", tale()),
+    );
+    let answers = |regex: &str, more: &[&str]| {
+        let words = ["run", "thinker", "Hi", "--regex", regex];
+        place.strata(&[&words, more].concat(), "").text()
+    };
+    let both = "<think>\n so\n\nhm \n\n</think>\n\nyes";
+    let shown = "Thinking...\nso\n\nhm \n...done thinking.\n\nyes\n";
+    assert_eq!(answers(both, &[]), shown);
+    assert_eq!(answers(both, &["--hidethinking"]), "yes\n");
+    // Here the prompt begins it.
+    assert_eq!(
+        answers("hm</think>yes", &["--think", "--hidethinking"]),
+        "yes\n"
+    );
+    assert_eq!(answers("no <think>x</think>", &[]), "no <think>x</think>\n");
 }

@@ -2,21 +2,13 @@
 
 mod program;
 
-use program::{Run, command, finish};
+use program::{Run, command, finish, tale};
 use std::path::Path;
 
 fn strata(store: &Path, words: &[&str]) -> Run {
     let mut command = command();
     command.env("OLLAMA_MODELS", store).args(words);
     finish(command)
-}
-
-fn tale() -> String {
-    concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../models/tale/tale-q4_k_m.gguf"
-    )
-    .into()
 }
 
 #[test]

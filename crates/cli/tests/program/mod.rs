@@ -1,6 +1,8 @@
 //! Runs the built program, and makes model files to give it.
 #![allow(dead_code)]
 
+pub(crate) mod server;
+
 use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -24,6 +26,15 @@ impl Run {
         assert_eq!(self.code, Some(0), "{}", self.err);
         String::from_utf8(self.out).expect("the program prints text")
     }
+}
+
+/// The file of the built-in model.
+pub(crate) fn tale() -> String {
+    concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../models/tale/tale-q4_k_m.gguf"
+    )
+    .into()
 }
 
 pub(crate) fn command() -> Command {

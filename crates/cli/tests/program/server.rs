@@ -1,0 +1,130 @@
+//! Stores and servers of a test's own.
+
+use super::{Run, command, finish};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+/// A folder with a store, gone with the test.
+pub(crate) struct Place(PathBuf);
+
+impl Place {
+    pub(crate) fn new(name: &str) -> Self {
+        let path = super::scratch(name);
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(crate) fn store(&self) -> PathBuf {
+        self.0.join("models")
+    }
+
+    pub(crate) fn strata(&self, words: &[&str], host: &str) -> Run {
+        let mut command = command();
+        command.env("OLLAMA_MODELS", self.store()).args(words);
+        command.env("STRATA_HOST", host).current_dir(&self.0);
+        finish(command)
+    }
+
+    pub(crate) fn create(&self, name: &str, modelfile: &str) {
+        let path = self.0.join("Modelfile");
+        std::fs::write(&path, modelfile).unwrap();
+        self.strata(&["create", name, "-f", path.to_str().unwrap()], "")
+            .text();
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A server of its own.
+pub(crate) struct Server {
+    program: Child,
+    pub(crate) host: String,
+}
+
+impl Server {
+    /// One of `models`, or of the built-in one, with the models of a store.
+    pub(crate) fn start(store: &Path, models: &[&str]) -> Self {
+        let mut program = command()
+            .args([
+                "serve",
+                "--host",
+                "127.0.0.1:0",
+                "--threads",
+                "2",
+                "--ctx",
+                "512",
+            ])
+            .args(models)
+            .env("OLLAMA_MODELS", store)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(program.stderr.take().unwrap()).lines();
+        let mut said = Vec::new();
+        let host = lines.by_ref().map_while(Result::ok).find_map(|line| {
+            let host = line.split_once("listening on http://");
+            let host = host.map(|(_, host)| host.to_owned());
+            said.push(line);
+            host
+        });
+        std::thread::spawn(move || lines.for_each(drop));
+        Self {
+            host: host.unwrap_or_else(|| panic!("{said:?}")),
+            program,
+        }
+    }
+
+    pub(crate) fn ask(&self, method: &str, path: &str, body: &[u8]) -> (u16, Vec<u8>) {
+        let mut stream = TcpStream::connect(&self.host).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(60)))
+            .unwrap();
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nhost: {}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+            self.host,
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(body).unwrap();
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).unwrap();
+        let end = bytes
+            .windows(4)
+            .position(|four| four == b"\r\n\r\n")
+            .unwrap();
+        let status = std::str::from_utf8(&bytes[9..12]).unwrap().parse().unwrap();
+        (status, bytes.split_off(end + 4))
+    }
+
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Value {
+        let (status, body) = self.ask("POST", path, body.to_string().as_bytes());
+        let json: Value = serde_json::from_slice(&body).unwrap_or_default();
+        assert_eq!(status, 200, "{path}: {}", String::from_utf8_lossy(&body));
+        json
+    }
+
+    pub(crate) fn refused(&self, path: &str, body: &Value) -> String {
+        let (status, body) = self.ask("POST", path, body.to_string().as_bytes());
+        assert!((400..500).contains(&status), "{path}: {status}");
+        String::from_utf8(body).unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.program.kill();
+        let _ = self.program.wait();
+    }
+}
