@@ -7,6 +7,9 @@ use super::features::Leaf;
 const PIT_HZ: u64 = 1_193_182;
 /// It is watched for 5 ms, which is exact to a few parts in ten thousand.
 const PIT_TICKS: u16 = (PIT_HZ / 200) as u16;
+/// Measurements at most, and how many thousandths of doubt need no other.
+const WINDOWS: u32 = 12;
+const GOOD: u64 = 4;
 /// A timer that does not move is not waited for.
 const PATIENCE: u32 = 2_000_000;
 
@@ -24,41 +27,64 @@ pub fn told_frequency(cpuid: impl Fn(u32, u32) -> Leaf) -> Option<u64> {
         if leaf.eax != 0 && leaf.ebx != 0 && leaf.ecx != 0 {
             return Some(u64::from(leaf.ecx) * u64::from(leaf.ebx) / u64::from(leaf.eax));
         }
+        // Processors that do not tell their crystal's frequency tell their own, and count at that.
+        let megahertz = if cpuid(0, 0).eax >= 0x16 {
+            cpuid(0x16, 0).eax & 0xffff
+        } else {
+            0
+        };
+        if leaf.ebx != 0 && megahertz != 0 {
+            return Some(u64::from(megahertz) * 1_000_000);
+        }
     }
     None
+}
+
+/// A frequency, and how far off it may be.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Measured {
+    /// Times a second.
+    pub hz: u64,
+    /// Of a thousand parts, how many lay between two looks at the timer at most: the machine may have stood still there.
+    pub doubt: u64,
 }
 
 /// Measures the frequency against a 16-bit timer that counts down at 1.193182 MHz.
 pub fn measured_frequency(
     mut timer: impl FnMut() -> u16,
     mut counter: impl FnMut() -> u64,
-) -> Option<u64> {
-    let (start, began) = (timer(), counter());
+) -> Option<Measured> {
+    let start = timer();
+    let began = counter();
+    let (mut last, mut gap) = (began, 0);
     for _ in 0..PATIENCE {
         let passed = start.wrapping_sub(timer());
         let now = counter();
-        // A jump means that it was looked at too late to tell how often the timer went around.
+        gap = gap.max(now.wrapping_sub(last));
+        last = now;
         if passed >= PIT_TICKS {
-            let ticks = u128::from(now.wrapping_sub(began)) * u128::from(PIT_HZ);
-            return u64::try_from(ticks / u128::from(passed))
-                .ok()
-                .filter(|&hz| hz > 0);
+            let ticks = u128::from(now.wrapping_sub(began));
+            let hz = u64::try_from(ticks * u128::from(PIT_HZ) / u128::from(passed)).ok()?;
+            let doubt = (u128::from(gap) * 1000 / ticks.max(1)) as u64;
+            return (hz > 0).then_some(Measured { hz, doubt });
         }
     }
     None
 }
 
-/// A frequency that two measurements agree on: a machine that is emulated may stand still during one of them.
-pub fn agreed_frequency(mut measure: impl FnMut() -> Option<u64>) -> Option<u64> {
-    let mut last = measure()?;
-    for _ in 0..8 {
-        let next = measure()?;
-        if next.abs_diff(last) <= last / 100 {
+/// The frequency by the measurement that is least in doubt, out of several unless one is good enough: a machine that is
+/// emulated, or busy, may stand still during any of them.
+pub fn agreed_frequency(mut measure: impl FnMut() -> Option<Measured>) -> Option<u64> {
+    let mut best = measure()?;
+    for _ in 1..WINDOWS {
+        if best.doubt <= GOOD {
             break;
         }
-        last = next;
+        best = measure()
+            .filter(|next| next.doubt < best.doubt)
+            .unwrap_or(best);
     }
-    Some(last)
+    Some(best.hz)
 }
 
 /// Converts ticks to nanoseconds with one multiplication.
@@ -188,6 +214,13 @@ mod tests {
             _ => leaf(0, 0, 0),
         });
         assert_eq!(bare, Some(2_592_000_000));
+        let no_crystal = told_frequency(|number, _| match number {
+            0 => leaf(0x16, 0, 0),
+            0x15 => leaf(2, 216, 0),
+            0x16 => leaf(3400, 0, 0),
+            _ => leaf(0, 0, 0),
+        });
+        assert_eq!(no_crystal, Some(3_400_000_000));
         assert_eq!(told_frequency(|_, _| leaf(0, 0, 0)), None);
         assert_eq!(told_frequency(|_, _| leaf(0, 1, u32::MAX)), None);
     }
@@ -199,24 +232,54 @@ mod tests {
             ticks.set(ticks.get() + 7);
             (3000u64.wrapping_sub(ticks.get()) & 0xffff) as u16
         };
-        let hz = measured_frequency(timer, || ticks.get() * 2000).unwrap();
-        let error = hz as f64 / (2000.0 * PIT_HZ as f64) - 1.0;
-        assert!(error.abs() < 2e-3, "{error}");
+        let measured = measured_frequency(timer, || ticks.get() * 2000).unwrap();
+        let error = measured.hz as f64 / (2000.0 * PIT_HZ as f64) - 1.0;
+        assert!(error.abs() < 2e-3 && measured.doubt <= 1, "{error}");
         assert_eq!(measured_frequency(|| 5, || 1), None);
         assert_eq!(measured_frequency(|| 0, || 0), None);
     }
 
     #[test]
-    fn a_measurement_that_no_other_confirms_is_not_believed() {
-        let agreed = |list: &[u64]| {
+    fn a_machine_that_stands_still_is_measured_right() {
+        // Time goes on by 3 µs a look; in some looks by 20 ms, or so long that the timer goes around.
+        for still in [24_000u64, 70_000, 200_000] {
+            let (ticks, looks) = (Cell::new(0u64), Cell::new(0u64));
+            let pass = || {
+                looks.set(looks.get() + 1);
+                let stands = looks.get().is_multiple_of(2_900);
+                ticks.set(ticks.get() + if stands { still } else { 4 });
+            };
+            let measure = || {
+                measured_frequency(
+                    || {
+                        pass();
+                        (5u64.wrapping_sub(ticks.get()) & 0xffff) as u16
+                    },
+                    || {
+                        pass();
+                        ticks.get() * 2000
+                    },
+                )
+            };
+            let hz = agreed_frequency(measure).unwrap();
+            let error = hz as f64 / (2000.0 * PIT_HZ as f64) - 1.0;
+            assert!(error.abs() < 5e-3, "{still}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_measurement_that_is_least_in_doubt_is_believed() {
+        let agreed = |list: &[(u64, u64)]| {
             let mut list = list.iter();
-            agreed_frequency(|| list.next().copied())
+            agreed_frequency(|| list.next().map(|&(hz, doubt)| Measured { hz, doubt }))
         };
-        assert_eq!(agreed(&[1000, 1005]), Some(1000));
-        assert_eq!(agreed(&[7000, 1000, 1009]), Some(1000));
-        assert_eq!(agreed(&[500, 7000, 1000, 995]), Some(1000));
-        assert_eq!(agreed(&[5]), None);
-        assert!(agreed(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]).is_some());
+        assert_eq!(agreed(&[(1000, 2), (5, 0)]), Some(1000));
+        assert_eq!(agreed(&[(7000, 800), (1000, 30), (1200, 90)]), Some(1000));
+        assert_eq!(
+            agreed(&[(7000, 800), (1000, 30), (1001, 3), (9, 0)]),
+            Some(1001)
+        );
+        assert_eq!(agreed(&[]), None);
     }
 
     #[test]
