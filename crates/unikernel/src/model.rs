@@ -1,12 +1,13 @@
 //! A model in memory, ready to run.
 
+use crate::storage::SettleError;
 use alloc::sync::Arc;
 use alloc::vec;
 use strata_engine::EngineOptions;
 use strata_kernels::Kernels;
 pub use strata_model::Placement;
 use strata_model::{Blueprint, Compute, KvPages, KvType, LoadError, LoadOptions, Model};
-use strata_platform::{Memory, OutOfMemory, Pool, Resident};
+use strata_platform::{Backing, Memory, OutOfMemory, Pool, Resident};
 use strata_token::tokenizer::{Tokenizer, TokenizerError};
 use strata_weights::{Gguf, GgufError, GgufSet, SplitError};
 use thiserror::Error;
@@ -32,6 +33,33 @@ pub enum ModelError {
     /// There is too little memory for keys and values.
     #[error(transparent)]
     Memory(#[from] OutOfMemory),
+    /// What was read is not what was meant.
+    #[error(transparent)]
+    Settle(#[from] SettleError),
+}
+
+/// A model's file, in memory or brought there as it is read.
+pub trait ModelFile {
+    /// All of it.
+    fn bytes(&self) -> &[u8];
+    /// Who is told which of the bytes are needed.
+    fn backing(&self) -> &dyn Backing {
+        &Resident
+    }
+    /// Memory that reading it takes.
+    fn memory(&self) -> usize {
+        0
+    }
+    /// Says, once the weights are in memory, whether what was read is what was meant.
+    fn settle(&self) -> Result<(), SettleError> {
+        Ok(())
+    }
+}
+
+impl ModelFile for &[u8] {
+    fn bytes(&self) -> &[u8] {
+        self
+    }
 }
 
 /// What a model is computed with.
@@ -91,14 +119,16 @@ pub fn ends(bytes: &[u8]) -> Result<[usize; 3], ModelError> {
     Ok([inside(end), inside(padded.unwrap_or(end)), bytes.len()])
 }
 
-/// Loads the model in `bytes`, and works with it.
+/// Loads the model in a file, and works with it.
 pub fn open<T>(
-    bytes: &[u8],
+    source: &dyn ModelFile,
     load: Load,
     means: Means<'_>,
     work: impl FnOnce(Opened<'_>) -> T,
 ) -> Result<T, ModelError> {
-    let file = GgufSet::new(vec![Gguf::parse(bytes)?])?;
+    let first = Gguf::parse(source.bytes())?;
+    let data = usize::try_from(first.data_offset()).unwrap_or(usize::MAX);
+    let file = GgufSet::new(vec![first])?;
     let tokenizer = Arc::new(Tokenizer::from_gguf(file.metadata())?);
     let trained = Blueprint::new(&file, LoadOptions { context: None })?;
     let most = load.context.unwrap_or(MAX_CONTEXT).max(1);
@@ -121,17 +151,33 @@ pub fn open<T>(
     let room = |placement| {
         let bytes = blueprint.workspace_bytes(options.limits(0), pool.workers(), placement);
         let others = blueprint.kv_bytes(KvType::F16, positions) + bytes + SPARE;
-        load.free.saturating_sub(others)
+        load.free.saturating_sub(others + source.memory())
     };
     // What does not fit is packed anew each time it is used: the same bits, more slowly.
     let placement = match room(Placement::Packed) >= blueprint.packed_bytes() {
         true => Placement::Packed,
-        false => Placement::Within(room(Placement::Within(0))),
+        // Two are in memory at a time then, where the file is not.
+        false => {
+            let largest = file.tensors().iter().map(|tensor| tensor.data.len());
+            let two = largest.max().map_or(0, |bytes| 2 * bytes);
+            let two = if source.memory() > 0 { two } else { 0 };
+            Placement::Within(room(Placement::Within(0)).saturating_sub(two))
+        }
     };
+    // The few bytes that were needed so far lie all over the file.
+    let data = source.bytes().get(data..).unwrap_or_default();
+    source.backing().done_with(data);
     let kv = KvPages::new(blueprint.config(), KvType::F16, positions, memory)?;
-    let model = blueprint.build(placement, memory, &Resident, pool, &mut |done, all| {
-        (means.progress)(done, all);
-    })?;
+    let model = blueprint.build(
+        placement,
+        memory,
+        source.backing(),
+        pool,
+        &mut |done, all| {
+            (means.progress)(done, all);
+        },
+    )?;
+    source.settle()?;
     Ok(work(Opened {
         model: &model,
         tokenizer,

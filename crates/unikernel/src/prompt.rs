@@ -1,7 +1,7 @@
 //! A prompt that is answered at boot, before there is a shell or a server to ask through.
 
 use crate::boot::CommandLine;
-use crate::model::{self, Load, Means, ModelError};
+use crate::model::{self, Load, Means, ModelError, ModelFile};
 use alloc::string::String;
 use alloc::vec::Vec;
 use strata_engine::sampling::SamplerSettings;
@@ -40,10 +40,12 @@ pub struct Prompt {
     pub tokens: usize,
     /// How they are chosen.
     pub sampling: SamplerSettings,
+    /// Positions of the text at most, if somebody says so.
+    pub context: Option<usize>,
 }
 
 impl Prompt {
-    /// `prompt="…"` with `n=`, `temp=` and `seed=`; nothing if there is no `prompt`.
+    /// `prompt="…"` with `n=`, `temp=`, `seed=` and `ctx=`; nothing if there is no `prompt`.
     pub fn from_options(line: &CommandLine) -> Result<Option<Self>, PromptError> {
         let Some(text) = line.get("prompt") else {
             return Ok(None);
@@ -55,6 +57,10 @@ impl Prompt {
             text: text.into(),
             tokens: number(line, "n", 64)?,
             sampling,
+            context: line
+                .get("ctx")
+                .map(|_| number(line, "ctx", 0))
+                .transpose()?,
         }))
     }
 }
@@ -72,9 +78,9 @@ fn number<T: core::str::FromStr>(
     })
 }
 
-/// Loads the model in `file` into `free` bytes of memory, and calls `tell` with each piece of the answer as it comes.
+/// Loads the model in a file into `free` bytes of memory, and calls `tell` with each piece of the answer as it comes.
 pub fn answer(
-    file: &[u8],
+    file: &dyn ModelFile,
     prompt: &Prompt,
     free: usize,
     means: Means<'_>,
@@ -84,7 +90,7 @@ pub fn answer(
     let load = Load {
         requests: 1,
         batch: 64,
-        context: None,
+        context: prompt.context,
         free,
     };
     model::open(file, load, means, |opened| {
@@ -153,6 +159,7 @@ mod tests {
             text: "x".into(),
             tokens: 1,
             sampling: SamplerSettings::greedy(),
+            context: None,
         };
         let means = Means {
             pool: &Inline,
@@ -160,7 +167,7 @@ mod tests {
             progress: &|_, _| {},
         };
         for file in [&b""[..], b"GGUF", &[0xff; 4096]] {
-            let result = answer(file, &prompt, 1 << 30, means, &mut |_| panic!("an answer"));
+            let result = answer(&file, &prompt, 1 << 30, means, &mut |_| panic!("an answer"));
             assert!(matches!(
                 result,
                 Err(PromptError::Model(ModelError::File(_)))

@@ -1,60 +1,32 @@
-//! Settings for an image from a file: lines `key = value`, a small part of TOML.
+//! Settings for an image from a file, read as the unikernel reads them.
 
 use crate::failure::{Failure, Kind};
 use std::path::Path;
 use strata_image::Setting;
-
-/// What the unikernel understands.
-const KEYS: [&str; 18] = [
-    "api-key", "key", "name", "host", "ip", "gw", "port", "model", "sha256", "ctx", "threads",
-    "watchdog", "panic", "console", "prompt", "n", "temp", "seed",
-];
+use strata_image::settings::{SETTINGS, is_known, pairs};
 
 /// The settings, in order.
 pub(super) fn read(path: &Path) -> Result<Vec<Setting>, Failure> {
     let text =
         std::fs::read_to_string(path).map_err(|error| Failure::io(path.display(), &error))?;
-    let lines = text.lines().enumerate().filter_map(|(number, line)| {
-        parse(line).map(|result| {
-            result.map_err(|problem| {
-                let place = format_args!("{}, line {}: {problem}", path.display(), number + 1);
-                Failure::new(Kind::Usage, place).hint(format_args!(
-                    "KEY = VALUE, with a KEY of {}",
-                    KEYS.join(", ")
-                ))
-            })
-        })
-    });
-    lines.collect()
+    parse(&text).map_err(|problem| {
+        let names = SETTINGS.map(|(name, _)| name).join(", ");
+        Failure::new(Kind::Usage, format_args!("{}: {problem}", path.display()))
+            .hint(format_args!("KEY = VALUE, with a KEY of {names}"))
+    })
 }
 
-/// A line's setting; nothing where it is empty or only a comment.
-fn parse(line: &str) -> Option<Result<Setting, &'static str>> {
-    let line = line.trim();
-    if line.is_empty() || line.starts_with('#') {
-        return None;
-    }
-    Some(setting(line))
-}
-
-fn setting(line: &str) -> Result<Setting, &'static str> {
-    let (key, value) = line.split_once('=').ok_or("there is no = in it")?;
-    let (key, value) = (key.trim(), value.trim());
-    if !KEYS.contains(&key) {
-        return Err("there is no such setting");
-    }
-    let (value, rest) = match value.strip_prefix('"') {
-        Some(text) => text.split_once('"').ok_or("a quote is missing")?,
-        None => value.split_at(value.find(['#', ' ', '\t']).unwrap_or(value.len())),
+fn parse(text: &str) -> Result<Vec<Setting>, String> {
+    let setting = |pair| {
+        let (key, value): (&str, &str) = pair;
+        match is_known(key) {
+            true if value.is_empty() => Err(format!("the setting {key} has no value")),
+            true => Ok((key.into(), value.into())),
+            false => Err(format!("there is no setting {key}")),
+        }
     };
-    let rest = rest.trim();
-    if value.contains('\\') {
-        return Err("a backslash means nothing here");
-    }
-    if value.is_empty() || !(rest.is_empty() || rest.starts_with('#')) {
-        return Err("what follows the = is not one value");
-    }
-    Ok((key.into(), value.into()))
+    let pairs = pairs(text).map(|pair| pair.map_err(|error| error.to_string()).and_then(setting));
+    pairs.collect()
 }
 
 #[cfg(test)]
@@ -63,19 +35,20 @@ mod tests {
 
     #[test]
     fn settings_are_read() {
-        let pair = |key: &str, value: &str| Some(Ok((key.to_owned(), value.to_owned())));
-        assert_eq!(parse("port = 80 # the usual one"), pair("port", "80"));
-        assert_eq!(parse("ip=\"10.0.0.5/24\""), pair("ip", "10.0.0.5/24"));
-        assert_eq!(parse("  # nothing"), None);
-        for line in [
-            "port",
-            "colour = 3",
-            "port = \"80",
-            "port =",
-            "port = 1 2",
-            "[table]",
+        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        let text = "  # nothing\n[network]\nport = 80 # the usual one\nip=\"10.0.0.5/24\"\n";
+        let read = parse(text).unwrap();
+        assert_eq!(read, [pair("port", "80"), pair("ip", "10.0.0.5/24")]);
+        for (line, problem) in [
+            ("port", "line 1"),
+            ("colour = 3", "colour"),
+            ("port = \"80", "line 1"),
+            ("port =", "line 1"),
+            ("port = 1 2", "line 1"),
+            ("name = \"\"", "name"),
         ] {
-            assert!(parse(line).is_some_and(|result| result.is_err()), "{line}");
+            let error = parse(line).unwrap_err();
+            assert!(error.contains(problem), "{line}: {error}");
         }
     }
 }

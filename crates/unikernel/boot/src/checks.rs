@@ -6,8 +6,9 @@ use strata_unikernel::machine::{local_apic, time};
 use strata_unikernel::say;
 
 /// Reads every disk from end to end, and tells a checksum (FNV-1a, 64 bits).
-pub(crate) fn disks(devices: &mut Devices) {
-    for disk in &mut devices.disks {
+pub(crate) fn disks(devices: &Devices) {
+    for disk in &devices.disks {
+        let mut disk = disk.lock();
         let size = disk.block_bytes();
         let blocks = (1 << 20) / size;
         let mut buffer = vec![0; blocks * size];

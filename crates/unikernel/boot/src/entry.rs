@@ -3,8 +3,8 @@
 //! The image begins with a PE header, so that it is an EFI application as it is: file offsets equal addresses.
 
 use core::arch::global_asm;
+use strata_image::reader::attachment::{self, Attachment};
 use strata_unikernel::boot::BootInfo;
-use strata_unikernel::boot::attachment::{self, Attachment};
 use strata_unikernel::boot::memory_map::Range;
 use strata_unikernel::machine::address_space::Image;
 
@@ -245,14 +245,15 @@ pub(crate) fn image() -> Image {
 ///
 /// # Safety
 /// Only while the memory behind the image is as the loader left it, and mapped to itself.
-pub(crate) unsafe fn attachment() -> Option<Attachment> {
+pub(crate) unsafe fn attachment() -> Option<Attachment<'static>> {
     let start = &raw const __image_start;
     // SAFETY: the image begins with a page of headers.
     let head = unsafe { core::slice::from_raw_parts(start, 4096) };
     let place = attachment::place(head)?;
     let start = (start as u64).checked_add(place.start)?;
+    let len = (place.end - place.start) as usize;
     // SAFETY: the caller's promise, and the loader put so many bytes there, as the headers say.
-    let bytes = unsafe { core::slice::from_raw_parts(start as *const u8, place.len() as usize) };
+    let bytes = unsafe { core::slice::from_raw_parts(start as *const u8, len) };
     attachment::read(bytes, start)
 }
 

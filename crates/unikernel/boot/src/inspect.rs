@@ -1,11 +1,10 @@
 //! What the shell tells of the machine.
 
 use crate::HEAP;
-use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use strata_unikernel::boot::BootInfo;
-use strata_unikernel::drivers::BlockDevice;
+use strata_unikernel::drivers::Disk;
 use strata_unikernel::drivers::pci::Function;
 use strata_unikernel::machine::{cpu, time, watchdog};
 use strata_unikernel::network::Network;
@@ -101,15 +100,16 @@ pub(crate) fn functions(functions: &[Function]) {
     }
 }
 
-pub(crate) fn disks(disks: &mut [Box<dyn BlockDevice>]) {
-    for (number, disk) in disks.iter_mut().enumerate() {
+pub(crate) fn disks(disks: &[Disk]) {
+    for (number, disk) in disks.iter().enumerate() {
+        let mut disk = disk.lock();
         let (name, size) = (disk.name(), disk.block_bytes());
         let bytes = disk.blocks().saturating_mul(size as u64);
         say!(
             "disk {number}: {name}, {} KiB in blocks of {size}",
             bytes >> 10
         );
-        match partitions(&mut Volume::whole(disk.as_mut())) {
+        match partitions(&mut Volume::whole(&mut *disk)) {
             Ok(found) => found.iter().enumerate().for_each(|(i, part)| {
                 say!(
                     "  partition {}: from {:#x}, {} KiB",

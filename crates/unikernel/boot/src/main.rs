@@ -4,8 +4,11 @@
 
 extern crate alloc;
 
+// What only the tests of the machine alone ask for is no part of what people boot.
+#[cfg(not(feature = "engine"))]
 mod checks;
 mod entry;
+#[cfg(not(feature = "engine"))]
 mod faults;
 #[cfg(feature = "engine")]
 mod inspect;
@@ -22,7 +25,8 @@ mod source;
 mod speaker;
 
 use core::panic::PanicInfo;
-use strata_unikernel::boot::{BootInfo, Physical, pvh, uefi};
+use strata_unikernel::boot::memory_map::Range;
+use strata_unikernel::boot::{BootInfo, CommandLine, Physical, pvh, uefi};
 use strata_unikernel::console;
 use strata_unikernel::drivers::Devices;
 use strata_unikernel::machine::heap::Heap;
@@ -30,7 +34,7 @@ use strata_unikernel::machine::lock::Lock;
 use strata_unikernel::machine::{Machine, cpu, crash, power, time};
 use strata_unikernel::say;
 #[cfg(feature = "engine")]
-use strata_unikernel::{boot::CommandLine, storage};
+use strata_unikernel::storage;
 
 #[global_allocator]
 static HEAP: Heap = Heap::new();
@@ -82,8 +86,13 @@ extern "C" fn efi_main(handle: u64, table: u64) -> usize {
 fn attach(info: &mut BootInfo) {
     // SAFETY: nothing was given to the heap yet, and the first 4 GiB, or all that firmware knows, are mapped.
     if let Some(attachment) = unsafe { entry::attachment() } {
-        info.command_line = attachment.options.and(&info.command_line);
-        info.module = info.module.or(attachment.model);
+        let options = CommandLine::copy(attachment.options);
+        info.command_line = options.and(&info.command_line);
+        let model = attachment.model.map(|model| Range {
+            start: model.start,
+            end: model.end,
+        });
+        info.module = info.module.or(model);
     }
 }
 
@@ -118,6 +127,7 @@ extern "C" fn run(info: &BootInfo) -> ! {
     if let Some(words) = &machine.last_words {
         say!("the run before this one ended: {words}");
     }
+    #[cfg(not(feature = "engine"))]
     if let Some(fault) = info
         .command_line
         .get("fault")
@@ -127,6 +137,7 @@ extern "C" fn run(info: &BootInfo) -> ! {
     }
     let mut devices = Devices::find(&machine, &info.command_line);
     for disk in &devices.disks {
+        let disk = disk.lock();
         say!(
             "{}: {} blocks of {} bytes",
             disk.name(),
@@ -137,8 +148,9 @@ extern "C" fn run(info: &BootInfo) -> ! {
     for card in &devices.cards {
         say!("{}: {:02x?}", card.name(), card.address());
     }
+    #[cfg(not(feature = "engine"))]
     match info.command_line.get("check") {
-        Some("disks") => checks::disks(&mut devices),
+        Some("disks") => checks::disks(&devices),
         Some("cards") => checks::cards(&mut devices),
         _ => {}
     }
@@ -146,7 +158,7 @@ extern "C" fn run(info: &BootInfo) -> ! {
     {
         let options = options(info, &mut devices);
         match options.get("prompt") {
-            Some(_) => speaker::speak(info, &options, &mut devices),
+            Some(_) => speaker::speak(info, &options, &devices),
             None => server::serve(info, options, &machine, &mut devices),
         }
     }
@@ -162,7 +174,7 @@ extern "C" fn run(info: &BootInfo) -> ! {
 fn options(info: &BootInfo, devices: &mut Devices) -> CommandLine {
     let mut options = info.command_line.clone();
     if options.file().is_empty()
-        && let Some(text) = storage::settings(&mut devices.disks, &mut |text| say!("{text}"))
+        && let Some(text) = storage::settings(&devices.disks, &mut |text| say!("{text}"))
     {
         options.set_file(&text);
     }

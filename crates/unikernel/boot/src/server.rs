@@ -3,11 +3,10 @@
 use crate::settings::{self, patience};
 use crate::shell::{Around, Next, Shell};
 use crate::source::{self, SourceError, Telling};
-use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use strata_unikernel::boot::{BootInfo, CommandLine};
-use strata_unikernel::drivers::{BlockDevice, Devices};
+use strata_unikernel::drivers::{Devices, Disk};
 use strata_unikernel::machine::heap::HugePages;
 use strata_unikernel::machine::processors::WORKERS;
 use strata_unikernel::machine::workers::Few;
@@ -22,10 +21,12 @@ const REQUESTS: usize = 8;
 const BATCH: usize = 128;
 /// Characters that a key has at least: shorter ones are guessed.
 const SHORTEST_KEY: usize = 8;
-/// How long an idle machine sleeps before it looks at its devices again, in microseconds.
+/// How long an idle machine sleeps before it looks at its devices again, in microseconds: as long as it likes where the
+/// card wakes it, and not long where nobody knows.
 const NAP: u32 = 1000;
-
-type Disks = [Box<dyn BlockDevice>];
+const LONG_NAP: u32 = 50_000;
+/// A machine that is woken so often for nothing no longer believes that it is for something.
+const FALSE_WAKES: u32 = 1000;
 
 /// Serves until the machine is turned off: with a model, or, where there is none or it is unloaded, as a shell.
 pub(crate) fn serve(
@@ -60,6 +61,9 @@ pub(crate) fn serve(
             network,
             disks,
             told: None,
+            woken: false,
+            false_wakes: 0,
+            card_wakes: false,
         };
         let went_on = match next {
             Next::Load => run.with_model(info),
@@ -82,9 +86,14 @@ pub(crate) fn serve(
 struct Run<'r, 'i, 'n> {
     shell: &'r mut Shell<'i>,
     network: Option<Network<'n>>,
-    disks: &'r mut Disks,
+    disks: &'r [Disk],
     /// The address that was told.
     told: Option<String>,
+    /// Whether a device ended the last nap, how many naps in a row ended so with nothing to show for it, and whether
+    /// one ever ended so with a frame.
+    woken: bool,
+    false_wakes: u32,
+    card_wakes: bool,
 }
 
 /// Why there is nothing to serve.
@@ -113,7 +122,7 @@ impl Run<'_, '_, '_> {
             Some(_) => {}
         }
         watchdog::arm(patience(&options));
-        let bytes = source::model(info, &options, self.disks).map_err(Failure::Source)?;
+        let source = source::model(info, &options, self.disks).map_err(Failure::Source)?;
         let pool = Few {
             pool: &WORKERS,
             count: settings::number(&options, "threads").map_or(usize::MAX, |n| n as usize),
@@ -130,7 +139,7 @@ impl Run<'_, '_, '_> {
             context: settings::number(&options, "ctx").map(|n| n as usize),
             free: source::free(),
         };
-        let served = model::open(&bytes, load, means, |opened| self.serve(opened, &options));
+        let served = model::open(&source, load, means, |opened| self.serve(opened, &options));
         served.map_err(Failure::Model)
     }
 
@@ -197,6 +206,10 @@ impl Run<'_, '_, '_> {
             return false;
         };
         let came = network.poll(time::now());
+        if came {
+            self.card_wakes |= self.woken;
+            self.false_wakes = 0;
+        }
         let address = network.address().map(|address| address.address());
         let address = address.map(|address| alloc::format!("{address}:{}", network.port()));
         if address != self.told {
@@ -223,9 +236,19 @@ impl Run<'_, '_, '_> {
             .as_mut()
             .map(|network| network.rest(time::now()));
         let rest = rest.flatten().unwrap_or(u64::MAX) / 1000;
-        if rest > 0 {
-            // SAFETY: this is the boot processor, whose timer runs.
-            unsafe { local_apic::nap(NAP.min(rest.min(u64::from(NAP)) as u32)) };
+        if rest == 0 {
+            return;
+        }
+        let longest = if self.card_wakes { LONG_NAP } else { NAP };
+        // SAFETY: this is the boot processor, whose timer runs.
+        self.woken = unsafe { local_apic::nap(rest.min(u64::from(longest)) as u32) };
+        self.false_wakes = if self.woken { self.false_wakes + 1 } else { 0 };
+        if self.false_wakes > FALSE_WAKES {
+            local_apic::ignore_devices();
+            self.card_wakes = false;
+        }
+        if let Some(network) = self.network.as_mut().filter(|_| self.woken) {
+            network.acknowledge();
         }
     }
 }

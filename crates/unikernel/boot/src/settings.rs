@@ -2,39 +2,19 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use strata_unikernel::boot::{CommandLine, settings_file};
+use strata_image::settings::{SETTINGS, is_known, pairs};
+use strata_unikernel::boot::CommandLine;
 use strata_unikernel::machine::crash::{self, Policy};
 use strata_unikernel::machine::watchdog;
 use strata_unikernel::say;
 
-/// What may be set, and what it means.
-const OPTIONS: [(&str, &str); 18] = [
-    ("api-key", "what clients must bring"),
-    ("key", "the same"),
-    ("host", "a name that clients may know the machine by"),
-    ("ip", "dhcp, or ADDRESS/PREFIX[,GATEWAY]"),
-    ("gw", "the gateway"),
-    ("port", "the port that clients call"),
-    ("model", "image, disk, or the path of a file on a disk"),
-    ("name", "what the model is called"),
-    ("sha256", "the model's digest"),
-    ("ctx", "positions of a text"),
-    ("threads", "processors that compute"),
-    ("watchdog", "seconds that a step may take; 0 for ever"),
-    ("panic", "reboot, halt or exit"),
-    ("console", "serial or screen: the screen too"),
-    ("prompt", "a text that is continued at boot"),
-    ("n", "its tokens"),
-    ("temp", "its temperature"),
-    ("seed", "its seed"),
-];
 const SECRET: [&str; 2] = ["api-key", "key"];
 
 /// Takes over what `strata.toml` says: tells what is wrong with it, and does what must be done at once.
 pub(crate) fn apply(options: &CommandLine) {
-    for pair in settings_file::pairs(options.file()) {
+    for pair in pairs(options.file()) {
         match pair {
-            Ok((key, _)) if OPTIONS.iter().all(|(name, _)| *name != key) => {
+            Ok((key, _)) if !is_known(key) => {
                 say!("strata.toml sets {key}, which means nothing here");
             }
             Ok(_) => {}
@@ -75,10 +55,9 @@ pub(crate) fn key(options: &CommandLine) -> Option<&str> {
 pub(crate) fn command(options: &mut CommandLine, rest: &str) {
     let mut words = rest.splitn(3, ' ');
     let (what, key, value) = (words.next(), words.next(), words.next());
-    let known = |key: &str| OPTIONS.iter().any(|(name, _)| *name == key);
     match (what, key, value) {
         (Some("get"), key, None) => {
-            for (name, meaning) in OPTIONS {
+            for (name, meaning) in SETTINGS {
                 if key.is_none_or(|key| key == name) {
                     let value = options.get(name).unwrap_or("not set");
                     let hide = SECRET.contains(&name) && options.get(name).is_some();
@@ -86,7 +65,7 @@ pub(crate) fn command(options: &mut CommandLine, rest: &str) {
                 }
             }
         }
-        (Some("set"), Some(key), _) if !known(key) => say!("there is no setting {key}"),
+        (Some("set"), Some(key), _) if !is_known(key) => say!("there is no setting {key}"),
         (Some("set"), Some(key), Some(value)) => {
             if !options.set(key, value.trim()) {
                 return say!("that cannot be set: it is too long, or has quotes in it");

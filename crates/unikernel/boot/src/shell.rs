@@ -1,14 +1,13 @@
 //! The shell on the serial line. Nothing in it waits: what takes time goes on from one look to the next.
 
 use crate::{inspect, settings};
-use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 use strata_unikernel::boot::{BootInfo, CommandLine};
 use strata_unikernel::console::{self, Editor, Key};
-use strata_unikernel::drivers::BlockDevice;
+use strata_unikernel::drivers::Disk;
 use strata_unikernel::drivers::pci::Function;
 use strata_unikernel::machine::{Machine, power, time, watchdog};
 use strata_unikernel::network::Network;
@@ -25,10 +24,7 @@ const COMMANDS: [(&str, &str); 29] = [
     ("lspci", "devices on PCI"),
     ("lsblk", "disks and their partitions"),
     ("model info", "the model"),
-    (
-        "model load",
-        "model load [image|disk|PATH]: takes another model",
-    ),
+    ("model load", "model load [image|disk|PATH]: takes one"),
     ("model unload", "gives the model's memory back"),
     ("ai", "ai PROMPT: continues a text"),
     ("bench", "how fast the model is"),
@@ -42,12 +38,9 @@ const COMMANDS: [(&str, &str); 29] = [
     ("config get", "config get [KEY]: settings"),
     (
         "config set",
-        "config set KEY VALUE: changes one until the machine restarts",
+        "config set KEY VALUE: until the machine restarts",
     ),
-    (
-        "watchdog",
-        "watchdog [SECONDS]: how long a step may take; 0 for ever",
-    ),
+    ("watchdog", "watchdog [SECONDS]: how long a step may take"),
     ("clear", "clears the screen"),
     ("reboot", "starts the machine again"),
     ("shutdown", "turns the machine off"),
@@ -73,7 +66,7 @@ pub(crate) enum Next {
 pub(crate) struct Around<'a, 's, 'n> {
     pub(crate) server: Option<&'a mut Server<'s>>,
     pub(crate) network: Option<&'a mut Network<'n>>,
-    pub(crate) disks: &'a mut [Box<dyn BlockDevice>],
+    pub(crate) disks: &'a [Disk],
 }
 
 /// What goes on.

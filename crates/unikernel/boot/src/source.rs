@@ -1,30 +1,31 @@
 //! Where the model comes from: what was loaded along with the image, or a disk.
 
 use crate::HEAP;
-use alloc::boxed::Box;
 use alloc::string::String;
 use core::cell::Cell;
-use core::ops::Deref;
-use strata_platform::{Memory, OutOfMemory, Region};
+use strata_platform::{Backing, Memory, Resident};
 use strata_unikernel::boot::{BootInfo, CommandLine};
-use strata_unikernel::drivers::BlockDevice;
+use strata_unikernel::drivers::Disk;
 use strata_unikernel::machine::heap::HugePages;
+use strata_unikernel::machine::window::Window;
 use strata_unikernel::machine::{time, watchdog};
-use strata_unikernel::model::{self, ModelError};
+use strata_unikernel::model::{self, ModelError, ModelFile};
 use strata_unikernel::say;
-use strata_unikernel::storage::{self, DigestError, StorageError, digest_from, verify};
+use strata_unikernel::storage::{self, PAGE, Pages, SettleError, Sum, digest_from};
 
 /// How often progress is told, in nanoseconds.
 const TELLING: u64 = 1_000_000_000;
+
+/// Memory that reading a file in pages takes.
+const PAGES: usize = 48 << 20;
 
 /// Why there is no model.
 pub(crate) enum SourceError {
     Absent,
     AbsentPath(String),
     Sum,
-    Memory(OutOfMemory),
-    Storage(StorageError),
-    Digest(DigestError),
+    Window,
+    Settle(SettleError),
     Model(ModelError),
 }
 
@@ -34,37 +35,65 @@ impl core::fmt::Display for SourceError {
             Self::Absent => f.write_str("there is no model: neither in the image nor on a disk"),
             Self::AbsentPath(path) => write!(f, "there is no model {path} on any disk"),
             Self::Sum => f.write_str("sha256= is not 64 hexadecimal digits"),
-            Self::Memory(error) => write!(f, "the model cannot be read: {error}"),
-            Self::Storage(error) => write!(f, "the model cannot be read: {error}"),
-            Self::Digest(error) => error.fmt(f),
+            Self::Window => f.write_str("the model is larger than any memory"),
+            Self::Settle(error) => error.fmt(f),
             Self::Model(error) => error.fmt(f),
         }
     }
 }
 
-/// A model's bytes.
-pub(crate) enum Bytes<'i> {
+/// A model's file.
+pub(crate) enum Source<'i> {
+    /// In memory.
     Loaded(&'i [u8]),
-    Read(Box<dyn Region>),
+    /// On a disk.
+    Paged(Window),
 }
 
-impl Deref for Bytes<'_> {
-    type Target = [u8];
-    fn deref(&self) -> &[u8] {
+impl ModelFile for Source<'_> {
+    fn bytes(&self) -> &[u8] {
         match self {
             Self::Loaded(bytes) => bytes,
-            Self::Read(region) => region,
+            Self::Paged(window) => window,
         }
+    }
+
+    fn backing(&self) -> &dyn Backing {
+        match self {
+            Self::Loaded(_) => &Resident,
+            Self::Paged(window) => window,
+        }
+    }
+
+    fn memory(&self) -> usize {
+        match self {
+            Self::Loaded(_) => 0,
+            Self::Paged(_) => PAGES,
+        }
+    }
+
+    fn settle(&self) -> Result<(), SettleError> {
+        let Self::Paged(window) = self else {
+            return Ok(());
+        };
+        let told = Telling::new("summed up");
+        let all = window.len();
+        let settled = window.settle(&mut |pages| told.tell(pages * PAGE, all))?;
+        say!("{} MiB of the disk were read", settled.read >> 20);
+        if settled.summed {
+            say!("the model's SHA-256 is as it should be");
+        }
+        Ok(())
     }
 }
 
-/// Finds the model, reads it, and looks whether it is the one that was meant. `model=` is `image`, `disk`, or the path of
+/// Finds the model, and sees to it that it is the one that was meant. `model=` is `image`, `disk`, or the path of
 /// a file on a disk; without it, what came along with the image is preferred.
 pub(crate) fn model<'i>(
     info: &'i BootInfo,
     options: &CommandLine,
-    disks: &mut [Box<dyn BlockDevice>],
-) -> Result<Bytes<'i>, SourceError> {
+    disks: &[Disk],
+) -> Result<Source<'i>, SourceError> {
     let wanted = options.get("model").filter(|wanted| !wanted.is_empty());
     // Firmware has looked for the path that the settings named at boot already.
     let at_boot = info.command_line.get("model");
@@ -74,14 +103,14 @@ pub(crate) fn model<'i>(
         Some(path) if Some(path) == at_boot => info.module.filter(|_| info.module_was_named),
         Some(_) => None,
     };
-    let (bytes, beside) = match module {
+    let (source, beside) = match module {
         Some(module) => {
             say!("the model is the module of {} bytes", module.len());
             // SAFETY: whoever booted the image loaded so many bytes there; they are mapped, and kept out of the heap.
             let bytes = unsafe {
                 core::slice::from_raw_parts(module.start as *const u8, module.len() as usize)
             };
-            (Bytes::Loaded(bytes), info.module_sha256)
+            (Source::Loaded(bytes), info.module_sha256)
         }
         None if wanted == Some("image") => return Err(SourceError::Absent),
         None => from_disk(wanted.filter(|&path| path != "disk"), disks)?,
@@ -94,39 +123,47 @@ pub(crate) fn model<'i>(
         None => beside,
     };
     if let Some(sum) = sum {
-        let ends = model::ends(&bytes).map_err(SourceError::Model)?;
-        verify(&bytes, &ends, &sum, &mut watchdog::progress).map_err(SourceError::Digest)?;
-        say!("the model's SHA-256 is as it should be");
+        let ends = model::ends(source.bytes()).map_err(SourceError::Model)?;
+        check(&source, Sum::new(sum, ends)).map_err(SourceError::Settle)?;
     }
-    Ok(bytes)
+    Ok(source)
+}
+
+/// Looks whether a model in memory is the one that was meant; one on a disk is looked at while it is read.
+fn check(source: &Source<'_>, mut sum: Sum) -> Result<(), SettleError> {
+    match source {
+        Source::Paged(window) => window.expect(sum),
+        Source::Loaded(bytes) => {
+            for part in bytes.chunks(PAGE) {
+                sum.add(part);
+                watchdog::progress();
+            }
+            sum.finish()?;
+            say!("the model's SHA-256 is as it should be");
+        }
+    }
+    Ok(())
 }
 
 fn from_disk<'i>(
     path: Option<&str>,
-    disks: &mut [Box<dyn BlockDevice>],
-) -> Result<(Bytes<'i>, Option<[u8; 32]>), SourceError> {
+    disks: &[Disk],
+) -> Result<(Source<'i>, Option<[u8; 32]>), SourceError> {
     let found = storage::find(disks, path, &mut |text| say!("{text}"));
     let found = found.ok_or_else(|| match path {
         Some(path) => SourceError::AbsentPath(path.into()),
         None => SourceError::Absent,
     })?;
     say!("the model is {}, {} bytes", found.place, found.bytes);
-    let bytes = usize::try_from(found.bytes).unwrap_or(usize::MAX);
-    let mut region = HugePages.region(bytes).map_err(SourceError::Memory)?;
-    let start = time::now();
-    let told = Telling::new("read");
-    let disk = disks[found.disk].as_mut();
-    storage::read(disk, &found, &mut region, &mut |done| {
-        told.tell(done as usize, bytes);
-    })
-    .map_err(SourceError::Storage)?;
-    let spent = (time::now() - start).max(1);
-    say!(
-        "read in {} ms, {} MB/s",
-        spent / 1_000_000,
-        (found.bytes as u128 * 1000 / u128::from(spent)) as u64
-    );
-    Ok((Bytes::Read(region), found.sha256))
+    let (disk, sum) = (disks[found.disk].clone(), found.sha256);
+    let memory = disk.lock().memory();
+    if let (Some(memory), [run]) = (memory, &found.runs[..]) {
+        let bytes = memory.get(run.start as usize..run.end as usize);
+        return Ok((Source::Loaded(bytes.unwrap_or_default()), sum));
+    }
+    let pages = Pages::new(disk, found, |bytes| HugePages.region(bytes));
+    let window = Window::new(pages).ok_or(SourceError::Window)?;
+    Ok((Source::Paged(window), sum))
 }
 
 /// Tells now and then how far something is, and that it goes on.

@@ -12,14 +12,14 @@ use strata_unikernel::prompt::{self, Prompt};
 use strata_unikernel::{console, say};
 
 /// Answers the prompt on the command line, if there is one.
-pub(crate) fn speak(info: &BootInfo, options: &CommandLine, devices: &mut Devices) {
+pub(crate) fn speak(info: &BootInfo, options: &CommandLine, devices: &Devices) {
     let prompt = match Prompt::from_options(options) {
         Ok(Some(prompt)) => prompt,
         Ok(None) => return,
         Err(error) => return say!("{error}"),
     };
     watchdog::arm(patience(options));
-    let model = match source::model(info, options, &mut devices.disks) {
+    let model = match source::model(info, options, &devices.disks) {
         Ok(model) => model,
         Err(error) => {
             watchdog::arm(0);

@@ -1,8 +1,8 @@
 //! The options: words `key=value` or `key` of the kernel's command line, where quotes keep spaces; where it does not say,
 //! what `strata.toml` says; and else those that are part of the image.
 
-use super::settings_file;
 use core::fmt;
+use strata_image::settings;
 
 /// Longer ones are cut off.
 const CAPACITY: usize = 4096;
@@ -91,7 +91,7 @@ impl CommandLine {
 
     /// The value of the last `key=value`; of a bare `key` it is empty.
     pub fn get(&self, key: &str) -> Option<&str> {
-        let pairs = settings_file::pairs(self.file());
+        let pairs = settings::pairs(self.file());
         let in_file = || Some(pairs.flatten().filter(|(name, _)| *name == key).last()?.1);
         let in_image = || values(self.image.as_str(), key).last();
         self.all(key).last().or_else(in_file).or_else(in_image)

@@ -1,16 +1,15 @@
 //! What the firmware or the hypervisor says about the machine.
 
-pub mod attachment;
 mod command_line;
 pub mod memory_map;
 pub mod pvh;
-pub mod settings_file;
 #[cfg(target_arch = "x86_64")]
 pub mod uefi;
 pub mod uefi_memory;
 
 pub use command_line::CommandLine;
 use memory_map::{MemoryMap, Range};
+pub(crate) use strata_image::le;
 
 /// Who started the program.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -78,24 +77,6 @@ impl BootInfo {
 pub trait Physical {
     /// The bytes at an address, or nothing if any of them cannot be read.
     fn bytes(&self, address: u64, len: usize) -> Option<&[u8]>;
-}
-
-/// A little-endian number inside of bytes.
-macro_rules! number {
-    ($name:ident, $ty:ty, $doc:literal) => {
-        #[doc = $doc]
-        pub fn $name(bytes: &[u8], at: usize) -> Option<$ty> {
-            let end = at.checked_add(size_of::<$ty>())?;
-            Some(<$ty>::from_le_bytes(bytes.get(at..end)?.try_into().ok()?))
-        }
-    };
-}
-
-/// Little-endian numbers, read from bytes that may be too few.
-pub mod le {
-    number!(u16, u16, "Two bytes.");
-    number!(u32, u32, "Four bytes.");
-    number!(u64, u64, "Eight bytes.");
 }
 
 #[cfg(test)]

@@ -17,41 +17,20 @@ pub type Status = usize;
 const LOADER_DATA: u32 = 2;
 const MAP_BYTES: usize = 64 << 10;
 const MAX_OPTIONS: usize = 2048;
+/// Models larger than this stay on a disk that can be read later, so that they are not in memory twice.
+const LARGE: u64 = 256 << 20;
 
 #[derive(Copy, Clone, PartialEq, Eq)]
 #[repr(C)]
-struct Guid(u32, u16, u16, [u8; 8]);
+struct Guid(u64, u64);
 
-const ACPI_2: Guid = Guid(
-    0x8868_e871,
-    0xe4f1,
-    0x11d3,
-    [0xbc, 0x22, 0, 0x80, 0xc7, 0x3c, 0x88, 0x81],
-);
-const ACPI_1: Guid = Guid(
-    0xeb9d_2d30,
-    0x2d88,
-    0x11d3,
-    [0x9a, 0x16, 0, 0x90, 0x27, 0x3f, 0xc1, 0x4d],
-);
-const LOADED_IMAGE: Guid = Guid(
-    0x5b1b_31a1,
-    0x9562,
-    0x11d2,
-    [0x8e, 0x3f, 0, 0xa0, 0xc9, 0x69, 0x72, 0x3b],
-);
-const FILE_SYSTEM: Guid = Guid(
-    0x964e_5b22,
-    0x6459,
-    0x11d2,
-    [0x8e, 0x39, 0, 0xa0, 0xc9, 0x69, 0x72, 0x3b],
-);
-const GRAPHICS: Guid = Guid(
-    0x9042_a9de,
-    0x23dc,
-    0x4a38,
-    [0x96, 0xfb, 0x7a, 0xde, 0xd0, 0x80, 0x51, 0x6a],
-);
+// The text form's first three groups are in the first number, the last of them in front; the bytes of the others follow.
+const ACPI_2: Guid = Guid(0x11d3_e4f1_8868_e871, 0x8188_3cc7_8000_22bc);
+const ACPI_1: Guid = Guid(0x11d3_2d88_eb9d_2d30, 0x4dc1_3f27_9000_169a);
+const LOADED_IMAGE: Guid = Guid(0x11d2_9562_5b1b_31a1, 0x3b72_69c9_a000_3f8e);
+const FILE_SYSTEM: Guid = Guid(0x11d2_6459_964e_5b22, 0x3b72_69c9_a000_398e);
+const DEVICE_PATH: Guid = Guid(0x11d2_6d3f_0957_6e91, 0x3b72_69c9_a000_398e);
+const GRAPHICS: Guid = Guid(0x4a38_23dc_9042_a9de, 0x6a51_80d0_de7a_fb96);
 
 type Handle = *mut c_void;
 
@@ -250,8 +229,13 @@ unsafe fn options(image: &LoadedImage) -> CommandLine {
 /// # Safety
 /// The services must be up.
 unsafe fn read_volume(services: &BootServices, device: Handle, info: &mut BootInfo) {
-    // SAFETY: the caller's promise; what was read is mapped and stays.
-    let read = |path: &[&str]| unsafe { load(services, device, path) };
+    // SAFETY: the caller's promise.
+    let most = match unsafe { has_driver(services, device) } {
+        true => LARGE,
+        false => u64::MAX,
+    };
+    // SAFETY: as above; what was read is mapped and stays.
+    let read = |path: &[&str]| unsafe { load(services, device, path, most) };
     // SAFETY: as above.
     let text = |file: Range| unsafe {
         core::slice::from_raw_parts(file.start as *const u8, file.len() as usize)
@@ -273,11 +257,43 @@ unsafe fn read_volume(services: &BootServices, device: Handle, info: &mut BootIn
     info.module_was_named = false;
 }
 
-/// Reads a file of a volume into pages that stay ours; nothing if there is no such file. Its path is in pieces.
+/// Whether this program can read a volume's disk by itself: NVMe, or one to which PCI alone leads, as to virtio's.
 ///
 /// # Safety
 /// The services must be up.
-unsafe fn load(services: &BootServices, device: Handle, pieces: &[&str]) -> Option<Range> {
+unsafe fn has_driver(services: &BootServices, device: Handle) -> bool {
+    const MESSAGING: u8 = 3;
+    const NVME: [u8; 2] = [MESSAGING, 0x17];
+    // SAFETY: the caller's promise. A path is nodes of a kind (two bytes), a length (two) and data, and then an end.
+    unsafe {
+        let Some(mut node) = protocol::<[u8; 4]>(services, device, &DEVICE_PATH) else {
+            return false;
+        };
+        loop {
+            let [kind, below, low, high] = *node;
+            let len = usize::from(u16::from_le_bytes([low, high]));
+            if kind & 0x7f == 0x7f || len < 4 {
+                return true;
+            }
+            if kind == MESSAGING && [kind, below] != NVME {
+                return false;
+            }
+            node = node.byte_add(len);
+        }
+    }
+}
+
+/// Reads a file of a volume into pages that stay ours; nothing if there is no such file, or it has more than `most`
+/// bytes. Its path is in pieces.
+///
+/// # Safety
+/// The services must be up.
+unsafe fn load(
+    services: &BootServices,
+    device: Handle,
+    pieces: &[&str],
+    most: u64,
+) -> Option<Range> {
     let mut path = [0u16; 256];
     let bytes = pieces.iter().flat_map(|piece| piece.bytes());
     for (unit, byte) in path[..255].iter_mut().zip(bytes) {
@@ -298,7 +314,7 @@ unsafe fn load(services: &BootServices, device: Handle, pieces: &[&str]) -> Opti
         call!(((*file).position)(file, &mut bytes));
         call!(((*file).set_position)(file, 0));
         let pages = usize::try_from(bytes.div_ceil(PAGE)).ok()?;
-        if pages == 0 {
+        if pages == 0 || bytes > most {
             return None;
         }
         if call!((services.allocate_pages)(

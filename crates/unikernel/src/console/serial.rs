@@ -51,7 +51,9 @@ impl<R: Registers> Serial<R> {
             (INTERRUPTS, 0),
             (LINE, 3),
             (FIFO, 0xc7),
-            (MODEM, 3),
+            // With the line that lets interrupts out, for bytes that come.
+            (MODEM, 0xb),
+            (INTERRUPTS, 1),
         ] {
             self.registers.write(register, value);
         }

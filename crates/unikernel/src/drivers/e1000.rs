@@ -13,6 +13,8 @@ pub const DEVICES: [u16; 9] = [
 
 const CONTROL: usize = 0;
 const RECEIVE_CONTROL: usize = 0x100;
+const INTERRUPT_CAUSES: usize = 0xc0;
+const INTERRUPTS_ON: usize = 0xd0;
 const INTERRUPTS_OFF: usize = 0xd8;
 const SEND_CONTROL: usize = 0x400;
 const SEND_GAPS: usize = 0x410;
@@ -35,6 +37,9 @@ const RECEIVE_ON: u32 = 1 << 1 | 1 << 15 | 1 << 26;
 const SEND_ON: u32 = 1 << 1 | 1 << 3 | 0xf << 4 | 0x40 << 12;
 /// End of packet, insert the checksum, report when done.
 const SEND_FRAME: u32 = 0xb << 24;
+
+/// A frame, too many frames, or few places left for them.
+const FRAME_CAME: u32 = 1 << 7 | 1 << 6 | 1 << 4;
 
 const DONE: u32 = 1;
 const END_OF_PACKET: u32 = 2;
@@ -118,6 +123,7 @@ impl<R: Registers> E1000<R> {
         registers.write(SEND_CONTROL, SEND_ON);
         registers.write(RECEIVE_CONTROL, RECEIVE_ON);
         registers.write(RECEIVE_RING + TAIL, ENTRIES as u32 - 1);
+        registers.write(INTERRUPTS_ON, FRAME_CAME);
         Ok(Self {
             registers,
             received,
@@ -133,6 +139,11 @@ impl<R: Registers> NetDevice for E1000<R> {
     }
     fn address(&self) -> [u8; 6] {
         self.address
+    }
+
+    fn acknowledge(&mut self) {
+        // Reading tells the causes, and forgets them.
+        self.registers.read(INTERRUPT_CAUSES);
     }
 
     fn receive(&mut self, frame: &mut [u8; MAX_FRAME]) -> Option<usize> {

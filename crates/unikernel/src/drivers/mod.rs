@@ -5,6 +5,8 @@ mod dma;
 pub mod e1000;
 pub mod nvme;
 pub mod pci;
+#[cfg(target_arch = "x86_64")]
+mod persistent;
 pub mod virtio;
 
 #[cfg(target_arch = "x86_64")]
@@ -14,6 +16,8 @@ pub use dma::Dma;
 #[cfg(target_arch = "x86_64")]
 pub use probe::{DeviceMemory, Devices};
 
+use crate::machine::lock::Lock;
+use alloc::sync::Arc;
 use thiserror::Error;
 
 /// The longest Ethernet frame: 1500 bytes of payload, addresses, type and a VLAN tag.
@@ -94,7 +98,14 @@ pub trait BlockDevice: Send {
     fn blocks(&self) -> u64;
     /// Reads whole blocks into `out`, straight from the device. Large requests are fast.
     fn read(&mut self, block: u64, out: &mut [u8]) -> Result<(), DeviceError>;
+    /// All of it, where it is in memory anyway.
+    fn memory(&self) -> Option<&'static [u8]> {
+        None
+    }
 }
+
+/// A disk that several use, one at a time.
+pub type Disk = Arc<Lock<dyn BlockDevice>>;
 
 /// Fails unless `bytes` from `block` on are blocks that `disk` has.
 pub(crate) fn check_range(
@@ -117,6 +128,8 @@ pub trait NetDevice: Send {
     fn name(&self) -> &'static str;
     /// Its Ethernet address.
     fn address(&self) -> [u8; 6];
+    /// Forgets the interrupts so far: the next frame that comes makes another.
+    fn acknowledge(&mut self);
     /// Takes the next frame that has come, and says how long it is; nothing if there is none.
     fn receive(&mut self, frame: &mut [u8; MAX_FRAME]) -> Option<usize>;
     /// Whether [`send`](Self::send) has room.

@@ -4,16 +4,19 @@
 use super::e1000::{self, E1000};
 use super::nvme::Nvme;
 use super::pci::{self, Function};
+use super::persistent::PersistentMemory;
 use super::virtio::{SameAddresses, VirtioCard, VirtioDisk};
-use super::{BlockDevice, DeviceError, NetDevice, Registers};
+use super::{DeviceError, Disk, NetDevice, Registers};
 use crate::boot::CommandLine;
 use crate::boot::memory_map::Range;
 use crate::machine::acpi::mcfg::ConfigurationSpace;
 use crate::machine::address_space::map_device;
+use crate::machine::lock::Lock;
 use crate::machine::time::TimeStamps;
 use crate::machine::{Machine, cpu};
 use crate::say;
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ptr::NonNull;
 use virtio_drivers::transport::mmio::{MmioTransport, VirtIOHeader};
@@ -101,7 +104,7 @@ impl ConfigurationAccess for Configuration {
 #[derive(Default)]
 pub struct Devices {
     /// Disks.
-    pub disks: Vec<Box<dyn BlockDevice>>,
+    pub disks: Vec<Disk>,
     /// Network cards.
     pub cards: Vec<Box<dyn NetDevice>>,
     /// Everything on PCI, whether there is a driver or not.
@@ -123,6 +126,13 @@ impl Devices {
         for function in devices.functions.clone() {
             if let Err(error) = devices.start(&mut root, &function) {
                 say!("PCI {}: {error}", function.place);
+            }
+        }
+        for &range in &machine.persistent {
+            // SAFETY: ACPI says what is there, and this program writes to nothing that it has not mapped to be written.
+            match unsafe { PersistentMemory::new(range) } {
+                Ok(disk) => devices.disks.push(Arc::new(Lock::new(disk))),
+                Err(error) => say!("persistent memory: {error}"),
             }
         }
         let named: Vec<_> = line.all("virtio_mmio.device").filter_map(slot).collect();
@@ -155,12 +165,18 @@ impl Devices {
             })?;
             self.add_virtio(kind, transport)?;
         } else if is_nvme || is_e1000 {
-            root.set_command(*place, on);
+            let quiet = if is_nvme {
+                Command::INTERRUPT_DISABLE
+            } else {
+                Command::empty()
+            };
+            root.set_command(*place, on | quiet);
             let device = if is_nvme { "NVMe disk" } else { "network card" };
             let why = "its registers cannot be reached";
             let registers = registers(root, *place).ok_or(DeviceError::Unusable { device, why })?;
             if is_nvme {
-                self.disks.push(Box::new(Nvme::new(registers, &CLOCK)?));
+                let disk = Nvme::new(registers, &CLOCK)?;
+                self.disks.push(Arc::new(Lock::new(disk)));
             } else {
                 self.cards.push(Box::new(E1000::new(registers, &CLOCK)?));
             }
@@ -174,7 +190,10 @@ impl Devices {
         transport: T,
     ) -> Result<(), DeviceError> {
         match kind {
-            DeviceType::Block => self.disks.push(Box::new(VirtioDisk::new(transport)?)),
+            DeviceType::Block => {
+                let disk = VirtioDisk::new(transport)?;
+                self.disks.push(Arc::new(Lock::new(disk)));
+            }
             DeviceType::Network => self.cards.push(Box::new(VirtioCard::new(transport)?)),
             _ => {}
         }

@@ -116,6 +116,8 @@ impl<T: Transport + Send> BlockDevice for VirtioDisk<T> {
                 .map_err(|error| failed(DISK, error))?;
             block += part.len() / SECTOR_SIZE;
         }
+        // It was waited for; a line that stays raised would wake the machine for nothing.
+        self.0.ack_interrupt();
         Ok(())
     }
 }
@@ -182,6 +184,10 @@ impl<T: Transport + Send> NetDevice for VirtioCard<T> {
     }
     fn address(&self) -> [u8; 6] {
         self.card.mac_address()
+    }
+
+    fn acknowledge(&mut self) {
+        self.card.ack_interrupt();
     }
 
     fn receive(&mut self, frame: &mut [u8; MAX_FRAME]) -> Option<usize> {

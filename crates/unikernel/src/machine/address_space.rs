@@ -114,14 +114,34 @@ pub unsafe fn map(range: Range, access: Access, caching: Caching) -> Result<(), 
     let mut space = SPACE.lock();
     let tables = space.as_mut().ok_or(MapError::NoFrames)?;
     tables.map(range, access, caching)?;
-    // SAFETY: it loads the same tables again, which forgets what is cached of them.
-    unsafe { asm!("mov cr3, {}", in(reg) tables.root(), options(nostack)) };
+    forget();
     Ok(())
+}
+
+/// Maps pages to memory elsewhere, or to nothing.
+///
+/// # Safety
+/// As for [`map`].
+pub(super) unsafe fn map_at(range: Range, physical: u64, access: Access) -> Result<(), MapError> {
+    let mut space = SPACE.lock();
+    let tables = space.as_mut().ok_or(MapError::NoFrames)?;
+    tables.map_at(range, physical, access, Caching::WriteBack)
+}
+
+/// Has this processor forget what it keeps of the tables.
+pub(super) fn forget() {
+    // SAFETY: it loads the same tables again.
+    unsafe { asm!("mov {0}, cr3", "mov cr3, {0}", out(reg) _, options(nostack)) };
 }
 
 /// Maps the registers of a device. Memory stays memory: pages that are mapped already are left as they are.
 pub fn map_device(range: Range) -> Result<(), MapError> {
     map_if_absent(range, Access::ReadWrite, Caching::Uncached)
+}
+
+/// Maps memory that is to be read only.
+pub fn map_memory(range: Range) -> Result<(), MapError> {
+    map_if_absent(range, Access::Read, Caching::WriteBack)
 }
 
 /// Maps a screen.
@@ -173,7 +193,7 @@ impl Physical for FirmwareMemory {
         if address < PAGE || len > 16 << 20 {
             return None;
         }
-        map_if_absent(range, Access::Read, Caching::WriteBack).ok()?;
+        map_memory(range).ok()?;
         // SAFETY: all pages are mapped and readable, and by the promise at `new` the bytes stay the same.
         Some(unsafe { core::slice::from_raw_parts(address as *const u8, len) })
     }

@@ -170,6 +170,12 @@ pub fn interrupts_off() {
     unsafe { asm!("cli", options(nostack)) }
 }
 
+/// Keeps interrupts out whose vectors, divided by 16, are no more than this.
+pub fn set_priority(priority: u8) {
+    // SAFETY: it only delays interrupts.
+    unsafe { asm!("mov cr8, {}", in(reg) u64::from(priority), options(nostack)) }
+}
+
 /// Sleeps until an interrupt, which is let in only with the sleep, so that none is missed between a look and it.
 ///
 /// # Safety

@@ -83,31 +83,12 @@ fn with_page(work: impl FnOnce(&mut [u8; 4096])) {
 
 /// Ends the run because of an exception.
 pub fn exception(frame: &Frame) -> ! {
-    const NAMES: [&str; 22] = [
-        "division by zero",
-        "debug",
-        "non-maskable interrupt",
-        "breakpoint",
-        "overflow",
-        "bound",
-        "invalid instruction",
-        "no coprocessor",
-        "double fault",
-        "coprocessor overrun",
-        "invalid task state",
-        "segment not present",
-        "stack segment fault",
-        "general protection fault",
-        "page fault",
-        "reserved",
-        "x87 error",
-        "misaligned access",
-        "machine check",
-        "vector error",
-        "virtualization",
-        "control protection",
-    ];
-    let name = NAMES.get(frame.vector as usize).unwrap_or(&"exception");
+    const NAMES: &str = "division by zero,debug,non-maskable interrupt,breakpoint,overflow,bound,\
+        invalid instruction,no coprocessor,double fault,coprocessor overrun,invalid task state,\
+        segment not present,stack segment fault,general protection fault,page fault,reserved,\
+        x87 error,misaligned access,machine check,vector error,virtualization,control protection";
+    let mut names = NAMES.split(',');
+    let name = names.nth(frame.vector as usize).unwrap_or("exception");
     let at = file_address(frame.instruction);
     let (error, stack) = (frame.error, frame.stack);
     if frame.vector == 14 {

@@ -5,10 +5,12 @@
 #![allow(unsafe_code)]
 
 use super::descriptors::{CODE, DATA, TASK, TaskState, gate, segments, stack_of};
-use super::{crash, local_apic, watchdog};
+use super::{crash, local_apic, watchdog, window};
 use core::arch::{asm, global_asm};
 use core::cell::UnsafeCell;
 
+/// The vector of devices, whose priority is below that of all others.
+pub const DEVICE: u8 = 0x30;
 /// The vector of the timer.
 pub const TIMER: u8 = 0x40;
 /// The vector that wakes a processor.
@@ -17,6 +19,7 @@ pub const WAKE: u8 = 0x41;
 pub const SPURIOUS: u8 = 0xff;
 
 const NON_MASKABLE: u64 = 2;
+const PAGE_FAULT: u64 = 14;
 
 /// What was interrupted.
 #[derive(Debug)]
@@ -94,10 +97,15 @@ extern "C" fn handle(frame: &Frame) {
             local_apic::end_of_interrupt();
             watchdog::tick(frame);
         }
+        vector if vector == u64::from(DEVICE) => {
+            local_apic::hold_devices();
+            local_apic::end_of_interrupt();
+        }
         vector if vector == u64::from(WAKE) => local_apic::end_of_interrupt(),
         vector if vector == u64::from(SPURIOUS) => {}
         // How a crashing processor stops the others.
         NON_MASKABLE if crash::is_crashing() => super::cpu::stop(),
+        PAGE_FAULT if window::fault(super::cpu::fault_address()) => {}
         vector if vector >= 32 => local_apic::end_of_interrupt(),
         _ => crash::exception(frame),
     }

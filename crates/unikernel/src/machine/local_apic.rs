@@ -2,11 +2,11 @@
 #![allow(unsafe_code)]
 
 use super::address_space::map_device;
-use super::interrupts::{SPURIOUS, TIMER, WAKE};
+use super::interrupts::{DEVICE, SPURIOUS, TIMER, WAKE};
 use super::page_table::MapError;
 use super::{cpu, time};
 use crate::boot::memory_map::{PAGE, Range};
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 const BASE_MSR: u32 = 0x1b;
 const ENABLED: u64 = 1 << 11;
@@ -74,6 +74,7 @@ pub unsafe fn start() -> Result<(), MapError> {
         map_device(Range::new(place, PAGE))?;
     }
     PLACE.store(place, Ordering::Relaxed);
+    cpu::set_priority(DEVICE >> 4);
     write(SPURIOUS_VECTOR, 1 << 8 | u32::from(SPURIOUS));
     Ok(())
 }
@@ -115,19 +116,41 @@ pub fn start_timer(hz: u32) {
 static COUNTS: AtomicU64 = AtomicU64::new(0);
 static PERIOD: AtomicU64 = AtomicU64::new(0);
 
-/// Sleeps until an interrupt, at most so long. For a program that polls its devices and found nothing to do.
+/// Whether a device has interrupted the present nap, or did the last.
+static WOKEN: AtomicBool = AtomicBool::new(false);
+
+/// Holds devices' interrupts back until the next nap. For their handler.
+pub fn hold_devices() {
+    WOKEN.store(true, Ordering::Relaxed);
+    cpu::set_priority(DEVICE >> 4);
+}
+
+/// The priority of what is kept from interrupting a nap.
+static KEPT_OUT: AtomicU8 = AtomicU8::new(0);
+
+/// Naps on through devices' interrupts from now on.
+pub fn ignore_devices() {
+    KEPT_OUT.store(DEVICE >> 4, Ordering::Relaxed);
+}
+
+/// Sleeps until an interrupt, at most so long, and says whether it was a device's. For a program that polls its devices
+/// and found nothing to do.
 ///
 /// # Safety
 /// On the boot processor, after [`start_timer`].
-pub unsafe fn nap(microseconds: u32) {
+pub unsafe fn nap(microseconds: u32) -> bool {
     let counts = u128::from(COUNTS.load(Ordering::Relaxed)) * u128::from(microseconds) / 1_000_000;
     cpu::interrupts_off();
     write(TIMER_VECTOR, u32::from(TIMER));
     write(TIMER_START, counts.clamp(1, u128::from(u32::MAX)) as u32);
+    WOKEN.store(false, Ordering::Relaxed);
+    cpu::set_priority(KEPT_OUT.load(Ordering::Relaxed));
     // SAFETY: interrupt tables are loaded, and interrupts are off.
     unsafe { cpu::sleep() };
+    cpu::set_priority(DEVICE >> 4);
     write(TIMER_VECTOR, PERIODIC | u32::from(TIMER));
     write(TIMER_START, PERIOD.load(Ordering::Relaxed) as u32);
+    WOKEN.load(Ordering::Relaxed)
 }
 
 fn command(target: u32, command: u32) {

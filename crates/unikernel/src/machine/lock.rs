@@ -38,13 +38,13 @@ unsafe impl talc::lock_api::RawMutex for Spin {
 }
 
 /// A value that one processor uses at a time. Not for interrupt handlers.
-pub struct Lock<T> {
+pub struct Lock<T: ?Sized> {
     spin: Spin,
     value: UnsafeCell<T>,
 }
 
 // SAFETY: the value is only reached through a guard, of which there is one at a time.
-unsafe impl<T: Send> Sync for Lock<T> {}
+unsafe impl<T: Send + ?Sized> Sync for Lock<T> {}
 
 impl<T> Lock<T> {
     /// A free lock.
@@ -54,7 +54,9 @@ impl<T> Lock<T> {
             value: UnsafeCell::new(value),
         }
     }
+}
 
+impl<T: ?Sized> Lock<T> {
     /// Waits for the value.
     pub fn lock(&self) -> Guard<'_, T> {
         talc::lock_api::RawMutex::lock(&self.spin);
@@ -68,9 +70,9 @@ impl<T> Lock<T> {
 }
 
 /// The right to use a lock's value.
-pub struct Guard<'a, T>(&'a Lock<T>);
+pub struct Guard<'a, T: ?Sized>(&'a Lock<T>);
 
-impl<T> Deref for Guard<'_, T> {
+impl<T: ?Sized> Deref for Guard<'_, T> {
     type Target = T;
     fn deref(&self) -> &T {
         // SAFETY: this guard is the only one.
@@ -78,14 +80,14 @@ impl<T> Deref for Guard<'_, T> {
     }
 }
 
-impl<T> DerefMut for Guard<'_, T> {
+impl<T: ?Sized> DerefMut for Guard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: this guard is the only one.
         unsafe { &mut *self.0.value.get() }
     }
 }
 
-impl<T> Drop for Guard<'_, T> {
+impl<T: ?Sized> Drop for Guard<'_, T> {
     fn drop(&mut self) {
         self.0.spin.0.store(false, Ordering::Release);
     }

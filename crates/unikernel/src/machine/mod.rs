@@ -22,6 +22,8 @@ pub mod crash;
 #[cfg(target_arch = "x86_64")]
 pub mod interrupts;
 #[cfg(target_arch = "x86_64")]
+mod io_apic;
+#[cfg(target_arch = "x86_64")]
 pub mod local_apic;
 #[cfg(target_arch = "x86_64")]
 pub mod power;
@@ -29,5 +31,7 @@ pub mod power;
 pub mod processors;
 #[cfg(target_arch = "x86_64")]
 mod start;
+#[cfg(target_arch = "x86_64")]
+pub mod window;
 #[cfg(target_arch = "x86_64")]
 pub use start::Machine;

@@ -1,4 +1,4 @@
-//! Page tables with four levels (Intel SDM volume 3, chapter 5). Every address is mapped to itself.
+//! Page tables with four levels (Intel SDM volume 3, chapter 5). Most addresses are mapped to themselves.
 
 use crate::boot::memory_map::{PAGE, Range};
 use thiserror::Error;
@@ -90,6 +90,12 @@ fn leaf_flags(access: Access, caching: Caching) -> u64 {
     PRESENT | ACCESSED_DIRTY | access | caching
 }
 
+/// What pages are to be: their flags, and how far their memory is from their addresses.
+struct Pages {
+    flags: u64,
+    offset: u64,
+}
+
 /// The tables of an address space.
 #[derive(Debug)]
 pub struct PageTable<F> {
@@ -115,8 +121,19 @@ impl<F: Frames> PageTable<F> {
         self.root
     }
 
-    /// Maps whole pages, as large as they can be, whatever they were before.
+    /// Maps whole pages to themselves, as large as they can be, whatever they were before.
     pub fn map(&mut self, range: Range, access: Access, caching: Caching) -> Result<(), MapError> {
+        self.map_at(range, range.start, access, caching)
+    }
+
+    /// Maps whole pages to physical memory from an address on, which is aligned as the range is.
+    pub fn map_at(
+        &mut self,
+        range: Range,
+        physical: u64,
+        access: Access,
+        caching: Caching,
+    ) -> Result<(), MapError> {
         let Range { start, end } = range;
         if start > end || end > TOP || !start.is_multiple_of(PAGE) || !end.is_multiple_of(PAGE) {
             return Err(MapError::Range { start, end });
@@ -124,10 +141,21 @@ impl<F: Frames> PageTable<F> {
         if range.is_empty() {
             return Ok(());
         }
-        self.map_in(self.root, LEVELS, range, leaf_flags(access, caching))
+        let pages = Pages {
+            flags: leaf_flags(access, caching),
+            offset: physical.wrapping_sub(start),
+        };
+        self.map_in(self.root, LEVELS, range, &pages)
     }
 
-    fn map_in(&mut self, table: u64, level: u32, range: Range, flags: u64) -> Result<(), MapError> {
+    fn map_in(
+        &mut self,
+        table: u64,
+        level: u32,
+        range: Range,
+        pages: &Pages,
+    ) -> Result<(), MapError> {
+        let &Pages { flags, offset } = pages;
         let size = span(level);
         let mut at = range.start;
         while at < range.end {
@@ -140,10 +168,15 @@ impl<F: Frames> PageTable<F> {
             };
             let old = self.frames.table(table)[index];
             let is_table = level > 1 && old & PRESENT != 0 && old & LARGE == 0;
-            let whole = part.len() == size && level <= self.largest;
+            let fits = offset.is_multiple_of(size) && level <= self.largest;
+            let whole = part.len() == size && fits;
             if whole && !is_table {
                 let size_bit = if level > 1 && flags != 0 { LARGE } else { 0 };
-                let address = if flags == 0 { 0 } else { base };
+                let address = if flags == 0 {
+                    0
+                } else {
+                    base.wrapping_add(offset)
+                };
                 self.frames.table(table)[index] = address | flags | size_bit;
             } else if flags != 0 || old != 0 {
                 let below = if is_table {
@@ -151,7 +184,7 @@ impl<F: Frames> PageTable<F> {
                 } else {
                     self.split(table, index, level, old)?
                 };
-                self.map_in(below, level - 1, part, flags)?;
+                self.map_in(below, level - 1, part, pages)?;
             }
             at = part.end;
         }
@@ -299,6 +332,22 @@ mod tests {
                 .zip(0..)
                 .all(|(e, i)| e & ADDRESS == 2 * M + i * 4096)
         );
+    }
+
+    #[test]
+    fn a_page_may_lead_elsewhere() {
+        let mut t = tables(true);
+        let (at, to) = (1 << 46, 6 * M);
+        let range = Range::new(at, 4 * M);
+        t.map_at(range, to, Access::Read, Caching::WriteBack)
+            .unwrap();
+        assert_eq!(t.look_up(at + 3 * M), Some((Access::Read, 2 * M)));
+        let pages: Vec<u64> = t.frames.0.iter().flatten().copied().collect();
+        let pages = pages.iter().filter(|&&e| e & LARGE != 0);
+        assert!(pages.map(|e| e & ADDRESS).eq([6 * M, 8 * M]));
+        t.map_at(range, 0, Access::Nothing, Caching::WriteBack)
+            .unwrap();
+        assert_eq!(t.look_up(at), None);
     }
 
     #[test]

@@ -3,14 +3,14 @@
 
 use super::acpi::mcfg::{self, ConfigurationSpace};
 use super::acpi::power::PowerControl;
-use super::acpi::{Tables as AcpiTables, madt};
+use super::acpi::{Tables as AcpiTables, madt, nfit};
 use super::address_space::{self, FirmwareMemory, Image, Stack};
 use super::crash::{self, Policy};
 use super::features::Features;
 use super::heap::Heap;
 use super::interrupts::{self, Tables};
 use super::processors::{self, INTERRUPT_STACK, WORKERS};
-use super::{cpu, last_words, local_apic, power, time};
+use super::{cpu, io_apic, last_words, local_apic, power, time};
 use crate::boot::BootInfo;
 use crate::boot::memory_map::{PAGE, Range};
 use crate::say;
@@ -30,6 +30,8 @@ pub struct Machine {
     pub features: Features,
     /// Where PCI's configuration space is in memory.
     pub configuration_spaces: Vec<ConfigurationSpace>,
+    /// Where there is persistent memory.
+    pub persistent: Vec<Range>,
     /// Processors that did not start.
     pub missing_processors: usize,
     /// Why the run before this one ended, if it crashed.
@@ -75,6 +77,7 @@ impl Machine {
         let mut machine = Self {
             features,
             configuration_spaces: Vec::new(),
+            persistent: Vec::new(),
             missing_processors: 0,
             last_words: words,
         };
@@ -115,10 +118,11 @@ impl Machine {
                 power::set_control(PowerControl::read(&tables));
                 self.configuration_spaces =
                     tables.get(b"MCFG").map(mcfg::spaces).unwrap_or_default();
-                tables
-                    .get(b"APIC")
-                    .map(madt::processors)
-                    .unwrap_or_default()
+                self.persistent = tables.get(b"NFIT").map(nfit::ranges).unwrap_or_default();
+                let madt = tables.get(b"APIC").unwrap_or_default();
+                // SAFETY: this is the boot processor, and the only one that runs.
+                unsafe { io_apic::start(&madt::io_apics(madt)) };
+                madt::processors(madt)
             }
             Err(error) => {
                 say!("{error}: one processor, no power control");

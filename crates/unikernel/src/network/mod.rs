@@ -124,6 +124,11 @@ impl<'a> Network<'a> {
         came
     }
 
+    /// Forgets the card's interrupts so far, before [`poll`](Self::poll) looks at what they were for.
+    pub fn acknowledge(&mut self) {
+        self.card.device.acknowledge();
+    }
+
     /// How long nothing need be done if no frame comes, in nanoseconds.
     pub fn rest(&mut self, now: u64) -> Option<u64> {
         let delay = self.interface.poll_delay(instant(now), &self.sockets)?;

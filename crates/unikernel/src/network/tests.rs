@@ -32,6 +32,7 @@ impl NetDevice for End {
     fn address(&self) -> [u8; 6] {
         self.address
     }
+    fn acknowledge(&mut self) {}
     fn receive(&mut self, frame: &mut [u8; MAX_FRAME]) -> Option<usize> {
         let next = self.from.lock().unwrap().pop_front()?;
         let len = next.len().min(MAX_FRAME);

@@ -95,7 +95,7 @@ fn with_server(access: Access, test: impl FnOnce(&mut World<'_, '_>)) {
         context: None,
         free: 1 << 30,
     };
-    let opened = model::open(&bytes, load, means, |opened| {
+    let opened = model::open(&&bytes[..], load, means, |opened| {
         let tokenizer = Arc::clone(&opened.tokenizer);
         let clock = Steps::default();
         let told = ServeSettings {

@@ -5,9 +5,6 @@ use core::fmt::Write;
 use strata_platform::Sha256;
 use thiserror::Error;
 
-/// Bytes between two tellings of progress.
-const STEP: usize = 4 << 20;
-
 /// A model that is another one than was meant.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("the model's SHA-256 is {found}, not the one that is asked for")]
@@ -29,29 +26,63 @@ pub fn digest_from(text: &[u8]) -> Option<[u8; 32]> {
     Some(out)
 }
 
-/// Fails unless the bytes up to one of `ends`, which rise, have this digest: of a raw disk it is not known what follows
+/// A digest in the making, of bytes that may end at one of several places: of a raw disk it is not known what follows
 /// the model.
-pub fn verify(
-    bytes: &[u8],
-    ends: &[usize],
-    wanted: &[u8; 32],
-    progress: &mut dyn FnMut(),
-) -> Result<(), DigestError> {
-    let (mut sum, mut at) = (Sha256::new(), 0);
-    for &end in ends {
-        for part in bytes.get(at..end).unwrap_or_default().chunks(STEP) {
-            sum.update(part);
-            progress();
+#[derive(Clone)]
+pub struct Sum {
+    wanted: [u8; 32],
+    /// They rise.
+    ends: [usize; 3],
+    sum: Sha256,
+    at: usize,
+    right: bool,
+}
+
+impl Sum {
+    /// Of nothing yet.
+    pub fn new(wanted: [u8; 32], ends: [usize; 3]) -> Self {
+        let (sum, at, right) = (Sha256::new(), 0, false);
+        Self {
+            wanted,
+            ends,
+            sum,
+            at,
+            right,
         }
-        at = at.max(end.min(bytes.len()));
-        if sum.clone().finalize() == *wanted {
+    }
+
+    /// Adds the bytes that follow.
+    pub fn add(&mut self, mut bytes: &[u8]) {
+        for end in self.ends {
+            if let Some((before, after)) = bytes.split_at_checked(end.saturating_sub(self.at))
+                && self.at <= end
+                && !self.right
+            {
+                self.sum.update(before);
+                self.at = end;
+                self.right = self.sum.clone().finalize() == self.wanted;
+                bytes = after;
+            }
+        }
+        self.sum.update(bytes);
+        self.at += bytes.len();
+    }
+
+    /// Whether the bytes up to one of the ends are those that were meant.
+    pub fn is_right(&self) -> bool {
+        self.right
+    }
+
+    /// Fails unless they are.
+    pub fn finish(self) -> Result<(), DigestError> {
+        let mut found = String::new();
+        if self.right {
             return Ok(());
         }
+        for byte in self.sum.finalize() {
+            // Writing to a string does not fail.
+            let _ = write!(found, "{byte:02x}");
+        }
+        Err(DigestError { found })
     }
-    let mut found = String::new();
-    for byte in sum.finalize() {
-        // Writing to a string does not fail.
-        let _ = write!(found, "{byte:02x}");
-    }
-    Err(DigestError { found })
 }

@@ -1,25 +1,24 @@
 //! Models and settings on disks: raw, or as files on FAT partitions.
 
 mod digest;
-mod fat;
-mod partitions;
+mod pages;
 #[cfg(test)]
 mod tests;
 mod volume;
 
-pub use digest::{DigestError, digest_from, verify};
-pub use fat::{Fat, File};
-pub use partitions::{Partition, partitions};
+pub use digest::{DigestError, Sum, digest_from};
+pub use pages::{PAGE, Pages, SettleError, Settled};
+pub use strata_image::reader::{Fat, partitions};
 pub use volume::Volume;
 
-use crate::drivers::{BlockDevice, DeviceError};
-use alloc::boxed::Box;
+use crate::drivers::{BlockDevice, DeviceError, Disk};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
+use strata_image::reader::{FormatError, Source};
 use thiserror::Error;
 
 /// Where a model is looked for on each file system.
@@ -28,8 +27,6 @@ pub const MODELS: [&str; 3] = ["strata/model.gguf", "model.gguf", "strata.gguf"]
 pub const SETTINGS: [&str; 2] = ["strata/strata.toml", "strata.toml"];
 /// Settings are no longer than this.
 pub const LARGEST_SETTINGS: u64 = 4096;
-/// Bytes of one request to a disk, after which progress is told.
-const STEP: u64 = 8 << 20;
 
 /// Why a disk cannot be read.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Error)]
@@ -43,15 +40,9 @@ pub enum StorageError {
         /// Where.
         offset: u64,
     },
-    /// The table of partitions is damaged.
-    #[error("the table of partitions is damaged")]
-    PartitionTable,
-    /// The file system is damaged, or of a kind that is not known.
-    #[error("the FAT file system cannot be read: {what}")]
-    Fat {
-        /// What is wrong.
-        what: &'static str,
-    },
+    /// What is on it cannot be understood.
+    #[error(transparent)]
+    Format(#[from] FormatError),
 }
 
 /// A model that was found.
@@ -69,19 +60,43 @@ pub struct Found {
     pub sha256: Option<[u8; 32]>,
 }
 
-type Disks = [Box<dyn BlockDevice>];
+impl Found {
+    /// Reads its bytes from `offset` on.
+    pub fn read(
+        &self,
+        disk: &mut dyn BlockDevice,
+        offset: u64,
+        out: &mut [u8],
+    ) -> Result<(), StorageError> {
+        let mut volume = Volume::whole(disk);
+        let (mut skipped, mut out) = (offset, out);
+        for run in &self.runs {
+            let len = run.end.saturating_sub(run.start);
+            let inside = skipped.min(len);
+            skipped -= inside;
+            let part = (len - inside).min(out.len() as u64);
+            let (now, later) = out.split_at_mut(part as usize);
+            volume.read(run.start + inside, now)?;
+            out = later;
+        }
+        match out {
+            [] => Ok(()),
+            _ => Err(StorageError::PastEnd { offset }),
+        }
+    }
+}
 
 /// Calls `look` with each volume of each disk, until it has found something. What cannot be read is told and left out.
 fn each_volume<T, L>(
-    disks: &mut Disks,
+    disks: &[Disk],
     tell: &mut dyn FnMut(fmt::Arguments<'_>),
     mut look: L,
 ) -> Option<T>
 where
     L: FnMut(usize, &str, &mut Volume<'_>) -> Result<Option<T>, StorageError>,
 {
-    for (number, disk) in disks.iter_mut().enumerate() {
-        let disk = disk.as_mut();
+    for (number, disk) in disks.iter().enumerate() {
+        let disk = &mut *disk.lock();
         let mut parts = vec![(format!("disk {number}"), 0, u64::MAX)];
         match partitions(&mut Volume::whole(disk)) {
             Ok(found) => parts.extend(found.iter().enumerate().map(|(i, part)| {
@@ -103,7 +118,7 @@ where
 
 /// Looks for a model on all disks: at `path` on a file system, or else anywhere that a model may be.
 pub fn find(
-    disks: &mut Disks,
+    disks: &[Disk],
     path: Option<&str>,
     tell: &mut dyn FnMut(fmt::Arguments<'_>),
 ) -> Option<Found> {
@@ -144,7 +159,7 @@ pub fn find(
 }
 
 /// The text of `strata.toml` on the first file system that has one.
-pub fn settings(disks: &mut Disks, tell: &mut dyn FnMut(fmt::Arguments<'_>)) -> Option<Vec<u8>> {
+pub fn settings(disks: &[Disk], tell: &mut dyn FnMut(fmt::Arguments<'_>)) -> Option<Vec<u8>> {
     each_volume(disks, tell, |_, _, volume| {
         let Some(mut fat) = Fat::open(volume)? else {
             return Ok(None);
@@ -156,31 +171,4 @@ pub fn settings(disks: &mut Disks, tell: &mut dyn FnMut(fmt::Arguments<'_>)) -> 
         }
         Ok(None)
     })
-}
-
-/// Reads a model into `out`, which is as long as it; `progress` hears how far it is.
-pub fn read(
-    disk: &mut dyn BlockDevice,
-    found: &Found,
-    out: &mut [u8],
-    progress: &mut dyn FnMut(u64),
-) -> Result<(), StorageError> {
-    let mut volume = Volume::whole(disk);
-    let (mut out, mut done) = (out, 0);
-    for run in &found.runs {
-        let mut at = run.start;
-        while at < run.end {
-            let part = (run.end - at).min(STEP);
-            if part > out.len() as u64 {
-                return Err(StorageError::PastEnd { offset: at });
-            }
-            let (now, later) = out.split_at_mut(part as usize);
-            volume.read(at, now)?;
-            out = later;
-            at += part;
-            done += part;
-            progress(done);
-        }
-    }
-    Ok(())
 }

@@ -1,6 +1,9 @@
 //! Disks that the tests write themselves, whole and damaged.
 
 use super::*;
+use crate::machine::lock::Lock;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
 use std::string::ToString;
 use strata_platform::Sha256;
 
@@ -231,22 +234,34 @@ fn gpt(partition: &[u8], block: usize) -> Vec<u8> {
     bytes
 }
 
-fn disk(bytes: Vec<u8>, block: usize) -> Vec<Box<dyn BlockDevice>> {
-    vec![Box::new(Fake { bytes, block })]
+fn disk(bytes: Vec<u8>, block: usize) -> Vec<Disk> {
+    vec![Arc::new(Lock::new(Fake { bytes, block }))]
+}
+
+/// Whether bytes that come in pieces have a sum at one of the ends.
+fn check(bytes: &[u8], ends: [usize; 3], wanted: [u8; 32]) -> Result<(), DigestError> {
+    let mut sum = Sum::new(wanted, ends);
+    bytes.chunks(999).for_each(|part| sum.add(part));
+    sum.finish()
 }
 
 /// The model on a disk, where it is, and everything that was told.
 fn look(bytes: Vec<u8>, block: usize, path: Option<&str>) -> (Option<(Found, Vec<u8>)>, String) {
-    let mut disks = disk(bytes, block);
+    let disks = disk(bytes, block);
     let mut told = String::new();
-    let found = find(&mut disks, path, &mut |text| {
+    let found = find(&disks, path, &mut |text| {
         told.push_str(&text.to_string());
     });
     let found = found.map(|found| {
         let mut out = vec![0; found.bytes as usize];
-        let mut last = 0;
-        read(disks[0].as_mut(), &found, &mut out, &mut |done| last = done).unwrap();
-        assert_eq!(last, found.bytes);
+        // In two parts, neither of which ends where a run does.
+        let third = out.len() / 3;
+        let (first, second) = out.split_at_mut(third);
+        let disk = &mut *disks[0].lock();
+        found.read(disk, 0, first).unwrap();
+        found.read(disk, first.len() as u64, second).unwrap();
+        let past = found.read(disk, found.bytes, &mut [0]);
+        assert!(matches!(past, Err(StorageError::PastEnd { .. })));
         (found, out)
     });
     (found, told)
@@ -268,14 +283,13 @@ fn models_are_found_wherever_they_may_be() {
             ),
             (plain, "strata/model.gguf on disk 0"),
         ] {
-            let text = settings(&mut disk(bytes.clone(), block), &mut |_| {});
+            let text = settings(&disk(bytes.clone(), block), &mut |_| {});
             assert_eq!(text.as_deref(), Some(&b"ip = \"dhcp\"\n"[..]));
             let (found, told) = look(bytes, block, None);
             let (found, read) = found.unwrap_or_else(|| panic!("{place}: {told}"));
             assert_eq!(found.place, place);
             assert!(read == model() && found.runs.len() > 3);
-            let sum = found.sha256.unwrap();
-            verify(&read, &[read.len()], &sum, &mut || {}).unwrap();
+            check(&read, [5, 7, read.len()], found.sha256.unwrap()).unwrap();
         }
     }
 }
@@ -293,9 +307,9 @@ fn raw_models_are_found_and_others_are_not() {
         assert_eq!((&*found.place, read.len()), (place, raw.len()));
         let sum = digest_from(hex(&model()).as_bytes()).unwrap();
         let ends = [100, model().len(), raw.len()];
-        verify(&read, &ends, &sum, &mut || {}).unwrap();
-        let wrong = verify(&read, &ends[..1], &sum, &mut || {}).unwrap_err();
-        assert_eq!(wrong.found, hex(&raw[..100]));
+        check(&read, ends, sum).unwrap();
+        let wrong = check(&read, [100, 100, 100], sum).unwrap_err();
+        assert_eq!(wrong.found, hex(&read));
     }
     assert!(look(vec![0; 1 << 20], 512, None).0.is_none());
     assert!(look(Vec::new(), 512, None).0.is_none());
@@ -340,7 +354,7 @@ fn damaged_disks_do_no_harm() {
         mbr(&file_system(false, 512), 512),
         gpt(&file_system(false, 512), 512),
     ] {
-        let mut maker = disk(whole.clone(), 512);
+        let mut maker;
         // What is neither table nor folder makes no difference.
         let (head, rest) = (40_000, whole.len());
         for round in 0..3000 {
@@ -356,12 +370,12 @@ fn damaged_disks_do_no_harm() {
             if round % 50 == 0 {
                 bytes.truncate(random(rest) / 512 * 512);
             }
-            maker[0] = Box::new(Fake { bytes, block: 512 });
-            let _ = settings(&mut maker, &mut |_| {});
-            let found = find(&mut maker, None, &mut |_| {});
+            maker = disk(bytes, 512);
+            let _ = settings(&maker, &mut |_| {});
+            let found = find(&maker, None, &mut |_| {});
             if let Some(found) = found.filter(|found| found.bytes < 1 << 24) {
                 let mut out = vec![0; found.bytes as usize];
-                let _ = read(maker[0].as_mut(), &found, &mut out, &mut |_| {});
+                let _ = found.read(&mut *maker[0].lock(), 0, &mut out);
             }
         }
     }
@@ -381,4 +395,85 @@ fn a_chain_that_bites_its_tail_ends() {
         let (found, told) = look(maker.bytes, 512, None);
         assert!(found.is_none() && told.contains("does not end"), "{told}");
     }
+}
+
+/// A model of five pages and a bit, as a file with its sum.
+fn paged() -> (Vec<u8>, Pages) {
+    let bytes: Vec<u8> = (0..5 * PAGE as u32 + 512)
+        .map(|i| (i.wrapping_mul(2_654_435_761) >> 11) as u8)
+        .collect();
+    let disk = disk(bytes.clone(), 512).remove(0);
+    let file = Found {
+        place: "here".into(),
+        disk: 0,
+        bytes: bytes.len() as u64,
+        runs: vec![0..PAGE as u64 + 512, PAGE as u64 + 512..bytes.len() as u64],
+        sha256: None,
+    };
+    let pages = Pages::new(disk, file, |bytes| Ok(Box::new(Owned(vec![0; bytes]))));
+    (bytes, pages)
+}
+
+struct Owned(Vec<u8>);
+impl strata_platform::Region for Owned {}
+impl core::ops::Deref for Owned {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+impl core::ops::DerefMut for Owned {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+}
+
+#[test]
+fn pages_come_and_go_and_are_summed_up_once() {
+    for order in [[0, 1, 2, 3, 4, 5], [0, 5, 1, 2, 3, 4], [5, 4, 3, 2, 1, 0]] {
+        let (bytes, mut pages) = paged();
+        assert_eq!(pages.count(), 6);
+        let sum = digest_from(hex(&bytes).as_bytes()).unwrap();
+        pages.expect(Sum::new(sum, [17, bytes.len(), bytes.len()]));
+        for page in order {
+            let there = pages.fetch(page).unwrap().unwrap();
+            let wanted = &bytes[page * PAGE..bytes.len().min((page + 1) * PAGE)];
+            assert!(there[..wanted.len()] == *wanted);
+            assert!(there[wanted.len()..].iter().all(|&byte| byte == 0));
+            assert!(pages.fetch(page).unwrap().is_none());
+            let gone = pages.release(page..page + 1);
+            assert_eq!(gone.len(), 1);
+            pages.reuse(gone);
+        }
+        assert!(pages.release(0..9).is_empty());
+        let settled = pages.settle(&mut |_| {}).unwrap();
+        assert!(settled.summed && settled.read <= 2 * bytes.len() as u64);
+        if order == [0, 1, 2, 3, 4, 5] {
+            assert_eq!(settled.read, bytes.len() as u64, "in order, once");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_another_or_ends_early_is_noticed() {
+    let (_, mut pages) = paged();
+    pages.expect(Sum::new([7; 32], [17, 18, 19]));
+    assert!(matches!(
+        pages.settle(&mut |_| {}),
+        Err(SettleError::Digest(_))
+    ));
+    let (_, mut pages) = paged();
+    assert_eq!(pages.settle(&mut |_| {}).map(|s| s.summed), Ok(false));
+    // Beyond the end there is nothing but zeros.
+    let there = pages.fetch(1 << 40).unwrap().unwrap();
+    assert!(there.iter().all(|&byte| byte == 0));
+    let (bytes, pages) = paged();
+    let short = disk(bytes[..PAGE].to_vec(), 512).remove(0);
+    let mut pages = pages.on(short);
+    let there = pages.fetch(3).unwrap().unwrap();
+    assert!(there.iter().all(|&byte| byte == 0));
+    assert!(matches!(
+        pages.settle(&mut |_| {}),
+        Err(SettleError::Storage(StorageError::PastEnd { .. }))
+    ));
 }

@@ -3,6 +3,7 @@
 use super::StorageError;
 use crate::drivers::BlockDevice;
 use alloc::vec;
+use strata_image::reader::Source;
 
 /// Bytes of a disk, read at any offset. Whole blocks go straight to where they are wanted.
 pub struct Volume<'d> {
@@ -33,23 +34,21 @@ impl<'d> Volume<'d> {
         }
     }
 
-    /// How many bytes there are.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    /// The disk's block size.
-    pub fn block_bytes(&self) -> usize {
-        self.disk.block_bytes()
-    }
-
     /// Where it begins on the disk.
     pub fn start(&self) -> u64 {
         self.start
     }
+}
 
-    /// Reads the bytes from `offset` on.
-    pub fn read(&mut self, offset: u64, out: &mut [u8]) -> Result<(), StorageError> {
+impl Source for Volume<'_> {
+    type Error = StorageError;
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+    fn block_bytes(&self) -> usize {
+        self.disk.block_bytes()
+    }
+    fn read(&mut self, offset: u64, out: &mut [u8]) -> Result<(), StorageError> {
         let end = offset.checked_add(out.len() as u64);
         if end.is_none_or(|end| end > self.bytes) {
             return Err(StorageError::PastEnd { offset });

@@ -2,6 +2,7 @@
 
 pub mod madt;
 pub mod mcfg;
+pub mod nfit;
 pub mod power;
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 use super::power::{PowerControl, Register, Space};
 use super::*;
 use crate::boot::fake::Pieces;
+use crate::boot::memory_map::Range;
 use std::vec;
 use std::vec::Vec;
 
@@ -44,15 +45,27 @@ fn fadt() -> Vec<u8> {
 fn machine(fadt: &[u8]) -> Pieces {
     let mut madt = vec![0; 8];
     madt.extend([0, 8, 0, 0, 1, 0, 0, 0]);
-    madt.extend([1, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    madt.extend([1, 12, 0, 0, 0, 0, 0xc0, 0xfe, 24, 0, 0, 0]);
     madt.extend([0, 8, 1, 4, 1, 0, 0, 0]);
     madt.extend([0, 8, 2, 6, 0, 0, 0, 0]);
     madt.extend([9, 16, 0, 0, 0, 1, 0, 0, 1, 0, 0, 0, 7, 0, 0, 0]);
     let mut mcfg = vec![0; 8];
     mcfg.extend(0xb000_0000u64.to_le_bytes());
     mcfg.extend([0, 0, 0, 255, 0, 0, 0, 0]);
+    let mut nfit = vec![0; 4];
+    // A flush hint, which means nothing here, then a range of another kind, then two of memory, one of them nowhere.
+    nfit.extend([6, 0, 8, 0, 0, 0, 0, 0]);
+    for (kind, start, bytes) in [
+        (0x78u8, 0x8000_0000u64, 0x1000u64),
+        (0x79, 0x1_0000_0000, 0x20_0fff),
+        (0x79, u64::MAX - 0xfff, 0x2000),
+    ] {
+        nfit.extend([0, 0, 56, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, kind]);
+        nfit.extend(b"\xd3\xf0\x66\xf3\xb4\x74\x40\xac\x43\x0d\x33\x18\xb7\x8c\xdb");
+        nfit.extend([start, bytes, 0].map(u64::to_le_bytes).concat());
+    }
     let dsdt = b"\x08_S5_\x12\x06\x04\x0a\x05\x00\x00\x00";
-    let addresses = [0x2000u64, 0x3000, 0x4000, 0x6000, 0x9999_9999];
+    let addresses = [0x2000u64, 0x3000, 0x4000, 0x6000, 0x7000, 0x9999_9999];
     let directory: Vec<u8> = addresses.iter().flat_map(|a| a.to_le_bytes()).collect();
     let mut root = b"RSD PTR \0STRATA\x02\0\0\0\0".to_vec();
     seal(&mut root, 8);
@@ -70,6 +83,7 @@ fn machine(fadt: &[u8]) -> Pieces {
         (0x4000, table(b"FACP", fadt)),
         (0x5000, table(b"DSDT", dsdt)),
         (0x6000, table(b"MCFG", &mcfg)),
+        (0x7000, table(b"NFIT", &nfit)),
     ]))
 }
 
@@ -79,6 +93,8 @@ fn tables_are_found_and_read() {
     let tables = Tables::find(&memory, 0xf0000).unwrap();
     let madt = tables.get(b"APIC").unwrap();
     assert_eq!(madt::processors(madt), [0, 4, 256]);
+    let (address, first) = (0xfec0_0000, 24);
+    assert_eq!(madt::io_apics(madt), [madt::IoApic { address, first }]);
     assert!(tables.get(b"HPET").is_none(), "its checksum is wrong");
     assert_eq!(
         mcfg::spaces(tables.get(b"MCFG").unwrap()),
@@ -87,6 +103,10 @@ fn tables_are_found_and_read() {
             first_bus: 0,
             last_bus: 255
         }]
+    );
+    assert_eq!(
+        nfit::ranges(tables.get(b"NFIT").unwrap()),
+        [Range::new(0x1_0000_0000, 0x20_0000)]
     );
     let port = |address, bytes| Register {
         space: Space::Port,
@@ -147,7 +167,9 @@ fn read_all(memory: &Pieces) {
     };
     let _ = PowerControl::read(&tables);
     tables.get(b"APIC").map(madt::processors);
+    tables.get(b"APIC").map(madt::io_apics);
     tables.get(b"MCFG").map(mcfg::spaces);
+    tables.get(b"NFIT").map(nfit::ranges);
 }
 
 #[test]

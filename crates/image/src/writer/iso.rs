@@ -1,9 +1,9 @@
 //! A disc: ISO 9660 (ECMA-119) with an El Torito entry for EFI, whose volume is an EFI system partition by GPT too, so
 //! that the same file works on a stick.
 
+use super::gpt::{self, SECTOR};
+use super::names::padded;
 use crate::Layout;
-use crate::gpt::{self, SECTOR};
-use crate::names::padded;
 use thiserror::Error;
 
 const BLOCK: u64 = 2048;

@@ -2,26 +2,27 @@
 //!
 //! The image begins with a PE header, whoever loads it. A section `.strata` there says where the attachment lies: eight
 //! bytes `STRATA\0\x01`, the options' length and the model's offset (four bytes each), the model's length (eight), then
-//! the options; the model on a page of its own. `strata-image` writes it.
+//! the options; the model on a page of its own.
 
-use super::memory_map::{PAGE, Range};
-use super::{CommandLine, le};
+use crate::le;
+use core::ops::Range;
 
 const MAGIC: &[u8; 8] = b"STRATA\0\x01";
 const NAME: &[u8; 8] = b".strata\0";
 const HEADER: usize = 24;
+const PAGE: u64 = 4096;
 
 /// Options and a model.
-#[derive(Clone, Debug)]
-pub struct Attachment {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attachment<'a> {
     /// As on a command line.
-    pub options: CommandLine,
+    pub options: &'a [u8],
     /// Where the model is, if there is one.
-    pub model: Option<Range>,
+    pub model: Option<Range<u64>>,
 }
 
 /// Where the attachment lies, counted from the image's start, whose first bytes are given.
-pub fn place(head: &[u8]) -> Option<Range> {
+pub fn place(head: &[u8]) -> Option<Range<u64>> {
     let signature = le::u32(head, 0x3c)? as usize;
     if head.get(signature..)?.get(..4)? != b"PE\0\0" {
         return None;
@@ -30,30 +31,31 @@ pub fn place(head: &[u8]) -> Option<Range> {
     let table = signature + 24 + usize::from(le::u16(head, signature + 20)?);
     (0..usize::from(sections)).find_map(|index| {
         let section = head.get(table + 40 * index..)?;
-        let (bytes, start) = (le::u32(section, 8)?, le::u32(section, 12)?);
-        (section.get(..8)? == NAME).then_some(Range::new(start.into(), bytes.into()))
+        let bytes = u64::from(le::u32(section, 8)?);
+        let start = u64::from(le::u32(section, 12)?);
+        (section.get(..8)? == NAME).then_some(start..start + bytes)
     })
 }
 
 /// Reads the attachment at an address.
-pub fn read(bytes: &[u8], address: u64) -> Option<Attachment> {
+pub fn read(bytes: &[u8], address: u64) -> Option<Attachment<'_>> {
     if bytes.get(..8)? != MAGIC {
         return None;
     }
     let (options, offset) = (le::u32(bytes, 8)? as usize, le::u32(bytes, 12)?);
-    let model = Range::new(address.checked_add(offset.into())?, le::u64(bytes, 16)?);
-    let whole = Range::new(address, bytes.len() as u64);
-    let sound = whole.contains(model) && model.start.is_multiple_of(PAGE);
+    let start = address.checked_add(offset.into())?;
+    let end = start.checked_add(le::u64(bytes, 16)?)?;
+    let inside = end - address <= bytes.len() as u64 && start.is_multiple_of(PAGE);
     Some(Attachment {
-        options: CommandLine::copy(bytes.get(HEADER..HEADER.checked_add(options)?)?),
-        model: Some(model).filter(|model| sound && !model.is_empty()),
+        options: bytes.get(HEADER..HEADER.checked_add(options)?)?,
+        model: (inside && start < end).then_some(start..end),
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::vec::Vec;
+    use alloc::vec::Vec;
 
     fn head() -> Vec<u8> {
         let mut head = [0; 4096];
@@ -82,10 +84,11 @@ mod tests {
 
     #[test]
     fn options_and_model_are_found() {
-        assert_eq!(place(&head()), Some(Range::new(0x30_0000, 8192)));
-        let found = read(&attachment(), 0x50_0000).unwrap();
-        assert_eq!(found.options.get("name"), Some("tx"));
-        assert_eq!(found.model, Some(Range::new(0x50_1000, 100)));
+        assert_eq!(place(&head()), Some(0x30_0000..0x30_2000));
+        let bytes = attachment();
+        let found = read(&bytes, 0x50_0000).unwrap();
+        assert_eq!(found.options, b"name=tx");
+        assert_eq!(found.model, Some(0x50_1000..0x50_1064));
     }
 
     #[test]
@@ -110,7 +113,7 @@ mod tests {
                     model: Some(model), ..
                 }) = read(&bad, 0x50_0000)
                 {
-                    assert!(Range::new(0x50_0000, 8192).contains(model));
+                    assert!(model.start >= 0x50_0000 && model.end <= 0x50_2000);
                 }
             }
             assert!(read(&whole[..at], 0).is_none_or(|a| a.model.is_none()));

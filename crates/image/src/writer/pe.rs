@@ -1,7 +1,7 @@
 //! The PE header with which the image begins: a further section for what is put behind it.
 
-use crate::attachment::PAGE;
-use crate::elf::{KernelError, number, set};
+use super::attachment::PAGE;
+use super::elf::{KernelError, number, set};
 
 /// What sections in the file are aligned to.
 pub(crate) const FILE_UNIT: u64 = 0x200;

@@ -1,8 +1,8 @@
 //! A disk with one partition for firmware to boot from: GPT (UEFI specification 2.10, chapter 5) behind a protective
 //! MBR.
 
+use super::crc32::crc32;
 use crate::Layout;
-use crate::crc32::crc32;
 
 pub(crate) const SECTOR: u64 = 512;
 /// An EFI system partition.

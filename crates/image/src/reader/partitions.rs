@@ -1,7 +1,7 @@
 //! Where a disk's partitions are: GPT (UEFI specification 2.10, chapter 5) or MBR.
 
-use super::{StorageError, Volume};
-use crate::boot::le;
+use super::{FormatError, Source};
+use crate::le;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -19,7 +19,7 @@ pub struct Partition {
 }
 
 /// The partitions of a disk; none if it has no table.
-pub fn partitions(disk: &mut Volume<'_>) -> Result<Vec<Partition>, StorageError> {
+pub fn partitions<S: Source>(disk: &mut S) -> Result<Vec<Partition>, S::Error> {
     let block = disk.block_bytes() as u64;
     let mut sector = [0; 512];
     if disk.bytes() < 2 * block.max(512) {
@@ -41,7 +41,7 @@ pub fn partitions(disk: &mut Volume<'_>) -> Result<Vec<Partition>, StorageError>
     Ok(entries.iter().filter_map(run).collect())
 }
 
-fn gpt(disk: &mut Volume<'_>) -> Result<Vec<Partition>, StorageError> {
+fn gpt<S: Source>(disk: &mut S) -> Result<Vec<Partition>, S::Error> {
     let block = disk.block_bytes() as u64;
     let mut header = [0; 92];
     disk.read(block, &mut header)?;
@@ -51,12 +51,12 @@ fn gpt(disk: &mut Volume<'_>) -> Result<Vec<Partition>, StorageError> {
         le::u32(&header, 84).unwrap_or_default() as usize,
     );
     if !header.starts_with(b"EFI PART") || !(ENTRY..=4096).contains(&size) {
-        return Err(StorageError::PartitionTable);
+        return Err(FormatError::PartitionTable.into());
     }
     let mut entries = vec![0; count.min(MOST) * size];
     let at = table
         .checked_mul(block)
-        .ok_or(StorageError::PartitionTable)?;
+        .ok_or(FormatError::PartitionTable)?;
     disk.read(at, &mut entries)?;
     let run = |entry: &[u8]| {
         let (first, last) = (le::u64(entry, 32)?, le::u64(entry, 40)?);

@@ -1,7 +1,34 @@
-//! `strata.toml`: a small part of TOML (toml.io, 1.0). Lines `key = value`, where a value is a string without escapes, a
+//! The unikernel's settings, and the file that holds them: `strata.toml`, a small part of TOML (toml.io, 1.0). Lines `key = value`, where a value is a string without escapes, a
 //! number or a truth; `[table]` lines group them and say nothing else.
 
 use thiserror::Error;
+
+/// What may be set, and what it means.
+pub const SETTINGS: [(&str, &str); 18] = [
+    ("api-key", "what clients must bring"),
+    ("key", "the same"),
+    ("host", "a name that clients may know the machine by"),
+    ("ip", "dhcp, or ADDRESS/PREFIX[,GATEWAY]"),
+    ("gw", "the gateway"),
+    ("port", "the port that clients call"),
+    ("model", "image, disk, or the path of a file on a disk"),
+    ("name", "what the model is called"),
+    ("sha256", "the model's digest"),
+    ("ctx", "positions of a text"),
+    ("threads", "processors that compute"),
+    ("watchdog", "seconds that a step may take; 0 for ever"),
+    ("panic", "reboot, halt or exit"),
+    ("console", "serial or screen: the screen too"),
+    ("prompt", "a text that is continued at boot"),
+    ("n", "its tokens"),
+    ("temp", "its temperature"),
+    ("seed", "its seed"),
+];
+
+/// Whether there is a setting of that name.
+pub fn is_known(key: &str) -> bool {
+    SETTINGS.iter().any(|(name, _)| *name == key)
+}
 
 /// A line that is not understood.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Error)]
@@ -34,6 +61,14 @@ fn comment_only(rest: &str) -> bool {
     rest.is_empty() || rest.starts_with('#')
 }
 
+/// Whole, or with digits on both sides of a point.
+fn is_number(value: &str) -> bool {
+    let fraction = |(whole, rest): (&str, &str)| {
+        whole.parse::<i64>().is_ok() && rest.bytes().all(|b| b.is_ascii_digit()) && !rest.is_empty()
+    };
+    value.parse::<i64>().is_ok() || value.split_once('.').is_some_and(fraction)
+}
+
 fn pair(line: &str) -> Result<(&str, &str), &'static str> {
     let form = "KEY = VALUE";
     let (key, rest) = line.split_once('=').ok_or(form)?;
@@ -59,22 +94,20 @@ fn pair(line: &str) -> Result<(&str, &str), &'static str> {
     let value = value.trim();
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"+-_.".contains(&byte);
     match !value.is_empty() && value.bytes().all(plain) {
-        true if value.parse::<i64>().is_ok() || value == "true" || value == "false" => {
-            Ok((key, value))
-        }
-        _ => Err("a \"string\", a whole number, true or false"),
+        true if is_number(value) || value == "true" || value == "false" => Ok((key, value)),
+        _ => Err("a \"string\", a number, true or false"),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::vec::Vec;
+    use alloc::vec::Vec;
 
     #[test]
     fn values_of_each_kind_are_read() {
         let text = "# a comment\n\n[network] # of it\nip = \"10.0.0.1/8,10.0.0.2\" # mine\r\nport=80\n\
-                    [model]\nmodel = '\\strata\\m.gguf'\nquiet = true\nempty = \"\"\n";
+                    [model]\nmodel = '\\strata\\m.gguf'\ntemp = 0.5\nquiet = true\nempty = \"\"\n";
         let read: Vec<_> = pairs(text).map(Result::unwrap).collect();
         assert_eq!(
             read,
@@ -82,6 +115,7 @@ mod tests {
                 ("ip", "10.0.0.1/8,10.0.0.2"),
                 ("port", "80"),
                 ("model", "\\strata\\m.gguf"),
+                ("temp", "0.5"),
                 ("quiet", "true"),
                 ("empty", "")
             ]
@@ -98,13 +132,15 @@ mod tests {
             "a = \"x",
             "a = \"x\" y",
             "a = \"\\n\"",
-            "a = 1.5",
+            "a = 1.",
+            "a = .5",
+            "a = 1.5.2",
             "a = [1]",
             "a = { b = 1 }",
             "a = yes",
             "a.b = 1",
         ] {
-            let text = std::format!("ok = 1\n{bad}\n");
+            let text = alloc::format!("ok = 1\n{bad}\n");
             let error = pairs(&text).find_map(Result::err).expect(bad);
             assert_eq!(error.line, 2, "{bad}");
         }

@@ -1,7 +1,8 @@
 //! The unikernel as it is linked: an ELF file whose loaded bytes begin with a PE header.
 
-use crate::attachment::{Attachment, PAGE};
-use crate::{Form, ImageError, Layout, pe};
+use super::attachment::{Attachment, PAGE};
+use super::pe;
+use crate::{Form, ImageError, Layout};
 use std::ops::Range;
 use thiserror::Error;
 

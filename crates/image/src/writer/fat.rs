@@ -1,8 +1,8 @@
 //! FAT volumes (Microsoft's FAT specification of 2000, version 1.03), written once: every file in one run of clusters.
 
+use super::gpt::SECTOR;
+use super::names::{ShortName, padded};
 use crate::Layout;
-use crate::gpt::SECTOR;
-use crate::names::{ShortName, padded};
 use std::borrow::Cow;
 use thiserror::Error;
 

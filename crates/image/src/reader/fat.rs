@@ -1,7 +1,7 @@
 //! Files on FAT16 and FAT32 (Microsoft's specification of 2005), read only.
 
-use super::{StorageError, Volume};
-use crate::boot::le;
+use super::{FormatError, Source};
+use crate::le;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -42,8 +42,8 @@ struct Entry {
 }
 
 /// A file system.
-pub struct Fat<'v, 'd> {
-    volume: &'v mut Volume<'d>,
+pub struct Fat<'v, S> {
+    volume: &'v mut S,
     width: Width,
     table: Range<u64>,
     root: Place,
@@ -54,13 +54,13 @@ pub struct Fat<'v, 'd> {
     window: (u64, Vec<u8>),
 }
 
-fn damaged(what: &'static str) -> StorageError {
-    StorageError::Fat { what }
+fn damaged<E: From<FormatError>>(what: &'static str) -> E {
+    FormatError::Fat { what }.into()
 }
 
-impl<'v, 'd> Fat<'v, 'd> {
+impl<'v, S: Source> Fat<'v, S> {
     /// The file system on a volume; nothing if it holds something else.
-    pub fn open(volume: &'v mut Volume<'d>) -> Result<Option<Self>, StorageError> {
+    pub fn open(volume: &'v mut S) -> Result<Option<Self>, S::Error> {
         let mut boot = [0; 512];
         if volume.bytes() < 512 {
             return Ok(None);
@@ -114,7 +114,7 @@ impl<'v, 'd> Fat<'v, 'd> {
     }
 
     /// The cluster after one; nothing after the last.
-    fn next(&mut self, cluster: u32) -> Result<Option<u32>, StorageError> {
+    fn next(&mut self, cluster: u32) -> Result<Option<u32>, S::Error> {
         let (size, last) = match self.width {
             Width::Bits16 => (2, 0xfff8),
             Width::Bits32 => (4, 0x0fff_fff8),
@@ -144,7 +144,7 @@ impl<'v, 'd> Fat<'v, 'd> {
     }
 
     /// The runs of bytes that `bytes` bytes from a cluster on lie in. Neighbouring clusters are one run.
-    fn runs(&mut self, first: u32, bytes: u32) -> Result<Vec<Range<u64>>, StorageError> {
+    fn runs(&mut self, first: u32, bytes: u32) -> Result<Vec<Range<u64>>, S::Error> {
         let mut runs: Vec<Range<u64>> = Vec::new();
         let (mut cluster, mut left) = (first, bytes);
         // Each round takes a cluster's bytes, so that a chain that bites its tail ends.
@@ -167,7 +167,7 @@ impl<'v, 'd> Fat<'v, 'd> {
         Ok(runs)
     }
 
-    fn folder_bytes(&mut self, place: Place) -> Result<Vec<u8>, StorageError> {
+    fn folder_bytes(&mut self, place: Place) -> Result<Vec<u8>, S::Error> {
         let (start, len) = match place {
             Place::Fixed(start, len) => (start, len),
             Place::Chain(first) => return self.chain_bytes(first),
@@ -178,7 +178,7 @@ impl<'v, 'd> Fat<'v, 'd> {
     }
 
     /// A folder's clusters, up to its end.
-    fn chain_bytes(&mut self, first: u32) -> Result<Vec<u8>, StorageError> {
+    fn chain_bytes(&mut self, first: u32) -> Result<Vec<u8>, S::Error> {
         let mut bytes = Vec::new();
         let mut cluster = Some(first);
         while let Some(this) = cluster {
@@ -201,7 +201,7 @@ impl<'v, 'd> Fat<'v, 'd> {
     }
 
     /// A file by its path, names parted by either slash, in any case: how long it is and where its bytes lie.
-    pub fn find(&mut self, path: &str) -> Result<Option<File>, StorageError> {
+    pub fn find(&mut self, path: &str) -> Result<Option<File>, S::Error> {
         let mut names = path.split(['/', '\\']).filter(|name| !name.is_empty());
         let mut place = self.root;
         let mut name = names.next();
@@ -228,7 +228,7 @@ impl<'v, 'd> Fat<'v, 'd> {
     }
 
     /// A small file's bytes; nothing if it is not there or larger than `most`.
-    pub fn read_small(&mut self, path: &str, most: u64) -> Result<Option<Vec<u8>>, StorageError> {
+    pub fn read_small(&mut self, path: &str, most: u64) -> Result<Option<Vec<u8>>, S::Error> {
         let Some(file) = self.find(path)?.filter(|file| file.bytes <= most) else {
             return Ok(None);
         };

@@ -1,0 +1,148 @@
+//! A file on a disk as memory: its bytes are read when they are touched, and let go when they were used.
+//!
+//! Pages come by a fault, on any processor, or because they are soon wanted. They go only when the boot processor says
+//! so, between two jobs of the workers, and every processor has forgotten where they were.
+#![allow(unsafe_code)]
+
+use super::address_space::{self, map_at};
+use super::lock::Lock;
+use super::page_table::Access;
+use super::processors::WORKERS;
+use crate::boot::memory_map::Range;
+use crate::say;
+use crate::storage::{PAGE, Pages, SettleError, Settled, Sum};
+use core::ops::Deref;
+use core::sync::atomic::{AtomicBool, Ordering};
+use strata_platform::{Backing, Pool};
+
+/// Where it appears: far above all memory, which is mapped to itself.
+const START: u64 = 1 << 46;
+/// Pages that are brought before they are touched, at most.
+const AHEAD: usize = 8;
+
+static FILE: Lock<Option<Pages>> = Lock::new(None);
+/// Whether a page that cannot be read ends the run: there is nobody any more who would ask.
+static SETTLED: AtomicBool = AtomicBool::new(false);
+
+/// The file that is mapped.
+pub struct Window(usize);
+
+impl Window {
+    /// Maps a file; nothing while another is mapped, or if it is larger than any memory.
+    pub fn new(pages: Pages) -> Option<Self> {
+        let mut file = FILE.lock();
+        let bytes = usize::try_from(pages.bytes()).ok()?;
+        if file.is_some() || pages.bytes() >= START {
+            return None;
+        }
+        SETTLED.store(false, Ordering::Relaxed);
+        *file = Some(pages);
+        Some(Self(bytes))
+    }
+
+    /// Sums up what is read from now on.
+    pub fn expect(&self, sum: Sum) {
+        if let Some(file) = &mut *FILE.lock() {
+            file.expect(sum);
+        }
+    }
+
+    /// Says whether all that was read could be read and is as it should be. What cannot be read later ends the run.
+    pub fn settle(&self, progress: &mut dyn FnMut(usize)) -> Result<Settled, SettleError> {
+        let settled = match &mut *FILE.lock() {
+            Some(file) => file.settle(progress)?,
+            None => unreachable!("the window is open"),
+        };
+        SETTLED.store(true, Ordering::Relaxed);
+        Ok(settled)
+    }
+
+    /// The pages that bytes lie in, up to and without the one that they end on, unless the file ends there.
+    fn pages(&self, bytes: &[u8]) -> core::ops::Range<usize> {
+        let start = (bytes.as_ptr() as usize).saturating_sub(START as usize);
+        let end = start.saturating_add(bytes.len());
+        match end >= self.0 {
+            true => start / PAGE..self.0.div_ceil(PAGE),
+            false => start / PAGE..end / PAGE,
+        }
+    }
+}
+
+impl Deref for Window {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        // SAFETY: so many bytes can be read there, by `fault`, while the window is open; nothing writes to them.
+        unsafe { core::slice::from_raw_parts(START as *const u8, self.0) }
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        self.done_with(self);
+        *FILE.lock() = None;
+    }
+}
+
+impl Backing for Window {
+    fn will_need(&self, bytes: &[u8]) {
+        for page in self.pages(bytes).take(AHEAD) {
+            if let Some(file) = &mut *FILE.lock() {
+                bring(file, page);
+            }
+        }
+    }
+
+    fn done_with(&self, bytes: &[u8]) {
+        let gone = match &mut *FILE.lock() {
+            Some(file) => file.release(self.pages(bytes)),
+            None => return,
+        };
+        for (page, _) in &gone {
+            let range = Range::new(START + (page * PAGE) as u64, PAGE as u64);
+            // SAFETY: by the caller's word nobody reads these bytes now; taking a mapping away needs no memory.
+            let _ = unsafe { map_at(range, 0, Access::Nothing) };
+        }
+        if !gone.is_empty() {
+            WORKERS.run(&|_| address_space::forget());
+            if let Some(file) = &mut *FILE.lock() {
+                file.reuse(gone);
+            }
+        }
+    }
+}
+
+/// Makes a page of the file appear.
+fn bring(file: &mut Pages, page: usize) -> bool {
+    let range = Range::new(START + (page * PAGE) as u64, PAGE as u64);
+    match file.fetch(page) {
+        Ok(Some(bytes)) => {
+            let address = bytes.as_ptr() as u64;
+            // SAFETY: the page is the file's own as long as it is mapped, and was not mapped before.
+            unsafe { map_at(range, address, Access::Read) }.is_ok()
+        }
+        Ok(None) => true,
+        Err(error) => {
+            say!("the model cannot be read: {error}");
+            false
+        }
+    }
+}
+
+/// A page fault: whether it was for the file, and is mended.
+pub(super) fn fault(address: u64) -> bool {
+    let Some(page) = address.checked_sub(START).map(|at| at as usize / PAGE) else {
+        return false;
+    };
+    let mut file = FILE.lock();
+    let Some(file) = file.as_mut().filter(|file| page < file.count()) else {
+        return false;
+    };
+    let there = bring(file, page);
+    match SETTLED.load(Ordering::Relaxed).then(|| file.take_error()) {
+        Some(Some(error)) => {
+            say!("the model cannot be read: {error}");
+            false
+        }
+        _ => there,
+    }
+}
