@@ -5,6 +5,7 @@ mod images;
 mod load;
 mod models;
 mod server;
+mod shell;
 
 use crate::command::{cargo, run as execute, strata_for_checks, target};
 use crate::unikernel::{Built, Contents, build};
@@ -111,6 +112,7 @@ fn whole(tale: &Built, minutes: u64) -> Result<()> {
     models::module(tale, options, &expected)?;
     models::broken()?;
     quick(tale)?;
+    shell::session(tale)?;
     images::application(tale, options, &expected)?;
     let here = server::here()?;
     let mut guest = server::there(tale, "q35", "e1000e")?;
@@ -121,6 +123,7 @@ fn whole(tale: &Built, minutes: u64) -> Result<()> {
     }
     drop(guest);
     images::media(here.address)?;
+    models::persistent_memory(options, &expected)?;
     models::large_disks()
 }
 

@@ -251,10 +251,15 @@ impl Guest {
     /// Types a line into the shell, and gives what comes up to a sign.
     pub(super) fn ask(&mut self, line: &str, sign: &str) -> Result<String> {
         let from = self.said().len();
+        self.write(line)?;
+        self.hear(from, sign)
+    }
+
+    /// Types a line.
+    pub(super) fn write(&mut self, line: &str) -> Result<()> {
         self.input.write_all(line.as_bytes())?;
         self.input.write_all(b"\r")?;
-        self.input.flush()?;
-        self.hear(from, sign)
+        Ok(self.input.flush()?)
     }
 }
 

@@ -7,7 +7,7 @@ use crate::command::{root, run as execute, strata_for_checks};
 use crate::unikernel::Built;
 use anyhow::{Result, bail};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
@@ -29,7 +29,7 @@ pub(super) fn application(built: &Built, options: &str, expected: &str) -> Resul
     expect(&said, expected)
 }
 
-fn uefi<'a>(name: &'a str, code: &str) -> Boot<'a> {
+pub(super) fn uefi<'a>(name: &'a str, code: &str) -> Boot<'a> {
     let firmware = format!("if=pflash,format=raw,readonly=on,file={code}");
     let boot = Boot {
         name,
@@ -40,22 +40,19 @@ fn uefi<'a>(name: &'a str, code: &str) -> Boot<'a> {
 }
 
 /// Writes an image with the program, as a user does.
-fn write(kernel: &Path, name: &str, settings: &Path) -> Result<PathBuf> {
-    let path = scratch(name);
-    let model = root().join("models/tale/tale-q4_k_m.gguf");
+pub(super) fn write(kernel: &Path, model: &Path, path: &Path, settings: &Path) -> Result<()> {
     execute(
         Command::new(strata_for_checks()?)
             .arg("image")
             .arg(model)
             .arg("--output")
-            .arg(&path)
+            .arg(path)
             .arg("--kernel")
             .arg(kernel)
             .arg("--config")
             .arg(settings)
             .args(["--api-key", KEY]),
-    )?;
-    Ok(path)
+    )
 }
 
 /// A stick, a disk and a disc: each boots by itself, with the settings and the model that it holds.
@@ -66,6 +63,7 @@ pub(super) fn media(here: SocketAddr) -> Result<()> {
     let settings = scratch("image.toml");
     std::fs::write(&settings, "name = \"tale\"\n")?;
     let kernel = scratch("kernel.elf");
+    let model = root().join("models/tale/tale-q4_k_m.gguf");
     for (name, file, devices) in [
         ("a USB stick", "tale.img", "qemu-xhci usb-storage,drive=d"),
         ("an NVMe disk", "tale.img", "nvme,drive=d,serial=1"),
@@ -81,7 +79,8 @@ pub(super) fn media(here: SocketAddr) -> Result<()> {
         ),
     ] {
         let begin = Instant::now();
-        let path = write(&kernel, file, &settings)?;
+        let path = scratch(file);
+        write(&kernel, &model, &path, &settings)?;
         let drive = format!(
             "if=none,id=d,format=raw,readonly=on,file={}",
             path.display()

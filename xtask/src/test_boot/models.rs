@@ -1,6 +1,7 @@
 //! Where models come from, and those that are none.
 
-use super::guest::{Boot, done, expect, scratch};
+use super::guest::{Boot, done, expect, firmware, scratch};
+use super::images;
 use crate::command::{root, run as execute, strata_for_checks};
 use crate::unikernel::Built;
 use anyhow::{Result, ensure};
@@ -75,34 +76,116 @@ fn billion() -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Large models from disks, with their checksum.
+/// A model in persistent memory, which is read where it lies.
+pub(super) fn persistent_memory(options: &str, expected: &str) -> Result<()> {
+    let path = scratch("nvdimm.img");
+    let mut bytes = std::fs::read(root().join(TALE))?;
+    bytes.resize(bytes.len().next_multiple_of(32 << 20), 0);
+    std::fs::write(&path, &bytes)?;
+    let memory = format!(
+        "memory-backend-file,id=m,mem-path={},size={},share=off,readonly=on",
+        path.display(),
+        bytes.len()
+    );
+    let boot = Boot {
+        name: "a model in persistent memory",
+        machine: "q35,nvdimm=on",
+        memory: "128M,slots=2,maxmem=1G",
+        options,
+        ..Boot::default()
+    };
+    let boot = boot.with(&["-object", &memory, "-device", "nvdimm,memdev=m,unarmed=on"]);
+    let said = boot.run(Some(&scratch("kernel.elf")))?;
+    expect(&said, "persistent memory: 65536 blocks of 512 bytes")?;
+    expect(&said, "the model is disk 0, 33554432 bytes")?;
+    expect(&said, expected)
+}
+
+/// Large models from disks, with their checksum, in hardly more memory than their weights take: raw, and as a file of
+/// the volume that firmware boots from.
 pub(super) fn large_disks() -> Result<()> {
     let path = billion()?;
     let sum = sha256(&path)?;
     let kernel = scratch("kernel.elf");
+    let mebibytes = std::fs::metadata(&path)?.len() >> 20;
+    let memory = format!("{}M", mebibytes * 5 / 4);
+    let asked = "watchdog=0 ctx=64 prompt=\"Once upon a time\" n=1 temp=0";
+    let options = format!("then=exit sha256={sum} {asked}");
+    let expected = |said: &str| {
+        expect(said, "SHA-256 is as it should be")?;
+        expect(said, "first token after")?;
+        ensure!(!said.contains("it goes slowly"), "it did not fit:\n{said}");
+        // Some pages are read once more, for the few numbers that lie between the matrices.
+        let line = said
+            .lines()
+            .find(|line| line.contains("of the disk were read"));
+        let read = line.and_then(|line| line.split(' ').next());
+        let read: u64 = read.unwrap_or_default().parse()?;
+        eprintln!("    {read} of {mebibytes} MiB were read");
+        ensure!(
+            read < mebibytes * 5 / 4,
+            "{read} MiB were read of {mebibytes}"
+        );
+        Ok(())
+    };
     for (machine, device) in [
         ("microvm", "virtio-blk-device,drive=d"),
         ("q35", "nvme,drive=d,serial=1"),
     ] {
-        let options =
-            format!("then=exit watchdog=0 sha256={sum} prompt=\"Once upon a time\" n=1 temp=0");
-        let drive = format!(
-            "if=none,id=d,format=raw,readonly=on,file={}",
-            path.display()
-        );
         let boot = Boot {
-            name: &format!("a 1b model from {device}"),
+            name: &format!("a 1b model from {device} in {memory}"),
             machine,
-            memory: "3G",
+            memory: &memory,
             options: &options,
             ..Boot::default()
         };
-        let boot = boot.with(&["-drive", &drive, "-device", device]);
-        let said = boot.run(Some(&kernel))?;
-        expect(&said, "SHA-256 is as it should be")?;
-        expect(&said, "first token after")?;
+        let boot = boot.with(&["-drive", &drive(&path), "-device", device]);
+        expected(&boot.run(Some(&kernel))?)?;
     }
+    // A file on a partition of it.
+    let image = scratch("1b.img");
+    let settings = scratch("1b.toml");
+    let text = "prompt = \"Once upon a time\"\nn = 1\ntemp = 0\nctx = 64\nwatchdog = 0\n";
+    std::fs::write(&settings, text)?;
+    images::write(&kernel, &path, &image, &settings)?;
+    let boot = Boot {
+        name: "a 1b model as a file on virtio-blk",
+        machine: "q35",
+        memory: &memory,
+        options: &options,
+        ..Boot::default()
+    };
+    let boot = boot.with(&[
+        "-drive",
+        &drive(&image),
+        "-device",
+        "virtio-blk-pci,drive=d",
+    ]);
+    expected(&boot.run(Some(&kernel))?)?;
+    if let Some(code) = firmware()? {
+        // Firmware keeps some of the memory.
+        let memory = format!("{}M", mebibytes * 5 / 4 + 96);
+        let boot = Boot {
+            memory: &memory,
+            ..images::uefi("UEFI with a 1b model on its NVMe disk", code)
+        };
+        let boot = boot.with(&["-drive", &drive(&image), "-device", "nvme,drive=d,serial=1"]);
+        let (said, status) = boot.finish(None)?;
+        ensure!(
+            status == Some(0),
+            "QEMU ended with {status:?} after:\n{said}"
+        );
+        expect(&said, "the model is strata.gguf on disk 0 partition 1")?;
+        expect(&said, "first token after")?;
+        ensure!(!said.contains("it goes slowly"), "it did not fit:\n{said}");
+    }
+    std::fs::remove_file(&image)?;
     Ok(())
+}
+
+fn drive(path: &Path) -> String {
+    let path = path.display();
+    format!("if=none,id=d,format=raw,readonly=on,file={path}")
 }
 
 /// By the program that every system has.
