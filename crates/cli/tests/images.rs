@@ -114,9 +114,14 @@ fn images_that_make_no_sense() {
         &["bad.gguf"],
         &[&out("bad.gguf"), "-o", &out("a.elf")],
     );
-    std::fs::write(out("bad.toml"), "port = 80\ncolour = red\n").unwrap();
-    let bad = ["-o", &out("a.elf"), "--config", &out("bad.toml")];
-    image(USAGE, &["bad.toml, line 2: there is no such setting"], &bad);
+    for (text, problem) in [
+        ("port = 80\ncolour = \"red\"\n", "there is no setting colour"),
+        ("port = 80\nname = red\n", "line 2 is not"),
+    ] {
+        std::fs::write(out("bad.toml"), text).unwrap();
+        let bad = ["-o", &out("a.elf"), "--config", &out("bad.toml")];
+        image(USAGE, &["bad.toml: ", problem], &bad);
+    }
     let not_a_kernel = ["image", "-o", &out("b.elf"), "--kernel", &out("bad.gguf")];
     fails(
         FAILED,

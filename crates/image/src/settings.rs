@@ -32,7 +32,7 @@ pub fn is_known(key: &str) -> bool {
 
 /// A line that is not understood.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Error)]
-#[error("line {line} of strata.toml is not {wanted}")]
+#[error("line {line} is not {wanted}")]
 pub struct SettingsFileError {
     /// Which, from 1.
     pub line: usize,

@@ -18,7 +18,7 @@ pub(crate) fn apply(options: &CommandLine) {
                 say!("strata.toml sets {key}, which means nothing here");
             }
             Ok(_) => {}
-            Err(error) => say!("{error}"),
+            Err(error) => say!("strata.toml: {error}"),
         }
     }
     if let Some(name) = options.get("panic") {
