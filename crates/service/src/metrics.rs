@@ -91,6 +91,11 @@ const COUNTERS: &[(&str, &str, Read<u64>)] = &[
         "Kept pages given up for others.",
         |c| c.evicted_pages,
     ),
+    (
+        "strata:hollowed_pages",
+        "Kept pages whose layers with windows were given up for others.",
+        |c| c.hollowed_pages,
+    ),
     ("strata:stored_pages", "Pages written to the store.", |c| {
         c.stored_pages
     }),
