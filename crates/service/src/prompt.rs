@@ -8,6 +8,8 @@
 mod go_values;
 mod values;
 
+pub use go_values::go_value;
+
 use crate::tools::CallFormat;
 use alloc::borrow::Cow;
 use alloc::boxed::Box;

@@ -2,6 +2,7 @@
 
 use crate::failure::{Failure, Kind};
 use std::fmt::Display;
+use strata_service::prompt::go_value;
 use strata_token::gotemplate::{GoChat, GoMessage, GoOptions, GoTemplate, GoValue};
 use strata_token::template::DateTime;
 use strata_wire::json::Json;
@@ -31,7 +32,7 @@ pub(super) fn render(
             let (think, think_level) = thinking(input.get("think"));
             let chat = GoChat {
                 messages,
-                tools: input.get("tools").map_or(GoValue::Nil, value),
+                tools: input.get("tools").map_or(GoValue::Nil, go_value),
                 think,
                 think_level,
             };
@@ -85,9 +86,9 @@ fn call(index: usize, call: &Json) -> GoValue {
     let arguments = match function.get("arguments").unwrap_or(&nothing) {
         // As OpenAI writes them.
         Json::String(text) => {
-            Json::parse(text.as_bytes()).map_or(text.as_str().into(), |j| value(&j))
+            Json::parse(text.as_bytes()).map_or(text.as_str().into(), |json| go_value(&json))
         }
-        arguments => value(arguments),
+        arguments => go_value(arguments),
     };
     let function = GoValue::map([
         ("index", GoValue::Int(index as i64)),
@@ -106,20 +107,5 @@ fn thinking(think: Option<&Json>) -> (Option<bool>, Option<&'static str>) {
             (level.map(|_| true), level)
         }
         _ => (None, None),
-    }
-}
-
-fn value(json: &Json) -> GoValue {
-    match json {
-        Json::Null => GoValue::Nil,
-        Json::Bool(truth) => GoValue::Bool(*truth),
-        Json::Int(number) => GoValue::Int(*number),
-        Json::Large(number) => GoValue::Float(*number as f64),
-        Json::Float(number) => GoValue::Float(*number),
-        Json::String(text) => text.as_str().into(),
-        Json::Array(items) => GoValue::list(items.iter().map(value)),
-        Json::Object(pairs) => {
-            GoValue::map(pairs.iter().map(|(key, item)| (key.as_str(), value(item))))
-        }
     }
 }

@@ -21,7 +21,7 @@ pub(super) fn chat(conversation: &Conversation<'_>, contents: &[&str]) -> GoChat
         messages: messages
             .map(|(message, content)| said(message, content))
             .collect(),
-        tools: GoValue::list(tools.map(|tool| value(&tool))),
+        tools: GoValue::list(tools.map(|tool| go_value(&tool))),
         think,
         think_level: effort,
     }
@@ -37,7 +37,7 @@ fn said(message: &Message, content: &str) -> GoMessage {
             let function = GoValue::map([
                 ("index", GoValue::Int(index as i64)),
                 ("name", call.name.as_str().into()),
-                ("arguments", value(&call.arguments)),
+                ("arguments", go_value(&call.arguments)),
             ]);
             GoValue::map([("id", call.id.as_str().into()), ("function", function)])
         })
@@ -57,7 +57,7 @@ fn said(message: &Message, content: &str) -> GoMessage {
 }
 
 /// JSON as a template's value.
-fn value(json: &Json) -> GoValue {
+pub fn go_value(json: &Json) -> GoValue {
     match json {
         Json::Null => GoValue::Nil,
         Json::Bool(truth) => GoValue::Bool(*truth),
@@ -65,9 +65,11 @@ fn value(json: &Json) -> GoValue {
         Json::Large(number) => GoValue::Float(*number as f64),
         Json::Float(number) => GoValue::Float(*number),
         Json::String(text) => text.as_str().into(),
-        Json::Array(items) => GoValue::list(items.iter().map(value)),
-        Json::Object(pairs) => {
-            GoValue::map(pairs.iter().map(|(key, item)| (key.as_str(), value(item))))
-        }
+        Json::Array(items) => GoValue::list(items.iter().map(go_value)),
+        Json::Object(pairs) => GoValue::map(
+            pairs
+                .iter()
+                .map(|(key, item)| (key.as_str(), go_value(item))),
+        ),
     }
 }
