@@ -1,7 +1,7 @@
 //! `cargo xtask unikernel`: builds the bootable program.
 
 use crate::command::{cargo, root, run, target};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use strata_image::{Form, Kernel, image};
@@ -66,6 +66,9 @@ fn folder() -> PathBuf {
     target().join("unikernel")
 }
 
+/// What may be in an image besides its model.
+const MOST_BYTES: usize = 3_000_000;
+
 pub(crate) fn build(contents: Contents) -> Result<Built> {
     run(&mut cargo_build(contents))?;
     let folder = folder();
@@ -83,7 +86,13 @@ pub(crate) fn build(contents: Contents) -> Result<Built> {
     };
     if contents == Contents::Tale {
         // `strata image` takes it from here.
-        write(&folder.join("kernel.elf"), &kernel.stripped())?;
+        let stripped = kernel.stripped();
+        ensure!(
+            stripped.len() <= MOST_BYTES,
+            "the program has {} bytes, more than {MOST_BYTES}",
+            stripped.len()
+        );
+        write(&folder.join("kernel.elf"), &stripped)?;
     }
     let built = Built {
         elf: folder.join(name).with_extension("elf"),
