@@ -164,7 +164,8 @@ impl<'a> Network<'a> {
             let socket = sockets.get::<tcp::Socket<'_>>(place.handle);
             socket.state() == tcp::State::Listen
         };
-        self.card.has_place = self.pool.iter().any(listens);
+        // At a closed door nobody need wait: those who come hear that it is closed.
+        self.card.has_place = !self.open || self.pool.iter().any(listens);
         self.card.known.clear();
         self.card.known.extend(self.pool.iter().filter_map(remote));
     }

@@ -479,6 +479,15 @@ fn a_closed_door_lets_nobody_in_until_it_opens() {
     assert_eq!(network.connections().count(), 0);
     assert!(!client.socket().is_open());
     assert!(!talks(&mut network, &mut client, &mut now));
+    // Who knocks is told so, and does not wait.
+    client.connect();
+    for _ in 0..5 {
+        now += 1_000_000;
+        client.poll(now);
+        network.poll(now);
+    }
+    client.poll(now);
+    assert!(!client.socket().is_open());
     network.set_open(true);
     network.poll(now);
     assert!(talks(&mut network, &mut client, &mut now));
