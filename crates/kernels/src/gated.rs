@@ -172,8 +172,9 @@ mod tests {
         let mut gated = [Some(gated), None];
         let job = Job::new(kernels, &mut gated, workers);
         std::thread::scope(|scope| {
-            for _ in 0..workers {
-                scope.spawn(|| job.work(&mut vec![0; COLUMNS * PANEL_ROWS * 4]));
+            for worker in 0..workers {
+                let job = &job;
+                scope.spawn(move || job.work(worker, &mut vec![0; COLUMNS * PANEL_ROWS * 4]));
             }
         });
         let results = hidden.chunks(2 * ROWS).flat_map(|row| row[..ROWS].to_vec());

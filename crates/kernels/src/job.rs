@@ -1,4 +1,7 @@
-//! Matmuls, and what goes with them, shared out among workers: each claims a run of panels at a time.
+//! Matmuls, and what goes with them, shared out among workers.
+//!
+//! Every worker begins with a stretch of each matrix that is its own, so that it reads memory in order; it claims a run
+//! of panels at a time, and who is done helps with what the others have not claimed yet.
 #![allow(unsafe_code)]
 
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -186,13 +189,16 @@ impl Product<'_> {
 pub struct Job<'a, T> {
     kernels: &'static Kernels,
     tasks: &'a [T],
-    /// How many runs each worker would have if they were equally fast.
-    runs: usize,
-    next: AtomicUsize,
+    stretches: usize,
+    /// How many runs of a stretch are claimed, for each of them.
+    claimed: [AtomicUsize; MAX_STRETCHES],
 }
 
-/// Runs for each worker: enough to even out a slow one, few enough that each stays long.
-const RUNS_PER_WORKER: usize = 8;
+/// Into how many stretches a matrix is cut at most. More workers than that share them.
+const MAX_STRETCHES: usize = 16;
+
+/// Runs in a stretch: enough to even out a slow worker, few enough that each stays long.
+const RUNS: usize = 8;
 
 // SAFETY: workers only read the weights and activations, and write through tiles that no two of them have: a claim is
 // unique, and different claims cover different panels or different tasks.
@@ -204,29 +210,40 @@ impl<'a, T: Task> Job<'a, T> {
         Self {
             kernels,
             tasks,
-            runs: workers.max(1) * RUNS_PER_WORKER,
-            next: AtomicUsize::new(0),
+            stretches: workers.clamp(1, MAX_STRETCHES),
+            claimed: [const { AtomicUsize::new(0) }; MAX_STRETCHES],
         }
     }
 
-    /// Computes runs of panels until none is left. `scratch` holds a panel of the largest matrix that comes as
-    /// [`Weights::Rows`].
-    pub fn work(&self, scratch: &mut [u8]) {
+    /// Computes runs of panels until none is left. Workers of different numbers begin with different panels. `scratch`
+    /// holds a panel of the largest matrix that comes as [`Weights::Rows`].
+    pub fn work(&self, worker: usize, scratch: &mut [u8]) {
+        for other in 0..self.stretches {
+            self.work_on((worker + other) % self.stretches, scratch);
+        }
+    }
+
+    /// Computes what is left of a stretch.
+    fn work_on(&self, stretch: usize, scratch: &mut [u8]) {
         let mut first = 0;
         let mut tasks = self.tasks.iter();
         let mut current = tasks.next();
         loop {
-            let claim = self.next.fetch_add(1, Ordering::Relaxed);
+            let claim = self.claimed[stretch].fetch_add(1, Ordering::Relaxed);
             // Claims only grow, so the task that has this one is the current or a later one.
             loop {
                 let Some(task) = current else { return };
-                let run = task.panels().div_ceil(self.runs).max(1);
-                let run = run.next_multiple_of(task.granule());
-                let claims = task.panels().div_ceil(run);
+                let granules = task.panels().div_ceil(task.granule());
+                let cut = |at: usize| granules * at / self.stretches;
+                let (from, to) = (cut(stretch), cut(stretch + 1));
+                let run = (to - from).div_ceil(RUNS).max(1);
+                let claims = (to - from).div_ceil(run);
                 if claim - first < claims {
+                    let from = from + (claim - first) * run;
+                    let count = run.min(to - from) * task.granule();
                     // SAFETY: the claim is unique, and claims of one task cover different panels.
                     unsafe {
-                        task.compute(self.kernels, (claim - first) * run, run, scratch);
+                        task.compute(self.kernels, from * task.granule(), count, scratch);
                     }
                     break;
                 }
@@ -306,8 +323,9 @@ mod tests {
                 .collect();
             let job = Job::new(kernels, &mut products[..], workers);
             std::thread::scope(|scope| {
-                for _ in 0..workers {
-                    scope.spawn(|| job.work(&mut vec![0; scratch]));
+                for worker in 0..workers {
+                    let job = &job;
+                    scope.spawn(move || job.work(worker, &mut vec![0; scratch]));
                 }
             });
             drop(products);
@@ -315,7 +333,8 @@ mod tests {
         };
         let alone = run(1, false);
         assert!(alone.iter().flatten().all(|v| v.is_finite()));
-        for workers in [2, 5] {
+        // More workers than stretches too.
+        for workers in [2, 5, 19] {
             assert_eq!(run(workers, false), alone);
             assert_eq!(run(workers, true), alone);
         }

@@ -64,8 +64,8 @@ pub(crate) trait Lanes: Copy {
     fn sub8(self, a: Self::I, b: Self::I) -> Self::I;
     /// Bytes 0 and 2 of each lane as a pair of signed 16-bit numbers.
     fn even_i8(self, a: Self::I) -> Self::I;
-    /// `acc` + the products of two pairs of signed 16-bit numbers.
-    fn dot_pairs(self, acc: Self::I, a: Self::I, b: i32) -> Self::I;
+    /// Multiplies both signed 16-bit numbers of each lane, wrapping.
+    fn mul_pairs(self, a: Self::I, by: i16) -> Self::I;
     /// The table's entry for each byte; the bytes are below 16.
     fn lut(self, table: &[i8; 16], codes: Self::I) -> Self::I;
 
@@ -174,6 +174,9 @@ pub(crate) trait Dot: Lanes {
     fn fold(self, tot: Self::I, sum: Self::Sum, scale: Self::I) -> Self::I;
     /// The same for a sum known to be within 16 bits.
     fn fold_small(self, tot: Self::I, sum: Self::Sum, scale: Self::I) -> Self::I;
+
+    /// `acc` + the products of two pairs of signed 16-bit numbers.
+    fn dot_pairs(self, acc: Self::I, a: Self::I, b: i32) -> Self::I;
 
     /// Makes signed weights ready, −128 to 127.
     fn signed(self, w: Self::I) -> Self::Signed;

@@ -106,10 +106,12 @@ impl Compute<'_> {
         let workers = self.pool.workers();
         let job = Job::new(self.kernels, tasks, workers);
         if scratch.is_empty() {
-            self.pool.run(&|_| job.work(&mut []));
+            self.pool.run(&|worker| job.work(worker, &mut []));
         } else {
             let part = scratch.len() / workers;
-            for_each_chunk(self.pool, scratch, part, |_, part| job.work(part));
+            for_each_chunk(self.pool, scratch, part, |index, part| {
+                job.work(index, part);
+            });
         }
     }
 }

@@ -168,11 +168,11 @@ impl Lanes for Scalar {
         map(&a, |a| (a << 24 >> 24) & 0xffff | (a << 8 >> 24) << 16)
     }
     #[inline(always)]
-    fn dot_pairs(self, acc: I, a: I, b: i32) -> I {
-        let (b0, b1) = halves(b);
-        zip(&acc, &a, |acc, a| {
+    fn mul_pairs(self, a: I, by: i16) -> I {
+        map(&a, |a| {
             let (a0, a1) = halves(a);
-            acc.wrapping_add(a0 * b0 + a1 * b1)
+            let by = i32::from(by);
+            a0.wrapping_mul(by) & 0xffff | a1.wrapping_mul(by) << 16
         })
     }
     #[inline(always)]
@@ -327,6 +327,14 @@ impl Dot for Scalar {
     #[inline(always)]
     fn fold_small(self, tot: I, sum: I, scale: I) -> I {
         self.fold(tot, sum, scale)
+    }
+    #[inline(always)]
+    fn dot_pairs(self, acc: I, a: I, b: i32) -> I {
+        let (b0, b1) = halves(b);
+        zip(&acc, &a, |acc, a| {
+            let (a0, a1) = halves(a);
+            acc.wrapping_add(a0 * b0 + a1 * b1)
+        })
     }
     #[inline(always)]
     fn signed(self, w: I) -> I {

@@ -108,9 +108,6 @@ fn add_stretch<L: Dot, C: Column, const T: usize, const N: usize>(
         for q in 0..N / 4 {
             for c in 0..4 {
                 let w = &w[4 * q + c];
-                if part == 0 && (c * size_of::<C>()).is_multiple_of(64) {
-                    l.prefetch(w, AHEAD);
-                }
                 let x = l.splat_f(f32::from_ne_bytes(x[0][4 * q + c]));
                 sums[0][c] = l.fma(w.load(l, part), x, sums[0][c]);
             }

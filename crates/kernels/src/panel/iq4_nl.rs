@@ -57,7 +57,7 @@ pub(super) fn dot_codes<L: Dot, const T: usize>(
         sums[t] = l.start_signed(x[t].minus_sum());
     }
     for k in 0..4 {
-        let line = stream(l, &qs[k], part);
+        let line = stream::<L, T>(l, &qs[k], part);
         let below = l.signed_lut(table, l.and(line, low));
         let above = l.signed_lut(table, l.and(l.shr(line, 4), low));
         for t in 0..T {

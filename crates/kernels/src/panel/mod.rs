@@ -92,10 +92,11 @@ pub(crate) trait PanelType {
 /// several tokens keep the loads apart it sees no stream to follow.
 const AHEAD: usize = 4608;
 
-/// Loads a line of weights that are read in order.
+/// Loads a line of weights that are read in order, for T tokens. With one token the loads come as fast as the hardware's
+/// prefetcher brings the lines, and asking for them as well only takes its place.
 #[inline(always)]
-fn stream<L: Dot>(l: L, line: &Line, part: usize) -> L::I {
-    if part == 0 {
+fn stream<L: Dot, const T: usize>(l: L, line: &Line, part: usize) -> L::I {
+    if part == 0 && T > 1 {
         l.prefetch(line, AHEAD);
     }
     l.load(line, part)

@@ -58,7 +58,7 @@ pub(super) fn dot_nibbles<L: Dot, const T: usize>(
     const { assert!(15 * 32 <= NARROW_LIMIT) };
     let low = l.splat_bytes(15);
     for k in 0..4 {
-        let line = stream(l, &qs[k], part);
+        let line = stream::<L, T>(l, &qs[k], part);
         let (below, above) = (l.and(line, low), l.and(l.shr(line, 4), low));
         for t in 0..T {
             sums[t] = l.dot(sums[t], below, x[t].quad(k));

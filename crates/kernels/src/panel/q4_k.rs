@@ -52,7 +52,7 @@ impl PanelType for Q4_K {
         for s in 0..8 {
             let mut sums = [l.zero(); T];
             for k in 0..4 {
-                let line = stream(l, &w.qs[s][k], part);
+                let line = stream::<L, T>(l, &w.qs[s][k], part);
                 let (below, above) = (l.and(line, low), l.and(l.shr(line, 4), low));
                 for t in 0..T {
                     sums[t] = l.dot(sums[t], below, x[t].quad(8 * s + k));
@@ -82,9 +82,9 @@ impl<L: Dot> Scales<L> {
         lines: &[Line; 3],
     ) -> Self {
         let (six, four, two) = (l.splat_bytes(63), l.splat_bytes(15), l.splat_bytes(48));
-        let scales = stream(l, &lines[0], part);
-        let mins = stream(l, &lines[1], part);
-        let both = stream(l, &lines[2], part);
+        let scales = stream::<L, T>(l, &lines[0], part);
+        let mins = stream::<L, T>(l, &lines[1], part);
+        let both = stream::<L, T>(l, &lines[2], part);
         Self {
             d: l.load_f16(d, part),
             dmin: l.load_f16(dmin, part),

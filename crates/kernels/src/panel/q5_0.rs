@@ -69,9 +69,9 @@ pub(super) fn dot_five_bits<L: Dot, const T: usize>(
 ) {
     const { assert!(31 * 16 <= NARROW_LIMIT) };
     let (low, fifth) = (l.splat_bytes(15), l.splat_bytes(16));
-    let qh = stream(l, qh, part);
+    let qh = stream::<L, T>(l, qh, part);
     for k in 0..4 {
-        let line = stream(l, &qs[k], part);
+        let line = stream::<L, T>(l, &qs[k], part);
         let below = l.or(l.and(line, low), l.and(l.shl(qh, 4 - k as u32), fifth));
         let above = l.or(
             l.and(l.shr(line, 4), low),

@@ -63,10 +63,10 @@ impl PanelType for Q5_K {
         let (low, fifth) = (l.splat_bytes(15), l.splat_bytes(16));
         let scales = Scales::load::<T>(l, part, (&w.d, &w.dmin), &w.scales);
         for s in 0..8 {
-            let qh = stream(l, &w.groups[s].qh, part);
+            let qh = stream::<L, T>(l, &w.groups[s].qh, part);
             let mut sums = [l.zero(); T];
             for k in 0..4 {
-                let line = stream(l, &w.groups[s].qs[k], part);
+                let line = stream::<L, T>(l, &w.groups[s].qs[k], part);
                 let below = l.or(l.and(line, low), l.and(l.shl(qh, 4 - k as u32), fifth));
                 let above = l.or(
                     l.and(l.shr(line, 4), low),

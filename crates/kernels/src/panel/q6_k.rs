@@ -74,15 +74,15 @@ impl PanelType for Q6_K {
         let d = l.load_f16(&w.d, part);
         for quarter in 0..4 {
             let w = &w.quarters[quarter];
-            let scales = stream(l, &w.scales, part);
+            let scales = stream::<L, T>(l, &w.scales, part);
             let mut tot = [l.splat(0); T];
             for byte in 0..4 {
                 let s = 4 * quarter + byte;
                 let scale = l.byte_i8(scales, byte);
-                let qh = stream(l, &w.groups[byte].qh, part);
+                let qh = stream::<L, T>(l, &w.groups[byte].qh, part);
                 let mut sums = [l.zero(); T];
                 for k in 0..2 {
-                    let line = stream(l, &w.groups[byte].ql[k], part);
+                    let line = stream::<L, T>(l, &w.groups[byte].ql[k], part);
                     let below = l.or(l.and(line, low), l.and(l.shift(qh, 4 - 2 * k as i32), high));
                     let above = l.or(
                         l.and(l.shr(line, 4), low),
@@ -126,7 +126,7 @@ pub(super) fn pair_of<L: Lanes>(l: L, scales: L::I, half: usize) -> L::I {
 
 /// Adds two groups of 16 columns, whose weighted products sum to `tot`, less 2^SHIFT from every weight; empties `tot`.
 #[inline(always)]
-pub(super) fn add_pair<L: Lanes, const T: usize, const SHIFT: u32>(
+pub(super) fn add_pair<L: Dot, const T: usize, const SHIFT: u32>(
     l: L,
     pair: usize,
     d: L::F,
@@ -135,9 +135,9 @@ pub(super) fn add_pair<L: Lanes, const T: usize, const SHIFT: u32>(
     tot: &mut [L::I; T],
     acc: &mut [L::F; T],
 ) {
+    let offsets = l.mul_pairs(scales, -1 << SHIFT);
     for t in 0..T {
-        let offset = l.dot_pairs(l.splat(0), scales, x[t].half_sums(pair));
-        let sum = l.sub(tot[t], l.shl(offset, SHIFT));
+        let sum = l.dot_pairs(tot[t], offsets, x[t].half_sums(pair));
         acc[t] = l.fma(l.mul_f(d, l.splat_f(x[t].d(pair))), l.to_f(sum), acc[t]);
         tot[t] = l.splat(0);
     }

@@ -194,15 +194,11 @@ impl<D: Multiply> Lanes for Neon<D> {
         })
     }
     #[inline(always)]
-    fn dot_pairs(self, acc: int32x4_t, a: int32x4_t, b: i32) -> int32x4_t {
-        op!({
-            let (a, b) = (
-                vreinterpretq_s16_s32(a),
-                vreinterpretq_s16_s32(vdupq_n_s32(b)),
-            );
-            let below = vmull_s16(vget_low_s16(a), vget_low_s16(b));
-            vaddq_s32(acc, vpaddq_s32(below, vmull_high_s16(a, b)))
-        })
+    fn mul_pairs(self, a: int32x4_t, by: i16) -> int32x4_t {
+        op!(vreinterpretq_s32_s16(vmulq_n_s16(
+            vreinterpretq_s16_s32(a),
+            by
+        )))
     }
     #[inline(always)]
     fn lut(self, table: &[i8; 16], codes: int32x4_t) -> int32x4_t {
@@ -366,6 +362,21 @@ impl Neon<Widen> {
     }
 }
 
+impl<D: Multiply> Neon<D> {
+    /// [`Dot::dot_pairs`], the same for both ways to multiply bytes.
+    #[inline(always)]
+    fn add_pairs(self, acc: int32x4_t, a: int32x4_t, b: i32) -> int32x4_t {
+        op!({
+            let (a, b) = (
+                vreinterpretq_s16_s32(a),
+                vreinterpretq_s16_s32(vdupq_n_s32(b)),
+            );
+            let below = vmull_s16(vget_low_s16(a), vget_low_s16(b));
+            vaddq_s32(acc, vpaddq_s32(below, vmull_high_s16(a, b)))
+        })
+    }
+}
+
 impl Dot for Neon<Widen> {
     const NARROW: bool = true;
     type Sum = Narrow;
@@ -409,6 +420,10 @@ impl Dot for Neon<Widen> {
     #[inline(always)]
     fn fold_small(self, tot: int32x4_t, sum: Narrow, scale: int32x4_t) -> int32x4_t {
         self.fold(tot, sum, scale)
+    }
+    #[inline(always)]
+    fn dot_pairs(self, acc: int32x4_t, a: int32x4_t, b: i32) -> int32x4_t {
+        self.add_pairs(acc, a, b)
     }
     #[inline(always)]
     fn signed(self, w: int32x4_t) -> int8x16_t {
@@ -485,6 +500,10 @@ impl Dot for Neon<Sdot> {
     #[inline(always)]
     fn fold_small(self, tot: int32x4_t, sum: int32x4_t, scale: int32x4_t) -> int32x4_t {
         self.fold(tot, sum, scale)
+    }
+    #[inline(always)]
+    fn dot_pairs(self, acc: int32x4_t, a: int32x4_t, b: i32) -> int32x4_t {
+        self.add_pairs(acc, a, b)
     }
     #[inline(always)]
     fn signed(self, w: int32x4_t) -> int32x4_t {

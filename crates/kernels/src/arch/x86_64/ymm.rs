@@ -140,11 +140,8 @@ impl<D: Copy> Lanes for Ymm<D> {
         op!(_mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(a)))
     }
     #[inline(always)]
-    fn dot_pairs(self, acc: __m256i, a: __m256i, b: i32) -> __m256i {
-        op!(_mm256_add_epi32(
-            acc,
-            _mm256_madd_epi16(a, _mm256_set1_epi32(b))
-        ))
+    fn mul_pairs(self, a: __m256i, by: i16) -> __m256i {
+        op!(_mm256_mullo_epi16(a, _mm256_set1_epi16(by)))
     }
     #[inline(always)]
     fn lut(self, table: &[i8; 16], codes: __m256i) -> __m256i {
@@ -351,6 +348,13 @@ impl Dot for Ymm<Maddubs> {
         self.fold(tot, sum, scale)
     }
     #[inline(always)]
+    fn dot_pairs(self, acc: __m256i, a: __m256i, b: i32) -> __m256i {
+        op!(_mm256_add_epi32(
+            acc,
+            _mm256_madd_epi16(a, _mm256_set1_epi32(b))
+        ))
+    }
+    #[inline(always)]
     fn signed(self, w: __m256i) -> Self::Signed {
         (w, op!(_mm256_abs_epi8(w)))
     }
@@ -420,6 +424,10 @@ impl Dot for Ymm<Vnni> {
             sum,
             self.and(scale, self.splat(0xffff))
         ))
+    }
+    #[inline(always)]
+    fn dot_pairs(self, acc: __m256i, a: __m256i, b: i32) -> __m256i {
+        op!(_mm256_dpwssd_avx_epi32(acc, a, _mm256_set1_epi32(b)))
     }
     #[inline(always)]
     fn signed(self, w: __m256i) -> __m256i {

@@ -140,11 +140,8 @@ impl<D: Copy> Lanes for Zmm<D> {
         op!(_mm512_srai_epi16::<8>(_mm512_slli_epi16::<8>(a)))
     }
     #[inline(always)]
-    fn dot_pairs(self, acc: __m512i, a: __m512i, b: i32) -> __m512i {
-        op!(_mm512_add_epi32(
-            acc,
-            _mm512_madd_epi16(a, _mm512_set1_epi32(b))
-        ))
+    fn mul_pairs(self, a: __m512i, by: i16) -> __m512i {
+        op!(_mm512_mullo_epi16(a, _mm512_set1_epi16(by)))
     }
     #[inline(always)]
     fn lut(self, table: &[i8; 16], codes: __m512i) -> __m512i {
@@ -359,6 +356,13 @@ impl Dot for Zmm<Maddubs> {
         self.fold(tot, sum, scale)
     }
     #[inline(always)]
+    fn dot_pairs(self, acc: __m512i, a: __m512i, b: i32) -> __m512i {
+        op!(_mm512_add_epi32(
+            acc,
+            _mm512_madd_epi16(a, _mm512_set1_epi32(b))
+        ))
+    }
+    #[inline(always)]
     fn signed(self, w: __m512i) -> Self::Signed {
         (w, op!(_mm512_abs_epi8(w)))
     }
@@ -431,6 +435,10 @@ impl Dot for Zmm<Vnni> {
             sum,
             self.and(scale, self.splat(0xffff))
         ))
+    }
+    #[inline(always)]
+    fn dot_pairs(self, acc: __m512i, a: __m512i, b: i32) -> __m512i {
+        op!(_mm512_dpwssd_epi32(acc, a, _mm512_set1_epi32(b)))
     }
     #[inline(always)]
     fn signed(self, w: __m512i) -> __m512i {
