@@ -1,10 +1,12 @@
 """What llama.cpp does with a model, through the low-level interface of llama-cpp-python. Prints one JSON object.
 
-Usage: python bench/llamacpp.py speed MODEL.gguf [--threads N] [--prompt N] [--tokens N] [--ctx-used N] [--sequences N]
+Usage: python bench/llamacpp.py speed MODEL.gguf [--threads N] [--prompt N] [--tokens N] [--ctx-used N]
+       python bench/llamacpp.py aggregate MODEL.gguf [--threads N] [--tokens N] [--sequences N]
        python bench/llamacpp.py serving MODEL.gguf [--threads N] [--streams N,N…] [--prompt N] [--tokens N]
 
-The measurements are those of `strata bench` and of the engine's example `serving`. The batches are the ones that
-llama.cpp's own programs make: prompts in batches of up to 2048 tokens, a token of every running sequence in each step.
+The measurements are those of `strata bench` (`speed` is its `--in-turns`: one for each line of standard input, `prefill`
+or `decode`) and of the engine's example `serving`. The batches are the ones that llama.cpp's own programs make: prompts in
+batches of up to 2048 tokens, a token of every running sequence in each step.
 """
 
 import argparse
@@ -13,6 +15,7 @@ import ctypes
 import json
 import os
 import resource
+import sys
 import time
 
 import llama_cpp as api
@@ -68,6 +71,9 @@ class Context:
     def clear(self) -> None:
         api.llama_memory_clear(self.memory, False)
 
+    def truncate(self, positions: int) -> None:
+        api.llama_memory_seq_rm(self.memory, 0, positions, -1)
+
     def close(self) -> None:
         api.llama_batch_free(self.batch)
         api.llama_free(self.raw)
@@ -87,23 +93,31 @@ def speed(model, load: float, options: argparse.Namespace) -> dict:
     context.feed(ids[:1], 0)
     found = {"first_s": load + time.perf_counter() - start}
     context.feed(ids[1 : min(32, len(ids))] or ids[:1], 1)
-    context.clear()
-    start = time.perf_counter()
-    context.feed(ids[:prompt], 0)
-    found["prefill_tok_s"] = prompt / (time.perf_counter() - start)
-    if used < prompt:
+    computed = 0  # tokens that the cache holds
+
+    def prefill() -> float:
+        nonlocal computed
         context.clear()
-        if used:
-            context.feed(ids[:used], 0)
-    elif used > prompt:
-        context.feed(ids[prompt:used], prompt)
-    start = time.perf_counter()
-    for i in range(used, used + tokens):
-        context.feed(ids[i : i + 1], i)
-    found["decode_tok_s"] = tokens / (time.perf_counter() - start)
+        computed = prompt
+        start = time.perf_counter()
+        context.feed(ids[:prompt], 0)
+        return prompt / (time.perf_counter() - start)
+
+    def decode() -> float:
+        nonlocal computed
+        context.truncate(min(computed, used))
+        if used > computed:
+            context.feed(ids[computed:used], computed)
+        computed = used + tokens
+        start = time.perf_counter()
+        for i in range(used, used + tokens):
+            context.feed(ids[i : i + 1], i)
+        return tokens / (time.perf_counter() - start)
+
+    turns = {"prefill": prefill, "decode": decode}
+    for line in sys.stdin:
+        print(json.dumps({"tok_s": turns[line.strip()]()}), flush=True)
     context.close()
-    if options.sequences:
-        found["aggregate_tok_s"] = aggregate(model, options)
     found["peak_rss_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return found
 
@@ -169,14 +183,14 @@ def burst(model, streams: int, shared: bool, options: argparse.Namespace) -> dic
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["speed", "serving"])
+    parser.add_argument("what", choices=["speed", "aggregate", "serving"])
     parser.add_argument("model")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--prompt", type=int, default=512)
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--ctx-used", type=int, default=0)
     parser.add_argument("--positions", type=int, default=0, help="room in the context, if more than is used")
-    parser.add_argument("--sequences", type=int, default=0)
+    parser.add_argument("--sequences", type=int, default=8)
     parser.add_argument("--streams", default="1,4,8,16,32")
     options = parser.parse_args()
     # Its messages would be among the figures.
@@ -189,6 +203,9 @@ def main() -> None:
         raise SystemExit(f"llama.cpp cannot load {options.model}")
     if options.what == "speed":
         print(json.dumps(speed(model, time.perf_counter() - start, options)))
+        return
+    if options.what == "aggregate":
+        print(json.dumps({"aggregate_tok_s": aggregate(model, options)}))
         return
     streams = [int(n) for n in options.streams.split(",")]
     rows = [burst(model, n, shared, options) for n in streams for shared in (True, False)]

@@ -4,12 +4,13 @@ Usage: python bench/vs_llamacpp.py PATH_OF_STRATA MODEL.gguf… [--large MODEL.g
        [--isa NAME] [--quick]
 
 `cargo xtask bench vs-llamacpp` builds the program, makes models with random weights where none is named, installs
-llama.cpp (`llama-cpp-python`) and runs this. Each measurement of each round starts a new process of either engine. A
-busy machine slows both; alternation and medians keep the ratio.
+llama.cpp (`llama-cpp-python`) and runs this. Both programs keep the model in memory and compute in short turns, now one
+first and now the other: a shared machine can be half or twice as fast from one second to the next, and so both have the
+same share of it. Figures are medians; a ratio is the median of the turns' ratios.
 
 - decode: random tokens one by one, from an empty context and after 2048 positions
 - prefill: prompts of 512 and 2048 random tokens
-- sequences: so many texts decoded at once, tokens of all of them a second
+- sequences: so many texts decoded at once, tokens of all of them a second, in a process for each measurement
 - load: from the start to the first token; llama.cpp maps its file and reads it when it first computes
 - of the read bandwidth: bytes of weights that decode reads, of those that a plain read of the same memory by as many
   threads does right before and after
@@ -35,7 +36,9 @@ PEER = pathlib.Path(__file__).with_name("llamacpp.py")
 class Sizes:
     rounds: int
     prompts: tuple[int, int]
+    # Decoded in a turn, and the turns of a round.
     tokens: int
+    turns: int
     context: int
     sequences: tuple[int, ...]
     # Of the large model.
@@ -43,8 +46,8 @@ class Sizes:
     recited: tuple[int, int]
 
 
-FULL = Sizes(3, (512, 2048), 64, 2048, (8, 32), 4096, (256, 128))
-QUICK = Sizes(1, (64, 128), 8, 64, (2, 4), 128, (64, 48))
+FULL = Sizes(3, (512, 2048), 16, 5, 2048, (8, 32), 4096, (256, 128))
+QUICK = Sizes(1, (64, 128), 4, 2, 64, (2, 4), 128, (64, 48))
 
 
 class Engines:
@@ -54,14 +57,37 @@ class Engines:
         self.options, self.model = options, model
         self.environment = {"STRATA_ISA": options.isa} if options.isa else {}
         self.found: dict[str, tuple[list[float], list[float]]] = {}
+        self.swapped = False
 
-    def ours(self, *arguments: object) -> dict:
+    def ours(self, *arguments: object) -> list:
         threads = ["-t", self.options.threads, "--repeat", 1, "--json"]
-        return machine.run([self.options.strata, "bench", self.model, *threads, *arguments], self.environment)
+        return [self.options.strata, "bench", self.model, *threads, *arguments]
 
-    def theirs(self, *arguments: object) -> dict:
-        threads = ["--threads", self.options.threads]
-        return machine.run([sys.executable, PEER, "speed", self.model, *threads, *arguments])
+    def run(self, *arguments: object) -> dict:
+        return machine.run(self.ours(*arguments), self.environment)
+
+    def theirs(self, what: str, *arguments: object) -> list:
+        return [sys.executable, PEER, what, self.model, "--threads", self.options.threads, *arguments]
+
+    def both(self, arguments: list, ours: tuple = (), theirs: tuple = ()) -> tuple[machine.Turns, machine.Turns]:
+        """Both programs, one started when the other has its model in memory and has computed a little."""
+        programs = []
+        for command, environment in (
+            (self.ours(*arguments, "--in-turns", *ours), self.environment),
+            (self.theirs("speed", *arguments, *theirs), {}),
+        ):
+            programs.append(machine.Turns(command, environment))
+            programs[-1].take("decode")
+        return tuple(programs)
+
+    def turn(self, pair: tuple[machine.Turns, machine.Turns], what: str, title: str) -> list[dict]:
+        """One turn of either, the other one first each time."""
+        self.swapped = not self.swapped
+        order = reversed(pair) if self.swapped else pair
+        found = [program.take(what) for program in order]
+        found = found[::-1] if self.swapped else found
+        self.add(title, *(turn["tok_s"] for turn in found))
+        return found
 
     def add(self, row: str, ours: float | None, theirs: float | None = None) -> None:
         pair = self.found.setdefault(row, ([], []))
@@ -69,37 +95,26 @@ class Engines:
             if value is not None:
                 values.append(value)
 
-    def both(self, arguments: dict[str, int], rows: dict[str, str], more: tuple = ()) -> tuple[dict, dict]:
-        """One measurement by either; `rows` are titles and the figures' names."""
-        flags = [word for flag, value in arguments.items() for word in (f"--{flag}", value)]
-        ours, theirs = self.ours(*flags, *more), self.theirs(*flags)
-        ours["first_s"] = ours["load_s"] + 1 / ours["decode_tok_s"]
-        for title, key in rows.items():
-            scale = {"peak_rss_bytes": 1e-6}.get(key, 1)
-            self.add(title, ours[key] * scale, theirs[key] * scale)
-        return ours, theirs
+    def memory(self, reports: list[dict], title: str) -> None:
+        self.add(title, *(report["peak_rss_bytes"] / 1e6 for report in reports))
 
-    def shares(self, ours: dict, theirs: dict, prompt: int) -> None:
-        """What either makes of the machine, where our side measured it."""
-        bandwidth, peak = ours["read_bandwidth_bytes_s"], ours.get("int_peak_ops_s")
-        self.add("read bandwidth, GB/s", bandwidth / 1e9)
-        reads, computes = ([side[key] for side in (ours, theirs)] for key in ("decode_tok_s", "prefill_tok_s"))
-        self.add("decode, % of the read bandwidth", *(100 * ours["bytes_per_token"] * speed / bandwidth for speed in reads))
-        if peak:
-            self.add("integer peak, Tera-ops/s", peak / 1e12)
-            title = f"prefill {prompt}, % of the integer peak"
-            self.add(title, *(100 * ours["ops_per_token"] * speed / peak for speed in computes))
+    def read_share(self, pair: list[dict], bytes_per_token: float) -> None:
+        """What either reads of what our side found can be read."""
+        bandwidth = pair[0]["read_bandwidth_bytes_s"]
+        if bandwidth:
+            self.add("read bandwidth, GB/s", bandwidth / 1e9)
+            shares = (100 * bytes_per_token * turn["tok_s"] / bandwidth for turn in pair)
+            self.add("decode, % of the read bandwidth", *shares)
 
     def print(self, rounds: int, isa: str) -> None:
         size = self.model.stat().st_size / 1e6
         print(f"\n{self.model.name}: {size:.0f} MB, {self.options.threads} threads, {rounds} rounds, {isa}")
         print(f"  {'':34} {'strata':>10} {'llama.cpp':>10} {'ratio':>8}")
         for title, (ours, theirs) in self.found.items():
-            a = statistics.median(ours)
-            line = f"  {title:34} {a:10.2f}"
+            line = f"  {title:34} {statistics.median(ours):10.2f}"
             if theirs:
-                b = statistics.median(theirs)
-                line += f" {b:10.2f} {a / b:7.2f}×"
+                ratio = statistics.median(a / b for a, b in zip(ours, theirs))
+                line += f" {statistics.median(theirs):10.2f} {ratio:7.2f}×"
             print(line)
         sys.stdout.flush()
 
@@ -108,56 +123,57 @@ def small(engines: Engines, sizes: Sizes) -> None:
     short, long = sizes.prompts
     isa = ""
     for _ in range(sizes.rounds):
-        ours, theirs = engines.both(
-            {"prompt": short, "tokens": sizes.tokens},
-            {
-                "decode, tok/s": "decode_tok_s",
-                f"prefill {short}, tok/s": "prefill_tok_s",
-                "load to the first token, s": "first_s",
-                "peak memory, MB": "peak_rss_bytes",
-            },
-            ("--read-bandwidth", "--int-peak"),
-        )
+        pair = engines.both(["--prompt", short, "--tokens", sizes.tokens], ("--read-bandwidth", "--int-peak"))
+        decoded = [engines.turn(pair, "decode", "decode, tok/s") for _ in range(sizes.turns)]
+        prefilled = engines.turn(pair, "prefill", f"prefill {short}, tok/s")
+        reports = [program.end() for program in pair]
+        ours, theirs = reports
         isa = ours["isa"]
-        engines.shares(ours, theirs, short)
-        engines.both(
-            {"prompt": long, "tokens": sizes.tokens // 2, "ctx-used": sizes.context},
-            {
-                f"prefill {long}, tok/s": "prefill_tok_s",
-                f"decode after {sizes.context}, tok/s": "decode_tok_s",
-            },
-        )
+        first = ours["load_s"] + 1 / decoded[0][0]["tok_s"]
+        engines.add("load to the first token, s", first, theirs["first_s"])
+        engines.memory(reports, "peak memory, MB")
+        for turn in decoded:
+            engines.read_share(turn, ours["bytes_per_token"])
+        if peak := ours.get("int_peak_ops_s"):
+            engines.add("integer peak, Tera-ops/s", peak / 1e12)
+            shares = (100 * ours["ops_per_token"] * turn["tok_s"] / peak for turn in prefilled)
+            engines.add(f"prefill {short}, % of the integer peak", *shares)
+        used = ["--prompt", long, "--tokens", sizes.tokens, "--ctx-used", sizes.context]
+        pair = engines.both(used)
+        engines.turn(pair, "prefill", f"prefill {long}, tok/s")
+        for _ in range(sizes.turns):
+            engines.turn(pair, "decode", f"decode after {sizes.context}, tok/s")
+        for program in pair:
+            program.end()
         for count in sizes.sequences:
-            engines.both(
-                {"prompt": 1, "tokens": sizes.tokens // 2, "sequences": count},
-                {f"{count} sequences, tok/s in all": "aggregate_tok_s"},
-            )
+            several = ["--tokens", 2 * sizes.tokens, "--sequences", count]
+            ours = engines.run("--prompt", 1, *several)
+            theirs = machine.run(engines.theirs("aggregate", *several))
+            key = "aggregate_tok_s"
+            engines.add(f"{count} sequences, tok/s in all", ours[key], theirs[key])
     engines.print(sizes.rounds, isa)
 
 
 def large(engines: Engines, sizes: Sizes) -> None:
     prompt, tokens = sizes.recited
-    isa = ""
-    for round in range(sizes.rounds):
-        few = {"prompt": 32, "tokens": sizes.tokens // 4}
-        flags = [word for flag, value in few.items() for word in (f"--{flag}", value)]
-        ours = engines.ours(*flags, "--read-bandwidth")
-        theirs = engines.theirs(*flags, "--positions", sizes.full)
-        isa = ours["isa"]
-        engines.add("decode, tok/s", ours["decode_tok_s"], theirs["decode_tok_s"])
-        engines.shares(ours, theirs, few["prompt"])
-        guessed = engines.ours("-p", prompt, "-n", tokens, "--speculate")
+    # Decoded at the end of a full context.
+    last = 8
+    few = ["--prompt", 32, "--tokens", sizes.tokens // 2]
+    pair = engines.both(few, ("--read-bandwidth",), ("--positions", sizes.full))
+    decoded = [engines.turn(pair, "decode", "decode, tok/s") for _ in range(sizes.rounds * sizes.turns)]
+    ours, theirs = (program.end() for program in pair)
+    for turn in decoded:
+        engines.read_share(turn, ours["bytes_per_token"])
+    for _ in range(sizes.rounds):
+        guessed = engines.run("-p", prompt, "-n", tokens, "--speculate")
         engines.add("decode with guesses, tok/s", guessed["speculated_tok_s"])
         engines.add("the same without guesses, tok/s", guessed["unspeculated_tok_s"])
         right = guessed["accepted_tokens"] / max(guessed["drafted_tokens"], 1)
         engines.add("guesses that are right, %", 100 * right)
-        if round == 0:
-            last = 8
-            full = engines.ours("-p", 32, "-n", last, "--ctx-used", sizes.full - last)
-            title = f"peak memory, context {sizes.full}, MB"
-            engines.add(title, full["peak_rss_bytes"] / 1e6, theirs["peak_rss_bytes"] / 1e6)
-            engines.add(f"decode after {sizes.full - last}, tok/s", full["decode_tok_s"])
-    engines.print(sizes.rounds, isa)
+    full = engines.run("-p", 32, "-n", last, "--ctx-used", sizes.full - last)
+    engines.memory([full, theirs], f"peak memory, context {sizes.full}, MB")
+    engines.add(f"decode after {sizes.full - last}, tok/s", full["decode_tok_s"])
+    engines.print(sizes.rounds, ours["isa"])
 
 
 def main() -> None:

@@ -58,6 +58,10 @@ those checks say so and are left out, except under CI=true, where that is a fail
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] | ["help" | "--help" | "-h"] | [.., "--help" | "-h"] => {
+            println!("{HELP}");
+            Ok(())
+        }
         ["test"] => test::run(),
         ["test-aarch64"] => aarch64::run(),
         ["peers"] => peers::run(),
@@ -74,10 +78,7 @@ fn main() -> Result<()> {
         ["soak", "engine", ..] => soak::engine(&arguments[2..]),
         ["unikernel", ..] => unikernel::command(&arguments[1..]),
         ["test-boot", ..] => test_boot::run(&arguments[1..]),
-        [] | ["help" | "--help" | "-h"] => {
-            println!("{HELP}");
-            Ok(())
-        }
+        [task @ ("bench" | "soak"), ..] => bail!("{task} what? See `cargo xtask help`"),
         [task, ..] => bail!("there is no task {task:?}: see `cargo xtask help`"),
     }
 }

@@ -19,7 +19,7 @@ Examples:
   strata embed all-minilm.gguf \"A cat sat on the mat.\" \"Felines rest.\"
   strata embed model.gguf --pooling mean --json \"Hello\"")]
 pub(crate) struct Arguments {
-    /// The model's file, or `tale` for the built-in model
+    /// The model's file or folder, its name in the store, or `tale`, which is built in
     model: PathBuf,
     /// The texts
     #[arg(required = true)]

@@ -27,7 +27,7 @@ Examples:
   strata imatrix model-f16.gguf wiki.txt -o model.imatrix.gguf
   strata quantize model-f16.gguf iq4_xs --imatrix model.imatrix.gguf")]
 pub(crate) struct Arguments {
-    /// The model's file, or `tale` for the built-in model
+    /// The model's file or folder, its name in the store, or `tale`, which is built in
     model: PathBuf,
     /// A text file
     text: PathBuf,

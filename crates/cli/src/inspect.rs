@@ -10,7 +10,7 @@ use strata_weights::{Array, GgufSet, Tensor, Value};
 /// Show a model file's metadata and tensors
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The file (of a split model, any part), or `tale` for the built-in model
+    /// The model's file (of a split one, any part), its name in the store, or `tale`, which is built in
     file: PathBuf,
     /// Print one JSON object, with every array in full
     #[arg(long)]

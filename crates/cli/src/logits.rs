@@ -18,7 +18,7 @@ const TOP: usize = 10;
 /// Show the scores of the next token
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The model's file, or `tale` for the built-in model
+    /// The model's file or folder, its name in the store, or `tale`, which is built in
     model: PathBuf,
     /// The ids of the tokens before it, separated by commas
     #[arg(long, value_delimiter = ',', required_unless_present = "text")]

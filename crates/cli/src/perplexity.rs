@@ -17,7 +17,7 @@ use strata_model::Output;
 /// Measure how well a model foretells a text
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The model's file, or `tale` for the built-in model
+    /// The model's file or folder, its name in the store, or `tale`, which is built in
     model: PathBuf,
     /// A text file
     file: PathBuf,

@@ -21,7 +21,7 @@ Examples:
   strata plan model.gguf --ctx 32768 --kv q8_0 --memory 6G
   strata plan model.gguf --draft small.gguf")]
 pub(crate) struct Arguments {
-    /// The model's file, or `tale` for the built-in model
+    /// The model's file or folder, its name in the store, or `tale`, which is built in
     model: PathBuf,
     /// Tokens of prompt and answer together [default: the model's context, at most 4096]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]

@@ -9,7 +9,7 @@ use strata_token::tokenizer::{DecodeOptions, EncodeOptions, Tokenizer};
 /// Turn text into token ids
 #[derive(clap::Args)]
 pub(crate) struct EncodeArguments {
-    /// The model's file, or `tale` for the built-in model
+    /// The model's file or folder, its name in the store, or `tale`, which is built in
     model: PathBuf,
     /// The text; `-` reads standard input
     text: String,
@@ -24,7 +24,7 @@ pub(crate) struct EncodeArguments {
 /// Turn token ids into text
 #[derive(clap::Args)]
 pub(crate) struct DecodeArguments {
-    /// The model's file, or `tale` for the built-in model
+    /// The model's file or folder, its name in the store, or `tale`, which is built in
     model: PathBuf,
     /// The ids, separated by spaces or commas (a JSON array does too); none reads standard input
     ids: Vec<String>,

@@ -2,7 +2,7 @@
 
 mod program;
 
-use program::{Scratch, command, finish, scratch, strata};
+use program::{Scratch, command, finish, scratch, strata, strata_reading};
 use serde_json::Value;
 
 /// Stories that tale made up.
@@ -105,6 +105,42 @@ fn bench_reports_what_it_measured() {
     assert!(
         words.contains("prefill") && words.contains("decode"),
         "{words}"
+    );
+}
+
+#[test]
+fn bench_takes_a_turn_for_each_line() {
+    let run = [
+        "bench",
+        "tale",
+        "-p",
+        "16",
+        "-n",
+        "4",
+        "--ctx-used",
+        "8",
+        "--json",
+        "--in-turns",
+    ];
+    let text = strata_reading(&run, "decode\nprefill\ndecode\n").text();
+    let answers: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    let [turns @ .., report] = &answers[..] else {
+        panic!("nothing in {text}");
+    };
+    assert_eq!(turns.len(), 3, "{text}");
+    for turn in turns {
+        assert!(turn["tok_s"].as_f64().unwrap() > 0.0, "{turn}");
+    }
+    assert!(report["peak_rss_bytes"].as_f64().unwrap() > 0.0, "{report}");
+    let refused = strata_reading(&run, "decode\nsing\n");
+    assert_eq!(refused.code, Some(2));
+    assert!(
+        refused.err.contains("\"sing\" is no turn"),
+        "{}",
+        refused.err
     );
 }
 

@@ -5,6 +5,7 @@ mod demand;
 mod recital;
 mod report;
 mod together;
+mod turns;
 
 use crate::computing::ComputeArguments;
 use crate::failure::{Failure, Kind};
@@ -28,7 +29,7 @@ use together::Together;
 /// the repeats the median counts.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The model's file, or `tale` for the built-in model
+    /// The model's file or folder, its name in the store, or `tale`, which is built in
     model: PathBuf,
     /// Tokens of the prompt
     #[arg(short, long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
@@ -54,6 +55,10 @@ pub(crate) struct Arguments {
     /// How often each is measured
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
+    /// Measure once for each line of standard input, `prefill` or `decode`, and print that at once, to take turns with
+    /// another program
+    #[arg(long, requires = "json")]
+    in_turns: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -98,7 +103,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     scorer.feed(&tokens[..prompt.min(32)], Output::LastLogits, &mut |_| {
         Ok(())
     })?;
-    for _ in 0..arguments.repeat {
+    if arguments.in_turns {
+        turns::take(&mut scorer, &tokens, arguments, read_weights)?;
+    }
+    let repeats = if arguments.in_turns {
+        0
+    } else {
+        arguments.repeat
+    };
+    for _ in 0..repeats {
         report
             .prefill
             .push(prefill(&mut scorer, &tokens[..prompt])?);
@@ -124,7 +137,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     // The measurements of the machine take memory of their own.
     report.peak_bytes = Usage::now().map_or(0, |usage| usage.peak_bytes);
-    if arguments.read_bandwidth && report.read_bandwidth.is_empty() {
+    if arguments.read_bandwidth && report.read_bandwidth.is_empty() && !arguments.in_turns {
         let bandwidth = machine_limits::read_bandwidth(&machine, Effort::Full)?;
         report.read_bandwidth.push(bandwidth);
     }

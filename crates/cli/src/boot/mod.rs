@@ -35,7 +35,7 @@ const MOST_MODULE: u64 = 1800 << 20;
 The machine's serial line is this terminal, with a shell: `help` lists its commands, `shutdown` ends it.
 Only this machine reaches the port, so no key is needed.")]
 pub(crate) struct Arguments {
-    /// The model's file, or tale
+    /// The model's file, its name in the store, or `tale`, which is built in
     #[arg(value_name = "MODEL", default_value = BUILT_IN)]
     model: PathBuf,
     /// The port of this machine that the server is reached through

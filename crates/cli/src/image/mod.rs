@@ -25,7 +25,7 @@ The ending of NAME tells what is written:
   .img  a disk for UEFI machines: write it to a USB stick as it is
   .iso  a disc for UEFI machines, which is such a disk too")]
 pub(crate) struct Arguments {
-    /// The model's file, or tale
+    /// The model's file, its name in the store, or `tale`, which is built in
     #[arg(value_name = "MODEL", default_value = BUILT_IN)]
     model: PathBuf,
     /// The file to write; its ending tells what is written

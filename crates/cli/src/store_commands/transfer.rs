@@ -12,7 +12,7 @@ use strata_store::{Name, Network, Progress};
 /// What a model is fetched from or sent to.
 #[derive(clap::Args)]
 pub(crate) struct TransferArguments {
-    /// The model: llama3.2:1b, or host/namespace/model:tag
+    /// The model: llama3.2:1b or host/namespace/model:tag; to pull also hf.co/user/repo:quant or an https address
     model: String,
     /// Talk to the registry without TLS
     #[arg(long)]
