@@ -26,8 +26,8 @@ const CONTEXT: usize = 1024;
 /// Overhead that is too much, in percent.
 const TARGET: f64 = 3.0;
 
-/// Time between two looks at the streams.
-const LOOK: Duration = Duration::from_millis(4);
+/// Time between two looks at the streams: about as often as the server writes to them.
+const LOOK: Duration = Duration::from_millis(16);
 
 type Failure = Box<dyn Error + Send + Sync>;
 
