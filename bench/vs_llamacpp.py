@@ -108,7 +108,7 @@ class Engines:
 
     def print(self, rounds: int, isa: str) -> None:
         size = self.model.stat().st_size / 1e6
-        print(f"\n{self.model.name}: {size:.0f} MB, {self.options.threads} threads, {rounds} rounds, {isa}")
+        print(f"\n{self.model.name}: {size:.0f} MB, {self.options.threads} threads, {rounds} round{'s' * (rounds > 1)}, {isa}")
         print(f"  {'':34} {'strata':>10} {'llama.cpp':>10} {'ratio':>8}")
         for title, (ours, theirs) in self.found.items():
             line = f"  {title:34} {statistics.median(ours):10.2f}"

@@ -161,14 +161,13 @@ impl Boot<'_> {
             .with_context(|| format!("cannot start {QEMU}"))?;
         let input = child.stdin.take().context("QEMU has no input")?;
         let mut output = child.stdout.take().context("QEMU has no output")?;
-        let said = Arc::new(Mutex::new(String::new()));
+        let said = Arc::new(Mutex::new(Vec::new()));
         let heard = Arc::clone(&said);
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(len @ 1..) = output.read(&mut bytes) {
-                let text = String::from_utf8_lossy(&bytes[..len]);
                 if let Ok(mut said) = heard.lock() {
-                    said.push_str(&text);
+                    said.extend_from_slice(&bytes[..len]);
                 }
             }
         });
@@ -215,7 +214,8 @@ impl Drop for Running {
 pub(super) struct Guest {
     pub(super) running: Running,
     input: ChildStdin,
-    said: Arc<Mutex<String>>,
+    /// Bytes, because a letter of several may come in pieces.
+    said: Arc<Mutex<Vec<u8>>>,
 }
 
 impl Guest {
@@ -225,20 +225,23 @@ impl Guest {
 
     /// All that it has said.
     pub(super) fn said(&self) -> String {
-        self.said
-            .lock()
-            .map(|said| said.clone())
-            .unwrap_or_default()
+        self.said_after(0)
+    }
+
+    fn said_after(&self, from: usize) -> String {
+        let Ok(said) = self.said.lock() else {
+            return String::new();
+        };
+        String::from_utf8_lossy(&said[from..]).into_owned()
     }
 
     /// Waits for a sign after so many bytes of what was said, and gives all from there.
     pub(super) fn hear(&mut self, from: usize, sign: &str) -> Result<String> {
         let begin = Instant::now();
         loop {
-            let said = self.said();
-            let rest = said.get(from..).unwrap_or_default();
-            if rest.contains(sign) {
-                return Ok(rest.into());
+            let said = self.said_after(from);
+            if said.contains(sign) {
+                return Ok(said);
             }
             if let Some(status) = self.running.child.try_wait()? {
                 bail!("QEMU ended with {status} before {sign:?}:\n{said}");
@@ -250,7 +253,7 @@ impl Guest {
 
     /// Types a line into the shell, and gives what comes up to a sign.
     pub(super) fn ask(&mut self, line: &str, sign: &str) -> Result<String> {
-        let from = self.said().len();
+        let from = self.said.lock().map_or(0, |said| said.len());
         self.write(line)?;
         self.hear(from, sign)
     }
