@@ -6,10 +6,12 @@
 use divan::counter::{BytesCount, ItemsCount};
 use divan::{Bencher, black_box};
 use std::fmt;
+use strata_host::HugePages;
 use strata_kernels::{
     ActRows, Isa, Kernels, PANEL_ROWS, Panels, TileMut, act_format, is_packed, pack_panel,
     panel_bytes,
 };
+use strata_platform::{Memory, Region};
 use strata_quant::{GgmlType, quantize};
 
 const COLS: usize = 2048;
@@ -49,8 +51,8 @@ fn cases() -> Vec<Case> {
         .collect()
 }
 
-/// `rows` rows of weights in panels.
-fn weights(ty: GgmlType, rows: usize) -> Vec<u8> {
+/// `rows` rows of weights in panels, in such pages as models have.
+fn weights(ty: GgmlType, rows: usize) -> Box<dyn Region> {
     let values: Vec<f32> = (0..PANEL_ROWS * COLS)
         .map(|i| (i as f32 * 0.7).sin() * 0.1)
         .collect();
@@ -58,7 +60,12 @@ fn weights(ty: GgmlType, rows: usize) -> Vec<u8> {
     quantize(ty, &values, None, &mut blocks).expect("weights of ordinary size");
     let mut panel = vec![0; blocks.len()];
     pack_panel(ty, COLS, &blocks, &mut panel);
-    panel.repeat(rows / PANEL_ROWS)
+    let bytes = rows / PANEL_ROWS * panel.len();
+    let mut region = HugePages::default().region(bytes).expect("there is memory");
+    for place in region.chunks_exact_mut(panel.len()) {
+        place.copy_from_slice(&panel);
+    }
+    region
 }
 
 fn activations(kernels: &Kernels, ty: GgmlType, tokens: usize) -> Vec<u8> {
@@ -76,7 +83,7 @@ struct Matmul {
     ty: GgmlType,
     rows: usize,
     tokens: usize,
-    weights: Vec<u8>,
+    weights: Box<dyn Region>,
     acts: Vec<u8>,
     out: Vec<f32>,
 }
