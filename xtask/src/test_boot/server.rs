@@ -184,16 +184,31 @@ pub(super) fn official_client(here: SocketAddr, there: SocketAddr) -> Result<()>
 /// Waits until a server answers.
 pub(super) fn ready(running: &mut Running) -> Result<()> {
     let begin = Instant::now();
+    // QEMU takes a connection before the machine is there, and offers it again only after seconds: a new one is heard
+    // sooner. On a busy machine an answer takes longer than on a quiet one.
+    let mut patience = Duration::from_millis(50);
     while begin.elapsed() < PATIENCE {
-        if matches!(ask(running.address, "GET", "/health", ""), Ok((200, _))) {
+        if answers(running.address, patience).is_ok_and(|healthy| healthy) {
             return Ok(());
         }
         if let Some(status) = running.child.try_wait()? {
             bail!("the server ended with {status}");
         }
-        std::thread::sleep(Duration::from_millis(50));
+        std::thread::sleep(Duration::from_millis(10));
+        patience = (patience * 9 / 8).min(Duration::from_secs(20));
     }
     bail!("the server does not answer")
+}
+
+/// Whether the server says within so much time that it is well.
+fn answers(address: SocketAddr, patience: Duration) -> Result<bool> {
+    const WELL: &[u8] = b"HTTP/1.1 200";
+    let mut stream = TcpStream::connect_timeout(&address, patience)?;
+    stream.set_read_timeout(Some(patience))?;
+    stream.write_all(request_text("GET", "/health", "", "").as_bytes())?;
+    let mut head = [0; WELL.len()];
+    stream.read_exact(&mut head)?;
+    Ok(head == WELL)
 }
 
 pub(super) fn ask(
