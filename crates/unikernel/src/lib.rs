@@ -39,4 +39,6 @@ pub mod network;
 pub mod prompt;
 #[cfg(feature = "engine")]
 pub mod serve;
+#[cfg(all(feature = "engine", target_arch = "x86_64"))]
+pub mod shell;
 pub mod storage;

@@ -10,15 +10,9 @@ mod checks;
 mod entry;
 #[cfg(not(feature = "engine"))]
 mod faults;
-#[cfg(feature = "engine")]
-mod inspect;
 mod runtime;
 #[cfg(feature = "engine")]
 mod server;
-#[cfg(feature = "engine")]
-mod settings;
-#[cfg(feature = "engine")]
-mod shell;
 #[cfg(feature = "engine")]
 mod source;
 #[cfg(feature = "engine")]
@@ -34,7 +28,7 @@ use strata_unikernel::machine::lock::Lock;
 use strata_unikernel::machine::{Machine, cpu, crash, power, time};
 use strata_unikernel::say;
 #[cfg(feature = "engine")]
-use strata_unikernel::storage;
+use strata_unikernel::{shell::settings, storage};
 
 #[global_allocator]
 static HEAP: Heap = Heap::new();

@@ -1,7 +1,6 @@
 //! The machine as a server: the chat APIs on its first network card, and a shell on the serial line.
 
-use crate::settings::{self, patience};
-use crate::shell::{Around, Next, Shell};
+use crate::HEAP;
 use crate::source::{self, SourceError, Telling};
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -15,6 +14,8 @@ use strata_unikernel::model::{self, Load, Means, Opened, Placement};
 use strata_unikernel::network::{Network, Settings};
 use strata_unikernel::say;
 use strata_unikernel::serve::{Access, ServeSettings, Server};
+use strata_unikernel::shell::settings::{self, patience};
+use strata_unikernel::shell::{Around, Next, Shell};
 
 /// Texts that run side by side, and how many of their tokens are computed together.
 const REQUESTS: usize = 8;
@@ -40,7 +41,7 @@ pub(crate) fn serve(
         cards,
         functions,
     } = devices;
-    let mut shell = Shell::new(info, options, machine, functions);
+    let mut shell = Shell::new(info, options, (machine.processors(), &HEAP), functions);
     let mut next = Next::Load;
     loop {
         let network = match Settings::from_options(&shell.options) {

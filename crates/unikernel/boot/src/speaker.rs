@@ -1,6 +1,5 @@
 //! The prompt on the command line, answered by the model.
 
-use crate::settings::patience;
 use crate::source::{self, Telling};
 use strata_unikernel::boot::{BootInfo, CommandLine};
 use strata_unikernel::drivers::Devices;
@@ -9,6 +8,7 @@ use strata_unikernel::machine::processors::WORKERS;
 use strata_unikernel::machine::{time, watchdog};
 use strata_unikernel::model::Means;
 use strata_unikernel::prompt::{self, Prompt};
+use strata_unikernel::shell::settings::patience;
 use strata_unikernel::{console, say};
 
 /// Answers the prompt on the command line, if there is one.

@@ -84,10 +84,29 @@ impl<R: Registers> Serial<R> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use std::collections::VecDeque;
+    use std::sync::Mutex;
     use std::vec::Vec;
+
+    /// What tests type into the one console.
+    static TYPED: Mutex<VecDeque<u8>> = Mutex::new(VecDeque::new());
+
+    pub(crate) fn type_in(text: &str) {
+        TYPED.lock().unwrap().extend(text.bytes());
+    }
+
+    /// A register of the port that tests type into.
+    pub(crate) fn typed(register: u8) -> u8 {
+        let mut typed = TYPED.lock().unwrap();
+        match register {
+            DATA => typed.pop_front().unwrap_or_default(),
+            STATUS if typed.is_empty() => CAN_SEND,
+            STATUS => CAN_SEND | RECEIVED,
+            _ => 0x5a,
+        }
+    }
 
     #[derive(Default)]
     struct Fake {

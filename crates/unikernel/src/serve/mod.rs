@@ -7,7 +7,7 @@ mod access;
 mod calls;
 mod running;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use access::Access;
 pub use strata_engine::Counters;

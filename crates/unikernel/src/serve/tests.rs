@@ -18,15 +18,15 @@ impl Clock for Steps {
     }
 }
 
-struct World<'w, 'a> {
-    server: Server<'a>,
-    network: Network<'w>,
+pub(crate) struct World<'w, 'a> {
+    pub(crate) server: Server<'a>,
+    pub(crate) network: Network<'w>,
     client: Client<'w>,
     clock: &'w Steps,
 }
 
 impl World<'_, '_> {
-    fn turn(&mut self) -> bool {
+    pub(crate) fn turn(&mut self) -> bool {
         self.clock
             .0
             .fetch_add(1_000_000, core::sync::atomic::Ordering::Relaxed);
@@ -36,7 +36,7 @@ impl World<'_, '_> {
         self.server.turn(&mut self.network, now)
     }
 
-    fn say(&mut self, text: &str) {
+    pub(crate) fn say(&mut self, text: &str) {
         self.client.connect();
         let mut rest = text.as_bytes();
         while !rest.is_empty() {
@@ -78,7 +78,7 @@ impl World<'_, '_> {
     }
 }
 
-fn with_server(access: Access, test: impl FnOnce(&mut World<'_, '_>)) {
+pub(crate) fn with_server(access: Access, test: impl FnOnce(&mut World<'_, '_>)) {
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../models/tale/tale-q4_k_m.gguf"

@@ -1,17 +1,17 @@
 //! The settings as a person sees and changes them.
 
+use crate::boot::CommandLine;
+use crate::machine::crash::{self, Policy};
+use crate::machine::watchdog;
+use crate::say;
 use alloc::string::String;
 use alloc::vec::Vec;
 use strata_image::settings::{SETTINGS, is_known, pairs};
-use strata_unikernel::boot::CommandLine;
-use strata_unikernel::machine::crash::{self, Policy};
-use strata_unikernel::machine::watchdog;
-use strata_unikernel::say;
 
 const SECRET: [&str; 2] = ["api-key", "key"];
 
 /// Takes over what `strata.toml` says: tells what is wrong with it, and does what must be done at once.
-pub(crate) fn apply(options: &CommandLine) {
+pub fn apply(options: &CommandLine) {
     for pair in pairs(options.file()) {
         match pair {
             Ok((key, _)) if !is_known(key) => {
@@ -30,14 +30,14 @@ pub(crate) fn apply(options: &CommandLine) {
 }
 
 /// How long a step may take in nanoseconds: `watchdog=SECONDS`, or two minutes, which is enough for emulation.
-pub(crate) fn patience(options: &CommandLine) -> u64 {
+pub fn patience(options: &CommandLine) -> u64 {
     number(options, "watchdog")
         .unwrap_or(120)
         .saturating_mul(1_000_000_000)
 }
 
 /// A setting that is a number; what is none is told.
-pub(crate) fn number(options: &CommandLine, key: &str) -> Option<u64> {
+pub fn number(options: &CommandLine, key: &str) -> Option<u64> {
     let text = options.get(key)?;
     let number = text.parse().ok();
     if number.is_none() {
@@ -47,12 +47,12 @@ pub(crate) fn number(options: &CommandLine, key: &str) -> Option<u64> {
 }
 
 /// The key that clients must bring.
-pub(crate) fn key(options: &CommandLine) -> Option<&str> {
+pub fn key(options: &CommandLine) -> Option<&str> {
     options.get("api-key").or_else(|| options.get("key"))
 }
 
 /// `config get [KEY]`, `config set KEY VALUE`.
-pub(crate) fn command(options: &mut CommandLine, rest: &str) {
+pub(super) fn command(options: &mut CommandLine, rest: &str) {
     let mut words = rest.splitn(3, ' ');
     let (what, key, value) = (words.next(), words.next(), words.next());
     match (what, key, value) {
@@ -81,7 +81,7 @@ pub(crate) fn command(options: &mut CommandLine, rest: &str) {
 }
 
 /// A command line as anyone may see it.
-pub(crate) fn without_keys(line: &str) -> String {
+pub(super) fn without_keys(line: &str) -> String {
     let shown = line.split(' ').map(|word| match word.split_once('=') {
         Some((key, _)) if SECRET.contains(&key) => "key=…",
         _ => word,

@@ -1,18 +1,23 @@
 //! The shell on the serial line. Nothing in it waits: what takes time goes on from one look to the next.
 
-use crate::{inspect, settings};
+mod inspect;
+pub mod settings;
+#[cfg(test)]
+mod tests;
+
+use crate::boot::{BootInfo, CommandLine};
+use crate::console::{self, Editor, Key};
+use crate::drivers::Disk;
+use crate::drivers::pci::Function;
+use crate::machine::heap::Heap;
+use crate::machine::{power, time, watchdog};
+use crate::network::Network;
+use crate::say;
+use crate::serve::Server;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
-use strata_unikernel::boot::{BootInfo, CommandLine};
-use strata_unikernel::console::{self, Editor, Key};
-use strata_unikernel::drivers::Disk;
-use strata_unikernel::drivers::pci::Function;
-use strata_unikernel::machine::{Machine, power, time, watchdog};
-use strata_unikernel::network::Network;
-use strata_unikernel::say;
-use strata_unikernel::serve::Server;
 
 const COMMANDS: [(&str, &str); 29] = [
     ("help", "this list"),
@@ -55,7 +60,7 @@ const ECHOES: u16 = 4;
 
 /// What the shell is asked to do that it cannot do by itself.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
+pub enum Next {
     /// Takes the model that the settings name.
     Load,
     /// Goes on without a model.
@@ -63,10 +68,13 @@ pub(crate) enum Next {
 }
 
 /// What there is to command.
-pub(crate) struct Around<'a, 's, 'n> {
-    pub(crate) server: Option<&'a mut Server<'s>>,
-    pub(crate) network: Option<&'a mut Network<'n>>,
-    pub(crate) disks: &'a [Disk],
+pub struct Around<'a, 's, 'n> {
+    /// The server, where there is a model.
+    pub server: Option<&'a mut Server<'s>>,
+    /// The network, where there is a card.
+    pub network: Option<&'a mut Network<'n>>,
+    /// The disks.
+    pub disks: &'a [Disk],
 }
 
 /// What goes on.
@@ -83,11 +91,12 @@ enum Activity {
 }
 
 /// A shell.
-pub(crate) struct Shell<'i> {
+pub struct Shell<'i> {
     info: &'i BootInfo,
     /// The settings as they are now.
-    pub(crate) options: CommandLine,
+    pub options: CommandLine,
     processors: usize,
+    heap: &'i Heap,
     functions: &'i [Function],
     editor: Editor,
     activity: Activity,
@@ -95,16 +104,18 @@ pub(crate) struct Shell<'i> {
 }
 
 impl<'i> Shell<'i> {
-    pub(crate) fn new(
+    /// A shell of a machine with so many processors.
+    pub fn new(
         info: &'i BootInfo,
         options: CommandLine,
-        machine: &Machine,
+        (processors, heap): (usize, &'i Heap),
         functions: &'i [Function],
     ) -> Self {
         Self {
             info,
             options,
-            processors: machine.processors(),
+            processors,
+            heap,
             functions,
             editor: Editor::default(),
             activity: Activity::Nothing,
@@ -113,7 +124,7 @@ impl<'i> Shell<'i> {
     }
 
     /// Does what was typed, and goes on with what was begun.
-    pub(crate) fn poll(&mut self, around: &mut Around<'_, '_, '_>) -> Option<Next> {
+    pub fn poll(&mut self, around: &mut Around<'_, '_, '_>) -> Option<Next> {
         if !self.greeted {
             self.greeted = true;
             prompt();
@@ -192,7 +203,7 @@ impl<'i> Shell<'i> {
                 let shown = settings::without_keys(self.options.as_str());
                 say!("command line: {shown}");
             }
-            "free" => inspect::memory(),
+            "free" => inspect::memory(self.heap),
             "uptime" => say!("{} s", time::now() / SECOND),
             "cpuid" => inspect::processor(),
             "memmap" => inspect::memory_map(self.info),

@@ -1,18 +1,18 @@
 //! What the shell tells of the machine.
 
-use crate::HEAP;
+use crate::boot::BootInfo;
+use crate::drivers::Disk;
+use crate::drivers::pci::Function;
+use crate::machine::heap::Heap;
+use crate::machine::{cpu, time, watchdog};
+use crate::network::Network;
+use crate::say;
+use crate::serve::{Counters, ModelFacts, Server};
+use crate::storage::{Volume, partitions};
 use alloc::format;
 use alloc::string::String;
-use strata_unikernel::boot::BootInfo;
-use strata_unikernel::drivers::Disk;
-use strata_unikernel::drivers::pci::Function;
-use strata_unikernel::machine::{cpu, time, watchdog};
-use strata_unikernel::network::Network;
-use strata_unikernel::say;
-use strata_unikernel::serve::{Counters, ModelFacts, Server};
-use strata_unikernel::storage::{Volume, partitions};
 
-pub(crate) fn machine(info: &BootInfo, processors: usize) {
+pub(super) fn machine(info: &BootInfo, processors: usize) {
     say!(
         "Strata {}, by {:?}, {processors} processors, {} MHz",
         env!("CARGO_PKG_VERSION"),
@@ -21,8 +21,8 @@ pub(crate) fn machine(info: &BootInfo, processors: usize) {
     );
 }
 
-pub(crate) fn memory() {
-    let usage = HEAP.usage();
+pub(super) fn memory(heap: &Heap) {
+    let usage = heap.usage();
     say!(
         "{} KiB of {} KiB in use, in {} pieces",
         usage.used >> 10,
@@ -32,7 +32,7 @@ pub(crate) fn memory() {
 }
 
 /// The name that a processor gives itself, and what it can do for the kernels.
-pub(crate) fn processor() {
+pub(super) fn processor() {
     let mut name = String::new();
     if cpu::cpuid(0x8000_0000, 0).eax >= 0x8000_0004 {
         for leaf in 0x8000_0002..=0x8000_0004 {
@@ -69,7 +69,7 @@ pub(crate) fn processor() {
     );
 }
 
-pub(crate) fn memory_map(info: &BootInfo) {
+pub(super) fn memory_map(info: &BootInfo) {
     let kinds = [("free", &info.memory), ("of firmware", &info.borrowed)];
     for (kind, map) in kinds {
         for range in map.ranges() {
@@ -91,7 +91,7 @@ pub(crate) fn memory_map(info: &BootInfo) {
     }
 }
 
-pub(crate) fn functions(functions: &[Function]) {
+pub(super) fn functions(functions: &[Function]) {
     for function in functions {
         say!("{} {}", function.place, function.info);
     }
@@ -100,7 +100,7 @@ pub(crate) fn functions(functions: &[Function]) {
     }
 }
 
-pub(crate) fn disks(disks: &[Disk]) {
+pub(super) fn disks(disks: &[Disk]) {
     for (number, disk) in disks.iter().enumerate() {
         let mut disk = disk.lock();
         let (name, size) = (disk.name(), disk.block_bytes());
@@ -123,7 +123,7 @@ pub(crate) fn disks(disks: &[Disk]) {
     }
 }
 
-pub(crate) fn network(network: &Network<'_>) {
+pub(super) fn network(network: &Network<'_>) {
     let (name, card) = network.card();
     let (came, went) = network.frames();
     let open = if network.is_open() { "open" } else { "closed" };
@@ -137,14 +137,14 @@ pub(crate) fn network(network: &Network<'_>) {
     say!("{came} frames came, {went} went");
 }
 
-pub(crate) fn connections(network: &Network<'_>) {
+pub(super) fn connections(network: &Network<'_>) {
     for (state, remote, coming, going) in network.connections() {
         let remote = remote.map(|remote| format!("{remote}")).unwrap_or_default();
         say!("{state:<12} {remote:<24} {coming} bytes to read, {going} to send");
     }
 }
 
-pub(crate) fn model(facts: &ModelFacts) {
+pub(super) fn model(facts: &ModelFacts) {
     say!(
         "{}: {}, {} weights, {} MiB, context {} of {}, {} tokens known",
         facts.name,
@@ -157,7 +157,7 @@ pub(crate) fn model(facts: &ModelFacts) {
     );
 }
 
-pub(crate) fn counters(counters: &Counters) {
+pub(super) fn counters(counters: &Counters) {
     say!(
         "{} running, {} waiting, {} finished, {} failed; {} tokens read, {} written; {} of {} pages free",
         counters.running,
@@ -172,7 +172,7 @@ pub(crate) fn counters(counters: &Counters) {
 }
 
 /// Tokens a second, read and written. The text begins with the time, so that none of it is known already.
-pub(crate) fn speed(server: &mut Server<'_>) {
+pub(super) fn speed(server: &mut Server<'_>) {
     let text = format!(
         "{} {}",
         time::now(),

@@ -1,0 +1,208 @@
+//! Sessions at the shell, on the host: what is typed, and what is said.
+
+use super::*;
+use crate::boot::Source;
+use crate::boot::memory_map::Range;
+use crate::console::serial::tests::type_in;
+use crate::serve::Access;
+use crate::serve::tests::{World, with_server};
+use std::string::ToString;
+use std::sync::{Mutex, MutexGuard};
+
+/// There is one console, and one at a time may type.
+static CONSOLE: Mutex<()> = Mutex::new(());
+static HEAP: Heap = Heap::new();
+
+struct Session {
+    shell: Shell<'static>,
+    _console: MutexGuard<'static, ()>,
+}
+
+impl Session {
+    fn new(options: &str) -> Self {
+        let mut info = BootInfo::new(Source::Pvh);
+        info.memory.add(Range::new(0x10_0000, 0x20_0000));
+        let options = CommandLine::copy(options.as_bytes());
+        let info = std::boxed::Box::leak(std::boxed::Box::new(info));
+        Self {
+            shell: Shell::new(info, options, (3, &HEAP), &[]),
+            _console: CONSOLE.lock().unwrap_or_else(|broken| broken.into_inner()),
+        }
+    }
+
+    /// What is said after a line, and what is asked of the machine.
+    fn ask(&mut self, line: &str, around: &mut Around<'_, '_, '_>) -> (String, Option<Next>) {
+        type_in(&std::format!("{line}\r"));
+        let next = self.shell.poll(around);
+        let said = log();
+        let (_, after) = said.rsplit_once(&std::format!("> {line}\n")).expect(&said);
+        (after.to_string(), next)
+    }
+
+    /// The same where there is nothing around the shell.
+    fn alone(&mut self, line: &str) -> String {
+        let mut around = Around {
+            server: None,
+            network: None,
+            disks: &[],
+        };
+        self.ask(line, &mut around).0
+    }
+}
+
+fn around<'a, 'w, 's>(world: &'a mut World<'w, 's>) -> Around<'a, 's, 'w> {
+    Around {
+        server: Some(&mut world.server),
+        network: Some(&mut world.network),
+        disks: &[],
+    }
+}
+
+#[test]
+fn the_shell_tells_of_the_machine() {
+    let mut session = Session::new("port=8080 key=secret-enough");
+    let help = session.alone("help");
+    for (name, what) in COMMANDS.iter().filter(|(_, what)| !what.is_empty()) {
+        assert!(help.contains(name) && help.contains(what), "{name}: {help}");
+    }
+    let info = session.alone("info");
+    assert!(info.contains("by Pvh, 3 processors"), "{info}");
+    assert!(
+        info.contains("port=8080 key=…") && !info.contains("secret"),
+        "{info}"
+    );
+    for (line, sign) in [
+        ("free", "KiB in use, in 0 pieces"),
+        ("uptime", " s\n"),
+        ("cpuid", "signature"),
+        ("memmap", "0x000000100000..0x000000300000 2048 KiB free"),
+        ("lspci", "there is no PCI"),
+        ("ip", "there is no network"),
+        ("ai Hello", "there is no model"),
+        ("model info", "there is no model"),
+        ("model", "model load [image|disk|PATH]"),
+        ("watchdog soon", "watchdog [SECONDS]"),
+        ("watchdog", "120 s"),
+        ("dance", "there is no command \"dance\""),
+        ("", ""),
+    ] {
+        let said = session.alone(line);
+        assert!(
+            said.contains(sign) && said.ends_with("> "),
+            "{line}: {said}"
+        );
+    }
+}
+
+#[test]
+fn settings_are_read_and_changed_and_keys_stay_hidden() {
+    let mut session = Session::new("key=secret-enough");
+    let all = session.alone("config get");
+    assert!(
+        all.contains("key       …") && !all.contains("secret"),
+        "{all}"
+    );
+    assert!(session.alone("config get port").contains("not set"));
+    assert!(
+        session
+            .alone("config set port 8080")
+            .contains("from the next model load on")
+    );
+    assert_eq!(session.shell.options.get("port"), Some("8080"));
+    assert!(
+        session
+            .alone("config set colour red")
+            .contains("there is no setting colour")
+    );
+    assert!(
+        session
+            .alone("config set port \"80")
+            .contains("that cannot be set")
+    );
+    assert_eq!(session.shell.options.get("port"), Some("8080"));
+    assert!(
+        session
+            .alone("config forget")
+            .contains("config set KEY VALUE")
+    );
+}
+
+#[test]
+fn what_was_said_is_told_again() {
+    let mut session = Session::new("");
+    session.alone("cpuid");
+    let told = |said: String| said.matches("> cpuid\n").count();
+    let before = told(log());
+    session.alone("dmesg");
+    assert_eq!(told(log()), 2 * before);
+}
+
+#[test]
+fn a_line_is_completed_and_found_again() {
+    let mut session = Session::new("");
+    let mut around = Around {
+        server: None,
+        network: None,
+        disks: &[],
+    };
+    for keys in ["upt\t\r", "\x1b[A\r"] {
+        type_in(keys);
+        session.shell.poll(&mut around);
+        let said = log();
+        let last = said.rsplit("> ").nth(1).unwrap_or_default();
+        assert!(last.contains("uptime"), "{said}");
+        assert!(last.ends_with(" s\n"), "{said}");
+    }
+}
+
+#[test]
+fn a_model_is_loaded_asked_measured_and_given_back() {
+    with_server(Access::default(), |world| {
+        let mut session = Session::new("");
+        let (_, next) = session.ask("model load disk", &mut around(world));
+        assert_eq!(next, Some(Next::Load));
+        assert_eq!(session.shell.options.get("model"), Some("disk"));
+        let (facts, _) = session.ask("model info", &mut around(world));
+        assert!(facts.contains("tale: llama"), "{facts}");
+        let (story, _) = session.ask("ai Once upon a time", &mut around(world));
+        assert!(story.len() > 100, "{story}");
+        let (speed, _) = session.ask("bench", &mut around(world));
+        assert!(
+            speed.contains("tokens read") && speed.contains(" written, "),
+            "{speed}"
+        );
+        let (_, next) = session.ask("model unload", &mut around(world));
+        assert_eq!(next, Some(Next::Unload));
+        // What goes on is ended by any key.
+        session.ask("top", &mut around(world));
+        session.shell.poll(&mut around(world));
+        assert!(log().contains(" finished, 0 failed"), "{}", log());
+        type_in("q");
+        session.shell.poll(&mut around(world));
+        assert!(session.alone("uptime").ends_with("s\n> "));
+    });
+}
+
+#[test]
+fn the_network_is_shown_closed_opened_and_asked_for_echoes() {
+    with_server(Access::default(), |world| {
+        let mut session = Session::new("");
+        let (address, _) = session.ask("ip", &mut around(world));
+        assert!(address.contains("10.0.0.1/24, port 80 open"), "{address}");
+        session.ask("serve stop", &mut around(world));
+        assert!(!world.network.is_open());
+        session.ask("serve start", &mut around(world));
+        assert!(world.network.is_open());
+        let (usage, _) = session.ask("ping nobody", &mut around(world));
+        assert!(usage.contains("ping ADDRESS"), "{usage}");
+        session.ask("ping 10.0.0.2", &mut around(world));
+        for _ in 0..200 {
+            world.turn();
+            session.shell.poll(&mut around(world));
+        }
+        assert!(log().contains("echo 4 from 10.0.0.2"), "{}", log());
+        world.say("GET ");
+        let (connections, _) = session.ask("ss", &mut around(world));
+        assert!(connections.contains("10.0.0.2:"), "{connections}");
+    });
+}
