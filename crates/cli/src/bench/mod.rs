@@ -105,23 +105,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     })?;
     if arguments.in_turns {
         turns::take(&mut scorer, &tokens, arguments, read_weights)?;
-    }
-    let repeats = if arguments.in_turns {
-        0
     } else {
-        arguments.repeat
-    };
-    for _ in 0..repeats {
-        report
-            .prefill
-            .push(prefill(&mut scorer, &tokens[..prompt])?);
-        // A virtual machine's memory can become half or twice as fast from one second to the next.
-        let before = arguments.read_bandwidth.then(read_weights).flatten();
-        let decode = decode(&mut scorer, &tokens, prompt, arguments)?;
-        report.decode.push(decode);
-        if let Some(before) = before {
-            let after = read_weights().unwrap_or(before);
-            report.read_bandwidth.push((before + after) / 2.0);
+        for _ in 0..arguments.repeat {
+            report
+                .prefill
+                .push(prefill(&mut scorer, &tokens[..prompt])?);
+            // A virtual machine's memory can become half or twice as fast from one second to the next.
+            let before = arguments.read_bandwidth.then(read_weights).flatten();
+            let decode = decode(&mut scorer, &tokens, prompt, arguments)?;
+            report.decode.push(decode);
+            if let Some(before) = before {
+                let after = read_weights().unwrap_or(before);
+                report.read_bandwidth.push((before + after) / 2.0);
+            }
         }
     }
     drop(scorer);

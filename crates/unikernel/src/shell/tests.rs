@@ -102,29 +102,18 @@ fn settings_are_read_and_changed_and_keys_stay_hidden() {
         all.contains("key       …") && !all.contains("secret"),
         "{all}"
     );
-    assert!(session.alone("config get port").contains("not set"));
-    assert!(
-        session
-            .alone("config set port 8080")
-            .contains("from the next model load on")
-    );
+    for (line, sign) in [
+        ("config get port", "not set"),
+        ("config set port 8080", "from the next model load on"),
+        ("config set colour red", "there is no setting colour"),
+        ("config set port \"80", "that cannot be set"),
+        ("config get port", "8080"),
+        ("config forget", "config set KEY VALUE"),
+    ] {
+        let said = session.alone(line);
+        assert!(said.contains(sign), "{line}: {said}");
+    }
     assert_eq!(session.shell.options.get("port"), Some("8080"));
-    assert!(
-        session
-            .alone("config set colour red")
-            .contains("there is no setting colour")
-    );
-    assert!(
-        session
-            .alone("config set port \"80")
-            .contains("that cannot be set")
-    );
-    assert_eq!(session.shell.options.get("port"), Some("8080"));
-    assert!(
-        session
-            .alone("config forget")
-            .contains("config set KEY VALUE")
-    );
 }
 
 #[test]
@@ -200,7 +189,12 @@ fn the_network_is_shown_closed_opened_and_asked_for_echoes() {
             world.turn();
             session.shell.poll(&mut around(world));
         }
-        assert!(log().contains("echo 4 from 10.0.0.2"), "{}", log());
+        // A host that stands still for a second misses an echo, but not all of them.
+        let said = log();
+        let heard = |number| said.contains(&std::format!("\necho {number} from 10.0.0.2"));
+        let missed = |number| said.contains(&std::format!("no echo {number} from 10.0.0.2"));
+        assert!((1..=ECHOES).all(|n| heard(n) || missed(n)), "{said}");
+        assert!((1..=ECHOES).any(heard), "{said}");
         world.say("GET ");
         let (connections, _) = session.ask("ss", &mut around(world));
         assert!(connections.contains("10.0.0.2:"), "{connections}");
