@@ -1,6 +1,6 @@
 """Makes the expected outputs of Go templates with Go's own text/template.
 
-    python3 tools/gotemplate_vectors.py crates/token/tests/gotemplate
+    python3 tools/gotemplate_vectors.py crates/template/tests/go
 
 Needs the `go` command (Debian: golang-go). Reads the templates in FOLDER/templates, runs each on every conversation
 below, and the snippets on their values, and writes FOLDER/vectors.json. The Go program gives templates the types that

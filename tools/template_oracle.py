@@ -22,7 +22,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 NOW = datetime.datetime(2025, 3, 7, 9, 5, 2, 123456)
 HERE = pathlib.Path(__file__).resolve().parent
-CONVERSATIONS = HERE.parent / "crates/token/tests/template_cases/conversations.json"
+CONVERSATIONS = HERE.parent / "crates/template/tests/cases/conversations.json"
 
 
 class RaisedByTemplate(jinja2.exceptions.TemplateError):

@@ -1,7 +1,7 @@
 """Makes the tokenizer crate's generated files: test vectors and the Unicode table.
 
-    python tools/token_vectors.py unicode crates/token/src/tokenizer/unicode_table.rs
-    python tools/token_vectors.py vectors crates/token/tests/vectors
+    python tools/token_vectors.py unicode crates/tokenizer/src/unicode_table.rs
+    python tools/token_vectors.py vectors crates/tokenizer/tests/vectors
     python tools/token_vectors.py llama VOCAB.gguf OUT.ids     # random texts with the ids that llama.cpp gives
     python tools/token_vectors.py random FAMILY OUT.ids        # random texts with the ids that `tokenizers` gives
 

@@ -1,8 +1,8 @@
-"""Make the published vocabularies of crates/token/tests/published: tokenizer.json and tokenizer.model files, and the ids
+"""Make the published vocabularies of crates/tokenizer/tests/published: tokenizer.json and tokenizer.model files, and the ids
 that Hugging Face `tokenizers` and SentencePiece give with them.
 
     pip install tokenizers sentencepiece protobuf gguf
-    python tools/vocabulary_vectors.py --out crates/token/tests/published
+    python tools/vocabulary_vectors.py --out crates/tokenizer/tests/published
 
 NAME.json or NAME.model is the vocabulary; NAME.ids has one line for each text: the text as JSON, a tab, the ids.
 Deterministic.

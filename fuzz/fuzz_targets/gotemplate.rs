@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use strata_token::gotemplate::{GoChat, GoMessage, GoOptions, GoTemplate, GoValue};
+use strata_template::go::{GoChat, GoMessage, GoOptions, GoTemplate, GoValue};
 
 fuzz_target!(|source: &str| {
     let Ok(template) = GoTemplate::parse(source) else {

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use strata_token::template::{DateTime, RenderOptions, Template, Value};
+use strata_template::jinja::{DateTime, RenderOptions, Template, Value};
 
 fuzz_target!(|source: &str| {
     let Ok(template) = Template::parse(source) else {

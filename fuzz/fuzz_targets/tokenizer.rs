@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use strata_token::tokenizer::{DecodeOptions, EncodeOptions, Tokenizer};
+use strata_tokenizer::{DecodeOptions, EncodeOptions, Tokenizer};
 use strata_weights::Gguf;
 
 fuzz_target!(|input: (&[u8], &str)| {

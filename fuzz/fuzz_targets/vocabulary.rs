@@ -2,8 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use strata_token::tokenizer::Tokenizer;
-use strata_token::vocabulary::{Files, Vocabulary};
+use strata_tokenizer::Tokenizer;
+use strata_tokenizer::vocabulary::{Files, Vocabulary};
 use strata_weights::Gguf;
 use strata_weights::gguf::Builder;
 

@@ -5,7 +5,7 @@ use std::io::Write;
 
 use anyhow::Context;
 use strata_learn::decoder::Decoder;
-use strata_token::tokenizer::{DecodeOptions, EncodeOptions, Tokenizer};
+use strata_tokenizer::{DecodeOptions, EncodeOptions, Tokenizer};
 use strata_weights::Gguf;
 
 const MAX_TOKENS: usize = 200;

@@ -170,7 +170,7 @@ fn an_earlier_position_can_be_fed_again() {
 /// The text that the model was trained on goes on in English; a wrong turn of one pair makes noise of it.
 #[test]
 fn the_built_in_model_expects_english() {
-    use strata_token::tokenizer::{EncodeOptions, Tokenizer};
+    use strata_tokenizer::{EncodeOptions, Tokenizer};
 
     let path = repository().join("models/tale/tale-q4_k_m.gguf");
     let Ok(file) = std::fs::read(path) else {

@@ -32,13 +32,13 @@ pub(crate) fn vectors() -> Result<()> {
     };
     peers.script("quant_vectors.py", &[])?;
     peers.script("sampler_vectors.py", &[])?;
-    let table = "crates/token/src/tokenizer/unicode_table.rs";
+    let table = "crates/tokenizer/src/unicode_table.rs";
     peers.script("token_vectors.py", &["unicode", table])?;
     peers.script(
         "token_vectors.py",
-        &["vectors", "crates/token/tests/vectors"],
+        &["vectors", "crates/tokenizer/tests/vectors"],
     )?;
-    let cases = "crates/token/tests/template_cases";
+    let cases = "crates/template/tests/cases";
     let (from, to) = (
         format!("{cases}/cases.json"),
         format!("{cases}/expected.json"),

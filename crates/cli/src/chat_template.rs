@@ -5,8 +5,8 @@ use crate::preset::TemplateText;
 use std::time::{SystemTime, UNIX_EPOCH};
 use strata_service::prompt::{self, Conversation, PromptError};
 use strata_service::{SplitOptions, ThinkingMarks};
-use strata_token::template::DateTime;
-use strata_token::tokenizer::Tokenizer;
+use strata_template::jinja::DateTime;
+use strata_tokenizer::Tokenizer;
 use strata_wire::lang::{Message, Thinking};
 
 /// A prompt, and how its answer is told apart from what the model thinks.

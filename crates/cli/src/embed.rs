@@ -8,7 +8,7 @@ use crate::model_file::ModelFile;
 use std::io::Write;
 use std::path::PathBuf;
 use strata_model::{Pooling, Text, normalize};
-use strata_token::tokenizer::EncodeOptions;
+use strata_tokenizer::EncodeOptions;
 
 /// Turn texts into vectors that are close where the texts mean the same
 #[derive(clap::Args)]

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use strata_host::{HugePages, PageReport};
 use strata_model::spec::{Position, Role};
 use strata_model::{Blueprint, KvPages, KvType, LoadError, LoadOptions, Model, arch};
-use strata_token::tokenizer::Tokenizer;
+use strata_tokenizer::Tokenizer;
 use strata_weights::Metadata;
 
 /// The context where none is asked for and the model has more.

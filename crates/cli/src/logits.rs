@@ -10,7 +10,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use strata_engine::logprobs::Logprobs;
 use strata_model::Output;
-use strata_token::tokenizer::Tokenizer;
+use strata_tokenizer::Tokenizer;
 
 /// How many of the likeliest tokens are printed.
 const TOP: usize = 10;

@@ -8,7 +8,7 @@ use crate::model_file::ModelFile;
 use std::io::Write;
 use std::path::PathBuf;
 use strata_model::Text;
-use strata_token::tokenizer::Pair;
+use strata_tokenizer::Pair;
 
 /// Sort documents by how well they answer a query
 #[derive(clap::Args)]

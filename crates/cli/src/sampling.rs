@@ -6,7 +6,7 @@ use strata_engine::sampling::{
     Dry, DynamicTemperature, Lookback, Mirostat, Penalties, SamplerSettings, SettingsError, Xtc,
     breakers,
 };
-use strata_token::tokenizer::{EncodeOptions, Tokenizer};
+use strata_tokenizer::{EncodeOptions, Tokenizer};
 use strata_wire::lang::Sampling;
 
 /// How tokens are drawn

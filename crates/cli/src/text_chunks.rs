@@ -5,7 +5,7 @@
 
 use crate::failure::{Failure, Kind};
 use std::path::Path;
-use strata_token::tokenizer::{EncodeOptions, Tokenizer};
+use strata_tokenizer::{EncodeOptions, Tokenizer};
 
 /// The chunks of a text.
 pub(crate) struct TextChunks {

@@ -4,7 +4,7 @@ use crate::failure::{Failure, Kind};
 use crate::model_file::{ModelFile, bad_model};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use strata_token::tokenizer::{DecodeOptions, EncodeOptions, Tokenizer};
+use strata_tokenizer::{DecodeOptions, EncodeOptions, Tokenizer};
 
 /// Turn text into token ids
 #[derive(clap::Args)]

@@ -9,7 +9,7 @@ use std::thread;
 use llguidance::api::GrammarInit;
 use llguidance::toktrie::{InferenceCapabilities, TokEnv};
 use llguidance::{Logger, ParserFactory};
-use strata_token::tokenizer::Tokenizer;
+use strata_tokenizer::Tokenizer;
 
 use crate::cache::Cache;
 use crate::error::{CompileError, VocabularyError, first_line};

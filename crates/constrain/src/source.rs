@@ -2,7 +2,7 @@
 
 use llguidance::api::{GrammarWithLexer, TopLevelGrammar};
 use llguidance::regex_to_lark;
-use strata_token::tokenizer::TokenKind;
+use strata_tokenizer::TokenKind;
 
 use crate::error::CompileError;
 use crate::grammar::{CallCount, Calls, Grammar, Preamble, ToolCalls};

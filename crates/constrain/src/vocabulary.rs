@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use llguidance::toktrie::{INVALID_TOKEN, TokRxInfo, TokTrie, TokenId, TokenizerEnv};
-use strata_token::tokenizer::{EncodeOptions, MAX_TOKENS, ModelKind, TokenKind, Tokenizer};
+use strata_tokenizer::{EncodeOptions, MAX_TOKENS, ModelKind, TokenKind, Tokenizer};
 
 use crate::error::{VocabularyError, first_line};
 

@@ -7,7 +7,7 @@ use strata_constrain::{
     CallCount, CallMarkers, Calls, CompileError, Grammar, Preamble, Tool, ToolCalls,
 };
 use strata_engine::Constraint;
-use strata_token::tokenizer::{EncodeOptions, TokenKind};
+use strata_tokenizer::{EncodeOptions, TokenKind};
 use support::{BYTE_FALLBACK, BYTE_LEVEL, Random, Vocabulary};
 
 fn answers(vocabulary: &Vocabulary, grammar: &Grammar, count: u64) -> Vec<String> {

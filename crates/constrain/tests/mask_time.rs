@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use strata_constrain::{Compiler, Grammar};
 use strata_engine::{Constraint, TokenMask};
-use strata_token::tokenizer::{ModelKind, TokenKind, TokenTable, Tokenizer, Vocab};
+use strata_tokenizer::{ModelKind, TokenKind, TokenTable, Tokenizer, Vocab};
 use support::{BYTE_LEVEL, Random, Vocabulary};
 
 const SCHEMA: &str = r#"{"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer", "minimum": 0},

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 
 use strata_quant::{GgmlType, QuantError};
-use strata_token::vocabulary::VocabularyError;
+use strata_tokenizer::vocabulary::VocabularyError;
 use strata_weights::gguf::{Name, WriteError};
 use strata_weights::{GgufError, IndexError, ReadError};
 

@@ -12,7 +12,7 @@ use std::vec::Vec;
 use strata_host::MappedFile;
 use strata_platform::{Backing, Pool};
 use strata_quant::GgmlType;
-use strata_token::vocabulary::{Files, Vocabulary};
+use strata_tokenizer::vocabulary::{Files, Vocabulary};
 use strata_weights::gguf::{Dims, Extent};
 use strata_weights::safetensors::{self, SafetensorsError};
 use strata_weights::torch::{self, TorchError};

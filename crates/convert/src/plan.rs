@@ -6,7 +6,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use strata_quant::GgmlType;
-use strata_token::vocabulary::Vocabulary;
+use strata_tokenizer::vocabulary::Vocabulary;
 use strata_weights::gguf::{Builder, Layout, Name};
 use strata_weights::{CheckpointTensor, Dtype, Gguf};
 

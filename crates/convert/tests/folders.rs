@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use strata_convert::{ConvertError, Direct, Folder, FolderError, Mix, Options, Plan};
 use strata_platform::Inline;
-use strata_token::tokenizer::{EncodeOptions, Tokenizer};
+use strata_tokenizer::{EncodeOptions, Tokenizer};
 use strata_weights::{GgmlType, Gguf, GgufSet, Metadata, Tensor, Value};
 
 fn folders() -> PathBuf {

@@ -16,7 +16,7 @@ use strata_host::{HugePages, MappedFile, MonotonicClock, PageFiles, ThreadPool};
 use strata_kernels::Kernels;
 use strata_model::{Compute, KvPages, KvType, LoadOptions, Model, PAGE};
 use strata_platform::Pool;
-use strata_token::tokenizer::Tokenizer;
+use strata_tokenizer::Tokenizer;
 use strata_weights::{Gguf, GgufSet};
 
 /// Tokens of a prompt that are its own, where the rest is shared.

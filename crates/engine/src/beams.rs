@@ -19,7 +19,7 @@ use crate::writer::Chooser;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
-use strata_token::tokenizer::{DecodeOptions, StreamDecoder, Tokenizer};
+use strata_tokenizer::{DecodeOptions, StreamDecoder, Tokenizer};
 
 /// What is searched for.
 pub(crate) struct Search {

@@ -18,7 +18,7 @@ use core::time::Duration;
 use strata_model::spec::Role;
 use strata_model::{BatchLimits, Compute, KvPages, Model, Span, Workspace};
 use strata_platform::{Clock, PageStore};
-use strata_token::tokenizer::Tokenizer;
+use strata_tokenizer::Tokenizer;
 
 /// How much a step, or an answer, moves the running means.
 pub(crate) const GAIN: f64 = 0.1;

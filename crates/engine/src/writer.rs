@@ -11,7 +11,7 @@ use crate::stop::StopMatcher;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
-use strata_token::tokenizer::{DecodeOptions, StreamDecoder, Tokenizer};
+use strata_tokenizer::{DecodeOptions, StreamDecoder, Tokenizer};
 
 /// What generates one text.
 #[derive(Clone)]

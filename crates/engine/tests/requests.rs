@@ -4,7 +4,7 @@ mod tale;
 
 use strata_engine::{ClientId, EventKind, FinishReason, Request, RequestId, SubmitError};
 use strata_model::PAGE;
-use strata_token::tokenizer::EncodeOptions;
+use strata_tokenizer::EncodeOptions;
 use tale::{Answer, Tale, run, run_one};
 
 const PROMPTS: [&str; 8] = [

@@ -11,7 +11,7 @@ use strata_engine::{
 };
 use strata_model::{KvPages, KvType, LoadOptions, Model, PAGE};
 use strata_platform::{Inline, SystemMemory};
-use strata_token::tokenizer::EncodeOptions;
+use strata_tokenizer::EncodeOptions;
 use strata_weights::{Gguf, GgufSet};
 use tale::{Answer, Tale, run, run_one};
 

@@ -15,7 +15,7 @@ use strata_kernels::Kernels;
 use strata_model::{Compute, KvPages, KvType, LoadOptions, Model};
 use strata_server::{Bound, Grammars, Models, Opened, Settings};
 use strata_service::{Card, Circumstances, Shape, prepare};
-use strata_token::tokenizer::Tokenizer;
+use strata_tokenizer::Tokenizer;
 use strata_weights::{Gguf, GgufSet};
 use strata_wire::call::{Call, ModelFacts};
 use strata_wire::lang::KeepAlive;

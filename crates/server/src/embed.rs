@@ -6,7 +6,7 @@ use crate::manager::Lease;
 use std::time::Instant;
 use strata_engine::{ClientId, EventKind, Pooling, Request, Task};
 use strata_service::{Card, refusal};
-use strata_token::tokenizer::EncodeOptions;
+use strata_tokenizer::EncodeOptions;
 use strata_wire::call::{Embeddings, Ranking};
 use strata_wire::lang::{self, Embed, Piece, Rerank, Timings};
 use strata_wire::{Fault, FaultKind};

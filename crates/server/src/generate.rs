@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use strata_engine::{ClientId, Event as EngineEvent};
 use strata_service::{Arrival, Card, Circumstances, Prepared, Shape, Talk, prepare, refusal};
-use strata_token::template::DateTime;
+use strata_template::jinja::DateTime;
 use strata_wire::lang::{Event, Generate, Shape as Sent};
 use strata_wire::{Answer, Fault, FaultKind, Stamp};
 use tokio::sync::mpsc;

@@ -16,9 +16,9 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use strata_token::gotemplate::{GoError, GoOptions, GoTemplate};
-use strata_token::template::{DateTime, RenderOptions, Template, TemplateError};
-use strata_token::tokenizer::{EncodeOptions, TokenKind, Tokenizer};
+use strata_template::go::{GoError, GoOptions, GoTemplate};
+use strata_template::jinja::{DateTime, RenderOptions, Template, TemplateError};
+use strata_tokenizer::{EncodeOptions, TokenKind, Tokenizer};
 use strata_wire::json::Json;
 use strata_wire::lang::{Message, Part, Role, Thinking, Tool};
 

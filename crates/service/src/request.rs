@@ -10,8 +10,8 @@ use crate::tools::grammar::Shape;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use strata_engine::{Choices, Limits, Request};
-use strata_token::template::DateTime;
-use strata_token::tokenizer::EncodeOptions;
+use strata_template::jinja::DateTime;
+use strata_tokenizer::EncodeOptions;
 use strata_wire::lang::{self, Format, Generate, Message, Piece, Role, Thinking, Tool, ToolChoice};
 use strata_wire::{Fault, FaultKind};
 

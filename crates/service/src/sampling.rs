@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use strata_engine::sampling::{
     Dry, DynamicTemperature, Lookback, Mirostat, Penalties, SamplerSettings, Xtc, breakers,
 };
-use strata_token::tokenizer::{EncodeOptions, Tokenizer};
+use strata_tokenizer::{EncodeOptions, Tokenizer};
 use strata_wire::lang::{Sampling, Text};
 
 /// What breaks a repeated run where the request does not say: as in llama.cpp.

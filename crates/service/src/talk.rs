@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use core::mem;
 use core::time::Duration;
 use strata_engine::{EventKind, FinishReason, Request, SubmitError, TokenLogprobs};
-use strata_token::tokenizer::Tokenizer;
+use strata_tokenizer::Tokenizer;
 use strata_wire::lang::{self, Event, Finish, Generate, Timings, Usage};
 use strata_wire::{Fault, FaultKind};
 

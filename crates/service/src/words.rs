@@ -4,7 +4,7 @@ use crate::card::Card;
 use crate::request::Prepared;
 use alloc::string::String;
 use alloc::vec::Vec;
-use strata_token::tokenizer::{DecodeOptions, EncodeOptions};
+use strata_tokenizer::{DecodeOptions, EncodeOptions};
 use strata_wire::call::{Detokenize, Rendered, TokenPiece, Tokenize};
 use strata_wire::{Fault, FaultKind};
 

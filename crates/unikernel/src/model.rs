@@ -8,7 +8,7 @@ use strata_kernels::Kernels;
 pub use strata_model::Placement;
 use strata_model::{Blueprint, Compute, KvPages, KvType, LoadError, LoadOptions, Model};
 use strata_platform::{Backing, Memory, OutOfMemory, Pool, Resident};
-use strata_token::tokenizer::{Tokenizer, TokenizerError};
+use strata_tokenizer::{Tokenizer, TokenizerError};
 use strata_weights::{Gguf, GgufError, GgufSet, SplitError};
 use thiserror::Error;
 

@@ -6,7 +6,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use strata_engine::sampling::SamplerSettings;
 use strata_engine::{Engine, EventKind, Request, RequestError, SubmitError};
-use strata_token::tokenizer::{EncodeOptions, Tokenizer};
+use strata_tokenizer::{EncodeOptions, Tokenizer};
 use thiserror::Error;
 
 /// Why there is no answer.

@@ -9,8 +9,8 @@ use strata_kernels::Kernels;
 use strata_platform::{Inline, Pool};
 use strata_quant::GgmlType;
 use strata_service::tools::CallFormat;
-use strata_token::template::Template;
-use strata_token::tokenizer::Tokenizer;
+use strata_template::jinja::Template;
+use strata_tokenizer::Tokenizer;
 use strata_weights::Gguf;
 
 struct NoMemory;

@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Seek, Write};
 use std::path::Path;
 use strata_model::Output;
-use strata_token::tokenizer::EncodeOptions;
+use strata_tokenizer::EncodeOptions;
 
 /// What is read where no text is given.
 const TEXT: &str = include_str!("verify.txt");

@@ -16,7 +16,7 @@ use strata_engine::{
 };
 use strata_host::Usage as HostUsage;
 use strata_service::{Piece, Splitter};
-use strata_token::tokenizer::{EncodeOptions, Tokenizer};
+use strata_tokenizer::{EncodeOptions, Tokenizer};
 
 /// An engine with one conversation.
 pub(crate) struct Speaker<'a> {

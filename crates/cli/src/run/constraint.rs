@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use strata_constrain::{CompileError, Compiler, Grammar, Limits, Matcher};
-use strata_token::tokenizer::Tokenizer;
+use strata_tokenizer::Tokenizer;
 
 /// What the answer must match. Nothing else is ever generated.
 #[derive(clap::Args)]

@@ -30,7 +30,7 @@ use strata_engine::{AdapterId, Engine, EngineOptions, FinishReason};
 use strata_model::Model;
 use strata_platform::Pool;
 use strata_service::prompt;
-use strata_token::tokenizer::Tokenizer;
+use strata_tokenizer::Tokenizer;
 use strata_wire::lang::{Message, Role, Sampling, Thinking};
 
 /// Answer a prompt, or chat

@@ -21,7 +21,7 @@ use strata_platform::{PageStore, Pool};
 use strata_server::{Grammars, Library, LoadedAdapter, Models, Opened};
 use strata_service::{Calls, Card, Shape, unknown_model};
 use strata_store::{Name, Store, StoreError, StoredModel};
-use strata_token::tokenizer::Tokenizer;
+use strata_tokenizer::Tokenizer;
 use strata_wire::call::ModelFacts;
 use strata_wire::lang::Format;
 use strata_wire::{Fault, FaultKind};

@@ -8,8 +8,8 @@ use crate::preset::TemplateText;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
-use strata_token::template::{DateTime, Map, RenderOptions, Template, Value};
-use strata_token::tokenizer::Tokenizer;
+use strata_template::jinja::{DateTime, Map, RenderOptions, Template, Value};
+use strata_tokenizer::Tokenizer;
 
 /// Render a chat template
 ///

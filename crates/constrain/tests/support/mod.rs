@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use strata_constrain::{CompileError, Compiler, Grammar, Limits, Matcher};
 use strata_engine::{Constraint, ConstraintError, TokenMask};
-use strata_token::tokenizer::Tokenizer;
+use strata_tokenizer::Tokenizer;
 use strata_weights::Gguf;
 
 /// A tokenizer with its compiler.
@@ -37,7 +37,7 @@ pub(crate) static BYTE_LEVEL: LazyLock<Vocabulary> =
 
 /// SentencePiece's: letters, and tokens for bytes.
 pub(crate) static BYTE_FALLBACK: LazyLock<Vocabulary> =
-    LazyLock::new(|| load("byte fallback", "crates/token/tests/vectors/spm.gguf"));
+    LazyLock::new(|| load("byte fallback", "crates/tokenizer/tests/vectors/spm.gguf"));
 
 impl Vocabulary {
     pub(crate) fn compile(&self, grammar: &Grammar) -> Result<Matcher, CompileError> {

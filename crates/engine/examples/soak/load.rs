@@ -18,7 +18,7 @@ use strata_host::{MonotonicClock, PoolOptions, ThreadPool};
 use strata_kernels::Kernels;
 use strata_model::{Adapter, AdapterTensor, Compute, KvPages, KvType, LoadOptions, Model, PAGE};
 use strata_platform::{Inline, SystemMemory};
-use strata_token::tokenizer::Tokenizer;
+use strata_tokenizer::Tokenizer;
 use strata_weights::{Gguf, GgufSet};
 
 const PAGES: usize = 96;

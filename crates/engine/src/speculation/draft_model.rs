@@ -10,7 +10,7 @@ use crate::request::AdapterId;
 use crate::sampling;
 use alloc::vec::Vec;
 use strata_model::{BatchLimits, Compute, KvPages, Model, Output, Span, Workspace};
-use strata_token::tokenizer::{TokenKind, Tokenizer};
+use strata_tokenizer::{TokenKind, Tokenizer};
 
 /// A model that cannot draft for another: their tokens differ.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]

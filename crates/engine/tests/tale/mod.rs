@@ -12,7 +12,7 @@ use strata_engine::{
 use strata_kernels::Kernels;
 use strata_model::{Adapter, AdapterTensor, Compute, KvPages, KvType, LoadOptions, Model};
 use strata_platform::{Inline, SystemMemory};
-use strata_token::tokenizer::{EncodeOptions, Tokenizer};
+use strata_tokenizer::{EncodeOptions, Tokenizer};
 use strata_weights::{Gguf, GgufSet};
 
 pub(crate) struct Tale {

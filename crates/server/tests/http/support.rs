@@ -14,7 +14,7 @@ use strata_platform::{Inline, SystemMemory};
 use strata_quant::GgmlType;
 use strata_server::{Access, Bound, Grammars, LoadedAdapter, Models, Opened, Settings};
 use strata_service::{Card, Shape};
-use strata_token::tokenizer::Tokenizer;
+use strata_tokenizer::Tokenizer;
 use strata_weights::{Gguf, GgufSet};
 use strata_wire::call::ModelFacts;
 use strata_wire::json::Json;

@@ -3,7 +3,7 @@
 use super::{Conversation, values};
 use alloc::string::String;
 use alloc::vec::Vec;
-use strata_token::gotemplate::{GoChat, GoMessage, GoValue};
+use strata_template::go::{GoChat, GoMessage, GoValue};
 use strata_wire::json::Json;
 use strata_wire::lang::{Effort, Message, Thinking};
 

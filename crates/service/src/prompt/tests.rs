@@ -2,7 +2,7 @@
 
 use super::*;
 use std::vec;
-use strata_token::tokenizer::{ModelKind, TokenTable, Vocab};
+use strata_tokenizer::{ModelKind, TokenTable, Vocab};
 
 const CHATML: &str = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}\
     {% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";

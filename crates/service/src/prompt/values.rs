@@ -3,8 +3,8 @@
 use super::Conversation;
 use alloc::string::String;
 use alloc::vec::Vec;
-use strata_token::template::Value;
-use strata_token::tokenizer::Tokenizer;
+use strata_template::jinja::Value;
+use strata_tokenizer::Tokenizer;
 use strata_wire::json::Json;
 use strata_wire::lang::{Effort, Message, Thinking, Tool};
 

@@ -12,7 +12,7 @@ use crate::tools::{CallFormat, Marks};
 use alloc::string::String;
 use alloc::vec::Vec;
 use harmony::Harmony;
-use strata_token::tokenizer::Tokenizer;
+use strata_tokenizer::Tokenizer;
 
 /// A piece of an answer.
 #[derive(Clone, Debug, PartialEq)]

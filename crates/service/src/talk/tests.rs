@@ -6,7 +6,7 @@ use alloc::string::ToString;
 use alloc::vec;
 use strata_engine::logprobs::TokenLogprob;
 use strata_engine::{Piece, RequestError, Usage as EngineUsage};
-use strata_token::tokenizer::{ModelKind, TokenKind, TokenTable, Vocab};
+use strata_tokenizer::{ModelKind, TokenKind, TokenTable, Vocab};
 use strata_wire::lang::{self, Prompt as Asked};
 
 /// A model of one token for each ASCII character.

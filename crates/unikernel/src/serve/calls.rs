@@ -8,7 +8,7 @@ use core::fmt::Write;
 use strata_engine::EngineOptions;
 use strata_service::metrics::{self, AdapterUse, Measured};
 use strata_service::{Card, Circumstances, Prepared, prepare, unknown_model};
-use strata_token::template::DateTime;
+use strata_template::jinja::DateTime;
 use strata_weights::GgufSet;
 use strata_wire::call::{Call, LoadedModel, ModelFacts, Slot};
 use strata_wire::http::Head;

@@ -24,7 +24,7 @@ use running::Running;
 use strata_engine::{Engine, Event as EngineEvent, EventKind, Request, SubmitError};
 use strata_platform::Clock;
 use strata_service::Card;
-use strata_token::tokenizer::{EncodeOptions, Tokenizer};
+use strata_tokenizer::{EncodeOptions, Tokenizer};
 use strata_wire::http::{self, Head, Next, Sending};
 use strata_wire::lang::{Event, Shape};
 use strata_wire::openai::ResponseStore;

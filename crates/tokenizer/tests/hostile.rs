@@ -1,0 +1,515 @@
+//! Vocabularies that somebody broke, by accident or on purpose: a typed error or a tokenizer that works, never a panic.
+
+use std::path::Path;
+
+use strata_tokenizer::{
+    EncodeOptions, MAX_TOKENS, ModelKind, PreTokenizer, TokenKind, TokenTable, Tokenizer,
+    TokenizerError, Vocab,
+};
+use strata_weights::gguf::Builder;
+use strata_weights::{Gguf, Value};
+
+const KEY: &str = "tokenizer.ggml.";
+
+/// The file with what `fill` sets.
+fn file(fill: impl FnOnce(&mut Builder)) -> Vec<u8> {
+    let mut builder = Builder::new();
+    fill(&mut builder);
+    builder.finish().expect("a layout").header
+}
+
+fn load(bytes: &[u8]) -> Result<Tokenizer, TokenizerError> {
+    let gguf = Gguf::parse(bytes).expect("a good GGUF file");
+    Tokenizer::from_gguf(gguf.metadata())
+}
+
+fn set(builder: &mut Builder, key: &str, value: impl strata_weights::gguf::Element) {
+    builder
+        .set(&format!("{KEY}{key}"), value)
+        .expect("a new key");
+}
+
+fn set_array<E: strata_weights::gguf::Element>(
+    builder: &mut Builder,
+    key: &str,
+    elements: impl IntoIterator<Item = E>,
+) {
+    builder
+        .set_array(&format!("{KEY}{key}"), elements)
+        .expect("a new key");
+}
+
+/// Runs everything a user can call.
+fn exercise(tokenizer: &Tokenizer) {
+    for text in [
+        "",
+        " a b  <s></s>é漢😀\n\u{0}",
+        "<0x41>aa▁aa",
+        "'s 123 <|im_end|>",
+    ] {
+        for (add_special, parse_special) in [(false, false), (true, true)] {
+            let ids = tokenizer.encode(
+                text,
+                EncodeOptions {
+                    add_special,
+                    parse_special,
+                },
+            );
+            assert!(
+                ids.iter().all(|id| (*id as usize) < tokenizer.vocab_size()),
+                "{ids:?}"
+            );
+            tokenizer.decode(&ids, Default::default());
+        }
+    }
+    let mut stream = tokenizer.stream(Default::default());
+    for id in (0..tokenizer.vocab_size() as u32)
+        .step_by(17)
+        .chain([u32::MAX, u32::MAX - 1])
+    {
+        tokenizer.token_bytes(id);
+        tokenizer.is_end_of_generation(id);
+        stream.push(id);
+    }
+    stream.finish();
+}
+
+#[test]
+fn what_is_missing_or_wrong_is_named() {
+    let error = |fill: fn(&mut Builder)| load(&file(fill)).expect_err("an error");
+    assert!(matches!(
+        error(|_| {}),
+        TokenizerError::Missing {
+            key: "tokenizer.ggml.model"
+        }
+    ));
+    assert!(matches!(
+        error(|b| set(b, "model", "llama")),
+        TokenizerError::Missing {
+            key: "tokenizer.ggml.tokens"
+        }
+    ));
+    let unknown = error(|b| {
+        set(b, "model", "gpt5");
+        set_array(b, "tokens", ["a"]);
+    });
+    assert_eq!(
+        unknown,
+        TokenizerError::UnknownModel {
+            name: "gpt5".into()
+        }
+    );
+    let unknown = error(|b| {
+        set(b, "model", "gpt2");
+        set(b, "pre", "llama-bpe-9");
+        set_array(b, "tokens", ["a"]);
+        set_array(b, "merges", ["a a"]);
+    });
+    assert_eq!(
+        unknown.to_string(),
+        "the pre-tokenizer \"llama-bpe-9\" is not known"
+    );
+    assert!(matches!(
+        error(|b| {
+            set(b, "model", "gpt2");
+            set_array(b, "tokens", ["a"]);
+        }),
+        TokenizerError::Missing {
+            key: "tokenizer.ggml.merges"
+        }
+    ));
+    assert!(matches!(
+        error(|b| {
+            set(b, "model", "llama");
+            set_array(b, "tokens", ["a", "b"]);
+            set_array(b, "scores", [1.0_f32]);
+        }),
+        TokenizerError::Length {
+            key: "tokenizer.ggml.scores",
+            tokens: 2,
+            found: 1
+        }
+    ));
+    assert!(matches!(
+        error(|b| {
+            set(b, "model", "llama");
+            set_array(b, "tokens", [1_u32]);
+        }),
+        TokenizerError::ElementType { .. }
+    ));
+    assert!(matches!(
+        error(|b| {
+            set(b, "model", "llama");
+            set_array(b, "tokens", ["a"]);
+            set_array(b, "token_type", ["normal"]);
+        }),
+        TokenizerError::ElementType { .. }
+    ));
+    assert!(matches!(
+        error(|b| {
+            set(b, "model", "llama");
+            set_array(b, "tokens", ["a"]);
+            set(b, "add_bos_token", "yes");
+        }),
+        TokenizerError::Metadata(_)
+    ));
+}
+
+#[test]
+fn an_absent_pre_tokenizer_is_the_default_one() {
+    let loaded = load(&file(|b| {
+        set(b, "model", "gpt2");
+        set_array(b, "tokens", ["a", "b", "ab"]);
+        set_array(b, "merges", ["a b"]);
+    }));
+    assert_eq!(
+        loaded
+            .expect("a tokenizer")
+            .encode("ab", EncodeOptions::default()),
+        [2]
+    );
+}
+
+#[test]
+fn odd_vocabularies_behave() {
+    for model in [
+        "llama",
+        "gpt2",
+        "bert",
+        "t5",
+        "rwkv",
+        "gemma4",
+        "whitespace",
+    ] {
+        let tokenizer = load(&file(|b| {
+            set(b, "model", model);
+            set(
+                b,
+                "pre",
+                if model == "whitespace" {
+                    "whitespace"
+                } else {
+                    "gpt-2"
+                },
+            );
+            set_array(
+                b,
+                "tokens",
+                ["", "a", "a", "aa", "", "</s>", "<0xZZ>", "▁", "\\x", "aaaa"],
+            );
+            set_array(
+                b,
+                "scores",
+                [
+                    f32::NAN,
+                    f32::INFINITY,
+                    -0.0,
+                    f32::NEG_INFINITY,
+                    1.0,
+                    f32::MAX,
+                    0.0,
+                    1e-40,
+                    -1.0,
+                    f32::NAN,
+                ],
+            );
+            set_array(
+                b,
+                "token_type",
+                [0_i32, 1, 1, -7, 99, 3, 6, i32::MAX, 4, i32::MIN],
+            );
+            set_array(
+                b,
+                "merges",
+                [
+                    "", " ", "a", "a a", "a a", "aa aa", "x y", "a  ", "nope a", "a nope",
+                ],
+            );
+            for role in [
+                "bos",
+                "eos",
+                "unknown",
+                "padding",
+                "seperator",
+                "cls",
+                "mask",
+            ] {
+                set(b, &format!("{role}_token_id"), u32::MAX);
+            }
+        }))
+        .expect(model);
+        assert_eq!(tokenizer.special().bos.filter(|id| *id > 9), None);
+        assert_eq!(tokenizer.token_id("a"), Some(1), "the first of equals");
+        exercise(&tokenizer);
+    }
+    let empty = load(&file(|b| {
+        set(b, "model", "llama");
+        set_array(b, "tokens", [""; 0]);
+    }));
+    exercise(&empty.expect("an empty vocabulary"));
+}
+
+#[test]
+fn control_tokens_never_come_out_of_plain_text() {
+    // Merges and scores that would build the control token from its letters.
+    let tokens = ["<", "s", ">", "<s", "<s>", "▁", "a"];
+    for (model, pre) in [
+        ("llama", ""),
+        ("gpt2", "llama-bpe"),
+        ("gemma4", ""),
+        ("t5", ""),
+        ("rwkv", ""),
+    ] {
+        let tokenizer = load(&file(|b| {
+            set(b, "model", model);
+            set(b, "pre", pre);
+            set_array(b, "tokens", tokens);
+            set_array(b, "scores", tokens.map(|token| token.len() as f32));
+            set_array(b, "token_type", [1, 1, 1, 1, 3, 1, 1]);
+            set_array(b, "merges", ["< s", "<s >"]);
+        }))
+        .expect(model);
+        let plain = tokenizer.encode("a<s>a", EncodeOptions::default());
+        assert!(!plain.contains(&4), "{model} {plain:?}");
+        let parsed = tokenizer.encode(
+            "a<s>a",
+            EncodeOptions {
+                parse_special: true,
+                ..Default::default()
+            },
+        );
+        assert!(parsed.contains(&4), "{model}");
+    }
+}
+
+#[test]
+fn hostile_character_maps_are_refused_or_bounded() {
+    let with = |charsmap: Vec<u8>| {
+        load(&file(|b| {
+            set(b, "model", "t5");
+            set_array(b, "tokens", ["<pad>", "</s>", "<unk>", "▁", "a", "▁a"]);
+            set_array(b, "precompiled_charsmap", charsmap);
+        }))
+    };
+    for broken in [
+        vec![1],
+        vec![9, 0, 0, 0, 0],
+        vec![2, 0, 0, 0, 0, 0],
+        vec![255; 64],
+    ] {
+        assert!(matches!(
+            with(broken),
+            Err(TokenizerError::CharsmapTable { .. })
+        ));
+    }
+    // A replacement that does not end, and one that is absurdly long.
+    for replacements in [b"abc".to_vec(), [vec![b'x'; 100_000], vec![0]].concat()] {
+        let map = [vec![4, 0, 0, 0, 0, 0, 0, 0], replacements].concat();
+        assert!(matches!(
+            with(map),
+            Err(TokenizerError::CharsmapReplacement { offset: 8, .. })
+        ));
+    }
+    // Random tries: cycles, values out of range.
+    let mut seed = 1_u64;
+    for _ in 0..500 {
+        let mut map = vec![0, 4, 0, 0];
+        for _ in 0..256 {
+            seed = seed
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            let label = (seed >> 40) as u32 & 0xff;
+            let unit = label | 1 << 8 | ((seed >> 33) as u32 & 0xff) << 10;
+            map.extend(unit.to_le_bytes());
+        }
+        map.extend(b"x\0yy\0 \0\0\xff\xfe\0");
+        let tokenizer = with(map).expect("a usable map");
+        exercise(&tokenizer);
+        let text: String = (0..2000_u32)
+            .filter_map(|i| char::from_u32(i % 300))
+            .collect();
+        assert!(tokenizer.encode(&text, EncodeOptions::default()).len() <= 300 * text.len());
+    }
+}
+
+#[test]
+fn limits_hold() {
+    let mut tokens = TokenTable::default();
+    for id in 0..MAX_TOKENS {
+        tokens
+            .push("", TokenKind::Normal, 0.0)
+            .unwrap_or_else(|error| panic!("{id}: {error}"));
+    }
+    assert!(matches!(
+        tokens.push("a", TokenKind::Normal, 0.0),
+        Err(TokenizerError::TooMany { .. })
+    ));
+    let mut tokens = TokenTable::default();
+    tokens
+        .push(&"a".repeat(100_000), TokenKind::Control, 0.0)
+        .expect("room");
+    let error = Tokenizer::from_vocab(Vocab::new(ModelKind::Spm, tokens))
+        .expect_err("too long to look for");
+    assert!(matches!(
+        error,
+        TokenizerError::TokenTooLong {
+            id: 0,
+            len: 100_000,
+            ..
+        }
+    ));
+}
+
+/// A small generator of numbers; the mutants are the same every time.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
+        (self.0 >> 33) as usize % n.max(1)
+    }
+
+    /// A text as it was, or another one of the vocabulary, or something odd.
+    fn text(&mut self, texts: &[&str], at: usize) -> String {
+        match self.below(200) {
+            0 => String::new(),
+            1 => "\u{301}▁ \\x\\".into(),
+            2 => texts[at].repeat(self.below(50)),
+            3 => texts[self.below(texts.len())].into(),
+            4 => format!("<0x{:02X}>", self.below(256)),
+            5 => ["<|im_end|>", "</s>", "<|end|>", "<|call|>", "<|return|>"][self.below(5)].into(),
+            _ => texts[at].into(),
+        }
+    }
+
+    fn number(&mut self) -> i32 {
+        [0, 1, 2, 3, 4, 5, 6, -1, i32::MAX, i32::MIN][self.below(10)]
+    }
+
+    /// The value or a changed one, under the same key.
+    fn put(&mut self, builder: &mut Builder, key: &str, value: Value<'_>) {
+        let changed = match (value, self.below(8)) {
+            (_, 0) => Ok(&mut *builder),
+            (Value::Array(array), _) if array.strs().is_some() => {
+                let texts: Vec<&str> = array.strs().expect("strings").collect();
+                let kept = texts.len()
+                    - if self.below(4) == 0 {
+                        self.below(texts.len())
+                    } else {
+                        0
+                    };
+                builder.set_array(key, (0..kept).map(|at| self.text(&texts, at)))
+            }
+            (Value::Array(array), 1) if array.f32s().is_some() => {
+                let odd = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0, 1e30];
+                builder.set_array(
+                    key,
+                    array
+                        .f32s()
+                        .expect("floats")
+                        .map(|score| match self.below(9) {
+                            0 => odd[self.below(odd.len())],
+                            _ => score,
+                        }),
+                )
+            }
+            (Value::Array(array), 1..4) if array.i32s().is_some() => builder.set_array(
+                key,
+                array
+                    .i32s()
+                    .expect("integers")
+                    .map(|kind| match self.below(9) {
+                        0 => self.number(),
+                        _ => kind,
+                    }),
+            ),
+            (Value::Array(array), 1..6) if array.u8s().is_some() => builder.set_array(
+                key,
+                array
+                    .u8s()
+                    .expect("bytes")
+                    .map(|byte| match self.below(50) {
+                        0 => self.below(256) as u8,
+                        _ => byte,
+                    }),
+            ),
+            (Value::U32(_), 1..4) => builder.set(key, self.number() as u32),
+            (Value::Bool(flag), 1..4) => builder.set(key, !flag),
+            (Value::Str(_), 1) => builder.set(key, PreTokenizer::all()[self.below(80)].name()),
+            (Value::Str(_), 2) => builder.set(
+                key,
+                ["llama", "gpt2", "bert", "t5", "rwkv", "gemma4"][self.below(6)],
+            ),
+            _ => builder.set_value(key, value),
+        };
+        changed.expect("a key of the original");
+    }
+}
+
+/// The metadata of good files changed key by key: each mutant loads or is refused, and works if it loads.
+#[test]
+fn mutated_vocabularies_never_panic() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors");
+    let mut random = Random(7);
+    let (mut refused, mut loaded) = (0, 0);
+    for name in [
+        "bytes",
+        "gemma",
+        "spm_bare",
+        "unigram",
+        "unigram_bytes",
+        "wordpiece",
+        "rwkv",
+    ] {
+        let original =
+            std::fs::read(folder.join(format!("{name}.gguf"))).expect("a committed vocabulary");
+        let original = Gguf::parse(&original).expect("a good GGUF file");
+        for _ in 0..100 {
+            let mutant = file(|builder| {
+                for (key, value) in original.metadata().iter() {
+                    random.put(builder, key, value);
+                }
+            });
+            match load(&mutant) {
+                Ok(tokenizer) => {
+                    loaded += 1;
+                    exercise(&tokenizer);
+                }
+                Err(error) => {
+                    refused += 1;
+                    assert!(error.to_string().len() > 10);
+                }
+            }
+        }
+    }
+    assert!(
+        loaded > 100 && refused > 100,
+        "{loaded} loaded, {refused} refused"
+    );
+}
+
+#[test]
+fn merges_by_id_may_name_no_tokens() {
+    let mut tokens = TokenTable::default();
+    for text in ["a", "b"] {
+        tokens.push(text, TokenKind::Normal, 0.0).expect("room");
+    }
+    let mut vocab = Vocab::new(ModelKind::Bpe, tokens);
+    vocab.pre = PreTokenizer::by_name("gpt-2").expect("a known name");
+    vocab.merges.push(strata_tokenizer::Merge {
+        left: 0,
+        right: 1,
+        joined: 77,
+    });
+    vocab.merges.push(strata_tokenizer::Merge {
+        left: u32::MAX,
+        right: u32::MAX,
+        joined: 0,
+    });
+    let tokenizer = Tokenizer::from_vocab(vocab).expect("a tokenizer");
+    let ids = tokenizer.encode("ab cc", EncodeOptions::default());
+    assert_eq!(ids, [0, 1]);
+}
