@@ -38,7 +38,7 @@ impl AdapterFile {
     }
 
     /// Loads it, for a model.
-    pub(crate) fn load(&self, model: &Model<'_>) -> Result<Adapter, Failure> {
+    pub(crate) fn load(&self, model: &Model) -> Result<Adapter, Failure> {
         let bad = |error: &dyn Display| {
             let sentence = format_args!("{}: {error}", self.path.display());
             Failure::new(Kind::BadModel, sentence)

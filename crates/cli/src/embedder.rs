@@ -7,19 +7,19 @@ use crate::machine::Machine;
 use crate::memory_plan::Needs;
 use crate::scorer::{self, Scorer, refused};
 use strata_model::spec::Role;
-use strata_model::{BatchLimits, KvPages, Output, Pooled, Pooling, Text, Workspace};
+use strata_model::{BatchLimits, Executor, Output, PageStorage, Pooled, Pooling, Text};
 
 /// A model loaded for texts that are known.
-pub(crate) struct Embedder<'a> {
-    loaded: LoadedModel<'a>,
-    kv: KvPages,
+pub(crate) struct Embedder {
+    loaded: LoadedModel,
+    kv: PageStorage,
     needs: Needs,
 }
 
-impl<'a> Embedder<'a> {
+impl Embedder {
     /// Loads a model to read `texts`, none of them longer than it can.
     pub(crate) fn load(
-        checked: CheckedModel<'a>,
+        checked: CheckedModel<'_>,
         texts: &[Text<'_>],
         arguments: &ComputeArguments,
         machine: &Machine,
@@ -94,13 +94,10 @@ impl<'a> Embedder<'a> {
         };
         match self.loaded.model.config().spec.role {
             Role::Encoder => {
-                let mut work = self.workspace();
-                for batch in batches(texts, self.needs.limits.tokens) {
-                    let mut states = self
-                        .loaded
-                        .model
-                        .encode(&machine.compute(), &mut work, batch)
-                        .map_err(refused)?;
+                let limits = self.needs.limits;
+                let mut executor = machine.executor(&self.loaded.model, self.kv, limits);
+                for batch in batches(texts, limits.tokens) {
+                    let mut states = executor.encode(batch).map_err(refused)?;
                     for text in batch {
                         let (own, rest) = states.split_at(text.tokens.len() * width);
                         keep(own);
@@ -125,19 +122,15 @@ impl<'a> Embedder<'a> {
     }
 
     /// The classifier's scores, one text after the other.
-    pub(crate) fn rank(&self, texts: &[Text<'_>], machine: &Machine) -> Result<Vec<f32>, Failure> {
-        let mut work = self.workspace();
+    pub(crate) fn rank(self, texts: &[Text<'_>], machine: &Machine) -> Result<Vec<f32>, Failure> {
+        let limits = self.needs.limits;
+        let mut executor = machine.executor(&self.loaded.model, self.kv, limits);
         let mut scores = Vec::new();
-        for batch in batches(texts, self.needs.limits.tokens) {
-            let model = &self.loaded.model;
-            let found = model.rank(&machine.compute(), &mut work, batch);
+        for batch in batches(texts, limits.tokens) {
+            let found = executor.rank(batch);
             scores.extend_from_slice(found.map_err(refused)?);
         }
         Ok(scores)
-    }
-
-    fn workspace(&self) -> Workspace {
-        Workspace::new(&self.loaded.model, self.needs.limits, self.needs.workers)
     }
 }
 

@@ -61,7 +61,7 @@ struct Squares {
 struct Collector(Mutex<Vec<Squares>>);
 
 impl Collector {
-    fn new(model: &Model<'_>, wanted: impl Fn(&MatrixTensor<'_>) -> bool) -> Self {
+    fn new(model: &Model, wanted: impl Fn(&MatrixTensor<'_>) -> bool) -> Self {
         let mut all = Vec::new();
         for tensor in model.matrix_tensors() {
             let columns = if wanted(&tensor) { tensor.columns } else { 0 };
@@ -132,7 +132,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// The sums by the tensors' names, without those that nothing went into.
-fn sums(model: &Model<'_>, collector: &Collector) -> ImportanceSums {
+fn sums(model: &Model, collector: &Collector) -> ImportanceSums {
     let all = collector.all();
     let mut found = ImportanceSums::default();
     for tensor in model.matrix_tensors() {

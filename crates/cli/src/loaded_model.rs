@@ -13,7 +13,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use strata_host::{HugePages, PageReport};
 use strata_model::spec::{Position, Role};
-use strata_model::{Blueprint, KvPages, KvType, LoadError, LoadOptions, Model, arch};
+use strata_model::{
+    Blueprint, KvType, LoadError, LoadOptions, Model, PageLayout, PageStorage, arch,
+};
 use strata_tokenizer::Tokenizer;
 use strata_weights::Metadata;
 
@@ -39,8 +41,8 @@ pub(crate) struct CheckedModel<'f> {
 }
 
 /// A model, its words, and how long a text it is loaded for.
-pub(crate) struct LoadedModel<'f> {
-    pub(crate) model: Model<'f>,
+pub(crate) struct LoadedModel {
+    pub(crate) model: Arc<Model>,
     tokenizer: Result<Arc<Tokenizer>, Failure>,
     /// Its chat template.
     pub(crate) template: Option<TemplateText>,
@@ -156,7 +158,7 @@ impl<'f> CheckedModel<'f> {
         stream: Stream,
         arguments: &ComputeArguments,
         machine: &Machine,
-    ) -> Result<(LoadedModel<'f>, KvPages), Failure> {
+    ) -> Result<(LoadedModel, PageStorage), Failure> {
         if self.role() == Role::Encoder {
             return Err(Failure::new(
                 Kind::Usage,
@@ -181,7 +183,7 @@ impl<'f> CheckedModel<'f> {
         stream: Stream,
         arguments: &ComputeArguments,
         machine: &Machine,
-    ) -> Result<(LoadedModel<'f>, KvPages), Failure> {
+    ) -> Result<(LoadedModel, PageStorage), Failure> {
         let path = self.file.path();
         let fail = |error| load_failure(path, error);
         self.check_kv(needs.kv)?;
@@ -193,17 +195,18 @@ impl<'f> CheckedModel<'f> {
             Role::Decoder => needs.positions,
             Role::Encoder => 0,
         };
-        let kv = KvPages::new(config, needs.kv, positions, &memory)
+        let layout = PageLayout::new(config, needs.kv);
+        let kv = PageStorage::new(layout, positions, needs.states, &memory)
             .map_err(|error| fail(error.into()))?;
         let mut progress = LoadProgress::new();
         let show = &mut |done, total| progress.show(done, total);
         let backing = self.file.backing();
         let model = self
             .blueprint
-            .build(placement, &memory, backing, &machine.pool, show);
+            .build(placement, &memory, backing, &*machine.pool, show);
         drop(progress);
         let loaded = LoadedModel {
-            model: model.map_err(fail)?,
+            model: Arc::new(model.map_err(fail)?),
             tokenizer: self.tokenizer,
             template: self.template,
             context: self.context,
@@ -213,14 +216,19 @@ impl<'f> CheckedModel<'f> {
     }
 }
 
-impl LoadedModel<'_> {
+impl LoadedModel {
     /// The tokenizer, or why there is none.
     pub(crate) fn tokenizer(&self) -> Result<&Tokenizer, Failure> {
         self.tokenizer.as_deref().map_err(Failure::clone)
     }
 
+    /// The tokenizer, for those who outlive the model.
+    pub(crate) fn shared_tokenizer(&self) -> Result<Arc<Tokenizer>, Failure> {
+        self.tokenizer.clone()
+    }
+
     /// What was loaded and what memory it got, on standard error.
-    pub(crate) fn describe(&self, name: &str, kv: &KvPages) {
+    pub(crate) fn describe(&self, name: &str, kv: &PageStorage) {
         let weights = match PageReport::of(self.model.packed()) {
             Some(report) => report.to_string(),
             None => Size(self.model.packed_bytes() as u64).to_string(),

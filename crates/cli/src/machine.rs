@@ -1,9 +1,10 @@
 //! What this machine computes with: kernels for its instruction set and worker threads.
 
 use crate::failure::{Failure, Kind};
+use std::sync::Arc;
 use strata_host::ThreadPool;
 use strata_kernels::{CpuFeatures, Isa, Kernels};
-use strata_model::Compute;
+use strata_model::{BatchLimits, CpuExecutor, Model, PageStorage};
 
 /// The variable that forces an instruction set.
 const ISA: &str = "STRATA_ISA";
@@ -11,7 +12,7 @@ const ISA: &str = "STRATA_ISA";
 /// Kernels and workers.
 pub(crate) struct Machine {
     pub(crate) kernels: &'static Kernels,
-    pub(crate) pool: ThreadPool,
+    pub(crate) pool: Arc<ThreadPool>,
 }
 
 impl Machine {
@@ -29,7 +30,10 @@ impl Machine {
             )
             .hint("ask for fewer with --threads")
         })?;
-        Ok(Self { kernels, pool })
+        Ok(Self {
+            kernels,
+            pool: Arc::new(pool),
+        })
     }
 
     /// Keeps the calling thread on the processor that the workers left free: for one that computes from here on, and
@@ -40,11 +44,15 @@ impl Machine {
         let _ = self.pool.pin_caller();
     }
 
-    pub(crate) fn compute(&self) -> Compute<'_> {
-        Compute {
-            kernels: self.kernels,
-            pool: &self.pool,
-        }
+    /// An executor on this machine, for batches within `limits`.
+    pub(crate) fn executor(
+        &self,
+        model: &Arc<Model>,
+        storage: PageStorage,
+        limits: BatchLimits,
+    ) -> CpuExecutor {
+        let pool = Arc::clone(&self.pool);
+        CpuExecutor::new(Arc::clone(model), self.kernels, pool, storage, limits)
     }
 }
 

@@ -13,15 +13,15 @@ const PEAK_ROUNDS: usize = 100_000;
 
 /// Bytes a second that all workers together read from memory.
 pub(crate) fn read_bandwidth(machine: &Machine, effort: Effort) -> Result<f64, Failure> {
-    strata_host::read_bandwidth(&machine.pool, &HugePages::default(), effort)
+    strata_host::read_bandwidth(&*machine.pool, &HugePages::default(), effort)
         .map_err(|error| Failure::new(Kind::OutOfMemory, error))
 }
 
 /// The same of the memory that a model's weights are in, if there is so much of it that no cache holds them.
-pub(crate) fn read_weights(machine: &Machine, model: &Model<'_>) -> Option<f64> {
+pub(crate) fn read_weights(machine: &Machine, model: &Model) -> Option<f64> {
     const ENOUGH: usize = 512 << 20;
     let weights = Some(model.packed()).filter(|weights| weights.len() >= ENOUGH)?;
-    Some(strata_host::read_bandwidth_of(&machine.pool, weights))
+    Some(strata_host::read_bandwidth_of(&*machine.pool, weights))
 }
 
 /// Operations a second of independent dot products in the registers of all workers, the median of many runs.

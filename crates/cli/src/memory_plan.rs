@@ -21,6 +21,8 @@ pub(crate) struct Needs {
     pub(crate) kv: KvType,
     pub(crate) limits: BatchLimits,
     pub(crate) workers: usize,
+    /// Recurrent states that are kept, where the model has any.
+    pub(crate) states: usize,
     /// Bytes that are not asked for yet and belong to something else.
     pub(crate) beside: u64,
 }
@@ -75,7 +77,7 @@ impl<'b, 'f> MemoryPlan<'b, 'f> {
             blueprint,
             needs,
             weights: blueprint.packed_bytes() as u64,
-            kv: blueprint.kv_bytes(needs.kv, needs.positions) as u64,
+            kv: blueprint.kv_bytes(needs.kv, needs.positions, needs.states) as u64,
             workspace: 0,
             program: anonymous() + program(needs.workers),
             limit,
@@ -160,7 +162,7 @@ impl<'b, 'f> MemoryPlan<'b, 'f> {
         let rest = self.weights + self.workspace + self.program;
         let room = self.limit.bytes.saturating_sub(rest);
         let fitting = |kv| {
-            let page = self.blueprint.kv_bytes(kv, PAGE) as u64;
+            let page = self.blueprint.kv_bytes(kv, PAGE, 0) as u64;
             let pages = room / page.max(1);
             pages.saturating_mul(PAGE as u64)
         };

@@ -7,6 +7,7 @@ use crate::progress::LoadProgress;
 use crate::store_commands;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use strata_convert::{Direct, Folder, FolderError, Mix, Options};
 use strata_host::{MappedFile, MappedFiles, ThreadPool};
 use strata_platform::{Backing, Resident};
@@ -31,8 +32,8 @@ pub(crate) struct ModelFile {
 
 enum Bytes {
     /// One for each path.
-    Mapped(MappedFiles),
-    Folder(Box<Direct>),
+    Mapped(Arc<MappedFiles>),
+    Folder(Arc<Direct>),
     BuiltIn(&'static [u8]),
 }
 
@@ -90,7 +91,7 @@ impl ModelFile {
 
     fn mapped(paths: Vec<PathBuf>, preset: Option<Box<Preset>>) -> Result<Self, Failure> {
         let files = paths.iter().map(|path| map(path));
-        let bytes = Bytes::Mapped(MappedFiles(files.collect::<Result<_, _>>()?));
+        let bytes = Bytes::Mapped(Arc::new(MappedFiles(files.collect::<Result<_, _>>()?)));
         Ok(Self {
             paths,
             bytes,
@@ -126,7 +127,7 @@ impl ModelFile {
         let direct = Direct::new(folder, &options, &pool, show).map_err(fail)?;
         Ok(Self {
             paths: vec![path.to_path_buf()],
-            bytes: Bytes::Folder(Box::new(direct)),
+            bytes: Bytes::Folder(Arc::new(direct)),
             preset: None,
         })
     }
@@ -192,12 +193,12 @@ impl ModelFile {
         &self.paths[0]
     }
 
-    /// Whom to tell which of the bytes are needed.
-    pub(crate) fn backing(&self) -> &dyn Backing {
+    /// What weights are read from that stay in the file.
+    pub(crate) fn backing(&self) -> Arc<dyn Backing> {
         match &self.bytes {
-            Bytes::Mapped(files) => files,
-            Bytes::BuiltIn(_) => &Resident,
-            Bytes::Folder(folder) => folder.as_ref(),
+            Bytes::Mapped(files) => Arc::<MappedFiles>::clone(files),
+            Bytes::BuiltIn(bytes) => Arc::new(Resident(bytes)),
+            Bytes::Folder(folder) => Arc::<Direct>::clone(folder),
         }
     }
 }

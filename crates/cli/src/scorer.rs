@@ -6,7 +6,8 @@ use crate::loaded_model::{CheckedModel, LoadedModel};
 use crate::machine::Machine;
 use crate::memory_plan::Needs;
 use strata_model::{
-    BatchError, BatchLimits, Compute, KvPages, Model, Observer, Output, Sequence, Span, Workspace,
+    BatchError, BatchLimits, CpuExecutor, Executor, Observer, Output, PageStorage, PageTable,
+    Sequence, Span,
 };
 use strata_platform::Pool;
 
@@ -15,10 +16,8 @@ const LOGIT_ROWS: usize = 64;
 
 /// One sequence and what computing it takes.
 pub(crate) struct Scorer<'a> {
-    model: &'a Model<'a>,
-    compute: Compute<'a>,
-    kv: KvPages,
-    work: Workspace,
+    executor: CpuExecutor,
+    pages: PageTable,
     sequence: Sequence,
     observer: Option<&'a dyn Observer>,
 }
@@ -34,17 +33,18 @@ pub(crate) fn needs(positions: usize, arguments: &ComputeArguments, machine: &Ma
             logits: batch.min(LOGIT_ROWS),
         },
         workers: machine.pool.workers(),
+        states: 1,
         beside: 0,
     }
 }
 
 /// Loads a model to score sequences of `positions` positions.
-pub(crate) fn load<'f>(
-    checked: CheckedModel<'f>,
+pub(crate) fn load(
+    checked: CheckedModel<'_>,
     positions: usize,
     arguments: &ComputeArguments,
     machine: &Machine,
-) -> Result<(LoadedModel<'f>, KvPages, Needs), Failure> {
+) -> Result<(LoadedModel, PageStorage, Needs), Failure> {
     let needs = needs(positions, arguments, machine);
     let (loaded, kv) = checked.load(needs, arguments.stream, arguments, machine)?;
     Ok((loaded, kv, needs))
@@ -52,16 +52,14 @@ pub(crate) fn load<'f>(
 
 impl<'a> Scorer<'a> {
     pub(crate) fn new(
-        loaded: &'a LoadedModel<'a>,
-        kv: KvPages,
+        loaded: &LoadedModel,
+        storage: PageStorage,
         needs: &Needs,
-        machine: &'a Machine,
+        machine: &Machine,
     ) -> Self {
         Self {
-            model: &loaded.model,
-            compute: machine.compute(),
-            kv,
-            work: Workspace::new(&loaded.model, needs.limits, needs.workers),
+            pages: storage.table(),
+            executor: machine.executor(&loaded.model, storage, needs.limits),
             sequence: Sequence::default(),
             observer: None,
         }
@@ -79,7 +77,7 @@ impl<'a> Scorer<'a> {
 
     /// Keeps the first `positions` of the sequence.
     pub(crate) fn truncate(&mut self, positions: usize) {
-        self.kv.truncate(&mut self.sequence, positions);
+        self.pages.truncate(&mut self.sequence, positions);
     }
 
     /// Continues the sequence. `each` hears of every row of logits or states that was asked for, in order.
@@ -89,9 +87,9 @@ impl<'a> Scorer<'a> {
         output: Output,
         each: &mut dyn FnMut(&[f32]) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let reserved = self.kv.reserve(&mut self.sequence, tokens.len());
+        let reserved = self.pages.reserve(&mut self.sequence, tokens.len());
         reserved.map_err(|error| Failure::new(Kind::Failed, error))?;
-        let limits = self.work.limits();
+        let limits = self.executor.limits();
         let step = match output {
             Output::AllLogits => limits.logits,
             Output::None | Output::LastLogits | Output::States => limits.tokens,
@@ -109,18 +107,14 @@ impl<'a> Scorer<'a> {
                 },
                 adapter: None,
             };
-            let (compute, kv, work) = (&self.compute, &mut self.kv, &mut self.work);
-            let outputs = match self.observer {
-                None => self.model.forward(compute, kv, work, &mut [span]),
-                Some(observer) => {
-                    let model = self.model;
-                    model.forward_observed(compute, kv, work, &mut [span], observer)
-                }
-            };
+            let config = self.executor.config();
+            let (vocabulary, width) = (config.vocabulary, config.width);
+            let outputs = self
+                .executor
+                .forward_observed(&self.pages, &mut [span], self.observer);
             let outputs = outputs.map_err(refused)?;
-            let config = self.model.config();
-            let logits = outputs.logits.chunks_exact(config.vocabulary);
-            let states = outputs.states.chunks_exact(config.width);
+            let logits = outputs.logits.chunks_exact(vocabulary);
+            let states = outputs.states.chunks_exact(width);
             logits.chain(states).try_for_each(&mut *each)?;
         }
         Ok(())

@@ -10,10 +10,7 @@ use strata_engine::sampling::SamplerSettings;
 use strata_engine::{
     ConstraintError, Engine, EngineOptions, EventKind, Request, RequestError, RequestId,
 };
-use strata_kernels::Kernels;
-use strata_model::{Compute, KvPages, KvType, LoadOptions, Model};
-use strata_platform::{Inline, SystemMemory};
-use strata_weights::{Gguf, GgufSet};
+use strata_model::KvType;
 use support::BYTE_LEVEL;
 
 /// Far more than the budget of a token: these machines are shared.
@@ -49,7 +46,7 @@ struct Answer {
 }
 
 /// Runs all, and gives the answers and how long the slowest step took.
-fn run(engine: &mut Engine<'_>) -> (BTreeMap<RequestId, Answer>, Duration) {
+fn run(engine: &mut Engine) -> (BTreeMap<RequestId, Answer>, Duration) {
     let mut answers = BTreeMap::<RequestId, Answer>::new();
     let mut slowest = Duration::ZERO;
     while !engine.is_idle() {
@@ -71,20 +68,12 @@ fn run(engine: &mut Engine<'_>) -> (BTreeMap<RequestId, Answer>, Duration) {
 fn a_hostile_grammar_fails_alone_and_soon() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/tale/tale-q4_k_m.gguf");
     let bytes = std::fs::read(path).unwrap();
-    let set = GgufSet::new(vec![Gguf::parse(&bytes).unwrap()]).unwrap();
-    let options = LoadOptions::default();
-    let model = Model::load(&set, options, &SystemMemory, &Inline, &mut |_, _| {}).unwrap();
-    let compute = Compute {
-        kernels: Kernels::detect(),
-        pool: &Inline,
-    };
-    let kv = KvPages::new(model.config(), KvType::F16, 4096, &SystemMemory).unwrap();
     let options = EngineOptions {
         context: 512,
         requests: 8,
         ..EngineOptions::default()
     };
-    let mut engine = Engine::new(&model, &BYTE_LEVEL.tokenizer, compute, kv, options);
+    let mut engine = BYTE_LEVEL.engine(&bytes, (KvType::F16, 4096), options);
     let plain = Request {
         prompt: vec![300, 17, 560],
         sampling: SamplerSettings {

@@ -86,7 +86,7 @@ fn masks_take_this_long() {
     eprintln!("32,000 tokens: compiler made in {:?}", begun.elapsed());
     let large = Vocabulary {
         name: "32,000 tokens",
-        tokenizer,
+        tokenizer: tokenizer.into(),
         compiler,
     };
     for vocabulary in [&*BYTE_LEVEL, &large] {

@@ -7,12 +7,10 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use strata_constrain::Grammar;
 use strata_engine::sampling::SamplerSettings;
-use strata_engine::{Engine, EngineOptions, EventKind, FinishReason, Request, RequestId};
-use strata_kernels::Kernels;
-use strata_model::{Compute, KvPages, KvType, LoadOptions, Model};
-use strata_platform::{Inline, SystemMemory};
+use strata_engine::{EngineOptions, EventKind, FinishReason, Request, RequestId};
+use strata_model::KvType;
+use strata_weights::GgmlType;
 use strata_weights::gguf::Builder;
-use strata_weights::{GgmlType, Gguf, GgufSet};
 use support::{BYTE_LEVEL, Random};
 
 const WIDTH: u64 = 32;
@@ -142,22 +140,13 @@ fn schemas() -> Vec<(&'static str, Value)> {
 #[test]
 fn what_a_model_of_noise_answers_validates() {
     const SEEDS: u64 = 4;
-    let tokenizer = &BYTE_LEVEL.tokenizer;
-    let file = noise(tokenizer.vocab_size() as u64);
-    let set = GgufSet::new(vec![Gguf::parse(&file).unwrap()]).unwrap();
-    let options = LoadOptions::default();
-    let model = Model::load(&set, options, &SystemMemory, &Inline, &mut |_, _| {}).unwrap();
-    let compute = Compute {
-        kernels: Kernels::detect(),
-        pool: &Inline,
-    };
-    let kv = KvPages::new(model.config(), KvType::F32, 12 * CONTEXT, &SystemMemory).unwrap();
+    let file = noise(BYTE_LEVEL.tokenizer.vocab_size() as u64);
     let options = EngineOptions {
         context: CONTEXT,
         requests: 12,
         ..EngineOptions::default()
     };
-    let mut engine = Engine::new(&model, tokenizer, compute, kv, options);
+    let mut engine = BYTE_LEVEL.engine(&file, (KvType::F32, 12 * CONTEXT), options);
     let schemas = schemas();
     let mut asked = BTreeMap::<RequestId, (usize, u64)>::new();
     for (at, (name, schema)) in schemas.iter().enumerate() {

@@ -325,6 +325,10 @@ impl Direct {
 }
 
 impl Backing for Direct {
+    fn part(&self, index: usize) -> Option<&[u8]> {
+        self.files().nth(index).map(MappedFile::bytes)
+    }
+
     fn will_need(&self, bytes: &[u8]) {
         self.files().for_each(|file| file.will_need(bytes));
     }

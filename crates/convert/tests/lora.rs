@@ -98,13 +98,13 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
         .collect()
 }
 
-fn load(file: &[u8]) -> Model<'static> {
+fn load(file: &[u8]) -> Model {
     let set = GgufSet::new(vec![Gguf::parse(file.to_vec().leak()).unwrap()]).unwrap();
     let options = LoadOptions::default();
     Model::load(&set, options, &SystemMemory, &Inline, &mut |_, _| {}).unwrap()
 }
 
-fn base_of<'m>(model: &Model<'m>) -> LoraBase<'m> {
+fn base_of(model: &Model) -> LoraBase<'static> {
     let config = model.config();
     LoraBase {
         arch: config.spec.name,
@@ -113,7 +113,7 @@ fn base_of<'m>(model: &Model<'m>) -> LoraBase<'m> {
     }
 }
 
-fn adapter(lora: &Lora, model: &Model<'_>) -> Adapter {
+fn adapter(lora: &Lora, model: &Model) -> Adapter {
     let tensors: Vec<AdapterTensor<'_>> = lora
         .tensors
         .iter()
@@ -127,7 +127,7 @@ fn adapter(lora: &Lora, model: &Model<'_>) -> Adapter {
     Adapter::new(lora.alpha, &tensors, model).unwrap()
 }
 
-fn logits(model: &Model<'_>, tokens: &[u32], adapter: Option<&Adapter>) -> Vec<f32> {
+fn logits(model: &Model, tokens: &[u32], adapter: Option<&Adapter>) -> Vec<f32> {
     let limits = BatchLimits {
         tokens: tokens.len(),
         logits: tokens.len(),

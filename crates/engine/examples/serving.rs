@@ -8,13 +8,14 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use strata_engine::random::{Random, Stream};
 use strata_engine::sampling::SamplerSettings;
 use strata_engine::{Engine, EngineOptions, EventKind, ModelDigest, Request, RequestId};
 use strata_host::{HugePages, MappedFile, MonotonicClock, PageFiles, ThreadPool};
 use strata_kernels::Kernels;
-use strata_model::{Compute, KvPages, KvType, LoadOptions, Model, PAGE};
+use strata_model::{CpuExecutor, KvType, LoadOptions, Model, PAGE, PageLayout, PageStorage};
 use strata_platform::Pool;
 use strata_tokenizer::Tokenizer;
 use strata_weights::{Gguf, GgufSet};
@@ -79,21 +80,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     let options = options()?;
     let file = MappedFile::open(&options.model)?;
     let set = GgufSet::new(vec![Gguf::parse(file.bytes())?])?;
-    let pool = ThreadPool::new(options.threads)?;
+    let pool = Arc::new(ThreadPool::new(options.threads)?);
     let memory = HugePages::default();
     let context = options.long.max(options.prefix + OWN) + options.tokens + PAGE;
     let load = LoadOptions {
         context: Some(context),
     };
-    let model = Model::load(&set, load, &memory, &pool, &mut |_, _| {})?;
+    let model = Model::load(&set, load, &memory, &*pool, &mut |_, _| {})?;
     let bench = Bench {
-        model: &model,
-        tokenizer: &Tokenizer::from_gguf(set.metadata())?,
-        compute: Compute {
-            kernels: Kernels::detect(),
-            pool: &pool,
-        },
-        clock: &MonotonicClock::default(),
+        model: Arc::new(model),
+        tokenizer: Arc::new(Tokenizer::from_gguf(set.metadata())?),
+        pool,
+        clock: Arc::new(MonotonicClock::default()),
         options: &options,
     };
     let mut rows = Vec::new();
@@ -103,8 +101,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     let report = json!({
-        "isa": bench.compute.kernels.isa().name(),
-        "threads": pool.workers(),
+        "isa": Kernels::detect().isa().name(),
+        "threads": bench.pool.workers(),
         "prompt": options.prompt,
         "tokens": options.tokens,
         "rows": rows,
@@ -129,27 +127,34 @@ struct Arrivals {
 }
 
 struct Bench<'a> {
-    model: &'a Model<'a>,
-    tokenizer: &'a Tokenizer,
-    compute: Compute<'a>,
-    clock: &'a MonotonicClock,
+    model: Arc<Model>,
+    tokenizer: Arc<Tokenizer>,
+    pool: Arc<ThreadPool>,
+    clock: Arc<MonotonicClock>,
     options: &'a Options,
 }
 
-impl<'a> Bench<'a> {
+impl Bench<'_> {
     /// An engine for so many texts of so many positions.
-    fn engine(&self, requests: usize, context: usize) -> Result<Engine<'a>, Box<dyn Error>> {
+    fn engine(&self, requests: usize, context: usize) -> Result<Engine, Box<dyn Error>> {
         let positions = requests * (context.next_multiple_of(PAGE) + PAGE);
-        let config = self.model.config();
-        let kv = KvPages::new(config, KvType::F16, positions, &HugePages::default())?;
         let options = EngineOptions {
             context,
             requests,
             queue: requests,
             ..EngineOptions::default()
         };
-        let engine = Engine::new(self.model, self.tokenizer, self.compute, kv, options);
-        Ok(engine.with_clock(self.clock))
+        let layout = PageLayout::new(self.model.config(), KvType::F16);
+        let memory = HugePages::default();
+        let executor = CpuExecutor::new(
+            Arc::clone(&self.model),
+            Kernels::detect(),
+            self.pool.clone(),
+            PageStorage::new(layout, positions, options.states(), &memory)?,
+            options.limits(),
+        );
+        let engine = Engine::new(Box::new(executor), Arc::clone(&self.tokenizer), options);
+        Ok(engine.with_clock(self.clock.clone()))
     }
 
     fn random(&self, seed: usize, tokens: usize) -> Vec<u32> {
@@ -201,7 +206,7 @@ impl<'a> Bench<'a> {
         let tokens = self.options.prefix;
         let prefix = self.random(0, tokens);
         let mut seconds = Vec::new();
-        let mut ask = |engine: &mut Engine<'_>, seed: usize| -> Result<(), Box<dyn Error>> {
+        let mut ask = |engine: &mut Engine, seed: usize| -> Result<(), Box<dyn Error>> {
             let prompt = [&prefix[..], &self.random(seed, OWN)].concat();
             let found = run(engine, vec![request(prompt, 2)])?;
             seconds.push(found[0].first());
@@ -297,7 +302,7 @@ fn request(prompt: Vec<u32>, tokens: usize) -> Request {
 }
 
 fn submit(
-    engine: &mut Engine<'_>,
+    engine: &mut Engine,
     request: Request,
     found: &mut BTreeMap<RequestId, Arrivals>,
 ) -> Result<RequestId, Box<dyn Error>> {
@@ -311,7 +316,7 @@ fn submit(
 }
 
 fn step(
-    engine: &mut Engine<'_>,
+    engine: &mut Engine,
     found: &mut BTreeMap<RequestId, Arrivals>,
 ) -> Result<(), Box<dyn Error>> {
     let mut failed = None;
@@ -328,7 +333,7 @@ fn step(
 }
 
 /// Runs requests to their ends.
-fn run(engine: &mut Engine<'_>, requests: Vec<Request>) -> Result<Vec<Arrivals>, Box<dyn Error>> {
+fn run(engine: &mut Engine, requests: Vec<Request>) -> Result<Vec<Arrivals>, Box<dyn Error>> {
     let mut found = BTreeMap::new();
     for request in requests {
         submit(engine, request, &mut found)?;

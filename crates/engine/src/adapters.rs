@@ -41,14 +41,14 @@ impl Adapters {
     }
 }
 
-impl Engine<'_> {
+impl Engine {
     /// Takes an adapter, of which requests get `scale`: 1 is all of it. The same adapter can be there with several.
     pub fn add_adapter(
         &mut self,
         adapter: Arc<Adapter>,
         scale: f32,
     ) -> Result<AdapterId, AdapterMismatch> {
-        if !adapter.fits(self.model) || !scale.is_finite() {
+        if !self.executor().accepts(&adapter) || !scale.is_finite() {
             return Err(AdapterMismatch);
         }
         self.adapters.next += 1;

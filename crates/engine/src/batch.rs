@@ -7,15 +7,19 @@ use crate::piece::Piece;
 use crate::request::{Event, EventKind, FinishReason, RequestError};
 use crate::running::{Aim, Running};
 use crate::writer::{Chooser, End};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 use strata_model::Span;
+use strata_platform::Clock;
 
-impl Engine<'_> {
+impl Engine {
     /// Computes the batch and makes of it what the texts want.
     pub(crate) fn compute(&mut self, start: Duration, tell: &mut dyn FnMut(Event)) {
+        let config = self.executor().config();
+        let (vocabulary, width) = (config.vocabulary, config.width);
         let mut batch = emptied(core::mem::take(&mut self.spans));
-        let in_batch = |running: &&mut Running<'_>| running.in_batch > 0;
+        let in_batch = |running: &&mut Running| running.in_batch > 0;
         for running in self.running.iter_mut().filter(in_batch) {
             let adapter = self.adapters.get(running.salt.adapter);
             batch.push(running.span(adapter));
@@ -26,20 +30,15 @@ impl Engine<'_> {
             return;
         }
         let tokens: usize = batch.iter().map(|span| span.tokens.len()).sum();
-        let kv = self.cache.kv_mut();
-        let result = self
-            .model
-            .forward(&self.compute, kv, &mut self.work, &mut batch);
+        let result = self.cache.forward(&mut batch);
         self.spans = emptied(batch);
         self.running.iter_mut().for_each(Running::withdraw);
         let (mut logits, mut states) = match &result {
             Ok(outputs) => (outputs.logits, outputs.states),
             Err(_) => (&[][..], &[][..]),
         };
-        let now = self
-            .clock
-            .map_or(start, |clock| Duration::from_nanos(clock.now_ns()));
-        let config = self.model.config();
+        let now = |clock: &Arc<dyn Clock>| Duration::from_nanos(clock.now_ns());
+        let now = self.clock.as_ref().map_or(start, now);
         for running in self.running.iter_mut().filter(in_batch) {
             let Some(group) = self.groups.get_mut(&running.request) else {
                 continue;
@@ -48,13 +47,13 @@ impl Engine<'_> {
             let done = match &result {
                 Err(error) => Err(error.clone().into()),
                 Ok(_) => {
-                    (mine, logits) = logits.split_at(running.rows * config.vocabulary);
-                    let width = match running.aim {
+                    (mine, logits) = logits.split_at(running.rows * vocabulary);
+                    let floats = match running.aim {
                         Aim::Write(_) | Aim::Search(_) => 0,
-                        _ => running.in_batch * config.width,
+                        _ => running.in_batch * width,
                     };
                     let vectors;
-                    (vectors, states) = states.split_at(width);
+                    (vectors, states) = states.split_at(floats);
                     let before = running.generated();
                     let done = match group.failed {
                         true => Ok(None),
@@ -85,12 +84,16 @@ impl Engine<'_> {
     fn settle(&mut self, time: Duration, tokens: usize, texts: usize) {
         for index in 0..self.running.len() {
             let running = &mut self.running[index];
+            self.cache.rollback(&mut running.held, running.keep);
             if running.in_batch == 0 || running.ended {
                 continue;
             }
             if running.leaves_pages() {
                 self.cache
                     .record(running.salt, &running.tokens, &mut running.held);
+                if running.is_landmark() {
+                    self.cache.snapshot_page(&running.held);
+                }
             } else {
                 self.cache.forget(&mut running.held);
             }
@@ -127,14 +130,14 @@ impl Engine<'_> {
     }
 }
 
-impl Running<'_> {
+impl Running {
     /// Makes of a batch's results what the text wants: `logits` are its rows, `states` its tokens'.
     fn advance(
         &mut self,
         logits: &[f32],
         states: &[f32],
         group: &mut Group,
-        chooser: &mut Chooser<'_>,
+        chooser: &mut Chooser,
         tell: &mut dyn FnMut(Event),
     ) -> Result<Option<End>, RequestError> {
         let (request, choice) = (self.request, self.choice);
@@ -185,9 +188,7 @@ impl Running<'_> {
                 let right = self.confirmed(text);
                 self.known = text + right;
                 // The last token's logits are yet to be computed.
-                self.held
-                    .sequence
-                    .rewind(text + right.min(new.saturating_sub(1)));
+                self.keep = text + right.min(new.saturating_sub(1));
                 result.map(|(_, end)| end)
             }
         }

@@ -90,7 +90,7 @@ impl Beam {
         &mut self,
         logits: &[f32],
         candidates: Candidates,
-        chooser: &mut Chooser<'_>,
+        chooser: &mut Chooser,
     ) -> Result<(), RequestError> {
         self.top.clear();
         if candidates.top > 0 {
@@ -179,7 +179,7 @@ impl Search {
     }
 
     /// Ends a text, with the step's token where that is part of it.
-    fn end(&mut self, text: &Running<'_>, step: Step, reason: FinishReason) {
+    fn end(&mut self, text: &Running, step: Step, reason: FinishReason) {
         let mut tokens = text.tokens[text.prompt..].to_vec();
         let mut logprobs = match &text.aim {
             Aim::Search(beam) => beam.logprobs.clone(),
@@ -200,7 +200,7 @@ impl Search {
     }
 
     /// A step's log-probabilities, if they are wanted.
-    fn logprobs_of(&self, text: &Running<'_>, step: Step) -> Option<TokenLogprobs> {
+    fn logprobs_of(&self, text: &Running, step: Step) -> Option<TokenLogprobs> {
         let n = self.logprobs?;
         let Aim::Search(beam) = &text.aim else {
             return None;
@@ -236,7 +236,7 @@ impl Search {
     }
 
     /// All ways to go on, the best first.
-    fn steps(&self, running: &[Running<'_>]) -> Vec<Step> {
+    fn steps(&self, running: &[Running]) -> Vec<Step> {
         let mut steps = Vec::new();
         for (parent, text) in running.iter().enumerate() {
             if let Aim::Search(beam) = &text.aim
@@ -261,7 +261,7 @@ impl Search {
     /// The best ways to go on; those that end a text are taken out.
     fn choose(
         &mut self,
-        running: &[Running<'_>],
+        running: &[Running],
         tokenizer: &Tokenizer,
     ) -> Result<Vec<Choice>, ConstraintError> {
         let mut chosen = Vec::new();
@@ -292,7 +292,7 @@ impl Search {
     }
 }
 
-impl Engine<'_> {
+impl Engine {
     /// Takes each search on whose texts have all been computed.
     pub(crate) fn search(&mut self, tell: &mut dyn FnMut(Event)) {
         for (&id, group) in &mut self.groups {
@@ -302,7 +302,7 @@ impl Engine<'_> {
             let from = self.running.partition_point(|text| text.request < id);
             let to = self.running.partition_point(|text| text.request <= id);
             let texts = &mut self.running[from..to];
-            let waits = |text: &Running<'_>| match &text.aim {
+            let waits = |text: &Running| match &text.aim {
                 Aim::Search(beam) => beam.live && beam.next.is_none(),
                 _ => false,
             };
@@ -310,7 +310,7 @@ impl Engine<'_> {
                 group.search = Some(search);
                 continue;
             }
-            let steps = match search.choose(texts, self.tokenizer) {
+            let steps = match search.choose(texts, &self.tokenizer) {
                 Ok(steps) => steps,
                 Err(error) => {
                     group.fail(id, 0, error.into(), tell);
@@ -329,7 +329,7 @@ impl Engine<'_> {
                 group.open = 0;
                 let prompt = texts.first().map_or(0, |text| text.prompt);
                 self.counters.generated_tokens +=
-                    search.tell(id, group, prompt, self.tokenizer, tell);
+                    search.tell(id, group, prompt, &self.tokenizer, tell);
             } else {
                 let memory = (&mut self.cache, &mut self.scheduler);
                 search.go_on(texts, steps, memory);
@@ -344,7 +344,7 @@ impl Search {
     /// not.
     fn go_on(
         &self,
-        texts: &mut [Running<'_>],
+        texts: &mut [Running],
         steps: Vec<Choice>,
         (cache, scheduler): (&mut Cache, &mut Scheduler),
     ) {
@@ -392,7 +392,7 @@ impl Search {
     }
 
     /// The beam after a step of a text.
-    fn follow(&self, text: &Running<'_>, (step, constraint): Choice) -> Beam {
+    fn follow(&self, text: &Running, (step, constraint): Choice) -> Beam {
         let mut logprobs = match &text.aim {
             Aim::Search(beam) => beam.logprobs.clone(),
             _ => Vec::new(),

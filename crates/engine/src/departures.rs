@@ -5,7 +5,7 @@ use crate::floor::release;
 use crate::request::Event;
 use crate::running::{Aim, Running};
 
-impl Engine<'_> {
+impl Engine {
     /// Lets the request's other texts begin: they find the prompt in the cache.
     pub(crate) fn unpark(&mut self, first: usize) {
         let request = self.running[first].request;
@@ -19,7 +19,7 @@ impl Engine<'_> {
         let running = &mut self.running[first];
         self.cache
             .record_tail(running.salt, &running.tokens, &mut running.held);
-        let parked = |running: &&mut Running<'_>| running.parked && running.request == request;
+        let parked = |running: &&mut Running| running.parked && running.request == request;
         for running in self.running.iter_mut().filter(parked) {
             running.parked = false;
             self.scheduler.set_pending(running.id, running.tokens.len());

@@ -8,11 +8,11 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use strata_model::{Pooled, Text};
 
-impl Engine<'_> {
+impl Engine {
     /// Encodes the texts whose turn it is. Those to embed and those to score take turns.
     pub(crate) fn encode(&mut self, start: Duration, tell: &mut dyn FnMut(Event)) {
         let room = self.options.tokens();
-        let scores = |running: &Running<'_>| matches!(running.aim, Aim::Score(_));
+        let scores = |running: &Running| matches!(running.aim, Aim::Score(_));
         let Some(first) = self.scheduler.next_whole(start) else {
             return;
         };
@@ -41,13 +41,12 @@ impl Engine<'_> {
             });
         }
         let lengths: Vec<usize> = texts.iter().map(|text| text.tokens.len()).collect();
-        let (compute, work) = (&self.compute, &mut self.work);
-        let (result, width) = match ranks {
-            true => (self.model.rank(compute, work, &texts), self.model.labels()),
-            false => (
-                self.model.encode(compute, work, &texts),
-                self.model.config().width,
-            ),
+        let executor = self.cache.executor_mut();
+        let (labels, width) = (executor.labels(), executor.config().width);
+        let (result, width) = if ranks {
+            (executor.rank(&texts), labels)
+        } else {
+            (executor.encode(&texts), width)
         };
         let mut rows = result.as_ref().map_or(&[][..], |rows| rows);
         for (share, tokens) in shares.iter().zip(&lengths) {

@@ -13,10 +13,11 @@ use crate::speculation::draft_model::DraftModel;
 use crate::writer::Chooser;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 use strata_model::spec::Role;
-use strata_model::{BatchLimits, Compute, KvPages, Model, Span, Workspace};
+use strata_model::{BatchLimits, Executor, Span};
 use strata_platform::{Clock, PageStore};
 use strata_tokenizer::Tokenizer;
 
@@ -40,6 +41,8 @@ pub struct EngineOptions {
     /// Rows of logits beside those of the next tokens, for log-probabilities of prompts: so many of their tokens are
     /// computed together.
     pub scoring: usize,
+    /// Tokens that a request can have drafted ahead at a time. Each of each text needs room for a row of logits.
+    pub max_draft: usize,
 }
 
 impl Default for EngineOptions {
@@ -51,6 +54,7 @@ impl Default for EngineOptions {
             queue: 128,
             latency: Duration::from_millis(200),
             scoring: 0,
+            max_draft: 0,
         }
     }
 }
@@ -65,36 +69,39 @@ impl EngineOptions {
         self.requests.max(1)
     }
 
-    /// What the engine's batches can have, with so many guesses for each text: its workspace is made for it.
-    pub fn limits(&self, max_draft: usize) -> BatchLimits {
-        let rows = self.requests().saturating_mul(max_draft.saturating_add(1));
+    /// What the engine's batches can have: its executor is made for it.
+    pub fn limits(&self) -> BatchLimits {
+        let each = self.max_draft.saturating_add(1);
+        let rows = self.requests().saturating_mul(each);
         BatchLimits {
             tokens: self.tokens().max(rows),
             logits: rows.saturating_add(self.scoring),
         }
     }
+
+    /// Recurrent states that the engine keeps: of running sequences, of drafts that may be wrong, and of prompts that
+    /// others may begin with.
+    pub fn states(&self) -> usize {
+        const SNAPSHOTS: usize = 16;
+        self.requests().saturating_mul(3).saturating_add(SNAPSHOTS)
+    }
 }
 
 /// Runs requests through a model.
-pub struct Engine<'a> {
-    pub(crate) model: &'a Model<'a>,
-    pub(crate) tokenizer: &'a Tokenizer,
-    pub(crate) compute: Compute<'a>,
-    pub(crate) clock: Option<&'a dyn Clock>,
+pub struct Engine {
+    pub(crate) tokenizer: Arc<Tokenizer>,
+    pub(crate) clock: Option<Arc<dyn Clock>>,
     pub(crate) options: EngineOptions,
-    /// Guesses for each text at a time.
-    pub(crate) max_draft: usize,
-    pub(crate) draft_model: Option<DraftModel<'a>>,
+    pub(crate) draft_model: Option<DraftModel>,
     pub(crate) cache: Cache,
     pub(crate) adapters: Adapters,
     pub(crate) digest: Option<ModelDigest>,
-    pub(crate) work: Workspace,
-    pub(crate) chooser: Chooser<'a>,
+    pub(crate) chooser: Chooser,
     pub(crate) scheduler: Scheduler,
     /// Room for a batch, empty between steps.
     pub(crate) spans: Vec<Span<'static>>,
     /// In the order of their names.
-    pub(crate) running: Vec<Running<'a>>,
+    pub(crate) running: Vec<Running>,
     pub(crate) groups: BTreeMap<RequestId, Group>,
     pub(crate) counters: Counters,
     /// Tokens a second, lately; and tokens that an answer has, lately.
@@ -104,28 +111,24 @@ pub struct Engine<'a> {
     pub(crate) next_task: u64,
 }
 
-impl<'a> Engine<'a> {
-    /// An engine over a model, with pages for its keys and values. Without a clock steps are as large as they can be.
+impl Engine {
+    /// An engine over an executor, whose batches must be as large as [`EngineOptions::limits`] says. Without a clock
+    /// steps are as large as they can be.
     pub fn new(
-        model: &'a Model<'a>,
-        tokenizer: &'a Tokenizer,
-        compute: Compute<'a>,
-        kv: KvPages,
+        executor: Box<dyn Executor>,
+        tokenizer: Arc<Tokenizer>,
         options: EngineOptions,
     ) -> Self {
+        let vocabulary = executor.config().vocabulary;
         Self {
-            model,
+            chooser: Chooser::new(Arc::clone(&tokenizer), vocabulary),
             tokenizer,
-            compute,
             clock: None,
             options,
-            max_draft: 0,
             draft_model: None,
-            cache: Cache::new(kv),
+            cache: Cache::new(executor),
             adapters: Adapters::default(),
             digest: None,
-            work: Workspace::new(model, options.limits(0), compute.pool.workers()),
-            chooser: Chooser::new(tokenizer, model.config().vocabulary),
             scheduler: Scheduler::default(),
             spans: Vec::new(),
             running: Vec::new(),
@@ -140,7 +143,7 @@ impl<'a> Engine<'a> {
 
     /// Gives the engine a sense of time: steps are kept short, deadlines can be asked for, times are counted.
     #[must_use]
-    pub fn with_clock(mut self, clock: &'a dyn Clock) -> Self {
+    pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = Some(clock);
         self
     }
@@ -160,33 +163,26 @@ impl<'a> Engine<'a> {
         self.with_digest(digest)
     }
 
-    /// Lets requests that ask for it guess up to `max_draft` tokens ahead. Each guess of each text needs room for a
-    /// row of logits.
-    #[must_use]
-    pub fn with_speculation(mut self, max_draft: usize) -> Self {
-        self.max_draft = max_draft;
-        self.work = Workspace::new(
-            self.model,
-            self.options.limits(max_draft),
-            self.compute.pool.workers(),
-        );
-        self
-    }
-
-    /// Gives requests a model to guess with, which has the tokens of this one, and pages for its keys and values.
-    /// Where the pages do not suffice for all, some requests run without guesses.
+    /// Gives requests a model to draft with, which has the tokens of this one, on an executor of its own. Where its
+    /// pages do not suffice for all, some requests run without drafts.
     pub fn with_draft_model(
         mut self,
-        model: &'a Model<'a>,
+        executor: Box<dyn Executor>,
         tokenizer: &Tokenizer,
-        kv: KvPages,
     ) -> Result<Self, VocabularyMismatch> {
-        let target = (self.model, self.tokenizer);
-        let limits = self.options.limits(0);
-        let workers = self.compute.pool.workers();
-        let draft = (model, tokenizer);
-        self.draft_model = Some(DraftModel::new(draft, kv, limits, workers, target)?);
+        let target = (self.executor(), &*self.tokenizer);
+        self.draft_model = Some(DraftModel::new((executor, tokenizer), target)?);
         Ok(self)
+    }
+
+    /// What computes.
+    pub fn executor(&self) -> &dyn Executor {
+        self.cache.executor()
+    }
+
+    /// How it works.
+    pub fn options(&self) -> &EngineOptions {
+        &self.options
     }
 
     /// What has been done, and how things stand.
@@ -216,7 +212,7 @@ impl<'a> Engine<'a> {
 
     /// Pages that nobody uses.
     pub fn free_pages(&self) -> usize {
-        self.cache.kv().free_pages()
+        self.cache.table().free_pages()
     }
 
     /// Pages of the draft model that nobody uses.
@@ -226,12 +222,12 @@ impl<'a> Engine<'a> {
 
     /// Whether the model reads texts as a whole and writes none.
     pub(crate) fn encodes(&self) -> bool {
-        self.model.config().spec.role == Role::Encoder
+        self.executor().config().spec.role == Role::Encoder
     }
 
     pub(crate) fn now(&self) -> Duration {
-        self.clock
-            .map_or(Duration::ZERO, |clock| Duration::from_nanos(clock.now_ns()))
+        let now = |clock: &Arc<dyn Clock>| Duration::from_nanos(clock.now_ns());
+        self.clock.as_ref().map_or(Duration::ZERO, now)
     }
 
     /// Brings the counters up to date with what is counted elsewhere.
@@ -245,8 +241,8 @@ impl<'a> Engine<'a> {
         counters.preemptions = self.scheduler.preemptions();
         counters.running = self.scheduler.admitted();
         counters.waiting = self.running.len() - counters.running;
-        counters.pages = self.cache.kv().pages();
-        counters.free_pages = self.cache.kv().free_pages();
+        counters.pages = self.cache.table().pages();
+        counters.free_pages = self.cache.table().free_pages();
         counters.kept_pages = self.cache.kept_pages();
     }
 }

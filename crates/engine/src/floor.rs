@@ -8,16 +8,16 @@ use crate::speculation::draft_model::DraftModel;
 use alloc::vec::Vec;
 
 /// The engine's memory, as planning sees it.
-pub(crate) struct Floor<'e, 'a> {
+pub(crate) struct Floor<'e> {
     pub(crate) cache: &'e mut Cache,
-    pub(crate) draft_model: Option<&'e mut DraftModel<'a>>,
-    pub(crate) running: &'e mut Vec<Running<'a>>,
+    pub(crate) draft_model: Option<&'e mut DraftModel>,
+    pub(crate) running: &'e mut Vec<Running>,
     pub(crate) width: usize,
     pub(crate) queries: u64,
     pub(crate) hits: u64,
 }
 
-impl Pages for Floor<'_, '_> {
+impl Pages for Floor<'_> {
     fn admit(&mut self, task: TaskId, headroom: usize) -> Option<usize> {
         let running = find(self.running, task)?;
         running.restart(self.width);
@@ -59,8 +59,8 @@ impl Pages for Floor<'_, '_> {
 /// Takes all pages from a text, and keeps them for texts that begin so too.
 pub(crate) fn release(
     cache: &mut Cache,
-    draft_model: Option<&mut DraftModel<'_>>,
-    running: &mut Running<'_>,
+    draft_model: Option<&mut DraftModel>,
+    running: &mut Running,
 ) {
     let Running {
         salt,
@@ -71,7 +71,7 @@ pub(crate) fn release(
         ..
     } = running;
     // Guesses may still be there, if nobody looked at what came of them.
-    held.sequence.rewind(tokens.len());
+    cache.rollback(held, tokens.len());
     let known = (*known).min(tokens.len());
     if matches!(running.aim, Aim::Write(_) | Aim::Search(_)) {
         cache.record_tail(*salt, tokens, held);
@@ -82,10 +82,7 @@ pub(crate) fn release(
     }
 }
 
-pub(crate) fn find<'r, 'a>(
-    running: &'r mut [Running<'a>],
-    id: TaskId,
-) -> Option<&'r mut Running<'a>> {
+pub(crate) fn find(running: &mut [Running], id: TaskId) -> Option<&mut Running> {
     let index = running
         .binary_search_by_key(&id, |running| running.id)
         .ok()?;

@@ -56,6 +56,8 @@ mod exponential;
 mod floor;
 mod group;
 pub mod logprobs;
+#[cfg(test)]
+mod page_mover;
 mod page_store;
 mod piece;
 mod prefix_tree;

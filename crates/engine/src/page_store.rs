@@ -5,7 +5,7 @@
 
 use crate::prefix_tree::Salt;
 use alloc::vec::Vec;
-use strata_model::KvType;
+use strata_model::{KvType, PageLayout};
 use strata_platform::Sha256;
 
 /// Names a model's weights: its file's digest.
@@ -25,7 +25,7 @@ const HEADER: usize = MAGIC.len() + 4 + 32;
 impl PageKey {
     /// What stands before the first page of a client's texts. Pages of requests that keep to themselves have no name;
     /// nor have those of adapters, whose numbers mean something else in the next process.
-    pub(crate) fn root(model: ModelDigest, kind: KvType, page: usize, salt: Salt) -> Option<Self> {
+    pub(crate) fn root(model: ModelDigest, layout: &PageLayout, salt: Salt) -> Option<Self> {
         if salt.alone.is_some() || salt.adapter.is_some() {
             return None;
         }
@@ -33,8 +33,11 @@ impl PageKey {
         hash.update(MAGIC);
         hash.update(VERSION.to_le_bytes());
         hash.update(model.0);
-        hash.update([kind_number(kind)]);
-        hash.update((page as u64).to_le_bytes());
+        hash.update([kind_number(layout.kind())]);
+        hash.update((layout.page_bytes() as u64).to_le_bytes());
+        if layout.is_recurrent() {
+            hash.update((layout.state_bytes() as u64).to_le_bytes());
+        }
         hash.update(salt.client.0.to_le_bytes());
         Some(Self(hash.finalize()))
     }
@@ -70,10 +73,12 @@ pub(crate) fn seal(key: &PageKey, write: impl FnOnce(&mut Vec<u8>), out: &mut Ve
     out.extend_from_slice(&checksum);
 }
 
-/// The page that was sealed under this key, if it is whole and of this size.
-pub(crate) fn open<'b>(key: &PageKey, size: usize, sealed: &'b [u8]) -> Option<&'b [u8]> {
+/// The page that was sealed under this key, if it is whole and of one of these sizes.
+pub(crate) fn open<'b>(key: &PageKey, sizes: &[usize], sealed: &'b [u8]) -> Option<&'b [u8]> {
     let (body, checksum) = sealed.split_last_chunk::<CHECKSUM>()?;
-    let page = body.get(HEADER..).filter(|page| page.len() == size)?;
+    let page = body
+        .get(HEADER..)
+        .filter(|page| sizes.contains(&page.len()))?;
     let header = body[..MAGIC.len()] == *MAGIC
         && body[MAGIC.len()..][..4] == VERSION.to_le_bytes()
         && body[MAGIC.len() + 4..HEADER] == key.0;
@@ -84,7 +89,9 @@ pub(crate) fn open<'b>(key: &PageKey, size: usize, sealed: &'b [u8]) -> Option<&
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::page_mover::tiny_config;
     use crate::request::{AdapterId, ClientId};
+    use strata_model::Config;
 
     const SALT: Salt = Salt {
         client: ClientId(1),
@@ -92,10 +99,18 @@ mod tests {
         alone: None,
     };
 
+    fn layout(kind: KvType) -> PageLayout {
+        let config = Config {
+            head_size: 32,
+            ..tiny_config()
+        };
+        PageLayout::new(&config, kind)
+    }
+
     #[test]
     fn names_differ_by_model_client_type_and_every_token() {
         let model = ModelDigest([1; 32]);
-        let root = |model, kind, salt| PageKey::root(model, kind, 64, salt).unwrap();
+        let root = |model, kind, salt| PageKey::root(model, &layout(kind), salt).unwrap();
         let first = root(model, KvType::F16, SALT);
         let other = Salt {
             client: ClientId(2),
@@ -117,7 +132,7 @@ mod tests {
             adapter: Some(AdapterId(1)),
             ..SALT
         };
-        assert_eq!(PageKey::root(model, KvType::F16, 64, adapted), None);
+        assert_eq!(PageKey::root(model, &layout(KvType::F16), adapted), None);
     }
 
     #[test]
@@ -125,14 +140,14 @@ mod tests {
         let (key, page) = (PageKey([7; 32]), [9u8; 50]);
         let mut sealed = Vec::new();
         seal(&key, |out| out.extend_from_slice(&page), &mut sealed);
-        assert_eq!(open(&key, 50, &sealed), Some(&page[..]));
+        assert_eq!(open(&key, &[50], &sealed), Some(&page[..]));
         for at in 0..sealed.len() {
             sealed[at] ^= 1;
-            assert_eq!(open(&key, 50, &sealed), None, "byte {at}");
+            assert_eq!(open(&key, &[50], &sealed), None, "byte {at}");
             sealed[at] ^= 1;
-            assert_eq!(open(&key, 50, &sealed[..at]), None);
+            assert_eq!(open(&key, &[50], &sealed[..at]), None);
         }
-        assert_eq!(open(&PageKey([8; 32]), 50, &sealed), None);
-        assert_eq!(open(&key, 49, &sealed), None);
+        assert_eq!(open(&PageKey([8; 32]), &[50], &sealed), None);
+        assert_eq!(open(&key, &[49], &sealed), None);
     }
 }

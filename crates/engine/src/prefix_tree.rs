@@ -7,6 +7,7 @@
 //! hollow. A text that ends there finds nothing to look back to; one that goes on past it, further than the windows
 //! reach, does not miss it.
 
+mod states;
 #[cfg(test)]
 mod tests;
 
@@ -15,7 +16,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::ops::Bound;
-use strata_model::{KvPages, PAGE, PageId, Reach};
+use strata_model::{PAGE, PageId, PageLayout, PageTable, Reach, StateId};
 
 /// Who shares pages.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,6 +42,8 @@ struct Node {
     used: u64,
     /// When a window last reached it; none if it is hollow.
     seen: Option<u64>,
+    /// A snapshot of the recurrent state after its last token.
+    state: Option<StateId>,
 }
 
 /// By their tokens, in order: those that have most in common with some tokens stand next to where these would.
@@ -59,6 +62,8 @@ pub(crate) enum Coldest {
 pub(crate) struct PrefixTree {
     /// Positions that windows look back over, if there are any.
     window: Option<usize>,
+    /// Whether a sequence can go on only from where there is a snapshot of its state.
+    recurrent: bool,
     nodes: Vec<Option<Node>>,
     /// Numbers that can be used again.
     vacant: Vec<NodeId>,
@@ -67,20 +72,24 @@ pub(crate) struct PrefixTree {
     leaves: BTreeSet<(u64, NodeId)>,
     /// Nodes that are not hollow, the longest unseen first. Empty if there are no windows.
     sights: BTreeSet<(u64, NodeId)>,
+    /// Nodes that have a snapshot.
+    snapshots: BTreeSet<NodeId>,
     tick: u64,
 }
 
 impl PrefixTree {
-    /// A tree for pages of a model whose windows reach so far. The last whole page of a text always counts as seen:
-    /// so whoever holds a text holds its last node as it is.
-    pub(crate) fn new(window: Option<usize>) -> Self {
+    /// A tree for pages of this layout. The last whole page of a text always counts as seen by windows: so whoever
+    /// holds a text holds its last node as it is.
+    pub(crate) fn new(layout: &PageLayout) -> Self {
         Self {
-            window: window.map(|window| window.max(PAGE + 1)),
+            window: layout.window().map(|window| window.max(PAGE + 1)),
+            recurrent: layout.is_recurrent(),
             nodes: Vec::new(),
             vacant: Vec::new(),
             roots: BTreeMap::new(),
             leaves: BTreeSet::new(),
             sights: BTreeSet::new(),
+            snapshots: BTreeSet::new(),
             tick: 0,
         }
     }
@@ -124,25 +133,6 @@ impl PrefixTree {
         len
     }
 
-    /// How much of the first `len` positions of a path a text can go on from: as much as no hollow node is in sight of.
-    pub(crate) fn usable(&self, path: &[NodeId], len: usize) -> usize {
-        let Some(window) = self.window else {
-            return len;
-        };
-        let (mut usable, mut unbroken) = (0, 0);
-        for (index, &node) in path.iter().enumerate().take(len.div_ceil(PAGE)) {
-            let end = ((index + 1) * PAGE).min(len);
-            unbroken = match self.is_hollow(node) {
-                true => 0,
-                false => unbroken + end - index * PAGE,
-            };
-            if unbroken >= end.min(window - 1) {
-                usable = end;
-            }
-        }
-        usable
-    }
-
     /// How much of `tokens` a text can go on from, in whole pages.
     pub(crate) fn known(&self, salt: Salt, tokens: &[u32]) -> usize {
         let mut path = Vec::new();
@@ -164,7 +154,7 @@ impl PrefixTree {
         parent: Option<NodeId>,
         tokens: &[u32],
         page: PageId,
-        kv: &mut KvPages,
+        table: &mut PageTable,
     ) -> (NodeId, PageId) {
         debug_assert_eq!(tokens.len(), PAGE);
         self.tick += 1;
@@ -174,39 +164,43 @@ impl PrefixTree {
         if let Some(&node) = known {
             self.touch(node);
             if self.is_hollow(node) {
-                self.refill(node, page, kv);
+                self.refill(node, page, table);
             }
             return (node, self.node(node).page);
         }
-        self.drop_beginnings(salt, parent, tokens, kv);
-        (self.add(salt, parent, tokens, page, kv), page)
+        self.drop_beginnings(salt, parent, tokens, table);
+        (self.add(salt, parent, tokens, page, table), page)
     }
 
-    /// Keeps the last page of a text, of which only the beginning is filled, unless the tree has that already.
+    /// Keeps the last page of a text, of which only the beginning is filled, unless the tree has that already. Gives the
+    /// node that ends where the text does.
     pub(crate) fn insert_tail(
         &mut self,
         salt: Salt,
         parent: Option<NodeId>,
         tokens: &[u32],
         page: PageId,
-        kv: &mut KvPages,
-    ) {
+        table: &mut PageTable,
+    ) -> Option<NodeId> {
         self.tick += 1;
         let known = self
             .children(salt, parent)
             .and_then(|children| nearest(children, tokens));
         match known {
-            Some((node, len)) if len == tokens.len() => self.touch(node),
+            Some((node, len)) if len == tokens.len() => {
+                self.touch(node);
+                (self.node(node).tokens.len() == len).then_some(node)
+            }
             _ => {
-                self.drop_beginnings(salt, parent, tokens, kv);
-                self.add(salt, parent, tokens, page, kv);
+                self.drop_beginnings(salt, parent, tokens, table);
+                Some(self.add(salt, parent, tokens, page, table))
             }
         }
     }
 
     /// What was not of use for longest and nobody but the tree holds.
-    pub(crate) fn coldest(&self, kv: &KvPages) -> Option<Coldest> {
-        let unheld = |node: NodeId, reach| kv.users(self.node(node).page, reach) == 1;
+    pub(crate) fn coldest(&self, table: &PageTable) -> Option<Coldest> {
+        let unheld = |node: NodeId, reach| table.users(self.node(node).page, reach) == 1;
         let mut leaves = self.leaves.iter();
         let leaf = leaves.find(|&&(_, node)| unheld(node, Reach::Everything));
         let mut sights = self.sights.iter();
@@ -230,40 +224,40 @@ impl PrefixTree {
     }
 
     /// Gives a node's part for windows up.
-    pub(crate) fn hollow(&mut self, id: NodeId, kv: &mut KvPages) {
+    pub(crate) fn hollow(&mut self, id: NodeId, table: &mut PageTable) {
         let node = self.node_mut(id);
         let page = node.page;
         if let Some(seen) = node.seen.take() {
             self.sights.remove(&(seen, id));
-            kv.release(page, Reach::Window);
+            table.release(page, Reach::Window);
         }
     }
 
     /// Gives a hollow node another page, which holds all that its own did once.
-    pub(crate) fn refill(&mut self, id: NodeId, page: PageId, kv: &mut KvPages) {
+    pub(crate) fn refill(&mut self, id: NodeId, page: PageId, table: &mut PageTable) {
         debug_assert!(self.is_hollow(id));
-        kv.retain(page, Reach::Everything);
-        kv.retain(page, Reach::Window);
+        table.retain(page, Reach::Everything);
+        table.retain(page, Reach::Window);
         let tick = self.tick;
         let node = self.node_mut(id);
         node.seen = Some(tick);
-        kv.release(core::mem::replace(&mut node.page, page), Reach::Everything);
+        table.release(core::mem::replace(&mut node.page, page), Reach::Everything);
         self.sights.insert((tick, id));
     }
 
     /// Takes a leaf out of the tree, and nodes above it that only led to it and are of no use as an end, because they
     /// are hollow. Gives how many they are.
-    pub(crate) fn evict(&mut self, leaf: NodeId, kv: &mut KvPages) -> u64 {
+    pub(crate) fn evict(&mut self, leaf: NodeId, table: &mut PageTable) -> u64 {
         let (mut next, mut evicted) = (Some(leaf), 0);
         while let Some(id) = next {
             let parent = self.node(id).parent;
-            self.remove(id, kv);
+            self.remove(id, table);
             evicted += 1;
             next = parent.filter(|&above| {
                 let node = self.node(above);
                 node.children.is_empty()
                     && node.seen.is_none()
-                    && kv.users(node.page, Reach::Everything) == 1
+                    && table.users(node.page, Reach::Everything) == 1
             });
         }
         evicted
@@ -295,18 +289,22 @@ impl PrefixTree {
     }
 
     /// Takes a leaf out of the tree and gives its page up.
-    pub(crate) fn remove(&mut self, leaf: NodeId, kv: &mut KvPages) {
+    pub(crate) fn remove(&mut self, leaf: NodeId, table: &mut PageTable) {
         let Some(node) = self.nodes[leaf.0 as usize].take() else {
             return;
         };
         debug_assert!(node.children.is_empty(), "only leaves are removed");
         self.leaves.remove(&(node.used, leaf));
         self.vacant.push(leaf);
+        if let Some(state) = node.state {
+            self.snapshots.remove(&leaf);
+            table.release_state(state);
+        }
         if let Some(seen) = node.seen {
             self.sights.remove(&(seen, leaf));
-            kv.release(node.page, Reach::Window);
+            table.release(node.page, Reach::Window);
         }
-        kv.release(node.page, Reach::Everything);
+        table.release(node.page, Reach::Everything);
         match node.parent {
             Some(parent) => {
                 let above = self.node_mut(parent);
@@ -329,7 +327,7 @@ impl PrefixTree {
 
     /// Gives up all pages of a salt that nobody but the tree holds. A text that holds a page holds those before it,
     /// and counts on its node.
-    pub(crate) fn clear(&mut self, salt: Salt, kv: &mut KvPages) {
+    pub(crate) fn clear(&mut self, salt: Salt, table: &mut PageTable) {
         let mut nodes: Vec<NodeId> = match self.roots.get(&salt) {
             Some(children) => children.values().copied().collect(),
             None => return,
@@ -342,8 +340,8 @@ impl PrefixTree {
         // Children before their parents.
         for &id in nodes.iter().rev() {
             let node = self.node(id);
-            if node.children.is_empty() && kv.users(node.page, Reach::Everything) == 1 {
-                self.remove(id, kv);
+            if node.children.is_empty() && table.users(node.page, Reach::Everything) == 1 {
+                self.remove(id, table);
             }
         }
     }
@@ -359,10 +357,10 @@ impl PrefixTree {
         parent: Option<NodeId>,
         tokens: &[u32],
         page: PageId,
-        kv: &mut KvPages,
+        table: &mut PageTable,
     ) -> NodeId {
-        kv.retain(page, Reach::Everything);
-        kv.retain(page, Reach::Window);
+        table.retain(page, Reach::Everything);
+        table.retain(page, Reach::Window);
         let node = Node {
             parent,
             salt,
@@ -371,6 +369,7 @@ impl PrefixTree {
             children: Children::new(),
             used: self.tick,
             seen: Some(self.tick),
+            state: None,
         };
         let id = match self.vacant.pop() {
             Some(id) => {
@@ -409,7 +408,7 @@ impl PrefixTree {
         salt: Salt,
         parent: Option<NodeId>,
         tokens: &[u32],
-        kv: &mut KvPages,
+        table: &mut PageTable,
     ) {
         loop {
             let below = (Bound::Unbounded, Bound::Excluded(tokens));
@@ -418,7 +417,7 @@ impl PrefixTree {
                 .and_then(|children| children.range::<[u32], _>(below).next_back());
             match before {
                 Some((known, &node)) if known.len() < PAGE && tokens.starts_with(known) => {
-                    self.remove(node, kv);
+                    self.remove(node, table);
                 }
                 _ => return,
             }

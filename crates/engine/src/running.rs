@@ -1,7 +1,7 @@
 //! A text on its way through the model: what there is of it, what is computed, and what is made of it.
 
 use crate::beams::Beam;
-use crate::cache::Held;
+use crate::cache::CachedSequence;
 use crate::prefix_tree::Salt;
 use crate::request::{Request, RequestId, Usage};
 use crate::scheduler::TaskId;
@@ -9,10 +9,10 @@ use crate::writer::Writer;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
-use strata_model::{Adapted, Output, Pooled, Pooling, Span};
+use strata_model::{Adapted, Output, PAGE, Pooled, Pooling, Span};
 
 /// A text on its way: one of a request's answers, or a text to embed.
-pub(crate) struct Running<'a> {
+pub(crate) struct Running {
     pub(crate) id: TaskId,
     pub(crate) request: RequestId,
     /// Which of the request's answers.
@@ -22,10 +22,10 @@ pub(crate) struct Running<'a> {
     pub(crate) tokens: Vec<u32>,
     /// How many of them are the prompt.
     pub(crate) prompt: usize,
-    pub(crate) held: Held,
+    pub(crate) held: CachedSequence,
     /// What the draft model has computed of them.
-    pub(crate) drafted: Held,
-    pub(crate) aim: Aim<'a>,
+    pub(crate) drafted: CachedSequence,
+    pub(crate) aim: Aim,
     /// Whether it waits for the request's first text to have computed the prompt.
     pub(crate) parked: bool,
     /// Tokens of the text in the current batch.
@@ -34,6 +34,8 @@ pub(crate) struct Running<'a> {
     pub(crate) draft: Vec<u32>,
     /// Rows of logits that the current batch gives.
     pub(crate) rows: usize,
+    /// Positions to keep of what the batch computed: guesses after them were wrong.
+    pub(crate) keep: usize,
     /// Whether the batch computes all that there is of the text.
     pub(crate) whole: bool,
     /// How much of it the draft model may have computed: what was there before, and guesses that were right.
@@ -47,9 +49,9 @@ pub(crate) struct Running<'a> {
 }
 
 /// What is made of a text.
-pub(crate) enum Aim<'a> {
+pub(crate) enum Aim {
     /// More text.
-    Write(Box<Writer<'a>>),
+    Write(Box<Writer>),
     /// A vector.
     Embed(Pooling, Pooled),
     /// Scores; where the second of two texts begins.
@@ -58,15 +60,9 @@ pub(crate) enum Aim<'a> {
     Search(Beam),
 }
 
-impl<'a> Running<'a> {
+impl Running {
     /// A text that is the request's prompt so far.
-    pub(crate) fn new(
-        id: TaskId,
-        request: RequestId,
-        salt: Salt,
-        of: &Request,
-        aim: Aim<'a>,
-    ) -> Self {
+    pub(crate) fn new(id: TaskId, request: RequestId, salt: Salt, of: &Request, aim: Aim) -> Self {
         Self {
             id,
             request,
@@ -74,13 +70,14 @@ impl<'a> Running<'a> {
             salt,
             tokens: of.prompt.clone(),
             prompt: of.prompt.len(),
-            held: Held::default(),
-            drafted: Held::default(),
+            held: CachedSequence::default(),
+            drafted: CachedSequence::default(),
             aim,
             parked: false,
             in_batch: 0,
             draft: Vec::new(),
             rows: 0,
+            keep: usize::MAX,
             whole: false,
             known: 0,
             begun: false,
@@ -154,6 +151,24 @@ impl<'a> Running<'a> {
     /// Whether its pages can serve other texts.
     pub(crate) fn leaves_pages(&self) -> bool {
         matches!(self.aim, Aim::Write(_) | Aim::Search(_))
+    }
+
+    /// Cuts what the batch computes of a prompt so that it ends with a page: a recurrent state can be kept only there.
+    pub(crate) fn end_at_page(&mut self) {
+        let computed = self.held.sequence.len();
+        let end = computed + self.in_batch;
+        // The last token is computed in any case, after what others may share.
+        let page = end.min(self.tokens.len() - 1) / PAGE * PAGE;
+        if self.in_batch > 1 && self.leaves_pages() && page > computed {
+            self.in_batch = page - computed;
+        }
+    }
+
+    /// Whether other sequences may go on from where this one stands: in its prompt, and now and then after it.
+    pub(crate) fn is_landmark(&self) -> bool {
+        const APART: usize = 2048;
+        let len = self.held.sequence.len();
+        len <= self.prompt || len.is_multiple_of(APART)
     }
 
     /// What the batch computes: the text's next tokens and the draft, which stands in the text until

@@ -67,7 +67,7 @@ pub enum RestoreError {
 }
 
 const MAGIC: &[u8; 8] = b"STRATASN";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const CHECKSUM: usize = 32;
 
 impl Session {
@@ -119,7 +119,7 @@ impl Session {
     /// hears of them, and of this.
     pub fn run(
         &mut self,
-        engine: &mut Engine<'_>,
+        engine: &mut Engine,
         tell: &mut dyn FnMut(&Event),
     ) -> Result<Completion, InferenceError> {
         let id = engine.submit(self.request())?;
@@ -129,23 +129,37 @@ impl Session {
     }
 
     /// Writes the session down, with those of its pages that are in the cache. The settings are not part of it.
-    pub fn save(&self, engine: &mut Engine<'_>) -> Vec<u8> {
+    pub fn save(&self, engine: &mut Engine) -> Vec<u8> {
         let salt = self.salt();
-        let pages = engine.cache.kept(salt, &self.tokens);
-        let kv = engine.cache.kv();
+        let kept = engine.cache.kept(salt, &self.tokens);
+        let (executor, table) = (engine.cache.executor(), engine.cache.table());
+        let layout = table.layout();
         let mut out = Vec::new();
         out.extend_from_slice(MAGIC);
         out.extend_from_slice(&VERSION.to_le_bytes());
         out.extend_from_slice(&engine.digest.unwrap_or(ModelDigest([0; 32])).0);
-        out.push(kind_number(kv.kind()));
-        out.extend_from_slice(&(kv.page_bytes() as u64).to_le_bytes());
-        out.extend_from_slice(&(self.tokens.len() as u64).to_le_bytes());
-        out.extend_from_slice(&(pages.len() as u64).to_le_bytes());
+        out.push(kind_number(layout.kind()));
+        let state = if kept.state.is_some() {
+            layout.state_bytes()
+        } else {
+            0
+        };
+        for number in [
+            layout.page_bytes(),
+            state,
+            self.tokens.len(),
+            kept.pages.len(),
+        ] {
+            out.extend_from_slice(&(number as u64).to_le_bytes());
+        }
         for token in &self.tokens {
             out.extend_from_slice(&token.to_le_bytes());
         }
-        for page in pages {
-            kv.read(page, &mut out);
+        for &page in &kept.pages {
+            executor.read_page(table, page, &mut out);
+        }
+        if let Some(state) = kept.state {
+            executor.read_state(state, &mut out);
         }
         let checksum: [u8; CHECKSUM] = Sha256::digest(&out);
         out.extend_from_slice(&checksum);
@@ -155,12 +169,12 @@ impl Session {
     /// Reads a session, to be run with these settings, and brings as many of its pages into the cache as there is room
     /// for. An engine without a model's digest restores the text only.
     pub fn restore(
-        engine: &mut Engine<'_>,
+        engine: &mut Engine,
         settings: Request,
         bytes: &[u8],
     ) -> Result<Self, RestoreError> {
         let saved = Saved::parse(bytes)?;
-        let vocabulary = engine.model.config().vocabulary;
+        let vocabulary = engine.executor().config().vocabulary;
         let context = engine.options.context;
         if saved.tokens.len() > context {
             return Err(RestoreError::TooLong {
@@ -176,15 +190,17 @@ impl Session {
             tokens: saved.tokens,
             settings,
         };
-        let kv = engine.cache.kv();
-        let (kind, page) = (kind_number(kv.kind()), kv.page_bytes());
+        let layout = engine.cache.table().layout();
+        let (kind, page) = (kind_number(layout.kind()), layout.page_bytes());
         match engine.digest {
             Some(digest) if digest != saved.digest => return Err(RestoreError::Model),
             Some(_) if (kind, page as u64) == (saved.kind, saved.page) && page > 0 => {
                 let salt = session.salt();
+                let last = saved.pages.len() / page;
                 for (index, bytes) in saved.pages.chunks_exact(page).enumerate() {
                     let tokens = &session.tokens[..(index + 1) * PAGE];
-                    if !engine.cache.take_in(salt, tokens, bytes) {
+                    let state = (index + 1 == last).then_some(saved.state);
+                    if !engine.cache.take_in(salt, tokens, bytes, state) {
                         break;
                     }
                 }
@@ -196,7 +212,7 @@ impl Session {
 
     /// Gives up what is kept for this session's client and adapter. The engine must be idle: texts that run stand on
     /// what is kept.
-    pub fn forget(&self, engine: &mut Engine<'_>) {
+    pub fn forget(&self, engine: &mut Engine) {
         if engine.is_idle() {
             engine.cache.clear(self.salt());
             engine.refresh();
@@ -219,6 +235,8 @@ struct Saved<'b> {
     page: u64,
     tokens: Vec<u32>,
     pages: &'b [u8],
+    /// The recurrent state after the last page.
+    state: &'b [u8],
 }
 
 impl<'b> Saved<'b> {
@@ -237,22 +255,24 @@ impl<'b> Saved<'b> {
         let rest = body.get(MAGIC.len() + 4..).ok_or(format)?;
         let (digest, rest) = rest.split_first_chunk::<32>().ok_or(format)?;
         let (&kind, rest) = rest.split_first().ok_or(format)?;
-        let mut numbers = [0; 3];
+        let mut numbers = [0; 4];
         let mut rest = rest;
         for number in &mut numbers {
             let (bytes, after) = rest.split_first_chunk::<8>().ok_or(format)?;
             *number = u64::from_le_bytes(*bytes);
             rest = after;
         }
-        let [page, tokens, pages] = numbers;
+        let [page, state, tokens, pages] = numbers;
         let token_bytes = usize::try_from(tokens).ok().and_then(|n| n.checked_mul(4));
         let token_bytes = token_bytes.filter(|&n| n <= rest.len()).ok_or(format)?;
         let (tokens, rest) = rest.split_at(token_bytes);
-        let whole = pages.checked_mul(page) == Some(rest.len() as u64)
+        let page_bytes = pages.checked_mul(page).ok_or(format)?;
+        let whole = page_bytes.checked_add(state) == Some(rest.len() as u64)
             && pages <= (tokens.len() / 4 / PAGE) as u64;
         if !whole {
             return Err(format);
         }
+        let (pages, state) = rest.split_at(page_bytes as usize);
         let tokens = tokens.chunks_exact(4);
         Ok(Self {
             digest: ModelDigest(*digest),
@@ -261,7 +281,8 @@ impl<'b> Saved<'b> {
             tokens: tokens
                 .map(|bytes| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
                 .collect(),
-            pages: rest,
+            pages,
+            state,
         })
     }
 }
@@ -270,7 +291,7 @@ impl<'b> Saved<'b> {
 ///
 /// `constraints` is a request whose prompt does not count: everything else does.
 pub fn run_inference(
-    engine: &mut Engine<'_>,
+    engine: &mut Engine,
     context: &[u32],
     constraints: Request,
 ) -> Result<Completion, InferenceError> {
@@ -284,7 +305,7 @@ pub fn run_inference(
 
 /// Takes steps until the first answer of a request has ended.
 fn complete(
-    engine: &mut Engine<'_>,
+    engine: &mut Engine,
     id: RequestId,
     tell: &mut dyn FnMut(&Event),
 ) -> Result<Completion, InferenceError> {

@@ -11,7 +11,7 @@ use crate::speculation::pace::break_even;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-impl Engine<'_> {
+impl Engine {
     /// Computes one batch and tells what came of it. A request that fails ends alone.
     ///
     /// Texts that wait for their next token come first; what room is left goes to prompts, and then to guesses.
@@ -71,6 +71,7 @@ impl Engine<'_> {
     fn plan(&mut self, now: Duration) {
         for running in &mut self.running {
             (running.in_batch, running.rows, running.whole) = (0, 0, false);
+            running.keep = usize::MAX;
             running.draft.clear();
         }
         let room = Room {
@@ -81,11 +82,12 @@ impl Engine<'_> {
                 None => Duration::MAX,
             },
         };
+        let width = self.executor().config().width;
         let mut floor = Floor {
             cache: &mut self.cache,
             draft_model: self.draft_model.as_mut(),
             running: &mut self.running,
-            width: self.model.config().width,
+            width,
             queries: 0,
             hits: 0,
         };
@@ -98,17 +100,22 @@ impl Engine<'_> {
             }
         }
         self.ration_rows();
+        if self.cache.is_recurrent() {
+            self.running.iter_mut().for_each(Running::end_at_page);
+        }
     }
 
     /// Cuts what prompts get whose every token needs a row of logits.
     fn ration_rows(&mut self) {
-        let limits = self.work.limits();
+        let limits = self.executor().limits();
         let in_batch = self.running.iter().filter(|running| running.in_batch > 0);
         let all = in_batch.clone().count();
         let mut behind = in_batch.filter(|running| running.scores_prompt()).count();
         let others = all - behind;
-        let mut left = limits.logits.saturating_sub(others * (1 + self.max_draft));
-        let scores = |running: &&mut Running<'_>| running.in_batch > 0 && running.scores_prompt();
+        let mut left = limits
+            .logits
+            .saturating_sub(others * (1 + self.options.max_draft));
+        let scores = |running: &&mut Running| running.in_batch > 0 && running.scores_prompt();
         for running in self.running.iter_mut().filter(scores) {
             behind -= 1;
             running.in_batch = running.in_batch.min(left.saturating_sub(behind));
@@ -158,7 +165,7 @@ impl Engine<'_> {
     /// Has the drafters guess how the texts go on.
     fn guess(&mut self) {
         let planned: usize = self.running.iter().map(|running| running.in_batch).sum();
-        let mut room = self.work.limits().tokens - planned;
+        let mut room = self.executor().limits().tokens - planned;
         let decoding = self.running.iter().filter(|r| r.decodes()).count();
         let share = self.draft_model.as_ref().map_or(0.0, |model| model.share());
         let mut tasks = Vec::new();
@@ -197,11 +204,12 @@ impl Engine<'_> {
         if let Some(model) = &mut self.draft_model
             && !tasks.is_empty()
         {
-            model.propose(&self.compute, &mut tasks);
+            model.propose(&mut tasks);
         }
         for running in self.running.iter_mut().filter(|r| !r.draft.is_empty()) {
             let tokens = running.in_batch + running.draft.len();
-            if !self.cache.reserve(&mut running.held, tokens) {
+            let held = &mut running.held;
+            if !self.cache.reserve(held, tokens) || !self.cache.checkpoint(held) {
                 running.draft.clear();
             }
         }

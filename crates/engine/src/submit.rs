@@ -57,7 +57,7 @@ pub enum SubmitError {
     Settings(#[from] SettingsError),
 }
 
-impl<'a> Engine<'a> {
+impl Engine {
     /// Takes a request. What becomes of it is told by [`step`](Self::step).
     pub fn submit(&mut self, request: Request) -> Result<RequestId, SubmitError> {
         let taken = self.take(request);
@@ -141,7 +141,7 @@ impl<'a> Engine<'a> {
     /// Refuses what cannot be run. Gives the tokens that there is room for after the prompt.
     fn check(&self, request: &Request) -> Result<usize, SubmitError> {
         let (tokens, context) = (request.prompt.len(), self.options.context);
-        let vocabulary = self.model.config().vocabulary;
+        let vocabulary = self.executor().config().vocabulary;
         if request.prompt.is_empty() {
             return Err(SubmitError::EmptyPrompt);
         }
@@ -172,7 +172,9 @@ impl<'a> Engine<'a> {
         let what = match (request.task, self.encodes()) {
             (Task::Generate, true) => "the model reads texts and writes none",
             (Task::Score { .. }, false) => "the model has no classifier",
-            (Task::Score { .. }, true) if self.model.labels() == 0 => "the model has no classifier",
+            (Task::Score { .. }, true) if self.executor().labels() == 0 => {
+                "the model has no classifier"
+            }
             (_, true) if request.adapter.is_some() => "encoders have no adapters",
             (Task::Embed(_) | Task::Score { .. }, _) if request.choices != Choices::default() => {
                 "a text has one embedding"
@@ -252,8 +254,8 @@ impl<'a> Engine<'a> {
                 false => Ok(0),
             };
         }
-        let kv = self.cache.kv();
-        positions = positions.min(kv.pages() * PAGE);
+        let table = self.cache.table();
+        positions = positions.min(table.pages() * PAGE);
         let wanted = match request.task {
             Task::Generate => request.max_tokens,
             _ => Some(0),
@@ -269,7 +271,7 @@ impl<'a> Engine<'a> {
         if let Some(limit) = request.limits.memory {
             // Answers share the pages of the prompt.
             let answers = request.choices.generated();
-            let page = kv.page_bytes();
+            let page = table.layout().page_bytes();
             let pages = |after: usize| {
                 let shared = tokens / PAGE;
                 shared + answers * ((tokens + after).div_ceil(PAGE) - shared)
@@ -284,18 +286,20 @@ impl<'a> Engine<'a> {
         Ok(positions - tokens)
     }
 
-    fn aim(&self, request: &Request, room: usize) -> Result<Aim<'a>, SubmitError> {
+    fn aim(&self, request: &Request, room: usize) -> Result<Aim, SubmitError> {
         Ok(match request.task {
             Task::Generate if matches!(request.choices, Choices::Beams { .. }) => {
                 Aim::Search(Beam::first(request.constraint.clone()))
             }
             Task::Generate => {
-                let vocabulary = self.model.config().vocabulary;
-                let most = self.max_draft;
-                let writer = Writer::new(request, self.tokenizer, vocabulary, room, most)?;
+                let vocabulary = self.executor().config().vocabulary;
+                let most = self.options.max_draft;
+                let writer = Writer::new(request, &self.tokenizer, vocabulary, room, most)?;
                 Aim::Write(Box::new(writer))
             }
-            Task::Embed(kind) => Aim::Embed(kind, Pooled::new(kind, self.model.config().width)),
+            Task::Embed(kind) => {
+                Aim::Embed(kind, Pooled::new(kind, self.executor().config().width))
+            }
             Task::Score { second } => Aim::Score(second),
         })
     }

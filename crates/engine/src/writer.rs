@@ -10,14 +10,15 @@ use crate::speculation::Drafter;
 use crate::stop::StopMatcher;
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use strata_tokenizer::{DecodeOptions, StreamDecoder, Tokenizer};
 
 /// What generates one text.
 #[derive(Clone)]
-pub(crate) struct Writer<'a> {
+pub(crate) struct Writer {
     sampler: Sampler,
-    decoder: StreamDecoder<'a>,
+    decoder: StreamDecoder<Arc<Tokenizer>>,
     stops: StopMatcher,
     constraint: Option<Box<dyn Constraint>>,
     logprobs: Option<usize>,
@@ -37,8 +38,8 @@ pub(crate) struct Writer<'a> {
 }
 
 /// What choosing tokens takes, for all texts.
-pub(crate) struct Chooser<'a> {
-    tokenizer: &'a Tokenizer,
+pub(crate) struct Chooser {
+    tokenizer: Arc<Tokenizer>,
     sampling: Workspace,
     logprobs: Logprobs,
     mask: TokenMask,
@@ -49,8 +50,8 @@ pub(crate) struct Chooser<'a> {
 /// How a text ended, with the rest of its characters.
 pub(crate) type End = (FinishReason, Piece);
 
-impl<'a> Chooser<'a> {
-    pub(crate) fn new(tokenizer: &'a Tokenizer, vocabulary: usize) -> Self {
+impl Chooser {
+    pub(crate) fn new(tokenizer: Arc<Tokenizer>, vocabulary: usize) -> Self {
         Self {
             tokenizer,
             sampling: Workspace::new(),
@@ -99,11 +100,11 @@ impl<'a> Chooser<'a> {
     }
 }
 
-impl<'a> Writer<'a> {
+impl Writer {
     /// A writer that goes on after a prompt, with room for `room` tokens.
     pub(crate) fn new(
         request: &Request,
-        tokenizer: &'a Tokenizer,
+        tokenizer: &Arc<Tokenizer>,
         vocabulary: usize,
         room: usize,
         most_guesses: usize,
@@ -113,7 +114,7 @@ impl<'a> Writer<'a> {
         let max_tokens = request.max_tokens.unwrap_or(room).min(room);
         Ok(Self {
             sampler,
-            decoder: StreamDecoder::new(tokenizer, DecodeOptions::default())
+            decoder: StreamDecoder::new(Arc::clone(tokenizer), DecodeOptions::default())
                 .spelling(&request.spelled),
             stops: StopMatcher::new(&request.stop),
             constraint: request.constraint.clone(),
@@ -164,7 +165,7 @@ impl<'a> Writer<'a> {
         prompt: &[u32],
         from: usize,
         rows: &[f32],
-        chooser: &mut Chooser<'_>,
+        chooser: &mut Chooser,
         tell: &mut dyn FnMut(EventKind),
     ) -> Result<(), RequestError> {
         let Some((n, next)) = self.scoring else {
@@ -196,7 +197,7 @@ impl<'a> Writer<'a> {
         tokens: &mut Vec<u32>,
         draft: &[u32],
         logits: &[f32],
-        chooser: &mut Chooser<'_>,
+        chooser: &mut Chooser,
         tell: &mut dyn FnMut(EventKind),
     ) -> Result<(usize, Option<End>), RequestError> {
         let text = tokens.len();
@@ -225,7 +226,7 @@ impl<'a> Writer<'a> {
         &mut self,
         tokens: &mut Vec<u32>,
         logits: &[f32],
-        chooser: &mut Chooser<'_>,
+        chooser: &mut Chooser,
         tell: &mut dyn FnMut(EventKind),
     ) -> Result<Option<End>, RequestError> {
         let allowed = match &mut self.constraint {
@@ -261,7 +262,7 @@ impl<'a> Writer<'a> {
     pub(crate) fn begin(
         &mut self,
         tokens: &mut Vec<u32>,
-        chooser: &mut Chooser<'_>,
+        chooser: &mut Chooser,
         tell: &mut dyn FnMut(EventKind),
     ) -> Result<Option<End>, RequestError> {
         match self.logprobs.is_none() && !self.ranked && self.max_tokens > 0 {
@@ -274,7 +275,7 @@ impl<'a> Writer<'a> {
     fn take_forced(
         &mut self,
         tokens: &mut Vec<u32>,
-        chooser: &mut Chooser<'_>,
+        chooser: &mut Chooser,
         tell: &mut dyn FnMut(EventKind),
     ) -> Result<Option<End>, RequestError> {
         loop {
@@ -309,7 +310,7 @@ impl<'a> Writer<'a> {
         tokens: &mut Vec<u32>,
         token: u32,
         logprobs: Option<TokenLogprobs>,
-        chooser: &Chooser<'_>,
+        chooser: &Chooser,
         tell: &mut dyn FnMut(EventKind),
     ) -> Result<Option<End>, RequestError> {
         self.sampler.accept(token);

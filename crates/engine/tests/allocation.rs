@@ -5,30 +5,28 @@ mod counting;
 mod tale;
 
 use counting::allocations;
+use std::sync::Arc;
 use strata_engine::{Engine, EngineOptions, EventKind, Request};
 use strata_host::{MonotonicClock, ThreadPool};
-use strata_kernels::Kernels;
-use strata_model::{Compute, PAGE};
-use tale::Tale;
+use strata_model::PAGE;
+use tale::{Place, Tale};
 
 /// The only test in its program: others would allocate beside it.
 #[test]
 fn steps_that_write_on_allocate_nothing_but_places_for_full_pages() {
     let tale = Tale::load();
-    let pool = ThreadPool::new(Some(2)).unwrap();
-    let clock = MonotonicClock::default();
-    let compute = Compute {
-        kernels: Kernels::detect(),
-        pool: &pool,
-    };
     let options = EngineOptions {
         context: 512,
         requests: 4,
         ..EngineOptions::default()
     };
-    let kv = tale.kv();
-    let mut engine =
-        Engine::new(&tale.model, &tale.tokenizer, compute, kv, options).with_clock(&clock);
+    let place = Place {
+        pool: Arc::new(ThreadPool::new(Some(2)).unwrap()),
+        ..Place::default()
+    };
+    let executor = place.executor(&tale.model, &options);
+    let mut engine = Engine::new(executor, Arc::clone(&tale.tokenizer), options)
+        .with_clock(Arc::new(MonotonicClock::default()));
     let prompts = [
         "Once upon a time",
         "The king",

@@ -9,29 +9,15 @@ use strata_engine::{
     Choices, Constraint, ConstraintError, Engine, EngineOptions, FinishReason, Request,
     RequestError, RequestId, SubmitError, TokenMask,
 };
-use strata_kernels::Kernels;
-use strata_model::{Compute, KvPages, KvType, PAGE};
-use strata_platform::{Inline, SystemMemory};
 use tale::{Answer, Tale, run_one};
 
-fn engine(tale: &Tale, pages: usize, requests: usize) -> Engine<'_> {
-    let compute = Compute {
-        kernels: Kernels::detect(),
-        pool: &Inline,
-    };
+fn engine(tale: &Tale, pages: usize, requests: usize) -> Engine {
     let options = EngineOptions {
         context: 256,
         requests,
         ..EngineOptions::default()
     };
-    let kv = KvPages::new(
-        tale.model.config(),
-        KvType::F16,
-        pages * PAGE,
-        &SystemMemory,
-    )
-    .unwrap();
-    Engine::new(&tale.model, &tale.tokenizer, compute, kv, options)
+    tale.engine_with(pages, options)
 }
 
 /// The tokens that may come after some.
@@ -115,7 +101,7 @@ fn plain(
     done.into_iter().map(|(_, tokens)| tokens).collect()
 }
 
-fn search(engine: &mut Engine<'_>, request: Request) -> Vec<Answer> {
+fn search(engine: &mut Engine, request: Request) -> Vec<Answer> {
     let id = engine.submit(request).unwrap();
     let mut answers = BTreeMap::<(RequestId, usize), Answer>::new();
     while !engine.is_idle() {

@@ -15,7 +15,7 @@ use strata_engine::{
 };
 use strata_host::{Pinning, PoolOptions, ThreadPool};
 use strata_model::{Adapter, PAGE};
-use tale::{Answer, Tale, adapter, run, run_one};
+use tale::{Answer, PAGES, Tale, adapter, run, run_one};
 
 /// Grammars as requests have them.
 fn grammars(tale: &Tale) -> Vec<Box<dyn Constraint>> {
@@ -50,7 +50,7 @@ fn mixed_workload(tale: &Tale, count: u64) -> Vec<Request> {
     requests
 }
 
-fn add_adapters(engine: &mut Engine<'_>, adapters: &[Arc<Adapter>; 2]) {
+fn add_adapters(engine: &mut Engine, adapters: &[Arc<Adapter>; 2]) {
     for (adapter, scale) in adapters.iter().zip([1.0, 0.7]) {
         engine.add_adapter(Arc::clone(adapter), scale).unwrap();
     }
@@ -71,32 +71,30 @@ fn thirty_two_requests_get_what_each_gets_alone() {
         .collect();
     let complete = |answer: &&Answer| answer.reason() == FinishReason::Complete;
     assert!(alone.iter().filter(complete).count() >= 4);
-    let pools: Vec<ThreadPool> = [1, 2]
-        .map(|workers| {
-            ThreadPool::new(PoolOptions {
-                workers: Some(workers),
-                pinning: Pinning::None,
-            })
-            .unwrap()
-        })
-        .into();
+    let pools = [1, 2].map(|workers| {
+        let options = PoolOptions {
+            workers: Some(workers),
+            pinning: Pinning::None,
+        };
+        Arc::new(ThreadPool::new(options).unwrap())
+    });
     let kinds = [
         Speculation::Off,
         Speculation::PromptLookup { max_draft: 4 },
         Speculation::DraftModel { max_draft: 4 },
     ];
     for (round, (batch, slots)) in [(64, 32), (5, 3), (200, 12)].into_iter().enumerate() {
-        let clock = HandClock::default();
+        let clock = Arc::new(HandClock::default());
         let shape = Shape {
             batch,
             requests: slots,
-            pool: &pools[round % 2],
+            pool: pools[round % 2].clone(),
+            max_draft: 4,
             ..Shape::default()
         };
         let mut engine = engine(&tale, &shape)
-            .with_clock(&clock)
-            .with_speculation(4)
-            .with_draft_model(&dimmed.model, &dimmed.tokenizer, dimmed.kv())
+            .with_clock(clock.clone())
+            .with_draft_model(dimmed.executor(PAGES, &shape.options()), &dimmed.tokenizer)
             .unwrap();
         add_adapters(&mut engine, &adapters);
         // Twice: the second time much is in the cache.
@@ -258,7 +256,7 @@ fn the_best_of_several_is_the_likeliest() {
     );
 }
 
-fn prompt_scores(engine: &mut Engine<'_>, request: Request) -> (Vec<TokenLogprobs>, Answer) {
+fn prompt_scores(engine: &mut Engine, request: Request) -> (Vec<TokenLogprobs>, Answer) {
     engine.submit(request).unwrap();
     let (mut scores, mut answer) = (Vec::new(), Answer::default());
     while !engine.is_idle() {

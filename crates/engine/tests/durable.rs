@@ -4,32 +4,24 @@ mod shelf;
 mod tale;
 
 use shelf::Shelf;
+use std::sync::Arc;
 use strata_engine::{
     AdapterMismatch, ClientId, Engine, EngineOptions, InferenceError, ModelDigest, Request,
     RequestId, RestoreError, Session, SubmitError, run_inference,
 };
-use strata_kernels::Kernels;
-use strata_model::{Compute, KvPages, KvType, LoadOptions, Model, PAGE};
-use strata_platform::{Inline, SystemMemory};
+use strata_model::PAGE;
 use strata_tokenizer::EncodeOptions;
-use strata_weights::{Gguf, GgufSet};
-use tale::{Answer, Tale, adapter, run, run_one};
+use tale::{Answer, Tale, adapter, load, run, run_one};
 
 const DIGEST: ModelDigest = ModelDigest([3; 32]);
 
-fn small_engine(tale: &Tale, pages: usize) -> Engine<'_> {
-    let compute = Compute {
-        kernels: Kernels::detect(),
-        pool: &Inline,
-    };
+fn small_engine(tale: &Tale, pages: usize) -> Engine {
     let options = EngineOptions {
         context: 256,
         requests: 4,
         ..EngineOptions::default()
     };
-    let config = tale.model.config();
-    let kv = KvPages::new(config, KvType::F16, pages * PAGE, &SystemMemory).unwrap();
-    Engine::new(&tale.model, &tale.tokenizer, compute, kv, options)
+    tale.engine_with(pages, options)
 }
 
 fn long_request(tale: &Tale) -> Request {
@@ -237,28 +229,11 @@ fn adapters_share_a_batch_and_go_when_nobody_uses_them() {
         env!("CARGO_MANIFEST_DIR"),
         "/../model/tests/golden/llama.gguf"
     );
-    let bytes = std::fs::read(path).unwrap();
-    let set = GgufSet::new(vec![Gguf::parse(&bytes).unwrap()]).unwrap();
-    let tiny = Model::load(
-        &set,
-        LoadOptions::default(),
-        &SystemMemory,
-        &Inline,
-        &mut |_, _| {},
-    )
-    .unwrap();
-    let kv = KvPages::new(tiny.config(), KvType::F32, PAGE, &SystemMemory).unwrap();
-    let compute = Compute {
-        kernels: Kernels::detect(),
-        pool: &Inline,
+    let tiny = Tale {
+        model: load(&std::fs::read(path).unwrap()),
+        tokenizer: Arc::clone(&tale.tokenizer),
     };
-    let mut other = Engine::new(
-        &tiny,
-        &tale.tokenizer,
-        compute,
-        kv,
-        EngineOptions::default(),
-    );
+    let mut other = tiny.engine_with(1, EngineOptions::default());
     assert_eq!(
         other.add_adapter(adapter(&tale, 1.0), 1.0),
         Err(AdapterMismatch)

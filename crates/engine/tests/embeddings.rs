@@ -4,6 +4,7 @@ mod tale;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use strata_engine::random::{Random, Stream};
 use strata_engine::{
     ClientId, Engine, EngineOptions, EventKind, FinishReason, Priority, Request, RequestId,
@@ -12,35 +13,31 @@ use strata_engine::{
 use strata_host::ThreadPool;
 use strata_kernels::Kernels;
 use strata_model::{
-    BatchLimits, Compute, KvPages, KvType, LoadOptions, Model, Output, PAGE, Pooled, Pooling,
-    Sequence, Span, Text, Workspace,
+    BatchLimits, Compute, KvPages, KvType, Model, Output, Pooled, Pooling, Sequence, Span, Text,
+    Workspace,
 };
-use strata_platform::{Inline, Pool, SystemMemory};
-use strata_weights::{Gguf, GgufSet};
-use tale::{Answer, Tale, run_one};
+use strata_platform::{Inline, SystemMemory};
+use tale::{Answer, Place, Tale, load, run_one};
 
-fn compute(pool: &dyn Pool) -> Compute<'_> {
+fn compute() -> Compute<'static> {
     Compute {
         kernels: Kernels::detect(),
-        pool,
+        pool: &Inline,
     }
 }
 
-fn golden(name: &str) -> Model<'static> {
+fn golden(name: &str) -> Arc<Model> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../model/tests/golden_states");
-    let bytes = std::fs::read(folder.join(name)).unwrap().leak();
-    let set = GgufSet::new(vec![Gguf::parse(bytes).unwrap()]).unwrap();
-    let options = LoadOptions::default();
-    Model::load(&set, options, &SystemMemory, &Inline, &mut |_, _| {}).unwrap()
+    load(&std::fs::read(folder.join(name)).unwrap())
 }
 
 /// Pools what one pass over the whole text gives.
-fn directly(model: &Model<'_>, tokens: &[u32], kind: Pooling) -> Vec<f32> {
+fn directly(model: &Model, tokens: &[u32], kind: Pooling) -> Vec<f32> {
     let limits = BatchLimits {
         tokens: tokens.len(),
         logits: 0,
     };
-    let compute = compute(&Inline);
+    let compute = compute();
     let mut work = Workspace::new(model, limits, 1);
     let mut kv = KvPages::new(model.config(), KvType::F16, tokens.len(), &SystemMemory).unwrap();
     let mut sequence = Sequence::default();
@@ -65,7 +62,7 @@ fn bits(vector: &[f32]) -> Vec<u32> {
 }
 
 /// The vectors that requests get, and what else they get.
-fn run_all(engine: &mut Engine<'_>) -> BTreeMap<RequestId, (Option<Vec<f32>>, Answer)> {
+fn run_all(engine: &mut Engine) -> BTreeMap<RequestId, (Option<Vec<f32>>, Answer)> {
     let mut results = BTreeMap::<_, (Option<Vec<f32>>, Answer)>::new();
     while !engine.is_idle() {
         engine.step(&mut |event| {
@@ -105,22 +102,21 @@ fn a_decoders_embeddings_run_beside_generation_with_the_bits_of_a_direct_pass() 
         .iter()
         .map(|story| run_one(&mut tale.engine(64, 1), tale.request(story, Some(4))))
         .collect();
-    let pool = ThreadPool::new(Some(2)).unwrap();
+    let pool = Arc::new(ThreadPool::new(Some(2)).unwrap());
     for (batch, places, pages) in [(64, 8, 32), (7, 3, 32), (20, 4, 8)] {
-        let kv = KvPages::new(
-            tale.model.config(),
-            KvType::F16,
-            pages * PAGE,
-            &SystemMemory,
-        )
-        .unwrap();
+        let place = Place {
+            pages,
+            pool: pool.clone(),
+            ..Place::default()
+        };
         let options = EngineOptions {
             context: 256,
             batch,
             requests: places,
             ..EngineOptions::default()
         };
-        let mut engine = Engine::new(&tale.model, &tale.tokenizer, compute(&pool), kv, options);
+        let executor = place.executor(&tale.model, &options);
+        let mut engine = Engine::new(executor, Arc::clone(&tale.tokenizer), options);
         let stories: Vec<RequestId> = stories
             .iter()
             .map(|story| engine.submit(tale.request(story, Some(4))).unwrap())
@@ -192,27 +188,32 @@ fn an_encoder_embeds_and_scores_many_texts_with_the_bits_of_each_alone() {
             .map(|(tokens, task)| match *task {
                 Task::Score { second } => {
                     let text = Text { tokens, second };
-                    bits(model.rank(&compute(&Inline), &mut work, &[text]).unwrap())
+                    bits(model.rank(&compute(), &mut work, &[text]).unwrap())
                 }
                 Task::Embed(kind) => {
                     let text = Text::single(tokens);
                     let mut pooled = Pooled::new(kind, config.width);
-                    pooled.add(model.encode(&compute(&Inline), &mut work, &[text]).unwrap());
+                    pooled.add(model.encode(&compute(), &mut work, &[text]).unwrap());
                     bits(&pooled.finish())
                 }
                 Task::Generate => unreachable!("an encoder writes nothing"),
             })
             .collect();
-        let pool = ThreadPool::new(Some(2)).unwrap();
+        let pool = Arc::new(ThreadPool::new(Some(2)).unwrap());
         for batch in [200, 45] {
-            let kv = KvPages::new(config, KvType::F32, PAGE, &SystemMemory).unwrap();
+            let place = Place {
+                kind: KvType::F32,
+                pages: 1,
+                pool: pool.clone(),
+            };
             let options = EngineOptions {
                 context: most,
                 batch,
                 requests: 4,
                 ..EngineOptions::default()
             };
-            let mut engine = Engine::new(&model, &tale.tokenizer, compute(&pool), kv, options);
+            let executor = place.executor(&model, &options);
+            let mut engine = Engine::new(executor, Arc::clone(&tale.tokenizer), options);
             let ids: Vec<RequestId> = texts
                 .iter()
                 .map(|(tokens, task)| {

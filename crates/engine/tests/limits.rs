@@ -7,6 +7,7 @@ mod tale;
 use crowd::{HandClock, Shape, assert_no_leak, assert_same, engine, workload};
 use spelling::{Fault, Rhythm};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 use strata_engine::random::{Random, Stream};
 use strata_engine::sampling::SampleError;
@@ -133,7 +134,7 @@ fn a_text_that_must_end_at_once_ends_once() {
 #[test]
 fn limits_are_kept_or_refused_with_the_reason() {
     let tale = Tale::load();
-    let clock = HandClock::default();
+    let clock = Arc::new(HandClock::default());
     let limited = |limits: Limits| Request {
         limits,
         ..tale.request("Once upon a time", None)
@@ -149,7 +150,7 @@ fn limits_are_kept_or_refused_with_the_reason() {
         Err(SubmitError::NoClock)
     );
 
-    let mut engine = engine(&tale, &Shape::default()).with_clock(&clock);
+    let mut engine = engine(&tale, &Shape::default()).with_clock(clock.clone());
     let late = engine.submit(limited(deadline)).unwrap();
     let first_token = Limits {
         first_token: second,
@@ -197,7 +198,7 @@ fn limits_are_kept_or_refused_with_the_reason() {
         memory: Some(bytes),
         ..Limits::default()
     };
-    let page = tale.kv().page_bytes();
+    let page = engine.executor().page_table().layout().page_bytes();
     let refused = engine.submit(limited(memory(page - 1)));
     assert!(
         matches!(refused, Err(SubmitError::Memory { .. })),
@@ -214,13 +215,13 @@ fn limits_are_kept_or_refused_with_the_reason() {
 #[test]
 fn a_full_queue_says_when_to_come_back() {
     let tale = Tale::load();
-    let clock = HandClock::default();
+    let clock = Arc::new(HandClock::default());
     let shape = Shape {
         requests: 2,
         queue: 3,
         ..Shape::default()
     };
-    let mut engine = engine(&tale, &shape).with_clock(&clock);
+    let mut engine = engine(&tale, &shape).with_clock(clock.clone());
     for _ in 0..5 {
         engine.submit(tale.request("Hello", None)).unwrap();
     }
@@ -269,15 +270,16 @@ fn what_is_asked_for_and_not_there_is_refused() {
 #[test]
 fn random_load_with_cancellations_leaves_nothing_behind() {
     let tale = Tale::load();
-    let clock = HandClock::default();
+    let clock = Arc::new(HandClock::default());
     let mut random = Random::new(11, Stream::Token);
     let shape = Shape {
         pages: 24,
         requests: 6,
         queue: 10,
+        max_draft: 3,
         ..Shape::default()
     };
-    let mut engine = engine(&tale, &shape).with_clock(&clock).with_speculation(3);
+    let mut engine = engine(&tale, &shape).with_clock(clock.clone());
     let mut requests = workload(&tale, 40);
     for (i, request) in requests.iter_mut().enumerate() {
         request.speculation = Speculation::PromptLookup { max_draft: 3 };

@@ -5,12 +5,11 @@ mod tale;
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use strata_engine::{Engine, EngineOptions, ModelDigest, Request};
 use strata_host::PageFiles;
-use strata_kernels::Kernels;
-use strata_model::{Compute, KvPages, KvType, PAGE};
-use strata_platform::{Inline, SystemMemory};
-use tale::{Tale, run_one};
+use strata_model::{KvType, PAGE};
+use tale::{Place, Tale, run_one};
 
 const DIGEST: ModelDigest = ModelDigest([3; 32]);
 const PLENTY: u64 = 1 << 30;
@@ -52,19 +51,19 @@ impl Drop for Folder {
     }
 }
 
-fn engine<'a>(tale: &'a Tale, folder: &Path, limit: u64, kind: KvType) -> Engine<'a> {
-    let compute = Compute {
-        kernels: Kernels::detect(),
-        pool: &Inline,
-    };
+fn engine(tale: &Tale, folder: &Path, limit: u64, kind: KvType) -> Engine {
     let options = EngineOptions {
         context: 256,
         ..EngineOptions::default()
     };
-    let kv = KvPages::new(tale.model.config(), kind, 16 * PAGE, &SystemMemory).unwrap();
+    let place = Place {
+        kind,
+        pages: 16,
+        ..Place::default()
+    };
+    let executor = place.executor(&tale.model, &options);
     let files = PageFiles::open(folder, limit).unwrap();
-    Engine::new(&tale.model, &tale.tokenizer, compute, kv, options)
-        .with_store(Box::new(files), DIGEST)
+    Engine::new(executor, Arc::clone(&tale.tokenizer), options).with_store(Box::new(files), DIGEST)
 }
 
 fn request(tale: &Tale) -> Request {

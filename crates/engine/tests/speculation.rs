@@ -2,18 +2,17 @@
 
 mod tale;
 
+use std::sync::Arc;
 use strata_engine::sampling::{
     Dry, Lookback, Mirostat, Penalties, SampleError, SamplerSettings, Xtc,
 };
 use strata_engine::{
-    Engine, EventKind, FinishReason, Request, RequestError, RequestId, Speculation, SubmitError,
-    VocabularyMismatch,
+    Engine, EngineOptions, EventKind, FinishReason, Request, RequestError, RequestId, Speculation,
+    SubmitError, VocabularyMismatch,
 };
-use strata_model::{KvPages, KvType, LoadOptions, Model, PAGE};
-use strata_platform::{Inline, SystemMemory};
+use strata_model::PAGE;
 use strata_tokenizer::EncodeOptions;
-use strata_weights::{Gguf, GgufSet};
-use tale::{Answer, Tale, run, run_one};
+use tale::{Answer, PAGES, Tale, load, run, run_one};
 
 const LOOKUP: Speculation = Speculation::PromptLookup { max_draft: 8 };
 const DRAFT: Speculation = Speculation::DraftModel { max_draft: 6 };
@@ -28,10 +27,25 @@ const PROMPTS: [&str; 6] = [
 ];
 
 /// An engine that guesses, with a draft model.
-fn engine<'a>(tale: &'a Tale, draft: &'a Tale, batch: usize, requests: usize) -> Engine<'a> {
-    tale.engine(batch, requests)
-        .with_speculation(8)
-        .with_draft_model(&draft.model, &draft.tokenizer, draft.kv())
+fn engine(tale: &Tale, draft: &Tale, batch: usize, requests: usize) -> Engine {
+    drafting(tale, draft, PAGES, options(batch, requests))
+}
+
+/// Options with room for drafts of eight.
+fn options(batch: usize, requests: usize) -> EngineOptions {
+    EngineOptions {
+        context: 256,
+        batch,
+        requests,
+        max_draft: 8,
+        ..EngineOptions::default()
+    }
+}
+
+/// An engine whose draft model has so many pages.
+fn drafting(tale: &Tale, draft: &Tale, pages: usize, options: EngineOptions) -> Engine {
+    tale.engine_with(PAGES, options)
+        .with_draft_model(draft.executor(pages, &options), &draft.tokenizer)
         .unwrap()
 }
 
@@ -159,7 +173,7 @@ fn every_sampler_chooses_the_same() {
 }
 
 /// How many steps a request took.
-fn steps(engine: &mut Engine<'_>, request: Request) -> (usize, Answer) {
+fn steps(engine: &mut Engine, request: Request) -> (usize, Answer) {
     engine.submit(request).unwrap();
     let (mut steps, mut answer) = (0, Answer::default());
     while !engine.is_idle() {
@@ -225,7 +239,7 @@ fn text_that_repeats_itself_comes_in_few_steps() {
     request.sampling.logit_bias = vec![(300, 1000.0)];
     request.max_tokens = Some(150);
     let plain = run_one(&mut tale.engine(512, 1), request.clone());
-    let mut engine = tale.engine(512, 1).with_speculation(8);
+    let mut engine = tale.engine_with(PAGES, options(512, 1));
     let (steps, answer) = steps(&mut engine, with(&request, LOOKUP));
     assert_eq!(plain.tokens, answer.tokens);
     let usage = answer.usage();
@@ -330,12 +344,7 @@ fn the_next_turn_goes_on_from_both_caches() {
 #[test]
 fn a_draft_cache_that_is_too_small_only_means_no_guesses() {
     let tale = Tale::load();
-    let kv = KvPages::new(tale.model.config(), KvType::F16, PAGE, &SystemMemory).unwrap();
-    let mut engine = tale
-        .engine(512, 1)
-        .with_speculation(8)
-        .with_draft_model(&tale.model, &tale.tokenizer, kv)
-        .unwrap();
+    let mut engine = drafting(&tale, &tale, 1, options(512, 1));
     let request = with(&tale.request(PROMPTS[0], None), DRAFT);
     let mut longer = request.clone();
     longer.max_tokens = Some(100);
@@ -363,16 +372,16 @@ fn a_draft_model_of_another_vocabulary_is_refused() {
         env!("CARGO_MANIFEST_DIR"),
         "/../model/tests/golden/llama.gguf"
     );
-    let bytes = std::fs::read(path).unwrap();
-    let set = GgufSet::new(vec![Gguf::parse(&bytes).unwrap()]).unwrap();
-    let options = LoadOptions::default();
-    let tiny = Model::load(&set, options, &SystemMemory, &Inline, &mut |_, _| {}).unwrap();
-    let kv = KvPages::new(tiny.config(), KvType::F16, 64, &SystemMemory).unwrap();
+    let tiny = Tale {
+        model: load(&std::fs::read(path).unwrap()),
+        tokenizer: Arc::clone(&tale.tokenizer),
+    };
+    let executor = tiny.executor(2, &options(512, 1));
     let error = tale
         .engine(512, 1)
-        .with_draft_model(&tiny, &tale.tokenizer, kv)
+        .with_draft_model(executor, &tale.tokenizer)
         .err();
-    let token = tiny.config().vocabulary as u32;
+    let token = tiny.model.config().vocabulary as u32;
     assert_eq!(error, Some(VocabularyMismatch { token }));
 
     let request = with(&tale.request(PROMPTS[0], None), DRAFT);

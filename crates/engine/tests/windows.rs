@@ -6,18 +6,16 @@ mod tale;
 
 use shelf::Shelf;
 use std::path::Path;
+use std::sync::Arc;
 use strata_engine::random::{Random, Stream};
 use strata_engine::{
     Choices, Engine, EngineOptions, ModelDigest, Request, RequestId, Session, Speculation,
 };
-use strata_kernels::Kernels;
-use strata_model::{Compute, KvPages, KvType, LoadOptions, Model, PAGE};
-use strata_platform::{Inline, SystemMemory};
-use strata_weights::{Gguf, GgufSet};
-use tale::{Answer, Tale, run, run_one};
+use strata_model::{KvType, Model, PAGE};
+use tale::{Answer, Place, Tale, run, run_one};
 
 /// A model of random weights, with another window than its file says.
-fn load(file: &str, window: u32) -> Model<'static> {
+fn load(file: &str, window: u32) -> Arc<Model> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../model/tests/golden");
     let mut bytes = std::fs::read(folder.join(file)).unwrap();
     let key = b"attention.sliding_window";
@@ -26,13 +24,11 @@ fn load(file: &str, window: u32) -> Model<'static> {
     let value = at.unwrap() + key.len() + 4;
     assert_eq!(bytes[value - 4..value], 4u32.to_le_bytes());
     bytes[value..][..4].copy_from_slice(&window.to_le_bytes());
-    let set = GgufSet::new(vec![Gguf::parse(&bytes).unwrap()]).unwrap();
-    let options = LoadOptions::default();
-    Model::load(&set, options, &SystemMemory, &Inline, &mut |_, _| {}).unwrap()
+    tale::load(&bytes)
 }
 
 /// One layer of seven sees everything.
-fn mixed() -> Model<'static> {
+fn mixed() -> Arc<Model> {
     let model = load("gemma3.gguf", 40);
     let windows = &model.config().windows;
     assert_eq!(windows.iter().filter(|w| **w == Some(40)).count(), 6);
@@ -40,24 +36,36 @@ fn mixed() -> Model<'static> {
     model
 }
 
-fn engine<'a>(tale: &'a Tale, model: &'a Model<'a>, pages: usize, requests: usize) -> Engine<'a> {
-    let compute = Compute {
-        kernels: Kernels::detect(),
-        pool: &Inline,
-    };
+fn engine(tale: &Tale, model: &Arc<Model>, pages: usize, requests: usize) -> Engine {
+    drafting(tale, model, pages, requests, 0)
+}
+
+/// An engine with room for drafts of so many tokens.
+fn drafting(
+    tale: &Tale,
+    model: &Arc<Model>,
+    pages: usize,
+    requests: usize,
+    max_draft: usize,
+) -> Engine {
     let options = EngineOptions {
         context: 1024,
         batch: 64,
         requests,
+        max_draft,
         ..EngineOptions::default()
     };
-    let positions = pages * PAGE;
-    let kv = KvPages::new(model.config(), KvType::F32, positions, &SystemMemory).unwrap();
-    Engine::new(model, &tale.tokenizer, compute, kv, options)
+    let place = Place {
+        kind: KvType::F32,
+        pages,
+        ..Place::default()
+    };
+    let executor = place.executor(model, &options);
+    Engine::new(executor, Arc::clone(&tale.tokenizer), options)
 }
 
 /// A text of random tokens, to be written on.
-fn request(tale: &Tale, model: &Model<'_>, seed: u64, prompt: usize, more: usize) -> Request {
+fn request(tale: &Tale, model: &Model, seed: u64, prompt: usize, more: usize) -> Request {
     let mut random = Random::new(seed, Stream::Token);
     let vocabulary = model.config().vocabulary as u64;
     let token = |_| (random.next_u64() % vocabulary) as u32;
@@ -69,7 +77,7 @@ fn request(tale: &Tale, model: &Model<'_>, seed: u64, prompt: usize, more: usize
     }
 }
 
-fn assert_no_leak(engine: &mut Engine<'_>, pages: usize) {
+fn assert_no_leak(engine: &mut Engine, pages: usize) {
     engine.clear_cache();
     assert_eq!(engine.free_pages(), pages, "no page is lost");
 }
@@ -208,7 +216,7 @@ fn any_mix_of_texts_gets_what_each_gets_alone_and_loses_no_page() {
             .map(|request| run_one(&mut engine(&tale, &model, 128, 3), request.clone()))
             .collect();
         for speculation in [Speculation::Off, Speculation::PromptLookup { max_draft: 4 }] {
-            let mut engine = engine(&tale, &model, 14, 5).with_speculation(4);
+            let mut engine = drafting(&tale, &model, 14, 5, 4);
             let ids: Vec<RequestId> = requests
                 .iter()
                 .map(|request| {

@@ -159,6 +159,10 @@ impl MappedFile {
 }
 
 impl Backing for MappedFile {
+    fn part(&self, index: usize) -> Option<&[u8]> {
+        (index == 0).then(|| self.bytes())
+    }
+
     fn will_need(&self, bytes: &[u8]) {
         if let Some(range) = self.range_of(bytes) {
             self.fetch(range);
@@ -176,6 +180,10 @@ impl Backing for MappedFile {
 pub struct MappedFiles(pub Vec<MappedFile>);
 
 impl Backing for MappedFiles {
+    fn part(&self, index: usize) -> Option<&[u8]> {
+        self.0.get(index).map(MappedFile::bytes)
+    }
+
     fn will_need(&self, bytes: &[u8]) {
         self.0.iter().for_each(|file| file.will_need(bytes));
     }

@@ -105,7 +105,7 @@ pub struct Adapted<'a> {
 
 impl Adapter {
     /// Reads a GGUF file that was made for `model`.
-    pub fn load(file: &GgufSet<'_>, model: &Model<'_>) -> Result<Self, AdapterError> {
+    pub fn load(file: &GgufSet<'_>, model: &Model) -> Result<Self, AdapterError> {
         let metadata = file.metadata();
         let arch = model.config().spec.name;
         for (key, needs) in [
@@ -142,7 +142,7 @@ impl Adapter {
     pub fn new(
         alpha: f32,
         tensors: &[AdapterTensor<'_>],
-        model: &Model<'_>,
+        model: &Model,
     ) -> Result<Self, AdapterError> {
         if !alpha.is_finite() || alpha < 0.0 {
             return Err(AdapterError::Alpha { alpha });
@@ -193,7 +193,7 @@ impl Adapter {
     }
 
     /// Whether it was made for this model, or for one whose matrices are named and shaped alike.
-    pub fn fits(&self, model: &Model<'_>) -> bool {
+    pub fn fits(&self, model: &Model) -> bool {
         self.signature == model.signature()
     }
 
@@ -205,7 +205,7 @@ impl Adapter {
 
 /// The matrix that a tensor changes.
 fn adaptable<'m>(
-    model: &'m Model<'_>,
+    model: &'m Model,
     name: &str,
     tensor: &AdapterTensor<'_>,
 ) -> Result<&'m Matrix, AdapterError> {

@@ -8,7 +8,7 @@
 use crate::batch::Span;
 use crate::compute::Compute;
 use crate::config::Config;
-use crate::kv_pages::{Half, KvPages, PAGE, Sequence};
+use crate::pages::{Half, PAGE, Sequence, StoredPages};
 use crate::workspace::Place;
 use core::ops::Range;
 use strata_kernels::{ActFormat, KvRows, Partial};
@@ -36,7 +36,7 @@ const LITTLE: usize = 1 << 17;
 pub(crate) struct Attention<'a> {
     pub(crate) compute: &'a Compute<'a>,
     pub(crate) config: &'a Config,
-    pub(crate) kv: &'a KvPages,
+    pub(crate) kv: StoredPages<'a>,
     pub(crate) layer: usize,
     pub(crate) batch: &'a [Span<'a>],
     pub(crate) places: &'a [Place],
@@ -264,7 +264,7 @@ impl Attention<'_> {
             from..(end - page * PAGE).min(PAGE)
         };
         let stored = |half: Half, page: usize, rows: Range<usize>| {
-            kv.rows(sequence.pages[page], self.layer, half, kv_head, rows)
+            kv.rows(sequence.pages[page], half, kv_head, rows)
         };
         let pages = start / PAGE..end.div_ceil(PAGE);
         // Few tokens read keys and values from memory, many from the cache.
@@ -281,7 +281,7 @@ impl Attention<'_> {
             let bytes = stored(half, page, range.clone());
             (
                 (page * PAGE + range.start) - start,
-                KvRows::new(kv.shape().kind, size, bytes).before(next),
+                KvRows::new(kv.kind, size, bytes).before(next),
             )
         };
 

@@ -2,8 +2,8 @@
 
 use crate::adapter::Adapted;
 use crate::error::BatchError;
-use crate::kv_pages::{PAGE, Sequence};
 use crate::model::Model;
+use crate::pages::{PAGE, Sequence};
 
 /// What is wanted of a span.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub struct BatchLimits {
 pub(crate) fn check(
     batch: &[Span<'_>],
     limits: BatchLimits,
-    model: &Model<'_>,
+    model: &Model,
     positions: Option<usize>,
     window: Option<usize>,
 ) -> Result<(), BatchError> {

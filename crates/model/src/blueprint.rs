@@ -5,15 +5,16 @@ use crate::batch::BatchLimits;
 use crate::config::{Config, RopeScaling};
 use crate::encoder::weights::Encoder;
 use crate::error::LoadError;
-use crate::kv_pages::PageShape;
 use crate::layer::{self, Layer, NormWeights};
 use crate::matrix::{Home, Matrix};
 use crate::model::Model;
+use crate::pages::PageLayout;
 use crate::rope::Rope;
 use crate::spec::{Position, Role};
 use crate::tensors::{NamedMatrices, Source, Tensors};
 use crate::workspace::Workspace;
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use strata_kernels::{self as kernels, KvType};
 use strata_platform::{Backing, Memory, Pool, Region, for_each_chunk};
@@ -161,10 +162,15 @@ impl<'f> Blueprint<'f> {
         matrices.map(Matrix::packed_bytes).sum()
     }
 
-    /// Bytes that keys and values of so many positions take: none in an encoder, which keeps nothing.
-    pub fn kv_bytes(&self, kind: KvType, positions: usize) -> usize {
+    /// Bytes that keys and values of so many positions take, and so many recurrent states where the model has any: none
+    /// in an encoder, which keeps nothing.
+    pub fn kv_bytes(&self, kind: KvType, positions: usize, states: usize) -> usize {
         match self.parts.body {
-            Body::Decoder(_) => PageShape::new(self.config(), kind).bytes(positions),
+            Body::Decoder(_) => {
+                let layout = PageLayout::new(self.config(), kind);
+                let states = states.saturating_mul(layout.state_bytes());
+                layout.bytes(positions).saturating_add(states)
+            }
             Body::Encoder(_) => 0,
         }
     }
@@ -190,16 +196,16 @@ impl<'f> Blueprint<'f> {
         self,
         placement: Placement,
         memory: &dyn Memory,
-        backing: &'f dyn Backing,
+        backing: Arc<dyn Backing>,
         pool: &dyn Pool,
         progress: &mut dyn FnMut(usize, usize),
-    ) -> Result<Model<'f>, LoadError> {
+    ) -> Result<Model, LoadError> {
         let mut room = match placement {
             Placement::Packed => usize::MAX,
             Placement::Within(bytes) => bytes,
         };
         let mut used = 0;
-        let homes: Vec<Home<'f>> = self
+        let homes = self
             .sources
             .iter()
             .map(|source| {
@@ -207,26 +213,38 @@ impl<'f> Blueprint<'f> {
                 if bytes > room {
                     // What comes after is read from the file too: the disk then delivers it in one go.
                     room = 0;
-                    return Home::File(source.bytes);
+                    return locate(&*backing, source.bytes);
                 }
                 room -= bytes;
                 used += bytes;
-                Home::Packed(used - bytes)
+                Ok(Home::Packed(used - bytes))
             })
-            .collect();
+            .collect::<Result<Vec<Home>, LoadError>>()?;
         let mut packed: Box<dyn Region> = memory.region(used)?;
         let mut done = 0;
         for (index, (source, home)) in self.sources.iter().zip(&homes).enumerate() {
             if let Home::Packed(offset) = *home {
                 let next = self.sources.get(index + 1).map(|source| source.bytes);
                 let out = &mut packed[offset..][..source.matrix.packed_bytes()];
-                pack(source, next, out, backing, pool);
+                pack(source, next, out, &*backing, pool);
                 done += source.matrix.packed_bytes();
                 progress(done, used);
             }
         }
         Ok(Model::new(self.parts, packed, homes, backing))
     }
+}
+
+/// Where bytes lie in what stands behind them.
+fn locate(backing: &dyn Backing, bytes: &[u8]) -> Result<Home, LoadError> {
+    let mut parts = (0..).map_while(|part| Some((part, backing.part(part)?)));
+    parts
+        .find_map(|(part, whole)| {
+            let start = bytes.as_ptr().addr().checked_sub(whole.as_ptr().addr())?;
+            let range = start..start.checked_add(bytes.len())?;
+            (range.end <= whole.len()).then_some(Home::File { part, range })
+        })
+        .ok_or(LoadError::NotStored)
 }
 
 /// Bytes of a file that are asked for and let go together.

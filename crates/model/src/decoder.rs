@@ -8,18 +8,19 @@ use crate::blueprint::{Body, Decoder};
 use crate::compute::Compute;
 use crate::config::Config;
 use crate::error::BatchError;
-use crate::kv_pages::{Half, KvPages, PAGE, PageShape};
+use crate::kv_pages::KvPages;
 use crate::layer::{FfnWeights, Layer};
 use crate::model::Model;
 use crate::observer::Observer;
+use crate::pages::{Half, LayerLayout, PAGE, PagesMut};
 use crate::residual::{BranchEnd, Input, Seam, Sees};
 use crate::rope::Rope;
 use crate::spec::{Norm, Position, QkNorm};
 use crate::workspace::{Place, Stores, Workspace};
-use strata_kernels::{RopeKind, act_format};
+use strata_kernels::{KvType, RopeKind, act_format};
 use strata_platform::Stretches;
 
-impl Model<'_> {
+impl Model {
     /// Computes a batch: any mix of prompt chunks and single tokens of different sequences.
     ///
     /// Stores their keys and values, lengthens their sequences, and returns the logits and states that were asked
@@ -31,7 +32,7 @@ impl Model<'_> {
         work: &'w mut Workspace,
         batch: &mut [Span<'_>],
     ) -> Result<Outputs<'w>, BatchError> {
-        self.pass(compute, kv, work, batch, None)
+        self.pass(compute, kv.parts_mut(), work, batch, None)
     }
 
     /// The same, with someone who is shown what goes into each matrix.
@@ -43,13 +44,13 @@ impl Model<'_> {
         batch: &mut [Span<'_>],
         observer: &dyn Observer,
     ) -> Result<Outputs<'w>, BatchError> {
-        self.pass(compute, kv, work, batch, Some(observer))
+        self.pass(compute, kv.parts_mut(), work, batch, Some(observer))
     }
 
-    fn pass<'w>(
+    pub(crate) fn pass<'w>(
         &self,
         compute: &Compute<'_>,
-        kv: &mut KvPages,
+        mut kv: PagesMut<'_>,
         work: &'w mut Workspace,
         batch: &mut [Span<'_>],
         observer: Option<&dyn Observer>,
@@ -63,7 +64,13 @@ impl Model<'_> {
             .position_embd
             .as_ref()
             .map(|embeddings| embeddings.len() / config.width);
-        batch::check(batch, work.limits, self, positions, kv.window())?;
+        batch::check(
+            batch,
+            work.limits,
+            self,
+            positions,
+            kv.table.layout().window(),
+        )?;
         let pass = Pass {
             model: self,
             config,
@@ -81,13 +88,13 @@ impl Model<'_> {
             work,
         );
         for (index, layer) in decoder.layers.iter().enumerate() {
-            pass.attention_branch(index, layer, kv, work);
+            pass.attention_branch(index, layer, &mut kv, work);
             pass.ffn_branch(layer, decoder.layers.get(index + 1), work);
         }
         let rows = pass.logits(decoder, work);
         let states = pass.states(decoder, rows, work);
         for span in batch {
-            span.sequence.len += span.tokens.len();
+            span.sequence.advance(span.tokens.len());
         }
         Ok(Outputs {
             logits: &work.logits[..rows * config.vocabulary],
@@ -98,7 +105,7 @@ impl Model<'_> {
 
 /// One batch on its way through the model.
 pub(crate) struct Pass<'a> {
-    pub(crate) model: &'a Model<'a>,
+    pub(crate) model: &'a Model,
     pub(crate) config: &'a Config,
     pub(crate) compute: &'a Compute<'a>,
     pub(crate) batch: &'a [Span<'a>],
@@ -150,7 +157,7 @@ impl Pass<'_> {
         &self,
         index: usize,
         layer: &Layer,
-        kv: &mut KvPages,
+        kv: &mut PagesMut<'_>,
         work: &mut Workspace,
     ) {
         let Self {
@@ -190,7 +197,7 @@ impl Pass<'_> {
         Attention {
             compute,
             config,
-            kv,
+            kv: kv.storage.layer(kv.table, index),
             layer: index,
             batch: self.batch,
             places: &work.places[..tokens],
@@ -254,23 +261,24 @@ impl Pass<'_> {
     }
 
     /// Keys and values into their pages.
-    fn store(&self, qkv: &[f32], stores: &mut Stores, layer: usize, kv: &mut KvPages) {
-        let shape = kv.shape();
-        let (memory, places) = kv.layer_mut(layer);
-        stores.sort(places);
+    fn store(&self, qkv: &[f32], stores: &mut Stores, layer: usize, kv: &mut PagesMut<'_>) {
+        let PagesMut { table, storage } = kv;
+        let (kind, layout) = (storage.layout().kind(), storage.layer_layout(layer));
+        let (memory, starts) = storage.layer_mut(table, layer);
+        stores.sort(starts);
         let stores = &*stores;
-        match Stretches::new(memory, stores.starts(), shape.layer()) {
+        match Stretches::new(memory, stores.starts(), layout.bytes()) {
             Some(pages) => self.compute.each_piece(qkv.len(), pages, |index, page| {
                 for (token, position) in stores.run(index) {
-                    self.store_token(shape, qkv, token, position, page);
+                    self.store_token((kind, &layout), qkv, token, position, page);
                 }
             }),
             // Two spans write to one page: the later one stays, as in the order of the batch.
             None => {
                 for (index, &start) in stores.starts().iter().enumerate() {
-                    let page = &mut kv.layer_mut(layer).0[start..][..shape.layer()];
+                    let page = &mut storage.layer_mut(table, layer).0[start..][..layout.bytes()];
                     for (token, position) in stores.run(index) {
-                        self.store_token(shape, qkv, token, position, page);
+                        self.store_token((kind, &layout), qkv, token, position, page);
                     }
                 }
             }
@@ -280,7 +288,7 @@ impl Pass<'_> {
     /// One token's keys and values into its layer of its page.
     fn store_token(
         &self,
-        shape: PageShape,
+        (kind, layout): (KvType, &LayerLayout),
         qkv: &[f32],
         token: usize,
         position: usize,
@@ -291,8 +299,8 @@ impl Pass<'_> {
         let (keys, values) = row[config.q_width()..].split_at(config.kv_width());
         for (half, heads) in [(Half::Keys, keys), (Half::Values, values)] {
             for (head, x) in heads.chunks_exact(config.head_size).enumerate() {
-                let out = &mut page[shape.row_in_layer(half, head, position)];
-                self.compute.kernels.kv_store(shape.kind, x, out);
+                let out = &mut page[layout.row(half, head, position)];
+                self.compute.kernels.kv_store(kind, x, out);
             }
         }
     }

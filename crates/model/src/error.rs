@@ -43,6 +43,8 @@ pub enum LoadError {
     },
     #[error("the tensor {name} is {ty:?}, which does not serve for it")]
     TensorType { name: String, ty: GgmlType },
+    #[error("weights were to stay in their file, and nobody keeps it")]
+    NotStored,
     #[error(transparent)]
     OutOfMemory(#[from] OutOfMemory),
 }

@@ -20,9 +20,11 @@ mod batch;
 mod blueprint;
 mod compute;
 mod config;
+mod cpu_executor;
 mod decoder;
 mod encoder;
 mod error;
+mod executor;
 mod experts;
 mod ffn;
 mod kv_pages;
@@ -30,6 +32,7 @@ mod layer;
 mod matrix;
 mod model;
 mod observer;
+mod pages;
 mod pooling;
 mod residual;
 mod rope;
@@ -42,11 +45,17 @@ pub use batch::{BatchLimits, Output, Outputs, Span};
 pub use blueprint::{Blueprint, LoadOptions, Placement};
 pub use compute::Compute;
 pub use config::{Config, ExpertConfig, RopeConfig, RopeScaling};
+pub use cpu_executor::CpuExecutor;
 pub use encoder::Text;
 pub use error::{BatchError, LoadError};
-pub use kv_pages::{KvPages, OutOfPages, PAGE, PageId, Reach, Sequence};
+pub use executor::{Executor, ExecutorMemory};
+pub use kv_pages::KvPages;
 pub use model::Model;
 pub use observer::{MatrixTensor, Observer};
+pub use pages::{
+    OutOfPages, PAGE, PageCopy, PageId, PageLayout, PageStorage, PageTable, Reach, Sequence,
+    StateId,
+};
 pub use pooling::{Pooled, Pooling, normalize};
 pub use strata_kernels::KvType;
 pub use workspace::Workspace;

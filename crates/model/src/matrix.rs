@@ -1,6 +1,7 @@
 //! Weight matrices, and where their bytes are.
 
 use alloc::vec::Vec;
+use core::ops::Range;
 use strata_kernels as kernels;
 use strata_quant::GgmlType;
 
@@ -26,12 +27,16 @@ impl Matrix {
 }
 
 /// Where a matrix is when it is needed.
-#[derive(Copy, Clone, Debug)]
-pub(crate) enum Home<'f> {
+#[derive(Clone, Debug)]
+pub(crate) enum Home {
     /// In packed memory, from this byte on.
     Packed(usize),
     /// In the file: packed anew, panel by panel, each time.
-    File(&'f [u8]),
+    File {
+        /// Of the [`Backing`](strata_platform::Backing).
+        part: usize,
+        range: Range<usize>,
+    },
 }
 
 /// Matrices of one shape, one for each expert.

@@ -6,21 +6,22 @@ use crate::error::LoadError;
 use crate::matrix::{Home, Matrix};
 use crate::tensors::NamedMatrices;
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use strata_kernels::{Panels, Rows, Weights};
 use strata_platform::{Backing, Memory, Pool, Region, Resident};
 use strata_weights::GgufSet;
 
 /// A model, ready to run.
-pub struct Model<'f> {
+pub struct Model {
     pub(crate) parts: Parts,
     packed: Box<dyn Region>,
     /// By the matrices' numbers.
-    homes: Vec<Home<'f>>,
-    backing: &'f dyn Backing,
+    homes: Vec<Home>,
+    backing: Arc<dyn Backing>,
 }
 
-impl Model<'static> {
+impl Model {
     /// Checks a file and packs all of it into memory; the file is not needed any more. [`Blueprint`] has the choices.
     pub fn load(
         file: &GgufSet<'_>,
@@ -29,33 +30,32 @@ impl Model<'static> {
         pool: &dyn Pool,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Self, LoadError> {
-        let blueprint = Blueprint::new(file, options)?;
-        let model = blueprint.build(Placement::Packed, memory, &Resident, pool, progress)?;
-        let homes = model.homes.iter().map(|home| match home {
-            Home::Packed(offset) => Home::Packed(*offset),
-            Home::File(_) => unreachable!("everything was to be packed"),
-        });
-        Ok(Self {
-            homes: homes.collect(),
-            parts: model.parts,
-            packed: model.packed,
-            backing: &Resident,
-        })
+        let nothing = Arc::new(Resident(&[]));
+        Blueprint::new(file, options)?.build(Placement::Packed, memory, nothing, pool, progress)
     }
-}
 
-impl<'f> Model<'f> {
     pub(crate) fn new(
         parts: Parts,
         packed: Box<dyn Region>,
-        homes: Vec<Home<'f>>,
-        backing: &'f dyn Backing,
+        homes: Vec<Home>,
+        backing: Arc<dyn Backing>,
     ) -> Self {
         Self {
             parts,
             packed,
             homes,
             backing,
+        }
+    }
+
+    /// The bytes of a matrix that stays in its file.
+    fn file_bytes(&self, home: &Home) -> Option<&[u8]> {
+        match home {
+            Home::Packed(_) => None,
+            Home::File { part, range } => {
+                let part = self.backing.part(*part);
+                Some(&part.expect("it was there when the model was loaded")[range.clone()])
+            }
         }
     }
 
@@ -86,9 +86,9 @@ impl<'f> Model<'f> {
 
     /// Bytes that are read from the file for each batch.
     pub fn streamed_bytes(&self) -> usize {
-        let streamed = |home: &Home<'_>| match home {
+        let streamed = |home: &Home| match home {
             Home::Packed(_) => 0,
-            Home::File(bytes) => bytes.len(),
+            Home::File { range, .. } => range.len(),
         };
         self.homes.iter().map(streamed).sum()
     }
@@ -98,24 +98,24 @@ impl<'f> Model<'f> {
         let Matrix {
             ty, rows, columns, ..
         } = *matrix;
-        match self.homes[matrix.id] {
-            Home::Packed(offset) => {
-                let bytes = strata_kernels::packed_bytes(ty, rows, columns);
-                let bytes = &self.packed[offset..][..bytes];
-                Weights::Packed(Panels::new(ty, rows, columns, bytes))
-            }
-            Home::File(bytes) => Weights::Rows(Rows::new(ty, rows, columns, bytes)),
+        let home = &self.homes[matrix.id];
+        if let Some(bytes) = self.file_bytes(home) {
+            return Weights::Rows(Rows::new(ty, rows, columns, bytes));
         }
+        let Home::Packed(offset) = *home else {
+            unreachable!("what is not in the file is packed")
+        };
+        let bytes = strata_kernels::packed_bytes(ty, rows, columns);
+        let bytes = &self.packed[offset..][..bytes];
+        Weights::Packed(Panels::new(ty, rows, columns, bytes))
     }
 
     /// A matrix is about to be used: the file's next one is fetched meanwhile.
     pub(crate) fn before(&self, matrix: &Matrix) {
-        if let Home::File(_) = self.homes[matrix.id] {
+        if let Home::File { .. } = self.homes[matrix.id] {
             let (before, after) = self.homes.split_at(matrix.id + 1);
-            let next = after.iter().chain(before).find_map(|home| match home {
-                Home::Packed(_) => None,
-                Home::File(bytes) => Some(*bytes),
-            });
+            let mut others = after.iter().chain(before);
+            let next = others.find_map(|home| self.file_bytes(home));
             if let Some(bytes) = next {
                 self.backing.will_need(bytes);
             }
@@ -124,7 +124,7 @@ impl<'f> Model<'f> {
 
     /// A matrix has been used.
     pub(crate) fn after(&self, matrix: &Matrix) {
-        if let Home::File(bytes) = self.homes[matrix.id] {
+        if let Some(bytes) = self.file_bytes(&self.homes[matrix.id]) {
             self.backing.done_with(bytes);
         }
     }
@@ -132,13 +132,11 @@ impl<'f> Model<'f> {
     /// A token's row of the embedding, through `bytes`, which is as long as a row in the file.
     pub(crate) fn embedding(&self, token: u32, bytes: &mut [u8], out: &mut [f32]) {
         let matrix = &self.parts.token_embd;
-        match (self.weights(matrix), self.homes[matrix.id]) {
-            (Weights::Packed(panels), _) => panels.read_row(token as usize, bytes),
-            (Weights::Rows(_), Home::File(file)) => {
-                let row = bytes.len();
-                bytes.copy_from_slice(&file[token as usize * row..][..row]);
-            }
-            (Weights::Rows(_), Home::Packed(_)) => unreachable!("packed matrices have panels"),
+        if let Some(file) = self.file_bytes(&self.homes[matrix.id]) {
+            let row = bytes.len();
+            bytes.copy_from_slice(&file[token as usize * row..][..row]);
+        } else if let Weights::Packed(panels) = self.weights(matrix) {
+            panels.read_row(token as usize, bytes);
         }
         strata_quant::dequantize(matrix.ty, bytes, out)
             .expect("the row's length was checked when the model was loaded");

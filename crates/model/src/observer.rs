@@ -25,7 +25,7 @@ pub struct MatrixTensor<'m> {
     pub columns: usize,
 }
 
-impl Model<'_> {
+impl Model {
     /// The tensors that matrices are in, with the numbers that an [`Observer`] hears of.
     pub fn matrix_tensors(&self) -> impl Iterator<Item = MatrixTensor<'_>> {
         self.parts.names.iter().map(|named| MatrixTensor {

@@ -6,10 +6,10 @@ use crate::blueprint::{Body, Decoder, Parts};
 use crate::config::Config;
 use crate::encoder::attention::{query_floats, stored_bytes};
 use crate::encoder::weights::Encoder;
-use crate::kv_pages::{LayerPlaces, PageId};
 use crate::layer::{DenseFfn, FfnWeights};
 use crate::matrix::Matrix;
 use crate::model::Model;
+use crate::pages::{LayerStarts, PageId};
 use crate::rope::Rope;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -116,12 +116,12 @@ impl Stores {
     }
 
     /// All tokens have been added, and are to be stored in a layer.
-    pub(crate) fn sort(&mut self, places: LayerPlaces<'_>) {
+    pub(crate) fn sort(&mut self, layer: LayerStarts<'_>) {
         self.runs
-            .sort_unstable_by_key(|(page, run)| (places.start(*page), run.token));
+            .sort_unstable_by_key(|(page, run)| (layer.of(*page), run.token));
         self.starts.clear();
         self.starts
-            .extend(self.runs.iter().map(|(page, _)| places.start(*page)));
+            .extend(self.runs.iter().map(|(page, _)| layer.of(*page)));
     }
 
     /// Where the runs' pages begin.
@@ -356,7 +356,7 @@ fn panel_bytes(matrix: &Matrix) -> usize {
 
 impl Workspace {
     /// Buffers for batches of `model` within `limits`, on a pool of so many workers.
-    pub fn new(model: &Model<'_>, limits: BatchLimits, workers: usize) -> Self {
+    pub fn new(model: &Model, limits: BatchLimits, workers: usize) -> Self {
         let streaming = if model.streamed_bytes() > 0 {
             workers
         } else {
@@ -537,7 +537,7 @@ mod tests {
                     .build(
                         placement,
                         &strata_platform::SystemMemory,
-                        &strata_platform::Resident,
+                        alloc::sync::Arc::new(strata_platform::Resident(file)),
                         &strata_platform::Inline,
                         &mut |_, _| {},
                     )

@@ -19,7 +19,7 @@ fn golden(name: &str) -> Vec<u8> {
     read(&Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.gguf")))
 }
 
-fn load(file: &[u8]) -> Model<'static> {
+fn load(file: &[u8]) -> Model {
     let set = GgufSet::new(vec![Gguf::parse(file).unwrap()]).unwrap();
     let options = LoadOptions::default();
     Model::load(&set, options, &SystemMemory, &Inline, &mut |_, _| {}).unwrap()
@@ -105,7 +105,7 @@ fn header(arch: &str) -> Builder {
     builder
 }
 
-fn adapter(file: &[u8], model: &Model<'_>) -> Result<Adapter, String> {
+fn adapter(file: &[u8], model: &Model) -> Result<Adapter, String> {
     let set = GgufSet::new(vec![Gguf::parse(file).unwrap()]).unwrap();
     Adapter::load(&set, model).map_err(|error| error.to_string())
 }
@@ -157,7 +157,7 @@ fn merged(base: &[u8], entries: &[Entry], scale: f32) -> Vec<u8> {
 
 /// All logits of several sequences in one batch.
 fn run(
-    model: &Model<'_>,
+    model: &Model,
     pool: &dyn Pool,
     spans: &[(&[u32], Option<Adapted<'_>>)],
 ) -> Result<Vec<Vec<f32>>, BatchError> {

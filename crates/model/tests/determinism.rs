@@ -4,6 +4,7 @@ mod running;
 
 use running::{Runner, read};
 use std::path::Path;
+use std::sync::Arc;
 use strata_host::ThreadPool;
 use strata_kernels::{Isa, Kernels};
 use strata_model::{
@@ -20,22 +21,24 @@ fn prompt(seed: u32, len: usize) -> Vec<u32> {
         .collect()
 }
 
-fn load(path: &str) -> Model<'static> {
+fn load(path: &str) -> Model {
     build(path, Placement::Packed)
 }
 
-fn build(path: &str, placement: Placement) -> Model<'static> {
+fn build(path: &str, placement: Placement) -> Model {
     let bytes = read(
         &Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("../..")
             .join(path),
     );
     // A model may leave weights in its file, so the file stays.
-    let set = GgufSet::new(vec![Gguf::parse(bytes.leak()).unwrap()]).unwrap();
+    let bytes = bytes.leak();
+    let set = GgufSet::new(vec![Gguf::parse(bytes).unwrap()]).unwrap();
+    let backing = Arc::new(Resident(bytes));
     let pool = ThreadPool::new(Some(2)).unwrap();
     Blueprint::new(&set, LoadOptions::default())
         .unwrap()
-        .build(placement, &SystemMemory, &Resident, &pool, &mut |_, _| {})
+        .build(placement, &SystemMemory, backing, &pool, &mut |_, _| {})
         .unwrap()
 }
 
@@ -81,7 +84,7 @@ fn weights_left_in_the_file_give_the_same_logits() {
         (TALE, prompt(4, 40)),
         (MIXTURE, prompt(4, 40).iter().map(|t| t % 48).collect()),
     ] {
-        let run = |model: &Model<'_>| {
+        let run = |model: &Model| {
             bits(
                 &Runner::new(model, kernels, &pool, KvType::F16, 64)
                     .feed(&tokens, Output::AllLogits),

@@ -6,6 +6,7 @@ mod running;
 
 use running::{Runner, base64, read};
 use std::path::PathBuf;
+use std::sync::Arc;
 use strata_host::ThreadPool;
 use strata_kernels::{Isa, Kernels};
 use strata_model::spec::Role;
@@ -67,7 +68,7 @@ impl Case {
         paths.into_iter().map(Self::read).collect()
     }
 
-    fn encoders() -> Vec<(Self, Model<'static>)> {
+    fn encoders() -> Vec<(Self, Model)> {
         let models = Self::all().into_iter().map(|case| {
             let model = case.model(Placement::Packed);
             (case, model)
@@ -77,11 +78,17 @@ impl Case {
             .collect()
     }
 
-    fn model(&self, placement: Placement) -> Model<'static> {
+    fn model(&self, placement: Placement) -> Model {
         let set = GgufSet::new(vec![Gguf::parse(self.file).unwrap()]).unwrap();
         Blueprint::new(&set, LoadOptions::default())
             .unwrap_or_else(|error| panic!("{}: {error}", self.name))
-            .build(placement, &SystemMemory, &Resident, &Inline, &mut |_, _| {})
+            .build(
+                placement,
+                &SystemMemory,
+                Arc::new(Resident(self.file)),
+                &Inline,
+                &mut |_, _| {},
+            )
             .unwrap()
     }
 
@@ -96,13 +103,13 @@ impl Case {
     }
 }
 
-fn workspace(model: &Model<'_>, tokens: usize, workers: usize) -> Workspace {
+fn workspace(model: &Model, tokens: usize, workers: usize) -> Workspace {
     let limits = BatchLimits { tokens, logits: 0 };
     Workspace::new(model, limits, workers)
 }
 
 fn encode(
-    model: &Model<'_>,
+    model: &Model,
     kernels: &'static Kernels,
     pool: &dyn Pool,
     texts: &[Text<'_>],

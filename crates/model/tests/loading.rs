@@ -68,7 +68,7 @@ impl Memory for Nothing {
     }
 }
 
-fn load(file: &[u8]) -> Result<Model<'_>, LoadError> {
+fn load(file: &[u8]) -> Result<Model, LoadError> {
     let set = GgufSet::new(vec![Gguf::parse(file).unwrap()]).unwrap();
     Model::load(
         &set,

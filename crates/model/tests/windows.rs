@@ -4,9 +4,11 @@ mod running;
 
 use running::{Runner, read};
 use std::path::Path;
+use std::sync::Arc;
 use strata_kernels::Kernels;
 use strata_model::{
-    BatchError, KvType, LoadOptions, Model, Output, PAGE, PageId, Reach, Sequence, Span,
+    BatchError, BatchLimits, CpuExecutor, Executor, KvType, LoadOptions, Model, Output, PAGE,
+    PageId, PageLayout, PageStorage, PageTable, Reach, Sequence, Span,
 };
 use strata_platform::{Inline, SystemMemory};
 use strata_weights::{Gguf, GgufSet};
@@ -14,22 +16,23 @@ use strata_weights::{Gguf, GgufSet};
 /// Windows of 8 in six layers of seven, in two of three, and in all.
 const FILES: [&str; 3] = ["gemma3.gguf", "gemma2.gguf", "mistral-window.gguf"];
 
-fn with_model(file: &str, test: impl FnOnce(&Model<'_>)) {
+fn with_model(file: &str, test: impl FnOnce(Arc<Model>)) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let bytes = read(&folder.join(file));
     let set = GgufSet::new(vec![Gguf::parse(&bytes).unwrap()]).unwrap();
     let options = LoadOptions::default();
-    test(&Model::load(&set, options, &SystemMemory, &Inline, &mut |_, _| {}).unwrap());
+    let model = Model::load(&set, options, &SystemMemory, &Inline, &mut |_, _| {}).unwrap();
+    test(Arc::new(model));
 }
 
-fn runner<'a>(model: &'a Model<'a>, pages: usize) -> Runner<'a> {
+fn runner<'a>(model: &'a Model, pages: usize) -> Runner<'a> {
     let kernels = Kernels::detect();
     Runner::new(model, kernels, &Inline, KvType::F16, pages * PAGE)
 }
 
 /// Gives back what a sequence no longer sees.
 fn forget(runner: &mut Runner<'_>) {
-    let first = (runner.sequence.len() + 1).saturating_sub(runner.kv.window().unwrap());
+    let first = (runner.sequence.len() + 1).saturating_sub(runner.kv.layout().window().unwrap());
     runner.kv.forget_before(&mut runner.sequence, first);
 }
 
@@ -38,9 +41,9 @@ fn a_text_that_gives_back_what_it_is_past_has_the_same_logits() {
     let tokens: Vec<u32> = (0..12 * PAGE as u32).map(|i| i * 7 % 40).collect();
     for file in FILES {
         with_model(file, |model| {
-            let mut whole = runner(model, 12);
-            let mut spare = runner(model, 12);
-            let part = spare.kv.part_bytes(Reach::Window);
+            let mut whole = runner(&model, 12);
+            let mut spare = runner(&model, 12);
+            let part = spare.kv.layout().part_bytes(Reach::Window);
             assert!(part > 0);
             for (step, chunk) in tokens.chunks(45).enumerate() {
                 let expected = whole.feed(chunk, Output::AllLogits);
@@ -70,9 +73,9 @@ fn forks_share_what_is_left_and_what_is_gone_is_not_read() {
     let tokens: Vec<u32> = (0..200).map(|i| i * 11 % 40).collect();
     for file in FILES {
         with_model(file, |model| {
-            let mut whole = runner(model, 20);
+            let mut whole = runner(&model, 20);
             whole.feed(&tokens[..150], Output::None);
-            let mut spare = runner(model, 20);
+            let mut spare = runner(&model, 20);
             spare.feed(&tokens[..150], Output::None);
             forget(&mut spare);
             let fork = spare.kv.fork(&spare.sequence, 150).unwrap();
@@ -110,24 +113,77 @@ fn refusal(runner: &mut Runner<'_>, sequence: &mut Sequence) -> BatchError {
     computed.err().unwrap()
 }
 
+/// One sequence on an executor.
+struct Executed {
+    executor: CpuExecutor,
+    table: PageTable,
+    sequence: Sequence,
+}
+
+impl Executed {
+    fn new(model: &Arc<Model>, pages: usize) -> Self {
+        let layout = PageLayout::new(model.config(), KvType::F16);
+        let storage = PageStorage::new(layout, pages * PAGE, 0, &SystemMemory).unwrap();
+        let limits = BatchLimits {
+            tokens: pages * PAGE,
+            logits: 1,
+        };
+        let kernels = Kernels::detect();
+        let executor = CpuExecutor::new(
+            Arc::clone(model),
+            kernels,
+            Arc::new(Inline),
+            storage,
+            limits,
+        );
+        Self {
+            table: executor.page_table(),
+            executor,
+            sequence: Sequence::default(),
+        }
+    }
+
+    /// The last of some tokens' logits.
+    fn feed(&mut self, tokens: &[u32]) -> Vec<f32> {
+        self.table
+            .reserve(&mut self.sequence, tokens.len())
+            .unwrap();
+        let span = Span {
+            sequence: &mut self.sequence,
+            tokens,
+            output: Output::LastLogits,
+            adapter: None,
+        };
+        let outputs = self.executor.forward(&self.table, &mut [span]);
+        outputs.unwrap().logits.to_vec()
+    }
+}
+
 #[test]
 fn a_page_comes_back_as_it_was_written_down() {
     with_model("gemma3.gguf", |model| {
         let tokens: Vec<u32> = (0..3 * PAGE as u32).map(|i| i * 5 % 40).collect();
-        let mut first = runner(model, 6);
-        first.feed(&tokens, Output::None);
-        let expected = first.feed(&[3], Output::LastLogits);
-        let mut other = runner(model, 8);
+        let mut first = Executed::new(&model, 6);
+        first.feed(&tokens);
+        let expected = first.feed(&[3]);
+        let mut other = Executed::new(&model, 8);
+        // Its pages have other numbers there.
+        let taken = other.table.take_page().unwrap();
         let pages: Vec<PageId> = first.sequence.pages()[..3]
             .iter()
             .map(|&page| {
                 let mut bytes = Vec::new();
-                first.kv.read(page, &mut bytes);
-                assert_eq!(bytes.len(), first.kv.page_bytes());
-                other.kv.fill(&bytes).unwrap()
+                first.executor.read_page(&first.table, page, &mut bytes);
+                assert_eq!(bytes.len(), first.table.layout().page_bytes());
+                let page = other.table.take_page().unwrap();
+                other.executor.write_page(&other.table, page, &bytes);
+                page
             })
             .collect();
-        other.sequence = other.kv.adopt(&pages, 3 * PAGE, 0).unwrap();
-        assert_eq!(other.feed(&[3], Output::LastLogits), expected);
+        assert!(!pages.contains(&taken) && pages != first.sequence.pages()[..3]);
+        let (sequence, copy) = other.table.adopt(&pages, 3 * PAGE, 0).unwrap();
+        assert_eq!(copy, None, "whole pages are shared");
+        other.sequence = sequence;
+        assert_eq!(other.feed(&[3]), expected);
     });
 }

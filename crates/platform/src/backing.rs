@@ -1,7 +1,10 @@
 //! Where bytes come from, and when they are wanted.
 
-/// Advice about bytes that lie in a file. All of it may be ignored.
-pub trait Backing: Sync {
+/// The bytes of a model's files, and advice about them, all of which may be ignored.
+pub trait Backing: Send + Sync {
+    /// All bytes of one file, by its number; none past the last. They stay where they are.
+    fn part(&self, index: usize) -> Option<&[u8]>;
+
     /// `bytes` are read soon: fetch them while something else is computed.
     fn will_need(&self, bytes: &[u8]);
 
@@ -11,9 +14,12 @@ pub trait Backing: Sync {
 
 /// Bytes that are in memory anyway, which no advice changes.
 #[derive(Copy, Clone, Debug, Default)]
-pub struct Resident;
+pub struct Resident(pub &'static [u8]);
 
 impl Backing for Resident {
+    fn part(&self, index: usize) -> Option<&[u8]> {
+        (index == 0).then_some(self.0)
+    }
     fn will_need(&self, _: &[u8]) {}
     fn done_with(&self, _: &[u8]) {}
 }

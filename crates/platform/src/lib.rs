@@ -22,7 +22,7 @@ pub use share::{
 };
 
 /// A clock that never goes back.
-pub trait Clock: Sync {
+pub trait Clock: Send + Sync {
     /// Nanoseconds since some moment in the past.
     fn now_ns(&self) -> u64;
 }

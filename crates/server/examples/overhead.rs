@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use strata_engine::{Constraint, Engine, EngineOptions, EventKind};
 use strata_host::{HugePages, MonotonicClock, ThreadPool};
 use strata_kernels::Kernels;
-use strata_model::{Compute, KvPages, KvType, LoadOptions, Model};
+use strata_model::{CpuExecutor, Executor, KvType, LoadOptions, Model, PageLayout, PageStorage};
+use strata_platform::OutOfMemory;
 use strata_server::{Bound, Grammars, Models, Opened, Settings};
 use strata_service::{Card, Circumstances, Shape, prepare};
 use strata_tokenizer::Tokenizer;
@@ -46,30 +47,26 @@ impl Load {
 
 /// One model for the server and for the engine alone.
 struct Shared {
-    model: &'static Model<'static>,
+    model: Arc<Model>,
     card: Arc<Card>,
-    pool: &'static ThreadPool,
-    clock: MonotonicClock,
+    pool: Arc<ThreadPool>,
+    clock: Arc<MonotonicClock>,
     options: EngineOptions,
 }
 
 impl Shared {
-    fn kv(&self) -> Result<KvPages, Fault> {
+    /// The weights are one; pages and buffers are each executor's own.
+    fn executor(&self) -> Result<Box<dyn Executor>, OutOfMemory> {
         let positions = CONTEXT * self.options.requests;
-        KvPages::new(
-            self.model.config(),
-            KvType::F16,
-            positions,
-            &HugePages::Transparent,
-        )
-        .map_err(|error| Fault::new(FaultKind::Internal, error))
-    }
-
-    fn compute(&self) -> Compute<'_> {
-        Compute {
-            kernels: Kernels::detect(),
-            pool: self.pool,
-        }
+        let layout = PageLayout::new(self.model.config(), KvType::F16);
+        let states = self.options.states();
+        Ok(Box::new(CpuExecutor::new(
+            Arc::clone(&self.model),
+            Kernels::detect(),
+            self.pool.clone(),
+            PageStorage::new(layout, positions, states, &HugePages::Transparent)?,
+            self.options.limits(),
+        )))
     }
 }
 
@@ -95,18 +92,17 @@ impl Models for One {
         u64::MAX
     }
 
-    fn open(&self, _: &str, serve: &mut dyn FnMut(Opened<'_>)) -> Result<(), Fault> {
+    fn open(&self, _: &str, serve: &mut dyn FnMut(Opened)) -> Result<(), Fault> {
         let shared = &self.0;
         shared
             .pool
             .pin_caller()
             .map_err(|error| Fault::new(FaultKind::Internal, error))?;
+        let executor = shared.executor();
         serve(Opened {
-            model: shared.model,
+            executor: executor.map_err(|error| Fault::new(FaultKind::Internal, error))?,
             card: Arc::clone(&shared.card),
-            kv: shared.kv()?,
-            compute: shared.compute(),
-            clock: &shared.clock,
+            clock: shared.clock.clone(),
             options: shared.options,
             grammars: Arc::new(NoGrammars),
             adapters: Vec::new(),
@@ -158,14 +154,8 @@ fn main() -> Result<(), Failure> {
     let address = bound.address()?;
     std::thread::spawn(move || bound.run(std::future::pending()));
     let tokenizer = Arc::clone(&shared.card.tokenizer);
-    let mut engine = Engine::new(
-        shared.model,
-        &tokenizer,
-        shared.compute(),
-        shared.kv().map_err(|fault| fault.message)?,
-        shared.options,
-    )
-    .with_clock(&shared.clock);
+    let mut engine =
+        Engine::new(shared.executor()?, tokenizer, shared.options).with_clock(shared.clock.clone());
 
     // Both engines' threads stay where the program's would.
     shared.pool.pin_caller()?;
@@ -225,20 +215,20 @@ fn report(load: &Load, pairs: &[(Duration, Duration)]) -> Result<(), Failure> {
 }
 
 fn read(path: &str, streams: usize) -> Result<Shared, Failure> {
-    let bytes: &'static [u8] = Box::leak(std::fs::read(path)?.into());
-    let file: &'static GgufSet<'static> =
-        Box::leak(Box::new(GgufSet::new(vec![Gguf::parse(bytes)?])?));
+    let bytes = std::fs::read(path)?;
+    let file = GgufSet::new(vec![Gguf::parse(&bytes)?])?;
     let tokenizer = Arc::new(Tokenizer::from_gguf(file.metadata())?);
-    let pool: &'static ThreadPool = Box::leak(Box::new(ThreadPool::new(None)?));
+    let pool = Arc::new(ThreadPool::new(None)?);
     let options = LoadOptions {
         context: Some(CONTEXT),
     };
-    let model = Model::load(file, options, &HugePages::Transparent, pool, &mut |_, _| {})?;
+    let memory = HugePages::Transparent;
+    let model = Model::load(&file, options, &memory, &*pool, &mut |_, _| {})?;
     Ok(Shared {
-        model: Box::leak(Box::new(model)),
+        model: Arc::new(model),
         card: Arc::new(Card::new(tokenizer, None, CONTEXT)),
         pool,
-        clock: MonotonicClock::default(),
+        clock: Arc::new(MonotonicClock::default()),
         options: EngineOptions {
             context: CONTEXT,
             requests: streams,
@@ -255,11 +245,7 @@ fn body(round: usize, stream: usize, tokens: usize) -> String {
     )
 }
 
-fn in_process(
-    engine: &mut Engine<'_>,
-    card: &Card,
-    bodies: &[String],
-) -> Result<Duration, Failure> {
+fn in_process(engine: &mut Engine, card: &Card, bodies: &[String]) -> Result<Duration, Failure> {
     let start = Instant::now();
     for body in bodies {
         let asked = HttpRequest {

@@ -72,7 +72,7 @@ impl Adapters {
     /// The engine's adapter for a request: what it asks for, or what is set for those that ask for none.
     pub(crate) fn choose(
         &self,
-        engine: &mut Engine<'_>,
+        engine: &mut Engine,
         known: &mut Known,
         asked: &[(usize, f32)],
     ) -> Result<Option<AdapterId>, SubmitError> {

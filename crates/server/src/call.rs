@@ -226,7 +226,7 @@ async fn act_on_slot(
             let folder = folder()?;
             let bytes = blocking(move || folder.read(owner, &file)).await?;
             let length = bytes.len();
-            let put = move |slots: &mut Slots, engine: &mut Engine<'_>| {
+            let put = move |slots: &mut Slots, engine: &mut Engine| {
                 slots.restore(engine, of(slot), &bytes)
             };
             (worker.with_slot(put).await.ok_or_else(gone)??, length)

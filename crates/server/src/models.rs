@@ -3,7 +3,7 @@
 use crate::library::Library;
 use std::sync::Arc;
 use strata_engine::{Constraint, EngineOptions, ModelDigest};
-use strata_model::{Adapter, Compute, KvPages, Model};
+use strata_model::{Adapter, Executor};
 use strata_platform::{Clock, PageStore};
 use strata_service::{Card, Shape};
 use strata_wire::Fault;
@@ -35,21 +35,17 @@ pub trait Models: Send + Sync + 'static {
     fn limit(&self) -> u64;
 
     /// Loads a model and lets `serve` work with it; when `serve` returns, the model goes.
-    fn open(&self, name: &str, serve: &mut dyn FnMut(Opened<'_>)) -> Result<(), Fault>;
+    fn open(&self, name: &str, serve: &mut dyn FnMut(Opened)) -> Result<(), Fault>;
 }
 
 /// A model in memory.
-pub struct Opened<'m> {
-    /// The weights.
-    pub model: &'m Model<'m>,
+pub struct Opened {
+    /// What computes.
+    pub executor: Box<dyn Executor>,
     /// What requests see of it.
     pub card: Arc<Card>,
-    /// Memory for keys and values.
-    pub kv: KvPages,
-    /// What computes.
-    pub compute: Compute<'m>,
     /// What measures time.
-    pub clock: &'m dyn Clock,
+    pub clock: Arc<dyn Clock>,
     /// How the engine works.
     pub options: EngineOptions,
     /// Compiles what answers must look like.

@@ -128,7 +128,7 @@ impl Slots {
     /// The bytes of a slot's text, with what was computed of it, and how many tokens it has.
     pub(crate) fn save(
         &self,
-        engine: &mut Engine<'_>,
+        engine: &mut Engine,
         (slot, client): (usize, ClientId),
     ) -> Result<(Vec<u8>, usize), Fault> {
         let place = self.find(slot, client)?;
@@ -139,7 +139,7 @@ impl Slots {
     /// Puts a saved text into a slot and what was computed of it into the cache; says how many tokens it has.
     pub(crate) fn restore(
         &mut self,
-        engine: &mut Engine<'_>,
+        engine: &mut Engine,
         (slot, client): (usize, ClientId),
         bytes: &[u8],
     ) -> Result<usize, Fault> {
@@ -170,7 +170,7 @@ impl Slots {
     /// Forgets a slot's text, and what was computed for its client; says how many tokens it had.
     pub(crate) fn erase(
         &mut self,
-        engine: &mut Engine<'_>,
+        engine: &mut Engine,
         (slot, client): (usize, ClientId),
     ) -> Result<usize, Fault> {
         let text = self.find(slot, client)?.text.clone();

@@ -31,7 +31,7 @@ enum Command {
     Stop,
 }
 
-type SlotWork = dyn FnOnce(&mut Slots, &mut Engine<'_>) + Send;
+type SlotWork = dyn FnOnce(&mut Slots, &mut Engine) + Send;
 
 /// A model at work. Clones lead to the same one.
 #[derive(Clone)]
@@ -171,10 +171,10 @@ impl Worker {
     /// Does something to a slot between two steps; `None` if the engine is gone.
     pub(crate) async fn with_slot<T: Send + 'static>(
         &self,
-        act: impl FnOnce(&mut Slots, &mut Engine<'_>) -> T + Send + 'static,
+        act: impl FnOnce(&mut Slots, &mut Engine) -> T + Send + 'static,
     ) -> Option<T> {
         let (reply, done) = oneshot::channel();
-        let act = move |slots: &mut Slots, engine: &mut Engine<'_>| {
+        let act = move |slots: &mut Slots, engine: &mut Engine| {
             let _ = reply.send(act(slots, engine));
         };
         self.commands.send(Command::Slot(Box::new(act))).ok()?;
@@ -212,14 +212,13 @@ fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn work(
-    opened: Opened<'_>,
+    opened: Opened,
     (inbox, commands): (Receiver<Command>, Sender<Command>),
     shared: Shared<'_>,
 ) {
     let options = opened.options;
-    let tokenizer = &*opened.card.tokenizer;
-    let mut engine = Engine::new(opened.model, tokenizer, opened.compute, opened.kv, options)
-        .with_clock(opened.clock);
+    let tokenizer = Arc::clone(&opened.card.tokenizer);
+    let mut engine = Engine::new(opened.executor, tokenizer, options).with_clock(opened.clock);
     if let Some(digest) = opened.digest {
         engine = engine.with_digest(digest);
     }
@@ -302,7 +301,7 @@ fn work(
 /// Ends the work for clients that have gone.
 fn leave(
     gone: &mut Vec<RequestId>,
-    engine: &mut Engine<'_>,
+    engine: &mut Engine,
     clients: &mut Clients,
     shared: Shared<'_>,
 ) {

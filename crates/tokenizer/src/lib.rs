@@ -355,7 +355,7 @@ impl Tokenizer {
     }
 
     /// A decoder for tokens that come one by one.
-    pub fn stream(&self, options: DecodeOptions) -> StreamDecoder<'_> {
+    pub fn stream(&self, options: DecodeOptions) -> StreamDecoder<&Self> {
         StreamDecoder::new(self, options)
     }
 }

@@ -2,6 +2,7 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::ops::Deref;
 
 use super::{DecodeOptions, Tokenizer};
 
@@ -59,22 +60,22 @@ fn may_continue(bytes: &[u8]) -> bool {
 /// Bytes that hardly any token has more of.
 const LONG: usize = 64;
 
-/// Decodes tokens one at a time.
+/// Decodes tokens one at a time, with a borrowed tokenizer or a shared one.
 ///
 /// Unlike [`Tokenizer::decode`] it keeps the space that a SentencePiece vocabulary puts in front: in the middle of a text,
 /// where answers begin, it belongs there.
 #[derive(Clone, Debug)]
-pub struct StreamDecoder<'t> {
-    tokenizer: &'t Tokenizer,
+pub struct StreamDecoder<T> {
+    tokenizer: T,
     options: DecodeOptions,
     /// Control tokens that are shown all the same.
     spelled: Vec<u32>,
     stream: Utf8Stream,
 }
 
-impl<'t> StreamDecoder<'t> {
+impl<T: Deref<Target = Tokenizer>> StreamDecoder<T> {
     /// A decoder at the beginning of a stream.
-    pub fn new(tokenizer: &'t Tokenizer, options: DecodeOptions) -> Self {
+    pub fn new(tokenizer: T, options: DecodeOptions) -> Self {
         StreamDecoder {
             tokenizer,
             options,

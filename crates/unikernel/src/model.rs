@@ -1,12 +1,15 @@
 //! A model in memory, ready to run.
 
 use crate::storage::SettleError;
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec;
 use strata_engine::EngineOptions;
 use strata_kernels::Kernels;
 pub use strata_model::Placement;
-use strata_model::{Blueprint, Compute, KvPages, KvType, LoadError, LoadOptions, Model};
+use strata_model::{
+    Blueprint, CpuExecutor, Executor, KvType, LoadError, LoadOptions, PageLayout, PageStorage,
+};
 use strata_platform::{Backing, Memory, OutOfMemory, Pool, Resident};
 use strata_tokenizer::{Tokenizer, TokenizerError};
 use strata_weights::{Gguf, GgufError, GgufSet, SplitError};
@@ -42,10 +45,8 @@ pub enum ModelError {
 pub trait ModelFile {
     /// All of it.
     fn bytes(&self) -> &[u8];
-    /// Who is told which of the bytes are needed.
-    fn backing(&self) -> &dyn Backing {
-        &Resident
-    }
+    /// What weights are read from that stay in the file, and who is told which of its bytes are needed.
+    fn backing(&self) -> Arc<dyn Backing>;
     /// Memory that reading it takes.
     fn memory(&self) -> usize {
         0
@@ -56,17 +57,21 @@ pub trait ModelFile {
     }
 }
 
-impl ModelFile for &[u8] {
+impl ModelFile for &'static [u8] {
     fn bytes(&self) -> &[u8] {
         self
+    }
+
+    fn backing(&self) -> Arc<dyn Backing> {
+        Arc::new(Resident(self))
     }
 }
 
 /// What a model is computed with.
-#[derive(Copy, Clone)]
+#[derive(Clone)]
 pub struct Means<'a> {
     /// The workers.
-    pub pool: &'a dyn Pool,
+    pub pool: Arc<dyn Pool + Send>,
     /// Where weights and caches go.
     pub memory: &'a dyn Memory,
     /// Called while weights are packed, with how many bytes of how many, and after each step of a prompt with zeros.
@@ -75,16 +80,12 @@ pub struct Means<'a> {
 
 /// A model in memory.
 pub struct Opened<'m> {
-    /// The weights.
-    pub model: &'m Model<'m>,
+    /// What computes.
+    pub executor: Box<dyn Executor>,
     /// Its tokens.
     pub tokenizer: Arc<Tokenizer>,
     /// What its file says.
     pub file: &'m GgufSet<'m>,
-    /// Memory for keys and values.
-    pub kv: KvPages,
-    /// What computes.
-    pub compute: Compute<'m>,
     /// How the engine works.
     pub options: EngineOptions,
     /// Where the weights are.
@@ -149,8 +150,8 @@ pub fn open<T>(
     let positions = context.saturating_mul(load.requests.min(2));
     let (pool, memory) = (means.pool, means.memory);
     let room = |placement| {
-        let bytes = blueprint.workspace_bytes(options.limits(0), pool.workers(), placement);
-        let others = blueprint.kv_bytes(KvType::F16, positions) + bytes + SPARE;
+        let bytes = blueprint.workspace_bytes(options.limits(), pool.workers(), placement);
+        let others = blueprint.kv_bytes(KvType::F16, positions, options.states()) + bytes + SPARE;
         load.free.saturating_sub(others + source.memory())
     };
     // What does not fit is packed anew each time it is used: the same bits, more slowly.
@@ -167,26 +168,24 @@ pub fn open<T>(
     // The few bytes that were needed so far lie all over the file.
     let data = source.bytes().get(data..).unwrap_or_default();
     source.backing().done_with(data);
-    let kv = KvPages::new(blueprint.config(), KvType::F16, positions, memory)?;
+    let layout = PageLayout::new(blueprint.config(), KvType::F16);
+    let storage = PageStorage::new(layout, positions, options.states(), memory)?;
     let model = blueprint.build(
         placement,
         memory,
         source.backing(),
-        pool,
+        &*pool,
         &mut |done, all| {
             (means.progress)(done, all);
         },
     )?;
     source.settle()?;
+    let kernels = Kernels::detect();
+    let executor = CpuExecutor::new(Arc::new(model), kernels, pool, storage, options.limits());
     Ok(work(Opened {
-        model: &model,
+        executor: Box::new(executor),
         tokenizer,
         file: &file,
-        kv,
-        compute: Compute {
-            kernels: Kernels::detect(),
-            pool,
-        },
         options,
         placement,
     }))

@@ -3,6 +3,7 @@
 use crate::boot::CommandLine;
 use crate::model::{self, Load, Means, ModelError, ModelFile};
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use strata_engine::sampling::SamplerSettings;
 use strata_engine::{Engine, EventKind, Request, RequestError, SubmitError};
@@ -93,12 +94,12 @@ pub fn answer(
         context: prompt.context,
         free,
     };
+    let progress = means.progress;
     model::open(file, load, means, |opened| {
-        let (tokenizer, compute) = (&*opened.tokenizer, opened.compute);
-        let (kv, options) = (opened.kv, opened.options);
-        let mut engine = Engine::new(opened.model, tokenizer, compute, kv, options);
+        let tokenizer = Arc::clone(&opened.tokenizer);
+        let mut engine = Engine::new(opened.executor, opened.tokenizer, opened.options);
         engine.submit(Request {
-            prompt: tokens(tokenizer, &prompt.text),
+            prompt: tokens(&tokenizer, &prompt.text),
             sampling: prompt.sampling.clone(),
             max_tokens: Some(prompt.tokens),
             ..Request::default()
@@ -110,7 +111,7 @@ pub fn answer(
                 EventKind::Failed(error) => failure = Some(error),
                 _ => {}
             });
-            (means.progress)(0, 0);
+            progress(0, 0);
         }
         failure.map_or(Ok(()), |error| Err(error.into()))
     })?
@@ -162,12 +163,14 @@ mod tests {
             context: None,
         };
         let means = Means {
-            pool: &Inline,
+            pool: Arc::new(Inline),
             memory: &HugePages,
             progress: &|_, _| {},
         };
         for file in [&b""[..], b"GGUF", &[0xff; 4096]] {
-            let result = answer(&file, &prompt, 1 << 30, means, &mut |_| panic!("an answer"));
+            let result = answer(&file, &prompt, 1 << 30, means.clone(), &mut |_| {
+                panic!("an answer")
+            });
             assert!(matches!(
                 result,
                 Err(PromptError::Model(ModelError::File(_)))

@@ -8,7 +8,7 @@ mod together;
 mod turns;
 
 use crate::computing::ComputeArguments;
-use crate::failure::{Failure, Kind};
+use crate::failure::Failure;
 use crate::loaded_model::{CheckedModel, Words};
 use crate::machine_limits;
 use crate::memory_plan::Needs;
@@ -19,8 +19,8 @@ use report::Report;
 use std::path::PathBuf;
 use std::time::Instant;
 use strata_engine::random::{Random, Stream};
-use strata_host::{Effort, HugePages, Usage};
-use strata_model::{BatchLimits, KvPages, Output};
+use strata_host::{Effort, Usage};
+use strata_model::{BatchLimits, Output};
 use together::Together;
 
 /// Measure a model's speed
@@ -83,7 +83,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         checked.tokenizer()?;
     }
     let needs = engines.iter().flatten().fold(alone, |needs, engine| {
-        let own = engine.needs(&checked.blueprint, alone, &arguments.compute);
+        let own = engine.needs(alone, &arguments.compute);
         larger(needs, own)
     });
     let (loaded, kv) = checked.load(
@@ -122,14 +122,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     drop(scorer);
 
-    let kv = |positions| {
-        let config = loaded.model.config();
-        KvPages::new(config, alone.kv, positions, &HugePages::default())
-            .map_err(|error| Failure::new(Kind::OutOfMemory, error))
-    };
     for engine in engines.iter().flatten() {
-        let kv = kv(engine.positions())?;
-        engine.measure(&loaded, kv, arguments, &machine, &mut report)?;
+        engine.measure(&loaded, alone, arguments, &machine, &mut report)?;
     }
     // The measurements of the machine take memory of their own.
     report.peak_bytes = Usage::now().map_or(0, |usage| usage.peak_bytes);

@@ -11,7 +11,8 @@ use crate::memory_plan::Needs;
 use std::time::Instant;
 use strata_engine::sampling::SamplerSettings;
 use strata_engine::{Engine, EngineOptions, EventKind, Request, Speculation, Usage};
-use strata_model::{Blueprint, KvPages, PAGE, Placement};
+use strata_host::HugePages;
+use strata_model::{PAGE, PageLayout, PageStorage};
 
 /// Tokens of the prompt of each of several texts.
 const SHORT: usize = 32;
@@ -69,26 +70,18 @@ impl Together {
             batch: compute.batch.into(),
             requests: self.texts,
             queue: self.texts,
+            max_draft: self.guesses.unwrap_or(0),
             ..EngineOptions::default()
         }
     }
 
     /// What it takes, where `alone` says how keys and values are stored and who computes.
-    pub(super) fn needs(
-        &self,
-        blueprint: &Blueprint<'_>,
-        alone: Needs,
-        compute: &ComputeArguments,
-    ) -> Needs {
+    pub(super) fn needs(&self, alone: Needs, compute: &ComputeArguments) -> Needs {
         let options = self.options(compute);
-        // The engine has its first workspace still when it makes the one for guesses.
-        let beside = self.guesses.map_or(0, |_| {
-            blueprint.workspace_bytes(options.limits(0), alone.workers, Placement::Within(0))
-        });
         Needs {
             positions: self.positions(),
-            limits: options.limits(self.guesses.unwrap_or(0)),
-            beside: beside as u64,
+            limits: options.limits(),
+            states: options.states(),
             ..alone
         }
     }
@@ -96,15 +89,21 @@ impl Together {
     /// Adds what it finds to the report.
     pub(super) fn measure(
         &self,
-        loaded: &LoadedModel<'_>,
-        kv: KvPages,
+        loaded: &LoadedModel,
+        alone: Needs,
         arguments: &Arguments,
         machine: &Machine,
         report: &mut Report,
     ) -> Result<(), Failure> {
-        let (model, tokenizer) = (&loaded.model, loaded.tokenizer()?);
+        let model = &loaded.model;
         let options = self.options(&arguments.compute);
-        let mut engine = Engine::new(model, tokenizer, machine.compute(), kv, options);
+        let layout = PageLayout::new(model.config(), alone.kv);
+        let memory = HugePages::default();
+        let storage = PageStorage::new(layout, self.positions(), options.states(), &memory)
+            .map_err(|error| Failure::new(Kind::OutOfMemory, error))?;
+        let executor = machine.executor(model, storage, options.limits());
+        let tokenizer = loaded.shared_tokenizer()?;
+        let mut engine = Engine::new(Box::new(executor), tokenizer, options);
         let Some(max_draft) = self.guesses else {
             for _ in 0..arguments.repeat {
                 let run = self.run(&mut engine, model.config().vocabulary, Speculation::Off)?;
@@ -112,7 +111,6 @@ impl Together {
             }
             return Ok(());
         };
-        engine = engine.with_speculation(max_draft);
         for _ in 0..arguments.repeat {
             let lookup = Speculation::PromptLookup { max_draft };
             let run = self.run(&mut engine, model.config().vocabulary, lookup)?;
@@ -126,7 +124,7 @@ impl Together {
 
     fn run(
         &self,
-        engine: &mut Engine<'_>,
+        engine: &mut Engine,
         vocabulary: usize,
         speculation: Speculation,
     ) -> Result<Run, Failure> {

@@ -144,7 +144,7 @@ fn needed(model: &ModelFile) -> Result<u64, Failure> {
     let blueprint = Blueprint::new(&file, LoadOptions { context: None })
         .map_err(|error| crate::model_file::bad_model(model.path(), error))?;
     let positions = POSITIONS.min(2 * blueprint.config().context);
-    let kv = blueprint.kv_bytes(KvType::F16, positions) as u64;
+    let kv = blueprint.kv_bytes(KvType::F16, positions, 0) as u64;
     let all = bytes + blueprint.packed_bytes() as u64 + kv + BESIDE;
     Ok(all.next_multiple_of(16 << 20).max(LEAST))
 }

@@ -20,7 +20,7 @@ use strata_tokenizer::{EncodeOptions, Tokenizer};
 
 /// An engine with one conversation.
 pub(crate) struct Speaker<'a> {
-    pub(crate) engine: Engine<'a>,
+    pub(crate) engine: Engine,
     pub(crate) adapter: Option<AdapterId>,
     pub(crate) model: &'a Path,
     pub(crate) tokenizer: &'a Tokenizer,

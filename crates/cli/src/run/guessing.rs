@@ -7,8 +7,8 @@ use crate::machine::Machine;
 use crate::memory_plan::Needs;
 use crate::model_file::ModelFile;
 use std::path::PathBuf;
-use strata_engine::{Engine, Speculation};
-use strata_model::{BatchLimits, KvPages, KvType, Placement};
+use strata_engine::{Engine, EngineOptions, Speculation};
+use strata_model::{BatchLimits, KvType, PageStorage, Placement};
 
 /// Guesses at a time where no number is given.
 const GUESSES: u8 = 8;
@@ -26,7 +26,7 @@ pub(crate) struct SpeculationArguments {
 }
 
 impl SpeculationArguments {
-    fn guesses(&self) -> usize {
+    pub(super) fn guesses(&self) -> usize {
         let default = if self.draft.is_some() { GUESSES } else { 0 };
         self.speculate.unwrap_or(default).into()
     }
@@ -49,16 +49,6 @@ impl SpeculationArguments {
         workers: usize,
     ) -> Needs {
         let rows = self.guesses() + 1;
-        // The engine has its first workspace still when it makes the one for guesses.
-        let first = BatchLimits {
-            tokens: batch,
-            logits: 1,
-        };
-        let blueprint = &checked.blueprint;
-        let beside = match rows {
-            1 => 0,
-            _ => blueprint.workspace_bytes(first, workers, Placement::Within(0)),
-        };
         Needs {
             positions: checked.context,
             kv,
@@ -67,18 +57,19 @@ impl SpeculationArguments {
                 logits: rows,
             },
             workers,
-            beside: beside as u64,
+            states: EngineOptions::default().states(),
+            beside: 0,
         }
     }
 
     /// Loads the draft model, all of it into memory, and adds to `needs` what else it will take.
-    pub(crate) fn load<'f>(
+    pub(crate) fn load(
         &self,
-        file: &'f ModelFile,
+        file: &ModelFile,
         needs: &mut Needs,
         arguments: &ComputeArguments,
         machine: &Machine,
-    ) -> Result<(LoadedModel<'f>, KvPages), Failure> {
+    ) -> Result<(LoadedModel, PageStorage), Failure> {
         let checked = CheckedModel::new(file, Some(needs.positions), Words::Required)?;
         let blueprint = &checked.blueprint;
         let workspace = blueprint.workspace_bytes(needs.limits, needs.workers, Placement::Packed);
@@ -104,27 +95,28 @@ impl SpeculationArguments {
         } = *needs;
         let blueprint = &checked.blueprint;
         let bytes = blueprint.packed_bytes()
-            + blueprint.kv_bytes(kv, positions)
+            + blueprint.kv_bytes(kv, positions, needs.states)
             + blueprint.workspace_bytes(limits, workers, Placement::Packed);
         Ok(Some(bytes as u64))
     }
 
-    /// The engine, able to guess as asked for.
-    pub(crate) fn engine<'a>(
+    /// The engine, with the draft model that was asked for.
+    pub(crate) fn engine(
         &self,
-        engine: Engine<'a>,
-        draft: Option<(&'a LoadedModel<'a>, KvPages)>,
-    ) -> Result<Engine<'a>, Failure> {
-        let engine = match self.guesses() {
-            0 => engine,
-            guesses => engine.with_speculation(guesses),
-        };
-        let Some((draft, kv)) = draft else {
+        engine: Engine,
+        draft: Option<(&LoadedModel, PageStorage)>,
+        machine: &Machine,
+    ) -> Result<Engine, Failure> {
+        let Some((draft, storage)) = draft else {
             return Ok(engine);
         };
-        let (model, tokenizer) = (&draft.model, draft.tokenizer()?);
+        let limits = BatchLimits {
+            logits: engine.options().requests.max(1),
+            ..engine.options().limits()
+        };
+        let executor = machine.executor(&draft.model, storage, limits);
         engine
-            .with_draft_model(model, tokenizer, kv)
+            .with_draft_model(Box::new(executor), draft.tokenizer()?)
             .map_err(|error| {
                 Failure::new(Kind::Usage, error)
                     .hint("--draft needs a smaller model of the same family")

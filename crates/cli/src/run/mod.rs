@@ -239,11 +239,13 @@ impl Task<'_> {
             context: loaded.context,
             batch: arguments.compute.batch.into(),
             requests: 1,
+            max_draft: guess.guesses(),
             ..EngineOptions::default()
         };
         machine.settle();
-        let engine = Engine::new(&loaded.model, tokenizer, machine.compute(), kv, options);
-        let mut engine = guess.engine(engine, draft.as_ref().zip(draft_kv))?;
+        let executor = Box::new(machine.executor(&loaded.model, kv, options.limits()));
+        let engine = Engine::new(executor, loaded.shared_tokenizer()?, options);
+        let mut engine = guess.engine(engine, draft.as_ref().zip(draft_kv), machine)?;
         let own = own_adapter(preset)?;
         let adapter = match self.lora.or(own.as_ref()) {
             Some(file) => Some(add_adapter(&mut engine, file, &loaded.model)?),
@@ -353,9 +355,9 @@ fn raw(tokenizer: &Tokenizer, text: &str) -> Asked {
 }
 
 fn add_adapter(
-    engine: &mut Engine<'_>,
+    engine: &mut Engine,
     file: &AdapterFile,
-    model: &Model<'_>,
+    model: &Model,
 ) -> Result<AdapterId, Failure> {
     let adapter = Arc::new(file.load(model)?);
     let added = engine.add_adapter(adapter, file.scale);

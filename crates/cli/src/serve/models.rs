@@ -34,7 +34,7 @@ type Prefixes = (Box<dyn PageStore>, ModelDigest);
 /// Models in files, with what they are computed with.
 pub(super) struct LocalModels {
     machine: Machine,
-    clock: MonotonicClock,
+    clock: Arc<MonotonicClock>,
     compute: ComputeArguments,
     offer: Offer,
     list: Vec<(ModelFacts, PathBuf)>,
@@ -68,7 +68,7 @@ impl LocalModels {
         let machine = compute.machine()?;
         let mut models = Self {
             machine,
-            clock: MonotonicClock::default(),
+            clock: Arc::default(),
             compute,
             offer,
             list: Vec::new(),
@@ -91,8 +91,9 @@ impl LocalModels {
             // Requests share the context's pages: two full ones fit, or many short ones.
             positions: checked.context.saturating_mul(self.offer.requests.min(2)),
             kv: self.compute.kv.into(),
-            limits: self.options(checked.context).limits(0),
+            limits: self.options(checked.context).limits(),
             workers: self.machine.pool.workers(),
+            states: self.options(checked.context).states(),
             beside: 0,
         }
     }
@@ -102,7 +103,7 @@ impl LocalModels {
         &self,
         name: &str,
         preset: Option<&Preset>,
-        model: &Model<'_>,
+        model: &Model,
     ) -> Result<Vec<LoadedAdapter>, Fault> {
         let first = self
             .list
@@ -305,7 +306,7 @@ impl Models for LocalModels {
         Limit::now().bytes
     }
 
-    fn open(&self, name: &str, serve: &mut dyn FnMut(Opened<'_>)) -> Result<(), Fault> {
+    fn open(&self, name: &str, serve: &mut dyn FnMut(Opened)) -> Result<(), Fault> {
         let file = ModelFile::open(&self.path(name)).map_err(fault)?;
         let checked =
             CheckedModel::new(&file, self.offer.context, Words::Required).map_err(fault)?;
@@ -317,13 +318,13 @@ impl Models for LocalModels {
             .map_err(fault)?;
         let digest = self.digest(&file)?;
         self.machine.settle();
+        let options = self.options(context);
+        let executor = self.machine.executor(&loaded.model, kv, options.limits());
         serve(Opened {
-            model: &loaded.model,
+            executor: Box::new(executor),
             card,
-            kv,
-            compute: self.machine.compute(),
-            clock: &self.clock,
-            options: self.options(context),
+            clock: Arc::<MonotonicClock>::clone(&self.clock),
+            options,
             grammars: Arc::new(grammars),
             adapters: self.adapters(name, file.preset(), &loaded.model)?,
             digest,

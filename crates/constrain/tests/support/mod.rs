@@ -2,17 +2,20 @@
 #![allow(dead_code, reason = "no test uses all of it")]
 
 use std::path::Path;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use strata_constrain::{CompileError, Compiler, Grammar, Limits, Matcher};
-use strata_engine::{Constraint, ConstraintError, TokenMask};
+use strata_engine::{Constraint, ConstraintError, Engine, EngineOptions, TokenMask};
+use strata_kernels::Kernels;
+use strata_model::{CpuExecutor, KvType, LoadOptions, Model, PageLayout, PageStorage};
+use strata_platform::{Inline, SystemMemory};
 use strata_tokenizer::Tokenizer;
-use strata_weights::Gguf;
+use strata_weights::{Gguf, GgufSet};
 
 /// A tokenizer with its compiler.
 pub(crate) struct Vocabulary {
     pub(crate) name: &'static str,
-    pub(crate) tokenizer: Tokenizer,
+    pub(crate) tokenizer: Arc<Tokenizer>,
     pub(crate) compiler: Compiler,
 }
 
@@ -23,6 +26,7 @@ fn load(name: &'static str, path: &str) -> Vocabulary {
     let bytes = std::fs::read(path).expect("a committed file");
     let gguf = Gguf::parse(&bytes).expect("a good file");
     let tokenizer = Tokenizer::from_gguf(gguf.metadata()).expect("a good vocabulary");
+    let tokenizer = Arc::new(tokenizer);
     let compiler = Compiler::new(&tokenizer).expect("a vocabulary that can be constrained");
     Vocabulary {
         name,
@@ -40,6 +44,28 @@ pub(crate) static BYTE_FALLBACK: LazyLock<Vocabulary> =
     LazyLock::new(|| load("byte fallback", "crates/tokenizer/tests/vectors/spm.gguf"));
 
 impl Vocabulary {
+    /// An engine over a model's file, with pages of a type for so many positions.
+    pub(crate) fn engine(
+        &self,
+        file: &[u8],
+        (kind, positions): (KvType, usize),
+        options: EngineOptions,
+    ) -> Engine {
+        let set = GgufSet::new(vec![Gguf::parse(file).unwrap()]).unwrap();
+        let load = LoadOptions::default();
+        let model = Model::load(&set, load, &SystemMemory, &Inline, &mut |_, _| {}).unwrap();
+        let layout = PageLayout::new(model.config(), kind);
+        let storage = PageStorage::new(layout, positions, options.states(), &SystemMemory);
+        let executor = CpuExecutor::new(
+            Arc::new(model),
+            Kernels::detect(),
+            Arc::new(Inline),
+            storage.unwrap(),
+            options.limits(),
+        );
+        Engine::new(Box::new(executor), Arc::clone(&self.tokenizer), options)
+    }
+
     pub(crate) fn compile(&self, grammar: &Grammar) -> Result<Matcher, CompileError> {
         // Tests share two processors with many others; the limit of time has a test of its own.
         let limits = Limits {

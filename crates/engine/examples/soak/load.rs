@@ -16,7 +16,9 @@ use strata_engine::{
 };
 use strata_host::{MonotonicClock, PoolOptions, ThreadPool};
 use strata_kernels::Kernels;
-use strata_model::{Adapter, AdapterTensor, Compute, KvPages, KvType, LoadOptions, Model, PAGE};
+use strata_model::{
+    Adapter, AdapterTensor, CpuExecutor, KvType, LoadOptions, Model, PAGE, PageLayout, PageStorage,
+};
 use strata_platform::{Inline, SystemMemory};
 use strata_tokenizer::Tokenizer;
 use strata_weights::{Gguf, GgufSet};
@@ -152,7 +154,7 @@ impl Means {
     }
 }
 
-fn adapter(model: &Model<'_>, seed: f32) -> Arc<Adapter> {
+fn adapter(model: &Model, seed: f32) -> Arc<Adapter> {
     let config = model.config();
     let (width, rank) = (config.width, 4);
     let rows = config.heads * config.head_size;
@@ -184,25 +186,28 @@ pub(crate) fn soak(time: Duration, tell: &mut dyn FnMut(&Round)) -> Vec<Round> {
     let options = LoadOptions::default();
     let model =
         Model::load(&set, options, &SystemMemory, &Inline, &mut |_, _| {}).expect("a model");
-    let tokenizer = Tokenizer::from_gguf(set.metadata()).expect("a tokenizer");
-    let pool = ThreadPool::new(PoolOptions::default()).expect("threads");
-    let clock = MonotonicClock::default();
-    let compute = Compute {
-        kernels: Kernels::detect(),
-        pool: &pool,
-    };
-    let kv =
-        KvPages::new(model.config(), KvType::F16, PAGES * PAGE, &SystemMemory).expect("memory");
+    let model = Arc::new(model);
+    let tokenizer = Arc::new(Tokenizer::from_gguf(set.metadata()).expect("a tokenizer"));
+    let pool = Arc::new(ThreadPool::new(PoolOptions::default()).expect("threads"));
     let options = EngineOptions {
         context: 512,
         batch: 256,
         requests: 32,
         queue: 32,
+        max_draft: 4,
         ..EngineOptions::default()
     };
-    let mut engine = Engine::new(&model, &tokenizer, compute, kv, options)
-        .with_clock(&clock)
-        .with_speculation(4);
+    let layout = PageLayout::new(model.config(), KvType::F16);
+    let storage = PageStorage::new(layout, PAGES * PAGE, options.states(), &SystemMemory);
+    let executor = CpuExecutor::new(
+        Arc::clone(&model),
+        Kernels::detect(),
+        pool,
+        storage.expect("memory"),
+        options.limits(),
+    );
+    let mut engine = Engine::new(Box::new(executor), Arc::clone(&tokenizer), options)
+        .with_clock(Arc::new(MonotonicClock::default()));
     let adapters = [1.3, 2.7].map(|seed| {
         let adapter = adapter(&model, seed);
         engine.add_adapter(adapter, 1.0).expect("its own adapter")
@@ -247,7 +252,7 @@ pub(crate) fn soak(time: Duration, tell: &mut dyn FnMut(&Round)) -> Vec<Round> {
 }
 
 /// Puts load on an engine for a time, and waits until all is done.
-fn load(engine: &mut Engine<'_>, means: &mut Means, time: Duration) {
+fn load(engine: &mut Engine, means: &mut Means, time: Duration) {
     let mut open: BTreeMap<RequestId, (usize, Option<u64>)> = BTreeMap::new();
     let (start, mut step) = (Instant::now(), 0);
     while start.elapsed() < time || !engine.is_idle() {

@@ -1,13 +1,12 @@
 //! The tree against a model of it that is too plain to be wrong: a list of texts.
 
 use super::*;
-use crate::cache::{Cache, Held};
+use crate::cache::{Cache, CachedSequence};
+use crate::page_mover::{PageMover, tiny_config};
 use crate::random::{Random, Stream};
 use std::collections::BTreeSet;
 use std::vec;
-use strata_model::{Config, KvType, LoadOptions, Model, Sequence};
-use strata_platform::{Inline, SystemMemory};
-use strata_weights::{Gguf, GgufSet};
+use strata_model::{Config, Output, Sequence, Span};
 
 const PAGES: usize = 24;
 const SALTS: u64 = 3;
@@ -24,7 +23,7 @@ fn salt(number: u64) -> Salt {
 struct Text {
     salt: u64,
     tokens: Vec<u32>,
-    held: Held,
+    held: CachedSequence,
 }
 
 /// What was ever recorded: each page's salt and all tokens up to its last.
@@ -59,13 +58,16 @@ fn mark(salt: u64, tokens: &[u32]) -> u64 {
 }
 
 /// Has a text's positions computed up to a place, without a model.
-fn pretend(cache: &mut Cache, held: &mut Held, len: usize) {
-    let (pages, forgotten) = (held.sequence.pages().to_vec(), held.sequence.forgotten());
-    let kv = cache.kv_mut();
-    let mut computed = kv.adopt(&pages, pages.len() * PAGE, forgotten).unwrap();
-    computed.rewind(len);
-    kv.truncate(&mut held.sequence, 0);
-    held.sequence = computed;
+fn pretend(cache: &mut Cache, held: &mut CachedSequence, len: usize) {
+    let tokens = vec![0; len - held.sequence.len()];
+    let span = Span {
+        sequence: &mut held.sequence,
+        tokens: &tokens,
+        output: Output::None,
+        adapter: None,
+    };
+    cache.forward(&mut [span]).unwrap();
+    assert_eq!(held.sequence.len(), len);
 }
 
 /// What a sequence holds of its pages.
@@ -111,9 +113,9 @@ struct World {
 }
 
 impl World {
-    fn new(kv: KvPages) -> Self {
+    fn new(config: &Config) -> Self {
         Self {
-            cache: Cache::new(kv),
+            cache: cache_of(config, PAGES),
             content: Content::default(),
             known: Known::default(),
             texts: Vec::new(),
@@ -127,9 +129,9 @@ impl World {
 
     /// Begins a text with what is kept of it.
     fn begin(&mut self, salt_number: u64, tokens: Vec<u32>) {
-        let mut held = Held::default();
+        let mut held = CachedSequence::default();
         let wanted = tokens.len() - 1;
-        let before = self.cache.kv().free_bytes();
+        let before = self.cache.table().free_bytes();
         let most = self.known.longest(salt_number, &tokens[..wanted]);
         let mut path = Vec::new();
         let salt = salt(salt_number);
@@ -157,10 +159,13 @@ impl World {
         if len % PAGE > 0 {
             let own = held.sequence.pages()[shared];
             assert_ne!(own, pages[shared], "a part is copied, not shared");
-            assert_eq!(self.cache.kv().users(own, Reach::Everything), 1);
+            assert_eq!(self.cache.table().users(own, Reach::Everything), 1);
             self.content.copy(pages[shared], own);
         } else {
-            assert!(self.cache.kv().free_bytes() >= before, "nothing was taken");
+            assert!(
+                self.cache.table().free_bytes() >= before,
+                "nothing was taken"
+            );
         }
         let text = Text {
             salt: salt_number,
@@ -179,7 +184,7 @@ impl World {
         if self.cache.reserve(&mut text.held, count) {
             for at in from..from + count {
                 let page = text.held.sequence.pages()[at / PAGE];
-                let users = self.cache.kv().users(page, Reach::Everything);
+                let users = self.cache.table().users(page, Reach::Everything);
                 assert_eq!(users, 1, "nobody else sees it written");
                 let mark = mark(text.salt, &text.tokens[..=at]);
                 self.content.write(page, at, mark);
@@ -247,48 +252,38 @@ impl World {
                 *users[1].entry(page).or_insert(0) += 1;
             }
         }
-        let kv = self.cache.kv();
+        let table = self.cache.table();
         let mut used = 0;
         for reach in [Reach::Everything, Reach::Window] {
             let users = &users[reach as usize];
-            used += users.len() * kv.part_bytes(reach);
+            used += users.len() * table.layout().part_bytes(reach);
             for (&page, &users) in users {
-                assert_eq!(kv.users(page, reach), users);
+                assert_eq!(table.users(page, reach), users);
             }
             // What nobody uses any more must not be read.
             self.content.0[reach as usize].retain(|page, _| users.contains_key(page));
         }
-        assert_eq!(kv.bytes() - kv.free_bytes(), used);
+        let all = self.cache.executor().memory().pages;
+        assert_eq!(all - table.free_bytes(), used);
     }
-}
-
-fn tiny() -> Model<'static> {
-    let path = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../model/tests/golden/llama.gguf"
-    );
-    let bytes = std::fs::read(path).unwrap().leak();
-    let set = GgufSet::new(vec![Gguf::parse(bytes).unwrap()]).unwrap();
-    let options = LoadOptions::default();
-    Model::load(&set, options, &SystemMemory, &Inline, &mut |_, _| {}).unwrap()
 }
 
 /// A model's sizes, with windows in some layers.
-fn windowed(model: &Model<'_>, layers: &[Option<usize>]) -> Config {
+fn windowed(config: &Config, layers: &[Option<usize>]) -> Config {
     Config {
         layers: layers.len(),
         windows: layers.to_vec(),
-        ..model.config().clone()
+        ..config.clone()
     }
 }
 
-fn pages_of(config: &Config, pages: usize) -> KvPages {
-    KvPages::new(config, KvType::F16, pages * PAGE, &SystemMemory).unwrap()
+fn cache_of(config: &Config, pages: usize) -> Cache {
+    Cache::new(PageMover::boxed(config, pages))
 }
 
 #[test]
 fn any_course_of_events_gives_texts_their_own_positions_and_loses_no_page() {
-    let model = tiny();
+    let tiny = tiny_config();
     let kinds = [
         &[None, None][..],
         &[Some(70), None, Some(50)],
@@ -300,8 +295,8 @@ fn any_course_of_events_gives_texts_their_own_positions_and_loses_no_page() {
     for seed in 0..100 {
         let mut random = Random::new(seed, Stream::Token);
         let mut pick = |n: u64| random.next_u64() % n;
-        let config = windowed(&model, kinds[seed as usize % kinds.len()]);
-        let mut world = World::new(pages_of(&config, PAGES));
+        let config = windowed(&tiny, kinds[seed as usize % kinds.len()]);
+        let mut world = World::new(&config);
         // Few beginnings and few tokens, so that texts have much in common and part at any place.
         let beginnings: Vec<Vec<u32>> = (0..4)
             .map(|_| (0..150).map(|_| pick(2) as u32).collect())
@@ -341,18 +336,17 @@ fn any_course_of_events_gives_texts_their_own_positions_and_loses_no_page() {
         }
         hollowed += world.cache.counts().hollowed;
         world.cache.clear_all();
-        assert_eq!(world.cache.kv().free_pages(), PAGES, "seed {seed}");
+        assert_eq!(world.cache.table().free_pages(), PAGES, "seed {seed}");
     }
     assert!(hollowed > 100, "{hollowed}");
 }
 
 #[test]
 fn the_longest_unused_goes_first_and_never_what_somebody_holds() {
-    let model = tiny();
-    let mut cache = Cache::new(pages_of(model.config(), 4));
+    let mut cache = cache_of(&tiny_config(), 4);
     let text = |n: u32| vec![n; PAGE];
     let fill = |cache: &mut Cache, n: u32, len: usize| {
-        let mut held = Held::default();
+        let mut held = CachedSequence::default();
         assert!(cache.reserve(&mut held, len));
         pretend(cache, &mut held, len);
         cache.record_tail(salt(0), &vec![n; len], &mut held);
@@ -364,7 +358,7 @@ fn the_longest_unused_goes_first_and_never_what_somebody_holds() {
         cache.release(&mut held);
     }
     // The first is used once more, so the second has waited longest.
-    let mut used = Held::default();
+    let mut used = CachedSequence::default();
     cache.attach(salt(0), &text(0), &mut used);
     assert_eq!(used.sequence.len(), PAGE);
     let mut third = fill(&mut cache, 3, PAGE);
@@ -383,10 +377,9 @@ fn the_longest_unused_goes_first_and_never_what_somebody_holds() {
 
 #[test]
 fn another_salt_finds_nothing() {
-    let model = tiny();
-    let mut cache = Cache::new(pages_of(model.config(), 8));
+    let mut cache = cache_of(&tiny_config(), 8);
     let tokens = vec![5; PAGE + 3];
-    let mut held = Held::default();
+    let mut held = CachedSequence::default();
     assert!(cache.reserve(&mut held, tokens.len()));
     pretend(&mut cache, &mut held, tokens.len());
     cache.record_tail(salt(0), &tokens, &mut held);
@@ -406,24 +399,24 @@ fn another_salt_finds_nothing() {
         },
     ];
     for other in others {
-        let mut held = Held::default();
+        let mut held = CachedSequence::default();
         cache.attach(other, &tokens, &mut held);
         assert!(held.sequence.is_empty());
         assert_eq!(cache.kept_len(other, &tokens), 0);
     }
-    let mut held = Held::default();
+    let mut held = CachedSequence::default();
     cache.attach(salt(0), &tokens, &mut held);
     assert_eq!(held.sequence.len(), tokens.len());
 }
 
 #[test]
 fn what_windows_no_longer_reach_goes_first_and_texts_go_on_behind_it() {
-    let model = tiny();
+    let tiny = tiny_config();
     // Of three layers one sees everything, so a hollow page has left two thirds of its memory.
-    let config = windowed(&model, &[Some(40), None, Some(40)]);
-    let mut cache = Cache::new(pages_of(&config, 12));
+    let config = windowed(&tiny, &[Some(40), None, Some(40)]);
+    let mut cache = cache_of(&config, 12);
     let tokens: Vec<u32> = (0..9 * PAGE as u32).collect();
-    let mut held = Held::default();
+    let mut held = CachedSequence::default();
     assert!(cache.reserve(&mut held, tokens.len()));
     pretend(&mut cache, &mut held, tokens.len());
     cache.record(salt(0), &tokens, &mut held);
@@ -432,11 +425,11 @@ fn what_windows_no_longer_reach_goes_first_and_texts_go_on_behind_it() {
         7,
         "a window of 40 is in two pages"
     );
-    assert_eq!(cache.kv().free_pages(), 3, "the tree keeps what it can");
+    assert_eq!(cache.table().free_pages(), 3, "the tree keeps what it can");
     cache.release(&mut held);
     assert_eq!(cache.kept_len(salt(0), &tokens), 9 * PAGE);
     // Seen from the end of three pages.
-    let mut short = Held::default();
+    let mut short = CachedSequence::default();
     cache.attach(salt(0), &tokens[..3 * PAGE], &mut short);
     assert_eq!(short.sequence.len(), 3 * PAGE);
     assert_eq!(short.sequence.forgotten(), 1);
@@ -448,7 +441,7 @@ fn what_windows_no_longer_reach_goes_first_and_texts_go_on_behind_it() {
     assert_eq!(cache.kept_len(salt(0), &tokens[..3 * PAGE]), 3 * PAGE);
     assert_eq!(cache.kept_len(salt(0), &tokens[..5 * PAGE]), 3 * PAGE);
     // One that ends where something is gone goes on from before it, and mends it.
-    let mut again = Held::default();
+    let mut again = CachedSequence::default();
     cache.attach(salt(0), &tokens[..5 * PAGE + 7], &mut again);
     assert_eq!(again.sequence.len(), 3 * PAGE);
     assert!(cache.reserve(&mut again, 2 * PAGE));

@@ -4,12 +4,13 @@
 //! accepted; what was computed for a rejected token is forgotten. Where its cache is full or its context ends, nothing
 //! is proposed.
 
-use crate::cache::{Cache, Held};
+use crate::cache::{Cache, CachedSequence};
 use crate::prefix_tree::Salt;
 use crate::request::AdapterId;
 use crate::sampling;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
-use strata_model::{BatchLimits, Compute, KvPages, Model, Output, Span, Workspace};
+use strata_model::{Executor, Output, Span};
 use strata_tokenizer::{TokenKind, Tokenizer};
 
 /// A model that cannot draft for another: their tokens differ.
@@ -21,10 +22,8 @@ pub struct VocabularyMismatch {
 }
 
 /// A model that drafts for all requests of an engine.
-pub(crate) struct DraftModel<'a> {
-    model: &'a Model<'a>,
+pub(crate) struct DraftModel {
     cache: Cache,
-    work: Workspace,
     /// The other model's vocabulary: what may be proposed.
     vocabulary: usize,
     /// What a pass takes, in parts of the other model's.
@@ -36,7 +35,7 @@ pub(crate) struct Task<'r> {
     /// The text so far.
     text: &'r [u32],
     /// What the draft model has computed of it, and of its draft.
-    held: &'r mut Held,
+    held: &'r mut CachedSequence,
     /// Tokens to propose; none while the prompt is still being computed.
     wanted: usize,
     /// The proposal.
@@ -49,7 +48,7 @@ impl<'r> Task<'r> {
     /// A task to propose `wanted` tokens, or only to keep up with the text.
     pub(crate) fn new(
         text: &'r [u32],
-        held: &'r mut Held,
+        held: &'r mut CachedSequence,
         wanted: usize,
         draft: &'r mut Vec<u32>,
     ) -> Self {
@@ -80,7 +79,7 @@ impl<'r> Task<'r> {
     }
 }
 
-impl<'a> DraftModel<'a> {
+impl DraftModel {
     /// The share of guesses that are expected to be right at first.
     pub(crate) const TRUST: f32 = 0.8;
 
@@ -89,19 +88,18 @@ impl<'a> DraftModel<'a> {
 
     /// A drafter for `target`, whose tokens must be the same.
     pub(crate) fn new(
-        (model, tokenizer): (&'a Model<'a>, &Tokenizer),
-        kv: KvPages,
-        limits: BatchLimits,
-        workers: usize,
-        target: (&Model<'_>, &Tokenizer),
+        (executor, tokenizer): (Box<dyn Executor>, &Tokenizer),
+        (target, target_tokenizer): (&dyn Executor, &Tokenizer),
     ) -> Result<Self, VocabularyMismatch> {
-        same_vocabulary((model, tokenizer), target)?;
-        let share = model.packed_bytes() as f32 / target.0.packed_bytes() as f32;
+        let vocabulary = target.config().vocabulary;
+        same_vocabulary(
+            (executor.config().vocabulary, tokenizer),
+            (vocabulary, target_tokenizer),
+        )?;
+        let share = executor.memory().weights as f32 / target.memory().weights as f32;
         Ok(Self {
-            model,
-            cache: Cache::new(kv),
-            work: Workspace::new(model, limits, workers),
-            vocabulary: target.0.config().vocabulary,
+            cache: Cache::new(executor),
+            vocabulary,
             share: share.min(Self::LARGEST_SHARE),
         })
     }
@@ -113,7 +111,7 @@ impl<'a> DraftModel<'a> {
 
     /// Pages that nobody uses.
     pub(crate) fn free_pages(&self) -> usize {
-        self.cache.kv().free_pages()
+        self.cache.table().free_pages()
     }
 
     /// Forgets what is kept.
@@ -132,40 +130,39 @@ impl<'a> DraftModel<'a> {
     }
 
     /// Gives a text what is known of its beginning.
-    pub(crate) fn attach(&mut self, salt: Salt, tokens: &[u32], held: &mut Held) {
+    pub(crate) fn attach(&mut self, salt: Salt, tokens: &[u32], held: &mut CachedSequence) {
         self.cache.attach(salt, tokens, held);
     }
 
     /// Forgets what was computed after `tokens`, and keeps the rest for texts that begin so too.
-    pub(crate) fn confirm(&mut self, salt: Salt, tokens: &[u32], held: &mut Held) {
-        self.cache
-            .kv_mut()
-            .truncate(&mut held.sequence, tokens.len());
+    pub(crate) fn confirm(&mut self, salt: Salt, tokens: &[u32], held: &mut CachedSequence) {
+        self.cache.cut(held, tokens.len());
         self.cache.record(salt, tokens, held);
     }
 
     /// Takes all pages from a text, and keeps those of `tokens` for others.
-    pub(crate) fn release(&mut self, salt: Salt, tokens: &[u32], held: &mut Held) {
+    pub(crate) fn release(&mut self, salt: Salt, tokens: &[u32], held: &mut CachedSequence) {
         self.confirm(salt, tokens, held);
         self.cache.record_tail(salt, tokens, held);
         self.cache.release(held);
     }
 
     /// Catches up with the texts and proposes how they go on, side by side.
-    pub(crate) fn propose(&mut self, compute: &Compute<'_>, tasks: &mut [Task<'_>]) {
+    pub(crate) fn propose(&mut self, tasks: &mut [Task<'_>]) {
         // Those that want tokens have little to catch up with; prompts take the room that they leave.
         tasks.sort_by_key(|task| task.wanted == 0);
-        let mut room = self.work.limits().tokens;
+        let mut room = self.cache.executor().limits().tokens;
         for task in tasks.iter_mut() {
             self.plan(task, room);
             room -= task.chunk;
         }
-        while self.pass(compute, tasks) {}
+        while self.pass(tasks) {}
     }
 
     /// Sets what the first pass computes of a task's text: what can be, and nothing where there are no pages.
     fn plan(&mut self, task: &mut Task<'_>, room: usize) {
-        let config = self.model.config();
+        let config = self.cache.executor().config();
+        let (context, vocabulary) = (config.context, config.vocabulary);
         let computed = task.held.sequence.len();
         let behind = &task.text[computed..];
         let chunk = behind.len().min(room);
@@ -173,11 +170,10 @@ impl<'a> DraftModel<'a> {
             task.wanted = 0;
         }
         let end = computed + chunk + task.wanted;
-        let fits = end <= config.context
-            && behind
-                .iter()
-                .all(|&token| (token as usize) < config.vocabulary)
-            && self.cache.reserve(task.held, chunk + task.wanted);
+        let fits = end <= context
+            && behind.iter().all(|&token| (token as usize) < vocabulary)
+            && self.cache.reserve(task.held, chunk + task.wanted)
+            && (task.wanted == 0 || self.cache.checkpoint(task.held));
         if fits {
             task.chunk = chunk;
         }
@@ -185,7 +181,7 @@ impl<'a> DraftModel<'a> {
 
     /// One pass: the first catches up, each of the others computes what the one before it proposed. Says whether
     /// there was anything to do.
-    fn pass(&mut self, compute: &Compute<'_>, tasks: &mut [Task<'_>]) -> bool {
+    fn pass(&mut self, tasks: &mut [Task<'_>]) -> bool {
         let mut batch: Vec<Span<'_>> = tasks
             .iter_mut()
             .filter(|task| task.chunk > 0)
@@ -194,11 +190,11 @@ impl<'a> DraftModel<'a> {
         if batch.is_empty() {
             return false;
         }
-        let result = self
-            .model
-            .forward(compute, self.cache.kv_mut(), &mut self.work, &mut batch);
-        let Ok(outputs) = result else { return false };
-        let mut rows = outputs.logits.chunks_exact(self.model.config().vocabulary);
+        let width = self.cache.executor().config().vocabulary;
+        let Ok(outputs) = self.cache.forward(&mut batch) else {
+            return false;
+        };
+        let mut rows = outputs.logits.chunks_exact(width);
         for task in tasks.iter_mut().filter(|task| task.chunk > 0) {
             task.chunk = 0;
             if task.wanted == 0 {
@@ -218,16 +214,16 @@ impl<'a> DraftModel<'a> {
 
 /// Both must mean the same by each token; those that only pad a vocabulary do not matter.
 fn same_vocabulary(
-    a: (&Model<'_>, &Tokenizer),
-    b: (&Model<'_>, &Tokenizer),
+    a: (usize, &Tokenizer),
+    b: (usize, &Tokenizer),
 ) -> Result<(), VocabularyMismatch> {
-    fn text<'t>(model: &Model<'_>, tokenizer: &'t Tokenizer, token: u32) -> Option<&'t str> {
-        let used = (token as usize) < model.config().vocabulary
-            && tokenizer.kind(token) != Some(TokenKind::Unused);
+    fn text((vocabulary, tokenizer): (usize, &Tokenizer), token: u32) -> Option<&str> {
+        let used =
+            (token as usize) < vocabulary && tokenizer.kind(token) != Some(TokenKind::Unused);
         tokenizer.token_text(token).filter(|_| used)
     }
     let tokens = a.1.vocab_size().max(b.1.vocab_size()) as u32;
-    match (0..tokens).find(|&token| text(a.0, a.1, token) != text(b.0, b.1, token)) {
+    match (0..tokens).find(|&token| text(a, token) != text(b, token)) {
         Some(token) => Err(VocabularyMismatch { token }),
         None => Ok(()),
     }

@@ -2,14 +2,13 @@
 #![allow(dead_code, reason = "no test uses all of it")]
 
 use super::spelling::Rhythm;
-use super::tale::{Answer, Tale};
+use super::tale::{Answer, Place, Tale};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use strata_engine::random::{Random, Stream};
 use strata_engine::{ClientId, Engine, EngineOptions, Priority, Request};
-use strata_kernels::Kernels;
-use strata_model::{Compute, KvPages, KvType, PAGE};
-use strata_platform::{Clock, Inline, Pool, SystemMemory};
+use strata_platform::{Clock, Inline, Pool};
 
 /// A clock that is set by hand.
 #[derive(Default)]
@@ -29,44 +28,53 @@ impl Clock for HandClock {
     }
 }
 
-pub(crate) struct Shape<'a> {
+pub(crate) struct Shape {
     pub(crate) pages: usize,
     pub(crate) batch: usize,
     pub(crate) requests: usize,
     pub(crate) queue: usize,
-    pub(crate) pool: &'a dyn Pool,
+    pub(crate) max_draft: usize,
+    pub(crate) pool: Arc<dyn Pool + Send>,
 }
 
-impl Default for Shape<'_> {
+impl Default for Shape {
     fn default() -> Self {
         Self {
             pages: 256,
             batch: 64,
             requests: 8,
             queue: 64,
-            pool: &Inline,
+            max_draft: 0,
+            pool: Arc::new(Inline),
         }
     }
 }
 
-pub(crate) fn engine<'a>(tale: &'a Tale, shape: &Shape<'a>) -> Engine<'a> {
-    let compute = Compute {
-        kernels: Kernels::detect(),
-        pool: shape.pool,
-    };
-    let options = EngineOptions {
-        context: 256,
-        batch: shape.batch,
-        requests: shape.requests,
-        queue: shape.queue,
-        ..EngineOptions::default()
-    };
-    let positions = shape.pages * PAGE;
-    let kv = KvPages::new(tale.model.config(), KvType::F16, positions, &SystemMemory).unwrap();
-    Engine::new(&tale.model, &tale.tokenizer, compute, kv, options)
+impl Shape {
+    pub(crate) fn options(&self) -> EngineOptions {
+        EngineOptions {
+            context: 256,
+            batch: self.batch,
+            requests: self.requests,
+            queue: self.queue,
+            max_draft: self.max_draft,
+            ..EngineOptions::default()
+        }
+    }
 }
 
-pub(crate) fn assert_no_leak(engine: &mut Engine<'_>, pages: usize) {
+pub(crate) fn engine(tale: &Tale, shape: &Shape) -> Engine {
+    let options = shape.options();
+    let place = Place {
+        pages: shape.pages,
+        pool: Arc::clone(&shape.pool),
+        ..Place::default()
+    };
+    let executor = place.executor(&tale.model, &options);
+    Engine::new(executor, Arc::clone(&tale.tokenizer), options)
+}
+
+pub(crate) fn assert_no_leak(engine: &mut Engine, pages: usize) {
     engine.clear_cache();
     assert_eq!(engine.free_pages(), pages, "no page is lost");
     assert_eq!(engine.counters().kept_pages, 0);

@@ -10,14 +10,57 @@ use strata_engine::{
     TokenLogprobs, Usage,
 };
 use strata_kernels::Kernels;
-use strata_model::{Adapter, AdapterTensor, Compute, KvPages, KvType, LoadOptions, Model};
-use strata_platform::{Inline, SystemMemory};
+use strata_model::{
+    Adapter, AdapterTensor, CpuExecutor, Executor, KvType, LoadOptions, Model, PAGE, PageLayout,
+    PageStorage,
+};
+use strata_platform::{Inline, Pool, SystemMemory};
 use strata_tokenizer::{EncodeOptions, Tokenizer};
 use strata_weights::{Gguf, GgufSet};
 
+/// The pages of an engine for which nothing else is said: 1024 positions.
+pub(crate) const PAGES: usize = 1024 / PAGE;
+
+/// What a model runs on.
+pub(crate) struct Place {
+    pub(crate) kind: KvType,
+    pub(crate) pages: usize,
+    pub(crate) pool: Arc<dyn Pool + Send>,
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Self {
+            kind: KvType::F16,
+            pages: PAGES,
+            pool: Arc::new(Inline),
+        }
+    }
+}
+
+impl Place {
+    /// A model there, with room for the batches of an engine with these options.
+    pub(crate) fn executor(self, model: &Arc<Model>, options: &EngineOptions) -> Box<dyn Executor> {
+        let layout = PageLayout::new(model.config(), self.kind);
+        let (positions, states) = (self.pages * PAGE, options.states());
+        let storage = PageStorage::new(layout, positions, states, &SystemMemory).unwrap();
+        let (kernels, limits) = (Kernels::detect(), options.limits());
+        let model = Arc::clone(model);
+        Box::new(CpuExecutor::new(model, kernels, self.pool, storage, limits))
+    }
+}
+
+/// A model from a file's bytes.
+pub(crate) fn load(bytes: &[u8]) -> Arc<Model> {
+    let set = GgufSet::new(vec![Gguf::parse(bytes).unwrap()]).unwrap();
+    let options = LoadOptions::default();
+    let model = Model::load(&set, options, &SystemMemory, &Inline, &mut |_, _| {});
+    Arc::new(model.unwrap())
+}
+
 pub(crate) struct Tale {
-    pub(crate) model: Model<'static>,
-    pub(crate) tokenizer: Tokenizer,
+    pub(crate) model: Arc<Model>,
+    pub(crate) tokenizer: Arc<Tokenizer>,
 }
 
 impl Tale {
@@ -44,31 +87,36 @@ impl Tale {
     }
 
     fn parse(bytes: &[u8]) -> Self {
-        let set = GgufSet::new(vec![Gguf::parse(bytes).unwrap()]).unwrap();
-        let options = LoadOptions::default();
+        let gguf = Gguf::parse(bytes).unwrap();
         Self {
-            model: Model::load(&set, options, &SystemMemory, &Inline, &mut |_, _| {}).unwrap(),
-            tokenizer: Tokenizer::from_gguf(set.metadata()).unwrap(),
+            tokenizer: Arc::new(Tokenizer::from_gguf(gguf.metadata()).unwrap()),
+            model: load(bytes),
         }
     }
 
-    /// Pages for 1024 positions.
-    pub(crate) fn kv(&self) -> KvPages {
-        KvPages::new(self.model.config(), KvType::F16, 1024, &SystemMemory).unwrap()
+    /// So many pages, and room for the batches of an engine with these options.
+    pub(crate) fn executor(&self, pages: usize, options: &EngineOptions) -> Box<dyn Executor> {
+        let place = Place {
+            pages,
+            ..Place::default()
+        };
+        place.executor(&self.model, options)
     }
 
-    pub(crate) fn engine(&self, batch: usize, requests: usize) -> Engine<'_> {
-        let compute = Compute {
-            kernels: Kernels::detect(),
-            pool: &Inline,
-        };
+    /// An engine with so many pages.
+    pub(crate) fn engine_with(&self, pages: usize, options: EngineOptions) -> Engine {
+        let executor = self.executor(pages, &options);
+        Engine::new(executor, Arc::clone(&self.tokenizer), options)
+    }
+
+    pub(crate) fn engine(&self, batch: usize, requests: usize) -> Engine {
         let options = EngineOptions {
             context: 256,
             batch,
             requests,
             ..EngineOptions::default()
         };
-        Engine::new(&self.model, &self.tokenizer, compute, self.kv(), options)
+        self.engine_with(PAGES, options)
     }
 
     /// A question in the model's own chat format, with the answer to come.
@@ -145,7 +193,7 @@ impl Answer {
     }
 }
 
-pub(crate) fn run(engine: &mut Engine<'_>) -> BTreeMap<RequestId, Answer> {
+pub(crate) fn run(engine: &mut Engine) -> BTreeMap<RequestId, Answer> {
     let mut answers = BTreeMap::<_, Answer>::new();
     while !engine.is_idle() {
         engine.step(&mut |event| answers.entry(event.request).or_default().take(event.kind));
@@ -153,7 +201,7 @@ pub(crate) fn run(engine: &mut Engine<'_>) -> BTreeMap<RequestId, Answer> {
     answers
 }
 
-pub(crate) fn run_one(engine: &mut Engine<'_>, request: Request) -> Answer {
+pub(crate) fn run_one(engine: &mut Engine, request: Request) -> Answer {
     engine.submit(request).unwrap();
     run(engine).pop_first().unwrap().1
 }

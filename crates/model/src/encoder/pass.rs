@@ -14,7 +14,7 @@ use crate::model::Model;
 use crate::workspace::{Acts, Place, Workspace};
 use strata_kernels::{Activation, act_format};
 
-impl Model<'_> {
+impl Model {
     /// Computes the states of whole texts: (tokens, width), one text after the other.
     ///
     /// Nothing is allocated and nothing kept. A text's states do not depend on what else is in the batch.

@@ -36,7 +36,7 @@ pub(crate) fn base64(text: &str) -> Vec<u8> {
 
 /// One sequence and all that computing it takes.
 pub(crate) struct Runner<'a> {
-    pub(crate) model: &'a Model<'a>,
+    pub(crate) model: &'a Model,
     pub(crate) compute: Compute<'a>,
     pub(crate) kv: KvPages,
     pub(crate) work: Workspace,
@@ -45,7 +45,7 @@ pub(crate) struct Runner<'a> {
 
 impl<'a> Runner<'a> {
     pub(crate) fn new(
-        model: &'a Model<'a>,
+        model: &'a Model,
         kernels: &'static Kernels,
         pool: &'a dyn Pool,
         kind: KvType,

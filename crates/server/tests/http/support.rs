@@ -9,7 +9,9 @@ use std::time::Duration;
 use strata_engine::{Constraint, EngineOptions, ModelDigest};
 use strata_host::MonotonicClock;
 use strata_kernels::Kernels;
-use strata_model::{Adapter, AdapterTensor, Compute, KvPages, KvType, LoadOptions, Model};
+use strata_model::{
+    Adapter, AdapterTensor, CpuExecutor, KvType, LoadOptions, Model, PageLayout, PageStorage,
+};
 use strata_platform::{Inline, SystemMemory};
 use strata_quant::GgmlType;
 use strata_server::{Access, Bound, Grammars, LoadedAdapter, Models, Opened, Settings};
@@ -64,7 +66,7 @@ impl Models for TestModels {
         self.limit
     }
 
-    fn open(&self, name: &str, serve: &mut dyn FnMut(Opened<'_>)) -> Result<(), Fault> {
+    fn open(&self, name: &str, serve: &mut dyn FnMut(Opened)) -> Result<(), Fault> {
         self.loads.fetch_add(1, Ordering::SeqCst);
         if name == "broken" {
             return Err(Fault::new(FaultKind::Internal, "the model is broken"));
@@ -74,29 +76,34 @@ impl Models for TestModels {
         let template = file.metadata().str("tokenizer.chat_template").unwrap();
         let options = LoadOptions { context: Some(512) };
         let model = Model::load(&file, options, &SystemMemory, &Inline, &mut |_, _| {}).unwrap();
-        let kv = KvPages::new(model.config(), KvType::F16, 4096, &SystemMemory).unwrap();
+        let options = EngineOptions {
+            context: 512,
+            batch: 64,
+            requests: 8,
+            scoring: 16,
+            ..EngineOptions::default()
+        };
+        let adapters = vec![adapter(&model)];
+        let layout = PageLayout::new(model.config(), KvType::F16);
+        let storage = PageStorage::new(layout, 4096, options.states(), &SystemMemory).unwrap();
+        let executor = CpuExecutor::new(
+            Arc::new(model),
+            Kernels::detect(),
+            Arc::new(Inline),
+            storage,
+            options.limits(),
+        );
         let mut card = Card::new(tokenizer, template, 512);
         if name == "other" {
             card.stop.push(" am".into());
         }
         serve(Opened {
-            model: &model,
+            executor: Box::new(executor),
             card: Arc::new(card),
-            kv,
-            compute: Compute {
-                kernels: Kernels::detect(),
-                pool: &Inline,
-            },
-            clock: &MonotonicClock::default(),
-            options: EngineOptions {
-                context: 512,
-                batch: 64,
-                requests: 8,
-                scoring: 16,
-                ..EngineOptions::default()
-            },
+            clock: Arc::new(MonotonicClock::default()),
+            options,
             grammars: Arc::new(NoGrammars),
-            adapters: vec![adapter(&model)],
+            adapters,
             digest: Some(ModelDigest([7; 32])),
             store: None,
         });
@@ -105,7 +112,7 @@ impl Models for TestModels {
 }
 
 /// A change to the queries of the first layer, off unless it is asked for.
-fn adapter(model: &Model<'_>) -> LoadedAdapter {
+fn adapter(model: &Model) -> LoadedAdapter {
     let config = model.config();
     let (width, queries) = (
         config.width as u64,

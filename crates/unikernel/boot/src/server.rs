@@ -130,7 +130,7 @@ impl Run<'_, '_, '_> {
         };
         let told = Telling::new("packed");
         let means = Means {
-            pool: &pool,
+            pool: Arc::new(pool),
             memory: &HugePages,
             progress: &|done, all| told.tell(done, all),
         };
@@ -163,8 +163,7 @@ impl Run<'_, '_, '_> {
                 .unwrap_or(0)
                 .saturating_sub(time::now() / 1_000_000_000),
         };
-        let tokenizer = Arc::clone(&opened.tokenizer);
-        let mut server = Server::new(opened, &tokenizer, &time::TimeStamps, serving);
+        let mut server = Server::new(opened, Arc::new(time::TimeStamps), serving);
         loop {
             let came = self.poll(Some(&server));
             let busy = match &mut self.network {
@@ -193,7 +192,7 @@ impl Run<'_, '_, '_> {
         }
     }
 
-    fn shell_turn(&mut self, server: Option<&mut Server<'_>>) -> Option<Next> {
+    fn shell_turn(&mut self, server: Option<&mut Server>) -> Option<Next> {
         self.shell.poll(&mut Around {
             server,
             network: self.network.as_mut(),
@@ -202,7 +201,7 @@ impl Run<'_, '_, '_> {
     }
 
     /// Moves frames. Says whether any came.
-    fn poll(&mut self, server: Option<&Server<'_>>) -> bool {
+    fn poll(&mut self, server: Option<&Server>) -> bool {
         let Some(network) = &mut self.network else {
             return false;
         };

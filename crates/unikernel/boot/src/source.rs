@@ -2,6 +2,7 @@
 
 use crate::HEAP;
 use alloc::string::String;
+use alloc::sync::Arc;
 use core::cell::Cell;
 use strata_platform::{Backing, Memory, Resident};
 use strata_unikernel::boot::{BootInfo, CommandLine};
@@ -43,14 +44,14 @@ impl core::fmt::Display for SourceError {
 }
 
 /// A model's file.
-pub(crate) enum Source<'i> {
+pub(crate) enum Source {
     /// In memory.
-    Loaded(&'i [u8]),
+    Loaded(&'static [u8]),
     /// On a disk.
-    Paged(Window),
+    Paged(Arc<Window>),
 }
 
-impl ModelFile for Source<'_> {
+impl ModelFile for Source {
     fn bytes(&self) -> &[u8] {
         match self {
             Self::Loaded(bytes) => bytes,
@@ -58,10 +59,10 @@ impl ModelFile for Source<'_> {
         }
     }
 
-    fn backing(&self) -> &dyn Backing {
+    fn backing(&self) -> Arc<dyn Backing> {
         match self {
-            Self::Loaded(_) => &Resident,
-            Self::Paged(window) => window,
+            Self::Loaded(bytes) => Arc::new(Resident(bytes)),
+            Self::Paged(window) => Arc::<Window>::clone(window),
         }
     }
 
@@ -89,11 +90,11 @@ impl ModelFile for Source<'_> {
 
 /// Finds the model, and sees to it that it is the one that was meant. `model=` is `image`, `disk`, or the path of
 /// a file on a disk; without it, what came along with the image is preferred.
-pub(crate) fn model<'i>(
-    info: &'i BootInfo,
+pub(crate) fn model(
+    info: &BootInfo,
     options: &CommandLine,
     disks: &[Disk],
-) -> Result<Source<'i>, SourceError> {
+) -> Result<Source, SourceError> {
     let wanted = options.get("model").filter(|wanted| !wanted.is_empty());
     // Firmware has looked for the path that the settings named at boot already.
     let at_boot = info.command_line.get("model");
@@ -130,7 +131,7 @@ pub(crate) fn model<'i>(
 }
 
 /// Looks whether a model in memory is the one that was meant; one on a disk is looked at while it is read.
-fn check(source: &Source<'_>, mut sum: Sum) -> Result<(), SettleError> {
+fn check(source: &Source, mut sum: Sum) -> Result<(), SettleError> {
     match source {
         Source::Paged(window) => window.expect(sum),
         Source::Loaded(bytes) => {
@@ -145,10 +146,10 @@ fn check(source: &Source<'_>, mut sum: Sum) -> Result<(), SettleError> {
     Ok(())
 }
 
-fn from_disk<'i>(
+fn from_disk(
     path: Option<&str>,
     disks: &[Disk],
-) -> Result<(Source<'i>, Option<[u8; 32]>), SourceError> {
+) -> Result<(Source, Option<[u8; 32]>), SourceError> {
     let found = storage::find(disks, path, &mut |text| say!("{text}"));
     let found = found.ok_or_else(|| match path {
         Some(path) => SourceError::AbsentPath(path.into()),
@@ -163,7 +164,7 @@ fn from_disk<'i>(
     }
     let pages = Pages::new(disk, found, |bytes| HugePages.region(bytes));
     let window = Window::new(pages).ok_or(SourceError::Window)?;
-    Ok((Source::Paged(window), sum))
+    Ok((Source::Paged(Arc::new(window)), sum))
 }
 
 /// Tells now and then how far something is, and that it goes on.

@@ -1,10 +1,12 @@
 //! The prompt on the command line, answered by the model.
 
+use alloc::sync::Arc;
 use crate::source::{self, Telling};
 use strata_unikernel::boot::{BootInfo, CommandLine};
 use strata_unikernel::drivers::Devices;
 use strata_unikernel::machine::heap::HugePages;
 use strata_unikernel::machine::processors::WORKERS;
+use strata_unikernel::machine::workers::Few;
 use strata_unikernel::machine::{time, watchdog};
 use strata_unikernel::model::Means;
 use strata_unikernel::prompt::{self, Prompt};
@@ -28,7 +30,7 @@ pub(crate) fn speak(info: &BootInfo, options: &CommandLine, devices: &Devices) {
     };
     let told = Telling::new("packed");
     let means = Means {
-        pool: &WORKERS,
+        pool: Arc::new(Few { pool: &WORKERS, count: usize::MAX }),
         memory: &HugePages,
         progress: &|done, all| told.tell(done, all),
     };

@@ -84,6 +84,10 @@ impl Drop for Window {
 }
 
 impl Backing for Window {
+    fn part(&self, index: usize) -> Option<&[u8]> {
+        (index == 0).then_some(&**self)
+    }
+
     fn will_need(&self, bytes: &[u8]) {
         for page in self.pages(bytes).take(AHEAD) {
             if let Some(file) = &mut *FILE.lock() {

@@ -20,7 +20,7 @@ use strata_wire::{Fault, FaultKind, Reply, Stamp};
 /// There is one key, so all stored answers have one owner.
 pub(super) const OWNER: &str = "";
 
-impl Server<'_> {
+impl Server {
     /// Does what a request asks for; nothing is given back if the answer is in the making.
     pub(super) fn call(
         &mut self,

@@ -24,7 +24,7 @@ use running::Running;
 use strata_engine::{Engine, Event as EngineEvent, EventKind, Request, SubmitError};
 use strata_platform::Clock;
 use strata_service::Card;
-use strata_tokenizer::{EncodeOptions, Tokenizer};
+use strata_tokenizer::EncodeOptions;
 use strata_wire::http::{self, Head, Next, Sending};
 use strata_wire::lang::{Event, Shape};
 use strata_wire::openai::ResponseStore;
@@ -50,9 +50,9 @@ pub struct ServeSettings {
 }
 
 /// A server of one model.
-pub struct Server<'a> {
-    engine: Engine<'a>,
-    clock: &'a dyn Clock,
+pub struct Server {
+    engine: Engine,
+    clock: Arc<dyn Clock>,
     card: Arc<Card>,
     facts: ModelFacts,
     settings: ServeSettings,
@@ -81,28 +81,17 @@ struct Work {
     begun: bool,
 }
 
-impl<'a> Server<'a> {
-    /// A server of a model; `tokenizer` is the model's own.
-    pub fn new(
-        opened: Opened<'a>,
-        tokenizer: &'a Arc<Tokenizer>,
-        clock: &'a dyn Clock,
-        settings: ServeSettings,
-    ) -> Self {
+impl Server {
+    /// A server of a model.
+    pub fn new(opened: Opened<'_>, clock: Arc<dyn Clock>, settings: ServeSettings) -> Self {
         let context = opened.options.context;
         let template = opened.file.metadata().str("tokenizer.chat_template");
         let template = template.ok().flatten();
-        let card = Card::new(Arc::clone(tokenizer), template, context);
+        let card = Card::new(Arc::clone(&opened.tokenizer), template, context);
         let facts = calls::facts(&settings.name, opened.file, &card, &opened.options);
-        let Opened {
-            model,
-            compute,
-            kv,
-            options,
-            ..
-        } = opened;
+        let engine = Engine::new(opened.executor, opened.tokenizer, opened.options);
         Self {
-            engine: Engine::new(model, tokenizer, compute, kv, options).with_clock(clock),
+            engine: engine.with_clock(Arc::clone(&clock)),
             clock,
             card: Arc::new(card),
             facts,
@@ -147,7 +136,7 @@ impl<'a> Server<'a> {
         })?;
         let mut open = true;
         while open {
-            let (visits, clock) = (&mut self.visits, self.clock);
+            let (visits, clock) = (&mut self.visits, &self.clock);
             self.engine.step(&mut |event| {
                 if event.request != own {
                     return hear(visits, event, clock.now_ns());

@@ -16,7 +16,7 @@ pub(super) struct Running {
 impl Running {
     /// Hands a request to the engine.
     pub(super) fn begin(
-        engine: &mut Engine<'_>,
+        engine: &mut Engine,
         request: &Generate,
         prepared: Prepared,
         card: &Card,
@@ -44,7 +44,7 @@ impl Running {
     }
 
     /// Ends what still runs: the client has gone.
-    pub(super) fn cancel(&self, engine: &mut Engine<'_>) {
+    pub(super) fn cancel(&self, engine: &mut Engine) {
         for &id in &self.ids {
             engine.cancel(id);
         }

@@ -18,14 +18,14 @@ impl Clock for Steps {
     }
 }
 
-pub(crate) struct World<'w, 'a> {
-    pub(crate) server: Server<'a>,
+pub(crate) struct World<'w> {
+    pub(crate) server: Server,
     pub(crate) network: Network<'w>,
     client: Client<'w>,
-    clock: &'w Steps,
+    clock: Arc<Steps>,
 }
 
-impl World<'_, '_> {
+impl World<'_> {
     pub(crate) fn turn(&mut self) -> bool {
         self.clock
             .0
@@ -78,14 +78,14 @@ impl World<'_, '_> {
     }
 }
 
-pub(crate) fn with_server(access: Access, test: impl FnOnce(&mut World<'_, '_>)) {
+pub(crate) fn with_server(access: Access, test: impl FnOnce(&mut World<'_>)) {
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../models/tale/tale-q4_k_m.gguf"
     );
-    let bytes = std::fs::read(path).unwrap();
+    let bytes: &'static [u8] = std::fs::read(path).unwrap().leak();
     let means = Means {
-        pool: &Inline,
+        pool: Arc::new(Inline),
         memory: &HugePages,
         progress: &|_, _| {},
     };
@@ -95,22 +95,21 @@ pub(crate) fn with_server(access: Access, test: impl FnOnce(&mut World<'_, '_>))
         context: None,
         free: 1 << 30,
     };
-    let opened = model::open(&&bytes[..], load, means, |opened| {
-        let tokenizer = Arc::clone(&opened.tokenizer);
-        let clock = Steps::default();
+    let opened = model::open(&bytes, load, means, |opened| {
+        let clock = Arc::new(Steps::default());
         let told = ServeSettings {
             name: "tale".into(),
             access,
             seed: 1,
             epoch: 1_700_000_000,
         };
-        let server = Server::new(opened, &tokenizer, &clock, told);
+        let server = Server::new(opened, Arc::<Steps>::clone(&clock), told);
         let (mut here, mut there) = wire();
         test(&mut World {
             server,
             network: Network::new(&mut here, &settings(), 1, 0),
             client: Client::new(&mut there),
-            clock: &clock,
+            clock,
         });
     });
     opened.unwrap();

@@ -172,7 +172,7 @@ pub(super) fn counters(counters: &Counters) {
 }
 
 /// Tokens a second, read and written. The text begins with the time, so that none of it is known already.
-pub(super) fn speed(server: &mut Server<'_>) {
+pub(super) fn speed(server: &mut Server) {
     let text = format!(
         "{} {}",
         time::now(),

@@ -68,9 +68,9 @@ pub enum Next {
 }
 
 /// What there is to command.
-pub struct Around<'a, 's, 'n> {
+pub struct Around<'a, 'n> {
     /// The server, where there is a model.
-    pub server: Option<&'a mut Server<'s>>,
+    pub server: Option<&'a mut Server>,
     /// The network, where there is a card.
     pub network: Option<&'a mut Network<'n>>,
     /// The disks.
@@ -124,7 +124,7 @@ impl<'i> Shell<'i> {
     }
 
     /// Does what was typed, and goes on with what was begun.
-    pub fn poll(&mut self, around: &mut Around<'_, '_, '_>) -> Option<Next> {
+    pub fn poll(&mut self, around: &mut Around<'_, '_>) -> Option<Next> {
         if !self.greeted {
             self.greeted = true;
             prompt();
@@ -161,7 +161,7 @@ impl<'i> Shell<'i> {
         prompt();
     }
 
-    fn go_on(&mut self, around: &mut Around<'_, '_, '_>) {
+    fn go_on(&mut self, around: &mut Around<'_, '_>) {
         let now = time::now();
         match (&mut self.activity, &mut around.server, &mut around.network) {
             (Activity::Top { next }, Some(server), _) if now >= *next => {
@@ -189,7 +189,7 @@ impl<'i> Shell<'i> {
         }
     }
 
-    fn execute(&mut self, line: &str, around: &mut Around<'_, '_, '_>) -> Option<Next> {
+    fn execute(&mut self, line: &str, around: &mut Around<'_, '_>) -> Option<Next> {
         let (command, rest) = line.split_once(' ').unwrap_or((line, ""));
         let rest = rest.trim();
         match command {
@@ -235,7 +235,7 @@ impl<'i> Shell<'i> {
         None
     }
 
-    fn model(&mut self, rest: &str, around: &Around<'_, '_, '_>) -> Option<Next> {
+    fn model(&mut self, rest: &str, around: &Around<'_, '_>) -> Option<Next> {
         let (what, path) = rest.split_once(' ').unwrap_or((rest, ""));
         match (what, &around.server) {
             ("load", _) => {
@@ -270,7 +270,7 @@ impl<'i> Shell<'i> {
         }
     }
 
-    fn server_command(&mut self, command: &str, rest: &str, server: &mut Server<'_>) {
+    fn server_command(&mut self, command: &str, rest: &str, server: &mut Server) {
         match command {
             "top" => self.activity = Activity::Top { next: 0 },
             "bench" => inspect::speed(server),

@@ -31,7 +31,7 @@ impl Session {
     }
 
     /// What is said after a line, and what is asked of the machine.
-    fn ask(&mut self, line: &str, around: &mut Around<'_, '_, '_>) -> (String, Option<Next>) {
+    fn ask(&mut self, line: &str, around: &mut Around<'_, '_>) -> (String, Option<Next>) {
         type_in(&std::format!("{line}\r"));
         let next = self.shell.poll(around);
         let said = log();
@@ -50,7 +50,7 @@ impl Session {
     }
 }
 
-fn around<'a, 'w, 's>(world: &'a mut World<'w, 's>) -> Around<'a, 's, 'w> {
+fn around<'a, 'w>(world: &'a mut World<'w>) -> Around<'a, 'w> {
     Around {
         server: Some(&mut world.server),
         network: Some(&mut world.network),

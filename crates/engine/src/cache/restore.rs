@@ -1,0 +1,225 @@
+//! Pages that come from elsewhere: from the store behind the cache, or from a saved session.
+
+use super::{Cache, Trail};
+use crate::page_store::{self, PageKey};
+use crate::prefix_tree::{NodeId, Salt};
+use alloc::vec::Vec;
+use strata_model::{PAGE, PageId, PageLayout, Reach, StateId};
+
+/// What the store had.
+enum Fetched {
+    /// A page, and the state after its last position, if that was kept too.
+    Page(PageId, Option<StateId>),
+    /// Nothing, or there is no room for it.
+    Nothing,
+    /// Something else than was put there.
+    Damaged,
+}
+
+impl Cache {
+    /// Brings pages after a trail's whole ones back from the store.
+    pub(super) fn restore(&mut self, salt: Salt, tokens: &[u32], trail: &mut Trail) {
+        let Some(mut key) = self.root(salt) else {
+            return;
+        };
+        let whole = trail.len / PAGE;
+        let mut chunks = tokens.chunks_exact(PAGE);
+        let known = chunks.by_ref().take(whole);
+        known.for_each(|chunk| key = key.child(chunk));
+        while let Some(chunk) = chunks.next() {
+            key = key.child(chunk);
+            let (page, state) = match self.fetch(&key) {
+                Fetched::Page(page, state) => (page, state),
+                Fetched::Nothing => break,
+                Fetched::Damaged => {
+                    // All from here on is computed again, and then stored again whatever state it is in.
+                    self.discard(key, chunks);
+                    break;
+                }
+            };
+            if !trail.len.is_multiple_of(PAGE) {
+                // A page that was to be copied in part is not needed now.
+                trail.nodes.truncate(whole);
+                for page in trail.pages.drain(whole..) {
+                    self.table.release(page, Reach::Everything);
+                }
+                trail.len = whole * PAGE;
+            }
+            let parent = trail.nodes.last().copied();
+            let (node, _) = self.tree.insert(salt, parent, chunk, page, &mut self.table);
+            self.table.release(page, Reach::Window);
+            self.keep_state(node, state);
+            self.counts.restored += 1;
+            trail.nodes.push(node);
+            trail.pages.push(page);
+            trail.len += PAGE;
+        }
+    }
+
+    /// Brings back from the store what is gone of the pages that windows reach from a trail's end.
+    pub(super) fn refill(&mut self, salt: Salt, tokens: &[u32], trail: &mut Trail) {
+        let seen = self.tree.first_seen(trail.len) / PAGE;
+        if !trail.nodes[seen..].iter().any(|&n| self.tree.is_hollow(n)) {
+            return;
+        }
+        let Some(mut key) = self.root(salt) else {
+            return;
+        };
+        for (index, chunk) in tokens[..trail.len].chunks_exact(PAGE).enumerate() {
+            key = key.child(chunk);
+            if index < seen || !self.tree.is_hollow(trail.nodes[index]) {
+                continue;
+            }
+            let (page, state) = match self.fetch(&key) {
+                Fetched::Page(page, state) => (page, state),
+                Fetched::Nothing => return,
+                Fetched::Damaged => return self.discard(key, core::iter::empty()),
+            };
+            self.tree.refill(trail.nodes[index], page, &mut self.table);
+            self.table.release(page, Reach::Window);
+            self.keep_state(trail.nodes[index], state);
+            let hollow = core::mem::replace(&mut trail.pages[index], page);
+            self.table.release(hollow, Reach::Everything);
+            self.counts.restored += 1;
+        }
+    }
+
+    /// A page from the store, held by the caller.
+    fn fetch(&mut self, key: &PageKey) -> Fetched {
+        let Some((store, _)) = &mut self.store else {
+            return Fetched::Nothing;
+        };
+        let mut blob = core::mem::take(&mut self.blob);
+        blob.clear();
+        let (known, there) = (store.contains(&key.0), store.get(&key.0, &mut blob));
+        let (page, state) = (self.layout().page_bytes(), self.layout().state_bytes());
+        let sizes = [page, page + state];
+        let fetched = match page_store::open(key, &sizes, &blob) {
+            Some(bytes) if there => self.fill(bytes).map_or(Fetched::Nothing, |page| {
+                Fetched::Page(page, self.fill_state(&bytes[sizes[0]..]))
+            }),
+            _ if known => Fetched::Damaged,
+            _ => Fetched::Nothing,
+        };
+        self.blob = blob;
+        fetched
+    }
+
+    /// Takes a page and those of the tokens after it out of the store.
+    fn discard<'t>(&mut self, mut key: PageKey, after: impl Iterator<Item = &'t [u32]>) {
+        let Some((store, _)) = &mut self.store else {
+            return;
+        };
+        store.remove(&key.0);
+        for chunk in after {
+            key = key.child(chunk);
+            store.remove(&key.0);
+        }
+    }
+
+    fn root(&self, salt: Salt) -> Option<PageKey> {
+        let (_, model) = self.store.as_ref()?;
+        PageKey::root(*model, self.layout(), salt)
+    }
+
+    fn layout(&self) -> &PageLayout {
+        self.table.layout()
+    }
+
+    /// A page that begins with the bytes of one, held by the caller, if there is room.
+    fn fill(&mut self, bytes: &[u8]) -> Option<PageId> {
+        if !self.make_room(1) {
+            return None;
+        }
+        let page = self.table.take_page().ok()?;
+        let bytes = &bytes[..self.layout().page_bytes()];
+        self.executor.write_page(&self.table, page, bytes);
+        Some(page)
+    }
+
+    /// A state of these bytes, if they are one and there is room.
+    fn fill_state(&mut self, bytes: &[u8]) -> Option<StateId> {
+        if bytes.is_empty() || bytes.len() != self.layout().state_bytes() || !self.make_state_room()
+        {
+            return None;
+        }
+        let state = self.table.take_state()?;
+        self.executor.write_state(state, bytes);
+        Some(state)
+    }
+
+    /// Keeps a state as a node's snapshot, unless it has one.
+    fn keep_state(&mut self, node: NodeId, state: Option<StateId>) {
+        match state {
+            Some(state) if self.tree.state(node).is_none() => self.tree.set_state(node, state),
+            Some(state) => self.table.release_state(state),
+            None => {}
+        }
+    }
+
+    /// Puts a node's page into the store, if it is a whole one and not there yet. A hollow one went there before.
+    pub(super) fn keep(&mut self, node: NodeId) {
+        if self.tree.is_hollow(node) {
+            return;
+        }
+        let (salt, chunks) = self.tree.path(node);
+        let Some(root) = self.root(salt) else { return };
+        if chunks.last().is_none_or(|chunk| chunk.len() < PAGE) {
+            return;
+        }
+        let key = chunks.iter().fold(root, |key, chunk| key.child(chunk));
+        let page = self.tree.page(node);
+        let Some((store, _)) = &mut self.store else {
+            return;
+        };
+        if !store.contains(&key.0) {
+            let write = |out: &mut Vec<u8>| {
+                self.executor.read_page(&self.table, page, out);
+                if let Some(state) = self.tree.state(node) {
+                    self.executor.read_state(state, out);
+                }
+            };
+            page_store::seal(&key, write, &mut self.blob);
+            store.put(&key.0, &self.blob);
+            self.counts.stored += 1;
+        }
+    }
+
+    /// Puts all kept pages into the store, for the next process.
+    pub(crate) fn keep_all(&mut self) {
+        let nodes: Vec<NodeId> = self.tree.all().collect();
+        nodes.into_iter().for_each(|node| self.keep(node));
+    }
+
+    /// Keeps a page of a text's beginning that came from elsewhere, after those of the tokens before it, with the
+    /// state after its last token if it has one. Says whether there was room.
+    pub(crate) fn take_in(
+        &mut self,
+        salt: Salt,
+        tokens: &[u32],
+        bytes: &[u8],
+        state: Option<&[u8]>,
+    ) -> bool {
+        let before = tokens.len() - PAGE;
+        let trail = self.follow(salt, tokens);
+        let last = trail.nodes.last();
+        let known =
+            trail.len == tokens.len() && last.is_some_and(|&node| !self.tree.is_hollow(node));
+        let mut taken = known;
+        if !known
+            && trail.len >= before
+            && let Some(page) = self.fill(bytes)
+        {
+            let parent = trail.nodes[..before / PAGE].last().copied();
+            let chunk = &tokens[before..];
+            let (node, _) = self.tree.insert(salt, parent, chunk, page, &mut self.table);
+            let state = state.and_then(|bytes| self.fill_state(bytes));
+            self.keep_state(node, state);
+            self.table.release(page, Reach::Window);
+            self.table.release(page, Reach::Everything);
+            taken = true;
+        }
+        self.leave(trail);
+        taken
+    }
+}

@@ -1,0 +1,81 @@
+//! The seam to devices: the engine schedules, an executor computes.
+//!
+//! An executor owns a model's weights, the storage of pages and states, and its buffers, and computes whole batches;
+//! nothing is dispatched operation by operation. Which pages are whose is the engine's: it hands its [`PageTable`] in.
+
+use crate::adapter::Adapter;
+use crate::batch::{BatchLimits, Outputs, Span};
+use crate::config::Config;
+use crate::encoder::Text;
+use crate::error::BatchError;
+use crate::pages::{PageCopy, PageId, PageTable, StateId};
+use alloc::vec::Vec;
+
+/// What an executor takes, in bytes.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExecutorMemory {
+    /// Weights in memory.
+    pub weights: usize,
+    /// Weights that are read from their file for each batch.
+    pub streamed: usize,
+    /// Pages and recurrent states.
+    pub pages: usize,
+}
+
+/// A model on a device, ready to compute.
+///
+/// Results obey the numerics contract: a token's are the same whatever else is in the batch, however its sequence was
+/// cut into batches, and on every executor that claims the contract.
+pub trait Executor: Send {
+    /// The model's sizes and scales.
+    fn config(&self) -> &Config;
+
+    /// What it takes.
+    fn memory(&self) -> ExecutorMemory;
+
+    /// How large its batches can be.
+    fn limits(&self) -> BatchLimits;
+
+    /// A table of all the pages and states that it has storage for, all of them free.
+    fn page_table(&self) -> PageTable;
+
+    /// Computes a batch: any mix of prompt chunks and single tokens of different sequences.
+    ///
+    /// Stores their keys, values and states, [advances](crate::Sequence::advance) their sequences, and returns the
+    /// logits and states that were asked for, in the order of the spans. Where it fails, nothing has changed.
+    fn forward(
+        &mut self,
+        table: &PageTable,
+        batch: &mut [Span<'_>],
+    ) -> Result<Outputs<'_>, BatchError>;
+
+    /// Computes the states of whole texts with an encoder: (tokens, width), one text after the other.
+    fn encode(&mut self, texts: &[Text<'_>]) -> Result<&[f32], BatchError>;
+
+    /// Computes the scores of whole texts with an encoder's classifier: (texts, labels).
+    fn rank(&mut self, texts: &[Text<'_>]) -> Result<&[f32], BatchError>;
+
+    /// How many scores [`rank`](Self::rank) gives for a text; 0 without a classifier.
+    fn labels(&self) -> usize;
+
+    /// Whether spans can be computed with this adapter.
+    fn accepts(&self, adapter: &Adapter) -> bool;
+
+    /// Copies a page, or the part of it that is wanted.
+    fn copy_page(&mut self, table: &PageTable, copy: PageCopy);
+
+    /// Adds a page's bytes to `out`. Both its parts must be there.
+    fn read_page(&self, table: &PageTable, page: PageId, out: &mut Vec<u8>);
+
+    /// Fills a page with what [`read_page`](Self::read_page) once gave.
+    fn write_page(&mut self, table: &PageTable, page: PageId, bytes: &[u8]);
+
+    /// Copies a recurrent state: a snapshot is taken, or restored.
+    fn copy_state(&mut self, from: StateId, to: StateId);
+
+    /// Adds a state's bytes to `out`.
+    fn read_state(&self, state: StateId, out: &mut Vec<u8>);
+
+    /// Fills a state with what [`read_state`](Self::read_state) once gave.
+    fn write_state(&mut self, state: StateId, bytes: &[u8]);
+}

@@ -1,0 +1,165 @@
+//! The sizes inside a page.
+//!
+//! A page holds its positions in all attention layers, a block to a layer. Inside a block keys come before values, and
+//! each head's positions lie next to each other: attention over one head reads contiguous rows. Layers whose blocks have
+//! one size draw from one class of blocks, so that what a layer gives back any layer of its class can take.
+
+use crate::config::Config;
+use alloc::vec::Vec;
+use core::ops::Range;
+use strata_kernels::KvType;
+
+/// Positions in a page.
+pub const PAGE: usize = 32;
+
+/// How far back a layer looks. The layers of each reach are a part of a page that is held and given back by itself.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Over the whole sequence.
+    Everything = 0,
+    /// Over a window before each position.
+    Window = 1,
+}
+
+/// Keys or values.
+#[derive(Copy, Clone, Debug)]
+pub(crate) enum Half {
+    Keys = 0,
+    Values = 1,
+}
+
+/// One layer's block.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LayerLayout {
+    pub(crate) reach: Reach,
+    /// Which blocks it uses.
+    pub(crate) class: usize,
+    heads: usize,
+    /// Bytes of one head's key or value at one position.
+    row: usize,
+}
+
+impl LayerLayout {
+    /// Bytes of one head: all positions of a page.
+    fn head(&self) -> usize {
+        PAGE * self.row
+    }
+
+    /// Bytes of the block.
+    pub(crate) fn bytes(&self) -> usize {
+        2 * self.heads * self.head()
+    }
+
+    /// One head's keys or values at some positions, within the block.
+    pub(crate) fn rows(&self, half: Half, head: usize, positions: Range<usize>) -> Range<usize> {
+        let start = (half as usize * self.heads + head) * self.head();
+        start + positions.start * self.row..start + positions.end * self.row
+    }
+
+    /// One head's key or value at one position of a sequence, within the block.
+    pub(crate) fn row(&self, half: Half, head: usize, position: usize) -> Range<usize> {
+        let position = position % PAGE;
+        self.rows(half, head, position..position + 1)
+    }
+}
+
+/// Blocks of one size.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) struct BlockClass {
+    pub(super) bytes: usize,
+    /// Layers that use them.
+    pub(super) layers: usize,
+}
+
+/// What a page, and a recurrent state, is made of in one model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageLayout {
+    kind: KvType,
+    /// None for layers that keep no keys and values.
+    pub(super) layers: Vec<Option<LayerLayout>>,
+    pub(super) classes: Vec<BlockClass>,
+    window: Option<usize>,
+    state_bytes: usize,
+}
+
+impl PageLayout {
+    /// The layout of a model's pages, with keys and values stored as `kind`.
+    ///
+    /// # Panics
+    /// If `kind` stores blocks of 32 values and a head's size is not a multiple of that.
+    pub fn new(config: &Config, kind: KvType) -> Self {
+        let mut layout = Self {
+            kind,
+            layers: Vec::new(),
+            classes: Vec::new(),
+            window: config.windows.iter().copied().flatten().max(),
+            state_bytes: 0,
+        };
+        for layer in 0..config.layers {
+            let window = config.windows.get(layer).copied().flatten();
+            layout.add(config.kv_heads, config.head_size, window.is_some());
+        }
+        layout
+    }
+
+    /// Adds a layer with keys and values.
+    fn add(&mut self, heads: usize, head_size: usize, windowed: bool) {
+        let mut layer = LayerLayout {
+            reach: if windowed {
+                Reach::Window
+            } else {
+                Reach::Everything
+            },
+            class: 0,
+            heads,
+            row: self.kind.row_bytes(head_size),
+        };
+        let bytes = layer.bytes();
+        let known = self.classes.iter().position(|class| class.bytes == bytes);
+        layer.class = known.unwrap_or_else(|| {
+            self.classes.push(BlockClass { bytes, layers: 0 });
+            self.classes.len() - 1
+        });
+        self.classes[layer.class].layers += 1;
+        self.layers.push(Some(layer));
+    }
+
+    /// How keys and values are stored.
+    pub fn kind(&self) -> KvType {
+        self.kind
+    }
+
+    /// Positions that layers with windows look back over at most, their own included; none if all see everything.
+    pub fn window(&self) -> Option<usize> {
+        self.window
+    }
+
+    /// Bytes of a page.
+    pub fn page_bytes(&self) -> usize {
+        let classes = self.classes.iter();
+        classes.map(|class| class.bytes * class.layers).sum()
+    }
+
+    /// Bytes of the pages that so many positions need.
+    pub fn bytes(&self, positions: usize) -> usize {
+        let pages = positions.div_ceil(PAGE);
+        pages.saturating_mul(self.page_bytes())
+    }
+
+    /// Bytes of one part of a page.
+    pub fn part_bytes(&self, reach: Reach) -> usize {
+        let layers = self.layers.iter().flatten();
+        let part = layers.filter(|layer| layer.reach == reach);
+        part.map(LayerLayout::bytes).sum()
+    }
+
+    /// Bytes of a sequence's recurrent state; 0 if the model has none.
+    pub fn state_bytes(&self) -> usize {
+        self.state_bytes
+    }
+
+    /// Whether a sequence has a recurrent state, which cannot be cut back, only restored.
+    pub fn is_recurrent(&self) -> bool {
+        self.state_bytes > 0
+    }
+}
