@@ -16,7 +16,7 @@ const PACKAGES: &[&str] = &[
 
 /// The clients, where they can be had.
 pub(crate) fn clients() -> Result<Option<Python>> {
-    Python::install("clients", PACKAGES, "the official clients' checks")
+    Python::install("clients", PACKAGES, None, "the official clients' checks")
 }
 
 /// Libraries that stand on those clients, with the client that LiteLLM asks for, and what reads the files for
@@ -38,7 +38,7 @@ const NODE: &str = "openai@7.53.0";
 pub(crate) fn full() -> Result<()> {
     run()?;
     let what = "the checks with LangChain and LiteLLM";
-    let Some(python) = Python::install("clients-full", MORE, what)? else {
+    let Some(python) = Python::install("clients-full", MORE, None, what)? else {
         return Ok(());
     };
     let strata = strata_for_checks()?;

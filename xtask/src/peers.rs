@@ -13,8 +13,8 @@ const PACKAGES: &[&str] = &[
     "tokenizers==0.23.3",
     "sentencepiece==0.2.2",
     "transformers==5.22.2",
-    "llama-cpp-python==0.3.36",
 ];
+const LLAMA_CPP: &str = "llama-cpp-python==0.3.36";
 
 /// A Python environment with the peers in it.
 pub(crate) struct Peers(Python);
@@ -52,6 +52,7 @@ impl Peers {
         let python = Python::install(
             "peers",
             PACKAGES,
+            Some(LLAMA_CPP),
             "the checks against other implementations",
         )?;
         Ok(python.map(Self))
