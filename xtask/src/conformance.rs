@@ -58,7 +58,7 @@ pub(crate) fn full() -> Result<()> {
         true => arguments.push("--chromium"),
         false => eprintln!("skipped: the page, because there is no node or no {browser}"),
     }
-    python.script("conformance_more.py", &arguments)
+    python.script("conformance_more.py", "LangChain, LiteLLM", &arguments)
 }
 
 fn install_node(folder: &Path) -> Result<()> {
@@ -77,6 +77,6 @@ pub(crate) fn run() -> Result<()> {
     };
     let strata = strata_for_checks()?;
     let strata = strata.to_string_lossy();
-    python.script("conformance.py", &[&strata])?;
-    python.script("conformance_store.py", &[&strata])
+    python.script("conformance.py", "openai, anthropic, ollama", &[&strata])?;
+    python.script("conformance_store.py", "ollama", &[&strata])
 }

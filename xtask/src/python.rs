@@ -1,6 +1,6 @@
 //! Python environments of our own, with the packages that checks need.
 
-use crate::command::{answers, debian_install, root, run as execute, target};
+use crate::command::{answers, debian_install, root, run as execute, run_as, target};
 use anyhow::{Context, Result, ensure};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -112,12 +112,15 @@ impl Python {
         &self.interpreter
     }
 
-    /// Runs a script of `tools/`.
-    pub(crate) fn script(&self, name: &str, arguments: &[&str]) -> Result<()> {
-        execute(
+    /// Runs a script of `tools/`. Errors name it together with the peer that it runs.
+    pub(crate) fn script(&self, name: &str, peer: &str, arguments: &[&str]) -> Result<()> {
+        run_as(
+            &format!("{name} ({peer})"),
             Command::new(&self.interpreter)
                 .arg(root().join("tools").join(name))
-                .args(arguments),
+                .args(arguments)
+                // If a library crashes, Python prints which line called it.
+                .env("PYTHONFAULTHANDLER", "1"),
         )
     }
 }
