@@ -3,7 +3,9 @@
 import json
 import os
 import pathlib
+import signal
 import subprocess
+import sys
 
 
 def describe() -> str:
@@ -32,19 +34,35 @@ class Turns:
         self.process = subprocess.Popen(words, **pipes, env={**os.environ, **(environment or {})})
 
     def take(self, turn: str) -> dict:
-        self.process.stdin.write(f"{turn}\n")
-        self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline())
+        try:
+            self.process.stdin.write(f"{turn}\n")
+            self.process.stdin.flush()
+            line = self.process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        if not line:
+            raise failure(self.process.args, self.process.wait())
+        return json.loads(line)
 
     def end(self) -> dict:
         report, _ = self.process.communicate()
         if self.process.returncode:
-            raise SystemExit(f"{self.process.args[0]} failed with {self.process.returncode}")
+            raise failure(self.process.args, self.process.returncode)
         return json.loads(report)
 
 
 def run(command: list, environment: dict[str, str] | None = None) -> dict:
     """The JSON object that a program prints; what it says besides goes to standard error."""
     words = [str(word) for word in command]
-    done = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True, env={**os.environ, **(environment or {})})
+    done = subprocess.run(words, stdout=subprocess.PIPE, text=True, env={**os.environ, **(environment or {})})
+    if done.returncode:
+        raise failure(words, done.returncode)
     return json.loads(done.stdout)
+
+
+def failure(words: list[str], code: int) -> SystemExit:
+    """Which program failed and how. The Python programs run llama.cpp."""
+    name = f"{pathlib.Path(words[1]).name} (llama.cpp)" if words[0] == sys.executable else " ".join(words[:2])
+    if code < 0:
+        return SystemExit(f"{name} was killed by signal {-code} ({signal.strsignal(-code)})")
+    return SystemExit(f"{name} failed with exit status {code}")

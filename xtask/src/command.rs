@@ -1,8 +1,8 @@
 //! Running other programs, from the root of the repository.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -41,22 +41,41 @@ pub(crate) fn strata_for_checks() -> Result<PathBuf> {
     Ok(target().join("debug/strata"))
 }
 
-/// Runs a command, says what and how long it took, and fails where it fails.
+/// Runs a command, prints it and how long it took, and fails if it fails.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
-    let words: Vec<_> = std::iter::once(command.get_program())
-        .chain(command.get_args())
-        .map(|word| word.to_string_lossy().into_owned())
-        .collect();
-    let line = words.join(" ");
-    eprintln!("\n▸ {line}");
+    let line = line(command);
+    run_as(&format!("`{line}`"), command)
+}
+
+/// Like [`run`], with a short name for the command in the error.
+pub(crate) fn run_as(name: &str, command: &mut Command) -> Result<()> {
+    eprintln!("\n▸ {}", line(command));
     let start = Instant::now();
     let status = command
         .current_dir(root())
         .status()
-        .with_context(|| format!("cannot start {}", words[0]))?;
-    ensure!(status.success(), "`{line}` failed ({status})");
+        .with_context(|| format!("cannot start {}", command.get_program().display()))?;
+    if !status.success() {
+        bail!("{name} {}", failure(status));
+    }
     eprintln!("  {:.1} s", start.elapsed().as_secs_f64());
     Ok(())
+}
+
+fn line(command: &Command) -> String {
+    let words: Vec<_> = std::iter::once(command.get_program())
+        .chain(command.get_args())
+        .map(|word| word.to_string_lossy())
+        .collect();
+    words.join(" ")
+}
+
+/// How a command failed: "was killed by signal 4 (SIGILL)" or "failed (exit status: 1)".
+fn failure(status: ExitStatus) -> String {
+    match status.to_string().strip_prefix("signal: ") {
+        Some(signal) => format!("was killed by signal {signal}"),
+        None => format!("failed ({status})"),
+    }
 }
 
 /// Whether a command can be started and succeeds.
@@ -74,4 +93,21 @@ pub(crate) fn debian_install(packages: &[&str]) -> Result<()> {
     run(Command::new("apt-get")
         .args(["install", "-y", "-qq", "--no-install-recommends"])
         .args(packages))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_names_the_signal_that_killed_a_command() {
+        let crash = run_as(
+            "check.py (peer)",
+            Command::new("sh").args(["-c", "kill -ILL $$"]),
+        );
+        let error = crash.expect_err("it was killed").to_string();
+        let expected = "check.py (peer) was killed by signal 4 (SIGILL)";
+        // A core file may have been written.
+        assert!(error.starts_with(expected), "{error}");
+    }
 }

@@ -16,7 +16,7 @@ const PACKAGES: &[&str] = &[
 
 /// The clients, where they can be had.
 pub(crate) fn clients() -> Result<Option<Python>> {
-    Python::install("clients", PACKAGES, "the official clients' checks")
+    Python::install("clients", PACKAGES, None, "the official clients' checks")
 }
 
 /// Libraries that stand on those clients, with the client that LiteLLM asks for, and what reads the files for
@@ -38,7 +38,7 @@ const NODE: &str = "openai@7.53.0";
 pub(crate) fn full() -> Result<()> {
     run()?;
     let what = "the checks with LangChain and LiteLLM";
-    let Some(python) = Python::install("clients-full", MORE, what)? else {
+    let Some(python) = Python::install("clients-full", MORE, None, what)? else {
         return Ok(());
     };
     let strata = strata_for_checks()?;
@@ -58,7 +58,7 @@ pub(crate) fn full() -> Result<()> {
         true => arguments.push("--chromium"),
         false => eprintln!("skipped: the page, because there is no node or no {browser}"),
     }
-    python.script("conformance_more.py", &arguments)
+    python.script("conformance_more.py", "LangChain, LiteLLM", &arguments)
 }
 
 fn install_node(folder: &Path) -> Result<()> {
@@ -77,6 +77,6 @@ pub(crate) fn run() -> Result<()> {
     };
     let strata = strata_for_checks()?;
     let strata = strata.to_string_lossy();
-    python.script("conformance.py", &[&strata])?;
-    python.script("conformance_store.py", &[&strata])
+    python.script("conformance.py", "openai, anthropic, ollama", &[&strata])?;
+    python.script("conformance_store.py", "ollama", &[&strata])
 }

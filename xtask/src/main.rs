@@ -14,6 +14,7 @@ mod test_boot;
 mod unikernel;
 
 use anyhow::{Result, bail};
+use std::process::ExitCode;
 
 const HELP: &str = "\
 cargo xtask TASK
@@ -55,8 +56,18 @@ cargo xtask TASK
 The Python packages that the checks need are installed in target/peers and target/clients. Where they cannot be had,
 those checks say so and are left out, except under CI=true, where that is a failure.";
 
-fn main() -> Result<()> {
+fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("\nerror: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &[String]) -> Result<()> {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] | ["help" | "--help" | "-h"] | [.., "--help" | "-h"] => {
             println!("{HELP}");

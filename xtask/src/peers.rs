@@ -13,8 +13,8 @@ const PACKAGES: &[&str] = &[
     "tokenizers==0.23.3",
     "sentencepiece==0.2.2",
     "transformers==5.22.2",
-    "llama-cpp-python==0.3.36",
 ];
+const LLAMA_CPP: &str = "llama-cpp-python==0.3.36";
 
 /// A Python environment with the peers in it.
 pub(crate) struct Peers(Python);
@@ -30,12 +30,13 @@ pub(crate) fn vectors() -> Result<()> {
     let Some(peers) = Peers::install()? else {
         bail!("the vectors are made with Python packages that could not be installed")
     };
-    peers.script("quant_vectors.py", &[])?;
-    peers.script("sampler_vectors.py", &[])?;
+    peers.script("quant_vectors.py", "gguf", &[])?;
+    peers.script("sampler_vectors.py", "llama.cpp", &[])?;
     let table = "crates/tokenizer/src/unicode_table.rs";
-    peers.script("token_vectors.py", &["unicode", table])?;
+    peers.script("token_vectors.py", "tokenizers", &["unicode", table])?;
     peers.script(
         "token_vectors.py",
+        "tokenizers",
         &["vectors", "crates/tokenizer/tests/vectors"],
     )?;
     let cases = "crates/template/tests/cases";
@@ -43,7 +44,7 @@ pub(crate) fn vectors() -> Result<()> {
         format!("{cases}/cases.json"),
         format!("{cases}/expected.json"),
     );
-    peers.script("template_oracle.py", &["cases", &from, &to])
+    peers.script("template_oracle.py", "jinja2", &["cases", &from, &to])
 }
 
 impl Peers {
@@ -52,6 +53,7 @@ impl Peers {
         let python = Python::install(
             "peers",
             PACKAGES,
+            Some(LLAMA_CPP),
             "the checks against other implementations",
         )?;
         Ok(python.map(Self))
@@ -66,6 +68,7 @@ impl Peers {
         let templates = PathBuf::from(fixtures).join("templates");
         self.script(
             "template_oracle.py",
+            "jinja2",
             &[
                 "fixtures",
                 &templates.to_string_lossy(),
@@ -77,12 +80,14 @@ impl Peers {
 
     /// Every check that needs a peer at run time.
     pub(crate) fn check(&self) -> Result<()> {
-        self.script("quant_vectors.py", &["--verify"])?;
-        self.script("sampler_vectors.py", &["--verify"])?;
+        self.script("quant_vectors.py", "gguf", &["--verify"])?;
+        self.script("sampler_vectors.py", "llama.cpp", &["--verify"])?;
         let strata = strata_for_checks()?;
-        self.script("synth_check.py", &[&strata.to_string_lossy()])?;
-        self.script("llama_compare.py", &[&strata.to_string_lossy()])?;
-        self.script("quantize_check.py", &[&strata.to_string_lossy()])
+        let strata = strata.to_string_lossy();
+        for name in ["synth_check.py", "llama_compare.py", "quantize_check.py"] {
+            self.script(name, "llama.cpp", &[&strata])?;
+        }
+        Ok(())
     }
 
     /// The environment's interpreter, for tests that run it themselves.
@@ -90,7 +95,7 @@ impl Peers {
         self.0.interpreter()
     }
 
-    fn script(&self, name: &str, arguments: &[&str]) -> Result<()> {
-        self.0.script(name, arguments)
+    fn script(&self, name: &str, peer: &str, arguments: &[&str]) -> Result<()> {
+        self.0.script(name, peer, arguments)
     }
 }

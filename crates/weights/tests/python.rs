@@ -106,7 +106,8 @@ fn the_package_reads_files_written_here() {
         let output = output.expect("python runs");
         assert!(
             output.status.success(),
-            "{}",
+            "gguf_roundtrip.py: {}\n{}",
+            output.status,
             String::from_utf8_lossy(&output.stderr)
         );
         let read: Json = serde_json::from_slice(&output.stdout).expect("JSON");

@@ -176,7 +176,7 @@ pub(super) fn official_client(here: SocketAddr, there: SocketAddr) -> Result<()>
         return Ok(());
     };
     let urls = [here, there].map(|address| format!("http://{address}/v1"));
-    python.script("boot_client.py", &[KEY, &urls[0], &urls[1]])?;
+    python.script("boot_client.py", "openai", &[KEY, &urls[0], &urls[1]])?;
     done("the official client streams", begin);
     Ok(())
 }
