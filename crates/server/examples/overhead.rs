@@ -9,18 +9,20 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use strata_chat::{
+    AnswerConstraint, Fault, FaultKind, KeepAlive, ModelFacts, ModelProfile, RequestContext,
+    prepare,
+};
 use strata_engine::{Constraint, Engine, EngineOptions, EventKind};
 use strata_host::{HugePages, MonotonicClock, ThreadPool};
 use strata_kernels::Kernels;
 use strata_model::{Compute, KvPages, KvType, LoadOptions, Model};
 use strata_server::{Bound, Grammars, Models, Opened, Settings};
-use strata_service::{Card, Circumstances, Shape, prepare};
 use strata_tokenizer::Tokenizer;
 use strata_weights::{Gguf, GgufSet};
-use strata_wire::call::{Call, ModelFacts};
-use strata_wire::lang::KeepAlive;
+use strata_wire::Stamp;
+use strata_wire::call::Call;
 use strata_wire::route::{HttpRequest, open};
-use strata_wire::{Fault, FaultKind, Stamp};
 
 const CONTEXT: usize = 1024;
 /// Overhead that is too much, in percent.
@@ -47,7 +49,7 @@ impl Load {
 /// One model for the server and for the engine alone.
 struct Shared {
     model: &'static Model<'static>,
-    card: Arc<Card>,
+    profile: Arc<ModelProfile>,
     pool: &'static ThreadPool,
     clock: MonotonicClock,
     options: EngineOptions,
@@ -103,7 +105,7 @@ impl Models for One {
             .map_err(|error| Fault::new(FaultKind::Internal, error))?;
         serve(Opened {
             model: shared.model,
-            card: Arc::clone(&shared.card),
+            profile: Arc::clone(&shared.profile),
             kv: shared.kv()?,
             compute: shared.compute(),
             clock: &shared.clock,
@@ -120,7 +122,7 @@ impl Models for One {
 struct NoGrammars;
 
 impl Grammars for NoGrammars {
-    fn compile(&self, _: &Shape) -> Result<Box<dyn Constraint>, Fault> {
+    fn compile(&self, _: &AnswerConstraint) -> Result<Box<dyn Constraint>, Fault> {
         let message = "grammars are not built in";
         Err(Fault::new(FaultKind::Unsupported, message))
     }
@@ -157,7 +159,7 @@ fn main() -> Result<(), Failure> {
     let bound = Bound::new(here, settings, models, KeepAlive::Forever, None)?;
     let address = bound.address()?;
     std::thread::spawn(move || bound.run(std::future::pending()));
-    let tokenizer = Arc::clone(&shared.card.tokenizer);
+    let tokenizer = Arc::clone(&shared.profile.tokenizer);
     let mut engine = Engine::new(
         shared.model,
         &tokenizer,
@@ -177,7 +179,7 @@ fn main() -> Result<(), Failure> {
             let streams = 0..load.streams;
             streams.map(|stream| body(round, stream, tokens)).collect()
         });
-        let mut alone = |bodies: &Vec<String>| in_process(&mut engine, &shared.card, bodies);
+        let mut alone = |bodies: &Vec<String>| in_process(&mut engine, &shared.profile, bodies);
         let alone = (alone(&short)?, alone(&long)?);
         let served = (over_http(address, &short)?, over_http(address, &long)?);
         // The first round warms both up.
@@ -236,7 +238,7 @@ fn read(path: &str, streams: usize) -> Result<Shared, Failure> {
     let model = Model::load(file, options, &HugePages::Transparent, pool, &mut |_, _| {})?;
     Ok(Shared {
         model: Box::leak(Box::new(model)),
-        card: Arc::new(Card::new(tokenizer, None, CONTEXT)),
+        profile: Arc::new(ModelProfile::new(tokenizer, None, CONTEXT)),
         pool,
         clock: MonotonicClock::default(),
         options: EngineOptions {
@@ -257,7 +259,7 @@ fn body(round: usize, stream: usize, tokens: usize) -> String {
 
 fn in_process(
     engine: &mut Engine<'_>,
-    card: &Card,
+    profile: &ModelProfile,
     bodies: &[String],
 ) -> Result<Duration, Failure> {
     let start = Instant::now();
@@ -275,12 +277,12 @@ fn in_process(
         let Ok(Call::Generate(request, _)) = open(&asked, &stamp, &mut ()) else {
             return Err("the request was not understood".into());
         };
-        let world = Circumstances {
+        let context = RequestContext {
             now: None,
             seed: 1,
             id: "x",
         };
-        let prepared = prepare(&request, card, world).map_err(|fault| fault.message)?;
+        let prepared = prepare(&request, profile, context).map_err(|fault| fault.message)?;
         for request in prepared.requests {
             engine.submit(request)?;
         }
