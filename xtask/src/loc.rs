@@ -54,7 +54,7 @@ const LAYERS: [(&str, &[&str]); 7] = [
         "HTTP APIs and their languages",
         &[
             "strata-wire",
-            "strata-service",
+            "strata-chat",
             "base64",
             "serde",
             "serde_core",

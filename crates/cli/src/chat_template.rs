@@ -3,11 +3,10 @@
 use crate::failure::{Failure, Kind};
 use crate::preset::TemplateText;
 use std::time::{SystemTime, UNIX_EPOCH};
-use strata_service::prompt::{self, Conversation, PromptError};
-use strata_service::{SplitOptions, ThinkingMarks};
+use strata_chat::prompt::{self, Conversation, PromptError};
+use strata_chat::{Message, SplitOptions, Thinking, ThinkingMarks};
 use strata_template::jinja::DateTime;
 use strata_tokenizer::Tokenizer;
-use strata_wire::lang::{Message, Thinking};
 
 /// A prompt, and how its answer is told apart from what the model thinks.
 #[derive(Default)]

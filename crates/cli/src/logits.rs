@@ -45,7 +45,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let file = ModelFile::open_as(&arguments.model, arguments.compute.quant)?;
     let checked = CheckedModel::new(&file, arguments.ctx.map(|n| n as usize), words)?;
     let tokens = match &arguments.text {
-        Some(text) => strata_service::prompt::raw(checked.tokenizer()?, text),
+        Some(text) => strata_chat::prompt::raw(checked.tokenizer()?, text),
         None => arguments.tokens.clone(),
     };
     if tokens.is_empty() {

@@ -5,9 +5,9 @@ use crate::failure::{Failure, Kind};
 use crate::store_commands;
 use std::path::PathBuf;
 use std::time::UNIX_EPOCH;
+use strata_chat::json::Json;
+use strata_chat::{Message, Role};
 use strata_store::{StoreError, StoredModel};
-use strata_wire::json::Json;
-use strata_wire::lang::{Message, Role};
 use strata_wire::ollama::Parameters;
 
 /// A chat template and its language.

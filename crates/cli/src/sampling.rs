@@ -2,12 +2,12 @@
 
 use crate::failure::{Failure, Kind};
 use std::hash::{BuildHasher, Hasher, RandomState};
+use strata_chat::Sampling;
 use strata_engine::sampling::{
     Dry, DynamicTemperature, Lookback, Mirostat, Penalties, SamplerSettings, SettingsError, Xtc,
     breakers,
 };
 use strata_tokenizer::{EncodeOptions, Tokenizer};
-use strata_wire::lang::Sampling;
 
 /// How tokens are drawn
 #[derive(clap::Args)]

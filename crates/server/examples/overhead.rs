@@ -9,19 +9,21 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use strata_chat::{
+    AnswerConstraint, Fault, FaultKind, KeepAlive, ModelFacts, ModelProfile, RequestContext,
+    prepare,
+};
 use strata_engine::{Constraint, Engine, EngineOptions, EventKind};
 use strata_host::{HugePages, MonotonicClock, ThreadPool};
 use strata_kernels::Kernels;
 use strata_model::{CpuExecutor, Executor, KvType, LoadOptions, Model, PageLayout, PageStorage};
 use strata_platform::OutOfMemory;
 use strata_server::{Bound, Grammars, Models, Opened, Settings};
-use strata_service::{Card, Circumstances, Shape, prepare};
 use strata_tokenizer::Tokenizer;
 use strata_weights::{Gguf, GgufSet};
-use strata_wire::call::{Call, ModelFacts};
-use strata_wire::lang::KeepAlive;
+use strata_wire::Stamp;
+use strata_wire::call::Call;
 use strata_wire::route::{HttpRequest, open};
-use strata_wire::{Fault, FaultKind, Stamp};
 
 const CONTEXT: usize = 1024;
 /// Overhead that is too much, in percent.
@@ -48,7 +50,7 @@ impl Load {
 /// One model for the server and for the engine alone.
 struct Shared {
     model: Arc<Model>,
-    card: Arc<Card>,
+    profile: Arc<ModelProfile>,
     pool: Arc<ThreadPool>,
     clock: Arc<MonotonicClock>,
     options: EngineOptions,
@@ -101,7 +103,7 @@ impl Models for One {
         let executor = shared.executor();
         serve(Opened {
             executor: executor.map_err(|error| Fault::new(FaultKind::Internal, error))?,
-            card: Arc::clone(&shared.card),
+            profile: Arc::clone(&shared.profile),
             clock: shared.clock.clone(),
             options: shared.options,
             grammars: Arc::new(NoGrammars),
@@ -116,7 +118,7 @@ impl Models for One {
 struct NoGrammars;
 
 impl Grammars for NoGrammars {
-    fn compile(&self, _: &Shape) -> Result<Box<dyn Constraint>, Fault> {
+    fn compile(&self, _: &AnswerConstraint) -> Result<Box<dyn Constraint>, Fault> {
         let message = "grammars are not built in";
         Err(Fault::new(FaultKind::Unsupported, message))
     }
@@ -153,7 +155,7 @@ fn main() -> Result<(), Failure> {
     let bound = Bound::new(here, settings, models, KeepAlive::Forever, None)?;
     let address = bound.address()?;
     std::thread::spawn(move || bound.run(std::future::pending()));
-    let tokenizer = Arc::clone(&shared.card.tokenizer);
+    let tokenizer = Arc::clone(&shared.profile.tokenizer);
     let mut engine =
         Engine::new(shared.executor()?, tokenizer, shared.options).with_clock(shared.clock.clone());
 
@@ -167,7 +169,7 @@ fn main() -> Result<(), Failure> {
             let streams = 0..load.streams;
             streams.map(|stream| body(round, stream, tokens)).collect()
         });
-        let mut alone = |bodies: &Vec<String>| in_process(&mut engine, &shared.card, bodies);
+        let mut alone = |bodies: &Vec<String>| in_process(&mut engine, &shared.profile, bodies);
         let alone = (alone(&short)?, alone(&long)?);
         let served = (over_http(address, &short)?, over_http(address, &long)?);
         // The first round warms both up.
@@ -226,7 +228,7 @@ fn read(path: &str, streams: usize) -> Result<Shared, Failure> {
     let model = Model::load(&file, options, &memory, &*pool, &mut |_, _| {})?;
     Ok(Shared {
         model: Arc::new(model),
-        card: Arc::new(Card::new(tokenizer, None, CONTEXT)),
+        profile: Arc::new(ModelProfile::new(tokenizer, None, CONTEXT)),
         pool,
         clock: Arc::new(MonotonicClock::default()),
         options: EngineOptions {
@@ -245,7 +247,7 @@ fn body(round: usize, stream: usize, tokens: usize) -> String {
     )
 }
 
-fn in_process(engine: &mut Engine, card: &Card, bodies: &[String]) -> Result<Duration, Failure> {
+fn in_process(engine: &mut Engine, profile: &ModelProfile, bodies: &[String]) -> Result<Duration, Failure> {
     let start = Instant::now();
     for body in bodies {
         let asked = HttpRequest {
@@ -261,12 +263,12 @@ fn in_process(engine: &mut Engine, card: &Card, bodies: &[String]) -> Result<Dur
         let Ok(Call::Generate(request, _)) = open(&asked, &stamp, &mut ()) else {
             return Err("the request was not understood".into());
         };
-        let world = Circumstances {
+        let context = RequestContext {
             now: None,
             seed: 1,
             id: "x",
         };
-        let prepared = prepare(&request, card, world).map_err(|fault| fault.message)?;
+        let prepared = prepare(&request, profile, context).map_err(|fault| fault.message)?;
         for request in prepared.requests {
             engine.submit(request)?;
         }

@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use strata_wire::{Fault, FaultKind};
+use strata_chat::{Fault, FaultKind};
 
 /// A key with what it allows.
 #[derive(Clone, Debug)]

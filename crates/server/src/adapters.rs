@@ -4,9 +4,8 @@ use crate::models::LoadedAdapter;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
+use strata_chat::{AdapterFacts, Fault};
 use strata_engine::{AdapterId, Engine, SubmitError};
-use strata_wire::Fault;
-use strata_wire::call::AdapterFacts;
 
 /// Strengths that are kept ready; with more, all are made anew.
 const READY: usize = 64;

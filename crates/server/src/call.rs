@@ -11,11 +11,13 @@ use crate::slots::Slots;
 use crate::state::Server;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use strata_chat::{
+    Fault, FaultKind, KeepAlive, ModelFacts, Slot, SlotAction, SlotOutcome, Timings,
+};
 use strata_engine::{ClientId, Engine};
-use strata_wire::call::{Call, ModelFacts, Slot, SlotAction, SlotOutcome};
-use strata_wire::lang::{KeepAlive, Timings};
+use strata_wire::Reply;
+use strata_wire::call::Call;
 use strata_wire::route::{self, Dialect};
-use strata_wire::{Fault, FaultKind, Reply};
 
 /// Does what a call asks for.
 pub(crate) async fn answer(
@@ -77,11 +79,11 @@ async fn quick(server: &Arc<Server>, caller: &Caller, call: Call) -> Result<Repl
         }
         Call::Tokenize(request, write) => {
             let lease = lease(request.model.as_deref(), None).await?;
-            write(&lease.worker.card.tokenize(&request))
+            write(&lease.worker.profile.tokenize(&request))
         }
         Call::Detokenize(request, write) => {
             let lease = lease(request.model.as_deref(), None).await?;
-            write(&lease.worker.card.detokenize(&request)?)
+            write(&lease.worker.profile.detokenize(&request)?)
         }
         Call::Render(request, write) => {
             let lease = lease(Some(&request.model), request.keep_alive).await?;
@@ -157,7 +159,7 @@ async fn quick(server: &Arc<Server>, caller: &Caller, call: Call) -> Result<Repl
             let document = server.responses().act(&client.owner(), &stored)?;
             write(&document)
         }
-        Call::Health => Reply::json(&strata_wire::json::Json::object([("status", "ok".into())])),
+        Call::Health => Reply::json(&strata_chat::json::Json::object([("status", "ok".into())])),
         Call::Ready => {
             if server.is_draining() {
                 let kind = FaultKind::Unavailable {
@@ -165,7 +167,7 @@ async fn quick(server: &Arc<Server>, caller: &Caller, call: Call) -> Result<Repl
                 };
                 return Err(Fault::new(kind, "the server is shutting down"));
             }
-            Reply::json(&strata_wire::json::Json::object([(
+            Reply::json(&strata_chat::json::Json::object([(
                 "status",
                 "ready".into(),
             )]))

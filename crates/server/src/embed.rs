@@ -4,12 +4,12 @@ use crate::generate::gone;
 use crate::http::Caller;
 use crate::manager::Lease;
 use std::time::Instant;
+use strata_chat::{
+    Embed, Embeddings, Fault, FaultKind, ModelProfile, PromptPart, Ranking, Rerank, Timings,
+    refusal,
+};
 use strata_engine::{ClientId, EventKind, Pooling, Request, Task};
-use strata_service::{Card, refusal};
 use strata_tokenizer::EncodeOptions;
-use strata_wire::call::{Embeddings, Ranking};
-use strata_wire::lang::{self, Embed, Piece, Rerank, Timings};
-use strata_wire::{Fault, FaultKind};
 
 /// Embeds texts.
 pub(crate) async fn embed(
@@ -18,13 +18,13 @@ pub(crate) async fn embed(
     request: &Embed,
 ) -> Result<Embeddings, Fault> {
     let start = Instant::now();
-    let card = &lease.worker.card;
+    let profile = &lease.worker.profile;
     let pooling = match request.pooling {
-        None => card.pooling,
-        Some(lang::Pooling::Mean) => Pooling::Mean,
-        Some(lang::Pooling::Cls) => Pooling::Cls,
-        Some(lang::Pooling::Last) => Pooling::Last,
-        Some(lang::Pooling::None) => {
+        None => profile.pooling,
+        Some(strata_chat::Pooling::Mean) => Pooling::Mean,
+        Some(strata_chat::Pooling::Cls) => Pooling::Cls,
+        Some(strata_chat::Pooling::Last) => Pooling::Last,
+        Some(strata_chat::Pooling::None) => {
             return Err(Fault::new(
                 FaultKind::Unsupported,
                 "embeddings of single tokens are not given: choose a pooling",
@@ -34,12 +34,12 @@ pub(crate) async fn embed(
     let mut tokens = 0;
     let mut requests = Vec::new();
     for (i, input) in request.inputs.iter().enumerate() {
-        let mut prompt = encode(card, input);
+        let mut prompt = encode(profile, input);
         if prompt.is_empty() {
             return Err(Fault::bad_request(format!("input[{i}] is empty")));
         }
-        if prompt.len() > card.context && request.truncate {
-            prompt.truncate(card.context);
+        if prompt.len() > profile.context && request.truncate {
+            prompt.truncate(profile.context);
         }
         tokens += prompt.len();
         requests.push((prompt, Task::Embed(pooling)));
@@ -77,11 +77,11 @@ pub(crate) async fn rerank(
     lease: &Lease,
     request: &Rerank,
 ) -> Result<Ranking, Fault> {
-    let card = &lease.worker.card;
+    let profile = &lease.worker.profile;
     let mut tokens = 0;
     let mut requests = Vec::new();
     for document in &request.documents {
-        let pair = card.tokenizer.encode_pair(&request.query, document);
+        let pair = profile.tokenizer.encode_pair(&request.query, document);
         tokens += pair.tokens.len();
         let second = pair.second;
         requests.push((pair.tokens, Task::Score { second }));
@@ -97,18 +97,18 @@ pub(crate) async fn rerank(
     })
 }
 
-fn encode(card: &Card, input: &[Piece]) -> Vec<u32> {
+fn encode(profile: &ModelProfile, input: &[PromptPart]) -> Vec<u32> {
     let mut tokens = Vec::new();
     for piece in input {
         match piece {
-            Piece::Text(text) => {
+            PromptPart::Text(text) => {
                 let options = EncodeOptions {
                     add_special: true,
                     parse_special: false,
                 };
-                tokens.extend(card.tokenizer.encode(text, options));
+                tokens.extend(profile.tokenizer.encode(text, options));
             }
-            Piece::Tokens(given) => tokens.extend(given),
+            PromptPart::Tokens(given) => tokens.extend(given),
         }
     }
     tokens

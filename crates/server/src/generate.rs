@@ -1,8 +1,7 @@
 //! Requests for text: from the dialect through the engine and back.
 
 use crate::body::ReplyBody;
-use crate::http::Caller;
-use crate::http::{Answered, answered, reply};
+use crate::http::{Answered, Caller, answered, reply};
 use crate::manager::Lease;
 use crate::observation::{Observation, Outcome};
 use crate::pace::next_beat;
@@ -11,11 +10,13 @@ use crate::worker::Running;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
+use strata_chat::{
+    AnswerConstraint, AnswerStream, Arrival, Event, Fault, FaultKind, Generate, ModelProfile,
+    Prepared, RequestContext, prepare, refusal,
+};
 use strata_engine::{ClientId, Event as EngineEvent};
-use strata_service::{Arrival, Card, Circumstances, Prepared, Shape, Talk, prepare, refusal};
 use strata_template::jinja::DateTime;
-use strata_wire::lang::{Event, Generate, Shape as Sent};
-use strata_wire::{Answer, Fault, FaultKind, Stamp};
+use strata_wire::{AnswerWriter, Framing, Stamp};
 use tokio::sync::mpsc;
 
 /// Pieces of a body that wait for a slow client. The engine is not held up by it: a full channel only delays the
@@ -27,7 +28,7 @@ pub(crate) async fn generate(
     server: &Arc<Server>,
     caller: &Caller,
     request: Box<Generate>,
-    mut answer: Box<dyn Answer>,
+    mut answer: Box<dyn AnswerWriter>,
 ) -> Answered {
     let begun = Conversation::begin(server, caller, &request).await;
     let mut conversation = match begun {
@@ -46,7 +47,7 @@ pub(crate) async fn generate(
             break;
         }
     }
-    if answer.shape() == Sent::Whole {
+    if answer.framing() == Framing::Whole {
         loop {
             for event in events.drain(..) {
                 if let Event::Failed(fault) = &event {
@@ -54,16 +55,16 @@ pub(crate) async fn generate(
                 }
                 answer.event(&event, &mut bytes);
             }
-            if conversation.talk.has_ended() {
+            if conversation.stream.has_ended() {
                 break;
             }
             conversation.next(&mut events).await;
         }
         server.keep(&caller.client, &mut *answer);
-        return answered(200, Sent::Whole.content_type(), ReplyBody::whole(bytes));
+        return answered(200, Framing::Whole.content_type(), ReplyBody::whole(bytes));
     }
     let (sender, receiver) = mpsc::channel(WAITING);
-    let shape = answer.shape();
+    let framing = answer.framing();
     let (server, client) = (Arc::clone(server), caller.client.clone());
     tokio::spawn(async move {
         loop {
@@ -71,11 +72,11 @@ pub(crate) async fn generate(
                 answer.event(&event, &mut bytes);
             }
             let piece = Bytes::from(std::mem::take(&mut bytes));
-            // A client that has gone ends the talk, and with it the engine's work.
+            // A client that has gone ends the stream, and with it the engine's work.
             if !piece.is_empty() && sender.send(piece).await.is_err() {
                 return;
             }
-            if conversation.talk.has_ended() {
+            if conversation.stream.has_ended() {
                 break;
             }
             let gathered = async {
@@ -92,13 +93,13 @@ pub(crate) async fn generate(
         }
         server.keep(&client, &mut *answer);
     });
-    answered(200, shape.content_type(), ReplyBody::Stream(receiver))
+    answered(200, framing.content_type(), ReplyBody::Stream(receiver))
 }
 
-/// A request on its way: what the engine does for it, and the talk that makes one answer of it.
+/// A request on its way: what the engine does for it, and the stream that makes one answer of it.
 struct Conversation {
     runs: Vec<Running>,
-    talk: Talk,
+    stream: AnswerStream,
     observed: Arc<Observation>,
     failed: bool,
     /// Keeps the model while the request runs.
@@ -126,7 +127,8 @@ impl Conversation {
             at,
             load: lease.waited,
         };
-        let (talk, requests) = Talk::new(request, prepared, &lease.worker.card, arrival);
+        let (stream, requests) =
+            AnswerStream::new(request, prepared, &lease.worker.profile, arrival);
         let mut runs = Vec::new();
         for mut request_of_engine in requests {
             request_of_engine.client = ClientId(client.number);
@@ -136,7 +138,7 @@ impl Conversation {
         }
         Ok(Self {
             runs,
-            talk,
+            stream,
             observed: Arc::clone(observed),
             failed: false,
             _lease: lease,
@@ -145,13 +147,13 @@ impl Conversation {
 
     /// Waits for the engine and adds what there is to tell: all that has happened by now, so that it leaves together.
     async fn next(&mut self, events: &mut Vec<Event>) {
-        let Some(at) = self.talk.awaited() else {
+        let Some(at) = self.stream.awaited() else {
             return;
         };
         let mut event = (at, self.runs[at].next().await);
         loop {
-            self.hear(event, events);
-            let Some(at) = self.talk.awaited() else {
+            self.push(event, events);
+            let Some(at) = self.stream.awaited() else {
                 return;
             };
             match self.runs[at].ready() {
@@ -161,21 +163,23 @@ impl Conversation {
         }
     }
 
-    /// Waits until the run that the talk waits for has said everything.
+    /// Waits until the run that the stream waits for has said everything.
     async fn over(&mut self) {
-        if let Some(at) = self.talk.awaited() {
+        if let Some(at) = self.stream.awaited() {
             self.runs[at].over().await;
         }
     }
 
-    fn hear(&mut self, (at, event): (usize, Option<EngineEvent>), events: &mut Vec<Event>) {
+    fn push(&mut self, (at, event): (usize, Option<EngineEvent>), events: &mut Vec<Event>) {
         let now = self.observed.start.elapsed();
         match event {
-            Some(event) => self.talk.hear(at, (event.choice, event.kind), now, events),
-            None => self.talk.fail(gone(), now, events),
+            Some(event) => self
+                .stream
+                .push(at, (event.choice, event.kind), now, events),
+            None => self.stream.fail(gone(), now, events),
         }
         self.failed |= matches!(events.last(), Some(Event::Failed(_)));
-        if !self.talk.is_open(at) {
+        if !self.stream.is_open(at) {
             self.runs[at].end();
         }
     }
@@ -184,12 +188,12 @@ impl Conversation {
 /// What was seen of it is told at its end, however that comes.
 impl Drop for Conversation {
     fn drop(&mut self) {
-        let outcome = match (self.talk.has_ended(), self.failed) {
+        let outcome = match (self.stream.has_ended(), self.failed) {
             (false, _) => Outcome::Canceled,
             (true, false) => Outcome::Complete,
             (true, true) => Outcome::Failed,
         };
-        let (usage, times) = (self.talk.usage(), self.talk.times());
+        let (usage, times) = (self.stream.usage(), self.stream.times());
         self.observed.progress(usage, times, outcome);
     }
 }
@@ -206,15 +210,15 @@ pub(crate) async fn ready(
     let (id, seed) = (stamp.id.clone(), server.random());
     let now = DateTime::from_unix(stamp.unix_seconds as i64);
     let task = tokio::task::spawn_blocking(move || {
-        let world = Circumstances {
+        let context = RequestContext {
             now: Some(now),
             seed,
             id: &id,
         };
-        let card: &Card = &worker.card;
-        let mut prepared = prepare(&request, card, world)?;
-        if prepared.shape != Shape::Free {
-            let constraint = worker.grammars.compile(&prepared.shape)?;
+        let profile: &ModelProfile = &worker.profile;
+        let mut prepared = prepare(&request, profile, context)?;
+        if prepared.constraint != AnswerConstraint::Free {
+            let constraint = worker.grammars.compile(&prepared.constraint)?;
             for request in &mut prepared.requests {
                 request.constraint = Some(constraint.clone());
             }

@@ -2,12 +2,11 @@
 
 use crate::access::{Client, Credentials};
 use crate::body::ReplyBody;
-use crate::call;
-use crate::library;
 use crate::observation::Observation;
 use crate::page::{self, Asset};
 use crate::state::Server;
 use crate::trace::Context;
+use crate::{call, library};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -15,9 +14,10 @@ use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use std::sync::Arc;
 use std::time::Duration;
+use strata_chat::{Fault, FaultKind};
 use strata_wire::call::Call;
 use strata_wire::route::{self, Dialect, HttpRequest};
-use strata_wire::{Fault, FaultKind, Reply, Stamp};
+use strata_wire::{Reply, Stamp};
 
 /// Who asks, and what the answer is called and seen by.
 pub(crate) struct Caller {

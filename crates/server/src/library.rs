@@ -9,9 +9,9 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use strata_wire::call::{Copying, Create, Progress, Report, Step, Transfer};
-use strata_wire::lang::Shape;
-use strata_wire::{Fault, FaultKind};
+use strata_chat::{Fault, FaultKind, Progress};
+use strata_wire::Framing;
+use strata_wire::call::{Copying, Create, ProgressWriter, Step, Transfer};
 use tokio::sync::mpsc;
 
 /// Is told how work goes on, and says whether it shall.
@@ -73,7 +73,7 @@ impl Work {
 pub(crate) async fn perform(
     server: &Arc<Server>,
     work: Work,
-    mut report: Box<dyn Report>,
+    mut report: Box<dyn ProgressWriter>,
 ) -> Answered {
     let manager = Arc::clone(&server.manager);
     let (steps, mut told) = mpsc::channel(64);
@@ -106,15 +106,15 @@ pub(crate) async fn perform(
         Some(step) => report.step(&step, &mut bytes),
         None => return reply(report.fault(&Fault::new(FaultKind::Internal, "the work broke off"))),
     }
-    let shape = report.shape();
-    if shape == Shape::Whole {
+    let framing = report.framing();
+    if framing == Framing::Whole {
         while let Some(step) = told.recv().await {
             if let Step::Failed(fault) = &step {
                 return reply(report.fault(fault));
             }
             report.step(&step, &mut bytes);
         }
-        return answered(200, shape.content_type(), ReplyBody::whole(bytes));
+        return answered(200, framing.content_type(), ReplyBody::whole(bytes));
     }
     let (sender, receiver) = mpsc::channel(64);
     tokio::spawn(async move {
@@ -129,7 +129,7 @@ pub(crate) async fn perform(
             report.step(&step, &mut bytes);
         }
     });
-    answered(200, shape.content_type(), ReplyBody::Stream(receiver))
+    answered(200, framing.content_type(), ReplyBody::Stream(receiver))
 }
 
 /// Takes a request's body as a blob, as it comes. The client may take as long as it likes, as long as it sends.

@@ -15,7 +15,7 @@ use std::future::Future;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
-use strata_wire::lang::KeepAlive;
+use strata_chat::KeepAlive;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 

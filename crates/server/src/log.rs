@@ -8,8 +8,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use strata_chat::json::Json;
 use strata_wire::calendar;
-use strata_wire::json::Json;
 
 /// Lines that wait to be written.
 const WAITING: usize = 1024;

@@ -6,9 +6,7 @@ use crate::worker::Worker;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use strata_wire::call::{LoadedModel, ModelFacts};
-use strata_wire::lang::KeepAlive;
-use strata_wire::{Fault, FaultKind};
+use strata_chat::{Fault, FaultKind, KeepAlive, LoadedModel, ModelFacts};
 use tokio::sync::Notify;
 
 /// How long a request waits for memory that other models hold.

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use strata_engine::Counters;
-use strata_service::metrics::{self, AdapterUse, Measured};
+use strata_wire::metrics::{self, AdapterUse, Measured};
 
 /// Requests by route and status.
 #[derive(Debug, Default)]

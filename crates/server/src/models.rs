@@ -2,12 +2,10 @@
 
 use crate::library::Library;
 use std::sync::Arc;
+use strata_chat::{AnswerConstraint, Fault, ModelFacts, ModelProfile};
 use strata_engine::{Constraint, EngineOptions, ModelDigest};
 use strata_model::{Adapter, Executor};
 use strata_platform::{Clock, PageStore};
-use strata_service::{Card, Shape};
-use strata_wire::Fault;
-use strata_wire::call::ModelFacts;
 
 /// The models that a server can be asked for.
 pub trait Models: Send + Sync + 'static {
@@ -43,7 +41,7 @@ pub struct Opened {
     /// What computes.
     pub executor: Box<dyn Executor>,
     /// What requests see of it.
-    pub card: Arc<Card>,
+    pub profile: Arc<ModelProfile>,
     /// What measures time.
     pub clock: Arc<dyn Clock>,
     /// How the engine works.
@@ -72,6 +70,6 @@ pub struct LoadedAdapter {
 
 /// Compiles what answers must look like into what the engine enforces.
 pub trait Grammars: Send + Sync {
-    /// A constraint for a shape that is not free, or why there is none. Called on a thread that may take its time.
-    fn compile(&self, shape: &Shape) -> Result<Box<dyn Constraint>, Fault>;
+    /// A compiled constraint for answers that are not free, or why there is none. Called on a thread that may take its time.
+    fn compile(&self, constraint: &AnswerConstraint) -> Result<Box<dyn Constraint>, Fault>;
 }

@@ -5,9 +5,8 @@ use crate::trace::{Context, Exporter, Phase, Span};
 use hyper::StatusCode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
-use strata_service::Times;
-use strata_wire::json::Json;
-use strata_wire::lang::Usage;
+use strata_chat::json::Json;
+use strata_chat::{Times, Usage};
 
 /// Where what is seen goes.
 #[derive(Debug, Default)]

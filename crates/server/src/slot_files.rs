@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use strata_wire::{Fault, FaultKind};
+use strata_chat::{Fault, FaultKind};
 
 /// A folder for saved slots.
 #[derive(Clone, Debug)]

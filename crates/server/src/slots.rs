@@ -4,11 +4,10 @@
 //! remembers whose text it held, so that it can be saved to a file and brought back later.
 
 use std::collections::{BTreeSet, HashMap};
+use strata_chat::{Fault, FaultKind, Slot};
 use strata_engine::{
     AdapterId, ClientId, Engine, Event, EventKind, Request, RequestId, Session, Task,
 };
-use strata_wire::call::Slot;
-use strata_wire::{Fault, FaultKind};
 
 /// The slots of an engine.
 pub(crate) struct Slots {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use strata_wire::openai::ResponseStore;
-use strata_wire::{Answer, Stamp};
+use strata_wire::{AnswerWriter, Stamp};
 
 /// Stored answers, and their bytes, at most.
 const STORED: (usize, usize) = (1024, 64 << 20);
@@ -124,7 +124,7 @@ impl Server {
     }
 
     /// Keeps a finished answer that its client wants to refer to.
-    pub(crate) fn keep(&self, client: &Client, answer: &mut dyn Answer) {
+    pub(crate) fn keep(&self, client: &Client, answer: &mut dyn AnswerWriter) {
         if let Some(kept) = answer.kept() {
             self.responses().keep(&client.owner(), kept);
         }

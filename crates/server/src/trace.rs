@@ -15,7 +15,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
-use strata_wire::json::Json;
+use strata_chat::json::Json;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 

@@ -9,9 +9,8 @@ use std::convert::Infallible;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use strata_chat::{Fault, ModelProfile};
 use strata_engine::{Counters, Engine, Event, EventKind, Request, RequestId, SubmitError};
-use strata_service::Card;
-use strata_wire::Fault;
 use tokio::sync::{mpsc as channel, oneshot};
 
 /// How often an idle engine's numbers are brought up to date.
@@ -38,7 +37,7 @@ type SlotWork = dyn FnOnce(&mut Slots, &mut Engine) + Send;
 pub(crate) struct Worker {
     commands: Sender<Command>,
     /// What requests see of the model.
-    pub(crate) card: Arc<Card>,
+    pub(crate) profile: Arc<ModelProfile>,
     pub(crate) grammars: Arc<dyn Grammars>,
     pub(crate) adapters: Arc<Adapters>,
     counters: Arc<Mutex<Counters>>,
@@ -107,13 +106,13 @@ impl Worker {
                 let (commands, inbox) = mpsc::channel();
                 let worker = Self {
                     commands: commands.clone(),
-                    card: Arc::clone(&opened.card),
+                    profile: Arc::clone(&opened.profile),
                     grammars: Arc::clone(&opened.grammars),
                     adapters: Arc::clone(&adapters),
                     counters: Arc::default(),
                     slots: Arc::new(Mutex::new(Slots::new(
                         opened.options.requests,
-                        opened.card.context,
+                        opened.profile.context,
                     ))),
                 };
                 let (counters, slots) = (Arc::clone(&worker.counters), Arc::clone(&worker.slots));
@@ -217,7 +216,7 @@ fn work(
     shared: Shared<'_>,
 ) {
     let options = opened.options;
-    let tokenizer = Arc::clone(&opened.card.tokenizer);
+    let tokenizer = Arc::clone(&opened.profile.tokenizer);
     let mut engine = Engine::new(opened.executor, tokenizer, options).with_clock(opened.clock);
     if let Some(digest) = opened.digest {
         engine = engine.with_digest(digest);

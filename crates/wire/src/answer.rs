@@ -1,11 +1,10 @@
 //! An answer on its way out, in the words of one dialect.
 
 use crate::call::Kept;
-use crate::fault::Fault;
-use crate::json::Json;
-use crate::lang::{Event, Shape};
 use alloc::string::String;
 use alloc::vec::Vec;
+use strata_chat::json::Json;
+use strata_chat::{Event, Fault};
 
 /// What tells one answer from another; the server makes it up, so that nothing here depends on a clock or on chance.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,9 +18,9 @@ pub struct Stamp {
 }
 
 /// Writes the events of one request as a dialect's bytes.
-pub trait Answer: Send {
+pub trait AnswerWriter: Send {
     /// How it is sent.
-    fn shape(&self) -> Shape;
+    fn framing(&self) -> Framing;
 
     /// Appends what an event adds to the body; nothing if the body is one document that is not complete yet.
     ///
@@ -35,6 +34,36 @@ pub trait Answer: Send {
     /// After [`Event::Done`]: what the server shall keep, once.
     fn kept(&mut self) -> Option<Kept> {
         None
+    }
+}
+
+/// How an answer is sent.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Framing {
+    /// One JSON document.
+    Whole,
+    /// Server-sent events.
+    Events,
+    /// A JSON document a line.
+    Lines,
+}
+
+impl Framing {
+    /// Events where an answer is streamed, else one document.
+    pub(crate) fn events_if(stream: bool) -> Self {
+        match stream {
+            true => Self::Events,
+            false => Self::Whole,
+        }
+    }
+
+    /// The body's media type.
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Self::Whole => "application/json",
+            Self::Events => "text/event-stream",
+            Self::Lines => "application/x-ndjson",
+        }
     }
 }
 

@@ -3,61 +3,64 @@
 //! A dialect reads a request into a [`Call`]. The server does what it says and hands the outcome to the writer that
 //! came with it, so a dialect's words never leave its folder.
 
-use crate::answer::{Answer, Reply};
-use crate::fault::Fault;
-use crate::json::Json;
-use crate::lang::{Embed, Generate, KeepAlive, Message, Rerank, Shape, Timings};
+use crate::answer::{AnswerWriter, Framing, Reply};
 use crate::openai::Page;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
+use strata_chat::json::Json;
+use strata_chat::{
+    AdapterFacts, Detokenize, Embed, Embeddings, Fault, FaultKind, Generate, KeepAlive,
+    LoadedModel, Message, ModelFacts, Progress, Ranking, RenderedPrompt, Rerank, Slot, SlotAction,
+    SlotOutcome, Timings, TokenPiece, Tokenize,
+};
 
 /// Writes an outcome in the words of a dialect.
-pub type Writer<T> = Box<dyn FnOnce(&T) -> Reply + Send>;
+pub type ReplyWriter<T> = Box<dyn FnOnce(&T) -> Reply + Send>;
 
 /// What a request asks for.
 #[expect(missing_docs, reason = "the types say what goes in and comes out")]
 pub enum Call {
     /// Text; the answer writes events.
-    Generate(Box<Generate>, Box<dyn Answer>),
-    Embed(Embed, Writer<Embeddings>),
-    Rerank(Rerank, Writer<Ranking>),
-    Tokenize(Tokenize, Writer<Vec<TokenPiece>>),
-    Detokenize(Detokenize, Writer<String>),
+    Generate(Box<Generate>, Box<dyn AnswerWriter>),
+    Embed(Embed, ReplyWriter<Embeddings>),
+    Rerank(Rerank, ReplyWriter<Ranking>),
+    Tokenize(Tokenize, ReplyWriter<Vec<TokenPiece>>),
+    Detokenize(Detokenize, ReplyWriter<String>),
     /// What a request would give the model, without running it.
-    Render(Box<Generate>, Writer<Rendered>),
+    Render(Box<Generate>, ReplyWriter<RenderedPrompt>),
     /// All models that can be asked for.
-    Models(Writer<Vec<ModelFacts>>),
+    Models(ReplyWriter<Vec<ModelFacts>>),
     /// One model; the default one if no name is given.
-    Model(Option<String>, Writer<ModelFacts>),
+    Model(Option<String>, ReplyWriter<ModelFacts>),
     /// One model, with the long lists of its metadata.
-    ModelInFull(String, Writer<ModelFacts>),
+    ModelInFull(String, ReplyWriter<ModelFacts>),
     /// The models that are in memory.
-    Loaded(Writer<Vec<LoadedModel>>),
+    Loaded(ReplyWriter<Vec<LoadedModel>>),
     /// Bring a model into memory, or drop it where `keep_alive` is zero.
-    Load(Load, Writer<Timings>),
+    Load(Load, ReplyWriter<Timings>),
     /// The sequences that are being computed or kept.
-    Slots(Writer<Vec<Slot>>),
-    SlotAction(SlotAction, Writer<SlotOutcome>),
-    Adapters(Writer<Vec<AdapterFacts>>),
+    Slots(ReplyWriter<Vec<Slot>>),
+    SlotAction(SlotAction, ReplyWriter<SlotOutcome>),
+    Adapters(ReplyWriter<Vec<AdapterFacts>>),
     /// Sets the strength of adapters, by number, for requests that name none.
-    ScaleAdapters(Vec<(usize, f32)>, Writer<()>),
+    ScaleAdapters(Vec<(usize, f32)>, ReplyWriter<()>),
     /// Fetch a model from a registry.
-    Pull(Transfer, Box<dyn Report>),
+    Pull(Transfer, Box<dyn ProgressWriter>),
     /// Send a model to a registry.
-    Push(Transfer, Box<dyn Report>),
+    Push(Transfer, Box<dyn ProgressWriter>),
     /// Make a model of another or of files that were uploaded.
-    Create(Box<Create>, Box<dyn Report>),
+    Create(Box<Create>, Box<dyn ProgressWriter>),
     /// Give a model another name too.
-    Copy(Copying, Writer<()>),
+    Copy(Copying, ReplyWriter<()>),
     /// Remove a model.
-    Delete(String, Writer<()>),
+    Delete(String, ReplyWriter<()>),
     /// Whether there is a blob with this SHA-256, in hexadecimal.
-    BlobExists(String, Writer<bool>),
+    BlobExists(String, ReplyWriter<bool>),
     /// The request's body is a blob with this SHA-256: the server streams it to where blobs are, and checks it.
-    BlobUpload(String, Writer<()>),
+    BlobUpload(String, ReplyWriter<()>),
     /// A stored answer.
-    Stored(Stored, Writer<Json>),
+    Stored(Stored, ReplyWriter<Json>),
     /// Liveness; needs no key.
     Health,
     /// Readiness: whether requests are taken.
@@ -70,190 +73,12 @@ pub enum Call {
     Reply(Reply),
 }
 
-/// Embeddings of texts.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Embeddings {
-    /// For each text its rows: one, or one for each token where nothing is pooled.
-    pub rows: Vec<Vec<Vec<f32>>>,
-    /// Tokens of all texts.
-    pub tokens: usize,
-    /// How long it took.
-    pub timings: Timings,
-}
-
-/// How well documents answer a query.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Ranking {
-    /// A score for each document, in their order.
-    pub scores: Vec<f32>,
-    /// Tokens of all pairs.
-    pub tokens: usize,
-}
-
-/// A text to cut into tokens.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[expect(missing_docs, reason = "plain words")]
-pub struct Tokenize {
-    pub model: Option<String>,
-    pub text: String,
-    pub add_special: bool,
-    pub parse_special: bool,
-}
-
-/// A token and what it spells.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "plain words")]
-pub struct TokenPiece {
-    pub token: u32,
-    pub bytes: Vec<u8>,
-}
-
-/// Tokens to join.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[expect(missing_docs, reason = "plain words")]
-pub struct Detokenize {
-    pub model: Option<String>,
-    pub tokens: Vec<u32>,
-}
-
-/// What a model would be given.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[expect(missing_docs, reason = "plain words")]
-pub struct Rendered {
-    pub text: String,
-    pub tokens: Vec<u32>,
-}
-
-/// What is known of a model.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ModelFacts {
-    /// Its name, with its tag.
-    pub name: String,
-    /// SHA-256 of its manifest or file, in hexadecimal.
-    pub digest: String,
-    /// Bytes of its files.
-    pub bytes: u64,
-    /// Seconds since 1970 when it was made or last changed.
-    pub modified: u64,
-    /// The architecture.
-    pub family: String,
-    /// Weights, counted.
-    pub parameters: u64,
-    /// The type of most weights, such as `Q4_K_M`.
-    pub quantization: String,
-    /// Positions that it was trained for.
-    pub trained_context: usize,
-    /// Positions that requests get here.
-    pub context: usize,
-    /// Numbers of an embedding.
-    pub embedding: usize,
-    /// Tokens of the vocabulary.
-    pub vocabulary: usize,
-    /// The chat template.
-    pub template: Option<String>,
-    /// The system prompt that it comes with.
-    pub system: Option<String>,
-    /// The messages that its conversations begin with.
-    pub messages: Vec<Message>,
-    /// Parameters that it comes with, as a Modelfile's lines.
-    pub settings: Vec<(String, Json)>,
-    /// Its licences.
-    pub licenses: Vec<String>,
-    /// The Modelfile that would make it.
-    pub modelfile: String,
-    /// What it can do.
-    pub capabilities: Vec<Capability>,
-    /// The metadata of its file; long lists are `null` unless asked for.
-    pub metadata: Vec<(String, Json)>,
-    /// Its tensors: name, type, sizes.
-    pub tensors: Vec<(String, String, Vec<u64>)>,
-    /// Where it is.
-    pub path: Option<String>,
-    /// Requests that run side by side.
-    pub slots: usize,
-}
-
-/// What a model can do.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "plain words")]
-pub enum Capability {
-    Completion,
-    Tools,
-    Insert,
-    Vision,
-    Embedding,
-    Thinking,
-}
-
-impl Capability {
-    /// The word that clients know.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Completion => "completion",
-            Self::Tools => "tools",
-            Self::Insert => "insert",
-            Self::Vision => "vision",
-            Self::Embedding => "embedding",
-            Self::Thinking => "thinking",
-        }
-    }
-}
-
-/// A model in memory.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[expect(missing_docs, reason = "plain words")]
-pub struct LoadedModel {
-    pub facts: ModelFacts,
-    /// Bytes in memory.
-    pub bytes: u64,
-    /// Seconds since 1970 when it is dropped unless it is used again; `None` if never.
-    pub expires: Option<u64>,
-}
-
 /// A model to bring into memory or to drop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "plain words")]
 pub struct Load {
     pub model: String,
     pub keep_alive: Option<KeepAlive>,
-}
-
-/// A place for a running request.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[expect(missing_docs, reason = "plain words")]
-pub struct Slot {
-    pub id: usize,
-    pub busy: bool,
-    pub prompt_tokens: usize,
-    pub generated_tokens: usize,
-    pub context: usize,
-}
-
-/// What to do with a slot's cache.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "plain words")]
-pub enum SlotAction {
-    Save { slot: usize, file: String },
-    Restore { slot: usize, file: String },
-    Erase { slot: usize },
-}
-
-/// What came of it.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-#[expect(missing_docs, reason = "plain words")]
-pub struct SlotOutcome {
-    pub tokens: usize,
-    pub bytes: u64,
-    pub timings: Timings,
-}
-
-/// An adapter that requests can name.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[expect(missing_docs, reason = "plain words")]
-pub struct AdapterFacts {
-    pub id: usize,
-    pub path: String,
-    pub scale: f32,
 }
 
 /// What to do with a stored answer.
@@ -320,19 +145,6 @@ pub struct Copying {
     pub destination: String,
 }
 
-/// How far a long piece of work has come.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// What is being done, such as `pulling manifest`.
-    pub status: String,
-    /// The blob that it is being done to.
-    pub digest: Option<String>,
-    /// Its bytes.
-    pub total: Option<u64>,
-    /// Those that are done.
-    pub completed: Option<u64>,
-}
-
 /// What happens to a long piece of work; [`Done`](Step::Done) or [`Failed`](Step::Failed) ends it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "plain words")]
@@ -343,9 +155,9 @@ pub enum Step {
 }
 
 /// Writes the steps of a long piece of work in the words of a dialect.
-pub trait Report: Send {
+pub trait ProgressWriter: Send {
     /// How it is sent.
-    fn shape(&self) -> Shape;
+    fn framing(&self) -> Framing;
 
     /// Appends what a step adds to the body. [`Step::Failed`] before anything was sent is a [`fault`](Self::fault).
     fn step(&mut self, step: &Step, out: &mut Vec<u8>);
@@ -364,5 +176,14 @@ pub trait Recall {
 impl Recall for () {
     fn recall(&mut self, _: &str) -> Option<Vec<Message>> {
         None
+    }
+}
+
+/// There is no model of this name.
+pub fn unknown_model(name: &str) -> Fault {
+    let problem = format_args!("model {name:?} not found; GET /v1/models lists those there are");
+    Fault {
+        field: Some("model".into()),
+        ..Fault::new(FaultKind::NotFound, problem)
     }
 }

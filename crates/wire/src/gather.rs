@@ -1,9 +1,9 @@
 //! An answer as it adds up from its events, for replies that are one document.
 
-use crate::json::Json;
-use crate::lang::{CallPart, Event, Finish, TokenLogprobs, ToolCall};
 use alloc::string::String;
 use alloc::vec::Vec;
+use strata_chat::json::Json;
+use strata_chat::{CallPart, Event, Finish, TokenLogprobs, ToolCall};
 
 /// One choice of an answer, as far as it has come.
 #[derive(Clone, Debug, Default)]

@@ -1,10 +1,10 @@
-//! The chat APIs' JSON, to and from one internal language.
+//! The chat APIs' JSON, to and from the language of [`strata_chat`].
 //!
-//! [`lang`] is that language. Each dialect is a folder that reads its requests into it and writes its events as the
-//! bytes that clients of that dialect expect. There are no sockets here, so that the server on Linux and the unikernel
-//! speak alike: they only move the bytes. [`http`] is the HTTP/1.1 of the latter, which has no other.
+//! Each dialect is a folder that reads its requests into that language and writes events as the bytes that clients of
+//! the dialect expect. There are no sockets here, so that the server on Linux and the unikernel speak alike: they only
+//! move the bytes. [`http`] is the HTTP/1.1 of the latter, which has no other.
 //!
-//! A field that cannot be honoured is a [`Fault`] that names it, never passed over in silence.
+//! A field that cannot be honoured is a [`Fault`](strata_chat::Fault) that names it, never passed over in silence.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -17,16 +17,14 @@ pub mod anthropic;
 mod base64;
 pub mod calendar;
 pub mod call;
-mod fault;
 mod gather;
 pub mod http;
-pub mod json;
-pub mod lang;
 pub mod llama_server;
+pub mod metrics;
 pub mod ollama;
 pub mod openai;
 pub mod route;
+mod status;
 mod summaries;
 
-pub use answer::{Answer, Reply, Stamp};
-pub use fault::{Fault, FaultKind};
+pub use answer::{AnswerWriter, Framing, Reply, Stamp};

@@ -1,15 +1,14 @@
 //! Which path is whose: one table of all routes, for every server and for the OpenAPI document.
 
-use crate::answer::{Reply, Stamp};
+use crate::answer::{Framing, Reply, Stamp};
 use crate::call::{Call, Recall};
-use crate::fault::{Fault, FaultKind};
-use crate::json::Json;
-use crate::lang::Shape;
 use crate::summaries::summary;
 use crate::{anthropic, llama_server, ollama, openai};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use strata_chat::json::Json;
+use strata_chat::{Fault, FaultKind};
 
 /// A request as it came over the wire.
 #[derive(Copy, Clone, Debug)]
@@ -215,18 +214,18 @@ pub fn openapi() -> Json {
 
 /// The media type of an answer that comes piece by piece.
 fn streams(path: &str) -> Option<&'static str> {
-    let shape = match path {
+    let framing = match path {
         "/v1/chat/completions"
         | "/v1/completions"
         | "/v1/responses"
         | "/v1/messages"
         | "/completion"
         | "/completions"
-        | "/infill" => Shape::Events,
-        "/api/chat" | "/api/generate" | "/api/pull" | "/api/push" | "/api/create" => Shape::Lines,
+        | "/infill" => Framing::Events,
+        "/api/chat" | "/api/generate" | "/api/pull" | "/api/push" | "/api/create" => Framing::Lines,
         _ => return None,
     };
-    Some(shape.content_type())
+    Some(framing.content_type())
 }
 
 fn operation(dialect: Dialect, method: &str, path: &str) -> Json {

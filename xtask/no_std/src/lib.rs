@@ -8,7 +8,7 @@ use strata_engine::random::{Random, Stream};
 use strata_kernels::Kernels;
 use strata_platform::{Inline, Pool};
 use strata_quant::GgmlType;
-use strata_service::tools::CallFormat;
+use strata_chat::tools::CallFormat;
 use strata_template::jinja::Template;
 use strata_tokenizer::Tokenizer;
 use strata_weights::Gguf;

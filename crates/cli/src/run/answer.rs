@@ -8,6 +8,7 @@ use crate::sampling;
 use crate::size::Size;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use strata_chat::{AnswerPart, Splitter};
 use strata_constrain::Matcher;
 use strata_engine::sampling::{SampleError, SamplerSettings};
 use strata_engine::{
@@ -15,7 +16,6 @@ use strata_engine::{
     Usage,
 };
 use strata_host::Usage as HostUsage;
-use strata_service::{Piece, Splitter};
 use strata_tokenizer::{EncodeOptions, Tokenizer};
 
 /// An engine with one conversation.
@@ -146,18 +146,19 @@ impl Speaker<'_> {
 
 impl Answer {
     /// Shows what came, and keeps what is the answer.
-    fn show(&mut self, pieces: &mut Vec<Piece>, screen: &mut Screen) -> Result<(), Failure> {
+    fn show(&mut self, pieces: &mut Vec<AnswerPart>, screen: &mut Screen) -> Result<(), Failure> {
         for piece in pieces.drain(..) {
             let shown = match piece {
-                Piece::Text(text) => {
+                AnswerPart::Text(text) => {
                     self.text.push_str(&text);
                     screen.write(&text)
                 }
-                Piece::Thinking(text) => screen.think(&text),
+                AnswerPart::Thinking(text) => screen.think(&text),
                 // Nobody told the model of tools.
-                Piece::Call(_) | Piece::CallBegin(_) | Piece::CallArguments(_) | Piece::CallEnd => {
-                    Ok(())
-                }
+                AnswerPart::Call(_)
+                | AnswerPart::CallBegin(_)
+                | AnswerPart::CallArguments(_)
+                | AnswerPart::CallEnd => Ok(()),
             };
             shown.map_err(|error| Failure::stdout(&error))?;
         }

@@ -25,13 +25,12 @@ use screen::{Look, Screen, Thoughts};
 use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use strata_chat::{Message, Role, Sampling, Thinking, prompt};
 use strata_constrain::Grammar;
 use strata_engine::{AdapterId, Engine, EngineOptions, FinishReason};
 use strata_model::Model;
 use strata_platform::Pool;
-use strata_service::prompt;
 use strata_tokenizer::Tokenizer;
-use strata_wire::lang::{Message, Role, Sampling, Thinking};
 
 /// Answer a prompt, or chat
 ///

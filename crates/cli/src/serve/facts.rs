@@ -3,9 +3,9 @@
 use sha2::{Digest, Sha256};
 use std::path::Path;
 use std::time::UNIX_EPOCH;
+use strata_chat::ModelFacts;
+use strata_chat::json::Json;
 use strata_weights::{GgufSet, Value};
-use strata_wire::call::ModelFacts;
-use strata_wire::json::Json;
 
 /// Longer lists are left out of the metadata: vocabularies have hundreds of thousands of entries.
 const LONGEST_LIST: usize = 64;

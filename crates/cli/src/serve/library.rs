@@ -6,14 +6,14 @@ use crate::store_commands::checkpoint::{self, TemporaryFolder};
 use crate::store_commands::create::fetch_bases;
 use serde_json::{Map, Value};
 use std::ops::ControlFlow;
+use strata_chat::json::Json;
+use strata_chat::{Fault, FaultKind, Progress};
 use strata_server::{Library, OnProgress, Receiving};
 use strata_store::{
     Base, BlobWriter, Digest, Name, Network, PrivateHosts, Recipe, Store, StoreError, StoredMessage,
 };
-use strata_wire::call::{Copying, Create, Progress, Transfer};
-use strata_wire::json::Json;
+use strata_wire::call::{Copying, Create, Transfer};
 use strata_wire::ollama::Parameters;
-use strata_wire::{Fault, FaultKind};
 
 /// Ollama's store, or whatever stands in its place.
 pub(super) struct LocalStore;

@@ -16,10 +16,10 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use strata_chat::KeepAlive;
 use strata_server::{
     Access, Bound, Collector, Log, LogFormat, LogLevel, Settings, SlotFolder, Tls,
 };
-use strata_wire::lang::KeepAlive;
 
 const DEFAULT_PORT: u16 = 11434;
 

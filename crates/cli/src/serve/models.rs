@@ -12,6 +12,9 @@ use crate::model_file::{BUILT_IN, ModelFile};
 use crate::preset::{Preset, TemplateText};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use strata_chat::{
+    AnswerConstraint, CallGrammar, Fault, FaultKind, Format, ModelFacts, ModelProfile,
+};
 use strata_constrain::{self as grammar, CompileError, Compiler, VocabularyError};
 use strata_engine::{Constraint, EngineOptions, ModelDigest};
 use strata_host::{MonotonicClock, PageFiles};
@@ -19,12 +22,9 @@ use strata_model::Model;
 use strata_model::spec::Role;
 use strata_platform::{PageStore, Pool};
 use strata_server::{Grammars, Library, LoadedAdapter, Models, Opened};
-use strata_service::{Calls, Card, Shape, unknown_model};
 use strata_store::{Name, Store, StoreError, StoredModel};
 use strata_tokenizer::Tokenizer;
-use strata_wire::call::ModelFacts;
-use strata_wire::lang::Format;
-use strata_wire::{Fault, FaultKind};
+use strata_wire::call::unknown_model;
 
 /// Tokens of a prompt whose log-probabilities are computed together.
 const SCORING: usize = 32;
@@ -168,7 +168,7 @@ impl LocalModels {
         let checked = CheckedModel::new(file, self.offer.context, Words::Required)?;
         let facts = facts(name, file.path(), &file.parse()?, Lists::Short);
         let facts = ModelFacts {
-            capabilities: card(&checked)?.capabilities(),
+            capabilities: profile(&checked)?.capabilities(),
             context: checked.context,
             slots: self.offer.requests,
             template: checked.template().map(|text| text.source().to_owned()),
@@ -201,28 +201,28 @@ impl LocalModels {
 }
 
 /// What requests see of a model.
-pub(crate) fn card(checked: &CheckedModel<'_>) -> Result<Card, Failure> {
+pub(crate) fn profile(checked: &CheckedModel<'_>) -> Result<ModelProfile, Failure> {
     let tokenizer: Arc<Tokenizer> = checked.shared_tokenizer()?;
     let jinja = match checked.template() {
         Some(TemplateText::Jinja(source)) => Some(source.as_str()),
         _ => None,
     };
-    let mut card = Card::new(tokenizer, jinja, checked.context);
+    let mut profile = ModelProfile::new(tokenizer, jinja, checked.context);
     if let Some(TemplateText::Go(source)) = checked.template() {
-        card = card.with_go_template(source);
+        profile = profile.with_go_template(source);
     }
     if let Some(preset) = checked.preset() {
         let parameters = preset.parameters.clone();
-        card.sampling = parameters.sampling;
-        card.stop = parameters.stop;
-        card.max_tokens = parameters.max_tokens;
-        card.system = preset.system.clone().filter(|text| !text.is_empty());
-        card.messages = preset.messages.clone();
+        profile.sampling = parameters.sampling;
+        profile.stop = parameters.stop;
+        profile.max_tokens = parameters.max_tokens;
+        profile.system = preset.system.clone().filter(|text| !text.is_empty());
+        profile.messages = preset.messages.clone();
     }
     let config = checked.blueprint.config();
-    card.encoder = config.spec.role == Role::Encoder;
-    card.pooling = config.pooling.unwrap_or(card.pooling);
-    Ok(card)
+    profile.encoder = config.spec.role == Role::Encoder;
+    profile.pooling = config.pooling.unwrap_or(profile.pooling);
+    Ok(profile)
 }
 
 /// What a model is called: `tale`, or its file's name without the ending and the number of its part.
@@ -311,8 +311,8 @@ impl Models for LocalModels {
         let checked =
             CheckedModel::new(&file, self.offer.context, Words::Required).map_err(fault)?;
         let (needs, context) = (self.needs(&checked), checked.context);
-        let card = Arc::new(card(&checked).map_err(fault)?);
-        let grammars = Grammar(Compiler::new(&card.tokenizer));
+        let profile = Arc::new(profile(&checked).map_err(fault)?);
+        let grammars = Grammar(Compiler::new(&profile.tokenizer));
         let (loaded, kv) = checked
             .load(needs, self.compute.stream, &self.compute, &self.machine)
             .map_err(fault)?;
@@ -322,7 +322,7 @@ impl Models for LocalModels {
         let executor = self.machine.executor(&loaded.model, kv, options.limits());
         serve(Opened {
             executor: Box::new(executor),
-            card,
+            profile,
             clock: Arc::<MonotonicClock>::clone(&self.clock),
             options,
             grammars: Arc::new(grammars),
@@ -348,23 +348,31 @@ fn fault(failure: Failure) -> Fault {
 struct Grammar(Result<Compiler, VocabularyError>);
 
 impl Grammars for Grammar {
-    fn compile(&self, shape: &Shape) -> Result<Box<dyn Constraint>, Fault> {
+    fn compile(&self, constraint: &AnswerConstraint) -> Result<Box<dyn Constraint>, Fault> {
         let compiler = self
             .0
             .as_ref()
             .map_err(|error| Fault::new(FaultKind::Unsupported, error))?;
         let free = || Fault::bad_request("a free answer needs no grammar");
-        let grammar = match shape {
-            Shape::Free | Shape::Format(Format::Text) => return Err(free()),
-            Shape::Format(Format::JsonObject) => grammar::Grammar::JsonObject,
-            Shape::Format(Format::JsonSchema(schema)) => {
+        let grammar = match constraint {
+            AnswerConstraint::Free | AnswerConstraint::Format(Format::Text) => return Err(free()),
+            AnswerConstraint::Format(Format::JsonObject) => grammar::Grammar::JsonObject,
+            AnswerConstraint::Format(Format::JsonSchema(schema)) => {
                 grammar::Grammar::JsonSchema(schema.text())
             }
-            Shape::Format(Format::Regex(regex)) => grammar::Grammar::Regex(regex.clone()),
-            Shape::Format(Format::Gbnf(source)) => grammar::Grammar::Gbnf(source.clone()),
-            Shape::Format(Format::Lark(source)) => grammar::Grammar::Lark(source.clone()),
-            Shape::Format(Format::Choice(texts)) => grammar::Grammar::Choice(texts.clone()),
-            Shape::Calls(calls) => grammar::Grammar::ToolCalls(tool_calls(calls)),
+            AnswerConstraint::Format(Format::Regex(regex)) => {
+                grammar::Grammar::Regex(regex.clone())
+            }
+            AnswerConstraint::Format(Format::Gbnf(source)) => {
+                grammar::Grammar::Gbnf(source.clone())
+            }
+            AnswerConstraint::Format(Format::Lark(source)) => {
+                grammar::Grammar::Lark(source.clone())
+            }
+            AnswerConstraint::Format(Format::Choice(texts)) => {
+                grammar::Grammar::Choice(texts.clone())
+            }
+            AnswerConstraint::Calls(calls) => grammar::Grammar::ToolCalls(tool_calls(calls)),
         };
         let matcher = compiler.compile(&grammar, grammar::Limits::default());
         let matcher = matcher.map_err(|error| match error {
@@ -380,7 +388,7 @@ impl Grammars for Grammar {
     }
 }
 
-fn tool_calls(calls: &Calls) -> grammar::ToolCalls {
+fn tool_calls(calls: &CallGrammar) -> grammar::ToolCalls {
     grammar::ToolCalls {
         tools: calls
             .tools

@@ -5,13 +5,13 @@ use crate::failure::Failure;
 use crate::inspect;
 use crate::loaded_model::{CheckedModel, Words};
 use crate::model_file::{ModelFile, bad_model};
-use crate::serve::models::card;
+use crate::serve::models::profile;
 use serde_json::{Value, json};
 use std::io::{self, Write};
+use strata_chat::Capability;
 use strata_host::MappedFile;
 use strata_store::{Modelfile, StoreError, StoredModel};
 use strata_weights::Gguf;
-use strata_wire::call::Capability;
 
 /// Show what is known of a model of the store
 #[derive(clap::Args)]
@@ -118,11 +118,11 @@ fn facts(model: &StoredModel) -> Result<Vec<Vec<String>>, Failure> {
 
 /// What it can do, in Ollama's words; nothing if it cannot be run here.
 fn capabilities(model: &StoredModel) -> Vec<&'static str> {
-    let card = || {
+    let profile = || {
         let file = ModelFile::open_stored(model)?;
-        card(&CheckedModel::new(&file, None, Words::Required)?)
+        profile(&CheckedModel::new(&file, None, Words::Required)?)
     };
-    let list = card().map_or_else(|_| Vec::new(), |card| card.capabilities());
+    let list = profile().map_or_else(|_| Vec::new(), |profile| profile.capabilities());
     list.into_iter().map(Capability::name).collect()
 }
 

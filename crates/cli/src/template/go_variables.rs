@@ -2,10 +2,10 @@
 
 use crate::failure::{Failure, Kind};
 use std::fmt::Display;
-use strata_service::prompt::go_value;
+use strata_chat::json::Json;
+use strata_chat::prompt::go_value;
 use strata_template::go::{GoChat, GoMessage, GoOptions, GoTemplate, GoValue};
 use strata_template::jinja::DateTime;
-use strata_wire::json::Json;
 
 /// Renders a template on `input`, JSON that came from `place`.
 pub(super) fn render(

@@ -2,7 +2,7 @@
 
 use super::{Ids, Phase, Span};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use strata_wire::json::Json;
+use strata_chat::json::Json;
 
 /// OTLP's numbers for kinds of spans.
 const INTERNAL: i64 = 1;

@@ -6,8 +6,8 @@ mod support;
 
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
+use strata_chat::json::Json;
 use strata_server::{Access, Key};
-use strata_wire::json::Json;
 use support::{Answer, TestServer};
 
 const SAID: &str = r#""model":"tale","messages":[{"role":"user","content":"Hello"}]"#;

@@ -6,8 +6,8 @@ use std::net::TcpListener;
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use strata_chat::json::Json;
 use strata_server::{Access, Key, Log, LogFormat, LogLevel, Settings};
-use strata_wire::json::Json;
 
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);

@@ -2,8 +2,8 @@
 
 use crate::support::{Answer, TestServer};
 use std::path::PathBuf;
+use strata_chat::json::Json;
 use strata_server::{Access, Key, Settings, SlotFolder};
-use strata_wire::json::Json;
 
 /// Longer than a page of the cache.
 const STORY: &str = "Once upon a time there was a small dog who lived in a big house with a cat, a bird and two \

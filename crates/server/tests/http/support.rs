@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use strata_chat::json::Json;
+use strata_chat::{AnswerConstraint, Fault, FaultKind, KeepAlive, ModelFacts, ModelProfile};
 use strata_engine::{Constraint, EngineOptions, ModelDigest};
 use strata_host::MonotonicClock;
 use strata_kernels::Kernels;
@@ -15,13 +17,8 @@ use strata_model::{
 use strata_platform::{Inline, SystemMemory};
 use strata_quant::GgmlType;
 use strata_server::{Access, Bound, Grammars, LoadedAdapter, Models, Opened, Settings};
-use strata_service::{Card, Shape};
 use strata_tokenizer::Tokenizer;
 use strata_weights::{Gguf, GgufSet};
-use strata_wire::call::ModelFacts;
-use strata_wire::json::Json;
-use strata_wire::lang::KeepAlive;
-use strata_wire::{Fault, FaultKind};
 use tokio::sync::oneshot;
 
 static TALE: &[u8] = include_bytes!("../../../../models/tale/tale-q4_k_m.gguf");
@@ -52,7 +49,7 @@ impl Models for TestModels {
         match self.names.contains(&name) {
             true => Ok(Self::facts(name)),
             false => Err(Fault {
-                place: Some("model".into()),
+                field: Some("model".into()),
                 ..Fault::new(FaultKind::NotFound, "there is no such model")
             }),
         }
@@ -93,13 +90,13 @@ impl Models for TestModels {
             storage,
             options.limits(),
         );
-        let mut card = Card::new(tokenizer, template, 512);
+        let mut profile = ModelProfile::new(tokenizer, template, 512);
         if name == "other" {
-            card.stop.push(" am".into());
+            profile.stop.push(" am".into());
         }
         serve(Opened {
             executor: Box::new(executor),
-            card: Arc::new(card),
+            profile: Arc::new(profile),
             clock: Arc::new(MonotonicClock::default()),
             options,
             grammars: Arc::new(NoGrammars),
@@ -147,7 +144,7 @@ fn adapter(model: &Model) -> LoadedAdapter {
 struct NoGrammars;
 
 impl Grammars for NoGrammars {
-    fn compile(&self, _: &Shape) -> Result<Box<dyn Constraint>, Fault> {
+    fn compile(&self, _: &AnswerConstraint) -> Result<Box<dyn Constraint>, Fault> {
         let message = "grammars are not built in";
         Err(Fault::new(FaultKind::Unsupported, message))
     }

@@ -2,8 +2,8 @@
 
 use alloc::string::String;
 use core::net::IpAddr;
+use strata_chat::{Fault, FaultKind};
 use strata_wire::http::Head;
-use strata_wire::{Fault, FaultKind};
 
 /// Who may call.
 #[derive(Clone, Debug, Default)]

@@ -5,17 +5,19 @@ use alloc::borrow::ToOwned;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Write;
+use strata_chat::json::Json;
+use strata_chat::{
+    Fault, FaultKind, Format, Generate, LoadedModel, ModelFacts, ModelProfile, Prepared,
+    RequestContext, Slot, Timings, ToolChoice, prepare,
+};
 use strata_engine::EngineOptions;
-use strata_service::metrics::{self, AdapterUse, Measured};
-use strata_service::{Card, Circumstances, Prepared, prepare, unknown_model};
 use strata_template::jinja::DateTime;
 use strata_weights::GgufSet;
-use strata_wire::call::{Call, LoadedModel, ModelFacts, Slot};
+use strata_wire::call::{Call, unknown_model};
 use strata_wire::http::Head;
-use strata_wire::json::Json;
-use strata_wire::lang::{Format, Generate, Timings, ToolChoice};
+use strata_wire::metrics::{self, AdapterUse, Measured};
 use strata_wire::route::{self, Dialect, HttpRequest};
-use strata_wire::{Fault, FaultKind, Reply, Stamp};
+use strata_wire::{Reply, Stamp};
 
 /// There is one key, so all stored answers have one owner.
 pub(super) const OWNER: &str = "";
@@ -74,7 +76,7 @@ impl Server {
 
     fn generate(&mut self, request: &Generate, stamp: &Stamp, now: u64) -> Result<Running, Fault> {
         let prepared = self.ready(request, stamp)?;
-        Running::begin(&mut self.engine, request, prepared, &self.card, now)
+        Running::begin(&mut self.engine, request, prepared, &self.profile, now)
     }
 
     fn ready(&mut self, request: &Generate, stamp: &Stamp) -> Result<Prepared, Fault> {
@@ -86,12 +88,12 @@ impl Server {
         } else if forces_calls(&request.tools.choice) {
             "this machine cannot force tools to be called: leave the choice to the model"
         } else {
-            let world = Circumstances {
+            let context = RequestContext {
                 now: Some(DateTime::from_unix(stamp.unix_seconds as i64)),
                 seed: self.random(),
                 id: &stamp.id,
             };
-            return prepare(request, &self.card, world);
+            return prepare(request, &self.profile, context);
         };
         Err(Fault::new(FaultKind::Unsupported, problem))
     }
@@ -119,11 +121,11 @@ impl Server {
             Call::Reply(reply) => reply,
             Call::Tokenize(request, write) => {
                 self.find(request.model.as_deref())?;
-                write(&self.card.tokenize(&request))
+                write(&self.profile.tokenize(&request))
             }
             Call::Detokenize(request, write) => {
                 self.find(request.model.as_deref())?;
-                write(&self.card.detokenize(&request)?)
+                write(&self.profile.detokenize(&request)?)
             }
             Call::Render(request, write) => write(&self.ready(&request, stamp)?.rendered()),
             Call::Models(write) => write(&Vec::from([self.facts.clone()])),
@@ -143,7 +145,7 @@ impl Server {
                 let slot = |id| Slot {
                     id,
                     busy: id < running,
-                    context: self.card.context,
+                    context: self.profile.context,
                     ..Slot::default()
                 };
                 write(&(0..self.facts.slots).map(slot).collect())
@@ -224,7 +226,7 @@ fn preflight() -> Reply {
 pub(super) fn facts(
     name: &str,
     file: &GgufSet<'_>,
-    card: &Card,
+    profile: &ModelProfile,
     options: &EngineOptions,
 ) -> ModelFacts {
     let metadata = file.metadata();
@@ -240,15 +242,15 @@ pub(super) fn facts(
         bytes: tensors.iter().map(|t| t.data.len() as u64).sum(),
         parameters: tensors.iter().map(|t| t.dims.iter().product::<u64>()).sum(),
         trained_context: number("context_length"),
-        context: card.context,
+        context: profile.context,
         embedding: number("embedding_length"),
-        vocabulary: card.tokenizer.vocab_size(),
+        vocabulary: profile.tokenizer.vocab_size(),
         template: text("tokenizer.chat_template").map(str::to_owned),
         licenses: text("general.license")
             .map(str::to_owned)
             .into_iter()
             .collect(),
-        capabilities: card.capabilities(),
+        capabilities: profile.capabilities(),
         slots: options.requests,
         family,
         ..ModelFacts::default()

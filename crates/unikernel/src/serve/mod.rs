@@ -10,8 +10,8 @@ mod running;
 pub(crate) mod tests;
 
 pub use access::Access;
+pub use strata_chat::ModelFacts;
 pub use strata_engine::Counters;
-pub use strata_wire::call::ModelFacts;
 
 use crate::model::Opened;
 use crate::network::{CONNECTIONS, Connection, Network};
@@ -21,15 +21,15 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use running::Running;
+use strata_chat::{Event, Fault, FaultKind, ModelProfile};
 use strata_engine::{Engine, Event as EngineEvent, EventKind, Request, SubmitError};
 use strata_platform::Clock;
-use strata_service::Card;
+use strata_service::ModelProfile;
 use strata_tokenizer::EncodeOptions;
 use strata_wire::http::{self, Head, Next, Sending};
-use strata_wire::lang::{Event, Shape};
 use strata_wire::openai::ResponseStore;
 use strata_wire::route::Dialect;
-use strata_wire::{Answer, Fault, FaultKind, Reply, Stamp};
+use strata_wire::{AnswerWriter, Framing, Reply, Stamp};
 
 /// Bytes that all requests and answers may hold; clients that would add to more must wait.
 const MEMORY: usize = 16 << 20;
@@ -53,7 +53,7 @@ pub struct ServeSettings {
 pub struct Server {
     engine: Engine,
     clock: Arc<dyn Clock>,
-    card: Arc<Card>,
+    profile: Arc<ModelProfile>,
     facts: ModelFacts,
     settings: ServeSettings,
     visits: Vec<Option<Visit>>,
@@ -73,7 +73,7 @@ struct Visit {
 /// An answer in the making.
 struct Work {
     running: Running,
-    answer: Box<dyn Answer>,
+    answer: Box<dyn AnswerWriter>,
     /// What is not written yet.
     events: Vec<Event>,
     /// What is not sent yet.
@@ -87,13 +87,13 @@ impl Server {
         let context = opened.options.context;
         let template = opened.file.metadata().str("tokenizer.chat_template");
         let template = template.ok().flatten();
-        let card = Card::new(Arc::clone(&opened.tokenizer), template, context);
-        let facts = calls::facts(&settings.name, opened.file, &card, &opened.options);
+        let profile = ModelProfile::new(Arc::clone(&opened.tokenizer), template, context);
+        let facts = calls::facts(&settings.name, opened.file, &profile, &opened.options);
         let engine = Engine::new(opened.executor, opened.tokenizer, opened.options);
         Self {
             engine: engine.with_clock(Arc::clone(&clock)),
             clock,
-            card: Arc::new(card),
+            profile: Arc::new(profile),
             facts,
             random: settings.seed,
             settings,
@@ -130,7 +130,7 @@ impl Server {
             parse_special: true,
         };
         let own = self.engine.submit(Request {
-            prompt: self.card.tokenizer.encode(text, options),
+            prompt: self.profile.tokenizer.encode(text, options),
             max_tokens: Some(tokens),
             ..Request::default()
         })?;
@@ -255,7 +255,7 @@ impl Server {
     fn advance(&mut self, visit: &mut Visit, now: u64) {
         let Some(work) = &mut visit.work else { return };
         let events = core::mem::take(&mut work.events);
-        let (shape, mut failed) = (work.answer.shape(), None);
+        let (framing, mut failed) = (work.answer.framing(), None);
         for event in &events {
             match event {
                 Event::Failed(fault) if !work.begun => failed = Some(work.answer.fault(fault)),
@@ -268,10 +268,10 @@ impl Server {
             give(visit, &reply, now);
             return;
         }
-        if shape != Shape::Whole && !events.is_empty() {
+        if framing != Framing::Whole && !events.is_empty() {
             if !work.begun {
                 work.begun = true;
-                begin(visit_parts(&mut visit.http, &visit.origin), shape);
+                begin(visit_parts(&mut visit.http, &visit.origin), framing);
             }
             visit.http.piece(&work.bytes);
             work.bytes.clear();
@@ -286,12 +286,12 @@ impl Server {
         // A failure of one prompt ends the others.
         work.running.cancel(&mut self.engine);
         visit.work = None;
-        match shape {
-            Shape::Whole => give(
+        match framing {
+            Framing::Whole => give(
                 visit,
                 &Reply {
                     status: 200,
-                    content_type: shape.content_type(),
+                    content_type: framing.content_type(),
                     headers: Vec::new(),
                     body: bytes,
                 },
@@ -334,7 +334,7 @@ fn hear(visits: &mut [Option<Visit>], event: EngineEvent, now: u64) {
     let works = visits.iter_mut().flatten().filter_map(|v| v.work.as_mut());
     let mut event = Some(event);
     for work in works {
-        event = event.and_then(|event| work.running.hear(event, now, &mut work.events));
+        event = event.and_then(|event| work.running.push(event, now, &mut work.events));
     }
 }
 
@@ -345,9 +345,9 @@ fn visit_parts<'v>(http: &'v mut http::Connection, origin: &'v Option<String>) -
 }
 
 /// Begins an answer that comes piece by piece.
-fn begin((http, origin): Parts<'_>, shape: Shape) {
-    let mut headers = Vec::from([("content-type", shape.content_type())]);
-    if shape == Shape::Events {
+fn begin((http, origin): Parts<'_>, framing: Framing) {
+    let mut headers = Vec::from([("content-type", framing.content_type())]);
+    if framing == Framing::Events {
         headers.push(("cache-control", "no-cache"));
         // Proxies would hold events back.
         headers.push(("x-accel-buffering", "no"));

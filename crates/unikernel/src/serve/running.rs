@@ -2,15 +2,13 @@
 
 use alloc::vec::Vec;
 use core::time::Duration;
+use strata_chat::{AnswerStream, Arrival, Event, Fault, Generate, ModelProfile, Prepared, refusal};
 use strata_engine::{Engine, Event as EngineEvent, RequestId};
-use strata_service::{Arrival, Card, Prepared, Talk, refusal};
-use strata_wire::Fault;
-use strata_wire::lang::{Event, Generate};
 
-/// The engine's names of a request's prompts, and the talk that makes one answer of them.
+/// The engine's names of a request's prompts, and the stream that makes one answer of them.
 pub(super) struct Running {
     ids: Vec<RequestId>,
-    talk: Talk,
+    stream: AnswerStream,
 }
 
 impl Running {
@@ -19,17 +17,17 @@ impl Running {
         engine: &mut Engine,
         request: &Generate,
         prepared: Prepared,
-        card: &Card,
+        profile: &ModelProfile,
         now: u64,
     ) -> Result<Self, Fault> {
         let arrival = Arrival {
             at: Duration::from_nanos(now),
             load: Duration::ZERO,
         };
-        let (talk, requests) = Talk::new(request, prepared, card, arrival);
+        let (stream, requests) = AnswerStream::new(request, prepared, profile, arrival);
         let mut running = Self {
             ids: Vec::new(),
-            talk,
+            stream,
         };
         for one in requests {
             match engine.submit(one) {
@@ -51,11 +49,11 @@ impl Running {
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        self.talk.has_ended()
+        self.stream.has_ended()
     }
 
     /// Takes an event of the engine and adds what there is to tell; gives it back if it is another's.
-    pub(super) fn hear(
+    pub(super) fn push(
         &mut self,
         event: EngineEvent,
         now: u64,
@@ -65,7 +63,8 @@ impl Running {
             return Some(event);
         };
         let now = Duration::from_nanos(now);
-        self.talk.hear(run, (event.choice, event.kind), now, events);
+        self.stream
+            .push(run, (event.choice, event.kind), now, events);
         None
     }
 }

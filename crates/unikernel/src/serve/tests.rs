@@ -4,8 +4,8 @@ use super::*;
 use crate::machine::heap::HugePages;
 use crate::model::{self, Load, Means};
 use crate::network::tests::{Client, settings, wire};
+use strata_chat::json::Json;
 use strata_platform::Inline;
-use strata_wire::json::Json;
 
 /// Time passes only when it is looked at.
 #[derive(Default)]

@@ -1,11 +1,10 @@
 //! Messages and their blocks.
 
 use crate::base64::image;
-use crate::fault::Fault;
-use crate::json::{Fields, Json, Place};
-use crate::lang::{Image, Message, Part, Role, ToolCall};
 use alloc::string::String;
 use alloc::vec::Vec;
+use strata_chat::json::{Fields, Json, JsonPath};
+use strata_chat::{ContentPart, Fault, Image, Message, Role, ToolCall};
 
 /// A client's note to its provider, different in every request; before a prompt it would spoil every cache.
 const BILLING: &str = "x-anthropic-billing-header:";
@@ -14,24 +13,24 @@ const BILLING: &str = "x-anthropic-billing-header:";
 pub(super) const HINTS: [&str; 1] = ["cache_control"];
 
 /// A value that cannot be honoured.
-pub(super) fn unsupported(place: &Place, value: &str) -> Fault {
-    Fault::field(place, format_args!("{value:?} is not supported"))
+pub(super) fn unsupported(path: &JsonPath, value: &str) -> Fault {
+    Fault::field(path, format_args!("{value:?} is not supported"))
 }
 
 /// `system`: a text, or blocks of it.
 pub(super) fn system(fields: &mut Fields) -> Result<Option<Message>, Fault> {
-    let place = fields.at("system");
+    let path = fields.at("system");
     let mut message = Message::new(Role::System);
     match fields.take("system") {
         None => return Ok(None),
-        Some(Json::String(text)) => message.parts.push(Part::Text(text)),
+        Some(Json::String(text)) => message.parts.push(ContentPart::Text(text)),
         Some(list) => {
-            for (place, item) in place.list(list)? {
-                let mut block = place.object(item)?;
+            for (path, item) in path.list(list)? {
+                let mut block = path.object(item)?;
                 block_type(&mut block, &["text"])?;
                 let text = text(block)?;
                 if !text.starts_with(BILLING) {
-                    message.parts.push(Part::Text(text));
+                    message.parts.push(ContentPart::Text(text));
                 }
             }
         }
@@ -45,20 +44,20 @@ pub(super) fn message(mut fields: Fields, messages: &mut Vec<Message>) -> Result
     let role = fields.maybe_word("role", &roles)?;
     let role = role.ok_or_else(|| fields.missing("role"))?;
     let mut message = Message::new(role);
-    let place = fields.at("content");
+    let path = fields.at("content");
     match fields.take("content") {
         None => return Err(fields.missing("content")),
-        Some(Json::String(text)) => message.parts.push(Part::Text(text)),
+        Some(Json::String(text)) => message.parts.push(ContentPart::Text(text)),
         Some(list @ Json::Array(_)) => {
-            for (place, item) in place.list(list)? {
-                let block = place.object(item)?;
+            for (path, item) in path.list(list)? {
+                let block = path.object(item)?;
                 match role {
                     Role::Assistant => said(block, &mut message)?,
                     _ => heard(block, &mut message, messages)?,
                 }
             }
         }
-        Some(other) => return Err(place.expected("a string or an array of blocks", &other)),
+        Some(other) => return Err(path.expected("a string or an array of blocks", &other)),
     }
     fields.finish()?;
     // A message of nothing but results has nothing left to say.
@@ -97,7 +96,7 @@ fn said(mut block: Fields, message: &mut Message) -> Result<(), Fault> {
             block.maybe_string("data")?;
         }
         _ => {
-            message.parts.push(Part::Text(text(block)?));
+            message.parts.push(ContentPart::Text(text(block)?));
             return Ok(());
         }
     }
@@ -106,11 +105,11 @@ fn said(mut block: Fields, message: &mut Message) -> Result<(), Fault> {
 }
 
 fn input(block: &mut Fields) -> Result<Json, Fault> {
-    let place = block.at("input");
+    let path = block.at("input");
     match block.take("input") {
         None => Err(block.missing("input")),
         Some(input @ Json::Object(_)) => Ok(input),
-        Some(other) => Err(place.expected("an object", &other)),
+        Some(other) => Err(path.expected("an object", &other)),
     }
 }
 
@@ -122,8 +121,8 @@ fn heard(
 ) -> Result<(), Fault> {
     match block_type(&mut block, &["text", "image", "tool_result"])? {
         "tool_result" => messages.push(result(block)?),
-        "image" => message.parts.push(Part::Image(picture(block)?)),
-        _ => message.parts.push(Part::Text(text(block)?)),
+        "image" => message.parts.push(ContentPart::Image(picture(block)?)),
+        _ => message.parts.push(ContentPart::Text(text(block)?)),
     }
     Ok(())
 }
@@ -131,25 +130,25 @@ fn heard(
 fn result(mut block: Fields) -> Result<Message, Fault> {
     let mut message = Message::new(Role::Tool);
     message.tool_call_id = Some(block.string("tool_use_id")?);
-    let place = block.at("content");
+    let path = block.at("content");
     match block.take("content") {
         None => {}
-        Some(Json::String(text)) => message.parts.push(Part::Text(text)),
+        Some(Json::String(text)) => message.parts.push(ContentPart::Text(text)),
         Some(list) => {
-            for (place, item) in place.list(list)? {
-                let mut inner = place.object(item)?;
+            for (path, item) in path.list(list)? {
+                let mut inner = path.object(item)?;
                 message
                     .parts
                     .push(match block_type(&mut inner, &["text", "image"])? {
-                        "image" => Part::Image(picture(inner)?),
-                        _ => Part::Text(text(inner)?),
+                        "image" => ContentPart::Image(picture(inner)?),
+                        _ => ContentPart::Text(text(inner)?),
                     });
             }
         }
     }
     if block.maybe_boolean("is_error")? == Some(true) {
         // Templates have no place for it, and the model must know.
-        message.parts.insert(0, Part::Text("Error: ".into()));
+        message.parts.insert(0, ContentPart::Text("Error: ".into()));
     }
     block.ignore(&HINTS);
     block.finish()?;
@@ -159,20 +158,20 @@ fn result(mut block: Fields) -> Result<Message, Fault> {
 fn picture(mut block: Fields) -> Result<Image, Fault> {
     let source = block.maybe_object("source")?;
     let mut source = source.ok_or_else(|| block.missing("source"))?;
-    let place = source.at("type");
+    let path = source.at("type");
     match source.string("type")?.as_str() {
         "base64" => {}
         "url" => {
             return Err(Fault::field(
-                &place,
+                &path,
                 format_args!("must be \"base64\"; pictures are not fetched from elsewhere"),
             ));
         }
-        other => return Err(unsupported(&place, other)),
+        other => return Err(unsupported(&path, other)),
     }
     let kind = source.maybe_string("media_type")?;
-    let place = source.at("data");
-    let image = image(kind, &source.string("data")?, &place)?;
+    let path = source.at("data");
+    let image = image(kind, &source.string("data")?, &path)?;
     source.finish()?;
     block.ignore(&HINTS);
     block.finish()?;
@@ -181,8 +180,8 @@ fn picture(mut block: Fields) -> Result<Image, Fault> {
 
 fn text(mut block: Fields) -> Result<String, Fault> {
     let text = block.string("text")?;
-    if let Some((place, _)) = block.items("citations")?.first() {
-        return Err(Fault::field(place, format_args!("is not supported")));
+    if let Some((path, _)) = block.items("citations")?.first() {
+        return Err(Fault::field(path, format_args!("is not supported")));
     }
     block.ignore(&HINTS);
     block.finish()?;
@@ -191,8 +190,8 @@ fn text(mut block: Fields) -> Result<String, Fault> {
 
 /// Which of these blocks it is.
 fn block_type(block: &mut Fields, known: &[&'static str]) -> Result<&'static str, Fault> {
-    let place = block.at("type");
+    let path = block.at("type");
     let kind = block.string("type")?;
     let found = known.iter().find(|known| **known == kind);
-    found.copied().ok_or_else(|| unsupported(&place, &kind))
+    found.copied().ok_or_else(|| unsupported(&path, &kind))
 }

@@ -1,9 +1,10 @@
 //! Faults in this dialect's shape.
 
 use crate::answer::{Reply, Stamp};
-use crate::fault::{Fault, FaultKind};
-use crate::json::Json;
+use crate::status::status;
 use alloc::format;
+use strata_chat::json::Json;
+use strata_chat::{Fault, FaultKind};
 
 /// The reply for a request that failed.
 pub fn fault(fault: &Fault, stamp: &Stamp) -> Reply {
@@ -11,7 +12,7 @@ pub fn fault(fault: &Fault, stamp: &Stamp) -> Reply {
         // Clients try again after a 5xx, which is of no use here.
         FaultKind::Unsupported => 400,
         FaultKind::Overloaded { .. } | FaultKind::Unavailable { .. } => 529,
-        _ => fault.status(),
+        _ => status(fault),
     };
     let mut reply = Reply::fault(fault, status, &document(fault, stamp));
     reply.headers.push(("request-id", request_id(stamp)));

@@ -11,10 +11,10 @@ pub use errors::fault;
 
 use crate::answer::{Reply, Stamp};
 use crate::call::Call;
-use crate::fault::{Fault, FaultKind};
-use crate::json::Json;
 use alloc::boxed::Box;
 use read::Purpose;
+use strata_chat::json::Json;
+use strata_chat::{Fault, FaultKind};
 
 /// The routes with their methods.
 pub const ROUTES: &[(&str, &str)] = &[

@@ -1,13 +1,12 @@
 //! Reading a request for a message.
 
 use super::content::{self, HINTS, unsupported};
-use crate::fault::Fault;
-use crate::json::{Fields, Json};
-use crate::lang::{
-    Effort, Format, Generate, Prompt, Role, Thinking, Tool, ToolChoice, Tools, name_results,
-};
 use alloc::string::String;
 use alloc::vec::Vec;
+use strata_chat::json::{Fields, Json};
+use strata_chat::{
+    Effort, Fault, Format, Generate, Prompt, Role, Thinking, Tool, ToolChoice, Tools, name_results,
+};
 
 /// What a request is read for.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -32,11 +31,11 @@ pub(super) fn request(body: &[u8], purpose: Purpose) -> Result<(Generate, Manner
     messages.extend(content::system(&mut fields)?);
     let items = fields.items("messages")?;
     if items.is_empty() {
-        let place = fields.at("messages");
-        return Err(Fault::field(&place, format_args!("must not be empty")));
+        let path = fields.at("messages");
+        return Err(Fault::field(&path, format_args!("must not be empty")));
     }
-    for (place, item) in items {
-        content::message(place.object(item)?, &mut messages)?;
+    for (path, item) in items {
+        content::message(path.object(item)?, &mut messages)?;
     }
     name_results(&mut messages);
     // The API has the model complete a last message that is its own.
@@ -76,17 +75,17 @@ fn sampling(fields: &mut Fields, request: &mut Generate) -> Result<(), Fault> {
     request.sampling.top_p = top_p.map(|value| value as f32);
     let top_k = fields.maybe_integer("top_k", 0..=i64::from(u32::MAX))?;
     request.sampling.top_k = top_k.map(|value| value as u32);
-    for (place, item) in fields.items("stop_sequences")? {
-        let text = place.string(item)?;
+    for (path, item) in fields.items("stop_sequences")? {
+        let text = path.string(item)?;
         if text.is_empty() {
-            return Err(Fault::field(&place, format_args!("must not be empty")));
+            return Err(Fault::field(&path, format_args!("must not be empty")));
         }
         request.stop.push(text);
     }
     if request.stop.len() > MAX_STOPS {
-        let place = fields.at("stop_sequences");
+        let path = fields.at("stop_sequences");
         let problem = format_args!("must have at most {MAX_STOPS} texts");
-        return Err(Fault::field(&place, problem));
+        return Err(Fault::field(&path, problem));
     }
     Ok(())
 }
@@ -96,10 +95,10 @@ const MAX_STOPS: usize = 64;
 
 fn tools(fields: &mut Fields) -> Result<Tools, Fault> {
     let mut tools = Tools::default();
-    for (place, item) in fields.items("tools")? {
-        tools.list.push(tool(place.object(item)?)?);
+    for (path, item) in fields.items("tools")? {
+        tools.list.push(tool(path.object(item)?)?);
     }
-    let place = fields.at("tool_choice");
+    let path = fields.at("tool_choice");
     if let Some(mut choice) = fields.maybe_object("tool_choice")? {
         let kind_place = choice.at("type");
         tools.choice = match choice.string("type")?.as_str() {
@@ -113,26 +112,26 @@ fn tools(fields: &mut Fields) -> Result<Tools, Fault> {
         tools.parallel = !alone.unwrap_or(false);
         choice.finish()?;
     }
-    tools.check(&fields.at("tools"), &place)?;
+    tools.check(&fields.at("tools"), &path)?;
     Ok(tools)
 }
 
 fn tool(mut fields: Fields) -> Result<Tool, Fault> {
-    let place = fields.at("type");
+    let path = fields.at("type");
     let kind = fields.maybe_string("type")?;
     if let Some(kind) = kind.filter(|kind| kind != "custom") {
-        return Err(unsupported(&place, &kind));
+        return Err(unsupported(&path, &kind));
     }
     let name = fields.string("name")?;
     if name.is_empty() {
-        let place = fields.at("name");
-        return Err(Fault::field(&place, format_args!("must not be empty")));
+        let path = fields.at("name");
+        return Err(Fault::field(&path, format_args!("must not be empty")));
     }
-    let place = fields.at("input_schema");
+    let path = fields.at("input_schema");
     let parameters = match fields.take("input_schema") {
         None => return Err(fields.missing("input_schema")),
         Some(schema @ Json::Object(_)) => schema,
-        Some(other) => return Err(place.expected("a JSON schema", &other)),
+        Some(other) => return Err(path.expected("a JSON schema", &other)),
     };
     let tool = Tool {
         name,
@@ -143,10 +142,10 @@ fn tool(mut fields: Fields) -> Result<Tool, Fault> {
     if fields.maybe_boolean("defer_loading")? == Some(true) {
         return Err(unsupported(&fields.at("defer_loading"), "true"));
     }
-    for (place, item) in fields.items("allowed_callers")? {
-        let caller = place.string(item)?;
+    for (path, item) in fields.items("allowed_callers")? {
+        let caller = path.string(item)?;
         if caller != "direct" {
-            return Err(unsupported(&place, &caller));
+            return Err(unsupported(&path, &caller));
         }
     }
     // Arguments are always sent as they come.
@@ -161,7 +160,7 @@ fn thinking(fields: &mut Fields, request: &mut Generate) -> Result<Manner, Fault
     let Some(mut thinking) = fields.maybe_object("thinking")? else {
         return Ok(manner);
     };
-    let place = thinking.at("type");
+    let path = thinking.at("type");
     let kind: String = thinking.string("type")?;
     let budget = thinking.maybe_integer("budget_tokens", 1..=i64::from(u32::MAX))?;
     let budget = budget.map(|tokens| tokens as usize);
@@ -171,20 +170,20 @@ fn thinking(fields: &mut Fields, request: &mut Generate) -> Result<Manner, Fault
         ("adaptive", None) => Thinking::Default,
         ("disabled", None) => Thinking::Off,
         ("adaptive" | "disabled", Some(_)) => {
-            let place = thinking.at("budget_tokens");
+            let path = thinking.at("budget_tokens");
             return Err(Fault::field(
-                &place,
+                &path,
                 format_args!("needs type to be \"enabled\""),
             ));
         }
-        (other, _) => return Err(unsupported(&place, other)),
+        (other, _) => return Err(unsupported(&path, other)),
     };
     if let (Some(budget), Some(most)) = (budget, request.max_tokens)
         && budget >= most
     {
-        let place = thinking.at("budget_tokens");
+        let path = thinking.at("budget_tokens");
         return Err(Fault::field(
-            &place,
+            &path,
             format_args!("must be less than max_tokens"),
         ));
     }
@@ -221,16 +220,16 @@ fn output(fields: &mut Fields, request: &mut Generate) -> Result<(), Fault> {
 }
 
 fn format(mut fields: Fields) -> Result<Format, Fault> {
-    let place = fields.at("type");
+    let path = fields.at("type");
     let kind = fields.string("type")?;
     if kind != "json_schema" {
-        return Err(unsupported(&place, &kind));
+        return Err(unsupported(&path, &kind));
     }
-    let place = fields.at("schema");
+    let path = fields.at("schema");
     let format = match fields.take("schema") {
         None => return Err(fields.missing("schema")),
         Some(schema @ Json::Object(_)) => Format::JsonSchema(schema),
-        Some(other) => return Err(place.expected("a JSON schema", &other)),
+        Some(other) => return Err(path.expected("a JSON schema", &other)),
     };
     fields.finish()?;
     Ok(format)
@@ -241,11 +240,11 @@ fn context_management(fields: &mut Fields) -> Result<(), Fault> {
     let Some(mut management) = fields.maybe_object("context_management")? else {
         return Ok(());
     };
-    for (place, item) in management.items("edits")? {
+    for (path, item) in management.items("edits")? {
         let kept = item.get("keep").and_then(Json::as_str) == Some("all");
         let kind = item.get("type").and_then(Json::as_str).unwrap_or("");
         if !(kept && kind.starts_with("clear_thinking_")) {
-            return Err(unsupported(&place, kind));
+            return Err(unsupported(&path, kind));
         }
     }
     management.finish()

@@ -2,14 +2,13 @@
 
 use super::errors;
 use super::read::Manner;
-use crate::answer::{Answer, Reply, Stamp, server_sent};
-use crate::fault::Fault;
+use crate::answer::{AnswerWriter, Framing, Reply, Stamp, server_sent};
 use crate::gather::GatheredCall;
-use crate::json::Json;
-use crate::lang::{CallPart, Event, Finish, Generate, Shape, Usage};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use strata_chat::json::Json;
+use strata_chat::{CallPart, Event, Fault, Finish, Generate, Usage};
 
 pub(super) struct MessageAnswer {
     stamp: Stamp,
@@ -232,9 +231,9 @@ fn usage(used: &Usage) -> Json {
     ])
 }
 
-impl Answer for MessageAnswer {
-    fn shape(&self) -> Shape {
-        Shape::events_if(self.stream)
+impl AnswerWriter for MessageAnswer {
+    fn framing(&self) -> Framing {
+        Framing::events_if(self.stream)
     }
 
     fn event(&mut self, event: &Event, out: &mut Vec<u8>) {

@@ -3,14 +3,13 @@
 use super::write::CompletionAnswer;
 use super::{prompts, samplers, settings};
 use crate::call::Call;
-use crate::fault::Fault;
-use crate::json::{Fields, Json};
-use crate::lang::{Generate, Prompt};
 use crate::openai::format;
 use crate::openai::sampling::{Ranges, limit, read_within, unsupported};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
+use strata_chat::json::{Fields, Json};
+use strata_chat::{Fault, Generate, Prompt};
 
 /// Alternatives to each token at most.
 const MAX_PROBS: i64 = 100;
@@ -20,9 +19,9 @@ const ANY_SEED: u64 = u32::MAX as u64;
 
 pub(super) fn open(body: &[u8]) -> Result<Call, Fault> {
     let mut fields = Fields::parse(body)?;
-    let place = fields.at("prompt");
+    let path = fields.at("prompt");
     let prompt = fields.take("prompt");
-    let prompts = prompts::read(prompt.ok_or_else(|| fields.missing("prompt"))?, &place)?;
+    let prompts = prompts::read(prompt.ok_or_else(|| fields.missing("prompt"))?, &path)?;
     let texts = prompts.iter().map(|pieces| prompts::text(pieces)).collect();
     let prompts = prompts.into_iter().map(Prompt::Raw).collect();
     finish(fields, prompts, texts)
@@ -35,8 +34,8 @@ pub(super) fn infill(body: &[u8]) -> Result<Call, Fault> {
     // What the person has just typed: it stands at the end of what comes before the gap.
     prefix.push_str(&fields.maybe_string("prompt")?.unwrap_or_default());
     let mut files = Vec::new();
-    for (place, item) in fields.items("input_extra")? {
-        let mut file = place.object(item)?;
+    for (path, item) in fields.items("input_extra")? {
+        let mut file = path.object(item)?;
         let name = file.maybe_string("filename")?.unwrap_or_default();
         files.push((name, file.string("text")?));
         file.finish()?;
@@ -90,11 +89,11 @@ fn refuse(fields: &mut Fields) -> Result<(), Fault> {
         }
     }
     for name in ["image_data", "response_fields"] {
-        let place = fields.at(name);
+        let path = fields.at(name);
         match fields.take(name) {
             None => {}
             Some(Json::Array(items)) if items.is_empty() => {}
-            Some(_) => return Err(Fault::field(&place, format_args!("is not supported"))),
+            Some(_) => return Err(Fault::field(&path, format_args!("is not supported"))),
         }
     }
     Ok(())

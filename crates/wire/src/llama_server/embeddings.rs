@@ -2,11 +2,10 @@
 
 use super::prompts;
 use crate::answer::Reply;
-use crate::call::{Call, Embeddings};
-use crate::fault::Fault;
-use crate::json::{Fields, Json};
-use crate::lang::Embed;
+use crate::call::Call;
 use alloc::boxed::Box;
+use strata_chat::json::{Fields, Json};
+use strata_chat::{Embed, Embeddings, Fault};
 
 pub(super) fn open(body: &[u8]) -> Result<Call, Fault> {
     let mut fields = Fields::parse(body)?;
@@ -15,9 +14,9 @@ pub(super) fn open(body: &[u8]) -> Result<Call, Fault> {
         Some(_) => "content",
         None => "input",
     };
-    let place = fields.at(name);
+    let path = fields.at(name);
     let input = fields.take(name).ok_or_else(|| fields.missing("content"))?;
-    let inputs = prompts::read(input, &place)?;
+    let inputs = prompts::read(input, &path)?;
     fields.maybe_word("encoding_format", &[("float", ())])?;
     // The numbers are those of llama.cpp: −1 is as it is, 2 is length one; the others it has are seldom used.
     let normalize = match fields.maybe_integer("embd_normalize", -1..=i64::MAX)? {

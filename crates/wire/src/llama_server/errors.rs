@@ -1,12 +1,13 @@
 //! Faults in this dialect's shape.
 
 use crate::answer::Reply;
-use crate::fault::{Fault, FaultKind};
-use crate::json::Json;
+use crate::status::status;
+use strata_chat::json::Json;
+use strata_chat::{Fault, FaultKind};
 
 /// The reply for a request that failed.
 pub fn fault(fault: &Fault) -> Reply {
-    Reply::fault(fault, fault.status(), &document(fault))
+    Reply::fault(fault, status(fault), &document(fault))
 }
 
 /// `{"error": …}`.
@@ -26,7 +27,7 @@ pub(super) fn document(fault: &Fault) -> Json {
         FaultKind::Internal => "server_error",
     };
     let mut error = Json::object([
-        ("code", u32::from(fault.status()).into()),
+        ("code", u32::from(status(fault)).into()),
         ("message", fault.message.as_str().into()),
         ("type", kind.into()),
     ]);

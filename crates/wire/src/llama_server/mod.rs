@@ -15,8 +15,8 @@ mod write;
 pub use errors::fault;
 
 use crate::call::Call;
-use crate::fault::{Fault, FaultKind};
 use crate::openai::{rerank, wrong_method};
+use strata_chat::{Fault, FaultKind};
 
 /// The routes with their methods, `{id}` for a number. What is asked with `GET` can be asked with `HEAD`.
 pub const ROUTES: &[(&str, &str)] = &[

@@ -1,11 +1,10 @@
 //! `samplers`: which of them run. Their order is fixed here, as llama.cpp's is where nothing is said; what is left out
 //! is set to change nothing.
 
-use crate::fault::Fault;
-use crate::json::{Fields, Json};
-use crate::lang::Sampling;
 use alloc::string::String;
 use alloc::vec::Vec;
+use strata_chat::json::{Fields, Json};
+use strata_chat::{Fault, Sampling};
 
 /// The samplers in their order: the name, other names, and the letter of `edskypmxt`.
 const ORDER: [(&str, &[&str], char); 9] = [
@@ -31,7 +30,7 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 
 /// Reads the list, and sets what it leaves out.
 pub(super) fn read(fields: &mut Fields, sampling: &mut Sampling) -> Result<(), Fault> {
-    let place = fields.at("samplers");
+    let path = fields.at("samplers");
     let wanted: Vec<usize> = match fields.take("samplers") {
         None => return Ok(()),
         Some(Json::String(letters)) => letters
@@ -39,19 +38,19 @@ pub(super) fn read(fields: &mut Fields, sampling: &mut Sampling) -> Result<(), F
             .map(|letter| {
                 let found = ORDER.iter().position(|(_, _, own)| *own == letter);
                 found.ok_or_else(|| {
-                    Fault::field(&place, format_args!("there is no sampler {letter:?}"))
+                    Fault::field(&path, format_args!("there is no sampler {letter:?}"))
                 })
             })
             .collect::<Result<_, _>>()?,
-        Some(list) => place
+        Some(list) => path
             .list(list)?
-            .map(|(place, item)| {
-                let name: String = place.string(item)?;
+            .map(|(path, item)| {
+                let name: String = path.string(item)?;
                 let own = |(known, others, _): &(&str, &[&str], char)| {
                     *known == name || others.contains(&name.as_str())
                 };
                 ORDER.iter().position(own).ok_or_else(|| {
-                    Fault::field(&place, format_args!("there is no sampler {name:?}"))
+                    Fault::field(&path, format_args!("there is no sampler {name:?}"))
                 })
             })
             .collect::<Result<_, _>>()?,
@@ -59,7 +58,7 @@ pub(super) fn read(fields: &mut Fields, sampling: &mut Sampling) -> Result<(), F
     if !wanted.is_sorted_by(|a, b| a < b) {
         let order: Vec<&str> = names().collect();
         let problem = format_args!("another order than {} is not supported", order.join(", "));
-        return Err(Fault::field(&place, problem));
+        return Err(Fault::field(&path, problem));
     }
     for (index, name) in names().enumerate() {
         if !wanted.contains(&index) {

@@ -1,8 +1,8 @@
 //! `generation_settings`: how a request asked for its tokens to be chosen.
 
 use super::samplers;
-use crate::json::Json;
-use crate::lang::{Format, Generate, Sampling, Text};
+use strata_chat::json::Json;
+use strata_chat::{Format, Generate, Sampling, TokenOrText};
 
 /// How tokens are chosen where neither the request nor the model says.
 pub(super) fn habits() -> Sampling {
@@ -82,8 +82,8 @@ pub(super) fn sampling(sampling: &Sampling, settings: &mut Json) {
     if !s.logit_bias.is_empty() {
         let biases = s.logit_bias.iter().map(|(text, bias)| {
             let token = match text {
-                Text::Token(token) => Json::from(*token),
-                Text::Text(text) => text.as_str().into(),
+                TokenOrText::Token(token) => Json::from(*token),
+                TokenOrText::Text(text) => text.as_str().into(),
             };
             // A token that cannot be has no number in JSON.
             let bias = match bias.is_finite() {

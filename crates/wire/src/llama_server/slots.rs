@@ -2,14 +2,14 @@
 
 use super::{errors, queried, settings};
 use crate::answer::Reply;
-use crate::call::{Call, Capability, ModelFacts, Slot, SlotAction, SlotOutcome};
-use crate::fault::{Fault, FaultKind};
-use crate::json::{Fields, Json, Place};
+use crate::call::Call;
 use crate::openai::unescape;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
+use strata_chat::json::{Fields, Json, JsonPath};
+use strata_chat::{Capability, Fault, FaultKind, ModelFacts, Slot, SlotAction, SlotOutcome};
 
 /// The longest name that most file systems take.
 const MAX_FILE_NAME: usize = 255;
@@ -74,7 +74,7 @@ pub(super) fn list(query: &str) -> Result<Call, Fault> {
 
 /// Saves, restores or erases what is kept of a slot.
 pub(super) fn act(id: &str, query: &str, body: &[u8]) -> Result<Call, Fault> {
-    let root = Place::root();
+    let root = JsonPath::root();
     let slot: usize = id
         .parse()
         .map_err(|_| Fault::field(&root.field("id"), format_args!("{id:?} is not a number")))?;
@@ -102,16 +102,16 @@ pub(super) fn act(id: &str, query: &str, body: &[u8]) -> Result<Call, Fault> {
 fn file(body: &[u8]) -> Result<String, Fault> {
     let mut fields = Fields::parse(body)?;
     let name = fields.string("filename")?;
-    let place = fields.at("filename");
+    let path = fields.at("filename");
     fields.finish()?;
     let odd = |c: char| c.is_control() || matches!(c, '/' | '\\' | ':');
     if name.is_empty() || name.starts_with('.') || name.contains(odd) {
         let problem = format_args!("must be the plain name of a file");
-        return Err(Fault::field(&place, problem));
+        return Err(Fault::field(&path, problem));
     }
     if name.len() > MAX_FILE_NAME {
         let problem = format_args!("must have at most {MAX_FILE_NAME} bytes");
-        return Err(Fault::field(&place, problem));
+        return Err(Fault::field(&path, problem));
     }
     Ok(name)
 }
@@ -159,7 +159,7 @@ pub(super) fn scale(body: &[u8]) -> Result<Call, Fault> {
     };
     let mut scales = Vec::new();
     for (i, item) in items.into_iter().enumerate() {
-        let mut fields = Place::root().item(i).object(item)?;
+        let mut fields = JsonPath::root().item(i).object(item)?;
         let id = fields.maybe_integer("id", 0..=i64::from(u32::MAX))?;
         let id = id.ok_or_else(|| fields.missing("id"))? as usize;
         let range = f64::from(f32::MIN)..=f64::from(f32::MAX);

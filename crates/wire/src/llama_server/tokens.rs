@@ -1,11 +1,11 @@
 //! `/tokenize`, `/detokenize` and `/apply-template`.
 
 use crate::answer::Reply;
-use crate::call::{Call, Detokenize, TokenPiece, Tokenize};
-use crate::fault::Fault;
-use crate::json::{Fields, Json};
+use crate::call::Call;
 use crate::openai::chat;
 use alloc::boxed::Box;
+use strata_chat::json::{Fields, Json};
+use strata_chat::{Detokenize, Fault, TokenPiece, Tokenize};
 
 pub(super) fn tokenize(body: &[u8]) -> Result<Call, Fault> {
     let mut fields = Fields::parse(body)?;
@@ -41,12 +41,12 @@ fn spelt(bytes: &[u8]) -> Json {
 pub(super) fn detokenize(body: &[u8]) -> Result<Call, Fault> {
     let mut fields = Fields::parse(body)?;
     let model = fields.maybe_string("model")?;
-    let place = fields.at("tokens");
+    let path = fields.at("tokens");
     let list = fields.take("tokens");
     let list = list.ok_or_else(|| fields.missing("tokens"))?;
-    let tokens = place
+    let tokens = path
         .list(list)?
-        .map(|(place, item)| Ok(place.integer(&item, 0..=i64::from(u32::MAX))? as u32))
+        .map(|(path, item)| Ok(path.integer(&item, 0..=i64::from(u32::MAX))? as u32))
         .collect::<Result<_, Fault>>()?;
     fields.finish()?;
     Ok(Call::Detokenize(

@@ -1,15 +1,14 @@
 //! Completions on their way out: one document, a list of them where there are several prompts, or events.
 
 use super::{errors, settings};
-use crate::answer::{Answer, Reply, server_sent};
-use crate::fault::Fault;
+use crate::answer::{AnswerWriter, Framing, Reply, server_sent};
 use crate::gather::Gathered;
-use crate::json::Json;
-use crate::lang::{Event, Finish, Generate, Shape, Timings, TokenLogprob, TokenLogprobs, Usage};
 use crate::openai::chat::finite;
 use crate::openai::usage;
 use alloc::string::String;
 use alloc::vec::Vec;
+use strata_chat::json::Json;
+use strata_chat::{Event, Fault, Finish, Generate, Timings, TokenLogprob, TokenLogprobs, Usage};
 
 pub(super) struct CompletionAnswer {
     model: String,
@@ -113,9 +112,9 @@ impl CompletionAnswer {
     }
 }
 
-impl Answer for CompletionAnswer {
-    fn shape(&self) -> Shape {
-        Shape::events_if(self.stream)
+impl AnswerWriter for CompletionAnswer {
+    fn framing(&self) -> Framing {
+        Framing::events_if(self.stream)
     }
 
     fn event(&mut self, event: &Event, out: &mut Vec<u8>) {

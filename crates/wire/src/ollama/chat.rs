@@ -4,13 +4,12 @@ use super::write::{LineAnswer, Words, message};
 use super::{load, model, options};
 use crate::answer::Stamp;
 use crate::call::Call;
-use crate::fault::Fault;
 use crate::gather::{Gathered, arguments};
-use crate::json::{Fields, Json};
-use crate::lang::{Generate, Message, Part, Prompt, Role, ToolCall, name_results};
 use crate::openai::tools::{self, Form};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use strata_chat::json::{Fields, Json};
+use strata_chat::{ContentPart, Fault, Generate, Message, Prompt, Role, ToolCall, name_results};
 
 pub(super) fn open(body: &[u8], stamp: &Stamp) -> Result<Call, Fault> {
     let mut fields = Fields::parse(body)?;
@@ -37,8 +36,8 @@ pub(super) fn open(body: &[u8], stamp: &Stamp) -> Result<Call, Fault> {
 /// `messages`, of chats and of models to create.
 pub(super) fn messages(fields: &mut Fields) -> Result<Vec<Message>, Fault> {
     let mut messages = Vec::new();
-    for (place, item) in fields.items("messages")? {
-        messages.push(one(place.object(item)?)?);
+    for (path, item) in fields.items("messages")? {
+        messages.push(one(path.object(item)?)?);
     }
     name_results(&mut messages);
     Ok(messages)
@@ -55,14 +54,14 @@ fn one(mut fields: Fields) -> Result<Message, Fault> {
     let role = role.ok_or_else(|| fields.missing("role"))?;
     let mut message = Message::new(role);
     let content = fields.maybe_string("content")?;
-    message.parts.extend(content.map(Part::Text));
+    message.parts.extend(content.map(ContentPart::Text));
     message.parts.extend(options::images(&mut fields)?);
     let thinking = fields.maybe_string("thinking")?;
     message.thinking = thinking.filter(|text| !text.is_empty());
     message.name = fields.maybe_string("tool_name")?;
     message.tool_call_id = fields.maybe_string("tool_call_id")?;
-    for (place, item) in fields.items("tool_calls")? {
-        message.tool_calls.push(call(place.object(item)?)?);
+    for (path, item) in fields.items("tool_calls")? {
+        message.tool_calls.push(call(path.object(item)?)?);
     }
     fields.finish()?;
     Ok(message)

@@ -3,22 +3,21 @@
 use super::write::nanoseconds;
 use super::{model, options};
 use crate::answer::Reply;
-use crate::call::{Call, Embeddings, Load};
-use crate::fault::Fault;
-use crate::json::{Fields, Json, Place};
-use crate::lang::{Embed, Piece, Timings};
+use crate::call::{Call, Load};
 use crate::openai::embeddings::MAX_INPUTS;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
+use strata_chat::json::{Fields, Json, JsonPath};
+use strata_chat::{Embed, Embeddings, Fault, PromptPart, Timings};
 
 pub(super) fn open(body: &[u8]) -> Result<Call, Fault> {
     let mut fields = Fields::parse(body)?;
     let model = model(&mut fields)?;
-    let place = fields.at("input");
+    let path = fields.at("input");
     let input = fields.take("input");
     let input = input.ok_or_else(|| fields.missing("input"))?;
-    let texts = texts(input, &place)?;
+    let texts = texts(input, &path)?;
     let dimensions = fields.maybe_integer("dimensions", 1..=i64::from(u32::MAX))?;
     let mut request = request(&mut fields, model, texts)?;
     request.dimensions = dimensions.map(|number| number as usize);
@@ -74,7 +73,9 @@ fn load(request: Embed, write: impl FnOnce(&Timings) -> Reply + Send + 'static) 
 }
 
 fn request(fields: &mut Fields, model: String, texts: Vec<String>) -> Result<Embed, Fault> {
-    let inputs = texts.into_iter().map(|text| [Piece::Text(text)].into());
+    let inputs = texts
+        .into_iter()
+        .map(|text| [PromptPart::Text(text)].into());
     Ok(Embed {
         model,
         inputs: inputs.collect(),
@@ -87,16 +88,16 @@ fn request(fields: &mut Fields, model: String, texts: Vec<String>) -> Result<Emb
     })
 }
 
-fn texts(input: Json, place: &Place) -> Result<Vec<String>, Fault> {
+fn texts(input: Json, path: &JsonPath) -> Result<Vec<String>, Fault> {
     let texts = match input {
         Json::String(text) if text.is_empty() => Vec::new(),
         Json::String(text) => [text].into(),
-        list @ Json::Array(_) => place.strings(list)?,
-        other => return Err(place.expected("a string or an array of strings", &other)),
+        list @ Json::Array(_) => path.strings(list)?,
+        other => return Err(path.expected("a string or an array of strings", &other)),
     };
     if texts.len() > MAX_INPUTS {
         let problem = format_args!("must have at most {MAX_INPUTS} texts");
-        return Err(Fault::field(place, problem));
+        return Err(Fault::field(path, problem));
     }
     Ok(texts)
 }

@@ -1,12 +1,13 @@
 //! Faults in this dialect's shape.
 
 use crate::answer::Reply;
-use crate::fault::Fault;
-use crate::json::Json;
+use crate::status::final_status;
+use strata_chat::Fault;
+use strata_chat::json::Json;
 
 /// The reply for a request that failed.
 pub fn fault(fault: &Fault) -> Reply {
-    Reply::fault(fault, fault.final_status(), &document(fault))
+    Reply::fault(fault, final_status(fault), &document(fault))
 }
 
 /// `{"error": …}`, which is also a stream's last line where it fails.

@@ -4,13 +4,12 @@ use super::write::{LineAnswer, Words};
 use super::{load, model, options};
 use crate::answer::Stamp;
 use crate::call::Call;
-use crate::fault::Fault;
-use crate::json::{Fields, Json};
-use crate::lang::{Generate, Message, Part, Prompt, Role};
 use crate::openai::embeddings::tokens;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
+use strata_chat::json::{Fields, Json};
+use strata_chat::{ContentPart, Fault, Generate, Message, Prompt, Role};
 
 pub(super) fn open(body: &[u8], stamp: &Stamp) -> Result<Call, Fault> {
     let mut fields = Fields::parse(body)?;
@@ -41,7 +40,7 @@ struct Asked {
     prompt: String,
     suffix: String,
     system: Option<String>,
-    images: Vec<Part>,
+    images: Vec<ContentPart>,
     raw: bool,
 }
 
@@ -104,10 +103,10 @@ impl Asked {
 
 /// `context`: the tokens of the conversation so far, as an earlier answer told them.
 fn before(fields: &mut Fields) -> Result<Vec<u32>, Fault> {
-    let place = fields.at("context");
+    let path = fields.at("context");
     match fields.take("context") {
         None => Ok(Vec::new()),
         Some(Json::Array(items)) if items.is_empty() => Ok(Vec::new()),
-        Some(list) => tokens(list, &place),
+        Some(list) => tokens(list, &path),
     }
 }

@@ -16,13 +16,12 @@ pub use options::Parameters;
 
 use crate::answer::{Reply, Stamp};
 use crate::call::{Call, Load};
-use crate::fault::Fault;
-use crate::json::{Fields, Json};
-use crate::lang::KeepAlive;
 use crate::openai::{unescape, wrong_method};
 use alloc::boxed::Box;
 use alloc::string::String;
 use core::time::Duration;
+use strata_chat::json::{Fields, Json};
+use strata_chat::{Fault, KeepAlive};
 
 /// The routes with their methods, `{id}` for a name. What is asked with `GET` can be asked with `HEAD`.
 pub const ROUTES: &[(&str, &str)] = &[

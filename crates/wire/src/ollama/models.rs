@@ -3,13 +3,13 @@
 use super::model;
 use crate::answer::Reply;
 use crate::calendar::rfc3339;
-use crate::call::{Call, LoadedModel, ModelFacts};
-use crate::fault::Fault;
-use crate::json::{Fields, Json};
+use crate::call::Call;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use strata_chat::json::{Fields, Json};
+use strata_chat::{Fault, LoadedModel, ModelFacts};
 
 pub(super) fn tags() -> Call {
     Call::Models(Box::new(|models| {

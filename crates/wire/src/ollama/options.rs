@@ -1,14 +1,13 @@
 //! What requests have in common: `options`, `keep_alive`, `format`, `think`, log-probabilities.
 
-use crate::fault::Fault;
-use crate::json::{Fields, Json, Place};
-use crate::lang::{Effort, Format, Generate, KeepAlive, Sampling, Thinking};
 use crate::openai::chat::logprobs;
 use crate::openai::format::schema;
 use crate::openai::sampling::{Ranges, sampling, stop};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
+use strata_chat::json::{Fields, Json, JsonPath};
+use strata_chat::{Effort, Fault, Format, Generate, KeepAlive, Sampling, Thinking};
 
 /// How tokens are chosen where neither the request nor the model says.
 pub(super) fn habits() -> Sampling {
@@ -63,7 +62,7 @@ pub struct Parameters {
 impl Parameters {
     /// Reads the parameters of a stored model, by the names that Modelfiles have for them.
     pub fn of_model(pairs: Vec<(String, Json)>) -> Result<Self, Fault> {
-        let mut fields = Fields::new(Json::Object(pairs), Place::root().field("parameters"))?;
+        let mut fields = Fields::new(Json::Object(pairs), JsonPath::root().field("parameters"))?;
         let parameters = Self::read(&mut fields)?;
         fields.ignore(&FORGOTTEN);
         finish(fields)?;
@@ -132,16 +131,16 @@ fn finish(mut options: Fields) -> Result<(), Fault> {
 
 /// Seconds, or a duration as Go writes it; less than nothing is for ever.
 pub(super) fn keep_alive(fields: &mut Fields) -> Result<Option<KeepAlive>, Fault> {
-    let place = fields.at("keep_alive");
+    let path = fields.at("keep_alive");
     let Some(value) = fields.take("keep_alive") else {
         return Ok(None);
     };
     let seconds = match &value {
         Json::String(text) => go_seconds(text).ok_or_else(|| {
             let problem = format_args!("{text:?} is not a duration such as \"5m\"");
-            Fault::field(&place, problem)
+            Fault::field(&path, problem)
         })?,
-        number => place.number(number, f64::MIN..=f64::MAX)?,
+        number => path.number(number, f64::MIN..=f64::MAX)?,
     };
     if seconds < 0.0 {
         return Ok(Some(KeepAlive::Forever));
@@ -190,18 +189,18 @@ fn go_seconds(text: &str) -> Option<f64> {
 
 /// `"json"`, or a schema.
 fn format(fields: &mut Fields) -> Result<Format, Fault> {
-    let place = fields.at("format");
+    let path = fields.at("format");
     match fields.take("format") {
         None => Ok(Format::Text),
         Some(Json::String(word)) => match word.as_str() {
             "" => Ok(Format::Text),
             "json" => Ok(Format::JsonObject),
             _ => Err(Fault::field(
-                &place,
+                &path,
                 format_args!("must be \"json\" or a JSON schema, not {word:?}"),
             )),
         },
-        Some(value) => Ok(Format::JsonSchema(schema(value, &place)?)),
+        Some(value) => Ok(Format::JsonSchema(schema(value, &path)?)),
     }
 }
 
@@ -228,12 +227,12 @@ fn thinking(fields: &mut Fields) -> Result<Thinking, Fault> {
 }
 
 /// `images`: their files in base64.
-pub(super) fn images(fields: &mut Fields) -> Result<Vec<crate::lang::Part>, Fault> {
+pub(super) fn images(fields: &mut Fields) -> Result<Vec<strata_chat::ContentPart>, Fault> {
     let items = fields.items("images")?;
-    let image = |(place, item): (Place, Json)| {
-        let data = place.string(item)?;
-        let image = crate::base64::image(None, &data, &place)?;
-        Ok(crate::lang::Part::Image(image))
+    let image = |(path, item): (JsonPath, Json)| {
+        let data = path.string(item)?;
+        let image = crate::base64::image(None, &data, &path)?;
+        Ok(strata_chat::ContentPart::Image(image))
     };
     items.into_iter().map(image).collect()
 }

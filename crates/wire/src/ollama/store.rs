@@ -1,14 +1,13 @@
 //! What changes the models that there are: pull, push, create, copy, delete, blobs.
 
 use super::{chat, errors, model};
-use crate::answer::Reply;
-use crate::call::{Call, Copying, Create, Progress, Report, Step, Transfer};
-use crate::fault::Fault;
-use crate::json::{Fields, Json, Place};
-use crate::lang::Shape;
+use crate::answer::{Framing, Reply};
+use crate::call::{Call, Copying, Create, ProgressWriter, Step, Transfer};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
+use strata_chat::json::{Fields, Json, JsonPath};
+use strata_chat::{Fault, Progress};
 
 pub(super) fn pull(body: &[u8]) -> Result<Call, Fault> {
     let (transfer, report) = transfer(body)?;
@@ -20,7 +19,7 @@ pub(super) fn push(body: &[u8]) -> Result<Call, Fault> {
     Ok(Call::Push(transfer, report))
 }
 
-fn transfer(body: &[u8]) -> Result<(Transfer, Box<dyn Report>), Fault> {
+fn transfer(body: &[u8]) -> Result<(Transfer, Box<dyn ProgressWriter>), Fault> {
     let mut fields = Fields::parse(body)?;
     let transfer = Transfer {
         model: model(&mut fields)?,
@@ -45,11 +44,11 @@ pub(super) fn create(body: &[u8]) -> Result<Call, Fault> {
         quantize: given(fields.maybe_string("quantize")?),
         ..Create::default()
     };
-    let place = fields.at("parameters");
+    let path = fields.at("parameters");
     create.parameters = match fields.take("parameters") {
         None => Vec::new(),
         Some(Json::Object(pairs)) => pairs,
-        Some(other) => return Err(place.expected("an object", &other)),
+        Some(other) => return Err(path.expected("an object", &other)),
     };
     let report = LineReport::read(&mut fields)?;
     if create.from.is_none() && create.files.is_empty() {
@@ -66,14 +65,14 @@ fn given(text: Option<String>) -> Option<String> {
 
 /// Names of files with the digests of their blobs. A name says what a file is; it must not say where to put it.
 fn blobs(fields: &mut Fields, name: &str) -> Result<Vec<(String, String)>, Fault> {
-    let place = fields.at(name);
+    let path = fields.at(name);
     let pairs = match fields.take(name) {
         None => return Ok(Vec::new()),
         Some(Json::Object(pairs)) => pairs,
-        Some(other) => return Err(place.expected("an object", &other)),
+        Some(other) => return Err(path.expected("an object", &other)),
     };
     let blob = |(file, value): (String, Json)| {
-        let at = place.field(&file);
+        let at = path.field(&file);
         let outside = |part: &str| matches!(part, "" | "." | "..");
         if file.contains(['\\', '\0', ':']) || file.split('/').any(outside) {
             let problem = format_args!("is not the name of a file inside a folder");
@@ -87,7 +86,7 @@ fn blobs(fields: &mut Fields, name: &str) -> Result<Vec<(String, String)>, Fault
 }
 
 /// `sha256:` and 64 hexadecimal digits, of which the digits are given.
-fn digest(text: &str, place: &Place) -> Result<String, Fault> {
+fn digest(text: &str, path: &JsonPath) -> Result<String, Fault> {
     let digits = ["sha256:", "sha256-"]
         .iter()
         .find_map(|prefix| text.strip_prefix(prefix));
@@ -97,17 +96,17 @@ fn digest(text: &str, place: &Place) -> Result<String, Fault> {
     };
     digits.filter(hexadecimal).map(Into::into).ok_or_else(|| {
         let problem = format_args!("must be sha256: and 64 lower-case hexadecimal digits");
-        Fault::field(place, problem)
+        Fault::field(path, problem)
     })
 }
 
 fn licenses(fields: &mut Fields) -> Result<Vec<String>, Fault> {
-    let place = fields.at("license");
+    let path = fields.at("license");
     match fields.take("license") {
         None => Ok(Vec::new()),
         Some(Json::String(text)) => Ok(given(Some(text)).into_iter().collect()),
-        Some(list @ Json::Array(_)) => place.strings(list),
-        Some(other) => Err(place.expected("a string or an array of strings", &other)),
+        Some(list @ Json::Array(_)) => path.strings(list),
+        Some(other) => Err(path.expected("a string or an array of strings", &other)),
     }
 }
 
@@ -129,7 +128,7 @@ pub(super) fn delete(body: &[u8]) -> Result<Call, Fault> {
 }
 
 pub(super) fn blob_exists(name: &str) -> Result<Call, Fault> {
-    let digest = digest(name, &Place::root().field("digest"))?;
+    let digest = digest(name, &JsonPath::root().field("digest"))?;
     let with_status = |status| Reply {
         status,
         ..Reply::text("")
@@ -139,7 +138,7 @@ pub(super) fn blob_exists(name: &str) -> Result<Call, Fault> {
 }
 
 pub(super) fn blob_upload(name: &str) -> Result<Call, Fault> {
-    let digest = digest(name, &Place::root().field("digest"))?;
+    let digest = digest(name, &JsonPath::root().field("digest"))?;
     let created = |(): &()| Reply {
         status: 201,
         ..Reply::text("")
@@ -159,11 +158,11 @@ impl LineReport {
     }
 }
 
-impl Report for LineReport {
-    fn shape(&self) -> Shape {
+impl ProgressWriter for LineReport {
+    fn framing(&self) -> Framing {
         match self.stream {
-            true => Shape::Lines,
-            false => Shape::Whole,
+            true => Framing::Lines,
+            false => Framing::Whole,
         }
     }
 

@@ -1,16 +1,15 @@
 //! Answers: a JSON document a line, or one document. Times are in nanoseconds.
 
 use super::errors;
-use crate::answer::{Answer, Reply, Stamp};
+use crate::answer::{AnswerWriter, Framing, Reply, Stamp};
 use crate::calendar::rfc3339_nanos;
-use crate::fault::Fault;
 use crate::gather::{Gathered, GatheredCall};
-use crate::json::Json;
-use crate::lang::{CallPart, Event, Finish, Generate, Shape, Timings, Usage};
 use crate::openai::chat::token_logprob;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
+use strata_chat::json::Json;
+use strata_chat::{CallPart, Event, Fault, Finish, Generate, Timings, Usage};
 
 /// Which of the two ways an answer is told.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -114,11 +113,11 @@ impl LineAnswer {
     }
 }
 
-impl Answer for LineAnswer {
-    fn shape(&self) -> Shape {
+impl AnswerWriter for LineAnswer {
+    fn framing(&self) -> Framing {
         match self.stream {
-            true => Shape::Lines,
-            false => Shape::Whole,
+            true => Framing::Lines,
+            false => Framing::Whole,
         }
     }
 

@@ -4,15 +4,14 @@ use super::chat::{finish_reason, finite};
 use super::embeddings::{MAX_INPUTS, inputs};
 use super::sampling::{self, MAX_CHOICES, limit};
 use super::{Head, errors, format, usage};
-use crate::answer::{Answer, Reply, Stamp, server_sent};
+use crate::answer::{AnswerWriter, Framing, Reply, Stamp, server_sent};
 use crate::call::Call;
-use crate::fault::Fault;
 use crate::gather::Gathered;
-use crate::json::{Fields, Json};
-use crate::lang::{Event, Generate, Piece, Prompt, Shape, TokenLogprobs};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
+use strata_chat::json::{Fields, Json};
+use strata_chat::{Event, Fault, Generate, Prompt, PromptPart, TokenLogprobs};
 
 pub(super) fn open(body: &[u8], stamp: &Stamp) -> Result<Call, Fault> {
     let mut fields = Fields::parse(body)?;
@@ -45,21 +44,21 @@ pub(super) fn open(body: &[u8], stamp: &Stamp) -> Result<Call, Fault> {
 }
 
 fn prompts(fields: &mut Fields) -> Result<Vec<Prompt>, Fault> {
-    let place = fields.at("prompt");
+    let path = fields.at("prompt");
     let prompt = fields.take("prompt");
-    let prompts = inputs(prompt.ok_or_else(|| fields.missing("prompt"))?, &place)?;
+    let prompts = inputs(prompt.ok_or_else(|| fields.missing("prompt"))?, &path)?;
     let suffix = fields.maybe_string("suffix")?;
     let Some(suffix) = suffix.filter(|suffix| !suffix.is_empty()) else {
         let raw = |piece| Prompt::Raw([piece].into());
         return Ok(prompts.into_iter().map(raw).collect());
     };
     let gap = |piece| match piece {
-        Piece::Text(prefix) => Ok(Prompt::Infill {
+        PromptPart::Text(prefix) => Ok(Prompt::Infill {
             prefix,
             suffix: suffix.clone(),
             files: Vec::new(),
         }),
-        Piece::Tokens(_) => Err(Fault::field(
+        PromptPart::Tokens(_) => Err(Fault::field(
             &fields.at("suffix"),
             format_args!("needs a prompt that is text"),
         )),
@@ -73,13 +72,13 @@ fn choices(fields: &mut Fields, request: &mut Generate) -> Result<(), Fault> {
     let best_of = fields
         .maybe_integer("best_of", 1..=MAX_CHOICES)?
         .unwrap_or(n);
-    let place = fields.at("best_of");
+    let path = fields.at("best_of");
     if best_of < n {
-        return Err(Fault::field(&place, format_args!("must be at least n")));
+        return Err(Fault::field(&path, format_args!("must be at least n")));
     }
     if best_of > n && request.stream {
         let problem = format_args!("must be n where the answer is streamed");
-        return Err(Fault::field(&place, problem));
+        return Err(Fault::field(&path, problem));
     }
     if request.prompts.len().saturating_mul(best_of as usize) > MAX_INPUTS {
         return Err(Fault::field(
@@ -151,9 +150,9 @@ impl CompletionAnswer {
     }
 }
 
-impl Answer for CompletionAnswer {
-    fn shape(&self) -> Shape {
-        Shape::events_if(self.stream)
+impl AnswerWriter for CompletionAnswer {
+    fn framing(&self) -> Framing {
+        Framing::events_if(self.stream)
     }
 
     fn event(&mut self, event: &Event, out: &mut Vec<u8>) {

@@ -2,12 +2,11 @@
 
 use super::sampling::unsupported;
 use crate::base64::image;
-use crate::fault::Fault;
 use crate::gather::arguments;
-use crate::json::{Fields, Json, Place};
-use crate::lang::{Image, Message, Part, Role, ToolCall, name_results};
 use alloc::string::String;
 use alloc::vec::Vec;
+use strata_chat::json::{Fields, Json, JsonPath};
+use strata_chat::{ContentPart, Fault, Image, Message, Role, ToolCall, name_results};
 
 /// The words for who speaks.
 pub(super) const ROLES: [(&str, Role); 6] = [
@@ -22,12 +21,12 @@ pub(super) const ROLES: [(&str, Role); 6] = [
 /// `messages`.
 pub(super) fn messages(fields: &mut Fields) -> Result<Vec<Message>, Fault> {
     let mut messages = Vec::new();
-    for (place, item) in fields.items("messages")? {
-        messages.push(message(place.object(item)?)?);
+    for (path, item) in fields.items("messages")? {
+        messages.push(message(path.object(item)?)?);
     }
     if messages.is_empty() {
-        let place = fields.at("messages");
-        return Err(Fault::field(&place, format_args!("must not be empty")));
+        let path = fields.at("messages");
+        return Err(Fault::field(&path, format_args!("must not be empty")));
     }
     name_results(&mut messages);
     Ok(messages)
@@ -38,11 +37,11 @@ fn message(mut fields: Fields) -> Result<Message, Fault> {
     let role = role.ok_or_else(|| fields.missing("role"))?;
     let mut message = Message::new(role);
     message.name = fields.maybe_string("name")?;
-    let place = fields.at("content");
+    let path = fields.at("content");
     let content = fields.take("content");
     let empty = content.is_none();
     if let Some(content) = content {
-        message.parts = parts(content, &place, role)?;
+        message.parts = parts(content, &path, role)?;
     }
     match role {
         Role::Assistant => said(&mut fields, &mut message)?,
@@ -67,10 +66,10 @@ fn said(fields: &mut Fields, message: &mut Message) -> Result<(), Fault> {
     let other = fields.maybe_string("reasoning")?;
     message.thinking = thinking.or(other).filter(|text| !text.is_empty());
     if let Some(refusal) = fields.maybe_string("refusal")? {
-        message.parts.push(Part::Text(refusal));
+        message.parts.push(ContentPart::Text(refusal));
     }
-    for (place, item) in fields.items("tool_calls")? {
-        let mut call = place.object(item)?;
+    for (path, item) in fields.items("tool_calls")? {
+        let mut call = path.object(item)?;
         let id = call.string("id")?;
         let kind = call.maybe_string("type")?;
         if let Some(kind) = kind.filter(|kind| kind != "function") {
@@ -98,8 +97,8 @@ fn called(mut function: Fields, id: String) -> Result<ToolCall, Fault> {
         Some(Json::String(text)) => arguments(&text),
         Some(value @ Json::Object(_)) => value,
         Some(other) => {
-            let place = function.at("arguments");
-            return Err(place.expected("a string of JSON", &other));
+            let path = function.at("arguments");
+            return Err(path.expected("a string of JSON", &other));
         }
     };
     function.finish()?;
@@ -111,14 +110,14 @@ fn called(mut function: Fields, id: String) -> Result<ToolCall, Fault> {
 }
 
 /// `content`: a text, or pieces.
-pub(super) fn parts(content: Json, place: &Place, role: Role) -> Result<Vec<Part>, Fault> {
+pub(super) fn parts(content: Json, path: &JsonPath, role: Role) -> Result<Vec<ContentPart>, Fault> {
     match content {
-        Json::String(text) => Ok([Part::Text(text)].into()),
-        list @ Json::Array(_) => place
+        Json::String(text) => Ok([ContentPart::Text(text)].into()),
+        list @ Json::Array(_) => path
             .list(list)?
-            .map(|(place, item)| part(place.object(item)?, role))
+            .map(|(path, item)| part(path.object(item)?, role))
             .collect(),
-        other => Err(place.expected("a string or an array of parts", &other)),
+        other => Err(path.expected("a string or an array of parts", &other)),
     }
 }
 
@@ -131,18 +130,18 @@ const PART_NOTES: [&str; 4] = [
 ];
 
 /// A piece in the words of chats or of responses.
-fn part(mut fields: Fields, role: Role) -> Result<Part, Fault> {
+fn part(mut fields: Fields, role: Role) -> Result<ContentPart, Fault> {
     let kind_place = fields.at("type");
     let kind = fields.string("type")?;
     let part = match kind.as_str() {
-        "text" | "input_text" => Part::Text(fields.string("text")?),
-        "output_text" if role == Role::Assistant => Part::Text(fields.string("text")?),
-        "refusal" if role == Role::Assistant => Part::Text(fields.string("refusal")?),
-        "image_url" if role != Role::Assistant => Part::Image(chat_image(&mut fields)?),
+        "text" | "input_text" => ContentPart::Text(fields.string("text")?),
+        "output_text" if role == Role::Assistant => ContentPart::Text(fields.string("text")?),
+        "refusal" if role == Role::Assistant => ContentPart::Text(fields.string("refusal")?),
+        "image_url" if role != Role::Assistant => ContentPart::Image(chat_image(&mut fields)?),
         "input_image" if role != Role::Assistant => {
             detail(&mut fields)?;
-            let place = fields.at("image_url");
-            Part::Image(data_url(&fields.string("image_url")?, &place)?)
+            let path = fields.at("image_url");
+            ContentPart::Image(data_url(&fields.string("image_url")?, &path)?)
         }
         _ => return Err(unsupported(&kind_place, &alloc::format!("{kind:?}"))),
     };
@@ -152,11 +151,11 @@ fn part(mut fields: Fields, role: Role) -> Result<Part, Fault> {
 }
 
 fn chat_image(fields: &mut Fields) -> Result<Image, Fault> {
-    let place = fields.at("image_url");
+    let path = fields.at("image_url");
     match fields.take("image_url") {
-        Some(Json::String(url)) => data_url(&url, &place),
+        Some(Json::String(url)) => data_url(&url, &path),
         Some(value) => {
-            let mut inner = place.object(value)?;
+            let mut inner = path.object(value)?;
             let url = inner.string("url")?;
             detail(&mut inner)?;
             let image = data_url(&url, &inner.at("url"))?;
@@ -174,18 +173,18 @@ fn detail(fields: &mut Fields) -> Result<(), Fault> {
 }
 
 /// A picture in a `data:` address.
-fn data_url(url: &str, place: &Place) -> Result<Image, Fault> {
+fn data_url(url: &str, path: &JsonPath) -> Result<Image, Fault> {
     let Some(rest) = url.strip_prefix("data:") else {
         return Err(Fault::field(
-            place,
+            path,
             format_args!("must be a data: URL; pictures are not fetched from elsewhere"),
         ));
     };
     let Some((kind, data)) = rest.split_once(";base64,") else {
         return Err(Fault::field(
-            place,
+            path,
             format_args!("must be data:<media type>;base64,<data>"),
         ));
     };
-    image((!kind.is_empty()).then(|| kind.into()), data, place)
+    image((!kind.is_empty()).then(|| kind.into()), data, path)
 }

@@ -2,14 +2,13 @@
 
 use crate::answer::Reply;
 use crate::base64::BASE64;
-use crate::call::{Call, Embeddings};
-use crate::fault::Fault;
-use crate::json::{Fields, Json, Place};
-use crate::lang::{Embed, Piece};
+use crate::call::Call;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use base64::Engine;
+use strata_chat::json::{Fields, Json, JsonPath};
+use strata_chat::{Embed, Embeddings, Fault, PromptPart};
 
 /// Texts in one request at most, as in the API.
 pub(crate) const MAX_INPUTS: usize = 2048;
@@ -17,11 +16,11 @@ pub(crate) const MAX_INPUTS: usize = 2048;
 pub(super) fn open(body: &[u8]) -> Result<Call, Fault> {
     let mut fields = Fields::parse(body)?;
     let model = super::model(&mut fields)?;
-    let place = fields.at("input");
+    let path = fields.at("input");
     let input = fields
         .take("input")
         .ok_or_else(|| fields.missing("input"))?;
-    let inputs = inputs(input, &place)?;
+    let inputs = inputs(input, &path)?;
     let formats = [("float", false), ("base64", true)];
     let base64 = fields.maybe_word("encoding_format", &formats)?;
     let dimensions = fields.maybe_integer("dimensions", 1..=i64::from(u32::MAX))?;
@@ -45,38 +44,38 @@ pub(super) fn open(body: &[u8]) -> Result<Call, Fault> {
 }
 
 /// A text, texts, tokens, or lists of tokens.
-pub(crate) fn inputs(input: Json, place: &Place) -> Result<Vec<Piece>, Fault> {
+pub(crate) fn inputs(input: Json, path: &JsonPath) -> Result<Vec<PromptPart>, Fault> {
     let items = match input {
-        Json::String(text) => return Ok([Piece::Text(text)].into()),
+        Json::String(text) => return Ok([PromptPart::Text(text)].into()),
         Json::Array(items) => items,
-        other => return Err(place.expected("a string or an array", &other)),
+        other => return Err(path.expected("a string or an array", &other)),
     };
     let inputs = match items.first() {
-        None => return Err(Fault::field(place, format_args!("must not be empty"))),
+        None => return Err(Fault::field(path, format_args!("must not be empty"))),
         Some(Json::String(_)) => {
-            let texts = place.strings(Json::Array(items))?;
-            texts.into_iter().map(Piece::Text).collect()
+            let texts = path.strings(Json::Array(items))?;
+            texts.into_iter().map(PromptPart::Text).collect()
         }
-        Some(Json::Array(_)) => place
+        Some(Json::Array(_)) => path
             .list(Json::Array(items))?
-            .map(|(place, item)| Ok(Piece::Tokens(tokens(item, &place)?)))
+            .map(|(path, item)| Ok(PromptPart::Tokens(tokens(item, &path)?)))
             .collect::<Result<Vec<_>, Fault>>()?,
-        Some(_) => [Piece::Tokens(tokens(Json::Array(items), place)?)].into(),
+        Some(_) => [PromptPart::Tokens(tokens(Json::Array(items), path)?)].into(),
     };
     if inputs.len() > MAX_INPUTS {
         let problem = format_args!("must have at most {MAX_INPUTS} texts");
-        return Err(Fault::field(place, problem));
+        return Err(Fault::field(path, problem));
     }
     Ok(inputs)
 }
 
-pub(crate) fn tokens(list: Json, place: &Place) -> Result<Vec<u32>, Fault> {
-    let tokens = place
+pub(crate) fn tokens(list: Json, path: &JsonPath) -> Result<Vec<u32>, Fault> {
+    let tokens = path
         .list(list)?
-        .map(|(place, item)| Ok(place.integer(&item, 0..=i64::from(u32::MAX))? as u32))
+        .map(|(path, item)| Ok(path.integer(&item, 0..=i64::from(u32::MAX))? as u32))
         .collect::<Result<Vec<_>, Fault>>()?;
     match tokens.is_empty() {
-        true => Err(Fault::field(place, format_args!("must not be empty"))),
+        true => Err(Fault::field(path, format_args!("must not be empty"))),
         false => Ok(tokens),
     }
 }

@@ -1,12 +1,13 @@
 //! Faults in this dialect's shape.
 
 use crate::answer::Reply;
-use crate::fault::{Fault, FaultKind};
-use crate::json::Json;
+use crate::status::final_status;
+use strata_chat::json::Json;
+use strata_chat::{Fault, FaultKind};
 
 /// The reply for a request that failed.
 pub fn fault(fault: &Fault) -> Reply {
-    Reply::fault(fault, fault.final_status(), &document(fault))
+    Reply::fault(fault, final_status(fault), &document(fault))
 }
 
 /// `{"error": …}`.
@@ -15,7 +16,7 @@ pub(super) fn document(fault: &Fault) -> Json {
     let mut error = Json::object([
         ("message", fault.message.as_str().into()),
         ("type", kind.into()),
-        ("param", fault.place.clone().into()),
+        ("param", fault.field.clone().into()),
         ("code", code.into()),
     ]);
     if let FaultKind::ContextExceeded {
@@ -35,7 +36,7 @@ pub(super) fn words(fault: &Fault) -> (&'static str, Option<&'static str>) {
         FaultKind::BadRequest => return ("invalid_request_error", None),
         FaultKind::Unauthenticated => ("invalid_request_error", "invalid_api_key"),
         FaultKind::Forbidden => ("invalid_request_error", "insufficient_permissions"),
-        FaultKind::NotFound if fault.place.as_deref() == Some("model") => {
+        FaultKind::NotFound if fault.field.as_deref() == Some("model") => {
             ("invalid_request_error", "model_not_found")
         }
         FaultKind::NotFound => ("invalid_request_error", "not_found"),

@@ -1,16 +1,15 @@
 //! What an answer must look like: `response_format`, `text.format`, and the grammars of llama-server and vLLM.
 
-use crate::fault::Fault;
-use crate::json::{Fields, Json, Place};
-use crate::lang::Format;
 use alloc::vec::Vec;
+use strata_chat::json::{Fields, Json, JsonPath};
+use strata_chat::{Fault, Format};
 
 /// All fields of a chat or completion that constrain the answer; at most one of them may.
 pub(crate) fn read(fields: &mut Fields) -> Result<Format, Fault> {
     let mut found = Vec::new();
-    let place = fields.at("response_format");
+    let path = fields.at("response_format");
     if let Some(value) = fields.take("response_format") {
-        found.push(("response_format", format(place.object(value)?)?));
+        found.push(("response_format", format(path.object(value)?)?));
     }
     if let Some(text) = fields
         .maybe_string("grammar")?
@@ -19,9 +18,9 @@ pub(crate) fn read(fields: &mut Fields) -> Result<Format, Fault> {
         found.push(("grammar", Format::Gbnf(text)));
     }
     for name in ["json_schema", "guided_json"] {
-        let place = fields.at(name);
+        let path = fields.at(name);
         if let Some(value) = fields.take(name) {
-            found.push((name, Format::JsonSchema(schema(value, &place)?)));
+            found.push((name, Format::JsonSchema(schema(value, &path)?)));
         }
     }
     if let Some(text) = fields.maybe_string("guided_regex")? {
@@ -82,9 +81,9 @@ pub(super) fn format(mut fields: Fields) -> Result<Format, Fault> {
 /// vLLM's newer form: one object for all ways.
 fn structured(mut fields: Fields) -> Result<Format, Fault> {
     let mut found = Vec::new();
-    let place = fields.at("json");
+    let path = fields.at("json");
     if let Some(value) = fields.take("json") {
-        found.push(Format::JsonSchema(schema(value, &place)?));
+        found.push(Format::JsonSchema(schema(value, &path)?));
     }
     if fields.maybe_boolean("json_object")? == Some(true) {
         found.push(Format::JsonObject);
@@ -93,11 +92,11 @@ fn structured(mut fields: Fields) -> Result<Format, Fault> {
     if let Some(value) = fields.take("choice") {
         found.push(Format::Choice(fields.at("choice").strings(value)?));
     }
-    let place = fields.place().clone();
+    let path = fields.path().clone();
     fields.finish()?;
     match found.len() {
         0 | 1 => Ok(found.pop().unwrap_or_default()),
-        _ => Err(Fault::field(&place, format_args!("must have one form"))),
+        _ => Err(Fault::field(&path, format_args!("must have one form"))),
     }
 }
 
@@ -111,9 +110,9 @@ fn named_schema(fields: &mut Fields) -> Result<Format, Fault> {
     Ok(Format::JsonSchema(schema(value, &fields.at("schema"))?))
 }
 
-pub(crate) fn schema(value: Json, place: &Place) -> Result<Json, Fault> {
+pub(crate) fn schema(value: Json, path: &JsonPath) -> Result<Json, Fault> {
     match value {
         schema @ (Json::Object(_) | Json::Bool(_)) => Ok(schema),
-        other => Err(place.expected("a JSON schema", &other)),
+        other => Err(path.expected("a JSON schema", &other)),
     }
 }

@@ -20,11 +20,11 @@ pub use responses::{Page, ResponseStore};
 
 use crate::answer::Stamp;
 use crate::call::{Call, Recall};
-use crate::fault::{Fault, FaultKind};
-use crate::json::{Fields, Json};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use strata_chat::json::{Fields, Json};
+use strata_chat::{Fault, FaultKind};
 
 /// The routes with their methods, `{id}` for a name.
 pub const ROUTES: &[(&str, &str)] = &[

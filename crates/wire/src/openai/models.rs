@@ -2,10 +2,11 @@
 
 use crate::answer::Reply;
 use crate::calendar::rfc3339;
-use crate::call::{Call, ModelFacts};
-use crate::json::Json;
+use crate::call::Call;
 use alloc::boxed::Box;
 use alloc::string::String;
+use strata_chat::ModelFacts;
+use strata_chat::json::Json;
 
 pub(super) fn list() -> Call {
     Call::Models(Box::new(|models| {

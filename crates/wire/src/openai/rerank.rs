@@ -1,23 +1,22 @@
 //! `/v1/rerank`, in the words that Jina began and llama-server and vLLM took over.
 
 use crate::answer::Reply;
-use crate::call::{Call, Ranking};
-use crate::fault::Fault;
-use crate::json::{Fields, Json};
-use crate::lang::Rerank;
+use crate::call::Call;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use strata_chat::json::{Fields, Json};
+use strata_chat::{Fault, Ranking, Rerank};
 
 pub(crate) fn open(body: &[u8]) -> Result<Call, Fault> {
     let mut fields = Fields::parse(body)?;
     let model = super::model(&mut fields)?;
     let query = fields.string("query")?;
     let mut documents = Vec::new();
-    for (place, item) in fields.items("documents")? {
+    for (path, item) in fields.items("documents")? {
         documents.push(match item {
             Json::String(text) => text,
             item => {
-                let mut document = place.object(item)?;
+                let mut document = path.object(item)?;
                 let text = document.string("text")?;
                 document.finish()?;
                 text
@@ -25,8 +24,8 @@ pub(crate) fn open(body: &[u8]) -> Result<Call, Fault> {
         });
     }
     if documents.is_empty() {
-        let place = fields.at("documents");
-        return Err(Fault::field(&place, format_args!("must not be empty")));
+        let path = fields.at("documents");
+        return Err(Fault::field(&path, format_args!("must not be empty")));
     }
     let top_n = fields.maybe_integer("top_n", 1..=i64::from(u32::MAX))?;
     let return_documents = fields.maybe_boolean("return_documents")?.unwrap_or(false);

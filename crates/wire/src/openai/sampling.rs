@@ -1,12 +1,11 @@
 //! The fields that say how tokens are chosen and when to stop, with the extras of llama-server and vLLM.
 
-use crate::fault::Fault;
-use crate::json::{Fields, Json, Place};
-use crate::lang::{Generate, Sampling, Text};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 use core::time::Duration;
+use strata_chat::json::{Fields, Json, JsonPath};
+use strata_chat::{Fault, Generate, Sampling, TokenOrText};
 
 /// Answers to one prompt at most.
 pub(super) const MAX_CHOICES: i64 = 128;
@@ -73,8 +72,8 @@ pub(crate) fn read_within(
         .and_then(|limit| u64::try_from(limit).ok())
         .filter(|&limit| limit > 0)
         .map(Duration::from_millis);
-    for (place, item) in fields.items("lora")? {
-        let mut adapter = place.object(item)?;
+    for (path, item) in fields.items("lora")? {
+        let mut adapter = path.object(item)?;
         let id = adapter.maybe_integer("id", 0..=i64::from(u32::MAX))?;
         let id = id.ok_or_else(|| adapter.missing("id"))? as usize;
         let scale = adapter.maybe_number("scale", ANY)?.unwrap_or(1.0);
@@ -88,8 +87,8 @@ pub(crate) fn read_within(
 }
 
 /// A value that cannot be honoured.
-pub(crate) fn unsupported(place: &Place, value: &str) -> Fault {
-    Fault::field(place, format_args!("{value} is not supported"))
+pub(crate) fn unsupported(path: &JsonPath, value: &str) -> Fault {
+    Fault::field(path, format_args!("{value} is not supported"))
 }
 
 pub(crate) fn sampling(fields: &mut Fields, ranges: Ranges) -> Result<Sampling, Fault> {
@@ -133,11 +132,11 @@ pub(crate) fn sampling(fields: &mut Fields, ranges: Ranges) -> Result<Sampling, 
         return Err(unsupported(&fields.at("mirostat"), "version 1"));
     }
     if let Some(value) = fields.take("dry_sequence_breakers") {
-        let place = fields.at("dry_sequence_breakers");
-        let breakers = place.strings(value)?;
+        let path = fields.at("dry_sequence_breakers");
+        let breakers = path.strings(value)?;
         if breakers.len() > MAX_BREAKERS {
             let problem = format_args!("must have at most {MAX_BREAKERS} texts");
-            return Err(Fault::field(&place, problem));
+            return Err(Fault::field(&path, problem));
         }
         sampling.dry_sequence_breakers = Some(breakers);
     }
@@ -160,69 +159,68 @@ fn seed(fields: &mut Fields) -> Result<Option<u64>, Fault> {
 
 /// `stop`: a text or several.
 pub(crate) fn stop(fields: &mut Fields, ranges: Ranges) -> Result<Vec<String>, Fault> {
-    let place = fields.at("stop");
+    let path = fields.at("stop");
     let stop = match fields.take("stop") {
         None => return Ok(Vec::new()),
         Some(Json::String(text)) => [text].into(),
-        Some(list @ Json::Array(_)) => place.strings(list)?,
-        Some(other) => return Err(place.expected("a string or an array of strings", &other)),
+        Some(list @ Json::Array(_)) => path.strings(list)?,
+        Some(other) => return Err(path.expected("a string or an array of strings", &other)),
     };
     let most = ranges.stops();
     if stop.len() > most {
         let problem = format_args!("must have at most {most} texts");
-        return Err(Fault::field(&place, problem));
+        return Err(Fault::field(&path, problem));
     }
     match stop.iter().any(String::is_empty) {
-        true => Err(Fault::field(&place, format_args!("must not be empty"))),
+        true => Err(Fault::field(&path, format_args!("must not be empty"))),
         false => Ok(stop),
     }
 }
 
 /// `{"token": bias}`, or llama-server's `[[token or text, bias or false]]`.
-fn logit_bias(fields: &mut Fields) -> Result<Vec<(Text, f32)>, Fault> {
-    let place = fields.at("logit_bias");
+fn logit_bias(fields: &mut Fields) -> Result<Vec<(TokenOrText, f32)>, Fault> {
+    let path = fields.at("logit_bias");
     match fields.take("logit_bias") {
         None => Ok(Vec::new()),
         Some(Json::Object(pairs)) => pairs
             .into_iter()
             .map(|(key, value)| {
                 let token = key.parse().map_err(|_| {
-                    Fault::field(&place, format_args!("{key:?} is not a token's number"))
+                    Fault::field(&path, format_args!("{key:?} is not a token's number"))
                 })?;
-                Ok((Text::Token(token), bias(&place.field(&key), &value)?))
+                Ok((TokenOrText::Token(token), bias(&path.field(&key), &value)?))
             })
             .collect(),
-        Some(list @ Json::Array(_)) => place
-            .list(list)?
-            .map(|(at, item)| pair(&at, item))
-            .collect(),
-        Some(other) => Err(place.expected("an object", &other)),
+        Some(list @ Json::Array(_)) => path.list(list)?.map(|(at, item)| pair(&at, item)).collect(),
+        Some(other) => Err(path.expected("an object", &other)),
     }
 }
 
-fn pair(place: &Place, item: Json) -> Result<(Text, f32), Fault> {
+fn pair(path: &JsonPath, item: Json) -> Result<(TokenOrText, f32), Fault> {
     let Json::Array(pair) = item else {
-        return Err(place.expected("a token and its bias", &item));
+        return Err(path.expected("a token and its bias", &item));
     };
     let Ok([token, value]) = <[Json; 2]>::try_from(pair) else {
         return Err(Fault::field(
-            place,
+            path,
             format_args!("must be a token and its bias"),
         ));
     };
     let text = match token {
-        Json::String(text) => Text::Text(text),
-        number => Text::Token(place.item(0).integer(&number, 0..=i64::from(u32::MAX))? as u32),
+        Json::String(text) => TokenOrText::Text(text),
+        number => {
+            TokenOrText::Token(path.item(0).integer(&number, 0..=i64::from(u32::MAX))? as u32)
+        }
     };
     match value {
         Json::Bool(false) => Ok((text, f32::NEG_INFINITY)),
-        value => Ok((text, bias(&place.item(1), &value)?)),
+        value => Ok((text, bias(&path.item(1), &value)?)),
     }
 }
 
 /// The API promises that −100 bans a token, whatever its logit.
-fn bias(place: &Place, value: &Json) -> Result<f32, Fault> {
-    let bias = place.number(value, -100.0..=100.0)?;
+fn bias(path: &JsonPath, value: &Json) -> Result<f32, Fault> {
+    let bias = path.number(value, -100.0..=100.0)?;
     Ok(if bias <= -100.0 {
         f32::NEG_INFINITY
     } else {
@@ -232,14 +230,14 @@ fn bias(place: &Place, value: &Json) -> Result<f32, Fault> {
 
 /// A number of tokens; −1 is no limit, as with llama-server.
 pub(crate) fn limit(fields: &mut Fields, name: &str, least: i64) -> Result<Option<usize>, Fault> {
-    let place = fields.at(name);
+    let path = fields.at(name);
     let Some(value) = fields.take(name) else {
         return Ok(None);
     };
     if value == Json::Int(-1) {
         return Ok(None);
     }
-    let limit = place.integer(&value, least..=i64::from(u32::MAX))?;
+    let limit = path.integer(&value, least..=i64::from(u32::MAX))?;
     Ok(Some(limit as usize))
 }
 
@@ -249,11 +247,8 @@ pub(super) fn stream_usage(fields: &mut Fields, stream: bool) -> Result<bool, Fa
         return Ok(false);
     };
     if !stream {
-        let place = fields.at("stream_options");
-        return Err(Fault::field(
-            &place,
-            format_args!("needs stream to be true"),
-        ));
+        let path = fields.at("stream_options");
+        return Err(Fault::field(&path, format_args!("needs stream to be true")));
     }
     let usage = options.maybe_boolean("include_usage")?.unwrap_or(false);
     for name in ["include_obfuscation", "continuous_usage_stats"] {

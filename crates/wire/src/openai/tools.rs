@@ -1,11 +1,10 @@
 //! Tools and whether they must be called, in the form of chats and in that of responses.
 
 use super::sampling::unsupported;
-use crate::fault::Fault;
-use crate::json::{Fields, Json, Place};
-use crate::lang::{Tool, ToolChoice, Tools};
 use alloc::string::String;
 use alloc::vec::Vec;
+use strata_chat::json::{Fields, Json, JsonPath};
+use strata_chat::{Fault, Tool, ToolChoice, Tools};
 
 /// Where a tool's name stands.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -19,15 +18,15 @@ pub(crate) enum Form {
 /// `tools`, `tool_choice` and `parallel_tool_calls`.
 pub(crate) fn read(fields: &mut Fields, form: Form) -> Result<Tools, Fault> {
     let mut list = Vec::new();
-    for (place, item) in fields.items("tools")? {
-        let mut tool = function(place.object(item)?, form)?;
+    for (path, item) in fields.items("tools")? {
+        let mut tool = function(path.object(item)?, form)?;
         list.push(definition(&mut tool)?);
         tool.finish()?;
     }
-    let place = fields.at("tool_choice");
+    let path = fields.at("tool_choice");
     let choice = match fields.take("tool_choice") {
         None => ToolChoice::Auto,
-        Some(value) => choice(value, &place, form)?,
+        Some(value) => choice(value, &path, form)?,
     };
     let parallel = fields.maybe_boolean("parallel_tool_calls")?;
     let tools = Tools {
@@ -35,24 +34,24 @@ pub(crate) fn read(fields: &mut Fields, form: Form) -> Result<Tools, Fault> {
         choice,
         parallel: parallel.unwrap_or(true),
     };
-    tools.check(&fields.at("tools"), &place)?;
+    tools.check(&fields.at("tools"), &path)?;
     Ok(tools)
 }
 
 /// `functions` and `function_call`, from before there were tools; `None` if they are not used.
 pub(super) fn legacy(fields: &mut Fields) -> Result<Option<Tools>, Fault> {
     let mut list = Vec::new();
-    for (place, item) in fields.items("functions")? {
-        let mut tool = place.object(item)?;
+    for (path, item) in fields.items("functions")? {
+        let mut tool = path.object(item)?;
         list.push(definition(&mut tool)?);
         tool.finish()?;
     }
-    let place = fields.at("function_call");
+    let path = fields.at("function_call");
     let choice = match fields.take("function_call") {
         None => ToolChoice::Auto,
-        Some(Json::String(word)) => self::word(&word, &place, &["none", "auto"])?,
+        Some(Json::String(word)) => self::word(&word, &path, &["none", "auto"])?,
         Some(value) => {
-            let mut named = place.object(value)?;
+            let mut named = path.object(value)?;
             let choice = ToolChoice::Named(named.string("name")?);
             named.finish()?;
             choice
@@ -63,16 +62,16 @@ pub(super) fn legacy(fields: &mut Fields) -> Result<Option<Tools>, Fault> {
         choice,
         parallel: false,
     };
-    tools.check(&fields.at("functions"), &place)?;
+    tools.check(&fields.at("functions"), &path)?;
     Ok((!tools.list.is_empty()).then_some(tools))
 }
 
 /// The fields of a function: those of the object, or of `function` in it.
 fn function(mut fields: Fields, form: Form) -> Result<Fields, Fault> {
-    let place = fields.at("type");
+    let path = fields.at("type");
     let kind = fields.string("type")?;
     if kind != "function" {
-        return Err(unsupported(&place, &alloc::format!("{kind:?}")));
+        return Err(unsupported(&path, &alloc::format!("{kind:?}")));
     }
     if form == Form::Flat {
         return Ok(fields);
@@ -88,14 +87,14 @@ fn function(mut fields: Fields, form: Form) -> Result<Fields, Fault> {
 fn definition(fields: &mut Fields) -> Result<Tool, Fault> {
     let name = fields.string("name")?;
     if name.is_empty() {
-        let place = fields.at("name");
-        return Err(Fault::field(&place, format_args!("must not be empty")));
+        let path = fields.at("name");
+        return Err(Fault::field(&path, format_args!("must not be empty")));
     }
-    let place = fields.at("parameters");
+    let path = fields.at("parameters");
     let parameters = match fields.take("parameters") {
         None => Json::Null,
         Some(schema @ Json::Object(_)) => schema,
-        Some(other) => return Err(place.expected("a JSON schema", &other)),
+        Some(other) => return Err(path.expected("a JSON schema", &other)),
     };
     Ok(Tool {
         name,
@@ -105,14 +104,14 @@ fn definition(fields: &mut Fields) -> Result<Tool, Fault> {
     })
 }
 
-fn choice(value: Json, place: &Place, form: Form) -> Result<ToolChoice, Fault> {
+fn choice(value: Json, path: &JsonPath, form: Form) -> Result<ToolChoice, Fault> {
     if let Json::String(text) = value {
-        return word(&text, place, &["none", "auto", "required"]);
+        return word(&text, path, &["none", "auto", "required"]);
     }
     let Json::Object(_) = value else {
-        return Err(place.expected("a string or an object", &value));
+        return Err(path.expected("a string or an object", &value));
     };
-    let mut fields = place.object(value)?;
+    let mut fields = path.object(value)?;
     if fields_type(&fields) != Some("allowed_tools") {
         return Ok(ToolChoice::Named(name(fields, form)?));
     }
@@ -137,8 +136,8 @@ fn allowed_tools(mut fields: Fields, form: Form) -> Result<ToolChoice, Fault> {
     let mode = fields.maybe_word("mode", &[("auto", false), ("required", true)])?;
     let required = mode.ok_or_else(|| fields.missing("mode"))?;
     let mut names = Vec::new();
-    for (place, item) in fields.items("tools")? {
-        names.push(name(place.object(item)?, form)?);
+    for (path, item) in fields.items("tools")? {
+        names.push(name(path.object(item)?, form)?);
     }
     fields.finish()?;
     Ok(ToolChoice::Allowed { names, required })
@@ -152,10 +151,10 @@ fn name(fields: Fields, form: Form) -> Result<String, Fault> {
     Ok(name)
 }
 
-fn word(word: &str, place: &Place, known: &[&str]) -> Result<ToolChoice, Fault> {
+fn word(word: &str, path: &JsonPath, known: &[&str]) -> Result<ToolChoice, Fault> {
     match word {
         _ if !known.contains(&word) => Err(Fault::field(
-            place,
+            path,
             format_args!(
                 "must be one of {}, or an object, not {word:?}",
                 known.join(", ")

@@ -1,8 +1,8 @@
 //! What an answer took, in this dialect's words.
 
-use crate::json::Json;
-use crate::lang::{Timings, Usage};
 use core::time::Duration;
+use strata_chat::json::Json;
+use strata_chat::{Timings, Usage};
 
 /// `usage` of chats and completions.
 pub(super) fn usage(usage: &Usage) -> Json {

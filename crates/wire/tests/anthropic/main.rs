@@ -6,8 +6,9 @@ mod requests;
 
 use pairs::mutants::{Random, mutant, strangers};
 use pairs::{Dialect, events, script, stamp};
-use strata_wire::json::Json;
-use strata_wire::{Fault, FaultKind, anthropic};
+use strata_chat::json::Json;
+use strata_chat::{Fault, FaultKind};
+use strata_wire::anthropic;
 
 const ANTHROPIC: Dialect = Dialect {
     name: "anthropic",
@@ -41,7 +42,7 @@ fn every_unknown_field_is_named() {
         let body = changed.text();
         let opened = anthropic::open("POST", "/v1/messages", body.as_bytes(), &stamp()).unwrap();
         let fault = opened.err().unwrap_or_else(|| panic!("{place} was taken"));
-        assert_eq!(fault.place.as_deref(), Some(&*place), "{}", fault.message);
+        assert_eq!(fault.field.as_deref(), Some(&*place), "{}", fault.message);
     }
 }
 

@@ -2,12 +2,12 @@
 
 use super::RICH;
 use super::pairs::stamp;
-use strata_wire::call::Call;
-use strata_wire::json::Json;
-use strata_wire::lang::{
-    Effort, Format, Generate, Message, Part, Prompt, Role, Thinking, ToolChoice,
+use strata_chat::json::Json;
+use strata_chat::{
+    ContentPart, Effort, Fault, Format, Generate, Message, Prompt, Role, Thinking, ToolChoice,
 };
-use strata_wire::{Fault, anthropic};
+use strata_wire::anthropic;
+use strata_wire::call::Call;
 
 fn read(body: &str) -> Result<Generate, Fault> {
     match anthropic::open("POST", "/v1/messages", body.as_bytes(), &stamp()).unwrap()? {
@@ -45,7 +45,7 @@ fn all_of_a_rich_request_is_understood() {
     assert_eq!(roles, expected);
     // The line for the provider is gone.
     assert_eq!(list[0].joined(), "Be brief.");
-    assert!(matches!(&list[1].parts[1], Part::Image(image) if image.bytes.len() == 8));
+    assert!(matches!(&list[1].parts[1], ContentPart::Image(image) if image.bytes.len() == 8));
     assert_eq!(list[2].thinking.as_deref(), Some("Look."));
     assert_eq!(
         list[2].tool_calls[0].arguments.get("at"),
@@ -138,7 +138,7 @@ fn what_is_wrong_is_named() {
         (r#""container":"c""#, "container"),
     ] {
         let fault = with(fields).unwrap_err();
-        assert_eq!(fault.place.as_deref(), Some(place), "{}", fault.message);
+        assert_eq!(fault.field.as_deref(), Some(place), "{}", fault.message);
     }
     let fault = read(r#"{"max_tokens":5,"messages":[]}"#).unwrap_err();
     assert_eq!(fault.message, "model: is required");

@@ -6,8 +6,9 @@ mod requests;
 
 use pairs::mutants::{Random, mutant, strangers};
 use pairs::{Dialect, events, script, stamp};
-use strata_wire::json::Json;
-use strata_wire::{Fault, FaultKind, llama_server};
+use strata_chat::json::Json;
+use strata_chat::{Fault, FaultKind};
+use strata_wire::llama_server;
 
 const LLAMA: Dialect = Dialect {
     name: "llama_server",
@@ -64,7 +65,7 @@ fn every_unknown_field_is_named() {
             let fault = opened
                 .err()
                 .unwrap_or_else(|| panic!("{path}: {place} was taken"));
-            assert_eq!(fault.place.as_deref(), Some(&*place), "{path}");
+            assert_eq!(fault.field.as_deref(), Some(&*place), "{path}");
             checked += 1;
         }
     }

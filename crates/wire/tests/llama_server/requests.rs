@@ -1,9 +1,9 @@
 //! What requests mean.
 
 use std::time::Duration;
-use strata_wire::call::{Call, SlotAction};
-use strata_wire::lang::{Format, Generate, Piece, Prompt, Text};
-use strata_wire::{Fault, llama_server};
+use strata_chat::{Fault, Format, Generate, Prompt, PromptPart, SlotAction, TokenOrText};
+use strata_wire::call::Call;
+use strata_wire::llama_server;
 
 fn read(path: &str, body: &str) -> Result<Generate, Fault> {
     match llama_server::open("POST", path, body.as_bytes()).unwrap()? {
@@ -26,9 +26,9 @@ fn every_form_of_prompt_is_understood() {
     let prompts = |text: &str| {
         read("/completion", &format!(r#"{{"prompt":{text}}}"#)).map(|request| request.prompts)
     };
-    let text = |text: &str| Piece::Text(text.into());
-    let tokens = |list: &[u32]| Piece::Tokens(list.into());
-    let raw = |pieces: &[Piece]| Prompt::Raw(pieces.into());
+    let text = |text: &str| PromptPart::Text(text.into());
+    let tokens = |list: &[u32]| PromptPart::Tokens(list.into());
+    let raw = |pieces: &[PromptPart]| Prompt::Raw(pieces.into());
     assert_eq!(prompts(r#""a""#), Ok([raw(&[text("a")])].into()));
     assert_eq!(prompts("[1,2]"), Ok([raw(&[tokens(&[1, 2])])].into()));
     let mixed = raw(&[tokens(&[1]), text("a"), tokens(&[2, 3])]);
@@ -55,7 +55,7 @@ fn every_form_of_prompt_is_understood() {
         ),
     ] {
         let fault = prompts(bad).err().unwrap();
-        assert_eq!(fault.place.as_deref(), Some(place), "{bad}");
+        assert_eq!(fault.field.as_deref(), Some(place), "{bad}");
     }
 }
 
@@ -93,8 +93,8 @@ fn silence_leaves_choices_to_the_dialect() {
     assert_eq!(
         bias.sampling.logit_bias,
         [
-            (Text::Text("x".into()), f32::NEG_INFINITY),
-            (Text::Token(5), -1.5)
+            (TokenOrText::Text("x".into()), f32::NEG_INFINITY),
+            (TokenOrText::Token(5), -1.5)
         ]
     );
 }
@@ -119,7 +119,7 @@ fn samplers_left_out_change_nothing_and_others_keep_their_place() {
         r#""z""#,
         "3",
     ] {
-        let place = sampling(bad).err().unwrap().place.unwrap();
+        let place = sampling(bad).err().unwrap().field.unwrap();
         assert!(place.starts_with("samplers"), "{bad}: {place}");
     }
 }
@@ -151,7 +151,7 @@ fn what_cannot_be_done_is_refused_by_name() {
         (r#""lora":[{"scale":1}]"#, "lora[0].id"),
     ] {
         let fault = completion(fields).err().unwrap();
-        assert_eq!(fault.place.as_deref(), Some(place), "{fields}");
+        assert_eq!(fault.field.as_deref(), Some(place), "{fields}");
     }
 }
 
@@ -169,7 +169,7 @@ fn what_was_typed_stands_before_the_gap() {
         }]
     );
     let fault = read("/infill", r#"{"input_prefix":"a"}"#).err().unwrap();
-    assert_eq!(fault.place.as_deref(), Some("input_suffix"));
+    assert_eq!(fault.field.as_deref(), Some("input_suffix"));
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn slots_are_saved_under_plain_names_only() {
             "/slots/2?action=save",
             &format!(r#"{{"filename":"{name}"}}"#),
         )
-        .map_err(|f: Fault| f.place)
+        .map_err(|f: Fault| f.field)
     };
     let file = "a b.bin".to_string();
     assert_eq!(save("a b.bin"), Ok(SlotAction::Save { slot: 2, file }));

@@ -6,8 +6,9 @@ mod requests;
 
 use pairs::mutants::{Random, mutant, strangers};
 use pairs::{Dialect, events, script, stamp};
-use strata_wire::json::Json;
-use strata_wire::{Fault, FaultKind, ollama};
+use strata_chat::json::Json;
+use strata_chat::{Fault, FaultKind};
+use strata_wire::ollama;
 
 const OLLAMA: Dialect = Dialect {
     name: "ollama",
@@ -76,7 +77,7 @@ fn every_unknown_field_is_named() {
             let fault = opened
                 .err()
                 .unwrap_or_else(|| panic!("{path}: {place} was taken"));
-            assert_eq!(fault.place.as_deref(), Some(&*place), "{path}");
+            assert_eq!(fault.field.as_deref(), Some(&*place), "{path}");
             let reply = Json::parse(&ollama::fault(&fault).body).unwrap();
             let error = reply.get("error").and_then(Json::as_str).unwrap();
             assert!(error.contains(&place), "{error}");

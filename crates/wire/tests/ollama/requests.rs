@@ -2,10 +2,12 @@
 
 use super::pairs::stamp;
 use std::time::Duration;
+use strata_chat::json::Json;
+use strata_chat::{
+    ContentPart, Effort, Embed, Fault, Format, Generate, KeepAlive, Prompt, Role, Thinking,
+};
 use strata_wire::call::{Call, Load};
-use strata_wire::json::Json;
-use strata_wire::lang::{Effort, Embed, Format, Generate, KeepAlive, Part, Prompt, Role, Thinking};
-use strata_wire::{Fault, ollama};
+use strata_wire::ollama;
 
 fn open(path: &str, body: &str) -> Result<Call, Fault> {
     ollama::open("POST", path, body.as_bytes(), &stamp()).unwrap()
@@ -52,7 +54,7 @@ fn prompts_go_through_the_template_unless_they_are_raw() {
     };
     assert_eq!(messages[0].role, Role::System);
     assert_eq!(messages[1].joined(), "p");
-    assert!(matches!(&messages[1].parts[1], Part::Image(image) if image.bytes == b"hi"));
+    assert!(matches!(&messages[1].parts[1], ContentPart::Image(image) if image.bytes == b"hi"));
     assert_eq!(request.before, [7, 8]);
     assert!(request.tokens, "they are told as context");
     let raw = generate(r#","raw":true"#).unwrap();
@@ -70,7 +72,7 @@ fn prompts_go_through_the_template_unless_they_are_raw() {
         (r#","shift":true"#, "shift"),
     ] {
         let fault = generate(fields).err().unwrap();
-        assert_eq!(fault.place.as_deref(), Some(place), "{fields}");
+        assert_eq!(fault.field.as_deref(), Some(place), "{fields}");
     }
 }
 

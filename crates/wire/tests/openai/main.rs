@@ -7,9 +7,9 @@ mod responses;
 
 use pairs::mutants::{Random, mutant, strangers};
 use pairs::{Dialect, events, script, stamp};
-use strata_wire::json::Json;
-use strata_wire::lang::Event;
-use strata_wire::{Fault, FaultKind, openai};
+use strata_chat::json::Json;
+use strata_chat::{Event, Fault, FaultKind};
+use strata_wire::openai;
 
 const OPENAI: Dialect = Dialect {
     name: "openai",
@@ -69,7 +69,7 @@ fn every_unknown_field_is_named() {
                 .err()
                 .unwrap_or_else(|| panic!("{path}: {place} was taken"));
             assert_eq!(
-                fault.place.as_deref(),
+                fault.field.as_deref(),
                 Some(&*place),
                 "{path}: {}",
                 fault.message

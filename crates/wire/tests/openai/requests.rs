@@ -1,12 +1,13 @@
 //! What requests mean.
 
 use super::pairs::stamp;
-use strata_wire::call::Call;
-use strata_wire::json::Json;
-use strata_wire::lang::{
-    Effort, Format, Generate, Message, Part, Piece, Prompt, Role, Text, Thinking, ToolChoice,
+use strata_chat::json::Json;
+use strata_chat::{
+    ContentPart, Effort, Fault, Format, Generate, Message, Prompt, PromptPart, Role, Thinking,
+    TokenOrText, ToolChoice,
 };
-use strata_wire::{Fault, openai};
+use strata_wire::call::Call;
+use strata_wire::openai;
 
 /// A chat's request, with these fields besides its message.
 fn chat(fields: &str) -> Result<Generate, Fault> {
@@ -63,7 +64,10 @@ fn sampling_is_read() {
         .logit_bias;
     assert_eq!(
         bias,
-        [(Text::Token(5), f32::NEG_INFINITY), (Text::Token(6), 1.5)]
+        [
+            (TokenOrText::Token(5), f32::NEG_INFINITY),
+            (TokenOrText::Token(6), 1.5)
+        ]
     );
 }
 
@@ -95,7 +99,7 @@ fn every_form_of_tool_choice_is_understood() {
         r#"{"type":"custom","custom":{"name":"a"}}"#,
         "5",
     ] {
-        let place = choice(wrong).unwrap_err().place.unwrap();
+        let place = choice(wrong).unwrap_err().field.unwrap();
         assert!(place.starts_with("tool_choice"), "{wrong}: {place}");
     }
     let fault = chat(r#""tool_choice":"required""#).unwrap_err();
@@ -138,13 +142,13 @@ fn answers_can_be_given_a_form() {
     assert_eq!(choice, Ok(Format::Choice(["a".into(), "b".into()].into())));
     let two = format(r#""structured_outputs":{"regex":"a","json":{}}"#);
     assert_eq!(
-        two.unwrap_err().place.as_deref(),
+        two.unwrap_err().field.as_deref(),
         Some("structured_outputs")
     );
     let both = format(r#""response_format":{"type":"json_object"},"grammar":"root ::= x""#);
-    assert_eq!(both.unwrap_err().place.as_deref(), Some("grammar"));
+    assert_eq!(both.unwrap_err().field.as_deref(), Some("grammar"));
     let none = format(r#""response_format":{"type":"json_schema","json_schema":{"name":"n"}}"#);
-    let place = none.unwrap_err().place;
+    let place = none.unwrap_err().field;
     assert_eq!(place.as_deref(), Some("response_format.json_schema.schema"));
 }
 
@@ -177,7 +181,7 @@ fn conversations_are_read() {
     .unwrap();
     assert_eq!(list[0].role, Role::System);
     assert_eq!(list[0].joined(), "ab");
-    let Part::Image(image) = &list[1].parts[0] else {
+    let ContentPart::Image(image) = &list[1].parts[0] else {
         panic!("a picture");
     };
     assert_eq!(
@@ -219,7 +223,7 @@ fn wrong_conversations_are_refused_where_they_are_wrong() {
     ] {
         let fault = messages(list).unwrap_err();
         assert_eq!(
-            fault.place.as_deref(),
+            fault.field.as_deref(),
             Some(place),
             "{list}: {}",
             fault.message
@@ -259,7 +263,7 @@ fn numbers_out_of_range_name_their_field() {
         let fault = chat(&format!("\"{name}\":{value}")).unwrap_err();
         // JSON itself has no room for the one number.
         if value != "1e400" {
-            assert_eq!(fault.place.as_deref(), Some(name), "{}", fault.message);
+            assert_eq!(fault.field.as_deref(), Some(name), "{}", fault.message);
         }
     }
 }
@@ -270,7 +274,7 @@ fn prompts_of_completions_take_all_forms() {
         let body = format!(r#"{{"prompt":{text}}}"#);
         read("/v1/completions", &body).map(|request| request.prompts)
     };
-    let tokens = |list: &[u32]| Prompt::Raw([Piece::Tokens(list.into())].into());
+    let tokens = |list: &[u32]| Prompt::Raw([PromptPart::Tokens(list.into())].into());
     assert_eq!(prompts(r#""a""#), Ok([Prompt::text("a")].into()));
     assert_eq!(
         prompts(r#"["a","b"]"#),
@@ -291,7 +295,7 @@ fn prompts_of_completions_take_all_forms() {
         ("{}", "prompt"),
     ] {
         assert_eq!(
-            prompts(wrong).unwrap_err().place.as_deref(),
+            prompts(wrong).unwrap_err().field.as_deref(),
             Some(place),
             "{wrong}"
         );
@@ -309,7 +313,7 @@ fn prompts_of_completions_take_all_forms() {
 fn choices_of_completions_are_bounded() {
     let place = |fields: &str| {
         let body = format!(r#"{{"prompt":"a",{fields}}}"#);
-        read("/v1/completions", &body).unwrap_err().place
+        read("/v1/completions", &body).unwrap_err().field
     };
     assert_eq!(place(r#""n":3,"best_of":2"#).as_deref(), Some("best_of"));
     assert_eq!(
@@ -318,7 +322,7 @@ fn choices_of_completions_are_bounded() {
     );
     let many = format!(r#"{{"prompt":[{}"a"],"n":100}}"#, "\"a\",".repeat(50));
     let fault = read("/v1/completions", &many).unwrap_err();
-    assert_eq!(fault.place.as_deref(), Some("n"));
+    assert_eq!(fault.field.as_deref(), Some("n"));
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! Responses that go on from others.
 
 use super::pairs::{script, stamp};
+use strata_chat::{Fault, FaultKind, Message, Prompt, Role};
 use strata_wire::call::{Call, Kept, Recall};
-use strata_wire::lang::{Message, Prompt, Role};
+use strata_wire::openai;
 use strata_wire::openai::ResponseStore;
-use strata_wire::{Fault, FaultKind, openai};
 
 fn conversation(body: &str, recall: &mut dyn Recall) -> Result<Vec<Message>, Fault> {
     let opened = openai::open("POST", "/v1/responses", body.as_bytes(), &stamp(), recall);
@@ -60,7 +60,7 @@ fn a_response_goes_on_from_the_one_before() {
 
     let fault = conversation(next, &mut store.of("bob")).unwrap_err();
     assert_eq!(fault.kind, FaultKind::NotFound);
-    assert_eq!(fault.place.as_deref(), Some("previous_response_id"));
+    assert_eq!(fault.field.as_deref(), Some("previous_response_id"));
 }
 
 #[test]
@@ -144,6 +144,6 @@ fn what_cannot_be_honoured_is_named() {
         (r#""input":"x","include":["everything"]"#, "include[0]"),
     ] {
         let fault = conversation(&format!("{{{fields}}}"), &mut ()).unwrap_err();
-        assert_eq!(fault.place.as_deref(), Some(place), "{}", fault.message);
+        assert_eq!(fault.field.as_deref(), Some(place), "{}", fault.message);
     }
 }

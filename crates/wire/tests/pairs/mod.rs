@@ -8,15 +8,14 @@ pub(crate) mod mutants;
 
 use std::path::Path;
 use std::time::Duration;
-use strata_wire::call::{
-    AdapterFacts, Call, Capability, Embeddings, LoadedModel, ModelFacts, Progress, Ranking,
-    Rendered, Report, Slot, SlotOutcome, Step, TokenPiece,
+use strata_chat::json::Json;
+use strata_chat::{
+    AdapterFacts, CallPart, Capability, Embeddings, Event, Fault, FaultKind, Finish, LoadedModel,
+    ModelFacts, Progress, Ranking, RenderedPrompt, Slot, SlotOutcome, Timings, TokenLogprob,
+    TokenLogprobs, TokenPiece, ToolCall, Usage,
 };
-use strata_wire::json::Json;
-use strata_wire::lang::{
-    CallPart, Event, Finish, Shape, Timings, TokenLogprob, TokenLogprobs, ToolCall, Usage,
-};
-use strata_wire::{Fault, FaultKind, Reply, Stamp};
+use strata_wire::call::{Call, ProgressWriter, Step};
+use strata_wire::{Framing, Reply, Stamp};
 
 /// Opens a request in the dialect under test.
 pub(crate) type Open = fn(&str, &str, &[u8], &Stamp) -> Option<Result<Call, Fault>>;
@@ -61,14 +60,14 @@ impl Dialect {
                         event => answer.event(event, &mut body),
                     }
                 }
-                let stream = answer.shape() != Shape::Whole;
+                let stream = answer.framing() != Framing::Whole;
                 return Got {
                     status: 200,
                     body,
                     stream,
                 };
             }
-            Ok(Call::Render(_, write)) => write(&Rendered {
+            Ok(Call::Render(_, write)) => write(&RenderedPrompt {
                 text: "<user>Hi".into(),
                 tokens: [1, 2, 3].into(),
             }),
@@ -156,7 +155,7 @@ fn got(reply: Reply) -> Got {
 }
 
 /// Work of the store, as it goes on.
-fn reported(mut report: Box<dyn Report>) -> Got {
+fn reported(mut report: Box<dyn ProgressWriter>) -> Got {
     let mut body = Vec::new();
     for step in [
         Step::Progress(Progress {
@@ -176,7 +175,7 @@ fn reported(mut report: Box<dyn Report>) -> Got {
     Got {
         status: 200,
         body,
-        stream: report.shape() != Shape::Whole,
+        stream: report.framing() != Framing::Whole,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Requests that are almost right.
 
-use strata_wire::json::Json;
+use strata_chat::json::Json;
 
 /// The same numbers on every run.
 pub(crate) struct Random(u64);

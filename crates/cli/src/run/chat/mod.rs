@@ -17,8 +17,8 @@ use session::Session;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use strata_chat::{Message, Role};
 use strata_engine::FinishReason;
-use strata_wire::lang::{Message, Role};
 
 /// Messages over several lines begin and end so.
 const QUOTES: &str = "\"\"\"";

@@ -6,18 +6,17 @@ use crate::chat_template::{Asked, ChatTemplate};
 use crate::failure::{Failure, Kind};
 use crate::preset;
 use crate::run::answer::Speaker;
-use crate::run::constraint;
 use crate::run::screen::{Look, Screen, Thoughts};
-use crate::run::{Arguments, Style, raw};
+use crate::run::{Arguments, Style, constraint, raw};
 use crate::store_commands::{self, checkpoint};
 use serde_json::{Map, Value};
+use strata_chat::{Message, Role, Thinking};
 use strata_constrain::Grammar;
 use strata_convert::Folder;
 use strata_engine::FinishReason;
 use strata_store::{
     Base, Modelfile, Name, NameError, Recipe, Store, StoreError, StoredMessage, quietly,
 };
-use strata_wire::lang::{Message, Role, Thinking};
 use strata_wire::ollama::Parameters;
 
 /// A conversation with a model.

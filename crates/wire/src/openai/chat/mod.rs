@@ -10,10 +10,9 @@ pub(crate) use write::{finish_reason, finite, token_logprob};
 use super::Head;
 use crate::answer::{Reply, Stamp};
 use crate::call::Call;
-use crate::fault::Fault;
-use crate::json::Json;
-use crate::lang::Generate;
 use alloc::boxed::Box;
+use strata_chat::json::Json;
+use strata_chat::{Fault, Generate};
 
 pub(super) fn open(body: &[u8], stamp: &Stamp) -> Result<Call, Fault> {
     let (request, manner) = read::chat(body)?;

@@ -4,9 +4,8 @@ use super::super::sampling::{self, MAX_CHOICES, limit, unsupported};
 use super::super::tools::Form;
 use super::super::{content, format, tools};
 use super::Manner;
-use crate::fault::Fault;
-use crate::json::{Fields, Json};
-use crate::lang::{Effort, Generate, Prompt, Role, Thinking};
+use strata_chat::json::{Fields, Json};
+use strata_chat::{Effort, Fault, Generate, Prompt, Role, Thinking};
 
 pub(super) fn chat(body: &[u8]) -> Result<(Generate, Manner), Fault> {
     let mut fields = Fields::parse(body)?;
@@ -32,9 +31,9 @@ pub(super) fn chat(body: &[u8]) -> Result<(Generate, Manner), Fault> {
     request.tokens = manner.tokens.is_some();
     if let Some(functions) = tools::legacy(&mut fields)? {
         if !request.tools.list.is_empty() {
-            let place = fields.at("functions");
+            let path = fields.at("functions");
             return Err(Fault::field(
-                &place,
+                &path,
                 format_args!("cannot be combined with tools"),
             ));
         }
@@ -49,15 +48,15 @@ pub(super) fn chat(body: &[u8]) -> Result<(Generate, Manner), Fault> {
 /// Fields that change nothing about the answer, or whose only value that does is refused.
 fn informing(fields: &mut Fields) -> Result<(), Fault> {
     if fields.maybe_boolean("store")? == Some(true) {
-        let place = fields.at("store");
+        let path = fields.at("store");
         return Err(Fault::field(
-            &place,
+            &path,
             format_args!("true is not supported for chats; use /v1/responses"),
         ));
     }
-    for (place, item) in fields.items("modalities")? {
+    for (path, item) in fields.items("modalities")? {
         if item != Json::from("text") {
-            return Err(place.expected("\"text\"", &item));
+            return Err(path.expected("\"text\"", &item));
         }
     }
     fields.maybe_word("verbosity", &[("medium", ())])?;
@@ -108,9 +107,9 @@ fn continues(fields: &mut Fields, own_last: bool) -> Result<bool, Fault> {
     let turn = fields.maybe_boolean("add_generation_prompt")?;
     let go_on = go_on.unwrap_or(false);
     if go_on && !own_last {
-        let place = fields.at("continue_final_message");
+        let path = fields.at("continue_final_message");
         return Err(Fault::field(
-            &place,
+            &path,
             format_args!("needs a last message of the assistant"),
         ));
     }

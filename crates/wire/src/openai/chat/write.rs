@@ -2,15 +2,14 @@
 
 use super::super::{Head, errors, usage};
 use super::Manner;
-use crate::answer::{Answer, Reply, Stamp, server_sent};
-use crate::fault::Fault;
+use crate::answer::{AnswerWriter, Framing, Reply, Stamp, server_sent};
 use crate::gather::{Gathered, arguments_text};
-use crate::json::Json;
-use crate::lang::{
-    CallPart, Event, Finish, Generate, Shape, Timings, TokenLogprob, TokenLogprobs, Usage,
-};
 use alloc::string::String;
 use alloc::vec::Vec;
+use strata_chat::json::Json;
+use strata_chat::{
+    CallPart, Event, Fault, Finish, Generate, Timings, TokenLogprob, TokenLogprobs, Usage,
+};
 
 pub(super) struct ChatAnswer {
     head: Head,
@@ -212,9 +211,9 @@ impl ChatAnswer {
     }
 }
 
-impl Answer for ChatAnswer {
-    fn shape(&self) -> Shape {
-        Shape::events_if(self.stream)
+impl AnswerWriter for ChatAnswer {
+    fn framing(&self) -> Framing {
+        Framing::events_if(self.stream)
     }
 
     fn event(&mut self, event: &Event, out: &mut Vec<u8>) {

@@ -3,11 +3,11 @@
 use super::super::chat::token_logprob;
 use super::items::seal;
 use crate::gather::GatheredCall;
-use crate::json::Json;
-use crate::lang::{TokenLogprobs, Usage};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use strata_chat::json::Json;
+use strata_chat::{TokenLogprobs, Usage};
 
 /// Something in the output.
 pub(super) struct Item {

@@ -2,14 +2,13 @@
 
 use super::items::seal;
 use crate::base64::BASE64;
-use crate::fault::Fault;
 use crate::gather::arguments_text;
-use crate::json::Json;
-use crate::lang::{Message, Part, Role};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use base64::Engine;
+use strata_chat::json::Json;
+use strata_chat::{ContentPart, Fault, Message, Role};
 
 const MOST: usize = 100;
 
@@ -138,18 +137,18 @@ fn add(message: &Message, stamp: &str, all: &mut Vec<(String, Json)>) {
     }
 }
 
-fn content(part: &Part, role: Role) -> Json {
+fn content(part: &ContentPart, role: Role) -> Json {
     match part {
-        Part::Text(text) if role == Role::Assistant => Json::object([
+        ContentPart::Text(text) if role == Role::Assistant => Json::object([
             ("type", "output_text".into()),
             ("text", text.as_str().into()),
             ("annotations", Json::Array(Vec::new())),
         ]),
-        Part::Text(text) => Json::object([
+        ContentPart::Text(text) => Json::object([
             ("type", "input_text".into()),
             ("text", text.as_str().into()),
         ]),
-        Part::Image(image) => {
+        ContentPart::Image(image) => {
             let kind = image.media_type.as_deref().unwrap_or("image/png");
             let url = format!("data:{kind};base64,{}", BASE64.encode(&image.bytes));
             Json::object([

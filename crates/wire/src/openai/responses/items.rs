@@ -4,13 +4,12 @@
 use super::super::content::{ROLES, parts};
 use super::super::sampling::unsupported;
 use crate::base64::BASE64;
-use crate::fault::Fault;
 use crate::gather::arguments;
-use crate::json::{Fields, Json, Place};
-use crate::lang::{Message, Role, ToolCall};
 use alloc::string::String;
 use alloc::vec::Vec;
 use base64::Engine;
+use strata_chat::json::{Fields, Json, JsonPath};
+use strata_chat::{Fault, Message, Role, ToolCall};
 
 /// What stands before thinking that clients send back unread. It hides nothing: there is nobody to hide it from.
 const SEAL: &str = "strata1.";
@@ -26,18 +25,18 @@ fn unseal(text: &str) -> Option<String> {
 }
 
 /// `input`: a text, or items.
-pub(super) fn messages(input: Json, place: &Place) -> Result<Vec<Message>, Fault> {
+pub(super) fn messages(input: Json, path: &JsonPath) -> Result<Vec<Message>, Fault> {
     let items = match input {
         Json::String(text) => return Ok([Message::text(Role::User, text)].into()),
-        list @ Json::Array(_) => place.list(list)?,
-        other => return Err(place.expected("a string or an array of items", &other)),
+        list @ Json::Array(_) => path.list(list)?,
+        other => return Err(path.expected("a string or an array of items", &other)),
     };
     let mut turns = Turns::default();
-    for (place, item) in items {
-        turns.item(place.object(item)?)?;
+    for (path, item) in items {
+        turns.item(path.object(item)?)?;
     }
     match turns.messages.is_empty() {
-        true => Err(Fault::field(place, format_args!("must not be empty"))),
+        true => Err(Fault::field(path, format_args!("must not be empty"))),
         false => Ok(turns.messages),
     }
 }
@@ -49,7 +48,7 @@ struct Turns {
 
 impl Turns {
     fn item(&mut self, mut fields: Fields) -> Result<(), Fault> {
-        let place = fields.at("type");
+        let path = fields.at("type");
         let kind = fields.maybe_string("type")?;
         // Names and states that we gave them, and that mean nothing to the model.
         fields.ignore(&["id", "status", "phase"]);
@@ -67,10 +66,10 @@ impl Turns {
                 let mut message = Message::new(Role::Tool);
                 message.tool_call_id = Some(fields.string("call_id")?);
                 message.name = fields.maybe_string("name")?;
-                let place = fields.at("output");
+                let path = fields.at("output");
                 let output = fields.take("output");
                 let output = output.ok_or_else(|| fields.missing("output"))?;
-                message.parts = parts(output, &place, Role::Tool)?;
+                message.parts = parts(output, &path, Role::Tool)?;
                 self.messages.push(message);
             }
             Some("reasoning") => {
@@ -82,7 +81,7 @@ impl Turns {
                     message.thinking.get_or_insert_default().push_str(&thinking);
                 }
             }
-            Some(other) => return Err(unsupported(&place, &alloc::format!("{other:?}"))),
+            Some(other) => return Err(unsupported(&path, &alloc::format!("{other:?}"))),
         }
         fields.finish()
     }
@@ -90,10 +89,10 @@ impl Turns {
     fn message(&mut self, fields: &mut Fields) -> Result<(), Fault> {
         let role = fields.maybe_word("role", &ROLES[..4])?;
         let role = role.ok_or_else(|| fields.missing("role"))?;
-        let place = fields.at("content");
+        let path = fields.at("content");
         let content = fields.take("content");
         let content = content.ok_or_else(|| fields.missing("content"))?;
-        let parts = parts(content, &place, role)?;
+        let parts = parts(content, &path, role)?;
         if role == Role::Assistant {
             let unsaid =
                 |message: &Message| message.parts.is_empty() && message.tool_calls.is_empty();
@@ -129,8 +128,8 @@ fn reasoning(fields: &mut Fields) -> Result<String, Fault> {
 
 fn texts(fields: &mut Fields, name: &str, kind: &str) -> Result<String, Fault> {
     let mut all = String::new();
-    for (place, item) in fields.items(name)? {
-        let mut part = place.object(item)?;
+    for (path, item) in fields.items(name)? {
+        let mut part = path.object(item)?;
         part.maybe_word("type", &[(kind, ())])?;
         all.push_str(&part.string("text")?);
         part.finish()?;

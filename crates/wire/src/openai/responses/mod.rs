@@ -12,9 +12,9 @@ pub use store::ResponseStore;
 
 use crate::answer::{Reply, Stamp};
 use crate::call::{Call, Recall, Stored};
-use crate::fault::Fault;
-use crate::json::Json;
 use alloc::boxed::Box;
+use strata_chat::Fault;
+use strata_chat::json::Json;
 
 pub(super) fn open(body: &[u8], stamp: &Stamp, recall: &mut dyn Recall) -> Result<Call, Fault> {
     let (request, manner) = read::response(body, recall)?;

@@ -6,10 +6,9 @@ use super::super::tools::{self, Form};
 use super::super::{format, model};
 use super::items;
 use crate::call::Recall;
-use crate::fault::{Fault, FaultKind};
-use crate::json::{Fields, Json};
-use crate::lang::{Generate, Message, Prompt, Role, Thinking, name_results};
 use alloc::vec::Vec;
+use strata_chat::json::{Fields, Json};
+use strata_chat::{Fault, FaultKind, Generate, Message, Prompt, Role, Thinking, name_results};
 
 /// What of a request concerns only how its answer is written and kept.
 #[derive(Clone, Debug)]
@@ -30,11 +29,11 @@ pub(super) fn response(body: &[u8], recall: &mut dyn Recall) -> Result<(Generate
     let model = model(&mut fields)?;
     let instructions = fields.maybe_string("instructions")?;
     let mut conversation = history(&mut fields, recall)?;
-    let place = fields.at("input");
+    let path = fields.at("input");
     let input = fields
         .take("input")
         .ok_or_else(|| fields.missing("input"))?;
-    conversation.extend(items::messages(input, &place)?);
+    conversation.extend(items::messages(input, &path)?);
     name_results(&mut conversation);
     let system = instructions.map(|text| Message::text(Role::System, text));
     let messages = system.into_iter().chain(conversation.iter().cloned());
@@ -153,8 +152,8 @@ struct Included {
 
 fn include(fields: &mut Fields) -> Result<Included, Fault> {
     let mut included = Included::default();
-    for (place, item) in fields.items("include")? {
-        match place.string(item)?.as_str() {
+    for (path, item) in fields.items("include")? {
+        match path.string(item)?.as_str() {
             "message.output_text.logprobs" => included.logprobs = true,
             "reasoning.encrypted_content" => included.sealed = true,
             // About things that are never in an answer from here, so that there is nothing to leave out.
@@ -164,7 +163,7 @@ fn include(fields: &mut Fields) -> Result<Included, Fault> {
             | "web_search_call.action.sources"
             | "computer_call_output.output.image_url"
             | "code_interpreter_call.outputs" => {}
-            other => return Err(unsupported(&place, &alloc::format!("{other:?}"))),
+            other => return Err(unsupported(&path, &alloc::format!("{other:?}"))),
         }
     }
     Ok(included)

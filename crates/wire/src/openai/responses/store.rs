@@ -2,13 +2,12 @@
 
 use super::input_items;
 use crate::call::{Kept, Recall, Stored};
-use crate::fault::{Fault, FaultKind};
-use crate::json::Json;
-use crate::lang::{Message, Part};
 use alloc::borrow::ToOwned;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
+use strata_chat::json::Json;
+use strata_chat::{ContentPart, Fault, FaultKind, Message};
 
 /// Kept answers of all clients.
 #[derive(Debug)]
@@ -147,8 +146,8 @@ impl Recall for Owned<'_> {
 
 fn message_bytes(message: &Message) -> usize {
     let parts = message.parts.iter().map(|part| match part {
-        Part::Text(text) => text.len(),
-        Part::Image(image) => image.bytes.len(),
+        ContentPart::Text(text) => text.len(),
+        ContentPart::Image(image) => image.bytes.len(),
     });
     let calls = message
         .tool_calls
@@ -159,8 +158,8 @@ fn message_bytes(message: &Message) -> usize {
     let content: usize = parts.chain(calls).chain(names).sum();
     content
         + size_of::<Message>()
-        + message.parts.len() * size_of::<Part>()
-        + message.tool_calls.len() * size_of::<crate::lang::ToolCall>()
+        + message.parts.len() * size_of::<ContentPart>()
+        + message.tool_calls.len() * size_of::<strata_chat::ToolCall>()
 }
 
 /// Bytes in memory, not of the text: a list of small numbers takes many times its text.

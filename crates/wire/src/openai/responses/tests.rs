@@ -2,12 +2,11 @@
 
 use super::{Page, ResponseStore};
 use crate::call::{Kept, Recall, Stored};
-use crate::fault::FaultKind;
-use crate::json::Json;
-use crate::lang::{Message, Role, ToolCall};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use strata_chat::json::Json;
+use strata_chat::{FaultKind, Message, Role, ToolCall};
 
 fn kept(id: &str, text: &str) -> Kept {
     Kept {

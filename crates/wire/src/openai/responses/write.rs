@@ -3,17 +3,16 @@
 use super::super::errors;
 use super::document::{Item, Kind, logprob_list, usage};
 use super::read::Manner;
-use crate::answer::{Answer, Reply, Stamp, server_sent};
+use crate::answer::{AnswerWriter, Framing, Reply, Stamp, server_sent};
 use crate::call::Kept;
-use crate::fault::Fault;
 use crate::gather::GatheredCall;
-use crate::json::Json;
-use crate::lang::{
-    CallPart, Event, Finish, Generate, Message, Part, Role, Shape, TokenLogprobs, Usage,
-};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use strata_chat::json::Json;
+use strata_chat::{
+    CallPart, ContentPart, Event, Fault, Finish, Generate, Message, Role, TokenLogprobs, Usage,
+};
 
 pub(super) struct ResponseAnswer {
     stamp: Stamp,
@@ -71,12 +70,15 @@ impl ResponseAnswer {
 
     /// Sends an event about the last item's only part.
     fn send_part(&mut self, name: &str, key: &str, value: Json, out: &mut Vec<u8>) {
-        let fields = self.place().with("content_index", 0_i64).with(key, value);
+        let fields = self
+            .item_reference()
+            .with("content_index", 0_i64)
+            .with(key, value);
         self.send(name, fields, out);
     }
 
     /// Where the last item stands.
-    fn place(&self) -> Json {
+    fn item_reference(&self) -> Json {
         let id = self.items.last().map(|item| item.id.clone());
         let position = self.items.len().saturating_sub(1);
         Json::object([("item_id", id.into()), ("output_index", position.into())])
@@ -131,13 +133,19 @@ impl ResponseAnswer {
             Kind::Message { text, logprobs } => {
                 let logprobs = logprob_list(logprobs);
                 let text = Json::from(text.as_str());
-                let fields = self.place().with("content_index", 0_i64).with("text", text);
+                let fields = self
+                    .item_reference()
+                    .with("content_index", 0_i64)
+                    .with("text", text);
                 let fields = fields.with("logprobs", logprobs);
                 self.send("response.output_text.done", fields, out);
             }
             Kind::Call { call, .. } => {
                 let (name, arguments) = (call.name.clone(), call.arguments.clone());
-                let fields = self.place().with("name", name).with("arguments", arguments);
+                let fields = self
+                    .item_reference()
+                    .with("name", name)
+                    .with("arguments", arguments);
                 self.send("response.function_call_arguments.done", fields, out);
             }
         }
@@ -170,7 +178,7 @@ impl ResponseAnswer {
             logprobs.extend(new);
         }
         let fields = self
-            .place()
+            .item_reference()
             .with("content_index", 0_i64)
             .with("delta", more);
         let fields = fields.with("logprobs", told);
@@ -195,7 +203,7 @@ impl ResponseAnswer {
         };
         let more = call.add(part);
         if !more.is_empty() {
-            let fields = self.place().with("delta", more);
+            let fields = self.item_reference().with("delta", more);
             self.send("response.function_call_arguments.delta", fields, out);
         }
         if let CallPart::End(_) = part {
@@ -238,7 +246,7 @@ impl ResponseAnswer {
         let fields = Json::object([
             ("code", code.into()),
             ("message", message.into()),
-            ("param", fault.place.clone().into()),
+            ("param", fault.field.clone().into()),
         ]);
         self.send("error", fields, out);
         if let Some(item) = self.items.last_mut().filter(|_| self.open) {
@@ -259,7 +267,7 @@ impl ResponseAnswer {
         for item in &self.items {
             match &item.kind {
                 Kind::Reasoning(text) => message.thinking.get_or_insert_default().push_str(text),
-                Kind::Message { text, .. } => message.parts.push(Part::Text(text.clone())),
+                Kind::Message { text, .. } => message.parts.push(ContentPart::Text(text.clone())),
                 Kind::Call { call, .. } => message.tool_calls.push(call.read()),
             }
         }
@@ -293,9 +301,9 @@ impl ResponseAnswer {
     }
 }
 
-impl Answer for ResponseAnswer {
-    fn shape(&self) -> Shape {
-        Shape::events_if(self.stream)
+impl AnswerWriter for ResponseAnswer {
+    fn framing(&self) -> Framing {
+        Framing::events_if(self.stream)
     }
 
     fn event(&mut self, event: &Event, out: &mut Vec<u8>) {

@@ -1,0 +1,50 @@
+//! Conversations with a model: requests in, events out.
+//!
+//! This is the language that programs, servers and every dialect share: [`Message`]s, tools and a [`Generate`] request
+//! go in; [`Event`]s and [`Fault`]s come out. [`prepare`] turns a request into the engine's, through the model's chat
+//! template; [`AnswerStream`] turns the engine's events into thinking, text and tool calls. Nothing here knows HTTP or
+//! any vendor's JSON.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod answer_parser;
+mod answer_stream;
+mod embedding;
+mod event;
+mod fault;
+pub mod json;
+mod message;
+mod model_facts;
+mod model_profile;
+mod prepare;
+mod progress;
+pub mod prompt;
+mod request;
+mod sampling;
+mod slot;
+mod splitter;
+mod tokens;
+pub mod tools;
+
+pub use answer_parser::{AnswerParser, AnswerToken};
+pub use answer_stream::{AnswerStream, Arrival, Times, refusal};
+pub use embedding::{Embed, Embeddings, Pooling, Ranking, Rerank};
+pub use event::{CallPart, Event, Finish, Timings, TokenLogprob, TokenLogprobs, Usage};
+pub use fault::{Fault, FaultKind};
+pub use message::{ContentPart, Image, Message, Role, ToolCall, name_results};
+pub use model_facts::{AdapterFacts, Capability, LoadedModel, ModelFacts};
+pub use model_profile::ModelProfile;
+pub use prepare::{Prepared, RequestContext, prepare};
+pub use progress::Progress;
+pub use prompt::RenderedPrompt;
+pub use request::{Effort, Format, Generate, KeepAlive, Prompt, PromptPart, Thinking};
+pub use sampling::{Sampling, TokenOrText};
+pub use slot::{Slot, SlotAction, SlotOutcome};
+pub use splitter::{AnswerPart, SplitOptions, Splitter, ThinkingMarks};
+pub use tokens::{Detokenize, TokenPiece, Tokenize};
+pub use tools::choice::{Tool, ToolChoice, Tools};
+pub use tools::grammar::{AnswerConstraint, CallGrammar};

@@ -1,0 +1,388 @@
+//! From a conversation to the tokens of a prompt, through the model's chat template.
+//!
+//! A template writes control tokens such as `<|im_end|>` as text, so its output is encoded with control tokens read as
+//! such. A message that spells one must not end its own turn and speak for someone else: where the messages would add a
+//! control token, the template's own text and the messages are encoded apart, the messages as plain text. Where they
+//! would not, the whole is encoded at once, as everybody does it: cutting would change the tokens at the seams.
+
+mod go_values;
+mod values;
+
+pub use go_values::go_value;
+
+use crate::json::Json;
+use crate::tools::CallFormat;
+use crate::{ContentPart, Message, Role, Thinking, Tool};
+use alloc::borrow::Cow;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use strata_template::go::{GoError, GoOptions, GoTemplate};
+use strata_template::jinja::{DateTime, RenderOptions, Template, TemplateError};
+use strata_tokenizer::{EncodeOptions, TokenKind, Tokenizer};
+
+/// A model's chat template.
+#[derive(Debug)]
+pub struct ChatTemplate {
+    language: Language,
+    calls: CallFormat,
+    shows_tools: bool,
+}
+
+#[derive(Debug)]
+enum Language {
+    /// Of Hugging Face, in the model's file.
+    Jinja(Template),
+    /// Of Ollama, in a Modelfile.
+    Go(Box<GoTemplate>),
+}
+
+/// What a template is given.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct Conversation<'a> {
+    /// What was said.
+    pub messages: &'a [Message],
+    /// Whether the last message is the beginning of the answer.
+    pub continues: bool,
+    /// The tools that the model may call.
+    pub tools: &'a [Tool],
+    /// Whether it thinks.
+    pub thinking: Thinking,
+    /// The local time.
+    pub now: Option<DateTime>,
+}
+
+/// A prompt, as text and as tokens.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RenderedPrompt {
+    /// What the template wrote, and the beginning of the answer.
+    pub text: String,
+    /// The tokens, with the one that begins a text where the model wants it.
+    pub tokens: Vec<u32>,
+}
+
+/// Why a conversation has no prompt.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
+#[non_exhaustive]
+pub enum PromptError {
+    #[error("the model's chat template cannot be read: {0}")]
+    Template(TemplateError),
+    #[error("the model's chat template failed: {0}")]
+    Render(TemplateError),
+    #[error("the Modelfile's template cannot be read: {0}")]
+    GoTemplate(GoError),
+    #[error("the Modelfile's template failed: {0}")]
+    GoRender(GoError),
+    #[error(
+        "a message spells the model's control token {token:?}, which its template does not keep apart from its own: write it differently"
+    )]
+    SpelledToken { token: String },
+    #[error("the model cannot see pictures")]
+    Picture,
+}
+
+const TRUSTED: EncodeOptions = EncodeOptions {
+    add_special: false,
+    parse_special: true,
+};
+const PLAIN: EncodeOptions = EncodeOptions {
+    add_special: false,
+    parse_special: false,
+};
+
+/// The tokens of a text that is continued as it is. It is the whole prompt, so control tokens in it are read as such.
+pub fn raw(tokenizer: &Tokenizer, text: &str) -> Vec<u32> {
+    begin(tokenizer, tokenizer.encode(text, TRUSTED))
+}
+
+/// Puts the beginning of a text before it, where the model wants one and it is not there already. No end: the text goes
+/// on.
+pub fn begin(tokenizer: &Tokenizer, mut tokens: Vec<u32>) -> Vec<u32> {
+    let bos = tokenizer
+        .special()
+        .bos
+        .filter(|_| tokenizer.added().bos)
+        .filter(|bos| tokens.first() != Some(bos));
+    tokens.splice(0..0, bos);
+    tokens
+}
+
+impl ChatTemplate {
+    /// Reads a template in Jinja.
+    pub fn new(source: &str) -> Result<Self, PromptError> {
+        Ok(Self {
+            language: Language::Jinja(Template::parse(source).map_err(PromptError::Template)?),
+            calls: CallFormat::of_template(source),
+            shows_tools: CallFormat::template_has_tools(source),
+        })
+    }
+
+    /// Reads a template in Go's language.
+    pub fn go(source: &str) -> Result<Self, PromptError> {
+        let template = GoTemplate::parse(source).map_err(PromptError::GoTemplate)?;
+        Ok(Self {
+            calls: CallFormat::of_template(source),
+            shows_tools: template.reads("Tools"),
+            language: Language::Go(Box::new(template)),
+        })
+    }
+
+    /// Whether the model was taught to call tools.
+    pub fn teaches_tools(&self) -> bool {
+        match self.language {
+            Language::Jinja(_) => self.calls != CallFormat::Generic,
+            Language::Go(_) => self.shows_tools,
+        }
+    }
+
+    /// Whether it also says how a gap in a text is filled.
+    pub fn fills_gaps(&self) -> bool {
+        matches!(&self.language, Language::Go(template) if template.reads("Suffix"))
+    }
+
+    /// The prompt for a gap between two texts; `None` if the template does not say.
+    pub fn fill(
+        &self,
+        tokenizer: &Tokenizer,
+        prefix: &str,
+        suffix: &str,
+    ) -> Option<Result<RenderedPrompt, PromptError>> {
+        let template = match &self.language {
+            Language::Go(template) if template.reads("Suffix") => template,
+            _ => return None,
+        };
+        if let Some(token) = spelled(tokenizer, prefix).or_else(|| spelled(tokenizer, suffix)) {
+            let token = token.to_string();
+            return Some(Err(PromptError::SpelledToken { token }));
+        }
+        let text = template.fill(prefix, suffix, &GoOptions::default());
+        let text = text.map_err(PromptError::GoRender);
+        Some(text.map(|text| RenderedPrompt {
+            tokens: begin(tokenizer, tokenizer.encode(&text, TRUSTED)),
+            text,
+        }))
+    }
+
+    /// How the model writes calls.
+    pub fn calls(&self) -> CallFormat {
+        self.calls
+    }
+
+    /// The prompt that asks for the next answer.
+    pub fn prompt(
+        &self,
+        tokenizer: &Tokenizer,
+        conversation: &Conversation<'_>,
+    ) -> Result<RenderedPrompt, PromptError> {
+        let has_picture = |message: &Message| {
+            let pictures = |part: &ContentPart| matches!(part, ContentPart::Image(_));
+            message.parts.iter().any(pictures)
+        };
+        if conversation.messages.iter().any(has_picture) {
+            return Err(PromptError::Picture);
+        }
+        let (said, begun) = match conversation.messages {
+            [said @ .., last] if conversation.continues => (said, last.joined()),
+            said => (said, String::new()),
+        };
+        let shown = Conversation {
+            messages: said,
+            ..*conversation
+        };
+        let shown = match self.shows_tools || shown.tools.is_empty() {
+            true => self.encode(tokenizer, &shown),
+            false => {
+                let messages = explain_tools(said, shown.tools);
+                let shown = Conversation {
+                    messages: &messages,
+                    tools: &[],
+                    ..shown
+                };
+                self.encode(tokenizer, &shown)
+            }
+        };
+        let mut prompt = shown?;
+        prompt.tokens.extend(tokenizer.encode(&begun, PLAIN));
+        prompt.text.push_str(&begun);
+        Ok(prompt)
+    }
+
+    fn encode(
+        &self,
+        tokenizer: &Tokenizer,
+        conversation: &Conversation<'_>,
+    ) -> Result<RenderedPrompt, PromptError> {
+        let contents: Vec<String> = conversation.messages.iter().map(Message::joined).collect();
+        let contents: Vec<&str> = contents.iter().map(String::as_str).collect();
+        let text = self.render(tokenizer, conversation, &contents)?;
+        let refused = |token: &str| PromptError::SpelledToken {
+            token: token.to_string(),
+        };
+        for other in values::other_texts(conversation) {
+            if let Some(token) = spelled(tokenizer, &other) {
+                return Err(refused(token));
+            }
+        }
+        let whole = tokenizer.encode(&text, TRUSTED);
+        let tokens = match self.encode_apart(tokenizer, conversation, &contents, &text) {
+            Some(apart) if controls(tokenizer, &apart).ne(controls(tokenizer, &whole)) => apart,
+            Some(_) => whole,
+            None => match contents.iter().find_map(|text| spelled(tokenizer, text)) {
+                Some(token) => return Err(refused(token)),
+                None => whole,
+            },
+        };
+        Ok(RenderedPrompt {
+            tokens: begin(tokenizer, tokens),
+            text,
+        })
+    }
+
+    fn render(
+        &self,
+        tokenizer: &Tokenizer,
+        conversation: &Conversation<'_>,
+        contents: &[&str],
+    ) -> Result<String, PromptError> {
+        let now = conversation.now;
+        match &self.language {
+            Language::Jinja(template) => {
+                let options = RenderOptions {
+                    now,
+                    ..RenderOptions::default()
+                };
+                let context = values::context(tokenizer, conversation, contents);
+                let text = template.render(&context, &options);
+                text.map_err(PromptError::Render)
+            }
+            Language::Go(template) => {
+                let options = GoOptions {
+                    now,
+                    ..GoOptions::default()
+                };
+                let text = template.chat(&go_values::chat(conversation, contents), &options);
+                text.map_err(PromptError::GoRender)
+            }
+        }
+    }
+
+    /// The template's text and the messages encoded apart. `None` where the template does not write each message once,
+    /// as it is or without the white space around it.
+    fn encode_apart(
+        &self,
+        tokenizer: &Tokenizer,
+        conversation: &Conversation<'_>,
+        contents: &[&str],
+        text: &str,
+    ) -> Option<Vec<u32>> {
+        let marks: Vec<String> = (0..contents.len())
+            .map(|index| format!("Message{index}Ends"))
+            .collect();
+        // A message that says nothing stays silent: templates leave such parts out.
+        let marked: Vec<&str> = marks
+            .iter()
+            .zip(contents)
+            .map(|(mark, content)| if content.is_empty() { "" } else { mark })
+            .collect();
+        let rendered = self.render(tokenizer, conversation, &marked).ok()?;
+        let mut places = Vec::new();
+        for (index, mark) in marked
+            .iter()
+            .enumerate()
+            .filter(|(_, mark)| !mark.is_empty())
+        {
+            let mut found = rendered.match_indices(mark);
+            let (at, _) = found.next()?;
+            if found.next().is_some() {
+                return None;
+            }
+            places.push((at, index));
+        }
+        places.sort_unstable();
+
+        let trimmed: Vec<&str> = contents.iter().map(|text| text.trim()).collect();
+        [contents, &trimmed].into_iter().find_map(|contents| {
+            let (mut joined, mut tokens, mut end) = (String::new(), Vec::new(), 0);
+            for &(at, index) in &places {
+                let own = &rendered[end..at];
+                tokens.extend(tokenizer.encode(own, TRUSTED));
+                tokens.extend(tokenizer.encode(contents[index], PLAIN));
+                joined.push_str(own);
+                joined.push_str(contents[index]);
+                end = at + marks[index].len();
+            }
+            let own = &rendered[end..];
+            tokens.extend(tokenizer.encode(own, TRUSTED));
+            joined.push_str(own);
+            (joined == text).then_some(tokens)
+        })
+    }
+}
+
+fn controls<'a>(tokenizer: &'a Tokenizer, tokens: &'a [u32]) -> impl Iterator<Item = u32> + 'a {
+    tokens
+        .iter()
+        .copied()
+        .filter(|&id| is_control(tokenizer, id))
+}
+
+fn is_control(tokenizer: &Tokenizer, id: u32) -> bool {
+    matches!(
+        tokenizer.kind(id),
+        Some(TokenKind::Control | TokenKind::Unknown)
+    )
+}
+
+/// A control token that a text spells.
+fn spelled<'a>(tokenizer: &'a Tokenizer, text: &str) -> Option<&'a str> {
+    let tokens = tokenizer.encode(text, TRUSTED);
+    // The unknown token also stands for what the vocabulary cannot spell.
+    let spelled = tokens.into_iter().filter_map(|id| {
+        tokenizer
+            .token_text(id)
+            .filter(|_| is_control(tokenizer, id))
+    });
+    spelled.into_iter().find(|token| text.contains(token))
+}
+
+/// Messages for a template that knows no tools: the system prompt tells of them, and past calls stand in the text.
+fn explain_tools(messages: &[Message], tools: &[Tool]) -> Vec<Message> {
+    let list = Json::array(tools.iter().map(values::tool_json));
+    let explained = format!(
+        "You can call tools. To call one or more, answer with nothing but a JSON list like \
+         [{{\"name\": \"the tool's name\", \"arguments\": {{}}}}]. The tools: {list}"
+    );
+    let mut told = Vec::with_capacity(messages.len() + 1);
+    let (system, rest) = match messages {
+        [first, rest @ ..] if first.role == Role::System => (first.joined(), rest),
+        all => (String::new(), all),
+    };
+    let system = match system.is_empty() {
+        true => explained,
+        false => format!("{system}\n\n{explained}"),
+    };
+    told.push(Message::text(Role::System, system));
+    told.extend(rest.iter().map(|message| {
+        if message.tool_calls.is_empty() {
+            return message.clone();
+        }
+        let calls = Json::array(message.tool_calls.iter().map(|call| {
+            Json::object([
+                ("name", call.name.as_str().into()),
+                ("arguments", call.arguments.clone()),
+            ])
+        }));
+        let text = message.joined();
+        let text: Cow<'_, str> = match text.is_empty() {
+            true => calls.text().into(),
+            false => format!("{text}\n{calls}").into(),
+        };
+        Message::text(message.role, text)
+    }));
+    told
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,396 @@
+//! Splits a model's text into thinking, answer and calls of tools, as it comes.
+//!
+//! What might be the beginning of a mark is held back until it is clear. A call comes out as it is written, from where
+//! its arguments begin, or whole once it can be read, where its family does not write them as JSON. One that cannot be
+//! read is text, unless its beginning was told already: `tools/call_reader.rs` says what happens then.
+
+mod harmony;
+
+use crate::tools::block::{self, Block, Named};
+use crate::tools::call_reader::{CallReader, Part};
+use crate::tools::{CallFormat, Marks};
+use alloc::string::String;
+use alloc::vec::Vec;
+use harmony::Harmony;
+use strata_tokenizer::Tokenizer;
+
+/// A piece of an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AnswerPart {
+    /// Text of the answer.
+    Text(String),
+    /// What the model thinks.
+    Thinking(String),
+    /// A call of a tool.
+    Call(Named),
+    /// A call of this tool begins.
+    CallBegin(String),
+    /// Text of its arguments' JSON.
+    CallArguments(String),
+    /// Its arguments are complete, or nothing more of them will come.
+    CallEnd,
+}
+
+/// The marks around a model's thinking.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct ThinkingMarks {
+    /// Before.
+    pub begin: &'static str,
+    /// After.
+    pub end: &'static str,
+}
+
+impl ThinkingMarks {
+    const ALL: [Self; 5] = [
+        Self {
+            begin: "<think>",
+            end: "</think>",
+        },
+        Self {
+            begin: "<seed:think>",
+            end: "</seed:think>",
+        },
+        Self {
+            begin: "[THINK]",
+            end: "[/THINK]",
+        },
+        Self {
+            begin: "<|START_THINKING|>",
+            end: "<|END_THINKING|>",
+        },
+        Self {
+            begin: "<|inner_prefix|>",
+            end: "<|inner_suffix|>",
+        },
+    ];
+
+    /// The marks that a chat template knows.
+    pub fn of_template(template: &str) -> Option<Self> {
+        let knows = |marks: &Self| template.contains(marks.begin) || template.contains(marks.end);
+        Self::ALL.into_iter().find(knows)
+    }
+
+    /// Whether a prompt ends where the model thinks.
+    pub fn opened_by(self, prompt: &str) -> bool {
+        prompt.trim_end().ends_with(self.begin)
+    }
+}
+
+/// What to look for in a text.
+#[derive(Clone, Debug, Default)]
+pub struct SplitOptions {
+    /// The marks around thinking, if the model thinks.
+    pub thinking: Option<ThinkingMarks>,
+    /// The text begins inside the thinking: the prompt opened it.
+    pub begins_thinking: bool,
+    /// How calls are written, if there are tools.
+    pub calls: Option<CallFormat>,
+    /// The tools that there are; a call of any other is text.
+    pub tools: Vec<String>,
+}
+
+impl SplitOptions {
+    /// The control tokens among the marks: their texts must be spelled out for the splitter.
+    pub fn spelled(&self, tokenizer: &Tokenizer) -> Vec<u32> {
+        let calls = self.calls.into_iter().flat_map(CallFormat::spelled);
+        let thinking = self.thinking.into_iter();
+        let thinking = thinking.flat_map(|marks| [marks.begin, marks.end]);
+        let marks = calls.chain(thinking);
+        marks.filter_map(|mark| tokenizer.token_id(mark)).collect()
+    }
+}
+
+/// Splits one answer.
+#[derive(Debug)]
+pub struct Splitter {
+    options: SplitOptions,
+    position: Position,
+    /// Text that is not clear yet.
+    held: String,
+    /// Whether nothing but white space has come yet.
+    at_start: bool,
+    /// Follows the call that is being written.
+    reader: CallReader,
+    harmony: Option<Harmony>,
+}
+
+#[derive(Copy, Clone, Debug)]
+enum Position {
+    Text,
+    Thinking(ThinkingMarks),
+    Call(Marks),
+    /// JSON that is the whole answer.
+    Bare,
+    /// The name of whom an answer is for, since the prompt ends with the mark before it.
+    Recipient(Marks),
+}
+
+/// Whom Functionary calls if it means the user.
+const USER: &str = "all";
+
+impl Splitter {
+    /// A splitter at the beginning of an answer.
+    pub fn new(options: SplitOptions) -> Self {
+        let position = match options.thinking {
+            Some(marks) if options.begins_thinking => Position::Thinking(marks),
+            _ => match options.calls {
+                Some(format @ CallFormat::Functionary32) => Position::Recipient(format.marks()[0]),
+                _ => Position::Text,
+            },
+        };
+        Self {
+            position,
+            held: String::new(),
+            at_start: true,
+            reader: CallReader::default(),
+            harmony: (options.calls == Some(CallFormat::Harmony)).then(Harmony::default),
+            options,
+        }
+    }
+
+    /// Takes text and gives what is clear by now.
+    pub fn push(&mut self, text: &str, out: &mut Vec<AnswerPart>) {
+        match &mut self.harmony {
+            Some(harmony) => harmony.push(text, &self.options.tools, out),
+            None => {
+                self.held.push_str(text);
+                while self.advance(out) {}
+            }
+        }
+    }
+
+    /// The answer is over: gives the rest.
+    pub fn finish(&mut self, out: &mut Vec<AnswerPart>) {
+        if let Some(harmony) = &mut self.harmony {
+            return harmony.finish(&self.options.tools, out);
+        }
+        if matches!(self.position, Position::Call(_) | Position::Bare) {
+            self.follow(self.held.len(), out);
+        }
+        let held = core::mem::take(&mut self.held);
+        match self.position {
+            Position::Text | Position::Recipient(_) => emit(AnswerPart::Text, held, out),
+            Position::Thinking(_) => emit(AnswerPart::Thinking, held, out),
+            Position::Call(marks) => self.close(marks, &held, "", out),
+            Position::Bare => self.read(block::json(&held), &held, &held, out),
+        }
+    }
+
+    /// Reads on in a call, up to a position in what is held.
+    fn follow(&mut self, to: usize, out: &mut Vec<AnswerPart>) {
+        let from = self.reader.read();
+        let Some(text) = self.held.get(from..to) else {
+            return;
+        };
+        let tools = &self.options.tools;
+        self.reader.feed(text, tools, &mut |part| {
+            out.push(match part {
+                Part::Begin(name) => AnswerPart::CallBegin(name),
+                Part::Arguments(text) => AnswerPart::CallArguments(text),
+                Part::End => AnswerPart::CallEnd,
+            });
+        });
+    }
+
+    /// Makes one step through what is held; `false` if more text is needed.
+    fn advance(&mut self, out: &mut Vec<AnswerPart>) -> bool {
+        match self.position {
+            Position::Text => self.advance_text(out),
+            Position::Recipient(marks) => self.advance_recipient(marks),
+            Position::Bare => {
+                self.follow(self.held.len(), out);
+                false
+            }
+            Position::Thinking(marks) => match self.held.find(marks.end) {
+                Some(at) => {
+                    let rest = self.held.split_off(at + marks.end.len());
+                    self.held.truncate(at);
+                    emit(
+                        AnswerPart::Thinking,
+                        core::mem::replace(&mut self.held, rest),
+                        out,
+                    );
+                    self.position = Position::Text;
+                    true
+                }
+                None => {
+                    let keep = partial(&self.held, marks.end);
+                    let rest = self.held.split_off(self.held.len() - keep);
+                    emit(
+                        AnswerPart::Thinking,
+                        core::mem::replace(&mut self.held, rest),
+                        out,
+                    );
+                    false
+                }
+            },
+            Position::Call(marks) => {
+                if self.options.calls == Some(CallFormat::Functionary32) && !self.reader.is_open() {
+                    match self.held.split_once('\n') {
+                        Some((USER, _)) => {
+                            self.held.drain(..=USER.len());
+                            self.position = Position::Text;
+                            return true;
+                        }
+                        None if USER.starts_with(self.held.as_str()) => return false,
+                        _ => {}
+                    }
+                }
+                let (at, end) = match marks.end {
+                    Some(end) => (self.held.find(end), end),
+                    // The next call begins where this one ends.
+                    None => (self.held.find(marks.begin), ""),
+                };
+                let Some(at) = at else {
+                    let mark = marks.end.unwrap_or(marks.begin);
+                    let clear = self.held.len() - partial(&self.held, mark);
+                    self.follow(clear, out);
+                    return false;
+                };
+                self.follow(at, out);
+                let rest = self.held.split_off(at + end.len());
+                self.held.truncate(at);
+                let inside = core::mem::replace(&mut self.held, rest);
+                self.close(marks, &inside, end, out);
+                self.position = Position::Text;
+                true
+            }
+        }
+    }
+
+    fn advance_recipient(&mut self, marks: Marks) -> bool {
+        let tools = self.options.tools.iter().map(String::as_str);
+        let mut names = tools.chain([USER]);
+        self.position = match self.held.split_once('\n') {
+            Some((name, _)) if names.any(|known| known == name) => {
+                self.reader = CallReader::new(marks.block);
+                Position::Call(marks)
+            }
+            None if names.any(|known| known.starts_with(self.held.as_str())) => return false,
+            _ => Position::Text,
+        };
+        true
+    }
+
+    fn advance_text(&mut self, out: &mut Vec<AnswerPart>) -> bool {
+        if self.at_start {
+            // White space before the first word is not part of an answer that was split.
+            if self.splits() {
+                let blank = self.held.len() - self.held.trim_start().len();
+                self.held.drain(..blank);
+            }
+            if self.held.is_empty() {
+                return false;
+            }
+            if let Some(marks) = self.options.thinking {
+                if self.held.starts_with(marks.begin) {
+                    self.held.drain(..marks.begin.len());
+                    self.position = Position::Thinking(marks);
+                    return true;
+                }
+                if marks.begin.starts_with(self.held.as_str()) {
+                    return false;
+                }
+            }
+            let bare = self.options.calls.is_some_and(CallFormat::allows_bare);
+            if bare && self.held.starts_with(['{', '[']) {
+                self.reader = CallReader::new(Block::Json);
+                self.position = Position::Bare;
+                return true;
+            }
+        }
+        let Some(format) = self.options.calls else {
+            self.at_start = false;
+            emit(AnswerPart::Text, core::mem::take(&mut self.held), out);
+            return false;
+        };
+        let first = format
+            .marks()
+            .iter()
+            .filter_map(|marks| Some((self.held.find(marks.begin)?, *marks)))
+            .min_by_key(|&(at, _)| at);
+        if let Some((at, marks)) = first {
+            let rest = self.held.split_off(at + marks.begin.len());
+            self.held.truncate(at);
+            let before = core::mem::replace(&mut self.held, rest);
+            emit(AnswerPart::Text, before.trim_end().into(), out);
+            self.at_start = false;
+            self.reader = CallReader::new(marks.block);
+            self.position = Position::Call(marks);
+            return true;
+        }
+        // White space before a call is not part of the answer: it waits for what follows.
+        let partly = format
+            .marks()
+            .iter()
+            .map(|marks| partial(&self.held, marks.begin));
+        let keep = partly.max().unwrap_or(0);
+        let clear = self.held[..self.held.len() - keep].trim_end().len();
+        let rest = self.held.split_off(clear);
+        let text = core::mem::replace(&mut self.held, rest);
+        self.at_start &= text.is_empty();
+        emit(AnswerPart::Text, text, out);
+        false
+    }
+
+    /// Reads a call's block; what cannot be read comes out as it was written.
+    fn close(&mut self, marks: Marks, inside: &str, end: &str, out: &mut Vec<AnswerPart>) {
+        let written = [marks.begin, inside, end].concat();
+        self.read(marks.block.read(inside), inside, &written, out);
+        self.at_start = false;
+    }
+
+    /// Gives the calls of a block, but not those that were told as they were written.
+    fn read(
+        &mut self,
+        calls: Option<Vec<Named>>,
+        inside: &str,
+        written: &str,
+        out: &mut Vec<AnswerPart>,
+    ) {
+        let reader = core::mem::take(&mut self.reader);
+        match self.known(calls) {
+            _ if reader.is_open() => out.push(AnswerPart::CallEnd),
+            Some(calls) => {
+                let rest = calls.into_iter().skip(reader.calls());
+                out.extend(rest.map(AnswerPart::Call));
+            }
+            None if reader.calls() == 0 => emit(AnswerPart::Text, written.into(), out),
+            None => {
+                let rest = &inside[reader.end()..];
+                if rest.contains(char::is_alphanumeric) {
+                    emit(AnswerPart::Text, rest.into(), out);
+                }
+            }
+        }
+    }
+
+    fn known(&self, calls: Option<Vec<Named>>) -> Option<Vec<Named>> {
+        calls.filter(|calls| {
+            calls
+                .iter()
+                .all(|(name, _)| self.options.tools.contains(name))
+        })
+    }
+
+    fn splits(&self) -> bool {
+        self.options.thinking.is_some() || self.options.calls.is_some()
+    }
+}
+
+fn emit(piece: fn(String) -> AnswerPart, text: String, out: &mut Vec<AnswerPart>) {
+    if !text.is_empty() {
+        out.push(piece(text));
+    }
+}
+
+/// How many bytes at the end of a text could be the beginning of a mark.
+fn partial(text: &str, mark: &str) -> usize {
+    (1..mark.len().min(text.len() + 1))
+        .rev()
+        .find(|&len| mark.is_char_boundary(len) && text.ends_with(&mark[..len]))
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,201 @@
+//! Reading what stands between the marks of a call.
+
+use crate::json::Json;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+/// How calls are written between their marks.
+#[derive(Copy, Clone, Debug)]
+pub(crate) enum Block {
+    /// `{"name": …, "arguments": …}`, one, several or a list of them.
+    Json,
+    /// The name, this separator, the arguments' JSON; or as [`Block::Json`].
+    NameThenJson(&'static str),
+    /// `<function=name><parameter=key>value</parameter></function>`.
+    Parameters,
+    /// The same after `<function=`.
+    OpenParameters,
+    /// `name<arg_key>key</arg_key><arg_value>value</arg_value>`.
+    KeysAndValues,
+    /// DeepSeek's inner marks around a name and JSON, fenced or not.
+    DeepSeek,
+    /// Kimi's inner marks around `functions.name:0` and JSON.
+    Kimi,
+}
+
+/// What stands around each of DeepSeek's calls.
+pub(crate) const DEEPSEEK_CALL: (&str, &str) = ("<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>");
+/// What stands around each of Kimi's calls.
+pub(crate) const KIMI_CALL: (&str, &str) = ("<|tool_call_begin|>", "<|tool_call_end|>");
+/// What may stand before arguments, with as many backticks after them.
+pub(crate) const FENCE: &str = "```json";
+
+/// A tool's name with its arguments.
+pub(crate) type Named = (String, Json);
+
+impl Block {
+    /// The calls in a block; `None` if it is not what it should be.
+    pub(crate) fn read(self, text: &str) -> Option<Vec<Named>> {
+        match self {
+            Self::Json => json(text),
+            Self::NameThenJson(separator) => match json(text) {
+                Some(calls) => Some(calls),
+                None => name_then_json(text, separator).map(|call| [call].into()),
+            },
+            Self::Parameters => {
+                let calls = text.split("<function=").skip(1).map(parameters);
+                calls
+                    .collect::<Option<Vec<_>>>()
+                    .filter(|calls| !calls.is_empty())
+            }
+            Self::OpenParameters => parameters(text).map(|call| [call].into()),
+            Self::KeysAndValues => keys_and_values(text).map(|call| [call].into()),
+            Self::DeepSeek => between(text, DEEPSEEK_CALL).map(deep_seek).collect(),
+            Self::Kimi => between(text, KIMI_CALL).map(kimi).collect(),
+        }
+    }
+}
+
+/// One call, a list of calls, or calls after one another.
+pub(crate) fn json(text: &str) -> Option<Vec<Named>> {
+    let text = text.trim();
+    if let Ok(value) = Json::parse(text.as_bytes()) {
+        return match value {
+            Json::Array(items) if !items.is_empty() => items.into_iter().map(call).collect(),
+            value => {
+                let list = value.get("tool_calls").and_then(Json::as_array);
+                match list {
+                    Some(items) => items.iter().cloned().map(call).collect(),
+                    None => Some([call(value)?].into()),
+                }
+            }
+        };
+    }
+    let parts = text
+        .split([';', '\n'])
+        .map(str::trim)
+        .filter(|part| !part.is_empty());
+    let calls: Option<Vec<_>> = parts
+        .map(|part| call(Json::parse(part.as_bytes()).ok()?))
+        .collect();
+    calls.filter(|calls| !calls.is_empty())
+}
+
+/// An object with a name and arguments, whatever a family calls them.
+fn call(value: Json) -> Option<Named> {
+    let value = match value.get("function") {
+        Some(inner @ Json::Object(_)) => inner.clone(),
+        _ => value,
+    };
+    let first = |keys: &[&str]| keys.iter().find_map(|key| value.get(key));
+    let name = first(&["name", "tool_name", "function"])?.as_str()?;
+    let arguments = match first(&["arguments", "parameters", "args"]) {
+        None => Json::Object(Vec::new()),
+        Some(Json::String(text)) => Json::parse(text.as_bytes()).ok()?,
+        Some(other) => other.clone(),
+    };
+    arguments.as_object()?;
+    Some((name.to_string(), arguments))
+}
+
+fn name_then_json(text: &str, separator: &str) -> Option<Named> {
+    let brace = text.find('{')?;
+    let (name, rest) = separated(&text[..brace], separator)?;
+    rest.trim()
+        .is_empty()
+        .then(|| named(name, &text[brace..]))?
+}
+
+/// The name in the text before a call's arguments, and what follows the separator.
+pub(crate) fn separated<'t>(head: &'t str, separator: &str) -> Option<(&'t str, &'t str)> {
+    let (name, rest) = head.split_once(separator).unwrap_or((head, ""));
+    // Newer Mistral models put the call's number between name and arguments.
+    let name = name.split("[CALL_ID]").next().unwrap_or(name).trim();
+    (!name.is_empty()).then_some((name, rest))
+}
+
+fn named(name: &str, arguments: &str) -> Option<Named> {
+    let arguments = Json::parse(arguments.trim().as_bytes()).ok()?;
+    arguments.as_object()?;
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-.:".contains(c);
+    (!name.is_empty() && name.chars().all(plain)).then(|| (name.to_string(), arguments))
+}
+
+/// `name>…<parameter=key>value</parameter>…`.
+fn parameters(text: &str) -> Option<Named> {
+    let (name, rest) = text.split_once('>')?;
+    let mut arguments = Vec::new();
+    for part in rest.split("<parameter=").skip(1) {
+        let (key, value) = part.split_once('>')?;
+        let value = value
+            .split_once("</parameter>")
+            .map_or(value, |(value, _)| value);
+        arguments.push((key.trim().to_string(), plain_value(value)));
+    }
+    Some((name.trim().to_string(), Json::Object(arguments)))
+}
+
+fn keys_and_values(text: &str) -> Option<Named> {
+    let (name, mut rest) = match text.find("<arg_key>") {
+        Some(at) => text.split_at(at),
+        None => (text, ""),
+    };
+    let mut arguments = Vec::new();
+    while let Some((key, after)) = rest
+        .strip_prefix("<arg_key>")
+        .and_then(|rest| rest.split_once("</arg_key>"))
+    {
+        let after = after.trim_start().strip_prefix("<arg_value>")?;
+        let (value, after) = after.split_once("</arg_value>")?;
+        arguments.push((key.trim().to_string(), plain_value(value)));
+        rest = after.trim_start();
+    }
+    let name = name.trim();
+    let whole = rest.is_empty() && !name.is_empty() && !name.contains(char::is_whitespace);
+    whole.then(|| (name.to_string(), Json::Object(arguments)))
+}
+
+/// A value that is written without quotes if it is text.
+fn plain_value(text: &str) -> Json {
+    let text = text.strip_prefix('\n').unwrap_or(text);
+    let text = text.strip_suffix('\n').unwrap_or(text);
+    Json::parse(text.trim().as_bytes()).unwrap_or_else(|_| text.into())
+}
+
+fn deep_seek(text: &str) -> Option<Named> {
+    let (name, rest) = deep_seek_name(text)?;
+    let rest = rest.trim();
+    let json = rest.strip_prefix(FENCE).unwrap_or(rest);
+    named(name, json.strip_suffix("```").unwrap_or(json))
+}
+
+/// The name and what follows it: `function<｜tool▁sep｜>name` and a line with fenced JSON, or since V3.1
+/// `name<｜tool▁sep｜>` and JSON.
+pub(crate) fn deep_seek_name(text: &str) -> Option<(&str, &str)> {
+    let (first, second) = text.split_once("<｜tool▁sep｜>")?;
+    let (name, rest) = match first.trim() {
+        "function" => second.split_once('\n')?,
+        name => (name, second),
+    };
+    Some((name.trim(), rest))
+}
+
+fn kimi(text: &str) -> Option<Named> {
+    let (name, arguments) = kimi_name(text)?;
+    named(name, arguments)
+}
+
+/// The name in `functions.name:0` and its mark, and what follows.
+pub(crate) fn kimi_name(text: &str) -> Option<(&str, &str)> {
+    let (id, rest) = text.split_once("<|tool_call_argument_begin|>")?;
+    let id = id.trim();
+    let name = id.strip_prefix("functions.").unwrap_or(id);
+    let name = name.rsplit_once(':').map_or(name, |(name, _)| name);
+    Some((name, rest))
+}
+
+/// The texts between two marks, the last one perhaps unclosed.
+fn between<'t>(text: &'t str, (begin, end): (&'t str, &'t str)) -> impl Iterator<Item = &'t str> {
+    let parts = text.split(begin).skip(1);
+    parts.map(move |part| part.split_once(end).map_or(part, |(inside, _)| inside))
+}
