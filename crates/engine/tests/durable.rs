@@ -150,7 +150,7 @@ fn damaged_sessions_are_errors_and_change_nothing() {
     let mut restore = |bytes: &[u8]| Session::restore(&mut engine, request.clone(), bytes).err();
     for end in (0..saved.len())
         .step_by(97)
-        .chain([0, 1, 7, 8, 12, 44, 45, 69])
+        .chain([0, 1, 7, 8, 12, 44, 45, 53, 61, 69, 77])
     {
         assert!(restore(&saved[..end]).is_some(), "{end} bytes");
     }
@@ -161,8 +161,11 @@ fn damaged_sessions_are_errors_and_change_nothing() {
         bytes[at] ^= 0x40;
     }
     assert_eq!(restore(b"GGUF"), Some(RestoreError::Format));
-    bytes[8] = 2;
-    assert_eq!(restore(&bytes), Some(RestoreError::Version { version: 2 }));
+    for version in [1, 3] {
+        bytes[8] = version;
+        let version = u32::from(version);
+        assert_eq!(restore(&bytes), Some(RestoreError::Version { version }));
+    }
     assert_eq!(engine.free_pages(), free);
 }
 

@@ -16,7 +16,7 @@ fn main() -> std::io::Result<()> {
     };
     let file = MappedFile::open(Path::new(&path))?;
     for (name, backing) in [
-        ("without advice", &Resident as &dyn Backing),
+        ("without advice", &Resident(&[]) as &dyn Backing),
         ("with advice", &file),
     ] {
         file.done_with(file.bytes());

@@ -247,7 +247,11 @@ fn body(round: usize, stream: usize, tokens: usize) -> String {
     )
 }
 
-fn in_process(engine: &mut Engine, profile: &ModelProfile, bodies: &[String]) -> Result<Duration, Failure> {
+fn in_process(
+    engine: &mut Engine,
+    profile: &ModelProfile,
+    bodies: &[String],
+) -> Result<Duration, Failure> {
     let start = Instant::now();
     for body in bodies {
         let asked = HttpRequest {

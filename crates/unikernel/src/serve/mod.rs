@@ -24,7 +24,6 @@ use running::Running;
 use strata_chat::{Event, Fault, FaultKind, ModelProfile};
 use strata_engine::{Engine, Event as EngineEvent, EventKind, Request, SubmitError};
 use strata_platform::Clock;
-use strata_service::ModelProfile;
 use strata_tokenizer::EncodeOptions;
 use strata_wire::http::{self, Head, Next, Sending};
 use strata_wire::openai::ResponseStore;
