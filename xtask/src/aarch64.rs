@@ -135,7 +135,7 @@ impl Cross {
     /// The built-in model says the same here and there.
     fn compare_stories(&self) -> Result<()> {
         let here = story(&mut Command::new(strata_for_checks()?))?;
-        execute(&mut self.cargo("build --quiet --profile test --package strata"))?;
+        execute(&mut self.cargo("build --quiet --profile test --package strata-cli"))?;
         let strata = Self::folder().join(TARGET).join("debug/strata");
         for (processor, isa) in PROCESSORS {
             let mut emulator = Command::new(EMULATOR);

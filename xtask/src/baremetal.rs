@@ -51,7 +51,7 @@ pub(crate) fn run(words: &[String]) -> Result<()> {
     let strata = match arguments.strata {
         Some(path) => path,
         None => {
-            execute(&mut cargo("build --release --quiet --package strata"))?;
+            execute(&mut cargo("build --release --quiet --package strata-cli"))?;
             target().join("release/strata")
         }
     };

@@ -133,7 +133,7 @@ fn peers() -> Result<Peers> {
 
 /// The program, as users have it.
 fn strata() -> Result<PathBuf> {
-    execute(&mut cargo("build --release --quiet --package strata"))?;
+    execute(&mut cargo("build --release --quiet --package strata-cli"))?;
     Ok(target().join("release/strata"))
 }
 

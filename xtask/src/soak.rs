@@ -18,7 +18,7 @@ pub(crate) fn serve(arguments: &[String]) -> Result<()> {
     }
     let seconds = (minutes * 60.0) as u64;
     execute(
-        cargo("test --release --package strata --test soak -- --nocapture")
+        cargo("test --release --package strata-cli --test soak -- --nocapture")
             .env("STRATA_SOAK_SECONDS", seconds.to_string())
             .env("STRATA_SOAK_CLIENTS", clients.to_string())
             .env("STRATA_SOAK_STRICT", "1"),

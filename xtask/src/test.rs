@@ -18,7 +18,7 @@ pub(crate) fn run() -> Result<()> {
     execute(&mut cargo("check --quiet --manifest-path fuzz/Cargo.toml"))?;
     // Without the built-in model.
     execute(&mut cargo(
-        "check --quiet --package strata --no-default-features",
+        "check --quiet --package strata-cli --no-default-features",
     ))?;
 
     if std::env::var_os("STRATA_FIXTURES").is_none() {

@@ -1,12 +1,14 @@
 //! What a server knows of a model beside its weights.
 
 use crate::prompt::{ChatTemplate, PromptError};
+use crate::sampling::{self, Sampling};
 use crate::splitter::ThinkingMarks;
-use crate::{Capability, Message, Sampling};
+use crate::{Capability, Message};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use strata_engine::Pooling;
+use strata_engine::sampling::SamplerSettings;
 use strata_tokenizer::Tokenizer;
 
 /// A model as requests see it.
@@ -59,6 +61,12 @@ impl ModelProfile {
         self.template = Some(ChatTemplate::go(source));
         self.thinking = ThinkingMarks::of_template(source);
         self
+    }
+
+    /// The engine's settings for what was asked, with the model's own where nothing was; `seed` is for those who give none.
+    pub fn sampling_settings(&self, asked: &Sampling, seed: u64) -> SamplerSettings {
+        let layers = [asked, &self.sampling, &Sampling::default()];
+        sampling::settings(layers, seed, &self.tokenizer)
     }
 
     /// What the model can do.

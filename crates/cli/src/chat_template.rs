@@ -1,8 +1,8 @@
 //! A model's chat template, with what the program knows around it: its tokenizer, the time, and failures in its own words.
 
 use crate::failure::{Failure, Kind};
-use crate::preset::TemplateText;
 use std::time::{SystemTime, UNIX_EPOCH};
+use strata::load::TemplateText;
 use strata_chat::prompt::{self, Conversation, PromptError};
 use strata_chat::{Message, SplitOptions, Thinking, ThinkingMarks};
 use strata_template::jinja::DateTime;

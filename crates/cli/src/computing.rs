@@ -1,11 +1,14 @@
 //! The flags that every computing command takes.
 
 use crate::failure::{Failure, Kind};
-use crate::machine::Machine;
-use crate::memory_plan;
-use crate::size::Size;
+use crate::progress::LoadProgress;
+use std::path::Path;
+use strata::Options;
+use strata::Size;
+use strata::load::{self, CheckedModel, LoadedModel, Machine, ModelFile, Needs, WeightChoice};
 use strata_convert::Mix;
 use strata_model::KvType;
+use strata_model::PageStorage;
 
 /// How the model is computed. None of these changes what comes out, but for `--kv` and `--quant`.
 #[derive(clap::Args)]
@@ -53,11 +56,76 @@ pub(crate) fn mix(name: &str) -> Result<Mix, String> {
     })
 }
 
+/// Opens a model's file; a folder's matrices are quantized on the way.
+pub(crate) fn open_as(path: &Path, quant: Option<Mix>) -> Result<ModelFile, Failure> {
+    let mut progress = LoadProgress::new();
+    let show = &mut |done, all| progress.show(done, all);
+    Ok(ModelFile::open_as(path, quant, show)?)
+}
+
 impl ComputeArguments {
-    /// Starts the workers, in a process that can have no more than `--memory`.
-    pub(crate) fn machine(&self) -> Result<Machine, Failure> {
+    /// How a model is opened with these flags.
+    pub(crate) fn options(&self) -> Options {
+        let options = Options::default()
+            .stream(self.stream.into())
+            .batch(self.batch.into())
+            .kv(self.kv.into());
+        let options = match self.threads {
+            Some(threads) => options.threads(threads.into()),
+            None => options,
+        };
+        match self.memory {
+            Some(Size(bytes)) => options.memory(&bytes.to_string()),
+            None => options,
+        }
+    }
+
+    fn choice(&self) -> WeightChoice {
+        WeightChoice {
+            stream: self.stream.into(),
+            memory: self.memory.map(|Size(bytes)| bytes),
+        }
+    }
+
+    /// The same flags, for a model that has to be in memory.
+    pub(crate) fn never_streamed(&self) -> Self {
+        Self {
+            stream: Stream::Never,
+            ..*self
+        }
+    }
+
+    /// Opens a model's file, with `--quant` where it is a folder.
+    pub(crate) fn open(&self, path: &Path) -> Result<ModelFile, Failure> {
+        open_as(path, self.quant)
+    }
+
+    /// Loads a model that predicts tokens.
+    pub(crate) fn load(
+        &self,
+        checked: CheckedModel<'_>,
+        needs: Needs,
+        machine: &Machine,
+    ) -> Result<(LoadedModel, PageStorage), Failure> {
+        let mut progress = LoadProgress::new();
+        Ok(checked.load(needs, self.choice(), machine, &mut progress.shown())?)
+    }
+
+    /// Loads a model of any kind.
+    pub(crate) fn load_any(
+        &self,
+        checked: CheckedModel<'_>,
+        needs: Needs,
+        machine: &Machine,
+    ) -> Result<(LoadedModel, PageStorage), Failure> {
+        let mut progress = LoadProgress::new();
+        Ok(checked.load_any(needs, self.choice(), machine, &mut progress.shown())?)
+    }
+
+    /// Keeps the process within `--memory`.
+    pub(crate) fn cap(&self) -> Result<(), Failure> {
         if let Some(Size(bytes)) = self.memory {
-            let least = memory_plan::program(self.threads.map_or(1, usize::from));
+            let least = load::program_bytes(self.threads.map_or(1, usize::from));
             if bytes < least {
                 return Err(Failure::new(
                     Kind::OutOfMemory,
@@ -77,7 +145,13 @@ impl ComputeArguments {
                 .hint("leave --memory out")
             })?;
         }
-        Machine::new(self.threads.map(usize::from))
+        Ok(())
+    }
+
+    /// Starts the workers, in a process that can have no more than `--memory`.
+    pub(crate) fn machine(&self) -> Result<Machine, Failure> {
+        self.cap()?;
+        Ok(Machine::new(self.threads.map(usize::from))?)
     }
 }
 
@@ -101,6 +175,16 @@ impl From<Kv> for KvType {
             Kv::F16 => KvType::F16,
             Kv::Q8_0 => KvType::Q8_0,
             Kv::F32 => KvType::F32,
+        }
+    }
+}
+
+impl From<Stream> for strata::Stream {
+    fn from(stream: Stream) -> Self {
+        match stream {
+            Stream::Auto => Self::Auto,
+            Stream::Never => Self::Never,
+            Stream::Always => Self::Always,
         }
     }
 }

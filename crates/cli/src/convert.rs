@@ -2,11 +2,11 @@
 
 use crate::computing::mix;
 use crate::failure::Failure;
-use crate::model_file::bad_folder;
 use crate::part_file;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Instant;
+use strata::load::bad_folder;
 use strata_convert::{Folder, FolderError, Mix, Options, Plan, WriteFailure};
 use strata_host::ThreadPool;
 
@@ -79,7 +79,7 @@ fn convert(arguments: &Arguments) -> Result<Summary, Failure> {
         folder.convert(&plan, out, &pool, &mut |done, _| bar.set_position(done))
     })
     .map_err(|failure| match failure {
-        WriteFailure::Convert(error) => fail(error.into()),
+        WriteFailure::Convert(error) => fail(error.into()).into(),
         WriteFailure::Sink(error) => Failure::io(arguments.out.display(), &error),
     })?;
     Ok(Summary {

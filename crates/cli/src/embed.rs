@@ -3,10 +3,10 @@
 use crate::computing::ComputeArguments;
 use crate::embedder::Embedder;
 use crate::failure::{Failure, Kind};
-use crate::loaded_model::{CheckedModel, Words};
-use crate::model_file::ModelFile;
 use std::io::Write;
 use std::path::PathBuf;
+use strata::load::ModelFile;
+use strata::load::{CheckedModel, TokenizerUse};
 use strata_model::{Pooling, Text, normalize};
 use strata_tokenizer::EncodeOptions;
 
@@ -74,7 +74,7 @@ impl From<PoolingName> for Pooling {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let machine = arguments.compute.machine()?;
     let file = ModelFile::open(&arguments.model)?;
-    let checked = CheckedModel::new(&file, None, Words::Required)?;
+    let checked = CheckedModel::new(&file, None, TokenizerUse::Required)?;
     let tokenizer = checked.tokenizer()?;
     let options = EncodeOptions {
         add_special: true,

@@ -2,10 +2,10 @@
 
 use crate::computing::ComputeArguments;
 use crate::failure::{Failure, Kind};
-use crate::loaded_model::{CheckedModel, LoadedModel};
-use crate::machine::Machine;
-use crate::memory_plan::Needs;
 use crate::scorer::{self, Scorer, refused};
+use strata::load::Machine;
+use strata::load::Needs;
+use strata::load::{CheckedModel, LoadedModel};
 use strata_model::spec::Role;
 use strata_model::{BatchLimits, Executor, Output, PageStorage, Pooled, Pooling, Text};
 
@@ -55,7 +55,7 @@ impl Embedder {
                 logits: 0,
             },
         };
-        let (loaded, kv) = checked.load_any(needs, arguments.stream, arguments, machine)?;
+        let (loaded, kv) = arguments.load_any(checked, needs, machine)?;
         Ok(Self { loaded, kv, needs })
     }
 

@@ -43,6 +43,23 @@ impl Display for Failure {
     }
 }
 
+impl From<strata::Error> for Failure {
+    fn from(error: strata::Error) -> Self {
+        use strata::ErrorKind as E;
+        let kind = match error.kind() {
+            E::InvalidArgument | E::NotFound | E::ContextExceeded | E::Unsupported => Kind::Usage,
+            E::InvalidModel => Kind::BadModel,
+            E::OutOfMemory => Kind::OutOfMemory,
+            _ => Kind::Failed,
+        };
+        Self {
+            kind,
+            sentence: error.to_string(),
+            hint: error.hint().map(str::to_owned),
+        }
+    }
+}
+
 impl Failure {
     pub(crate) fn new(kind: Kind, sentence: impl Display) -> Self {
         Self {

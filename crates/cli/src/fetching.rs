@@ -1,9 +1,9 @@
 //! Models that are not here, fetched because somebody wants to run them.
 
 use crate::failure::{Failure, Kind};
-use crate::model_file::BUILT_IN;
 use crate::store_commands;
 use std::path::{Path, PathBuf};
+use strata::load::BUILT_IN;
 use strata_store::{Name, Network};
 
 /// Whether and how a model that is not here is fetched.

@@ -5,8 +5,6 @@
 
 use crate::computing::ComputeArguments;
 use crate::failure::{Failure, Kind};
-use crate::loaded_model::{CheckedModel, Words};
-use crate::model_file::ModelFile;
 use crate::part_file;
 use crate::progress;
 use crate::scorer::{self, Scorer};
@@ -14,6 +12,7 @@ use crate::text_chunks::TextChunks;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use strata::load::{CheckedModel, TokenizerUse};
 use strata_convert::{ColumnSums, ImportanceSums, WriteFailure};
 use strata_model::{MatrixTensor, Model, Observer, Output};
 
@@ -99,8 +98,8 @@ impl Observer for Collector {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let machine = arguments.compute.machine()?;
     let size = arguments.ctx as usize;
-    let file = ModelFile::open_as(&arguments.model, arguments.compute.quant)?;
-    let checked = CheckedModel::new(&file, Some(size), Words::Required)?;
+    let file = arguments.compute.open(&arguments.model)?;
+    let checked = CheckedModel::new(&file, Some(size), TokenizerUse::Required)?;
     let most = arguments.chunks.map_or(usize::MAX, |n| n as usize);
     let chunks = TextChunks::read(&arguments.text, checked.tokenizer()?, size, (1, most))?;
     let (loaded, kv, needs) = scorer::load(checked, size, &arguments.compute, &machine)?;

@@ -1,10 +1,10 @@
 //! `strata inspect`: what a model file says about itself.
 
 use crate::failure::Failure;
-use crate::model_file::ModelFile;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
+use strata::load::ModelFile;
 use strata_weights::{Array, GgufSet, Tensor, Value};
 
 /// Show a model file's metadata and tensors

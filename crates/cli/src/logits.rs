@@ -2,12 +2,11 @@
 
 use crate::computing::ComputeArguments;
 use crate::failure::{Failure, Kind};
-use crate::loaded_model::{CheckedModel, Words};
-use crate::model_file::ModelFile;
 use crate::scorer::{self, Scorer};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
+use strata::load::{CheckedModel, TokenizerUse};
 use strata_engine::logprobs::Logprobs;
 use strata_model::Output;
 use strata_tokenizer::Tokenizer;
@@ -39,10 +38,10 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let machine = arguments.compute.machine()?;
     let words = match arguments.text {
-        Some(_) => Words::Required,
-        None => Words::IfAny,
+        Some(_) => TokenizerUse::Required,
+        None => TokenizerUse::Optional,
     };
-    let file = ModelFile::open_as(&arguments.model, arguments.compute.quant)?;
+    let file = arguments.compute.open(&arguments.model)?;
     let checked = CheckedModel::new(&file, arguments.ctx.map(|n| n as usize), words)?;
     let tokens = match &arguments.text {
         Some(text) => strata_chat::prompt::raw(checked.tokenizer()?, text),

@@ -1,8 +1,8 @@
 //! What the machine can do, measured with the workers that compute the model.
 
 use crate::failure::{Failure, Kind};
-use crate::machine::Machine;
 use std::time::{Duration, Instant};
+use strata::load::Machine;
 use strata_host::{Effort, HugePages};
 use strata_model::Model;
 use strata_platform::Pool;

@@ -1,6 +1,5 @@
 //! The `strata` program: each command is a module with its arguments and its `run`.
 
-mod adapter_file;
 mod bench;
 mod boot;
 mod chat_template;
@@ -15,17 +14,12 @@ mod fetching;
 mod image;
 mod imatrix;
 mod inspect;
-mod loaded_model;
 mod logits;
-mod machine;
 mod machine_limits;
 mod memory;
-mod memory_plan;
-mod model_file;
 mod part_file;
 mod perplexity;
 mod plan;
-mod preset;
 mod progress;
 mod quantize;
 mod rerank;
@@ -34,7 +28,6 @@ mod sampling;
 mod scorer;
 mod serve;
 mod server_client;
-mod size;
 mod store_commands;
 mod synth;
 mod template;

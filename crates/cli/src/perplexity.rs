@@ -4,13 +4,12 @@
 
 use crate::computing::ComputeArguments;
 use crate::failure::{Failure, Kind};
-use crate::loaded_model::{CheckedModel, Words};
-use crate::model_file::ModelFile;
 use crate::progress;
 use crate::scorer::{self, Scorer};
 use crate::text_chunks::TextChunks;
 use std::io::Write;
 use std::path::PathBuf;
+use strata::load::{CheckedModel, TokenizerUse};
 use strata_engine::logprobs::Logprobs;
 use strata_model::Output;
 
@@ -64,8 +63,8 @@ impl Score {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let machine = arguments.compute.machine()?;
     let size = arguments.ctx as usize;
-    let file = ModelFile::open_as(&arguments.model, arguments.compute.quant)?;
-    let checked = CheckedModel::new(&file, Some(size), Words::Required)?;
+    let file = arguments.compute.open(&arguments.model)?;
+    let checked = CheckedModel::new(&file, Some(size), TokenizerUse::Required)?;
     let most = usize::MAX;
     let chunks = TextChunks::read(&arguments.file, checked.tokenizer()?, size, (2, most))?;
     let (loaded, kv, needs) = scorer::load(checked, size, &arguments.compute, &machine)?;

@@ -2,13 +2,13 @@
 
 use crate::computing::Kv;
 use crate::failure::{Failure, Kind};
-use crate::loaded_model::{CheckedModel, Words};
-use crate::memory_plan::{Limit, MemoryPlan};
-use crate::model_file::ModelFile;
 use crate::run::SpeculationArguments;
-use crate::size::Size;
 use std::io::Write;
 use std::path::PathBuf;
+use strata::Size;
+use strata::load::ModelFile;
+use strata::load::{CheckedModel, TokenizerUse};
+use strata::load::{Limit, MemoryPlan};
 use strata_host::Bound;
 
 /// Show how much memory a model takes, and whether there is enough
@@ -48,7 +48,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let file = ModelFile::open(&arguments.model)?;
     let context = arguments.ctx.map(|ctx| ctx as usize);
-    let checked = CheckedModel::new(&file, context, Words::IfAny)?;
+    let checked = CheckedModel::new(&file, context, TokenizerUse::Optional)?;
     checked.check_kv(arguments.kv.into())?;
     let workers = match arguments.threads {
         Some(threads) => threads.into(),

@@ -2,6 +2,7 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 /// Loads that are done sooner need no bar.
@@ -29,6 +30,16 @@ impl LoadProgress {
             .bar
             .get_or_insert_with(|| bar(total as u64, "loading {wide_bar} {bytes}/{total_bytes}"));
         bar.set_position(done as u64);
+    }
+}
+
+impl LoadProgress {
+    /// Shows progress to those who could be stopped by it.
+    pub(crate) fn shown(&mut self) -> impl FnMut(usize, usize) -> ControlFlow<()> {
+        |done, all| {
+            self.show(done, all);
+            ControlFlow::Continue(())
+        }
     }
 }
 

@@ -3,10 +3,10 @@
 use crate::computing::ComputeArguments;
 use crate::embedder::Embedder;
 use crate::failure::{Failure, Kind};
-use crate::loaded_model::{CheckedModel, Words};
-use crate::model_file::ModelFile;
 use std::io::Write;
 use std::path::PathBuf;
+use strata::load::ModelFile;
+use strata::load::{CheckedModel, TokenizerUse};
 use strata_model::Text;
 use strata_tokenizer::Pair;
 
@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let machine = arguments.compute.machine()?;
     let file = ModelFile::open(&arguments.model)?;
-    let checked = CheckedModel::new(&file, None, Words::Required)?;
+    let checked = CheckedModel::new(&file, None, TokenizerUse::Required)?;
     let tokenizer = checked.tokenizer()?;
     let documents = arguments.documents.iter();
     let pairs: Vec<Pair> = documents

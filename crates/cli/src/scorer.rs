@@ -2,9 +2,9 @@
 
 use crate::computing::ComputeArguments;
 use crate::failure::{Failure, Kind};
-use crate::loaded_model::{CheckedModel, LoadedModel};
-use crate::machine::Machine;
-use crate::memory_plan::Needs;
+use strata::load::Machine;
+use strata::load::Needs;
+use strata::load::{CheckedModel, LoadedModel};
 use strata_model::{
     BatchError, BatchLimits, CpuExecutor, Executor, Observer, Output, PageStorage, PageTable,
     Sequence, Span,
@@ -46,7 +46,7 @@ pub(crate) fn load(
     machine: &Machine,
 ) -> Result<(LoadedModel, PageStorage, Needs), Failure> {
     let needs = needs(positions, arguments, machine);
-    let (loaded, kv) = checked.load(needs, arguments.stream, arguments, machine)?;
+    let (loaded, kv) = arguments.load(checked, needs, machine)?;
     Ok((loaded, kv, needs))
 }
 

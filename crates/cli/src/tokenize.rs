@@ -1,9 +1,9 @@
 //! `strata tokenize` and `strata detokenize`: text to ids and back, with a model's own vocabulary.
 
 use crate::failure::{Failure, Kind};
-use crate::model_file::{ModelFile, bad_model};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+use strata::load::{ModelFile, bad_model};
 use strata_tokenizer::{DecodeOptions, EncodeOptions, Tokenizer};
 
 /// Turn text into token ids
@@ -113,7 +113,8 @@ pub(crate) fn decode(arguments: &DecodeArguments) -> Result<(), Failure> {
 
 fn load(file: &ModelFile) -> Result<Tokenizer, Failure> {
     let model = file.parse()?;
-    Tokenizer::from_gguf(model.metadata()).map_err(|error| bad_model(file.path(), error))
+    let tokenizer = Tokenizer::from_gguf(model.metadata());
+    Ok(tokenizer.map_err(|error| bad_model(file.path(), error))?)
 }
 
 fn read_stdin() -> Result<String, Failure> {

@@ -16,6 +16,7 @@ use crate::workspace::Workspace;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::ops::ControlFlow;
 use strata_kernels::{self as kernels, KvType};
 use strata_platform::{Backing, Memory, Pool, Region, for_each_chunk};
 use strata_weights::GgufSet;
@@ -200,6 +201,22 @@ impl<'f> Blueprint<'f> {
         pool: &dyn Pool,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Model, LoadError> {
+        let progress = &mut |done, all| {
+            progress(done, all);
+            ControlFlow::Continue(())
+        };
+        self.build_unless_stopped(placement, memory, backing, pool, progress)
+    }
+
+    /// The same, until `progress` breaks: then what was packed is given back.
+    pub fn build_unless_stopped(
+        self,
+        placement: Placement,
+        memory: &dyn Memory,
+        backing: Arc<dyn Backing>,
+        pool: &dyn Pool,
+        progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
+    ) -> Result<Model, LoadError> {
         let mut room = match placement {
             Placement::Packed => usize::MAX,
             Placement::Within(bytes) => bytes,
@@ -228,7 +245,9 @@ impl<'f> Blueprint<'f> {
                 let out = &mut packed[offset..][..source.matrix.packed_bytes()];
                 pack(source, next, out, &*backing, pool);
                 done += source.matrix.packed_bytes();
-                progress(done, used);
+                if progress(done, used).is_break() {
+                    return Err(LoadError::Stopped);
+                }
             }
         }
         Ok(Model::new(self.parts, packed, homes, backing))

@@ -45,6 +45,8 @@ pub enum LoadError {
     TensorType { name: String, ty: GgmlType },
     #[error("weights were to stay in their file, and nobody keeps it")]
     NotStored,
+    #[error("the load was canceled")]
+    Stopped,
     #[error(transparent)]
     OutOfMemory(#[from] OutOfMemory),
 }

@@ -9,16 +9,14 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use strata_chat::{
-    AnswerConstraint, Fault, FaultKind, KeepAlive, ModelFacts, ModelProfile, RequestContext,
-    prepare,
-};
-use strata_engine::{Constraint, Engine, EngineOptions, EventKind};
+use strata::{Listeners, Parts};
+use strata_chat::{Fault, FaultKind, KeepAlive, ModelFacts, ModelProfile, RequestContext, prepare};
+use strata_engine::{Engine, EngineOptions, EventKind};
 use strata_host::{HugePages, MonotonicClock, ThreadPool};
 use strata_kernels::Kernels;
 use strata_model::{CpuExecutor, Executor, KvType, LoadOptions, Model, PageLayout, PageStorage};
 use strata_platform::OutOfMemory;
-use strata_server::{Bound, Grammars, Models, Opened, Settings};
+use strata_server::{Bound, Listening, Models, Settings};
 use strata_tokenizer::Tokenizer;
 use strata_weights::{Gguf, GgufSet};
 use strata_wire::Stamp;
@@ -94,33 +92,29 @@ impl Models for One {
         u64::MAX
     }
 
-    fn open(&self, _: &str, serve: &mut dyn FnMut(Opened)) -> Result<(), Fault> {
-        let shared = &self.0;
-        shared
-            .pool
-            .pin_caller()
-            .map_err(|error| Fault::new(FaultKind::Internal, error))?;
+    fn open(&self, _: &str, listening: Listening) -> Result<strata::Model, Fault> {
+        let shared = Arc::clone(&self.0);
         let executor = shared.executor();
-        serve(Opened {
-            executor: executor.map_err(|error| Fault::new(FaultKind::Internal, error))?,
+        let executor = executor.map_err(|error| Fault::new(FaultKind::Internal, error))?;
+        let tokenizer = Arc::clone(&shared.profile.tokenizer);
+        let parts = Parts {
+            engine: Engine::new(executor, tokenizer, shared.options)
+                .with_clock(shared.clock.clone()),
             profile: Arc::clone(&shared.profile),
-            clock: shared.clock.clone(),
-            options: shared.options,
-            grammars: Arc::new(NoGrammars),
+            facts: self.find(None)?,
             adapters: Vec::new(),
-            digest: None,
-            store: None,
-        });
-        Ok(())
-    }
-}
-
-struct NoGrammars;
-
-impl Grammars for NoGrammars {
-    fn compile(&self, _: &AnswerConstraint) -> Result<Box<dyn Constraint>, Fault> {
-        let message = "grammars are not built in";
-        Err(Fault::new(FaultKind::Unsupported, message))
+            turns: Arc::default(),
+            settle: Box::new(move || {
+                let _ = shared.pool.pin_caller();
+            }),
+            load_time: Duration::ZERO,
+        };
+        let listeners = Listeners {
+            monitor: Some(listening.monitor),
+            ended: Some(listening.ended),
+            progress: None,
+        };
+        Ok(strata::Model::from_parts(parts, listeners)?)
     }
 }
 

@@ -79,11 +79,11 @@ async fn quick(server: &Arc<Server>, caller: &Caller, call: Call) -> Result<Repl
         }
         Call::Tokenize(request, write) => {
             let lease = lease(request.model.as_deref(), None).await?;
-            write(&lease.worker.profile.tokenize(&request))
+            write(&lease.served.model.profile().tokenize(&request))
         }
         Call::Detokenize(request, write) => {
             let lease = lease(request.model.as_deref(), None).await?;
-            write(&lease.worker.profile.detokenize(&request)?)
+            write(&lease.served.model.profile().detokenize(&request)?)
         }
         Call::Render(request, write) => {
             let lease = lease(Some(&request.model), request.keep_alive).await?;
@@ -129,11 +129,11 @@ async fn quick(server: &Arc<Server>, caller: &Caller, call: Call) -> Result<Repl
         }
         Call::Adapters(write) => {
             let lease = lease(None, None).await?;
-            write(&lease.worker.adapters.facts())
+            write(&lease.served.model.worker().adapters().facts())
         }
         Call::ScaleAdapters(given, write) => {
             let lease = lease(None, None).await?;
-            lease.worker.adapters.scale(&given)?;
+            lease.served.model.worker().adapters().scale(&given)?;
             write(&())
         }
         Call::Copy(copying, write) => {
@@ -188,10 +188,10 @@ fn allowed(client: &Client, list: Vec<ModelFacts>) -> Vec<ModelFacts> {
 
 /// The slots of all engines; those of the first come first, and requests that name no model mean these.
 fn slots(server: &Server) -> Vec<Slot> {
-    let workers = server.manager.workers();
-    workers
+    let serving = server.manager.serving();
+    serving
         .iter()
-        .flat_map(|(_, worker)| worker.slots().list())
+        .flat_map(|(_, served)| served.slots().list())
         .collect()
 }
 
@@ -205,7 +205,7 @@ async fn act_on_slot(
     let start = Instant::now();
     let owner = caller.client.number;
     let of = move |slot| (slot, ClientId(owner));
-    let worker = &lease.worker;
+    let served = &lease.served;
     let folder = || {
         let problem = "slots are not saved: the server was started without --slot-save-path";
         let folder = server.settings.slots.clone();
@@ -213,12 +213,12 @@ async fn act_on_slot(
     };
     let (tokens, bytes) = match action {
         SlotAction::Erase { slot } => {
-            let erased = worker.with_slot(move |slots, engine| slots.erase(engine, of(slot)));
+            let erased = served.with_slot(move |slots, engine| slots.erase(engine, of(slot)));
             (erased.await.ok_or_else(gone)??, 0)
         }
         SlotAction::Save { slot, file } => {
             let folder = folder()?;
-            let saved = worker.with_slot(move |slots, engine| slots.save(engine, of(slot)));
+            let saved = served.with_slot(move |slots, engine| slots.save(engine, of(slot)));
             let (bytes, tokens) = saved.await.ok_or_else(gone)??;
             let length = bytes.len();
             blocking(move || folder.write(owner, &file, &bytes)).await?;
@@ -231,7 +231,7 @@ async fn act_on_slot(
             let put = move |slots: &mut Slots, engine: &mut Engine| {
                 slots.restore(engine, of(slot), &bytes)
             };
-            (worker.with_slot(put).await.ok_or_else(gone)??, length)
+            (served.with_slot(put).await.ok_or_else(gone)??, length)
         }
     };
     Ok(SlotOutcome {

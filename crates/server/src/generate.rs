@@ -6,15 +6,12 @@ use crate::manager::Lease;
 use crate::observation::{Observation, Outcome};
 use crate::pace::next_beat;
 use crate::state::Server;
-use crate::worker::Running;
 use bytes::Bytes;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
-use strata_chat::{
-    AnswerConstraint, AnswerStream, Arrival, Event, Fault, FaultKind, Generate, ModelProfile,
-    Prepared, RequestContext, prepare, refusal,
-};
-use strata_engine::{ClientId, Event as EngineEvent};
+use strata::Events;
+use strata_chat::{Arrival, Event, Fault, FaultKind, Generate, Prepared, RequestContext};
 use strata_template::jinja::DateTime;
 use strata_wire::{AnswerWriter, Framing, Stamp};
 use tokio::sync::mpsc;
@@ -37,15 +34,9 @@ pub(crate) async fn generate(
     };
     let mut bytes = Vec::new();
     // The first event decides the status.
-    let mut events = Vec::new();
-    loop {
-        conversation.next(&mut events).await;
-        if let Some(Event::Failed(fault)) = events.first() {
-            return reply(answer.fault(fault));
-        }
-        if !events.is_empty() {
-            break;
-        }
+    let mut events = conversation.next().await;
+    if let Some(Event::Failed(fault)) = events.first() {
+        return reply(answer.fault(fault));
     }
     if answer.framing() == Framing::Whole {
         loop {
@@ -55,10 +46,10 @@ pub(crate) async fn generate(
                 }
                 answer.event(&event, &mut bytes);
             }
-            if conversation.stream.has_ended() {
+            if conversation.events.has_ended() {
                 break;
             }
-            conversation.next(&mut events).await;
+            events = conversation.next().await;
         }
         server.keep(&caller.client, &mut *answer);
         return answered(200, Framing::Whole.content_type(), ReplyBody::whole(bytes));
@@ -76,7 +67,7 @@ pub(crate) async fn generate(
             if !piece.is_empty() && sender.send(piece).await.is_err() {
                 return;
             }
-            if conversation.stream.has_ended() {
+            if conversation.events.has_ended() {
                 break;
             }
             let gathered = async {
@@ -84,10 +75,10 @@ pub(crate) async fn generate(
                     () = next_beat(server.started) => {}
                     () = conversation.over() => {}
                 }
-                conversation.next(&mut events).await;
+                conversation.next().await
             };
             tokio::select! {
-                () = gathered => {}
+                gathered = gathered => events = gathered,
                 () = sender.closed() => return,
             }
         }
@@ -96,12 +87,10 @@ pub(crate) async fn generate(
     answered(200, framing.content_type(), ReplyBody::Stream(receiver))
 }
 
-/// A request on its way: what the engine does for it, and the stream that makes one answer of it.
+/// A request on its way.
 struct Conversation {
-    runs: Vec<Running>,
-    stream: AnswerStream,
+    events: Events,
     observed: Arc<Observation>,
-    failed: bool,
     /// Keeps the model while the request runs.
     _lease: Lease,
 }
@@ -123,77 +112,42 @@ impl Conversation {
         client.allows(&lease.facts.name)?;
         observed.model(&lease.facts.name);
         let prepared = ready(server, &lease, request, stamp).await?;
-        let arrival = Arrival {
-            at,
-            load: lease.waited,
+        let asking = strata::Caller {
+            client: client.number,
+            arrival: Arrival {
+                at,
+                load: lease.waited,
+            },
+            clock: Some(observed.start),
         };
-        let (stream, requests) =
-            AnswerStream::new(request, prepared, &lease.worker.profile, arrival);
-        let mut runs = Vec::new();
-        for mut request_of_engine in requests {
-            request_of_engine.client = ClientId(client.number);
-            let submitted = lease.worker.submit(request_of_engine, &request.adapters);
-            let running = submitted.await.ok_or_else(gone)?;
-            runs.push(running.map_err(|error| refusal(&error))?);
-        }
+        let events = lease.served.model.start(request, prepared, asking);
         Ok(Self {
-            runs,
-            stream,
+            events,
             observed: Arc::clone(observed),
-            failed: false,
             _lease: lease,
         })
     }
 
-    /// Waits for the engine and adds what there is to tell: all that has happened by now, so that it leaves together.
-    async fn next(&mut self, events: &mut Vec<Event>) {
-        let Some(at) = self.stream.awaited() else {
-            return;
-        };
-        let mut event = (at, self.runs[at].next().await);
-        loop {
-            self.push(event, events);
-            let Some(at) = self.stream.awaited() else {
-                return;
-            };
-            match self.runs[at].ready() {
-                Some(next) => event = (at, Some(next)),
-                None => return,
-            }
-        }
+    /// Waits for the engine and gives what there is to tell: all that has happened by now, so that it leaves together.
+    async fn next(&mut self) -> Vec<Event> {
+        poll_fn(|context| self.events.poll_next(context)).await
     }
 
-    /// Waits until the run that the stream waits for has said everything.
+    /// Waits until the run that is told of has said everything.
     async fn over(&mut self) {
-        if let Some(at) = self.stream.awaited() {
-            self.runs[at].over().await;
-        }
-    }
-
-    fn push(&mut self, (at, event): (usize, Option<EngineEvent>), events: &mut Vec<Event>) {
-        let now = self.observed.start.elapsed();
-        match event {
-            Some(event) => self
-                .stream
-                .push(at, (event.choice, event.kind), now, events),
-            None => self.stream.fail(gone(), now, events),
-        }
-        self.failed |= matches!(events.last(), Some(Event::Failed(_)));
-        if !self.stream.is_open(at) {
-            self.runs[at].end();
-        }
+        poll_fn(|context| self.events.poll_over(context)).await;
     }
 }
 
 /// What was seen of it is told at its end, however that comes.
 impl Drop for Conversation {
     fn drop(&mut self) {
-        let outcome = match (self.stream.has_ended(), self.failed) {
+        let outcome = match (self.events.has_ended(), self.events.has_failed()) {
             (false, _) => Outcome::Canceled,
             (true, false) => Outcome::Complete,
             (true, true) => Outcome::Failed,
         };
-        let (usage, times) = (self.stream.usage(), self.stream.times());
+        let (usage, times) = (self.events.usage(), self.events.times());
         self.observed.progress(usage, times, outcome);
     }
 }
@@ -206,7 +160,7 @@ pub(crate) async fn ready(
     request: &Generate,
     stamp: &Stamp,
 ) -> Result<Prepared, Fault> {
-    let (worker, request) = (lease.worker.clone(), request.clone());
+    let (model, request) = (lease.served.model.clone(), request.clone());
     let (id, seed) = (stamp.id.clone(), server.random());
     let now = DateTime::from_unix(stamp.unix_seconds as i64);
     let task = tokio::task::spawn_blocking(move || {
@@ -215,15 +169,7 @@ pub(crate) async fn ready(
             seed,
             id: &id,
         };
-        let profile: &ModelProfile = &worker.profile;
-        let mut prepared = prepare(&request, profile, context)?;
-        if prepared.constraint != AnswerConstraint::Free {
-            let constraint = worker.grammars.compile(&prepared.constraint)?;
-            for request in &mut prepared.requests {
-                request.constraint = Some(constraint.clone());
-            }
-        }
-        Ok(prepared)
+        model.prepare(&request, context)
     });
     task.await.unwrap_or_else(|_| {
         let message = "the request could not be made ready";

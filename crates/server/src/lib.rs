@@ -1,11 +1,10 @@
 //! The HTTP server: every dialect on one port, over models that are loaded as they are asked for.
 //!
-//! `wire` reads and writes the dialects, `service` makes requests ready and splits answers; here are sockets, access,
-//! the life of models, and a thread for each engine. [`Models`] says where models come from.
+//! `wire` reads and writes the dialects, and the library `strata` runs the models; here are sockets, access and the life
+//! of models. [`Models`] says where models come from.
 #![forbid(unsafe_code)]
 
 mod access;
-mod adapters;
 mod body;
 mod call;
 mod embed;
@@ -20,19 +19,18 @@ mod models;
 mod observation;
 mod pace;
 mod page;
+mod served_model;
 mod slot_files;
 mod slots;
 mod state;
 mod tls;
 mod trace;
-mod turn;
-mod worker;
 
 pub use access::{Access, Key};
 pub use library::{Library, OnProgress, Receiving};
 pub use listen::Bound;
 pub use log::{Log, LogFormat, LogLevel};
-pub use models::{Grammars, LoadedAdapter, Models, Opened};
+pub use models::{Listening, Models};
 pub use slot_files::SlotFolder;
 pub use state::Settings;
 pub use tls::{Tls, TlsError};

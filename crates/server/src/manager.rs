@@ -1,8 +1,7 @@
 //! The life of models: loaded when asked for, kept while used, dropped when idle or when another needs the memory.
 
-use crate::models::Models;
-use crate::turn::Turns;
-use crate::worker::Worker;
+use crate::models::{Listening, Models};
+use crate::served_model::{ServedModel, SharedSlots};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -15,7 +14,6 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// The models that are in memory.
 pub(crate) struct Manager {
     models: Arc<dyn Models>,
-    turns: Arc<Turns>,
     keep_alive: KeepAlive,
     entries: Mutex<HashMap<String, Entry>>,
     changed: Notify,
@@ -33,16 +31,16 @@ struct Entry {
 
 enum State {
     Loading,
-    Ready(Worker),
+    Ready(ServedModel),
     /// Told to stop; gone when its thread has ended.
-    Stopping,
+    Stopping(ServedModel),
     /// Not to be loaded: whoever waits is told why.
     Failed(Fault, Instant),
 }
 
 /// The use of a model. While it is held the model stays.
 pub(crate) struct Lease {
-    pub(crate) worker: Worker,
+    pub(crate) served: ServedModel,
     pub(crate) facts: ModelFacts,
     /// How long this use had to wait for the model.
     pub(crate) waited: Duration,
@@ -65,7 +63,6 @@ impl Manager {
     pub(crate) fn new(models: Arc<dyn Models>, keep_alive: KeepAlive) -> Arc<Self> {
         Arc::new_cyclic(|this| Self {
             models,
-            turns: Arc::default(),
             keep_alive,
             entries: Mutex::default(),
             changed: Notify::new(),
@@ -113,8 +110,8 @@ impl Manager {
     ) -> Result<Option<Lease>, Fault> {
         let mut entries = self.entries();
         if let Some(entry) = entries.get_mut(&facts.name) {
-            let worker = match &entry.state {
-                State::Ready(worker) => worker,
+            let served = match &entry.state {
+                State::Ready(served) => served,
                 State::Failed(fault, then) if *then >= start => return Err(fault.clone()),
                 // Those who asked before the failure know it; this request tries again.
                 State::Failed(..) => {
@@ -122,13 +119,13 @@ impl Manager {
                     drop(entries);
                     return self.try_lease(facts, keep_alive, start);
                 }
-                State::Loading | State::Stopping => return Ok(None),
+                State::Loading | State::Stopping(_) => return Ok(None),
             };
             entry.users += 1;
             entry.used = Instant::now();
             entry.keep_alive = keep_alive.unwrap_or(self.keep_alive);
             return Ok(Some(Lease {
-                worker: worker.clone(),
+                served: served.clone(),
                 facts: entry.facts.clone(),
                 waited: start.elapsed(),
                 manager: self.this.upgrade().expect("it is borrowed"),
@@ -150,7 +147,7 @@ impl Manager {
             },
         );
         drop(entries);
-        self.load(facts.name.clone())?;
+        self.load(facts);
         Ok(None)
     }
 
@@ -166,7 +163,7 @@ impl Manager {
         }
         let mut going = entries
             .values()
-            .filter(|entry| matches!(entry.state, State::Stopping))
+            .filter(|entry| matches!(entry.state, State::Stopping(_)))
             .map(|entry| entry.bytes)
             .sum::<u64>();
         while held(entries).saturating_sub(going).saturating_add(bytes) > limit {
@@ -181,39 +178,41 @@ impl Manager {
         false
     }
 
-    fn load(&self, name: String) -> Result<(), Fault> {
+    fn load(&self, facts: &ModelFacts) {
         let this = self.this.upgrade().expect("it is borrowed");
+        let name = facts.name.clone();
         let (manager, gone) = (Arc::clone(&this), name.clone());
         let ended = move || {
             let mut entries = manager.entries();
             // One that could not be loaded stays until those who wait for it have been told.
-            let served = |entry: &Entry| matches!(entry.state, State::Ready(_) | State::Stopping);
-            if entries.get(&gone).is_some_and(served) {
-                entries.remove(&gone);
-            }
+            let served =
+                |entry: &Entry| matches!(entry.state, State::Ready(_) | State::Stopping(_));
+            let removed = if entries.get(&gone).is_some_and(served) {
+                entries.remove(&gone)
+            } else {
+                None
+            };
             drop(entries);
+            drop(removed);
             manager.changed.notify_waiters();
         };
-        let models = Arc::clone(&self.models);
-        let started = Worker::start(models, name.clone(), Arc::clone(&self.turns), ended);
-        let loaded = match started {
-            Ok(loaded) => loaded,
-            Err(error) => {
-                self.entries().remove(&name);
-                let message = format!("the engine's thread cannot be started: {error}");
-                return Err(Fault::new(FaultKind::Internal, message));
-            }
+        let slots = SharedSlots::new(facts);
+        let listening = Listening {
+            monitor: Box::new(slots.clone()),
+            ended: Box::new(ended),
         };
+        let (models, asked) = (Arc::clone(&self.models), name.clone());
+        let loading = tokio::task::spawn_blocking(move || models.open(&asked, listening));
         tokio::spawn(async move {
-            let result = loaded.await;
+            let result = loading.await;
             let mut entries = this.entries();
             if let Some(entry) = entries.get_mut(&name) {
                 entry.used = Instant::now();
                 entry.state = match result {
-                    Ok(Ok(worker)) => State::Ready(worker),
+                    Ok(Ok(model)) => State::Ready(ServedModel::new(model, slots)),
                     Ok(Err(fault)) => State::Failed(fault, Instant::now()),
                     Err(_) => {
-                        let message = "the engine's thread ended while it loaded the model";
+                        let message = "the thread that loaded the model ended";
                         State::Failed(Fault::new(FaultKind::Internal, message), Instant::now())
                     }
                 };
@@ -221,7 +220,6 @@ impl Manager {
             drop(entries);
             this.changed.notify_waiters();
         });
-        Ok(())
     }
 
     /// Drops a model as soon as nobody uses it.
@@ -269,13 +267,13 @@ impl Manager {
         list
     }
 
-    /// The engines at work, with their models' names.
-    pub(crate) fn workers(&self) -> Vec<(String, Worker)> {
+    /// The models at work, with their names.
+    pub(crate) fn serving(&self) -> Vec<(String, ServedModel)> {
         let entries = self.entries();
         let mut list: Vec<_> = entries
             .iter()
             .filter_map(|(name, entry)| match &entry.state {
-                State::Ready(worker) => Some((name.clone(), worker.clone())),
+                State::Ready(served) => Some((name.clone(), served.clone())),
                 _ => None,
             })
             .collect();
@@ -293,8 +291,9 @@ impl Manager {
 
 impl Entry {
     fn stop(&mut self) {
-        if let State::Ready(worker) = std::mem::replace(&mut self.state, State::Stopping) {
-            worker.stop();
+        if let State::Ready(served) = &self.state {
+            served.stop();
+            self.state = State::Stopping(served.clone());
         }
     }
 

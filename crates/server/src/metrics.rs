@@ -55,14 +55,14 @@ impl Seen {
 /// All numbers, as Prometheus reads them. They are those of the engines' latest steps, so nothing here waits for one.
 pub(crate) fn text(server: &Server) -> String {
     let mut out = String::new();
-    let workers = server.manager.workers();
-    let seen: Vec<Seen> = workers
+    let serving = server.manager.serving();
+    let seen: Vec<Seen> = serving
         .into_iter()
-        .map(|(model, worker)| Seen {
+        .map(|(model, served)| Seen {
             model,
-            counters: worker.counters(),
-            adapters: worker.adapters.count(),
-            used: worker.slots().adapters(),
+            counters: served.model.counters(),
+            adapters: served.model.worker().adapters().count(),
+            used: served.slots().adapters(),
         })
         .collect();
     let engines: Vec<_> = seen.iter().map(Seen::measured).collect();

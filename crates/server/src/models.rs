@@ -1,11 +1,8 @@
 //! Where models come from: the server asks, whoever starts it answers.
 
 use crate::library::Library;
-use std::sync::Arc;
-use strata_chat::{AnswerConstraint, Fault, ModelFacts, ModelProfile};
-use strata_engine::{Constraint, EngineOptions, ModelDigest};
-use strata_model::{Adapter, Executor};
-use strata_platform::{Clock, PageStore};
+use strata::worker::Monitor;
+use strata_chat::{Fault, ModelFacts};
 
 /// The models that a server can be asked for.
 pub trait Models: Send + Sync + 'static {
@@ -32,44 +29,14 @@ pub trait Models: Send + Sync + 'static {
     /// Bytes of memory that models may take in all.
     fn limit(&self) -> u64;
 
-    /// Loads a model and lets `serve` work with it; when `serve` returns, the model goes.
-    fn open(&self, name: &str, serve: &mut dyn FnMut(Opened)) -> Result<(), Fault>;
+    /// Loads a model. Called on a thread that may take its time.
+    fn open(&self, name: &str, listening: Listening) -> Result<strata::Model, Fault>;
 }
 
-/// A model in memory.
-pub struct Opened {
-    /// What computes.
-    pub executor: Box<dyn Executor>,
-    /// What requests see of it.
-    pub profile: Arc<ModelProfile>,
-    /// What measures time.
-    pub clock: Arc<dyn Clock>,
-    /// How the engine works.
-    pub options: EngineOptions,
-    /// Compiles what answers must look like.
-    pub grammars: Arc<dyn Grammars>,
-    /// Changes to its weights that requests can ask for, by their place in the list.
-    pub adapters: Vec<LoadedAdapter>,
-    /// Names the weights, so that what is saved with them is restored with no others; hashing a file takes a while, so
-    /// only where something is saved.
-    pub digest: Option<ModelDigest>,
-    /// Where pages of keys and values outlive the server, with the model's digest.
-    pub store: Option<(Box<dyn PageStore>, ModelDigest)>,
-}
-
-/// An adapter that requests can ask for.
-#[derive(Clone)]
-pub struct LoadedAdapter {
-    /// Where it came from.
-    pub path: String,
-    /// What it changes.
-    pub adapter: Arc<Adapter>,
-    /// Its strength in requests that ask for none; 0 leaves it out.
-    pub scale: f32,
-}
-
-/// Compiles what answers must look like into what the engine enforces.
-pub trait Grammars: Send + Sync {
-    /// A compiled constraint for answers that are not free, or why there is none. Called on a thread that may take its time.
-    fn compile(&self, constraint: &AnswerConstraint) -> Result<Box<dyn Constraint>, Fault>;
+/// Who is told what a model does.
+pub struct Listening {
+    /// Of requests and their events.
+    pub monitor: Box<dyn Monitor>,
+    /// When the model is gone.
+    pub ended: Box<dyn FnOnce() + Send>,
 }

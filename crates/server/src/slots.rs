@@ -11,24 +11,24 @@ use strata_engine::{
 
 /// The slots of an engine.
 pub(crate) struct Slots {
-    places: Vec<Place>,
+    places: Vec<SlotState>,
     /// Texts that wait for the engine.
-    waiting: HashMap<RequestId, Text>,
+    waiting: HashMap<RequestId, SlotText>,
     context: usize,
     uses: u64,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Place {
+struct SlotState {
     busy: Option<RequestId>,
-    text: Text,
+    text: SlotText,
     prompt_tokens: usize,
     used: u64,
 }
 
 /// A text and whose it is.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Text {
+pub(crate) struct SlotText {
     tokens: Vec<u32>,
     client: ClientId,
     adapter: Option<AdapterId>,
@@ -39,7 +39,7 @@ pub(crate) struct Text {
 impl Slots {
     pub(crate) fn new(places: usize, context: usize) -> Self {
         Self {
-            places: vec![Place::default(); places.max(1)],
+            places: vec![SlotState::default(); places.max(1)],
             waiting: HashMap::new(),
             context,
             uses: 0,
@@ -47,7 +47,7 @@ impl Slots {
     }
 
     /// A request was taken by the engine.
-    pub(crate) fn expect(&mut self, id: RequestId, text: Text) {
+    pub(crate) fn expect(&mut self, id: RequestId, text: SlotText) {
         self.waiting.insert(id, text);
     }
 
@@ -74,7 +74,7 @@ impl Slots {
         }
     }
 
-    fn place_of(&mut self, id: RequestId) -> Option<&mut Place> {
+    fn place_of(&mut self, id: RequestId) -> Option<&mut SlotState> {
         self.places.iter_mut().find(|place| place.busy == Some(id))
     }
 
@@ -93,7 +93,7 @@ impl Slots {
             (shared, std::cmp::Reverse(place.used))
         });
         if let Some(place) = chosen {
-            *place = Place {
+            *place = SlotState {
                 busy: Some(id),
                 prompt_tokens: text.tokens.len(),
                 text,
@@ -105,7 +105,7 @@ impl Slots {
     /// What clients are told.
     pub(crate) fn list(&self) -> Vec<Slot> {
         let numbered = self.places.iter().enumerate();
-        let slot = |(id, place): (usize, &Place)| Slot {
+        let slot = |(id, place): (usize, &SlotState)| Slot {
             id,
             busy: place.busy.is_some(),
             prompt_tokens: place.prompt_tokens,
@@ -153,13 +153,13 @@ impl Slots {
         let session = Session::restore(engine, settings, bytes).map_err(Fault::bad_request)?;
         self.uses += 1;
         let tokens = session.tokens().to_vec();
-        self.places[slot] = Place {
+        self.places[slot] = SlotState {
             busy: None,
             prompt_tokens: tokens.len(),
-            text: Text {
+            text: SlotText {
                 tokens,
                 client,
-                ..Text::default()
+                ..SlotText::default()
             },
             used: self.uses,
         };
@@ -178,12 +178,12 @@ impl Slots {
             return Err(busy(slot));
         }
         text.session().forget(engine);
-        self.places[slot] = Place::default();
+        self.places[slot] = SlotState::default();
         Ok(text.tokens.len())
     }
 
     /// A slot that is free and holds a text of this client, or none. What others had is no more than an empty place.
-    fn find(&self, slot: usize, client: ClientId) -> Result<&Place, Fault> {
+    fn find(&self, slot: usize, client: ClientId) -> Result<&SlotState, Fault> {
         let place = self.places.get(slot).ok_or_else(|| no_slot(slot))?;
         if place.busy.is_some() {
             return Err(busy(slot));
@@ -195,7 +195,7 @@ impl Slots {
     }
 }
 
-impl Text {
+impl SlotText {
     /// The text of a request that is to go on; what is only to be embedded has no place.
     pub(crate) fn of(request: &Request, label: Option<String>) -> Option<Self> {
         let goes_on = request.task == Task::Generate;

@@ -9,15 +9,14 @@ mod turns;
 
 use crate::computing::ComputeArguments;
 use crate::failure::Failure;
-use crate::loaded_model::{CheckedModel, Words};
 use crate::machine_limits;
-use crate::memory_plan::Needs;
-use crate::model_file::ModelFile;
 use crate::scorer::{self, Scorer};
 use demand::Demand;
 use report::Report;
 use std::path::PathBuf;
 use std::time::Instant;
+use strata::load::Needs;
+use strata::load::{CheckedModel, TokenizerUse};
 use strata_engine::random::{Random, Stream};
 use strata_host::{Effort, Usage};
 use strata_model::{BatchLimits, Output};
@@ -70,8 +69,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let machine = arguments.compute.machine()?;
     let (prompt, decoded) = (arguments.prompt as usize, arguments.tokens as usize);
     let positions = prompt.max(arguments.ctx_used as usize + decoded);
-    let file = ModelFile::open_as(&arguments.model, arguments.compute.quant)?;
-    let checked = CheckedModel::new(&file, Some(positions), Words::IfAny)?;
+    let file = arguments.compute.open(&arguments.model)?;
+    let checked = CheckedModel::new(&file, Some(positions), TokenizerUse::Optional)?;
     let demand = Demand::new(&file.parse()?);
     let alone = scorer::needs(positions, &arguments.compute, &machine);
     let side_by_side = arguments.sequences.map(|n| Together::sequences(n, decoded));
@@ -86,12 +85,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let own = engine.needs(alone, &arguments.compute);
         larger(needs, own)
     });
-    let (loaded, kv) = checked.load(
-        needs,
-        arguments.compute.stream,
-        &arguments.compute,
-        &machine,
-    )?;
+    let (loaded, kv) = arguments.compute.load(checked, needs, &machine)?;
     let vocabulary = loaded.model.config().vocabulary;
     let tokens = random_tokens(1, positions, vocabulary);
     let mut report = Report::new(loaded.load_time, demand);

@@ -2,10 +2,10 @@
 
 use super::Arguments;
 use super::demand::Demand;
-use crate::machine::Machine;
 use crate::machine_limits::median;
 use std::io::Write;
 use std::time::Duration;
+use strata::load::Machine;
 use strata_engine::Usage;
 use strata_platform::Pool;
 

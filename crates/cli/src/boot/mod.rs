@@ -4,8 +4,6 @@ mod machine;
 
 use crate::failure::{Failure, Kind};
 use crate::image;
-use crate::model_file::{BUILT_IN, ModelFile};
-use crate::size::Size;
 use machine::{Machine, Model};
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -13,6 +11,8 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
+use strata::Size;
+use strata::load::{BUILT_IN, ModelFile};
 use strata_image::Form;
 use strata_model::{Blueprint, KvType, LoadOptions};
 
@@ -142,7 +142,7 @@ fn needed(model: &ModelFile) -> Result<u64, Failure> {
     let file = model.parse()?;
     let bytes = model.whole()?.len() as u64;
     let blueprint = Blueprint::new(&file, LoadOptions { context: None })
-        .map_err(|error| crate::model_file::bad_model(model.path(), error))?;
+        .map_err(|error| strata::load::bad_model(model.path(), error))?;
     let positions = POSITIONS.min(2 * blueprint.config().context);
     let kv = blueprint.kv_bytes(KvType::F16, positions, 0) as u64;
     let all = bytes + blueprint.packed_bytes() as u64 + kv + BESIDE;

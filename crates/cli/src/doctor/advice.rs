@@ -3,7 +3,7 @@
 use super::fits::Fit;
 use super::hardware::Hardware;
 use super::speed::Speeds;
-use crate::size::Size;
+use strata::Size;
 use strata_host::{Bound, Budget};
 
 /// Tokens a second that people read at.

@@ -1,8 +1,8 @@
 //! What the machine is made of, as far as the system tells.
 
-use crate::machine::Machine;
 use std::collections::BTreeSet;
 use std::path::Path;
+use strata::load::Machine;
 use strata_host::{Cache, HugePages, PageReport, control_group_limit};
 use strata_kernels::{CpuFeatures, Isa};
 use strata_platform::{Memory, Pool};

@@ -7,12 +7,12 @@ mod report;
 mod speed;
 
 use crate::failure::Failure;
-use crate::machine::Machine;
 use fits::Fit;
 use hardware::Hardware;
 use report::Report;
 use speed::Speeds;
 use std::io::Write;
+use strata::load::Machine;
 use strata_host::{Budget, Effort};
 
 /// Look at this machine and say which models it would run, and at what speed

@@ -3,9 +3,9 @@
 use super::fits::{CONTEXT, Fit};
 use super::hardware::Hardware;
 use super::speed::Speeds;
-use crate::size::Size;
 use serde_json::{Value, json};
 use std::io::Write;
+use strata::Size;
 use strata_host::Budget;
 
 /// Everything that was found.

@@ -1,11 +1,11 @@
 //! What the machine does in a second.
 
 use crate::failure::Failure;
-use crate::machine::Machine;
 use crate::machine_limits::{int_peak, read_bandwidth};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use strata::load::Machine;
 use strata_host::{Effort, ReadSpeed, read_speed};
 use strata_platform::Pool;
 use strata_store::Store;

@@ -4,11 +4,11 @@ mod config;
 pub(crate) mod kernel;
 
 use crate::failure::{Failure, Kind};
-use crate::model_file::{BUILT_IN, ModelFile};
-use crate::size::Size;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
+use strata::Size;
+use strata::load::{BUILT_IN, ModelFile};
 use strata_image::{Form, ImageError, Kernel, Layout, Setting, image};
 
 /// The unikernel takes no shorter keys.

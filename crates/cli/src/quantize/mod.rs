@@ -6,11 +6,11 @@ mod verify;
 
 use crate::computing::{ComputeArguments, mix};
 use crate::failure::{Failure, Kind};
-use crate::model_file::BUILT_IN;
 use source::Source;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+use strata::load::BUILT_IN;
 use strata_convert::{Importance, Mix, Recipe, TypeRule};
 use strata_host::ThreadPool;
 use strata_quant::GgmlType;

@@ -2,10 +2,10 @@
 
 use super::table::{Row, Table};
 use crate::failure::{Failure, Kind};
-use crate::model_file::{BUILT_IN, ModelFile, bad_folder};
 use crate::part_file;
 use std::io::Write;
 use std::path::Path;
+use strata::load::{BUILT_IN, ModelFile, bad_folder};
 use strata_convert::{ConvertError, Folder, Plan, Recipe, Requantizing, WriteFailure};
 use strata_host::ThreadPool;
 
@@ -21,7 +21,7 @@ impl Source {
             let folder = Folder::open(path).map_err(|error| bad_folder(path, &error))?;
             return Ok(Source::Folder(folder));
         }
-        ModelFile::open(path).map(Source::Gguf)
+        Ok(Source::Gguf(ModelFile::open(path)?))
     }
 
     /// What each tensor would become.

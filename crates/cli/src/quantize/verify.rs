@@ -2,14 +2,14 @@
 
 use crate::computing::ComputeArguments;
 use crate::failure::{Failure, Kind};
-use crate::loaded_model::{CheckedModel, Words};
-use crate::machine::Machine;
-use crate::model_file::ModelFile;
 use crate::progress;
 use crate::scorer::{self, Scorer};
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Seek, Write};
 use std::path::Path;
+use strata::load::Machine;
+use strata::load::ModelFile;
+use strata::load::{CheckedModel, TokenizerUse};
 use strata_model::Output;
 use strata_tokenizer::EncodeOptions;
 
@@ -131,7 +131,7 @@ impl Trial<'_> {
         each: &mut dyn FnMut(&[f32]) -> Result<(), Failure>,
     ) -> Result<usize, Failure> {
         let file = ModelFile::open(model)?;
-        let checked = CheckedModel::new(&file, Some(self.positions), Words::Required)?;
+        let checked = CheckedModel::new(&file, Some(self.positions), TokenizerUse::Required)?;
         let mut tokens = checked.tokenizer()?.encode(
             text,
             EncodeOptions {
@@ -144,7 +144,7 @@ impl Trial<'_> {
             return Err(Failure::new(Kind::Usage, "the text has no tokens"));
         }
         let needs = scorer::needs(tokens.len(), self.compute, machine);
-        let (loaded, kv) = checked.load(needs, self.compute.stream, self.compute, machine)?;
+        let (loaded, kv) = self.compute.load(checked, needs, machine)?;
         let mut scorer = Scorer::new(&loaded, kv, &needs, machine);
         let bar = progress::bar(tokens.len() as u64, "verifying {wide_bar} {pos}/{len}");
         scorer.feed(&tokens, Output::AllLogits, &mut |row| {

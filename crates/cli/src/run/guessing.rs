@@ -1,12 +1,12 @@
 //! Guessing tokens ahead: the flags, the draft model, and what both take.
 
-use crate::computing::{ComputeArguments, Stream};
+use crate::computing::ComputeArguments;
 use crate::failure::{Failure, Kind};
-use crate::loaded_model::{CheckedModel, LoadedModel, Words};
-use crate::machine::Machine;
-use crate::memory_plan::Needs;
-use crate::model_file::ModelFile;
 use std::path::PathBuf;
+use strata::load::Machine;
+use strata::load::ModelFile;
+use strata::load::Needs;
+use strata::load::{CheckedModel, LoadedModel, TokenizerUse};
 use strata_engine::{Engine, EngineOptions, Speculation};
 use strata_model::{BatchLimits, KvType, PageStorage, Placement};
 
@@ -70,10 +70,10 @@ impl SpeculationArguments {
         arguments: &ComputeArguments,
         machine: &Machine,
     ) -> Result<(LoadedModel, PageStorage), Failure> {
-        let checked = CheckedModel::new(file, Some(needs.positions), Words::Required)?;
+        let checked = CheckedModel::new(file, Some(needs.positions), TokenizerUse::Required)?;
         let blueprint = &checked.blueprint;
         let workspace = blueprint.workspace_bytes(needs.limits, needs.workers, Placement::Packed);
-        let draft = checked.load(*needs, Stream::Never, arguments, machine)?;
+        let draft = arguments.never_streamed().load(checked, *needs, machine)?;
         // Keys and values have no memory yet: nobody has touched them.
         needs.beside += (workspace + draft.1.bytes()) as u64;
         Ok(draft)
@@ -85,7 +85,7 @@ impl SpeculationArguments {
             return Ok(None);
         };
         let file = ModelFile::open(path)?;
-        let checked = CheckedModel::new(&file, Some(needs.positions), Words::Required)?;
+        let checked = CheckedModel::new(&file, Some(needs.positions), TokenizerUse::Required)?;
         let Needs {
             positions,
             kv,

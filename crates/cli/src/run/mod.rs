@@ -8,15 +8,10 @@ mod markdown;
 mod screen;
 mod story;
 
-use crate::adapter_file::AdapterFile;
 use crate::chat_template::{Asked, ChatTemplate};
-use crate::computing::ComputeArguments;
+use crate::computing::{ComputeArguments, open_as};
 use crate::failure::{Failure, Kind};
 use crate::fetching::FetchArguments;
-use crate::loaded_model::{CheckedModel, Words};
-use crate::machine::Machine;
-use crate::model_file::{BUILT_IN, ModelFile};
-use crate::preset::Preset;
 use crate::sampling::SamplingArguments;
 use answer::Speaker;
 use constraint::ConstraintArguments;
@@ -25,6 +20,11 @@ use screen::{Look, Screen, Thoughts};
 use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use strata::load::AdapterFile;
+use strata::load::Machine;
+use strata::load::Preset;
+use strata::load::{BUILT_IN, ModelFile};
+use strata::load::{CheckedModel, TokenizerUse};
 use strata_chat::{Message, Role, Sampling, Thinking, prompt};
 use strata_constrain::Grammar;
 use strata_engine::{AdapterId, Engine, EngineOptions, FinishReason};
@@ -189,8 +189,8 @@ impl Task<'_> {
         let nothing = Sampling::default();
         let context = arguments.ctx.map(|ctx| ctx as usize);
         let quant = arguments.compute.quant.filter(|_| self.first);
-        let file = ModelFile::open_as(self.model, quant)?;
-        let checked = CheckedModel::new(&file, context, Words::Required)?;
+        let file = open_as(self.model, quant)?;
+        let checked = CheckedModel::new(&file, context, TokenizerUse::Required)?;
         let preset = checked.preset();
         let parameters = preset.map(|preset| preset.parameters.clone());
         let parameters = parameters.unwrap_or_default();
@@ -212,8 +212,7 @@ impl Task<'_> {
             }
             None => (None, None),
         };
-        let (loaded, kv) =
-            checked.load(needs, arguments.compute.stream, &arguments.compute, machine)?;
+        let (loaded, kv) = arguments.compute.load(checked, needs, machine)?;
         let tokenizer = loaded.tokenizer()?;
         arguments.sampling.add_breakers(&mut sampling, tokenizer);
         let trained = loaded.model.config().context;
@@ -229,9 +228,9 @@ impl Task<'_> {
                 machine.pool.workers(),
                 sampling.seed
             );
-            loaded.describe("weights", &kv);
+            eprintln!("{}", loaded.description("weights", &kv));
             if let (Some(draft), Some(kv)) = (&draft, &draft_kv) {
-                draft.describe("draft weights", kv);
+                eprintln!("{}", draft.description("draft weights", kv));
             }
         }
         let options = EngineOptions {

@@ -1,8 +1,8 @@
 //! The built-in model is a storyteller. Given the first words of a story it mostly goes on with them, but now and then
 //! talks about itself; so an answer to first words begins with them.
 
-use crate::model_file::BUILT_IN;
 use std::path::Path;
+use strata::load::BUILT_IN;
 
 /// How stories begin, in lower case.
 const BEGINNINGS: &[&str] = &[

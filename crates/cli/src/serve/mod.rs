@@ -1,22 +1,23 @@
 //! `strata serve`: every dialect on one port.
 
-pub(crate) mod facts;
-mod keys;
+pub(crate) mod keys;
 mod library;
 pub(crate) mod models;
 
-use crate::adapter_file::AdapterFile;
 use crate::computing::ComputeArguments;
 use crate::failure::{Failure, Kind};
 use crate::fetching::FetchArguments;
-use crate::model_file::BUILT_IN;
-use crate::size::Size;
-use models::{LocalModels, Offer};
+use models::LocalModels;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use strata::Runtime;
+use strata::Size;
+use strata::load::AdapterFile;
+use strata::load::BUILT_IN;
 use strata_chat::KeepAlive;
+use strata_host::PageFiles;
 use strata_server::{
     Access, Bound, Collector, Log, LogFormat, LogLevel, Settings, SlotFolder, Tls,
 };
@@ -175,23 +176,29 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     for path in &mut paths {
         *path = arguments.fetch.bring(path)?;
     }
-    let context = arguments.ctx.map(|ctx| ctx as usize);
-    let requests = arguments.parallel.into();
-    let cache = arguments
-        .cache
-        .map(|folder| (folder, arguments.cache_size.0));
-    let adapters = arguments.lora.iter().map(|text| AdapterFile::parse(text));
-    let adapters = adapters.collect::<Result<Vec<_>, _>>()?;
-    let offer = Offer {
-        context,
-        requests,
-        adapters,
-        cache,
-        saves_slots: arguments.slot_save_path.is_some(),
-    };
+    let mut options = arguments
+        .compute
+        .options()
+        .requests(arguments.parallel.into())
+        .sessions(arguments.slot_save_path.is_some());
+    if let Some(context) = arguments.ctx {
+        options = options.context(context as usize);
+    }
+    if let Some(folder) = arguments.cache {
+        let bytes = arguments.cache_size.0;
+        PageFiles::open(&folder, bytes).map_err(|error| Failure::io(folder.display(), &error))?;
+        options = options.cache(folder, bytes);
+    }
+    let mut first = options.clone();
+    for text in &arguments.lora {
+        let AdapterFile { path, scale } = AdapterFile::parse(text)?;
+        first = first.adapter(path, scale);
+    }
+    arguments.compute.cap()?;
+    let runtime = Runtime::new(arguments.compute.threads.map(usize::from))?;
     let slots = arguments.slot_save_path;
     let slots = slots.map(|path| slot_folder(path, arguments.slot_save_size.0));
-    let models = LocalModels::new(&paths, arguments.compute, offer)?;
+    let models = LocalModels::new(&paths, runtime, options, first)?;
     let scheme = if tls.is_some() { "https" } else { "http" };
     let settings = Settings {
         access,

@@ -1,11 +1,11 @@
 //! Adapters as PEFT saves them, on their way to a model of the store, where they are GGUF files.
 
-use crate::adapter_file;
 use crate::failure::{Failure, Kind};
-use crate::loaded_model::{CheckedModel, Words};
-use crate::model_file::ModelFile;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use strata::load;
+use strata::load::ModelFile;
+use strata::load::{CheckedModel, TokenizerUse};
 use strata_convert::{Lora, LoraBase};
 use strata_store::{Base, Digest, OnProgress, Progress, Recipe, Store, StoreError};
 use strata_weights::GgmlType;
@@ -66,10 +66,10 @@ fn put(store: &Store, bytes: &[u8]) -> Result<Digest, StoreError> {
 
 /// A folder's adapter for a model, as llama.cpp's converter would write it.
 fn gguf(folder: &Path, base: &ModelFile) -> Result<Vec<u8>, Failure> {
-    let checked = CheckedModel::new(base, None, Words::IfAny)?;
+    let checked = CheckedModel::new(base, None, TokenizerUse::Optional)?;
     let config = checked.blueprint.config();
     let arch = config.spec.name;
-    let lora = adapter_file::read_folder(
+    let lora = load::read_folder(
         folder,
         LoraBase {
             arch,

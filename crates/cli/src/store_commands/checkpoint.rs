@@ -2,13 +2,13 @@
 
 use super::adapter;
 use crate::failure::Failure;
-use crate::model_file::{ModelFile, bad_folder, bad_model};
 use std::fs::DirBuilder;
 use std::io::{self, BufWriter, Write};
 use std::ops::ControlFlow;
 use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use strata::load::{ModelFile, bad_folder, bad_model};
 use strata_convert::{ConvertError, Folder, Mix, Options, Plan, Requantizing, WriteFailure};
 use strata_host::ThreadPool;
 use strata_store::{
@@ -177,7 +177,7 @@ pub(crate) fn convert(
         Some(mix) => format!("quantizing model to {}", mix.name()),
         None => "converting model".into(),
     };
-    let blame = |error: ConvertError| fail(error.into());
+    let blame = |error: ConvertError| Failure::from(fail(error.into()));
     fill(store, &status, progress, blame, |blob, pool, show| {
         folder.convert(&plan, blob, pool, show)
     })
@@ -191,7 +191,7 @@ fn requantize(
     progress: &mut OnProgress<'_>,
 ) -> Result<Digest, Failure> {
     let parsed = file.parse()?;
-    let blame = |error: ConvertError| bad_model(file.path(), error);
+    let blame = |error: ConvertError| Failure::from(bad_model(file.path(), error));
     let types = strata_convert::Recipe::from(mix);
     let plan = Requantizing::new(&parsed, &types).map_err(blame)?;
     let status = format!("quantizing model to {}", mix.name());

@@ -28,21 +28,9 @@ pub(crate) use transfer::{fetch, pull, push};
 pub(crate) use upkeep::run as store;
 
 use crate::failure::{Failure, Kind};
-use std::path::Path;
-use strata_store::{Config, Name, NetError, Store, StoreError, StoredModel};
+use strata_store::{Config, Name, Store, StoreError};
 
-/// What to do where a model is not to be had.
-pub(crate) const WHAT_IS_HERE: &str = "`strata list` shows the models that are here";
-
-/// The model of the store that has this name, if there is one.
-pub(crate) fn stored(name: &Path) -> Option<Result<StoredModel, Failure>> {
-    let name: Name = name.to_str()?.parse().ok()?;
-    let model = match Store::open_default().and_then(|store| store.find(&name)) {
-        Err(StoreError::NoSuchModel(_) | StoreError::NoHome) => return None,
-        model => model,
-    };
-    Some(model.map_err(|error| failure(&error)))
-}
+pub(crate) use strata::load::{WHAT_IS_HERE, stored};
 
 fn open() -> Result<Store, Failure> {
     Store::open_default().map_err(|error| failure(&error))
@@ -67,33 +55,5 @@ fn name(text: &str) -> Result<Name, Failure> {
 
 /// What went wrong in the store, and what to do about it.
 pub(crate) fn failure(error: &StoreError) -> Failure {
-    let kind = match error {
-        StoreError::Name(_) | StoreError::NoSuchModel(_) | StoreError::NoBase(_) => Kind::Usage,
-        StoreError::Manifest { .. } | StoreError::Gguf { .. } | StoreError::Layer { .. } => {
-            Kind::BadModel
-        }
-        _ => Kind::Failed,
-    };
-    let said = Failure::new(kind, error);
-    match error {
-        StoreError::NoSuchModel(name) => said.hint(format_args!(
-            "`strata list` shows those that are, and `strata pull {name}` fetches it"
-        )),
-        StoreError::Full { .. } => {
-            said.hint("free some space and try again: what was fetched is kept")
-        }
-        StoreError::MissingBlob { name, .. } => {
-            said.hint(format_args!("`strata pull {name}` brings it back"))
-        }
-        StoreError::NotInRegistry(_) => {
-            said.hint(format_args!("check its spelling; {WHAT_IS_HERE}"))
-        }
-        StoreError::Net(NetError::Unreachable { .. } | NetError::Stalled(_)) => {
-            said.hint(format_args!("check the network; {WHAT_IS_HERE}"))
-        }
-        StoreError::Net(NetError::Insecure(_)) => said.hint("--insecure allows it"),
-        StoreError::Net(NetError::NotAllowed(_)) => said.hint("STRATA_REGISTRIES has the list"),
-        StoreError::Io { path, source } => Failure::io(path.display(), source),
-        _ => said,
-    }
+    strata::load::store_error(error).into()
 }

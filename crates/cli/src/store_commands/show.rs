@@ -3,11 +3,11 @@
 use super::{columns, details, failure, name, open};
 use crate::failure::Failure;
 use crate::inspect;
-use crate::loaded_model::{CheckedModel, Words};
-use crate::model_file::{ModelFile, bad_model};
-use crate::serve::models::profile;
 use serde_json::{Value, json};
 use std::io::{self, Write};
+use strata::load::profile;
+use strata::load::{CheckedModel, TokenizerUse};
+use strata::load::{ModelFile, bad_model};
 use strata_chat::Capability;
 use strata_host::MappedFile;
 use strata_store::{Modelfile, StoreError, StoredModel};
@@ -120,7 +120,7 @@ fn facts(model: &StoredModel) -> Result<Vec<Vec<String>>, Failure> {
 fn capabilities(model: &StoredModel) -> Vec<&'static str> {
     let profile = || {
         let file = ModelFile::open_stored(model)?;
-        profile(&CheckedModel::new(&file, None, Words::Required)?)
+        profile(&CheckedModel::new(&file, None, TokenizerUse::Required)?)
     };
     let list = profile().map_or_else(|_| Vec::new(), |profile| profile.capabilities());
     list.into_iter().map(Capability::name).collect()

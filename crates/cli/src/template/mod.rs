@@ -3,11 +3,11 @@
 mod go_variables;
 
 use crate::failure::{Failure, Kind};
-use crate::model_file::{ModelFile, bad_model};
-use crate::preset::TemplateText;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
+use strata::load::TemplateText;
+use strata::load::{ModelFile, bad_model};
 use strata_template::jinja::{DateTime, Map, RenderOptions, Template, Value};
 use strata_tokenizer::Tokenizer;
 

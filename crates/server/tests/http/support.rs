@@ -6,9 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use strata::worker::LoadedAdapter;
+use strata::{Listeners, Parts};
 use strata_chat::json::Json;
-use strata_chat::{AnswerConstraint, Fault, FaultKind, KeepAlive, ModelFacts, ModelProfile};
-use strata_engine::{Constraint, EngineOptions, ModelDigest};
+use strata_chat::{Fault, FaultKind, KeepAlive, ModelFacts, ModelProfile};
+use strata_engine::{Engine, EngineOptions, ModelDigest};
 use strata_host::MonotonicClock;
 use strata_kernels::Kernels;
 use strata_model::{
@@ -16,7 +18,7 @@ use strata_model::{
 };
 use strata_platform::{Inline, SystemMemory};
 use strata_quant::GgmlType;
-use strata_server::{Access, Bound, Grammars, LoadedAdapter, Models, Opened, Settings};
+use strata_server::{Access, Bound, Listening, Models, Settings};
 use strata_tokenizer::Tokenizer;
 use strata_weights::{Gguf, GgufSet};
 use tokio::sync::oneshot;
@@ -34,6 +36,8 @@ impl TestModels {
     fn facts(name: &str) -> ModelFacts {
         ModelFacts {
             name: name.into(),
+            slots: 8,
+            context: 512,
             ..ModelFacts::default()
         }
     }
@@ -63,7 +67,7 @@ impl Models for TestModels {
         self.limit
     }
 
-    fn open(&self, name: &str, serve: &mut dyn FnMut(Opened)) -> Result<(), Fault> {
+    fn open(&self, name: &str, listening: Listening) -> Result<strata::Model, Fault> {
         self.loads.fetch_add(1, Ordering::SeqCst);
         if name == "broken" {
             return Err(Fault::new(FaultKind::Internal, "the model is broken"));
@@ -90,21 +94,23 @@ impl Models for TestModels {
             storage,
             options.limits(),
         );
+        let engine = Engine::new(Box::new(executor), Arc::clone(&tokenizer), options)
+            .with_clock(Arc::new(MonotonicClock::default()))
+            .with_digest(ModelDigest([7; 32]));
         let mut profile = ModelProfile::new(tokenizer, template, 512);
         if name == "other" {
             profile.stop.push(" am".into());
         }
-        serve(Opened {
-            executor: Box::new(executor),
+        let parts = Parts {
+            engine,
             profile: Arc::new(profile),
-            clock: Arc::new(MonotonicClock::default()),
-            options,
-            grammars: Arc::new(NoGrammars),
+            facts: Self::facts(name),
             adapters,
-            digest: Some(ModelDigest([7; 32])),
-            store: None,
-        });
-        Ok(())
+            turns: Arc::default(),
+            settle: Box::new(|| {}),
+            load_time: Duration::ZERO,
+        };
+        Ok(strata::Model::from_parts(parts, listeners(listening))?)
     }
 }
 
@@ -141,12 +147,11 @@ fn adapter(model: &Model) -> LoadedAdapter {
     }
 }
 
-struct NoGrammars;
-
-impl Grammars for NoGrammars {
-    fn compile(&self, _: &AnswerConstraint) -> Result<Box<dyn Constraint>, Fault> {
-        let message = "grammars are not built in";
-        Err(Fault::new(FaultKind::Unsupported, message))
+fn listeners(listening: Listening) -> Listeners<'static> {
+    Listeners {
+        monitor: Some(listening.monitor),
+        ended: Some(listening.ended),
+        progress: None,
     }
 }
 

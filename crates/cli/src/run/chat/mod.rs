@@ -7,9 +7,6 @@ mod shown;
 use super::answer::Speaker;
 use super::{Arguments, Next, Style, note_full};
 use crate::failure::{Failure, Kind};
-use crate::loaded_model::{CheckedModel, Words};
-use crate::model_file::ModelFile;
-use crate::preset::TemplateText;
 use command::{Command, HELP, HELP_SET, HELP_SHOW};
 use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
@@ -17,6 +14,9 @@ use session::Session;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use strata::load::ModelFile;
+use strata::load::TemplateText;
+use strata::load::{CheckedModel, TokenizerUse};
 use strata_chat::{Message, Role};
 use strata_engine::FinishReason;
 
@@ -111,8 +111,12 @@ fn message(line: &str) -> String {
 /// The model of a name, if it could be loaded: a chat is not given up for one that cannot.
 fn loadable(name: &str, arguments: &Arguments) -> Result<PathBuf, Failure> {
     let path = PathBuf::from(name);
-    let file = ModelFile::open_as(&path, None)?;
-    CheckedModel::new(&file, arguments.ctx.map(|n| n as usize), Words::Required)?;
+    let file = ModelFile::open(&path)?;
+    CheckedModel::new(
+        &file,
+        arguments.ctx.map(|n| n as usize),
+        TokenizerUse::Required,
+    )?;
     Ok(path)
 }
 

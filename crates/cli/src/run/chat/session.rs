@@ -4,12 +4,12 @@ use super::command::Setting;
 use super::{Topic, is_turn};
 use crate::chat_template::{Asked, ChatTemplate};
 use crate::failure::{Failure, Kind};
-use crate::preset;
 use crate::run::answer::Speaker;
 use crate::run::screen::{Look, Screen, Thoughts};
 use crate::run::{Arguments, Style, constraint, raw};
 use crate::store_commands::{self, checkpoint};
 use serde_json::{Map, Value};
+use strata::load;
 use strata_chat::{Message, Role, Thinking};
 use strata_constrain::Grammar;
 use strata_convert::Folder;
@@ -239,7 +239,7 @@ impl<'s, 'a> Session<'s, 'a> {
         }
         let mut parameters = self.parameters.clone();
         parameters.extend(file.parameters);
-        let pairs = parameters.iter().map(|(k, v)| (k.clone(), preset::json(v)));
+        let pairs = parameters.iter().map(|(k, v)| (k.clone(), load::json(v)));
         let over = Parameters::of_model(pairs.collect());
         let over = over.map_err(|fault| wrong(fault.message))?;
         let arguments = self.arguments();

@@ -3,10 +3,10 @@
 use super::command::Shown;
 use super::session::Session;
 use crate::failure::Failure;
-use crate::preset::TemplateText;
-use crate::serve::facts::{Lists, facts};
-use crate::size::Size;
 use serde_json::Value;
+use strata::Size;
+use strata::load::TemplateText;
+use strata::load::{Lists, facts};
 
 impl Session<'_, '_> {
     pub(super) fn show(&self, what: Shown) -> Result<(), Failure> {

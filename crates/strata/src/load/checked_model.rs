@@ -1,17 +1,17 @@
 //! A model: its file checked, then loaded into memory, ready to run.
 
-use crate::computing::{ComputeArguments, Stream};
-use crate::failure::{Failure, Kind};
-use crate::machine::Machine;
-use crate::memory_plan::{Limit, MemoryPlan, Needs};
-use crate::model_file::{ModelFile, bad_model};
-use crate::preset::{Preset, TemplateText};
-use crate::progress::LoadProgress;
+use super::machine::Machine;
+use super::memory_plan::{Limit, MemoryPlan, Needs};
+use super::model_file::{ModelFile, bad_model};
+use super::preset::{Preset, TemplateText};
+use crate::error::{Error, ErrorKind};
+use crate::options::Stream;
 use crate::size::Size;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use strata_host::{HugePages, PageReport};
+use strata_host::{Bound, HugePages, PageReport};
 use strata_model::spec::{Position, Role};
 use strata_model::{
     Blueprint, KvType, LoadError, LoadOptions, Model, PageLayout, PageStorage, arch,
@@ -23,41 +23,70 @@ use strata_weights::Metadata;
 const DEFAULT_CONTEXT: usize = 4096;
 
 /// Whether a model without a usable tokenizer serves.
-#[derive(Copy, Clone, PartialEq, Eq)]
-pub(crate) enum Words {
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum TokenizerUse {
+    /// It does not.
     Required,
-    IfAny,
+    /// It does, for tokens given as numbers.
+    Optional,
+}
+
+/// Where weights may be, and how much memory there is.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct WeightChoice {
+    /// Whether weights may stay in the file.
+    pub stream: Stream,
+    /// The most memory that may be used in all; what the machine has left if not given.
+    pub memory: Option<u64>,
+}
+
+impl WeightChoice {
+    /// The memory that may be used in all.
+    pub fn limit(&self) -> Limit {
+        let now = Limit::now();
+        match self.memory {
+            Some(bytes) if bytes < now.bytes => Limit {
+                bytes,
+                bound: Bound::PrivateMemory,
+            },
+            _ => now,
+        }
+    }
 }
 
 /// A model whose file is in order, before anything large is done about it.
-pub(crate) struct CheckedModel<'f> {
+pub struct CheckedModel<'f> {
     start: Instant,
     file: &'f ModelFile,
-    pub(crate) blueprint: Blueprint<'f>,
-    tokenizer: Result<Arc<Tokenizer>, Failure>,
+    /// The model but for its weights.
+    pub blueprint: Blueprint<'f>,
+    tokenizer: Result<Arc<Tokenizer>, Error>,
     template: Option<TemplateText>,
     /// Positions that a sequence has at most.
-    pub(crate) context: usize,
+    pub context: usize,
 }
 
 /// A model, its words, and how long a text it is loaded for.
-pub(crate) struct LoadedModel {
-    pub(crate) model: Arc<Model>,
-    tokenizer: Result<Arc<Tokenizer>, Failure>,
+pub struct LoadedModel {
+    /// The weights.
+    pub model: Arc<Model>,
+    tokenizer: Result<Arc<Tokenizer>, Error>,
     /// Its chat template.
-    pub(crate) template: Option<TemplateText>,
-    pub(crate) context: usize,
-    pub(crate) load_time: Duration,
+    pub template: Option<TemplateText>,
+    /// Positions that a sequence has at most.
+    pub context: usize,
+    /// How long it took.
+    pub load_time: Duration,
 }
 
 impl<'f> CheckedModel<'f> {
     /// Checks a file, for sequences of `context` positions, of as many as its Modelfile says, or of as many as the model
     /// has, up to 4096.
-    pub(crate) fn new(
+    pub fn new(
         file: &'f ModelFile,
         context: Option<usize>,
-        words: Words,
-    ) -> Result<Self, Failure> {
+        tokenizer_use: TokenizerUse,
+    ) -> Result<Self, Error> {
         let start = Instant::now();
         let path = file.path();
         let parsed = file.parse()?;
@@ -70,7 +99,7 @@ impl<'f> CheckedModel<'f> {
             .or_else(|| Some(own_context(metadata)?.min(DEFAULT_CONTEXT)));
         let tokenizer = Tokenizer::from_gguf(metadata).map(Arc::new);
         let mut tokenizer = tokenizer.map_err(|error| bad_model(path, error));
-        if words == Words::Required {
+        if tokenizer_use == TokenizerUse::Required {
             tokenizer = Ok(tokenizer?);
         }
         let blueprint = Blueprint::new(&parsed, LoadOptions { context })
@@ -79,11 +108,11 @@ impl<'f> CheckedModel<'f> {
         let context = context.unwrap_or(config.context);
         // A table of positions has no more than it has; others can be asked for more than the model was trained for.
         if config.spec.position == Position::Learned && context > config.context {
-            return Err(Failure::new(
-                Kind::Usage,
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
                 format_args!("the model has {} positions, not {context}", config.context),
             )
-            .hint("ask for fewer"));
+            .with_hint("ask for fewer"));
         }
         let scored = config.vocabulary;
         if let Some(tokens) = tokenizer
@@ -116,79 +145,80 @@ impl<'f> CheckedModel<'f> {
     }
 
     /// The tokenizer, or why there is none.
-    pub(crate) fn tokenizer(&self) -> Result<&Tokenizer, Failure> {
-        self.tokenizer.as_deref().map_err(Failure::clone)
+    pub fn tokenizer(&self) -> Result<&Tokenizer, Error> {
+        self.tokenizer.as_deref().map_err(Error::clone)
     }
 
     /// The tokenizer, for those who outlive the model.
-    pub(crate) fn shared_tokenizer(&self) -> Result<Arc<Tokenizer>, Failure> {
+    pub fn shared_tokenizer(&self) -> Result<Arc<Tokenizer>, Error> {
         self.tokenizer.clone()
     }
 
     /// The chat template.
-    pub(crate) fn template(&self) -> Option<&TemplateText> {
+    pub fn template(&self) -> Option<&TemplateText> {
         self.template.as_ref()
     }
 
     /// What its Modelfile says, if it is a model of the store.
-    pub(crate) fn preset(&self) -> Option<&'f Preset> {
+    pub fn preset(&self) -> Option<&'f Preset> {
         self.file.preset()
     }
 
     /// Fails if keys and values cannot be stored so.
-    pub(crate) fn check_kv(&self, kind: KvType) -> Result<(), Failure> {
+    pub fn check_kv(&self, kind: KvType) -> Result<(), Error> {
         let head = self.blueprint.config().head_size;
         if kind != KvType::Q8_0 || head.is_multiple_of(32) {
             return Ok(());
         }
-        Err(Failure::new(
-            Kind::Usage,
+        Err(Error::new(
+            ErrorKind::InvalidArgument,
             format_args!(
                 "{}: heads of {head} values cannot be stored in blocks of 32",
                 self.file.path().display(),
             ),
         )
-        .hint("leave --kv q8_0 out"))
+        .with_hint("leave --kv q8_0 out"))
     }
 
     /// Loads a model that foretells words, as [`load_any`](Self::load_any) does.
-    pub(crate) fn load(
+    pub fn load(
         self,
         needs: Needs,
-        stream: Stream,
-        arguments: &ComputeArguments,
+        choice: WeightChoice,
         machine: &Machine,
-    ) -> Result<(LoadedModel, PageStorage), Failure> {
+        progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
+    ) -> Result<(LoadedModel, PageStorage), Error> {
         if self.role() == Role::Encoder {
-            return Err(Failure::new(
-                Kind::Usage,
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
                 format_args!(
                     "{} is an encoder: it reads whole texts and foretells nothing",
                     self.file.path().display()
                 ),
             )
-            .hint("strata embed and strata rerank take it"));
+            .with_hint("strata embed and strata rerank take it"));
         }
-        self.load_any(needs, stream, arguments, machine)
+        self.load_any(needs, choice, machine, progress)
     }
 
-    pub(crate) fn role(&self) -> Role {
+    /// Whether it predicts tokens or reads texts as a whole.
+    pub fn role(&self) -> Role {
         self.blueprint.config().spec.role
     }
 
     /// Takes the memory for keys and values, and brings the weights into memory, as far as `arguments` let it.
-    pub(crate) fn load_any(
+    pub fn load_any(
         self,
         needs: Needs,
-        stream: Stream,
-        arguments: &ComputeArguments,
+        choice: WeightChoice,
         machine: &Machine,
-    ) -> Result<(LoadedModel, PageStorage), Failure> {
+        progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
+    ) -> Result<(LoadedModel, PageStorage), Error> {
         let path = self.file.path();
         let fail = |error| load_failure(path, error);
         self.check_kv(needs.kv)?;
-        let plan = MemoryPlan::new(&self.blueprint, needs, Limit::now());
-        let placement = plan.place(path, stream, arguments.memory.is_some())?;
+        let plan = MemoryPlan::new(&self.blueprint, needs, choice.limit());
+        let placement = plan.place(path, choice)?;
         let memory = HugePages::default();
         let config = self.blueprint.config();
         let positions = match self.role() {
@@ -198,13 +228,14 @@ impl<'f> CheckedModel<'f> {
         let layout = PageLayout::new(config, needs.kv);
         let kv = PageStorage::new(layout, positions, needs.states, &memory)
             .map_err(|error| fail(error.into()))?;
-        let mut progress = LoadProgress::new();
-        let show = &mut |done, total| progress.show(done, total);
         let backing = self.file.backing();
-        let model = self
-            .blueprint
-            .build(placement, &memory, backing, &*machine.pool, show);
-        drop(progress);
+        let model = self.blueprint.build_unless_stopped(
+            placement,
+            &memory,
+            backing,
+            &*machine.pool,
+            progress,
+        );
         let loaded = LoadedModel {
             model: Arc::new(model.map_err(fail)?),
             tokenizer: self.tokenizer,
@@ -218,34 +249,35 @@ impl<'f> CheckedModel<'f> {
 
 impl LoadedModel {
     /// The tokenizer, or why there is none.
-    pub(crate) fn tokenizer(&self) -> Result<&Tokenizer, Failure> {
-        self.tokenizer.as_deref().map_err(Failure::clone)
+    pub fn tokenizer(&self) -> Result<&Tokenizer, Error> {
+        self.tokenizer.as_deref().map_err(Error::clone)
     }
 
     /// The tokenizer, for those who outlive the model.
-    pub(crate) fn shared_tokenizer(&self) -> Result<Arc<Tokenizer>, Failure> {
+    pub fn shared_tokenizer(&self) -> Result<Arc<Tokenizer>, Error> {
         self.tokenizer.clone()
     }
 
-    /// What was loaded and what memory it got, on standard error.
-    pub(crate) fn describe(&self, name: &str, kv: &PageStorage) {
+    /// What was loaded and what memory it got.
+    pub fn description(&self, name: &str, storage: &PageStorage) -> String {
         let weights = match PageReport::of(self.model.packed()) {
             Some(report) => report.to_string(),
             None => Size(self.model.packed_bytes() as u64).to_string(),
         };
-        eprintln!(
+        let mut text = format!(
             "{name} {weights}, loaded in {:.3} s; keys and values of {} positions take {}",
             self.load_time.as_secs_f64(),
             self.context,
-            Size(kv.bytes() as u64)
+            Size(storage.bytes() as u64)
         );
-        match self.model.streamed_bytes() as u64 {
-            0 => {}
-            bytes => eprintln!(
-                "{} of weights stay in the file and are read for each batch",
-                Size(bytes)
-            ),
+        let streamed = self.model.streamed_bytes() as u64;
+        if streamed > 0 {
+            text += &format!(
+                "\n{} of weights stay in the file and are read for each batch",
+                Size(streamed)
+            );
         }
+        text
     }
 }
 
@@ -255,17 +287,18 @@ fn own_context(metadata: &Metadata<'_>) -> Option<usize> {
     Some(own as usize)
 }
 
-fn load_failure(path: &Path, error: LoadError) -> Failure {
+fn load_failure(path: &Path, error: LoadError) -> Error {
     match &error {
         LoadError::OutOfMemory(_) => {
-            Failure::new(Kind::OutOfMemory, format_args!("{}: {error}", path.display()))
-                .hint("choose a smaller model or close other programs")
+            Error::new(ErrorKind::OutOfMemory, format_args!("{}: {error}", path.display()))
+                .with_hint("choose a smaller model or close other programs")
         }
+        LoadError::Stopped => Error::new(ErrorKind::Canceled, &error),
         LoadError::Architecture { .. } => {
             let known: Vec<&str> = arch::ALL.iter().map(|spec| spec.name).collect();
-            bad_model(path, &error).hint(format_args!("those that run are {}", known.join(", ")))
+            bad_model(path, &error).with_hint(format_args!("those that run are {}", known.join(", ")))
         }
-        LoadError::SurplusTensor { .. } => bad_model(path, &error).hint(
+        LoadError::SurplusTensor { .. } => bad_model(path, &error).with_hint(
             "the model may be a variant of its architecture that is not supported; ignoring a tensor would make its answers wrong",
         ),
         _ => bad_model(path, &error),

@@ -1,27 +1,39 @@
 //! Adapters by number and strength, as clients ask for them, over the engine's own, which have one strength each.
 
-use crate::models::LoadedAdapter;
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::{Mutex, PoisonError};
 use strata_chat::{AdapterFacts, Fault};
 use strata_engine::{AdapterId, Engine, SubmitError};
+use strata_model::Adapter;
+
+/// An adapter that requests can ask for.
+#[derive(Clone)]
+pub struct LoadedAdapter {
+    /// Where it came from.
+    pub path: String,
+    /// What it changes.
+    pub adapter: Arc<Adapter>,
+    /// Its strength in requests that ask for none; 0 leaves it out.
+    pub scale: f32,
+}
 
 /// Strengths that are kept ready; with more, all are made anew.
 const READY: usize = 64;
 
 /// A model's adapters, with their strengths for requests that name none.
-pub(crate) struct Adapters {
+pub struct Adapters {
     list: Vec<LoadedAdapter>,
     scales: Mutex<Vec<f32>>,
 }
 
 /// The engine's names of those that were asked for.
 #[derive(Default)]
-pub(crate) struct Known(HashMap<(usize, u32), AdapterId>);
+pub(super) struct AdapterIds(HashMap<(usize, u32), AdapterId>);
 
 impl Adapters {
-    pub(crate) fn new(list: Vec<LoadedAdapter>) -> Self {
+    pub(super) fn new(list: Vec<LoadedAdapter>) -> Self {
         let scales = list.iter().map(|adapter| adapter.scale).collect();
         Self {
             list,
@@ -29,7 +41,8 @@ impl Adapters {
         }
     }
 
-    pub(crate) fn facts(&self) -> Vec<AdapterFacts> {
+    /// What clients are told of them.
+    pub fn facts(&self) -> Vec<AdapterFacts> {
         let scales = self.scales.lock().unwrap_or_else(PoisonError::into_inner);
         let numbered = self.list.iter().zip(&*scales).enumerate();
         numbered
@@ -42,7 +55,7 @@ impl Adapters {
     }
 
     /// Sets the strengths for requests that name none; adapters that are not listed get 0, as with llama-server.
-    pub(crate) fn scale(&self, given: &[(usize, f32)]) -> Result<(), Fault> {
+    pub fn scale(&self, given: &[(usize, f32)]) -> Result<(), Fault> {
         let mut new = vec![0.0; self.list.len()];
         for &(id, scale) in given {
             let Some(place) = new.get_mut(id) else {
@@ -55,12 +68,12 @@ impl Adapters {
     }
 
     /// How many there are.
-    pub(crate) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.list.len()
     }
 
     /// What an adapter of the engine is called: its file's name without the ending.
-    pub(crate) fn label(&self, known: &Known, id: Option<AdapterId>) -> Option<String> {
+    pub(super) fn label(&self, known: &AdapterIds, id: Option<AdapterId>) -> Option<String> {
         let id = id?;
         let found = known.0.iter().find(|&(_, &known)| known == id);
         let ((number, _), _) = found?;
@@ -69,10 +82,10 @@ impl Adapters {
     }
 
     /// The engine's adapter for a request: what it asks for, or what is set for those that ask for none.
-    pub(crate) fn choose(
+    pub(super) fn choose(
         &self,
         engine: &mut Engine,
-        known: &mut Known,
+        known: &mut AdapterIds,
         asked: &[(usize, f32)],
     ) -> Result<Option<AdapterId>, SubmitError> {
         let set: Vec<(usize, f32)> = match asked {

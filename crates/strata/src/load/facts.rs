@@ -12,14 +12,14 @@ const LONGEST_LIST: usize = 64;
 
 /// How much of a model's metadata is told.
 #[derive(Copy, Clone, PartialEq, Eq)]
-pub(crate) enum Lists {
+pub enum Lists {
     /// Long ones are `null`.
     Short,
     All,
 }
 
 /// The facts of a model under a name.
-pub(crate) fn facts(name: &str, path: &Path, model: &GgufSet<'_>, lists: Lists) -> ModelFacts {
+pub fn facts(name: &str, path: &Path, model: &GgufSet<'_>, lists: Lists) -> ModelFacts {
     let metadata = model.metadata();
     let family = metadata.str("general.architecture").ok().flatten();
     let family = family.unwrap_or("unknown").to_owned();
@@ -77,7 +77,7 @@ fn digest(model: &GgufSet<'_>) -> String {
 }
 
 /// SHA-256 of what the file says about itself and of all its weights.
-pub(super) fn sha256(model: &GgufSet<'_>) -> [u8; 32] {
+pub fn sha256(model: &GgufSet<'_>) -> [u8; 32] {
     let mut hash = described(model);
     for tensor in model.tensors() {
         hash.update(tensor.data);

@@ -1,7 +1,8 @@
 //! What a model takes, against what there is.
 
-use crate::computing::Stream;
-use crate::failure::{Failure, Kind};
+use super::checked_model::WeightChoice;
+use crate::error::{Error, ErrorKind};
+use crate::options::Stream;
 use crate::size::Size;
 use std::path::Path;
 use strata_host::{Bound, Budget, Usage};
@@ -15,28 +16,28 @@ const STACK: u64 = 2 << 20;
 
 /// What a model is loaded for.
 #[derive(Copy, Clone)]
-pub(crate) struct Needs {
+pub struct Needs {
     /// Whose keys and values are kept.
-    pub(crate) positions: usize,
-    pub(crate) kv: KvType,
-    pub(crate) limits: BatchLimits,
-    pub(crate) workers: usize,
+    pub positions: usize,
+    pub kv: KvType,
+    pub limits: BatchLimits,
+    pub workers: usize,
     /// Recurrent states that are kept, where the model has any.
-    pub(crate) states: usize,
+    pub states: usize,
     /// Bytes that are not asked for yet and belong to something else.
-    pub(crate) beside: u64,
+    pub beside: u64,
 }
 
 /// The memory that may be used in all.
 #[derive(Copy, Clone)]
-pub(crate) struct Limit {
-    pub(crate) bytes: u64,
-    pub(crate) bound: Bound,
+pub struct Limit {
+    pub bytes: u64,
+    pub bound: Bound,
 }
 
 impl Limit {
     /// What this process can have.
-    pub(crate) fn now() -> Self {
+    pub fn now() -> Self {
         let budget = Budget::now();
         let bytes = match budget.bound_by {
             // The plan counts what the program has by itself.
@@ -56,30 +57,30 @@ fn anonymous() -> u64 {
 }
 
 /// What the program takes with so many workers, before it has read a file.
-pub(crate) fn program(workers: usize) -> u64 {
+pub fn program_bytes(workers: usize) -> u64 {
     PROGRAM + workers as u64 * STACK
 }
 
 /// What a model takes, in bytes.
-pub(crate) struct MemoryPlan<'b, 'f> {
+pub struct MemoryPlan<'b, 'f> {
     blueprint: &'b Blueprint<'f>,
     needs: Needs,
-    pub(crate) weights: u64,
-    pub(crate) kv: u64,
-    pub(crate) workspace: u64,
-    pub(crate) program: u64,
-    pub(crate) limit: Limit,
+    pub weights: u64,
+    pub kv: u64,
+    pub workspace: u64,
+    pub program: u64,
+    pub limit: Limit,
 }
 
 impl<'b, 'f> MemoryPlan<'b, 'f> {
-    pub(crate) fn new(blueprint: &'b Blueprint<'f>, needs: Needs, limit: Limit) -> Self {
+    pub fn new(blueprint: &'b Blueprint<'f>, needs: Needs, limit: Limit) -> Self {
         let mut plan = Self {
             blueprint,
             needs,
             weights: blueprint.packed_bytes() as u64,
             kv: blueprint.kv_bytes(needs.kv, needs.positions, needs.states) as u64,
             workspace: 0,
-            program: anonymous() + program(needs.workers),
+            program: anonymous() + program_bytes(needs.workers),
             limit,
         };
         plan.workspace = plan.workspace(Placement::Packed);
@@ -94,34 +95,30 @@ impl<'b, 'f> MemoryPlan<'b, 'f> {
         bytes + self.needs.beside
     }
 
-    pub(crate) fn total(&self) -> u64 {
+    pub fn total(&self) -> u64 {
         let rest = self.weights + self.workspace + self.program;
         rest.saturating_add(self.kv)
     }
 
-    pub(crate) fn fits(&self) -> bool {
+    pub fn fits(&self) -> bool {
         self.total() <= self.limit.bytes
     }
 
     /// Bytes of weights that fit beside all else when the others stay in the file.
-    pub(crate) fn room(&self) -> Option<u64> {
+    pub fn room(&self) -> Option<u64> {
         let rest = (self.workspace(Placement::Within(0)) + self.program).saturating_add(self.kv);
         self.limit.bytes.checked_sub(rest)
     }
 
     /// Bytes that are about read from the file for each token, if streaming is possible.
-    pub(crate) fn streamed(&self) -> Option<u64> {
+    pub fn streamed(&self) -> Option<u64> {
         Some(self.weights.saturating_sub(self.room()?))
     }
 
     /// Where the weights go; a failure if that is more than there is.
-    pub(crate) fn place(
-        &self,
-        path: &Path,
-        stream: Stream,
-        capped: bool,
-    ) -> Result<Placement, Failure> {
-        let within = match stream {
+    pub fn place(&self, path: &Path, choice: WeightChoice) -> Result<Placement, Error> {
+        let capped = choice.memory.is_some();
+        let within = match choice.stream {
             Stream::Always => Some(0),
             Stream::Auto if capped && !self.fits() => self.room(),
             Stream::Auto | Stream::Never => None,
@@ -133,7 +130,7 @@ impl<'b, 'f> MemoryPlan<'b, 'f> {
         }
     }
 
-    fn refusal(&self, path: &Path) -> Failure {
+    fn refusal(&self, path: &Path) -> Error {
         let sentence = format!(
             "{} takes {} (weights {}, keys and values of {} positions {}, activations {}, program {}) and {} leaves {} of memory",
             path.display(),
@@ -153,11 +150,11 @@ impl<'b, 'f> MemoryPlan<'b, 'f> {
             }
             remedies => format!("what would fit: {}", remedies.join("; or ")),
         };
-        Failure::new(Kind::OutOfMemory, sentence).hint(hint)
+        Error::new(ErrorKind::OutOfMemory, sentence).with_hint(hint)
     }
 
     /// What would fit, where this does not.
-    pub(crate) fn remedies(&self) -> Vec<String> {
+    pub fn remedies(&self) -> Vec<String> {
         let mut remedies = Vec::new();
         let rest = self.weights + self.workspace + self.program;
         let room = self.limit.bytes.saturating_sub(rest);

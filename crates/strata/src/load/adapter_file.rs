@@ -1,7 +1,7 @@
 //! LoRA adapters on the command line: a GGUF file, or a folder as PEFT saves it.
 
-use crate::failure::{Failure, Kind};
-use crate::model_file::ModelFile;
+use super::model_file::ModelFile;
+use crate::error::{Error, ErrorKind};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use strata_convert::{Lora, LoraBase, LoraFolderError};
@@ -10,15 +10,15 @@ use strata_weights::GgmlType;
 
 /// Where an adapter is, and how much of it is wanted.
 #[derive(Clone, Debug)]
-pub(crate) struct AdapterFile {
-    pub(crate) path: PathBuf,
+pub struct AdapterFile {
+    pub path: PathBuf,
     /// 1 is all of it.
-    pub(crate) scale: f32,
+    pub scale: f32,
 }
 
 impl AdapterFile {
     /// Reads `PATH` or `PATH=0.5`.
-    pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
+    pub fn parse(text: &str) -> Result<Self, Error> {
         let Some((path, scale)) = text.rsplit_once('=') else {
             return Ok(Self {
                 path: text.into(),
@@ -30,18 +30,18 @@ impl AdapterFile {
                 path: path.into(),
                 scale,
             }),
-            _ => Err(Failure::new(
-                Kind::Usage,
+            _ => Err(Error::new(
+                ErrorKind::InvalidArgument,
                 format_args!("--lora {text}: {scale:?} is not a strength"),
             )),
         }
     }
 
     /// Loads it, for a model.
-    pub(crate) fn load(&self, model: &Model) -> Result<Adapter, Failure> {
+    pub fn load(&self, model: &Model) -> Result<Adapter, Error> {
         let bad = |error: &dyn Display| {
             let sentence = format_args!("{}: {error}", self.path.display());
-            Failure::new(Kind::BadModel, sentence)
+            Error::new(ErrorKind::InvalidModel, sentence)
         };
         if !Lora::is_folder(&self.path) {
             let file = ModelFile::open(&self.path)?;
@@ -66,9 +66,9 @@ impl AdapterFile {
 }
 
 /// Reads an adapter as PEFT saves it, for a model.
-pub(crate) fn read_folder(path: &Path, base: LoraBase<'_>) -> Result<Lora, Failure> {
+pub fn read_folder(path: &Path, base: LoraBase<'_>) -> Result<Lora, Error> {
     Lora::read_folder(path, base).map_err(|error| match error {
-        LoraFolderError::Io { path, source } => Failure::io(path.display(), &source),
-        error => Failure::new(Kind::BadModel, error),
+        LoraFolderError::Io { path, source } => Error::io(path.display(), &source),
+        error => Error::new(ErrorKind::InvalidModel, error),
     })
 }

@@ -1,11 +1,9 @@
 //! The bytes of models: files mapped into memory, with the parts of a split one found beside the first, Hugging Face
 //! folders put together as they are, or the model that is built in.
 
-use crate::failure::{Failure, Kind};
-use crate::preset::Preset;
-use crate::progress::LoadProgress;
-use crate::store_commands;
-use std::io::ErrorKind;
+use super::preset::Preset;
+use super::stored::{store_error, stored};
+use crate::error::{Error, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use strata_convert::{Direct, Folder, FolderError, Mix, Options};
@@ -15,15 +13,15 @@ use strata_store::StoredModel;
 use strata_weights::{Gguf, GgufSet, SplitName};
 
 /// The name of the model that is built in. A file of this name is reached with a separator: `./tale`.
-pub(crate) const BUILT_IN: &str = "tale";
+pub const BUILT_IN: &str = "tale";
 
 #[cfg(feature = "tale")]
-static TALE: Option<&[u8]> = Some(include_bytes!("../../../models/tale/tale-q4_k_m.gguf"));
+static TALE: Option<&[u8]> = Some(include_bytes!("../../../../models/tale/tale-q4_k_m.gguf"));
 #[cfg(not(feature = "tale"))]
 static TALE: Option<&[u8]> = None;
 
 /// A model's bytes: one file, all parts of a split one, or those in the program itself.
-pub(crate) struct ModelFile {
+pub struct ModelFile {
     paths: Vec<PathBuf>,
     bytes: Bytes,
     /// What its Modelfile says, if it is one of the store.
@@ -39,22 +37,26 @@ enum Bytes {
 
 impl ModelFile {
     /// Opens `tale`, or maps `path` and, where its name says that it is one part of several, its siblings.
-    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
-        Self::open_as(path, None)
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        Self::open_as(path, None, &mut |_, _| {})
     }
 
     /// The same, with a checkpoint's matrices quantized on the way.
-    pub(crate) fn open_as(path: &Path, quant: Option<Mix>) -> Result<Self, Failure> {
+    pub fn open_as(
+        path: &Path,
+        quant: Option<Mix>,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Self, Error> {
         let built_in = path.as_os_str() == BUILT_IN;
         if !built_in && Folder::is_checkpoint(path) {
-            return Self::open_folder(path, quant);
+            return Self::open_folder(path, quant, progress);
         }
         if quant.is_some() {
-            return Err(Failure::new(
-                Kind::Usage,
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
                 format_args!("--quant is for folders, and {} is a file", path.display()),
             )
-            .hint("it quantizes a Hugging Face folder while it is loaded"));
+            .with_hint("it quantizes a Hugging Face folder while it is loaded"));
         }
         if built_in {
             return Self::built_in();
@@ -64,7 +66,7 @@ impl ModelFile {
             .and_then(|name| SplitName::parse(name.to_str()?));
         // What is no file may be a model of the store.
         if !path.exists()
-            && let Some(stored) = store_commands::stored(path)
+            && let Some(stored) = stored(path)
         {
             return Self::open_stored(&stored?);
         }
@@ -79,17 +81,17 @@ impl ModelFile {
     }
 
     /// Opens a model of the store.
-    pub(crate) fn open_stored(model: &StoredModel) -> Result<Self, Failure> {
+    pub fn open_stored(model: &StoredModel) -> Result<Self, Error> {
         let weights = model.weights();
-        let weights = weights.map_err(|error| store_commands::failure(&error))?;
+        let weights = weights.map_err(|error| store_error(&error))?;
         if weights.is_empty() {
             let sentence = format_args!("{} has no weights that can be run", model.name);
-            return Err(Failure::new(Kind::BadModel, sentence));
+            return Err(Error::new(ErrorKind::InvalidModel, sentence));
         }
         Self::mapped(weights, Some(Box::new(Preset::new(model)?)))
     }
 
-    fn mapped(paths: Vec<PathBuf>, preset: Option<Box<Preset>>) -> Result<Self, Failure> {
+    fn mapped(paths: Vec<PathBuf>, preset: Option<Box<Preset>>) -> Result<Self, Error> {
         let files = paths.iter().map(|path| map(path));
         let bytes = Bytes::Mapped(Arc::new(MappedFiles(files.collect::<Result<_, _>>()?)));
         Ok(Self {
@@ -100,7 +102,7 @@ impl ModelFile {
     }
 
     /// The bytes in the program itself, if it is the model that is built in.
-    pub(crate) fn built_in_bytes(&self) -> Option<&'static [u8]> {
+    pub fn built_in_bytes(&self) -> Option<&'static [u8]> {
         match self.bytes {
             Bytes::BuiltIn(bytes) => Some(bytes),
             _ => None,
@@ -108,13 +110,17 @@ impl ModelFile {
     }
 
     /// What its Modelfile says, if it is a model of the store.
-    pub(crate) fn preset(&self) -> Option<&Preset> {
+    pub fn preset(&self) -> Option<&Preset> {
         self.preset.as_deref()
     }
 
-    fn open_folder(path: &Path, quant: Option<Mix>) -> Result<Self, Failure> {
+    fn open_folder(
+        path: &Path,
+        quant: Option<Mix>,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Self, Error> {
         let pool =
-            ThreadPool::new(None).map_err(|error| Failure::io("the worker threads", &error))?;
+            ThreadPool::new(None).map_err(|error| Error::io("the worker threads", &error))?;
         let fail = |error| bad_folder(path, &error);
         let folder = Folder::open(path).map_err(fail)?;
         let name = folder.name();
@@ -122,8 +128,7 @@ impl ModelFile {
             mix: quant,
             name: name.as_deref(),
         };
-        let mut progress = LoadProgress::new();
-        let show = &mut |done: u64, total: u64| progress.show(done as usize, total as usize);
+        let show = &mut |done: u64, total: u64| progress(done as usize, total as usize);
         let direct = Direct::new(folder, &options, &pool, show).map_err(fail)?;
         Ok(Self {
             paths: vec![path.to_path_buf()],
@@ -132,13 +137,13 @@ impl ModelFile {
         })
     }
 
-    fn built_in() -> Result<Self, Failure> {
+    fn built_in() -> Result<Self, Error> {
         let bytes = TALE.ok_or_else(|| {
-            Failure::new(
-                Kind::Usage,
+            Error::new(
+                ErrorKind::InvalidArgument,
                 "the model tale is not built into this program",
             )
-            .hint("build it with `--features tale`, or name the file models/tale/tale-q4_k_m.gguf of the sources")
+            .with_hint("build it with `--features tale`, or name the file models/tale/tale-q4_k_m.gguf of the sources")
         })?;
         Ok(Self {
             paths: vec![BUILT_IN.into()],
@@ -148,7 +153,7 @@ impl ModelFile {
     }
 
     /// Parses and checks every part.
-    pub(crate) fn parse(&self) -> Result<GgufSet<'_>, Failure> {
+    pub fn parse(&self) -> Result<GgufSet<'_>, Error> {
         let parts: Vec<&[u8]> = match &self.bytes {
             Bytes::Mapped(files) => files.0.iter().map(MappedFile::bytes).collect(),
             Bytes::BuiltIn(bytes) => vec![bytes],
@@ -168,10 +173,10 @@ impl ModelFile {
     }
 
     /// The bytes of a model that is one file.
-    pub(crate) fn whole(&self) -> Result<&[u8], Failure> {
+    pub fn whole(&self) -> Result<&[u8], Error> {
         let refused = |what: &str, hint: &str| {
             let sentence = format_args!("{} is {what}", self.path().display());
-            Err(Failure::new(Kind::Usage, sentence).hint(hint))
+            Err(Error::new(ErrorKind::InvalidArgument, sentence).with_hint(hint))
         };
         match &self.bytes {
             Bytes::BuiltIn(bytes) => Ok(bytes),
@@ -189,12 +194,13 @@ impl ModelFile {
         }
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    /// The file, or the first of several.
+    pub fn path(&self) -> &Path {
         &self.paths[0]
     }
 
     /// What weights are read from that stay in the file.
-    pub(crate) fn backing(&self) -> Arc<dyn Backing> {
+    pub fn backing(&self) -> Arc<dyn Backing> {
         match &self.bytes {
             Bytes::Mapped(files) => Arc::<MappedFiles>::clone(files),
             Bytes::BuiltIn(bytes) => Arc::new(Resident(bytes)),
@@ -204,32 +210,37 @@ impl ModelFile {
 }
 
 /// A failure that blames a folder or one of its files.
-pub(crate) fn bad_folder(path: &Path, error: &FolderError) -> Failure {
+pub fn bad_folder(path: &Path, error: &FolderError) -> Error {
     match error {
-        FolderError::Io { path, source } => Failure::io(path.display(), source),
-        FolderError::Convert(error) => {
-            Failure::new(Kind::BadModel, format_args!("{}: {error}", path.display()))
-        }
-        error => Failure::new(Kind::BadModel, error),
+        FolderError::Io { path, source } => Error::io(path.display(), source),
+        FolderError::Convert(error) => Error::new(
+            ErrorKind::InvalidModel,
+            format_args!("{}: {error}", path.display()),
+        ),
+        error => Error::new(ErrorKind::InvalidModel, error),
     }
 }
 
 /// A failure that blames the file.
-pub(crate) fn bad_model(path: &Path, error: impl std::fmt::Display) -> Failure {
-    Failure::new(Kind::BadModel, format_args!("{}: {error}", path.display())).hint(
+pub fn bad_model(path: &Path, error: impl std::fmt::Display) -> Error {
+    Error::new(
+        ErrorKind::InvalidModel,
+        format_args!("{}: {error}", path.display()),
+    )
+    .with_hint(
         "the file may be truncated or damaged: compare its size and checksum with the source's",
     )
 }
 
-fn map(path: &Path) -> Result<MappedFile, Failure> {
+fn map(path: &Path) -> Result<MappedFile, Error> {
     MappedFile::open(path).map_err(|error| match error.kind() {
-        ErrorKind::NotFound => Failure::io(path.display(), &error)
-            .hint("MODEL is the path of a .gguf file or of a Hugging Face folder, the name of a model that `strata list` shows, or tale for the model that is built in"),
-        ErrorKind::InvalidInput => Failure::new(
-            Kind::Usage,
+        std::io::ErrorKind::NotFound => Error::io(path.display(), &error)
+            .with_hint("MODEL is the path of a .gguf file or of a Hugging Face folder, the name of a model that `strata list` shows, or tale for the model that is built in"),
+        std::io::ErrorKind::InvalidInput => Error::new(
+            ErrorKind::InvalidArgument,
             format_args!("{} is not a file", path.display()),
         )
-        .hint("name the model's .gguf file, or a folder with a config.json"),
-        _ => Failure::io(path.display(), &error),
+        .with_hint("name the model's .gguf file, or a folder with a config.json"),
+        _ => Error::io(path.display(), &error),
     })
 }

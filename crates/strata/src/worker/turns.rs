@@ -4,7 +4,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 
 /// A lock that is handed out in the order in which it was asked for.
 #[derive(Debug, Default)]
-pub(crate) struct Turns {
+pub struct Turns {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -17,7 +17,7 @@ struct State {
 
 impl Turns {
     /// Waits for its turn and works.
-    pub(crate) fn take<T>(&self, work: impl FnOnce() -> T) -> T {
+    pub fn take<T>(&self, work: impl FnOnce() -> T) -> T {
         struct Done<'a>(&'a Turns);
         impl Drop for Done<'_> {
             fn drop(&mut self) {

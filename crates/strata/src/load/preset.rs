@@ -1,8 +1,8 @@
 //! What a model of the store says beside its weights: the template, system prompt, parameters, messages and adapters of
 //! its Modelfile. They are defaults: whoever asks for something else gets it.
 
-use crate::failure::{Failure, Kind};
-use crate::store_commands;
+use super::stored::store_error;
+use crate::error::{Error, ErrorKind};
 use std::path::PathBuf;
 use std::time::UNIX_EPOCH;
 use strata_chat::json::Json;
@@ -12,7 +12,7 @@ use strata_wire::ollama::Parameters;
 
 /// A chat template and its language.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum TemplateText {
+pub enum TemplateText {
     /// Of Hugging Face, in the model's file.
     Jinja(String),
     /// Of Ollama, in a Modelfile.
@@ -21,14 +21,15 @@ pub(crate) enum TemplateText {
 
 impl TemplateText {
     /// A Modelfile's template. Go's language is Ollama's, but nothing keeps people from writing the other there.
-    pub(crate) fn of_modelfile(source: String) -> Self {
+    pub fn of_modelfile(source: String) -> Self {
         match source.contains("{%") {
             true => Self::Jinja(source),
             false => Self::Go(source),
         }
     }
 
-    pub(crate) fn source(&self) -> &str {
+    /// Its text.
+    pub fn source(&self) -> &str {
         match self {
             Self::Jinja(source) | Self::Go(source) => source,
         }
@@ -37,31 +38,32 @@ impl TemplateText {
 
 /// What a Modelfile made of a model.
 #[derive(Clone, Debug)]
-pub(crate) struct Preset {
+pub struct Preset {
     /// The model's name in the store.
-    pub(crate) name: String,
+    pub name: String,
     /// SHA-256 of its manifest.
-    pub(crate) digest: String,
+    pub digest: String,
     /// Bytes of all its layers.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
     /// Seconds since 1970 when it was made or fetched.
-    pub(crate) modified: u64,
-    pub(crate) template: Option<TemplateText>,
+    pub modified: u64,
+    pub template: Option<TemplateText>,
     /// Whether the template was written here for this very model. Then it counts more than the one in the file.
-    pub(crate) own_template: bool,
-    pub(crate) system: Option<String>,
-    pub(crate) messages: Vec<Message>,
-    pub(crate) parameters: Parameters,
+    pub own_template: bool,
+    pub system: Option<String>,
+    pub messages: Vec<Message>,
+    pub parameters: Parameters,
     /// The parameters as they are written in the store.
-    pub(crate) written: Vec<(String, Json)>,
-    pub(crate) licenses: Vec<String>,
-    pub(crate) adapters: Vec<PathBuf>,
-    pub(crate) modelfile: String,
+    pub written: Vec<(String, Json)>,
+    pub licenses: Vec<String>,
+    pub adapters: Vec<PathBuf>,
+    pub modelfile: String,
 }
 
 impl Preset {
-    pub(crate) fn new(model: &StoredModel) -> Result<Self, Failure> {
-        let fail = |error: StoreError| store_commands::failure(&error);
+    /// What the store has beside a model's weights.
+    pub fn new(model: &StoredModel) -> Result<Self, Error> {
+        let fail = |error: StoreError| store_error(&error);
         let written: Vec<(String, Json)> = model
             .parameters()
             .map_err(fail)?
@@ -70,8 +72,8 @@ impl Preset {
             .collect();
         let parameters = Parameters::of_model(written.clone()).map_err(|fault| {
             let sentence = format_args!("{} cannot be run: {}", model.name, fault.message);
-            Failure::new(Kind::BadModel, sentence)
-                .hint("`strata create` can make a model of it with other parameters")
+            Error::new(ErrorKind::InvalidModel, sentence)
+                .with_hint("`strata create` can make a model of it with other parameters")
         })?;
         let messages = model.messages().map_err(fail)?.into_iter();
         let modified = model.modified.duration_since(UNIX_EPOCH).ok();
@@ -100,7 +102,7 @@ impl Preset {
     /// The template that counts, given the one in the model's file. Whoever publishes a model writes the file's; what
     /// Ollama's registry has beside it is a translation, good where the file has none. What someone wrote here for
     /// this very model is what he wants.
-    pub(crate) fn choose(&self, in_file: Option<String>) -> Option<TemplateText> {
+    pub fn choose(&self, in_file: Option<String>) -> Option<TemplateText> {
         let in_file = in_file.map(TemplateText::Jinja);
         match self.own_template {
             true => self.template.clone().or(in_file),
@@ -116,7 +118,7 @@ fn said(role: &str, content: String) -> Option<Message> {
 }
 
 /// One kind of JSON as the other.
-pub(crate) fn json(value: &serde_json::Value) -> Json {
+pub fn json(value: &serde_json::Value) -> Json {
     use serde_json::Value;
     match value {
         Value::Null => Json::Null,

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 /// A number of bytes: `512M` and `6G` go by thousands, `512MiB` and `6GiB` by 1024.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Size(pub(crate) u64);
+pub struct Size(pub u64);
 
 impl FromStr for Size {
     type Err = &'static str;

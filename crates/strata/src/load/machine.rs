@@ -1,6 +1,6 @@
 //! What this machine computes with: kernels for its instruction set and worker threads.
 
-use crate::failure::{Failure, Kind};
+use crate::error::{Error, ErrorKind};
 use std::sync::Arc;
 use strata_host::ThreadPool;
 use strata_kernels::{CpuFeatures, Isa, Kernels};
@@ -10,25 +10,25 @@ use strata_model::{BatchLimits, CpuExecutor, Model, PageStorage};
 const ISA: &str = "STRATA_ISA";
 
 /// Kernels and workers.
-pub(crate) struct Machine {
-    pub(crate) kernels: &'static Kernels,
-    pub(crate) pool: Arc<ThreadPool>,
+pub struct Machine {
+    pub kernels: &'static Kernels,
+    pub pool: Arc<ThreadPool>,
 }
 
 impl Machine {
     /// `threads` workers, or one for each processor.
-    pub(crate) fn new(threads: Option<usize>) -> Result<Self, Failure> {
+    pub fn new(threads: Option<usize>) -> Result<Self, Error> {
         let kernels = kernels(
             std::env::var_os(ISA)
                 .map(|name| name.to_string_lossy().into_owned())
                 .as_deref(),
         )?;
         let pool = ThreadPool::new(threads).map_err(|error| {
-            Failure::new(
-                Kind::Failed,
+            Error::new(
+                ErrorKind::Internal,
                 format_args!("the worker threads cannot be started: {error}"),
             )
-            .hint("ask for fewer with --threads")
+            .with_hint("ask for fewer with --threads")
         })?;
         Ok(Self {
             kernels,
@@ -39,13 +39,13 @@ impl Machine {
     /// Keeps the calling thread on the processor that the workers left free: for one that computes from here on, and
     /// starts no threads that compute. Without it the system moves it to a worker's processor whenever something else
     /// runs on its own, and both wait for each other.
-    pub(crate) fn settle(&self) {
+    pub fn settle(&self) {
         // Where this is forbidden the thread is slower at worst.
         let _ = self.pool.pin_caller();
     }
 
     /// An executor on this machine, for batches within `limits`.
-    pub(crate) fn executor(
+    pub fn executor(
         &self,
         model: &Arc<Model>,
         storage: PageStorage,
@@ -56,7 +56,7 @@ impl Machine {
     }
 }
 
-fn kernels(forced: Option<&str>) -> Result<&'static Kernels, Failure> {
+fn kernels(forced: Option<&str>) -> Result<&'static Kernels, Error> {
     let Some(name) = forced.filter(|name| !name.is_empty()) else {
         return Ok(Kernels::detect());
     };
@@ -73,12 +73,14 @@ fn kernels(forced: Option<&str>) -> Result<&'static Kernels, Failure> {
         .filter(|&&isa| features.has(isa))
         .map(|isa| isa.name())
         .collect();
-    Err(
-        Failure::new(Kind::Usage, format_args!("{ISA}: {name:?} {fault}")).hint(format_args!(
-            "this machine has {}; unset {ISA} for the fastest",
-            here.join(", ")
-        )),
+    Err(Error::new(
+        ErrorKind::InvalidArgument,
+        format_args!("{ISA}: {name:?} {fault}"),
     )
+    .with_hint(format_args!(
+        "this machine has {}; unset {ISA} for the fastest",
+        here.join(", ")
+    )))
 }
 
 #[cfg(test)]

@@ -1,0 +1,250 @@
+//! Embeddings, rankings and scores: each text is a request of its own to the engine, so they share its batches.
+
+use crate::error::{Error, ErrorKind};
+use crate::model::Model;
+use crate::worker::{Heard, Running};
+use strata_chat::{
+    Embed, Embeddings, Event, Fault, FaultKind, Generate, ModelProfile, Prompt, PromptPart,
+    Ranking, Rerank, refusal,
+};
+use strata_engine::{ClientId, EventKind, Pooling, Request, Task};
+use strata_tokenizer::EncodeOptions;
+
+/// Texts that the engine was handed, in order, and their tokens.
+pub struct Vectors {
+    /// One for each text.
+    pub running: Vec<Running>,
+    /// Tokens of all texts.
+    pub tokens: usize,
+}
+
+impl Model {
+    /// Embeds texts: one vector of length 1 for each.
+    pub fn embed<T: Into<String>>(
+        &self,
+        texts: impl IntoIterator<Item = T>,
+    ) -> Result<Vec<Vec<f32>>, Error> {
+        let request = Embed {
+            model: String::new(),
+            inputs: texts
+                .into_iter()
+                .map(|text| vec![PromptPart::Text(text.into())])
+                .collect(),
+            dimensions: None,
+            pooling: None,
+            normalize: true,
+            truncate: false,
+            keep_alive: None,
+            context: None,
+        };
+        let embeddings = self.embed_request(&request)?;
+        let rows = embeddings.rows.into_iter();
+        Ok(rows.map(|mut rows| rows.swap_remove(0)).collect())
+    }
+
+    /// Embeds texts as a request in the form that every door shares says.
+    pub fn embed_request(&self, request: &Embed) -> Result<Embeddings, Error> {
+        let vectors = self.start_embed(request, 0)?;
+        let tokens = vectors.tokens;
+        let rows = wait(vectors)?;
+        Ok(finish_embed(request, rows, tokens)?)
+    }
+
+    /// Hands the texts of a request to the engine.
+    pub fn start_embed(&self, request: &Embed, client: u64) -> Result<Vectors, Fault> {
+        let profile = self.profile();
+        let pooling = match request.pooling {
+            None => profile.pooling,
+            Some(strata_chat::Pooling::Mean) => Pooling::Mean,
+            Some(strata_chat::Pooling::Cls) => Pooling::Cls,
+            Some(strata_chat::Pooling::Last) => Pooling::Last,
+            Some(strata_chat::Pooling::None) => {
+                return Err(Fault::new(
+                    FaultKind::Unsupported,
+                    "embeddings of single tokens are not given: choose a pooling",
+                ));
+            }
+        };
+        let mut tokens = 0;
+        let mut prompts = Vec::new();
+        for (i, input) in request.inputs.iter().enumerate() {
+            let mut prompt = encode(profile, input);
+            if prompt.is_empty() {
+                return Err(Fault::bad_request(format!("input[{i}] is empty")));
+            }
+            if prompt.len() > profile.context && request.truncate {
+                prompt.truncate(profile.context);
+            }
+            tokens += prompt.len();
+            prompts.push(prompt);
+        }
+        let running = prompts
+            .into_iter()
+            .map(|prompt| self.submit_text(prompt, Task::Embed(pooling), client));
+        Ok(Vectors {
+            running: running.collect(),
+            tokens,
+        })
+    }
+
+    /// Scores documents by how well they answer a query; only models with a classifier can.
+    pub fn rerank<T: Into<String>>(
+        &self,
+        query: &str,
+        documents: impl IntoIterator<Item = T>,
+    ) -> Result<Vec<f32>, Error> {
+        let request = Rerank {
+            model: String::new(),
+            query: query.to_owned(),
+            documents: documents.into_iter().map(Into::into).collect(),
+            top_n: None,
+            return_documents: false,
+        };
+        Ok(self.rerank_request(&request)?.scores)
+    }
+
+    /// Ranks documents as a request in the form that every door shares says.
+    pub fn rerank_request(&self, request: &Rerank) -> Result<Ranking, Error> {
+        let vectors = self.start_rerank(request, 0);
+        let tokens = vectors.tokens;
+        Ok(finish_rerank(wait(vectors)?, tokens))
+    }
+
+    /// Hands the pairs of a request to the engine.
+    pub fn start_rerank(&self, request: &Rerank, client: u64) -> Vectors {
+        let mut tokens = 0;
+        let running = request.documents.iter().map(|document| {
+            let tokenizer = &self.profile().tokenizer;
+            let pair = tokenizer.encode_pair(&request.query, document);
+            tokens += pair.tokens.len();
+            let second = pair.second;
+            self.submit_text(pair.tokens, Task::Score { second }, client)
+        });
+        let running = running.collect();
+        Vectors { running, tokens }
+    }
+
+    /// The log-probability of each token of a text but the first, given those before it.
+    pub fn score(&self, text: &str) -> Result<Vec<f32>, Error> {
+        let mut request = Generate::new("", Prompt::text(text));
+        request.max_tokens = Some(0);
+        request.logprobs = Some(0);
+        request.echo = true;
+        let mut events = self.generate(&request)?;
+        let mut scores = Vec::new();
+        while !events.has_ended() {
+            for event in events.next_blocking() {
+                match event {
+                    Event::Token {
+                        logprobs: Some(logprobs),
+                        ..
+                    } if !logprobs.chosen.logprob.is_nan() => scores.push(logprobs.chosen.logprob),
+                    Event::Failed(fault) => return Err(fault.into()),
+                    _ => {}
+                }
+            }
+        }
+        Ok(scores)
+    }
+
+    fn submit_text(&self, prompt: Vec<u32>, task: Task, client: u64) -> Running {
+        let request = Request {
+            prompt,
+            task,
+            client: ClientId(client),
+            ..Request::default()
+        };
+        self.submit(request, &[])
+    }
+}
+
+/// Waits for all vectors, in order.
+fn wait(vectors: Vectors) -> Result<Vec<Vec<f32>>, Error> {
+    let mut rows = Vec::new();
+    for mut running in vectors.running {
+        let mut values = Vec::new();
+        loop {
+            let heard = running.next_blocking().ok_or_else(Error::closed)?;
+            if take(heard, &mut values)? {
+                break;
+            }
+        }
+        running.end();
+        rows.push(values);
+    }
+    Ok(rows)
+}
+
+/// Takes in what happened to a text; says whether it was the last.
+pub fn take(heard: Heard, values: &mut Vec<f32>) -> Result<bool, Fault> {
+    let event = match heard {
+        Heard::Refused(error) => return Err(refusal(&error)),
+        Heard::Event(event) => event,
+    };
+    match event.kind {
+        EventKind::Embedding(vector) => *values = vector,
+        EventKind::Finished { .. } => return Ok(true),
+        EventKind::Failed(error) => return Err(Fault::new(FaultKind::Internal, error)),
+        _ => {}
+    }
+    Ok(false)
+}
+
+/// Vectors as a request wants them: cut and normalized.
+pub fn finish_embed(
+    request: &Embed,
+    vectors: Vec<Vec<f32>>,
+    tokens: usize,
+) -> Result<Embeddings, Fault> {
+    let mut rows = Vec::new();
+    for mut values in vectors {
+        if let Some(keep) = request.dimensions {
+            if keep > values.len() {
+                let problem = format!("dimensions: the model's embeddings have {}", values.len());
+                return Err(Fault::bad_request(problem));
+            }
+            values.truncate(keep);
+        }
+        if request.normalize {
+            strata_model::normalize(&mut values);
+        }
+        rows.push(vec![values]);
+    }
+    Ok(Embeddings {
+        rows,
+        tokens,
+        ..Embeddings::default()
+    })
+}
+
+/// The scores of documents.
+pub fn finish_rerank(scores: Vec<Vec<f32>>, tokens: usize) -> Ranking {
+    let first = |values: Vec<f32>| values.first().copied().unwrap_or(0.0);
+    Ranking {
+        scores: scores.into_iter().map(first).collect(),
+        tokens,
+    }
+}
+
+fn encode(profile: &ModelProfile, input: &[PromptPart]) -> Vec<u32> {
+    let mut tokens = Vec::new();
+    for part in input {
+        match part {
+            PromptPart::Text(text) => {
+                let options = EncodeOptions {
+                    add_special: true,
+                    parse_special: false,
+                };
+                tokens.extend(profile.tokenizer.encode(text, options));
+            }
+            PromptPart::Tokens(given) => tokens.extend(given),
+        }
+    }
+    tokens
+}
+
+impl From<strata_engine::RestoreError> for Error {
+    fn from(error: strata_engine::RestoreError) -> Self {
+        Self::new(ErrorKind::InvalidArgument, error)
+    }
+}

@@ -1,0 +1,158 @@
+//! What can go wrong, with a code that stays the same from version to version.
+
+use alloc::string::{String, ToString};
+use core::fmt::{self, Display};
+use core::time::Duration;
+use strata_chat::{Fault, FaultKind};
+
+/// What kind of error it is. Bindings pass the [code](ErrorKind::code) on; new kinds may come.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// An option or a request does not make sense.
+    InvalidArgument,
+    /// There is no such model, file or adapter.
+    NotFound,
+    /// A model's file is damaged, hostile, or of a kind that is not supported.
+    InvalidModel,
+    /// The machine, or the limit that was set, has too little memory.
+    OutOfMemory,
+    /// A file cannot be read or written.
+    Io,
+    /// The model, or this build, cannot do what was asked.
+    Unsupported,
+    /// The prompt is longer than the context.
+    ContextExceeded,
+    /// Too many requests wait already.
+    Overloaded,
+    /// The request, or the load, was canceled.
+    Canceled,
+    /// A limit of time was exceeded.
+    TimedOut,
+    /// The model was closed.
+    Closed,
+    /// A fault of this library.
+    Internal,
+}
+
+impl ErrorKind {
+    /// A stable name.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::InvalidArgument => "invalid_argument",
+            Self::NotFound => "not_found",
+            Self::InvalidModel => "invalid_model",
+            Self::OutOfMemory => "out_of_memory",
+            Self::Io => "io",
+            Self::Unsupported => "unsupported",
+            Self::ContextExceeded => "context_exceeded",
+            Self::Overloaded => "overloaded",
+            Self::Canceled => "canceled",
+            Self::TimedOut => "timed_out",
+            Self::Closed => "closed",
+            Self::Internal => "internal",
+        }
+    }
+}
+
+/// An error: its kind, a sentence, and perhaps a hint what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    kind: ErrorKind,
+    message: String,
+    hint: Option<String>,
+}
+
+impl Error {
+    /// An error of a kind, said in a sentence.
+    pub fn new(kind: ErrorKind, message: impl Display) -> Self {
+        Self {
+            kind,
+            message: message.to_string(),
+            hint: None,
+        }
+    }
+
+    /// Adds what the user can do about it.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Display) -> Self {
+        self.hint = Some(hint.to_string());
+        self
+    }
+
+    /// What kind it is.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// What the user can do about it.
+    pub fn hint(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
+    /// A failed read or write of `path`.
+    #[cfg(feature = "std")]
+    pub fn io(path: impl Display, error: &std::io::Error) -> Self {
+        use std::io::ErrorKind as E;
+        let kind = match error.kind() {
+            E::OutOfMemory => ErrorKind::OutOfMemory,
+            _ => ErrorKind::Io,
+        };
+        // "(os error 2)" tells a user nothing.
+        let what = error.to_string();
+        let what = what.split(" (os error").next().unwrap_or(&what);
+        let failed = Self::new(kind, format_args!("{path}: {what}"));
+        match error.kind() {
+            E::NotFound => failed.with_hint("check the path"),
+            E::StorageFull => failed.with_hint("free some space or write elsewhere"),
+            E::OutOfMemory => failed.with_hint("close other programs or raise the memory limit"),
+            _ => failed,
+        }
+    }
+
+    /// The model was closed while it was in use.
+    pub(crate) fn closed() -> Self {
+        Self::new(ErrorKind::Closed, "the model was closed")
+    }
+}
+
+impl Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl core::error::Error for Error {}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Self {
+        let kind = match fault.kind {
+            FaultKind::NotFound => ErrorKind::NotFound,
+            FaultKind::Unsupported => ErrorKind::Unsupported,
+            FaultKind::ContextExceeded { .. } => ErrorKind::ContextExceeded,
+            FaultKind::Overloaded { .. } => ErrorKind::Overloaded,
+            FaultKind::Unavailable { .. } => ErrorKind::Closed,
+            FaultKind::Internal => ErrorKind::Internal,
+            _ => ErrorKind::InvalidArgument,
+        };
+        Self::new(kind, fault.message)
+    }
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        let kind = match error.kind {
+            ErrorKind::InvalidArgument => FaultKind::BadRequest,
+            ErrorKind::NotFound => FaultKind::NotFound,
+            ErrorKind::Unsupported => FaultKind::Unsupported,
+            ErrorKind::OutOfMemory => FaultKind::Unavailable {
+                retry_after: Duration::from_secs(30),
+            },
+            ErrorKind::Closed | ErrorKind::Overloaded => FaultKind::Unavailable {
+                retry_after: Duration::from_secs(1),
+            },
+            _ => FaultKind::Internal,
+        };
+        Self::new(kind, error.message)
+    }
+}

@@ -1,0 +1,74 @@
+//! Run language models in your own program: no daemon, no other language, the same bytes everywhere.
+//!
+//! ```no_run
+//! use strata::{Model, Options, user};
+//!
+//! # fn main() -> Result<(), strata::Error> {
+//! let model = Model::open("tale", Options::default().memory("6G"))?;
+//! for delta in model.chat([user("Tell me a story about a fox.")]).temperature(0.0).stream()? {
+//!     print!("{}", delta?.text);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A [`Model`] is a handle: clones lead to the same model, any number of threads can ask it at once, and requests share
+//! its batches and its cache. [`Model::plan`] says what a model takes before anything is loaded. Requests are built
+//! with [`Model::chat`] and [`Model::complete`]; an [`Answer`] is an iterator, an [`AsyncAnswer`] a `Stream`, and dropping
+//! either cancels the request.
+//!
+//! The same request gives the same bytes through this library, the server, the program and the bare machine: they all go
+//! through [`Model::generate`].
+#![cfg_attr(not(feature = "std"), no_std)]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod error;
+pub use error::{Error, ErrorKind};
+pub use strata_chat as chat_types;
+pub use strata_chat::json::Json;
+pub use strata_chat::{
+    Event, Finish, Format, Generate, Message, ModelFacts, Pooling, Prompt, PromptPart, Role,
+    Sampling, Thinking, Tool, ToolCall, ToolChoice, Usage,
+};
+pub use strata_model::KvType;
+
+#[cfg(feature = "std")]
+mod answer;
+#[cfg(feature = "std")]
+mod embed;
+#[cfg(feature = "std")]
+pub mod load;
+#[cfg(feature = "std")]
+mod model;
+#[cfg(feature = "std")]
+mod open;
+#[cfg(feature = "std")]
+mod options;
+#[cfg(feature = "std")]
+mod parts;
+#[cfg(feature = "std")]
+mod plan;
+#[cfg(feature = "std")]
+mod request;
+#[cfg(feature = "std")]
+mod session;
+#[cfg(feature = "std")]
+mod size;
+#[cfg(feature = "std")]
+pub mod worker;
+
+#[cfg(feature = "std")]
+pub use {
+    answer::{Answer, AsyncAnswer, Completion, Delta, Events},
+    embed::{Vectors, finish_embed, finish_rerank, take},
+    model::{Caller, Model},
+    open::{Listeners, Runtime},
+    options::{Options, Stream},
+    parts::Parts,
+    plan::Plan,
+    request::{Request, assistant, system, user},
+    session::Session,
+    size::Size,
+};

@@ -1,0 +1,240 @@
+//! The handle to a model.
+
+use crate::answer::Events;
+use crate::error::{Error, ErrorKind};
+use crate::load::GrammarCompiler;
+use crate::open::{self, Listeners, Runtime};
+use crate::options::Options;
+use crate::plan::{self, Plan};
+use crate::request::Request;
+use crate::session::Session;
+use crate::worker::{Running, Worker};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use strata_chat::{
+    AnswerConstraint, AnswerStream, Arrival, Generate, Message, ModelFacts, ModelProfile, Prepared,
+    Prompt, RequestContext, prepare,
+};
+use strata_engine::{ClientId, Counters, Engine};
+use strata_template::jinja::DateTime;
+use strata_tokenizer::{DecodeOptions, EncodeOptions};
+
+/// A model in memory, ready to be asked. Clones lead to the same one; the last to go frees it.
+#[derive(Clone)]
+pub struct Model(Arc<Inner>);
+
+struct Inner {
+    worker: Worker,
+    compiler: Arc<GrammarCompiler>,
+    profile: Arc<ModelProfile>,
+    facts: ModelFacts,
+    load_time: Duration,
+    requests: AtomicU64,
+}
+
+/// Who asks, and when, for those who serve several clients.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct Caller {
+    /// Clients find only what they computed themselves in the cache.
+    pub client: u64,
+    /// When the request came, on the clock that its events are timed with.
+    pub arrival: Arrival,
+    /// Where that clock began; now if not given.
+    pub clock: Option<Instant>,
+}
+
+impl Model {
+    pub(crate) fn new(
+        worker: Worker,
+        compiler: Arc<GrammarCompiler>,
+        profile: Arc<ModelProfile>,
+        facts: ModelFacts,
+        load_time: Duration,
+    ) -> Self {
+        Self(Arc::new(Inner {
+            worker,
+            compiler,
+            profile,
+            facts,
+            load_time,
+            requests: AtomicU64::new(0),
+        }))
+    }
+
+    /// Opens a model: a GGUF file, a Hugging Face folder, the name of a model in the store, or `tale` for the one that is
+    /// built in. What it takes is planned first, and refused if there is not enough memory.
+    pub fn open(model: impl AsRef<Path>, options: Options) -> Result<Self, Error> {
+        let runtime = Runtime::new(options.threads)?;
+        Self::open_on(&runtime, model, options, Listeners::default())
+    }
+
+    /// The same, with `progress` told of bytes loaded and bytes in all; it cancels with [`ControlFlow::Break`].
+    pub fn open_with_progress(
+        model: impl AsRef<Path>,
+        options: Options,
+        mut progress: impl FnMut(usize, usize) -> ControlFlow<()>,
+    ) -> Result<Self, Error> {
+        let runtime = Runtime::new(options.threads)?;
+        let listeners = Listeners {
+            progress: Some(&mut progress),
+            ..Listeners::default()
+        };
+        Self::open_on(&runtime, model, options, listeners)
+    }
+
+    /// Opens a model on a runtime that it shares with others.
+    pub fn open_on(
+        runtime: &Runtime,
+        model: impl AsRef<Path>,
+        options: Options,
+        listeners: Listeners<'_>,
+    ) -> Result<Self, Error> {
+        open::open(model.as_ref(), &options, runtime, listeners)
+    }
+
+    /// Says what a model would take, without loading it.
+    pub fn plan(model: impl AsRef<Path>, options: &Options) -> Result<Plan, Error> {
+        plan::plan(model.as_ref(), options)
+    }
+
+    /// A request to answer a conversation, through the model's chat template.
+    pub fn chat(&self, messages: impl IntoIterator<Item = Message>) -> Request {
+        let prompt = Prompt::Chat(messages.into_iter().collect());
+        Request::new(self.clone(), Generate::new("", prompt))
+    }
+
+    /// A request to continue a text as it is.
+    pub fn complete(&self, text: impl Into<String>) -> Request {
+        Request::new(self.clone(), Generate::new("", Prompt::text(text)))
+    }
+
+    /// Runs a request in the form that every door shares, and gives its events. Dropping them cancels it.
+    pub fn generate(&self, request: &Generate) -> Result<Events, Error> {
+        let number = self.0.requests.fetch_add(1, Ordering::Relaxed) + 1;
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let since = since.unwrap_or_default();
+        let id = format!("{:x}-{number}", since.as_nanos());
+        let context = RequestContext {
+            now: Some(DateTime::from_unix(since.as_secs() as i64)),
+            seed: (since.as_nanos() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ number,
+            id: &id,
+        };
+        let prepared = self.prepare(request, context)?;
+        Ok(self.start(request, prepared, Caller::default()))
+    }
+
+    /// Makes a request ready: its prompts tokenized, its constraint compiled. May take a while.
+    pub fn prepare(
+        &self,
+        request: &Generate,
+        context: RequestContext<'_>,
+    ) -> Result<Prepared, strata_chat::Fault> {
+        let mut prepared = prepare(request, &self.0.profile, context)?;
+        if prepared.constraint != AnswerConstraint::Free {
+            let constraint = self.0.compiler.compile(&prepared.constraint)?;
+            for request in &mut prepared.requests {
+                request.constraint = Some(constraint.clone());
+            }
+        }
+        Ok(prepared)
+    }
+
+    /// Hands a request that is ready to the engine; never waits.
+    pub fn start(&self, request: &Generate, prepared: Prepared, caller: Caller) -> Events {
+        let (stream, requests) =
+            AnswerStream::new(request, prepared, &self.0.profile, caller.arrival);
+        let runs = requests.into_iter().map(|mut one| {
+            one.client = ClientId(caller.client);
+            self.submit(one, &request.adapters)
+        });
+        Events::new(runs.collect(), stream, caller.clock)
+    }
+
+    /// Hands a request in the engine's own words to it.
+    pub fn submit(&self, request: strata_engine::Request, adapters: &[(usize, f32)]) -> Running {
+        self.0.worker.submit(request, adapters)
+    }
+
+    /// A text as tokens, with those that the model wants around it.
+    pub fn tokenize(&self, text: &str) -> Vec<u32> {
+        let options = EncodeOptions {
+            add_special: true,
+            parse_special: false,
+        };
+        self.0.profile.tokenizer.encode(text, options)
+    }
+
+    /// Tokens as text.
+    pub fn detokenize(&self, tokens: &[u32]) -> String {
+        let options = DecodeOptions::default();
+        self.0.profile.tokenizer.decode(tokens, options)
+    }
+
+    /// What the model is given for a conversation: its template, rendered.
+    pub fn render(&self, messages: impl IntoIterator<Item = Message>) -> Result<String, Error> {
+        let prompt = Prompt::Chat(messages.into_iter().collect());
+        let context = RequestContext {
+            now: None,
+            seed: 0,
+            id: "",
+        };
+        let prepared = self.prepare(&Generate::new("", prompt), context)?;
+        Ok(prepared.rendered().text)
+    }
+
+    /// An empty session: a text that grows over many requests and can be saved, restored and forked.
+    pub fn session(&self) -> Session {
+        Session::new(self.clone())
+    }
+
+    /// What is known of the model.
+    pub fn facts(&self) -> &ModelFacts {
+        &self.0.facts
+    }
+
+    /// What requests see of the model.
+    pub fn profile(&self) -> &Arc<ModelProfile> {
+        &self.0.profile
+    }
+
+    /// Tokens of prompt and answer together, at most.
+    pub fn context(&self) -> usize {
+        self.0.profile.context
+    }
+
+    /// How long it took to load.
+    pub fn load_time(&self) -> Duration {
+        self.0.load_time
+    }
+
+    /// The engine's numbers, as of its latest step.
+    pub fn counters(&self) -> Counters {
+        self.0.worker.counters()
+    }
+
+    /// The engine's thread, for servers.
+    pub fn worker(&self) -> &Worker {
+        &self.0.worker
+    }
+
+    /// Does something to the engine between two steps, and waits for it.
+    pub(crate) fn with_engine<T: Send + 'static>(
+        &self,
+        act: impl FnOnce(&mut Engine) -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        self.0.worker.act_blocking(act).ok_or_else(Error::closed)
+    }
+
+    pub(crate) fn unsupported(what: impl std::fmt::Display) -> Error {
+        Error::new(ErrorKind::Unsupported, what)
+    }
+}
+
+impl std::fmt::Debug for Model {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Model").field(&self.0.facts.name).finish()
+    }
+}

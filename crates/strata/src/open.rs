@@ -1,0 +1,268 @@
+//! From a name to a model at work: found, checked, planned, loaded.
+
+use crate::error::{Error, ErrorKind};
+use crate::load::{
+    self, AdapterFile, CheckedModel, Limit, Lists, Machine, ModelFile, Needs, TokenizerUse,
+    WeightChoice,
+};
+use crate::model::Model;
+use crate::options::Options;
+use crate::parts::Parts;
+use crate::size::Size;
+use crate::worker::{LoadedAdapter, Monitor, Turns};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+use strata_chat::ModelFacts;
+use strata_engine::{Engine, EngineOptions, ModelDigest};
+use strata_host::{MonotonicClock, PageFiles};
+use strata_platform::Pool;
+
+/// Tokens of a prompt whose log-probabilities are computed together.
+const SCORING: usize = 32;
+
+/// What several models share: the worker threads, and whose turn it is to compute. Clones lead to the same one.
+#[derive(Clone)]
+pub struct Runtime {
+    pub(crate) machine: Arc<Machine>,
+    pub(crate) turns: Arc<Turns>,
+    pub(crate) clock: Arc<MonotonicClock>,
+}
+
+impl Runtime {
+    /// Starts `threads` workers, or one for each processor.
+    pub fn new(threads: Option<usize>) -> Result<Self, Error> {
+        Ok(Self {
+            machine: Arc::new(Machine::new(threads)?),
+            turns: Arc::default(),
+            clock: Arc::default(),
+        })
+    }
+
+    /// The workers and the kernels.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+}
+
+/// Who is told while a model is opened, and when it ends.
+#[derive(Default)]
+pub struct Listeners<'a> {
+    /// Hears of bytes loaded and bytes in all; [`ControlFlow::Break`] cancels.
+    pub progress: Option<&'a mut dyn FnMut(usize, usize) -> ControlFlow<()>>,
+    /// Is told what the engine does.
+    pub monitor: Option<Box<dyn Monitor>>,
+    /// Is called when the model is gone.
+    pub ended: Option<Box<dyn FnOnce() + Send>>,
+}
+
+impl Options {
+    /// The memory that may be used, if it was limited.
+    pub(crate) fn weight_choice(&self) -> Result<WeightChoice, Error> {
+        let memory = match &self.memory {
+            None => None,
+            Some(Ok(Size(bytes))) => Some(*bytes),
+            Some(Err(problem)) => return Err(Error::new(ErrorKind::InvalidArgument, problem)),
+        };
+        Ok(WeightChoice {
+            stream: self.stream,
+            memory,
+        })
+    }
+
+    pub(crate) fn engine(&self, context: usize) -> EngineOptions {
+        EngineOptions {
+            context,
+            batch: self.batch,
+            requests: self.requests.max(1),
+            scoring: SCORING,
+            max_draft: self.max_draft,
+            ..EngineOptions::default()
+        }
+    }
+
+    /// What a model takes that is opened so.
+    pub(crate) fn needs(&self, checked: &CheckedModel<'_>, workers: usize) -> Needs {
+        let engine = self.engine(checked.context);
+        Needs {
+            // Requests share the context's pages: two full ones fit, or many short ones.
+            positions: checked.context.saturating_mul(self.requests.clamp(1, 2)),
+            kv: self.kv,
+            limits: engine.limits(),
+            workers,
+            states: engine.states(),
+            beside: 0,
+        }
+    }
+}
+
+/// Opens a model on a runtime.
+pub(crate) fn open(
+    path: &Path,
+    options: &Options,
+    runtime: &Runtime,
+    mut listeners: Listeners<'_>,
+) -> Result<Model, Error> {
+    let choice = options.weight_choice()?;
+    let mut canceled = false;
+    let mut progress = |done: usize, all: usize| {
+        if let Some(progress) = &mut listeners.progress {
+            canceled |= progress(done, all).is_break();
+        }
+        if canceled {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    };
+    let file = ModelFile::open_as(path, options.quantize, &mut |done, all| {
+        let _ = progress(done, all);
+    })?;
+    let machine = &runtime.machine;
+    let checked = CheckedModel::new(&file, options.context, TokenizerUse::Required)?;
+    let mut needs = options.needs(&checked, machine.pool.workers());
+    let engine_options = options.engine(checked.context);
+    let profile = Arc::new(load::profile(&checked)?);
+    let facts = facts(&file, &checked, options)?;
+    let draft = match &options.draft {
+        Some(path) => Some(load_draft(path, options, &mut needs, runtime)?),
+        None => None,
+    };
+    let (loaded, storage) = checked.load_any(needs, choice, machine, &mut progress)?;
+    let executor = machine.executor(&loaded.model, storage, engine_options.limits());
+    let tokenizer = Arc::clone(&profile.tokenizer);
+    let mut engine =
+        Engine::new(Box::new(executor), tokenizer, engine_options)
+            .with_clock(Arc::<MonotonicClock>::clone(&runtime.clock));
+    if options.cache.is_some() || options.sessions {
+        engine = engine.with_digest(ModelDigest(load::sha256(&file.parse()?)));
+    }
+    if let Some((folder, limit)) = &options.cache {
+        let digest = ModelDigest(load::sha256(&file.parse()?));
+        let files = PageFiles::open(folder, *limit);
+        let files = files.map_err(|error| Error::io(folder.display(), &error))?;
+        engine = engine.with_store(Box::new(files), digest);
+    }
+    if let Some((draft, storage)) = draft {
+        let executor = machine.executor(&draft.model, storage, engine_options.limits());
+        engine = engine
+            .with_draft_model(Box::new(executor), draft.tokenizer()?)
+            .map_err(|error| {
+                Error::new(ErrorKind::InvalidArgument, error)
+                    .with_hint("a draft model is a smaller model of the same family")
+            })?;
+    }
+    let own = file.preset().filter(|_| options.adapters.is_empty());
+    let own = own.map_or(&[][..], |preset| &preset.adapters);
+    let own = own.iter().map(|path| AdapterFile {
+        path: path.clone(),
+        scale: 1.0,
+    });
+    let adapters = own
+        .chain(options.adapters.iter().cloned())
+        .map(|file| {
+            Ok(LoadedAdapter {
+                path: file.path.display().to_string(),
+                adapter: Arc::new(file.load(&loaded.model)?),
+                scale: file.scale,
+            })
+        })
+        .collect::<Result<_, Error>>()?;
+    let settling = Arc::clone(machine);
+    let parts = Parts {
+        engine,
+        profile,
+        facts,
+        adapters,
+        turns: Arc::clone(&runtime.turns),
+        settle: Box::new(move || settling.settle()),
+        load_time: loaded.load_time,
+    };
+    Model::from_parts(parts, listeners)
+}
+
+/// Loads the draft model, all of it into memory, and adds to `needs` what else it will take.
+fn load_draft(
+    path: &Path,
+    options: &Options,
+    needs: &mut Needs,
+    runtime: &Runtime,
+) -> Result<(load::LoadedModel, strata_model::PageStorage), Error> {
+    let file = ModelFile::open(path)?;
+    let checked = CheckedModel::new(&file, Some(needs.positions), TokenizerUse::Required)?;
+    let workspace = checked.blueprint.workspace_bytes(
+        needs.limits,
+        needs.workers,
+        strata_model::Placement::Packed,
+    );
+    let choice = WeightChoice {
+        stream: crate::Stream::Never,
+        memory: options.weight_choice()?.memory,
+    };
+    let proceed = &mut |_, _| ControlFlow::Continue(());
+    let (loaded, storage) = checked.load(*needs, choice, &runtime.machine, proceed)?;
+    // Keys and values have no memory yet: nobody has touched them.
+    needs.beside += (workspace + storage.bytes()) as u64;
+    Ok((loaded, storage))
+}
+
+/// What is known of a model. One of the store has its name there, and what its Modelfile says.
+pub(crate) fn facts(
+    file: &ModelFile,
+    checked: &CheckedModel<'_>,
+    options: &Options,
+) -> Result<ModelFacts, Error> {
+    let name = name(file.path());
+    let facts = load::facts(&name, file.path(), &file.parse()?, Lists::Short);
+    let facts = ModelFacts {
+        capabilities: load::profile(checked)?.capabilities(),
+        context: checked.context,
+        slots: options.requests,
+        template: checked.template().map(|text| text.source().to_owned()),
+        ..facts
+    };
+    let Some(preset) = file.preset().cloned() else {
+        return Ok(facts);
+    };
+    Ok(ModelFacts {
+        name: preset.name,
+        digest: preset.digest,
+        bytes: preset.bytes,
+        modified: preset.modified,
+        system: preset.system,
+        settings: preset.written,
+        messages: preset.messages,
+        licenses: if preset.licenses.is_empty() {
+            facts.licenses
+        } else {
+            preset.licenses
+        },
+        modelfile: preset.modelfile,
+        ..facts
+    })
+}
+
+/// What a model is called: `tale`, or its file's name without the ending and the number of its part.
+fn name(path: &Path) -> String {
+    if path.as_os_str() == load::BUILT_IN {
+        return load::BUILT_IN.into();
+    }
+    let stem = path.file_stem().unwrap_or(path.as_os_str());
+    let stem = stem.to_string_lossy();
+    match stem.rsplit_once("-00001-of-") {
+        Some((whole, _)) => whole.into(),
+        None => stem.into_owned(),
+    }
+}
+
+/// The memory that models may take in all.
+pub(crate) fn limit(options: &Options) -> Result<Limit, Error> {
+    Ok(options.weight_choice()?.limit())
+}
+
+impl Options {
+    /// Bytes of memory that models opened so may take in all.
+    pub fn memory_limit(&self) -> Result<u64, Error> {
+        Ok(limit(self)?.bytes)
+    }
+}

@@ -1,0 +1,156 @@
+//! How a model is opened.
+
+use crate::load::AdapterFile;
+use crate::size::Size;
+use std::path::PathBuf;
+use strata_convert::Mix;
+use strata_model::KvType;
+
+/// Whether weights may stay in the file.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum Stream {
+    /// Those that do not fit in the memory that was allowed; without such a limit a model that does not fit is refused.
+    #[default]
+    Auto,
+    /// None: a model that does not fit is refused.
+    Never,
+    /// All of them.
+    Always,
+}
+
+/// How a model is opened. The defaults serve one program that asks a few things at once.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub(crate) memory: Option<Result<Size, String>>,
+    pub(crate) stream: Stream,
+    pub(crate) threads: Option<usize>,
+    pub(crate) batch: usize,
+    pub(crate) kv: KvType,
+    pub(crate) context: Option<usize>,
+    pub(crate) requests: usize,
+    pub(crate) quantize: Option<Mix>,
+    pub(crate) max_draft: usize,
+    pub(crate) draft: Option<PathBuf>,
+    pub(crate) adapters: Vec<AdapterFile>,
+    pub(crate) cache: Option<(PathBuf, u64)>,
+    pub(crate) sessions: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            memory: None,
+            stream: Stream::Auto,
+            threads: None,
+            batch: 512,
+            kv: KvType::F16,
+            context: None,
+            requests: 8,
+            quantize: None,
+            max_draft: 0,
+            draft: None,
+            adapters: Vec::new(),
+            cache: None,
+            sessions: false,
+        }
+    }
+}
+
+impl Options {
+    /// The most memory to use, as people write it: `512M`, `6G`, `6GiB`. A text that is no size is an error when the model
+    /// is opened. [default: what the machine has left]
+    #[must_use]
+    pub fn memory(mut self, size: &str) -> Self {
+        let parsed = size.parse::<Size>();
+        self.memory = Some(parsed.map_err(|problem| format!("memory {size:?}: {problem}")));
+        self
+    }
+
+    /// Whether weights may stay in the file and be read for each token.
+    #[must_use]
+    pub fn stream(mut self, stream: Stream) -> Self {
+        self.stream = stream;
+        self
+    }
+
+    /// Worker threads. [default: one for each processor]
+    #[must_use]
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = Some(threads);
+        self
+    }
+
+    /// Tokens computed together. [default: 512]
+    #[must_use]
+    pub fn batch(mut self, tokens: usize) -> Self {
+        self.batch = tokens;
+        self
+    }
+
+    /// How keys and values are stored. [default: f16]
+    #[must_use]
+    pub fn kv(mut self, kind: KvType) -> Self {
+        self.kv = kind;
+        self
+    }
+
+    /// Tokens of prompt and answer together. [default: the model's context, at most 4096]
+    #[must_use]
+    pub fn context(mut self, tokens: usize) -> Self {
+        self.context = Some(tokens);
+        self
+    }
+
+    /// Requests that run side by side; more wait. [default: 8]
+    #[must_use]
+    pub fn requests(mut self, requests: usize) -> Self {
+        self.requests = requests;
+        self
+    }
+
+    /// Quantizes the weights of a Hugging Face folder while they are loaded.
+    #[must_use]
+    pub fn quantize(mut self, mix: Mix) -> Self {
+        self.quantize = Some(mix);
+        self
+    }
+
+    /// Lets requests have up to so many tokens drafted ahead. The answers stay the same. [default: 0]
+    #[must_use]
+    pub fn max_draft(mut self, tokens: usize) -> Self {
+        self.max_draft = tokens;
+        self
+    }
+
+    /// A smaller model of the same vocabulary to draft with.
+    #[must_use]
+    pub fn draft_model(mut self, model: impl Into<PathBuf>) -> Self {
+        self.draft = Some(model.into());
+        self
+    }
+
+    /// A LoRA adapter that requests can ask for by its number: the first added is 0. `scale` is its strength in requests
+    /// that ask for none; 0 leaves it out.
+    #[must_use]
+    pub fn adapter(mut self, path: impl Into<PathBuf>, scale: f32) -> Self {
+        self.adapters.push(AdapterFile {
+            path: path.into(),
+            scale,
+        });
+        self
+    }
+
+    /// A folder in which computed prompts outlive the process, and the bytes that it may take.
+    #[must_use]
+    pub fn cache(mut self, folder: impl Into<PathBuf>, bytes: u64) -> Self {
+        self.cache = Some((folder.into(), bytes));
+        self
+    }
+
+    /// Lets sessions be saved with what was computed of them: the model's file is hashed, which takes a while.
+    #[must_use]
+    pub fn sessions(mut self, saved: bool) -> Self {
+        self.sessions = saved;
+        self
+    }
+}

@@ -1,0 +1,402 @@
+//! A thread with an engine: requests come in by a channel, each one's events go out by a queue of its own.
+
+mod adapters;
+mod queue;
+mod turns;
+
+use adapters::AdapterIds;
+pub use adapters::{Adapters, LoadedAdapter};
+use queue::Queue;
+pub use queue::{Heard, TimedOut};
+use std::collections::HashMap;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, TryRecvError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use strata_engine::{Counters, Engine, Event, EventKind, Request, RequestId};
+pub use turns::Turns;
+
+/// How often an idle engine's numbers are brought up to date.
+const IDLE: Duration = Duration::from_millis(200);
+
+/// Someone who is told what the engine's thread does. Calls come between steps and must be short.
+pub trait Monitor: Send {
+    /// The engine took a request, with an adapter of this name.
+    fn taken(&mut self, id: RequestId, request: &Request, adapter: Option<String>);
+    /// Something happened to a request.
+    fn event(&mut self, event: &Event);
+    /// A request's client has gone.
+    fn dropped(&mut self, id: RequestId);
+}
+
+/// What the thread is asked to do.
+enum Command {
+    Submit(Box<Submission>),
+    Cancel(u64),
+    /// Something to be done to the engine between two steps.
+    Act(Box<dyn FnOnce(&mut Engine) + Send>),
+    Stop,
+}
+
+struct Submission {
+    ticket: u64,
+    request: Request,
+    /// Adapters by number, with their strength.
+    adapters: Vec<(usize, f32)>,
+    queue: Queue,
+}
+
+/// An engine at work on a thread of its own.
+pub struct Worker {
+    commands: Sender<Command>,
+    adapters: Arc<Adapters>,
+    counters: Arc<Mutex<Counters>>,
+    tickets: Mutex<u64>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// A request that was handed to the engine. Dropping it cancels the request.
+pub struct Running {
+    ticket: u64,
+    queue: Queue,
+    commands: Sender<Command>,
+    ended: bool,
+}
+
+impl Running {
+    /// Waits for the next event; `None` after the last one, or if the engine is gone.
+    pub fn next_blocking(&mut self) -> Option<Heard> {
+        let heard = self.queue.next();
+        self.ended |= heard.is_none();
+        heard
+    }
+
+    /// The same, for so long at most.
+    pub fn next_within(&mut self, time: Duration) -> Result<Option<Heard>, TimedOut> {
+        let heard = self.queue.next_within(time)?;
+        self.ended |= heard.is_none();
+        Ok(heard)
+    }
+
+    /// The next event, from a future.
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Heard>> {
+        let heard = self.queue.poll_next(context);
+        self.ended |= matches!(heard, Poll::Ready(None));
+        heard
+    }
+
+    /// The next event, if it has happened already.
+    pub fn ready(&mut self) -> Option<Heard> {
+        self.queue.try_next()
+    }
+
+    /// Ready once nothing more happens than what can be read at once.
+    pub fn poll_over(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.queue.poll_closed(context)
+    }
+
+    /// The request is known to be over: dropping this cancels nothing.
+    pub fn end(&mut self) {
+        self.ended = true;
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !self.ended {
+            // The engine may be gone already, with all its requests.
+            let _ = self.commands.send(Command::Cancel(self.ticket));
+        }
+    }
+}
+
+/// What a worker is started with.
+pub struct Start {
+    /// The engine.
+    pub engine: Engine,
+    /// The adapters that requests can ask for.
+    pub adapters: Vec<LoadedAdapter>,
+    /// Whose turn it is to compute, shared by the engines of one machine.
+    pub turns: Arc<Turns>,
+    /// Who is told what happens.
+    pub monitor: Option<Box<dyn Monitor>>,
+    /// Called on the thread before its first step.
+    pub settle: Box<dyn FnOnce() + Send>,
+    /// Called on the thread at its end, when the engine is gone.
+    pub ended: Box<dyn FnOnce() + Send>,
+}
+
+impl Worker {
+    /// Starts the thread.
+    pub fn start(start: Start) -> std::io::Result<Self> {
+        let Start {
+            engine,
+            adapters,
+            turns,
+            monitor,
+            settle,
+            ended,
+        } = start;
+        let (commands, inbox) = mpsc::channel();
+        let (adapters, counters) = (Arc::new(Adapters::new(adapters)), Arc::default());
+        let mut work = Work {
+            engine,
+            monitor,
+            clients: HashMap::new(),
+            tickets: HashMap::new(),
+            ids: AdapterIds::default(),
+            adapters: Arc::clone(&adapters),
+            counters: Arc::clone(&counters),
+            turns,
+            gone: Vec::new(),
+        };
+        let body = move || {
+            settle();
+            work.run(&inbox);
+            drop(work);
+            ended();
+        };
+        let thread = std::thread::Builder::new()
+            .name("engine".into())
+            .spawn(body)?;
+        Ok(Self {
+            commands,
+            adapters,
+            counters,
+            tickets: Mutex::new(0),
+            thread: Mutex::new(Some(thread)),
+        })
+    }
+
+    /// The adapters, with their strengths for requests that name none.
+    pub fn adapters(&self) -> &Arc<Adapters> {
+        &self.adapters
+    }
+
+    /// Hands a request to the engine, with adapters by number and strength. What becomes of it is heard later.
+    pub fn submit(&self, request: Request, adapters: &[(usize, f32)]) -> Running {
+        let ticket = {
+            let mut tickets = locked(&self.tickets);
+            *tickets += 1;
+            *tickets
+        };
+        let queue = Queue::default();
+        let submission = Submission {
+            ticket,
+            request,
+            adapters: adapters.to_vec(),
+            queue: queue.clone(),
+        };
+        if self
+            .commands
+            .send(Command::Submit(Box::new(submission)))
+            .is_err()
+        {
+            queue.close();
+        }
+        Running {
+            ticket,
+            queue,
+            commands: self.commands.clone(),
+            ended: false,
+        }
+    }
+
+    /// The engine's numbers, as of its latest step.
+    pub fn counters(&self) -> Counters {
+        locked(&self.counters).clone()
+    }
+
+    /// Does something to the engine between two steps, and hands its result to `done`. Where the engine is gone, both are
+    /// dropped.
+    pub fn act<T: Send + 'static>(
+        &self,
+        act: impl FnOnce(&mut Engine) -> T + Send + 'static,
+        done: impl FnOnce(T) + Send + 'static,
+    ) {
+        let act = move |engine: &mut Engine| done(act(engine));
+        let _ = self.commands.send(Command::Act(Box::new(act)));
+    }
+
+    /// Does something to the engine between two steps, and waits for it; `None` if the engine is gone.
+    pub fn act_blocking<T: Send + 'static>(
+        &self,
+        act: impl FnOnce(&mut Engine) -> T + Send + 'static,
+    ) -> Option<T> {
+        let (sender, result) = mpsc::channel();
+        self.act(act, move |value| {
+            let _ = sender.send(value);
+        });
+        result.recv().ok()
+    }
+
+    /// Ends the thread once it has read what was sent before.
+    pub fn stop(&self) {
+        let _ = self.commands.send(Command::Stop);
+    }
+}
+
+/// The weights are gone when this returns, unless the engine's own thread drops it.
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.stop();
+        let thread = locked(&self.thread).take();
+        if let Some(thread) = thread.filter(|t| t.thread().id() != std::thread::current().id()) {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Who hears of a request.
+struct Client {
+    ticket: u64,
+    queue: Queue,
+    /// Answers that have not ended.
+    open: usize,
+}
+
+/// The thread's own.
+struct Work {
+    engine: Engine,
+    monitor: Option<Box<dyn Monitor>>,
+    clients: HashMap<RequestId, Client>,
+    tickets: HashMap<u64, RequestId>,
+    ids: AdapterIds,
+    adapters: Arc<Adapters>,
+    counters: Arc<Mutex<Counters>>,
+    turns: Arc<Turns>,
+    /// Requests whose clients have gone.
+    gone: Vec<RequestId>,
+}
+
+impl Work {
+    fn run(&mut self, inbox: &Receiver<Command>) {
+        loop {
+            loop {
+                let command = if self.engine.is_idle() {
+                    inbox.recv_timeout(IDLE)
+                } else {
+                    inbox.try_recv().map_err(|error| match error {
+                        TryRecvError::Empty => RecvTimeoutError::Timeout,
+                        TryRecvError::Disconnected => RecvTimeoutError::Disconnected,
+                    })
+                };
+                match command {
+                    Ok(Command::Submit(submission)) => self.submit(*submission),
+                    Ok(Command::Cancel(ticket)) => self.gone.extend(self.tickets.get(&ticket)),
+                    Ok(Command::Act(act)) => act(&mut self.engine),
+                    Ok(Command::Stop) | Err(RecvTimeoutError::Disconnected) => {
+                        self.engine.persist();
+                        return;
+                    }
+                    Err(RecvTimeoutError::Timeout) => break,
+                }
+                self.drop_gone();
+            }
+            if !self.engine.is_idle() {
+                self.step();
+                self.drop_gone();
+            }
+            locked(&self.counters).clone_from(self.engine.counters());
+        }
+    }
+
+    fn submit(&mut self, submission: Submission) {
+        let Submission {
+            ticket,
+            mut request,
+            adapters,
+            queue,
+        } = submission;
+        let chosen = self
+            .adapters
+            .choose(&mut self.engine, &mut self.ids, &adapters);
+        let taken = chosen.and_then(|adapter| {
+            request.adapter = adapter;
+            let open = request.choices.wanted();
+            let kept = self.monitor.is_some().then(|| request.clone());
+            Ok((self.engine.submit(request)?, open, kept, adapter))
+        });
+        match taken {
+            Err(error) => {
+                queue.push(Heard::Refused(error));
+                queue.close();
+            }
+            Ok((id, open, kept, adapter)) => {
+                if let (Some(monitor), Some(request)) = (&mut self.monitor, kept) {
+                    monitor.taken(id, &request, self.adapters.label(&self.ids, adapter));
+                }
+                self.tickets.insert(ticket, id);
+                let client = Client {
+                    ticket,
+                    queue,
+                    open,
+                };
+                self.clients.insert(id, client);
+            }
+        }
+    }
+
+    fn step(&mut self) {
+        let Self {
+            engine,
+            monitor,
+            clients,
+            tickets,
+            gone,
+            ..
+        } = self;
+        self.turns.take(|| {
+            engine.step(&mut |event| {
+                if let Some(monitor) = monitor {
+                    monitor.event(&event);
+                }
+                let id = event.request;
+                let Some(client) = clients.get_mut(&id) else {
+                    return;
+                };
+                match event.kind {
+                    EventKind::Finished { .. } => client.open = client.open.saturating_sub(1),
+                    EventKind::Failed(_) => client.open = 0,
+                    _ => {}
+                }
+                let heard = client.queue.push(Heard::Event(event));
+                if client.open == 0 {
+                    client.queue.close();
+                    tickets.remove(&client.ticket);
+                    clients.remove(&id);
+                } else if !heard {
+                    gone.push(id);
+                }
+            });
+        });
+    }
+
+    /// Ends the work for clients that have gone.
+    fn drop_gone(&mut self) {
+        for id in self.gone.drain(..) {
+            self.engine.cancel(id);
+            if let Some(client) = self.clients.remove(&id) {
+                self.tickets.remove(&client.ticket);
+                client.queue.close();
+            }
+            if let Some(monitor) = &mut self.monitor {
+                monitor.dropped(id);
+            }
+        }
+    }
+}
+
+/// What waits for an answer that will not come is told so.
+impl Drop for Work {
+    fn drop(&mut self) {
+        self.clients
+            .values()
+            .for_each(|client| client.queue.close());
+    }
+}
