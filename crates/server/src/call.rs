@@ -15,16 +15,15 @@ use strata_chat::{
     Fault, FaultKind, KeepAlive, ModelFacts, Slot, SlotAction, SlotOutcome, Timings,
 };
 use strata_engine::{ClientId, Engine};
-use strata_wire::Reply;
 use strata_wire::call::Call;
-use strata_wire::route::{self, Dialect};
+use strata_wire::{Dialect, Reply, openapi};
 
 /// Does what a call asks for.
 pub(crate) async fn answer(
     server: &Arc<Server>,
     caller: &Caller,
     call: Call,
-    dialect: Dialect,
+    dialect: &Dialect,
 ) -> Answered {
     let client = &caller.client;
     match call {
@@ -172,7 +171,7 @@ async fn quick(server: &Arc<Server>, caller: &Caller, call: Call) -> Result<Repl
                 "ready".into(),
             )]))
         }
-        Call::OpenApi => Reply::json(&route::openapi()),
+        Call::OpenApi => Reply::json(&openapi::document()),
         Call::Reply(reply) => reply,
         _ => {
             let message = "this server cannot do that yet";

@@ -16,8 +16,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use strata_chat::{Fault, FaultKind};
 use strata_wire::call::Call;
-use strata_wire::route::{self, Dialect, HttpRequest};
-use strata_wire::{Reply, Stamp};
+use strata_wire::dialect::{self, HttpRequest};
+use strata_wire::{Dialect, Reply, RequestBody, Stamp};
 
 /// Who asks, and what the answer is called and seen by.
 pub(crate) struct Caller {
@@ -100,7 +100,7 @@ async fn answer(
     let fail = |fault: Fault| reply(dialect.fault(&fault, &stamp));
     let asset = wanted_asset(&head);
     // The page asks for a key itself where one is needed, and has nothing to hide.
-    let open_to_all = route::needs_no_key(head.uri.path()) || asset.is_some();
+    let open_to_all = dialect::needs_no_key(head.uri.path()) || asset.is_some();
     let caller = credentials(&head.headers);
     let client = match server.settings.access.check(&caller) {
         Ok(client) => client,
@@ -120,7 +120,8 @@ async fn answer(
         };
         return fail(Fault::new(kind, "the server is shutting down"));
     }
-    if head.method == Method::POST && route::pattern(head.uri.path()) == Some("/api/blobs/{id}") {
+    let route = dialect::route(head.method.as_str(), head.uri.path());
+    if route.is_some_and(|route| route.body == RequestBody::Bytes) {
         return receive_blob(server, target, body, dialect, &stamp).await;
     }
     let body = match read(server, body).await {
@@ -135,7 +136,7 @@ async fn answer(
     let opened = {
         let mut responses = server.responses();
         let owner = client.owner();
-        route::open(&asked, &stamp, &mut responses.of(&owner))
+        dialect::open(&asked, &stamp, &mut responses.of(&owner))
     };
     match opened {
         Ok(asked) => {
@@ -155,7 +156,7 @@ async fn receive_blob(
     server: &Arc<Server>,
     target: &str,
     body: Incoming,
-    dialect: Dialect,
+    dialect: &Dialect,
     stamp: &Stamp,
 ) -> Answered {
     let asked = HttpRequest {
@@ -163,7 +164,7 @@ async fn receive_blob(
         target,
         body: &[],
     };
-    match route::open(&asked, stamp, &mut ()) {
+    match dialect::open(&asked, stamp, &mut ()) {
         Ok(Call::BlobUpload(digest, write)) => match library::receive(server, digest, body).await {
             Ok(()) => reply(write(&())),
             Err(fault) => reply(dialect.fault(&fault, stamp)),
@@ -254,7 +255,7 @@ fn preflight() -> Answered {
 
 /// A path for the metrics: one of ours, so that strangers cannot make up labels.
 fn route_of(path: &str) -> &'static str {
-    match route::pattern(path) {
+    match dialect::pattern(path) {
         Some(pattern) => pattern,
         None if page::asset(path).is_some() => "page",
         None => "other",

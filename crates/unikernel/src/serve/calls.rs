@@ -14,10 +14,10 @@ use strata_engine::EngineOptions;
 use strata_template::jinja::DateTime;
 use strata_weights::GgufSet;
 use strata_wire::call::{Call, unknown_model};
+use strata_wire::dialect::{self, HttpRequest};
 use strata_wire::http::Head;
 use strata_wire::metrics::{self, AdapterUse, Measured};
-use strata_wire::route::{self, Dialect, HttpRequest};
-use strata_wire::{Reply, Stamp};
+use strata_wire::{Dialect, Reply, Stamp, openapi};
 
 /// There is one key, so all stored answers have one owner.
 pub(super) const OWNER: &str = "";
@@ -36,7 +36,7 @@ impl Server {
         match self.settings.access.check(head) {
             Err(fault)
                 if fault.kind == FaultKind::Unauthenticated
-                    && (route::needs_no_key(head.path()) || head.method == "OPTIONS") => {}
+                    && (dialect::needs_no_key(head.path()) || head.method == "OPTIONS") => {}
             Err(fault) => return Some(dialect.fault(&fault, &stamp)),
             Ok(()) => {}
         }
@@ -48,7 +48,7 @@ impl Server {
             target: &head.target,
             body,
         };
-        let opened = route::open(&asked, &stamp, &mut self.responses.of(OWNER));
+        let opened = dialect::open(&asked, &stamp, &mut self.responses.of(OWNER));
         let call = match opened {
             Ok(call) => call,
             Err(refused) => return Some(refused),
@@ -117,7 +117,7 @@ impl Server {
             Call::Health => status("ok"),
             Call::Ready => status("ready"),
             Call::Metrics => self.metrics(stamp, now),
-            Call::OpenApi => Reply::json(&route::openapi()),
+            Call::OpenApi => Reply::json(&openapi::document()),
             Call::Reply(reply) => reply,
             Call::Tokenize(request, write) => {
                 self.find(request.model.as_deref())?;

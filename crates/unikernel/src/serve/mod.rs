@@ -26,8 +26,7 @@ use strata_engine::{Engine, Event as EngineEvent, EventKind, Request, SubmitErro
 use strata_platform::Clock;
 use strata_tokenizer::EncodeOptions;
 use strata_wire::http::{self, Head, Next, Sending};
-use strata_wire::openai::ResponseStore;
-use strata_wire::route::Dialect;
+use strata_wire::openai::{self, ResponseStore};
 use strata_wire::{AnswerWriter, Framing, Reply, Stamp};
 
 /// Bytes that all requests and answers may hold; clients that would add to more must wait.
@@ -246,7 +245,7 @@ impl Server {
             _ => FaultKind::BadRequest,
         };
         let stamp = self.stamp(now);
-        let reply = Dialect::OpenAi.fault(&Fault::new(kind, error), &stamp);
+        let reply = openai::DIALECT.fault(&Fault::new(kind, error), &stamp);
         give(visit, &reply, now);
     }
 

@@ -1,6 +1,7 @@
 //! The head of a request.
 
 use super::{HttpError, MAX_HEAD, MAX_HEADERS};
+use crate::url::path_of;
 use alloc::string::String;
 
 /// How long the body is.
@@ -102,8 +103,7 @@ impl Head {
 
     /// The path, without its query.
     pub fn path(&self) -> &str {
-        let target = self.target.as_str();
-        target.split_once('?').map_or(target, |(path, _)| path)
+        path_of(&self.target)
     }
 }
 

@@ -5,7 +5,7 @@ use super::{load, model, options};
 use crate::answer::Stamp;
 use crate::call::Call;
 use crate::gather::{Gathered, arguments};
-use crate::openai::tools::{self, Form};
+use crate::request_fields::tools::{self, Form};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use strata_chat::json::{Fields, Json};

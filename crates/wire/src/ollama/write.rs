@@ -4,7 +4,7 @@ use super::errors;
 use crate::answer::{AnswerWriter, Framing, Reply, Stamp};
 use crate::calendar::rfc3339_nanos;
 use crate::gather::{Gathered, GatheredCall};
-use crate::openai::chat::token_logprob;
+use crate::logprobs::token_logprob;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
