@@ -11,11 +11,10 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
 use strata_chat::{
-    AnswerConstraint, AnswerStream, Arrival, Event, Fault, FaultKind, Generate, ModelProfile,
-    Prepared, RequestContext, prepare, refusal,
+    AnswerConstraint, AnswerStream, Arrival, Event, Fault, FaultKind, Generate, Prepared, prepare,
+    refusal,
 };
 use strata_engine::{ClientId, Event as EngineEvent};
-use strata_template::jinja::DateTime;
 use strata_wire::{AnswerWriter, Framing, Stamp};
 use tokio::sync::mpsc;
 
@@ -61,7 +60,7 @@ pub(crate) async fn generate(
             conversation.next(&mut events).await;
         }
         server.keep(&caller.client, &mut *answer);
-        return answered(200, Framing::Whole.content_type(), ReplyBody::whole(bytes));
+        return answered(Framing::Whole, ReplyBody::whole(bytes));
     }
     let (sender, receiver) = mpsc::channel(WAITING);
     let framing = answer.framing();
@@ -93,7 +92,7 @@ pub(crate) async fn generate(
         }
         server.keep(&client, &mut *answer);
     });
-    answered(200, framing.content_type(), ReplyBody::Stream(receiver))
+    answered(framing, ReplyBody::Stream(receiver))
 }
 
 /// A request on its way: what the engine does for it, and the stream that makes one answer of it.
@@ -207,16 +206,9 @@ pub(crate) async fn ready(
     stamp: &Stamp,
 ) -> Result<Prepared, Fault> {
     let (worker, request) = (lease.worker.clone(), request.clone());
-    let (id, seed) = (stamp.id.clone(), server.random());
-    let now = DateTime::from_unix(stamp.unix_seconds as i64);
+    let (stamp, seed) = (stamp.clone(), server.stamps.random());
     let task = tokio::task::spawn_blocking(move || {
-        let context = RequestContext {
-            now: Some(now),
-            seed,
-            id: &id,
-        };
-        let profile: &ModelProfile = &worker.profile;
-        let mut prepared = prepare(&request, profile, context)?;
+        let mut prepared = prepare(&request, &worker.profile, stamp.context(seed))?;
         if prepared.constraint != AnswerConstraint::Free {
             let constraint = worker.grammars.compile(&prepared.constraint)?;
             for request in &mut prepared.requests {

@@ -1,8 +1,9 @@
 //! The dialects, each a table of its routes, and the way from a path to the one that it belongs to.
 
-use crate::answer::{Reply, Stamp};
+use crate::answer::Reply;
 use crate::call::{Call, Recall};
 use crate::route::{Route, RouteRequest, wrong_method};
+use crate::stamp::Stamp;
 use crate::url::path_of;
 use crate::{anthropic, llama_server, ollama, openai, server_routes};
 use alloc::string::String;

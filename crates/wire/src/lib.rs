@@ -12,6 +12,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod access;
 mod answer;
 pub mod anthropic;
 mod base64;
@@ -30,10 +31,12 @@ mod request_fields;
 mod rerank;
 mod route;
 mod server_routes;
+mod stamp;
 mod status;
 mod timings;
 mod url;
 
-pub use answer::{AnswerWriter, Framing, Reply, Stamp};
+pub use answer::{AnswerWriter, Framing, Reply};
 pub use dialect::Dialect;
 pub use route::{RequestBody, Route};
+pub use stamp::{Stamp, StampSource};

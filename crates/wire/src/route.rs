@@ -1,7 +1,8 @@
 //! A route: a path, what is asked there, and who reads it.
 
-use crate::answer::{Framing, Stamp};
+use crate::answer::Framing;
 use crate::call::{Call, Recall};
+use crate::stamp::Stamp;
 use strata_chat::{Fault, FaultKind};
 
 /// Reads a request of one route.

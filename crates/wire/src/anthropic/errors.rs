@@ -1,6 +1,7 @@
 //! Faults in this dialect's shape.
 
-use crate::answer::{Reply, Stamp};
+use crate::answer::Reply;
+use crate::stamp::Stamp;
 use crate::status::status;
 use alloc::format;
 use strata_chat::json::Json;

@@ -7,10 +7,11 @@ mod errors;
 mod read;
 mod write;
 
-use crate::answer::{Framing, Reply, Stamp};
+use crate::answer::{Framing, Reply};
 use crate::call::Call;
 use crate::dialect::Dialect;
 use crate::route::Route;
+use crate::stamp::Stamp;
 use alloc::boxed::Box;
 use read::Purpose;
 use strata_chat::Fault;

@@ -2,8 +2,9 @@
 
 use super::errors;
 use super::read::ReplyOptions;
-use crate::answer::{AnswerWriter, Framing, Reply, Stamp, server_sent};
+use crate::answer::{AnswerWriter, Framing, Reply, server_sent};
 use crate::gather::GatheredCall;
+use crate::stamp::Stamp;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -2,7 +2,7 @@
 
 use super::chat::finish_reason;
 use super::{Head, errors, usage};
-use crate::answer::{AnswerWriter, Framing, Reply, Stamp, server_sent};
+use crate::answer::{AnswerWriter, Framing, Reply, server_sent};
 use crate::call::Call;
 use crate::gather::Gathered;
 use crate::logprobs::finite;
@@ -10,6 +10,7 @@ use crate::request_fields::generation::{self, MAX_CHOICES, limit};
 use crate::request_fields::inputs::{MAX_INPUTS, inputs};
 use crate::request_fields::sampling::Ranges;
 use crate::request_fields::{answer_format, model};
+use crate::stamp::Stamp;
 use crate::timings;
 use alloc::boxed::Box;
 use alloc::string::String;

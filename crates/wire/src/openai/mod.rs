@@ -12,10 +12,11 @@ mod usage;
 
 pub use responses::{Page, ResponseStore};
 
-use crate::answer::{Framing, Stamp};
+use crate::answer::Framing;
 use crate::dialect::Dialect;
 use crate::rerank;
 use crate::route::Route;
+use crate::stamp::Stamp;
 use crate::url::unescape;
 use alloc::format;
 use alloc::string::String;

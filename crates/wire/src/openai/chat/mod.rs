@@ -5,9 +5,10 @@ mod write;
 pub(super) use write::finish_reason;
 
 use super::Head;
-use crate::answer::{Reply, Stamp};
+use crate::answer::Reply;
 use crate::call::Call;
 use crate::request_fields::chat;
+use crate::stamp::Stamp;
 use alloc::boxed::Box;
 use strata_chat::Fault;
 use strata_chat::json::Json;

@@ -5,8 +5,9 @@ use crate::logprobs::token_logprob;
 use crate::request_fields::chat::ReplyOptions;
 use crate::timings;
 
-use crate::answer::{AnswerWriter, Framing, Reply, Stamp, server_sent};
+use crate::answer::{AnswerWriter, Framing, Reply, server_sent};
 use crate::gather::{Gathered, arguments_text};
+use crate::stamp::Stamp;
 use alloc::vec::Vec;
 use strata_chat::json::Json;
 use strata_chat::{CallPart, Event, Fault, Finish, Generate, Timings, TokenLogprobs, Usage};

@@ -10,8 +10,9 @@ mod write;
 pub use input_items::Page;
 pub use store::ResponseStore;
 
-use crate::answer::{Reply, Stamp};
+use crate::answer::Reply;
 use crate::call::{Call, Recall, Stored};
+use crate::stamp::Stamp;
 use crate::url::unescape;
 use alloc::boxed::Box;
 use alloc::string::String;

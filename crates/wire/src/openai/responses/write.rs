@@ -3,9 +3,10 @@
 use super::super::errors;
 use super::document::{Item, Kind, logprob_list, usage};
 use super::read::ReplyOptions;
-use crate::answer::{AnswerWriter, Framing, Reply, Stamp, server_sent};
+use crate::answer::{AnswerWriter, Framing, Reply, server_sent};
 use crate::call::Kept;
 use crate::gather::GatheredCall;
+use crate::stamp::Stamp;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
