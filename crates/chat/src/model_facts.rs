@@ -2,8 +2,11 @@
 
 use crate::json::Json;
 use crate::message::Message;
+use alloc::borrow::ToOwned;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use strata_weights::GgufSet;
 
 /// What is known of a model.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -52,6 +55,40 @@ pub struct ModelFacts {
     pub path: Option<String>,
     /// Requests that run side by side.
     pub slots: usize,
+}
+
+impl ModelFacts {
+    /// What a model's file says of it, under a name.
+    pub fn of_file(name: &str, file: &GgufSet<'_>) -> Self {
+        let (metadata, tensors) = (file.metadata(), file.tensors());
+        let text = |key: &str| metadata.str(key).ok().flatten().map(str::to_owned);
+        let family = text("general.architecture").unwrap_or_else(|| "unknown".into());
+        let number = |key: &str| {
+            let value = metadata.u64(&format!("{family}.{key}")).ok().flatten();
+            value.unwrap_or(0) as usize
+        };
+        let vocabulary = metadata.array("tokenizer.ggml.tokens").ok().flatten();
+        Self {
+            name: name.into(),
+            bytes: tensors.iter().map(|t| t.data.len() as u64).sum(),
+            parameters: tensors.iter().map(|t| t.dims.iter().product::<u64>()).sum(),
+            trained_context: number("context_length"),
+            embedding: number("embedding_length"),
+            vocabulary: vocabulary.map_or(0, |tokens| tokens.len()),
+            template: text("tokenizer.chat_template"),
+            licenses: text("general.license").into_iter().collect(),
+            family,
+            ..Self::default()
+        }
+    }
+
+    /// Whether a client's name means this model. A name without a tag means the latest, as with Ollama.
+    pub fn is_called(&self, name: &str) -> bool {
+        fn plain(name: &str) -> &str {
+            name.strip_suffix(":latest").unwrap_or(name)
+        }
+        plain(&self.name) == plain(name)
+    }
 }
 
 /// What a model can do.

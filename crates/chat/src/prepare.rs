@@ -54,6 +54,17 @@ pub struct RequestContext<'a> {
     pub id: &'a str,
 }
 
+impl<'a> RequestContext<'a> {
+    /// A request at a time, in seconds since 1970.
+    pub fn new(unix_seconds: u64, seed: u64, id: &'a str) -> Self {
+        Self {
+            now: Some(DateTime::from_unix(unix_seconds as i64)),
+            seed,
+            id,
+        }
+    }
+}
+
 /// Makes a request ready for the engine.
 pub fn prepare(
     request: &Generate,

@@ -21,7 +21,7 @@ use strata_tokenizer::Tokenizer;
 use strata_weights::{Gguf, GgufSet};
 use strata_wire::Stamp;
 use strata_wire::call::Call;
-use strata_wire::route::{HttpRequest, open};
+use strata_wire::dialect::{HttpRequest, open};
 
 const CONTEXT: usize = 1024;
 /// Overhead that is too much, in percent.

@@ -1,10 +1,9 @@
 //! What each call does.
 
 use crate::access::Client;
-use crate::body::ReplyBody;
 use crate::embed;
 use crate::generate::{generate, gone, ready};
-use crate::http::{Answered, Caller, answered, reply};
+use crate::http::{Answered, Caller, reply, shutting_down};
 use crate::library::{Work, ask, perform};
 use crate::manager::Lease;
 use crate::slots::Slots;
@@ -15,16 +14,15 @@ use strata_chat::{
     Fault, FaultKind, KeepAlive, ModelFacts, Slot, SlotAction, SlotOutcome, Timings,
 };
 use strata_engine::{ClientId, Engine};
-use strata_wire::Reply;
 use strata_wire::call::Call;
-use strata_wire::route::{self, Dialect};
+use strata_wire::{Dialect, Reply};
 
 /// Does what a call asks for.
 pub(crate) async fn answer(
     server: &Arc<Server>,
     caller: &Caller,
     call: Call,
-    dialect: Dialect,
+    dialect: &Dialect,
 ) -> Answered {
     let client = &caller.client;
     match call {
@@ -41,12 +39,6 @@ pub(crate) async fn answer(
             Ok(()) => perform(server, Work::Create(create), report).await,
             Err(fault) => reply(report.fault(&fault)),
         },
-        Call::Front => reply(Reply::text("Ollama is running")),
-        Call::Metrics => answered(
-            200,
-            "text/plain; version=0.0.4; charset=utf-8",
-            ReplyBody::whole(crate::metrics::text(server)),
-        ),
         call => {
             let made = quick(server, caller, call).await;
             reply(made.unwrap_or_else(|fault| dialect.fault(&fault, &caller.stamp)))
@@ -159,24 +151,13 @@ async fn quick(server: &Arc<Server>, caller: &Caller, call: Call) -> Result<Repl
             let document = server.responses().act(&client.owner(), &stored)?;
             write(&document)
         }
-        Call::Health => Reply::json(&strata_chat::json::Json::object([("status", "ok".into())])),
-        Call::Ready => {
-            if server.is_draining() {
-                let kind = FaultKind::Unavailable {
-                    retry_after: Duration::from_secs(5),
-                };
-                return Err(Fault::new(kind, "the server is shutting down"));
-            }
-            Reply::json(&strata_chat::json::Json::object([(
-                "status",
-                "ready".into(),
-            )]))
-        }
-        Call::OpenApi => Reply::json(&route::openapi()),
-        Call::Reply(reply) => reply,
-        _ => {
-            let message = "this server cannot do that yet";
-            return Err(Fault::new(FaultKind::Unsupported, message));
+        Call::Ready if server.is_draining() => return Err(shutting_down()),
+        Call::Ready => Reply::health("ready"),
+        Call::Metrics => Reply::metrics(&crate::metrics::text(server)),
+        call => {
+            let unknown = "this server cannot do that yet";
+            let unknown = |_| Fault::new(FaultKind::Unsupported, unknown);
+            call.reply().map_err(unknown)?
         }
     })
 }

@@ -11,8 +11,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 use strata::Events;
-use strata_chat::{Arrival, Event, Fault, FaultKind, Generate, Prepared, RequestContext};
-use strata_template::jinja::DateTime;
+use strata_chat::{Arrival, Event, Fault, FaultKind, Generate, Prepared};
 use strata_wire::{AnswerWriter, Framing, Stamp};
 use tokio::sync::mpsc;
 
@@ -52,7 +51,7 @@ pub(crate) async fn generate(
             events = conversation.next().await;
         }
         server.keep(&caller.client, &mut *answer);
-        return answered(200, Framing::Whole.content_type(), ReplyBody::whole(bytes));
+        return answered(Framing::Whole, ReplyBody::whole(bytes));
     }
     let (sender, receiver) = mpsc::channel(WAITING);
     let framing = answer.framing();
@@ -84,7 +83,7 @@ pub(crate) async fn generate(
         }
         server.keep(&client, &mut *answer);
     });
-    answered(200, framing.content_type(), ReplyBody::Stream(receiver))
+    answered(framing, ReplyBody::Stream(receiver))
 }
 
 /// A request on its way.
@@ -161,15 +160,9 @@ pub(crate) async fn ready(
     stamp: &Stamp,
 ) -> Result<Prepared, Fault> {
     let (model, request) = (lease.served.model.clone(), request.clone());
-    let (id, seed) = (stamp.id.clone(), server.random());
-    let now = DateTime::from_unix(stamp.unix_seconds as i64);
+    let (stamp, seed) = (stamp.clone(), server.stamps.random());
     let task = tokio::task::spawn_blocking(move || {
-        let context = RequestContext {
-            now: Some(now),
-            seed,
-            id: &id,
-        };
-        model.prepare(&request, context)
+        model.prepare(&request, stamp.context(seed))
     });
     task.await.unwrap_or_else(|_| {
         let message = "the request could not be made ready";

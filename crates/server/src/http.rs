@@ -16,8 +16,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use strata_chat::{Fault, FaultKind};
 use strata_wire::call::Call;
-use strata_wire::route::{self, Dialect, HttpRequest};
-use strata_wire::{Reply, Stamp};
+use strata_wire::dialect::{self, HttpRequest};
+use strata_wire::{Dialect, Framing, Reply, RequestBody, Stamp, access};
 
 /// Who asks, and what the answer is called and seen by.
 pub(crate) struct Caller {
@@ -29,36 +29,34 @@ pub(crate) struct Caller {
 /// A reply on its way out.
 pub(crate) type Answered = Response<ReplyBody>;
 
-/// Makes a reply.
-pub(crate) fn answered(status: u16, content_type: &'static str, body: ReplyBody) -> Answered {
+/// An answer that is sent as its dialect says.
+pub(crate) fn answered(framing: Framing, body: ReplyBody) -> Answered {
     let mut response = Response::new(body);
-    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
-    if content_type == "text/event-stream" {
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-        // Proxies would hold events back.
-        let name = HeaderName::from_static("x-accel-buffering");
-        headers.insert(name, HeaderValue::from_static("no"));
-    }
+    set_headers(&mut response, framing.headers());
     response
 }
 
 /// A whole reply of a dialect as HTTP.
 pub(crate) fn reply(reply: Reply) -> Answered {
-    let mut response = answered(
-        reply.status,
-        reply.content_type,
-        ReplyBody::whole(reply.body),
-    );
-    for (name, value) in reply.headers {
-        if let Ok(value) = HeaderValue::from_str(&value) {
-            response
-                .headers_mut()
-                .insert(HeaderName::from_static(name), value);
+    let mut response = Response::new(ReplyBody::whole(reply.body));
+    *response.status_mut() = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::OK);
+    let given = reply.headers.iter();
+    let given = given.map(|(name, value)| (*name, value.as_str()));
+    let kind = ("content-type", reply.content_type);
+    set_headers(&mut response, std::iter::once(kind).chain(given));
+    response
+}
+
+fn set_headers<'h>(
+    response: &mut Answered,
+    headers: impl Iterator<Item = (&'static str, &'h str)>,
+) {
+    for (name, value) in headers {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            let name = HeaderName::from_static(name);
+            response.headers_mut().insert(name, value);
         }
     }
-    response
 }
 
 /// Answers one request.
@@ -71,12 +69,9 @@ pub(crate) async fn handle(server: Arc<Server>, request: Request<Incoming>) -> A
     let asked = (request.method().as_str(), route);
     let observed = Observation::new(&server.observer, &stamp.id, asked, parent);
     let mut response = answer(&server, request, stamp, &observed).await;
-    if let Some(origin) = origin
-        && response.status() != StatusCode::FORBIDDEN
-    {
-        let headers = response.headers_mut();
-        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-        headers.insert(header::VARY, HeaderValue::from_static("origin"));
+    if let Some(origin) = origin.as_ref().and_then(|value| value.to_str().ok()) {
+        let status = response.status().as_u16();
+        set_headers(&mut response, access::cross_origin(origin, status));
     }
     observed.status(response.status());
     server
@@ -100,7 +95,7 @@ async fn answer(
     let fail = |fault: Fault| reply(dialect.fault(&fault, &stamp));
     let asset = wanted_asset(&head);
     // The page asks for a key itself where one is needed, and has nothing to hide.
-    let open_to_all = route::needs_no_key(head.uri.path()) || asset.is_some();
+    let open_to_all = dialect::needs_no_key(head.uri.path()) || asset.is_some();
     let caller = credentials(&head.headers);
     let client = match server.settings.access.check(&caller) {
         Ok(client) => client,
@@ -109,18 +104,16 @@ async fn answer(
     };
     observed.client(client.name.as_deref());
     if head.method == Method::OPTIONS {
-        return preflight();
+        return reply(access::preflight());
     }
     if let Some(asset) = asset {
         return page(asset);
     }
     if server.is_draining() && !open_to_all {
-        let kind = FaultKind::Unavailable {
-            retry_after: Duration::from_secs(5),
-        };
-        return fail(Fault::new(kind, "the server is shutting down"));
+        return fail(shutting_down());
     }
-    if head.method == Method::POST && route::pattern(head.uri.path()) == Some("/api/blobs/{id}") {
+    let route = dialect::route(head.method.as_str(), head.uri.path());
+    if route.is_some_and(|route| route.body == RequestBody::Bytes) {
         return receive_blob(server, target, body, dialect, &stamp).await;
     }
     let body = match read(server, body).await {
@@ -135,7 +128,7 @@ async fn answer(
     let opened = {
         let mut responses = server.responses();
         let owner = client.owner();
-        route::open(&asked, &stamp, &mut responses.of(&owner))
+        dialect::open(&asked, &stamp, &mut responses.of(&owner))
     };
     match opened {
         Ok(asked) => {
@@ -155,7 +148,7 @@ async fn receive_blob(
     server: &Arc<Server>,
     target: &str,
     body: Incoming,
-    dialect: Dialect,
+    dialect: &Dialect,
     stamp: &Stamp,
 ) -> Answered {
     let asked = HttpRequest {
@@ -163,7 +156,7 @@ async fn receive_blob(
         target,
         body: &[],
     };
-    match route::open(&asked, stamp, &mut ()) {
+    match dialect::open(&asked, stamp, &mut ()) {
         Ok(Call::BlobUpload(digest, write)) => match library::receive(server, digest, body).await {
             Ok(()) => reply(write(&())),
             Err(fault) => reply(dialect.fault(&fault, stamp)),
@@ -219,42 +212,29 @@ fn wanted_asset(head: &Parts) -> Option<Asset> {
 }
 
 fn page(asset: Asset) -> Answered {
-    let mut response = answered(200, asset.content_type, ReplyBody::whole(asset.bytes));
-    let headers = response.headers_mut();
-    for (name, value) in [
-        (header::CONTENT_SECURITY_POLICY, page::POLICY),
-        (header::CACHE_CONTROL, "no-cache"),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (header::VARY, "accept"),
-    ] {
-        headers.insert(name, HeaderValue::from_static(value));
-    }
+    let mut response = Response::new(ReplyBody::whole(asset.bytes));
+    let headers = [
+        ("content-type", asset.content_type),
+        ("content-security-policy", page::POLICY),
+        ("cache-control", "no-cache"),
+        ("x-content-type-options", "nosniff"),
+        ("vary", "accept"),
+    ];
+    set_headers(&mut response, headers.into_iter());
     response
 }
 
-/// The answer to a browser that asks whether it may call.
-fn preflight() -> Answered {
-    let mut response = answered(204, "text/plain", ReplyBody::Whole(None));
-    let headers = response.headers_mut();
-    for (name, value) in [
-        (
-            header::ACCESS_CONTROL_ALLOW_METHODS,
-            "GET, POST, DELETE, HEAD, OPTIONS",
-        ),
-        (
-            header::ACCESS_CONTROL_ALLOW_HEADERS,
-            "authorization, content-type, x-api-key, anthropic-version, anthropic-beta",
-        ),
-        (header::ACCESS_CONTROL_MAX_AGE, "600"),
-    ] {
-        headers.insert(name, HeaderValue::from_static(value));
-    }
-    response
+/// Why a server that is told to stop takes no request.
+pub(crate) fn shutting_down() -> Fault {
+    let kind = FaultKind::Unavailable {
+        retry_after: Duration::from_secs(5),
+    };
+    Fault::new(kind, "the server is shutting down")
 }
 
 /// A path for the metrics: one of ours, so that strangers cannot make up labels.
 fn route_of(path: &str) -> &'static str {
-    match route::pattern(path) {
+    match dialect::pattern(path) {
         Some(pattern) => pattern,
         None if page::asset(path).is_some() => "page",
         None => "other",

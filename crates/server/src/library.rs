@@ -114,7 +114,7 @@ pub(crate) async fn perform(
             }
             report.step(&step, &mut bytes);
         }
-        return answered(200, framing.content_type(), ReplyBody::whole(bytes));
+        return answered(framing, ReplyBody::whole(bytes));
     }
     let (sender, receiver) = mpsc::channel(64);
     tokio::spawn(async move {
@@ -129,7 +129,7 @@ pub(crate) async fn perform(
             report.step(&step, &mut bytes);
         }
     });
-    answered(200, framing.content_type(), ReplyBody::Stream(receiver))
+    answered(framing, ReplyBody::Stream(receiver))
 }
 
 /// Takes a request's body as a blob, as it comes. The client may take as long as it likes, as long as it sends.

@@ -7,11 +7,11 @@ use crate::metrics::HttpCounts;
 use crate::observation::Observer;
 use crate::slot_files::SlotFolder;
 use crate::trace::{Collector, Exporter};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use strata_wire::openai::ResponseStore;
-use strata_wire::{AnswerWriter, Stamp};
+use strata_wire::{AnswerWriter, Stamp, StampSource};
 
 /// Stored answers, and their bytes, at most.
 const STORED: (usize, usize) = (1024, 64 << 20);
@@ -61,8 +61,7 @@ pub(crate) struct Server {
     pub(crate) started: Instant,
     draining: AtomicBool,
     responses: Mutex<ResponseStore>,
-    /// Of the generator that names answers and seeds requests.
-    random: AtomicU64,
+    pub(crate) stamps: StampSource,
 }
 
 impl Server {
@@ -81,7 +80,7 @@ impl Server {
             started: Instant::now(),
             draining: AtomicBool::new(false),
             responses: Mutex::new(ResponseStore::new(STORED.0, STORED.1)),
-            random: AtomicU64::new(seed),
+            stamps: StampSource::new(seed),
         }
     }
 
@@ -94,27 +93,9 @@ impl Server {
         self.draining.load(Ordering::Relaxed)
     }
 
-    /// A number unlike others (splitmix64): names answers, seeds those that bring no seed. No secret depends on it.
-    pub(crate) fn random(&self) -> u64 {
-        let step = 0x9e37_79b9_7f4a_7c15;
-        let state = self
-            .random
-            .fetch_add(step, Ordering::Relaxed)
-            .wrapping_add(step);
-        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
     pub(crate) fn stamp(&self) -> Stamp {
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
-        Stamp {
-            id: format!("{:016x}", self.random()),
-            unix_seconds: now.as_secs(),
-            nanoseconds: now.subsec_nanos(),
-        }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        self.stamps.stamp(now.unwrap_or_default())
     }
 
     pub(crate) fn responses(&self) -> MutexGuard<'_, ResponseStore> {

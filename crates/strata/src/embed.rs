@@ -4,11 +4,10 @@ use crate::error::{Error, ErrorKind};
 use crate::model::Model;
 use crate::worker::{Heard, Running};
 use strata_chat::{
-    Embed, Embeddings, Event, Fault, FaultKind, Generate, ModelProfile, Prompt, PromptPart,
+    Embed, Embeddings, Event, Fault, FaultKind, Generate, Prompt, PromptPart,
     Ranking, Rerank, refusal,
 };
-use strata_engine::{ClientId, EventKind, Pooling, Request, Task};
-use strata_tokenizer::EncodeOptions;
+use strata_engine::{ClientId, EventKind, Request};
 
 /// Texts that the engine was handed, in order, and their tokens.
 pub struct Vectors {
@@ -52,39 +51,7 @@ impl Model {
 
     /// Hands the texts of a request to the engine.
     pub fn start_embed(&self, request: &Embed, client: u64) -> Result<Vectors, Fault> {
-        let profile = self.profile();
-        let pooling = match request.pooling {
-            None => profile.pooling,
-            Some(strata_chat::Pooling::Mean) => Pooling::Mean,
-            Some(strata_chat::Pooling::Cls) => Pooling::Cls,
-            Some(strata_chat::Pooling::Last) => Pooling::Last,
-            Some(strata_chat::Pooling::None) => {
-                return Err(Fault::new(
-                    FaultKind::Unsupported,
-                    "embeddings of single tokens are not given: choose a pooling",
-                ));
-            }
-        };
-        let mut tokens = 0;
-        let mut prompts = Vec::new();
-        for (i, input) in request.inputs.iter().enumerate() {
-            let mut prompt = encode(profile, input);
-            if prompt.is_empty() {
-                return Err(Fault::bad_request(format!("input[{i}] is empty")));
-            }
-            if prompt.len() > profile.context && request.truncate {
-                prompt.truncate(profile.context);
-            }
-            tokens += prompt.len();
-            prompts.push(prompt);
-        }
-        let running = prompts
-            .into_iter()
-            .map(|prompt| self.submit_text(prompt, Task::Embed(pooling), client));
-        Ok(Vectors {
-            running: running.collect(),
-            tokens,
-        })
+        Ok(self.submit_all(request.prepare(self.profile())?, client))
     }
 
     /// Scores documents by how well they answer a query; only models with a classifier can.
@@ -112,16 +79,7 @@ impl Model {
 
     /// Hands the pairs of a request to the engine.
     pub fn start_rerank(&self, request: &Rerank, client: u64) -> Vectors {
-        let mut tokens = 0;
-        let running = request.documents.iter().map(|document| {
-            let tokenizer = &self.profile().tokenizer;
-            let pair = tokenizer.encode_pair(&request.query, document);
-            tokens += pair.tokens.len();
-            let second = pair.second;
-            self.submit_text(pair.tokens, Task::Score { second }, client)
-        });
-        let running = running.collect();
-        Vectors { running, tokens }
+        self.submit_all(request.prepare(self.profile()), client)
     }
 
     /// The log-probability of each token of a text but the first, given those before it.
@@ -147,14 +105,16 @@ impl Model {
         Ok(scores)
     }
 
-    fn submit_text(&self, prompt: Vec<u32>, task: Task, client: u64) -> Running {
-        let request = Request {
-            prompt,
-            task,
-            client: ClientId(client),
-            ..Request::default()
-        };
-        self.submit(request, &[])
+    fn submit_all(&self, requests: Vec<Request>, client: u64) -> Vectors {
+        let tokens = requests.iter().map(|request| request.prompt.len()).sum();
+        let running = requests.into_iter().map(|mut request| {
+            request.client = ClientId(client);
+            self.submit(request, &[])
+        });
+        Vectors {
+            running: running.collect(),
+            tokens,
+        }
     }
 }
 
@@ -196,20 +156,10 @@ pub fn finish_embed(
     vectors: Vec<Vec<f32>>,
     tokens: usize,
 ) -> Result<Embeddings, Fault> {
-    let mut rows = Vec::new();
-    for mut values in vectors {
-        if let Some(keep) = request.dimensions {
-            if keep > values.len() {
-                let problem = format!("dimensions: the model's embeddings have {}", values.len());
-                return Err(Fault::bad_request(problem));
-            }
-            values.truncate(keep);
-        }
-        if request.normalize {
-            strata_model::normalize(&mut values);
-        }
-        rows.push(vec![values]);
-    }
+    let rows = vectors
+        .into_iter()
+        .map(|vector| Ok(vec![request.finish(vector)?]))
+        .collect::<Result<_, Fault>>()?;
     Ok(Embeddings {
         rows,
         tokens,
@@ -224,23 +174,6 @@ pub fn finish_rerank(scores: Vec<Vec<f32>>, tokens: usize) -> Ranking {
         scores: scores.into_iter().map(first).collect(),
         tokens,
     }
-}
-
-fn encode(profile: &ModelProfile, input: &[PromptPart]) -> Vec<u32> {
-    let mut tokens = Vec::new();
-    for part in input {
-        match part {
-            PromptPart::Text(text) => {
-                let options = EncodeOptions {
-                    add_special: true,
-                    parse_special: false,
-                };
-                tokens.extend(profile.tokenizer.encode(text, options));
-            }
-            PromptPart::Tokens(given) => tokens.extend(given),
-        }
-    }
-    tokens
 }
 
 impl From<strata_engine::RestoreError> for Error {

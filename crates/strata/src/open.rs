@@ -9,11 +9,11 @@ use crate::model::Model;
 use crate::options::Options;
 use crate::parts::Parts;
 use crate::size::Size;
-use crate::worker::{LoadedAdapter, Monitor, Turns};
+use crate::worker::{LoadedAdapter, Monitor};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
-use strata_chat::ModelFacts;
+use strata_chat::{ModelFacts, ModelProfile};
 use strata_engine::{Engine, EngineOptions, ModelDigest};
 use strata_host::{MonotonicClock, PageFiles};
 use strata_platform::Pool;
@@ -25,7 +25,6 @@ const SCORING: usize = 32;
 #[derive(Clone)]
 pub struct Runtime {
     pub(crate) machine: Arc<Machine>,
-    pub(crate) turns: Arc<Turns>,
     pub(crate) clock: Arc<MonotonicClock>,
 }
 
@@ -34,7 +33,6 @@ impl Runtime {
     pub fn new(threads: Option<usize>) -> Result<Self, Error> {
         Ok(Self {
             machine: Arc::new(Machine::new(threads)?),
-            turns: Arc::default(),
             clock: Arc::default(),
         })
     }
@@ -118,12 +116,15 @@ pub(crate) fn open(
     let file = ModelFile::open_as(path, options.quantize, &mut |done, all| {
         let _ = progress(done, all);
     })?;
+    if canceled {
+        return Err(Error::new(ErrorKind::Canceled, "the load was canceled"));
+    }
     let machine = &runtime.machine;
     let checked = CheckedModel::new(&file, options.context, TokenizerUse::Required)?;
     let mut needs = options.needs(&checked, machine.pool.workers());
     let engine_options = options.engine(checked.context);
     let profile = Arc::new(load::profile(&checked)?);
-    let facts = facts(&file, &checked, options)?;
+    let facts = facts(&file, &checked, Some(&profile), options)?;
     let draft = match &options.draft {
         Some(path) => Some(load_draft(path, options, &mut needs, runtime)?),
         None => None,
@@ -135,13 +136,15 @@ pub(crate) fn open(
         Engine::new(Box::new(executor), tokenizer, engine_options)
             .with_clock(Arc::<MonotonicClock>::clone(&runtime.clock));
     if options.cache.is_some() || options.sessions {
-        engine = engine.with_digest(ModelDigest(load::sha256(&file.parse()?)));
-    }
-    if let Some((folder, limit)) = &options.cache {
         let digest = ModelDigest(load::sha256(&file.parse()?));
-        let files = PageFiles::open(folder, *limit);
-        let files = files.map_err(|error| Error::io(folder.display(), &error))?;
-        engine = engine.with_store(Box::new(files), digest);
+        engine = match &options.cache {
+            None => engine.with_digest(digest),
+            Some((folder, limit)) => {
+                let files = PageFiles::open(folder, *limit);
+                let files = files.map_err(|error| Error::io(folder.display(), &error))?;
+                engine.with_store(Box::new(files), digest)
+            }
+        };
     }
     if let Some((draft, storage)) = draft {
         let executor = machine.executor(&draft.model, storage, engine_options.limits());
@@ -174,7 +177,7 @@ pub(crate) fn open(
         profile,
         facts,
         adapters,
-        turns: Arc::clone(&runtime.turns),
+        turns: Arc::clone(machine.turns()),
         settle: Box::new(move || settling.settle()),
         load_time: loaded.load_time,
     };
@@ -206,18 +209,20 @@ fn load_draft(
     Ok((loaded, storage))
 }
 
-/// What is known of a model. One of the store has its name there, and what its Modelfile says.
+/// What is known of a model; without a profile not what it can do. One of the store has its name there, and what its
+/// Modelfile says.
 pub(crate) fn facts(
     file: &ModelFile,
     checked: &CheckedModel<'_>,
+    profile: Option<&ModelProfile>,
     options: &Options,
 ) -> Result<ModelFacts, Error> {
     let name = name(file.path());
     let facts = load::facts(&name, file.path(), &file.parse()?, Lists::Short);
     let facts = ModelFacts {
-        capabilities: load::profile(checked)?.capabilities(),
+        capabilities: profile.map(ModelProfile::capabilities).unwrap_or_default(),
         context: checked.context,
-        slots: options.requests,
+        slots: options.requests.max(1),
         template: checked.template().map(|text| text.source().to_owned()),
         ..facts
     };

@@ -6,17 +6,6 @@ use alloc::vec::Vec;
 use strata_chat::json::Json;
 use strata_chat::{Event, Fault};
 
-/// What tells one answer from another; the server makes it up, so that nothing here depends on a clock or on chance.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stamp {
-    /// Unlike any other answer's: letters and digits.
-    pub id: String,
-    /// Seconds since 1970.
-    pub unix_seconds: u64,
-    /// The rest of the second.
-    pub nanoseconds: u32,
-}
-
 /// Writes the events of one request as a dialect's bytes.
 pub trait AnswerWriter: Send {
     /// How it is sent.
@@ -55,6 +44,14 @@ impl Framing {
             true => Self::Events,
             false => Self::Whole,
         }
+    }
+
+    /// The headers of a body that is sent so.
+    pub fn headers(self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        // Proxies would hold events back.
+        let events = [("cache-control", "no-cache"), ("x-accel-buffering", "no")];
+        let events = events.into_iter().filter(move |_| self == Self::Events);
+        core::iter::once(("content-type", self.content_type())).chain(events)
     }
 
     /// The body's media type.
@@ -105,6 +102,19 @@ impl Reply {
             content_type: "text/plain; charset=utf-8",
             headers: Vec::new(),
             body: text.as_bytes().to_vec(),
+        }
+    }
+
+    /// Whether the server lives, or takes requests, in a word.
+    pub fn health(word: &str) -> Self {
+        Self::json(&Json::object([("status", word.into())]))
+    }
+
+    /// The server's numbers, as Prometheus reads them.
+    pub fn metrics(text: &str) -> Self {
+        Self {
+            content_type: "text/plain; version=0.0.4; charset=utf-8",
+            ..Self::text(text)
         }
     }
 

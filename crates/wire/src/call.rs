@@ -5,6 +5,7 @@
 
 use crate::answer::{AnswerWriter, Framing, Reply};
 use crate::openai::Page;
+use crate::openapi;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -176,6 +177,19 @@ pub trait Recall {
 impl Recall for () {
     fn recall(&mut self, _: &str) -> Option<Vec<Message>> {
         None
+    }
+}
+
+impl Call {
+    /// Replies to a call that asks for nothing but what every server has; gives back any other.
+    pub fn reply(self) -> Result<Reply, Self> {
+        match self {
+            Self::Front => Ok(Reply::text("Ollama is running")),
+            Self::Health => Ok(Reply::health("ok")),
+            Self::OpenApi => Ok(Reply::json(&openapi::document())),
+            Self::Reply(reply) => Ok(reply),
+            other => Err(other),
+        }
     }
 }
 

@@ -12,19 +12,31 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod access;
 mod answer;
 pub mod anthropic;
 mod base64;
 pub mod calendar;
 pub mod call;
+pub mod dialect;
 mod gather;
 pub mod http;
 pub mod llama_server;
+mod logprobs;
 pub mod metrics;
 pub mod ollama;
 pub mod openai;
-pub mod route;
+pub mod openapi;
+mod request_fields;
+mod rerank;
+mod route;
+mod server_routes;
+mod stamp;
 mod status;
-mod summaries;
+mod timings;
+mod url;
 
-pub use answer::{AnswerWriter, Framing, Reply, Stamp};
+pub use answer::{AnswerWriter, Framing, Reply};
+pub use dialect::Dialect;
+pub use route::{RequestBody, Route};
+pub use stamp::{Stamp, StampSource};

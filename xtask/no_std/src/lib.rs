@@ -43,6 +43,6 @@ pub extern "C" fn touch() -> usize {
     let bits = Random::new(1, Stream::Token).next_u64() as usize;
     let lanes = Kernels::detect().argmax(&[0.0]) + Inline.workers();
     let calls = CallFormat::of_template("") as usize;
-    let routes = strata_wire::route::routes().count();
+    let routes = strata_wire::dialect::routes().count();
     calls + routes + blocks + tokenizers + architectures + bits + lanes + usize::from(Template::parse("").is_ok())
 }

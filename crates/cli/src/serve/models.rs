@@ -89,13 +89,7 @@ impl Models for LocalModels {
     fn find(&self, name: Option<&str>) -> Result<ModelFacts, Fault> {
         let found = match name {
             None => self.list.first(),
-            Some(asked) => {
-                // A name without a tag means the latest, as with Ollama.
-                let plain = |name: &str| name.strip_suffix(":latest").unwrap_or(name).to_owned();
-                let meant =
-                    |(facts, _): &&(ModelFacts, PathBuf)| plain(&facts.name) == plain(asked);
-                self.list.iter().find(meant)
-            }
+            Some(asked) => self.list.iter().find(|(facts, _)| facts.is_called(asked)),
         };
         if let Some((facts, _)) = found {
             return Ok(facts.clone());

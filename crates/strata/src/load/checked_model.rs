@@ -66,7 +66,7 @@ pub struct CheckedModel<'f> {
     pub context: usize,
 }
 
-/// A model, its words, and how long a text it is loaded for.
+/// A model in memory, its tokenizer, and how long its sequences may get.
 pub struct LoadedModel {
     /// The weights.
     pub model: Arc<Model>,
@@ -180,7 +180,7 @@ impl<'f> CheckedModel<'f> {
         .with_hint("leave --kv q8_0 out"))
     }
 
-    /// Loads a model that foretells words, as [`load_any`](Self::load_any) does.
+    /// Loads a model that predicts tokens, as [`load_any`](Self::load_any) does.
     pub fn load(
         self,
         needs: Needs,
@@ -192,7 +192,7 @@ impl<'f> CheckedModel<'f> {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
                 format_args!(
-                    "{} is an encoder: it reads whole texts and foretells nothing",
+                    "{} is an encoder: it reads whole texts and generates none",
                     self.file.path().display()
                 ),
             )
@@ -206,7 +206,8 @@ impl<'f> CheckedModel<'f> {
         self.blueprint.config().spec.role
     }
 
-    /// Takes the memory for keys and values, and brings the weights into memory, as far as `arguments` let it.
+    /// Takes the memory for keys and values, and brings the weights into memory, as far as `choice` lets it. `progress` hears of bytes packed and bytes in all, and cancels with
+    /// [`ControlFlow::Break`].
     pub fn load_any(
         self,
         needs: Needs,
@@ -229,13 +230,11 @@ impl<'f> CheckedModel<'f> {
         let kv = PageStorage::new(layout, positions, needs.states, &memory)
             .map_err(|error| fail(error.into()))?;
         let backing = self.file.backing();
-        let model = self.blueprint.build_unless_stopped(
-            placement,
-            &memory,
-            backing,
-            &*machine.pool,
-            progress,
-        );
+        // Other models compute meanwhile, with the same workers.
+        let pool = machine.pool_in_turns();
+        let model = self
+            .blueprint
+            .build_unless_stopped(placement, &memory, backing, &pool, progress);
         let loaded = LoadedModel {
             model: Arc::new(model.map_err(fail)?),
             tokenizer: self.tokenizer,

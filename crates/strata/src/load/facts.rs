@@ -20,41 +20,18 @@ pub enum Lists {
 
 /// The facts of a model under a name.
 pub fn facts(name: &str, path: &Path, model: &GgufSet<'_>, lists: Lists) -> ModelFacts {
-    let metadata = model.metadata();
-    let family = metadata.str("general.architecture").ok().flatten();
-    let family = family.unwrap_or("unknown").to_owned();
-    let number = |key: &str| {
-        let value = metadata.u64(&format!("{family}.{key}")).ok().flatten();
-        value.unwrap_or(0) as usize
-    };
     let file = std::fs::metadata(path).ok();
     let modified = file.as_ref().and_then(|file| file.modified().ok());
     let modified = modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-    let weights: u64 = model.tensors().iter().map(|t| t.data.len() as u64).sum();
-    let license = metadata.str("general.license").ok().flatten();
-    let vocabulary = metadata.array("tokenizer.ggml.tokens").ok().flatten();
+    let told = ModelFacts::of_file(name, model);
     ModelFacts {
-        name: name.to_owned(),
         digest: digest(model),
-        bytes: file.map_or(weights, |file| file.len()),
+        bytes: file.map_or(told.bytes, |file| file.len()),
         modified: modified.map_or(0, |time| time.as_secs()),
-        parameters: model
-            .tensors()
-            .iter()
-            .map(|t| t.dims.iter().product::<u64>())
-            .sum(),
         quantization: quantization(model),
-        trained_context: number("context_length"),
-        embedding: number("embedding_length"),
-        vocabulary: vocabulary.map_or(0, |tokens| tokens.len()),
-        template: metadata
-            .str("tokenizer.chat_template")
-            .ok()
-            .flatten()
-            .map(str::to_owned),
-        licenses: license.map(str::to_owned).into_iter().collect(),
         modelfile: format!("FROM {}\n", path.display()),
-        metadata: metadata
+        metadata: model
+            .metadata()
             .iter()
             .map(|(key, value)| (key.to_owned(), json(value, lists)))
             .collect(),
@@ -64,8 +41,7 @@ pub fn facts(name: &str, path: &Path, model: &GgufSet<'_>, lists: Lists) -> Mode
             .map(|t| (t.name.to_owned(), t.ty.name().to_owned(), t.dims.to_vec()))
             .collect(),
         path: Some(path.display().to_string()),
-        family,
-        ..ModelFacts::default()
+        ..told
     }
 }
 

@@ -1,18 +1,23 @@
 //! What this machine computes with: kernels for its instruction set and worker threads.
 
 use crate::error::{Error, ErrorKind};
+use crate::worker::Turns;
 use std::sync::Arc;
 use strata_host::ThreadPool;
 use strata_kernels::{CpuFeatures, Isa, Kernels};
 use strata_model::{BatchLimits, CpuExecutor, Model, PageStorage};
+use strata_platform::Pool;
 
 /// The variable that forces an instruction set.
 const ISA: &str = "STRATA_ISA";
 
 /// Kernels and workers.
 pub struct Machine {
+    /// The kernels for this processor.
     pub kernels: &'static Kernels,
+    /// The workers. They run one task at a time: engines that share them take [turns](Self::turns).
     pub pool: Arc<ThreadPool>,
+    turns: Arc<Turns>,
 }
 
 impl Machine {
@@ -33,7 +38,18 @@ impl Machine {
         Ok(Self {
             kernels,
             pool: Arc::new(pool),
+            turns: Arc::default(),
         })
+    }
+
+    /// Whose turn it is to use the workers.
+    pub fn turns(&self) -> &Arc<Turns> {
+        &self.turns
+    }
+
+    /// The workers, for one who takes a turn for each task.
+    pub(super) fn pool_in_turns(&self) -> impl Pool {
+        PoolInTurns(self)
     }
 
     /// Keeps the calling thread on the processor that the workers left free: for one that computes from here on, and
@@ -53,6 +69,18 @@ impl Machine {
     ) -> CpuExecutor {
         let pool = Arc::clone(&self.pool);
         CpuExecutor::new(Arc::clone(model), self.kernels, pool, storage, limits)
+    }
+}
+
+struct PoolInTurns<'m>(&'m Machine);
+
+impl Pool for PoolInTurns<'_> {
+    fn workers(&self) -> usize {
+        self.0.pool.workers()
+    }
+
+    fn run(&self, task: &(dyn Fn(usize) + Sync)) {
+        self.0.turns.take(|| self.0.pool.run(task));
     }
 }
 

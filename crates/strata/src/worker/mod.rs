@@ -6,14 +6,15 @@ mod turns;
 
 use adapters::AdapterIds;
 pub use adapters::{Adapters, LoadedAdapter};
-use queue::Queue;
+pub(crate) use queue::deadline;
 pub use queue::{Heard, TimedOut};
+use queue::{QueueReader, QueueWriter, queue};
 use std::collections::HashMap;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use strata_engine::{Counters, Engine, Event, EventKind, Request, RequestId};
 pub use turns::Turns;
 
@@ -44,7 +45,7 @@ struct Submission {
     request: Request,
     /// Adapters by number, with their strength.
     adapters: Vec<(usize, f32)>,
-    queue: Queue,
+    queue: QueueWriter,
 }
 
 /// An engine at work on a thread of its own.
@@ -59,7 +60,7 @@ pub struct Worker {
 /// A request that was handed to the engine. Dropping it cancels the request.
 pub struct Running {
     ticket: u64,
-    queue: Queue,
+    queue: QueueReader,
     commands: Sender<Command>,
     ended: bool,
 }
@@ -72,9 +73,13 @@ impl Running {
         heard
     }
 
-    /// The same, for so long at most.
+    /// Waits for the next event for `time` at most.
     pub fn next_within(&mut self, time: Duration) -> Result<Option<Heard>, TimedOut> {
-        let heard = self.queue.next_within(time)?;
+        self.next_until(deadline(time))
+    }
+
+    pub(crate) fn next_until(&mut self, end: Instant) -> Result<Option<Heard>, TimedOut> {
+        let heard = self.queue.next_until(end)?;
         self.ended |= heard.is_none();
         Ok(heard)
     }
@@ -140,7 +145,7 @@ impl Worker {
         } = start;
         let (commands, inbox) = mpsc::channel();
         let (adapters, counters) = (Arc::new(Adapters::new(adapters)), Arc::default());
-        let mut work = Work {
+        let work = Work {
             engine,
             monitor,
             clients: HashMap::new(),
@@ -152,10 +157,11 @@ impl Worker {
             gone: Vec::new(),
         };
         let body = move || {
+            // Dropped last, and also where the engine panics.
+            let _ended = AtEnd(Some(ended));
+            let mut work = work;
             settle();
             work.run(&inbox);
-            drop(work);
-            ended();
         };
         let thread = std::thread::Builder::new()
             .name("engine".into())
@@ -181,23 +187,18 @@ impl Worker {
             *tickets += 1;
             *tickets
         };
-        let queue = Queue::default();
+        let (writer, reader) = queue();
         let submission = Submission {
             ticket,
             request,
             adapters: adapters.to_vec(),
-            queue: queue.clone(),
+            queue: writer,
         };
-        if self
-            .commands
-            .send(Command::Submit(Box::new(submission)))
-            .is_err()
-        {
-            queue.close();
-        }
+        // Where the thread is gone the submission is dropped, which closes the queue.
+        let _ = self.commands.send(Command::Submit(Box::new(submission)));
         Running {
             ticket,
-            queue,
+            queue: reader,
             commands: self.commands.clone(),
             ended: false,
         }
@@ -248,6 +249,17 @@ impl Drop for Worker {
     }
 }
 
+/// Calls a function when it is dropped.
+struct AtEnd(Option<Box<dyn FnOnce() + Send>>);
+
+impl Drop for AtEnd {
+    fn drop(&mut self) {
+        if let Some(end) = self.0.take() {
+            end();
+        }
+    }
+}
+
 fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -255,7 +267,7 @@ fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Who hears of a request.
 struct Client {
     ticket: u64,
-    queue: Queue,
+    queue: QueueWriter,
     /// Answers that have not ended.
     open: usize,
 }
@@ -325,7 +337,6 @@ impl Work {
         match taken {
             Err(error) => {
                 queue.push(Heard::Refused(error));
-                queue.close();
             }
             Ok((id, open, kept, adapter)) => {
                 if let (Some(monitor), Some(request)) = (&mut self.monitor, kept) {
@@ -367,7 +378,6 @@ impl Work {
                 }
                 let heard = client.queue.push(Heard::Event(event));
                 if client.open == 0 {
-                    client.queue.close();
                     tickets.remove(&client.ticket);
                     clients.remove(&id);
                 } else if !heard {
@@ -380,23 +390,15 @@ impl Work {
     /// Ends the work for clients that have gone.
     fn drop_gone(&mut self) {
         for id in self.gone.drain(..) {
+            // One that has ended, or was dropped already, is not there any more.
+            let Some(client) = self.clients.remove(&id) else {
+                continue;
+            };
+            self.tickets.remove(&client.ticket);
             self.engine.cancel(id);
-            if let Some(client) = self.clients.remove(&id) {
-                self.tickets.remove(&client.ticket);
-                client.queue.close();
-            }
             if let Some(monitor) = &mut self.monitor {
                 monitor.dropped(id);
             }
         }
-    }
-}
-
-/// What waits for an answer that will not come is told so.
-impl Drop for Work {
-    fn drop(&mut self) {
-        self.clients
-            .values()
-            .for_each(|client| client.queue.close());
     }
 }

@@ -1,8 +1,8 @@
 //! Who may call: a key, and no pages of other sites.
 
 use alloc::string::String;
-use core::net::IpAddr;
-use strata_chat::{Fault, FaultKind};
+use strata_chat::Fault;
+use strata_wire::access::{SiteRules, find_key};
 use strata_wire::http::Head;
 
 /// Who may call.
@@ -17,77 +17,22 @@ pub struct Access {
 impl Access {
     /// Lets a caller in, or says why not.
     pub(super) fn check(&self, head: &Head) -> Result<(), Fault> {
-        self.check_page(head)?;
-        let Some(key) = &self.key else {
-            return Ok(());
+        let rules = SiteRules {
+            hosts: self.host.as_slice(),
+            origins: &[],
         };
-        let problem = match &head.key {
-            Some(given) if same(key.as_bytes(), given.as_bytes()) => return Ok(()),
-            Some(_) => "the API key is not valid",
-            None => "an API key is needed: Authorization: Bearer KEY, or X-Api-Key",
-        };
-        Err(Fault::new(FaultKind::Unauthenticated, problem))
-    }
-
-    /// A page of another site must not reach this machine, neither by a name of its own that resolves here nor by a
-    /// request across sites.
-    fn check_page(&self, head: &Head) -> Result<(), Fault> {
-        let host = head.host.as_deref().unwrap_or_default();
-        let name = without_port(host);
-        let own = self.host.as_deref();
-        if !name.is_empty()
-            && !is_loopback(name)
-            && address(name).is_none()
-            && !own.is_some_and(|own| own.eq_ignore_ascii_case(name))
-        {
-            return Err(Fault::new(
-                FaultKind::Forbidden,
-                format_args!("the host {name:?} is not one of this server's names"),
-            ));
+        rules.check(head.host.as_deref(), head.origin.as_deref())?;
+        if let Some(key) = &self.key {
+            find_key(head.key.as_deref(), [key.as_str()])?;
         }
-        let Some(origin) = head.origin.as_deref() else {
-            return Ok(());
-        };
-        let site = origin.split_once("://").map_or(origin, |(_, site)| site);
-        if site.eq_ignore_ascii_case(host) || is_loopback(without_port(site)) {
-            return Ok(());
-        }
-        Err(Fault::new(
-            FaultKind::Forbidden,
-            format_args!("pages of {origin:?} may not call this server"),
-        ))
+        Ok(())
     }
-}
-
-/// Compares in a time that depends on the lengths alone.
-fn same(a: &[u8], b: &[u8]) -> bool {
-    let mut difference = a.len() ^ b.len();
-    for (i, byte) in a.iter().enumerate() {
-        difference |= usize::from(byte ^ b.get(i).copied().unwrap_or(0));
-    }
-    core::hint::black_box(difference) == 0
-}
-
-fn without_port(host: &str) -> &str {
-    match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
-        _ => host,
-    }
-}
-
-fn address(name: &str) -> Option<IpAddr> {
-    let name = name.trim_start_matches('[').trim_end_matches(']');
-    name.parse().ok()
-}
-
-fn is_loopback(name: &str) -> bool {
-    name.eq_ignore_ascii_case("localhost")
-        || address(name).is_some_and(|address| address.is_loopback())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use strata_chat::FaultKind;
 
     fn check(access: &Access, lines: &str) -> Option<FaultKind> {
         let text = std::format!("GET / HTTP/1.1\r\n{lines}\r\n");

@@ -1,23 +1,20 @@
 //! What each call does.
 
 use super::{Running, Server, Visit, Work};
-use alloc::borrow::ToOwned;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Write;
-use strata_chat::json::Json;
 use strata_chat::{
-    Fault, FaultKind, Format, Generate, LoadedModel, ModelFacts, ModelProfile, Prepared,
-    RequestContext, Slot, Timings, ToolChoice, prepare,
+    Fault, FaultKind, Format, Generate, LoadedModel, ModelFacts, ModelProfile, Prepared, Slot,
+    Timings, ToolChoice, prepare,
 };
 use strata_engine::EngineOptions;
-use strata_template::jinja::DateTime;
 use strata_weights::GgufSet;
 use strata_wire::call::{Call, unknown_model};
+use strata_wire::dialect::{self, HttpRequest};
 use strata_wire::http::Head;
 use strata_wire::metrics::{self, AdapterUse, Measured};
-use strata_wire::route::{self, Dialect, HttpRequest};
-use strata_wire::{Reply, Stamp};
+use strata_wire::{Dialect, Reply, Stamp, access};
 
 /// There is one key, so all stored answers have one owner.
 pub(super) const OWNER: &str = "";
@@ -36,19 +33,19 @@ impl Server {
         match self.settings.access.check(head) {
             Err(fault)
                 if fault.kind == FaultKind::Unauthenticated
-                    && (route::needs_no_key(head.path()) || head.method == "OPTIONS") => {}
+                    && (dialect::needs_no_key(head.path()) || head.method == "OPTIONS") => {}
             Err(fault) => return Some(dialect.fault(&fault, &stamp)),
             Ok(()) => {}
         }
         if head.method == "OPTIONS" {
-            return Some(preflight());
+            return Some(access::preflight());
         }
         let asked = HttpRequest {
             method: &head.method,
             target: &head.target,
             body,
         };
-        let opened = route::open(&asked, &stamp, &mut self.responses.of(OWNER));
+        let opened = dialect::open(&asked, &stamp, &mut self.responses.of(OWNER));
         let call = match opened {
             Ok(call) => call,
             Err(refused) => return Some(refused),
@@ -88,12 +85,8 @@ impl Server {
         } else if forces_calls(&request.tools.choice) {
             "this machine cannot force tools to be called: leave the choice to the model"
         } else {
-            let context = RequestContext {
-                now: Some(DateTime::from_unix(stamp.unix_seconds as i64)),
-                seed: self.random(),
-                id: &stamp.id,
-            };
-            return prepare(request, &self.profile, context);
+            let seed = self.stamps.random();
+            return prepare(request, &self.profile, stamp.context(seed));
         };
         Err(Fault::new(FaultKind::Unsupported, problem))
     }
@@ -101,9 +94,7 @@ impl Server {
     /// The model, if it goes by this name.
     fn find(&self, name: Option<&str>) -> Result<&ModelFacts, Fault> {
         let name = name.unwrap_or_default();
-        // A name without a tag means the latest, as with Ollama.
-        let plain = name.strip_suffix(":latest").unwrap_or(name);
-        if plain.is_empty() || plain == self.facts.name {
+        if name.is_empty() || self.facts.is_called(name) {
             return Ok(&self.facts);
         }
         Err(unknown_model(name))
@@ -111,14 +102,9 @@ impl Server {
 
     /// Calls that end with one reply.
     fn quick(&mut self, call: Call, stamp: &Stamp, now: u64) -> Result<Reply, Fault> {
-        let status = |word: &str| Reply::json(&Json::object([("status", word.into())]));
         Ok(match call {
-            Call::Front => Reply::text("Ollama is running"),
-            Call::Health => status("ok"),
-            Call::Ready => status("ready"),
+            Call::Ready => Reply::health("ready"),
             Call::Metrics => self.metrics(stamp, now),
-            Call::OpenApi => Reply::json(&route::openapi()),
-            Call::Reply(reply) => reply,
             Call::Tokenize(request, write) => {
                 self.find(request.model.as_deref())?;
                 write(&self.profile.tokenize(&request))
@@ -152,7 +138,10 @@ impl Server {
             }
             Call::Adapters(write) => write(&Vec::new()),
             Call::Stored(stored, write) => write(&self.responses.act(OWNER, &stored)?),
-            other => return Err(Fault::new(FaultKind::Unsupported, why_not(&other))),
+            call => {
+                let refused = |call| Fault::new(FaultKind::Unsupported, why_not(&call));
+                call.reply().map_err(refused)?
+            }
         })
     }
 
@@ -175,10 +164,7 @@ impl Server {
             self.clients() + 1,
             now as f64 / 1e9,
         );
-        Reply {
-            content_type: "text/plain; version=0.0.4; charset=utf-8",
-            ..Reply::text(&out)
-        }
+        Reply::metrics(&out)
     }
 }
 
@@ -201,27 +187,6 @@ fn forces_calls(choice: &ToolChoice) -> bool {
     }
 }
 
-/// The answer to a browser that asks whether it may call.
-fn preflight() -> Reply {
-    let headers = [
-        (
-            "access-control-allow-methods",
-            "GET, POST, DELETE, HEAD, OPTIONS",
-        ),
-        (
-            "access-control-allow-headers",
-            "authorization, content-type, x-api-key, anthropic-version, anthropic-beta",
-        ),
-        ("access-control-max-age", "600"),
-    ];
-    Reply {
-        status: 204,
-        content_type: "text/plain",
-        headers: headers.map(|(name, value)| (name, value.into())).into(),
-        body: Vec::new(),
-    }
-}
-
 /// What clients are told of the model.
 pub(super) fn facts(
     name: &str,
@@ -229,30 +194,11 @@ pub(super) fn facts(
     profile: &ModelProfile,
     options: &EngineOptions,
 ) -> ModelFacts {
-    let metadata = file.metadata();
-    let text = |key: &str| metadata.str(key).ok().flatten();
-    let family = text("general.architecture").unwrap_or("unknown").to_owned();
-    let number = |key: &str| {
-        let value = metadata.u64(&alloc::format!("{family}.{key}"));
-        value.ok().flatten().unwrap_or(0) as usize
-    };
-    let tensors = file.tensors();
     ModelFacts {
-        name: name.to_owned(),
-        bytes: tensors.iter().map(|t| t.data.len() as u64).sum(),
-        parameters: tensors.iter().map(|t| t.dims.iter().product::<u64>()).sum(),
-        trained_context: number("context_length"),
         context: profile.context,
-        embedding: number("embedding_length"),
         vocabulary: profile.tokenizer.vocab_size(),
-        template: text("tokenizer.chat_template").map(str::to_owned),
-        licenses: text("general.license")
-            .map(str::to_owned)
-            .into_iter()
-            .collect(),
         capabilities: profile.capabilities(),
         slots: options.requests,
-        family,
-        ..ModelFacts::default()
+        ..ModelFacts::of_file(name, file)
     }
 }

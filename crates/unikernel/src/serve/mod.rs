@@ -16,19 +16,19 @@ pub use strata_engine::Counters;
 use crate::model::Opened;
 use crate::network::{CONNECTIONS, Connection, Network};
 use alloc::boxed::Box;
-use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::time::Duration;
 use running::Running;
 use strata_chat::{Event, Fault, FaultKind, ModelProfile};
 use strata_engine::{Engine, Event as EngineEvent, EventKind, Request, SubmitError};
 use strata_platform::Clock;
 use strata_tokenizer::EncodeOptions;
+use strata_wire::access::cross_origin;
 use strata_wire::http::{self, Head, Next, Sending};
-use strata_wire::openai::ResponseStore;
-use strata_wire::route::Dialect;
-use strata_wire::{AnswerWriter, Framing, Reply, Stamp};
+use strata_wire::openai::{self, ResponseStore};
+use strata_wire::{AnswerWriter, Framing, Reply, Stamp, StampSource};
 
 /// Bytes that all requests and answers may hold; clients that would add to more must wait.
 const MEMORY: usize = 16 << 20;
@@ -57,7 +57,7 @@ pub struct Server {
     settings: ServeSettings,
     visits: Vec<Option<Visit>>,
     responses: ResponseStore,
-    random: u64,
+    stamps: StampSource,
     requests: u64,
 }
 
@@ -94,7 +94,7 @@ impl Server {
             clock,
             profile: Arc::new(profile),
             facts,
-            random: settings.seed,
+            stamps: StampSource::new(settings.seed),
             settings,
             visits: (0..CONNECTIONS).map(|_| None).collect(),
             responses: ResponseStore::new(STORED.0, STORED.1),
@@ -246,7 +246,7 @@ impl Server {
             _ => FaultKind::BadRequest,
         };
         let stamp = self.stamp(now);
-        let reply = Dialect::OpenAi.fault(&Fault::new(kind, error), &stamp);
+        let reply = openai::DIALECT.fault(&Fault::new(kind, error), &stamp);
         give(visit, &reply, now);
     }
 
@@ -300,29 +300,16 @@ impl Server {
         }
     }
 
-    /// A number unlike others (splitmix64): names answers, seeds those that bring no seed. No secret depends on it.
-    fn random(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn stamp(&mut self, now: u64) -> Stamp {
-        Stamp {
-            id: format!("{:016x}", self.random()),
-            unix_seconds: self.settings.epoch.saturating_add(now / 1_000_000_000),
-            nanoseconds: (now % 1_000_000_000) as u32,
-        }
+    fn stamp(&self, now: u64) -> Stamp {
+        let now = Duration::from_nanos(now);
+        let epoch = Duration::from_secs(self.settings.epoch);
+        self.stamps.stamp(epoch.saturating_add(now))
     }
 
     fn open(&mut self, visit: &mut Visit, head: &Head, body: &[u8], now: u64) {
         self.requests += 1;
         visit.origin = head.origin.clone();
         if let Some(reply) = self.call(visit, head, body, now) {
-            if reply.status == 403 {
-                visit.origin = None;
-            }
             give(visit, &reply, now);
         }
     }
@@ -345,13 +332,8 @@ fn visit_parts<'v>(http: &'v mut http::Connection, origin: &'v Option<String>) -
 
 /// Begins an answer that comes piece by piece.
 fn begin((http, origin): Parts<'_>, framing: Framing) {
-    let mut headers = Vec::from([("content-type", framing.content_type())]);
-    if framing == Framing::Events {
-        headers.push(("cache-control", "no-cache"));
-        // Proxies would hold events back.
-        headers.push(("x-accel-buffering", "no"));
-    }
-    headers.extend(across_sites(origin));
+    let mut headers: Vec<_> = framing.headers().collect();
+    headers.extend(across_sites(origin, 200));
     http.begin(200, &headers, Sending::Pieces);
 }
 
@@ -359,15 +341,15 @@ fn begin((http, origin): Parts<'_>, framing: Framing) {
 fn give(visit: &mut Visit, reply: &Reply, now: u64) {
     let mut headers = Vec::from([("content-type", reply.content_type)]);
     headers.extend(reply.headers.iter().map(|(name, value)| (*name, &**value)));
-    headers.extend(across_sites(visit.origin.as_deref()));
+    headers.extend(across_sites(visit.origin.as_deref(), reply.status));
     let sending = Sending::Whole(reply.body.len());
     visit.http.begin(reply.status, &headers, sending);
     visit.http.piece(&reply.body);
     visit.http.end(now);
 }
 
-/// Lets the page read the answer.
-fn across_sites(origin: Option<&str>) -> impl Iterator<Item = (&'static str, &str)> {
-    let lines = origin.map(|origin| [("access-control-allow-origin", origin), ("vary", "origin")]);
-    lines.into_iter().flatten()
+/// Lets the page that called read the answer.
+fn across_sites(origin: Option<&str>, status: u16) -> impl Iterator<Item = (&'static str, &str)> {
+    let origin = origin.into_iter();
+    origin.flat_map(move |origin| cross_origin(origin, status))
 }

@@ -4,6 +4,7 @@ use super::*;
 use crate::machine::heap::HugePages;
 use crate::model::{self, Load, Means};
 use crate::network::tests::{Client, settings, wire};
+use alloc::format;
 use strata_chat::json::Json;
 use strata_platform::Inline;
 

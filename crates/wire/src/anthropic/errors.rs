@@ -1,13 +1,14 @@
 //! Faults in this dialect's shape.
 
-use crate::answer::{Reply, Stamp};
+use crate::answer::Reply;
+use crate::stamp::Stamp;
 use crate::status::status;
 use alloc::format;
 use strata_chat::json::Json;
 use strata_chat::{Fault, FaultKind};
 
 /// The reply for a request that failed.
-pub fn fault(fault: &Fault, stamp: &Stamp) -> Reply {
+pub(crate) fn fault(fault: &Fault, stamp: &Stamp) -> Reply {
     let status = match fault.kind {
         // Clients try again after a 5xx, which is of no use here.
         FaultKind::Unsupported => 400,

@@ -7,41 +7,40 @@ mod errors;
 mod read;
 mod write;
 
-pub use errors::fault;
-
-use crate::answer::{Reply, Stamp};
+use crate::answer::{Framing, Reply};
 use crate::call::Call;
+use crate::dialect::Dialect;
+use crate::route::Route;
+use crate::stamp::Stamp;
 use alloc::boxed::Box;
 use read::Purpose;
+use strata_chat::Fault;
 use strata_chat::json::Json;
-use strata_chat::{Fault, FaultKind};
 
-/// The routes with their methods.
-pub const ROUTES: &[(&str, &str)] = &[
-    ("POST", "/v1/messages"),
-    ("POST", "/v1/messages/count_tokens"),
-];
-
-/// Reads a request; `None` if the path is not one of this dialect's. The path may have a query, which clients use to
-/// say that they know of betas.
-pub fn open(method: &str, path: &str, body: &[u8], stamp: &Stamp) -> Option<Result<Call, Fault>> {
-    let (path, _) = path.split_once('?').unwrap_or((path, ""));
-    if !ROUTES.iter().any(|&(_, known)| known == path) {
-        return None;
-    }
-    Some(match (method, path) {
-        ("POST", "/v1/messages") => messages(body, stamp),
-        ("POST", _) => count(body),
-        _ => {
-            let problem = format_args!("{path} is not asked with {method}");
-            Err(Fault::new(FaultKind::Method, problem))
-        }
-    })
-}
+/// The dialect.
+pub static DIALECT: Dialect = Dialect {
+    name: "Anthropic",
+    routes: &[
+        Route::post(
+            "/v1/messages",
+            "The next message of a conversation.",
+            |asked| messages(asked.body, asked.stamp),
+        )
+        .streams(Framing::Events),
+        Route::post(
+            "/v1/messages/count_tokens",
+            "How many tokens a conversation has.",
+            |asked| count(asked.body),
+        ),
+    ],
+    // Its clients share theirs with OpenAI's.
+    prefix: None,
+    fault: errors::fault,
+};
 
 fn messages(body: &[u8], stamp: &Stamp) -> Result<Call, Fault> {
-    let (request, manner) = read::request(body, Purpose::Answer)?;
-    let answer = write::MessageAnswer::new(&request, manner, stamp);
+    let (request, options) = read::request(body, Purpose::Answer)?;
+    let answer = write::MessageAnswer::new(&request, options, stamp);
     Ok(Call::Generate(Box::new(request), Box::new(answer)))
 }
 

@@ -19,12 +19,12 @@ pub(super) enum Purpose {
 
 /// What of a request concerns only how its answer is written.
 #[derive(Copy, Clone, Debug, Default)]
-pub(super) struct Manner {
+pub(super) struct ReplyOptions {
     /// Thinking happens but is not told.
     pub(super) hide_thinking: bool,
 }
 
-pub(super) fn request(body: &[u8], purpose: Purpose) -> Result<(Generate, Manner), Fault> {
+pub(super) fn request(body: &[u8], purpose: Purpose) -> Result<(Generate, ReplyOptions), Fault> {
     let mut fields = Fields::parse(body)?;
     let model = fields.string("model")?;
     let mut messages = Vec::new();
@@ -52,7 +52,7 @@ pub(super) fn request(body: &[u8], purpose: Purpose) -> Result<(Generate, Manner
     request.stream = fields.maybe_boolean("stream")?.unwrap_or(false);
     sampling(&mut fields, &mut request)?;
     request.tools = tools(&mut fields)?;
-    let manner = thinking(&mut fields, &mut request)?;
+    let options = thinking(&mut fields, &mut request)?;
     output(&mut fields, &mut request)?;
     context_management(&mut fields)?;
     fields.maybe_word("speed", &[("standard", ())])?;
@@ -65,7 +65,7 @@ pub(super) fn request(body: &[u8], purpose: Purpose) -> Result<(Generate, Manner
     ]);
     fields.ignore(&HINTS);
     fields.finish()?;
-    Ok((request, manner))
+    Ok((request, options))
 }
 
 fn sampling(fields: &mut Fields, request: &mut Generate) -> Result<(), Fault> {
@@ -155,10 +155,10 @@ fn tool(mut fields: Fields) -> Result<Tool, Fault> {
     Ok(tool)
 }
 
-fn thinking(fields: &mut Fields, request: &mut Generate) -> Result<Manner, Fault> {
-    let mut manner = Manner::default();
+fn thinking(fields: &mut Fields, request: &mut Generate) -> Result<ReplyOptions, Fault> {
+    let mut options = ReplyOptions::default();
     let Some(mut thinking) = fields.maybe_object("thinking")? else {
-        return Ok(manner);
+        return Ok(options);
     };
     let path = thinking.at("type");
     let kind: String = thinking.string("type")?;
@@ -188,9 +188,9 @@ fn thinking(fields: &mut Fields, request: &mut Generate) -> Result<Manner, Fault
         ));
     }
     let shown = [("summarized", false), ("omitted", true)];
-    manner.hide_thinking = thinking.maybe_word("display", &shown)?.unwrap_or(false);
+    options.hide_thinking = thinking.maybe_word("display", &shown)?.unwrap_or(false);
     thinking.finish()?;
-    Ok(manner)
+    Ok(options)
 }
 
 /// `output_config`, and `output_format` as it was called before.

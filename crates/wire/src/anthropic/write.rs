@@ -1,9 +1,10 @@
 //! Writing a message: one document, or an event for each thing that happens to it.
 
 use super::errors;
-use super::read::Manner;
-use crate::answer::{AnswerWriter, Framing, Reply, Stamp, server_sent};
+use super::read::ReplyOptions;
+use crate::answer::{AnswerWriter, Framing, Reply, server_sent};
 use crate::gather::GatheredCall;
+use crate::stamp::Stamp;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -14,7 +15,7 @@ pub(super) struct MessageAnswer {
     stamp: Stamp,
     model: String,
     stream: bool,
-    manner: Manner,
+    options: ReplyOptions,
     begun: bool,
     blocks: Vec<Block>,
     /// The last block is not complete.
@@ -64,12 +65,12 @@ fn input(call: &GatheredCall) -> Json {
 }
 
 impl MessageAnswer {
-    pub(super) fn new(request: &Generate, manner: Manner, stamp: &Stamp) -> Self {
+    pub(super) fn new(request: &Generate, options: ReplyOptions, stamp: &Stamp) -> Self {
         Self {
             stamp: stamp.clone(),
             model: request.model.clone(),
             stream: request.stream,
-            manner,
+            options,
             begun: false,
             blocks: Vec::new(),
             open: false,
@@ -131,7 +132,7 @@ impl MessageAnswer {
         if !(self.open && matches!(self.blocks.last(), Some(Block::Thinking(_)))) {
             self.open(Block::Thinking(String::new()), out);
         }
-        if self.manner.hide_thinking {
+        if self.options.hide_thinking {
             return;
         }
         if let Some(Block::Thinking(text)) = self.blocks.last_mut() {

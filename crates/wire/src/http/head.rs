@@ -1,6 +1,8 @@
 //! The head of a request.
 
 use super::{HttpError, MAX_HEAD, MAX_HEADERS};
+use crate::access::bearer;
+use crate::url::path_of;
 use alloc::string::String;
 
 /// How long the body is.
@@ -86,10 +88,9 @@ impl Head {
             } else if is("x-api-key") {
                 head.key.get_or_insert_with(|| value.into());
             } else if is("authorization")
-                && let Some((scheme, key)) = value.split_once(' ')
-                && scheme.eq_ignore_ascii_case("bearer")
+                && let Some(key) = bearer(value)
             {
-                head.key = Some(key.trim().into());
+                head.key = Some(key.into());
             }
         }
         head.length = match (length, chunked) {
@@ -102,8 +103,7 @@ impl Head {
 
     /// The path, without its query.
     pub fn path(&self) -> &str {
-        let target = self.target.as_str();
-        target.split_once('?').map_or(target, |(path, _)| path)
+        path_of(&self.target)
     }
 }
 

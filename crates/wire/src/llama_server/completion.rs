@@ -3,8 +3,10 @@
 use super::write::CompletionAnswer;
 use super::{prompts, samplers, settings};
 use crate::call::Call;
-use crate::openai::format;
-use crate::openai::sampling::{Ranges, limit, read_within, unsupported};
+use crate::request_fields::answer_format;
+use crate::request_fields::generation::{self, limit};
+use crate::request_fields::sampling::Ranges;
+use crate::request_fields::unsupported;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -54,14 +56,14 @@ fn finish(mut fields: Fields, prompts: Vec<Prompt>, texts: Vec<String>) -> Resul
     let model = fields.maybe_string("model")?.unwrap_or_default();
     let mut request = Generate::new(model, Prompt::text(""));
     request.prompts = prompts;
-    read_within(&mut fields, &mut request, Ranges::Wide)?;
+    generation::read(&mut fields, &mut request, Ranges::Wide)?;
     if request.sampling.seed == Some(ANY_SEED) {
         request.sampling.seed = None;
     }
     request.defaults = settings::habits();
     samplers::read(&mut fields, &mut request.sampling)?;
     request.max_tokens = limit(&mut fields, "n_predict", 0)?;
-    request.format = format::read(&mut fields)?;
+    request.format = answer_format::read(&mut fields)?;
     let probs = fields.maybe_integer("n_probs", 0..=MAX_PROBS)?;
     request.logprobs = probs.filter(|&n| n > 0).map(|n| n as usize);
     request.tokens = true;

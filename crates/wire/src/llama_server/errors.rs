@@ -6,7 +6,7 @@ use strata_chat::json::Json;
 use strata_chat::{Fault, FaultKind};
 
 /// The reply for a request that failed.
-pub fn fault(fault: &Fault) -> Reply {
+pub(crate) fn fault(fault: &Fault) -> Reply {
     Reply::fault(fault, status(fault), &document(fault))
 }
 

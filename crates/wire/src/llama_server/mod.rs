@@ -12,64 +12,86 @@ mod slots;
 mod tokens;
 mod write;
 
-pub use errors::fault;
+pub(crate) use errors::fault;
 
-use crate::call::Call;
-use crate::openai::{rerank, wrong_method};
-use strata_chat::{Fault, FaultKind};
+use crate::answer::Framing;
+use crate::dialect::Dialect;
+use crate::rerank;
+use crate::route::Route;
 
-/// The routes with their methods, `{id}` for a number. What is asked with `GET` can be asked with `HEAD`.
-pub const ROUTES: &[(&str, &str)] = &[
-    ("POST", "/completion"),
-    ("POST", "/completions"),
-    ("POST", "/infill"),
-    ("POST", "/tokenize"),
-    ("POST", "/detokenize"),
-    ("POST", "/apply-template"),
-    ("POST", "/embedding"),
-    ("POST", "/embeddings"),
-    ("POST", "/rerank"),
-    ("POST", "/reranking"),
-    ("GET", "/props"),
-    ("GET", "/slots"),
-    ("POST", "/slots/{id}"),
-    ("GET", "/lora-adapters"),
-    ("POST", "/lora-adapters"),
-];
-
-/// Reads a request; `None` if the path is not one of this dialect's. The path may have a query.
-pub fn open(method: &str, path: &str, body: &[u8]) -> Option<Result<Call, Fault>> {
-    let (path, query) = path.split_once('?').unwrap_or((path, ""));
-    let call = match (method, path) {
-        ("POST", "/completion" | "/completions") => completion::open(body),
-        ("POST", "/infill") => completion::infill(body),
-        ("POST", "/tokenize") => tokens::tokenize(body),
-        ("POST", "/detokenize") => tokens::detokenize(body),
-        ("POST", "/apply-template") => tokens::apply_template(body),
-        ("POST", "/embedding" | "/embeddings") => embeddings::open(body),
-        ("POST", "/rerank" | "/reranking") => rerank::open(body),
-        ("GET" | "HEAD", "/props") => slots::props(query),
-        ("POST", "/props") => Err(Fault::new(
-            FaultKind::Unsupported,
-            "properties are not changed by requests",
-        )),
-        ("GET" | "HEAD", "/slots") => slots::list(query),
-        ("GET" | "HEAD", "/lora-adapters") => Ok(slots::adapters()),
-        ("POST", "/lora-adapters") => slots::scale(body),
-        _ => match path.strip_prefix("/slots/") {
-            Some(id) if !id.is_empty() && !id.contains('/') => match method {
-                "POST" => slots::act(id, query, body),
-                _ => Err(wrong_method(method, path)),
-            },
-            _ if ROUTES.iter().any(|&(_, known)| known == path) => Err(wrong_method(method, path)),
-            _ => return None,
-        },
-    };
-    Some(call)
-}
-
-/// The value of a name in a query.
-fn queried<'q>(query: &'q str, name: &str) -> Option<&'q str> {
-    let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
-    pairs.find(|(key, _)| *key == name).map(|(_, value)| value)
-}
+/// The dialect.
+pub static DIALECT: Dialect = Dialect {
+    name: "llama-server",
+    routes: &[
+        Route::post("/completion", "How a text goes on.", |asked| {
+            completion::open(asked.body)
+        })
+        .streams(Framing::Events),
+        Route::post("/completions", "How a text goes on.", |asked| {
+            completion::open(asked.body)
+        })
+        .streams(Framing::Events),
+        Route::post("/infill", "What stands between two texts.", |asked| {
+            completion::infill(asked.body)
+        })
+        .streams(Framing::Events),
+        Route::post("/tokenize", "A text's tokens.", |asked| {
+            tokens::tokenize(asked.body)
+        }),
+        Route::post("/detokenize", "The text of tokens.", |asked| {
+            tokens::detokenize(asked.body)
+        }),
+        Route::post(
+            "/apply-template",
+            "The prompt that a conversation would give the model.",
+            |asked| tokens::apply_template(asked.body),
+        ),
+        Route::post("/embedding", "Vectors that stand for texts.", |asked| {
+            embeddings::open(asked.body)
+        }),
+        Route::post("/embeddings", "Vectors that stand for texts.", |asked| {
+            embeddings::open(asked.body)
+        }),
+        Route::post("/rerank", "How well documents answer a query.", |asked| {
+            rerank::open(asked.body)
+        }),
+        Route::post(
+            "/reranking",
+            "How well documents answer a query.",
+            |asked| rerank::open(asked.body),
+        ),
+        Route::get(
+            "/props",
+            "What is known of the model and its defaults.",
+            |asked| slots::props(asked.query),
+        ),
+        Route::post(
+            "/props",
+            "Changes nothing: says that properties are not changed by requests.",
+            |_| slots::change_props(),
+        )
+        .unlisted(),
+        Route::get(
+            "/slots",
+            "The texts that run, and those that ran last.",
+            |asked| slots::list(asked.query),
+        ),
+        Route::post(
+            "/slots/{id}",
+            "Saves, restores or erases what was computed of a text.",
+            |asked| slots::act(asked.id, asked.query, asked.body),
+        ),
+        Route::get(
+            "/lora-adapters",
+            "The adapters and their strengths.",
+            |_| Ok(slots::adapters()),
+        ),
+        Route::post(
+            "/lora-adapters",
+            "Sets the strengths of adapters.",
+            |asked| slots::scale(asked.body),
+        ),
+    ],
+    prefix: Some(""),
+    fault: |fault, _| errors::fault(fault),
+};

@@ -1,6 +1,6 @@
 //! Prompts in all their forms: a text, tokens, both mixed, or several of them.
 
-use crate::openai::embeddings::MAX_INPUTS;
+use crate::request_fields::inputs::MAX_INPUTS;
 use alloc::string::String;
 use alloc::vec::Vec;
 use strata_chat::json::{Json, JsonPath};

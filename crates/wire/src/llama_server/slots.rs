@@ -1,9 +1,9 @@
 //! What the server has: `/props`, `/slots`, `/lora-adapters`.
 
-use super::{errors, queried, settings};
+use super::{errors, settings};
 use crate::answer::Reply;
 use crate::call::Call;
-use crate::openai::unescape;
+use crate::url::{queried, unescape};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -18,6 +18,14 @@ pub(super) fn props(query: &str) -> Result<Call, Fault> {
     let model = queried(query, "model").map(unescape).transpose()?;
     let write = |facts: &ModelFacts| Reply::json(&properties(facts));
     Ok(Call::Model(model, Box::new(write)))
+}
+
+/// `POST /props`, which llama-server has.
+pub(super) fn change_props() -> Result<Call, Fault> {
+    Err(Fault::new(
+        FaultKind::Unsupported,
+        "properties are not changed by requests",
+    ))
 }
 
 fn properties(facts: &ModelFacts) -> Json {

@@ -2,7 +2,7 @@
 
 use crate::answer::Reply;
 use crate::call::Call;
-use crate::openai::chat;
+use crate::request_fields::chat;
 use alloc::boxed::Box;
 use strata_chat::json::{Fields, Json};
 use strata_chat::{Detokenize, Fault, TokenPiece, Tokenize};
@@ -57,9 +57,9 @@ pub(super) fn detokenize(body: &[u8]) -> Result<Call, Fault> {
 
 /// The prompt that a chat would give the model.
 pub(super) fn apply_template(body: &[u8]) -> Result<Call, Fault> {
-    let request = chat::request(body)?;
+    let (request, _) = chat::read(body)?;
     Ok(Call::Render(
-        request,
+        Box::new(request),
         Box::new(|rendered| {
             let prompt = rendered.text.as_str().into();
             Reply::json(&Json::object([("prompt", prompt)]))

@@ -3,8 +3,8 @@
 use super::{errors, settings};
 use crate::answer::{AnswerWriter, Framing, Reply, server_sent};
 use crate::gather::Gathered;
-use crate::openai::chat::finite;
-use crate::openai::usage;
+use crate::logprobs::finite;
+use crate::timings;
 use alloc::string::String;
 use alloc::vec::Vec;
 use strata_chat::json::Json;
@@ -107,7 +107,7 @@ impl CompletionAnswer {
         object.push("stop_type", kind);
         object.push("stopping_word", word);
         object.push("tokens_cached", used.cached_tokens);
-        object.push("timings", usage::timings(used, timings));
+        object.push("timings", timings::write(used, timings));
         object
     }
 }

@@ -2,10 +2,10 @@
 
 use super::write::{LineAnswer, Words, message};
 use super::{load, model, options};
-use crate::answer::Stamp;
 use crate::call::Call;
 use crate::gather::{Gathered, arguments};
-use crate::openai::tools::{self, Form};
+use crate::request_fields::tools::{self, Form};
+use crate::stamp::Stamp;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use strata_chat::json::{Fields, Json};

@@ -4,7 +4,7 @@ use super::write::nanoseconds;
 use super::{model, options};
 use crate::answer::Reply;
 use crate::call::{Call, Load};
-use crate::openai::embeddings::MAX_INPUTS;
+use crate::request_fields::inputs::MAX_INPUTS;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;

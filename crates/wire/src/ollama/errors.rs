@@ -6,7 +6,7 @@ use strata_chat::Fault;
 use strata_chat::json::Json;
 
 /// The reply for a request that failed.
-pub fn fault(fault: &Fault) -> Reply {
+pub(crate) fn fault(fault: &Fault) -> Reply {
     Reply::fault(fault, final_status(fault), &document(fault))
 }
 

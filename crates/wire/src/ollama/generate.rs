@@ -2,9 +2,9 @@
 
 use super::write::{LineAnswer, Words};
 use super::{load, model, options};
-use crate::answer::Stamp;
 use crate::call::Call;
-use crate::openai::embeddings::tokens;
+use crate::request_fields::inputs::tokens;
+use crate::stamp::Stamp;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;

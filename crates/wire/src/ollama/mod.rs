@@ -11,70 +11,91 @@ mod options;
 mod store;
 mod write;
 
-pub use errors::fault;
 pub use options::Parameters;
 
-use crate::answer::{Reply, Stamp};
+use crate::answer::{Framing, Reply};
 use crate::call::{Call, Load};
-use crate::openai::{unescape, wrong_method};
+use crate::dialect::Dialect;
+use crate::route::{RequestBody, Route};
+use crate::url::unescape;
 use alloc::boxed::Box;
 use alloc::string::String;
 use core::time::Duration;
 use strata_chat::json::{Fields, Json};
 use strata_chat::{Fault, KeepAlive};
 
-/// The routes with their methods, `{id}` for a name. What is asked with `GET` can be asked with `HEAD`.
-pub const ROUTES: &[(&str, &str)] = &[
-    ("POST", "/api/generate"),
-    ("POST", "/api/chat"),
-    ("POST", "/api/embed"),
-    ("POST", "/api/embeddings"),
-    ("GET", "/api/tags"),
-    ("GET", "/api/ps"),
-    ("GET", "/api/version"),
-    ("POST", "/api/show"),
-    ("POST", "/api/create"),
-    ("POST", "/api/pull"),
-    ("POST", "/api/push"),
-    ("POST", "/api/copy"),
-    ("DELETE", "/api/delete"),
-    ("HEAD", "/api/blobs/{id}"),
-    ("POST", "/api/blobs/{id}"),
-];
-
-/// Reads a request; `None` if the path is not one of this dialect's. The path may have a query. The body of a blob is
-/// not looked at.
-pub fn open(method: &str, path: &str, body: &[u8], stamp: &Stamp) -> Option<Result<Call, Fault>> {
-    let (path, _) = path.split_once('?').unwrap_or((path, ""));
-    let name = path.strip_prefix("/api/")?;
-    let call = match (method, name) {
-        ("POST", "generate") => generate::open(body, stamp),
-        ("POST", "chat") => chat::open(body, stamp),
-        ("POST", "embed") => embed::open(body),
-        ("POST", "embeddings") => embed::legacy(body),
-        ("GET" | "HEAD", "tags") => Ok(models::tags()),
-        ("GET" | "HEAD", "ps") => Ok(models::loaded()),
-        ("GET" | "HEAD", "version") => Ok(Call::Reply(version())),
-        ("POST", "show") => models::show(body),
-        ("POST", "create") => store::create(body),
-        ("POST", "pull") => store::pull(body),
-        ("POST", "push") => store::push(body),
-        ("POST", "copy") => store::copy(body),
-        ("DELETE", "delete") => store::delete(body),
-        _ => match name.split_once('/') {
-            Some(("blobs", digest)) if !digest.is_empty() && !digest.contains('/') => {
-                unescape(digest).and_then(|digest| match method {
-                    "HEAD" => store::blob_exists(&digest),
-                    "POST" => store::blob_upload(&digest),
-                    _ => Err(wrong_method(method, path)),
-                })
-            }
-            _ if ROUTES.iter().any(|&(_, known)| known == path) => Err(wrong_method(method, path)),
-            _ => return None,
-        },
-    };
-    Some(call)
-}
+/// The dialect.
+pub static DIALECT: Dialect = Dialect {
+    name: "Ollama",
+    routes: &[
+        Route::post(
+            "/api/generate",
+            "How a text goes on, or a model loaded or dropped.",
+            |asked| generate::open(asked.body, asked.stamp),
+        )
+        .streams(Framing::Lines),
+        Route::post(
+            "/api/chat",
+            "The next message of a conversation.",
+            |asked| chat::open(asked.body, asked.stamp),
+        )
+        .streams(Framing::Lines),
+        Route::post("/api/embed", "Vectors that stand for texts.", |asked| {
+            embed::open(asked.body)
+        }),
+        Route::post(
+            "/api/embeddings",
+            "Vectors that stand for texts.",
+            |asked| embed::legacy(asked.body),
+        ),
+        Route::get("/api/tags", "The models that can be asked for.", |_| {
+            Ok(models::tags())
+        }),
+        Route::get("/api/ps", "The models that are in memory.", |_| {
+            Ok(models::loaded())
+        }),
+        Route::get("/api/version", "The server's version.", |_| {
+            Ok(Call::Reply(version()))
+        }),
+        Route::post("/api/show", "What is known of a model.", |asked| {
+            models::show(asked.body)
+        }),
+        Route::post(
+            "/api/create",
+            "Makes a model of another or of files.",
+            |asked| store::create(asked.body),
+        )
+        .streams(Framing::Lines),
+        Route::post("/api/pull", "Fetches a model from a registry.", |asked| {
+            store::pull(asked.body)
+        })
+        .streams(Framing::Lines),
+        Route::post("/api/push", "Sends a model to a registry.", |asked| {
+            store::push(asked.body)
+        })
+        .streams(Framing::Lines),
+        Route::post("/api/copy", "Gives a model another name too.", |asked| {
+            store::copy(asked.body)
+        }),
+        Route::delete("/api/delete", "Removes a model.", |asked| {
+            store::delete(asked.body)
+        })
+        .takes(RequestBody::Json),
+        Route::head(
+            "/api/blobs/{id}",
+            "Whether there is a file with this digest.",
+            |asked| store::blob_exists(&unescape(asked.id)?),
+        ),
+        Route::post(
+            "/api/blobs/{id}",
+            "Takes a file with this digest.",
+            |asked| store::blob_upload(&unescape(asked.id)?),
+        )
+        .takes(RequestBody::Bytes),
+    ],
+    prefix: Some("/api/"),
+    fault: |fault, _| errors::fault(fault),
+};
 
 fn version() -> Reply {
     let version = env!("CARGO_PKG_VERSION").into();

@@ -1,8 +1,9 @@
 //! What requests have in common: `options`, `keep_alive`, `format`, `think`, log-probabilities.
 
-use crate::openai::chat::logprobs;
-use crate::openai::format::schema;
-use crate::openai::sampling::{Ranges, sampling, stop};
+use crate::logprobs;
+use crate::request_fields::answer_format::schema;
+use crate::request_fields::generation::stop;
+use crate::request_fields::sampling::{Ranges, sampling};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -95,7 +96,7 @@ pub(super) fn read(fields: &mut Fields, request: &mut Generate) -> Result<(), Fa
     request.keep_alive = keep_alive(fields)?;
     request.format = format(fields)?;
     request.thinking = thinking(fields)?;
-    request.logprobs = logprobs(fields)?;
+    request.logprobs = logprobs::read(fields)?;
     request.stream = fields.maybe_boolean("stream")?.unwrap_or(true);
     request.truncate = fields.maybe_boolean("truncate")?.unwrap_or(false);
     // A full context ends an answer here; that what came first is forgotten instead cannot be asked for.

@@ -1,10 +1,11 @@
 //! Answers: a JSON document a line, or one document. Times are in nanoseconds.
 
 use super::errors;
-use crate::answer::{AnswerWriter, Framing, Reply, Stamp};
+use crate::answer::{AnswerWriter, Framing, Reply};
 use crate::calendar::rfc3339_nanos;
 use crate::gather::{Gathered, GatheredCall};
-use crate::openai::chat::token_logprob;
+use crate::logprobs::token_logprob;
+use crate::stamp::Stamp;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;

@@ -1,12 +1,17 @@
 //! `/v1/completions`: text that goes on where the prompt ends.
 
-use super::chat::{finish_reason, finite};
-use super::embeddings::{MAX_INPUTS, inputs};
-use super::sampling::{self, MAX_CHOICES, limit};
-use super::{Head, errors, format, usage};
-use crate::answer::{AnswerWriter, Framing, Reply, Stamp, server_sent};
+use super::chat::finish_reason;
+use super::{Head, errors, usage};
+use crate::answer::{AnswerWriter, Framing, Reply, server_sent};
 use crate::call::Call;
 use crate::gather::Gathered;
+use crate::logprobs::finite;
+use crate::request_fields::generation::{self, MAX_CHOICES, limit};
+use crate::request_fields::inputs::{MAX_INPUTS, inputs};
+use crate::request_fields::sampling::Ranges;
+use crate::request_fields::{answer_format, model};
+use crate::stamp::Stamp;
+use crate::timings;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -15,20 +20,20 @@ use strata_chat::{Event, Fault, Generate, Prompt, PromptPart, TokenLogprobs};
 
 pub(super) fn open(body: &[u8], stamp: &Stamp) -> Result<Call, Fault> {
     let mut fields = Fields::parse(body)?;
-    let model = super::model(&mut fields)?;
+    let model = model(&mut fields)?;
     let mut request = Generate::new(model, Prompt::text(""));
     request.prompts = prompts(&mut fields)?;
-    sampling::read(&mut fields, &mut request)?;
+    generation::read(&mut fields, &mut request, Ranges::Narrow)?;
     let newer = limit(&mut fields, "max_tokens", 0)?;
     let native = limit(&mut fields, "n_predict", 0)?;
     request.max_tokens = newer.or(native);
     request.echo = fields.maybe_boolean("echo")?.unwrap_or(false);
     let logprobs = fields.maybe_integer("logprobs", 0..=20)?;
     request.logprobs = logprobs.map(|number| number as usize);
-    request.format = format::read(&mut fields)?;
+    request.format = answer_format::read(&mut fields)?;
     choices(&mut fields, &mut request)?;
-    let told = sampling::stream_usage(&mut fields, request.stream)?;
-    let tokens = sampling::token_key(&mut fields)?;
+    let told = generation::stream_usage(&mut fields, request.stream)?;
+    let tokens = generation::token_key(&mut fields)?;
     request.tokens = tokens.is_some();
     fields.ignore(&["user"]);
     fields.finish()?;
@@ -181,7 +186,7 @@ impl AnswerWriter for CompletionAnswer {
                 };
                 let mut document = self.head.object().with("choices", choices);
                 document.push("usage", usage::usage(used));
-                document.push("timings", usage::timings(used, timings));
+                document.push("timings", timings::write(used, timings));
                 match self.stream {
                     false => document.write(out),
                     true => {

@@ -5,15 +5,14 @@ mod pairs;
 mod requests;
 
 use pairs::mutants::{Random, mutant, strangers};
-use pairs::{Dialect, events, script, stamp};
+use pairs::{Tested, events, script};
 use strata_chat::json::Json;
 use strata_chat::{Fault, FaultKind};
 use strata_wire::anthropic;
 
-const ANTHROPIC: Dialect = Dialect {
-    name: "anthropic",
-    open: anthropic::open,
-    fault: |fault| anthropic::fault(fault, &stamp()),
+static ANTHROPIC: Tested = Tested {
+    folder: "anthropic",
+    dialect: &anthropic::DIALECT,
 };
 
 const RICH: &str = include_str!("rich.json");
@@ -40,7 +39,9 @@ fn every_unknown_field_is_named() {
     assert!(all.len() > 15);
     for (place, changed) in all {
         let body = changed.text();
-        let opened = anthropic::open("POST", "/v1/messages", body.as_bytes(), &stamp()).unwrap();
+        let opened = ANTHROPIC
+            .open("POST", "/v1/messages", body.as_bytes())
+            .unwrap();
         let fault = opened.err().unwrap_or_else(|| panic!("{place} was taken"));
         assert_eq!(fault.field.as_deref(), Some(&*place), "{}", fault.message);
     }
@@ -162,7 +163,7 @@ fn each_kind_of_fault_has_its_status_and_type() {
         ),
         (FaultKind::Internal, 500, "api_error"),
     ] {
-        let reply = anthropic::fault(&Fault::new(kind, "what was wrong"), &stamp());
+        let reply = ANTHROPIC.fault(&Fault::new(kind, "what was wrong"));
         assert_eq!(reply.status, status);
         let body = Json::parse(&reply.body).unwrap();
         let error = body.get("error").unwrap();

@@ -1,16 +1,19 @@
 //! What requests mean.
 
 use super::RICH;
-use super::pairs::stamp;
+
+use crate::ANTHROPIC;
 use strata_chat::json::Json;
 use strata_chat::{
     ContentPart, Effort, Fault, Format, Generate, Message, Prompt, Role, Thinking, ToolChoice,
 };
-use strata_wire::anthropic;
 use strata_wire::call::Call;
 
 fn read(body: &str) -> Result<Generate, Fault> {
-    match anthropic::open("POST", "/v1/messages", body.as_bytes(), &stamp()).unwrap()? {
+    match ANTHROPIC
+        .open("POST", "/v1/messages", body.as_bytes())
+        .unwrap()?
+    {
         Call::Generate(request, _) => Ok(*request),
         _ => panic!("a message asks for text"),
     }

@@ -5,15 +5,14 @@ mod pairs;
 mod requests;
 
 use pairs::mutants::{Random, mutant, strangers};
-use pairs::{Dialect, events, script, stamp};
+use pairs::{Tested, events, script};
 use strata_chat::json::Json;
 use strata_chat::{Fault, FaultKind};
 use strata_wire::llama_server;
 
-const LLAMA: Dialect = Dialect {
-    name: "llama_server",
-    open: |method, path, body, _| llama_server::open(method, path, body),
-    fault: llama_server::fault,
+static LLAMA: Tested = Tested {
+    folder: "llama_server",
+    dialect: &llama_server::DIALECT,
 };
 
 /// Bodies that use as much as they can of each route.
@@ -49,7 +48,7 @@ fn recorded_pairs_hold() {
 #[test]
 fn rich_requests_are_taken() {
     for (path, body) in RICH {
-        let opened = llama_server::open("POST", path, body.as_bytes()).unwrap();
+        let opened = LLAMA.open("POST", path, body.as_bytes()).unwrap();
         assert_eq!(opened.err(), None, "{path}");
     }
 }
@@ -61,7 +60,7 @@ fn every_unknown_field_is_named() {
         let body = Json::parse(body.as_bytes()).unwrap();
         for (place, changed) in strangers(&body, &[]) {
             let text = changed.text();
-            let opened = llama_server::open("POST", path, text.as_bytes()).unwrap();
+            let opened = LLAMA.open("POST", path, text.as_bytes()).unwrap();
             let fault = opened
                 .err()
                 .unwrap_or_else(|| panic!("{path}: {place} was taken"));
@@ -186,7 +185,7 @@ fn each_kind_of_fault_has_its_status_and_type() {
         ),
         (full, 400, "exceed_context_size_error"),
     ] {
-        let reply = llama_server::fault(&Fault::new(kind, "what was wrong"));
+        let reply = LLAMA.fault(&Fault::new(kind, "what was wrong"));
         assert_eq!(reply.status, status);
         let body = Json::parse(&reply.body).unwrap();
         let error = body.get("error").unwrap();
@@ -210,10 +209,10 @@ fn other_paths_are_left_to_others_and_other_methods_refused() {
         "/completionx",
         "/api/chat",
     ] {
-        assert!(llama_server::open("GET", path, b"").is_none(), "{path}");
+        assert!(LLAMA.open("GET", path, b"").is_none(), "{path}");
     }
-    for &(_, path) in llama_server::ROUTES {
-        let opened = (LLAMA.open)("PATCH", path, b"{}", &stamp()).unwrap();
+    for path in llama_server::DIALECT.routes.iter().map(|route| route.path) {
+        let opened = LLAMA.open("PATCH", path, b"{}").unwrap();
         assert_eq!(opened.err().unwrap().kind, FaultKind::Method, "{path}");
     }
 }

@@ -1,12 +1,12 @@
 //! What requests mean.
 
+use crate::LLAMA;
 use std::time::Duration;
 use strata_chat::{Fault, Format, Generate, Prompt, PromptPart, SlotAction, TokenOrText};
 use strata_wire::call::Call;
-use strata_wire::llama_server;
 
 fn read(path: &str, body: &str) -> Result<Generate, Fault> {
-    match llama_server::open("POST", path, body.as_bytes()).unwrap()? {
+    match LLAMA.open("POST", path, body.as_bytes()).unwrap()? {
         Call::Generate(request, _) => Ok(*request),
         _ => panic!("{path} asks for text"),
     }
@@ -174,12 +174,11 @@ fn what_was_typed_stands_before_the_gap() {
 
 #[test]
 fn slots_are_saved_under_plain_names_only() {
-    let act = |target: &str, body: &str| match llama_server::open("POST", target, body.as_bytes())
-        .unwrap()?
-    {
-        Call::SlotAction(action, _) => Ok(action),
-        _ => panic!("{target} asks for an action"),
-    };
+    let act =
+        |target: &str, body: &str| match LLAMA.open("POST", target, body.as_bytes()).unwrap()? {
+            Call::SlotAction(action, _) => Ok(action),
+            _ => panic!("{target} asks for an action"),
+        };
     let save = |name: &str| {
         act(
             "/slots/2?action=save",

@@ -5,15 +5,14 @@ mod pairs;
 mod requests;
 
 use pairs::mutants::{Random, mutant, strangers};
-use pairs::{Dialect, events, script, stamp};
+use pairs::{Tested, events, script};
 use strata_chat::json::Json;
 use strata_chat::{Fault, FaultKind};
 use strata_wire::ollama;
 
-const OLLAMA: Dialect = Dialect {
-    name: "ollama",
-    open: ollama::open,
-    fault: ollama::fault,
+static OLLAMA: Tested = Tested {
+    folder: "ollama",
+    dialect: &ollama::DIALECT,
 };
 
 /// Bodies that use as much as they can of each route.
@@ -61,7 +60,7 @@ fn recorded_pairs_hold() {
 #[test]
 fn rich_requests_are_taken() {
     for (method, path, body) in RICH {
-        let opened = ollama::open(method, path, body.as_bytes(), &stamp()).unwrap();
+        let opened = OLLAMA.open(method, path, body.as_bytes()).unwrap();
         assert_eq!(opened.err(), None, "{path}");
     }
 }
@@ -73,12 +72,12 @@ fn every_unknown_field_is_named() {
         let body = Json::parse(body.as_bytes()).unwrap();
         for (place, changed) in strangers(&body, FREE) {
             let text = changed.text();
-            let opened = ollama::open(method, path, text.as_bytes(), &stamp()).unwrap();
+            let opened = OLLAMA.open(method, path, text.as_bytes()).unwrap();
             let fault = opened
                 .err()
                 .unwrap_or_else(|| panic!("{path}: {place} was taken"));
             assert_eq!(fault.field.as_deref(), Some(&*place), "{path}");
-            let reply = Json::parse(&ollama::fault(&fault).body).unwrap();
+            let reply = Json::parse(&OLLAMA.fault(&fault).body).unwrap();
             let error = reply.get("error").and_then(Json::as_str).unwrap();
             assert!(error.contains(&place), "{error}");
             checked += 1;
@@ -172,7 +171,7 @@ fn each_kind_of_fault_has_its_status() {
         (FaultKind::Overloaded { retry_after }, 503),
         (FaultKind::Internal, 500),
     ] {
-        let reply = ollama::fault(&Fault::new(kind, "what was wrong"));
+        let reply = OLLAMA.fault(&Fault::new(kind, "what was wrong"));
         assert_eq!(reply.status, status);
         assert_eq!(reply.body, br#"{"error":"what was wrong"}"#);
         let wait = reply.headers.contains(&("retry-after", "3".into()));
@@ -190,13 +189,13 @@ fn other_paths_are_left_to_others_and_other_methods_refused() {
         "/v1/models",
         "/api/me",
     ] {
-        assert!(ollama::open("GET", path, b"", &stamp()).is_none(), "{path}");
+        assert!(OLLAMA.open("GET", path, b"").is_none(), "{path}");
     }
-    for &(_, path) in ollama::ROUTES {
-        let opened = ollama::open("PATCH", path, b"{}", &stamp()).unwrap();
+    for path in ollama::DIALECT.routes.iter().map(|route| route.path) {
+        let opened = OLLAMA.open("PATCH", path, b"{}").unwrap();
         assert_eq!(opened.err().unwrap().kind, FaultKind::Method, "{path}");
     }
     for path in ["/api/tags", "/api/version"] {
-        assert!(ollama::open("HEAD", path, b"", &stamp()).unwrap().is_ok());
+        assert!(OLLAMA.open("HEAD", path, b"").unwrap().is_ok());
     }
 }

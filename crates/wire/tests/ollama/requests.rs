@@ -1,16 +1,15 @@
 //! What requests mean.
 
-use super::pairs::stamp;
+use crate::OLLAMA;
 use std::time::Duration;
 use strata_chat::json::Json;
 use strata_chat::{
     ContentPart, Effort, Embed, Fault, Format, Generate, KeepAlive, Prompt, Role, Thinking,
 };
 use strata_wire::call::{Call, Load};
-use strata_wire::ollama;
 
 fn open(path: &str, body: &str) -> Result<Call, Fault> {
-    ollama::open("POST", path, body.as_bytes(), &stamp()).unwrap()
+    OLLAMA.open("POST", path, body.as_bytes()).unwrap()
 }
 
 /// A request for an answer to a prompt, with these fields besides.
@@ -156,7 +155,10 @@ fn blobs_have_digests_and_nothing_else() {
         format!("sha256-{digits}"),
         format!("sha256%3A{digits}"),
     ] {
-        match ollama::open("HEAD", &format!("/api/blobs/{name}"), b"", &stamp()).unwrap() {
+        match OLLAMA
+            .open("HEAD", &format!("/api/blobs/{name}"), b"")
+            .unwrap()
+        {
             Ok(Call::BlobExists(digest, _)) => assert_eq!(digest, digits),
             _ => panic!("{name}"),
         }

@@ -6,15 +6,14 @@ mod requests;
 mod responses;
 
 use pairs::mutants::{Random, mutant, strangers};
-use pairs::{Dialect, events, script, stamp};
+use pairs::{Tested, events, script};
 use strata_chat::json::Json;
 use strata_chat::{Event, Fault, FaultKind};
 use strata_wire::openai;
 
-const OPENAI: Dialect = Dialect {
-    name: "openai",
-    open: |method, path, body, stamp| openai::open(method, path, body, stamp, &mut ()),
-    fault: openai::fault,
+static OPENAI: Tested = Tested {
+    folder: "openai",
+    dialect: &openai::DIALECT,
 };
 
 /// Bodies that use as much as they can of each route.
@@ -52,7 +51,7 @@ fn recorded_pairs_hold() {
 #[test]
 fn rich_requests_are_taken() {
     for (path, body) in RICH {
-        let opened = (OPENAI.open)("POST", path, body.as_bytes(), &stamp()).unwrap();
+        let opened = OPENAI.open("POST", path, body.as_bytes()).unwrap();
         assert_eq!(opened.err(), None, "{path}");
     }
 }
@@ -64,7 +63,7 @@ fn every_unknown_field_is_named() {
         let body = Json::parse(body.as_bytes()).unwrap();
         for (place, changed) in strangers(&body, FREE) {
             let text = changed.text();
-            let opened = (OPENAI.open)("POST", path, text.as_bytes(), &stamp()).unwrap();
+            let opened = OPENAI.open("POST", path, text.as_bytes()).unwrap();
             let fault = opened
                 .err()
                 .unwrap_or_else(|| panic!("{path}: {place} was taken"));
@@ -74,7 +73,7 @@ fn every_unknown_field_is_named() {
                 "{path}: {}",
                 fault.message
             );
-            let reply = openai::fault(&fault);
+            let reply = OPENAI.fault(&fault);
             let reply = Json::parse(&reply.body).unwrap();
             let param = reply.get("error").and_then(|error| error.get("param"));
             assert_eq!(param.and_then(Json::as_str), Some(&*place));
@@ -224,7 +223,7 @@ fn each_kind_of_fault_has_its_status_and_words() {
         ),
         (FaultKind::Internal, 500, Some("internal_error")),
     ] {
-        let reply = openai::fault(&Fault::new(kind, "what was wrong"));
+        let reply = OPENAI.fault(&Fault::new(kind, "what was wrong"));
         assert_eq!(reply.status, status);
         let body = Json::parse(&reply.body).unwrap();
         let error = body.get("error").unwrap();
@@ -250,13 +249,14 @@ fn other_paths_are_left_to_others_and_other_methods_refused() {
         "/v1/responses/a/b",
         "/",
     ] {
-        let opened = (OPENAI.open)("GET", path, b"", &stamp());
+        let opened = OPENAI.open("GET", path, b"");
         assert!(opened.is_none(), "{path}");
     }
-    for &(method, path) in openai::ROUTES {
-        let opened = (OPENAI.open)("PATCH", path, b"{}", &stamp()).unwrap();
+    for route in openai::DIALECT.routes {
+        let (method, path) = (route.method, route.path);
+        let opened = OPENAI.open("PATCH", path, b"{}").unwrap();
         assert_eq!(opened.err().unwrap().kind, FaultKind::Method, "{path}");
-        let opened = (OPENAI.open)(method, path, b"{", &stamp()).unwrap();
+        let opened = OPENAI.open(method, path, b"{").unwrap();
         let kind = opened.err().map(|fault| fault.kind);
         let bodiless = path.ends_with("/models") || path.contains("{id}");
         assert_eq!(kind, (!bodiless).then_some(FaultKind::BadRequest), "{path}");

@@ -1,13 +1,12 @@
 //! What requests mean.
 
-use super::pairs::stamp;
+use crate::OPENAI;
 use strata_chat::json::Json;
 use strata_chat::{
     ContentPart, Effort, Fault, Format, Generate, Message, Prompt, PromptPart, Role, Thinking,
     TokenOrText, ToolChoice,
 };
 use strata_wire::call::Call;
-use strata_wire::openai;
 
 /// A chat's request, with these fields besides its message.
 fn chat(fields: &str) -> Result<Generate, Fault> {
@@ -17,7 +16,7 @@ fn chat(fields: &str) -> Result<Generate, Fault> {
 }
 
 fn read(path: &str, body: &str) -> Result<Generate, Fault> {
-    match openai::open("POST", path, body.as_bytes(), &stamp(), &mut ()).unwrap()? {
+    match OPENAI.open("POST", path, body.as_bytes()).unwrap()? {
         Call::Generate(request, _) => Ok(*request),
         _ => panic!("{path} asks for text"),
     }

@@ -1,13 +1,13 @@
 //! Responses that go on from others.
 
-use super::pairs::{script, stamp};
+use super::pairs::script;
+use crate::OPENAI;
 use strata_chat::{Fault, FaultKind, Message, Prompt, Role};
 use strata_wire::call::{Call, Kept, Recall};
-use strata_wire::openai;
 use strata_wire::openai::ResponseStore;
 
 fn conversation(body: &str, recall: &mut dyn Recall) -> Result<Vec<Message>, Fault> {
-    let opened = openai::open("POST", "/v1/responses", body.as_bytes(), &stamp(), recall);
+    let opened = OPENAI.recall("POST", "/v1/responses", body.as_bytes(), recall);
     match opened.unwrap()? {
         Call::Generate(request, _) => match request.prompts.into_iter().next() {
             Some(Prompt::Chat(messages)) => Ok(messages),
@@ -19,7 +19,7 @@ fn conversation(body: &str, recall: &mut dyn Recall) -> Result<Vec<Message>, Fau
 
 /// Answers a request and gives what is to be kept.
 fn answered(body: &str, recall: &mut dyn Recall, name: &str) -> Option<Kept> {
-    let opened = openai::open("POST", "/v1/responses", body.as_bytes(), &stamp(), recall);
+    let opened = OPENAI.recall("POST", "/v1/responses", body.as_bytes(), recall);
     let Ok(Call::Generate(_, mut answer)) = opened.unwrap() else {
         panic!("a request that is right");
     };

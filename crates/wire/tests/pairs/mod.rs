@@ -5,30 +5,29 @@
 //! written anew, to be read before they are committed.
 
 pub(crate) mod mutants;
+mod scripts;
+
+pub(crate) use scripts::script;
 
 use std::path::Path;
 use std::time::Duration;
 use strata_chat::json::Json;
 use strata_chat::{
-    AdapterFacts, CallPart, Capability, Embeddings, Event, Fault, FaultKind, Finish, LoadedModel,
-    ModelFacts, Progress, Ranking, RenderedPrompt, Slot, SlotOutcome, Timings, TokenLogprob,
-    TokenLogprobs, TokenPiece, ToolCall, Usage,
+    AdapterFacts, Capability, Embeddings, Event, Fault, LoadedModel, ModelFacts, Progress, Ranking,
+    RenderedPrompt, Slot, SlotOutcome, Timings, TokenPiece,
 };
-use strata_wire::call::{Call, ProgressWriter, Step};
-use strata_wire::{Framing, Reply, Stamp};
-
-/// Opens a request in the dialect under test.
-pub(crate) type Open = fn(&str, &str, &[u8], &Stamp) -> Option<Result<Call, Fault>>;
+use strata_wire::call::{Call, ProgressWriter, Recall, Step};
+use strata_wire::dialect::HttpRequest;
+use strata_wire::{Dialect, Framing, Reply, Stamp};
 
 /// A dialect under test.
-pub(crate) struct Dialect {
+pub(crate) struct Tested {
     /// Where its pairs are.
-    pub(crate) name: &'static str,
-    pub(crate) open: Open,
-    pub(crate) fault: fn(&Fault) -> Reply,
+    pub(crate) folder: &'static str,
+    pub(crate) dialect: &'static Dialect,
 }
 
-pub(crate) fn stamp() -> Stamp {
+fn stamp() -> Stamp {
     Stamp {
         id: "0123abcd".into(),
         unix_seconds: 1_760_000_000,
@@ -44,12 +43,45 @@ pub(crate) struct Got {
     pub(crate) stream: bool,
 }
 
-impl Dialect {
+impl Tested {
+    /// Reads a request; `None` if the path is not one of the dialect's.
+    pub(crate) fn open(
+        &self,
+        method: &str,
+        target: &str,
+        body: &[u8],
+    ) -> Option<Result<Call, Fault>> {
+        self.recall(method, target, body, &mut ())
+    }
+
+    /// The same where answers are kept.
+    pub(crate) fn recall(
+        &self,
+        method: &str,
+        target: &str,
+        body: &[u8],
+        recall: &mut dyn Recall,
+    ) -> Option<Result<Call, Fault>> {
+        let request = HttpRequest {
+            method,
+            target,
+            body,
+        };
+        self.dialect.open(&request, &stamp(), recall)
+    }
+
+    /// A fault as clients get it.
+    pub(crate) fn fault(&self, fault: &Fault) -> Reply {
+        self.dialect.fault(fault, &stamp())
+    }
+
     /// Runs a request against a script.
     pub(crate) fn run(&self, method: &str, path: &str, body: &[u8], script: &[Event]) -> Got {
-        let opened = (self.open)(method, path, body, &stamp()).expect("a path of this dialect");
+        let opened = self
+            .open(method, path, body)
+            .expect("a path of this dialect");
         let reply = match opened {
-            Err(fault) => (self.fault)(&fault),
+            Err(fault) => self.fault(&fault),
             Ok(Call::Generate(_, mut answer)) => {
                 let mut body = Vec::new();
                 for event in script {
@@ -99,7 +131,7 @@ impl Dialect {
     pub(crate) fn check_pairs(&self) {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("tests")
-            .join(self.name);
+            .join(self.folder);
         let mut files: Vec<_> = std::fs::read_dir(folder.join("pairs"))
             .unwrap()
             .map(|entry| entry.unwrap().path())
@@ -313,187 +345,4 @@ fn facts(name: &str) -> ModelFacts {
         path: Some("tale.gguf".into()),
         slots: 4,
     }
-}
-
-pub(crate) fn text(choice: usize, text: &str) -> Event {
-    let text = text.into();
-    Event::Text { choice, text }
-}
-
-fn finished(choice: usize, reason: Finish) -> Event {
-    Event::Finished { choice, reason }
-}
-
-fn done() -> Event {
-    Event::Done {
-        usage: Usage {
-            prompt_tokens: 10,
-            cached_tokens: 4,
-            generated_tokens: 5,
-            thinking_tokens: 2,
-            drafted_tokens: 3,
-            accepted_tokens: 1,
-        },
-        timings: Timings {
-            total: Duration::from_millis(300),
-            load: Duration::ZERO,
-            prompt: Duration::from_millis(100),
-            generate: Duration::from_millis(200),
-        },
-    }
-}
-
-fn call(index: usize, part: CallPart) -> Event {
-    let choice = 0;
-    Event::Call {
-        choice,
-        index,
-        part,
-    }
-}
-
-fn token(choice: usize, token: u32, bytes: &[u8], logprob: f32) -> Event {
-    let one = |token, bytes: &[u8], logprob| TokenLogprob {
-        token,
-        bytes: bytes.into(),
-        logprob,
-    };
-    Event::Token {
-        choice,
-        token,
-        logprobs: Some(TokenLogprobs {
-            chosen: one(token, bytes, logprob),
-            top: [one(token, bytes, logprob), one(9, b"x", f32::NEG_INFINITY)].into(),
-        }),
-    }
-}
-
-fn told_prompt(prompt: usize, text: &str, tokens: u32) -> Event {
-    Event::Prompt {
-        prompt,
-        text: text.into(),
-        tokens: (1..=tokens).collect(),
-    }
-}
-
-fn plain_token(choice: usize, token: u32) -> Event {
-    Event::Token {
-        choice,
-        token,
-        logprobs: None,
-    }
-}
-
-fn tool_calls() -> Vec<Event> {
-    let whole = |id: &str, arguments: &[u8]| ToolCall {
-        id: id.into(),
-        name: "weather".into(),
-        arguments: Json::parse(arguments).unwrap(),
-    };
-    let begin = |id: &str| CallPart::Begin {
-        id: id.into(),
-        name: "weather".into(),
-    };
-    let piece = |text: &str| CallPart::Arguments(text.into());
-    let first = whole("call_1", "{\"city\": \"東京\"}".as_bytes());
-    [
-        text(0, "Let me look. "),
-        call(0, begin("call_1")),
-        call(0, piece("{\"city\": ")),
-        call(0, piece("\"東京\"}")),
-        call(0, CallPart::End(first)),
-        call(1, begin("call_2")),
-        call(1, CallPart::End(whole("call_2", b"{}"))),
-        finished(0, Finish::ToolCalls),
-        done(),
-    ]
-    .into()
-}
-
-/// What the engine answers.
-pub(crate) fn script(name: &str) -> Vec<Event> {
-    let started = Event::Started {
-        prompt_tokens: 10,
-        cached_tokens: 4,
-    };
-    let thought = |text: &str| Event::Thinking {
-        choice: 0,
-        text: text.into(),
-    };
-    let overloaded = Fault::new(
-        FaultKind::Overloaded {
-            retry_after: Duration::from_millis(1500),
-        },
-        "too many requests wait",
-    );
-    let mut events = match name {
-        "" => return Vec::new(),
-        "plain" => vec![
-            text(0, "Grüße"),
-            text(0, ", 世界"),
-            text(0, " 👩‍🚀!\n"),
-            finished(0, Finish::Stop),
-            done(),
-        ],
-        "length" => vec![text(0, "Once upon"), finished(0, Finish::Length), done()],
-        "stop_text" => vec![
-            text(0, "one, two"),
-            finished(0, Finish::StopText("three".into())),
-            done(),
-        ],
-        "thinking" => vec![
-            thought("The user "),
-            thought("says 你好."),
-            text(0, "Hello"),
-            text(0, "!"),
-            finished(0, Finish::Stop),
-            done(),
-        ],
-        "choices" => vec![
-            text(0, "a"),
-            text(1, "b"),
-            text(1, "b"),
-            finished(1, Finish::Length),
-            text(0, "a"),
-            finished(0, Finish::Stop),
-            done(),
-        ],
-        "logprobs" => vec![
-            token(0, 5, b"Hi", -0.5),
-            text(0, "Hi"),
-            token(0, 6, &[0xf0, 0x9f], -1.0),
-            token(0, 7, &[0x98, 0x80], -0.25),
-            text(0, "😀"),
-            token(0, 2, b"", -0.125),
-            finished(0, Finish::Stop),
-            done(),
-        ],
-        "tokens" => vec![
-            told_prompt(0, "<user>Hi", 3),
-            plain_token(0, 5),
-            text(0, "Grüß"),
-            plain_token(0, 6),
-            text(0, "e\n"),
-            plain_token(0, 2),
-            finished(0, Finish::Stop),
-            done(),
-        ],
-        "prompts" => vec![
-            told_prompt(0, "Hi", 2),
-            told_prompt(1, "你好", 3),
-            plain_token(1, 7),
-            text(1, "再见"),
-            plain_token(0, 5),
-            text(0, "Bye"),
-            finished(0, Finish::Length),
-            finished(1, Finish::StopText("。".into())),
-            done(),
-        ],
-        "tools" => tool_calls(),
-        "failed" => vec![text(0, "Half an"), Event::Failed(overloaded)],
-        "refused" => return vec![Event::Failed(overloaded)],
-        other => panic!("there is no script {other:?}"),
-    };
-    events.insert(0, started);
-    events
 }

@@ -1,19 +1,20 @@
 //! Writing a chat's answer: one document, or chunks.
 
 use super::super::{Head, errors, usage};
-use super::Manner;
-use crate::answer::{AnswerWriter, Framing, Reply, Stamp, server_sent};
+use crate::logprobs::token_logprob;
+use crate::request_fields::chat::ReplyOptions;
+use crate::timings;
+
+use crate::answer::{AnswerWriter, Framing, Reply, server_sent};
 use crate::gather::{Gathered, arguments_text};
-use alloc::string::String;
+use crate::stamp::Stamp;
 use alloc::vec::Vec;
 use strata_chat::json::Json;
-use strata_chat::{
-    CallPart, Event, Fault, Finish, Generate, Timings, TokenLogprob, TokenLogprobs, Usage,
-};
+use strata_chat::{CallPart, Event, Fault, Finish, Generate, Timings, TokenLogprobs, Usage};
 
 pub(super) struct ChatAnswer {
     head: Head,
-    manner: Manner,
+    options: ReplyOptions,
     stream: bool,
     logprobs: bool,
     choices: Vec<Choice>,
@@ -35,7 +36,7 @@ struct Beside {
 }
 
 impl ChatAnswer {
-    pub(super) fn new(request: &Generate, manner: Manner, stamp: &Stamp) -> Self {
+    pub(super) fn new(request: &Generate, options: ReplyOptions, stamp: &Stamp) -> Self {
         let object = match request.stream {
             true => "chat.completion.chunk",
             false => "chat.completion",
@@ -44,7 +45,7 @@ impl ChatAnswer {
         choices.resize_with(request.choices, Choice::default);
         Self {
             head: Head::new("chatcmpl-", object, &request.model, stamp),
-            manner,
+            options,
             stream: request.stream,
             logprobs: request.logprobs.is_some(),
             choices,
@@ -66,12 +67,12 @@ impl ChatAnswer {
             ("logprobs", beside.logprobs),
             ("finish_reason", beside.finish_reason),
         ]);
-        if let (Some(key), Some(tokens)) = (self.manner.tokens, beside.tokens) {
+        if let (Some(key), Some(tokens)) = (self.options.tokens, beside.tokens) {
             choice.push(key, tokens);
         }
         let mut chunk = self.head.object();
         chunk.push("choices", Json::array([choice]));
-        if self.manner.usage {
+        if self.options.usage {
             chunk.push("usage", Json::Null);
         }
         server_sent(None, &chunk, out);
@@ -129,7 +130,7 @@ impl ChatAnswer {
                 ("reasoning", text.as_str().into()),
             ]),
             // Before there were tools there was one call at most.
-            Event::Call { index, .. } if self.manner.legacy && *index > 0 => return None,
+            Event::Call { index, .. } if self.options.legacy && *index > 0 => return None,
             Event::Call { index, part, .. } => {
                 let mut call = Json::object([("index", (*index).into())]);
                 let function = match part {
@@ -146,7 +147,7 @@ impl ChatAnswer {
                         Json::object([("arguments", arguments_text(&call.arguments).into())])
                     }
                 };
-                if self.manner.legacy {
+                if self.options.legacy {
                     return Some(Json::object([("function_call", function)]));
                 }
                 call.push("function", function);
@@ -159,7 +160,7 @@ impl ChatAnswer {
 
     fn beside(&mut self, index: usize, event: &Event) -> Beside {
         let mut beside = Beside::default();
-        let (told, legacy) = (self.logprobs, self.manner.legacy);
+        let (told, legacy) = (self.logprobs, self.options.legacy);
         let gathered = &mut self.choice(index).gathered;
         beside.tokens = Some(core::mem::take(&mut gathered.tokens));
         let logprobs = gathered.take_logprobs();
@@ -173,11 +174,11 @@ impl ChatAnswer {
     }
 
     fn end(&self, used: &Usage, timings: &Timings, out: &mut Vec<u8>) {
-        if self.manner.usage {
+        if self.options.usage {
             let mut chunk = self.head.object();
             chunk.push("choices", Json::Array(Vec::new()));
             chunk.push("usage", usage::usage(used));
-            chunk.push("timings", usage::timings(used, timings));
+            chunk.push("timings", timings::write(used, timings));
             server_sent(None, &chunk, out);
         }
         out.extend_from_slice(b"data: [DONE]\n\n");
@@ -191,14 +192,14 @@ impl ChatAnswer {
                 false => Json::Null,
             };
             let reason = gathered.finish.as_ref();
-            let reason = reason.map(|reason| finish_reason(reason, self.manner.legacy));
+            let reason = reason.map(|reason| finish_reason(reason, self.options.legacy));
             let mut object = Json::object([
                 ("index", index.into()),
-                ("message", message(gathered, self.manner.legacy)),
+                ("message", message(gathered, self.options.legacy)),
                 ("logprobs", logprobs),
                 ("finish_reason", reason.into()),
             ]);
-            if let Some(key) = self.manner.tokens {
+            if let Some(key) = self.options.tokens {
                 object.push(key, gathered.tokens.clone());
             }
             object
@@ -206,7 +207,7 @@ impl ChatAnswer {
         let mut document = self.head.object();
         document.push("choices", Json::array(choices));
         document.push("usage", usage::usage(used));
-        document.push("timings", usage::timings(used, timings));
+        document.push("timings", timings::write(used, timings));
         document
     }
 }
@@ -274,7 +275,7 @@ fn message(gathered: &Gathered, legacy: bool) -> Json {
     message
 }
 
-pub(crate) fn finish_reason(reason: &Finish, legacy: bool) -> &'static str {
+pub(in crate::openai) fn finish_reason(reason: &Finish, legacy: bool) -> &'static str {
     match reason {
         Finish::Stop | Finish::StopText(_) => "stop",
         Finish::Length => "length",
@@ -286,27 +287,4 @@ pub(crate) fn finish_reason(reason: &Finish, legacy: bool) -> &'static str {
 fn token_logprobs(tokens: &[TokenLogprobs]) -> Json {
     let content = tokens.iter().map(token_logprob);
     Json::object([("content", Json::array(content)), ("refusal", Json::Null)])
-}
-
-/// A token's own and its alternatives'.
-pub(crate) fn token_logprob(token: &TokenLogprobs) -> Json {
-    let top = token.top.iter().map(one);
-    one(&token.chosen).with("top_logprobs", Json::array(top))
-}
-
-/// Minus infinity has no form in JSON; the API writes -9999 for what cannot be. No number at all becomes `null`.
-pub(crate) fn finite(logprob: f32) -> f32 {
-    if logprob < -9999.0 { -9999.0 } else { logprob }
-}
-
-fn one(token: &TokenLogprob) -> Json {
-    let bytes = token.bytes.iter().map(|&byte| Json::from(u32::from(byte)));
-    Json::object([
-        (
-            "token",
-            String::from_utf8_lossy(&token.bytes).as_ref().into(),
-        ),
-        ("logprob", finite(token.logprob).into()),
-        ("bytes", Json::array(bytes)),
-    ])
 }

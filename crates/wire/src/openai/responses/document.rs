@@ -1,8 +1,8 @@
 //! The response as a document, and its items.
 
-use super::super::chat::token_logprob;
 use super::items::seal;
 use crate::gather::GatheredCall;
+use crate::logprobs::token_logprob;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -1,10 +1,10 @@
 //! The items of a conversation: messages, thinking, calls and their results each stand alone here, where chats and the
 //! internal language have one message for all that the model said in a turn.
 
-use super::super::content::{ROLES, parts};
-use super::super::sampling::unsupported;
 use crate::base64::BASE64;
 use crate::gather::arguments;
+use crate::request_fields::messages::{ROLES, parts};
+use crate::request_fields::unsupported;
 use alloc::string::String;
 use alloc::vec::Vec;
 use base64::Engine;

@@ -10,15 +10,18 @@ mod write;
 pub use input_items::Page;
 pub use store::ResponseStore;
 
-use crate::answer::{Reply, Stamp};
+use crate::answer::Reply;
 use crate::call::{Call, Recall, Stored};
+use crate::stamp::Stamp;
+use crate::url::unescape;
 use alloc::boxed::Box;
+use alloc::string::String;
 use strata_chat::Fault;
 use strata_chat::json::Json;
 
 pub(super) fn open(body: &[u8], stamp: &Stamp, recall: &mut dyn Recall) -> Result<Call, Fault> {
-    let (request, manner) = read::response(body, recall)?;
-    let answer = write::ResponseAnswer::new(&request, manner, stamp);
+    let (request, options) = read::response(body, recall)?;
+    let answer = write::ResponseAnswer::new(&request, options, stamp);
     Ok(Call::Generate(Box::new(request), Box::new(answer)))
 }
 
@@ -36,34 +39,34 @@ pub(super) fn count(body: &[u8], recall: &mut dyn Recall) -> Result<Call, Fault>
     ))
 }
 
-/// What comes after `/v1/responses/`: a name, perhaps with an action; `None` if there is no such action.
-pub(super) fn stored(method: &str, rest: &str, query: &str) -> Option<Result<Call, Fault>> {
-    let (id, action) = rest.split_once('/').unwrap_or((rest, ""));
-    let kind = match (method, action) {
-        ("GET", "") if query.split('&').any(|pair| pair == "stream=true") => {
-            let problem = "stream: a stored response is not streamed again";
-            return Some(Err(Fault::bad_request(problem)));
-        }
-        ("GET", "") => Stored::Get,
-        ("DELETE", "") => Stored::Delete,
-        ("POST", "cancel") => Stored::Cancel,
-        ("GET", "input_items") => {
-            let page = match Page::of_query(query) {
-                Ok(page) => page,
-                Err(fault) => return Some(Err(fault)),
-            };
-            let kind = |id| Stored::InputItems(id, page);
-            let id = super::unescape(id);
-            return Some(id.map(|id| Call::Stored(kind(id), Box::new(Reply::json))));
-        }
-        (_, "" | "cancel" | "input_items") => {
-            let path = alloc::format!("/v1/responses/{rest}");
-            return Some(Err(super::wrong_method(method, &path)));
-        }
-        _ => return None,
-    };
-    let id = super::unescape(id);
-    Some(id.map(|id| Call::Stored(kind(id), Box::new(Reply::json))))
+/// `GET /v1/responses/{id}`.
+pub(super) fn get(id: &str, query: &str) -> Result<Call, Fault> {
+    if query.split('&').any(|pair| pair == "stream=true") {
+        let problem = "stream: a stored response is not streamed again";
+        return Err(Fault::bad_request(problem));
+    }
+    stored(id, Stored::Get)
+}
+
+/// `DELETE /v1/responses/{id}`.
+pub(super) fn delete(id: &str) -> Result<Call, Fault> {
+    stored(id, Stored::Delete)
+}
+
+/// `/v1/responses/{id}/cancel`.
+pub(super) fn cancel(id: &str) -> Result<Call, Fault> {
+    stored(id, Stored::Cancel)
+}
+
+/// `/v1/responses/{id}/input_items`.
+pub(super) fn input_items(id: &str, query: &str) -> Result<Call, Fault> {
+    let page = Page::of_query(query)?;
+    stored(id, |id| Stored::InputItems(id, page))
+}
+
+fn stored(id: &str, wanted: impl FnOnce(String) -> Stored) -> Result<Call, Fault> {
+    let id = unescape(id)?;
+    Ok(Call::Stored(wanted(id), Box::new(Reply::json)))
 }
 
 #[cfg(test)]

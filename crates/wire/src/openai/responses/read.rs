@@ -1,18 +1,19 @@
 //! Reading a request for a response.
 
-use super::super::chat::EFFORTS;
-use super::super::sampling::{self, limit, unsupported};
-use super::super::tools::{self, Form};
-use super::super::{format, model};
 use super::items;
 use crate::call::Recall;
+use crate::request_fields::chat::EFFORTS;
+use crate::request_fields::generation::{self, limit};
+use crate::request_fields::sampling::Ranges;
+use crate::request_fields::tools::{self, Form};
+use crate::request_fields::{answer_format, model, unsupported};
 use alloc::vec::Vec;
 use strata_chat::json::{Fields, Json};
 use strata_chat::{Fault, FaultKind, Generate, Message, Prompt, Role, Thinking, name_results};
 
 /// What of a request concerns only how its answer is written and kept.
 #[derive(Clone, Debug)]
-pub(super) struct Manner {
+pub(super) struct ReplyOptions {
     /// The request's settings, which the answer repeats.
     pub(super) settings: Vec<(&'static str, Json)>,
     /// The conversation without instructions, which hold for one answer only.
@@ -23,7 +24,10 @@ pub(super) struct Manner {
     pub(super) sealed: bool,
 }
 
-pub(super) fn response(body: &[u8], recall: &mut dyn Recall) -> Result<(Generate, Manner), Fault> {
+pub(super) fn response(
+    body: &[u8],
+    recall: &mut dyn Recall,
+) -> Result<(Generate, ReplyOptions), Fault> {
     let mut fields = Fields::parse(body)?;
     let mut settings = settings(&fields);
     let model = model(&mut fields)?;
@@ -39,8 +43,8 @@ pub(super) fn response(body: &[u8], recall: &mut dyn Recall) -> Result<(Generate
     let messages = system.into_iter().chain(conversation.iter().cloned());
 
     let mut request = Generate::new(model, Prompt::Chat(messages.collect()));
-    sampling::read(&mut fields, &mut request)?;
-    sampling::stream_usage(&mut fields, request.stream)?;
+    generation::read(&mut fields, &mut request, Ranges::Narrow)?;
+    generation::stream_usage(&mut fields, request.stream)?;
     request.max_tokens = limit(&mut fields, "max_output_tokens", 1)?;
     request.tools = tools::read(&mut fields, Form::Flat)?;
     request.thinking = thinking(&mut fields)?;
@@ -48,7 +52,7 @@ pub(super) fn response(body: &[u8], recall: &mut dyn Recall) -> Result<(Generate
     request.truncate = fields.maybe_word("truncation", &cuts)?.unwrap_or(false);
     if let Some(mut text) = fields.maybe_object("text")? {
         if let Some(inner) = text.maybe_object("format")? {
-            request.format = format::format(inner)?;
+            request.format = answer_format::format(inner)?;
         }
         text.maybe_word("verbosity", &[("medium", ())])?;
         text.finish()?;
@@ -68,13 +72,13 @@ pub(super) fn response(body: &[u8], recall: &mut dyn Recall) -> Result<(Generate
     fields.ignore(&INFORMING);
     fields.finish()?;
     settings.push(("store", store.into()));
-    let manner = Manner {
+    let options = ReplyOptions {
         settings,
         conversation,
         store,
         sealed: included.sealed,
     };
-    Ok((request, manner))
+    Ok((request, options))
 }
 
 const INFORMING: [&str; 7] = [

@@ -2,10 +2,11 @@
 
 use super::super::errors;
 use super::document::{Item, Kind, logprob_list, usage};
-use super::read::Manner;
-use crate::answer::{AnswerWriter, Framing, Reply, Stamp, server_sent};
+use super::read::ReplyOptions;
+use crate::answer::{AnswerWriter, Framing, Reply, server_sent};
 use crate::call::Kept;
 use crate::gather::GatheredCall;
+use crate::stamp::Stamp;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -17,7 +18,7 @@ use strata_chat::{
 pub(super) struct ResponseAnswer {
     stamp: Stamp,
     model: String,
-    manner: Manner,
+    options: ReplyOptions,
     stream: bool,
     begun: bool,
     /// Events sent so far.
@@ -32,11 +33,11 @@ pub(super) struct ResponseAnswer {
 }
 
 impl ResponseAnswer {
-    pub(super) fn new(request: &Generate, manner: Manner, stamp: &Stamp) -> Self {
+    pub(super) fn new(request: &Generate, options: ReplyOptions, stamp: &Stamp) -> Self {
         Self {
             stamp: stamp.clone(),
             model: request.model.clone(),
-            manner,
+            options,
             stream: request.stream,
             begun: false,
             sequence: 0,
@@ -86,7 +87,7 @@ impl ResponseAnswer {
 
     fn send_item(&mut self, name: &str, out: &mut Vec<u8>) {
         if let Some(item) = self.items.last() {
-            let document = item.document(self.manner.sealed);
+            let document = item.document(self.options.sealed);
             let position = self.items.len() - 1;
             let fields = Json::object([("output_index", position.into()), ("item", document)]);
             self.send(name, fields, out);
@@ -223,8 +224,8 @@ impl ResponseAnswer {
             _ => "completed",
         };
         let document = self.document(status, Some(used), Json::Null);
-        if self.manner.store {
-            let mut messages = core::mem::take(&mut self.manner.conversation);
+        if self.options.store {
+            let mut messages = core::mem::take(&mut self.options.conversation);
             messages.push(self.message());
             self.kept = Some(Kept {
                 id: self.id(),
@@ -282,7 +283,7 @@ impl ResponseAnswer {
         let output = self
             .items
             .iter()
-            .map(|item| item.document(self.manner.sealed));
+            .map(|item| item.document(self.options.sealed));
         let mut document = Json::object([
             ("id", self.id().into()),
             ("object", "response".into()),
@@ -294,7 +295,7 @@ impl ResponseAnswer {
             ("output", Json::array(output)),
             ("usage", used.map(usage).into()),
         ]);
-        for (name, value) in &self.manner.settings {
+        for (name, value) in &self.options.settings {
             document.push(name, value.clone());
         }
         document

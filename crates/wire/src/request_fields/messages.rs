@@ -1,6 +1,6 @@
 //! Messages of chats: roles, pieces of content, pictures, calls.
 
-use super::sampling::unsupported;
+use super::unsupported;
 use crate::base64::image;
 use crate::gather::arguments;
 use alloc::string::String;
@@ -9,7 +9,7 @@ use strata_chat::json::{Fields, Json, JsonPath};
 use strata_chat::{ContentPart, Fault, Image, Message, Role, ToolCall, name_results};
 
 /// The words for who speaks.
-pub(super) const ROLES: [(&str, Role); 6] = [
+pub(crate) const ROLES: [(&str, Role); 6] = [
     ("system", Role::System),
     ("developer", Role::System),
     ("user", Role::User),
@@ -19,7 +19,7 @@ pub(super) const ROLES: [(&str, Role); 6] = [
 ];
 
 /// `messages`.
-pub(super) fn messages(fields: &mut Fields) -> Result<Vec<Message>, Fault> {
+pub(crate) fn messages(fields: &mut Fields) -> Result<Vec<Message>, Fault> {
     let mut messages = Vec::new();
     for (path, item) in fields.items("messages")? {
         messages.push(message(path.object(item)?)?);
@@ -110,7 +110,7 @@ fn called(mut function: Fields, id: String) -> Result<ToolCall, Fault> {
 }
 
 /// `content`: a text, or pieces.
-pub(super) fn parts(content: Json, path: &JsonPath, role: Role) -> Result<Vec<ContentPart>, Fault> {
+pub(crate) fn parts(content: Json, path: &JsonPath, role: Role) -> Result<Vec<ContentPart>, Fault> {
     match content {
         Json::String(text) => Ok([ContentPart::Text(text)].into()),
         list @ Json::Array(_) => path

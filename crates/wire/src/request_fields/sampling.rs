@@ -1,14 +1,10 @@
-//! The fields that say how tokens are chosen and when to stop, with the extras of llama-server and vLLM.
+//! How tokens are chosen, with the extras of llama-server and vLLM.
 
-use alloc::string::String;
+use super::unsupported;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
-use core::time::Duration;
 use strata_chat::json::{Fields, Json, JsonPath};
-use strata_chat::{Fault, Generate, Sampling, TokenOrText};
-
-/// Answers to one prompt at most.
-pub(super) const MAX_CHOICES: i64 = 128;
+use strata_chat::{Fault, Sampling, TokenOrText};
 
 /// What values a dialect allows.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -35,7 +31,7 @@ impl Ranges {
     }
 
     /// Texts to stop at, at most: each is looked for after each token.
-    fn stops(self) -> usize {
+    pub(super) fn stops(self) -> usize {
         match self {
             Self::Narrow => 4,
             Self::Wide => 64,
@@ -47,49 +43,7 @@ impl Ranges {
 const MAX_BREAKERS: usize = 32;
 
 const POSITIVE: RangeInclusive<f64> = 0.0..=f32::MAX as f64;
-const ANY: RangeInclusive<f64> = f32::MIN as f64..=f32::MAX as f64;
-
-/// Reads sampling, stop texts and what else all requests for text have in common.
-pub(super) fn read(fields: &mut Fields, request: &mut Generate) -> Result<(), Fault> {
-    read_within(fields, request, Ranges::Narrow)
-}
-
-/// The same, within the ranges of a dialect.
-pub(crate) fn read_within(
-    fields: &mut Fields,
-    request: &mut Generate,
-    ranges: Ranges,
-) -> Result<(), Fault> {
-    request.sampling = sampling(fields, ranges)?;
-    request.stop = stop(fields, ranges)?;
-    request.stream = fields.maybe_boolean("stream")?.unwrap_or(false);
-    request.cache = fields.maybe_boolean("cache_prompt")?.unwrap_or(true);
-    request.ignore_end = fields.maybe_boolean("ignore_eos")?.unwrap_or(false);
-    // Any slot gives the same bits, and what one computed of a prompt all can use.
-    fields.maybe_integer("id_slot", -1..=i64::MAX)?;
-    let limit = fields.maybe_integer("t_max_predict_ms", -1..=i64::MAX)?;
-    request.time_limit = limit
-        .and_then(|limit| u64::try_from(limit).ok())
-        .filter(|&limit| limit > 0)
-        .map(Duration::from_millis);
-    for (path, item) in fields.items("lora")? {
-        let mut adapter = path.object(item)?;
-        let id = adapter.maybe_integer("id", 0..=i64::from(u32::MAX))?;
-        let id = id.ok_or_else(|| adapter.missing("id"))? as usize;
-        let scale = adapter.maybe_number("scale", ANY)?.unwrap_or(1.0);
-        adapter.finish()?;
-        request.adapters.push((id, scale as f32));
-    }
-    match fields.maybe_boolean("timings_per_token")? {
-        Some(true) => Err(unsupported(&fields.at("timings_per_token"), "true")),
-        _ => Ok(()),
-    }
-}
-
-/// A value that cannot be honoured.
-pub(crate) fn unsupported(path: &JsonPath, value: &str) -> Fault {
-    Fault::field(path, format_args!("{value} is not supported"))
-}
+pub(super) const ANY: RangeInclusive<f64> = f32::MIN as f64..=f32::MAX as f64;
 
 pub(crate) fn sampling(fields: &mut Fields, ranges: Ranges) -> Result<Sampling, Fault> {
     let mut float = |name: &str, range| -> Result<Option<f32>, Fault> {
@@ -157,26 +111,6 @@ fn seed(fields: &mut Fields) -> Result<Option<u64>, Fault> {
     }
 }
 
-/// `stop`: a text or several.
-pub(crate) fn stop(fields: &mut Fields, ranges: Ranges) -> Result<Vec<String>, Fault> {
-    let path = fields.at("stop");
-    let stop = match fields.take("stop") {
-        None => return Ok(Vec::new()),
-        Some(Json::String(text)) => [text].into(),
-        Some(list @ Json::Array(_)) => path.strings(list)?,
-        Some(other) => return Err(path.expected("a string or an array of strings", &other)),
-    };
-    let most = ranges.stops();
-    if stop.len() > most {
-        let problem = format_args!("must have at most {most} texts");
-        return Err(Fault::field(&path, problem));
-    }
-    match stop.iter().any(String::is_empty) {
-        true => Err(Fault::field(&path, format_args!("must not be empty"))),
-        false => Ok(stop),
-    }
-}
-
 /// `{"token": bias}`, or llama-server's `[[token or text, bias or false]]`.
 fn logit_bias(fields: &mut Fields) -> Result<Vec<(TokenOrText, f32)>, Fault> {
     let path = fields.at("logit_bias");
@@ -225,48 +159,5 @@ fn bias(path: &JsonPath, value: &Json) -> Result<f32, Fault> {
         f32::NEG_INFINITY
     } else {
         bias as f32
-    })
-}
-
-/// A number of tokens; −1 is no limit, as with llama-server.
-pub(crate) fn limit(fields: &mut Fields, name: &str, least: i64) -> Result<Option<usize>, Fault> {
-    let path = fields.at(name);
-    let Some(value) = fields.take(name) else {
-        return Ok(None);
-    };
-    if value == Json::Int(-1) {
-        return Ok(None);
-    }
-    let limit = path.integer(&value, least..=i64::from(u32::MAX))?;
-    Ok(Some(limit as usize))
-}
-
-/// `stream_options`; whether usage is told at the end.
-pub(super) fn stream_usage(fields: &mut Fields, stream: bool) -> Result<bool, Fault> {
-    let Some(mut options) = fields.maybe_object("stream_options")? else {
-        return Ok(false);
-    };
-    if !stream {
-        let path = fields.at("stream_options");
-        return Err(Fault::field(&path, format_args!("needs stream to be true")));
-    }
-    let usage = options.maybe_boolean("include_usage")?.unwrap_or(false);
-    for name in ["include_obfuscation", "continuous_usage_stats"] {
-        if options.maybe_boolean(name)? == Some(true) {
-            return Err(unsupported(&options.at(name), "true"));
-        }
-    }
-    options.finish()?;
-    Ok(usage)
-}
-
-/// Which of llama-server's and vLLM's two words for tokens in the answer was given.
-pub(super) fn token_key(fields: &mut Fields) -> Result<Option<&'static str>, Fault> {
-    let tokens = fields.maybe_boolean("return_tokens")?.unwrap_or(false);
-    let token_ids = fields.maybe_boolean("return_token_ids")?.unwrap_or(false);
-    Ok(match (token_ids, tokens) {
-        (true, _) => Some("token_ids"),
-        (false, true) => Some("tokens"),
-        (false, false) => None,
     })
 }

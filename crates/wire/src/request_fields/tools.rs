@@ -1,6 +1,6 @@
 //! Tools and whether they must be called, in the form of chats and in that of responses.
 
-use super::sampling::unsupported;
+use super::unsupported;
 use alloc::string::String;
 use alloc::vec::Vec;
 use strata_chat::json::{Fields, Json, JsonPath};
@@ -39,7 +39,7 @@ pub(crate) fn read(fields: &mut Fields, form: Form) -> Result<Tools, Fault> {
 }
 
 /// `functions` and `function_call`, from before there were tools; `None` if they are not used.
-pub(super) fn legacy(fields: &mut Fields) -> Result<Option<Tools>, Fault> {
+pub(crate) fn legacy(fields: &mut Fields) -> Result<Option<Tools>, Fault> {
     let mut list = Vec::new();
     for (path, item) in fields.items("functions")? {
         let mut tool = path.object(item)?;

@@ -1,7 +1,8 @@
-//! `/v1/rerank`, in the words that Jina began and llama-server and vLLM took over.
+//! `/v1/rerank` and `/rerank`, in the words that Jina began and llama-server and vLLM took over.
 
 use crate::answer::Reply;
 use crate::call::Call;
+use crate::request_fields::model;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use strata_chat::json::{Fields, Json};
@@ -9,7 +10,7 @@ use strata_chat::{Fault, Ranking, Rerank};
 
 pub(crate) fn open(body: &[u8]) -> Result<Call, Fault> {
     let mut fields = Fields::parse(body)?;
-    let model = super::model(&mut fields)?;
+    let model = model(&mut fields)?;
     let query = fields.string("query")?;
     let mut documents = Vec::new();
     for (path, item) in fields.items("documents")? {

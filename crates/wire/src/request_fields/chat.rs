@@ -1,34 +1,47 @@
-//! Reading a chat.
+//! The body of a chat: of `/v1/chat/completions`, and of those that only want its prompt.
 
-use super::super::sampling::{self, MAX_CHOICES, limit, unsupported};
-use super::super::tools::Form;
-use super::super::{content, format, tools};
-use super::Manner;
+use super::generation::{self, MAX_CHOICES, limit};
+use super::sampling::Ranges;
+use super::tools::Form;
+use super::{answer_format, messages, model, tools, unsupported};
+use crate::logprobs;
 use strata_chat::json::{Fields, Json};
 use strata_chat::{Effort, Fault, Generate, Prompt, Role, Thinking};
 
-pub(super) fn chat(body: &[u8]) -> Result<(Generate, Manner), Fault> {
+/// What of a request concerns only how its answer is written.
+#[derive(Copy, Clone, Debug, Default)]
+pub(crate) struct ReplyOptions {
+    /// A last chunk tells the usage.
+    pub(crate) usage: bool,
+    /// Calls are told as `function_call`, as before there were tools.
+    pub(crate) legacy: bool,
+    /// The field in which tokens are told.
+    pub(crate) tokens: Option<&'static str>,
+}
+
+/// Reads the body of a chat.
+pub(crate) fn read(body: &[u8]) -> Result<(Generate, ReplyOptions), Fault> {
     let mut fields = Fields::parse(body)?;
-    let model = super::super::model(&mut fields)?;
-    let messages = content::messages(&mut fields)?;
+    let model = model(&mut fields)?;
+    let messages = messages::messages(&mut fields)?;
     let own_last = messages.last().is_some_and(|m| m.role == Role::Assistant);
     let mut request = Generate::new(model, Prompt::Chat(messages));
-    sampling::read(&mut fields, &mut request)?;
+    generation::read(&mut fields, &mut request, Ranges::Narrow)?;
     request.continues = continues(&mut fields, own_last)?;
     request.max_tokens = max_tokens(&mut fields)?;
     let choices = fields.maybe_integer("n", 1..=MAX_CHOICES)?;
     request.choices = choices.unwrap_or(1) as usize;
     request.best_of = request.choices;
-    request.logprobs = logprobs(&mut fields)?;
-    request.format = format::read(&mut fields)?;
+    request.logprobs = logprobs::read(&mut fields)?;
+    request.format = answer_format::read(&mut fields)?;
     request.thinking = thinking(&mut fields)?;
     request.tools = tools::read(&mut fields, Form::Nested)?;
-    let mut manner = Manner {
-        usage: sampling::stream_usage(&mut fields, request.stream)?,
+    let mut options = ReplyOptions {
+        usage: generation::stream_usage(&mut fields, request.stream)?,
         legacy: false,
-        tokens: sampling::token_key(&mut fields)?,
+        tokens: generation::token_key(&mut fields)?,
     };
-    request.tokens = manner.tokens.is_some();
+    request.tokens = options.tokens.is_some();
     if let Some(functions) = tools::legacy(&mut fields)? {
         if !request.tools.list.is_empty() {
             let path = fields.at("functions");
@@ -38,11 +51,11 @@ pub(super) fn chat(body: &[u8]) -> Result<(Generate, Manner), Fault> {
             ));
         }
         request.tools = functions;
-        manner.legacy = true;
+        options.legacy = true;
     }
     informing(&mut fields)?;
     fields.finish()?;
-    Ok((request, manner))
+    Ok((request, options))
 }
 
 /// Fields that change nothing about the answer, or whose only value that does is refused.
@@ -87,20 +100,6 @@ fn max_tokens(fields: &mut Fields) -> Result<Option<usize>, Fault> {
     Ok(newest.or(older).or(native))
 }
 
-/// `logprobs` and `top_logprobs`: how many of the likeliest tokens are told, if any are.
-pub(crate) fn logprobs(fields: &mut Fields) -> Result<Option<usize>, Fault> {
-    let wanted = fields.maybe_boolean("logprobs")?.unwrap_or(false);
-    let top = fields.maybe_integer("top_logprobs", 0..=20)?;
-    match (wanted, top) {
-        (true, top) => Ok(Some(top.unwrap_or(0) as usize)),
-        (false, None | Some(0)) => Ok(None),
-        (false, Some(_)) => Err(Fault::field(
-            &fields.at("top_logprobs"),
-            format_args!("needs logprobs to be true"),
-        )),
-    }
-}
-
 /// vLLM's and llama-server's way to have the last message completed.
 fn continues(fields: &mut Fields, own_last: bool) -> Result<bool, Fault> {
     let go_on = fields.maybe_boolean("continue_final_message")?;
@@ -127,7 +126,7 @@ fn continues(fields: &mut Fields, own_last: bool) -> Result<bool, Fault> {
 }
 
 /// The words for how much to think. Beyond `high` templates know nothing.
-pub(in super::super) const EFFORTS: [(&str, Thinking); 7] = [
+pub(crate) const EFFORTS: [(&str, Thinking); 7] = [
     ("none", Thinking::Off),
     ("minimal", Thinking::Effort(Effort::Minimal)),
     ("low", Thinking::Effort(Effort::Low)),

@@ -45,7 +45,7 @@ pub(crate) fn read(fields: &mut Fields) -> Result<Format, Fault> {
 }
 
 /// `{"type": …}`, with the schema inside `json_schema` as in chats or beside it as in responses.
-pub(super) fn format(mut fields: Fields) -> Result<Format, Fault> {
+pub(crate) fn format(mut fields: Fields) -> Result<Format, Fault> {
     #[derive(Copy, Clone)]
     enum Kind {
         Text,

@@ -1,0 +1,223 @@
+//! Who may call, by the headers of a request: keys, hosts and origins. Every server asks the same.
+
+use crate::answer::Reply;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use strata_chat::{Fault, FaultKind};
+
+/// The names of a server, and the pages that may call it.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct SiteRules<'a> {
+    /// Names by which browsers may call the server, beside loopback ones and addresses.
+    pub hosts: &'a [String],
+    /// Origins of pages that may call it, beside its own; `*` allows all.
+    pub origins: &'a [String],
+}
+
+impl SiteRules<'_> {
+    /// Checks the `Host` and `Origin` of a request. A page of another site must not reach a server on the visitor's
+    /// machine, neither by a name of its own that resolves here nor by a request across sites.
+    pub fn check(&self, host: Option<&str>, origin: Option<&str>) -> Result<(), Fault> {
+        if let Some(host) = host {
+            let name = without_port(host);
+            let mut known = self.hosts.iter();
+            if !known.any(|known| known.eq_ignore_ascii_case(name)) && !is_local(name) {
+                return Err(Fault::new(
+                    FaultKind::Forbidden,
+                    format_args!("the host {name:?} is not one of this server's names"),
+                ));
+            }
+        }
+        let Some(origin) = origin else {
+            return Ok(());
+        };
+        let (own, site) = match origin.split_once("://") {
+            Some((_, site)) => (
+                host.is_some_and(|host| site.eq_ignore_ascii_case(host)),
+                site,
+            ),
+            None => (false, origin),
+        };
+        let mut known = self.origins.iter();
+        let listed = known.any(|known| known == "*" || known.eq_ignore_ascii_case(origin));
+        if own || listed || is_loopback(without_port(site)) {
+            return Ok(());
+        }
+        Err(Fault::new(
+            FaultKind::Forbidden,
+            format_args!("pages of {origin:?} may not call this server"),
+        ))
+    }
+}
+
+/// The key of an `Authorization` header.
+pub fn bearer(authorization: &str) -> Option<&str> {
+    let (scheme, key) = authorization.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())
+}
+
+/// Which of a server's keys a request brings, or why it may not call. All keys are compared, so that the time tells
+/// nothing of which came close.
+pub fn find_key<'k>(
+    given: Option<&str>,
+    keys: impl IntoIterator<Item = &'k str>,
+) -> Result<usize, Fault> {
+    let refused = |problem: &str| Fault::new(FaultKind::Unauthenticated, problem);
+    let Some(given) = given else {
+        return Err(refused(
+            "an API key is needed: Authorization: Bearer KEY, or X-Api-Key",
+        ));
+    };
+    let mut found = None;
+    for (number, key) in keys.into_iter().enumerate() {
+        if same(key.as_bytes(), given.as_bytes()) {
+            found = Some(number);
+        }
+    }
+    found.ok_or_else(|| refused("the API key is not valid"))
+}
+
+/// The answer to a browser that asks whether it may call.
+pub fn preflight() -> Reply {
+    let headers = [
+        (
+            "access-control-allow-methods",
+            "GET, POST, DELETE, HEAD, OPTIONS",
+        ),
+        (
+            "access-control-allow-headers",
+            "authorization, content-type, x-api-key, anthropic-version, anthropic-beta",
+        ),
+        ("access-control-max-age", "600"),
+    ];
+    Reply {
+        status: 204,
+        content_type: "text/plain",
+        headers: headers.map(|(name, value)| (name, value.into())).into(),
+        body: Vec::new(),
+    }
+}
+
+/// Headers that let a page read a reply; a refused one gets none.
+pub fn cross_origin(origin: &str, status: u16) -> impl Iterator<Item = (&'static str, &str)> {
+    let headers = [("access-control-allow-origin", origin), ("vary", "origin")];
+    headers.into_iter().filter(move |_| status != 403)
+}
+
+/// Compares in a time that depends on the lengths alone.
+fn same(a: &[u8], b: &[u8]) -> bool {
+    let mut difference = a.len() ^ b.len();
+    for (i, byte) in a.iter().enumerate() {
+        difference |= usize::from(byte ^ b.get(i).copied().unwrap_or(0));
+    }
+    core::hint::black_box(difference) == 0
+}
+
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) && !name.ends_with(':') => {
+            name
+        }
+        _ => host,
+    }
+}
+
+/// An address, or a name that only this machine has: nobody else can make a public name look like one.
+fn is_local(name: &str) -> bool {
+    name.is_empty() || address(name).is_some() || is_loopback(name)
+}
+
+fn is_loopback(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    name == "localhost"
+        || name.ends_with(".localhost")
+        || address(&name).is_some_and(|address| address.is_loopback())
+}
+
+fn address(name: &str) -> Option<IpAddr> {
+    let name = name.trim_start_matches('[').trim_end_matches(']');
+    name.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_others_can_point_here_are_refused() {
+        let rules = SiteRules::default();
+        for host in [
+            "",
+            "localhost:1",
+            "127.0.0.1:11434",
+            "[::1]:80",
+            "::1",
+            "192.168.0.9",
+            "x.localhost",
+        ] {
+            assert_eq!(rules.check(Some(host), None), Ok(()), "{host}");
+        }
+        for host in [
+            "evil.example",
+            "localhost.evil.example:11434",
+            "127.0.0.1.evil.example",
+        ] {
+            let fault = rules.check(Some(host), None).unwrap_err();
+            assert_eq!(fault.kind, FaultKind::Forbidden, "{host}");
+        }
+        let named = SiteRules {
+            hosts: &["models.example".into()],
+            ..rules
+        };
+        assert_eq!(named.check(Some("Models.example:443"), None), Ok(()));
+    }
+
+    #[test]
+    fn pages_of_other_sites_are_refused() {
+        let host = Some("192.168.0.9:80");
+        let rules = SiteRules::default();
+        for own in ["http://192.168.0.9:80", "http://localhost:3000"] {
+            assert_eq!(rules.check(host, Some(own)), Ok(()), "{own}");
+        }
+        for other in [
+            "https://evil.example",
+            "null",
+            "http://localhost.evil.example",
+        ] {
+            let fault = rules.check(host, Some(other)).unwrap_err();
+            assert_eq!(fault.kind, FaultKind::Forbidden, "{other}");
+        }
+        for allowed in ["https://evil.example", "*"] {
+            let rules = SiteRules {
+                origins: &[allowed.into()],
+                ..rules
+            };
+            let evil = Some("https://evil.example");
+            assert_eq!(rules.check(host, evil), Ok(()), "{allowed}");
+        }
+    }
+
+    #[test]
+    fn a_key_opens_and_a_wrong_one_does_not() {
+        let find = |given| find_key(given, ["first", "secret"]);
+        assert_eq!(find(Some("secret")), Ok(1));
+        assert_eq!(find(bearer("bearer  first ")), Ok(0));
+        for wrong in [
+            None,
+            Some("secret2"),
+            Some(""),
+            Some("secre"),
+            bearer("secret"),
+        ] {
+            let fault = find(wrong).unwrap_err();
+            assert_eq!(fault.kind, FaultKind::Unauthenticated, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn refused_pages_may_not_read_why() {
+        assert_eq!(cross_origin("http://a", 200).count(), 2);
+        assert_eq!(cross_origin("http://a", 403).count(), 0);
+    }
+}

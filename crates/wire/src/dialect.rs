@@ -1,0 +1,162 @@
+//! The dialects, each a table of its routes, and the way from a path to the one that it belongs to.
+
+use crate::answer::Reply;
+use crate::call::{Call, Recall};
+use crate::route::{Route, RouteRequest, wrong_method};
+use crate::stamp::Stamp;
+use crate::url::path_of;
+use crate::{anthropic, llama_server, ollama, openai, server_routes};
+use alloc::string::String;
+use alloc::vec::Vec;
+use strata_chat::{Fault, FaultKind};
+
+/// An API that clients know: its routes, and the words in which it says what is wrong.
+#[derive(Debug)]
+pub struct Dialect {
+    /// What it is called.
+    pub name: &'static str,
+    /// Its routes.
+    pub routes: &'static [Route],
+    /// What paths begin with that nobody has and its clients would ask for.
+    pub(crate) prefix: Option<&'static str>,
+    pub(crate) fault: fn(&Fault, &Stamp) -> Reply,
+}
+
+/// All dialects. A new one is a folder with its table, and a line here.
+pub static DIALECTS: [&Dialect; 5] = [
+    &server_routes::DIALECT,
+    &openai::DIALECT,
+    &anthropic::DIALECT,
+    &ollama::DIALECT,
+    &llama_server::DIALECT,
+];
+
+/// A request as it came over the wire.
+#[derive(Copy, Clone, Debug)]
+pub struct HttpRequest<'a> {
+    /// `GET`, `POST`, …
+    pub method: &'a str,
+    /// The path, with its query.
+    pub target: &'a str,
+    /// The body, whole.
+    pub body: &'a [u8],
+}
+
+impl Dialect {
+    /// The dialect that a path belongs to; for unknown paths the one whose clients would ask for it.
+    pub fn of_path(target: &str) -> &'static Self {
+        let path = path_of(target);
+        let known = DIALECTS.iter().find(|dialect| dialect.knows(path));
+        known.copied().unwrap_or_else(|| {
+            let begins = |dialect: &&&Self| dialect.prefix.is_some_and(|p| target.starts_with(p));
+            let nearest = DIALECTS.iter().filter(begins);
+            let nearest = nearest.max_by_key(|dialect| dialect.prefix.map_or(0, str::len));
+            nearest.copied().unwrap_or(&llama_server::DIALECT)
+        })
+    }
+
+    /// A fault in this dialect's words.
+    pub fn fault(&self, fault: &Fault, stamp: &Stamp) -> Reply {
+        (self.fault)(fault, stamp)
+    }
+
+    /// Reads a request; `None` if the path is not one of this dialect's.
+    pub fn open(
+        &self,
+        request: &HttpRequest<'_>,
+        stamp: &Stamp,
+        recall: &mut dyn Recall,
+    ) -> Option<Result<Call, Fault>> {
+        let (path, query) = request
+            .target
+            .split_once('?')
+            .unwrap_or((request.target, ""));
+        if !self.knows(path) {
+            return None;
+        }
+        // The head of what can be got; the server leaves the body out.
+        let method = match request.method {
+            "HEAD" if self.methods(path).any(|method| method == "GET") => "GET",
+            method => method,
+        };
+        let mut routes = self.routes.iter().filter(|route| route.method == method);
+        let found = routes.find_map(|route| Some((route, route.id_in(path)?)));
+        Some(match found {
+            Some((route, id)) => (route.open)(&mut RouteRequest {
+                id,
+                query,
+                body: request.body,
+                stamp,
+                recall,
+            }),
+            None => Err(wrong_method(method, path)),
+        })
+    }
+
+    fn knows(&self, path: &str) -> bool {
+        self.routes.iter().any(|route| route.id_in(path).is_some())
+    }
+
+    /// The methods of a path.
+    fn methods<'s>(&'s self, path: &'s str) -> impl Iterator<Item = &'static str> + 's {
+        let listed = self.routes.iter().filter(|route| route.listed);
+        let of_path = listed.filter(move |route| route.id_in(path).is_some());
+        of_path.map(|route| route.method)
+    }
+}
+
+/// All routes, with the dialects that they belong to.
+pub fn routes() -> impl Iterator<Item = (&'static Dialect, &'static Route)> {
+    DIALECTS
+        .iter()
+        .flat_map(|dialect| dialect.routes.iter().map(|route| (*dialect, route)))
+}
+
+/// The route that a request belongs to.
+pub fn route(method: &str, path: &str) -> Option<&'static Route> {
+    let mut routes = routes().filter(|(_, route)| route.method == method);
+    let found = routes.find(|(_, route)| route.id_in(path).is_some());
+    found.map(|(_, route)| route)
+}
+
+/// The path of the table that a path belongs to, whatever the method.
+pub fn pattern(path: &str) -> Option<&'static str> {
+    let found = routes().find(|(_, route)| route.id_in(path).is_some());
+    found.map(|(_, route)| route.path)
+}
+
+/// Whether anyone may ask for a path without a key: only whether the server lives.
+pub fn needs_no_key(path: &str) -> bool {
+    routes().any(|(_, route)| route.keyless && route.id_in(path).is_some())
+}
+
+/// Reads a request; what cannot be read is a reply already.
+pub fn open(
+    request: &HttpRequest<'_>,
+    stamp: &Stamp,
+    recall: &mut dyn Recall,
+) -> Result<Call, Reply> {
+    let path = path_of(request.target);
+    let dialect = Dialect::of_path(request.target);
+    let call = dialect.open(request, stamp, recall).unwrap_or_else(|| {
+        let problem = format_args!("there is nothing at {path}");
+        Err(Fault::new(FaultKind::NotFound, problem))
+    });
+    call.map_err(|fault| {
+        let mut reply = dialect.fault(&fault, stamp);
+        if fault.kind == FaultKind::Method {
+            reply.headers.push(("allow", allowed(dialect, path)));
+        }
+        reply
+    })
+}
+
+/// The methods of a path, for the `Allow` header.
+fn allowed(dialect: &Dialect, path: &str) -> String {
+    let mut methods: Vec<&str> = dialect.methods(path).collect();
+    methods.dedup();
+    methods.join(", ")
+}
+
+#[cfg(test)]
+mod tests;

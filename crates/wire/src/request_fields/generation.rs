@@ -1,0 +1,107 @@
+//! What requests for text have besides their prompts: sampling, limits, stop texts, streaming, adapters.
+
+use super::sampling::{ANY, Ranges, sampling};
+use super::unsupported;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+use strata_chat::json::{Fields, Json};
+use strata_chat::{Fault, Generate};
+
+/// Answers to one prompt at most.
+pub(crate) const MAX_CHOICES: i64 = 128;
+
+/// Reads sampling, stop texts and what else all requests for text have in common.
+pub(crate) fn read(
+    fields: &mut Fields,
+    request: &mut Generate,
+    ranges: Ranges,
+) -> Result<(), Fault> {
+    request.sampling = sampling(fields, ranges)?;
+    request.stop = stop(fields, ranges)?;
+    request.stream = fields.maybe_boolean("stream")?.unwrap_or(false);
+    request.cache = fields.maybe_boolean("cache_prompt")?.unwrap_or(true);
+    request.ignore_end = fields.maybe_boolean("ignore_eos")?.unwrap_or(false);
+    // Any slot gives the same bits, and what one computed of a prompt all can use.
+    fields.maybe_integer("id_slot", -1..=i64::MAX)?;
+    let limit = fields.maybe_integer("t_max_predict_ms", -1..=i64::MAX)?;
+    request.time_limit = limit
+        .and_then(|limit| u64::try_from(limit).ok())
+        .filter(|&limit| limit > 0)
+        .map(Duration::from_millis);
+    for (path, item) in fields.items("lora")? {
+        let mut adapter = path.object(item)?;
+        let id = adapter.maybe_integer("id", 0..=i64::from(u32::MAX))?;
+        let id = id.ok_or_else(|| adapter.missing("id"))? as usize;
+        let scale = adapter.maybe_number("scale", ANY)?.unwrap_or(1.0);
+        adapter.finish()?;
+        request.adapters.push((id, scale as f32));
+    }
+    match fields.maybe_boolean("timings_per_token")? {
+        Some(true) => Err(unsupported(&fields.at("timings_per_token"), "true")),
+        _ => Ok(()),
+    }
+}
+
+/// `stop`: a text or several.
+pub(crate) fn stop(fields: &mut Fields, ranges: Ranges) -> Result<Vec<String>, Fault> {
+    let path = fields.at("stop");
+    let stop = match fields.take("stop") {
+        None => return Ok(Vec::new()),
+        Some(Json::String(text)) => [text].into(),
+        Some(list @ Json::Array(_)) => path.strings(list)?,
+        Some(other) => return Err(path.expected("a string or an array of strings", &other)),
+    };
+    let most = ranges.stops();
+    if stop.len() > most {
+        let problem = format_args!("must have at most {most} texts");
+        return Err(Fault::field(&path, problem));
+    }
+    match stop.iter().any(String::is_empty) {
+        true => Err(Fault::field(&path, format_args!("must not be empty"))),
+        false => Ok(stop),
+    }
+}
+
+/// A number of tokens; −1 is no limit, as with llama-server.
+pub(crate) fn limit(fields: &mut Fields, name: &str, least: i64) -> Result<Option<usize>, Fault> {
+    let path = fields.at(name);
+    let Some(value) = fields.take(name) else {
+        return Ok(None);
+    };
+    if value == Json::Int(-1) {
+        return Ok(None);
+    }
+    let limit = path.integer(&value, least..=i64::from(u32::MAX))?;
+    Ok(Some(limit as usize))
+}
+
+/// `stream_options`; whether usage is told at the end.
+pub(crate) fn stream_usage(fields: &mut Fields, stream: bool) -> Result<bool, Fault> {
+    let Some(mut options) = fields.maybe_object("stream_options")? else {
+        return Ok(false);
+    };
+    if !stream {
+        let path = fields.at("stream_options");
+        return Err(Fault::field(&path, format_args!("needs stream to be true")));
+    }
+    let usage = options.maybe_boolean("include_usage")?.unwrap_or(false);
+    for name in ["include_obfuscation", "continuous_usage_stats"] {
+        if options.maybe_boolean(name)? == Some(true) {
+            return Err(unsupported(&options.at(name), "true"));
+        }
+    }
+    options.finish()?;
+    Ok(usage)
+}
+
+/// Which of llama-server's and vLLM's two words for tokens in the answer was given.
+pub(crate) fn token_key(fields: &mut Fields) -> Result<Option<&'static str>, Fault> {
+    let tokens = fields.maybe_boolean("return_tokens")?.unwrap_or(false);
+    let token_ids = fields.maybe_boolean("return_token_ids")?.unwrap_or(false);
+    Ok(match (token_ids, tokens) {
+        (true, _) => Some("token_ids"),
+        (false, true) => Some("tokens"),
+        (false, false) => None,
+    })
+}

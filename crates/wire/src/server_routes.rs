@@ -1,0 +1,34 @@
+//! The routes that belong to no client's API: the page, whether the server lives, its numbers.
+
+use crate::call::Call;
+use crate::dialect::Dialect;
+use crate::llama_server;
+use crate::route::Route;
+
+/// The server's own routes.
+pub(crate) static DIALECT: Dialect = Dialect {
+    name: "server",
+    routes: &[
+        Route::get(
+            "/",
+            "The page for browsers, and the line that Ollama's clients look for.",
+            |_| Ok(Call::Front),
+        ),
+        Route::get("/health", "Whether the server lives.", |_| Ok(Call::Health)).keyless(),
+        Route::get("/v1/health", "Whether the server lives.", |_| {
+            Ok(Call::Health)
+        })
+        .keyless(),
+        Route::get("/ready", "Whether the server takes requests.", |_| {
+            Ok(Call::Ready)
+        })
+        .keyless(),
+        Route::get("/metrics", "The server's numbers, for Prometheus.", |_| {
+            Ok(Call::Metrics)
+        }),
+        Route::get("/openapi.json", "This document.", |_| Ok(Call::OpenApi)),
+    ],
+    prefix: None,
+    // llama-server has most of them.
+    fault: |fault, _| llama_server::fault(fault),
+};
