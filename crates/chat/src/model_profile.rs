@@ -1,7 +1,7 @@
 //! What a server knows of a model beside its weights.
 
 use crate::prompt::{ChatTemplate, PromptError};
-use crate::splitter::ThinkingMarks;
+use crate::thinking::ThinkingMarks;
 use crate::{Capability, Message, Sampling};
 use alloc::string::String;
 use alloc::sync::Arc;

@@ -229,12 +229,13 @@ fn work(
     let mut gone = Vec::new();
     loop {
         loop {
-            let command = match engine.is_idle() {
-                true => inbox.recv_timeout(IDLE),
-                false => inbox.try_recv().map_err(|error| match error {
+            let command = if engine.is_idle() {
+                inbox.recv_timeout(IDLE)
+            } else {
+                inbox.try_recv().map_err(|error| match error {
                     TryRecvError::Empty => RecvTimeoutError::Timeout,
                     TryRecvError::Disconnected => RecvTimeoutError::Disconnected,
-                }),
+                })
             };
             match command {
                 Ok(Command::Submit {
