@@ -125,9 +125,10 @@ impl AnswerStream {
                 prompt_tokens: prompts.iter().map(|prompt| prompt.tokens.len()).sum(),
                 ..Usage::default()
             },
-            prompts: match request.tokens {
-                true => prompts.into_iter().map(|p| (p.text, p.tokens)).collect(),
-                false => Vec::new(),
+            prompts: if request.tokens {
+                prompts.into_iter().map(|p| (p.text, p.tokens)).collect()
+            } else {
+                Vec::new()
             },
             emits_tokens: request.tokens || scored,
             load: arrival.load,

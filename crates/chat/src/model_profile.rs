@@ -2,7 +2,7 @@
 
 use crate::prompt::{ChatTemplate, PromptError};
 use crate::sampling::{self, Sampling};
-use crate::splitter::ThinkingMarks;
+use crate::thinking::ThinkingMarks;
 use crate::{Capability, Message};
 use alloc::string::String;
 use alloc::sync::Arc;

@@ -191,17 +191,16 @@ impl ChatTemplate {
             messages: said,
             ..*conversation
         };
-        let shown = match self.shows_tools || shown.tools.is_empty() {
-            true => self.encode(tokenizer, &shown),
-            false => {
-                let messages = explain_tools(said, shown.tools);
-                let shown = Conversation {
-                    messages: &messages,
-                    tools: &[],
-                    ..shown
-                };
-                self.encode(tokenizer, &shown)
-            }
+        let shown = if self.shows_tools || shown.tools.is_empty() {
+            self.encode(tokenizer, &shown)
+        } else {
+            let messages = explain_tools(said, shown.tools);
+            let shown = Conversation {
+                messages: &messages,
+                tools: &[],
+                ..shown
+            };
+            self.encode(tokenizer, &shown)
         };
         let mut prompt = shown?;
         prompt.tokens.extend(tokenizer.encode(&begun, PLAIN));
@@ -359,9 +358,10 @@ fn explain_tools(messages: &[Message], tools: &[Tool]) -> Vec<Message> {
         [first, rest @ ..] if first.role == Role::System => (first.joined(), rest),
         all => (String::new(), all),
     };
-    let system = match system.is_empty() {
-        true => explained,
-        false => format!("{system}\n\n{explained}"),
+    let system = if system.is_empty() {
+        explained
+    } else {
+        format!("{system}\n\n{explained}")
     };
     told.push(Message::text(Role::System, system));
     told.extend(rest.iter().map(|message| {
@@ -375,9 +375,10 @@ fn explain_tools(messages: &[Message], tools: &[Tool]) -> Vec<Message> {
             ])
         }));
         let text = message.joined();
-        let text: Cow<'_, str> = match text.is_empty() {
-            true => calls.text().into(),
-            false => format!("{text}\n{calls}").into(),
+        let text: Cow<'_, str> = if text.is_empty() {
+            calls.text().into()
+        } else {
+            format!("{text}\n{calls}").into()
         };
         Message::text(message.role, text)
     }));

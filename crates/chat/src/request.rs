@@ -3,6 +3,7 @@
 use crate::json::Json;
 use crate::message::Message;
 use crate::sampling::Sampling;
+use crate::thinking::Thinking;
 use crate::tools::choice::Tools;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -145,47 +146,6 @@ pub enum Format {
     Lark(String),
     /// One of these texts.
     Choice(Vec<String>),
-}
-
-/// Whether a model thinks before it answers.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub enum Thinking {
-    /// As its template does by itself.
-    #[default]
-    Default,
-    /// No.
-    Off,
-    /// Yes, with so many tokens at most if given.
-    On {
-        /// Tokens for it.
-        budget: Option<usize>,
-    },
-    /// Yes, this much.
-    Effort(Effort),
-}
-
-/// How much a model thinks.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "plain words")]
-pub enum Effort {
-    None,
-    Minimal,
-    Low,
-    Medium,
-    High,
-}
-
-impl Effort {
-    /// The word that templates and clients know.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Minimal => "minimal",
-            Self::Low => "low",
-            Self::Medium => "medium",
-            Self::High => "high",
-        }
-    }
 }
 
 /// How long a model stays loaded after its last use.

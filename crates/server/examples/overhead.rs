@@ -204,9 +204,10 @@ fn report(load: &Load, pairs: &[(Duration, Duration)]) -> Result<(), Failure> {
     println!("  the engine alone       {alone:8.1} tokens/s");
     println!("  through the server     {served:8.1} tokens/s");
     println!("  overhead               {more:8.2} % of the token time (target: under {TARGET} %)");
-    match more < TARGET {
-        true => Ok(()),
-        false => Err("the server takes more than the target".into()),
+    if more < TARGET {
+        Ok(())
+    } else {
+        Err("the server takes more than the target".into())
     }
 }
 
@@ -279,9 +280,10 @@ fn in_process(
             _ => {}
         });
     }
-    match failed {
-        false => Ok(start.elapsed()),
-        true => Err("a request failed".into()),
+    if failed {
+        Err("a request failed".into())
+    } else {
+        Ok(start.elapsed())
     }
 }
 

@@ -239,9 +239,10 @@ impl Exporter {
         let reply = sender.send_request(request).await;
         connection.abort();
         let reply = reply.map_err(|error| words(&error))?;
-        match reply.status().is_success() {
-            true => Ok(()),
-            false => Err(format!("it answered {}", reply.status())),
+        if reply.status().is_success() {
+            Ok(())
+        } else {
+            Err(format!("it answered {}", reply.status()))
         }
     }
 }

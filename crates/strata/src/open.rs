@@ -102,19 +102,13 @@ pub(crate) fn open(
     mut listeners: Listeners<'_>,
 ) -> Result<Model, Error> {
     let choice = options.weight_choice()?;
-    let mut canceled = false;
-    let mut progress = |done: usize, all: usize| {
-        if let Some(progress) = &mut listeners.progress {
-            canceled |= progress(done, all).is_break();
-        }
-        if canceled {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
+    let mut progress = |done, all| match &mut listeners.progress {
+        Some(progress) => progress(done, all),
+        None => ControlFlow::Continue(()),
     };
+    let mut canceled = false;
     let file = ModelFile::open_as(path, options.quantize, &mut |done, all| {
-        let _ = progress(done, all);
+        canceled = canceled || progress(done, all).is_break();
     })?;
     if canceled {
         return Err(Error::new(ErrorKind::Canceled, "the load was canceled"));

@@ -1,24 +1,27 @@
 //! What a model will take, before anything is loaded.
 
 use crate::error::Error;
-use crate::load::{CheckedModel, MemoryPlan, ModelFile, TokenizerUse};
+use crate::load::{self, CheckedModel, MemoryPlan, ModelFile, Needs, TokenizerUse};
 use crate::open::{facts, limit};
 use crate::options::Options;
 use std::path::Path;
 use strata_chat::ModelFacts;
+use strata_model::Placement;
 
 /// What a model takes in bytes, against what there is.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// What is known of the model.
     pub facts: ModelFacts,
-    /// Weights in memory.
+    /// The weights.
     pub weights: u64,
     /// Keys, values and recurrent states.
     pub kv: u64,
     /// Activations.
     pub activations: u64,
-    /// The program around them.
+    /// The draft model, with all that it needs; 0 without one.
+    pub draft: u64,
+    /// The program around them, with the tokenizer.
     pub program: u64,
     /// What may be used in all.
     pub limit: u64,
@@ -33,29 +36,48 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Everything together.
+    /// Everything together, in bytes.
     pub fn total(&self) -> u64 {
-        self.weights + self.kv + self.activations + self.program
+        let rest = self.weights + self.activations + self.draft + self.program;
+        rest.saturating_add(self.kv)
     }
 }
 
 pub(crate) fn plan(path: &Path, options: &Options) -> Result<Plan, Error> {
-    let file = ModelFile::open(path)?;
+    let file = ModelFile::open_as(path, options.quantize, &mut |_, _| {})?;
     let checked = CheckedModel::new(&file, options.context, TokenizerUse::Optional)?;
     checked.check_kv(options.kv)?;
     let available = std::thread::available_parallelism().map_or(1, usize::from);
-    let needs = options.needs(&checked, options.threads.unwrap_or(available));
+    let workers = options.threads.unwrap_or(available).max(1);
+    let mut needs = options.needs(&checked, workers);
+    let draft = match &options.draft {
+        Some(path) => draft_bytes(path, needs)?,
+        None => 0,
+    };
+    needs.beside += draft;
     let plan = MemoryPlan::new(&checked.blueprint, needs, limit(options)?);
     Ok(Plan {
         weights: plan.weights,
         kv: plan.kv,
-        activations: plan.workspace,
+        activations: plan.workspace - draft,
+        draft,
         program: plan.program,
         limit: plan.limit.bytes,
         context: checked.context,
         fits: plan.fits(),
         streamed: plan.streamed(),
         remedies: plan.remedies(),
-        facts: facts(&file, &checked, options)?,
+        facts: facts(&file, &checked, load::profile(&checked).ok().as_ref(), options)?,
     })
+}
+
+/// What a draft model takes beside a model with these needs.
+fn draft_bytes(path: &Path, needs: Needs) -> Result<u64, Error> {
+    let file = ModelFile::open(path)?;
+    let checked = CheckedModel::new(&file, Some(needs.positions), TokenizerUse::Required)?;
+    let blueprint = &checked.blueprint;
+    let bytes = blueprint.packed_bytes()
+        + blueprint.kv_bytes(needs.kv, needs.positions, needs.states)
+        + blueprint.workspace_bytes(needs.limits, needs.workers, Placement::Packed);
+    Ok(bytes as u64)
 }

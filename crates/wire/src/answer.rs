@@ -40,10 +40,7 @@ pub enum Framing {
 impl Framing {
     /// Events where an answer is streamed, else one document.
     pub(crate) fn events_if(stream: bool) -> Self {
-        match stream {
-            true => Self::Events,
-            false => Self::Whole,
-        }
+        if stream { Self::Events } else { Self::Whole }
     }
 
     /// The headers of a body that is sent so.

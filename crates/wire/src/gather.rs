@@ -54,9 +54,10 @@ impl GatheredCall {
             CallPart::End(whole) => {
                 self.id.clone_from(&whole.id);
                 self.name.clone_from(&whole.name);
-                match self.arguments.is_empty() {
-                    true => arguments_text(&whole.arguments),
-                    false => return String::new(),
+                if self.arguments.is_empty() {
+                    arguments_text(&whole.arguments)
+                } else {
+                    return String::new();
                 }
             }
         };

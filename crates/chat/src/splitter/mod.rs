@@ -6,6 +6,7 @@
 
 mod harmony;
 
+use crate::thinking::ThinkingMarks;
 use crate::tools::block::{self, Block, Named};
 use crate::tools::call_reader::{CallReader, Part};
 use crate::tools::{CallFormat, Marks};
@@ -29,51 +30,6 @@ pub enum AnswerPart {
     CallArguments(String),
     /// Its arguments are complete, or nothing more of them will come.
     CallEnd,
-}
-
-/// The marks around a model's thinking.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct ThinkingMarks {
-    /// Before.
-    pub begin: &'static str,
-    /// After.
-    pub end: &'static str,
-}
-
-impl ThinkingMarks {
-    const ALL: [Self; 5] = [
-        Self {
-            begin: "<think>",
-            end: "</think>",
-        },
-        Self {
-            begin: "<seed:think>",
-            end: "</seed:think>",
-        },
-        Self {
-            begin: "[THINK]",
-            end: "[/THINK]",
-        },
-        Self {
-            begin: "<|START_THINKING|>",
-            end: "<|END_THINKING|>",
-        },
-        Self {
-            begin: "<|inner_prefix|>",
-            end: "<|inner_suffix|>",
-        },
-    ];
-
-    /// The marks that a chat template knows.
-    pub fn of_template(template: &str) -> Option<Self> {
-        let knows = |marks: &Self| template.contains(marks.begin) || template.contains(marks.end);
-        Self::ALL.into_iter().find(knows)
-    }
-
-    /// Whether a prompt ends where the model thinks.
-    pub fn opened_by(self, prompt: &str) -> bool {
-        prompt.trim_end().ends_with(self.begin)
-    }
 }
 
 /// What to look for in a text.

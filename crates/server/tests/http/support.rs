@@ -50,12 +50,13 @@ impl Models for TestModels {
 
     fn find(&self, name: Option<&str>) -> Result<ModelFacts, Fault> {
         let name = name.unwrap_or(self.names[0]);
-        match self.names.contains(&name) {
-            true => Ok(Self::facts(name)),
-            false => Err(Fault {
+        if self.names.contains(&name) {
+            Ok(Self::facts(name))
+        } else {
+            Err(Fault {
                 field: Some("model".into()),
                 ..Fault::new(FaultKind::NotFound, "there is no such model")
-            }),
+            })
         }
     }
 
@@ -287,10 +288,7 @@ impl Answer {
         Self {
             status: status.unwrap_or(0),
             head: head.to_ascii_lowercase(),
-            body: match chunked {
-                true => unchunk(body),
-                false => body.into(),
-            },
+            body: if chunked { unchunk(body) } else { body.into() },
         }
     }
 

@@ -139,9 +139,10 @@ impl Connection {
             State::Body(..) => true,
             _ => false,
         };
-        match waiting && now.saturating_sub(self.since) > REQUEST {
-            true => Err(HttpError::Slow),
-            false => Ok(None),
+        if waiting && now.saturating_sub(self.since) > REQUEST {
+            Err(HttpError::Slow)
+        } else {
+            Ok(None)
         }
     }
 
@@ -189,9 +190,10 @@ impl Connection {
             // The end of the connection is the end of the body.
             Sending::Pieces => *keep_alive = false,
         }
-        text.push_str(match keep_alive {
-            true => "connection: keep-alive\r\n\r\n",
-            false => "connection: close\r\n\r\n",
+        text.push_str(if *keep_alive {
+            "connection: keep-alive\r\n\r\n"
+        } else {
+            "connection: close\r\n\r\n"
         });
         self.outgoing.extend_from_slice(text.as_bytes());
     }
@@ -231,10 +233,7 @@ impl Connection {
         if chunks && !head_only {
             self.outgoing.extend_from_slice(b"0\r\n\r\n");
         }
-        self.state = match keep_alive {
-            true => State::Head,
-            false => State::Last,
-        };
+        self.state = if keep_alive { State::Head } else { State::Last };
         self.since = now;
     }
 

@@ -42,9 +42,10 @@ impl Head {
     pub fn parse(bytes: &[u8]) -> Result<Option<(Self, usize)>, HttpError> {
         let window = &bytes[..bytes.len().min(MAX_HEAD)];
         let Some(end) = window.windows(4).position(|four| four == b"\r\n\r\n") else {
-            return match bytes.len() < MAX_HEAD {
-                true => Ok(None),
-                false => Err(HttpError::HeadTooLarge),
+            return if bytes.len() < MAX_HEAD {
+                Ok(None)
+            } else {
+                Err(HttpError::HeadTooLarge)
             };
         };
         let mut lines = window[..end].split(|&byte| byte == b'\n').map(trim_return);
@@ -59,9 +60,10 @@ impl Head {
             if is("content-length") {
                 let digits = !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit());
                 let given: Option<usize> = value.parse().ok().filter(|_| digits);
-                let given = given.ok_or(match digits {
-                    true => HttpError::BodyTooLarge,
-                    false => HttpError::Length,
+                let given = given.ok_or(if digits {
+                    HttpError::BodyTooLarge
+                } else {
+                    HttpError::Length
                 })?;
                 if length.replace(given).is_some() {
                     return Err(HttpError::Length);

@@ -86,9 +86,10 @@ pub(super) fn sampling(sampling: &Sampling, settings: &mut Json) {
                 TokenOrText::Text(text) => text.as_str().into(),
             };
             // A token that cannot be has no number in JSON.
-            let bias = match bias.is_finite() {
-                true => Json::from(*bias),
-                false => false.into(),
+            let bias = if bias.is_finite() {
+                Json::from(*bias)
+            } else {
+                false.into()
             };
             Json::array([token, bias])
         });

@@ -17,9 +17,12 @@ pub(super) fn tokenize(body: &[u8]) -> Result<Call, Fault> {
     };
     let with_pieces = fields.maybe_boolean("with_pieces")?.unwrap_or(false);
     fields.finish()?;
-    let token = move |piece: &TokenPiece| match with_pieces {
-        false => piece.token.into(),
-        true => Json::object([("id", piece.token.into()), ("piece", spelt(&piece.bytes))]),
+    let token = move |piece: &TokenPiece| {
+        if with_pieces {
+            Json::object([("id", piece.token.into()), ("piece", spelt(&piece.bytes))])
+        } else {
+            piece.token.into()
+        }
     };
     Ok(Call::Tokenize(
         request,

@@ -37,9 +37,10 @@ pub(super) fn show(body: &[u8]) -> Result<Call, Fault> {
     let verbose = fields.maybe_boolean("verbose")?.unwrap_or(false);
     fields.finish()?;
     let write = Box::new(|facts: &ModelFacts| Reply::json(&whole(facts)));
-    Ok(match verbose {
-        true => Call::ModelInFull(name, write),
-        false => Call::Model(Some(name), write),
+    Ok(if verbose {
+        Call::ModelInFull(name, write)
+    } else {
+        Call::Model(Some(name), write)
     })
 }
 
@@ -137,9 +138,10 @@ fn counted(parameters: u64) -> String {
         _ => return format!("{parameters}"),
     };
     let number = parameters as f64 / unit;
-    match number < 100.0 {
-        true => format!("{number:.1}{word}"),
-        false => format!("{number:.0}{word}"),
+    if number < 100.0 {
+        format!("{number:.1}{word}")
+    } else {
+        format!("{number:.0}{word}")
     }
 }
 

@@ -160,9 +160,10 @@ impl LineReport {
 
 impl ProgressWriter for LineReport {
     fn framing(&self) -> Framing {
-        match self.stream {
-            true => Framing::Lines,
-            false => Framing::Whole,
+        if self.stream {
+            Framing::Lines
+        } else {
+            Framing::Whole
         }
     }
 

@@ -116,9 +116,10 @@ impl LineAnswer {
 
 impl AnswerWriter for LineAnswer {
     fn framing(&self) -> Framing {
-        match self.stream {
-            true => Framing::Lines,
-            false => Framing::Whole,
+        if self.stream {
+            Framing::Lines
+        } else {
+            Framing::Whole
         }
     }
 

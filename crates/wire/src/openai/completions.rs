@@ -125,9 +125,10 @@ impl CompletionAnswer {
         let choice = &mut self.choices[index];
         let logprobs = choice.gathered.take_logprobs();
         let nothing = self.stream && logprobs.is_empty();
-        let logprobs = match self.logprobs && !nothing {
-            true => token_logprobs(&logprobs, &mut choice.offset),
-            false => Json::Null,
+        let logprobs = if self.logprobs && !nothing {
+            token_logprobs(&logprobs, &mut choice.offset)
+        } else {
+            Json::Null
         };
         let gathered = &mut choice.gathered;
         let reason = gathered.finish.take();
@@ -180,21 +181,21 @@ impl AnswerWriter for CompletionAnswer {
                 usage: used,
                 timings,
             } => {
-                let choices: Vec<Json> = match self.stream {
-                    true => Vec::new(),
-                    false => (0..self.choices.len()).map(|i| self.take(i)).collect(),
+                let choices: Vec<Json> = if self.stream {
+                    Vec::new()
+                } else {
+                    (0..self.choices.len()).map(|i| self.take(i)).collect()
                 };
                 let mut document = self.head.object().with("choices", choices);
                 document.push("usage", usage::usage(used));
                 document.push("timings", timings::write(used, timings));
-                match self.stream {
-                    false => document.write(out),
-                    true => {
-                        if self.usage {
-                            server_sent(None, &document, out);
-                        }
-                        out.extend_from_slice(b"data: [DONE]\n\n");
+                if self.stream {
+                    if self.usage {
+                        server_sent(None, &document, out);
                     }
+                    out.extend_from_slice(b"data: [DONE]\n\n");
+                } else {
+                    document.write(out)
                 }
             }
             Event::Failed(fault) if self.stream => {

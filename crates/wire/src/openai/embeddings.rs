@@ -43,9 +43,12 @@ pub(super) fn open(body: &[u8]) -> Result<Call, Fault> {
 }
 
 fn write(embeddings: &Embeddings, model: &str, base64: bool) -> Reply {
-    let vector = |row: &Vec<f32>| match base64 {
-        true => Json::String(packed(row)),
-        false => row.clone().into(),
+    let vector = |row: &Vec<f32>| {
+        if base64 {
+            Json::String(packed(row))
+        } else {
+            row.clone().into()
+        }
     };
     let data = embeddings.rows.iter().enumerate().map(|(index, rows)| {
         let embedding = match rows.as_slice() {

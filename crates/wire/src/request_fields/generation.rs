@@ -57,9 +57,10 @@ pub(crate) fn stop(fields: &mut Fields, ranges: Ranges) -> Result<Vec<String>, F
         let problem = format_args!("must have at most {most} texts");
         return Err(Fault::field(&path, problem));
     }
-    match stop.iter().any(String::is_empty) {
-        true => Err(Fault::field(&path, format_args!("must not be empty"))),
-        false => Ok(stop),
+    if stop.iter().any(String::is_empty) {
+        Err(Fault::field(&path, format_args!("must not be empty")))
+    } else {
+        Ok(stop)
     }
 }
 

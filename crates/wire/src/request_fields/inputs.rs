@@ -38,8 +38,9 @@ pub(crate) fn tokens(list: Json, path: &JsonPath) -> Result<Vec<u32>, Fault> {
         .list(list)?
         .map(|(path, item)| Ok(path.integer(&item, 0..=i64::from(u32::MAX))? as u32))
         .collect::<Result<Vec<_>, Fault>>()?;
-    match tokens.is_empty() {
-        true => Err(Fault::field(path, format_args!("must not be empty"))),
-        false => Ok(tokens),
+    if tokens.is_empty() {
+        Err(Fault::field(path, format_args!("must not be empty")))
+    } else {
+        Ok(tokens)
     }
 }

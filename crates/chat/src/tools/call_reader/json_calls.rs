@@ -103,10 +103,11 @@ impl JsonCalls {
         if core::mem::take(&mut self.inner) {
             return State::AfterValue;
         }
-        match self.told {
-            true => State::Between,
+        if self.told {
+            State::Between
+        } else {
             // Calls are told in their order: those after one that has to be read as a whole wait for it.
-            false => State::Lost,
+            State::Lost
         }
     }
 

@@ -66,9 +66,10 @@ impl NamedCalls {
         if closed {
             self.head.clear();
         }
-        match self.state == State::Next && self.head.trim().is_empty() {
-            true => Step::Past,
-            false => Step::Within,
+        if self.state == State::Next && self.head.trim().is_empty() {
+            Step::Past
+        } else {
+            Step::Within
         }
     }
 

@@ -37,9 +37,10 @@ struct Beside {
 
 impl ChatAnswer {
     pub(super) fn new(request: &Generate, options: ReplyOptions, stamp: &Stamp) -> Self {
-        let object = match request.stream {
-            true => "chat.completion.chunk",
-            false => "chat.completion",
+        let object = if request.stream {
+            "chat.completion.chunk"
+        } else {
+            "chat.completion"
         };
         let mut choices = Vec::new();
         choices.resize_with(request.choices, Choice::default);
@@ -187,9 +188,10 @@ impl ChatAnswer {
     fn document(&self, used: &Usage, timings: &Timings) -> Json {
         let choices = self.choices.iter().enumerate().map(|(index, choice)| {
             let gathered = &choice.gathered;
-            let logprobs = match self.logprobs {
-                true => token_logprobs(&gathered.logprobs),
-                false => Json::Null,
+            let logprobs = if self.logprobs {
+                token_logprobs(&gathered.logprobs)
+            } else {
+                Json::Null
             };
             let reason = gathered.finish.as_ref();
             let reason = reason.map(|reason| finish_reason(reason, self.options.legacy));
@@ -238,9 +240,10 @@ impl AnswerWriter for ChatAnswer {
 }
 
 fn message(gathered: &Gathered, legacy: bool) -> Json {
-    let content = match gathered.text.is_empty() && !gathered.calls.is_empty() {
-        true => Json::Null,
-        false => gathered.text.as_str().into(),
+    let content = if gathered.text.is_empty() && !gathered.calls.is_empty() {
+        Json::Null
+    } else {
+        gathered.text.as_str().into()
     };
     let mut message = Json::object([
         ("role", "assistant".into()),

@@ -35,9 +35,10 @@ pub(super) fn messages(input: Json, path: &JsonPath) -> Result<Vec<Message>, Fau
     for (path, item) in items {
         turns.item(path.object(item)?)?;
     }
-    match turns.messages.is_empty() {
-        true => Err(Fault::field(path, format_args!("must not be empty"))),
-        false => Ok(turns.messages),
+    if turns.messages.is_empty() {
+        Err(Fault::field(path, format_args!("must not be empty")))
+    } else {
+        Ok(turns.messages)
     }
 }
 

@@ -1,0 +1,187 @@
+//! From a request to the engine's: the one way for every server and program.
+
+mod infill;
+mod prompts;
+mod tool_use;
+
+use crate::answer_parser::AnswerParser;
+use crate::fault::{Fault, FaultKind};
+use crate::model_profile::ModelProfile;
+use crate::prompt::{PromptError, RenderedPrompt};
+use crate::request::Generate;
+use crate::sampling;
+use crate::splitter::SplitOptions;
+use crate::tools::grammar::AnswerConstraint;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use prompts::PromptMaker;
+use strata_engine::{Choices, Limits, Request};
+use strata_template::jinja::DateTime;
+use tool_use::ToolUse;
+
+/// A request for text, ready for the engine.
+#[derive(Debug)]
+pub struct Prepared {
+    /// One for each prompt. Whoever runs the engine adds the client, the adapter and the compiled constraint.
+    pub requests: Vec<Request>,
+    /// The prompts as the model sees them.
+    pub prompts: Vec<RenderedPrompt>,
+    /// What the answers must look like: compiled into the requests' constraints, where it is not free.
+    pub constraint: AnswerConstraint,
+    /// Turns generated text into events.
+    pub parser: AnswerParser,
+    /// Answers to each prompt.
+    pub choices: usize,
+}
+
+impl Prepared {
+    /// What the model would be given: the prompts joined.
+    pub fn rendered(self) -> RenderedPrompt {
+        let mut rendered = RenderedPrompt::default();
+        for prompt in self.prompts {
+            rendered.text.push_str(&prompt.text);
+            rendered.tokens.extend(prompt.tokens);
+        }
+        rendered
+    }
+}
+
+/// What is not in a request and yet decides its answer.
+#[derive(Copy, Clone, Debug)]
+pub struct RequestContext<'a> {
+    /// The local time.
+    pub now: Option<DateTime>,
+    /// For requests that give no seed.
+    pub seed: u64,
+    /// The answer's name.
+    pub id: &'a str,
+}
+
+impl<'a> RequestContext<'a> {
+    /// A request at a time, in seconds since 1970.
+    pub fn new(unix_seconds: u64, seed: u64, id: &'a str) -> Self {
+        Self {
+            now: Some(DateTime::from_unix(unix_seconds as i64)),
+            seed,
+            id,
+        }
+    }
+}
+
+/// Makes a request ready for the engine.
+///
+/// A conversation that is too long is shortened where the request says so ([`shorten`](crate::shorten)), and thinking
+/// that the prompt opens is closed where the answer has a given form ([`ThinkingMarks::close`](crate::ThinkingMarks)).
+pub fn prepare(
+    request: &Generate,
+    profile: &ModelProfile,
+    context: RequestContext<'_>,
+) -> Result<Prepared, Fault> {
+    if profile.encoder {
+        return Err(Fault::bad_request(
+            "the model embeds texts and cannot generate any",
+        ));
+    }
+    if request.prompts.is_empty() {
+        return Err(Fault::bad_request("there is no prompt"));
+    }
+    let tools = ToolUse::new(request, profile)?;
+    let mut prompts = Vec::new();
+    let mut splits = Vec::new();
+    let maker = PromptMaker {
+        request,
+        profile,
+        tools: &tools,
+        now: context.now,
+    };
+    for asked in &request.prompts {
+        let (prompt, split) = maker.make(asked)?;
+        splits.extend(core::iter::repeat_n(split, request.choices));
+        prompts.push(prompt);
+    }
+    let constraint = tools.constraint(request)?;
+    let marked = SplitOptions {
+        thinking: profile.thinking,
+        calls: tools.format,
+        ..SplitOptions::default()
+    };
+    let spelled = marked.spelled(&profile.tokenizer);
+    let positions = context_length(request, profile)?;
+    let layers = [&request.sampling, &profile.sampling, &request.defaults];
+    let settings = sampling::settings(layers, context.seed, &profile.tokenizer);
+    let stop = if request.stop.is_empty() {
+        &profile.stop
+    } else {
+        &request.stop
+    };
+    let most = request.max_tokens.or(profile.max_tokens);
+    let requests = prompts.iter().map(|prompt| {
+        let tokens = prompt.tokens.len();
+        if tokens >= positions {
+            let kind = FaultKind::ContextExceeded {
+                prompt_tokens: tokens,
+                context: positions,
+            };
+            return Err(Fault::new(
+                kind,
+                alloc::format!(
+                    "the prompt has {tokens} tokens and the context has room for {positions}"
+                ),
+            ));
+        }
+        Ok(Request {
+            prompt: prompt.tokens.clone(),
+            sampling: settings.clone(),
+            max_tokens: if positions < profile.context {
+                Some(most.unwrap_or(usize::MAX).min(positions - tokens))
+            } else {
+                most
+            },
+            stop: stop.clone(),
+            spelled: spelled.clone(),
+            logprobs: request.logprobs,
+            prompt_logprobs: request.logprobs.filter(|_| request.echo),
+            ignore_end: request.ignore_end,
+            choices: Choices::Sample {
+                n: request.choices,
+                best_of: request.best_of.max(request.choices),
+            },
+            limits: Limits {
+                deadline: request.time_limit,
+                ..Limits::default()
+            },
+            cache: request.cache,
+            ..Request::default()
+        })
+    });
+    Ok(Prepared {
+        requests: requests.collect::<Result<_, _>>()?,
+        prompts,
+        constraint,
+        parser: AnswerParser::new(splits, context.id, request.tools.parallel),
+        choices: request.choices,
+    })
+}
+
+/// Positions that the request may use: those that the model has here, or fewer.
+fn context_length(request: &Generate, profile: &ModelProfile) -> Result<usize, Fault> {
+    match request.context {
+        None => Ok(profile.context),
+        Some(asked) if asked <= profile.context => Ok(asked),
+        Some(asked) => Err(Fault::bad_request(alloc::format!(
+            "a context of {asked} was asked for, and the server gives this model {}",
+            profile.context
+        ))),
+    }
+}
+
+fn refused(error: &PromptError) -> Fault {
+    let kind = match error {
+        PromptError::Picture => FaultKind::Unsupported,
+        _ => FaultKind::BadRequest,
+    };
+    Fault::new(kind, error.to_string())
+}
+
+#[cfg(test)]
+mod tests;

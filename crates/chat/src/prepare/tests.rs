@@ -1,0 +1,107 @@
+//! What the model is given.
+
+use super::*;
+use crate::message::{Message, Role};
+use crate::request::{Format, Prompt};
+use crate::thinking::{Thinking, ThinkingMarks};
+use alloc::string::String;
+use alloc::sync::Arc;
+use strata_tokenizer::{ModelKind, TokenKind, TokenTable, Tokenizer, Vocab};
+
+const THINKS: &str = "{{ messages[0].content }}\
+    {% if enable_thinking is not defined or enable_thinking %}<think>\n{% endif %}";
+const ALWAYS_THINKS: &str = "{{ messages[0].content }}<think>";
+const PLAIN: &str = "{% for m in messages %}{{ m.content }}{% endfor %}";
+
+/// A model with one token for each character.
+fn profile(template: &str) -> ModelProfile {
+    let mut tokens = TokenTable::with_capacity(129);
+    for byte in 0..=127u8 {
+        let text = char::from(byte).to_string();
+        tokens.push(&text, TokenKind::Normal, 0.0).unwrap();
+    }
+    tokens.push("▁", TokenKind::Normal, 0.0).unwrap();
+    let mut vocab = Vocab::new(ModelKind::Spm, tokens);
+    vocab.space_prefix = false;
+    let tokenizer = Tokenizer::from_vocab(vocab).unwrap();
+    ModelProfile::new(Arc::new(tokenizer), Some(template), 40)
+}
+
+fn rendered(request: &Generate, profile: &ModelProfile) -> Result<RenderedPrompt, Fault> {
+    let context = RequestContext::new(0, 0, "x");
+    Ok(prepare(request, profile, context)?.rendered())
+}
+
+fn asking(messages: &[(Role, &str)]) -> Generate {
+    let message = |&(role, text): &(Role, &str)| Message::text(role, text);
+    let messages = messages.iter().map(message).collect();
+    Generate::new("", Prompt::Chat(messages))
+}
+
+#[test]
+fn an_answer_of_a_given_form_follows_no_open_thinking() {
+    let on = Thinking::On { budget: None };
+    for (template, thinking, expected) in [
+        (THINKS, Thinking::Default, "Hi"),
+        (THINKS, on, "Hi<think>\n</think>\n\n"),
+        (ALWAYS_THINKS, Thinking::Default, "Hi<think></think>\n\n"),
+    ] {
+        let mut request = asking(&[(Role::User, "Hi")]);
+        request.format = Format::JsonObject;
+        request.thinking = thinking;
+        let shown = rendered(&request, &profile(template)).unwrap();
+        assert_eq!(shown.text, expected, "{thinking:?}");
+        let spelled: Vec<u32> = expected.bytes().map(u32::from).collect();
+        assert_eq!(shown.tokens, spelled, "{thinking:?}");
+    }
+    let free = rendered(&asking(&[(Role::User, "Hi")]), &profile(THINKS));
+    assert_eq!(free.unwrap().text, "Hi<think>\n");
+}
+
+#[test]
+fn thinking_that_is_not_open_is_not_closed() {
+    let marks = ThinkingMarks::of_template(THINKS).unwrap();
+    let mut prompt = RenderedPrompt {
+        text: "<think>so</think> Hi".into(),
+        ..RenderedPrompt::default()
+    };
+    let before = prompt.clone();
+    assert!(!marks.close(&mut prompt, &profile(THINKS).tokenizer));
+    assert_eq!(prompt, before);
+}
+
+/// Thirty of forty positions are for the prompt.
+#[test]
+fn long_conversations_are_shortened_where_the_request_says_so() {
+    let mut request = asking(&[
+        (Role::System, "system "),
+        (Role::User, "first user "),
+        (Role::Assistant, "first answer "),
+        (Role::User, "second "),
+        (Role::Assistant, "answer "),
+        (Role::User, "third"),
+    ]);
+    let profile = profile(PLAIN);
+    let refused = rendered(&request, &profile).unwrap_err();
+    assert!(matches!(refused.kind, FaultKind::ContextExceeded { .. }));
+    request.truncate = true;
+    let text = |request: &Generate| rendered(request, &profile).unwrap().text;
+    assert_eq!(text(&request), "system second answer third");
+    // Where a short answer is wanted, more of the conversation stays.
+    request.max_tokens = Some(1);
+    request.context = Some(26);
+    assert_eq!(text(&request), "system third");
+    request.context = Some(27);
+    assert_eq!(text(&request), "system second answer third");
+}
+
+#[test]
+fn long_texts_lose_their_beginning() {
+    let mut request = Generate::new("", Prompt::text("0123456789".repeat(4)));
+    request.truncate = true;
+    let shown = rendered(&request, &profile(PLAIN)).unwrap();
+    let expected: Vec<u32> = "0123456789".repeat(3).bytes().map(u32::from).collect();
+    assert_eq!(shown.tokens, expected);
+    let whole: String = "0123456789".repeat(4);
+    assert_eq!(shown.text, whole);
+}

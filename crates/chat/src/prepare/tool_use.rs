@@ -1,0 +1,90 @@
+//! The tools of a request as they concern its prompt and its answer.
+
+use crate::fault::Fault;
+use crate::model_profile::ModelProfile;
+use crate::request::{Format, Generate};
+use crate::tools::CallFormat;
+use crate::tools::choice::{Tool, ToolChoice};
+use crate::tools::grammar::AnswerConstraint;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// The tools of a request: which the model sees, which it may call, and how it writes calls.
+pub(super) struct ToolUse<'r> {
+    /// What the model is told of.
+    pub(super) shown: Vec<Tool>,
+    /// What it may call.
+    pub(super) allowed: Vec<&'r Tool>,
+    required: bool,
+    pub(super) format: Option<CallFormat>,
+}
+
+impl<'r> ToolUse<'r> {
+    pub(super) fn new(request: &'r Generate, profile: &ModelProfile) -> Result<Self, Fault> {
+        let tools = &request.tools;
+        let named = |name: &String| {
+            let found = tools.list.iter().find(|tool| tool.name == *name);
+            found.ok_or_else(|| {
+                Fault::bad_request(format!(
+                    "tool_choice names {name:?}, which is not among the tools"
+                ))
+            })
+        };
+        let (allowed, required): (Vec<&Tool>, bool) = match &tools.choice {
+            ToolChoice::Auto => (tools.list.iter().collect(), false),
+            ToolChoice::None => (Vec::new(), false),
+            ToolChoice::Required => (tools.list.iter().collect(), true),
+            ToolChoice::Named(name) => ([named(name)?].into(), true),
+            ToolChoice::Allowed { names, required } => {
+                let allowed = names.iter().map(named).collect::<Result<_, _>>()?;
+                (allowed, *required)
+            }
+        };
+        if required && allowed.is_empty() {
+            return Err(Fault::bad_request(
+                "tool_choice requires a call and there are no tools",
+            ));
+        }
+        let own = match &profile.template {
+            Some(Ok(template)) => template.calls(),
+            _ => CallFormat::Generic,
+        };
+        let format = if required { own.for_grammar() } else { own };
+        let free = request.format == Format::Text;
+        let reads = if own.names_recipients() && !required {
+            // Who is made to answer in a form names nobody.
+            free
+        } else {
+            !allowed.is_empty()
+        };
+        Ok(Self {
+            shown: tools.list.clone(),
+            format: reads.then_some(format),
+            allowed,
+            required,
+        })
+    }
+
+    /// What the answer must look like: a call where one is required, else what the request says.
+    pub(super) fn constraint(&self, request: &Generate) -> Result<AnswerConstraint, Fault> {
+        match (self.required, &request.format) {
+            (false, Format::Text) => Ok(AnswerConstraint::Free),
+            (false, format) => Ok(AnswerConstraint::Format(format.clone())),
+            (true, Format::Text) => {
+                let format = self.format.unwrap_or(CallFormat::Generic);
+                Ok(AnswerConstraint::Calls(
+                    format.calls(&self.allowed, request.tools.parallel),
+                ))
+            }
+            (true, _) => Err(Fault::bad_request(
+                "an answer cannot both follow response_format and be a required tool call",
+            )),
+        }
+    }
+
+    /// Whether the answer has a given form.
+    pub(super) fn constrains(&self, request: &Generate) -> bool {
+        self.required || request.format != Format::Text
+    }
+}
