@@ -83,6 +83,7 @@ fn quick(tale: &Built) -> Result<()> {
     let there = guest.address();
     server::doors(there)?;
     server::same_answers(here.address, there)?;
+    server::recorded_answers(there)?;
     server::crowd(there)?;
     server::official_client(here.address, there)?;
     server::well(&guest)

@@ -3,20 +3,10 @@
 
 mod program;
 
-use program::{command, finish, strata, strata_reading};
+use program::{command, finish, instruction_sets, strata, strata_reading};
 
 /// Tests run side by side: where threads are not the question, one is the fastest.
 const ALONE: &[&str] = &["--threads", "1"];
-
-/// The instruction sets that this machine has, as the program lists them.
-fn instruction_sets() -> Vec<String> {
-    let mut command = command();
-    command.args(["run", "tale", "x"]).env("STRATA_ISA", "none");
-    let err = finish(command).err;
-    let (_, list) = err.split_once("this machine has ").expect("a list");
-    let (list, _) = list.split_once(';').expect("an end");
-    list.split(", ").map(str::to_owned).collect()
-}
 
 /// Every way of computing it gives the text that the default gives.
 #[track_caller]

@@ -1,7 +1,11 @@
 //! The server on the bare machine against the one on this system: the same requests, the same bytes.
 
+#[path = "../../../crates/cli/tests/recorded/recording.rs"]
+#[allow(dead_code, reason = "only the tests of the program write recordings")]
+mod recording;
+
 use super::guest::{Boot, Guest, PATIENCE, Running, done, expect, free_port};
-use crate::command::strata_for_checks;
+use crate::command::{root, strata_for_checks};
 use crate::conformance;
 use crate::unikernel::Built;
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -79,22 +83,7 @@ pub(super) fn same_answers(here: SocketAddr, there: SocketAddr) -> Result<()> {
     let requests: Vec<String> = PROMPTS.into_iter().flat_map(requests).collect();
     let streamed = PROMPTS[..3].iter().map(|prompt| stream(prompt));
     let requests: Vec<String> = requests.into_iter().chain(streamed).collect();
-    let next = AtomicUsize::new(0);
-    let lane = || -> Result<usize> {
-        let mut tokens = 0;
-        while let Some(request) = requests.get(next.fetch_add(1, Ordering::Relaxed)) {
-            tokens += same_answer(here, there, request)?;
-        }
-        Ok(tokens)
-    };
-    let tokens = std::thread::scope(|scope| {
-        let lanes: Vec<_> = (0..LANES).map(|_| scope.spawn(lane)).collect();
-        let ends = lanes.into_iter().map(|lane| match lane.join() {
-            Ok(tokens) => tokens,
-            Err(_) => Err(anyhow!("a client failed")),
-        });
-        ends.sum::<Result<usize>>()
-    })?;
+    let tokens = in_lanes(&requests, |request| same_answer(here, there, request))?;
     ensure!(
         tokens > PROMPTS.len() * TOKENS / 2,
         "only {tokens} tokens came"
@@ -107,12 +96,57 @@ pub(super) fn same_answers(here: SocketAddr, there: SocketAddr) -> Result<()> {
     Ok(())
 }
 
+/// Calls `each` on every item, as many at a time as the unikernel runs in a batch, and sums the results.
+fn in_lanes<T: Sync>(list: &[T], each: impl Fn(&T) -> Result<usize> + Sync) -> Result<usize> {
+    let next = AtomicUsize::new(0);
+    let lane = || -> Result<usize> {
+        let mut sum = 0;
+        while let Some(item) = list.get(next.fetch_add(1, Ordering::Relaxed)) {
+            sum += each(item)?;
+        }
+        Ok(sum)
+    };
+    std::thread::scope(|scope| {
+        let lanes: Vec<_> = (0..LANES).map(|_| scope.spawn(lane)).collect();
+        let ends = lanes.into_iter().map(|lane| match lane.join() {
+            Ok(sum) => sum,
+            Err(_) => Err(anyhow!("a client failed")),
+        });
+        ends.sum()
+    })
+}
+
+/// The unikernel gives the recorded answers.
+pub(super) fn recorded_answers(there: SocketAddr) -> Result<()> {
+    let begin = Instant::now();
+    let path = root().join("crates/cli/tests/recorded/recording.txt");
+    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let mut recording = recording::parse(&text);
+    recording.retain(|recorded| recorded.has_tag("boot"));
+    let count = in_lanes(&recording, |recorded| {
+        let path = recorded.path().context("the unikernel has no commands")?;
+        let (status, body) = ask(there, "POST", path, &recorded.body)?;
+        let answer = recording::answer(status, &body);
+        ensure!(
+            answer == recorded.answer,
+            "{}: to {}\nthe recorded answer is {}\nand the bare machine said {answer}",
+            recorded.name,
+            recorded.body,
+            recorded.answer
+        );
+        Ok(1)
+    })?;
+    ensure!(count >= 30, "only {count} requests are for the unikernel");
+    done(&format!("{count} recorded answers"), begin);
+    Ok(())
+}
+
 /// Asks both, and gives how many tokens the answer has.
 pub(super) fn same_answer(here: SocketAddr, there: SocketAddr, request: &str) -> Result<usize> {
     let expected = ask(here, "POST", CHAT, request)?;
     let got = ask(there, "POST", CHAT, request)?;
     ensure!(expected.0 == 200, "this system said {expected:?}");
-    let (expected, got) = (plain(&expected.1), plain(&got.1));
+    let (expected, got) = (recording::plain(&expected.1), recording::plain(&got.1));
     ensure!(
         expected == got,
         "to {request}\nthis system said {expected}\nand the bare machine {got}"
@@ -303,31 +337,6 @@ fn joined(mut body: &str) -> Option<String> {
             return Some(out);
         }
     }
-}
-
-/// An answer without what differs from one to the next: its name, when it was made, how long that took, and how
-/// much of it was known from the answers before.
-fn plain(body: &str) -> String {
-    let mut out = String::new();
-    let mut rest = body;
-    let ends = [
-        ("\"id\":\"", '"'),
-        ("\"created\":", ','),
-        ("\"timings\":{", '}'),
-        ("\"cached_tokens\":", '}'),
-    ];
-    let next = |rest: &str| {
-        let found = ends
-            .iter()
-            .filter_map(|(key, end)| Some((rest.find(key)? + key.len(), *end)));
-        found.min()
-    };
-    while let Some((at, end)) = next(rest) {
-        out.push_str(&rest[..at]);
-        let value = &rest[at..];
-        rest = &value[value.find(end).unwrap_or(value.len())..];
-    }
-    out + rest
 }
 
 /// The guest is as well as before: it answers, and its last words are not those of a crash.

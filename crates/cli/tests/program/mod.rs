@@ -60,6 +60,16 @@ pub(crate) fn strata(arguments: &[impl AsRef<OsStr>]) -> Run {
     finish(command)
 }
 
+/// The instruction sets that this machine has, as the program lists them.
+pub(crate) fn instruction_sets() -> Vec<String> {
+    let mut command = command();
+    command.args(["run", "tale", "x"]).env("STRATA_ISA", "none");
+    let err = finish(command).err;
+    let (_, list) = err.split_once("this machine has ").expect("a list");
+    let (list, _) = list.split_once(';').expect("an end");
+    list.split(", ").map(str::to_owned).collect()
+}
+
 /// The program with `input` on its standard input.
 pub(crate) fn strata_reading(arguments: &[&str], input: &str) -> Run {
     let start = Instant::now();

@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// A folder with a store, gone with the test.
@@ -56,18 +56,18 @@ pub(crate) struct Server {
 impl Server {
     /// One of `models`, or of the built-in one, with the models of a store.
     pub(crate) fn start(store: &Path, models: &[&str]) -> Self {
-        let mut program = command()
-            .args([
-                "serve",
-                "--host",
-                "127.0.0.1:0",
-                "--threads",
-                "2",
-                "--ctx",
-                "512",
-            ])
+        let mut command = command();
+        command
+            .args(["serve", "--threads", "2", "--ctx", "512"])
             .args(models)
-            .env("OLLAMA_MODELS", store)
+            .env("OLLAMA_MODELS", store);
+        Self::spawn(command)
+    }
+
+    /// Starts `strata serve` with the arguments of a command, on a free port.
+    pub(crate) fn spawn(mut command: Command) -> Self {
+        let mut program = command
+            .args(["--host", "127.0.0.1:0"])
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
@@ -105,7 +105,13 @@ impl Server {
             .position(|four| four == b"\r\n\r\n")
             .unwrap();
         let status = std::str::from_utf8(&bytes[9..12]).unwrap().parse().unwrap();
-        (status, bytes.split_off(end + 4))
+        let body = bytes.split_off(end + 4);
+        let head = String::from_utf8_lossy(&bytes).to_ascii_lowercase();
+        if head.contains("transfer-encoding: chunked") {
+            (status, joined(&body))
+        } else {
+            (status, body)
+        }
     }
 
     pub(crate) fn post(&self, path: &str, body: &Value) -> Value {
@@ -126,5 +132,20 @@ impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.program.kill();
         let _ = self.program.wait();
+    }
+}
+
+/// Joins the chunks of a body.
+fn joined(mut body: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    loop {
+        let end = body.windows(2).position(|two| two == b"\r\n").unwrap();
+        let size = std::str::from_utf8(&body[..end]).unwrap();
+        let size = usize::from_str_radix(size, 16).unwrap();
+        out.extend_from_slice(&body[end + 2..][..size]);
+        body = &body[end + 2 + size + 2..];
+        if size == 0 {
+            return out;
+        }
     }
 }
