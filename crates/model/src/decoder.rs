@@ -13,7 +13,7 @@ use crate::layer::{FfnWeights, Layer};
 use crate::model::Model;
 use crate::observer::Observer;
 use crate::pages::{Half, LayerLayout, PAGE, PagesMut};
-use crate::residual::{BranchEnd, Input, Seam, Sees};
+use crate::residual::{AddNorm, BranchInput, BranchOrder, BranchOutput};
 use crate::rope::Rope;
 use crate::spec::{Norm, Position, QkNorm};
 use crate::workspace::{Place, Stores, Workspace};
@@ -80,10 +80,10 @@ impl Model {
             tokens: batch.iter().map(|span| span.tokens.len()).sum(),
         };
         pass.embed(work);
-        pass.seam(
-            &Seam {
+        pass.add_norm(
+            &AddNorm {
                 next: decoder.layers.first().map(Layer::attention_input),
-                ..Seam::default()
+                ..AddNorm::default()
             },
             work,
         );
@@ -307,23 +307,23 @@ impl Pass<'_> {
 
     /// Adds attention's branch to `x`, computes the other one, adds it, and prepares the next layer's input.
     fn ffn_branch(&self, layer: &Layer, next: Option<&Layer>, work: &mut Workspace) {
-        let attention = Seam {
-            branch: Some(BranchEnd {
+        let attention = AddNorm {
+            branch: Some(BranchOutput {
                 bias: layer.attn_output.bias.as_deref(),
-                norm: layer.post_attn_norm.as_ref(),
+                post_norm: layer.post_attn_norm.as_ref(),
             }),
-            next: Some(Input {
+            next: Some(BranchInput {
                 // A branch without a norm of its own shares attention's.
-                norm: layer.ffn_norm.as_ref().or(layer.attn_norm.as_ref()),
+                pre_norm: layer.ffn_norm.as_ref().or(layer.attn_norm.as_ref()),
                 formats: layer.ffn_formats(),
             }),
-            sees: if layer.parallel {
-                Sees::Same
+            order: if layer.parallel {
+                BranchOrder::Parallel
             } else {
-                Sees::Sum
+                BranchOrder::Sequential
             },
         };
-        self.seam(&attention, work);
+        self.add_norm(&attention, work);
         let bias = match &layer.ffn {
             FfnWeights::Dense(weights) => {
                 let floats = self.tokens * self.config.width;
@@ -336,15 +336,15 @@ impl Pass<'_> {
                 None
             }
         };
-        let ffn = Seam {
-            branch: Some(BranchEnd {
+        let ffn = AddNorm {
+            branch: Some(BranchOutput {
                 bias,
-                norm: layer.post_ffn_norm.as_ref(),
+                post_norm: layer.post_ffn_norm.as_ref(),
             }),
             next: next.map(Layer::attention_input),
-            sees: Sees::Sum,
+            order: BranchOrder::Sequential,
         };
-        self.seam(&ffn, work);
+        self.add_norm(&ffn, work);
     }
 
     /// The rows asked for: last norm, output matrix, scale, cap. Returns how many there are.

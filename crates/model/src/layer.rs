@@ -3,7 +3,7 @@
 use crate::config::{Config, ExpertConfig};
 use crate::error::LoadError;
 use crate::matrix::{Experts, Linear, Matrix};
-use crate::residual::Input;
+use crate::residual::BranchInput;
 use crate::spec::{Ffn, Fusion, Norm, Presence, QkNorm};
 use crate::tensors::{Tensors, block_name};
 use alloc::vec::Vec;
@@ -120,9 +120,9 @@ pub(crate) struct Layer {
 
 impl Layer {
     /// What attention begins with.
-    pub(crate) fn attention_input(&self) -> Input<'_> {
-        Input {
-            norm: self.attn_norm_2.as_ref().or(self.attn_norm.as_ref()),
+    pub(crate) fn attention_input(&self) -> BranchInput<'_> {
+        BranchInput {
+            pre_norm: self.attn_norm_2.as_ref().or(self.attn_norm.as_ref()),
             formats: self.qkv.formats().collect(),
         }
     }
