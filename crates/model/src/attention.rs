@@ -9,7 +9,7 @@ use crate::batch::Span;
 use crate::compute::Compute;
 use crate::config::Config;
 use crate::pages::{Half, PAGE, Sequence, StoredPages};
-use crate::workspace::Place;
+use crate::workspace::TokenPosition;
 use core::ops::Range;
 use strata_kernels::{ActFormat, KvRows, Partial};
 use strata_platform::{Chunks, each_alone, for_each_chunk, for_each_piece};
@@ -39,7 +39,7 @@ pub(crate) struct Attention<'a> {
     pub(crate) kv: StoredPages<'a>,
     pub(crate) layer: usize,
     pub(crate) batch: &'a [Span<'a>],
-    pub(crate) places: &'a [Place],
+    pub(crate) positions: &'a [TokenPosition],
     /// (tokens, heads + 2 kv_heads, head_size); queries come first.
     pub(crate) qkv: &'a [f32],
     /// A score without a value for each head.
@@ -87,7 +87,7 @@ pub(crate) fn partial_floats(config: &Config) -> usize {
 impl Attention<'_> {
     /// Attends for every token, and encodes what comes out.
     pub(crate) fn run(&self, out: AttentionOut<'_>) {
-        let tokens = self.places.len();
+        let tokens = self.positions.len();
         let width = self.config.q_width();
         let row = out.format.row_bytes(width);
         let workers = self.compute.pool.workers();
@@ -128,7 +128,7 @@ impl Attention<'_> {
 
     /// Whether there are so few tokens that their chunks are shared out.
     fn are_few(&self) -> bool {
-        self.places.len() < 4 * self.compute.pool.workers()
+        self.positions.len() < 4 * self.compute.pool.workers()
     }
 
     /// All chunks of one group of heads of one token, in order.
@@ -178,7 +178,7 @@ impl Attention<'_> {
         let group_floats = heads * self.config.head_size;
         let size = partial_size(self.config);
         let groups = self.config.heads / heads;
-        let items: usize = (0..self.places.len())
+        let items: usize = (0..self.positions.len())
             .map(|token| groups * chunks(&self.visible(token)).len())
             .sum();
         let (mut maxima, mut sums) = ([0.0; GROUP], [0.0; GROUP]);
@@ -219,7 +219,7 @@ impl Attention<'_> {
     /// The items by number: all chunks of a group, all groups of a token, all tokens.
     fn item(&self, mut index: usize) -> Item {
         let groups = self.config.heads / group_size(self.config);
-        for token in 0..self.places.len() {
+        for token in 0..self.positions.len() {
             let chunks = chunks(&self.visible(token));
             if index < groups * chunks.len() {
                 return Item {
@@ -235,7 +235,7 @@ impl Attention<'_> {
 
     /// The positions that a token sees; at least its own.
     fn visible(&self, token: usize) -> Range<usize> {
-        let end = self.places[token].position as usize + 1;
+        let end = self.positions[token].position as usize + 1;
         let start = self.config.windows[self.layer].map_or(0, |window| end.saturating_sub(window));
         start.min(end - 1)..end
     }
@@ -252,8 +252,8 @@ impl Attention<'_> {
         let (heads, size) = (into.maxima.len(), config.head_size);
         let head = item.group * heads;
         let kv_head = head / (config.heads / config.kv_heads);
-        let place = self.places[item.token];
-        let sequence: &Sequence = self.batch[place.span as usize].sequence;
+        let TokenPosition { span, .. } = self.positions[item.token];
+        let sequence: &Sequence = self.batch[span as usize].sequence;
         let visible = self.visible(item.token);
         let start = visible.start.max(item.chunk * CHUNK);
         let end = visible.end.min((item.chunk + 1) * CHUNK);

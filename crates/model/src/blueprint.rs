@@ -191,7 +191,7 @@ impl<'f> Blueprint<'f> {
 
     /// Packs the matrices into memory, in the order of their use; each part of the file is read once and let go.
     ///
-    /// `progress` hears of bytes packed and bytes in all.
+    /// `progress` is told the bytes packed so far and those in all.
     pub fn build(
         self,
         placement: Placement,
@@ -286,7 +286,7 @@ fn ropes(
     config: &Config,
     options: LoadOptions,
 ) -> Result<(Option<Rope>, Option<Rope>), LoadError> {
-    if matches!(config.spec.position, Position::Learned | Position::Distance) {
+    if matches!(config.spec.position, Position::Learned | Position::Alibi) {
         return Ok((None, None));
     }
     let rope = &config.rope;

@@ -16,7 +16,7 @@ use crate::pages::{Half, LayerLayout, PAGE, PagesMut};
 use crate::residual::{AddNorm, BranchInput, BranchOrder, BranchOutput};
 use crate::rope::Rope;
 use crate::spec::{Norm, Position, QkNorm};
-use crate::workspace::{Place, Stores, Workspace};
+use crate::workspace::{Stores, TokenPosition, Workspace};
 use strata_kernels::{KvType, RopeKind, act_format};
 use strata_platform::Stretches;
 
@@ -115,7 +115,7 @@ pub(crate) struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// Embeddings into `x`, places, rotations, and what is to be stored where.
+    /// Embeddings into `x`, positions, rotations, and what is to be stored where.
     fn embed(&self, work: &mut Workspace) {
         let (model, kernels, width) = (self.model, self.compute.kernels, self.config.width);
         let mut index = 0;
@@ -141,7 +141,7 @@ impl Pass<'_> {
                         rope.write(position, &mut out[index * size..][..size]);
                     }
                 }
-                work.places[index] = Place {
+                work.positions[index] = TokenPosition {
                     span: span_index as u32,
                     position: position as u32,
                 };
@@ -200,7 +200,7 @@ impl Pass<'_> {
             kv: kv.storage.layer(kv.table, index),
             layer: index,
             batch: self.batch,
-            places: &work.places[..tokens],
+            positions: &work.positions[..tokens],
             qkv,
             sinks: layer.attn_sinks.as_deref(),
         }
@@ -251,7 +251,7 @@ impl Pass<'_> {
         let kind = match self.config.spec.position {
             Position::RopeInterleaved => RopeKind::Interleaved,
             Position::RopeHalfSplit => RopeKind::HalfSplit,
-            Position::Learned | Position::Distance => return,
+            Position::Learned | Position::Alibi => return,
         };
         let (cosines, sines) = rotations.split_at(rope.pairs());
         for head in heads.chunks_exact_mut(self.config.head_size) {

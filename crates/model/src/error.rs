@@ -56,9 +56,9 @@ pub enum LoadError {
 pub enum BatchError {
     #[error("token {token} is not in the vocabulary of {vocabulary}")]
     Token { token: u32, vocabulary: usize },
-    #[error("the model is an encoder: it reads whole texts and foretells nothing")]
+    #[error("the model is an encoder: it reads whole sequences and predicts nothing")]
     Encoder,
-    #[error("the model is a decoder: it does not encode whole texts")]
+    #[error("the model is a decoder: it does not encode whole sequences")]
     Decoder,
     #[error("the model has no classifier to rank with")]
     NoRankHead,

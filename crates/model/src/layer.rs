@@ -55,8 +55,8 @@ impl FromIterator<ActFormat> for Formats {
     fn from_iter<I: IntoIterator<Item = ActFormat>>(formats: I) -> Self {
         let mut all = Self::default();
         for format in formats {
-            if let Some(place) = all.0.iter_mut().find(|f| f.is_none_or(|f| f == format)) {
-                *place = Some(format);
+            if let Some(slot) = all.0.iter_mut().find(|f| f.is_none_or(|f| f == format)) {
+                *slot = Some(format);
             }
         }
         all

@@ -16,12 +16,12 @@ pub enum Presence {
     IfPresent,
 }
 
-/// How a family reads a text.
+/// How a family reads a sequence.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// From left to right: a token sees those before it, and the next is foretold.
+    /// From left to right: a token sees those before it, and the next is predicted.
     Decoder,
-    /// As a whole: a token sees all others. Norms come after the branches, and nothing is foretold.
+    /// As a whole: a token sees all others. Norms come after the branches, and nothing is predicted.
     Encoder,
 }
 
@@ -60,8 +60,8 @@ pub enum Position {
     RopeHalfSplit,
     /// A learned vector for each position is added to the embedding.
     Learned,
-    /// Scores shrink with the distance, in each head at its own rate (ALiBi).
-    Distance,
+    /// ALiBi: scores shrink with the distance, in each head at its own rate.
+    Alibi,
 }
 
 /// How the two branches of a layer join the residual stream.

@@ -42,8 +42,8 @@ pub struct Workspace {
     pub(crate) rotations: Vec<f32>,
     /// The same for sliding layers, where they differ.
     pub(crate) window_rotations: Vec<f32>,
-    /// Each token's span and position.
-    pub(crate) places: Vec<Place>,
+    /// Of each token.
+    pub(crate) positions: Vec<TokenPosition>,
     /// Where their keys and values go.
     pub(crate) stores: Stores,
     /// A row of the embedding, as in the file.
@@ -56,9 +56,10 @@ pub struct Workspace {
     pub(crate) encoder: EncoderBuffers,
 }
 
-/// Where a token stands.
+/// A token's sequence and position.
 #[derive(Copy, Clone, Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct TokenPosition {
+    /// Its span of the batch.
     pub(crate) span: u32,
     pub(crate) position: u32,
 }
@@ -75,7 +76,7 @@ struct Run {
 #[derive(Default)]
 pub(crate) struct Stores {
     runs: Vec<(PageId, Run)>,
-    /// The places where their pages begin in the layer.
+    /// Where their pages begin in the layer.
     starts: Vec<usize>,
 }
 
@@ -200,10 +201,10 @@ impl EncodedRows {
     }
 }
 
-/// Buffers for attention over whole texts, which a decoder does not need.
+/// Buffers for attention over whole sequences, which a decoder does not need.
 #[derive(Default)]
 pub(crate) struct EncoderBuffers {
-    /// Where each text begins, and where the last ends.
+    /// Where each sequence begins, and where the last ends.
     pub(crate) starts: Vec<u32>,
     /// (heads, tokens, head_size), tokens padded.
     pub(crate) queries: Vec<f32>,
@@ -213,7 +214,7 @@ pub(crate) struct EncoderBuffers {
     pub(crate) values: Vec<u8>,
     /// (heads, tokens, head_size), tokens padded.
     pub(crate) attended: Vec<f32>,
-    /// The classifier's: (texts, labels), or (texts, width) on the way.
+    /// The classifier's: (sequences, labels), or (sequences, width) on the way.
     pub(crate) scores: Vec<f32>,
 }
 
@@ -258,8 +259,8 @@ struct Lengths {
     panel: usize,
     /// Rows of logits.
     rows: usize,
-    /// Beginnings of texts.
-    texts: usize,
+    /// Beginnings of sequences.
+    starts: usize,
     /// An encoder's queries.
     queries: usize,
     /// Bytes of its keys, or of its values.
@@ -323,7 +324,7 @@ impl Lengths {
             }
             self.scores = tokens * head.labels();
         }
-        self.texts = tokens + 1;
+        self.starts = tokens + 1;
         self.queries = query_floats(config, tokens);
         self.stored = stored_bytes(config, tokens);
     }
@@ -389,7 +390,7 @@ impl Workspace {
             },
             rotations: rotations(&parts.rope),
             window_rotations: rotations(&parts.window_rope),
-            places: vec![Place::default(); tokens],
+            positions: vec![TokenPosition::default(); tokens],
             stores: Stores::with_room(tokens),
             row: vec![0; parts.token_embd.row_bytes()],
             last: vec![0.0; lengths.rows * width],
@@ -405,7 +406,7 @@ impl Workspace {
                 encoded: EncodedRows::new(lengths.expert_encoded),
             },
             encoder: EncoderBuffers {
-                starts: Vec::with_capacity(lengths.texts),
+                starts: Vec::with_capacity(lengths.starts),
                 queries: vec![0.0; lengths.queries],
                 keys: vec![0; lengths.stored],
                 values: vec![0; lengths.stored],
@@ -444,10 +445,10 @@ impl Workspace {
         ];
         floats * size_of::<f32>()
             + encoded.as_flattened().iter().sum::<usize>()
-            + tokens * size_of::<Place>()
+            + tokens * size_of::<TokenPosition>()
             + Stores::bytes(tokens)
             + 2 * lengths.stored
-            + lengths.texts * size_of::<u32>()
+            + lengths.starts * size_of::<u32>()
             + lengths.slots * (size_of::<Slot>() + 2 * size_of::<u32>())
             + parts.token_embd.row_bytes()
             + streaming * lengths.panel
@@ -501,7 +502,7 @@ mod tests {
                     .flat_map(|rows| &rows.buffers)
                     .map(Vec::len)
                     .sum::<usize>()
-                + size_of_val(&self.places[..])
+                + size_of_val(&self.positions[..])
                 + self.encoder.starts.capacity() * size_of::<u32>()
                 + self.encoder.keys.len()
                 + self.encoder.values.len()

@@ -1,11 +1,11 @@
-//! Attention over whole texts: online softmax over blocks of keys, in the order of positions.
+//! Attention over whole sequences: online softmax over blocks of keys, in the order of positions.
 //!
 //! Queries, keys and values lie head by head, so that several tokens of one head meet the same keys together. A
-//! token's sums run over its own text alone and in the same order whatever is computed beside it.
+//! token's sums run over its own sequence alone and in the same order whatever is computed beside it.
 
 use crate::compute::Compute;
 use crate::config::Config;
-use crate::workspace::{EncoderBuffers, Place};
+use crate::workspace::{EncoderBuffers, TokenPosition};
 use strata_kernels::{KvRows, KvType};
 use strata_platform::for_each_chunk;
 
@@ -32,13 +32,13 @@ pub(crate) fn query_floats(config: &Config, tokens: usize) -> usize {
 pub(crate) struct Attention<'a> {
     pub(crate) compute: &'a Compute<'a>,
     pub(crate) config: &'a Config,
-    /// Each token's text and place in it.
-    pub(crate) places: &'a [Place],
-    /// Where each text begins, and where the last ends.
+    /// Of each token.
+    pub(crate) positions: &'a [TokenPosition],
+    /// Where each sequence begins, and where the last ends.
     pub(crate) starts: &'a [u32],
     /// (tokens, heads + 2 kv_heads, head_size).
     pub(crate) qkv: &'a [f32],
-    /// By head; empty where distance does not count.
+    /// By head; empty without ALiBi.
     pub(crate) slopes: &'a [f32],
 }
 
@@ -46,7 +46,7 @@ impl Attention<'_> {
     /// Attends for every token: `out` is (tokens, heads, head_size).
     pub(crate) fn run(&self, buffers: &mut EncoderBuffers, out: &mut [f32]) {
         let (config, pool) = (self.config, self.compute.pool);
-        let (tokens, size) = (self.places.len(), config.head_size);
+        let (tokens, size) = (self.positions.len(), config.head_size);
         let EncoderBuffers {
             queries,
             keys,
@@ -96,7 +96,7 @@ impl Attention<'_> {
         &self.qkv[token * self.config.qkv_width() + head * size..][..size]
     }
 
-    /// Up to `ROWS` tokens of one head, text by text.
+    /// Up to `ROWS` tokens of one head, sequence by sequence.
     fn unit(
         &self,
         head: usize,
@@ -107,13 +107,16 @@ impl Attention<'_> {
         out: &mut [f32],
     ) {
         let config = self.config;
-        let (tokens, row) = (self.places.len(), KIND.row_bytes(config.head_size));
+        let (tokens, row) = (self.positions.len(), KIND.row_bytes(config.head_size));
         let kv_head = head / (config.heads / config.kv_heads);
         let last = tokens.min(first + ROWS);
         let mut token = first;
         while token < last {
-            let text = self.places[token].span as usize;
-            let (start, end) = (self.starts[text] as usize, self.starts[text + 1] as usize);
+            let sequence = self.positions[token].span as usize;
+            let (start, end) = (
+                self.starts[sequence] as usize,
+                self.starts[sequence + 1] as usize,
+            );
             let rows = end.min(last) - token;
             let stored = (kv_head * tokens + start) * row..(kv_head * tokens + end) * row;
             let range =
@@ -132,7 +135,7 @@ impl Attention<'_> {
     }
 }
 
-/// Tokens of one text and one head, from `position` on, and the keys and values of the whole text.
+/// Tokens of one sequence and one head, from `position` on, and the keys and values of the whole sequence.
 struct Rows<'a> {
     attention: &'a Attention<'a>,
     head: usize,

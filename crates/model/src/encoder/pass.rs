@@ -11,7 +11,7 @@ use crate::error::BatchError;
 use crate::layer::NormWeights;
 use crate::matrix::{Linear, Matrix};
 use crate::model::Model;
-use crate::workspace::{Acts, Place, Workspace};
+use crate::workspace::{Acts, TokenPosition, Workspace};
 use strata_kernels::{Activation, act_format};
 
 impl Model {
@@ -125,7 +125,7 @@ impl EncoderPass<'_> {
         }
     }
 
-    /// Embeddings into `x`, places, and rotations.
+    /// Embeddings into `x`, positions and rotations.
     fn embed(&self, work: &mut Workspace, texts: &[Text<'_>]) {
         let (model, kernels, width) = (self.pass.model, self.compute.kernels, self.config.width);
         let types = &self.encoder.types;
@@ -152,7 +152,7 @@ impl EncoderPass<'_> {
                     let size = 2 * rope.pairs();
                     rope.write(position, &mut work.rotations[index * size..][..size]);
                 }
-                work.places[index] = Place {
+                work.positions[index] = TokenPosition {
                     span: span as u32,
                     position: position as u32,
                 };
@@ -212,7 +212,7 @@ impl EncoderPass<'_> {
         Attention {
             compute,
             config,
-            places: &work.places[..tokens],
+            positions: &work.positions[..tokens],
             starts: &starts,
             qkv,
             slopes: &encoder.slopes,

@@ -10,12 +10,12 @@ use alloc::vec::Vec;
 
 /// What comes after the embedding.
 pub(crate) struct Encoder {
-    /// (types, width): added to a token by the text that it is in. Empty in models without.
+    /// (types, width): added to a token by the segment that it is in. Empty in models without.
     pub(crate) types: Vec<f32>,
     /// The norm of the embedding.
     pub(crate) norm: NormWeights,
     pub(crate) layers: Vec<EncoderLayer>,
-    /// How much scores shrink with each step of distance, by head. Empty in models that place tokens otherwise.
+    /// How much scores shrink with each step of distance, by head. Empty in models without ALiBi.
     pub(crate) slopes: Vec<f32>,
     pub(crate) rank: Option<RankHead>,
 }
@@ -35,14 +35,14 @@ pub(crate) struct EncoderLayer {
     pub(crate) ffn_norm: NormWeights,
 }
 
-/// From a text's first state to scores: tanh(dense), then output; either may be absent.
+/// From a sequence's first state to scores: tanh(dense), then output; either may be absent.
 pub(crate) struct RankHead {
     pub(crate) dense: Option<Linear>,
     pub(crate) output: Option<Linear>,
 }
 
 impl RankHead {
-    /// How many scores a text has.
+    /// How many scores a sequence has.
     pub(crate) fn labels(&self) -> usize {
         let last = self.output.as_ref().or(self.dense.as_ref());
         last.map_or(0, |linear| linear.matrix.rows)
@@ -87,7 +87,7 @@ impl Encoder {
             norm,
             layers,
             slopes: match config.spec.position {
-                Position::Distance => slopes(config.heads),
+                Position::Alibi => slopes(config.heads),
                 _ => Vec::new(),
             },
             rank: RankHead::load(tensors, config)?,
