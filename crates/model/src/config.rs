@@ -1,7 +1,7 @@
 //! A model's sizes and scales, read from its metadata and checked.
 
-use crate::attention::GROUP_FLOATS;
 use crate::error::LoadError;
+use crate::mixer::attention::paged::GROUP_FLOATS;
 use crate::pooling::Pooling;
 use crate::spec::{ArchSpec, AttnScale, Experts, Residual, Role, Routing, Scale, Window};
 use alloc::format;

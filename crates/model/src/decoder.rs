@@ -2,7 +2,6 @@
 
 use crate::adaptation::every_token;
 use crate::adapter::{Rows, RowsMut};
-use crate::attention::{Attention, AttentionOut};
 use crate::batch::{self, Output, Outputs, Span};
 use crate::blueprint::{Body, Decoder};
 use crate::compute::Compute;
@@ -10,14 +9,14 @@ use crate::config::Config;
 use crate::error::BatchError;
 use crate::kv_pages::KvPages;
 use crate::layer::{FfnWeights, Layer};
+use crate::mixer::attention::Rotations;
+use crate::mixer::attention::paged::{Attention, AttentionOut};
 use crate::model::Model;
 use crate::observer::Observer;
 use crate::pages::{Half, LayerLayout, PAGE, PagesMut};
 use crate::residual::{AddNorm, BranchInput, BranchOrder, BranchOutput};
-use crate::rope::Rope;
-use crate::spec::{Norm, Position, QkNorm};
 use crate::workspace::{Stores, TokenPosition, Workspace};
-use strata_kernels::{KvType, RopeKind, act_format};
+use strata_kernels::{KvType, act_format};
 use strata_platform::Stretches;
 
 impl Model {
@@ -168,31 +167,16 @@ impl Pass<'_> {
         } = *self;
         let q_width = config.q_width();
         let qkv = &mut work.qkv[..tokens * config.qkv_width()];
-        self.observe_all(&layer.qkv, &work.normed);
-        self.project(&layer.qkv, &mut work.acts, qkv);
-        self.adapt_all(&layer.qkv, &work.normed, qkv);
-
-        let (rope, rotations) = match (&self.model.parts.window_rope, config.windows[index]) {
+        let (rope, floats) = match (&self.model.parts.window_rope, config.windows[index]) {
             (Some(rope), Some(_)) => (Some(rope), &work.window_rotations),
             _ => (self.model.parts.rope.as_ref(), &work.rotations),
         };
-        compute.each_row(qkv, config.qkv_width(), |token, row| {
-            layer.qkv.add_biases(compute.kernels, row);
-            let (q, rest) = row.split_at_mut(q_width);
-            let k = &mut rest[..config.kv_width()];
-            for (heads, norm) in [(q, &layer.q_norm), (k, &layer.k_norm)] {
-                if let Some(weights) = norm {
-                    self.norm_heads(weights, heads);
-                }
-                if let Some(rope) = rope {
-                    let size = 2 * rope.pairs();
-                    self.rotate(rope, &rotations[token * size..][..size], heads);
-                }
-            }
-        });
+        let rotations = rope.map(|rope| Rotations { rope, floats });
+        let weights = &layer.attention;
+        self.queries_keys_values(weights, &work.normed, rotations, &mut work.acts, qkv);
         self.store(qkv, &mut work.stores, index, kv);
 
-        let output = &layer.attn_output.matrix;
+        let output = &weights.output.matrix;
         let format = act_format(output.ty);
         Attention {
             compute,
@@ -202,7 +186,7 @@ impl Pass<'_> {
             batch: self.batch,
             positions: &work.positions[..tokens],
             qkv,
-            sinks: layer.attn_sinks.as_deref(),
+            sinks: weights.sinks.as_deref(),
         }
         .run(AttentionOut {
             floats: &mut work.attention[..tokens * q_width],
@@ -223,41 +207,6 @@ impl Pass<'_> {
             offset: 0,
         };
         self.adapt(output, x, out, every_token);
-    }
-
-    /// Norms queries or keys of one token, each head or all together.
-    fn norm_heads(&self, weights: &[f32], heads: &mut [f32]) {
-        let spec = self.config.spec;
-        let (kernels, epsilon) = (self.compute.kernels, self.config.epsilon);
-        let size = match spec.qk_norm {
-            QkNorm::Whole | QkNorm::WholeIfPresent => heads.len(),
-            _ => self.config.head_size,
-        };
-        for (i, head) in heads.chunks_exact_mut(size).enumerate() {
-            let weights = match spec.qk_norm {
-                QkNorm::PerHeadOwnIfPresent => &weights[i * size..][..size],
-                _ => weights,
-            };
-            match spec.norm {
-                Norm::Rms => kernels.rms_norm_in_place(head, Some(weights), epsilon),
-                Norm::Layer | Norm::LayerBias => {
-                    kernels.layer_norm_in_place(head, Some(weights), None, epsilon);
-                }
-            }
-        }
-    }
-
-    pub(crate) fn rotate(&self, rope: &Rope, rotations: &[f32], heads: &mut [f32]) {
-        let kind = match self.config.spec.position {
-            Position::RopeInterleaved => RopeKind::Interleaved,
-            Position::RopeHalfSplit => RopeKind::HalfSplit,
-            Position::Learned | Position::Alibi => return,
-        };
-        let (cosines, sines) = rotations.split_at(rope.pairs());
-        for head in heads.chunks_exact_mut(self.config.head_size) {
-            let turned = &mut head[..2 * rope.pairs()];
-            self.compute.kernels.rope(turned, cosines, sines, kind);
-        }
     }
 
     /// Keys and values into their pages.
@@ -309,7 +258,7 @@ impl Pass<'_> {
     fn ffn_branch(&self, layer: &Layer, next: Option<&Layer>, work: &mut Workspace) {
         let attention = AddNorm {
             branch: Some(BranchOutput {
-                bias: layer.attn_output.bias.as_deref(),
+                bias: layer.attention.output.bias.as_deref(),
                 post_norm: layer.post_attn_norm.as_ref(),
             }),
             next: Some(BranchInput {

@@ -3,8 +3,9 @@
 use crate::config::{Config, ExpertConfig};
 use crate::error::LoadError;
 use crate::matrix::{Experts, Linear, Matrix};
+use crate::mixer::attention::AttentionWeights;
 use crate::residual::BranchInput;
-use crate::spec::{Ffn, Fusion, Norm, Presence, QkNorm};
+use crate::spec::{Ffn, Fusion, Norm, Presence};
 use crate::tensors::{Tensors, block_name};
 use alloc::vec::Vec;
 use strata_kernels::{ActFormat, Kernels, act_format};
@@ -104,13 +105,7 @@ pub(crate) struct SharedExpert {
 pub(crate) struct Layer {
     pub(crate) attn_norm: Option<NormWeights>,
     pub(crate) attn_norm_2: Option<NormWeights>,
-    /// Queries, keys, values.
-    pub(crate) qkv: Projections,
-    pub(crate) q_norm: Option<Vec<f32>>,
-    pub(crate) k_norm: Option<Vec<f32>>,
-    /// A score without a value for each query head.
-    pub(crate) attn_sinks: Option<Vec<f32>>,
-    pub(crate) attn_output: Linear,
+    pub(crate) attention: AttentionWeights,
     pub(crate) post_attn_norm: Option<NormWeights>,
     pub(crate) parallel: bool,
     pub(crate) ffn_norm: Option<NormWeights>,
@@ -123,7 +118,7 @@ impl Layer {
     pub(crate) fn attention_input(&self) -> BranchInput<'_> {
         BranchInput {
             pre_norm: self.attn_norm_2.as_ref().or(self.attn_norm.as_ref()),
-            formats: self.qkv.formats().collect(),
+            formats: self.attention.qkv.formats().collect(),
         }
     }
 
@@ -153,27 +148,11 @@ impl Layer {
         let ffn_norm = norm(spec.ffn_norm, "ffn_norm")?;
         let post_ffn_norm = norm(spec.post_ffn_norm, "post_ffw_norm")?;
 
-        let qkv = Projections::qkv(tensors, config, layer)?;
-        let attn_output = block_linear(
-            tensors,
-            layer,
-            "attn_output",
-            config.q_width(),
-            config.width,
-            spec.attn_output_bias,
-        )?;
+        let attention = AttentionWeights::load(tensors, config, layer)?;
         Ok(Self {
             attn_norm,
             attn_norm_2,
-            qkv,
-            q_norm: head_norm(tensors, config, layer, "attn_q_norm", config.heads)?,
-            k_norm: head_norm(tensors, config, layer, "attn_k_norm", config.kv_heads)?,
-            attn_sinks: tensors.maybe_vector(
-                spec.attn_sinks,
-                &block_name(layer, "attn_sinks", "weight"),
-                &[config.heads as u64],
-            )?,
-            attn_output,
+            attention,
             post_attn_norm,
             parallel: config.parallel.unwrap_or(ffn_norm.is_none()),
             ffn_norm,
@@ -328,24 +307,4 @@ pub(crate) fn block_linear(
         matrix: tensors.matrix(&block_name(layer, name, "weight"), columns, rows)?,
         bias: tensors.maybe_vector(bias, &block_name(layer, name, "bias"), &[rows as u64])?,
     })
-}
-
-fn head_norm(
-    tensors: &mut Tensors<'_, '_>,
-    config: &Config,
-    layer: usize,
-    name: &str,
-    heads: usize,
-) -> Result<Option<Vec<f32>>, LoadError> {
-    let (size, heads) = (config.head_size as u64, heads as u64);
-    let name = &block_name(layer, name, "weight");
-    match config.spec.qk_norm {
-        QkNorm::None => Ok(None),
-        QkNorm::PerHead => tensors.vector(name, &[size]).map(Some),
-        QkNorm::Whole => tensors.vector(name, &[size * heads]).map(Some),
-        QkNorm::WholeIfPresent => tensors.maybe_vector(Presence::IfPresent, name, &[size * heads]),
-        QkNorm::PerHeadOwnIfPresent => {
-            tensors.maybe_vector(Presence::IfPresent, name, &[size, heads])
-        }
-    }
 }

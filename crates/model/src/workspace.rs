@@ -1,13 +1,13 @@
 //! The memory of a forward pass, taken once: `forward` allocates nothing.
 
-use crate::attention::partial_floats;
 use crate::batch::BatchLimits;
 use crate::blueprint::{Body, Decoder, Parts};
 use crate::config::Config;
-use crate::encoder::attention::{query_floats, stored_bytes};
 use crate::encoder::weights::Encoder;
 use crate::layer::{DenseFfn, FfnWeights};
 use crate::matrix::Matrix;
+use crate::mixer::attention::paged::partial_floats;
+use crate::mixer::attention::whole::{query_floats, stored_bytes};
 use crate::model::Model;
 use crate::pages::{LayerStarts, PageId};
 use crate::rope::Rope;
@@ -282,10 +282,10 @@ impl Lengths {
     fn decoder(&mut self, decoder: &Decoder, limits: BatchLimits) {
         let tokens = limits.tokens;
         for layer in &decoder.layers {
-            for linear in &layer.qkv.0 {
+            for linear in &layer.attention.qkv.0 {
                 self.input(&linear.matrix, tokens);
             }
-            self.input(&layer.attn_output.matrix, tokens);
+            self.input(&layer.attention.output.matrix, tokens);
             match &layer.ffn {
                 FfnWeights::Dense(weights) => self.dense(weights, tokens),
                 FfnWeights::Experts(weights, sizes) => {
@@ -312,10 +312,10 @@ impl Lengths {
 
     fn encoder(&mut self, config: &Config, encoder: &Encoder, tokens: usize) {
         for layer in &encoder.layers {
-            for linear in &layer.qkv.0 {
+            for linear in &layer.attention.qkv.0 {
                 self.input(&linear.matrix, tokens);
             }
-            self.input(&layer.attn_output.matrix, tokens);
+            self.input(&layer.attention.output.matrix, tokens);
             self.dense(&layer.ffn, tokens);
         }
         if let Some(head) = &encoder.rank {

@@ -2,9 +2,10 @@
 
 use crate::config::Config;
 use crate::error::LoadError;
-use crate::layer::{self, DenseFfn, NormWeights, Projections, block_linear, block_norm};
+use crate::layer::{self, DenseFfn, NormWeights, block_norm};
 use crate::matrix::Linear;
-use crate::spec::{Position, Presence, QkNorm};
+use crate::mixer::attention::AttentionWeights;
+use crate::spec::{Position, Presence};
 use crate::tensors::Tensors;
 use alloc::vec::Vec;
 
@@ -22,10 +23,7 @@ pub(crate) struct Encoder {
 
 /// One layer.
 pub(crate) struct EncoderLayer {
-    pub(crate) qkv: Projections,
-    pub(crate) q_norm: Option<NormWeights>,
-    pub(crate) k_norm: Option<NormWeights>,
-    pub(crate) attn_output: Linear,
+    pub(crate) attention: AttentionWeights,
     /// After attention and the layer's input.
     pub(crate) attn_norm: NormWeights,
     /// Once more, with the layer's input added once more.
@@ -102,17 +100,15 @@ impl EncoderLayer {
         layer: usize,
     ) -> Result<Self, LoadError> {
         let (spec, width) = (config.spec, config.width);
-        let qkv = Projections::qkv(tensors, config, layer)?;
-        let head_norms = match spec.qk_norm {
-            QkNorm::Whole => Presence::Always,
-            QkNorm::WholeIfPresent => Presence::IfPresent,
-            QkNorm::None | QkNorm::PerHead | QkNorm::PerHeadOwnIfPresent => Presence::Never,
-        };
-        let mut norm =
-            |presence, name, width| block_norm(tensors, spec.norm, presence, layer, name, width);
-        let q_norm = norm(head_norms, "attn_q_norm", config.q_width())?;
-        let k_norm = norm(head_norms, "attn_k_norm", config.kv_width())?;
-        let attn_norm_2 = norm(spec.attn_norm_2, "attn_norm_2", width)?;
+        let attention = AttentionWeights::load(tensors, config, layer)?;
+        let attn_norm_2 = block_norm(
+            tensors,
+            spec.norm,
+            spec.attn_norm_2,
+            layer,
+            "attn_norm_2",
+            width,
+        )?;
         let mut norm = |name: &str| {
             layer::norm(
                 tensors,
@@ -123,19 +119,8 @@ impl EncoderLayer {
         };
         let attn_norm = norm("attn_output_norm")?;
         let ffn_norm = norm("layer_output_norm")?;
-        let attn_output = block_linear(
-            tensors,
-            layer,
-            "attn_output",
-            config.q_width(),
-            width,
-            spec.attn_output_bias,
-        )?;
         Ok(Self {
-            qkv,
-            q_norm,
-            k_norm,
-            attn_output,
+            attention,
             attn_norm,
             attn_norm_2,
             ffn: DenseFfn::load(tensors, config, layer)?,

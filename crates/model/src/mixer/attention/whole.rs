@@ -3,10 +3,11 @@
 //! Queries, keys and values lie head by head, so that several tokens of one head meet the same keys together. A
 //! token's sums run over its own sequence alone and in the same order whatever is computed beside it.
 
+use super::rows::{self, QueryRows};
 use crate::compute::Compute;
 use crate::config::Config;
 use crate::workspace::{EncoderBuffers, TokenPosition};
-use strata_kernels::{KvRows, KvType};
+use strata_kernels::{KvRows, KvType, Partial};
 use strata_platform::for_each_chunk;
 
 /// Tokens of one head that are computed together.
@@ -148,41 +149,41 @@ struct Rows<'a> {
 impl Rows<'_> {
     fn attend(&self, out: &mut [f32]) {
         let config = self.attention.config;
-        let kernels = self.attention.compute.kernels;
         let size = config.head_size;
         let rows = self.queries.len() / size;
-        let step = KEYS * KIND.row_bytes(size);
-
+        let row_bytes = KIND.row_bytes(size);
+        let queries = QueryRows {
+            kernels: self.attention.compute.kernels,
+            queries: self.queries,
+            scale: config.attn_scale,
+            soft_cap: config.attn_soft_cap,
+        };
         let mut scores = [0.0; ROWS * KEYS];
-        let mut maxima = [f32::NEG_INFINITY; ROWS];
-        let mut sums = [0.0; ROWS];
-        out.fill(0.0);
-        for (block, (keys, values)) in
-            (self.keys.chunks(step).zip(self.values.chunks(step))).enumerate()
-        {
-            let n = keys.len() / KIND.row_bytes(size);
-            let scores = &mut scores[..rows * n];
-            let keys = KvRows::new(KIND, size, keys);
-            kernels.kv_scores(self.queries, keys, config.attn_scale, scores, n);
-            for (i, scores) in scores.chunks_exact_mut(n).enumerate() {
-                self.shrink(i, block * KEYS, scores);
-                let maximum = maxima[i].max(kernels.max(scores));
-                let shrink = kernels.exp_sub(&mut [maxima[i] - maximum], 0.0);
-                maxima[i] = maximum;
-                sums[i] = sums[i] * shrink + kernels.exp_sub(scores, maximum);
-                if shrink != 1.0 {
-                    kernels.scale(&mut out[i * size..][..size], shrink);
-                }
-            }
-            kernels.kv_accumulate(scores, n, KvRows::new(KIND, size, values), out);
+        let (mut maxima, mut sums) = ([0.0; ROWS], [0.0; ROWS]);
+        let mut total = Partial {
+            maxima: &mut maxima[..rows],
+            sums: &mut sums[..rows],
+            acc: out,
+        };
+        rows::clear(&mut total);
+        let step = KEYS * row_bytes;
+        let blocks = self.keys.chunks(step).zip(self.values.chunks(step));
+        for (block, (keys, values)) in blocks.enumerate() {
+            let n = keys.len() / row_bytes;
+            let stored = |bytes| [(0, KvRows::new(KIND, size, bytes))].into_iter();
+            queries.attend(
+                stored(keys),
+                stored(values),
+                |row, scores| self.add_alibi(row, block * KEYS, scores),
+                &mut scores[..rows * n],
+                &mut total,
+            );
         }
-        for (out, sum) in out.chunks_exact_mut(size).zip(sums) {
-            kernels.scale(out, 1.0 / sum);
-        }
+        total.finish(queries.kernels, None);
     }
 
     /// Lowers the scores of token `row` for the keys from position `first` on by their distance.
-    fn shrink(&self, row: usize, first: usize, scores: &mut [f32]) {
+    fn add_alibi(&self, row: usize, first: usize, scores: &mut [f32]) {
         if let Some(slope) = self.attention.slopes.get(self.head) {
             for (j, score) in scores.iter_mut().enumerate() {
                 *score -= slope * (first + j).abs_diff(self.position + row) as f32;

@@ -5,6 +5,7 @@
 //! depends on nothing but the position: the result has the same bits whether a token's chunks are shared out among
 //! workers, as for a few tokens with a long context, or all done by one, as for the many tokens of a prompt.
 
+use super::rows::{self, QueryRows};
 use crate::batch::Span;
 use crate::compute::Compute;
 use crate::config::Config;
@@ -258,7 +259,7 @@ impl Attention<'_> {
         let start = visible.start.max(item.chunk * CHUNK);
         let end = visible.end.min((item.chunk + 1) * CHUNK);
         let n = end - start;
-        let query = &self.qkv[item.token * config.qkv_width() + head * size..][..heads * size];
+        let queries = &self.qkv[item.token * config.qkv_width() + head * size..][..heads * size];
         let range = |page: usize| {
             let from = start.max(page * PAGE) - page * PAGE;
             from..(end - page * PAGE).min(PAGE)
@@ -269,7 +270,7 @@ impl Attention<'_> {
         let pages = start / PAGE..end.div_ceil(PAGE);
         // Few tokens read keys and values from memory, many from the cache.
         let far = self.are_few();
-        let rows = |half: Half, page: usize| {
+        let stored_rows = |half: Half, page: usize| {
             let range = range(page);
             let next = match half {
                 _ if !far => &[],
@@ -286,23 +287,20 @@ impl Attention<'_> {
         };
 
         let mut scores = [0.0; GROUP * CHUNK];
-        let scores = &mut scores[..heads * n];
-        for page in pages.clone() {
-            let (offset, keys) = rows(Half::Keys, page);
-            kernels.kv_scores(query, keys, config.attn_scale, &mut scores[offset..], n);
+        rows::clear(into);
+        QueryRows {
+            kernels,
+            queries,
+            scale: config.attn_scale,
+            soft_cap: config.attn_soft_cap,
         }
-        if let Some(cap) = config.attn_soft_cap {
-            kernels.soft_cap(scores, cap);
-        }
-        for (i, scores) in scores.chunks_exact_mut(n).enumerate() {
-            into.maxima[i] = kernels.max(scores);
-            into.sums[i] = kernels.exp_sub(scores, into.maxima[i]);
-        }
-        into.acc.fill(0.0);
-        for page in pages.clone() {
-            let (offset, values) = rows(Half::Values, page);
-            kernels.kv_accumulate(&scores[offset..], n, values, into.acc);
-        }
+        .attend(
+            pages.clone().map(|page| stored_rows(Half::Keys, page)),
+            pages.clone().map(|page| stored_rows(Half::Values, page)),
+            |_, _| (),
+            &mut scores[..heads * n],
+            into,
+        );
     }
 }
 
