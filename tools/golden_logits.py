@@ -176,6 +176,13 @@ CASES = [
          note="parallel residual (no `ffn_norm`); LayerNorm on each q and k head with its own weights"),
     Case("olmo2", "olmo2", "Olmo2Config", TIED | dict(rope_parameters=rope(5e5)),
          note="norms after attention and FFN; q and k norms over all heads together"),
+    Case("olmo3", "olmo2", "Olmo3Config",
+         SMALL | dict(num_hidden_layers=5, sliding_window=WINDOW,
+                     layer_types=["sliding_attention" if i in (0, 2, 3) else "full_attention" for i in range(5)],
+                     rope_parameters={"full_attention": rope(5e5, rope_type="yarn", factor=4.0,
+                                                             original_max_position_embeddings=64),
+                                      "sliding_attention": rope(5e5)}),
+         note="window of 8 and unscaled RoPE on layers 0, 2 and 3 (`sliding_window_pattern`), YaRN by 4 on 1 and 4"),
     Case("granite", "granite", "GraniteConfig",
          SMALL | dict(rope_parameters=rope(), embedding_multiplier=3.0, logits_scaling=2.0, residual_multiplier=0.4,
                      attention_multiplier=0.15, tie_word_embeddings=True),
@@ -356,6 +363,9 @@ def add_arch_keys(writer, case, config):
         writer.add_sliding_window(config.sliding_window)
     if a == "phi3":
         writer.add_sliding_window(config.sliding_window or 0)
+    if case.config_class == "Olmo3Config":
+        writer.add_sliding_window(config.sliding_window)
+        writer.add_sliding_window_pattern([kind == "sliding_attention" for kind in config.layer_types])
     if a == "granite":
         writer.add_attention_scale(config.attention_multiplier)
         writer.add_embedding_scale(config.embedding_multiplier)

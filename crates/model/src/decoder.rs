@@ -5,11 +5,10 @@ use crate::adapter::{Rows, RowsMut};
 use crate::batch::{self, Output, Outputs, Span};
 use crate::blueprint::{Body, Decoder};
 use crate::compute::Compute;
-use crate::config::Config;
+use crate::config::{AttentionConfig, Config};
 use crate::error::BatchError;
 use crate::kv_pages::KvPages;
 use crate::layer::{FfnWeights, Layer};
-use crate::mixer::attention::Rotations;
 use crate::mixer::attention::paged::{Attention, AttentionOut};
 use crate::model::Model;
 use crate::observer::Observer;
@@ -130,16 +129,7 @@ impl Pass<'_> {
                 if let Some(embeddings) = &model.parts.position_embd {
                     kernels.add(row, &embeddings[position * width..][..width]);
                 }
-                let rotations = [
-                    (&model.parts.rope, &mut work.rotations),
-                    (&model.parts.window_rope, &mut work.window_rotations),
-                ];
-                for (rope, out) in rotations {
-                    if let Some(rope) = rope {
-                        let size = 2 * rope.pairs();
-                        rope.write(position, &mut out[index * size..][..size]);
-                    }
-                }
+                model.rotate(position, index, &mut work.rotations);
                 work.positions[index] = TokenPosition {
                     span: span_index as u32,
                     position: position as u32,
@@ -165,24 +155,20 @@ impl Pass<'_> {
             tokens,
             ..
         } = *self;
-        let q_width = config.q_width();
-        let qkv = &mut work.qkv[..tokens * config.qkv_width()];
-        let (rope, floats) = match (&self.model.parts.window_rope, config.windows[index]) {
-            (Some(rope), Some(_)) => (Some(rope), &work.window_rotations),
-            _ => (self.model.parts.rope.as_ref(), &work.rotations),
-        };
-        let rotations = rope.map(|rope| Rotations { rope, floats });
         let weights = &layer.attention;
+        let sizes = &weights.config;
+        let q_width = sizes.q_width();
+        let qkv = &mut work.qkv[..tokens * sizes.qkv_width()];
+        let rotations = self.rotations(sizes, &work.rotations);
         self.queries_keys_values(weights, &work.normed, rotations, &mut work.acts, qkv);
-        self.store(qkv, &mut work.stores, index, kv);
+        self.store(sizes, qkv, &mut work.stores, index, kv);
 
         let output = &weights.output.matrix;
         let format = act_format(output.ty);
         Attention {
             compute,
-            config,
+            config: sizes,
             kv: kv.storage.layer(kv.table, index),
-            layer: index,
             batch: self.batch,
             positions: &work.positions[..tokens],
             qkv,
@@ -210,7 +196,14 @@ impl Pass<'_> {
     }
 
     /// Keys and values into their pages.
-    fn store(&self, qkv: &[f32], stores: &mut Stores, layer: usize, kv: &mut PagesMut<'_>) {
+    fn store(
+        &self,
+        sizes: &AttentionConfig,
+        qkv: &[f32],
+        stores: &mut Stores,
+        layer: usize,
+        kv: &mut PagesMut<'_>,
+    ) {
         let PagesMut { table, storage } = kv;
         let (kind, layout) = (storage.layout().kind(), storage.layer_layout(layer));
         let (memory, starts) = storage.layer_mut(table, layer);
@@ -219,7 +212,7 @@ impl Pass<'_> {
         match Stretches::new(memory, stores.starts(), layout.bytes()) {
             Some(pages) => self.compute.each_piece(qkv.len(), pages, |index, page| {
                 for (token, position) in stores.run(index) {
-                    self.store_token((kind, &layout), qkv, token, position, page);
+                    self.store_token(sizes, (kind, &layout), qkv, token, position, page);
                 }
             }),
             // Two spans write to one page: the later one stays, as in the order of the batch.
@@ -227,7 +220,7 @@ impl Pass<'_> {
                 for (index, &start) in stores.starts().iter().enumerate() {
                     let page = &mut storage.layer_mut(table, layer).0[start..][..layout.bytes()];
                     for (token, position) in stores.run(index) {
-                        self.store_token((kind, &layout), qkv, token, position, page);
+                        self.store_token(sizes, (kind, &layout), qkv, token, position, page);
                     }
                 }
             }
@@ -237,13 +230,13 @@ impl Pass<'_> {
     /// One token's keys and values into its layer of its page.
     fn store_token(
         &self,
+        config: &AttentionConfig,
         (kind, layout): (KvType, &LayerLayout),
         qkv: &[f32],
         token: usize,
         position: usize,
         page: &mut [u8],
     ) {
-        let config = self.config;
         let row = &qkv[token * config.qkv_width()..][..config.qkv_width()];
         let (keys, values) = row[config.q_width()..].split_at(config.kv_width());
         for (half, heads) in [(Half::Keys, keys), (Half::Values, values)] {

@@ -23,6 +23,12 @@ pub enum LoadError {
         value: f64,
         needs: &'static str,
     },
+    #[error("{key} has {found} elements; the model has {layers} layers")]
+    LayerArray {
+        key: String,
+        found: usize,
+        layers: usize,
+    },
     #[error("{key} differs between layers, which is not supported")]
     LayersDiffer { key: String },
     #[error("{heads} query heads cannot share {kv_heads} key heads evenly")]

@@ -1,6 +1,6 @@
 //! The weights of one layer.
 
-use crate::config::{Config, ExpertConfig};
+use crate::config::{Config, ExpertConfig, MixerConfig};
 use crate::error::LoadError;
 use crate::matrix::{Experts, Linear, Matrix};
 use crate::mixer::attention::AttentionWeights;
@@ -148,7 +148,8 @@ impl Layer {
         let ffn_norm = norm(spec.ffn_norm, "ffn_norm")?;
         let post_ffn_norm = norm(spec.post_ffn_norm, "post_ffw_norm")?;
 
-        let attention = AttentionWeights::load(tensors, config, layer)?;
+        let MixerConfig::Attention(attention) = &config.layers[layer].mixer;
+        let attention = AttentionWeights::load(tensors, config, attention, layer)?;
         Ok(Self {
             attn_norm,
             attn_norm_2,
@@ -168,41 +169,13 @@ impl Layer {
     }
 }
 
-impl Projections {
-    /// Queries, keys and values.
-    pub(crate) fn qkv(
-        tensors: &mut Tensors<'_, '_>,
-        config: &Config,
-        layer: usize,
-    ) -> Result<Self, LoadError> {
-        let (q, kv) = (config.q_width(), config.kv_width());
-        let (width, bias) = (config.width, config.spec.qkv_bias);
-        let fused = match config.spec.qkv {
-            Fusion::Fused => true,
-            Fusion::Separate => false,
-            Fusion::AsFound => tensors.has(&block_name(layer, "attn_qkv", "weight")),
-        };
-        let mut linear = |name, rows| block_linear(tensors, layer, name, width, rows, bias);
-        Ok(Self(if fused {
-            [linear("attn_qkv", q + 2 * kv)?].into()
-        } else {
-            [
-                linear("attn_q", q)?,
-                linear("attn_k", kv)?,
-                linear("attn_v", kv)?,
-            ]
-            .into()
-        }))
-    }
-}
-
 impl DenseFfn {
     pub(crate) fn load(
         tensors: &mut Tensors<'_, '_>,
         config: &Config,
         layer: usize,
     ) -> Result<Self, LoadError> {
-        let (width, ffn, bias) = (config.width, config.ffn, config.spec.ffn_bias);
+        let (width, ffn, bias) = (config.width, config.layers[layer].ffn, config.spec.ffn_bias);
         let separate = tensors.has(&block_name(layer, "ffn_gate", "weight"));
         let mut linear =
             |name, columns, rows| block_linear(tensors, layer, name, columns, rows, bias);

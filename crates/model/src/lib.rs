@@ -44,7 +44,9 @@ pub use adapter::{Adapted, Adapter, AdapterError, AdapterTensor};
 pub use batch::{BatchLimits, Output, Outputs, Span};
 pub use blueprint::{Blueprint, LoadOptions, Placement};
 pub use compute::Compute;
-pub use config::{Config, ExpertConfig, RopeConfig, RopeScaling};
+pub use config::{
+    AttentionConfig, Config, ExpertConfig, LayerConfig, MixerConfig, RopeConfig, RopeScaling,
+};
 pub use cpu_executor::CpuExecutor;
 pub use encoder::Text;
 pub use error::{BatchError, LoadError};

@@ -117,7 +117,7 @@ pub struct Routing {
     pub shared: bool,
 }
 
-/// Which layers look only at the nearest positions, where the metadata names a window.
+/// Which layers see only the nearest positions, where the metadata names a window but no pattern.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Window {
     /// None of them.
@@ -126,6 +126,18 @@ pub enum Window {
     Always,
     /// All but the last of every so many.
     AllButEvery(u32),
+}
+
+/// The RoPE of layers with a window.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub enum WindowRope {
+    /// That of the other layers.
+    Same,
+    /// Without scaling.
+    Unscaled {
+        /// The base where the file has no `rope.freq_base_swa`; if none, that of the other layers.
+        base: Option<f32>,
+    },
 }
 
 /// A factor, and where it comes from.
@@ -187,8 +199,8 @@ pub struct ArchSpec {
     pub position: Position,
     /// Which layers slide.
     pub window: Window,
-    /// The rotary base of sliding layers, where it differs and the metadata does not say.
-    pub window_rope_base: Option<f32>,
+    /// The RoPE of sliding layers.
+    pub window_rope: WindowRope,
     /// What attention scores are multiplied by.
     pub attn_scale: AttnScale,
     /// The feed-forward network.
@@ -226,7 +238,7 @@ impl ArchSpec {
         attn_sinks: Presence::Never,
         position: Position::RopeInterleaved,
         window: Window::Always,
-        window_rope_base: None,
+        window_rope: WindowRope::Same,
         attn_scale: AttnScale::HeadSize,
         ffn: Ffn::Gated(Fusion::Separate),
         ffn_bias: Presence::IfPresent,

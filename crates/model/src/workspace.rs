@@ -2,7 +2,7 @@
 
 use crate::batch::BatchLimits;
 use crate::blueprint::{Body, Decoder, Parts};
-use crate::config::Config;
+use crate::config::{AttentionConfig, Config};
 use crate::encoder::weights::Encoder;
 use crate::layer::{DenseFfn, FfnWeights};
 use crate::matrix::Matrix;
@@ -38,10 +38,8 @@ pub struct Workspace {
     pub(crate) ffn: Vec<f32>,
     /// Encoded inputs of matrices.
     pub(crate) acts: Acts,
-    /// Cosines and sines: (tokens, 2, pairs).
-    pub(crate) rotations: Vec<f32>,
-    /// The same for sliding layers, where they differ.
-    pub(crate) window_rotations: Vec<f32>,
+    /// Cosines and sines of each RoPE: (tokens, 2, pairs).
+    pub(crate) rotations: Vec<Vec<f32>>,
     /// Of each token.
     pub(crate) positions: Vec<TokenPosition>,
     /// Where their keys and values go.
@@ -325,8 +323,8 @@ impl Lengths {
             self.scores = tokens * head.labels();
         }
         self.starts = tokens + 1;
-        self.queries = query_floats(config, tokens);
-        self.stored = stored_bytes(config, tokens);
+        self.queries = config.widest(|attention| query_floats(attention, tokens));
+        self.stored = config.widest(|attention| stored_bytes(attention, tokens));
     }
 
     fn input(&mut self, matrix: &Matrix, rows: usize) {
@@ -372,24 +370,22 @@ impl Workspace {
         let (tokens, width) = (limits.tokens, config.width);
         let (experts, expert_ffn) = config.experts.map_or((0, 0), |e| (e.count, e.ffn));
         let slots = lengths.slots;
-        let rotations =
-            |rope: &Option<Rope>| vec![0.0; rope.as_ref().map_or(0, |r| tokens * 2 * r.pairs())];
+        let rotations = |rope: &Rope| vec![0.0; tokens * 2 * rope.pairs()];
         Self {
             limits,
             x: vec![0.0; tokens * width],
             normed: vec![0.0; tokens * width],
             branch: vec![0.0; tokens * width],
-            qkv: vec![0.0; tokens * config.qkv_width()],
-            attention: vec![0.0; tokens * config.q_width()],
-            partials: vec![0.0; partial_floats(config)],
+            qkv: vec![0.0; tokens * config.widest(AttentionConfig::qkv_width)],
+            attention: vec![0.0; tokens * config.widest(AttentionConfig::q_width)],
+            partials: vec![0.0; config.widest(partial_floats)],
             ffn: vec![0.0; tokens * lengths.ffn],
             acts: Acts {
                 rows: EncodedRows::new(lengths.acts),
                 hidden: EncodedRows::new(lengths.hidden),
                 scratch: vec![0; streaming * lengths.panel],
             },
-            rotations: rotations(&parts.rope),
-            window_rotations: rotations(&parts.window_rope),
+            rotations: parts.ropes.iter().map(rotations).collect(),
             positions: vec![TokenPosition::default(); tokens],
             stores: Stores::with_room(tokens),
             row: vec![0; parts.token_embd.row_bytes()],
@@ -422,12 +418,11 @@ impl Workspace {
         let config = &parts.config;
         let tokens = limits.tokens;
         let (experts, expert_ffn) = config.experts.map_or((0, 0), |e| (e.count, e.ffn));
-        let pairs = |rope: &Option<Rope>| rope.as_ref().map_or(0, Rope::pairs);
         let by_token = 3 * config.width
-            + config.qkv_width()
-            + config.q_width()
+            + config.widest(AttentionConfig::qkv_width)
+            + config.widest(AttentionConfig::q_width)
             + lengths.ffn
-            + 2 * (pairs(&parts.rope) + pairs(&parts.window_rope))
+            + 2 * parts.ropes.iter().map(Rope::pairs).sum::<usize>()
             + experts;
         let by_row = config.width + config.vocabulary;
         let by_slot = 2 * expert_ffn + config.width;
@@ -436,7 +431,7 @@ impl Workspace {
             + lengths.slots * by_slot
             + 2 * lengths.queries
             + lengths.scores
-            + partial_floats(config);
+            + config.widest(partial_floats);
         let encoded = [
             lengths.acts,
             lengths.hidden,
@@ -476,8 +471,6 @@ mod tests {
                 &self.attention,
                 &self.partials,
                 &self.ffn,
-                &self.rotations,
-                &self.window_rotations,
                 &self.last,
                 &self.logits,
                 &self.experts.scores,
@@ -494,8 +487,9 @@ mod tests {
                 &self.experts.encoded,
             ];
             floats
+                .into_iter()
+                .chain(&self.rotations)
                 .map(|buffer| size_of_val(&buffer[..]))
-                .iter()
                 .sum::<usize>()
                 + encoded
                     .iter()

@@ -58,7 +58,7 @@ fn a_prompt_fed_in_chunks_gives_the_same_logits() {
         (&mixture, prompt(1, 70).iter().map(|t| t % 48).collect()),
     ] {
         for kind in [KvType::F16, KvType::F32, KvType::Q8_0] {
-            if kind == KvType::Q8_0 && !model.config().head_size.is_multiple_of(32) {
+            if !model.config().stores_kv(kind) {
                 continue;
             }
             let run = |chunk: usize| {

@@ -25,6 +25,7 @@ pub struct ExpertConfig {
 pub(super) fn experts(
     keys: &Keys<'_, '_>,
     spec: &ArchSpec,
+    layers: usize,
 ) -> Result<Option<ExpertConfig>, LoadError> {
     let count = match keys.u32("expert_count")? {
         None | Some(0) => None,
@@ -57,7 +58,7 @@ pub(super) fn experts(
     let ffn = match keys.size("expert_feed_forward_length", MAX_SIZE)? {
         Some(ffn) => ffn,
         None => {
-            let ffn = keys.uniform_size("feed_forward_length", MAX_SIZE)?;
+            let ffn = keys.uniform_size("feed_forward_length", layers, MAX_SIZE)?;
             keys.required("expert_feed_forward_length", ffn)?
         }
     };

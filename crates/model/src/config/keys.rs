@@ -3,6 +3,8 @@
 use crate::error::LoadError;
 use alloc::format;
 use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
 use strata_weights::{Metadata, Value};
 
 /// Metadata under the architecture's prefix.
@@ -67,22 +69,54 @@ impl Keys<'_, '_> {
         self.required(name, size)
     }
 
-    /// A size that some files give as an array with one element for each layer, all equal.
-    pub(super) fn uniform_size(&self, name: &str, max: u32) -> Result<Option<usize>, LoadError> {
+    /// A size for each layer, between 1 and `max`: an array with an element for each, or one number for all.
+    pub(super) fn sizes(
+        &self,
+        name: &str,
+        layers: usize,
+        max: u32,
+    ) -> Result<Option<Vec<usize>>, LoadError> {
         let key = self.key(name);
         let Some(Value::Array(array)) = self.metadata.get(&key) else {
-            return self.size(name, max);
+            return Ok(self.size(name, max)?.map(|size| vec![size; layers]));
         };
-        let mut values = array.integers().into_iter().flatten();
-        let first = values.next();
-        match first {
-            Some(value) if value < 1 || value > i128::from(max) => Err(LoadError::BadValue {
+        let sizes: Vec<i128> = array.integers().into_iter().flatten().collect();
+        if sizes.len() != layers {
+            return Err(LoadError::LayerArray {
                 key,
-                value: value as f64,
+                found: array.len(),
+                layers,
+            });
+        }
+        let size = |size: i128| match usize::try_from(size) {
+            Ok(size) if size > 0 && size <= max as usize => Ok(size),
+            _ => Err(LoadError::BadValue {
+                key: self.key(name),
+                value: size as f64,
                 needs: "above 0 and within reason",
             }),
-            Some(value) if values.all(|other| other == value) => Ok(Some(value as usize)),
-            _ => Err(LoadError::LayersDiffer { key }),
+        };
+        sizes
+            .into_iter()
+            .map(size)
+            .collect::<Result<_, _>>()
+            .map(Some)
+    }
+
+    /// A size that is the same in all layers.
+    pub(super) fn uniform_size(
+        &self,
+        name: &str,
+        layers: usize,
+        max: u32,
+    ) -> Result<Option<usize>, LoadError> {
+        let Some(sizes) = self.sizes(name, layers, max)? else {
+            return Ok(None);
+        };
+        if sizes.iter().any(|size| *size != sizes[0]) {
+            let key = self.key(name);
+            return Err(LoadError::LayersDiffer { key });
         }
+        Ok(sizes.first().copied())
     }
 }

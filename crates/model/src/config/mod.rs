@@ -2,16 +2,18 @@
 
 mod experts;
 mod keys;
+mod layers;
 mod rope;
 
 use crate::error::LoadError;
-use crate::mixer::attention::paged::GROUP_FLOATS;
 use crate::pooling::Pooling;
-use crate::spec::{ArchSpec, AttnScale, Residual, Role, Scale, Window};
+use crate::spec::{ArchSpec, Residual, Role, Scale};
 use alloc::vec::Vec;
 pub use experts::ExpertConfig;
 use keys::Keys;
+pub use layers::{AttentionConfig, LayerConfig, MixerConfig};
 pub use rope::{RopeConfig, RopeScaling};
+use strata_kernels::KvType;
 use strata_weights::Metadata;
 
 /// No size in a model is larger; products of two stay far from overflow.
@@ -24,18 +26,10 @@ const MAX_HEADS: u32 = 1024;
 pub struct Config {
     /// The architecture.
     pub spec: &'static ArchSpec,
-    /// How many layers there are.
-    pub layers: usize,
+    /// The layers.
+    pub layers: Vec<LayerConfig>,
     /// The residual stream's width.
     pub width: usize,
-    /// Query heads.
-    pub heads: usize,
-    /// Key and value heads.
-    pub kv_heads: usize,
-    /// A head's size: of queries, keys and values alike.
-    pub head_size: usize,
-    /// The feed-forward network's inner width.
-    pub ffn: usize,
     /// The vocabulary's size.
     pub vocabulary: usize,
     /// Positions that the model was trained for.
@@ -44,14 +38,8 @@ pub struct Config {
     pub epsilon: f32,
     /// Whether the branches of a layer are parallel; `None`: where it has no `ffn_norm`.
     pub parallel: Option<bool>,
-    /// The sliding window, if any, of each layer.
-    pub windows: Vec<Option<usize>>,
-    /// Rotary positions.
-    pub rope: RopeConfig,
-    /// What attention scores are multiplied by.
-    pub attn_scale: f32,
-    /// Attention scores pass cap · tanh(x / cap).
-    pub attn_soft_cap: Option<f32>,
+    /// The RoPEs of attention layers, each once.
+    pub ropes: Vec<RopeConfig>,
     /// Logits pass cap · tanh(x / cap).
     pub logit_soft_cap: Option<f32>,
     /// What embeddings are multiplied by.
@@ -78,40 +66,8 @@ impl Config {
             arch: spec.name,
         };
         check_direction(&keys, spec)?;
-        let layers = keys.required_size("block_count", MAX_LAYERS)?;
+        let count = keys.required_size("block_count", MAX_LAYERS)?;
         let width = keys.required_size("embedding_length", MAX_SIZE)?;
-        let heads = keys.uniform_size("attention.head_count", MAX_HEADS)?;
-        let heads = keys.required("attention.head_count", heads)?;
-        let kv_heads = keys
-            .uniform_size("attention.head_count_kv", MAX_HEADS)?
-            .unwrap_or(heads);
-        if heads % kv_heads != 0 {
-            return Err(LoadError::Heads { heads, kv_heads });
-        }
-        let head_size = match keys.size("attention.key_length", MAX_SIZE)? {
-            Some(size) => size,
-            None if width % heads == 0 => width / heads,
-            None => {
-                return Err(LoadError::MissingKey {
-                    key: keys.key("attention.key_length"),
-                });
-            }
-        };
-        if head_size > GROUP_FLOATS {
-            return Err(LoadError::BadValue {
-                key: keys.key("attention.key_length"),
-                value: head_size as f64,
-                needs: "at most 2048",
-            });
-        }
-        if let Some(size) = keys.size("attention.value_length", MAX_SIZE)?
-            && size != head_size
-        {
-            return Err(LoadError::ValueLength {
-                key: head_size,
-                value: size,
-            });
-        }
         let epsilon = match keys.positive("attention.layer_norm_rms_epsilon")? {
             Some(epsilon) => epsilon,
             None => {
@@ -121,41 +77,24 @@ impl Config {
             }
         };
         let context = keys.required_size("context_length", u32::MAX)?;
-        let experts = experts::experts(&keys, spec)?;
-        let ffn = match (
-            &experts,
-            keys.uniform_size("feed_forward_length", MAX_SIZE)?,
-        ) {
-            (_, Some(ffn)) => ffn,
-            (Some(experts), None) => experts.ffn,
-            (None, None) => {
-                return Err(LoadError::MissingKey {
-                    key: keys.key("feed_forward_length"),
-                });
-            }
+        let experts = experts::experts(&keys, spec, count)?;
+        let shared = layers::Shared {
+            spec,
+            layers: count,
+            width,
+            context,
+            ffn: experts.map(|experts| experts.ffn),
         };
+        let (layers, ropes) = layers::layers(&keys, &shared)?;
         Ok(Self {
             spec,
             layers,
             width,
-            heads,
-            kv_heads,
-            head_size,
-            ffn,
             vocabulary,
             context,
             epsilon,
             parallel: parallel(&keys, spec)?,
-            windows: windows(&keys, spec, layers)?,
-            rope: rope::rope(&keys, spec, head_size, context)?,
-            attn_scale: match (keys.positive("attention.scale")?, spec.attn_scale) {
-                (Some(scale), _) => scale,
-                (None, AttnScale::WidthPerHeadAtLayers(n)) if n as usize == layers => {
-                    1.0 / libm::sqrtf((width / heads) as f32)
-                }
-                (None, _) => 1.0 / libm::sqrtf(head_size as f32),
-            },
-            attn_soft_cap: keys.positive("attn_logit_softcapping")?,
+            ropes,
             logit_soft_cap: keys.positive("final_logit_softcapping")?,
             embedding_scale: scale(&keys, spec.embedding_scale, "embedding_scale", width)?,
             residual_scale: keys.positive("residual_scale")?.unwrap_or(1.0),
@@ -165,19 +104,19 @@ impl Config {
         })
     }
 
-    /// The width of all query heads.
-    pub fn q_width(&self) -> usize {
-        self.heads * self.head_size
+    /// The attention of every layer that has any.
+    pub fn attention(&self) -> impl Iterator<Item = &AttentionConfig> {
+        self.layers.iter().filter_map(LayerConfig::attention)
     }
 
-    /// The width of all key heads, or of all value heads.
-    pub fn kv_width(&self) -> usize {
-        self.kv_heads * self.head_size
+    /// Whether keys and values can be stored so: some types have blocks of 32 values, which heads must fill.
+    pub fn stores_kv(&self, kind: KvType) -> bool {
+        kind != KvType::Q8_0 || self.attention().all(|a| a.head_size.is_multiple_of(32))
     }
 
-    /// The width of queries, keys and values together.
-    pub(crate) fn qkv_width(&self) -> usize {
-        self.q_width() + 2 * self.kv_width()
+    /// The largest of a size over all attention layers.
+    pub(crate) fn widest(&self, size: impl Fn(&AttentionConfig) -> usize) -> usize {
+        self.attention().map(size).max().unwrap_or(0)
     }
 }
 
@@ -230,23 +169,4 @@ fn parallel(keys: &Keys<'_, '_>, spec: &ArchSpec) -> Result<Option<bool>, LoadEr
             Some(keys.required(name, value)?)
         }
     })
-}
-
-fn windows(
-    keys: &Keys<'_, '_>,
-    spec: &ArchSpec,
-    layers: usize,
-) -> Result<Vec<Option<usize>>, LoadError> {
-    // Some converters write 0 for "none".
-    let window = match keys.u32("attention.sliding_window")? {
-        None | Some(0) => None,
-        Some(window) => Some(window as usize),
-    };
-    Ok((0..layers)
-        .map(|layer| match spec.window {
-            Window::Never => None,
-            Window::Always => window,
-            Window::AllButEvery(n) => window.filter(|_| layer % n as usize != n as usize - 1),
-        })
-        .collect())
 }

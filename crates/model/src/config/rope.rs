@@ -3,17 +3,17 @@
 use super::MAX_SIZE;
 use super::keys::Keys;
 use crate::error::LoadError;
-use crate::spec::ArchSpec;
+use crate::spec::{ArchSpec, WindowRope};
 
 /// Rotary positions.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct RopeConfig {
     /// How many of a head's dimensions turn.
     pub dimensions: usize,
     /// The frequencies' base.
     pub base: f32,
-    /// The base in sliding layers.
-    pub window_base: Option<f32>,
+    /// Whether the factors that the file may have as tensors divide the frequencies.
+    pub factors: bool,
     /// Stretching for long contexts.
     pub scaling: RopeScaling,
     /// What cosines and sines are multiplied by.
@@ -25,7 +25,7 @@ pub struct RopeConfig {
 /// How frequencies are stretched for long contexts.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub enum RopeScaling {
-    /// Not at all (factors may still come as a tensor).
+    /// Not at all.
     None,
     /// All by one factor.
     Linear {
@@ -43,11 +43,13 @@ pub enum RopeScaling {
     },
 }
 
+/// The RoPE of a layer with heads of this size.
 pub(super) fn rope(
     keys: &Keys<'_, '_>,
     spec: &ArchSpec,
     head_size: usize,
     context: usize,
+    sliding: bool,
 ) -> Result<RopeConfig, LoadError> {
     let dimensions = keys
         .size("rope.dimension_count", MAX_SIZE)?
@@ -59,9 +61,42 @@ pub(super) fn rope(
             needs: "even and at most the head's size",
         });
     }
+    let base = keys.positive("rope.freq_base")?.unwrap_or(10_000.0);
+    let original_context = keys
+        .size("rope.scaling.original_context_length", u32::MAX)?
+        .unwrap_or(context);
+    if sliding && let WindowRope::Unscaled { base: default } = spec.window_rope {
+        return Ok(RopeConfig {
+            dimensions,
+            base: keys
+                .positive("rope.freq_base_swa")?
+                .unwrap_or(default.unwrap_or(base)),
+            factors: false,
+            scaling: RopeScaling::None,
+            magnitude: 1.0,
+            original_context,
+        });
+    }
+    let scaling = scaling(keys)?;
+    let stretch = match scaling {
+        // Attention over a stretched context is sharpened a little (YaRN, equation 22).
+        RopeScaling::Yarn { factor, .. } if factor > 1.0 => 1.0 + 0.1 * libm::logf(factor),
+        _ => 1.0,
+    };
+    Ok(RopeConfig {
+        dimensions,
+        base,
+        factors: true,
+        scaling,
+        magnitude: stretch * keys.positive("rope.scaling.attn_factor")?.unwrap_or(1.0),
+        original_context,
+    })
+}
+
+fn scaling(keys: &Keys<'_, '_>) -> Result<RopeScaling, LoadError> {
     let factor = keys.positive("rope.scaling.factor")?;
     let kind_key = keys.key("rope.scaling.type");
-    let scaling = match (keys.metadata.str(&kind_key)?, factor) {
+    Ok(match (keys.metadata.str(&kind_key)?, factor) {
         (None | Some("none"), None) | (Some("longrope"), _) | (Some("none"), _) => {
             RopeScaling::None
         }
@@ -81,23 +116,5 @@ pub(super) fn rope(
         (Some(kind), _) => {
             return Err(LoadError::RopeScaling { kind: kind.into() });
         }
-    };
-    let stretch = match scaling {
-        // Attention over a stretched context is sharpened a little (YaRN, equation 22).
-        RopeScaling::Yarn { factor, .. } if factor > 1.0 => 1.0 + 0.1 * libm::logf(factor),
-        _ => 1.0,
-    };
-    Ok(RopeConfig {
-        dimensions,
-        base: keys.positive("rope.freq_base")?.unwrap_or(10_000.0),
-        window_base: match spec.window_rope_base {
-            Some(base) => Some(keys.positive("rope.freq_base_swa")?.unwrap_or(base)),
-            None => None,
-        },
-        scaling,
-        magnitude: stretch * keys.positive("rope.scaling.attn_factor")?.unwrap_or(1.0),
-        original_context: keys
-            .size("rope.scaling.original_context_length", u32::MAX)?
-            .unwrap_or(context),
     })
 }

@@ -9,7 +9,6 @@ use crate::decoder::Pass;
 use crate::error::BatchError;
 use crate::layer::NormWeights;
 use crate::matrix::{Linear, Matrix};
-use crate::mixer::attention::Rotations;
 use crate::mixer::attention::whole::Attention;
 use crate::model::Model;
 use crate::workspace::{Acts, TokenPosition, Workspace};
@@ -149,10 +148,7 @@ impl EncoderPass<'_> {
                 if let Some(embeddings) = &model.parts.position_embd {
                     kernels.add(row, &embeddings[position * width..][..width]);
                 }
-                if let Some(rope) = &model.parts.rope {
-                    let size = 2 * rope.pairs();
-                    rope.write(position, &mut work.rotations[index * size..][..size]);
-                }
+                model.rotate(position, index, &mut work.rotations);
                 work.positions[index] = TokenPosition {
                     span: span as u32,
                     position: position as u32,
@@ -182,21 +178,19 @@ impl EncoderPass<'_> {
             pass,
             encoder,
         } = self;
-        let (tokens, width, q_width) = (pass.tokens, config.width, config.q_width());
+        let sizes = &layer.attention.config;
+        let (tokens, width, q_width) = (pass.tokens, config.width, sizes.q_width());
         let x = &work.x[..tokens * width];
-        let qkv = &mut work.qkv[..tokens * config.qkv_width()];
+        let qkv = &mut work.qkv[..tokens * sizes.qkv_width()];
         pass.encode_input(&layer.attention.qkv, x, &mut work.acts);
-        let rotations = pass.model.parts.rope.as_ref().map(|rope| Rotations {
-            rope,
-            floats: &work.rotations,
-        });
+        let rotations = pass.rotations(sizes, &work.rotations);
         pass.queries_keys_values(&layer.attention, x, rotations, &mut work.acts, qkv);
         let attention = &mut work.attention[..tokens * q_width];
         let starts = core::mem::take(&mut work.encoder.starts);
         debug_assert_eq!(starts.len(), texts + 1);
         Attention {
             compute,
-            config,
+            config: sizes,
             positions: &work.positions[..tokens],
             starts: &starts,
             qkv,

@@ -1,6 +1,6 @@
 //! An encoder's weights.
 
-use crate::config::Config;
+use crate::config::{Config, MixerConfig};
 use crate::error::LoadError;
 use crate::layer::{self, DenseFfn, NormWeights, block_norm};
 use crate::matrix::Linear;
@@ -77,7 +77,7 @@ impl Encoder {
             None => Vec::new(),
         };
         let norm = layer::norm(tensors, config.spec.norm, "token_embd_norm", config.width)?;
-        let layers = (0..config.layers)
+        let layers = (0..config.layers.len())
             .map(|index| EncoderLayer::load(tensors, config, index))
             .collect::<Result<_, _>>()?;
         Ok(Self {
@@ -85,7 +85,7 @@ impl Encoder {
             norm,
             layers,
             slopes: match config.spec.position {
-                Position::Alibi => slopes(config.heads),
+                Position::Alibi => slopes(config.widest(|a| a.heads)),
                 _ => Vec::new(),
             },
             rank: RankHead::load(tensors, config)?,
@@ -100,7 +100,8 @@ impl EncoderLayer {
         layer: usize,
     ) -> Result<Self, LoadError> {
         let (spec, width) = (config.spec, config.width);
-        let attention = AttentionWeights::load(tensors, config, layer)?;
+        let MixerConfig::Attention(attention) = &config.layers[layer].mixer;
+        let attention = AttentionWeights::load(tensors, config, attention, layer)?;
         let attn_norm_2 = block_norm(
             tensors,
             spec.norm,

@@ -4,7 +4,7 @@
 //! each head's positions lie next to each other: attention over one head reads contiguous rows. Layers whose blocks have
 //! one size draw from one class of blocks, so that what a layer gives back any layer of its class can take.
 
-use crate::config::Config;
+use crate::config::{AttentionConfig, Config};
 use alloc::vec::Vec;
 use core::ops::Range;
 use strata_kernels::KvType;
@@ -92,27 +92,28 @@ impl PageLayout {
             kind,
             layers: Vec::new(),
             classes: Vec::new(),
-            window: config.windows.iter().copied().flatten().max(),
+            window: config.attention().filter_map(|layer| layer.window).max(),
             state_bytes: 0,
         };
-        for layer in 0..config.layers {
-            let window = config.windows.get(layer).copied().flatten();
-            layout.add(config.kv_heads, config.head_size, window.is_some());
+        for layer in &config.layers {
+            match layer.attention() {
+                Some(attention) => layout.add(attention),
+                None => layout.layers.push(None),
+            }
         }
         layout
     }
 
     /// Adds a layer with keys and values.
-    fn add(&mut self, heads: usize, head_size: usize, windowed: bool) {
+    fn add(&mut self, attention: &AttentionConfig) {
         let mut layer = LayerLayout {
-            reach: if windowed {
-                Reach::Window
-            } else {
-                Reach::Everything
+            reach: match attention.window {
+                Some(_) => Reach::Window,
+                None => Reach::Everything,
             },
             class: 0,
-            heads,
-            row: self.kind.row_bytes(head_size),
+            heads: attention.kv_heads,
+            row: self.kind.row_bytes(attention.head_size),
         };
         let bytes = layer.bytes();
         let known = self.classes.iter().position(|class| class.bytes == bytes);

@@ -11,19 +11,18 @@ mod projection;
 mod rows;
 pub(crate) mod whole;
 
-pub(crate) use projection::Rotations;
-
-use crate::config::Config;
+use crate::config::{AttentionConfig, Config};
 use crate::error::LoadError;
 use crate::layer::{NormWeights, Projections, block_linear};
 use crate::matrix::Linear;
-use crate::spec::{Norm, Presence, QkNorm, Role};
+use crate::spec::{ArchSpec, Fusion, Norm, Presence, QkNorm, Role};
 use crate::tensors::{Tensors, block_name};
 use alloc::vec::Vec;
 
 /// One layer's weights.
 #[derive(Clone, Debug)]
 pub(crate) struct AttentionWeights {
+    pub(crate) config: AttentionConfig,
     /// Queries, keys, values.
     pub(crate) qkv: Projections,
     pub(crate) q_norm: Option<NormWeights>,
@@ -36,22 +35,30 @@ pub(crate) struct AttentionWeights {
 impl AttentionWeights {
     pub(crate) fn load(
         tensors: &mut Tensors<'_, '_>,
-        config: &Config,
+        model: &Config,
+        config: &AttentionConfig,
         layer: usize,
     ) -> Result<Self, LoadError> {
-        let spec = config.spec;
+        let spec = model.spec;
+        let mut head_norm = |name, heads| {
+            let size = config.head_size;
+            head_norm(tensors, spec, layer, name, size as u64, heads as u64)
+        };
+        let q_norm = head_norm("attn_q_norm", config.heads)?;
+        let k_norm = head_norm("attn_k_norm", config.kv_heads)?;
         Ok(Self {
-            qkv: Projections::qkv(tensors, config, layer)?,
+            config: *config,
+            qkv: qkv(tensors, model, config, layer)?,
             output: block_linear(
                 tensors,
                 layer,
                 "attn_output",
                 config.q_width(),
-                config.width,
+                model.width,
                 spec.attn_output_bias,
             )?,
-            q_norm: head_norm(tensors, config, layer, "attn_q_norm", config.heads)?,
-            k_norm: head_norm(tensors, config, layer, "attn_k_norm", config.kv_heads)?,
+            q_norm,
+            k_norm,
             sinks: tensors.maybe_vector(
                 spec.attn_sinks,
                 &block_name(layer, "attn_sinks", "weight"),
@@ -61,17 +68,44 @@ impl AttentionWeights {
     }
 }
 
+/// Queries, keys and values.
+fn qkv(
+    tensors: &mut Tensors<'_, '_>,
+    model: &Config,
+    config: &AttentionConfig,
+    layer: usize,
+) -> Result<Projections, LoadError> {
+    let (q, kv) = (config.q_width(), config.kv_width());
+    let (width, bias) = (model.width, model.spec.qkv_bias);
+    let fused = match model.spec.qkv {
+        Fusion::Fused => true,
+        Fusion::Separate => false,
+        Fusion::AsFound => tensors.has(&block_name(layer, "attn_qkv", "weight")),
+    };
+    let mut linear = |name, rows| block_linear(tensors, layer, name, width, rows, bias);
+    Ok(Projections(if fused {
+        [linear("attn_qkv", q + 2 * kv)?].into()
+    } else {
+        [
+            linear("attn_q", q)?,
+            linear("attn_k", kv)?,
+            linear("attn_v", kv)?,
+        ]
+        .into()
+    }))
+}
+
 /// A norm of queries or keys. A decoder's never have a bias.
 fn head_norm(
     tensors: &mut Tensors<'_, '_>,
-    config: &Config,
+    spec: &ArchSpec,
     layer: usize,
     name: &str,
-    heads: usize,
+    size: u64,
+    heads: u64,
 ) -> Result<Option<NormWeights>, LoadError> {
-    let (size, heads) = (config.head_size as u64, heads as u64);
     let whole = [size * heads];
-    let (presence, shape) = match config.spec.qk_norm {
+    let (presence, shape) = match spec.qk_norm {
         QkNorm::None => return Ok(None),
         QkNorm::PerHead => (Presence::Always, &[size][..]),
         QkNorm::Whole => (Presence::Always, &whole[..]),
@@ -82,7 +116,7 @@ fn head_norm(
     let Some(weight) = weight else {
         return Ok(None);
     };
-    let bias = match (config.spec.role, config.spec.norm) {
+    let bias = match (spec.role, spec.norm) {
         (Role::Encoder, Norm::LayerBias) => {
             Some(tensors.vector(&block_name(layer, name, "bias"), shape)?)
         }

@@ -8,7 +8,7 @@
 use super::rows::{self, QueryRows};
 use crate::batch::Span;
 use crate::compute::Compute;
-use crate::config::Config;
+use crate::config::AttentionConfig;
 use crate::pages::{Half, PAGE, Sequence, StoredPages};
 use crate::workspace::TokenPosition;
 use core::ops::Range;
@@ -36,9 +36,8 @@ const LITTLE: usize = 1 << 17;
 /// What one layer's attention reads.
 pub(crate) struct Attention<'a> {
     pub(crate) compute: &'a Compute<'a>,
-    pub(crate) config: &'a Config,
+    pub(crate) config: &'a AttentionConfig,
     pub(crate) kv: StoredPages<'a>,
-    pub(crate) layer: usize,
     pub(crate) batch: &'a [Span<'a>],
     pub(crate) positions: &'a [TokenPosition],
     /// (tokens, heads + 2 kv_heads, head_size); queries come first.
@@ -67,7 +66,7 @@ struct Item {
 }
 
 /// Query heads that are computed together.
-fn group_size(config: &Config) -> usize {
+fn group_size(config: &AttentionConfig) -> usize {
     let shared = config.heads / config.kv_heads;
     (1..=GROUP.min(shared))
         .rev()
@@ -76,12 +75,12 @@ fn group_size(config: &Config) -> usize {
 }
 
 /// The floats of a partial result: what is weighted, the maxima, the sums.
-fn partial_size(config: &Config) -> usize {
+fn partial_size(config: &AttentionConfig) -> usize {
     group_size(config) * (config.head_size + 2)
 }
 
 /// Floats that attention needs besides its results.
-pub(crate) fn partial_floats(config: &Config) -> usize {
+pub(crate) fn partial_floats(config: &AttentionConfig) -> usize {
     PARTIALS * partial_size(config)
 }
 
@@ -237,7 +236,10 @@ impl Attention<'_> {
     /// The positions that a token sees; at least its own.
     fn visible(&self, token: usize) -> Range<usize> {
         let end = self.positions[token].position as usize + 1;
-        let start = self.config.windows[self.layer].map_or(0, |window| end.saturating_sub(window));
+        let start = self
+            .config
+            .window
+            .map_or(0, |window| end.saturating_sub(window));
         start.min(end - 1)..end
     }
 
@@ -291,8 +293,8 @@ impl Attention<'_> {
         QueryRows {
             kernels,
             queries,
-            scale: config.attn_scale,
-            soft_cap: config.attn_soft_cap,
+            scale: config.scale,
+            soft_cap: config.soft_cap,
         }
         .attend(
             pages.clone().map(|page| stored_rows(Half::Keys, page)),

@@ -1,11 +1,14 @@
 //! Queries, keys and values from a layer's input.
 
 use super::AttentionWeights;
+use crate::config::AttentionConfig;
 use crate::decoder::Pass;
 use crate::layer::NormWeights;
+use crate::model::Model;
 use crate::rope::Rope;
 use crate::spec::{Norm, Position, QkNorm};
 use crate::workspace::Acts;
+use alloc::vec::Vec;
 use strata_kernels::RopeKind;
 
 /// A layer's rotations, and those of each token: (tokens, 2, pairs).
@@ -15,7 +18,30 @@ pub(crate) struct Rotations<'a> {
     pub(crate) floats: &'a [f32],
 }
 
+impl Model {
+    /// Writes what each RoPE turns a token by: `out` has a buffer for each.
+    pub(crate) fn rotate(&self, position: usize, token: usize, out: &mut [Vec<f32>]) {
+        for (rope, out) in self.parts.ropes.iter().zip(out) {
+            let size = 2 * rope.pairs();
+            rope.write(position, &mut out[token * size..][..size]);
+        }
+    }
+}
+
 impl Pass<'_> {
+    /// What a layer rotates by, if it does.
+    pub(crate) fn rotations<'a>(
+        &'a self,
+        config: &AttentionConfig,
+        floats: &'a [Vec<f32>],
+    ) -> Option<Rotations<'a>> {
+        let index = config.rope?;
+        Some(Rotations {
+            rope: &self.model.parts.ropes[index],
+            floats: &floats[index],
+        })
+    }
+
     /// Projects every token's encoded input, norms queries and keys, and rotates them: `qkv` is
     /// (tokens, heads + 2 kv_heads, head_size).
     pub(crate) fn queries_keys_values(
@@ -26,7 +52,7 @@ impl Pass<'_> {
         acts: &mut Acts,
         qkv: &mut [f32],
     ) {
-        let (config, compute) = (self.config, self.compute);
+        let (config, compute) = (&weights.config, self.compute);
         self.observe_all(&weights.qkv, input);
         self.project(&weights.qkv, acts, qkv);
         self.adapt_all(&weights.qkv, input, qkv);
@@ -36,23 +62,24 @@ impl Pass<'_> {
             let k = &mut rest[..config.kv_width()];
             for (heads, norm) in [(q, &weights.q_norm), (k, &weights.k_norm)] {
                 if let Some(norm) = norm {
-                    self.norm_heads(norm, heads);
+                    self.norm_heads(norm, config.head_size, heads);
                 }
                 if let Some(Rotations { rope, floats }) = rotations {
                     let size = 2 * rope.pairs();
-                    self.rotate(rope, &floats[token * size..][..size], heads);
+                    let floats = &floats[token * size..][..size];
+                    self.rotate(rope, floats, config.head_size, heads);
                 }
             }
         });
     }
 
     /// Norms queries or keys of one token, each head or all together.
-    fn norm_heads(&self, norm: &NormWeights, heads: &mut [f32]) {
+    fn norm_heads(&self, norm: &NormWeights, head_size: usize, heads: &mut [f32]) {
         let spec = self.config.spec;
         let (kernels, epsilon) = (self.compute.kernels, self.config.epsilon);
         let size = match spec.qk_norm {
             QkNorm::Whole | QkNorm::WholeIfPresent => heads.len(),
-            _ => self.config.head_size,
+            _ => head_size,
         };
         for (i, head) in heads.chunks_exact_mut(size).enumerate() {
             let range = match spec.qk_norm {
@@ -70,14 +97,14 @@ impl Pass<'_> {
         }
     }
 
-    fn rotate(&self, rope: &Rope, rotations: &[f32], heads: &mut [f32]) {
+    fn rotate(&self, rope: &Rope, rotations: &[f32], head_size: usize, heads: &mut [f32]) {
         let kind = match self.config.spec.position {
             Position::RopeInterleaved => RopeKind::Interleaved,
             Position::RopeHalfSplit => RopeKind::HalfSplit,
             Position::Learned | Position::Alibi => return,
         };
         let (cosines, sines) = rotations.split_at(rope.pairs());
-        for head in heads.chunks_exact_mut(self.config.head_size) {
+        for head in heads.chunks_exact_mut(head_size) {
             let turned = &mut head[..2 * rope.pairs()];
             self.compute.kernels.rope(turned, cosines, sines, kind);
         }

@@ -5,7 +5,7 @@
 
 use super::rows::{self, QueryRows};
 use crate::compute::Compute;
-use crate::config::Config;
+use crate::config::AttentionConfig;
 use crate::workspace::{EncoderBuffers, TokenPosition};
 use strata_kernels::{KvRows, KvType, Partial};
 use strata_platform::for_each_chunk;
@@ -20,19 +20,19 @@ const KEYS: usize = 32;
 const KIND: KvType = KvType::F32;
 
 /// Bytes of all keys, or of all values, of so many tokens.
-pub(crate) fn stored_bytes(config: &Config, tokens: usize) -> usize {
+pub(crate) fn stored_bytes(config: &AttentionConfig, tokens: usize) -> usize {
     config.kv_heads * tokens * KIND.row_bytes(config.head_size)
 }
 
 /// Floats of all queries of so many tokens: heads are padded to whole units of work.
-pub(crate) fn query_floats(config: &Config, tokens: usize) -> usize {
+pub(crate) fn query_floats(config: &AttentionConfig, tokens: usize) -> usize {
     config.q_width() * tokens.next_multiple_of(ROWS)
 }
 
 /// What one layer's attention reads.
 pub(crate) struct Attention<'a> {
     pub(crate) compute: &'a Compute<'a>,
-    pub(crate) config: &'a Config,
+    pub(crate) config: &'a AttentionConfig,
     /// Of each token.
     pub(crate) positions: &'a [TokenPosition],
     /// Where each sequence begins, and where the last ends.
@@ -155,8 +155,8 @@ impl Rows<'_> {
         let queries = QueryRows {
             kernels: self.attention.compute.kernels,
             queries: self.queries,
-            scale: config.attn_scale,
-            soft_cap: config.attn_soft_cap,
+            scale: config.scale,
+            soft_cap: config.soft_cap,
         };
         let mut scores = [0.0; ROWS * KEYS];
         let (mut maxima, mut sums) = ([0.0; ROWS], [0.0; ROWS]);
