@@ -102,8 +102,9 @@ mod tests {
     fn layout(kind: KvType) -> PageLayout {
         let mut config = tiny_config();
         for layer in &mut config.layers {
-            let MixerConfig::Attention(attention) = &mut layer.mixer;
-            attention.head_size = 32;
+            if let MixerConfig::Attention(attention) = &mut layer.mixer {
+                attention.head_size = 32;
+            }
         }
         PageLayout::new(&config, kind)
     }

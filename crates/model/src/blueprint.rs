@@ -77,7 +77,7 @@ impl Decoder {
         let layers = (0..config.layers.len())
             .map(|index| Layer::load(tensors, config, index))
             .collect::<Result<_, _>>()?;
-        let output_norm = layer::norm(tensors, spec.norm, "output_norm", config.width)?;
+        let output_norm = layer::norm(tensors, spec.norm, spec.output_norm, config.width)?;
         let output = if tensors.has("output.weight") {
             tensors.matrix("output.weight", config.width, vocabulary)?
         } else {
@@ -171,6 +171,12 @@ impl<'f> Blueprint<'f> {
             }
             Body::Encoder(_) => 0,
         }
+    }
+
+    /// Bytes of a sequence's recurrent state; 0 in models without.
+    pub fn state_bytes(&self) -> usize {
+        // How keys and values are stored does not matter to it.
+        PageLayout::new(self.config(), KvType::F32).state_bytes()
     }
 
     /// Bytes that a workspace takes for batches within `limits` on so many workers.

@@ -1,22 +1,19 @@
 //! `forward`: from tokens to logits, through every layer.
 
-use crate::adaptation::every_token;
 use crate::adapter::{Rows, RowsMut};
 use crate::batch::{self, Output, Outputs, Span};
 use crate::blueprint::{Body, Decoder};
 use crate::compute::Compute;
-use crate::config::{AttentionConfig, Config};
+use crate::config::Config;
 use crate::error::BatchError;
 use crate::kv_pages::KvPages;
 use crate::layer::{FfnWeights, Layer};
-use crate::mixer::attention::paged::{Attention, AttentionOut};
 use crate::model::Model;
 use crate::observer::Observer;
-use crate::pages::{Half, LayerLayout, PAGE, PagesMut};
+use crate::pages::{PAGE, PagesMut};
 use crate::residual::{AddNorm, BranchInput, BranchOrder, BranchOutput};
-use crate::workspace::{Stores, TokenPosition, Workspace};
-use strata_kernels::{KvType, act_format};
-use strata_platform::Stretches;
+use crate::workspace::{TokenPosition, Workspace};
+use strata_kernels::act_format;
 
 impl Model {
     /// Computes a batch: any mix of prompt chunks and single tokens of different sequences.
@@ -62,13 +59,7 @@ impl Model {
             .position_embd
             .as_ref()
             .map(|embeddings| embeddings.len() / config.width);
-        batch::check(
-            batch,
-            work.limits,
-            self,
-            positions,
-            kv.table.layout().window(),
-        )?;
+        batch::check(batch, work.limits, self, positions, kv.table.layout())?;
         let pass = Pass {
             model: self,
             config,
@@ -80,13 +71,13 @@ impl Model {
         pass.embed(work);
         pass.add_norm(
             &AddNorm {
-                next: decoder.layers.first().map(Layer::attention_input),
+                next: decoder.layers.first().map(Layer::mixer_input),
                 ..AddNorm::default()
             },
             work,
         );
         for (index, layer) in decoder.layers.iter().enumerate() {
-            pass.attention_branch(index, layer, &mut kv, work);
+            pass.mix(index, &layer.mixer, &mut kv, work);
             pass.ffn_branch(layer, decoder.layers.get(index + 1), work);
         }
         let rows = pass.logits(decoder, work);
@@ -141,121 +132,15 @@ impl Pass<'_> {
         }
     }
 
-    /// Attention's branch of a layer, from its encoded input into `branch`.
-    fn attention_branch(
-        &self,
-        index: usize,
-        layer: &Layer,
-        kv: &mut PagesMut<'_>,
-        work: &mut Workspace,
-    ) {
-        let Self {
-            config,
-            compute,
-            tokens,
-            ..
-        } = *self;
-        let weights = &layer.attention;
-        let sizes = &weights.config;
-        let q_width = sizes.q_width();
-        let qkv = &mut work.qkv[..tokens * sizes.qkv_width()];
-        let rotations = self.rotations(sizes, &work.rotations);
-        self.queries_keys_values(weights, &work.normed, rotations, &mut work.acts, qkv);
-        self.store(sizes, qkv, &mut work.stores, index, kv);
-
-        let output = &weights.output.matrix;
-        let format = act_format(output.ty);
-        Attention {
-            compute,
-            config: sizes,
-            kv: kv.storage.layer(kv.table, index),
-            batch: self.batch,
-            positions: &work.positions[..tokens],
-            qkv,
-            sinks: weights.sinks.as_deref(),
-        }
-        .run(AttentionOut {
-            floats: &mut work.attention[..tokens * q_width],
-            encoded: work.acts.rows_mut(format, q_width, tokens),
-            format,
-            partials: &mut work.partials,
-        });
-        let branch = &mut work.branch[..tokens * config.width];
-        self.multiply_one(output, &mut work.acts, branch);
-        let x = Rows {
-            floats: &work.attention,
-            stride: q_width,
-        };
-        self.observe(output, x, tokens);
-        let out = RowsMut {
-            floats: branch,
-            stride: config.width,
-            offset: 0,
-        };
-        self.adapt(output, x, out, every_token);
-    }
-
-    /// Keys and values into their pages.
-    fn store(
-        &self,
-        sizes: &AttentionConfig,
-        qkv: &[f32],
-        stores: &mut Stores,
-        layer: usize,
-        kv: &mut PagesMut<'_>,
-    ) {
-        let PagesMut { table, storage } = kv;
-        let (kind, layout) = (storage.layout().kind(), storage.layer_layout(layer));
-        let (memory, starts) = storage.layer_mut(table, layer);
-        stores.sort(starts);
-        let stores = &*stores;
-        match Stretches::new(memory, stores.starts(), layout.bytes()) {
-            Some(pages) => self.compute.each_piece(qkv.len(), pages, |index, page| {
-                for (token, position) in stores.run(index) {
-                    self.store_token(sizes, (kind, &layout), qkv, token, position, page);
-                }
-            }),
-            // Two spans write to one page: the later one stays, as in the order of the batch.
-            None => {
-                for (index, &start) in stores.starts().iter().enumerate() {
-                    let page = &mut storage.layer_mut(table, layer).0[start..][..layout.bytes()];
-                    for (token, position) in stores.run(index) {
-                        self.store_token(sizes, (kind, &layout), qkv, token, position, page);
-                    }
-                }
-            }
-        }
-    }
-
-    /// One token's keys and values into its layer of its page.
-    fn store_token(
-        &self,
-        config: &AttentionConfig,
-        (kind, layout): (KvType, &LayerLayout),
-        qkv: &[f32],
-        token: usize,
-        position: usize,
-        page: &mut [u8],
-    ) {
-        let row = &qkv[token * config.qkv_width()..][..config.qkv_width()];
-        let (keys, values) = row[config.q_width()..].split_at(config.kv_width());
-        for (half, heads) in [(Half::Keys, keys), (Half::Values, values)] {
-            for (head, x) in heads.chunks_exact(config.head_size).enumerate() {
-                let out = &mut page[layout.row(half, head, position)];
-                self.compute.kernels.kv_store(kind, x, out);
-            }
-        }
-    }
-
-    /// Adds attention's branch to `x`, computes the other one, adds it, and prepares the next layer's input.
+    /// Adds the mixer's branch to `x`, computes the other one, adds it, and prepares the next layer's input.
     fn ffn_branch(&self, layer: &Layer, next: Option<&Layer>, work: &mut Workspace) {
-        let attention = AddNorm {
+        let mixer = AddNorm {
             branch: Some(BranchOutput {
-                bias: layer.attention.output.bias.as_deref(),
+                bias: layer.mixer.output().bias.as_deref(),
                 post_norm: layer.post_attn_norm.as_ref(),
             }),
             next: Some(BranchInput {
-                // A branch without a norm of its own shares attention's.
+                // A branch without a norm of its own shares the mixer's.
                 pre_norm: layer.ffn_norm.as_ref().or(layer.attn_norm.as_ref()),
                 formats: layer.ffn_formats(),
             }),
@@ -265,7 +150,7 @@ impl Pass<'_> {
                 BranchOrder::Sequential
             },
         };
-        self.add_norm(&attention, work);
+        self.add_norm(&mixer, work);
         let bias = match &layer.ffn {
             FfnWeights::Dense(weights) => {
                 let floats = self.tokens * self.config.width;
@@ -283,7 +168,7 @@ impl Pass<'_> {
                 bias,
                 post_norm: layer.post_ffn_norm.as_ref(),
             }),
-            next: next.map(Layer::attention_input),
+            next: next.map(Layer::mixer_input),
             order: BranchOrder::Sequential,
         };
         self.add_norm(&ffn, work);

@@ -1,9 +1,9 @@
 //! The weights of one layer.
 
-use crate::config::{Config, ExpertConfig, MixerConfig};
+use crate::config::{Config, ExpertConfig};
 use crate::error::LoadError;
 use crate::matrix::{Experts, Linear, Matrix};
-use crate::mixer::attention::AttentionWeights;
+use crate::mixer::Mixer;
 use crate::residual::BranchInput;
 use crate::spec::{Ffn, Fusion, Norm, Presence};
 use crate::tensors::{Tensors, block_name};
@@ -105,7 +105,7 @@ pub(crate) struct SharedExpert {
 pub(crate) struct Layer {
     pub(crate) attn_norm: Option<NormWeights>,
     pub(crate) attn_norm_2: Option<NormWeights>,
-    pub(crate) attention: AttentionWeights,
+    pub(crate) mixer: Mixer,
     pub(crate) post_attn_norm: Option<NormWeights>,
     pub(crate) parallel: bool,
     pub(crate) ffn_norm: Option<NormWeights>,
@@ -114,11 +114,11 @@ pub(crate) struct Layer {
 }
 
 impl Layer {
-    /// What attention begins with.
-    pub(crate) fn attention_input(&self) -> BranchInput<'_> {
+    /// What the mixer begins with.
+    pub(crate) fn mixer_input(&self) -> BranchInput<'_> {
         BranchInput {
             pre_norm: self.attn_norm_2.as_ref().or(self.attn_norm.as_ref()),
-            formats: self.attention.qkv.formats().collect(),
+            formats: self.mixer.input().formats().collect(),
         }
     }
 
@@ -148,12 +148,11 @@ impl Layer {
         let ffn_norm = norm(spec.ffn_norm, "ffn_norm")?;
         let post_ffn_norm = norm(spec.post_ffn_norm, "post_ffw_norm")?;
 
-        let MixerConfig::Attention(attention) = &config.layers[layer].mixer;
-        let attention = AttentionWeights::load(tensors, config, attention, layer)?;
+        let mixer = Mixer::load(tensors, config, layer)?;
         Ok(Self {
             attn_norm,
             attn_norm_2,
-            attention,
+            mixer,
             post_attn_norm,
             parallel: config.parallel.unwrap_or(ffn_norm.is_none()),
             ffn_norm,

@@ -46,6 +46,7 @@ pub use blueprint::{Blueprint, LoadOptions, Placement};
 pub use compute::Compute;
 pub use config::{
     AttentionConfig, Config, ExpertConfig, LayerConfig, MixerConfig, RopeConfig, RopeScaling,
+    ShortConvConfig,
 };
 pub use cpu_executor::CpuExecutor;
 pub use encoder::Text;

@@ -36,6 +36,15 @@ pub enum Norm {
     LayerBias,
 }
 
+/// What mixes tokens in layers that have no key heads.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Recurrence {
+    /// Nothing: all layers have attention.
+    Never,
+    /// A short convolution.
+    ShortConv,
+}
+
 /// Norms of queries and keys before they are rotated.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum QkNorm {
@@ -185,6 +194,8 @@ pub struct ArchSpec {
     pub post_ffn_norm: Presence,
     /// How the branches join.
     pub residual: Residual,
+    /// What mixes tokens in layers without attention.
+    pub recurrence: Recurrence,
     /// Norms of queries and keys.
     pub qk_norm: QkNorm,
     /// Whether queries, keys and values are one tensor.
@@ -215,6 +226,8 @@ pub struct ArchSpec {
     pub embedding_scale: Scale,
     /// What logits are multiplied by (`logit_scale`).
     pub logit_scale: Scale,
+    /// The name of a decoder's last norm.
+    pub output_norm: &'static str,
     /// The bias of the output matrix.
     pub output_bias: Presence,
 }
@@ -231,6 +244,7 @@ impl ArchSpec {
         ffn_norm: Presence::Always,
         post_ffn_norm: Presence::Never,
         residual: Residual::Sequential,
+        recurrence: Recurrence::Never,
         qk_norm: QkNorm::None,
         qkv: Fusion::Separate,
         qkv_bias: Presence::IfPresent,
@@ -249,6 +263,7 @@ impl ArchSpec {
         }),
         embedding_scale: Scale::One,
         logit_scale: Scale::One,
+        output_norm: "output_norm",
         output_bias: Presence::Never,
     };
 }

@@ -2,11 +2,11 @@
 
 use crate::batch::BatchLimits;
 use crate::blueprint::{Body, Decoder, Parts};
-use crate::config::{AttentionConfig, Config};
+use crate::config::Config;
 use crate::encoder::weights::Encoder;
 use crate::layer::{DenseFfn, FfnWeights};
 use crate::matrix::Matrix;
-use crate::mixer::attention::paged::partial_floats;
+use crate::mixer::MixerSizes;
 use crate::mixer::attention::whole::{query_floats, stored_bytes};
 use crate::model::Model;
 use crate::pages::{LayerStarts, PageId};
@@ -28,10 +28,13 @@ pub struct Workspace {
     pub(crate) normed: Vec<f32>,
     /// A branch's result: (tokens, width).
     pub(crate) branch: Vec<f32>,
-    /// Queries, keys and values: (tokens, heads + 2 kv_heads, head_size).
-    pub(crate) qkv: Vec<f32>,
-    /// Attention's result: (tokens, heads, head_size).
-    pub(crate) attention: Vec<f32>,
+    /// What a mixer projects its input to: attention's queries, keys and values, (tokens, heads + 2 kv_heads, head_size),
+    /// or a convolution's gates and inputs, (tokens, 3, channels).
+    pub(crate) projected: Vec<f32>,
+    /// What goes into a mixer's last matrix: (tokens, heads, head_size) or (tokens, channels).
+    pub(crate) mixed: Vec<f32>,
+    /// The recurrent states of one layer, each where its span's first token is: (tokens, floats).
+    pub(crate) states: Vec<f32>,
     /// Chunks of attention before they are joined.
     pub(crate) partials: Vec<f32>,
     /// Gate and up, or up alone: (tokens, ffn or 2 ffn).
@@ -280,10 +283,9 @@ impl Lengths {
     fn decoder(&mut self, decoder: &Decoder, limits: BatchLimits) {
         let tokens = limits.tokens;
         for layer in &decoder.layers {
-            for linear in &layer.attention.qkv.0 {
-                self.input(&linear.matrix, tokens);
+            for matrix in layer.mixer.matrices() {
+                self.input(matrix, tokens);
             }
-            self.input(&layer.attention.output.matrix, tokens);
             match &layer.ffn {
                 FfnWeights::Dense(weights) => self.dense(weights, tokens),
                 FfnWeights::Experts(weights, sizes) => {
@@ -368,6 +370,7 @@ impl Workspace {
         let lengths = Lengths::new(parts, limits);
         let config = &parts.config;
         let (tokens, width) = (limits.tokens, config.width);
+        let mixer = MixerSizes::of(config);
         let (experts, expert_ffn) = config.experts.map_or((0, 0), |e| (e.count, e.ffn));
         let slots = lengths.slots;
         let rotations = |rope: &Rope| vec![0.0; tokens * 2 * rope.pairs()];
@@ -376,9 +379,10 @@ impl Workspace {
             x: vec![0.0; tokens * width],
             normed: vec![0.0; tokens * width],
             branch: vec![0.0; tokens * width],
-            qkv: vec![0.0; tokens * config.widest(AttentionConfig::qkv_width)],
-            attention: vec![0.0; tokens * config.widest(AttentionConfig::q_width)],
-            partials: vec![0.0; config.widest(partial_floats)],
+            projected: vec![0.0; tokens * mixer.projected],
+            mixed: vec![0.0; tokens * mixer.mixed],
+            states: vec![0.0; tokens * mixer.state],
+            partials: vec![0.0; mixer.partials],
             ffn: vec![0.0; tokens * lengths.ffn],
             acts: Acts {
                 rows: EncodedRows::new(lengths.acts),
@@ -417,10 +421,12 @@ impl Workspace {
         let lengths = Lengths::new(parts, limits);
         let config = &parts.config;
         let tokens = limits.tokens;
+        let mixer = MixerSizes::of(config);
         let (experts, expert_ffn) = config.experts.map_or((0, 0), |e| (e.count, e.ffn));
         let by_token = 3 * config.width
-            + config.widest(AttentionConfig::qkv_width)
-            + config.widest(AttentionConfig::q_width)
+            + mixer.projected
+            + mixer.mixed
+            + mixer.state
             + lengths.ffn
             + 2 * parts.ropes.iter().map(Rope::pairs).sum::<usize>()
             + experts;
@@ -431,7 +437,7 @@ impl Workspace {
             + lengths.slots * by_slot
             + 2 * lengths.queries
             + lengths.scores
-            + config.widest(partial_floats);
+            + mixer.partials;
         let encoded = [
             lengths.acts,
             lengths.hidden,
@@ -467,8 +473,9 @@ mod tests {
                 &self.x,
                 &self.normed,
                 &self.branch,
-                &self.qkv,
-                &self.attention,
+                &self.projected,
+                &self.mixed,
+                &self.states,
                 &self.partials,
                 &self.ffn,
                 &self.last,
@@ -516,6 +523,7 @@ mod tests {
             &include_bytes!("../tests/golden/llama.gguf")[..],
             include_bytes!("../tests/golden/gemma3.gguf"),
             include_bytes!("../tests/golden/qwen2moe.gguf"),
+            include_bytes!("../tests/golden/lfm2.gguf"),
             include_bytes!("../tests/golden_states/xlm-roberta-rank.gguf"),
         ];
         for file in files {

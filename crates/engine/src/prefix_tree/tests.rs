@@ -272,8 +272,9 @@ impl World {
 fn windowed(config: &Config, layers: &[Option<usize>]) -> Config {
     let layer = |&window: &Option<usize>| {
         let mut layer = config.layers[0].clone();
-        let MixerConfig::Attention(attention) = &mut layer.mixer;
-        attention.window = window;
+        if let MixerConfig::Attention(attention) = &mut layer.mixer {
+            attention.window = window;
+        }
         layer
     };
     Config {

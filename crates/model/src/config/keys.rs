@@ -5,6 +5,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::RangeInclusive;
 use strata_weights::{Metadata, Value};
 
 /// Metadata under the architecture's prefix.
@@ -69,16 +70,17 @@ impl Keys<'_, '_> {
         self.required(name, size)
     }
 
-    /// A size for each layer, between 1 and `max`: an array with an element for each, or one number for all.
+    /// A size for each layer: an array with an element for each, or one number above 0 for all.
     pub(super) fn sizes(
         &self,
         name: &str,
         layers: usize,
-        max: u32,
+        allowed: RangeInclusive<u32>,
     ) -> Result<Option<Vec<usize>>, LoadError> {
         let key = self.key(name);
         let Some(Value::Array(array)) = self.metadata.get(&key) else {
-            return Ok(self.size(name, max)?.map(|size| vec![size; layers]));
+            let size = self.size(name, *allowed.end())?;
+            return Ok(size.map(|size| vec![size; layers]));
         };
         let sizes: Vec<i128> = array.integers().into_iter().flatten().collect();
         if sizes.len() != layers {
@@ -88,8 +90,8 @@ impl Keys<'_, '_> {
                 layers,
             });
         }
-        let size = |size: i128| match usize::try_from(size) {
-            Ok(size) if size > 0 && size <= max as usize => Ok(size),
+        let size = |size: i128| match u32::try_from(size) {
+            Ok(size) if allowed.contains(&size) => Ok(size as usize),
             _ => Err(LoadError::BadValue {
                 key: self.key(name),
                 value: size as f64,
@@ -110,7 +112,7 @@ impl Keys<'_, '_> {
         layers: usize,
         max: u32,
     ) -> Result<Option<usize>, LoadError> {
-        let Some(sizes) = self.sizes(name, layers, max)? else {
+        let Some(sizes) = self.sizes(name, layers, 1..=max)? else {
             return Ok(None);
         };
         if sizes.iter().any(|size| *size != sizes[0]) {

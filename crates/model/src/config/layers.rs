@@ -5,7 +5,8 @@ use super::rope::{self, RopeConfig};
 use super::{MAX_HEADS, MAX_SIZE};
 use crate::error::LoadError;
 use crate::mixer::attention::paged::GROUP_FLOATS;
-use crate::spec::{ArchSpec, AttnScale, Position, Window};
+use crate::mixer::short_conv::MAX_TAPS;
+use crate::spec::{ArchSpec, AttnScale, Position, Recurrence, Window};
 use alloc::vec;
 use alloc::vec::Vec;
 use strata_weights::Value;
@@ -24,6 +25,8 @@ pub struct LayerConfig {
 pub enum MixerConfig {
     /// Attention.
     Attention(AttentionConfig),
+    /// A short convolution.
+    ShortConv(ShortConvConfig),
 }
 
 impl LayerConfig {
@@ -31,6 +34,7 @@ impl LayerConfig {
     pub fn attention(&self) -> Option<&AttentionConfig> {
         match &self.mixer {
             MixerConfig::Attention(attention) => Some(attention),
+            MixerConfig::ShortConv(_) => None,
         }
     }
 }
@@ -71,6 +75,15 @@ impl AttentionConfig {
     }
 }
 
+/// One layer's short convolution.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct ShortConvConfig {
+    /// Channels, each of which is summed by itself.
+    pub channels: usize,
+    /// Positions that a sum runs over, the token's own included.
+    pub taps: usize,
+}
+
 /// What the layers share.
 pub(super) struct Shared<'a> {
     pub(super) spec: &'a ArchSpec,
@@ -87,13 +100,17 @@ pub(super) fn layers(
     shared: &Shared<'_>,
 ) -> Result<(Vec<LayerConfig>, Vec<RopeConfig>), LoadError> {
     let count = shared.layers;
-    let heads = keys.sizes("attention.head_count", count, MAX_HEADS)?;
+    let heads = keys.sizes("attention.head_count", count, 1..=MAX_HEADS)?;
     let heads = keys.required("attention.head_count", heads)?;
-    let kv_heads = keys.sizes("attention.head_count_kv", count, MAX_HEADS)?;
+    let fewest = match shared.spec.recurrence {
+        Recurrence::Never => 1,
+        Recurrence::ShortConv => 0,
+    };
+    let kv_heads = keys.sizes("attention.head_count_kv", count, fewest..=MAX_HEADS)?;
     let kv_heads = kv_heads.unwrap_or_else(|| heads.clone());
-    let head_sizes = keys.sizes("attention.key_length", count, MAX_SIZE)?;
-    let value_sizes = keys.sizes("attention.value_length", count, MAX_SIZE)?;
-    let ffn = keys.sizes("feed_forward_length", count, MAX_SIZE)?;
+    let head_sizes = keys.sizes("attention.key_length", count, 1..=MAX_SIZE)?;
+    let value_sizes = keys.sizes("attention.value_length", count, 1..=MAX_SIZE)?;
+    let ffn = keys.sizes("feed_forward_length", count, 1..=MAX_SIZE)?;
     let ffn = ffn.or_else(|| shared.ffn.map(|ffn| vec![ffn; count]));
     let ffn = keys.required("feed_forward_length", ffn)?;
     let windows = windows(keys, shared.spec, count)?;
@@ -102,6 +119,12 @@ pub(super) fn layers(
     let mut ropes = Vec::new();
     let layers = (0..count).map(|layer| {
         let (heads, kv_heads) = (heads[layer], kv_heads[layer]);
+        if kv_heads == 0 {
+            return Ok(LayerConfig {
+                mixer: MixerConfig::ShortConv(short_conv(keys, shared.width)?),
+                ffn: ffn[layer],
+            });
+        }
         if heads % kv_heads != 0 {
             return Err(LoadError::Heads { heads, kv_heads });
         }
@@ -137,6 +160,22 @@ pub(super) fn layers(
         })
     });
     Ok((layers.collect::<Result<_, _>>()?, ropes))
+}
+
+fn short_conv(keys: &Keys<'_, '_>, width: usize) -> Result<ShortConvConfig, LoadError> {
+    let name = "shortconv.l_cache";
+    let taps = keys.required_size(name, MAX_SIZE)?;
+    if !(2..=MAX_TAPS).contains(&taps) {
+        return Err(LoadError::BadValue {
+            key: keys.key(name),
+            value: taps as f64,
+            needs: "2 to 16",
+        });
+    }
+    Ok(ShortConvConfig {
+        channels: width,
+        taps,
+    })
 }
 
 fn check_head_size(

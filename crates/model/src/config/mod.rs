@@ -11,7 +11,7 @@ use crate::spec::{ArchSpec, Residual, Role, Scale};
 use alloc::vec::Vec;
 pub use experts::ExpertConfig;
 use keys::Keys;
-pub use layers::{AttentionConfig, LayerConfig, MixerConfig};
+pub use layers::{AttentionConfig, LayerConfig, MixerConfig, ShortConvConfig};
 pub use rope::{RopeConfig, RopeScaling};
 use strata_kernels::KvType;
 use strata_weights::Metadata;

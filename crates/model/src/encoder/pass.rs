@@ -181,11 +181,11 @@ impl EncoderPass<'_> {
         let sizes = &layer.attention.config;
         let (tokens, width, q_width) = (pass.tokens, config.width, sizes.q_width());
         let x = &work.x[..tokens * width];
-        let qkv = &mut work.qkv[..tokens * sizes.qkv_width()];
+        let qkv = &mut work.projected[..tokens * sizes.qkv_width()];
         pass.encode_input(&layer.attention.qkv, x, &mut work.acts);
         let rotations = pass.rotations(sizes, &work.rotations);
         pass.queries_keys_values(&layer.attention, x, rotations, &mut work.acts, qkv);
-        let attention = &mut work.attention[..tokens * q_width];
+        let attention = &mut work.mixed[..tokens * q_width];
         let starts = core::mem::take(&mut work.encoder.starts);
         debug_assert_eq!(starts.len(), texts + 1);
         Attention {

@@ -1,6 +1,6 @@
 //! An encoder's weights.
 
-use crate::config::{Config, MixerConfig};
+use crate::config::Config;
 use crate::error::LoadError;
 use crate::layer::{self, DenseFfn, NormWeights, block_norm};
 use crate::matrix::Linear;
@@ -100,7 +100,8 @@ impl EncoderLayer {
         layer: usize,
     ) -> Result<Self, LoadError> {
         let (spec, width) = (config.spec, config.width);
-        let MixerConfig::Attention(attention) = &config.layers[layer].mixer;
+        let attention = config.layers[layer].attention();
+        let attention = attention.expect("an encoder has attention in every layer");
         let attention = AttentionWeights::load(tensors, config, attention, layer)?;
         let attn_norm_2 = block_norm(
             tensors,

@@ -4,7 +4,7 @@
 //! each head's positions lie next to each other: attention over one head reads contiguous rows. Layers whose blocks have
 //! one size draw from one class of blocks, so that what a layer gives back any layer of its class can take.
 
-use crate::config::{AttentionConfig, Config};
+use crate::config::{AttentionConfig, Config, MixerConfig};
 use alloc::vec::Vec;
 use core::ops::Range;
 use strata_kernels::KvType;
@@ -79,6 +79,8 @@ pub struct PageLayout {
     pub(super) layers: Vec<Option<LayerLayout>>,
     pub(super) classes: Vec<BlockClass>,
     window: Option<usize>,
+    /// Each layer's part of a state.
+    pub(super) states: Vec<Range<usize>>,
     state_bytes: usize,
 }
 
@@ -93,13 +95,19 @@ impl PageLayout {
             layers: Vec::new(),
             classes: Vec::new(),
             window: config.attention().filter_map(|layer| layer.window).max(),
+            states: Vec::new(),
             state_bytes: 0,
         };
         for layer in &config.layers {
-            match layer.attention() {
-                Some(attention) => layout.add(attention),
-                None => layout.layers.push(None),
+            let start = layout.state_bytes;
+            match &layer.mixer {
+                MixerConfig::Attention(attention) => layout.add(attention),
+                MixerConfig::ShortConv(conv) => {
+                    layout.layers.push(None);
+                    layout.state_bytes += conv.state_bytes();
+                }
             }
+            layout.states.push(start..layout.state_bytes);
         }
         layout
     }

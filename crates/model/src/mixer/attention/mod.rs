@@ -6,6 +6,7 @@
 //! read: in a decoder the query heads of one token, so that a step over many sequences reads every key once; in an encoder
 //! many tokens of one head, all of which see the same keys.
 
+mod branch;
 pub(crate) mod paged;
 mod projection;
 mod rows;
