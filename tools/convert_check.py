@@ -17,7 +17,7 @@ and of its conversion.
     python tools/convert_check.py --strata target/release/strata qwen3      # one of them
     python tools/convert_check.py --fixtures crates/convert/tests/folders llama-llama3-rope mixtral qwen2moe gemma \\
         phi3-longrope-long gpt2 gptneox-parallel falcon-40b stablelm-parallel bert-rank xlm-roberta nomic-bert \\
-        jina-bert-v2                                                        # write the folders that tests use
+        jina-bert-v2 olmo3 lfm2                                             # write the folders that tests use
 """
 
 import argparse

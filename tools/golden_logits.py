@@ -176,6 +176,19 @@ CASES = [
          note="parallel residual (no `ffn_norm`); LayerNorm on each q and k head with its own weights"),
     Case("olmo2", "olmo2", "Olmo2Config", TIED | dict(rope_parameters=rope(5e5)),
          note="norms after attention and FFN; q and k norms over all heads together"),
+    Case("olmo3", "olmo2", "Olmo3Config",
+         SMALL | dict(num_hidden_layers=5, sliding_window=WINDOW,
+                     layer_types=["sliding_attention" if i in (0, 2, 3) else "full_attention" for i in range(5)],
+                     rope_parameters={"full_attention": rope(5e5, rope_type="yarn", factor=4.0,
+                                                             original_max_position_embeddings=64),
+                                      "sliding_attention": rope(5e5)}),
+         note="window of 8 and unscaled RoPE on layers 0, 2 and 3 (`sliding_window_pattern`), YaRN by 4 on 1 and 4"),
+    Case("lfm2", "lfm2", "Lfm2Config",
+         {k: v for k, v in SMALL.items() if k != "rms_norm_eps"}
+         | dict(num_hidden_layers=5, norm_eps=EPS, conv_L_cache=3, block_auto_adjust_ff_dim=False,
+                layer_types=["conv", "conv", "full_attention", "conv", "full_attention"], rope_parameters=rope(1e6),
+                tie_word_embeddings=True),
+         note="tied; short convolutions over 3 positions in layers 0, 1 and 3, attention with head norms in 2 and 4"),
     Case("granite", "granite", "GraniteConfig",
          SMALL | dict(rope_parameters=rope(), embedding_multiplier=3.0, logits_scaling=2.0, residual_multiplier=0.4,
                      attention_multiplier=0.15, tie_word_embeddings=True),
@@ -289,6 +302,8 @@ def convert_tensors(case, config, state):
             name += ".weight"
         if "shared_expert_gate" in name:
             x = x.reshape(-1)
+        if name.endswith("conv.conv.weight"):  # (channels, 1, positions)
+            x = x.squeeze(1)
         if ".norms." in name:  # one LayerNorm a head: (heads, size)
             stem = name.split(".norms.")[0]
             head_norms.setdefault(stem, []).append(x)
@@ -343,6 +358,8 @@ def add_arch_keys(writer, case, config):
         writer.add_layer_norm_eps(config.norm_epsilon)
     elif a in ("gptneox", "stablelm", "command-r"):
         writer.add_layer_norm_eps(config.layer_norm_eps)
+    elif a == "lfm2":
+        writer.add_layer_norm_rms_eps(config.norm_eps)
     else:
         writer.add_layer_norm_rms_eps(config.rms_norm_eps)
     if a in ("gptneox", "stablelm"):
@@ -356,6 +373,9 @@ def add_arch_keys(writer, case, config):
         writer.add_sliding_window(config.sliding_window)
     if a == "phi3":
         writer.add_sliding_window(config.sliding_window or 0)
+    if case.config_class == "Olmo3Config":
+        writer.add_sliding_window(config.sliding_window)
+        writer.add_sliding_window_pattern([kind == "sliding_attention" for kind in config.layer_types])
     if a == "granite":
         writer.add_attention_scale(config.attention_multiplier)
         writer.add_embedding_scale(config.embedding_multiplier)
@@ -414,7 +434,10 @@ def write_gguf(case, model, path):
     writer.add_block_count(config.num_hidden_layers)
     writer.add_feed_forward_length(feed_forward)
     writer.add_head_count(config.num_attention_heads)
-    if case.arch not in ("gpt2", "gptneox"):
+    if case.arch == "lfm2":
+        writer.add_head_count_kv([kv_heads if kind == "full_attention" else 0 for kind in config.layer_types])
+        writer.add_shortconv_l_cache(config.conv_L_cache)
+    elif case.arch not in ("gpt2", "gptneox"):
         writer.add_head_count_kv(kv_heads)
     if head_dim * config.num_attention_heads != config.hidden_size or case.arch.startswith("gemma"):
         writer.add_key_length(head_dim)

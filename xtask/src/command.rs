@@ -36,7 +36,9 @@ pub(crate) fn tests_are_built() {
 /// The program as the tests build it: quick enough for checks, and built once for all of them.
 pub(crate) fn strata_for_checks() -> Result<PathBuf> {
     if !TESTED.load(Ordering::Relaxed) {
-        run(&mut cargo("build --quiet --profile test --package strata-cli"))?;
+        run(&mut cargo(
+            "build --quiet --profile test --package strata-cli",
+        ))?;
     }
     Ok(target().join("debug/strata"))
 }

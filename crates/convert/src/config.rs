@@ -1,6 +1,8 @@
 //! `config.json`: a map in which the same thing has several names.
 
 use alloc::string::{String, ToString};
+use alloc::vec;
+use alloc::vec::Vec;
 
 use serde_json::{Map, Value};
 use strata_weights::gguf::Name;
@@ -10,6 +12,9 @@ use crate::family::{self, Family};
 
 /// The most bytes of a `config.json`; the largest published ones have about a hundred thousand.
 const MAX_LEN: usize = 4 << 20;
+
+/// The most layers of a model whose layers differ.
+const MAX_LAYERS: u32 = 1024;
 
 /// A parsed `config.json`.
 #[derive(Clone, Debug)]
@@ -114,6 +119,50 @@ impl HfConfig {
         match self.get(keys) {
             None => Ok(None),
             Some((key, value)) => value.as_bool().map(Some).ok_or_else(|| bad(key, value)),
+        }
+    }
+
+    /// Which layers are attention: as `layer_types` says, or `full_attn_idxs`; all if neither does.
+    pub(crate) fn attention_layers(&self) -> Result<Vec<bool>, ConvertError> {
+        if let Some(kinds) = self.layer_types()? {
+            return Ok(kinds.iter().map(|&kind| kind != "conv").collect());
+        }
+        let layers = self.layers()?;
+        let Some((key, list)) = self.get(&["full_attn_idxs"]) else {
+            return Ok(vec![true; layers]);
+        };
+        let mut attends = vec![false; layers];
+        for index in list.as_array().ok_or_else(|| bad(key, list))? {
+            let layer = index.as_u64().and_then(|i| attends.get_mut(i as usize));
+            *layer.ok_or_else(|| bad(key, index))? = true;
+        }
+        Ok(attends)
+    }
+
+    /// Which layers slide: as `layer_types` says; all but every fourth if it says nothing.
+    pub(crate) fn sliding_layers(&self) -> Result<Vec<bool>, ConvertError> {
+        Ok(match self.layer_types()? {
+            Some(kinds) => kinds.iter().map(|&k| k == "sliding_attention").collect(),
+            None => (0..self.layers()?).map(|layer| layer % 4 != 3).collect(),
+        })
+    }
+
+    /// What each layer is.
+    fn layer_types(&self) -> Result<Option<Vec<&str>>, ConvertError> {
+        let Some((key, value)) = self.get(&["layer_types"]) else {
+            return Ok(None);
+        };
+        let layers = self.layers()?;
+        let list = value.as_array().filter(|list| list.len() == layers);
+        let kinds = list.and_then(|list| list.iter().map(Value::as_str).collect());
+        kinds.map(Some).ok_or_else(|| bad(key, value))
+    }
+
+    fn layers(&self) -> Result<usize, ConvertError> {
+        let key = "num_hidden_layers";
+        match self.required_u32(&[key])? {
+            layers @ 0..=MAX_LAYERS => Ok(layers as usize),
+            layers => Err(bad(key, &layers.into())),
         }
     }
 

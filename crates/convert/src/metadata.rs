@@ -8,7 +8,8 @@ use strata_weights::gguf::Builder;
 use crate::config::{HfConfig, bad, quoted};
 use crate::error::ConvertError;
 use crate::family::{
-    Absent, COMMON, Demand, Family, HeadSize, Kind, KvHeads, Literal, Pair, Reading, Window,
+    Absent, COMMON, Demand, Family, FfnWidth, HeadSize, Kind, KvHeads, Literal, Pair, Reading,
+    Window,
 };
 use crate::rope::{self, RopeTensors};
 use crate::row_order::HeadCounts;
@@ -44,7 +45,9 @@ fn is(literal: &Literal, value: &Value) -> bool {
 pub(crate) fn heads(config: &HfConfig, family: &Family) -> Result<HeadCounts, ConvertError> {
     let queries = config.required_u32(&["num_attention_heads", "n_head"])?;
     let keys = match family.kv_heads {
-        KvHeads::Stated => config.u32(&["num_key_value_heads"])?.unwrap_or(queries),
+        KvHeads::Stated | KvHeads::AttentionLayers => {
+            config.u32(&["num_key_value_heads"])?.unwrap_or(queries)
+        }
         KvHeads::AsQueries => queries,
         KvHeads::Falcon => {
             let grouped = config.bool(&["new_decoder_architecture"])?;
@@ -88,13 +91,20 @@ pub(crate) fn write(
     if let Reading::Whole { pooling, .. } = family.reading {
         whole(builder, config, arch, pooling, padding as u32)?;
     }
-    let ffn = ["intermediate_size", "n_inner", "ffn_hidden_size"];
-    if config.get(&ffn).is_none() {
-        let width = config.required_u32(&["hidden_size", "n_embd"])?;
-        builder.set(&format!("{arch}.feed_forward_length"), 4 * width)?;
-    }
-    if family.kv_heads != KvHeads::AsQueries {
-        builder.set(&format!("{arch}.attention.head_count_kv"), keys as u32)?;
+    feed_forward(builder, config, family)?;
+    let kv_heads = format!("{arch}.attention.head_count_kv");
+    match family.kv_heads {
+        KvHeads::AsQueries => {}
+        KvHeads::Stated | KvHeads::Falcon => {
+            builder.set(&kv_heads, keys as u32)?;
+        }
+        KvHeads::AttentionLayers => {
+            let layers = config.attention_layers()?;
+            let keys = layers
+                .iter()
+                .map(|&attends| keys as i32 * i32::from(attends));
+            builder.set_array(&kv_heads, keys)?;
+        }
     }
     let width = config.required_u32(&["hidden_size", "n_embd"])?;
     let size = config.head_size()?;
@@ -116,6 +126,36 @@ pub(crate) fn write(
         builder.set(&format!("{arch}.{key}"), *text)?;
     }
     rope::write(builder, config, family)
+}
+
+/// The inner width of the feed-forward network.
+fn feed_forward(
+    builder: &mut Builder,
+    config: &HfConfig,
+    family: &Family,
+) -> Result<(), ConvertError> {
+    let key = format!("{}.feed_forward_length", family.arch);
+    if family.ffn == FfnWidth::Stated {
+        let stated = ["intermediate_size", "n_inner", "ffn_hidden_size"];
+        if config.get(&stated).is_none() {
+            let width = config.required_u32(&["hidden_size", "n_embd"])?;
+            builder.set(&key, 4 * width)?;
+        }
+        return Ok(());
+    }
+    let mut width = config.required_u32(&["block_ff_dim", "intermediate_size"])?;
+    let adjusts = config.bool(&["block_auto_adjust_ff_dim"])?;
+    if adjusts.unwrap_or(true) {
+        let factor = config.f32(&["block_ffn_dim_multiplier"])?.unwrap_or(1.0);
+        let multiple = config.u32(&["block_multiple_of"])?.unwrap_or(256);
+        let exact = f64::from(factor) * (u64::from(width) * 2 / 3) as f64;
+        let wide = (exact as u32).checked_next_multiple_of(multiple);
+        width = wide.ok_or(ConvertError::Missing {
+            key: "block_multiple_of",
+        })?;
+    }
+    builder.set(&key, width)?;
+    Ok(())
 }
 
 /// The keys of models that read a text as a whole.
@@ -179,7 +219,7 @@ fn write_pair(
 fn window(builder: &mut Builder, config: &HfConfig, family: &Family) -> Result<(), ConvertError> {
     let used = match family.window {
         Window::Never => false,
-        Window::Stated => true,
+        Window::Stated | Window::Layers => true,
         Window::Used => config.bool(&["use_sliding_window"])?.unwrap_or(false),
     };
     let Some(window) = config.u32(&["sliding_window"])?.filter(|_| used) else {
@@ -197,5 +237,9 @@ fn window(builder: &mut Builder, config: &HfConfig, family: &Family) -> Result<(
     }
     let key = format!("{}.attention.sliding_window", family.arch);
     builder.set(&key, window)?;
+    if family.window == Window::Layers {
+        let layers = config.sliding_layers()?;
+        builder.set_array(&format!("{key}_pattern"), layers)?;
+    }
     Ok(())
 }

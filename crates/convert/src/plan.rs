@@ -330,7 +330,10 @@ fn is_tied(
         (Some(a), Some(b)) => core::ptr::eq(a, b),
         _ => false,
     };
-    Ok(shared || config.bool(&["tie_word_embeddings"])?.unwrap_or(false))
+    Ok(shared
+        || config
+            .bool(&["tie_word_embeddings", "tie_embedding"])?
+            .unwrap_or(false))
 }
 
 fn plan_tensor(
@@ -357,6 +360,7 @@ fn plan_tensor(
         Order::Transposed if dims.len() == 2 => dims.reverse(),
         Order::Stacked => dims.push(sources.len() as u64),
         Order::Flat if dims.get(1) == Some(&1) => dims.truncate(1),
+        Order::Squeezed => dims.retain(|&dim| dim != 1),
         _ => {}
     }
     let row_count: u64 = if vector {

@@ -43,7 +43,9 @@ impl RowOrder {
             (size > 0 && size * count == rows).then_some(size)
         };
         Some(match order {
-            Order::Same | Order::Transposed | Order::Stacked | Order::Flat => RowOrder::Same,
+            Order::Same | Order::Transposed | Order::Stacked | Order::Flat | Order::Squeezed => {
+                RowOrder::Same
+            }
             Order::Positions => {
                 let first = Some(heads.padding).filter(|&padding| padding < rows)?;
                 let count = rows - first;

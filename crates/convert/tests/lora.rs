@@ -106,10 +106,11 @@ fn load(file: &[u8]) -> Model {
 
 fn base_of(model: &Model) -> LoraBase<'static> {
     let config = model.config();
+    let attention = config.attention().next();
     LoraBase {
         arch: config.spec.name,
-        heads: config.heads,
-        kv_heads: config.kv_heads,
+        heads: attention.map_or(0, |a| a.heads),
+        kv_heads: attention.map_or(0, |a| a.kv_heads),
     }
 }
 

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
     use crate::page_mover::tiny_config;
     use crate::request::{AdapterId, ClientId};
-    use strata_model::Config;
+    use strata_model::MixerConfig;
 
     const SALT: Salt = Salt {
         client: ClientId(1),
@@ -100,10 +100,12 @@ mod tests {
     };
 
     fn layout(kind: KvType) -> PageLayout {
-        let config = Config {
-            head_size: 32,
-            ..tiny_config()
-        };
+        let mut config = tiny_config();
+        for layer in &mut config.layers {
+            if let MixerConfig::Attention(attention) = &mut layer.mixer {
+                attention.head_size = 32;
+            }
+        }
         PageLayout::new(&config, kind)
     }
 

@@ -30,9 +30,9 @@ fn load(file: &str, window: u32) -> Arc<Model> {
 /// One layer of seven sees everything.
 fn mixed() -> Arc<Model> {
     let model = load("gemma3.gguf", 40);
-    let windows = &model.config().windows;
-    assert_eq!(windows.iter().filter(|w| **w == Some(40)).count(), 6);
-    assert_eq!(windows.iter().filter(|w| w.is_none()).count(), 1);
+    let layers: Vec<_> = model.config().attention().collect();
+    assert_eq!(layers.iter().filter(|a| a.window == Some(40)).count(), 6);
+    assert_eq!(layers.iter().filter(|a| a.window.is_none()).count(), 1);
     model
 }
 

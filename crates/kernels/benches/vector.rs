@@ -1,4 +1,4 @@
-//! Operations on vectors on one thread, in values a second: quantized activations, norms, softmax, SiLU.
+//! Operations on vectors on one thread, in values a second: quantized activations, norms, softmax, SiLU, convolution.
 //!
 //! `cargo bench -p strata-kernels --bench vector [FILTER…]`
 
@@ -86,6 +86,17 @@ fn silu_mul(bencher: Bencher<'_, '_>, isa: Isa) {
     bencher.counter(ItemsCount::new(WIDTH)).bench_local(|| {
         out.copy_from_slice(black_box(&x));
         kernels.activate_mul(Activation::Silu, &mut out, &up);
+        black_box(&out);
+    });
+}
+
+#[divan::bench(args = isas())]
+fn short_conv(bencher: Bencher<'_, '_>, isa: Isa) {
+    let (kernels, x, taps) = (kernels(isa), floats(), floats().repeat(3));
+    let mut out = vec![0.0; WIDTH];
+    bencher.counter(ItemsCount::new(WIDTH)).bench_local(|| {
+        let x = black_box(&x[..]);
+        kernels.short_conv(&taps, &[x, x, x], x, &mut out);
         black_box(&out);
     });
 }

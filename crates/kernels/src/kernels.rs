@@ -19,6 +19,7 @@ use crate::lanes::{Dot, Op};
 use crate::panel::matmul::{Matmul, Panels};
 use crate::peak::DotPeak;
 use crate::rope::{RopeKind, Rotate};
+use crate::short_conv::ShortConv;
 use crate::tile::TileMut;
 use crate::vector::{
     Activate, Activation, Arithmetic, DotProduct, ExpSub, LayerNorm, Max, RmsNorm, SoftCap,
@@ -263,6 +264,23 @@ impl Kernels {
             "an angle for each pair"
         );
         self.run(Rotate { x, cos, sin, kind });
+    }
+
+    /// out\[c\] = gate\[c\] · Σ taps\[k\]\[c\] · columns\[k\]\[c\], in the order of k: a token's convolution over the positions
+    /// up to its own, the oldest first. `taps` is positions × channels.
+    pub fn short_conv(&self, taps: &[f32], columns: &[&[f32]], gate: &[f32], out: &mut [f32]) {
+        assert!(
+            gate.len() == out.len()
+                && taps.len() == columns.len() * out.len()
+                && columns.iter().all(|column| column.len() == out.len()),
+            "a tap and a value for each channel and position"
+        );
+        self.run(ShortConv {
+            taps,
+            columns,
+            gate,
+            out,
+        });
     }
 
     /// Stores one row of keys or values. `out` is [`KvType::row_bytes`] long.

@@ -15,6 +15,7 @@
 //!   tenth of the speed of prefill and brings results three times closer to exact arithmetic.
 //! - **Float weights** have four sums a row by column modulo 4, joined as (s0 + s1) + (s2 + s3).
 //! - **Sums over a vector** run in 16 lanes, element i in lane i modulo 16, joined as a tree: +8, +4, +2, +1.
+//! - **Short convolutions** sum each channel over its taps in order, the oldest position first: `acc = fma(tap, x, acc)`.
 //! - `exp`, `tanh` and `erf` are polynomials of our own; `sin`, `cos` and `pow` come from pure Rust in f64.
 //!
 //! # How to use it
@@ -38,6 +39,7 @@ mod math;
 mod panel;
 mod peak;
 mod rope;
+mod short_conv;
 mod tile;
 mod vector;
 

@@ -91,6 +91,15 @@ fn the_same_bits_everywhere() {
                     k.activate_mul(kind, x, &y);
                 });
             }
+            for positions in 1..5 {
+                let numbers = if finite { Random::floats } else { mixed };
+                let taps = numbers(&mut random, positions * n);
+                let columns: Vec<_> = (0..positions).map(|_| numbers(&mut random, n)).collect();
+                let columns: Vec<&[f32]> = columns.iter().map(|column| &column[..]).collect();
+                everywhere("short_conv", &x, |k, x| {
+                    k.short_conv(&taps, &columns, &y, x);
+                });
+            }
             let pairs = n / 2;
             for kind in [RopeKind::HalfSplit, RopeKind::Interleaved] {
                 everywhere("rope", &x[..2 * pairs], |k, x| {
@@ -98,6 +107,23 @@ fn the_same_bits_everywhere() {
                 });
             }
         }
+    }
+}
+
+#[test]
+fn a_short_convolution_sums_its_taps_in_order() {
+    let mut random = Random::new(21);
+    let (n, positions) = (37, 3);
+    let (taps, gate) = (random.floats(positions * n), random.floats(n));
+    let columns = [random.floats(n), random.floats(n), random.floats(n)];
+    let mut out = vec![0.0; n];
+    let slices = [&columns[0][..], &columns[1], &columns[2]];
+    scalar().short_conv(&taps, &slices, &gate, &mut out);
+    for c in 0..n {
+        let sum = (0..positions).fold(0.0, |sum: f32, k| {
+            taps[k * n + c].mul_add(columns[k][c], sum)
+        });
+        assert_eq!(out[c].to_bits(), (gate[c] * sum).to_bits(), "channel {c}");
     }
 }
 

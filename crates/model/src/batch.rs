@@ -3,7 +3,7 @@
 use crate::adapter::Adapted;
 use crate::error::BatchError;
 use crate::model::Model;
-use crate::pages::{PAGE, Sequence};
+use crate::pages::{PAGE, PageLayout, Sequence};
 
 /// What is wanted of a span.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ pub(crate) fn check(
     limits: BatchLimits,
     model: &Model,
     positions: Option<usize>,
-    window: Option<usize>,
+    layout: &PageLayout,
 ) -> Result<(), BatchError> {
     let tokens = batch.iter().map(|span| span.tokens.len()).sum();
     if tokens > limits.tokens {
@@ -97,13 +97,16 @@ pub(crate) fn check(
                 needed,
             });
         }
+        if layout.is_recurrent() && span.sequence.state().is_none() {
+            return Err(BatchError::State);
+        }
         if let Some(positions) = positions.filter(|&positions| needed > positions) {
             return Err(BatchError::Position {
                 position: needed - 1,
                 positions,
             });
         }
-        let sees = (span.sequence.len() + 1).saturating_sub(window.unwrap_or(0));
+        let sees = (span.sequence.len() + 1).saturating_sub(layout.window().unwrap_or(0));
         let held = span.sequence.forgotten() * PAGE;
         if sees < held {
             return Err(BatchError::Forgotten {

@@ -2,7 +2,7 @@
 
 use crate::arch;
 use crate::batch::BatchLimits;
-use crate::config::{Config, RopeScaling};
+use crate::config::Config;
 use crate::encoder::weights::Encoder;
 use crate::error::LoadError;
 use crate::layer::{self, Layer, NormWeights};
@@ -10,7 +10,7 @@ use crate::matrix::{Home, Matrix};
 use crate::model::Model;
 use crate::pages::PageLayout;
 use crate::rope::Rope;
-use crate::spec::{Position, Role};
+use crate::spec::{Position, Presence, Role};
 use crate::tensors::{NamedMatrices, Source, Tensors};
 use crate::workspace::Workspace;
 use alloc::boxed::Box;
@@ -45,9 +45,8 @@ pub(crate) struct Parts {
     /// (positions, width).
     pub(crate) position_embd: Option<Vec<f32>>,
     pub(crate) body: Body,
-    pub(crate) rope: Option<Rope>,
-    /// Of sliding layers, where it differs.
-    pub(crate) window_rope: Option<Rope>,
+    /// By the numbers that the config gives them.
+    pub(crate) ropes: Vec<Rope>,
     /// The tensors that hold its matrices.
     pub(crate) names: Vec<NamedMatrices>,
     /// Of all their names and shapes.
@@ -76,10 +75,10 @@ impl Decoder {
         token_embd: Matrix,
     ) -> Result<Self, LoadError> {
         let (spec, vocabulary) = (config.spec, config.vocabulary);
-        let layers = (0..config.layers)
+        let layers = (0..config.layers.len())
             .map(|index| Layer::load(tensors, config, index))
             .collect::<Result<_, _>>()?;
-        let output_norm = layer::norm(tensors, spec.norm, "output_norm", config.width)?;
+        let output_norm = layer::norm(tensors, spec.norm, spec.output_norm, config.width)?;
         let output = if tensors.has("output.weight") {
             tensors.matrix("output.weight", config.width, vocabulary)?
         } else {
@@ -131,7 +130,7 @@ impl<'f> Blueprint<'f> {
             )?),
             _ => None,
         };
-        let (rope, window_rope) = ropes(&mut tensors, &config, options)?;
+        let ropes = ropes(&mut tensors, &config, options)?;
         let body = match spec.role {
             Role::Decoder => Body::Decoder(Decoder::load(&mut tensors, &config, token_embd)?),
             Role::Encoder => Body::Encoder(Encoder::load(&mut tensors, &config)?),
@@ -143,8 +142,7 @@ impl<'f> Blueprint<'f> {
                 token_embd,
                 position_embd,
                 body,
-                rope,
-                window_rope,
+                ropes,
                 signature: tensors.signature(),
                 names: tensors.names,
             },
@@ -176,6 +174,12 @@ impl<'f> Blueprint<'f> {
         }
     }
 
+    /// Bytes of a sequence's recurrent state; 0 in models without.
+    pub fn state_bytes(&self) -> usize {
+        // How keys and values are stored does not matter to it.
+        PageLayout::new(self.config(), KvType::F32).state_bytes()
+    }
+
     /// Bytes that a workspace takes for batches within `limits` on so many workers.
     pub fn workspace_bytes(
         &self,
@@ -192,7 +196,7 @@ impl<'f> Blueprint<'f> {
 
     /// Packs the matrices into memory, in the order of their use; each part of the file is read once and let go.
     ///
-    /// `progress` hears of bytes packed and bytes in all.
+    /// `progress` is told the bytes packed so far and those in all.
     pub fn build(
         self,
         placement: Placement,
@@ -300,36 +304,28 @@ fn pack(
     }
 }
 
+/// The model's RoPEs, with the factors that the file has for them.
 fn ropes(
     tensors: &mut Tensors<'_, '_>,
     config: &Config,
     options: LoadOptions,
-) -> Result<(Option<Rope>, Option<Rope>), LoadError> {
-    if matches!(config.spec.position, Position::Learned | Position::Distance) {
-        return Ok((None, None));
-    }
-    let rope = &config.rope;
-    let pairs = &[rope.dimensions as u64 / 2];
-    let mut factors = |name: &str| -> Result<Option<Vec<f32>>, LoadError> {
-        if tensors.has(name) {
-            tensors.vector(name, pairs).map(Some)
-        } else {
-            Ok(None)
-        }
-    };
-    let plain = factors("rope_freqs.weight")?;
-    let long = factors("rope_factors_long.weight")?;
-    let short = factors("rope_factors_short.weight")?;
+) -> Result<Vec<Rope>, LoadError> {
     let context = options.context.unwrap_or(config.context);
-    let by_length = if context > rope.original_context {
-        long
-    } else {
-        short
-    };
-    let factors = plain.or(by_length);
-    Ok((
-        Some(Rope::new(rope, rope.base, rope.scaling, factors.as_deref())),
-        rope.window_base
-            .map(|base| Rope::new(rope, base, RopeScaling::None, None)),
-    ))
+    let ropes = config.ropes.iter().map(|rope| {
+        if !rope.factors {
+            return Ok(Rope::new(rope, None));
+        }
+        let shape = &[rope.dimensions as u64 / 2];
+        let mut factors = |name| tensors.maybe_vector(Presence::IfPresent, name, shape);
+        let plain = factors("rope_freqs.weight")?;
+        let long = factors("rope_factors_long.weight")?;
+        let short = factors("rope_factors_short.weight")?;
+        let by_length = if context > rope.original_context {
+            long
+        } else {
+            short
+        };
+        Ok(Rope::new(rope, plain.or(by_length).as_deref()))
+    });
+    ropes.collect()
 }

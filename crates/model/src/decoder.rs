@@ -1,8 +1,6 @@
 //! `forward`: from tokens to logits, through every layer.
 
-use crate::adaptation::every_token;
 use crate::adapter::{Rows, RowsMut};
-use crate::attention::{Attention, AttentionOut};
 use crate::batch::{self, Output, Outputs, Span};
 use crate::blueprint::{Body, Decoder};
 use crate::compute::Compute;
@@ -12,13 +10,10 @@ use crate::kv_pages::KvPages;
 use crate::layer::{FfnWeights, Layer};
 use crate::model::Model;
 use crate::observer::Observer;
-use crate::pages::{Half, LayerLayout, PAGE, PagesMut};
-use crate::residual::{BranchEnd, Input, Seam, Sees};
-use crate::rope::Rope;
-use crate::spec::{Norm, Position, QkNorm};
-use crate::workspace::{Place, Stores, Workspace};
-use strata_kernels::{KvType, RopeKind, act_format};
-use strata_platform::Stretches;
+use crate::pages::{PAGE, PagesMut};
+use crate::residual::{AddNorm, BranchInput, BranchOrder, BranchOutput};
+use crate::workspace::{TokenPosition, Workspace};
+use strata_kernels::act_format;
 
 impl Model {
     /// Computes a batch: any mix of prompt chunks and single tokens of different sequences.
@@ -64,13 +59,7 @@ impl Model {
             .position_embd
             .as_ref()
             .map(|embeddings| embeddings.len() / config.width);
-        batch::check(
-            batch,
-            work.limits,
-            self,
-            positions,
-            kv.table.layout().window(),
-        )?;
+        batch::check(batch, work.limits, self, positions, kv.table.layout())?;
         let pass = Pass {
             model: self,
             config,
@@ -80,15 +69,15 @@ impl Model {
             tokens: batch.iter().map(|span| span.tokens.len()).sum(),
         };
         pass.embed(work);
-        pass.seam(
-            &Seam {
-                next: decoder.layers.first().map(Layer::attention_input),
-                ..Seam::default()
+        pass.add_norm(
+            &AddNorm {
+                next: decoder.layers.first().map(Layer::mixer_input),
+                ..AddNorm::default()
             },
             work,
         );
         for (index, layer) in decoder.layers.iter().enumerate() {
-            pass.attention_branch(index, layer, &mut kv, work);
+            pass.mix(index, &layer.mixer, &mut kv, work);
             pass.ffn_branch(layer, decoder.layers.get(index + 1), work);
         }
         let rows = pass.logits(decoder, work);
@@ -115,7 +104,7 @@ pub(crate) struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// Embeddings into `x`, places, rotations, and what is to be stored where.
+    /// Embeddings into `x`, positions, rotations, and what is to be stored where.
     fn embed(&self, work: &mut Workspace) {
         let (model, kernels, width) = (self.model, self.compute.kernels, self.config.width);
         let mut index = 0;
@@ -131,17 +120,8 @@ impl Pass<'_> {
                 if let Some(embeddings) = &model.parts.position_embd {
                     kernels.add(row, &embeddings[position * width..][..width]);
                 }
-                let rotations = [
-                    (&model.parts.rope, &mut work.rotations),
-                    (&model.parts.window_rope, &mut work.window_rotations),
-                ];
-                for (rope, out) in rotations {
-                    if let Some(rope) = rope {
-                        let size = 2 * rope.pairs();
-                        rope.write(position, &mut out[index * size..][..size]);
-                    }
-                }
-                work.places[index] = Place {
+                model.rotate(position, index, &mut work.rotations);
+                work.positions[index] = TokenPosition {
                     span: span_index as u32,
                     position: position as u32,
                 };
@@ -152,178 +132,25 @@ impl Pass<'_> {
         }
     }
 
-    /// Attention's branch of a layer, from its encoded input into `branch`.
-    fn attention_branch(
-        &self,
-        index: usize,
-        layer: &Layer,
-        kv: &mut PagesMut<'_>,
-        work: &mut Workspace,
-    ) {
-        let Self {
-            config,
-            compute,
-            tokens,
-            ..
-        } = *self;
-        let q_width = config.q_width();
-        let qkv = &mut work.qkv[..tokens * config.qkv_width()];
-        self.observe_all(&layer.qkv, &work.normed);
-        self.project(&layer.qkv, &mut work.acts, qkv);
-        self.adapt_all(&layer.qkv, &work.normed, qkv);
-
-        let (rope, rotations) = match (&self.model.parts.window_rope, config.windows[index]) {
-            (Some(rope), Some(_)) => (Some(rope), &work.window_rotations),
-            _ => (self.model.parts.rope.as_ref(), &work.rotations),
-        };
-        compute.each_row(qkv, config.qkv_width(), |token, row| {
-            layer.qkv.add_biases(compute.kernels, row);
-            let (q, rest) = row.split_at_mut(q_width);
-            let k = &mut rest[..config.kv_width()];
-            for (heads, norm) in [(q, &layer.q_norm), (k, &layer.k_norm)] {
-                if let Some(weights) = norm {
-                    self.norm_heads(weights, heads);
-                }
-                if let Some(rope) = rope {
-                    let size = 2 * rope.pairs();
-                    self.rotate(rope, &rotations[token * size..][..size], heads);
-                }
-            }
-        });
-        self.store(qkv, &mut work.stores, index, kv);
-
-        let output = &layer.attn_output.matrix;
-        let format = act_format(output.ty);
-        Attention {
-            compute,
-            config,
-            kv: kv.storage.layer(kv.table, index),
-            layer: index,
-            batch: self.batch,
-            places: &work.places[..tokens],
-            qkv,
-            sinks: layer.attn_sinks.as_deref(),
-        }
-        .run(AttentionOut {
-            floats: &mut work.attention[..tokens * q_width],
-            encoded: work.acts.rows_mut(format, q_width, tokens),
-            format,
-            partials: &mut work.partials,
-        });
-        let branch = &mut work.branch[..tokens * config.width];
-        self.multiply_one(output, &mut work.acts, branch);
-        let x = Rows {
-            floats: &work.attention,
-            stride: q_width,
-        };
-        self.observe(output, x, tokens);
-        let out = RowsMut {
-            floats: branch,
-            stride: config.width,
-            offset: 0,
-        };
-        self.adapt(output, x, out, every_token);
-    }
-
-    /// Norms queries or keys of one token, each head or all together.
-    fn norm_heads(&self, weights: &[f32], heads: &mut [f32]) {
-        let spec = self.config.spec;
-        let (kernels, epsilon) = (self.compute.kernels, self.config.epsilon);
-        let size = match spec.qk_norm {
-            QkNorm::Whole | QkNorm::WholeIfPresent => heads.len(),
-            _ => self.config.head_size,
-        };
-        for (i, head) in heads.chunks_exact_mut(size).enumerate() {
-            let weights = match spec.qk_norm {
-                QkNorm::PerHeadOwnIfPresent => &weights[i * size..][..size],
-                _ => weights,
-            };
-            match spec.norm {
-                Norm::Rms => kernels.rms_norm_in_place(head, Some(weights), epsilon),
-                Norm::Layer | Norm::LayerBias => {
-                    kernels.layer_norm_in_place(head, Some(weights), None, epsilon);
-                }
-            }
-        }
-    }
-
-    pub(crate) fn rotate(&self, rope: &Rope, rotations: &[f32], heads: &mut [f32]) {
-        let kind = match self.config.spec.position {
-            Position::RopeInterleaved => RopeKind::Interleaved,
-            Position::RopeHalfSplit => RopeKind::HalfSplit,
-            Position::Learned | Position::Distance => return,
-        };
-        let (cosines, sines) = rotations.split_at(rope.pairs());
-        for head in heads.chunks_exact_mut(self.config.head_size) {
-            let turned = &mut head[..2 * rope.pairs()];
-            self.compute.kernels.rope(turned, cosines, sines, kind);
-        }
-    }
-
-    /// Keys and values into their pages.
-    fn store(&self, qkv: &[f32], stores: &mut Stores, layer: usize, kv: &mut PagesMut<'_>) {
-        let PagesMut { table, storage } = kv;
-        let (kind, layout) = (storage.layout().kind(), storage.layer_layout(layer));
-        let (memory, starts) = storage.layer_mut(table, layer);
-        stores.sort(starts);
-        let stores = &*stores;
-        match Stretches::new(memory, stores.starts(), layout.bytes()) {
-            Some(pages) => self.compute.each_piece(qkv.len(), pages, |index, page| {
-                for (token, position) in stores.run(index) {
-                    self.store_token((kind, &layout), qkv, token, position, page);
-                }
-            }),
-            // Two spans write to one page: the later one stays, as in the order of the batch.
-            None => {
-                for (index, &start) in stores.starts().iter().enumerate() {
-                    let page = &mut storage.layer_mut(table, layer).0[start..][..layout.bytes()];
-                    for (token, position) in stores.run(index) {
-                        self.store_token((kind, &layout), qkv, token, position, page);
-                    }
-                }
-            }
-        }
-    }
-
-    /// One token's keys and values into its layer of its page.
-    fn store_token(
-        &self,
-        (kind, layout): (KvType, &LayerLayout),
-        qkv: &[f32],
-        token: usize,
-        position: usize,
-        page: &mut [u8],
-    ) {
-        let config = self.config;
-        let row = &qkv[token * config.qkv_width()..][..config.qkv_width()];
-        let (keys, values) = row[config.q_width()..].split_at(config.kv_width());
-        for (half, heads) in [(Half::Keys, keys), (Half::Values, values)] {
-            for (head, x) in heads.chunks_exact(config.head_size).enumerate() {
-                let out = &mut page[layout.row(half, head, position)];
-                self.compute.kernels.kv_store(kind, x, out);
-            }
-        }
-    }
-
-    /// Adds attention's branch to `x`, computes the other one, adds it, and prepares the next layer's input.
+    /// Adds the mixer's branch to `x`, computes the other one, adds it, and prepares the next layer's input.
     fn ffn_branch(&self, layer: &Layer, next: Option<&Layer>, work: &mut Workspace) {
-        let attention = Seam {
-            branch: Some(BranchEnd {
-                bias: layer.attn_output.bias.as_deref(),
-                norm: layer.post_attn_norm.as_ref(),
+        let mixer = AddNorm {
+            branch: Some(BranchOutput {
+                bias: layer.mixer.output().bias.as_deref(),
+                post_norm: layer.post_attn_norm.as_ref(),
             }),
-            next: Some(Input {
-                // A branch without a norm of its own shares attention's.
-                norm: layer.ffn_norm.as_ref().or(layer.attn_norm.as_ref()),
+            next: Some(BranchInput {
+                // A branch without a norm of its own shares the mixer's.
+                pre_norm: layer.ffn_norm.as_ref().or(layer.attn_norm.as_ref()),
                 formats: layer.ffn_formats(),
             }),
-            sees: if layer.parallel {
-                Sees::Same
+            order: if layer.parallel {
+                BranchOrder::Parallel
             } else {
-                Sees::Sum
+                BranchOrder::Sequential
             },
         };
-        self.seam(&attention, work);
+        self.add_norm(&mixer, work);
         let bias = match &layer.ffn {
             FfnWeights::Dense(weights) => {
                 let floats = self.tokens * self.config.width;
@@ -336,15 +163,15 @@ impl Pass<'_> {
                 None
             }
         };
-        let ffn = Seam {
-            branch: Some(BranchEnd {
+        let ffn = AddNorm {
+            branch: Some(BranchOutput {
                 bias,
-                norm: layer.post_ffn_norm.as_ref(),
+                post_norm: layer.post_ffn_norm.as_ref(),
             }),
-            next: next.map(Layer::attention_input),
-            sees: Sees::Sum,
+            next: next.map(Layer::mixer_input),
+            order: BranchOrder::Sequential,
         };
-        self.seam(&ffn, work);
+        self.add_norm(&ffn, work);
     }
 
     /// The rows asked for: last norm, output matrix, scale, cap. Returns how many there are.

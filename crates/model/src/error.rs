@@ -23,6 +23,12 @@ pub enum LoadError {
         value: f64,
         needs: &'static str,
     },
+    #[error("{key} has {found} elements; the model has {layers} layers")]
+    LayerArray {
+        key: String,
+        found: usize,
+        layers: usize,
+    },
     #[error("{key} differs between layers, which is not supported")]
     LayersDiffer { key: String },
     #[error("{heads} query heads cannot share {kv_heads} key heads evenly")]
@@ -58,9 +64,9 @@ pub enum LoadError {
 pub enum BatchError {
     #[error("token {token} is not in the vocabulary of {vocabulary}")]
     Token { token: u32, vocabulary: usize },
-    #[error("the model is an encoder: it reads whole texts and foretells nothing")]
+    #[error("the model is an encoder: it reads whole sequences and predicts nothing")]
     Encoder,
-    #[error("the model is a decoder: it does not encode whole texts")]
+    #[error("the model is a decoder: it does not encode whole sequences")]
     Decoder,
     #[error("the model has no classifier to rank with")]
     NoRankHead,
@@ -78,6 +84,8 @@ pub enum BatchError {
     Position { position: usize, positions: usize },
     #[error("the sequence has pages for {room} positions and the batch reaches {needed}")]
     Pages { room: usize, needed: usize },
+    #[error("the sequence has no recurrent state, which the model needs")]
+    State,
     #[error("a window begins at position {position} and the sequence holds it from {held} on")]
     Forgotten { position: usize, held: usize },
 }

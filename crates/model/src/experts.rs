@@ -116,8 +116,8 @@ impl Pass<'_> {
             let ExpertBuffers { inputs, order, .. } = buffers;
             let rows = inputs.rows_mut(format, width, slots);
             let rows = Chunks::new(rows, format.row_bytes(width));
-            self.compute.each_piece(slots * width, rows, |place, out| {
-                let token = chunk.start + order[place] as usize / sizes.used;
+            self.compute.each_piece(slots * width, rows, |rank, out| {
+                let token = chunk.start + order[rank] as usize / sizes.used;
                 let x = &normed[token * width..][..width];
                 self.compute.kernels.quantize_act(format, x, out);
             });
@@ -218,8 +218,8 @@ impl Pass<'_> {
     ) {
         let (width, ffn) = (self.config.width, sizes.ffn);
         for run in runs {
-            for place in run.slots.clone() {
-                let token = chunk.start + buffers.order[place] as usize / sizes.used;
+            for rank in run.slots.clone() {
+                let token = chunk.start + buffers.order[rank] as usize / sizes.used;
                 let input = Rows {
                     floats: &normed[token * width..],
                     stride: width,
@@ -227,7 +227,7 @@ impl Pass<'_> {
                 self.observe(&weights.gate.0[run.expert], input, 1);
                 self.observe(&weights.up.0[run.expert], input, 1);
                 let hidden = Rows {
-                    floats: &buffers.hidden[place * 2 * ffn..],
+                    floats: &buffers.hidden[rank * 2 * ffn..],
                     stride: 2 * ffn,
                 };
                 self.observe(&weights.down.0[run.expert], hidden, 1);
@@ -250,20 +250,20 @@ impl Pass<'_> {
 }
 
 impl ExpertBuffers {
-    /// The slots at the beginning of `places` that have the same expert.
-    fn run(&self, places: Range<usize>) -> Run {
-        let expert_at = |place: usize| self.chosen[self.order[place] as usize].expert as usize;
+    /// The slots at the beginning of `ranks` that have the same expert.
+    fn run(&self, ranks: Range<usize>) -> Run {
+        let expert_at = |rank: usize| self.chosen[self.order[rank] as usize].expert as usize;
         let mut run = Run {
             expert: 0,
-            slots: places.start..places.start,
+            slots: ranks.start..ranks.start,
         };
-        for place in places {
-            let expert = expert_at(place);
+        for rank in ranks {
+            let expert = expert_at(rank);
             if !run.slots.is_empty() && expert != run.expert {
                 break;
             }
             run.expert = expert;
-            run.slots.end = place + 1;
+            run.slots.end = rank + 1;
         }
         run
     }
@@ -300,7 +300,7 @@ fn choose(sizes: &ExpertConfig, buffers: &mut ExpertBuffers, chunk: Chunk) {
         *slot = i as u32;
     }
     order.sort_unstable_by_key(|&slot| (buffers.chosen[slot as usize].expert, slot));
-    for (place, &slot) in order.iter().enumerate() {
-        buffers.ranks[slot as usize] = place as u32;
+    for (rank, &slot) in order.iter().enumerate() {
+        buffers.ranks[slot as usize] = rank as u32;
     }
 }

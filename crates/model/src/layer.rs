@@ -3,8 +3,9 @@
 use crate::config::{Config, ExpertConfig};
 use crate::error::LoadError;
 use crate::matrix::{Experts, Linear, Matrix};
-use crate::residual::Input;
-use crate::spec::{Ffn, Fusion, Norm, Presence, QkNorm};
+use crate::mixer::Mixer;
+use crate::residual::BranchInput;
+use crate::spec::{Ffn, Fusion, Norm, Presence};
 use crate::tensors::{Tensors, block_name};
 use alloc::vec::Vec;
 use strata_kernels::{ActFormat, Kernels, act_format};
@@ -55,8 +56,8 @@ impl FromIterator<ActFormat> for Formats {
     fn from_iter<I: IntoIterator<Item = ActFormat>>(formats: I) -> Self {
         let mut all = Self::default();
         for format in formats {
-            if let Some(place) = all.0.iter_mut().find(|f| f.is_none_or(|f| f == format)) {
-                *place = Some(format);
+            if let Some(slot) = all.0.iter_mut().find(|f| f.is_none_or(|f| f == format)) {
+                *slot = Some(format);
             }
         }
         all
@@ -104,13 +105,7 @@ pub(crate) struct SharedExpert {
 pub(crate) struct Layer {
     pub(crate) attn_norm: Option<NormWeights>,
     pub(crate) attn_norm_2: Option<NormWeights>,
-    /// Queries, keys, values.
-    pub(crate) qkv: Projections,
-    pub(crate) q_norm: Option<Vec<f32>>,
-    pub(crate) k_norm: Option<Vec<f32>>,
-    /// A score without a value for each query head.
-    pub(crate) attn_sinks: Option<Vec<f32>>,
-    pub(crate) attn_output: Linear,
+    pub(crate) mixer: Mixer,
     pub(crate) post_attn_norm: Option<NormWeights>,
     pub(crate) parallel: bool,
     pub(crate) ffn_norm: Option<NormWeights>,
@@ -119,11 +114,11 @@ pub(crate) struct Layer {
 }
 
 impl Layer {
-    /// What attention begins with.
-    pub(crate) fn attention_input(&self) -> Input<'_> {
-        Input {
-            norm: self.attn_norm_2.as_ref().or(self.attn_norm.as_ref()),
-            formats: self.qkv.formats().collect(),
+    /// What the mixer begins with.
+    pub(crate) fn mixer_input(&self) -> BranchInput<'_> {
+        BranchInput {
+            pre_norm: self.attn_norm_2.as_ref().or(self.attn_norm.as_ref()),
+            formats: self.mixer.input().formats().collect(),
         }
     }
 
@@ -153,27 +148,11 @@ impl Layer {
         let ffn_norm = norm(spec.ffn_norm, "ffn_norm")?;
         let post_ffn_norm = norm(spec.post_ffn_norm, "post_ffw_norm")?;
 
-        let qkv = Projections::qkv(tensors, config, layer)?;
-        let attn_output = block_linear(
-            tensors,
-            layer,
-            "attn_output",
-            config.q_width(),
-            config.width,
-            spec.attn_output_bias,
-        )?;
+        let mixer = Mixer::load(tensors, config, layer)?;
         Ok(Self {
             attn_norm,
             attn_norm_2,
-            qkv,
-            q_norm: head_norm(tensors, config, layer, "attn_q_norm", config.heads)?,
-            k_norm: head_norm(tensors, config, layer, "attn_k_norm", config.kv_heads)?,
-            attn_sinks: tensors.maybe_vector(
-                spec.attn_sinks,
-                &block_name(layer, "attn_sinks", "weight"),
-                &[config.heads as u64],
-            )?,
-            attn_output,
+            mixer,
             post_attn_norm,
             parallel: config.parallel.unwrap_or(ffn_norm.is_none()),
             ffn_norm,
@@ -189,41 +168,13 @@ impl Layer {
     }
 }
 
-impl Projections {
-    /// Queries, keys and values.
-    pub(crate) fn qkv(
-        tensors: &mut Tensors<'_, '_>,
-        config: &Config,
-        layer: usize,
-    ) -> Result<Self, LoadError> {
-        let (q, kv) = (config.q_width(), config.kv_width());
-        let (width, bias) = (config.width, config.spec.qkv_bias);
-        let fused = match config.spec.qkv {
-            Fusion::Fused => true,
-            Fusion::Separate => false,
-            Fusion::AsFound => tensors.has(&block_name(layer, "attn_qkv", "weight")),
-        };
-        let mut linear = |name, rows| block_linear(tensors, layer, name, width, rows, bias);
-        Ok(Self(if fused {
-            [linear("attn_qkv", q + 2 * kv)?].into()
-        } else {
-            [
-                linear("attn_q", q)?,
-                linear("attn_k", kv)?,
-                linear("attn_v", kv)?,
-            ]
-            .into()
-        }))
-    }
-}
-
 impl DenseFfn {
     pub(crate) fn load(
         tensors: &mut Tensors<'_, '_>,
         config: &Config,
         layer: usize,
     ) -> Result<Self, LoadError> {
-        let (width, ffn, bias) = (config.width, config.ffn, config.spec.ffn_bias);
+        let (width, ffn, bias) = (config.width, config.layers[layer].ffn, config.spec.ffn_bias);
         let separate = tensors.has(&block_name(layer, "ffn_gate", "weight"));
         let mut linear =
             |name, columns, rows| block_linear(tensors, layer, name, columns, rows, bias);
@@ -328,24 +279,4 @@ pub(crate) fn block_linear(
         matrix: tensors.matrix(&block_name(layer, name, "weight"), columns, rows)?,
         bias: tensors.maybe_vector(bias, &block_name(layer, name, "bias"), &[rows as u64])?,
     })
-}
-
-fn head_norm(
-    tensors: &mut Tensors<'_, '_>,
-    config: &Config,
-    layer: usize,
-    name: &str,
-    heads: usize,
-) -> Result<Option<Vec<f32>>, LoadError> {
-    let (size, heads) = (config.head_size as u64, heads as u64);
-    let name = &block_name(layer, name, "weight");
-    match config.spec.qk_norm {
-        QkNorm::None => Ok(None),
-        QkNorm::PerHead => tensors.vector(name, &[size]).map(Some),
-        QkNorm::Whole => tensors.vector(name, &[size * heads]).map(Some),
-        QkNorm::WholeIfPresent => tensors.maybe_vector(Presence::IfPresent, name, &[size * heads]),
-        QkNorm::PerHeadOwnIfPresent => {
-            tensors.maybe_vector(Presence::IfPresent, name, &[size, heads])
-        }
-    }
 }

@@ -15,7 +15,6 @@ extern crate alloc;
 mod adaptation;
 mod adapter;
 pub mod arch;
-mod attention;
 mod batch;
 mod blueprint;
 mod compute;
@@ -30,6 +29,7 @@ mod ffn;
 mod kv_pages;
 mod layer;
 mod matrix;
+mod mixer;
 mod model;
 mod observer;
 mod pages;
@@ -44,7 +44,10 @@ pub use adapter::{Adapted, Adapter, AdapterError, AdapterTensor};
 pub use batch::{BatchLimits, Output, Outputs, Span};
 pub use blueprint::{Blueprint, LoadOptions, Placement};
 pub use compute::Compute;
-pub use config::{Config, ExpertConfig, RopeConfig, RopeScaling};
+pub use config::{
+    AttentionConfig, Config, ExpertConfig, LayerConfig, MixerConfig, RopeConfig, RopeScaling,
+    ShortConvConfig,
+};
 pub use cpu_executor::CpuExecutor;
 pub use encoder::Text;
 pub use error::{BatchError, LoadError};

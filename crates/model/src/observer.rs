@@ -26,7 +26,7 @@ pub struct MatrixTensor<'m> {
 }
 
 impl Model {
-    /// The tensors that matrices are in, with the numbers that an [`Observer`] hears of.
+    /// The tensors that matrices are in, with the numbers that an [`Observer`] is given.
     pub fn matrix_tensors(&self) -> impl Iterator<Item = MatrixTensor<'_>> {
         self.parts.names.iter().map(|named| MatrixTensor {
             name: &named.name,

@@ -1,12 +1,12 @@
-//! From the states of a text to one vector.
+//! From the states of a sequence to one vector.
 //!
-//! Sums run over tokens in order, in f64 and without vector instructions, so that a text cut into batches anyhow, on
+//! Sums run over tokens in order, in f64 and without vector instructions, so that a sequence cut into batches anyhow, on
 //! any machine, has the same embedding.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// How a text's states become its embedding. The numbers are those of GGUF's `pooling_type`.
+/// How a sequence's states become its embedding. The numbers are those of GGUF's `pooling_type`.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Pooling {
     /// They do not: every token keeps its state.
@@ -26,7 +26,7 @@ impl Pooling {
     pub const ALL: [Self; 5] = [Self::None, Self::Mean, Self::Cls, Self::Last, Self::Rank];
 }
 
-/// The states of one text, as they come.
+/// The states of one sequence, as they come.
 #[derive(Clone, Debug)]
 pub struct Pooled {
     kind: Pooling,
@@ -52,7 +52,7 @@ impl Pooled {
         }
     }
 
-    /// Takes the states of the text's next tokens: (tokens, width).
+    /// Takes the states of the sequence's next tokens: (tokens, width).
     ///
     /// # Panics
     /// If the last of them is not whole.

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::f64::consts::PI;
 use strata_kernels::sin_cos;
 
-/// The frequencies of one kind of layer.
+/// One RoPE's frequencies.
 #[derive(Clone, Debug)]
 pub(crate) struct Rope {
     /// Radians by position, one for each pair of dimensions.
@@ -15,19 +15,14 @@ pub(crate) struct Rope {
 
 impl Rope {
     /// `factors` divide the frequencies one by one, as `rope_freqs` tensors do.
-    pub(crate) fn new(
-        config: &RopeConfig,
-        base: f32,
-        scaling: RopeScaling,
-        factors: Option<&[f32]>,
-    ) -> Self {
+    pub(crate) fn new(config: &RopeConfig, factors: Option<&[f32]>) -> Self {
         let pairs = config.dimensions / 2;
         let frequencies = (0..pairs)
             .map(|i| {
                 let exponent = -2.0 * i as f64 / config.dimensions as f64;
-                let own = libm::pow(f64::from(base), exponent);
+                let own = libm::pow(f64::from(config.base), exponent);
                 let own = factors.map_or(own, |factors| own / f64::from(factors[i]));
-                stretch(config, base, scaling, own, i)
+                stretch(config, own, i)
             })
             .collect();
         Self {
@@ -52,8 +47,8 @@ impl Rope {
     }
 }
 
-fn stretch(config: &RopeConfig, base: f32, scaling: RopeScaling, own: f64, pair: usize) -> f64 {
-    match scaling {
+fn stretch(config: &RopeConfig, own: f64, pair: usize) -> f64 {
+    match config.scaling {
         RopeScaling::None => own,
         RopeScaling::Linear { factor } => own / f64::from(factor),
         RopeScaling::Yarn {
@@ -64,7 +59,8 @@ fn stretch(config: &RopeConfig, base: f32, scaling: RopeScaling, own: f64, pair:
             // The pair that turns `rotations` times over the original context.
             let pair_of = |rotations: f32| {
                 let length = config.original_context as f64 / (f64::from(rotations) * 2.0 * PI);
-                config.dimensions as f64 * libm::log(length) / (2.0 * libm::log(f64::from(base)))
+                config.dimensions as f64 * libm::log(length)
+                    / (2.0 * libm::log(f64::from(config.base)))
             };
             let low = libm::floor(pair_of(beta_fast)).max(0.0);
             let high = libm::ceil(pair_of(beta_slow)).min(config.dimensions as f64 - 1.0);

@@ -16,12 +16,12 @@ pub enum Presence {
     IfPresent,
 }
 
-/// How a family reads a text.
+/// How a family reads a sequence.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// From left to right: a token sees those before it, and the next is foretold.
+    /// From left to right: a token sees those before it, and the next is predicted.
     Decoder,
-    /// As a whole: a token sees all others. Norms come after the branches, and nothing is foretold.
+    /// As a whole: a token sees all others. Norms come after the branches, and nothing is predicted.
     Encoder,
 }
 
@@ -34,6 +34,15 @@ pub enum Norm {
     Layer,
     /// The same with a bias.
     LayerBias,
+}
+
+/// What mixes tokens in layers that have no key heads.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Recurrence {
+    /// Nothing: all layers have attention.
+    Never,
+    /// A short convolution.
+    ShortConv,
 }
 
 /// Norms of queries and keys before they are rotated.
@@ -60,8 +69,8 @@ pub enum Position {
     RopeHalfSplit,
     /// A learned vector for each position is added to the embedding.
     Learned,
-    /// Scores shrink with the distance, in each head at its own rate (ALiBi).
-    Distance,
+    /// ALiBi: scores shrink with the distance, in each head at its own rate.
+    Alibi,
 }
 
 /// How the two branches of a layer join the residual stream.
@@ -117,7 +126,7 @@ pub struct Routing {
     pub shared: bool,
 }
 
-/// Which layers look only at the nearest positions, where the metadata names a window.
+/// Which layers see only the nearest positions, where the metadata names a window but no pattern.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Window {
     /// None of them.
@@ -126,6 +135,18 @@ pub enum Window {
     Always,
     /// All but the last of every so many.
     AllButEvery(u32),
+}
+
+/// The RoPE of layers with a window.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub enum WindowRope {
+    /// That of the other layers.
+    Same,
+    /// Without scaling.
+    Unscaled {
+        /// The base where the file has no `rope.freq_base_swa`; if none, that of the other layers.
+        base: Option<f32>,
+    },
 }
 
 /// A factor, and where it comes from.
@@ -173,6 +194,8 @@ pub struct ArchSpec {
     pub post_ffn_norm: Presence,
     /// How the branches join.
     pub residual: Residual,
+    /// What mixes tokens in layers without attention.
+    pub recurrence: Recurrence,
     /// Norms of queries and keys.
     pub qk_norm: QkNorm,
     /// Whether queries, keys and values are one tensor.
@@ -187,8 +210,8 @@ pub struct ArchSpec {
     pub position: Position,
     /// Which layers slide.
     pub window: Window,
-    /// The rotary base of sliding layers, where it differs and the metadata does not say.
-    pub window_rope_base: Option<f32>,
+    /// The RoPE of sliding layers.
+    pub window_rope: WindowRope,
     /// What attention scores are multiplied by.
     pub attn_scale: AttnScale,
     /// The feed-forward network.
@@ -203,6 +226,8 @@ pub struct ArchSpec {
     pub embedding_scale: Scale,
     /// What logits are multiplied by (`logit_scale`).
     pub logit_scale: Scale,
+    /// The name of a decoder's last norm.
+    pub output_norm: &'static str,
     /// The bias of the output matrix.
     pub output_bias: Presence,
 }
@@ -219,6 +244,7 @@ impl ArchSpec {
         ffn_norm: Presence::Always,
         post_ffn_norm: Presence::Never,
         residual: Residual::Sequential,
+        recurrence: Recurrence::Never,
         qk_norm: QkNorm::None,
         qkv: Fusion::Separate,
         qkv_bias: Presence::IfPresent,
@@ -226,7 +252,7 @@ impl ArchSpec {
         attn_sinks: Presence::Never,
         position: Position::RopeInterleaved,
         window: Window::Always,
-        window_rope_base: None,
+        window_rope: WindowRope::Same,
         attn_scale: AttnScale::HeadSize,
         ffn: Ffn::Gated(Fusion::Separate),
         ffn_bias: Presence::IfPresent,
@@ -237,6 +263,7 @@ impl ArchSpec {
         }),
         embedding_scale: Scale::One,
         logit_scale: Scale::One,
+        output_norm: "output_norm",
         output_bias: Presence::Never,
     };
 }

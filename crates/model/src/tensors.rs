@@ -59,11 +59,9 @@ impl<'a, 'f> Tensors<'a, 'f> {
 
     fn take(&mut self, name: &str) -> Result<&'a Tensor<'f>, LoadError> {
         let missing = || LoadError::MissingTensor { name: name.into() };
-        let tensors = self.file.tensors();
-        let tensor = self.file.tensor(name).ok_or_else(missing)?;
-        let index = tensors.iter().position(|t| core::ptr::eq(t, tensor));
-        self.taken[index.ok_or_else(missing)?] = true;
-        Ok(tensor)
+        let index = self.file.tensor_index(name).ok_or_else(missing)?;
+        self.taken[index] = true;
+        Ok(&self.file.tensors()[index])
     }
 
     /// A vector of floats. A shape of `[rows, columns]` may come with the same elements under more dimensions.

@@ -16,7 +16,13 @@ use strata_weights::{Gguf, GgufSet};
 #[test]
 fn a_pass_allocates_nothing_after_the_first() {
     let pool = ThreadPool::new(Some(2)).unwrap();
-    for file in ["llama.gguf", "qwen2moe.gguf", "gemma3.gguf", "phi3.gguf"] {
+    for file in [
+        "llama.gguf",
+        "qwen2moe.gguf",
+        "gemma3.gguf",
+        "phi3.gguf",
+        "lfm2.gguf",
+    ] {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
         let bytes = read(&folder.join(file));
         let set = GgufSet::new(vec![Gguf::parse(&bytes).unwrap()]).unwrap();

@@ -44,6 +44,7 @@ fn build(path: &str, placement: Placement) -> Model {
 
 const TALE: &str = "models/tale/tale-q4_k_m.gguf";
 const MIXTURE: &str = "crates/model/tests/golden/qwen2moe.gguf";
+const CONV: &str = "crates/model/tests/golden/lfm2.gguf";
 
 fn bits(logits: &[f32]) -> Vec<u32> {
     assert!(logits.iter().all(|logit| logit.is_finite()));
@@ -52,13 +53,14 @@ fn bits(logits: &[f32]) -> Vec<u32> {
 
 #[test]
 fn a_prompt_fed_in_chunks_gives_the_same_logits() {
-    let (tale, mixture) = (load(TALE), load(MIXTURE));
+    let (tale, mixture, conv) = (load(TALE), load(MIXTURE), load(CONV));
     for (model, tokens) in [
         (&tale, prompt(1, 70)),
+        (&conv, prompt(1, 70).iter().map(|t| t % 48).collect()),
         (&mixture, prompt(1, 70).iter().map(|t| t % 48).collect()),
     ] {
         for kind in [KvType::F16, KvType::F32, KvType::Q8_0] {
-            if kind == KvType::Q8_0 && !model.config().head_size.is_multiple_of(32) {
+            if !model.config().stores_kv(kind) {
                 continue;
             }
             let run = |chunk: usize| {
@@ -82,6 +84,7 @@ fn weights_left_in_the_file_give_the_same_logits() {
     let kernels = Kernels::detect();
     for (path, tokens) in [
         (TALE, prompt(4, 40)),
+        (CONV, prompt(4, 40).iter().map(|t| t % 48).collect()),
         (MIXTURE, prompt(4, 40).iter().map(|t| t % 48).collect()),
     ] {
         let run = |model: &Model| {

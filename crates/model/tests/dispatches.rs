@@ -39,7 +39,7 @@ fn a_layer_takes_few_dispatches() {
     let set = GgufSet::new(vec![Gguf::parse(&bytes).unwrap()]).unwrap();
     let options = LoadOptions::default();
     let model = Model::load(&set, options, &SystemMemory, &pool, &mut |_, _| {}).unwrap();
-    let layers = model.config().layers;
+    let layers = model.config().layers.len();
     let mut runner = Runner::new(&model, Kernels::detect(), &pool, KvType::F16, 512);
     let mut count = |tokens: &[u32]| {
         let before = pool.tasks.load(Ordering::Relaxed);

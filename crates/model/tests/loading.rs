@@ -89,16 +89,17 @@ fn same(_: &str, dims: &[u64]) -> Option<Vec<u64>> {
 
 #[test]
 fn a_missing_tensor_is_named() {
-    let source = golden("llama");
-    let gguf = Gguf::parse(&source).unwrap();
-    for missing in gguf.tensors().iter().map(|tensor| tensor.name) {
-        // Without its own output matrix a model is tied; that is not an error.
-        if missing == "output.weight" {
-            continue;
+    for source in [golden("llama"), golden("lfm2")] {
+        let gguf = Gguf::parse(&source).unwrap();
+        for missing in gguf.tensors().iter().map(|tensor| tensor.name) {
+            // Without its own output matrix a model is tied; that is not an error.
+            if missing == "output.weight" {
+                continue;
+            }
+            let without = |name: &str, dims: &[u64]| (name != missing).then(|| dims.to_vec());
+            let sentence = refusal(&edited(&source, &without, &[]));
+            assert_eq!(sentence, format!("the tensor {missing} is missing"));
         }
-        let without = |name: &str, dims: &[u64]| (name != missing).then(|| dims.to_vec());
-        let sentence = refusal(&edited(&source, &without, &[]));
-        assert_eq!(sentence, format!("the tensor {missing} is missing"));
     }
 }
 
@@ -122,6 +123,33 @@ fn a_surplus_tensor_is_named() {
         refusal(&file),
         "the tensor blk.7.attn_q.weight does not belong to the architecture qwen3"
     );
+}
+
+#[test]
+fn a_mixers_tensors_belong_to_its_layers() {
+    let source = golden("lfm2");
+    for (name, dims) in [
+        ("blk.0.attn_q.weight", &[48, 48][..]),
+        ("blk.2.shortconv.conv.weight", &[3, 48]),
+        ("blk.1.shortconv.conv.bias", &[48]),
+        ("output_norm.weight", &[48]),
+    ] {
+        assert_eq!(
+            refusal(&edited(&source, &same, &[(name, dims)])),
+            format!("the tensor {name} does not belong to the architecture lfm2")
+        );
+    }
+    let key = "lfm2.shortconv.l_cache";
+    let without = refusal(&replaced(&source, key, None));
+    assert_eq!(without, "the metadata has no lfm2.shortconv.l_cache");
+    for taps in [1, 17] {
+        assert_eq!(
+            refusal(&replaced(&source, key, Some(Value::U32(taps)))),
+            format!("{key} is {taps}; it must be 2 to 16")
+        );
+    }
+    let wide = refusal(&replaced(&source, key, Some(Value::U32(4))));
+    assert!(wide.starts_with("the tensor blk.0.shortconv.conv.weight has the shape [3, 48]"));
 }
 
 #[test]

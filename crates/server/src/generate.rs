@@ -161,9 +161,7 @@ pub(crate) async fn ready(
 ) -> Result<Prepared, Fault> {
     let (model, request) = (lease.served.model.clone(), request.clone());
     let (stamp, seed) = (stamp.clone(), server.stamps.random());
-    let task = tokio::task::spawn_blocking(move || {
-        model.prepare(&request, stamp.context(seed))
-    });
+    let task = tokio::task::spawn_blocking(move || model.prepare(&request, stamp.context(seed)));
     task.await.unwrap_or_else(|_| {
         let message = "the request could not be made ready";
         Err(Fault::new(FaultKind::Internal, message))

@@ -4,8 +4,8 @@ use crate::error::{Error, ErrorKind};
 use crate::model::Model;
 use crate::worker::{Heard, Running};
 use strata_chat::{
-    Embed, Embeddings, Event, Fault, FaultKind, Generate, Prompt, PromptPart,
-    Ranking, Rerank, refusal,
+    Embed, Embeddings, Event, Fault, FaultKind, Generate, Prompt, PromptPart, Ranking, Rerank,
+    refusal,
 };
 use strata_engine::{ClientId, EventKind, Request};
 

@@ -3,9 +3,11 @@
 use alloc::string::{String, ToString};
 use core::fmt::{self, Display};
 use core::time::Duration;
+use strata_chat::json::JsonError;
 use strata_chat::{Fault, FaultKind};
+use strata_engine::RequestError;
 
-/// What kind of error it is. Bindings pass the [code](ErrorKind::code) on; new kinds may come.
+/// What kind of error it is. Programs in other languages see its [code](ErrorKind::code). New kinds may come.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -27,16 +29,16 @@ pub enum ErrorKind {
     Overloaded,
     /// The request, or the load, was canceled.
     Canceled,
-    /// A limit of time was exceeded.
+    /// A time limit was exceeded.
     TimedOut,
     /// The model was closed.
     Closed,
-    /// A fault of this library.
+    /// A bug in this library.
     Internal,
 }
 
 impl ErrorKind {
-    /// A stable name.
+    /// A name that stays the same from version to version.
     pub fn code(self) -> &'static str {
         match self {
             Self::InvalidArgument => "invalid_argument",
@@ -55,7 +57,7 @@ impl ErrorKind {
     }
 }
 
-/// An error: its kind, a sentence, and perhaps a hint what to do.
+/// An error: its kind, one sentence, which [`Display`] writes, and perhaps a hint at what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     kind: ErrorKind,
@@ -64,7 +66,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// An error of a kind, said in a sentence.
+    /// An error of a kind. The message is one sentence without a period.
     pub fn new(kind: ErrorKind, message: impl Display) -> Self {
         Self {
             kind,
@@ -73,7 +75,7 @@ impl Error {
         }
     }
 
-    /// Adds what the user can do about it.
+    /// The error with a hint at what the user can do about it.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Display) -> Self {
         self.hint = Some(hint.to_string());
@@ -83,6 +85,11 @@ impl Error {
     /// What kind it is.
     pub fn kind(&self) -> ErrorKind {
         self.kind
+    }
+
+    /// Its kind's stable name: see [`ErrorKind::code`].
+    pub fn code(&self) -> &'static str {
+        self.kind.code()
     }
 
     /// What the user can do about it.
@@ -96,6 +103,7 @@ impl Error {
         use std::io::ErrorKind as E;
         let kind = match error.kind() {
             E::OutOfMemory => ErrorKind::OutOfMemory,
+            E::NotFound => ErrorKind::NotFound,
             _ => ErrorKind::Io,
         };
         // "(os error 2)" tells a user nothing.
@@ -130,7 +138,8 @@ impl From<Fault> for Error {
             FaultKind::NotFound => ErrorKind::NotFound,
             FaultKind::Unsupported => ErrorKind::Unsupported,
             FaultKind::ContextExceeded { .. } => ErrorKind::ContextExceeded,
-            FaultKind::Overloaded { .. } => ErrorKind::Overloaded,
+            FaultKind::Overloaded { .. } | FaultKind::RateLimited { .. } => ErrorKind::Overloaded,
+            FaultKind::Timeout => ErrorKind::TimedOut,
             FaultKind::Unavailable { .. } => ErrorKind::Closed,
             FaultKind::Internal => ErrorKind::Internal,
             _ => ErrorKind::InvalidArgument,
@@ -142,7 +151,7 @@ impl From<Fault> for Error {
 impl From<Error> for Fault {
     fn from(error: Error) -> Self {
         let kind = match error.kind {
-            ErrorKind::InvalidArgument => FaultKind::BadRequest,
+            ErrorKind::InvalidArgument | ErrorKind::ContextExceeded => FaultKind::BadRequest,
             ErrorKind::NotFound => FaultKind::NotFound,
             ErrorKind::Unsupported => FaultKind::Unsupported,
             ErrorKind::OutOfMemory => FaultKind::Unavailable {
@@ -154,5 +163,72 @@ impl From<Error> for Fault {
             _ => FaultKind::Internal,
         };
         Self::new(kind, error.message)
+    }
+}
+
+impl From<RequestError> for Error {
+    fn from(error: RequestError) -> Self {
+        let kind = match error {
+            RequestError::Deadline { .. } | RequestError::FirstToken { .. } => ErrorKind::TimedOut,
+            _ => ErrorKind::Internal,
+        };
+        Self::new(kind, error)
+    }
+}
+
+impl From<JsonError> for Error {
+    fn from(error: JsonError) -> Self {
+        Self::new(ErrorKind::InvalidArgument, error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Codes are part of the interface: programs in other languages compare with these strings.
+    #[test]
+    fn codes_stay_as_they_are() {
+        use ErrorKind as E;
+        let pinned = |kind| match kind {
+            E::InvalidArgument => "invalid_argument",
+            E::NotFound => "not_found",
+            E::InvalidModel => "invalid_model",
+            E::OutOfMemory => "out_of_memory",
+            E::Io => "io",
+            E::Unsupported => "unsupported",
+            E::ContextExceeded => "context_exceeded",
+            E::Overloaded => "overloaded",
+            E::Canceled => "canceled",
+            E::TimedOut => "timed_out",
+            E::Closed => "closed",
+            E::Internal => "internal",
+        };
+        let all = [
+            E::InvalidArgument,
+            E::NotFound,
+            E::InvalidModel,
+            E::OutOfMemory,
+            E::Io,
+            E::Unsupported,
+            E::ContextExceeded,
+            E::Overloaded,
+            E::Canceled,
+            E::TimedOut,
+            E::Closed,
+            E::Internal,
+        ];
+        for kind in all {
+            assert_eq!(kind.code(), pinned(kind));
+            assert_eq!(Error::new(kind, "something").code(), pinned(kind));
+        }
+    }
+
+    #[test]
+    fn an_exceeded_time_limit_is_no_bug() {
+        let limit = Duration::from_millis(5);
+        let error = Error::from(RequestError::Deadline { limit });
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        assert!(error.to_string().contains("5 ms"), "{error}");
     }
 }

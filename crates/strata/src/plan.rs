@@ -67,7 +67,12 @@ pub(crate) fn plan(path: &Path, options: &Options) -> Result<Plan, Error> {
         fits: plan.fits(),
         streamed: plan.streamed(),
         remedies: plan.remedies(),
-        facts: facts(&file, &checked, load::profile(&checked).ok().as_ref(), options)?,
+        facts: facts(
+            &file,
+            &checked,
+            load::profile(&checked).ok().as_ref(),
+            options,
+        )?,
     })
 }
 

@@ -69,12 +69,13 @@ fn gguf(folder: &Path, base: &ModelFile) -> Result<Vec<u8>, Failure> {
     let checked = CheckedModel::new(base, None, TokenizerUse::Optional)?;
     let config = checked.blueprint.config();
     let arch = config.spec.name;
+    let attention = config.attention().next();
     let lora = load::read_folder(
         folder,
         LoraBase {
             arch,
-            heads: config.heads,
-            kv_heads: config.kv_heads,
+            heads: attention.map_or(0, |a| a.heads),
+            kv_heads: attention.map_or(0, |a| a.kv_heads),
         },
     )?;
     let bad = |error| {

@@ -2,8 +2,8 @@
 
 use super::Literal::{Bool, Number, Text};
 use super::{
-    Absent, Family, HeadSize, Kind, KvHeads, Order, Reading, Rotary, Rule, Window, demand, ordered,
-    pair, same,
+    Absent, Family, FfnWidth, HeadSize, Kind, KvHeads, Order, Reading, Rotary, Rule, Window,
+    demand, ordered, pair, same,
 };
 
 const BODY: &[Rule] = &[
@@ -61,6 +61,7 @@ pub(super) const BERT: Family = Family {
         demand("position_embedding_type", &[Text("absolute")]),
     ],
     kv_heads: KvHeads::AsQueries,
+    ffn: FfnWidth::Stated,
     head_size: HeadSize::WhereOdd,
     rotary: Rotary::None,
     window: Window::Never,

@@ -2,8 +2,8 @@
 
 use super::Literal::{Bool, Text};
 use super::{
-    Absent, Family, HeadSize, Kind, KvHeads, Order, Pair, Reading, Rotary, Rule, Window, demand,
-    ordered, pair, same,
+    Absent, Family, FfnWidth, HeadSize, Kind, KvHeads, Order, Pair, Reading, Rotary, Rule, Window,
+    demand, ordered, pair, same,
 };
 
 const LAYER_NORM: Pair = pair(
@@ -46,6 +46,7 @@ pub(super) const GPT2: Family = Family {
         demand("add_cross_attention", &[Bool(false)]),
     ],
     kv_heads: KvHeads::AsQueries,
+    ffn: FfnWidth::Stated,
     head_size: HeadSize::WhereOdd,
     rotary: Rotary::None,
     window: Window::Never,

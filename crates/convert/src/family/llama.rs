@@ -2,8 +2,8 @@
 
 use super::Literal::{Bool, EmptyList, Number, Text};
 use super::{
-    Absent, Add, Demand, Family, HeadSize, Heads, Kind, KvHeads, Order, Pair, Reading, Rotary,
-    Rule, Window, demand, ordered, pair, same, shifted,
+    Absent, Add, Demand, Family, FfnWidth, HeadSize, Heads, Kind, KvHeads, Order, Pair, Reading,
+    Rotary, Rule, Window, demand, ordered, pair, same, shifted,
 };
 
 const OUTER: &[Rule] = &[
@@ -169,6 +169,7 @@ pub(super) const LLAMA: Family = Family {
     demands: &[SILU],
     kv_heads: KvHeads::Stated,
     head_size: HeadSize::WhereOdd,
+    ffn: FfnWidth::Stated,
     rotary: Rotary::Share(1.0),
     window: Window::Stated,
     reading: Reading::Forward,
@@ -408,6 +409,12 @@ pub(super) const OLMO2: Family = Family {
     pairs: &[&[FFN, RMS]],
     window: Window::Never,
     ..LLAMA
+};
+
+pub(super) const OLMO3: Family = Family {
+    classes: &["Olmo3ForCausalLM"],
+    window: Window::Layers,
+    ..OLMO2
 };
 
 pub(super) const GRANITE: Family = Family {

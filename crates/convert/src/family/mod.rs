@@ -3,6 +3,7 @@
 
 mod bert;
 mod gpt;
+mod lfm2;
 mod llama;
 
 /// Whose heads a tensor's rows belong to.
@@ -31,6 +32,8 @@ pub enum Order {
     Stacked,
     /// A matrix of one row as a vector.
     Flat,
+    /// Without dimensions of one.
+    Squeezed,
     /// The first half of the rows; another rule has the second.
     FirstHalf,
     /// The second half.
@@ -160,6 +163,17 @@ pub enum KvHeads {
     AsQueries,
     /// One, or `num_kv_heads` in the new decoder architecture.
     Falcon,
+    /// As `num_key_value_heads` says in layers of attention, and none in the others.
+    AttentionLayers,
+}
+
+/// The inner width of the feed-forward network.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum FfnWidth {
+    /// As the config says; four times the model's width where it does not.
+    Stated,
+    /// Two thirds of what the config says, times a factor, and rounded up to a multiple, unless it says not to.
+    Adjusted,
 }
 
 /// When a head's size is written.
@@ -189,6 +203,8 @@ pub enum Window {
     Stated,
     /// Where the config also says that it is used.
     Used,
+    /// Where the config names one, in the layers that it names; three of four where it does not.
+    Layers,
 }
 
 /// How a model reads.
@@ -222,6 +238,8 @@ pub struct Family {
     pub kv_heads: KvHeads,
     /// When a head's size is written.
     pub head_size: HeadSize,
+    /// The feed-forward network.
+    pub ffn: FfnWidth,
     /// Rotary positions.
     pub rotary: Rotary,
     /// Sliding windows.
@@ -308,6 +326,8 @@ pub const ALL: &[Family] = &[
     llama::STARCODER2,
     llama::STABLELM,
     llama::OLMO2,
+    llama::OLMO3,
+    lfm2::LFM2,
     llama::GRANITE,
     llama::COMMAND_R,
     gpt::GPT2,

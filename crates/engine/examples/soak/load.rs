@@ -157,7 +157,7 @@ impl Means {
 fn adapter(model: &Model, seed: f32) -> Arc<Adapter> {
     let config = model.config();
     let (width, rank) = (config.width, 4);
-    let rows = config.heads * config.head_size;
+    let rows = config.attention().next().unwrap().q_width();
     let numbers = |count: usize| -> Vec<u8> {
         (0..count)
             .flat_map(|i| ((i as f32 * seed).sin() * 0.2).to_le_bytes())

@@ -6,7 +6,7 @@ use crate::page_mover::{PageMover, tiny_config};
 use crate::random::{Random, Stream};
 use std::collections::BTreeSet;
 use std::vec;
-use strata_model::{Config, Output, Sequence, Span};
+use strata_model::{Config, MixerConfig, Output, Sequence, Span};
 
 const PAGES: usize = 24;
 const SALTS: u64 = 3;
@@ -270,9 +270,15 @@ impl World {
 
 /// A model's sizes, with windows in some layers.
 fn windowed(config: &Config, layers: &[Option<usize>]) -> Config {
+    let layer = |&window: &Option<usize>| {
+        let mut layer = config.layers[0].clone();
+        if let MixerConfig::Attention(attention) = &mut layer.mixer {
+            attention.window = window;
+        }
+        layer
+    };
     Config {
-        layers: layers.len(),
-        windows: layers.to_vec(),
+        layers: layers.iter().map(layer).collect(),
         ..config.clone()
     }
 }

@@ -210,7 +210,7 @@ pub(crate) fn run_one(engine: &mut Engine, request: Request) -> Answer {
 pub(crate) fn adapter(tale: &Tale, seed: f32) -> Arc<Adapter> {
     let config = tale.model.config();
     let (width, rank) = (config.width, 4);
-    let q_width = config.heads * config.head_size;
+    let q_width = config.attention().next().unwrap().q_width();
     let numbers = |count: usize| -> Vec<u8> {
         (0..count)
             .flat_map(|i| ((i as f32 * seed).sin() * 0.3).to_le_bytes())

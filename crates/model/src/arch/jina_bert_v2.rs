@@ -6,7 +6,7 @@ use crate::spec::{ArchSpec, Ffn, Fusion, Position, Presence, QkNorm};
 
 pub(super) const SPEC: ArchSpec = ArchSpec {
     name: "jina-bert-v2",
-    position: Position::Distance,
+    position: Position::Alibi,
     qk_norm: QkNorm::WholeIfPresent,
     attn_norm_2: Presence::IfPresent,
     ffn: Ffn::Gated(Fusion::AsFound),

@@ -10,6 +10,7 @@ mod gpt2;
 mod gptneox;
 mod granite;
 mod jina_bert_v2;
+mod lfm2;
 mod llama;
 mod nomic_bert;
 mod olmo2;
@@ -42,6 +43,7 @@ pub const ALL: &[ArchSpec] = &[
     olmo2::SPEC,
     granite::SPEC,
     command_r::SPEC,
+    lfm2::SPEC,
     bert::SPEC,
     nomic_bert::SPEC,
     jina_bert_v2::SPEC,

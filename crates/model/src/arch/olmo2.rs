@@ -1,6 +1,7 @@
-//! OLMo 2: norms only after the branches, and on queries and keys as whole vectors.
+//! OLMo 2: norms only after the branches, and on queries and keys as whole vectors. OLMo 3 is the same with windows in
+//! three of four layers, whose RoPE is not scaled.
 
-use crate::spec::{ArchSpec, Experts, Position, Presence, QkNorm};
+use crate::spec::{ArchSpec, Experts, Position, Presence, QkNorm, Window, WindowRope};
 
 pub(super) const SPEC: ArchSpec = ArchSpec {
     name: "olmo2",
@@ -13,6 +14,8 @@ pub(super) const SPEC: ArchSpec = ArchSpec {
     attn_output_bias: Presence::Never,
     ffn_bias: Presence::Never,
     position: Position::RopeHalfSplit,
+    window: Window::AllButEvery(4),
+    window_rope: WindowRope::Unscaled { base: None },
     experts: Experts::Never,
     ..ArchSpec::LLAMA
 };

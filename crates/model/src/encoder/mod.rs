@@ -3,7 +3,6 @@
 //! BERT (<https://arxiv.org/abs/1810.04805>) and its relatives: embeddings of token, type and position, then layers
 //! whose norms come after their branches.
 
-pub(crate) mod attention;
 mod pass;
 pub(crate) mod weights;
 

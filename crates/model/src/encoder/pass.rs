@@ -1,7 +1,6 @@
 //! `encode`: from whole texts to states, through every layer.
 
 use super::Text;
-use super::attention::Attention;
 use super::weights::{Encoder, EncoderLayer};
 use crate::blueprint::Body;
 use crate::compute::Compute;
@@ -10,8 +9,9 @@ use crate::decoder::Pass;
 use crate::error::BatchError;
 use crate::layer::NormWeights;
 use crate::matrix::{Linear, Matrix};
+use crate::mixer::attention::whole::Attention;
 use crate::model::Model;
-use crate::workspace::{Acts, Place, Workspace};
+use crate::workspace::{Acts, TokenPosition, Workspace};
 use strata_kernels::{Activation, act_format};
 
 impl Model {
@@ -125,7 +125,7 @@ impl EncoderPass<'_> {
         }
     }
 
-    /// Embeddings into `x`, places, and rotations.
+    /// Embeddings into `x`, positions and rotations.
     fn embed(&self, work: &mut Workspace, texts: &[Text<'_>]) {
         let (model, kernels, width) = (self.pass.model, self.compute.kernels, self.config.width);
         let types = &self.encoder.types;
@@ -148,11 +148,8 @@ impl EncoderPass<'_> {
                 if let Some(embeddings) = &model.parts.position_embd {
                     kernels.add(row, &embeddings[position * width..][..width]);
                 }
-                if let Some(rope) = &model.parts.rope {
-                    let size = 2 * rope.pairs();
-                    rope.write(position, &mut work.rotations[index * size..][..size]);
-                }
-                work.places[index] = Place {
+                model.rotate(position, index, &mut work.rotations);
+                work.positions[index] = TokenPosition {
                     span: span as u32,
                     position: position as u32,
                 };
@@ -181,38 +178,20 @@ impl EncoderPass<'_> {
             pass,
             encoder,
         } = self;
-        let (tokens, width, q_width) = (pass.tokens, config.width, config.q_width());
+        let sizes = &layer.attention.config;
+        let (tokens, width, q_width) = (pass.tokens, config.width, sizes.q_width());
         let x = &work.x[..tokens * width];
-        let qkv = &mut work.qkv[..tokens * config.qkv_width()];
-        pass.encode_input(&layer.qkv, x, &mut work.acts);
-        pass.project(&layer.qkv, &mut work.acts, qkv);
-        let rope = pass.model.parts.rope.as_ref();
-        compute.each_row(qkv, config.qkv_width(), |token, row| {
-            layer.qkv.add_biases(compute.kernels, row);
-            let (q, rest) = row.split_at_mut(q_width);
-            let k = &mut rest[..config.kv_width()];
-            for (heads, norm) in [(q, &layer.q_norm), (k, &layer.k_norm)] {
-                if let Some(norm) = norm {
-                    compute.kernels.layer_norm_in_place(
-                        heads,
-                        Some(&norm.weight),
-                        norm.bias.as_deref(),
-                        config.epsilon,
-                    );
-                }
-                if let Some(rope) = rope {
-                    let size = 2 * rope.pairs();
-                    pass.rotate(rope, &work.rotations[token * size..][..size], heads);
-                }
-            }
-        });
-        let attention = &mut work.attention[..tokens * q_width];
+        let qkv = &mut work.projected[..tokens * sizes.qkv_width()];
+        pass.encode_input(&layer.attention.qkv, x, &mut work.acts);
+        let rotations = pass.rotations(sizes, &work.rotations);
+        pass.queries_keys_values(&layer.attention, x, rotations, &mut work.acts, qkv);
+        let attention = &mut work.mixed[..tokens * q_width];
         let starts = core::mem::take(&mut work.encoder.starts);
         debug_assert_eq!(starts.len(), texts + 1);
         Attention {
             compute,
-            config,
-            places: &work.places[..tokens],
+            config: sizes,
+            positions: &work.positions[..tokens],
             starts: &starts,
             qkv,
             slopes: &encoder.slopes,
@@ -222,7 +201,7 @@ impl EncoderPass<'_> {
 
         let branch = &mut work.branch[..tokens * width];
         let normed = &mut work.normed[..tokens * width];
-        self.linear(&layer.attn_output, attention, &mut work.acts, branch);
+        self.linear(&layer.attention.output, attention, &mut work.acts, branch);
         compute.add(branch, x, width);
         self.norm(&layer.attn_norm, branch, normed);
         if let Some(norm) = &layer.attn_norm_2 {

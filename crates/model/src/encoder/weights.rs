@@ -2,30 +2,28 @@
 
 use crate::config::Config;
 use crate::error::LoadError;
-use crate::layer::{self, DenseFfn, NormWeights, Projections, block_linear, block_norm};
+use crate::layer::{self, DenseFfn, NormWeights, block_norm};
 use crate::matrix::Linear;
-use crate::spec::{Position, Presence, QkNorm};
+use crate::mixer::attention::AttentionWeights;
+use crate::spec::{Position, Presence};
 use crate::tensors::Tensors;
 use alloc::vec::Vec;
 
 /// What comes after the embedding.
 pub(crate) struct Encoder {
-    /// (types, width): added to a token by the text that it is in. Empty in models without.
+    /// (types, width): added to a token by the segment that it is in. Empty in models without.
     pub(crate) types: Vec<f32>,
     /// The norm of the embedding.
     pub(crate) norm: NormWeights,
     pub(crate) layers: Vec<EncoderLayer>,
-    /// How much scores shrink with each step of distance, by head. Empty in models that place tokens otherwise.
+    /// How much scores shrink with each step of distance, by head. Empty in models without ALiBi.
     pub(crate) slopes: Vec<f32>,
     pub(crate) rank: Option<RankHead>,
 }
 
 /// One layer.
 pub(crate) struct EncoderLayer {
-    pub(crate) qkv: Projections,
-    pub(crate) q_norm: Option<NormWeights>,
-    pub(crate) k_norm: Option<NormWeights>,
-    pub(crate) attn_output: Linear,
+    pub(crate) attention: AttentionWeights,
     /// After attention and the layer's input.
     pub(crate) attn_norm: NormWeights,
     /// Once more, with the layer's input added once more.
@@ -35,14 +33,14 @@ pub(crate) struct EncoderLayer {
     pub(crate) ffn_norm: NormWeights,
 }
 
-/// From a text's first state to scores: tanh(dense), then output; either may be absent.
+/// From a sequence's first state to scores: tanh(dense), then output; either may be absent.
 pub(crate) struct RankHead {
     pub(crate) dense: Option<Linear>,
     pub(crate) output: Option<Linear>,
 }
 
 impl RankHead {
-    /// How many scores a text has.
+    /// How many scores a sequence has.
     pub(crate) fn labels(&self) -> usize {
         let last = self.output.as_ref().or(self.dense.as_ref());
         last.map_or(0, |linear| linear.matrix.rows)
@@ -79,7 +77,7 @@ impl Encoder {
             None => Vec::new(),
         };
         let norm = layer::norm(tensors, config.spec.norm, "token_embd_norm", config.width)?;
-        let layers = (0..config.layers)
+        let layers = (0..config.layers.len())
             .map(|index| EncoderLayer::load(tensors, config, index))
             .collect::<Result<_, _>>()?;
         Ok(Self {
@@ -87,7 +85,7 @@ impl Encoder {
             norm,
             layers,
             slopes: match config.spec.position {
-                Position::Distance => slopes(config.heads),
+                Position::Alibi => slopes(config.widest(|a| a.heads)),
                 _ => Vec::new(),
             },
             rank: RankHead::load(tensors, config)?,
@@ -102,17 +100,17 @@ impl EncoderLayer {
         layer: usize,
     ) -> Result<Self, LoadError> {
         let (spec, width) = (config.spec, config.width);
-        let qkv = Projections::qkv(tensors, config, layer)?;
-        let head_norms = match spec.qk_norm {
-            QkNorm::Whole => Presence::Always,
-            QkNorm::WholeIfPresent => Presence::IfPresent,
-            QkNorm::None | QkNorm::PerHead | QkNorm::PerHeadOwnIfPresent => Presence::Never,
-        };
-        let mut norm =
-            |presence, name, width| block_norm(tensors, spec.norm, presence, layer, name, width);
-        let q_norm = norm(head_norms, "attn_q_norm", config.q_width())?;
-        let k_norm = norm(head_norms, "attn_k_norm", config.kv_width())?;
-        let attn_norm_2 = norm(spec.attn_norm_2, "attn_norm_2", width)?;
+        let attention = config.layers[layer].attention();
+        let attention = attention.expect("an encoder has attention in every layer");
+        let attention = AttentionWeights::load(tensors, config, attention, layer)?;
+        let attn_norm_2 = block_norm(
+            tensors,
+            spec.norm,
+            spec.attn_norm_2,
+            layer,
+            "attn_norm_2",
+            width,
+        )?;
         let mut norm = |name: &str| {
             layer::norm(
                 tensors,
@@ -123,19 +121,8 @@ impl EncoderLayer {
         };
         let attn_norm = norm("attn_output_norm")?;
         let ffn_norm = norm("layer_output_norm")?;
-        let attn_output = block_linear(
-            tensors,
-            layer,
-            "attn_output",
-            config.q_width(),
-            width,
-            spec.attn_output_bias,
-        )?;
         Ok(Self {
-            qkv,
-            q_norm,
-            k_norm,
-            attn_output,
+            attention,
             attn_norm,
             attn_norm_2,
             ffn: DenseFfn::load(tensors, config, layer)?,

@@ -4,7 +4,7 @@
 //! each head's positions lie next to each other: attention over one head reads contiguous rows. Layers whose blocks have
 //! one size draw from one class of blocks, so that what a layer gives back any layer of its class can take.
 
-use crate::config::Config;
+use crate::config::{AttentionConfig, Config, MixerConfig};
 use alloc::vec::Vec;
 use core::ops::Range;
 use strata_kernels::KvType;
@@ -79,6 +79,8 @@ pub struct PageLayout {
     pub(super) layers: Vec<Option<LayerLayout>>,
     pub(super) classes: Vec<BlockClass>,
     window: Option<usize>,
+    /// Each layer's part of a state.
+    pub(super) states: Vec<Range<usize>>,
     state_bytes: usize,
 }
 
@@ -92,27 +94,34 @@ impl PageLayout {
             kind,
             layers: Vec::new(),
             classes: Vec::new(),
-            window: config.windows.iter().copied().flatten().max(),
+            window: config.attention().filter_map(|layer| layer.window).max(),
+            states: Vec::new(),
             state_bytes: 0,
         };
-        for layer in 0..config.layers {
-            let window = config.windows.get(layer).copied().flatten();
-            layout.add(config.kv_heads, config.head_size, window.is_some());
+        for layer in &config.layers {
+            let start = layout.state_bytes;
+            match &layer.mixer {
+                MixerConfig::Attention(attention) => layout.add(attention),
+                MixerConfig::ShortConv(conv) => {
+                    layout.layers.push(None);
+                    layout.state_bytes += conv.state_bytes();
+                }
+            }
+            layout.states.push(start..layout.state_bytes);
         }
         layout
     }
 
     /// Adds a layer with keys and values.
-    fn add(&mut self, heads: usize, head_size: usize, windowed: bool) {
+    fn add(&mut self, attention: &AttentionConfig) {
         let mut layer = LayerLayout {
-            reach: if windowed {
-                Reach::Window
-            } else {
-                Reach::Everything
+            reach: match attention.window {
+                Some(_) => Reach::Window,
+                None => Reach::Everything,
             },
             class: 0,
-            heads,
-            row: self.kind.row_bytes(head_size),
+            heads: attention.kv_heads,
+            row: self.kind.row_bytes(attention.head_size),
         };
         let bytes = layer.bytes();
         let known = self.classes.iter().position(|class| class.bytes == bytes);

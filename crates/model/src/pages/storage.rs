@@ -127,6 +127,17 @@ impl PageStorage {
         &mut self.states[slot]
     }
 
+    /// One layer's part of a state.
+    pub(crate) fn layer_state(&self, state: StateId, layer: usize) -> &[u8] {
+        &self.state(state)[self.layout.states[layer].clone()]
+    }
+
+    /// One layer's part of a state, to be changed.
+    pub(crate) fn layer_state_mut(&mut self, state: StateId, layer: usize) -> &mut [u8] {
+        let part = self.layout.states[layer].clone();
+        &mut self.state_mut(state)[part]
+    }
+
     /// Copies a state.
     pub fn copy_state(&mut self, from: StateId, to: StateId) {
         let (from, to) = (self.slot(from), self.slot(to).start);

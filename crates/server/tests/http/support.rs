@@ -120,7 +120,7 @@ fn adapter(model: &Model) -> LoadedAdapter {
     let config = model.config();
     let (width, queries) = (
         config.width as u64,
-        (config.heads * config.head_size) as u64,
+        (config.attention().next().unwrap().q_width()) as u64,
     );
     let bytes = |n: u64| -> Vec<u8> {
         let values = (0..n).map(|i| ((i * 7919) % 13) as f32 / 13.0 - 0.5);

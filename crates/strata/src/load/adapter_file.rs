@@ -48,10 +48,11 @@ impl AdapterFile {
             return Adapter::load(&file.parse()?, model).map_err(|error| bad(&error));
         }
         let config = model.config();
+        let attention = config.attention().next();
         let base = LoraBase {
             arch: config.spec.name,
-            heads: config.heads,
-            kv_heads: config.kv_heads,
+            heads: attention.map_or(0, |a| a.heads),
+            kv_heads: attention.map_or(0, |a| a.kv_heads),
         };
         let lora = read_folder(&self.path, base)?;
         let tensors = lora.tensors.iter().map(|tensor| AdapterTensor {

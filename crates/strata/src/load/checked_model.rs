@@ -166,10 +166,12 @@ impl<'f> CheckedModel<'f> {
 
     /// Fails if keys and values cannot be stored so.
     pub fn check_kv(&self, kind: KvType) -> Result<(), Error> {
-        let head = self.blueprint.config().head_size;
-        if kind != KvType::Q8_0 || head.is_multiple_of(32) {
+        let config = self.blueprint.config();
+        if config.stores_kv(kind) {
             return Ok(());
         }
+        let mut sizes = config.attention().map(|attention| attention.head_size);
+        let head = sizes.find(|size| !size.is_multiple_of(32)).unwrap_or(0);
         Err(Error::new(
             ErrorKind::InvalidArgument,
             format_args!(

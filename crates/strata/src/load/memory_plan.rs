@@ -168,8 +168,8 @@ impl<'b, 'f> MemoryPlan<'b, 'f> {
             0 => {}
             positions => remedies.push(format!("--ctx {}", positions.min(wanted))),
         }
-        let head = self.blueprint.config().head_size;
-        if self.needs.kv != KvType::Q8_0 && head.is_multiple_of(32) {
+        let q8 = self.blueprint.config().stores_kv(KvType::Q8_0);
+        if self.needs.kv != KvType::Q8_0 && q8 {
             match fitting(KvType::Q8_0) {
                 0 => {}
                 positions if positions >= wanted => remedies.push("--kv q8_0".into()),

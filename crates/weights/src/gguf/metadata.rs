@@ -178,8 +178,18 @@ pub(super) fn find_by_name<'i, T>(
     wanted: &str,
     name: impl for<'t> Fn(&'t T) -> &'t str,
 ) -> Option<&'i T> {
+    items.get(position_by_name(items, index, wanted, name)?)
+}
+
+/// Where the item of a name stands.
+pub(super) fn position_by_name<T>(
+    items: &[T],
+    index: &[u32],
+    wanted: &str,
+    name: impl for<'t> Fn(&'t T) -> &'t str,
+) -> Option<usize> {
     let at = index
         .binary_search_by(|&i| name(&items[i as usize]).cmp(wanted))
         .ok()?;
-    items.get(*index.get(at)? as usize)
+    Some(*index.get(at)? as usize)
 }

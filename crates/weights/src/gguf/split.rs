@@ -8,7 +8,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::error::GgufError;
-use super::metadata::{Metadata, find_by_name, index_by_name};
+use super::metadata::{Metadata, index_by_name, position_by_name};
 use super::name::Name;
 use super::reader::Gguf;
 use super::tensor::{Tensor, byte_len};
@@ -182,7 +182,12 @@ impl<'a> GgufSet<'a> {
 
     /// The tensor of a name.
     pub fn tensor(&self, name: &str) -> Option<&Tensor<'a>> {
-        find_by_name(&self.tensors, &self.by_name, name, |tensor| tensor.name)
+        self.tensors.get(self.tensor_index(name)?)
+    }
+
+    /// Where the tensor of a name stands among [`tensors`](Self::tensors).
+    pub fn tensor_index(&self, name: &str) -> Option<usize> {
+        position_by_name(&self.tensors, &self.by_name, name, |tensor| tensor.name)
     }
 }
 

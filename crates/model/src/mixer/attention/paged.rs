@@ -5,11 +5,12 @@
 //! depends on nothing but the position: the result has the same bits whether a token's chunks are shared out among
 //! workers, as for a few tokens with a long context, or all done by one, as for the many tokens of a prompt.
 
+use super::rows::{self, QueryRows};
 use crate::batch::Span;
 use crate::compute::Compute;
-use crate::config::Config;
+use crate::config::AttentionConfig;
 use crate::pages::{Half, PAGE, Sequence, StoredPages};
-use crate::workspace::Place;
+use crate::workspace::TokenPosition;
 use core::ops::Range;
 use strata_kernels::{ActFormat, KvRows, Partial};
 use strata_platform::{Chunks, each_alone, for_each_chunk, for_each_piece};
@@ -35,11 +36,10 @@ const LITTLE: usize = 1 << 17;
 /// What one layer's attention reads.
 pub(crate) struct Attention<'a> {
     pub(crate) compute: &'a Compute<'a>,
-    pub(crate) config: &'a Config,
+    pub(crate) config: &'a AttentionConfig,
     pub(crate) kv: StoredPages<'a>,
-    pub(crate) layer: usize,
     pub(crate) batch: &'a [Span<'a>],
-    pub(crate) places: &'a [Place],
+    pub(crate) positions: &'a [TokenPosition],
     /// (tokens, heads + 2 kv_heads, head_size); queries come first.
     pub(crate) qkv: &'a [f32],
     /// A score without a value for each head.
@@ -66,7 +66,7 @@ struct Item {
 }
 
 /// Query heads that are computed together.
-fn group_size(config: &Config) -> usize {
+fn group_size(config: &AttentionConfig) -> usize {
     let shared = config.heads / config.kv_heads;
     (1..=GROUP.min(shared))
         .rev()
@@ -75,19 +75,19 @@ fn group_size(config: &Config) -> usize {
 }
 
 /// The floats of a partial result: what is weighted, the maxima, the sums.
-fn partial_size(config: &Config) -> usize {
+fn partial_size(config: &AttentionConfig) -> usize {
     group_size(config) * (config.head_size + 2)
 }
 
 /// Floats that attention needs besides its results.
-pub(crate) fn partial_floats(config: &Config) -> usize {
+pub(crate) fn partial_floats(config: &AttentionConfig) -> usize {
     PARTIALS * partial_size(config)
 }
 
 impl Attention<'_> {
     /// Attends for every token, and encodes what comes out.
     pub(crate) fn run(&self, out: AttentionOut<'_>) {
-        let tokens = self.places.len();
+        let tokens = self.positions.len();
         let width = self.config.q_width();
         let row = out.format.row_bytes(width);
         let workers = self.compute.pool.workers();
@@ -128,7 +128,7 @@ impl Attention<'_> {
 
     /// Whether there are so few tokens that their chunks are shared out.
     fn are_few(&self) -> bool {
-        self.places.len() < 4 * self.compute.pool.workers()
+        self.positions.len() < 4 * self.compute.pool.workers()
     }
 
     /// All chunks of one group of heads of one token, in order.
@@ -178,7 +178,7 @@ impl Attention<'_> {
         let group_floats = heads * self.config.head_size;
         let size = partial_size(self.config);
         let groups = self.config.heads / heads;
-        let items: usize = (0..self.places.len())
+        let items: usize = (0..self.positions.len())
             .map(|token| groups * chunks(&self.visible(token)).len())
             .sum();
         let (mut maxima, mut sums) = ([0.0; GROUP], [0.0; GROUP]);
@@ -219,7 +219,7 @@ impl Attention<'_> {
     /// The items by number: all chunks of a group, all groups of a token, all tokens.
     fn item(&self, mut index: usize) -> Item {
         let groups = self.config.heads / group_size(self.config);
-        for token in 0..self.places.len() {
+        for token in 0..self.positions.len() {
             let chunks = chunks(&self.visible(token));
             if index < groups * chunks.len() {
                 return Item {
@@ -235,8 +235,11 @@ impl Attention<'_> {
 
     /// The positions that a token sees; at least its own.
     fn visible(&self, token: usize) -> Range<usize> {
-        let end = self.places[token].position as usize + 1;
-        let start = self.config.windows[self.layer].map_or(0, |window| end.saturating_sub(window));
+        let end = self.positions[token].position as usize + 1;
+        let start = self
+            .config
+            .window
+            .map_or(0, |window| end.saturating_sub(window));
         start.min(end - 1)..end
     }
 
@@ -252,13 +255,13 @@ impl Attention<'_> {
         let (heads, size) = (into.maxima.len(), config.head_size);
         let head = item.group * heads;
         let kv_head = head / (config.heads / config.kv_heads);
-        let place = self.places[item.token];
-        let sequence: &Sequence = self.batch[place.span as usize].sequence;
+        let TokenPosition { span, .. } = self.positions[item.token];
+        let sequence: &Sequence = self.batch[span as usize].sequence;
         let visible = self.visible(item.token);
         let start = visible.start.max(item.chunk * CHUNK);
         let end = visible.end.min((item.chunk + 1) * CHUNK);
         let n = end - start;
-        let query = &self.qkv[item.token * config.qkv_width() + head * size..][..heads * size];
+        let queries = &self.qkv[item.token * config.qkv_width() + head * size..][..heads * size];
         let range = |page: usize| {
             let from = start.max(page * PAGE) - page * PAGE;
             from..(end - page * PAGE).min(PAGE)
@@ -269,7 +272,7 @@ impl Attention<'_> {
         let pages = start / PAGE..end.div_ceil(PAGE);
         // Few tokens read keys and values from memory, many from the cache.
         let far = self.are_few();
-        let rows = |half: Half, page: usize| {
+        let stored_rows = |half: Half, page: usize| {
             let range = range(page);
             let next = match half {
                 _ if !far => &[],
@@ -286,23 +289,20 @@ impl Attention<'_> {
         };
 
         let mut scores = [0.0; GROUP * CHUNK];
-        let scores = &mut scores[..heads * n];
-        for page in pages.clone() {
-            let (offset, keys) = rows(Half::Keys, page);
-            kernels.kv_scores(query, keys, config.attn_scale, &mut scores[offset..], n);
+        rows::clear(into);
+        QueryRows {
+            kernels,
+            queries,
+            scale: config.scale,
+            soft_cap: config.soft_cap,
         }
-        if let Some(cap) = config.attn_soft_cap {
-            kernels.soft_cap(scores, cap);
-        }
-        for (i, scores) in scores.chunks_exact_mut(n).enumerate() {
-            into.maxima[i] = kernels.max(scores);
-            into.sums[i] = kernels.exp_sub(scores, into.maxima[i]);
-        }
-        into.acc.fill(0.0);
-        for page in pages.clone() {
-            let (offset, values) = rows(Half::Values, page);
-            kernels.kv_accumulate(&scores[offset..], n, values, into.acc);
-        }
+        .attend(
+            pages.clone().map(|page| stored_rows(Half::Keys, page)),
+            pages.clone().map(|page| stored_rows(Half::Values, page)),
+            |_, _| (),
+            &mut scores[..heads * n],
+            into,
+        );
     }
 }
 

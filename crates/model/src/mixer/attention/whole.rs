@@ -1,12 +1,13 @@
-//! Attention over whole texts: online softmax over blocks of keys, in the order of positions.
+//! Attention over whole sequences: online softmax over blocks of keys, in the order of positions.
 //!
 //! Queries, keys and values lie head by head, so that several tokens of one head meet the same keys together. A
-//! token's sums run over its own text alone and in the same order whatever is computed beside it.
+//! token's sums run over its own sequence alone and in the same order whatever is computed beside it.
 
+use super::rows::{self, QueryRows};
 use crate::compute::Compute;
-use crate::config::Config;
-use crate::workspace::{EncoderBuffers, Place};
-use strata_kernels::{KvRows, KvType};
+use crate::config::AttentionConfig;
+use crate::workspace::{EncoderBuffers, TokenPosition};
+use strata_kernels::{KvRows, KvType, Partial};
 use strata_platform::for_each_chunk;
 
 /// Tokens of one head that are computed together.
@@ -19,26 +20,26 @@ const KEYS: usize = 32;
 const KIND: KvType = KvType::F32;
 
 /// Bytes of all keys, or of all values, of so many tokens.
-pub(crate) fn stored_bytes(config: &Config, tokens: usize) -> usize {
+pub(crate) fn stored_bytes(config: &AttentionConfig, tokens: usize) -> usize {
     config.kv_heads * tokens * KIND.row_bytes(config.head_size)
 }
 
 /// Floats of all queries of so many tokens: heads are padded to whole units of work.
-pub(crate) fn query_floats(config: &Config, tokens: usize) -> usize {
+pub(crate) fn query_floats(config: &AttentionConfig, tokens: usize) -> usize {
     config.q_width() * tokens.next_multiple_of(ROWS)
 }
 
 /// What one layer's attention reads.
 pub(crate) struct Attention<'a> {
     pub(crate) compute: &'a Compute<'a>,
-    pub(crate) config: &'a Config,
-    /// Each token's text and place in it.
-    pub(crate) places: &'a [Place],
-    /// Where each text begins, and where the last ends.
+    pub(crate) config: &'a AttentionConfig,
+    /// Of each token.
+    pub(crate) positions: &'a [TokenPosition],
+    /// Where each sequence begins, and where the last ends.
     pub(crate) starts: &'a [u32],
     /// (tokens, heads + 2 kv_heads, head_size).
     pub(crate) qkv: &'a [f32],
-    /// By head; empty where distance does not count.
+    /// By head; empty without ALiBi.
     pub(crate) slopes: &'a [f32],
 }
 
@@ -46,7 +47,7 @@ impl Attention<'_> {
     /// Attends for every token: `out` is (tokens, heads, head_size).
     pub(crate) fn run(&self, buffers: &mut EncoderBuffers, out: &mut [f32]) {
         let (config, pool) = (self.config, self.compute.pool);
-        let (tokens, size) = (self.places.len(), config.head_size);
+        let (tokens, size) = (self.positions.len(), config.head_size);
         let EncoderBuffers {
             queries,
             keys,
@@ -96,7 +97,7 @@ impl Attention<'_> {
         &self.qkv[token * self.config.qkv_width() + head * size..][..size]
     }
 
-    /// Up to `ROWS` tokens of one head, text by text.
+    /// Up to `ROWS` tokens of one head, sequence by sequence.
     fn unit(
         &self,
         head: usize,
@@ -107,13 +108,16 @@ impl Attention<'_> {
         out: &mut [f32],
     ) {
         let config = self.config;
-        let (tokens, row) = (self.places.len(), KIND.row_bytes(config.head_size));
+        let (tokens, row) = (self.positions.len(), KIND.row_bytes(config.head_size));
         let kv_head = head / (config.heads / config.kv_heads);
         let last = tokens.min(first + ROWS);
         let mut token = first;
         while token < last {
-            let text = self.places[token].span as usize;
-            let (start, end) = (self.starts[text] as usize, self.starts[text + 1] as usize);
+            let sequence = self.positions[token].span as usize;
+            let (start, end) = (
+                self.starts[sequence] as usize,
+                self.starts[sequence + 1] as usize,
+            );
             let rows = end.min(last) - token;
             let stored = (kv_head * tokens + start) * row..(kv_head * tokens + end) * row;
             let range =
@@ -132,7 +136,7 @@ impl Attention<'_> {
     }
 }
 
-/// Tokens of one text and one head, from `position` on, and the keys and values of the whole text.
+/// Tokens of one sequence and one head, from `position` on, and the keys and values of the whole sequence.
 struct Rows<'a> {
     attention: &'a Attention<'a>,
     head: usize,
@@ -145,41 +149,41 @@ struct Rows<'a> {
 impl Rows<'_> {
     fn attend(&self, out: &mut [f32]) {
         let config = self.attention.config;
-        let kernels = self.attention.compute.kernels;
         let size = config.head_size;
         let rows = self.queries.len() / size;
-        let step = KEYS * KIND.row_bytes(size);
-
+        let row_bytes = KIND.row_bytes(size);
+        let queries = QueryRows {
+            kernels: self.attention.compute.kernels,
+            queries: self.queries,
+            scale: config.scale,
+            soft_cap: config.soft_cap,
+        };
         let mut scores = [0.0; ROWS * KEYS];
-        let mut maxima = [f32::NEG_INFINITY; ROWS];
-        let mut sums = [0.0; ROWS];
-        out.fill(0.0);
-        for (block, (keys, values)) in
-            (self.keys.chunks(step).zip(self.values.chunks(step))).enumerate()
-        {
-            let n = keys.len() / KIND.row_bytes(size);
-            let scores = &mut scores[..rows * n];
-            let keys = KvRows::new(KIND, size, keys);
-            kernels.kv_scores(self.queries, keys, config.attn_scale, scores, n);
-            for (i, scores) in scores.chunks_exact_mut(n).enumerate() {
-                self.shrink(i, block * KEYS, scores);
-                let maximum = maxima[i].max(kernels.max(scores));
-                let shrink = kernels.exp_sub(&mut [maxima[i] - maximum], 0.0);
-                maxima[i] = maximum;
-                sums[i] = sums[i] * shrink + kernels.exp_sub(scores, maximum);
-                if shrink != 1.0 {
-                    kernels.scale(&mut out[i * size..][..size], shrink);
-                }
-            }
-            kernels.kv_accumulate(scores, n, KvRows::new(KIND, size, values), out);
+        let (mut maxima, mut sums) = ([0.0; ROWS], [0.0; ROWS]);
+        let mut total = Partial {
+            maxima: &mut maxima[..rows],
+            sums: &mut sums[..rows],
+            acc: out,
+        };
+        rows::clear(&mut total);
+        let step = KEYS * row_bytes;
+        let blocks = self.keys.chunks(step).zip(self.values.chunks(step));
+        for (block, (keys, values)) in blocks.enumerate() {
+            let n = keys.len() / row_bytes;
+            let stored = |bytes| [(0, KvRows::new(KIND, size, bytes))].into_iter();
+            queries.attend(
+                stored(keys),
+                stored(values),
+                |row, scores| self.add_alibi(row, block * KEYS, scores),
+                &mut scores[..rows * n],
+                &mut total,
+            );
         }
-        for (out, sum) in out.chunks_exact_mut(size).zip(sums) {
-            kernels.scale(out, 1.0 / sum);
-        }
+        total.finish(queries.kernels, None);
     }
 
     /// Lowers the scores of token `row` for the keys from position `first` on by their distance.
-    fn shrink(&self, row: usize, first: usize, scores: &mut [f32]) {
+    fn add_alibi(&self, row: usize, first: usize, scores: &mut [f32]) {
         if let Some(slope) = self.attention.slopes.get(self.head) {
             for (j, score) in scores.iter_mut().enumerate() {
                 *score -= slope * (first + j).abs_diff(self.position + row) as f32;

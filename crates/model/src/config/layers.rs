@@ -1,0 +1,272 @@
+//! The sizes of each layer.
+
+use super::keys::Keys;
+use super::rope::{self, RopeConfig};
+use super::{MAX_HEADS, MAX_SIZE};
+use crate::error::LoadError;
+use crate::mixer::attention::paged::GROUP_FLOATS;
+use crate::mixer::short_conv::MAX_TAPS;
+use crate::spec::{ArchSpec, AttnScale, Position, Recurrence, Window};
+use alloc::vec;
+use alloc::vec::Vec;
+use strata_weights::Value;
+
+/// One layer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LayerConfig {
+    /// What lets tokens see each other.
+    pub mixer: MixerConfig,
+    /// The inner width of the feed-forward network.
+    pub ffn: usize,
+}
+
+/// What lets a layer's tokens see each other.
+#[derive(Clone, Debug, PartialEq)]
+pub enum MixerConfig {
+    /// Attention.
+    Attention(AttentionConfig),
+    /// A short convolution.
+    ShortConv(ShortConvConfig),
+}
+
+impl LayerConfig {
+    /// Its attention, if that is its mixer.
+    pub fn attention(&self) -> Option<&AttentionConfig> {
+        match &self.mixer {
+            MixerConfig::Attention(attention) => Some(attention),
+            MixerConfig::ShortConv(_) => None,
+        }
+    }
+}
+
+/// One layer's attention.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct AttentionConfig {
+    /// Query heads.
+    pub heads: usize,
+    /// Key heads, and value heads.
+    pub kv_heads: usize,
+    /// A head's size: of queries, keys and values alike.
+    pub head_size: usize,
+    /// Positions that a token sees, its own included; all up to its own if there is no window.
+    pub window: Option<usize>,
+    /// Which of [`Config::ropes`](super::Config::ropes) rotates queries and keys, if one does.
+    pub rope: Option<usize>,
+    /// What scores are multiplied by.
+    pub scale: f32,
+    /// Scores pass cap · tanh(x / cap).
+    pub soft_cap: Option<f32>,
+}
+
+impl AttentionConfig {
+    /// The width of all query heads.
+    pub fn q_width(&self) -> usize {
+        self.heads * self.head_size
+    }
+
+    /// The width of all key heads, or of all value heads.
+    pub fn kv_width(&self) -> usize {
+        self.kv_heads * self.head_size
+    }
+
+    /// The width of queries, keys and values together.
+    pub(crate) fn qkv_width(&self) -> usize {
+        self.q_width() + 2 * self.kv_width()
+    }
+}
+
+/// One layer's short convolution.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct ShortConvConfig {
+    /// Channels, each of which is summed by itself.
+    pub channels: usize,
+    /// Positions that a sum runs over, the token's own included.
+    pub taps: usize,
+}
+
+/// What the layers share.
+pub(super) struct Shared<'a> {
+    pub(super) spec: &'a ArchSpec,
+    pub(super) layers: usize,
+    pub(super) width: usize,
+    pub(super) context: usize,
+    /// The inner width of feed-forward networks where the file names none.
+    pub(super) ffn: Option<usize>,
+}
+
+/// All layers, and the RoPEs that they use.
+pub(super) fn layers(
+    keys: &Keys<'_, '_>,
+    shared: &Shared<'_>,
+) -> Result<(Vec<LayerConfig>, Vec<RopeConfig>), LoadError> {
+    let count = shared.layers;
+    let heads = keys.sizes("attention.head_count", count, 1..=MAX_HEADS)?;
+    let heads = keys.required("attention.head_count", heads)?;
+    let fewest = match shared.spec.recurrence {
+        Recurrence::Never => 1,
+        Recurrence::ShortConv => 0,
+    };
+    let kv_heads = keys.sizes("attention.head_count_kv", count, fewest..=MAX_HEADS)?;
+    let kv_heads = kv_heads.unwrap_or_else(|| heads.clone());
+    let head_sizes = keys.sizes("attention.key_length", count, 1..=MAX_SIZE)?;
+    let value_sizes = keys.sizes("attention.value_length", count, 1..=MAX_SIZE)?;
+    let ffn = keys.sizes("feed_forward_length", count, 1..=MAX_SIZE)?;
+    let ffn = ffn.or_else(|| shared.ffn.map(|ffn| vec![ffn; count]));
+    let ffn = keys.required("feed_forward_length", ffn)?;
+    let windows = windows(keys, shared.spec, count)?;
+    let soft_cap = keys.positive("attn_logit_softcapping")?;
+
+    let mut ropes = Vec::new();
+    let layers = (0..count).map(|layer| {
+        let (heads, kv_heads) = (heads[layer], kv_heads[layer]);
+        if kv_heads == 0 {
+            return Ok(LayerConfig {
+                mixer: MixerConfig::ShortConv(short_conv(keys, shared.width)?),
+                ffn: ffn[layer],
+            });
+        }
+        if heads % kv_heads != 0 {
+            return Err(LoadError::Heads { heads, kv_heads });
+        }
+        let head_size = match &head_sizes {
+            Some(sizes) => sizes[layer],
+            None if shared.width.is_multiple_of(heads) => shared.width / heads,
+            None => {
+                return Err(LoadError::MissingKey {
+                    key: keys.key("attention.key_length"),
+                });
+            }
+        };
+        check_head_size(keys, head_size, value_sizes.as_ref().map(|s| s[layer]))?;
+        let rope = match shared.spec.position {
+            Position::RopeInterleaved | Position::RopeHalfSplit => {
+                let sliding = windows[layer].is_some();
+                let rope = rope::rope(keys, shared.spec, head_size, shared.context, sliding)?;
+                Some(number(&mut ropes, rope))
+            }
+            Position::Learned | Position::Alibi => None,
+        };
+        Ok(LayerConfig {
+            mixer: MixerConfig::Attention(AttentionConfig {
+                heads,
+                kv_heads,
+                head_size,
+                window: windows[layer],
+                rope,
+                scale: scale(keys, shared, heads, head_size)?,
+                soft_cap,
+            }),
+            ffn: ffn[layer],
+        })
+    });
+    Ok((layers.collect::<Result<_, _>>()?, ropes))
+}
+
+fn short_conv(keys: &Keys<'_, '_>, width: usize) -> Result<ShortConvConfig, LoadError> {
+    let name = "shortconv.l_cache";
+    let taps = keys.required_size(name, MAX_SIZE)?;
+    if !(2..=MAX_TAPS).contains(&taps) {
+        return Err(LoadError::BadValue {
+            key: keys.key(name),
+            value: taps as f64,
+            needs: "2 to 16",
+        });
+    }
+    Ok(ShortConvConfig {
+        channels: width,
+        taps,
+    })
+}
+
+fn check_head_size(
+    keys: &Keys<'_, '_>,
+    head_size: usize,
+    value_size: Option<usize>,
+) -> Result<(), LoadError> {
+    if head_size > GROUP_FLOATS {
+        return Err(LoadError::BadValue {
+            key: keys.key("attention.key_length"),
+            value: head_size as f64,
+            needs: "at most 2048",
+        });
+    }
+    match value_size.filter(|&size| size != head_size) {
+        None => Ok(()),
+        Some(value) => Err(LoadError::ValueLength {
+            key: head_size,
+            value,
+        }),
+    }
+}
+
+/// What a layer's scores are multiplied by.
+fn scale(
+    keys: &Keys<'_, '_>,
+    shared: &Shared<'_>,
+    heads: usize,
+    head_size: usize,
+) -> Result<f32, LoadError> {
+    Ok(
+        match (keys.positive("attention.scale")?, shared.spec.attn_scale) {
+            (Some(scale), _) => scale,
+            (None, AttnScale::WidthPerHeadAtLayers(n)) if n as usize == shared.layers => {
+                1.0 / libm::sqrtf((shared.width / heads) as f32)
+            }
+            (None, _) => 1.0 / libm::sqrtf(head_size as f32),
+        },
+    )
+}
+
+/// The number of an item among those seen so far.
+fn number<T: PartialEq>(seen: &mut Vec<T>, item: T) -> usize {
+    let known = seen.iter().position(|other| *other == item);
+    known.unwrap_or_else(|| {
+        seen.push(item);
+        seen.len() - 1
+    })
+}
+
+/// The sliding window, if any, of each layer.
+fn windows(
+    keys: &Keys<'_, '_>,
+    spec: &ArchSpec,
+    layers: usize,
+) -> Result<Vec<Option<usize>>, LoadError> {
+    // Some converters write 0 for "none".
+    let window = match keys.u32("attention.sliding_window")? {
+        None | Some(0) => None,
+        Some(window) => Some(window as usize),
+    };
+    let slides = slides(keys, spec.window, layers)?;
+    let windows = slides.into_iter().map(|slides| window.filter(|_| slides));
+    Ok(windows.collect())
+}
+
+/// Whether each layer slides: as `attention.sliding_window_pattern` says, or else as the architecture does.
+///
+/// The pattern is an array with an element for each layer, or the number of layers of which the last sees everything; 0
+/// if none does.
+fn slides(keys: &Keys<'_, '_>, window: Window, layers: usize) -> Result<Vec<bool>, LoadError> {
+    let name = "attention.sliding_window_pattern";
+    let all_but_every =
+        |n: usize| -> Vec<bool> { (0..layers).map(|i| n == 0 || i % n != n - 1).collect() };
+    let array = match (window, keys.metadata.get(&keys.key(name))) {
+        (Window::Never, _) => return Ok(vec![false; layers]),
+        (_, Some(Value::Array(array))) => array,
+        (Window::Always, None) => return Ok(vec![true; layers]),
+        (Window::AllButEvery(n), None) => return Ok(all_but_every(n as usize)),
+        (_, Some(_)) => return Ok(all_but_every(keys.u32(name)?.unwrap_or(0) as usize)),
+    };
+    let pattern: Option<Vec<bool>> = match array.bools() {
+        Some(bools) => Some(bools.collect()),
+        None => array.integers().map(|i| i.map(|i| i != 0).collect()),
+    };
+    match pattern {
+        Some(pattern) if pattern.len() == layers => Ok(pattern),
+        _ => Err(LoadError::LayerArray {
+            key: keys.key(name),
+            found: array.len(),
+            layers,
+        }),
+    }
+}

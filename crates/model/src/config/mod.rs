@@ -1,0 +1,172 @@
+//! A model's sizes and scales, read from its metadata and checked.
+
+mod experts;
+mod keys;
+mod layers;
+mod rope;
+
+use crate::error::LoadError;
+use crate::pooling::Pooling;
+use crate::spec::{ArchSpec, Residual, Role, Scale};
+use alloc::vec::Vec;
+pub use experts::ExpertConfig;
+use keys::Keys;
+pub use layers::{AttentionConfig, LayerConfig, MixerConfig, ShortConvConfig};
+pub use rope::{RopeConfig, RopeScaling};
+use strata_kernels::KvType;
+use strata_weights::Metadata;
+
+/// No size in a model is larger; products of two stay far from overflow.
+const MAX_SIZE: u32 = 1 << 22;
+const MAX_LAYERS: u32 = 1024;
+const MAX_HEADS: u32 = 1024;
+
+/// Sizes and scales, after the metadata's defaults.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The architecture.
+    pub spec: &'static ArchSpec,
+    /// The layers.
+    pub layers: Vec<LayerConfig>,
+    /// The residual stream's width.
+    pub width: usize,
+    /// The vocabulary's size.
+    pub vocabulary: usize,
+    /// Positions that the model was trained for.
+    pub context: usize,
+    /// Norms' epsilon.
+    pub epsilon: f32,
+    /// Whether the branches of a layer are parallel; `None`: where it has no `ffn_norm`.
+    pub parallel: Option<bool>,
+    /// The RoPEs of attention layers, each once.
+    pub ropes: Vec<RopeConfig>,
+    /// Logits pass cap · tanh(x / cap).
+    pub logit_soft_cap: Option<f32>,
+    /// What embeddings are multiplied by.
+    pub embedding_scale: f32,
+    /// What each branch is multiplied by before it is added.
+    pub residual_scale: f32,
+    /// What logits are multiplied by.
+    pub logit_scale: f32,
+    /// Experts instead of one feed-forward network.
+    pub experts: Option<ExpertConfig>,
+    /// How states become an embedding, if the file says.
+    pub pooling: Option<Pooling>,
+}
+
+impl Config {
+    /// Reads the metadata of a model whose vocabulary has `vocabulary` tokens.
+    pub(crate) fn new(
+        spec: &'static ArchSpec,
+        metadata: &Metadata<'_>,
+        vocabulary: usize,
+    ) -> Result<Self, LoadError> {
+        let keys = Keys {
+            metadata,
+            arch: spec.name,
+        };
+        check_direction(&keys, spec)?;
+        let count = keys.required_size("block_count", MAX_LAYERS)?;
+        let width = keys.required_size("embedding_length", MAX_SIZE)?;
+        let epsilon = match keys.positive("attention.layer_norm_rms_epsilon")? {
+            Some(epsilon) => epsilon,
+            None => {
+                let name = "attention.layer_norm_epsilon";
+                let epsilon = keys.positive(name)?;
+                keys.required(name, epsilon)?
+            }
+        };
+        let context = keys.required_size("context_length", u32::MAX)?;
+        let experts = experts::experts(&keys, spec, count)?;
+        let shared = layers::Shared {
+            spec,
+            layers: count,
+            width,
+            context,
+            ffn: experts.map(|experts| experts.ffn),
+        };
+        let (layers, ropes) = layers::layers(&keys, &shared)?;
+        Ok(Self {
+            spec,
+            layers,
+            width,
+            vocabulary,
+            context,
+            epsilon,
+            parallel: parallel(&keys, spec)?,
+            ropes,
+            logit_soft_cap: keys.positive("final_logit_softcapping")?,
+            embedding_scale: scale(&keys, spec.embedding_scale, "embedding_scale", width)?,
+            residual_scale: keys.positive("residual_scale")?.unwrap_or(1.0),
+            logit_scale: scale(&keys, spec.logit_scale, "logit_scale", width)?,
+            experts,
+            pooling: pooling(&keys)?,
+        })
+    }
+
+    /// The attention of every layer that has any.
+    pub fn attention(&self) -> impl Iterator<Item = &AttentionConfig> {
+        self.layers.iter().filter_map(LayerConfig::attention)
+    }
+
+    /// Whether keys and values can be stored so: some types have blocks of 32 values, which heads must fill.
+    pub fn stores_kv(&self, kind: KvType) -> bool {
+        kind != KvType::Q8_0 || self.attention().all(|a| a.head_size.is_multiple_of(32))
+    }
+
+    /// The largest of a size over all attention layers.
+    pub(crate) fn widest(&self, size: impl Fn(&AttentionConfig) -> usize) -> usize {
+        self.attention().map(size).max().unwrap_or(0)
+    }
+}
+
+/// Refuses a decoder that should see what comes after, and an encoder that should not.
+fn check_direction(keys: &Keys<'_, '_>, spec: &ArchSpec) -> Result<(), LoadError> {
+    let key = keys.key("attention.causal");
+    let needed = spec.role == Role::Decoder;
+    match keys.metadata.bool(&key)? {
+        Some(causal) if causal != needed => Err(LoadError::BadValue {
+            key,
+            value: f64::from(u8::from(causal)),
+            needs: match spec.role {
+                Role::Decoder => "true (1) in this architecture",
+                Role::Encoder => "false (0) in this architecture",
+            },
+        }),
+        _ => Ok(()),
+    }
+}
+
+fn pooling(keys: &Keys<'_, '_>) -> Result<Option<Pooling>, LoadError> {
+    let Some(number) = keys.u32("pooling_type")? else {
+        return Ok(None);
+    };
+    let known = Pooling::ALL.into_iter().find(|&kind| kind as u32 == number);
+    known.map(Some).ok_or_else(|| LoadError::BadValue {
+        key: keys.key("pooling_type"),
+        value: f64::from(number),
+        needs: "0 to 4",
+    })
+}
+
+fn scale(keys: &Keys<'_, '_>, scale: Scale, name: &str, width: usize) -> Result<f32, LoadError> {
+    Ok(match scale {
+        Scale::One => 1.0,
+        Scale::SqrtWidth => libm::sqrtf(width as f32),
+        Scale::Multiply => keys.positive(name)?.unwrap_or(1.0),
+        Scale::Divide => 1.0 / keys.positive(name)?.unwrap_or(1.0),
+    })
+}
+
+fn parallel(keys: &Keys<'_, '_>, spec: &ArchSpec) -> Result<Option<bool>, LoadError> {
+    Ok(match spec.residual {
+        Residual::Sequential => Some(false),
+        Residual::Parallel => Some(true),
+        Residual::ParallelWithoutFfnNorm => None,
+        Residual::Metadata => {
+            let name = "use_parallel_residual";
+            let value = keys.metadata.bool(&keys.key(name))?;
+            Some(keys.required(name, value)?)
+        }
+    })
+}

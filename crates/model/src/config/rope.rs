@@ -1,0 +1,120 @@
+//! Rotary positions in the metadata.
+
+use super::MAX_SIZE;
+use super::keys::Keys;
+use crate::error::LoadError;
+use crate::spec::{ArchSpec, WindowRope};
+
+/// Rotary positions.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RopeConfig {
+    /// How many of a head's dimensions turn.
+    pub dimensions: usize,
+    /// The frequencies' base.
+    pub base: f32,
+    /// Whether the factors that the file may have as tensors divide the frequencies.
+    pub factors: bool,
+    /// Stretching for long contexts.
+    pub scaling: RopeScaling,
+    /// What cosines and sines are multiplied by.
+    pub magnitude: f32,
+    /// Positions that the unscaled frequencies were trained for.
+    pub original_context: usize,
+}
+
+/// How frequencies are stretched for long contexts.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub enum RopeScaling {
+    /// Not at all.
+    None,
+    /// All by one factor.
+    Linear {
+        /// The factor.
+        factor: f32,
+    },
+    /// Low frequencies by a factor, high ones not at all, those between partly.
+    Yarn {
+        /// The factor.
+        factor: f32,
+        /// Rotations over the original context above which a frequency stays.
+        beta_fast: f32,
+        /// Rotations below which it is stretched in full.
+        beta_slow: f32,
+    },
+}
+
+/// The RoPE of a layer with heads of this size.
+pub(super) fn rope(
+    keys: &Keys<'_, '_>,
+    spec: &ArchSpec,
+    head_size: usize,
+    context: usize,
+    sliding: bool,
+) -> Result<RopeConfig, LoadError> {
+    let dimensions = keys
+        .size("rope.dimension_count", MAX_SIZE)?
+        .unwrap_or(head_size);
+    if dimensions > head_size || dimensions % 2 != 0 {
+        return Err(LoadError::BadValue {
+            key: keys.key("rope.dimension_count"),
+            value: dimensions as f64,
+            needs: "even and at most the head's size",
+        });
+    }
+    let base = keys.positive("rope.freq_base")?.unwrap_or(10_000.0);
+    let original_context = keys
+        .size("rope.scaling.original_context_length", u32::MAX)?
+        .unwrap_or(context);
+    if sliding && let WindowRope::Unscaled { base: default } = spec.window_rope {
+        return Ok(RopeConfig {
+            dimensions,
+            base: keys
+                .positive("rope.freq_base_swa")?
+                .unwrap_or(default.unwrap_or(base)),
+            factors: false,
+            scaling: RopeScaling::None,
+            magnitude: 1.0,
+            original_context,
+        });
+    }
+    let scaling = scaling(keys)?;
+    let stretch = match scaling {
+        // Attention over a stretched context is sharpened a little (YaRN, equation 22).
+        RopeScaling::Yarn { factor, .. } if factor > 1.0 => 1.0 + 0.1 * libm::logf(factor),
+        _ => 1.0,
+    };
+    Ok(RopeConfig {
+        dimensions,
+        base,
+        factors: true,
+        scaling,
+        magnitude: stretch * keys.positive("rope.scaling.attn_factor")?.unwrap_or(1.0),
+        original_context,
+    })
+}
+
+fn scaling(keys: &Keys<'_, '_>) -> Result<RopeScaling, LoadError> {
+    let factor = keys.positive("rope.scaling.factor")?;
+    let kind_key = keys.key("rope.scaling.type");
+    Ok(match (keys.metadata.str(&kind_key)?, factor) {
+        (None | Some("none"), None) | (Some("longrope"), _) | (Some("none"), _) => {
+            RopeScaling::None
+        }
+        (None | Some("linear"), Some(factor)) => RopeScaling::Linear { factor },
+        (Some("yarn"), Some(factor)) => RopeScaling::Yarn {
+            factor,
+            beta_fast: keys
+                .positive("rope.scaling.yarn_beta_fast")?
+                .unwrap_or(32.0),
+            beta_slow: keys.positive("rope.scaling.yarn_beta_slow")?.unwrap_or(1.0),
+        },
+        (Some("linear" | "yarn"), None) => {
+            return Err(LoadError::MissingKey {
+                key: keys.key("rope.scaling.factor"),
+            });
+        }
+        (Some(kind), _) => {
+            return Err(LoadError::RopeScaling { kind: kind.into() });
+        }
+    })
+}

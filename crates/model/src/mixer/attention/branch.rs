@@ -1,0 +1,111 @@
+//! A decoder's attention from a layer's input on: keys and values go into pages, and every token sees those before it.
+
+use super::AttentionWeights;
+use super::paged::{Attention, AttentionOut};
+use crate::config::AttentionConfig;
+use crate::decoder::Pass;
+use crate::pages::{Half, LayerLayout, PagesMut};
+use crate::workspace::{Stores, Workspace};
+use strata_kernels::{Kernels, KvType, act_format};
+use strata_platform::Stretches;
+
+impl Pass<'_> {
+    /// Attention, from a layer's encoded input to the encoded input of its last matrix.
+    pub(in crate::mixer) fn attend(
+        &self,
+        layer: usize,
+        weights: &AttentionWeights,
+        pages: &mut PagesMut<'_>,
+        work: &mut Workspace,
+    ) {
+        let Self {
+            compute, tokens, ..
+        } = *self;
+        let config = &weights.config;
+        let width = config.q_width();
+        let qkv = &mut work.projected[..tokens * config.qkv_width()];
+        let rotations = self.rotations(config, &work.rotations);
+        self.queries_keys_values(weights, &work.normed, rotations, &mut work.acts, qkv);
+        self.store(layer, config, qkv, &mut work.stores, pages);
+        let format = act_format(weights.output.matrix.ty);
+        Attention {
+            compute,
+            config,
+            kv: pages.storage.layer(pages.table, layer),
+            batch: self.batch,
+            positions: &work.positions[..tokens],
+            qkv,
+            sinks: weights.sinks.as_deref(),
+        }
+        .run(AttentionOut {
+            floats: &mut work.mixed[..tokens * width],
+            encoded: work.acts.rows_mut(format, width, tokens),
+            format,
+            partials: &mut work.partials,
+        });
+    }
+
+    /// Keys and values into their pages.
+    fn store(
+        &self,
+        layer: usize,
+        config: &AttentionConfig,
+        qkv: &[f32],
+        stores: &mut Stores,
+        pages: &mut PagesMut<'_>,
+    ) {
+        let PagesMut { table, storage } = pages;
+        let tokens = StoredTokens {
+            kernels: self.compute.kernels,
+            config,
+            kind: storage.layout().kind(),
+            layout: storage.layer_layout(layer),
+            qkv,
+        };
+        let bytes = tokens.layout.bytes();
+        let (memory, starts) = storage.layer_mut(table, layer);
+        stores.sort(starts);
+        let stores = &*stores;
+        match Stretches::new(memory, stores.starts(), bytes) {
+            Some(blocks) => self.compute.each_piece(qkv.len(), blocks, |index, block| {
+                for (token, position) in stores.run(index) {
+                    tokens.store(token, position, block);
+                }
+            }),
+            // Two spans write to one page: the later one stays, as in the order of the batch.
+            None => {
+                for (index, &start) in stores.starts().iter().enumerate() {
+                    let block = &mut storage.layer_mut(table, layer).0[start..][..bytes];
+                    for (token, position) in stores.run(index) {
+                        tokens.store(token, position, block);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Keys and values to be stored in one layer.
+struct StoredTokens<'a> {
+    kernels: &'a Kernels,
+    config: &'a AttentionConfig,
+    kind: KvType,
+    layout: LayerLayout,
+    /// (tokens, heads + 2 kv_heads, head_size).
+    qkv: &'a [f32],
+}
+
+impl StoredTokens<'_> {
+    /// One token's keys and values, into its page's block.
+    fn store(&self, token: usize, position: usize, block: &mut [u8]) {
+        let config = self.config;
+        let row = &self.qkv[token * config.qkv_width()..][..config.qkv_width()];
+        let (keys, values) = row[config.q_width()..].split_at(config.kv_width());
+        for (half, heads) in [(Half::Keys, keys), (Half::Values, values)] {
+            for (head, x) in heads.chunks_exact(config.head_size).enumerate() {
+                let out = &mut block[self.layout.row(half, head, position)];
+                self.kernels.kv_store(self.kind, x, out);
+            }
+        }
+    }
+}

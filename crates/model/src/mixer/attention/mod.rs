@@ -1,0 +1,127 @@
+//! Attention: its weights, and two ways of running it.
+//!
+//! A decoder's tokens see those before them, whose keys and values are in pages ([`paged`]); an encoder's see their
+//! whole sequence, of which nothing is kept ([`whole`]). Both make queries, keys and values in the same way
+//! ([`projection`]) and share the softmax over a run of positions ([`rows`]). What differs is who shares the keys that are
+//! read: in a decoder the query heads of one token, so that a step over many sequences reads every key once; in an encoder
+//! many tokens of one head, all of which see the same keys.
+
+mod branch;
+pub(crate) mod paged;
+mod projection;
+mod rows;
+pub(crate) mod whole;
+
+use crate::config::{AttentionConfig, Config};
+use crate::error::LoadError;
+use crate::layer::{NormWeights, Projections, block_linear};
+use crate::matrix::Linear;
+use crate::spec::{ArchSpec, Fusion, Norm, Presence, QkNorm, Role};
+use crate::tensors::{Tensors, block_name};
+use alloc::vec::Vec;
+
+/// One layer's weights.
+#[derive(Clone, Debug)]
+pub(crate) struct AttentionWeights {
+    pub(crate) config: AttentionConfig,
+    /// Queries, keys, values.
+    pub(crate) qkv: Projections,
+    pub(crate) q_norm: Option<NormWeights>,
+    pub(crate) k_norm: Option<NormWeights>,
+    /// A score without a value for each query head.
+    pub(crate) sinks: Option<Vec<f32>>,
+    pub(crate) output: Linear,
+}
+
+impl AttentionWeights {
+    pub(crate) fn load(
+        tensors: &mut Tensors<'_, '_>,
+        model: &Config,
+        config: &AttentionConfig,
+        layer: usize,
+    ) -> Result<Self, LoadError> {
+        let spec = model.spec;
+        let mut head_norm = |name, heads| {
+            let size = config.head_size;
+            head_norm(tensors, spec, layer, name, size as u64, heads as u64)
+        };
+        let q_norm = head_norm("attn_q_norm", config.heads)?;
+        let k_norm = head_norm("attn_k_norm", config.kv_heads)?;
+        Ok(Self {
+            config: *config,
+            qkv: qkv(tensors, model, config, layer)?,
+            output: block_linear(
+                tensors,
+                layer,
+                "attn_output",
+                config.q_width(),
+                model.width,
+                spec.attn_output_bias,
+            )?,
+            q_norm,
+            k_norm,
+            sinks: tensors.maybe_vector(
+                spec.attn_sinks,
+                &block_name(layer, "attn_sinks", "weight"),
+                &[config.heads as u64],
+            )?,
+        })
+    }
+}
+
+/// Queries, keys and values.
+fn qkv(
+    tensors: &mut Tensors<'_, '_>,
+    model: &Config,
+    config: &AttentionConfig,
+    layer: usize,
+) -> Result<Projections, LoadError> {
+    let (q, kv) = (config.q_width(), config.kv_width());
+    let (width, bias) = (model.width, model.spec.qkv_bias);
+    let fused = match model.spec.qkv {
+        Fusion::Fused => true,
+        Fusion::Separate => false,
+        Fusion::AsFound => tensors.has(&block_name(layer, "attn_qkv", "weight")),
+    };
+    let mut linear = |name, rows| block_linear(tensors, layer, name, width, rows, bias);
+    Ok(Projections(if fused {
+        [linear("attn_qkv", q + 2 * kv)?].into()
+    } else {
+        [
+            linear("attn_q", q)?,
+            linear("attn_k", kv)?,
+            linear("attn_v", kv)?,
+        ]
+        .into()
+    }))
+}
+
+/// A norm of queries or keys. A decoder's never have a bias.
+fn head_norm(
+    tensors: &mut Tensors<'_, '_>,
+    spec: &ArchSpec,
+    layer: usize,
+    name: &str,
+    size: u64,
+    heads: u64,
+) -> Result<Option<NormWeights>, LoadError> {
+    let whole = [size * heads];
+    let (presence, shape) = match spec.qk_norm {
+        QkNorm::None => return Ok(None),
+        QkNorm::PerHead => (Presence::Always, &[size][..]),
+        QkNorm::Whole => (Presence::Always, &whole[..]),
+        QkNorm::WholeIfPresent => (Presence::IfPresent, &whole[..]),
+        QkNorm::PerHeadOwnIfPresent => (Presence::IfPresent, &[size, heads][..]),
+    };
+    let weight = tensors.maybe_vector(presence, &block_name(layer, name, "weight"), shape)?;
+    let Some(weight) = weight else {
+        return Ok(None);
+    };
+    let bias = match (spec.role, spec.norm) {
+        (Role::Encoder, Norm::LayerBias) => {
+            Some(tensors.vector(&block_name(layer, name, "bias"), shape)?)
+        }
+        _ => None,
+    };
+    Ok(Some(NormWeights { weight, bias }))
+}

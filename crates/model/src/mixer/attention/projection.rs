@@ -1,0 +1,112 @@
+//! Queries, keys and values from a layer's input.
+
+use super::AttentionWeights;
+use crate::config::AttentionConfig;
+use crate::decoder::Pass;
+use crate::layer::NormWeights;
+use crate::model::Model;
+use crate::rope::Rope;
+use crate::spec::{Norm, Position, QkNorm};
+use crate::workspace::Acts;
+use alloc::vec::Vec;
+use strata_kernels::RopeKind;
+
+/// A layer's rotations, and those of each token: (tokens, 2, pairs).
+#[derive(Copy, Clone)]
+pub(crate) struct Rotations<'a> {
+    pub(crate) rope: &'a Rope,
+    pub(crate) floats: &'a [f32],
+}
+
+impl Model {
+    /// Writes what each RoPE turns a token by: `out` has a buffer for each.
+    pub(crate) fn rotate(&self, position: usize, token: usize, out: &mut [Vec<f32>]) {
+        for (rope, out) in self.parts.ropes.iter().zip(out) {
+            let size = 2 * rope.pairs();
+            rope.write(position, &mut out[token * size..][..size]);
+        }
+    }
+}
+
+impl Pass<'_> {
+    /// What a layer rotates by, if it does.
+    pub(crate) fn rotations<'a>(
+        &'a self,
+        config: &AttentionConfig,
+        floats: &'a [Vec<f32>],
+    ) -> Option<Rotations<'a>> {
+        let index = config.rope?;
+        Some(Rotations {
+            rope: &self.model.parts.ropes[index],
+            floats: &floats[index],
+        })
+    }
+
+    /// Projects every token's encoded input, norms queries and keys, and rotates them: `qkv` is
+    /// (tokens, heads + 2 kv_heads, head_size).
+    pub(crate) fn queries_keys_values(
+        &self,
+        weights: &AttentionWeights,
+        input: &[f32],
+        rotations: Option<Rotations<'_>>,
+        acts: &mut Acts,
+        qkv: &mut [f32],
+    ) {
+        let (config, compute) = (&weights.config, self.compute);
+        self.observe_all(&weights.qkv, input);
+        self.project(&weights.qkv, acts, qkv);
+        self.adapt_all(&weights.qkv, input, qkv);
+        compute.each_row(qkv, config.qkv_width(), |token, row| {
+            weights.qkv.add_biases(compute.kernels, row);
+            let (q, rest) = row.split_at_mut(config.q_width());
+            let k = &mut rest[..config.kv_width()];
+            for (heads, norm) in [(q, &weights.q_norm), (k, &weights.k_norm)] {
+                if let Some(norm) = norm {
+                    self.norm_heads(norm, config.head_size, heads);
+                }
+                if let Some(Rotations { rope, floats }) = rotations {
+                    let size = 2 * rope.pairs();
+                    let floats = &floats[token * size..][..size];
+                    self.rotate(rope, floats, config.head_size, heads);
+                }
+            }
+        });
+    }
+
+    /// Norms queries or keys of one token, each head or all together.
+    fn norm_heads(&self, norm: &NormWeights, head_size: usize, heads: &mut [f32]) {
+        let spec = self.config.spec;
+        let (kernels, epsilon) = (self.compute.kernels, self.config.epsilon);
+        let size = match spec.qk_norm {
+            QkNorm::Whole | QkNorm::WholeIfPresent => heads.len(),
+            _ => head_size,
+        };
+        for (i, head) in heads.chunks_exact_mut(size).enumerate() {
+            let range = match spec.qk_norm {
+                QkNorm::PerHeadOwnIfPresent => i * size..(i + 1) * size,
+                _ => 0..size,
+            };
+            let weight = Some(&norm.weight[range.clone()]);
+            let bias = norm.bias.as_deref().map(|bias| &bias[range]);
+            match spec.norm {
+                Norm::Rms => kernels.rms_norm_in_place(head, weight, epsilon),
+                Norm::Layer | Norm::LayerBias => {
+                    kernels.layer_norm_in_place(head, weight, bias, epsilon);
+                }
+            }
+        }
+    }
+
+    fn rotate(&self, rope: &Rope, rotations: &[f32], head_size: usize, heads: &mut [f32]) {
+        let kind = match self.config.spec.position {
+            Position::RopeInterleaved => RopeKind::Interleaved,
+            Position::RopeHalfSplit => RopeKind::HalfSplit,
+            Position::Learned | Position::Alibi => return,
+        };
+        let (cosines, sines) = rotations.split_at(rope.pairs());
+        for head in heads.chunks_exact_mut(head_size) {
+            let turned = &mut head[..2 * rope.pairs()];
+            self.compute.kernels.rope(turned, cosines, sines, kind);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! How long a workspace's buffers are.
+
+use super::EXPERT_TOKENS;
+use super::acts::FORMATS;
+use crate::batch::BatchLimits;
+use crate::blueprint::{Body, Decoder, Parts};
+use crate::config::Config;
+use crate::encoder::weights::Encoder;
+use crate::layer::{DenseFfn, FfnWeights};
+use crate::matrix::Matrix;
+use crate::mixer::attention::whole::{query_floats, stored_bytes};
+use strata_kernels::{self as kernels, act_format};
+
+/// How long the buffers are whose length depends on the matrices.
+#[derive(Default)]
+pub(super) struct Lengths {
+    pub(super) acts: [usize; FORMATS],
+    pub(super) hidden: [usize; FORMATS],
+    /// Columns of the widest feed-forward input.
+    pub(super) ffn: usize,
+    /// Chosen experts that are computed together.
+    pub(super) slots: usize,
+    pub(super) expert_inputs: [usize; FORMATS],
+    pub(super) expert_encoded: [usize; FORMATS],
+    /// A panel of the largest matrix.
+    pub(super) panel: usize,
+    /// Rows of logits.
+    pub(super) rows: usize,
+    /// Beginnings of sequences.
+    pub(super) starts: usize,
+    /// An encoder's queries.
+    pub(super) queries: usize,
+    /// Bytes of its keys, or of its values.
+    pub(super) stored: usize,
+    /// Its classifier's scores.
+    pub(super) scores: usize,
+}
+
+impl Lengths {
+    pub(super) fn new(parts: &Parts, limits: BatchLimits) -> Self {
+        let mut lengths = Self::default();
+        match &parts.body {
+            Body::Decoder(decoder) => lengths.decoder(decoder, limits),
+            Body::Encoder(encoder) => lengths.encoder(&parts.config, encoder, limits.tokens),
+        }
+        lengths
+    }
+
+    fn decoder(&mut self, decoder: &Decoder, limits: BatchLimits) {
+        let tokens = limits.tokens;
+        for layer in &decoder.layers {
+            for matrix in layer.mixer.matrices() {
+                self.input(matrix, tokens);
+            }
+            match &layer.ffn {
+                FfnWeights::Dense(weights) => self.dense(weights, tokens),
+                FfnWeights::Experts(weights, sizes) => {
+                    if let Some(shared) = &weights.shared {
+                        self.dense(&shared.ffn, tokens);
+                    }
+                    self.input(&weights.router, tokens);
+                    self.slots = EXPERT_TOKENS.min(tokens) * sizes.used;
+                    // All experts of a tensor are alike.
+                    for matrix in [&weights.gate.0[0], &weights.up.0[0]] {
+                        reserve(&mut self.expert_inputs, matrix, self.slots);
+                    }
+                    let down = &weights.down.0[0];
+                    reserve(&mut self.expert_encoded, down, self.slots);
+                    for matrix in [&weights.gate.0[0], &weights.up.0[0], down] {
+                        self.panel = self.panel.max(panel_bytes(matrix));
+                    }
+                }
+            }
+        }
+        self.rows = limits.logits;
+        self.input(&decoder.output, limits.logits);
+    }
+
+    fn encoder(&mut self, config: &Config, encoder: &Encoder, tokens: usize) {
+        for layer in &encoder.layers {
+            for linear in &layer.attention.qkv.0 {
+                self.input(&linear.matrix, tokens);
+            }
+            self.input(&layer.attention.output.matrix, tokens);
+            self.dense(&layer.ffn, tokens);
+        }
+        if let Some(head) = &encoder.rank {
+            for linear in [&head.dense, &head.output].into_iter().flatten() {
+                self.input(&linear.matrix, tokens);
+            }
+            self.scores = tokens * head.labels();
+        }
+        self.starts = tokens + 1;
+        self.queries = config.widest(|attention| query_floats(attention, tokens));
+        self.stored = config.widest(|attention| stored_bytes(attention, tokens));
+    }
+
+    fn input(&mut self, matrix: &Matrix, rows: usize) {
+        reserve(&mut self.acts, matrix, rows);
+        self.panel = self.panel.max(panel_bytes(matrix));
+    }
+
+    fn dense(&mut self, dense: &DenseFfn, tokens: usize) {
+        for linear in &dense.input.0 {
+            self.input(&linear.matrix, tokens);
+        }
+        let down = &dense.down.matrix;
+        reserve(&mut self.hidden, down, tokens);
+        self.panel = self.panel.max(panel_bytes(down));
+        self.ffn = self.ffn.max(dense.input.rows());
+    }
+}
+
+fn reserve(bytes: &mut [usize; FORMATS], matrix: &Matrix, rows: usize) {
+    let format = act_format(matrix.ty);
+    let needed = &mut bytes[format as usize];
+    *needed = (*needed).max(rows * format.row_bytes(matrix.columns));
+}
+
+fn panel_bytes(matrix: &Matrix) -> usize {
+    kernels::packed_bytes(matrix.ty, kernels::PANEL_ROWS, matrix.columns)
+}
