@@ -234,7 +234,7 @@ impl Scheduler {
             }
         }
         self.order = order;
-        self.top_up(decoding, left);
+        self.top_up(decoding, left, pages);
         &self.shares
     }
 
@@ -274,13 +274,17 @@ impl Scheduler {
     }
 
     /// Gives what those behind could not use to those before them.
-    fn top_up(&mut self, decoding: usize, mut left: usize) {
+    fn top_up(&mut self, decoding: usize, mut left: usize, pages: &mut dyn Pages) {
         for at in decoding..self.shares.len() {
             let Share { task, tokens } = self.shares[at];
             let Some(index) = self.index(task) else {
                 continue;
             };
             let more = left.min(self.tasks[index].pending - tokens);
+            // Tokens that a constraint forced came after admission, which reserved pages for the prompt.
+            if more == 0 || !pages.reserve(task, tokens + more) {
+                continue;
+            }
             left -= more;
             self.shares[at].tokens += more;
             self.charge(index, more);

@@ -109,6 +109,8 @@ struct World {
     longest_step: Duration,
     steps: usize,
     tokens_of: Map<u64, usize>,
+    /// Whether constraints force tokens.
+    forces: bool,
 }
 
 impl World {
@@ -141,6 +143,7 @@ impl World {
             longest_step: Duration::ZERO,
             steps: 0,
             tokens_of: Map::new(),
+            forces: false,
         }
     }
 
@@ -258,6 +261,13 @@ impl World {
     }
 
     fn advance(&mut self, share: Share) {
+        // A constraint may force several tokens at once.
+        let forced = self.forces && self.pick(0, 8) == 0;
+        let new = if forced {
+            self.pick(2, 3 * PAGE as u64) as usize
+        } else {
+            1
+        };
         let text = self.memory.texts.get_mut(&share.task.0).unwrap();
         *self.tokens_of.entry(text.client).or_default() += share.tokens;
         text.started.get_or_insert(self.now);
@@ -269,7 +279,7 @@ impl World {
             if text.tokens == text.end {
                 return self.end(share.task.0);
             }
-            text.tokens += 1;
+            text.tokens = (text.tokens + new).min(text.end);
         }
         let pending = text.tokens - text.computed;
         self.scheduler.set_pending(share.task, pending);
@@ -307,6 +317,20 @@ fn whatever_comes_everything_ends_and_no_page_is_lost() {
     }
     println!("{preemptions} preemptions; the longest step is {worst:.2} of its target");
     assert!(preemptions > 500, "memory was never short: {preemptions}");
+}
+
+/// Tokens that a constraint forces come after admission, several at once: a share of them has its pages too.
+#[test]
+fn forced_tokens_never_exceed_their_pages() {
+    for seed in 0..300 {
+        let mut world = World::new(seed);
+        world.forces = true;
+        let texts = world.pick(2, 40);
+        world.fill(texts, 3);
+        world.run(200_000);
+        assert_eq!(world.done.len() as u64, texts, "seed {seed}");
+        assert_eq!(world.memory.free, world.pages, "seed {seed}");
+    }
 }
 
 /// A world of known speed: 40 ms a step, 5 ms a token, 8 places.
