@@ -20,6 +20,7 @@ pub mod json;
 mod message;
 mod model_facts;
 mod model_profile;
+pub mod parameters;
 mod prepare;
 mod progress;
 pub mod prompt;

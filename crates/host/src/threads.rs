@@ -210,10 +210,10 @@ impl Pool for ThreadPool {
         if self.threads.is_empty() {
             return task(0);
         }
-        assert!(
-            !self.busy.swap(true, Ordering::Acquire),
-            "a pool runs one task at a time"
-        );
+        // Whoever comes second waits: a model is loaded while another computes.
+        while self.busy.swap(true, Ordering::Acquire) {
+            std::thread::yield_now();
+        }
         // SAFETY: only the lifetime changes. Every worker is done with the task before this function returns, also
         // when the caller's own part panics.
         let erased =

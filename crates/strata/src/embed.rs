@@ -1,6 +1,6 @@
 //! Embeddings, rankings and scores: each text is a request of its own to the engine, so they share its batches.
 
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::model::Model;
 use crate::worker::{Heard, Running};
 use strata_chat::{
@@ -173,11 +173,5 @@ pub fn finish_rerank(scores: Vec<Vec<f32>>, tokens: usize) -> Ranking {
     Ranking {
         scores: scores.into_iter().map(first).collect(),
         tokens,
-    }
-}
-
-impl From<strata_engine::RestoreError> for Error {
-    fn from(error: strata_engine::RestoreError) -> Self {
-        Self::new(ErrorKind::InvalidArgument, error)
     }
 }

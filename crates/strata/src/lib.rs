@@ -29,15 +29,18 @@ pub use error::{Error, ErrorKind};
 pub use strata_chat as chat_types;
 pub use strata_chat::json::Json;
 pub use strata_chat::{
-    Event, Finish, Format, Generate, Message, ModelFacts, Pooling, Prompt, PromptPart, Role,
-    Sampling, Thinking, Tool, ToolCall, ToolChoice, Usage,
+    CallPart, ContentPart, Effort, Event, Finish, Format, Generate, Message, ModelFacts, Pooling,
+    Prompt, PromptPart, Role, Sampling, Thinking, Tool, ToolCall, ToolChoice, Usage,
 };
+pub use strata_engine::Counters;
 pub use strata_model::KvType;
 
 #[cfg(feature = "std")]
 mod answer;
 #[cfg(feature = "std")]
 mod embed;
+#[cfg(feature = "std")]
+mod events;
 #[cfg(feature = "std")]
 pub mod load;
 #[cfg(feature = "std")]
@@ -60,15 +63,18 @@ mod size;
 pub mod worker;
 
 #[cfg(feature = "std")]
+pub use strata_convert::Mix;
+#[cfg(feature = "std")]
 pub use {
-    answer::{Answer, AsyncAnswer, Completion, Delta, Events},
+    answer::{Answer, AsyncAnswer, Completion, Delta},
     embed::{Vectors, finish_embed, finish_rerank, take},
+    events::Events,
     model::{Caller, Model},
     open::{Listeners, Runtime},
     options::{Options, Stream},
     parts::Parts,
     plan::Plan,
-    request::{Request, assistant, system, user},
+    request::{Request, assistant, system, tool_result, user},
     session::Session,
     size::Size,
 };

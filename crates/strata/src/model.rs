@@ -1,7 +1,7 @@
 //! The handle to a model.
 
-use crate::answer::Events;
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
+use crate::events::Events;
 use crate::load::GrammarCompiler;
 use crate::open::{self, Listeners, Runtime};
 use crate::options::Options;
@@ -15,14 +15,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use strata_chat::{
-    AnswerConstraint, AnswerStream, Arrival, Generate, Message, ModelFacts, ModelProfile, Prepared,
-    Prompt, RequestContext, prepare,
+    AnswerConstraint, AnswerStream, Arrival, Fault, Generate, Message, ModelFacts, ModelProfile,
+    Prepared, Prompt, RequestContext, prepare,
 };
 use strata_engine::{ClientId, Counters, Engine};
 use strata_template::jinja::DateTime;
 use strata_tokenizer::{DecodeOptions, EncodeOptions};
 
-/// A model in memory, ready to be asked. Clones lead to the same one; the last to go frees it.
+/// A model in memory, ready to be asked, from any number of threads at once.
+///
+/// Clones are handles to the same model; requests, answers and sessions hold one too. When the last handle is dropped the
+/// model is unloaded, and the drop returns once its memory is free.
 #[derive(Clone)]
 pub struct Model(Arc<Inner>);
 
@@ -46,6 +49,23 @@ pub struct Caller {
     pub clock: Option<Instant>,
 }
 
+/// When a request came, its name, and a seed where it gives none.
+pub(crate) struct Stamp {
+    since: Duration,
+    id: String,
+    pub(crate) seed: u64,
+}
+
+impl Stamp {
+    fn context(&self) -> RequestContext<'_> {
+        RequestContext {
+            now: Some(DateTime::from_unix(self.since.as_secs() as i64)),
+            seed: self.seed,
+            id: &self.id,
+        }
+    }
+}
+
 impl Model {
     pub(crate) fn new(
         worker: Worker,
@@ -64,14 +84,14 @@ impl Model {
         }))
     }
 
-    /// Opens a model: a GGUF file, a Hugging Face folder, the name of a model in the store, or `tale` for the one that is
-    /// built in. What it takes is planned first, and refused if there is not enough memory.
+    /// Opens a model: a GGUF file, a Hugging Face folder, the name of a model in the store, or `tale`, which is built in. What
+    /// it takes is planned first; where there is not enough memory it is refused before anything is loaded.
     pub fn open(model: impl AsRef<Path>, options: Options) -> Result<Self, Error> {
         let runtime = Runtime::new(options.threads)?;
         Self::open_on(&runtime, model, options, Listeners::default())
     }
 
-    /// The same, with `progress` told of bytes loaded and bytes in all; it cancels with [`ControlFlow::Break`].
+    /// Opens a model, with `progress` told of bytes loaded and bytes in all. It cancels with [`ControlFlow::Break`].
     pub fn open_with_progress(
         model: impl AsRef<Path>,
         options: Options,
@@ -85,7 +105,7 @@ impl Model {
         Self::open_on(&runtime, model, options, listeners)
     }
 
-    /// Opens a model on a runtime that it shares with others.
+    /// Opens a model on a runtime that it shares with others. [`Options::threads`] does not count here.
     pub fn open_on(
         runtime: &Runtime,
         model: impl AsRef<Path>,
@@ -95,7 +115,7 @@ impl Model {
         open::open(model.as_ref(), &options, runtime, listeners)
     }
 
-    /// Says what a model would take, without loading it.
+    /// Says how much memory a model would take, without loading it.
     pub fn plan(model: impl AsRef<Path>, options: &Options) -> Result<Plan, Error> {
         plan::plan(model.as_ref(), options)
     }
@@ -106,32 +126,38 @@ impl Model {
         Request::new(self.clone(), Generate::new("", prompt))
     }
 
-    /// A request to continue a text as it is.
+    /// A request to continue a text as it is, without a template.
     pub fn complete(&self, text: impl Into<String>) -> Request {
         Request::new(self.clone(), Generate::new("", Prompt::text(text)))
     }
 
-    /// Runs a request in the form that every door shares, and gives its events. Dropping them cancels it.
+    /// Starts a request in the form that every door shares and gives its events. Dropping them cancels it.
     pub fn generate(&self, request: &Generate) -> Result<Events, Error> {
-        let number = self.0.requests.fetch_add(1, Ordering::Relaxed) + 1;
-        let since = SystemTime::now().duration_since(UNIX_EPOCH);
-        let since = since.unwrap_or_default();
-        let id = format!("{:x}-{number}", since.as_nanos());
-        let context = RequestContext {
-            now: Some(DateTime::from_unix(since.as_secs() as i64)),
-            seed: (since.as_nanos() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ number,
-            id: &id,
-        };
-        let prepared = self.prepare(request, context)?;
+        let prepared = self.prepare(request, self.stamp().context())?;
         Ok(self.start(request, prepared, Caller::default()))
     }
 
-    /// Makes a request ready: its prompts tokenized, its constraint compiled. May take a while.
+    /// What tells a request that comes now from all others.
+    pub(crate) fn stamp(&self) -> Stamp {
+        let number = self.0.requests.fetch_add(1, Ordering::Relaxed) + 1;
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let since = since.unwrap_or_default();
+        Stamp {
+            since,
+            id: format!("{:x}-{number}", since.as_nanos()),
+            seed: (since.as_nanos() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ number,
+        }
+    }
+
+    /// Makes a request ready: renders and tokenizes its prompts, compiles its constraint. May take a while.
     pub fn prepare(
         &self,
         request: &Generate,
         context: RequestContext<'_>,
-    ) -> Result<Prepared, strata_chat::Fault> {
+    ) -> Result<Prepared, Fault> {
+        if request.choices == 0 {
+            return Err(Fault::bad_request("no answer is asked for: choices is 0"));
+        }
         let mut prepared = prepare(request, &self.0.profile, context)?;
         if prepared.constraint != AnswerConstraint::Free {
             let constraint = self.0.compiler.compile(&prepared.constraint)?;
@@ -142,7 +168,7 @@ impl Model {
         Ok(prepared)
     }
 
-    /// Hands a request that is ready to the engine; never waits.
+    /// Hands a request that is ready to the engine. Never waits.
     pub fn start(&self, request: &Generate, prepared: Prepared, caller: Caller) -> Events {
         let (stream, requests) =
             AnswerStream::new(request, prepared, &self.0.profile, caller.arrival);
@@ -153,12 +179,12 @@ impl Model {
         Events::new(runs.collect(), stream, caller.clock)
     }
 
-    /// Hands a request in the engine's own words to it.
+    /// Hands a request to the engine in the engine's own form, with adapters by number and strength.
     pub fn submit(&self, request: strata_engine::Request, adapters: &[(usize, f32)]) -> Running {
         self.0.worker.submit(request, adapters)
     }
 
-    /// A text as tokens, with those that the model wants around it.
+    /// Tokenizes a text, with the tokens that the model wants around one. Control tokens in it are read as plain text.
     pub fn tokenize(&self, text: &str) -> Vec<u32> {
         let options = EncodeOptions {
             add_special: true,
@@ -167,25 +193,20 @@ impl Model {
         self.0.profile.tokenizer.encode(text, options)
     }
 
-    /// Tokens as text.
+    /// Turns tokens into text. Control tokens are left out.
     pub fn detokenize(&self, tokens: &[u32]) -> String {
         let options = DecodeOptions::default();
         self.0.profile.tokenizer.decode(tokens, options)
     }
 
-    /// What the model is given for a conversation: its template, rendered.
+    /// Renders the chat template: what the model is given for a conversation.
     pub fn render(&self, messages: impl IntoIterator<Item = Message>) -> Result<String, Error> {
         let prompt = Prompt::Chat(messages.into_iter().collect());
-        let context = RequestContext {
-            now: None,
-            seed: 0,
-            id: "",
-        };
-        let prepared = self.prepare(&Generate::new("", prompt), context)?;
+        let prepared = self.prepare(&Generate::new("", prompt), self.stamp().context())?;
         Ok(prepared.rendered().text)
     }
 
-    /// An empty session: a text that grows over many requests and can be saved, restored and forked.
+    /// An empty session: a text that grows over many runs and can be saved, restored and forked.
     pub fn session(&self) -> Session {
         Session::new(self.clone())
     }
@@ -226,10 +247,6 @@ impl Model {
         act: impl FnOnce(&mut Engine) -> T + Send + 'static,
     ) -> Result<T, Error> {
         self.0.worker.act_blocking(act).ok_or_else(Error::closed)
-    }
-
-    pub(crate) fn unsupported(what: impl std::fmt::Display) -> Error {
-        Error::new(ErrorKind::Unsupported, what)
     }
 }
 

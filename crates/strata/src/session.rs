@@ -4,10 +4,11 @@ use crate::error::{Error, ErrorKind};
 use crate::model::Model;
 use crate::worker::Heard;
 use strata_chat::{Sampling, refusal};
-use strata_engine::{EventKind, Request, Session as Tokens};
+use strata_engine::{EventKind, Request, RestoreError, Session as Tokens};
 use strata_tokenizer::EncodeOptions;
 
-/// A text and how it goes on. What was computed of it stays in the model's cache for as long as there is room.
+/// A text that grows over many runs. It holds its tokens; what was computed of them stays in the model's cache for as long as
+/// there is room, and is computed again if there is not.
 #[derive(Clone)]
 pub struct Session {
     model: Model,
@@ -22,7 +23,7 @@ impl Session {
         }
     }
 
-    /// Adds to the text. Control tokens in it are read as such.
+    /// Appends to the text. Control tokens in it are read as such.
     pub fn append(&mut self, text: &str) {
         let options = EncodeOptions {
             add_special: self.text.tokens().is_empty(),
@@ -32,7 +33,7 @@ impl Session {
         self.text.append(&tokens);
     }
 
-    /// The text so far.
+    /// The text so far. Control tokens are left out.
     pub fn text(&self) -> String {
         self.model.detokenize(self.text.tokens())
     }
@@ -42,12 +43,13 @@ impl Session {
         self.text.tokens()
     }
 
-    /// Lets the text go on for so many tokens at most, and appends what came.
+    /// Continues the text by `max_tokens` at most, appends what was generated, and returns it. What `sampling` does not say
+    /// is left to the model. Where it fails the text stays as it was.
     pub fn run(&mut self, max_tokens: usize, sampling: &Sampling) -> Result<String, Error> {
         let profile = self.model.profile();
         let mut request = self.text.request();
         request.max_tokens = Some(max_tokens);
-        request.sampling = profile.sampling_settings(sampling, 0);
+        request.sampling = profile.sampling_settings(sampling, self.model.stamp().seed);
         let mut running = self.model.submit(request, &[]);
         let (mut tokens, mut text) = (Vec::new(), String::new());
         loop {
@@ -66,7 +68,7 @@ impl Session {
                     text.push_str(&rest);
                     break;
                 }
-                EventKind::Failed(error) => return Err(Error::new(ErrorKind::Internal, error)),
+                EventKind::Failed(error) => return Err(error.into()),
                 _ => {}
             }
         }
@@ -75,20 +77,22 @@ impl Session {
         Ok(text)
     }
 
-    /// Another session with the same text, which shares what was computed of it.
+    /// Another session with the same text. Both share what was computed of it.
     #[must_use]
     pub fn fork(&self) -> Self {
         self.clone()
     }
 
-    /// Writes the session down, with what is in the cache of it. The model must have been opened with
-    /// [`Options::sessions`](crate::Options::sessions), so that the bytes can be matched to its weights.
+    /// Writes the session down, with what the cache holds of it. A model that was opened with
+    /// [`Options::sessions`](crate::Options::sessions) goes on from there without computing the text again; without it
+    /// only the text is restored, and nothing keeps another model from reading it.
     pub fn save(&self) -> Result<Vec<u8>, Error> {
         let text = self.text.clone();
         self.model.with_engine(move |engine| text.save(engine))
     }
 
-    /// Reads a session that was saved with the same model.
+    /// Reads a session that was [saved](Self::save) with the same model, perhaps by another process. The bytes need not be
+    /// trusted.
     pub fn restore(model: &Model, bytes: Vec<u8>) -> Result<Self, Error> {
         let restored =
             model.with_engine(move |engine| Tokens::restore(engine, Request::default(), &bytes))?;
@@ -96,5 +100,24 @@ impl Session {
             model: model.clone(),
             text: restored?,
         })
+    }
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("Session");
+        shown.field("model", &self.model);
+        shown.field("tokens", &self.tokens().len());
+        shown.finish()
+    }
+}
+
+impl From<RestoreError> for Error {
+    fn from(error: RestoreError) -> Self {
+        let kind = match error {
+            RestoreError::TooLong { .. } => ErrorKind::ContextExceeded,
+            _ => ErrorKind::InvalidArgument,
+        };
+        Self::new(kind, error)
     }
 }

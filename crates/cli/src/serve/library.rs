@@ -7,13 +7,13 @@ use crate::store_commands::create::fetch_bases;
 use serde_json::{Map, Value};
 use std::ops::ControlFlow;
 use strata_chat::json::Json;
+use strata_chat::parameters::Parameters;
 use strata_chat::{Fault, FaultKind, Progress};
 use strata_server::{Library, OnProgress, Receiving};
 use strata_store::{
     Base, BlobWriter, Digest, Name, Network, PrivateHosts, Recipe, Store, StoreError, StoredMessage,
 };
 use strata_wire::call::{Copying, Create, Transfer};
-use strata_wire::ollama::Parameters;
 
 /// Ollama's store, or whatever stands in its place.
 pub(super) struct LocalStore;

@@ -1,4 +1,4 @@
-//! LoRA adapters on the command line: a GGUF file, or a folder as PEFT saves it.
+//! LoRA adapters: a GGUF file, or a folder as PEFT saves it.
 
 use super::model_file::ModelFile;
 use crate::error::{Error, ErrorKind};
@@ -11,8 +11,9 @@ use strata_weights::GgmlType;
 /// Where an adapter is, and how much of it is wanted.
 #[derive(Clone, Debug)]
 pub struct AdapterFile {
+    /// Its file or folder.
     pub path: PathBuf,
-    /// 1 is all of it.
+    /// Its strength; 1 is all of it.
     pub scale: f32,
 }
 
@@ -37,7 +38,7 @@ impl AdapterFile {
         }
     }
 
-    /// Loads it, for a model.
+    /// Loads the adapter, for a model.
     pub fn load(&self, model: &Model) -> Result<Adapter, Error> {
         let bad = |error: &dyn Display| {
             let sentence = format_args!("{}: {error}", self.path.display());

@@ -13,8 +13,9 @@ const LONGEST_LIST: usize = 64;
 /// How much of a model's metadata is told.
 #[derive(Copy, Clone, PartialEq, Eq)]
 pub enum Lists {
-    /// Long ones are `null`.
+    /// Lists that are long are `null`.
     Short,
+    /// Everything.
     All,
 }
 

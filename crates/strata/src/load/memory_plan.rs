@@ -14,13 +14,16 @@ const PROGRAM: u64 = 12_000_000;
 /// What each worker's stack takes of a limit on private memory.
 const STACK: u64 = 2 << 20;
 
-/// What a model is loaded for.
+/// What a model is loaded for, as far as memory depends on it.
 #[derive(Copy, Clone)]
 pub struct Needs {
-    /// Whose keys and values are kept.
+    /// Positions whose keys and values are kept.
     pub positions: usize,
+    /// How they are stored.
     pub kv: KvType,
+    /// The largest batch.
     pub limits: BatchLimits,
+    /// Worker threads.
     pub workers: usize,
     /// Recurrent states that are kept, where the model has any.
     pub states: usize,
@@ -31,7 +34,9 @@ pub struct Needs {
 /// The memory that may be used in all.
 #[derive(Copy, Clone)]
 pub struct Limit {
+    /// So many bytes.
     pub bytes: u64,
+    /// What sets the limit.
     pub bound: Bound,
 }
 
@@ -65,14 +70,20 @@ pub fn program_bytes(workers: usize) -> u64 {
 pub struct MemoryPlan<'b, 'f> {
     blueprint: &'b Blueprint<'f>,
     needs: Needs,
+    /// The weights.
     pub weights: u64,
+    /// Keys, values and recurrent states.
     pub kv: u64,
+    /// Activations, and what was said to be needed beside.
     pub workspace: u64,
+    /// The program around them, with the tokenizer.
     pub program: u64,
+    /// What may be used in all.
     pub limit: Limit,
 }
 
 impl<'b, 'f> MemoryPlan<'b, 'f> {
+    /// Plans a model against a limit.
     pub fn new(blueprint: &'b Blueprint<'f>, needs: Needs, limit: Limit) -> Self {
         let mut plan = Self {
             blueprint,
@@ -95,11 +106,13 @@ impl<'b, 'f> MemoryPlan<'b, 'f> {
         bytes + self.needs.beside
     }
 
+    /// Everything together.
     pub fn total(&self) -> u64 {
         let rest = self.weights + self.workspace + self.program;
         rest.saturating_add(self.kv)
     }
 
+    /// Whether the limit allows the whole model.
     pub fn fits(&self) -> bool {
         self.total() <= self.limit.bytes
     }
@@ -110,12 +123,12 @@ impl<'b, 'f> MemoryPlan<'b, 'f> {
         self.limit.bytes.checked_sub(rest)
     }
 
-    /// Bytes that are about read from the file for each token, if streaming is possible.
+    /// About how many bytes are read from the file for each token, if the model can be streamed.
     pub fn streamed(&self) -> Option<u64> {
         Some(self.weights.saturating_sub(self.room()?))
     }
 
-    /// Where the weights go; a failure if that is more than there is.
+    /// Where the weights go; an error if there is not enough memory.
     pub fn place(&self, path: &Path, choice: WeightChoice) -> Result<Placement, Error> {
         let capped = choice.memory.is_some();
         let within = match choice.stream {
@@ -153,7 +166,7 @@ impl<'b, 'f> MemoryPlan<'b, 'f> {
         Error::new(ErrorKind::OutOfMemory, sentence).with_hint(hint)
     }
 
-    /// What would fit, where this does not.
+    /// What would fit, as options of the command line, where this does not.
     pub fn remedies(&self) -> Vec<String> {
         let mut remedies = Vec::new();
         let rest = self.weights + self.workspace + self.program;

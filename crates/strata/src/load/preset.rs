@@ -6,9 +6,9 @@ use crate::error::{Error, ErrorKind};
 use std::path::PathBuf;
 use std::time::UNIX_EPOCH;
 use strata_chat::json::Json;
+use strata_chat::parameters::Parameters;
 use strata_chat::{Message, Role};
 use strata_store::{StoreError, StoredModel};
-use strata_wire::ollama::Parameters;
 
 /// A chat template and its language.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,16 +47,23 @@ pub struct Preset {
     pub bytes: u64,
     /// Seconds since 1970 when it was made or fetched.
     pub modified: u64,
+    /// Its chat template.
     pub template: Option<TemplateText>,
     /// Whether the template was written here for this very model. Then it counts more than the one in the file.
     pub own_template: bool,
+    /// The system prompt of conversations that bring none.
     pub system: Option<String>,
+    /// Messages that every conversation begins with.
     pub messages: Vec<Message>,
+    /// How it samples, where a request does not say.
     pub parameters: Parameters,
     /// The parameters as they are written in the store.
     pub written: Vec<(String, Json)>,
+    /// The texts of its licenses.
     pub licenses: Vec<String>,
+    /// Adapters that belong to it.
     pub adapters: Vec<PathBuf>,
+    /// The Modelfile that would make it again.
     pub modelfile: String,
 }
 

@@ -5,12 +5,12 @@ use super::{prompts, samplers, settings};
 use crate::call::Call;
 use crate::request_fields::answer_format;
 use crate::request_fields::generation::{self, limit};
-use crate::request_fields::sampling::Ranges;
 use crate::request_fields::unsupported;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use strata_chat::json::{Fields, Json};
+use strata_chat::parameters::Ranges;
 use strata_chat::{Fault, Generate, Prompt};
 
 /// Alternatives to each token at most.

@@ -11,8 +11,6 @@ mod options;
 mod store;
 mod write;
 
-pub use options::Parameters;
-
 use crate::answer::{Framing, Reply};
 use crate::call::{Call, Load};
 use crate::dialect::Dialect;

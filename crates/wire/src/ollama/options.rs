@@ -2,12 +2,10 @@
 
 use crate::logprobs;
 use crate::request_fields::answer_format::schema;
-use crate::request_fields::generation::stop;
-use crate::request_fields::sampling::{Ranges, sampling};
-use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 use strata_chat::json::{Fields, Json, JsonPath};
+use strata_chat::parameters::Parameters;
 use strata_chat::{Effort, Fault, Format, Generate, KeepAlive, Sampling, Thinking};
 
 /// How tokens are chosen where neither the request nor the model says.
@@ -20,74 +18,11 @@ pub(super) fn habits() -> Sampling {
     }
 }
 
-/// Where and how the model is computed, which changes nothing about an answer.
-const PLACEMENT: [&str; 9] = [
-    "num_batch",
-    "num_gpu",
-    "main_gpu",
-    "use_mmap",
-    "use_mlock",
-    "num_thread",
-    "numa",
-    "low_vram",
-    // What stays when a full context is shifted; here an answer ends there.
-    "num_keep",
-];
-
-/// What parameters of old Modelfiles said to programs that are no more.
-const FORGOTTEN: [&str; 9] = [
-    "embedding_only",
-    "f16_kv",
-    "logits_all",
-    "num_gqa",
-    "penalize_newline",
-    "rope_frequency_base",
-    "rope_frequency_scale",
-    "tfs_z",
-    "vocab_only",
-];
-
-/// What a request's `options` say, or a model's parameters.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Parameters {
-    /// How tokens are chosen.
-    pub sampling: Sampling,
-    /// Texts that end an answer.
-    pub stop: Vec<String>,
-    /// Tokens of an answer at most.
-    pub max_tokens: Option<usize>,
-    /// Positions of the context.
-    pub context: Option<usize>,
-}
-
-impl Parameters {
-    /// Reads the parameters of a stored model, by the names that Modelfiles have for them.
-    pub fn of_model(pairs: Vec<(String, Json)>) -> Result<Self, Fault> {
-        let mut fields = Fields::new(Json::Object(pairs), JsonPath::root().field("parameters"))?;
-        let parameters = Self::read(&mut fields)?;
-        fields.ignore(&FORGOTTEN);
-        finish(fields)?;
-        Ok(parameters)
-    }
-
-    fn read(options: &mut Fields) -> Result<Self, Fault> {
-        // As with Ollama, nothing and less is no limit.
-        let limit = options.maybe_integer("num_predict", -2..=i64::from(u32::MAX))?;
-        Ok(Self {
-            sampling: sampling(options, Ranges::Wide)?,
-            stop: stop(options, Ranges::Wide)?,
-            max_tokens: limit.filter(|&limit| limit > 0).map(|limit| limit as usize),
-            context: context(options)?,
-        })
-    }
-}
-
 /// All that a request for text has besides its prompt.
 pub(super) fn read(fields: &mut Fields, request: &mut Generate) -> Result<(), Fault> {
     request.defaults = habits();
-    if let Some(mut options) = fields.maybe_object("options")? {
-        let given = Parameters::read(&mut options)?;
-        finish(options)?;
+    if let Some(options) = fields.maybe_object("options")? {
+        let given = Parameters::read(options)?;
         request.sampling = given.sampling;
         request.stop = given.stop;
         request.max_tokens = given.max_tokens;
@@ -111,23 +46,12 @@ pub(super) fn read(fields: &mut Fields, request: &mut Generate) -> Result<(), Fa
 
 /// `options` of a request for embeddings: the context's size.
 pub(super) fn embed_context(fields: &mut Fields) -> Result<Option<usize>, Fault> {
-    let Some(mut options) = fields.maybe_object("options")? else {
+    let Some(options) = fields.maybe_object("options")? else {
         return Ok(None);
     };
     // Clients send the same options to all routes; nothing is chosen here.
-    let given = Parameters::read(&mut options)?;
-    finish(options)?;
+    let given = Parameters::read(options)?;
     Ok(given.context)
-}
-
-fn context(options: &mut Fields) -> Result<Option<usize>, Fault> {
-    let context = options.maybe_integer("num_ctx", 1..=i64::from(u32::MAX))?;
-    Ok(context.map(|context| context as usize))
-}
-
-fn finish(mut options: Fields) -> Result<(), Fault> {
-    options.ignore(&PLACEMENT);
-    options.finish()
 }
 
 /// Seconds, or a duration as Go writes it; less than nothing is for ever.

@@ -8,7 +8,6 @@ use crate::gather::Gathered;
 use crate::logprobs::finite;
 use crate::request_fields::generation::{self, MAX_CHOICES, limit};
 use crate::request_fields::inputs::{MAX_INPUTS, inputs};
-use crate::request_fields::sampling::Ranges;
 use crate::request_fields::{answer_format, model};
 use crate::stamp::Stamp;
 use crate::timings;
@@ -16,6 +15,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use strata_chat::json::{Fields, Json};
+use strata_chat::parameters::Ranges;
 use strata_chat::{Event, Fault, Generate, Prompt, PromptPart, TokenLogprobs};
 
 pub(super) fn open(body: &[u8], stamp: &Stamp) -> Result<Call, Fault> {

@@ -1,11 +1,11 @@
 //! The body of a chat: of `/v1/chat/completions`, and of those that only want its prompt.
 
 use super::generation::{self, MAX_CHOICES, limit};
-use super::sampling::Ranges;
 use super::tools::Form;
 use super::{answer_format, messages, model, tools, unsupported};
 use crate::logprobs;
 use strata_chat::json::{Fields, Json};
+use strata_chat::parameters::Ranges;
 use strata_chat::{Effort, Fault, Generate, Prompt, Role, Thinking};
 
 /// What of a request concerns only how its answer is written.

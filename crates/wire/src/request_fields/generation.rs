@@ -1,11 +1,9 @@
 //! What requests for text have besides their prompts: sampling, limits, stop texts, streaming, adapters.
 
-use super::sampling::{ANY, Ranges, sampling};
 use super::unsupported;
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::time::Duration;
 use strata_chat::json::{Fields, Json};
+use strata_chat::parameters::{ANY, Ranges, sampling, stop};
 use strata_chat::{Fault, Generate};
 
 /// Answers to one prompt at most.
@@ -40,27 +38,6 @@ pub(crate) fn read(
     match fields.maybe_boolean("timings_per_token")? {
         Some(true) => Err(unsupported(&fields.at("timings_per_token"), "true")),
         _ => Ok(()),
-    }
-}
-
-/// `stop`: a text or several.
-pub(crate) fn stop(fields: &mut Fields, ranges: Ranges) -> Result<Vec<String>, Fault> {
-    let path = fields.at("stop");
-    let stop = match fields.take("stop") {
-        None => return Ok(Vec::new()),
-        Some(Json::String(text)) => [text].into(),
-        Some(list @ Json::Array(_)) => path.strings(list)?,
-        Some(other) => return Err(path.expected("a string or an array of strings", &other)),
-    };
-    let most = ranges.stops();
-    if stop.len() > most {
-        let problem = format_args!("must have at most {most} texts");
-        return Err(Fault::field(&path, problem));
-    }
-    if stop.iter().any(String::is_empty) {
-        Err(Fault::field(&path, format_args!("must not be empty")))
-    } else {
-        Ok(stop)
     }
 }
 

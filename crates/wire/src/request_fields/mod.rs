@@ -7,7 +7,6 @@ pub(crate) mod chat;
 pub(crate) mod generation;
 pub(crate) mod inputs;
 pub(crate) mod messages;
-pub(crate) mod sampling;
 pub(crate) mod tools;
 
 use alloc::string::String;

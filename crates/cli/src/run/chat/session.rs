@@ -10,6 +10,7 @@ use crate::run::{Arguments, Style, constraint, raw};
 use crate::store_commands::{self, checkpoint};
 use serde_json::{Map, Value};
 use strata::load;
+use strata_chat::parameters::Parameters;
 use strata_chat::{Message, Role, Thinking};
 use strata_constrain::Grammar;
 use strata_convert::Folder;
@@ -17,7 +18,6 @@ use strata_engine::FinishReason;
 use strata_store::{
     Base, Modelfile, Name, NameError, Recipe, Store, StoreError, StoredMessage, quietly,
 };
-use strata_wire::ollama::Parameters;
 
 /// A conversation with a model.
 pub(super) struct Session<'s, 'a> {

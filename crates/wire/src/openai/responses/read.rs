@@ -4,11 +4,11 @@ use super::items;
 use crate::call::Recall;
 use crate::request_fields::chat::EFFORTS;
 use crate::request_fields::generation::{self, limit};
-use crate::request_fields::sampling::Ranges;
 use crate::request_fields::tools::{self, Form};
 use crate::request_fields::{answer_format, model, unsupported};
 use alloc::vec::Vec;
 use strata_chat::json::{Fields, Json};
+use strata_chat::parameters::Ranges;
 use strata_chat::{Fault, FaultKind, Generate, Message, Prompt, Role, Thinking, name_results};
 
 /// What of a request concerns only how its answer is written and kept.

@@ -1,14 +1,13 @@
 //! How tokens are chosen, with the extras of llama-server and vLLM.
 
-use super::unsupported;
+use crate::json::{Fields, Json, JsonPath};
+use crate::{Fault, Sampling, TokenOrText};
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
-use strata_chat::json::{Fields, Json, JsonPath};
-use strata_chat::{Fault, Sampling, TokenOrText};
 
 /// What values a dialect allows.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Ranges {
+pub enum Ranges {
     /// Those that OpenAI's API promises to hold.
     Narrow,
     /// Whatever has a meaning, as with llama-server and Ollama.
@@ -43,9 +42,11 @@ impl Ranges {
 const MAX_BREAKERS: usize = 32;
 
 const POSITIVE: RangeInclusive<f64> = 0.0..=f32::MAX as f64;
-pub(super) const ANY: RangeInclusive<f64> = f32::MIN as f64..=f32::MAX as f64;
+/// Every number that a float can hold.
+pub const ANY: RangeInclusive<f64> = f32::MIN as f64..=f32::MAX as f64;
 
-pub(crate) fn sampling(fields: &mut Fields, ranges: Ranges) -> Result<Sampling, Fault> {
+/// Reads how tokens are chosen.
+pub fn sampling(fields: &mut Fields, ranges: Ranges) -> Result<Sampling, Fault> {
     let mut float = |name: &str, range| -> Result<Option<f32>, Fault> {
         Ok(fields.maybe_number(name, range)?.map(|value| value as f32))
     };
@@ -83,7 +84,10 @@ pub(crate) fn sampling(fields: &mut Fields, ranges: Ranges) -> Result<Sampling, 
     sampling.dry_penalty_last_n = whole("dry_penalty_last_n", -1, signed)?.map(|n| n as i32);
     sampling.mirostat = whole("mirostat", 0, 2)?.map(|value| value as u32);
     if sampling.mirostat == Some(1) {
-        return Err(unsupported(&fields.at("mirostat"), "version 1"));
+        return Err(Fault::field(
+            &fields.at("mirostat"),
+            format_args!("version 1 is not supported"),
+        ));
     }
     if let Some(value) = fields.take("dry_sequence_breakers") {
         let path = fields.at("dry_sequence_breakers");

@@ -1,0 +1,95 @@
+//! Parameters by the names that Modelfiles and requests have for them.
+
+mod sampling;
+
+use crate::json::{Fields, Json, JsonPath};
+use crate::{Fault, Sampling};
+use alloc::string::String;
+use alloc::vec::Vec;
+pub use sampling::{ANY, Ranges, sampling};
+
+/// `stop`: a text or several.
+pub fn stop(fields: &mut Fields, ranges: Ranges) -> Result<Vec<String>, Fault> {
+    let path = fields.at("stop");
+    let stop = match fields.take("stop") {
+        None => return Ok(Vec::new()),
+        Some(Json::String(text)) => [text].into(),
+        Some(list @ Json::Array(_)) => path.strings(list)?,
+        Some(other) => return Err(path.expected("a string or an array of strings", &other)),
+    };
+    let most = ranges.stops();
+    if stop.len() > most {
+        let problem = format_args!("must have at most {most} texts");
+        return Err(Fault::field(&path, problem));
+    }
+    if stop.iter().any(String::is_empty) {
+        Err(Fault::field(&path, format_args!("must not be empty")))
+    } else {
+        Ok(stop)
+    }
+}
+
+/// Where and how the model is computed, which changes nothing about an answer.
+const PLACEMENT: [&str; 9] = [
+    "num_batch",
+    "num_gpu",
+    "main_gpu",
+    "use_mmap",
+    "use_mlock",
+    "num_thread",
+    "numa",
+    "low_vram",
+    // What stays when a full context is shifted; here an answer ends there.
+    "num_keep",
+];
+
+/// What parameters of old Modelfiles said to programs that are no more.
+const FORGOTTEN: [&str; 9] = [
+    "embedding_only",
+    "f16_kv",
+    "logits_all",
+    "num_gqa",
+    "penalize_newline",
+    "rope_frequency_base",
+    "rope_frequency_scale",
+    "tfs_z",
+    "vocab_only",
+];
+
+/// What a request's `options` say, or a model's parameters.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Parameters {
+    /// How tokens are chosen.
+    pub sampling: Sampling,
+    /// Texts that end an answer.
+    pub stop: Vec<String>,
+    /// Tokens of an answer at most.
+    pub max_tokens: Option<usize>,
+    /// Positions of the context.
+    pub context: Option<usize>,
+}
+
+impl Parameters {
+    /// Reads the parameters of a stored model, by the names that Modelfiles have for them.
+    pub fn of_model(pairs: Vec<(String, Json)>) -> Result<Self, Fault> {
+        let mut fields = Fields::new(Json::Object(pairs), JsonPath::root().field("parameters"))?;
+        fields.ignore(&FORGOTTEN);
+        Self::read(fields)
+    }
+
+    /// Reads the options of a request; what is not known is refused.
+    pub fn read(mut options: Fields) -> Result<Self, Fault> {
+        // As with Ollama, nothing and less is no limit.
+        let limit = options.maybe_integer("num_predict", -2..=i64::from(u32::MAX))?;
+        let context = options.maybe_integer("num_ctx", 1..=i64::from(u32::MAX))?;
+        let parameters = Self {
+            sampling: sampling(&mut options, Ranges::Wide)?,
+            stop: stop(&mut options, Ranges::Wide)?,
+            max_tokens: limit.filter(|&limit| limit > 0).map(|limit| limit as usize),
+            context: context.map(|context| context as usize),
+        };
+        options.ignore(&PLACEMENT);
+        options.finish()?;
+        Ok(parameters)
+    }
+}
