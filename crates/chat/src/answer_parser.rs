@@ -1,4 +1,4 @@
-//! From generated tokens to the events that dialects write: one parser for all choices of a request.
+//! From generated tokens to events: thinking, text and tool calls are told apart.
 
 use crate::json::Json;
 use crate::splitter::{AnswerPart, SplitOptions, Splitter};
@@ -7,12 +7,12 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Turns what is generated into events.
+/// Turns generated tokens into [`Event`]s, for all choices of a request.
 #[derive(Debug)]
 pub struct AnswerParser {
     choices: Vec<Choice>,
     id: String,
-    /// Whether several tools may be called in one answer.
+    /// Whether an answer may call several tools.
     parallel: bool,
     parts: Vec<AnswerPart>,
     thinking_tokens: usize,
@@ -22,7 +22,7 @@ pub struct AnswerParser {
 struct Choice {
     splitter: Splitter,
     calls: usize,
-    /// The call that is being told.
+    /// The call being emitted.
     open: Option<OpenCall>,
     /// Whether the latest part was thinking.
     thinks: bool,
@@ -35,20 +35,20 @@ struct OpenCall {
     arguments: String,
 }
 
-/// A token of an answer.
+/// A generated token.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AnswerToken<'a> {
-    /// The choice that it belongs to.
+    /// The choice it belongs to.
     pub choice: usize,
-    /// The token, told only where the client asked for tokens or log-probabilities.
+    /// The token's id and log-probabilities, if they are to be emitted.
     pub token: Option<(u32, Option<TokenLogprobs>)>,
-    /// The text that it completes.
+    /// The text it completes.
     pub text: &'a str,
 }
 
 impl AnswerParser {
-    /// A parser for answers that are split so; one set of options for each choice. `id` makes the calls' names unlike
-    /// any other's.
+    /// A parser with one set of options per choice. Tool calls get ids made from `id`, which must be unique to the
+    /// request.
     pub fn new(choices: Vec<SplitOptions>, id: &str, parallel: bool) -> Self {
         let choices = choices.into_iter().map(|options| Choice {
             thinks: options.begins_thinking,
@@ -65,12 +65,12 @@ impl AnswerParser {
         }
     }
 
-    /// Tokens so far that were thinking.
+    /// Thinking tokens so far.
     pub fn thinking_tokens(&self) -> usize {
         self.thinking_tokens
     }
 
-    /// Takes a token.
+    /// Adds a token and emits the events it completes.
     pub fn push(&mut self, token: AnswerToken<'_>, emit: &mut dyn FnMut(Event)) {
         let AnswerToken {
             choice,
@@ -92,7 +92,7 @@ impl AnswerParser {
         self.thinking_tokens += usize::from(self.choices[choice].thinks);
     }
 
-    /// A choice is complete, with the rest of its text.
+    /// Ends a choice with the rest of its text.
     pub fn finish(
         &mut self,
         choice: usize,
@@ -121,7 +121,7 @@ impl AnswerParser {
             match part {
                 AnswerPart::Text(text) => emit(Event::Text { choice, text }),
                 AnswerPart::Thinking(text) => emit(Event::Thinking { choice, text }),
-                // The client asked for one call at a time: the first is the one.
+                // Only one call was asked for: the first.
                 AnswerPart::Call(_) | AnswerPart::CallBegin(_)
                     if !self.parallel && state.calls > 0 => {}
                 AnswerPart::Call((name, arguments)) => {
@@ -158,7 +158,7 @@ impl Choice {
 
     fn end(&mut self, choice: usize, emit: &mut dyn FnMut(Event)) {
         if let Some(call) = self.open.take() {
-            // An answer that was cut short has a part of its arguments, which is no JSON.
+            // The arguments of an answer that was cut short are not JSON.
             let arguments = Json::parse(call.arguments.as_bytes());
             let call = ToolCall {
                 id: call.id,

@@ -1,7 +1,6 @@
-//! A request for text on its way through the engine: the engine's events become those that dialects write.
+//! A request on its way through the engine: engine events in, chat events out.
 //!
-//! A stream neither waits nor sends. Whoever runs the engine hands it events as they come, with the time, and gets what
-//! there is to emit.
+//! A stream does no I/O. Whoever runs the engine pushes its events with the time and gets the events to pass on.
 
 use crate::answer_parser::{AnswerParser, AnswerToken};
 use crate::model_profile::ModelProfile;
@@ -17,38 +16,40 @@ use core::time::Duration;
 use strata_engine::{EventKind, FinishReason, Request, SubmitError, TokenLogprobs};
 use strata_tokenizer::Tokenizer;
 
-/// When a request came, on the clock that its events are timed with, and what it waited for.
+/// When a request arrived, on the clock that also times its events.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arrival {
-    /// When it came.
+    /// When it arrived.
     pub at: Duration,
-    /// How long it waited for its model.
+    /// How long it waited for its model to load.
     pub load: Duration,
 }
 
-/// When things happened to a request.
+/// The times of a request's milestones.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-#[expect(missing_docs, reason = "plain words")]
 pub struct Times {
+    /// When it arrived.
     pub arrived: Duration,
-    /// It left the engine's queue.
+    /// When it left the engine's queue.
     pub started: Option<Duration>,
+    /// When its first token was generated.
     pub first_token: Option<Duration>,
+    /// When its last event was emitted.
     pub ended: Option<Duration>,
 }
 
-/// A request on its way: what the engine does for each of its prompts, and the parser that makes one answer of it.
+/// A request in progress. Its prompts run concurrently in the engine; their events are merged into one stream.
 #[derive(Debug)]
 pub struct AnswerStream {
-    /// One for each prompt. They run side by side in the engine and are told in order, as clients expect choices to be.
+    /// One per prompt. They run concurrently and are emitted in order, as clients expect of choices.
     runs: Vec<Run>,
     parser: AnswerParser,
     tokenizer: Arc<Tokenizer>,
     stop: Vec<String>,
     choices: usize,
-    /// The prompts that are repeated before their answers.
+    /// Prompts to echo before their answers.
     echo: Vec<Echo>,
-    /// What the model is given, where the client wants to know.
+    /// Rendered prompts to emit, if requested.
     prompts: Vec<(String, Vec<u32>)>,
     emits_tokens: bool,
     usage: Usage,
@@ -58,18 +59,18 @@ pub struct AnswerStream {
 
 #[derive(Debug, Default)]
 struct Run {
-    /// Answers that have not ended.
+    /// Choices that have not ended.
     open: usize,
-    /// What has happened and is not told yet.
+    /// Events that are not emitted yet.
     waiting: VecDeque<(usize, EventKind)>,
 }
 
-/// A prompt to repeat.
+/// A prompt to echo.
 #[derive(Debug)]
 struct Echo {
     text: String,
     logprobs: Vec<crate::TokenLogprobs>,
-    /// Tokens whose log-probabilities are told with it.
+    /// Tokens whose log-probabilities are emitted with it.
     missing: usize,
 }
 
@@ -94,7 +95,7 @@ impl Echo {
 }
 
 impl AnswerStream {
-    /// A stream about a request that was made ready, and the requests for the engine: its runs, by their places.
+    /// A stream for a prepared request, and the engine requests to submit: run `i` of the stream is the `i`-th.
     pub fn new(
         request: &Generate,
         prepared: Prepared,
@@ -140,34 +141,34 @@ impl AnswerStream {
         (stream, requests)
     }
 
-    /// The run whose events are told next; `None` once all have ended.
+    /// The run whose events are emitted next; `None` once all have ended.
     pub fn awaited(&self) -> Option<usize> {
         let open = self.runs.iter().position(|run| run.open > 0);
         open.filter(|_| !self.has_ended())
     }
 
-    /// Whether a run goes on.
+    /// Whether a run is still open.
     pub fn is_open(&self, run: usize) -> bool {
         self.runs.get(run).is_some_and(|run| run.open > 0)
     }
 
-    /// Whether all is told.
+    /// Whether the last event was emitted.
     pub fn has_ended(&self) -> bool {
         self.times.ended.is_some()
     }
 
-    /// What it has taken so far.
+    /// Tokens used so far.
     pub fn usage(&self) -> Usage {
         self.usage
     }
 
-    /// When things happened.
+    /// When the milestones so far were reached.
     pub fn times(&self) -> Times {
         self.times
     }
 
-    /// Takes an event of a run's answer, and adds what there is to emit by now. Events of a run that has to wait for an
-    /// earlier one are kept.
+    /// Takes an engine event of a run and appends the events it leads to. Events of later runs are held back until the
+    /// earlier ones have ended.
     pub fn push(
         &mut self,
         run: usize,
@@ -190,7 +191,7 @@ impl AnswerStream {
         }
     }
 
-    /// Ends with a failure.
+    /// Ends the stream with a failure.
     pub fn fail(&mut self, fault: Fault, now: Duration, events: &mut Vec<Event>) {
         if !self.has_ended() {
             self.times.ended = Some(now);
@@ -284,7 +285,7 @@ impl AnswerStream {
         self.repeat(at, Vec::new(), events);
     }
 
-    /// Repeats a prompt once all that is told of it is there.
+    /// Echoes a prompt once its log-probabilities are complete.
     fn repeat(&mut self, at: usize, scored: Vec<crate::TokenLogprobs>, events: &mut Vec<Event>) {
         let Some(echo) = self.echo.get_mut(at) else {
             return;
@@ -344,7 +345,7 @@ fn with_bytes(tokenizer: &Tokenizer, logprobs: &TokenLogprobs) -> crate::TokenLo
     }
 }
 
-/// Why the engine did not take a request, for the client.
+/// The fault for a request that the engine refused.
 pub fn refusal(error: &SubmitError) -> Fault {
     let kind = match error {
         SubmitError::Full { retry_after } => FaultKind::Overloaded {

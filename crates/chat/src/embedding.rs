@@ -1,4 +1,4 @@
-//! Embeddings of texts, and documents ranked against a query.
+//! Embeddings, and documents ranked against a query.
 
 use crate::event::Timings;
 use crate::fault::{Fault, FaultKind};
@@ -10,41 +10,41 @@ use alloc::vec::Vec;
 use strata_engine::{Request, Task};
 use strata_tokenizer::EncodeOptions;
 
-/// Texts to embed.
+/// A request to embed texts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Embed {
     /// The model's name.
     pub model: String,
     /// The texts.
     pub inputs: Vec<Vec<PromptPart>>,
-    /// Numbers of each embedding that are kept, then normalised again.
+    /// Truncate embeddings to this many dimensions.
     pub dimensions: Option<usize>,
-    /// How the tokens' states become one; the model's own way if not given.
+    /// How token states are pooled; the model's own way if `None`.
     pub pooling: Option<Pooling>,
-    /// Whether the result has length 1.
+    /// Normalize embeddings to length 1.
     pub normalize: bool,
-    /// Shorten a text that is too long instead of refusing it.
+    /// Truncate texts that are too long instead of refusing them.
     pub truncate: bool,
-    /// How long the model stays loaded afterwards.
+    /// How long to keep the model loaded afterwards.
     pub keep_alive: Option<KeepAlive>,
-    /// Positions of the context.
+    /// The context length in tokens.
     pub context: Option<usize>,
 }
 
-/// How the states of a text's tokens become one.
+/// How the states of a text's tokens become one embedding.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Pooling {
-    /// Their mean.
+    /// The mean of all.
     Mean,
-    /// The first.
+    /// The first token's state.
     Cls,
-    /// The last.
+    /// The last token's state.
     Last,
-    /// They are given one by one.
+    /// No pooling: one embedding per token.
     None,
 }
 
-/// Documents to sort by how well they answer a query.
+/// A request to rank documents by their relevance to a query.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rerank {
     /// The model's name.
@@ -53,34 +53,34 @@ pub struct Rerank {
     pub query: String,
     /// The documents.
     pub documents: Vec<String>,
-    /// The best so many.
+    /// Return this many of the best.
     pub top_n: Option<usize>,
-    /// The answer repeats the documents.
+    /// Return the documents too.
     pub return_documents: bool,
 }
 
 /// Embeddings of texts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Embeddings {
-    /// For each text its rows: one, or one for each token where nothing is pooled.
+    /// The rows of each text: one, or one per token without pooling.
     pub rows: Vec<Vec<Vec<f32>>>,
-    /// Tokens of all texts.
+    /// Tokens in all texts.
     pub tokens: usize,
-    /// How long it took.
+    /// Time taken.
     pub timings: Timings,
 }
 
-/// How well documents answer a query.
+/// Relevance of documents to a query.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ranking {
-    /// A score for each document, in their order.
+    /// A score for each document, in the order given.
     pub scores: Vec<f32>,
-    /// Tokens of all pairs.
+    /// Tokens in all pairs.
     pub tokens: usize,
 }
 
 impl Embed {
-    /// The engine's requests, one for each text. The server adds the client.
+    /// Prepares one engine request per text. The caller sets the client.
     pub fn prepare(&self, profile: &ModelProfile) -> Result<Vec<Request>, Fault> {
         let pooling = match self.pooling {
             None => profile.pooling,
@@ -112,7 +112,7 @@ impl Embed {
         requests.collect()
     }
 
-    /// A text's vector as it was asked for: so many of its numbers, and of length 1.
+    /// Truncates and normalizes a text's embedding as requested.
     pub fn finish(&self, mut vector: Vec<f32>) -> Result<Vec<f32>, Fault> {
         if let Some(keep) = self.dimensions {
             if keep > vector.len() {
@@ -129,7 +129,7 @@ impl Embed {
 }
 
 impl Rerank {
-    /// The engine's requests, one for each document. The server adds the client.
+    /// Prepares one engine request per document. The caller sets the client.
     pub fn prepare(&self, profile: &ModelProfile) -> Vec<Request> {
         let pair = |document: &String| {
             let pair = profile.tokenizer.encode_pair(&self.query, document);

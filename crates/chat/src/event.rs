@@ -1,4 +1,4 @@
-//! What is answered, as it happens.
+//! Events of an answer in progress.
 
 use crate::fault::Fault;
 use crate::message::ToolCall;
@@ -6,52 +6,52 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-/// Something that happened to a request for text.
+/// A step of an answer.
 ///
-/// For each choice: thinking, then text and calls, then [`Finished`](Event::Finished); after the last choice one
-/// [`Done`](Event::Done), or at any time one [`Failed`](Event::Failed) that ends it all.
+/// Each choice emits thinking, then text and tool calls, then [`Finished`](Event::Finished). [`Done`](Event::Done)
+/// follows the last choice. [`Failed`](Event::Failed) may come at any time and is the last event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// The prompts have been taken in.
+    /// The prompts are tokenized and generation begins.
     Started {
-        /// Tokens of all prompts.
+        /// Tokens in all prompts.
         prompt_tokens: usize,
-        /// Those that were computed before.
+        /// Those found in the prefix cache.
         cached_tokens: usize,
     },
-    /// What the model was given for a prompt, told before its answer where the client asked for tokens.
+    /// A prompt as the model sees it. Emitted before its answer where the request asks for tokens.
     Prompt {
-        /// The prompt's number.
+        /// The prompt's index.
         prompt: usize,
-        /// As text, as far as it came as one.
+        /// The prompt's text; parts given as tokens are left out.
         text: String,
-        /// As tokens, all of them.
+        /// All its tokens.
         tokens: Vec<u32>,
     },
-    /// Text of an answer: whole characters.
+    /// Text of an answer, in whole characters.
     Text {
-        /// The choice: the prompt's number times the choices of each, plus the choice's own.
+        /// The choice: the prompt's index times the choices of each prompt, plus the choice's own index.
         choice: usize,
         /// The text.
         text: String,
     },
-    /// What the model thinks before it answers.
+    /// Thinking that precedes an answer.
     Thinking {
         /// The choice.
         choice: usize,
         /// The text.
         text: String,
     },
-    /// A piece of a tool's call.
+    /// Part of a tool call.
     Call {
         /// The choice.
         choice: usize,
-        /// The call's number within the choice.
+        /// The call's index within the choice.
         index: usize,
-        /// The piece.
+        /// The part.
         part: CallPart,
     },
-    /// A token, told before the text it completes, where the client asked for tokens or log-probabilities.
+    /// A token. Emitted before the text it completes, where the request asks for tokens or log-probabilities.
     Token {
         /// The choice.
         choice: usize,
@@ -64,33 +64,33 @@ pub enum Event {
     Finished {
         /// The choice.
         choice: usize,
-        /// Why.
+        /// Why it ended.
         reason: Finish,
     },
     /// All choices are complete.
     Done {
-        /// What it took.
+        /// Tokens used.
         usage: Usage,
-        /// How long it took.
+        /// Time taken.
         timings: Timings,
     },
     /// The request failed.
     Failed(Fault),
 }
 
-/// A piece of a tool's call.
+/// Part of a tool call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CallPart {
-    /// It begins.
+    /// The beginning.
     Begin {
-        /// Names the call.
+        /// The call's id.
         id: String,
-        /// The tool.
+        /// The tool's name.
         name: String,
     },
-    /// Text of the arguments' JSON.
+    /// More of the arguments' JSON.
     Arguments(String),
-    /// It is complete: the whole of it once more.
+    /// The end, with the complete call.
     End(ToolCall),
 }
 
@@ -99,20 +99,20 @@ pub enum CallPart {
 pub enum Finish {
     /// The model ended its turn.
     Stop,
-    /// A text came up that the client asked to stop at.
+    /// A stop sequence came up.
     StopText(String),
-    /// As many tokens as asked for, or as the context holds.
+    /// The token limit or the end of the context was reached.
     Length,
-    /// The model called tools and waits for their results.
+    /// The model called tools.
     ToolCalls,
 }
 
 /// A token's log-probability and its likeliest alternatives.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TokenLogprobs {
-    /// The token that was chosen.
+    /// The sampled token.
     pub chosen: TokenLogprob,
-    /// The likeliest, the likeliest first.
+    /// The likeliest tokens, most likely first.
     pub top: Vec<TokenLogprob>,
 }
 
@@ -121,38 +121,38 @@ pub struct TokenLogprobs {
 pub struct TokenLogprob {
     /// The token.
     pub token: u32,
-    /// Its bytes.
+    /// The bytes it stands for.
     pub bytes: Vec<u8>,
-    /// Its log-probability; not a number for the first token of a prompt that is echoed, which has none.
+    /// Its log-probability; NaN for the first token of an echoed prompt, which has none.
     pub logprob: f32,
 }
 
-/// What a request took, over all its prompts and choices.
+/// Tokens used by a request, over all prompts and choices.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Tokens of the prompts.
+    /// Tokens in the prompts.
     pub prompt_tokens: usize,
-    /// Those that were computed before.
+    /// Prompt tokens found in the prefix cache.
     pub cached_tokens: usize,
     /// Tokens generated.
     pub generated_tokens: usize,
-    /// Those of them that were thinking.
+    /// Generated tokens that were thinking.
     pub thinking_tokens: usize,
-    /// Tokens guessed ahead.
+    /// Tokens drafted by speculative decoding.
     pub drafted_tokens: usize,
-    /// Guesses that were right.
+    /// Drafted tokens that were accepted.
     pub accepted_tokens: usize,
 }
 
-/// How long a request took.
+/// Times of a request.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Timings {
-    /// All of it.
+    /// From arrival to the last event.
     pub total: Duration,
     /// Loading the model.
     pub load: Duration,
-    /// Waiting in the queue and computing the prompt.
+    /// Queueing and prefill.
     pub prompt: Duration,
-    /// Generating.
+    /// Decoding.
     pub generate: Duration,
 }

@@ -1,4 +1,4 @@
-//! What goes wrong with a call, before any dialect gives it its shape.
+//! Why a request failed.
 
 use crate::json::JsonPath;
 use alloc::format;
@@ -6,31 +6,31 @@ use alloc::string::{String, ToString};
 use core::fmt;
 use core::time::Duration;
 
-/// What kind of failure it is; each dialect has its own word and status for it.
+/// The kind of a failure.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum FaultKind {
-    /// The call cannot be understood or asks for what is not possible.
+    /// The request is malformed or impossible.
     BadRequest,
-    /// No key, or not one of ours.
+    /// The API key is missing or invalid.
     Unauthenticated,
-    /// The key does not allow this.
+    /// The API key does not permit this.
     Forbidden,
-    /// There is no such route, model or stored thing.
+    /// There is no such route, model or stored object.
     NotFound,
-    /// The route exists, not with this method.
+    /// The route does not support this method.
     Method,
-    /// The body or a header is larger than allowed.
+    /// The body or a header is too large.
     TooLarge,
     /// The client was too slow.
     Timeout,
     /// The prompt does not fit in the context.
     ContextExceeded {
-        /// Tokens of the prompt.
+        /// Tokens in the prompt.
         prompt_tokens: usize,
-        /// Tokens of the context.
+        /// The context length.
         context: usize,
     },
-    /// Too many calls by this client.
+    /// This client exceeded its rate limit.
     RateLimited {
         /// When to try again.
         retry_after: Duration,
@@ -40,30 +40,30 @@ pub enum FaultKind {
         /// When to try again.
         retry_after: Duration,
     },
-    /// The model is being loaded, or the server shuts down.
+    /// The model is loading, or the server is shutting down.
     Unavailable {
         /// When to try again.
         retry_after: Duration,
     },
-    /// This build or model cannot do it.
+    /// This build or model does not support it.
     Unsupported,
-    /// A fault of ours.
+    /// An internal error.
     Internal,
 }
 
-/// A call that failed.
+/// A failed request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// What kind of failure.
+    /// The kind of failure.
     pub kind: FaultKind,
-    /// The field of the request that caused it.
+    /// The request field that caused it.
     pub field: Option<String>,
-    /// One sentence for the person who made the call.
+    /// A sentence for the caller.
     pub message: String,
 }
 
 impl Fault {
-    /// A fault of some kind.
+    /// A fault of this kind.
     pub fn new(kind: FaultKind, message: impl fmt::Display) -> Self {
         Self {
             kind,
@@ -72,12 +72,12 @@ impl Fault {
         }
     }
 
-    /// A request that cannot be understood.
+    /// A malformed or impossible request.
     pub fn bad_request(message: impl fmt::Display) -> Self {
         Self::new(FaultKind::BadRequest, message)
     }
 
-    /// A field that is wrong: `problem` goes after its name.
+    /// An invalid field; `problem` follows its path in the message.
     pub fn field(path: &JsonPath, problem: fmt::Arguments<'_>) -> Self {
         Self {
             kind: FaultKind::BadRequest,
@@ -86,7 +86,7 @@ impl Fault {
         }
     }
 
-    /// When to try again, where that may help.
+    /// When to try again, for faults that may pass.
     pub fn retry_after(&self) -> Option<Duration> {
         match self.kind {
             FaultKind::RateLimited { retry_after }

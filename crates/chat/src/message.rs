@@ -1,16 +1,16 @@
-//! What was said in a conversation.
+//! Messages of a conversation.
 
 use crate::json::Json;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Who speaks.
+/// The author of a message.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// The one who sets the rules; `developer` in newer dialects.
+    /// Instructions; `developer` in newer APIs.
     System,
-    /// The person.
+    /// The user.
     User,
     /// The model.
     Assistant,
@@ -19,7 +19,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// The word that chat templates know.
+    /// The role's name in chat templates.
     pub fn name(self) -> &'static str {
         match self {
             Self::System => "system",
@@ -30,25 +30,25 @@ impl Role {
     }
 }
 
-/// One message.
+/// A message of a conversation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Message {
-    /// Who speaks.
+    /// The author.
     pub role: Role,
-    /// What is said, in order.
+    /// The content, in order.
     pub parts: Vec<ContentPart>,
-    /// What the model thought before it spoke.
+    /// The model's thinking that led to the message.
     pub thinking: Option<String>,
-    /// The tools that the model called.
+    /// Tool calls made by the model.
     pub tool_calls: Vec<ToolCall>,
-    /// Of a tool's result: the call that it answers.
+    /// For a tool's result, the id of the call.
     pub tool_call_id: Option<String>,
-    /// The speaker's or tool's name.
+    /// The name of the author or of the tool.
     pub name: Option<String>,
 }
 
 impl Message {
-    /// A message that says nothing yet.
+    /// An empty message.
     pub fn new(role: Role) -> Self {
         Self {
             role,
@@ -60,7 +60,7 @@ impl Message {
         }
     }
 
-    /// A message that is only text.
+    /// A message of plain text.
     pub fn text(role: Role, text: impl Into<String>) -> Self {
         Self {
             parts: [ContentPart::Text(text.into())].into(),
@@ -68,7 +68,7 @@ impl Message {
         }
     }
 
-    /// All its text.
+    /// The text of all parts.
     pub fn joined(&self) -> String {
         let texts = self.parts.iter().map(|part| match part {
             ContentPart::Text(text) => text.as_str(),
@@ -78,7 +78,7 @@ impl Message {
     }
 }
 
-/// Gives each tool's result the name of the tool, from the call that it answers, where the client did not say it.
+/// Fills in the tool names of results that only have a call id.
 pub fn name_results(messages: &mut [Message]) {
     let mut names = BTreeMap::new();
     for message in messages {
@@ -92,31 +92,31 @@ pub fn name_results(messages: &mut [Message]) {
     }
 }
 
-/// A part of a message.
+/// A part of a message's content.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ContentPart {
     /// Text.
     Text(String),
-    /// A picture.
+    /// An image.
     Image(Image),
 }
 
-/// A picture as it was sent: its bytes, undecoded.
+/// An image file, not decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
-    /// What the client says it is, such as `image/png`.
+    /// The media type the client gave, such as `image/png`.
     pub media_type: Option<String>,
     /// The file's bytes.
     pub bytes: Vec<u8>,
 }
 
-/// A call of a tool by the model.
+/// A tool call made by the model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolCall {
-    /// Names the call.
+    /// The call's id.
     pub id: String,
-    /// The tool.
+    /// The tool's name.
     pub name: String,
-    /// Its arguments, usually an object.
+    /// The arguments, usually an object.
     pub arguments: Json,
 }

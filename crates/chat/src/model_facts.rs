@@ -1,4 +1,4 @@
-//! What is known of models and adapters.
+//! Descriptions of models and adapters.
 
 use crate::json::Json;
 use crate::message::Message;
@@ -8,57 +8,57 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use strata_weights::GgufSet;
 
-/// What is known of a model.
+/// A model's description.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ModelFacts {
-    /// Its name, with its tag.
+    /// The name with its tag.
     pub name: String,
-    /// SHA-256 of its manifest or file, in hexadecimal.
+    /// SHA-256 of the manifest or file, in hexadecimal.
     pub digest: String,
-    /// Bytes of its files.
+    /// Size of the files in bytes.
     pub bytes: u64,
-    /// Seconds since 1970 when it was made or last changed.
+    /// When it was last modified, in seconds since 1970.
     pub modified: u64,
     /// The architecture.
     pub family: String,
-    /// Weights, counted.
+    /// The number of weights.
     pub parameters: u64,
-    /// The type of most weights, such as `Q4_K_M`.
+    /// The quantization, such as `Q4_K_M`.
     pub quantization: String,
-    /// Positions that it was trained for.
+    /// The context length it was trained for.
     pub trained_context: usize,
-    /// Positions that requests get here.
+    /// The context length of requests here.
     pub context: usize,
-    /// Numbers of an embedding.
+    /// Dimensions of an embedding.
     pub embedding: usize,
-    /// Tokens of the vocabulary.
+    /// The size of the vocabulary.
     pub vocabulary: usize,
     /// The chat template.
     pub template: Option<String>,
-    /// The system prompt that it comes with.
+    /// The system prompt of its Modelfile.
     pub system: Option<String>,
-    /// The messages that its conversations begin with.
+    /// The messages of its Modelfile, which begin every conversation.
     pub messages: Vec<Message>,
-    /// Parameters that it comes with, as a Modelfile's lines.
+    /// The parameters of its Modelfile.
     pub settings: Vec<(String, Json)>,
-    /// Its licences.
+    /// License texts or names.
     pub licenses: Vec<String>,
-    /// The Modelfile that would make it.
+    /// A Modelfile that creates it.
     pub modelfile: String,
-    /// What it can do.
+    /// What the model can do.
     pub capabilities: Vec<Capability>,
-    /// The metadata of its file; long lists are `null` unless asked for.
+    /// The file's metadata; long arrays may be `null`.
     pub metadata: Vec<(String, Json)>,
-    /// Its tensors: name, type, sizes.
+    /// Name, type and dimensions of each tensor.
     pub tensors: Vec<(String, String, Vec<u64>)>,
-    /// Where it is.
+    /// The path of its file.
     pub path: Option<String>,
-    /// Requests that run side by side.
+    /// Requests that run at once.
     pub slots: usize,
 }
 
 impl ModelFacts {
-    /// What a model's file says of it, under a name.
+    /// Describes a model by its file.
     pub fn of_file(name: &str, file: &GgufSet<'_>) -> Self {
         let (metadata, tensors) = (file.metadata(), file.tensors());
         let text = |key: &str| metadata.str(key).ok().flatten().map(str::to_owned);
@@ -82,7 +82,7 @@ impl ModelFacts {
         }
     }
 
-    /// Whether a client's name means this model. A name without a tag means the latest, as with Ollama.
+    /// Whether this name refers to the model. As with Ollama, no tag means `latest`.
     pub fn is_called(&self, name: &str) -> bool {
         fn plain(name: &str) -> &str {
             name.strip_suffix(":latest").unwrap_or(name)
@@ -91,20 +91,25 @@ impl ModelFacts {
     }
 }
 
-/// What a model can do.
+/// Something a model can do.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "plain words")]
 pub enum Capability {
+    /// Continues text.
     Completion,
+    /// Calls tools.
     Tools,
+    /// Fills in the middle of a text.
     Insert,
+    /// Sees images.
     Vision,
+    /// Embeds texts.
     Embedding,
+    /// Thinks before it answers.
     Thinking,
 }
 
 impl Capability {
-    /// The word that clients know.
+    /// The name Ollama's clients know.
     pub fn name(self) -> &'static str {
         match self {
             Self::Completion => "completion",
@@ -117,22 +122,24 @@ impl Capability {
     }
 }
 
-/// A model in memory.
+/// A loaded model.
 #[derive(Clone, Debug, Default, PartialEq)]
-#[expect(missing_docs, reason = "plain words")]
 pub struct LoadedModel {
+    /// The model.
     pub facts: ModelFacts,
-    /// Bytes in memory.
+    /// Memory it takes, in bytes.
     pub bytes: u64,
-    /// Seconds since 1970 when it is dropped unless it is used again; `None` if never.
+    /// When it will be unloaded if it stays idle, in seconds since 1970; `None` if never.
     pub expires: Option<u64>,
 }
 
-/// An adapter that requests can name.
+/// A LoRA adapter that requests can use.
 #[derive(Clone, Debug, Default, PartialEq)]
-#[expect(missing_docs, reason = "plain words")]
 pub struct AdapterFacts {
+    /// Its number.
     pub id: usize,
+    /// The path of its file.
     pub path: String,
+    /// Its scale in requests that name no adapter.
     pub scale: f32,
 }

@@ -1,4 +1,4 @@
-//! What a server knows of a model beside its weights.
+//! What preparing requests needs to know about a model.
 
 use crate::prompt::{ChatTemplate, PromptError};
 use crate::sampling::{self, Sampling};
@@ -11,35 +11,35 @@ use strata_engine::Pooling;
 use strata_engine::sampling::SamplerSettings;
 use strata_tokenizer::Tokenizer;
 
-/// A model as requests see it.
+/// A model's tokenizer, template and defaults.
 #[derive(Debug)]
 pub struct ModelProfile {
-    /// Its tokens.
+    /// The tokenizer.
     pub tokenizer: Arc<Tokenizer>,
-    /// Its chat template, or why it cannot be used; `None` if it has none.
+    /// The chat template, or why it cannot be used; `None` if there is none.
     pub template: Option<Result<ChatTemplate, PromptError>>,
-    /// The marks around its thinking.
+    /// The marks around the model's thinking.
     pub thinking: Option<ThinkingMarks>,
-    /// Positions of a sequence.
+    /// The context length.
     pub context: usize,
-    /// How tokens are chosen where a request does not say.
+    /// Default sampling settings.
     pub sampling: Sampling,
-    /// Texts that end its answers, where a request has none.
+    /// Default stop sequences.
     pub stop: Vec<String>,
-    /// Tokens of an answer at most, where a request does not say.
+    /// Default limit of generated tokens.
     pub max_tokens: Option<usize>,
-    /// A system prompt for conversations that bring none, and messages that come before them.
+    /// The system prompt of conversations that have none.
     pub system: Option<String>,
-    /// Messages that every conversation begins with.
+    /// Messages that begin every conversation.
     pub messages: Vec<Message>,
-    /// Whether it reads texts as a whole instead of continuing them.
+    /// Whether the model is an encoder, which embeds texts and generates none.
     pub encoder: bool,
-    /// How a text's states become its embedding, where a request does not say.
+    /// Default pooling of embeddings.
     pub pooling: Pooling,
 }
 
 impl ModelProfile {
-    /// A model that is nothing but its file.
+    /// A profile without defaults; `template` is in Jinja.
     pub fn new(tokenizer: Arc<Tokenizer>, template: Option<&str>, context: usize) -> Self {
         Self {
             tokenizer,
@@ -56,20 +56,21 @@ impl ModelProfile {
         }
     }
 
-    /// The model with a template in Go's language, as Modelfiles have it.
+    /// Replaces the template by one in Go's template language, as Modelfiles have them.
     pub fn with_go_template(mut self, source: &str) -> Self {
         self.template = Some(ChatTemplate::go(source));
         self.thinking = ThinkingMarks::of_template(source);
         self
     }
 
-    /// The engine's settings for what was asked, with the model's own where nothing was; `seed` is for those who give none.
+    /// The engine's sampling settings for `asked`, filled up with the model's defaults; `seed` is for requests without
+    /// one.
     pub fn sampling_settings(&self, asked: &Sampling, seed: u64) -> SamplerSettings {
         let layers = [asked, &self.sampling, &Sampling::default()];
         sampling::settings(layers, seed, &self.tokenizer)
     }
 
-    /// What the model can do.
+    /// The model's capabilities.
     pub fn capabilities(&self) -> Vec<Capability> {
         if self.encoder {
             return [Capability::Embedding].into();

@@ -1,16 +1,16 @@
-//! How far a long piece of work has come.
+//! Progress of long operations.
 
 use alloc::string::String;
 
-/// How far a long piece of work has come.
+/// Progress of a long operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// What is being done, such as `pulling manifest`.
+    /// The current step, such as `pulling manifest`.
     pub status: String,
-    /// The blob that it is being done to.
+    /// The blob being worked on.
     pub digest: Option<String>,
-    /// Its bytes.
+    /// Its size in bytes.
     pub total: Option<u64>,
-    /// Those that are done.
+    /// Bytes completed.
     pub completed: Option<u64>,
 }

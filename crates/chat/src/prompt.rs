@@ -1,4 +1,4 @@
-//! From a conversation to the tokens of a prompt, through the model's chat template.
+//! From a conversation to a prompt's tokens, through the model's chat template.
 //!
 //! A template writes control tokens such as `<|im_end|>` as text, so its output is encoded with control tokens read as
 //! such. A message that spells one must not end its own turn and speak for someone else: where the messages would add a
@@ -38,47 +38,55 @@ enum Language {
     Go(Box<GoTemplate>),
 }
 
-/// What a template is given.
+/// The input of a chat template.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Conversation<'a> {
-    /// What was said.
+    /// The messages.
     pub messages: &'a [Message],
     /// Whether the last message is the beginning of the answer.
     pub continues: bool,
-    /// The tools that the model may call.
+    /// The tools the model may call.
     pub tools: &'a [Tool],
-    /// Whether it thinks.
+    /// Whether the model thinks.
     pub thinking: Thinking,
     /// The local time.
     pub now: Option<DateTime>,
 }
 
-/// A prompt, as text and as tokens.
+/// A prompt as the model sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RenderedPrompt {
-    /// What the template wrote, and the beginning of the answer.
+    /// The rendered text.
     pub text: String,
-    /// The tokens, with the one that begins a text where the model wants it.
+    /// Its tokens, with BOS if the model uses it.
     pub tokens: Vec<u32>,
 }
 
-/// Why a conversation has no prompt.
+/// Why a conversation cannot be rendered.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what the fields are")]
 #[non_exhaustive]
 pub enum PromptError {
+    /// The Jinja template cannot be parsed.
     #[error("the model's chat template cannot be read: {0}")]
     Template(TemplateError),
+    /// The Jinja template failed.
     #[error("the model's chat template failed: {0}")]
     Render(TemplateError),
+    /// The Go template cannot be parsed.
     #[error("the Modelfile's template cannot be read: {0}")]
     GoTemplate(GoError),
+    /// The Go template failed.
     #[error("the Modelfile's template failed: {0}")]
     GoRender(GoError),
+    /// A message contains the text of a control token.
     #[error(
         "a message spells the model's control token {token:?}, which its template does not keep apart from its own: write it differently"
     )]
-    SpelledToken { token: String },
+    SpelledToken {
+        /// The control token.
+        token: String,
+    },
+    /// A message has an image, which the model cannot see.
     #[error("the model cannot see pictures")]
     Picture,
 }
@@ -92,13 +100,12 @@ const PLAIN: EncodeOptions = EncodeOptions {
     parse_special: false,
 };
 
-/// The tokens of a text that is continued as it is. It is the whole prompt, so control tokens in it are read as such.
+/// Tokenizes a text to continue as it is. Control tokens are recognized, since the text is the whole prompt.
 pub fn raw(tokenizer: &Tokenizer, text: &str) -> Vec<u32> {
     begin(tokenizer, tokenizer.encode(text, TRUSTED))
 }
 
-/// Puts the beginning of a text before it, where the model wants one and it is not there already. No end: the text goes
-/// on.
+/// Prepends BOS if the model uses it and it is not there yet. EOS is never added: the text goes on.
 pub fn begin(tokenizer: &Tokenizer, mut tokens: Vec<u32>) -> Vec<u32> {
     let bos = tokenizer
         .special()
@@ -110,7 +117,7 @@ pub fn begin(tokenizer: &Tokenizer, mut tokens: Vec<u32>) -> Vec<u32> {
 }
 
 impl ChatTemplate {
-    /// Reads a template in Jinja.
+    /// Parses a Jinja template.
     pub fn new(source: &str) -> Result<Self, PromptError> {
         Ok(Self {
             language: Language::Jinja(Template::parse(source).map_err(PromptError::Template)?),
@@ -119,7 +126,7 @@ impl ChatTemplate {
         })
     }
 
-    /// Reads a template in Go's language.
+    /// Parses a template in Go's template language.
     pub fn go(source: &str) -> Result<Self, PromptError> {
         let template = GoTemplate::parse(source).map_err(PromptError::GoTemplate)?;
         Ok(Self {
@@ -129,7 +136,7 @@ impl ChatTemplate {
         })
     }
 
-    /// Whether the model was taught to call tools.
+    /// Whether the model is trained to call tools.
     pub fn teaches_tools(&self) -> bool {
         match self.language {
             Language::Jinja(_) => self.calls != CallFormat::Generic,
@@ -137,12 +144,12 @@ impl ChatTemplate {
         }
     }
 
-    /// Whether it also says how a gap in a text is filled.
+    /// Whether the template supports fill-in-the-middle.
     pub fn fills_gaps(&self) -> bool {
         matches!(&self.language, Language::Go(template) if template.reads("Suffix"))
     }
 
-    /// The prompt for a gap between two texts; `None` if the template does not say.
+    /// The fill-in-the-middle prompt; `None` if the template does not support it.
     pub fn fill(
         &self,
         tokenizer: &Tokenizer,
@@ -165,12 +172,12 @@ impl ChatTemplate {
         }))
     }
 
-    /// How the model writes calls.
+    /// How the model writes tool calls.
     pub fn calls(&self) -> CallFormat {
         self.calls
     }
 
-    /// The prompt that asks for the next answer.
+    /// Renders and tokenizes a conversation.
     pub fn prompt(
         &self,
         tokenizer: &Tokenizer,

@@ -1,4 +1,4 @@
-//! What is asked.
+//! Requests for text.
 
 use crate::json::Json;
 use crate::message::Message;
@@ -9,61 +9,61 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-/// Text to generate.
+/// A request to generate text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Generate {
-    /// The model's name; empty is the default one.
+    /// The model's name; the default model if empty.
     pub model: String,
-    /// What to continue or answer: one, or several that are independent of each other.
+    /// The prompts. Several are independent of each other.
     pub prompts: Vec<Prompt>,
-    /// Tokens that stand before each prompt: a conversation so far, as it was told with an earlier answer.
+    /// Tokens to put before each prompt: the conversation so far, as an earlier answer returned it.
     pub before: Vec<u32>,
-    /// How tokens are chosen.
+    /// Sampling settings.
     pub sampling: Sampling,
-    /// How, where neither the request nor the model says: the dialect's habits.
+    /// Sampling settings where neither the request nor the model has any: the API's defaults.
     pub defaults: Sampling,
-    /// Tokens at most.
+    /// The most tokens to generate.
     pub max_tokens: Option<usize>,
-    /// Texts that end the answer.
+    /// Stop sequences.
     pub stop: Vec<String>,
-    /// Answers to each prompt.
+    /// The number of answers to each prompt.
     pub choices: usize,
-    /// How many to generate, of which the likeliest `choices` are given.
+    /// The number of answers to generate, of which the likeliest `choices` are returned.
     pub best_of: usize,
-    /// Alternatives to each token whose log-probabilities are told; `Some(0)` tells only the token's own.
+    /// Return log-probabilities: the token's own, and those of this many alternatives.
     pub logprobs: Option<usize>,
-    /// The answer begins with the prompt.
+    /// Repeat the prompt before the answer.
     pub echo: bool,
-    /// A conversation's last message is the model's own and not complete: the answer goes on where it ends.
+    /// Continue the conversation's last message, which is the model's own.
     pub continues: bool,
-    /// What the answer must look like.
+    /// The format the answer must have.
     pub format: Format,
-    /// Tools that the model may call.
+    /// Tools the model may call.
     pub tools: Tools,
     /// Whether the model thinks before it answers.
     pub thinking: Thinking,
-    /// How long the model stays loaded afterwards.
+    /// How long to keep the model loaded afterwards.
     pub keep_alive: Option<KeepAlive>,
-    /// Positions of the context.
+    /// The context length in tokens.
     pub context: Option<usize>,
-    /// Shorten a conversation that is too long from its beginning, instead of refusing it.
+    /// Shorten a prompt that is too long instead of refusing it.
     pub truncate: bool,
-    /// Adapters by number, with their strength.
+    /// LoRA adapters by number, with their scales.
     pub adapters: Vec<(usize, f32)>,
-    /// Keep and use what is computed of the prompt.
+    /// Use the prefix cache.
     pub cache: bool,
-    /// Generate nothing after this long.
+    /// Stop generating after this long.
     pub time_limit: Option<Duration>,
-    /// Go on after a token that ends a turn.
+    /// Continue past end-of-turn tokens.
     pub ignore_end: bool,
-    /// Sent as it is generated.
+    /// Stream the answer.
     pub stream: bool,
-    /// The client wants prompts and each token told, with its number.
+    /// Return prompts and answers as token ids too.
     pub tokens: bool,
 }
 
 impl Generate {
-    /// A plain request for one answer; a dialect sets what differs.
+    /// A request for one answer with default settings.
     pub fn new(model: impl Into<String>, prompt: Prompt) -> Self {
         Self {
             model: model.into(),
@@ -94,18 +94,18 @@ impl Generate {
     }
 }
 
-/// What the model is given.
+/// A prompt, before the model's template is applied.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Prompt {
-    /// A conversation, through the model's template.
+    /// A conversation, rendered with the model's chat template.
     Chat(Vec<Message>),
-    /// Text and tokens, continued as they are.
+    /// Text and tokens to continue as they are.
     Raw(Vec<PromptPart>),
-    /// Text before and after a gap.
+    /// Text to insert between a prefix and a suffix.
     Infill {
-        /// Before.
+        /// The text before the gap.
         prefix: String,
-        /// After.
+        /// The text after the gap.
         suffix: String,
         /// Other files, by name.
         files: Vec<(String, String)>,
@@ -113,7 +113,7 @@ pub enum Prompt {
 }
 
 impl Prompt {
-    /// A text, continued as it is.
+    /// A text to continue as it is.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Raw([PromptPart::Text(text.into())].into())
     }
@@ -122,27 +122,27 @@ impl Prompt {
 /// A part of a raw prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PromptPart {
-    /// Text.
+    /// Text, not tokenized.
     Text(String),
-    /// Tokens.
+    /// Token ids.
     Tokens(Vec<u32>),
 }
 
-/// What an answer must look like.
+/// The format of an answer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Format {
-    /// Anything.
+    /// Free text.
     #[default]
     Text,
     /// A JSON object.
     JsonObject,
-    /// JSON that a schema describes.
+    /// JSON that matches a schema.
     JsonSchema(Json),
-    /// A text that a regular expression describes.
+    /// Text that matches a regular expression.
     Regex(String),
-    /// A grammar in llama.cpp's notation.
+    /// Text that matches a GBNF grammar, as in llama.cpp.
     Gbnf(String),
-    /// A grammar in Lark's notation.
+    /// Text that matches a Lark grammar.
     Lark(String),
     /// One of these texts.
     Choice(Vec<String>),
@@ -151,8 +151,8 @@ pub enum Format {
 /// How long a model stays loaded after its last use.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum KeepAlive {
-    /// This long; zero unloads it at once.
+    /// This long; zero unloads it immediately.
     For(Duration),
-    /// Until the server ends.
+    /// Until the process exits.
     Forever,
 }

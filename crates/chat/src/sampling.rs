@@ -1,4 +1,4 @@
-//! How tokens are chosen: what a request says, then what its model says, then what its dialect is used to.
+//! Sampling settings: the request's, then the model's, then the API's defaults.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -7,44 +7,62 @@ use strata_engine::sampling::{
 };
 use strata_tokenizer::{EncodeOptions, Tokenizer};
 
-/// How tokens are chosen; what is not given is left to the model's or the dialect's defaults.
+/// Sampling settings; `None` leaves one to the model's or the API's defaults.
 #[derive(Clone, Debug, Default, PartialEq)]
-#[expect(
-    missing_docs,
-    reason = "named as the engine's settings, which say what they mean"
-)]
 pub struct Sampling {
+    /// The seed; random if `None`.
     pub seed: Option<u64>,
+    /// Temperature; 0 is greedy.
     pub temperature: Option<f32>,
+    /// Keep this many tokens; 0 keeps all.
     pub top_k: Option<u32>,
+    /// Keep the likeliest tokens up to this total probability.
     pub top_p: Option<f32>,
+    /// Keep tokens at least this likely relative to the likeliest.
     pub min_p: Option<f32>,
+    /// Locally typical sampling.
     pub typical_p: Option<f32>,
+    /// Keep tokens within this many standard deviations of the largest logit.
     pub top_n_sigma: Option<f32>,
+    /// Tokens that the filters always keep.
     pub min_keep: Option<u32>,
-    /// Tokens that the penalties look back over; −1 is all of them.
+    /// How many recent tokens the penalties cover; −1 is all.
     pub repeat_last_n: Option<i32>,
+    /// Repetition penalty; 1 is off.
     pub repeat_penalty: Option<f32>,
+    /// Penalty per occurrence of a token.
     pub frequency_penalty: Option<f32>,
+    /// Penalty for a token that occurred.
     pub presence_penalty: Option<f32>,
+    /// Range of dynamic temperature; 0 is off.
     pub dynatemp_range: Option<f32>,
+    /// Exponent of dynamic temperature.
     pub dynatemp_exponent: Option<f32>,
+    /// Strength of the DRY penalty; 0 is off.
     pub dry_multiplier: Option<f32>,
+    /// Base of the DRY penalty.
     pub dry_base: Option<f32>,
+    /// Repeated runs up to this length are free of DRY.
     pub dry_allowed_length: Option<u32>,
+    /// How many recent tokens DRY covers; −1 is all.
     pub dry_penalty_last_n: Option<i32>,
+    /// Texts that end a repeated run.
     pub dry_sequence_breakers: Option<Vec<String>>,
+    /// Probability that XTC removes the likeliest tokens.
     pub xtc_probability: Option<f32>,
+    /// Least probability of the tokens that XTC removes.
     pub xtc_threshold: Option<f32>,
-    /// 0 is off, 2 is version 2.
+    /// 0 is off, 2 is Mirostat 2.
     pub mirostat: Option<u32>,
+    /// Target surprise of Mirostat.
     pub mirostat_tau: Option<f32>,
+    /// Learning rate of Mirostat.
     pub mirostat_eta: Option<f32>,
-    /// Added to the logits of tokens, or of the tokens of texts; minus infinity bans.
+    /// Added to the logits of these tokens; minus infinity bans one.
     pub logit_bias: Vec<(TokenOrText, f32)>,
 }
 
-/// A token, or a text whose tokens are meant.
+/// A token, or a text that stands for its tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TokenOrText {
     /// A token.
@@ -53,11 +71,11 @@ pub enum TokenOrText {
     Text(String),
 }
 
-/// What breaks a repeated run where the request does not say: as in llama.cpp.
+/// Default sequence breakers of DRY, as in llama.cpp.
 const BREAKERS: [&str; 4] = ["\n", ":", "\"", "*"];
 
-/// The engine's settings for a request. The first of `layers` that says something about a knob decides it; `seed` is
-/// for requests that give none.
+/// The engine's settings for a request. The first of `layers` that has a setting decides it; `seed` is for requests
+/// without one.
 pub(crate) fn settings(
     layers: [&Sampling; 3],
     seed: u64,

@@ -1,19 +1,19 @@
-//! Conversations that are too long: what goes, and what stays.
+//! Shortening conversations that do not fit the context.
 
 use crate::message::{Message, Role};
 use alloc::vec::Vec;
 
-/// Tokens that a prompt may have so that an answer has room: a quarter of the context, or less where less is wanted.
+/// The most tokens a prompt may have to leave room for an answer: `max_tokens`, but at most a quarter of the context.
 pub fn prompt_room(context: usize, max_tokens: Option<usize>) -> usize {
     let answer = max_tokens.unwrap_or(usize::MAX).min(context / 4).max(1);
     context.saturating_sub(answer).max(1)
 }
 
-/// Shortens a conversation until it `fits`, and gives what is left.
+/// Shortens a conversation until it `fits`, and returns what is left.
 ///
-/// Whole exchanges go, the oldest first: a user's message with all that was said and called in answer to it, so that
-/// what is left begins with a user's message and has no tool's result without its call. System messages stay, and so
-/// do the user's last message and what follows it. If not even these fit, they are all that is left.
+/// Drops whole exchanges, oldest first: a user message with the assistant and tool messages that answer it. So what is
+/// left begins with a user message, and no tool result loses its call. System messages, the last user message and
+/// what follows it always stay, even if they do not fit.
 pub fn shorten<E>(
     messages: &[Message],
     mut fits: impl FnMut(&[Message]) -> Result<bool, E>,
@@ -23,7 +23,7 @@ pub fn shorten<E>(
     if fits(&kept)? {
         return Ok(kept);
     }
-    // The fewest exchanges to drop, by bisection: each try writes and encodes a whole prompt.
+    // Find the fewest exchanges to drop by bisection: each try renders and tokenizes a whole prompt.
     let (mut low, mut high) = (0, starts.len());
     while low < high {
         let middle = low + (high - low) / 2;
@@ -39,7 +39,7 @@ pub fn shorten<E>(
     Ok(kept)
 }
 
-/// Where a shorter conversation can begin: at each of the user's messages that something was said before.
+/// Where a shorter conversation can begin: at each user message but the first message.
 fn starts(messages: &[Message]) -> Vec<usize> {
     let said = |message: &Message| message.role != Role::System;
     let first = messages.iter().position(said).unwrap_or(messages.len());
@@ -48,7 +48,7 @@ fn starts(messages: &[Message]) -> Vec<usize> {
     users.map(|(at, _)| at).collect()
 }
 
-/// A conversation from a place on, with the system messages before it.
+/// The messages from `start` on, with the system messages before it.
 fn from(messages: &[Message], start: usize) -> Vec<Message> {
     let (before, after) = messages.split_at(start);
     let system = before.iter().filter(|m| m.role == Role::System);

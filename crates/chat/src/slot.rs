@@ -1,33 +1,54 @@
-//! Slots: the sequences that an engine computes or keeps.
+//! Slots: sequences an engine is running or keeps in its cache.
 
 use crate::event::Timings;
 use alloc::string::String;
 
-/// A place for a running request.
+/// A slot's state.
 #[derive(Clone, Debug, Default, PartialEq)]
-#[expect(missing_docs, reason = "plain words")]
 pub struct Slot {
+    /// Its number.
     pub id: usize,
+    /// Whether a request is running in it.
     pub busy: bool,
+    /// Tokens in the prompt.
     pub prompt_tokens: usize,
+    /// Tokens generated so far.
     pub generated_tokens: usize,
+    /// The context length.
     pub context: usize,
 }
 
-/// What to do with a slot's cache.
+/// An action on a slot's cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "plain words")]
 pub enum SlotAction {
-    Save { slot: usize, file: String },
-    Restore { slot: usize, file: String },
-    Erase { slot: usize },
+    /// Save its cache to a file.
+    Save {
+        /// The slot's number.
+        slot: usize,
+        /// The file's name.
+        file: String,
+    },
+    /// Restore its cache from a file.
+    Restore {
+        /// The slot's number.
+        slot: usize,
+        /// The file's name.
+        file: String,
+    },
+    /// Drop its cache.
+    Erase {
+        /// The slot's number.
+        slot: usize,
+    },
 }
 
-/// What came of it.
+/// The outcome of a [`SlotAction`].
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-#[expect(missing_docs, reason = "plain words")]
 pub struct SlotOutcome {
+    /// Tokens saved, restored or erased.
     pub tokens: usize,
+    /// Bytes written or read.
     pub bytes: u64,
+    /// Time taken.
     pub timings: Timings,
 }

@@ -1,30 +1,30 @@
-//! Thinking: whether a model is asked to, and the marks between which it does.
+//! Thinking: whether a model is asked to, and the marks around it.
 
 use crate::prompt::RenderedPrompt;
 use alloc::format;
 use strata_tokenizer::{EncodeOptions, Tokenizer};
 
-/// Whether a model thinks before it answers.
+/// Whether the model thinks before it answers.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum Thinking {
-    /// As its template does by itself.
+    /// As the chat template does by default.
     #[default]
     Default,
     /// No.
     Off,
-    /// Yes, with so many tokens at most if given.
+    /// Yes, with a limit of tokens if given.
     On {
-        /// Tokens for it.
+        /// The most tokens to think.
         budget: Option<usize>,
     },
-    /// Yes, this much.
+    /// Yes, with this effort.
     Effort(Effort),
 }
 
 impl Thinking {
-    /// What is asked of a model whose answer has a given form. The form begins at the answer, so the model is asked not
-    /// to think unless that was asked for.
-    pub fn before_form(self) -> Self {
+    /// The setting for a constrained answer. Constraints begin at the answer, so the model does not think unless that
+    /// was asked for.
+    pub fn when_constrained(self) -> Self {
         match self {
             Self::Default => Self::Off,
             asked => asked,
@@ -34,17 +34,21 @@ impl Thinking {
 
 /// How much a model thinks.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "plain words")]
 pub enum Effort {
+    /// Not at all.
     None,
+    /// As little as possible.
     Minimal,
+    /// Little.
     Low,
+    /// Some.
     Medium,
+    /// Much.
     High,
 }
 
 impl Effort {
-    /// The word that templates and clients know.
+    /// The name templates and clients know.
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -59,9 +63,9 @@ impl Effort {
 /// The marks around a model's thinking.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct ThinkingMarks {
-    /// Before.
+    /// Before thinking.
     pub begin: &'static str,
-    /// After.
+    /// After thinking.
     pub end: &'static str,
 }
 
@@ -89,18 +93,18 @@ impl ThinkingMarks {
         },
     ];
 
-    /// The marks that a chat template knows.
+    /// The marks that a chat template uses.
     pub fn of_template(template: &str) -> Option<Self> {
         let knows = |marks: &Self| template.contains(marks.begin) || template.contains(marks.end);
         Self::ALL.into_iter().find(knows)
     }
 
-    /// Whether a prompt ends where the model thinks.
+    /// Whether a prompt ends with open thinking.
     pub fn opened_by(self, prompt: &str) -> bool {
         prompt.trim_end().ends_with(self.begin)
     }
 
-    /// Closes the thinking that a prompt left open, so that an answer of a given form can follow. Says whether it was
+    /// Closes the thinking that a prompt leaves open, so that a constrained answer can follow. Returns whether it was
     /// open.
     pub fn close(self, prompt: &mut RenderedPrompt, tokenizer: &Tokenizer) -> bool {
         let open = self.opened_by(&prompt.text);

@@ -1,4 +1,4 @@
-//! Calls about a model's words, which need no engine.
+//! Tokenizing and detokenizing.
 
 use crate::Fault;
 use crate::model_profile::ModelProfile;
@@ -6,34 +6,39 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use strata_tokenizer::{DecodeOptions, EncodeOptions};
 
-/// A text to cut into tokens.
+/// A text to tokenize.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[expect(missing_docs, reason = "plain words")]
 pub struct Tokenize {
+    /// The model; the default one if `None`.
     pub model: Option<String>,
+    /// The text.
     pub text: String,
+    /// Add BOS and EOS as the model uses them.
     pub add_special: bool,
+    /// Recognize control tokens in the text.
     pub parse_special: bool,
 }
 
-/// A token and what it spells.
+/// A token and its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "plain words")]
 pub struct TokenPiece {
+    /// The token.
     pub token: u32,
+    /// The bytes it stands for.
     pub bytes: Vec<u8>,
 }
 
-/// Tokens to join.
+/// Tokens to turn back into text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[expect(missing_docs, reason = "plain words")]
 pub struct Detokenize {
+    /// The model; the default one if `None`.
     pub model: Option<String>,
+    /// The tokens.
     pub tokens: Vec<u32>,
 }
 
 impl ModelProfile {
-    /// A text's tokens with their bytes.
+    /// Tokenizes a text.
     pub fn tokenize(&self, request: &Tokenize) -> Vec<TokenPiece> {
         let options = EncodeOptions {
             add_special: request.add_special,
@@ -51,7 +56,7 @@ impl ModelProfile {
         tokens.into_iter().map(piece).collect()
     }
 
-    /// The text of tokens.
+    /// Turns tokens back into text.
     pub fn detokenize(&self, request: &Detokenize) -> Result<String, Fault> {
         let most = self.tokenizer.vocab_size();
         if let Some(token) = request.tokens.iter().find(|&&t| t as usize >= most) {

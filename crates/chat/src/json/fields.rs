@@ -1,6 +1,6 @@
-//! Taking an object apart field by field, so that what is wrong or left over can be named.
+//! Reading an object field by field, so that errors can name what is wrong or left over.
 //!
-//! A field that is absent or `null` counts as not given, as in every client library that writes its defaults out.
+//! `null` counts as absent: many client libraries write out all their defaults.
 
 use super::Json;
 use crate::fault::Fault;
@@ -9,17 +9,17 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::RangeInclusive;
 
-/// Where in a body something stands: `messages[2].content`.
+/// The path of a value in a document, such as `messages[2].content`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JsonPath(String);
 
 impl JsonPath {
-    /// The body itself.
+    /// The document itself.
     pub fn root() -> Self {
         Self::default()
     }
 
-    /// A field of what stands here.
+    /// A field of the object at this path.
     pub fn field(&self, name: &str) -> Self {
         if self.0.is_empty() {
             Self(name.into())
@@ -28,17 +28,17 @@ impl JsonPath {
         }
     }
 
-    /// An item of the list that stands here.
+    /// An item of the array at this path.
     pub fn item(&self, index: usize) -> Self {
         Self(alloc::format!("{}[{index}]", self.0))
     }
 
-    /// What was expected here and what was found.
+    /// The fault for a value of another kind than expected.
     pub fn expected(&self, what: &str, found: &Json) -> Fault {
         Fault::field(self, format_args!("must be {what}, not {}", found.kind()))
     }
 
-    /// A text, or a fault that names the path.
+    /// Reads a string.
     pub fn string(&self, value: Json) -> Result<String, Fault> {
         match value {
             Json::String(text) => Ok(text),
@@ -46,7 +46,7 @@ impl JsonPath {
         }
     }
 
-    /// A whole number in a range, or a fault that names the path.
+    /// Reads an integer within a range.
     pub fn integer(&self, value: &Json, range: RangeInclusive<i64>) -> Result<i64, Fault> {
         let number = match *value {
             Json::Int(number) => Some(number),
@@ -71,7 +71,7 @@ impl JsonPath {
             })
     }
 
-    /// A number in a range, or a fault that names the path.
+    /// Reads a number within a range.
     pub fn number(&self, value: &Json, range: RangeInclusive<f64>) -> Result<f64, Fault> {
         let number = match *value {
             Json::Int(number) => number as f64,
@@ -89,7 +89,7 @@ impl JsonPath {
         ))
     }
 
-    /// A truth value, or a fault that names the path.
+    /// Reads a boolean.
     pub fn boolean(&self, value: &Json) -> Result<bool, Fault> {
         match value {
             Json::Bool(value) => Ok(*value),
@@ -97,7 +97,7 @@ impl JsonPath {
         }
     }
 
-    /// A list's items with their places, or a fault that names the path.
+    /// Reads an array, with the paths of its items.
     pub fn list(
         &self,
         value: Json,
@@ -112,14 +112,14 @@ impl JsonPath {
         }
     }
 
-    /// A list of texts, or a fault that names the path.
+    /// Reads an array of strings.
     pub fn strings(&self, value: Json) -> Result<Vec<String>, Fault> {
         self.list(value)?
             .map(|(path, item)| path.string(item))
             .collect()
     }
 
-    /// An object's fields, or a fault that names the path.
+    /// Reads an object.
     pub fn object(&self, value: Json) -> Result<Fields, Fault> {
         Fields::new(value, self.clone())
     }
@@ -131,7 +131,7 @@ impl fmt::Display for JsonPath {
     }
 }
 
-/// The fields of an object that have not been taken yet.
+/// The fields of an object that are not read yet.
 #[derive(Debug)]
 pub struct Fields {
     path: JsonPath,
@@ -139,7 +139,7 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// The fields of a value that must be an object.
+    /// Reads a value that must be an object.
     pub fn new(value: Json, path: JsonPath) -> Result<Self, Fault> {
         match value {
             Json::Object(pairs) => Ok(Self { path, pairs }),
@@ -151,31 +151,31 @@ impl Fields {
         }
     }
 
-    /// Reads a body that must be an object.
+    /// Parses a document that must be an object.
     pub fn parse(body: &[u8]) -> Result<Self, Fault> {
         let value = Json::parse(body)
             .map_err(|error| Fault::bad_request(format_args!("the body is {error}")))?;
         Self::new(value, JsonPath::root())
     }
 
-    /// Where the object stands.
+    /// The object's path.
     pub fn path(&self) -> &JsonPath {
         &self.path
     }
 
-    /// Where a field of it stands.
+    /// The path of a field.
     pub fn at(&self, name: &str) -> JsonPath {
         self.path.field(name)
     }
 
-    /// A field that stays where it is.
+    /// Looks at a field without taking it.
     pub fn peek(&self, name: &str) -> Option<&Json> {
         let mut pairs = self.pairs.iter().rev();
         let found = pairs.find(|(key, _)| key == name).map(|(_, value)| value);
         found.filter(|value| !value.is_null())
     }
 
-    /// Takes a field out, whatever it is. The last one counts if it comes twice.
+    /// Takes a field of any type. If it occurs twice, the last one counts.
     pub fn take(&mut self, name: &str) -> Option<Json> {
         let mut taken = None;
         self.pairs.retain_mut(|(key, value)| {
@@ -188,26 +188,26 @@ impl Fields {
         taken.filter(|value| !value.is_null())
     }
 
-    /// A text that must be there.
+    /// Takes a required string.
     pub fn string(&mut self, name: &str) -> Result<String, Fault> {
         self.maybe_string(name)?.ok_or_else(|| self.missing(name))
     }
 
-    /// A text.
+    /// Takes a string.
     pub fn maybe_string(&mut self, name: &str) -> Result<Option<String>, Fault> {
         self.take(name)
             .map(|value| self.at(name).string(value))
             .transpose()
     }
 
-    /// A truth value.
+    /// Takes a boolean.
     pub fn maybe_boolean(&mut self, name: &str) -> Result<Option<bool>, Fault> {
         self.take(name)
             .map(|value| self.at(name).boolean(&value))
             .transpose()
     }
 
-    /// A whole number in a range.
+    /// Takes an integer within a range.
     pub fn maybe_integer(
         &mut self,
         name: &str,
@@ -218,7 +218,7 @@ impl Fields {
             .transpose()
     }
 
-    /// A number in a range.
+    /// Takes a number within a range.
     pub fn maybe_number(
         &mut self,
         name: &str,
@@ -229,14 +229,14 @@ impl Fields {
             .transpose()
     }
 
-    /// An object's fields.
+    /// Takes an object.
     pub fn maybe_object(&mut self, name: &str) -> Result<Option<Fields>, Fault> {
         self.take(name)
             .map(|value| self.at(name).object(value))
             .transpose()
     }
 
-    /// A list's items with their places; none if it is not given.
+    /// Takes an array, with the paths of its items; empty if absent.
     pub fn items(&mut self, name: &str) -> Result<Vec<(JsonPath, Json)>, Fault> {
         match self.take(name) {
             None => Ok(Vec::new()),
@@ -244,7 +244,7 @@ impl Fields {
         }
     }
 
-    /// One of these words.
+    /// Takes a string that must be one of these words.
     pub fn maybe_word<T: Copy>(
         &mut self,
         name: &str,
@@ -263,17 +263,17 @@ impl Fields {
         })
     }
 
-    /// Drops fields that only inform and change nothing about an answer.
+    /// Drops fields that do not affect the answer.
     pub fn ignore(&mut self, names: &[&str]) {
         self.pairs.retain(|(key, _)| !names.contains(&key.as_str()));
     }
 
-    /// A field that must be there is not.
+    /// The fault for a required field that is missing.
     pub fn missing(&self, name: &str) -> Fault {
         Fault::field(&self.at(name), format_args!("is required"))
     }
 
-    /// Refuses what was not taken: a field that is not honoured must not be passed over in silence.
+    /// Refuses fields that were not taken, so that none is silently ignored.
     pub fn finish(self) -> Result<(), Fault> {
         match self.pairs.iter().find(|(_, value)| !value.is_null()) {
             None => Ok(()),

@@ -1,4 +1,4 @@
-//! Prompts that ask for what stands between two texts.
+//! Fill-in-the-middle prompts.
 
 use super::refused;
 use crate::fault::{Fault, FaultKind};
@@ -9,7 +9,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use strata_tokenizer::EncodeOptions;
 
-/// The prompt of a model that was trained to fill gaps: suffix before middle, other files in front.
+/// The prompt of a model with fill-in-the-middle tokens: other files, prefix, suffix, middle.
 pub(super) fn infill(
     profile: &ModelProfile,
     prefix: &str,

@@ -19,23 +19,23 @@ use strata_engine::{Choices, Limits, Request};
 use strata_template::jinja::DateTime;
 use tool_use::ToolUse;
 
-/// A request for text, ready for the engine.
+/// A request that is ready for the engine.
 #[derive(Debug)]
 pub struct Prepared {
-    /// One for each prompt. Whoever runs the engine adds the client, the adapter and the compiled constraint.
+    /// One engine request per prompt. The caller sets the client, the adapter and the compiled constraint.
     pub requests: Vec<Request>,
     /// The prompts as the model sees them.
     pub prompts: Vec<RenderedPrompt>,
-    /// What the answers must look like: compiled into the requests' constraints, where it is not free.
+    /// What constrains the answers; the caller compiles it.
     pub constraint: AnswerConstraint,
-    /// Turns generated text into events.
+    /// Turns generated tokens into events.
     pub parser: AnswerParser,
-    /// Answers to each prompt.
+    /// The number of answers to each prompt.
     pub choices: usize,
 }
 
 impl Prepared {
-    /// What the model would be given: the prompts joined.
+    /// The prompts as the model sees them, joined.
     pub fn rendered(self) -> RenderedPrompt {
         let mut rendered = RenderedPrompt::default();
         for prompt in self.prompts {
@@ -46,19 +46,19 @@ impl Prepared {
     }
 }
 
-/// What is not in a request and yet decides its answer.
+/// What a request's answer depends on besides the request.
 #[derive(Copy, Clone, Debug)]
 pub struct RequestContext<'a> {
     /// The local time.
     pub now: Option<DateTime>,
-    /// For requests that give no seed.
+    /// The seed of requests without one.
     pub seed: u64,
-    /// The answer's name.
+    /// A unique id for the answer.
     pub id: &'a str,
 }
 
 impl<'a> RequestContext<'a> {
-    /// A request at a time, in seconds since 1970.
+    /// The context of a request at a time given in seconds since 1970.
     pub fn new(unix_seconds: u64, seed: u64, id: &'a str) -> Self {
         Self {
             now: Some(DateTime::from_unix(unix_seconds as i64)),
@@ -68,10 +68,10 @@ impl<'a> RequestContext<'a> {
     }
 }
 
-/// Makes a request ready for the engine.
+/// Prepares a request for the engine.
 ///
-/// A conversation that is too long is shortened where the request says so ([`shorten`](crate::shorten)), and thinking
-/// that the prompt opens is closed where the answer has a given form ([`ThinkingMarks::close`](crate::ThinkingMarks)).
+/// Shortens a conversation that is too long if the request says so ([`shorten`](crate::shorten)), and closes thinking
+/// that the prompt opens if a constraint follows ([`ThinkingMarks::close`](crate::ThinkingMarks::close)).
 pub fn prepare(
     request: &Generate,
     profile: &ModelProfile,
@@ -163,7 +163,7 @@ pub fn prepare(
     })
 }
 
-/// Positions that the request may use: those that the model has here, or fewer.
+/// The context length of the request.
 fn context_length(request: &Generate, profile: &ModelProfile) -> Result<usize, Fault> {
     match request.context {
         None => Ok(profile.context),

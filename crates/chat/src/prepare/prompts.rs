@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use strata_template::jinja::DateTime;
 use strata_tokenizer::EncodeOptions;
 
-/// What a request's prompts are made of.
+/// Renders and tokenizes the prompts of a request.
 pub(super) struct PromptMaker<'r> {
     pub(super) request: &'r Generate,
     pub(super) profile: &'r ModelProfile,
@@ -23,7 +23,7 @@ pub(super) struct PromptMaker<'r> {
 }
 
 impl PromptMaker<'_> {
-    /// A prompt, and what to look for in its answer.
+    /// A prompt, and how to parse its answer.
     pub(super) fn make(&self, asked: &Prompt) -> Result<(RenderedPrompt, SplitOptions), Fault> {
         let mut prompt = match asked {
             Prompt::Chat(messages) => self.chat(messages)?,
@@ -56,7 +56,7 @@ impl PromptMaker<'_> {
             }
         };
         let opened;
-        // What stands before has the opening.
+        // The earlier tokens have the opening.
         let messages = if self.request.before.is_empty() {
             opened = self.with_opening(messages);
             &opened
@@ -68,7 +68,7 @@ impl PromptMaker<'_> {
             messages,
             tools: &self.tools.shown,
             thinking: if self.tools.constrains(self.request) {
-                thinking.before_form()
+                thinking.when_constrained()
             } else {
                 thinking
             },
@@ -106,7 +106,7 @@ impl PromptMaker<'_> {
         Ok(prompt)
     }
 
-    /// A prompt that leaves room for an answer: without a conversation's oldest exchanges, or a text's beginning.
+    /// Shortens a prompt to leave room for the answer: drops a conversation's oldest exchanges or a text's beginning.
     fn shorten(&self, asked: &Prompt, mut prompt: RenderedPrompt) -> Result<RenderedPrompt, Fault> {
         let context = context_length(self.request, self.profile)?;
         let most = self.request.max_tokens.or(self.profile.max_tokens);
@@ -123,7 +123,7 @@ impl PromptMaker<'_> {
         Ok(prompt)
     }
 
-    /// What to look for in the answer. Thinking that the prompt opens is closed where the answer has a given form.
+    /// How to parse the answer. Closes thinking that the prompt opens if a constraint follows.
     fn split(&self, prompt: &mut RenderedPrompt) -> SplitOptions {
         let thinking = self.profile.thinking;
         if self.tools.constrains(self.request)
@@ -140,7 +140,7 @@ impl PromptMaker<'_> {
         }
     }
 
-    /// The conversation with the model's own beginning: its messages, and its system prompt where the client has none.
+    /// The conversation after the model's own messages, and its system prompt if the client has none.
     fn with_opening(&self, messages: &[Message]) -> Vec<Message> {
         let has_system = messages.iter().any(|m| m.role == Role::System);
         let system = self.profile.system.iter().filter(|_| !has_system);
@@ -149,7 +149,7 @@ impl PromptMaker<'_> {
         opening.chain(messages.iter().cloned()).collect()
     }
 
-    /// Puts the request's tokens before a prompt, which then does not begin a text any more.
+    /// Puts the request's earlier tokens before a prompt, which then needs no BOS token.
     fn follow(&self, prompt: &mut RenderedPrompt) {
         let before = &self.request.before;
         if before.is_empty() {

@@ -1,4 +1,4 @@
-//! The tools of a request as they concern its prompt and its answer.
+//! The tools of a request, in its prompt and in its answer.
 
 use crate::fault::Fault;
 use crate::model_profile::ModelProfile;
@@ -10,11 +10,11 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// The tools of a request: which the model sees, which it may call, and how it writes calls.
+/// Which tools the model sees, which it may call, and how it writes calls.
 pub(super) struct ToolUse<'r> {
-    /// What the model is told of.
+    /// The tools in the prompt.
     pub(super) shown: Vec<Tool>,
-    /// What it may call.
+    /// The tools it may call.
     pub(super) allowed: Vec<&'r Tool>,
     required: bool,
     pub(super) format: Option<CallFormat>,
@@ -53,7 +53,7 @@ impl<'r> ToolUse<'r> {
         let format = if required { own.for_grammar() } else { own };
         let free = request.format == Format::Text;
         let reads = if own.names_recipients() && !required {
-            // Who is made to answer in a form names nobody.
+            // A constrained answer names no recipient.
             free
         } else {
             !allowed.is_empty()
@@ -66,7 +66,7 @@ impl<'r> ToolUse<'r> {
         })
     }
 
-    /// What the answer must look like: a call where one is required, else what the request says.
+    /// What constrains the answer: a required call, or the request's format.
     pub(super) fn constraint(&self, request: &Generate) -> Result<AnswerConstraint, Fault> {
         match (self.required, &request.format) {
             (false, Format::Text) => Ok(AnswerConstraint::Free),
@@ -83,7 +83,7 @@ impl<'r> ToolUse<'r> {
         }
     }
 
-    /// Whether the answer has a given form.
+    /// Whether anything constrains the answer.
     pub(super) fn constrains(&self, request: &Generate) -> bool {
         self.required || request.format != Format::Text
     }

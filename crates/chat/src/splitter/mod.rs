@@ -1,8 +1,8 @@
-//! Splits a model's text into thinking, answer and calls of tools, as it comes.
+//! Splits generated text into thinking, answer and tool calls, as it comes.
 //!
-//! What might be the beginning of a mark is held back until it is clear. A call comes out as it is written, from where
-//! its arguments begin, or whole once it can be read, where its family does not write them as JSON. One that cannot be
-//! read is text, unless its beginning was told already: `tools/call_reader.rs` says what happens then.
+//! Text that might begin a mark is held back until that is decided. A call is emitted as it is written once its
+//! arguments begin, or whole where its family does not write them as JSON. A call that cannot be parsed is text, unless
+//! its beginning was emitted already: see `tools/call_reader.rs`.
 
 mod harmony;
 
@@ -15,20 +15,20 @@ use alloc::vec::Vec;
 use harmony::Harmony;
 use strata_tokenizer::Tokenizer;
 
-/// A piece of an answer.
+/// A part of an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AnswerPart {
     /// Text of the answer.
     Text(String),
-    /// What the model thinks.
+    /// Thinking.
     Thinking(String),
-    /// A call of a tool.
+    /// A complete tool call.
     Call(Named),
-    /// A call of this tool begins.
+    /// The beginning of a call to this tool.
     CallBegin(String),
-    /// Text of its arguments' JSON.
+    /// More of the arguments' JSON.
     CallArguments(String),
-    /// Its arguments are complete, or nothing more of them will come.
+    /// The end of the call.
     CallEnd,
 }
 
@@ -41,12 +41,12 @@ pub struct SplitOptions {
     pub begins_thinking: bool,
     /// How calls are written, if there are tools.
     pub calls: Option<CallFormat>,
-    /// The tools that there are; a call of any other is text.
+    /// The tools; a call to any other is text.
     pub tools: Vec<String>,
 }
 
 impl SplitOptions {
-    /// The control tokens among the marks: their texts must be spelled out for the splitter.
+    /// The control tokens among the marks, which must be decoded to text for the splitter.
     pub fn spelled(&self, tokenizer: &Tokenizer) -> Vec<u32> {
         let calls = self.calls.into_iter().flat_map(CallFormat::spelled);
         let thinking = self.thinking.into_iter();
@@ -61,7 +61,7 @@ impl SplitOptions {
 pub struct Splitter {
     options: SplitOptions,
     position: Position,
-    /// Text that is not clear yet.
+    /// Text that is not decided yet.
     held: String,
     /// Whether nothing but white space has come yet.
     at_start: bool,
@@ -85,7 +85,7 @@ enum Position {
 const USER: &str = "all";
 
 impl Splitter {
-    /// A splitter at the beginning of an answer.
+    /// A splitter for one answer.
     pub fn new(options: SplitOptions) -> Self {
         let position = match options.thinking {
             Some(marks) if options.begins_thinking => Position::Thinking(marks),
@@ -104,7 +104,7 @@ impl Splitter {
         }
     }
 
-    /// Takes text and gives what is clear by now.
+    /// Adds text and appends the parts that are decided.
     pub fn push(&mut self, text: &str, out: &mut Vec<AnswerPart>) {
         match &mut self.harmony {
             Some(harmony) => harmony.push(text, &self.options.tools, out),
@@ -115,7 +115,7 @@ impl Splitter {
         }
     }
 
-    /// The answer is over: gives the rest.
+    /// Ends the answer and appends the rest.
     pub fn finish(&mut self, out: &mut Vec<AnswerPart>) {
         if let Some(harmony) = &mut self.harmony {
             return harmony.finish(&self.options.tools, out);

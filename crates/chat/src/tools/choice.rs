@@ -6,14 +6,14 @@ use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Tools, and whether they must be called.
+/// The tools of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tools {
     /// The tools.
     pub list: Vec<Tool>,
-    /// Whether they must be called.
+    /// Whether the model must call them.
     pub choice: ToolChoice,
-    /// Whether several may be called in one answer.
+    /// Whether an answer may call several.
     pub parallel: bool,
 }
 
@@ -28,8 +28,8 @@ impl Default for Tools {
 }
 
 impl Tools {
-    /// Checks that no two tools have one name, and that what must be called is there. The places are where the client
-    /// wrote the tools and the choice.
+    /// Checks that tools have distinct names and that the choice names existing tools. The paths are those of the two
+    /// fields in the request.
     pub fn check(&self, tools: &JsonPath, choice: &JsonPath) -> Result<(), Fault> {
         let mut names = BTreeSet::new();
         if let Some(twice) = self.list.iter().find(|tool| !names.insert(&tool.name)) {
@@ -58,36 +58,36 @@ impl Tools {
     }
 }
 
-/// A tool.
+/// A tool the model can call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tool {
     /// Its name.
     pub name: String,
     /// What it does.
     pub description: Option<String>,
-    /// A JSON schema of its arguments; `Null` if it takes none.
+    /// A JSON schema of the arguments; `Null` if there are none.
     pub parameters: Json,
-    /// Its arguments must follow the schema even where the call is the model's free choice.
+    /// Whether arguments must match the schema even if the model is free to call the tool.
     pub strict: bool,
 }
 
-/// Whether tools must be called.
+/// Whether the model must call tools.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ToolChoice {
-    /// As the model likes.
+    /// The model decides.
     #[default]
     Auto,
-    /// No tool; they are still shown to the model.
+    /// It must not, though it sees them.
     None,
-    /// At least one.
+    /// It must call at least one.
     Required,
-    /// This one.
+    /// It must call this one.
     Named(String),
-    /// Only these may be called, and one must be if `required`.
+    /// It may call only these.
     Allowed {
         /// The tools' names.
         names: Vec<String>,
-        /// Whether one must be called.
+        /// Whether it must call one.
         required: bool,
     },
 }

@@ -1,4 +1,4 @@
-//! What an answer must look like, for whoever compiles it into a constraint.
+//! What constrains an answer, for whoever compiles it into the engine's constraint.
 
 use super::CallFormat;
 use crate::json::Json;
@@ -6,34 +6,37 @@ use crate::{Format, Tool};
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// What an answer must look like.
+/// What constrains an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AnswerConstraint {
-    /// Anything.
+    /// Nothing.
     Free,
-    /// What the request says.
+    /// The request's format.
     Format(Format),
-    /// Nothing but calls of tools, at least one.
+    /// It must be at least one tool call and nothing else.
     Calls(CallGrammar),
 }
 
-/// CallGrammar as a model writes them: `begin`, calls with `between` between them, `end`; each call an object with the tool's
-/// `name` and its arguments under `arguments_key`.
+/// Tool calls as a model writes them: `begin`, then calls separated by `between`, then `end`. A call is an object with
+/// the tool's `name`, and its arguments under `arguments_key`.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "said above")]
 pub struct CallGrammar {
-    /// Names with the schemas of their arguments.
+    /// The tools' names with the schemas of their arguments.
     pub tools: Vec<(String, Json)>,
+    /// Before the calls.
     pub begin: &'static str,
+    /// Between two calls.
     pub between: &'static str,
+    /// After the calls.
     pub end: &'static str,
+    /// The key of the arguments.
     pub arguments_key: &'static str,
-    /// Whether there may be more than one call.
+    /// Whether several calls are allowed.
     pub several: bool,
 }
 
 impl CallFormat {
-    /// The format in which this model can be made to call: its own, or a bare list where its own is not marked objects.
+    /// The format that a grammar can enforce: this one, or a bare JSON list if this one is not made of JSON objects.
     pub fn for_grammar(self) -> Self {
         match self.layout() {
             Some(_) => self,
@@ -41,7 +44,7 @@ impl CallFormat {
         }
     }
 
-    /// Beginning, what stands between calls, end, and the key of the arguments.
+    /// `begin`, `between`, `end` and `arguments_key` of the grammar.
     fn layout(self) -> Option<[&'static str; 4]> {
         Some(match self {
             Self::Generic => ["[", ", ", "]", "arguments"],
@@ -69,7 +72,7 @@ impl CallFormat {
         })
     }
 
-    /// At least one call of these tools, and at most one unless `several`.
+    /// A grammar for calls to these tools.
     pub(crate) fn calls(self, tools: &[&Tool], several: bool) -> CallGrammar {
         let generic = || Self::Generic.layout().expect("bare lists have one");
         let [begin, between, end, arguments_key] = self.layout().unwrap_or_else(generic);

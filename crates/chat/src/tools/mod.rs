@@ -1,4 +1,4 @@
-//! How model families write calls of tools.
+//! How model families write tool calls.
 //!
 //! A family is recognised by the marks in its chat template. Most wrap JSON in marks; the rest of the knowledge is how
 //! to read what stands between them ([`block`]). A call that cannot be read is text: the model said it, so the client
@@ -12,9 +12,8 @@ pub(crate) mod object_reader;
 
 use block::Block;
 
-/// How a model writes calls.
+/// How a model writes tool calls.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "families by their names")]
 pub enum CallFormat {
     /// Hermes, Qwen 2.5 and 3, Granite 4, MiMo.
     Hermes,
@@ -26,19 +25,25 @@ pub enum CallFormat {
     Glm,
     /// Llama 3.x: bare JSON, or after `<|python_tag|>`.
     Llama3,
+    /// `[TOOL_CALLS]` and a list, or names with `[ARGS]`.
     Mistral,
+    /// DeepSeek V3 and R1.
     DeepSeek,
     /// Functionary 3.1: `<function=name>{…}</function>`.
     Functionary31,
     /// Functionary 3.2: `>>>name` and JSON on the next line.
     Functionary32,
+    /// `functools` and a list.
     FireFunction,
+    /// `<|tool_call|>` and a list.
     Granite3,
+    /// A list between `<TOOLCALL>` marks.
     Nemotron,
     /// Command-R7B and later.
     Command,
     /// The first Command-R: `Action:` and a fenced list.
     CommandR,
+    /// Kimi K2: sections of calls.
     Kimi,
     /// gpt-oss: channels with recipients.
     Harmony,
