@@ -36,10 +36,10 @@ def check(path: pathlib.Path) -> float:
 def main() -> None:
     strata = sys.argv[1]
     with tempfile.TemporaryDirectory() as folder:
-        for mix in MIXES:
-            path = pathlib.Path(folder) / f"{mix}.gguf"
-            subprocess.run([strata, "synth", path, "--shape", "tiny", "--mix", mix], check=True)
-            print(f"{mix}: llama.cpp generates; deviation of the logits {check(path):.2f}")
+        for shape, mix in [("tiny", mix) for mix in MIXES] + [("tiny-lfm2", mix) for mix in ("f32", "q4_k_m")]:
+            path = pathlib.Path(folder) / f"{shape}-{mix}.gguf"
+            subprocess.run([strata, "synth", path, "--shape", shape, "--mix", mix], check=True)
+            print(f"{shape} {mix}: llama.cpp generates; deviation of the logits {check(path):.2f}")
 
 
 if __name__ == "__main__":

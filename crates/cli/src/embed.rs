@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use strata::load::ModelFile;
 use strata::load::{CheckedModel, TokenizerUse};
-use strata_model::{Pooling, Text, normalize};
+use strata_model::{EncoderInput, Pooling, normalize};
 use strata_tokenizer::EncodeOptions;
 
 /// Turn texts into vectors that are close where the texts mean the same
@@ -82,7 +82,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let texts = arguments.texts.iter();
     let tokens: Vec<Vec<u32>> = texts.map(|text| tokenizer.encode(text, options)).collect();
-    let texts: Vec<Text<'_>> = tokens.iter().map(|tokens| Text::single(tokens)).collect();
+    let texts: Vec<EncoderInput<'_>> = tokens
+        .iter()
+        .map(|tokens| EncoderInput::single(tokens))
+        .collect();
     let embedder = Embedder::load(checked, &texts, &arguments.compute, &machine)?;
     let pooling = arguments
         .pooling

@@ -7,7 +7,7 @@ use strata::load::Machine;
 use strata::load::Needs;
 use strata::load::{CheckedModel, LoadedModel};
 use strata_model::spec::Role;
-use strata_model::{BatchLimits, Executor, Output, PageStorage, Pooled, Pooling, Text};
+use strata_model::{BatchLimits, EncoderInput, Executor, Output, PageStorage, Pooled, Pooling};
 
 /// A model loaded for texts that are known.
 pub(crate) struct Embedder {
@@ -20,7 +20,7 @@ impl Embedder {
     /// Loads a model to read `texts`, none of them longer than it can.
     pub(crate) fn load(
         checked: CheckedModel<'_>,
-        texts: &[Text<'_>],
+        texts: &[EncoderInput<'_>],
         arguments: &ComputeArguments,
         machine: &Machine,
     ) -> Result<Self, Failure> {
@@ -81,7 +81,7 @@ impl Embedder {
     /// Each text's vector, or with [`Pooling::None`] its tokens' one after the other.
     pub(crate) fn embed(
         self,
-        texts: &[Text<'_>],
+        texts: &[EncoderInput<'_>],
         pooling: Pooling,
         machine: &Machine,
     ) -> Result<Vec<Vec<f32>>, Failure> {
@@ -122,7 +122,11 @@ impl Embedder {
     }
 
     /// The classifier's scores, one text after the other.
-    pub(crate) fn rank(self, texts: &[Text<'_>], machine: &Machine) -> Result<Vec<f32>, Failure> {
+    pub(crate) fn rank(
+        self,
+        texts: &[EncoderInput<'_>],
+        machine: &Machine,
+    ) -> Result<Vec<f32>, Failure> {
         let limits = self.needs.limits;
         let mut executor = machine.executor(&self.loaded.model, self.kv, limits);
         let mut scores = Vec::new();
@@ -135,7 +139,10 @@ impl Embedder {
 }
 
 /// Runs of texts of at most so many tokens in all. Each text has no more than that.
-fn batches<'t, 'a>(texts: &'t [Text<'a>], tokens: usize) -> impl Iterator<Item = &'t [Text<'a>]> {
+fn batches<'t, 'a>(
+    texts: &'t [EncoderInput<'a>],
+    tokens: usize,
+) -> impl Iterator<Item = &'t [EncoderInput<'a>]> {
     let mut rest = texts;
     std::iter::from_fn(move || {
         let mut room = tokens;
@@ -159,7 +166,7 @@ mod tests {
     fn batches_hold_what_fits_and_leave_nothing_out() {
         let lengths = [3, 4, 1, 8, 2, 2, 5];
         let tokens = [0; 8];
-        let texts = lengths.map(|n| Text::single(&tokens[..n]));
+        let texts = lengths.map(|n| EncoderInput::single(&tokens[..n]));
         let found: Vec<Vec<usize>> = batches(&texts, 8)
             .map(|batch| batch.iter().map(|text| text.tokens.len()).collect())
             .collect();

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use strata::load::ModelFile;
 use strata::load::{CheckedModel, TokenizerUse};
-use strata_model::Text;
+use strata_model::EncoderInput;
 use strata_tokenizer::Pair;
 
 /// Sort documents by how well they answer a query
@@ -41,9 +41,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let pairs: Vec<Pair> = documents
         .map(|document| tokenizer.encode_pair(&arguments.query, document))
         .collect();
-    let texts: Vec<Text<'_>> = pairs
+    let texts: Vec<EncoderInput<'_>> = pairs
         .iter()
-        .map(|pair| Text {
+        .map(|pair| EncoderInput {
             tokens: &pair.tokens,
             second: pair.second,
         })

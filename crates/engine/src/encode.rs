@@ -6,7 +6,7 @@ use crate::request::{Event, EventKind, FinishReason};
 use crate::running::{Aim, Running};
 use alloc::vec::Vec;
 use core::time::Duration;
-use strata_model::{Pooled, Text};
+use strata_model::{EncoderInput, Pooled};
 
 impl Engine {
     /// Encodes the texts whose turn it is. Those to embed and those to score take turns.
@@ -26,18 +26,18 @@ impl Engine {
             at.is_ok_and(|at| scores(&running[at]) == ranks)
         };
         let shares = self.scheduler.plan_whole(start, room, &alike).to_vec();
-        let mut texts: Vec<Text<'_>> = Vec::new();
+        let mut texts: Vec<EncoderInput<'_>> = Vec::new();
         for share in &shares {
             let Ok(at) = self.running.binary_search_by_key(&share.task, |r| r.id) else {
                 continue;
             };
             let running = &self.running[at];
             texts.push(match running.aim {
-                Aim::Score(second) => Text {
+                Aim::Score(second) => EncoderInput {
                     tokens: &running.tokens,
                     second: second.min(running.tokens.len()),
                 },
-                _ => Text::single(&running.tokens),
+                _ => EncoderInput::single(&running.tokens),
             });
         }
         let lengths: Vec<usize> = texts.iter().map(|text| text.tokens.len()).collect();

@@ -12,9 +12,9 @@ pub enum Output {
     None,
     /// The logits of its last token: the next is to be sampled.
     LastLogits,
-    /// The logits of all its tokens: scores of a text, or tokens to verify.
+    /// The logits of all its tokens: scores of a sequence, or tokens to verify.
     AllLogits,
-    /// The states of all its tokens after the last norm: a text to embed.
+    /// The states of all its tokens after the last norm: a sequence to embed.
     States,
 }
 

@@ -4,7 +4,7 @@ use crate::adapter::Adapter;
 use crate::batch::{BatchLimits, Outputs, Span};
 use crate::compute::Compute;
 use crate::config::Config;
-use crate::encoder::Text;
+use crate::encoder::EncoderInput;
 use crate::error::BatchError;
 use crate::executor::{Executor, ExecutorMemory};
 use crate::model::Model;
@@ -96,20 +96,20 @@ impl Executor for CpuExecutor {
         self.forward_observed(table, batch, None)
     }
 
-    fn encode(&mut self, texts: &[Text<'_>]) -> Result<&[f32], BatchError> {
+    fn encode(&mut self, inputs: &[EncoderInput<'_>]) -> Result<&[f32], BatchError> {
         let compute = Compute {
             kernels: self.kernels,
             pool: &*self.pool,
         };
-        self.model.encode(&compute, &mut self.work, texts)
+        self.model.encode(&compute, &mut self.work, inputs)
     }
 
-    fn rank(&mut self, texts: &[Text<'_>]) -> Result<&[f32], BatchError> {
+    fn rank(&mut self, inputs: &[EncoderInput<'_>]) -> Result<&[f32], BatchError> {
         let compute = Compute {
             kernels: self.kernels,
             pool: &*self.pool,
         };
-        self.model.rank(&compute, &mut self.work, texts)
+        self.model.rank(&compute, &mut self.work, inputs)
     }
 
     fn labels(&self) -> usize {

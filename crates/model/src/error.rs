@@ -70,8 +70,8 @@ pub enum BatchError {
     Decoder,
     #[error("the model has no classifier to rank with")]
     NoRankHead,
-    #[error("text {text} has no tokens")]
-    EmptyText { text: usize },
+    #[error("input {input} has no tokens")]
+    EmptyInput { input: usize },
     #[error("the adapter was made for another model")]
     ForeignAdapter,
     #[error("an adapter's scale is not finite")]

@@ -6,7 +6,7 @@
 use crate::adapter::Adapter;
 use crate::batch::{BatchLimits, Outputs, Span};
 use crate::config::Config;
-use crate::encoder::Text;
+use crate::encoder::EncoderInput;
 use crate::error::BatchError;
 use crate::pages::{PageCopy, PageId, PageTable, StateId};
 use alloc::vec::Vec;
@@ -49,13 +49,13 @@ pub trait Executor: Send {
         batch: &mut [Span<'_>],
     ) -> Result<Outputs<'_>, BatchError>;
 
-    /// Computes the states of whole texts with an encoder: (tokens, width), one text after the other.
-    fn encode(&mut self, texts: &[Text<'_>]) -> Result<&[f32], BatchError>;
+    /// Computes the states of whole sequences with an encoder: (tokens, width), one after the other.
+    fn encode(&mut self, inputs: &[EncoderInput<'_>]) -> Result<&[f32], BatchError>;
 
-    /// Computes the scores of whole texts with an encoder's classifier: (texts, labels).
-    fn rank(&mut self, texts: &[Text<'_>]) -> Result<&[f32], BatchError>;
+    /// Computes the scores of whole sequences with an encoder's classifier: (inputs, labels).
+    fn rank(&mut self, inputs: &[EncoderInput<'_>]) -> Result<&[f32], BatchError>;
 
-    /// How many scores [`rank`](Self::rank) gives for a text; 0 without a classifier.
+    /// How many scores [`rank`](Self::rank) gives for an input; 0 without a classifier.
     fn labels(&self) -> usize;
 
     /// Whether spans can be computed with this adapter.

@@ -5,8 +5,8 @@
 //! [`Model::forward`] then computes batches: any mix of prompt chunks and single tokens of several
 //! [`Sequence`]s, whose keys and values are in [`KvPages`]. It allocates nothing, and a token's result
 //! has the same bits whatever else is in the batch, on any number of workers and any instruction set.
-//! [`Model::encode`] does the same for the whole texts of an encoder, which need no pages, and [`Pooled`] makes one
-//! vector of a text's states.
+//! [`Model::encode`] does the same for the whole sequences of an encoder, which need no pages, and [`Pooled`] makes one
+//! vector of a sequence's states.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -49,7 +49,7 @@ pub use config::{
     ShortConvConfig,
 };
 pub use cpu_executor::CpuExecutor;
-pub use encoder::Text;
+pub use encoder::EncoderInput;
 pub use error::{BatchError, LoadError};
 pub use executor::{Executor, ExecutorMemory};
 pub use kv_pages::KvPages;

@@ -11,8 +11,8 @@ use strata_host::ThreadPool;
 use strata_kernels::{Isa, Kernels};
 use strata_model::spec::Role;
 use strata_model::{
-    BatchError, BatchLimits, Blueprint, Compute, KvType, LoadOptions, Model, Output, Placement,
-    Text, Workspace,
+    BatchError, BatchLimits, Blueprint, Compute, EncoderInput, KvType, LoadOptions, Model, Output,
+    Placement, Workspace,
 };
 use strata_platform::{Inline, Pool, Resident, SystemMemory};
 use strata_weights::{Gguf, GgufSet};
@@ -24,7 +24,7 @@ struct Case {
     name: String,
     file: &'static [u8],
     /// Tokens, and where the second text begins.
-    texts: Vec<(Vec<u32>, usize)>,
+    inputs: Vec<(Vec<u32>, usize)>,
     states: Vec<f32>,
     scores: Option<Vec<f32>>,
 }
@@ -34,7 +34,7 @@ impl Case {
         let json: serde_json::Value =
             serde_json::from_slice(&read(&path.with_extension("json"))).unwrap();
         let number = |value: &serde_json::Value| value.as_u64().unwrap();
-        let texts = json["texts"].as_array().unwrap().iter().map(|text| {
+        let inputs = json["texts"].as_array().unwrap().iter().map(|text| {
             let tokens = text["tokens"].as_array().unwrap().iter();
             let tokens = tokens.map(|t| number(t) as u32).collect();
             (tokens, number(&text["second"]) as usize)
@@ -44,7 +44,7 @@ impl Case {
             name: path.file_stem().unwrap().to_string_lossy().into(),
             // A model may leave weights in its file, so the file stays.
             file: read(&path).leak(),
-            texts: texts.collect(),
+            inputs: inputs.collect(),
             states: states
                 .chunks_exact(4)
                 .map(|b| f32::from_le_bytes(b.try_into().unwrap()))
@@ -92,10 +92,10 @@ impl Case {
             .unwrap()
     }
 
-    fn texts(&self) -> Vec<Text<'_>> {
-        let texts = self.texts.iter();
-        texts
-            .map(|(tokens, second)| Text {
+    fn inputs(&self) -> Vec<EncoderInput<'_>> {
+        let inputs = self.inputs.iter();
+        inputs
+            .map(|(tokens, second)| EncoderInput {
                 tokens,
                 second: *second,
             })
@@ -112,12 +112,12 @@ fn encode(
     model: &Model,
     kernels: &'static Kernels,
     pool: &dyn Pool,
-    texts: &[Text<'_>],
+    inputs: &[EncoderInput<'_>],
 ) -> Vec<f32> {
     let compute = Compute { kernels, pool };
-    let tokens = texts.iter().map(|text| text.tokens.len()).sum();
+    let tokens = inputs.iter().map(|text| text.tokens.len()).sum();
     let mut work = workspace(model, tokens, pool.workers());
-    model.encode(&compute, &mut work, texts).unwrap().to_vec()
+    model.encode(&compute, &mut work, inputs).unwrap().to_vec()
 }
 
 fn bits(states: &[f32]) -> Vec<u32> {
@@ -137,9 +137,9 @@ fn states_are_those_of_transformers() {
     for case in Case::all() {
         let model = case.model(Placement::Packed);
         let states = match model.config().spec.role {
-            Role::Encoder => encode(&model, Kernels::detect(), &Inline, &case.texts()),
+            Role::Encoder => encode(&model, Kernels::detect(), &Inline, &case.inputs()),
             Role::Decoder => {
-                let states = case.texts.iter().flat_map(|(tokens, _)| {
+                let states = case.inputs.iter().flat_map(|(tokens, _)| {
                     Runner::new(&model, Kernels::detect(), &Inline, KvType::F32, 96)
                         .feed(tokens, Output::States)
                 });
@@ -163,16 +163,16 @@ fn scores_are_those_of_transformers() {
     let mut ranked = 0;
     for (case, model) in Case::encoders() {
         let mut work = workspace(&model, 200, 1);
-        let result = model.rank(&compute, &mut work, &case.texts());
+        let result = model.rank(&compute, &mut work, &case.inputs());
         let Some(expected) = &case.scores else {
             assert_eq!(result, Err(BatchError::NoRankHead), "{}", case.name);
             continue;
         };
         let scores = result.unwrap().to_vec();
-        assert_eq!(model.labels(), expected.len() / case.texts.len());
+        assert_eq!(model.labels(), expected.len() / case.inputs.len());
         assert!(worst(&scores, expected) < TOLERANCE, "{}", case.name);
         let alone = case
-            .texts()
+            .inputs()
             .iter()
             .flat_map(|text| {
                 let scores = model.rank(&compute, &mut work, &[*text]).unwrap();
@@ -189,17 +189,17 @@ fn scores_are_those_of_transformers() {
 fn texts_in_a_batch_get_what_they_get_alone() {
     for (case, model) in Case::encoders() {
         let kernels = Kernels::detect();
-        let whole = bits(&encode(&model, kernels, &Inline, &case.texts()));
+        let whole = bits(&encode(&model, kernels, &Inline, &case.inputs()));
         let alone = case
-            .texts()
+            .inputs()
             .iter()
             .flat_map(|text| bits(&encode(&model, kernels, &Inline, &[*text])))
             .collect::<Vec<_>>();
         assert!(alone == whole, "{}", case.name);
 
-        let mut turned = case.texts();
+        let mut turned = case.inputs();
         turned.rotate_left(1);
-        let first = case.texts[0].0.len() * model.config().width;
+        let first = case.inputs[0].0.len() * model.config().width;
         let mut expected = whole.clone();
         expected.rotate_left(first);
         assert!(bits(&encode(&model, kernels, &Inline, &turned)) == expected);
@@ -210,14 +210,14 @@ fn texts_in_a_batch_get_what_they_get_alone() {
 fn threads_instruction_sets_and_streaming_give_the_same_states() {
     for (case, model) in Case::encoders() {
         let scalar = Kernels::for_isa(Isa::Scalar).unwrap();
-        let texts = case.texts();
-        let expected = bits(&encode(&model, scalar, &Inline, &texts));
+        let inputs = case.inputs();
+        let expected = bits(&encode(&model, scalar, &Inline, &inputs));
         let streamed = case.model(Placement::Within(0));
         assert!(streamed.streamed_bytes() > 0);
         let pool = ThreadPool::new(Some(3)).unwrap();
         for kernels in Isa::ALL.iter().filter_map(|isa| Kernels::for_isa(*isa)) {
             for model in [&model, &streamed] {
-                let states = encode(model, kernels, &pool, &texts);
+                let states = encode(model, kernels, &pool, &inputs);
                 assert!(
                     bits(&states) == expected,
                     "{} {}",
@@ -239,8 +239,8 @@ fn what_cannot_be_encoded_is_refused() {
         let model = case.model(Placement::Packed);
         let mut work = workspace(&model, 100, 1);
         let mut refusal = |tokens: &[u32]| {
-            let texts = [Text::single(&[5, 6]), Text::single(tokens)];
-            model.encode(&compute, &mut work, &texts).err()
+            let inputs = [EncoderInput::single(&[5, 6]), EncoderInput::single(tokens)];
+            model.encode(&compute, &mut work, &inputs).err()
         };
         if model.config().spec.role == Role::Decoder {
             assert_eq!(refusal(&[7]), Some(BatchError::Decoder));
@@ -251,7 +251,7 @@ fn what_cannot_be_encoded_is_refused() {
             vocabulary: 64,
         };
         assert_eq!(refusal(&[7, 64]), Some(token));
-        assert_eq!(refusal(&[]), Some(BatchError::EmptyText { text: 1 }));
+        assert_eq!(refusal(&[]), Some(BatchError::EmptyInput { input: 1 }));
         let long = match model.config().spec.name {
             "bert" => Some(BatchError::Position {
                 position: 80,

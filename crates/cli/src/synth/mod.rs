@@ -1,6 +1,6 @@
 //! `strata synth`: models with random weights and real shapes, for tests and benchmarks.
 //!
-//! The file is a llama that any GGUF reader can load. Its activations stay sane: every matrix keeps the
+//! The file is a llama, or an LFM2, that any GGUF reader can load. Its activations stay sane: every matrix keeps the
 //! size of what passes through it, each layer adds a little to the residual stream, and logits come out
 //! with a standard deviation near one.
 
@@ -12,7 +12,7 @@ mod vocabulary;
 use crate::computing::mix;
 use crate::failure::{Failure, Kind};
 use random::Random;
-use shape::{Dimensions, Output, Shape};
+use shape::{Dimensions, Layers, Output, Shape};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
@@ -49,6 +49,9 @@ enum Values {
     Signs,
 }
 
+/// Positions that a short convolution sees.
+const TAPS: u64 = 3;
+
 struct Tensor {
     name: String,
     ty: GgmlType,
@@ -83,7 +86,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     .map_err(|error| Failure::stdout(&error))
 }
 
-/// Every tensor of a llama of these dimensions, in the order that a forward pass reads them.
+/// Every matrix and norm of a model of these dimensions, in the order that a forward pass reads them.
 fn tensors(d: &Dimensions, mix: Mix) -> Vec<Tensor> {
     let [hidden, ffn, kv] = [d.hidden, d.ffn, d.kv_width()].map(u64::from);
     let vocabulary = u64::from(d.vocabulary);
@@ -134,16 +137,22 @@ fn tensors(d: &Dimensions, mix: Mix) -> Vec<Tensor> {
                 deviation,
             );
         };
-        block("attn_q", Role::Other, hidden, hidden, keep(hidden));
-        block("attn_k", Role::AttnK, hidden, kv, keep(hidden));
-        block("attn_v", Role::AttnV(place), hidden, kv, keep(hidden));
-        block(
-            "attn_output",
-            Role::AttnOutput,
-            hidden,
-            hidden,
-            keep(hidden) * branch,
-        );
+        if d.attends(layer) {
+            block("attn_q", Role::Other, hidden, hidden, keep(hidden));
+            block("attn_k", Role::AttnK, hidden, kv, keep(hidden));
+            block("attn_v", Role::AttnV(place), hidden, kv, keep(hidden));
+            block(
+                "attn_output",
+                Role::AttnOutput,
+                hidden,
+                hidden,
+                keep(hidden) * branch,
+            );
+        } else {
+            let (input, output) = ("shortconv.in_proj", "shortconv.out_proj");
+            block(input, Role::Other, hidden, 3 * hidden, keep(hidden));
+            block(output, Role::Other, hidden, hidden, keep(hidden) * branch);
+        }
         block("ffn_gate", Role::Other, hidden, ffn, keep(hidden));
         block("ffn_up", Role::Other, hidden, ffn, keep(hidden));
         block(
@@ -163,17 +172,36 @@ fn tensors(d: &Dimensions, mix: Mix) -> Vec<Tensor> {
             keep(hidden),
         );
     }
-    let norm = |name: String, values| Tensor {
-        name,
-        ty: GgmlType::F32,
-        dims: vec![hidden],
-        values,
+    let mut floats = |name: String, dims: &[u64], values| {
+        all.push(Tensor {
+            name,
+            ty: GgmlType::F32,
+            dims: dims.to_vec(),
+            values,
+        });
     };
     for layer in 0..d.layers {
-        all.push(norm(format!("blk.{layer}.attn_norm.weight"), Values::Ones));
-        all.push(norm(format!("blk.{layer}.ffn_norm.weight"), Values::Ones));
+        let name = |name: &str| format!("blk.{layer}.{name}.weight");
+        floats(name("attn_norm"), &[hidden], Values::Ones);
+        floats(name("ffn_norm"), &[hidden], Values::Ones);
+        match d.mixers {
+            Layers::Attention => {}
+            Layers::ShortConv(_) if d.attends(layer) => {
+                let head = u64::from(d.head_dim());
+                floats(name("attn_q_norm"), &[head], Values::Ones);
+                floats(name("attn_k_norm"), &[head], Values::Ones);
+            }
+            Layers::ShortConv(_) => {
+                let taps = Values::Noise(keep(TAPS));
+                floats(name("shortconv.conv"), &[TAPS, hidden], taps);
+            }
+        }
     }
-    all.push(norm("output_norm.weight".into(), Values::Signs));
+    let output_norm = match d.mixers {
+        Layers::Attention => "output_norm.weight",
+        Layers::ShortConv(_) => "token_embd_norm.weight",
+    };
+    floats(output_norm.into(), &[hidden], Values::Signs);
     all
 }
 
@@ -183,23 +211,33 @@ fn describe(arguments: &Arguments, tensors: &[Tensor]) -> Result<Layout, WriteEr
     let d = shape.dimensions();
     let vocabulary = Vocabulary::new(d.vocabulary);
     let mut file = Builder::new();
-    file.set("general.architecture", "llama")?;
+    let arch = d.arch();
+    let key = |name: &str| format!("{arch}.{name}");
+    file.set("general.architecture", arch)?;
     file.set(
         "general.name",
         format!("synth {} {}", shape.name(), mix.name()).as_str(),
     )?;
     file.set("general.file_type", mix.file_type())?;
     file.set("general.quantization_version", 2)?;
-    file.set("llama.context_length", d.context)?;
-    file.set("llama.embedding_length", d.hidden)?;
-    file.set("llama.block_count", d.layers)?;
-    file.set("llama.feed_forward_length", d.ffn)?;
-    file.set("llama.attention.head_count", d.heads)?;
-    file.set("llama.attention.head_count_kv", d.kv_heads)?;
-    file.set("llama.attention.layer_norm_rms_epsilon", 1e-5f32)?;
-    file.set("llama.rope.dimension_count", d.head_dim())?;
-    file.set("llama.rope.freq_base", d.rope_base)?;
-    file.set("llama.vocab_size", d.vocabulary)?;
+    file.set(&key("context_length"), d.context)?;
+    file.set(&key("embedding_length"), d.hidden)?;
+    file.set(&key("block_count"), d.layers)?;
+    file.set(&key("feed_forward_length"), d.ffn)?;
+    file.set(&key("attention.head_count"), d.heads)?;
+    let kv_heads = key("attention.head_count_kv");
+    match d.mixers {
+        Layers::Attention => file.set(&kv_heads, d.kv_heads)?,
+        Layers::ShortConv(_) => {
+            let heads = (0..d.layers).map(|layer| d.kv_heads as i32 * i32::from(d.attends(layer)));
+            file.set_array(&kv_heads, heads)?;
+            file.set(&key("shortconv.l_cache"), TAPS as u32)?
+        }
+    };
+    file.set(&key("attention.layer_norm_rms_epsilon"), 1e-5f32)?;
+    file.set(&key("rope.dimension_count"), d.head_dim())?;
+    file.set(&key("rope.freq_base"), d.rope_base)?;
+    file.set(&key("vocab_size"), d.vocabulary)?;
     file.set("tokenizer.ggml.model", "gpt2")?;
     file.set("tokenizer.ggml.pre", "gpt-2")?;
     file.set_array("tokenizer.ggml.tokens", &vocabulary.tokens)?;

@@ -1,4 +1,4 @@
-//! The shapes that `synth` knows: those of published llama-family models.
+//! The shapes that `synth` knows: those of published models.
 
 use clap::ValueEnum;
 
@@ -22,6 +22,11 @@ pub(crate) enum Shape {
     /// Yi-1.5-9B's
     #[value(name = "9b")]
     B9,
+    /// 4 layers of LFM2, for tests
+    TinyLfm2,
+    /// LFM2-1.2B's
+    #[value(name = "lfm2-1.2b")]
+    Lfm2,
 }
 
 /// Whether the output matrix is the embedding's.
@@ -33,7 +38,16 @@ pub(crate) enum Output {
     Own,
 }
 
-/// The sizes that make a llama.
+/// What a model's layers are.
+#[derive(Copy, Clone, Debug)]
+pub(crate) enum Layers {
+    /// A llama's: attention in all of them.
+    Attention,
+    /// LFM2's: attention with head norms in these, short convolutions in the others.
+    ShortConv(&'static [u32]),
+}
+
+/// The sizes that make a model.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Dimensions {
     pub(crate) layers: u32,
@@ -45,9 +59,26 @@ pub(crate) struct Dimensions {
     pub(crate) context: u32,
     pub(crate) rope_base: f32,
     pub(crate) output: Output,
+    pub(crate) mixers: Layers,
 }
 
 impl Dimensions {
+    /// `general.architecture`.
+    pub(crate) fn arch(&self) -> &'static str {
+        match self.mixers {
+            Layers::Attention => "llama",
+            Layers::ShortConv(_) => "lfm2",
+        }
+    }
+
+    /// Whether a layer is attention.
+    pub(crate) fn attends(&self, layer: u32) -> bool {
+        match self.mixers {
+            Layers::Attention => true,
+            Layers::ShortConv(attention) => attention.contains(&layer),
+        }
+    }
+
     pub(crate) fn head_dim(&self) -> u32 {
         self.hidden / self.heads
     }
@@ -66,6 +97,8 @@ impl Shape {
             Self::B3 => "3b",
             Self::B8 => "8b",
             Self::B9 => "9b",
+            Self::TinyLfm2 => "tiny-lfm2",
+            Self::Lfm2 => "lfm2-1.2b",
         }
     }
 
@@ -80,18 +113,33 @@ impl Shape {
             context: 131_072,
             rope_base: 500_000.0,
             output: Output::Tied,
+            mixers: Layers::Attention,
+        };
+        let tiny = Dimensions {
+            layers: 4,
+            hidden: 256,
+            ffn: 768,
+            heads: 4,
+            kv_heads: 2,
+            vocabulary: 2048,
+            context: 2048,
+            rope_base: 10_000.0,
+            output: Output::Own,
+            mixers: Layers::Attention,
         };
         match self {
-            Self::Tiny => Dimensions {
-                layers: 4,
-                hidden: 256,
-                ffn: 768,
-                heads: 4,
-                kv_heads: 2,
-                vocabulary: 2048,
-                context: 2048,
-                rope_base: 10_000.0,
-                output: Output::Own,
+            Self::Tiny => tiny,
+            Self::TinyLfm2 => Dimensions {
+                output: Output::Tied,
+                mixers: Layers::ShortConv(&[1, 3]),
+                ..tiny
+            },
+            Self::Lfm2 => Dimensions {
+                vocabulary: 65_536,
+                context: 128_000,
+                rope_base: 1_000_000.0,
+                mixers: Layers::ShortConv(&[2, 5, 8, 10, 12, 14]),
+                ..llama3
             },
             Self::B0_5 => Dimensions {
                 layers: 24,
@@ -102,7 +150,7 @@ impl Shape {
                 vocabulary: 151_936,
                 context: 32_768,
                 rope_base: 1_000_000.0,
-                output: Output::Tied,
+                ..llama3
             },
             Self::B1 => llama3,
             Self::B3 => Dimensions {
@@ -128,6 +176,7 @@ impl Shape {
                 context: 4096,
                 rope_base: 5_000_000.0,
                 output: Output::Own,
+                ..llama3
             },
         }
     }

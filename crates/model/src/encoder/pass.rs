@@ -1,6 +1,6 @@
-//! `encode`: from whole texts to states, through every layer.
+//! `encode`: from whole sequences to states, through every layer.
 
-use super::Text;
+use super::EncoderInput;
 use super::weights::{Encoder, EncoderLayer};
 use crate::blueprint::Body;
 use crate::compute::Compute;
@@ -15,36 +15,36 @@ use crate::workspace::{Acts, TokenPosition, Workspace};
 use strata_kernels::{Activation, act_format};
 
 impl Model {
-    /// Computes the states of whole texts: (tokens, width), one text after the other.
+    /// Computes the states of whole sequences: (tokens, width), one after the other.
     ///
-    /// Nothing is allocated and nothing kept. A text's states do not depend on what else is in the batch.
+    /// Nothing is allocated and nothing kept. A sequence's states do not depend on what else is in the batch.
     pub fn encode<'w>(
         &self,
         compute: &Compute<'_>,
         work: &'w mut Workspace,
-        texts: &[Text<'_>],
+        inputs: &[EncoderInput<'_>],
     ) -> Result<&'w [f32], BatchError> {
-        let pass = self.encoder(compute, work, texts)?;
-        pass.run(work, texts);
+        let pass = self.encoder(compute, work, inputs)?;
+        pass.run(work, inputs);
         Ok(&work.x[..pass.pass.tokens * pass.config.width])
     }
 
-    /// Computes the scores of whole texts by the model's classifier: (texts, labels).
+    /// Computes the scores of whole sequences by the model's classifier: (inputs, labels).
     pub fn rank<'w>(
         &self,
         compute: &Compute<'_>,
         work: &'w mut Workspace,
-        texts: &[Text<'_>],
+        inputs: &[EncoderInput<'_>],
     ) -> Result<&'w [f32], BatchError> {
-        let pass = self.encoder(compute, work, texts)?;
+        let pass = self.encoder(compute, work, inputs)?;
         if pass.encoder.rank.is_none() {
             return Err(BatchError::NoRankHead);
         }
-        pass.run(work, texts);
-        Ok(pass.scores(work, texts))
+        pass.run(work, inputs);
+        Ok(pass.scores(work, inputs))
     }
 
-    /// How many scores [`rank`](Self::rank) gives for a text; 0 in models without a classifier.
+    /// How many scores [`rank`](Self::rank) gives for an input; 0 in models without a classifier.
     pub fn labels(&self) -> usize {
         match &self.parts.body {
             Body::Encoder(encoder) => encoder.rank.as_ref().map_or(0, |head| head.labels()),
@@ -57,13 +57,13 @@ impl Model {
         &'a self,
         compute: &'a Compute<'a>,
         work: &Workspace,
-        texts: &[Text<'_>],
+        inputs: &[EncoderInput<'_>],
     ) -> Result<EncoderPass<'a>, BatchError> {
         let Body::Encoder(encoder) = &self.parts.body else {
             return Err(BatchError::Decoder);
         };
         let config = &self.parts.config;
-        let tokens = texts.iter().map(|text| text.tokens.len()).sum();
+        let tokens = inputs.iter().map(|input| input.tokens.len()).sum();
         if tokens > work.limits.tokens {
             return Err(BatchError::TooManyTokens {
                 tokens,
@@ -72,10 +72,10 @@ impl Model {
         }
         let positions = self.parts.position_embd.as_ref().map(|_| config.context);
         let vocabulary = config.vocabulary;
-        for (index, text) in texts.iter().enumerate() {
-            let len = text.tokens.len();
+        for (index, input) in inputs.iter().enumerate() {
+            let len = input.tokens.len();
             if len == 0 {
-                return Err(BatchError::EmptyText { text: index });
+                return Err(BatchError::EmptyInput { input: index });
             }
             if let Some(positions) = positions.filter(|&positions| len > positions) {
                 return Err(BatchError::Position {
@@ -83,7 +83,7 @@ impl Model {
                     positions,
                 });
             }
-            if let Some(&token) = text.tokens.iter().find(|&&t| t as usize >= vocabulary) {
+            if let Some(&token) = input.tokens.iter().find(|&&t| t as usize >= vocabulary) {
                 return Err(BatchError::Token { token, vocabulary });
             }
         }
@@ -103,7 +103,7 @@ impl Model {
     }
 }
 
-/// Texts on their way through an encoder.
+/// Sequences on their way through an encoder.
 struct EncoderPass<'a> {
     encoder: &'a Encoder,
     config: &'a Config,
@@ -114,31 +114,31 @@ struct EncoderPass<'a> {
 
 impl EncoderPass<'_> {
     /// All states, into `x`.
-    fn run(&self, work: &mut Workspace, texts: &[Text<'_>]) {
-        if texts.is_empty() {
+    fn run(&self, work: &mut Workspace, inputs: &[EncoderInput<'_>]) {
+        if inputs.is_empty() {
             return;
         }
-        self.embed(work, texts);
+        self.embed(work, inputs);
         for layer in &self.encoder.layers {
-            self.attention_branch(layer, texts.len(), work);
+            self.attention_branch(layer, inputs.len(), work);
             self.ffn_branch(layer, work);
         }
     }
 
     /// Embeddings into `x`, positions and rotations.
-    fn embed(&self, work: &mut Workspace, texts: &[Text<'_>]) {
+    fn embed(&self, work: &mut Workspace, inputs: &[EncoderInput<'_>]) {
         let (model, kernels, width) = (self.pass.model, self.compute.kernels, self.config.width);
         let types = &self.encoder.types;
         let second_type = if types.len() >= 2 * width { width } else { 0 };
         let mut index = 0;
         work.encoder.starts.clear();
-        for (span, text) in texts.iter().enumerate() {
+        for (span, input) in inputs.iter().enumerate() {
             work.encoder.starts.push(index as u32);
-            for (position, &token) in text.tokens.iter().enumerate() {
+            for (position, &token) in input.tokens.iter().enumerate() {
                 let row = &mut work.branch[index * width..][..width];
                 model.embedding(token, &mut work.row, row);
                 if !types.is_empty() {
-                    let from = if position < text.second {
+                    let from = if position < input.second {
                         0
                     } else {
                         second_type
@@ -171,7 +171,7 @@ impl EncoderPass<'_> {
     }
 
     /// Attention, the layer's input, their norm: from `x` into `normed`.
-    fn attention_branch(&self, layer: &EncoderLayer, texts: usize, work: &mut Workspace) {
+    fn attention_branch(&self, layer: &EncoderLayer, inputs: usize, work: &mut Workspace) {
         let Self {
             config,
             compute,
@@ -187,7 +187,7 @@ impl EncoderPass<'_> {
         pass.queries_keys_values(&layer.attention, x, rotations, &mut work.acts, qkv);
         let attention = &mut work.mixed[..tokens * q_width];
         let starts = core::mem::take(&mut work.encoder.starts);
-        debug_assert_eq!(starts.len(), texts + 1);
+        debug_assert_eq!(starts.len(), inputs + 1);
         Attention {
             compute,
             config: sizes,
@@ -229,16 +229,16 @@ impl EncoderPass<'_> {
         self.norm(&layer.ffn_norm, branch, &mut work.x[..rows]);
     }
 
-    /// The classifier's scores of each text's first state.
-    fn scores<'w>(&self, work: &'w mut Workspace, texts: &[Text<'_>]) -> &'w [f32] {
-        let (width, count) = (self.config.width, texts.len());
+    /// The classifier's scores of each sequence's first state.
+    fn scores<'w>(&self, work: &'w mut Workspace, inputs: &[EncoderInput<'_>]) -> &'w [f32] {
+        let (width, count) = (self.config.width, inputs.len());
         if count == 0 {
             return &[];
         }
         let mut first = 0;
-        for (text, row) in texts.iter().zip(work.normed.chunks_exact_mut(width)) {
+        for (input, row) in inputs.iter().zip(work.normed.chunks_exact_mut(width)) {
             row.copy_from_slice(&work.x[first * width..][..width]);
-            first += text.tokens.len();
+            first += input.tokens.len();
         }
         let Some(head) = &self.encoder.rank else {
             return &[];
