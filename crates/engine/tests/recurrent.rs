@@ -83,7 +83,10 @@ fn requests_in_batches_of_any_size_get_what_they_get_alone() {
 #[test]
 fn drafts_are_rolled_back_to_a_checkpoint_and_replayed() {
     let lfm2 = Lfm2::load();
-    let plain = requests(&lfm2, 8);
+    let mut plain = requests(&lfm2, 8);
+    // Long enough to come back to what was said.
+    plain[0].max_tokens = Some(300);
+    plain[3].max_tokens = Some(300);
     let alone = alone(&lfm2, &plain);
     let guessing: Vec<Request> = plain
         .iter()
@@ -113,8 +116,12 @@ fn a_draft_model_may_be_recurrent_too() {
     let alone = alone(&lfm2, &requests);
     // Itself is always right; the other is wrong now and then.
     for (draft, always) in [(&lfm2, true), (&dimmed, false)] {
-        for (batch, slots, states) in [(512, 1, None), (7, 1, None), (40, 4, None), (64, 4, Some(5))]
-        {
+        for (batch, slots, states) in [
+            (512, 1, None),
+            (7, 1, None),
+            (40, 4, None),
+            (64, 4, Some(5)),
+        ] {
             let shape = Shape {
                 batch,
                 requests: slots,
@@ -247,7 +254,11 @@ fn several_answers_and_beams_are_the_same_however_many_slots_there_are() {
                 requests: slots,
                 ..Shape::default()
             };
-            assert_eq!(answers(&lfm2, shape, request), expected, "{slots} {states:?}");
+            assert_eq!(
+                answers(&lfm2, shape, request),
+                expected,
+                "{slots} {states:?}"
+            );
         }
     }
 }
