@@ -61,22 +61,30 @@ pub(crate) struct Layer {
     pub(crate) ffn_down: Vec<f32>,    // (n_embd, n_ff)
 }
 
-/// What the model keeps from one token to the next, and its scratch paper.
+/// What the model keeps from one token to the next.
+#[derive(Clone, Debug)]
+pub struct KvCache {
+    /// For each layer: (positions so far, n_head_kv * head_dim).
+    pub keys: Vec<Vec<f32>>,
+    /// The same.
+    pub values: Vec<Vec<f32>>,
+}
+
+/// What changes from token to token: the cache, and the model's scratch paper.
 #[derive(Clone, Debug)]
 pub struct State {
-    keys: Vec<Vec<f32>>,   // for each layer: (positions so far, n_head_kv * head_dim)
-    values: Vec<Vec<f32>>, // the same
-    x: Vec<f32>,           // (n_embd): the residual stream
-    normed: Vec<f32>,      // (n_embd)
-    branch: Vec<f32>,      // (n_embd): what a layer adds to x
-    q: Vec<f32>,           // (n_head * head_dim)
-    k: Vec<f32>,           // (n_head_kv * head_dim)
-    v: Vec<f32>,           // (n_head_kv * head_dim)
-    heads: Vec<f32>,       // (n_head * head_dim): what attention gathered
-    scores: Vec<f32>,      // (positions so far)
-    gate: Vec<f32>,        // (n_ff)
-    up: Vec<f32>,          // (n_ff)
-    logits: Vec<f32>,      // (n_vocab)
+    cache: KvCache,
+    x: Vec<f32>,      // (n_embd): the residual stream
+    normed: Vec<f32>, // (n_embd)
+    branch: Vec<f32>, // (n_embd): what a layer adds to x
+    q: Vec<f32>,      // (n_head * head_dim)
+    k: Vec<f32>,      // (n_head_kv * head_dim)
+    v: Vec<f32>,      // (n_head_kv * head_dim)
+    heads: Vec<f32>,  // (n_head * head_dim): what attention gathered
+    scores: Vec<f32>, // (positions so far)
+    gate: Vec<f32>,   // (n_ff)
+    up: Vec<f32>,     // (n_ff)
+    logits: Vec<f32>, // (n_vocab)
 }
 
 /// A model that is ready to run.
@@ -100,7 +108,7 @@ impl Decoder {
         let token = token as usize;
         assert!(token < c.n_vocab, "there is no token {token}");
         assert!(
-            position * kv_dim <= s.keys[0].len(),
+            position * kv_dim <= s.cache.keys[0].len(),
             "a position before {position} was left out"
         );
 
@@ -117,7 +125,7 @@ impl Decoder {
             rope(&mut s.k, &w.rope_freqs, position);
 
             // Keys and values stay for the tokens to come.
-            let (keys, values) = (&mut s.keys[i], &mut s.values[i]);
+            let (keys, values) = (&mut s.cache.keys[i], &mut s.cache.values[i]);
             keys.truncate(position * kv_dim);
             keys.extend_from_slice(&s.k);
             values.truncate(position * kv_dim);
@@ -184,14 +192,21 @@ impl Decoder {
     pub fn config(&self) -> &Config {
         &self.config
     }
+
+    /// What is kept of the tokens so far. Another sequence's can be put in its place.
+    pub fn cache_mut(&mut self) -> &mut KvCache {
+        &mut self.state.cache
+    }
 }
 
 impl State {
     fn new(c: &Config) -> State {
         let zeros = |len: usize| vec![0.0; len];
         State {
-            keys: vec![Vec::new(); c.n_layer],
-            values: vec![Vec::new(); c.n_layer],
+            cache: KvCache {
+                keys: vec![Vec::new(); c.n_layer],
+                values: vec![Vec::new(); c.n_layer],
+            },
             x: zeros(c.n_embd),
             normed: zeros(c.n_embd),
             branch: zeros(c.n_embd),

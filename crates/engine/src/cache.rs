@@ -36,7 +36,7 @@ pub(crate) struct Kept {
 #[derive(Default)]
 struct Trail {
     nodes: Vec<NodeId>,
-    /// CachedSequence while the trail is followed, but for their windows' part.
+    /// Held while the trail is followed, but for their windows' part.
     pages: Vec<PageId>,
     /// Positions.
     len: usize,
@@ -124,6 +124,7 @@ impl Cache {
         if self.store.is_some() {
             self.restore(salt, tokens, &mut trail);
             self.refill(salt, tokens, &mut trail);
+            self.restore_state(salt, tokens, &trail);
         }
         let mut len = self.tree.usable(&trail.nodes, trail.len);
         if !len.is_multiple_of(PAGE) && !self.make_room(1) {

@@ -220,6 +220,16 @@ impl Engine {
         self.draft_model.as_ref().map_or(0, DraftModel::free_pages)
     }
 
+    /// Slots for recurrent states that nobody uses; 0 if the model has no such states.
+    pub fn free_states(&self) -> usize {
+        self.cache.table().free_states()
+    }
+
+    /// Slots for recurrent states of the draft model that nobody uses.
+    pub fn free_draft_states(&self) -> usize {
+        self.draft_model.as_ref().map_or(0, DraftModel::free_states)
+    }
+
     /// Whether the model reads texts as a whole and writes none.
     pub(crate) fn encodes(&self) -> bool {
         self.executor().config().spec.role == Role::Encoder

@@ -1,19 +1,37 @@
-//! An executor for tests of the bookkeeping: it moves pages and computes nothing.
+//! An executor for tests of the bookkeeping: it moves pages, and of a sequence it computes only a hash of its tokens,
+//! which is its state.
 
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use strata_model::{
     Adapter, BatchError, BatchLimits, Blueprint, Config, Executor, ExecutorMemory, KvType,
-    LoadOptions, Outputs, PAGE, PageCopy, PageId, PageLayout, PageStorage, PageTable, Span,
-    StateId, Text,
+    LoadOptions, Outputs, PAGE, PageCopy, PageId, PageLayout, PageStorage, PageTable, Sequence,
+    Span, StateId, Text,
 };
 use strata_platform::SystemMemory;
 use strata_weights::{Gguf, GgufSet};
 
 /// A small model's sizes.
 pub(crate) fn tiny_config() -> Config {
-    let file = include_bytes!("../../model/tests/golden/llama.gguf");
+    config_of(include_bytes!("../../model/tests/golden/llama.gguf"))
+}
+
+/// The sizes of a small model with recurrent states.
+pub(crate) fn recurrent_config() -> Config {
+    config_of(include_bytes!("../../model/tests/golden/lfm2.gguf"))
+}
+
+/// What stands for a sequence that goes on from `before` with these tokens.
+pub(crate) fn hash(before: u64, tokens: impl IntoIterator<Item = u32>) -> u64 {
+    tokens.into_iter().fold(before, |hash, token| {
+        (hash ^ u64::from(token))
+            .wrapping_mul(0x100_0000_01b3)
+            .rotate_left(5)
+    })
+}
+
+fn config_of(file: &[u8]) -> Config {
     let set = GgufSet::new(vec![Gguf::parse(file).unwrap()]).unwrap();
     let blueprint = Blueprint::new(&set, LoadOptions::default()).unwrap();
     blueprint.config().clone()
@@ -25,12 +43,25 @@ pub(crate) struct PageMover {
 }
 
 impl PageMover {
-    pub(crate) fn boxed(config: &Config, pages: usize) -> Box<dyn Executor> {
+    pub(crate) fn boxed(config: &Config, pages: usize, states: usize) -> Box<dyn Executor> {
         let layout = PageLayout::new(config, KvType::F16);
         Box::new(Self {
             config: config.clone(),
-            storage: PageStorage::new(layout, pages * PAGE, 0, &SystemMemory).unwrap(),
+            storage: PageStorage::new(layout, pages * PAGE, states, &SystemMemory).unwrap(),
         })
+    }
+
+    /// The hash that a state is. A slot's bytes mean nothing before the first token.
+    fn remember(&mut self, sequence: &Sequence, tokens: &[u32]) {
+        if let Some(state) = sequence.state() {
+            let bytes = self.storage.state_mut(state).first_chunk_mut().unwrap();
+            let before = if sequence.is_empty() {
+                0
+            } else {
+                u64::from_le_bytes(*bytes)
+            };
+            *bytes = hash(before, tokens.iter().copied()).to_le_bytes();
+        }
     }
 }
 
@@ -70,6 +101,7 @@ impl Executor for PageMover {
             if needed > room {
                 return Err(BatchError::Pages { room, needed });
             }
+            self.remember(span.sequence, span.tokens);
             span.sequence.advance(span.tokens.len());
         }
         Ok(Outputs {

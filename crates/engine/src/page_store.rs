@@ -1,7 +1,8 @@
 //! A place behind the cache for pages that it has no room for, which outlives the process.
 //!
 //! What comes out of a store is not trusted: a page is used only if it names the model, the client and the tokens that
-//! it was asked for under, has the size of a page, and its checksum is right.
+//! it was asked for under, has the size of a page, and its checksum is right. So it is with recurrent states, which have
+//! names of their own: not every page has one.
 
 use crate::prefix_tree::Salt;
 use alloc::vec::Vec;
@@ -51,6 +52,15 @@ impl PageKey {
         }
         Self(hash.finalize())
     }
+
+    /// The recurrent state after this page.
+    pub(crate) fn state(&self) -> Self {
+        let mut hash = Sha256::new();
+        hash.update(self.0);
+        // No tokens have so many bytes.
+        hash.update(b"state");
+        Self(hash.finalize())
+    }
 }
 
 /// A number for each type, that no later version gives another.
@@ -62,7 +72,7 @@ pub(crate) fn kind_number(kind: KvType) -> u8 {
     }
 }
 
-/// Writes a page, which `write` adds, so that [`open`] can check it.
+/// Writes a page or a state, which `write` adds, so that [`open`] can check it.
 pub(crate) fn seal(key: &PageKey, write: impl FnOnce(&mut Vec<u8>), out: &mut Vec<u8>) {
     out.clear();
     out.extend_from_slice(MAGIC);
@@ -73,17 +83,15 @@ pub(crate) fn seal(key: &PageKey, write: impl FnOnce(&mut Vec<u8>), out: &mut Ve
     out.extend_from_slice(&checksum);
 }
 
-/// The page that was sealed under this key, if it is whole and of one of these sizes.
-pub(crate) fn open<'b>(key: &PageKey, sizes: &[usize], sealed: &'b [u8]) -> Option<&'b [u8]> {
+/// What was sealed under this key, if it is whole and of this size.
+pub(crate) fn open<'b>(key: &PageKey, size: usize, sealed: &'b [u8]) -> Option<&'b [u8]> {
     let (body, checksum) = sealed.split_last_chunk::<CHECKSUM>()?;
-    let page = body
-        .get(HEADER..)
-        .filter(|page| sizes.contains(&page.len()))?;
+    let content = body.get(HEADER..).filter(|content| content.len() == size)?;
     let header = body[..MAGIC.len()] == *MAGIC
         && body[MAGIC.len()..][..4] == VERSION.to_le_bytes()
         && body[MAGIC.len() + 4..HEADER] == key.0;
     let whole = header && Sha256::digest(body) == *checksum;
-    whole.then_some(page)
+    whole.then_some(content)
 }
 
 #[cfg(test)]
@@ -126,6 +134,8 @@ mod tests {
             first.child(&[1, 2]),
             first.child(&[1, 3]),
             first.child(&[1]).child(&[2]),
+            first.state(),
+            first.child(&[1, 2]).state(),
         ];
         for (i, a) in keys.iter().enumerate() {
             assert!(keys[..i].iter().all(|b| a != b));
@@ -142,14 +152,14 @@ mod tests {
         let (key, page) = (PageKey([7; 32]), [9u8; 50]);
         let mut sealed = Vec::new();
         seal(&key, |out| out.extend_from_slice(&page), &mut sealed);
-        assert_eq!(open(&key, &[50], &sealed), Some(&page[..]));
+        assert_eq!(open(&key, 50, &sealed), Some(&page[..]));
         for at in 0..sealed.len() {
             sealed[at] ^= 1;
-            assert_eq!(open(&key, &[50], &sealed), None, "byte {at}");
+            assert_eq!(open(&key, 50, &sealed), None, "byte {at}");
             sealed[at] ^= 1;
-            assert_eq!(open(&key, &[50], &sealed[..at]), None);
+            assert_eq!(open(&key, 50, &sealed[..at]), None);
         }
-        assert_eq!(open(&PageKey([8; 32]), &[50], &sealed), None);
-        assert_eq!(open(&key, &[49], &sealed), None);
+        assert_eq!(open(&PageKey([8; 32]), 50, &sealed), None);
+        assert_eq!(open(&key, 49, &sealed), None);
     }
 }

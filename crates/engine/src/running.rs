@@ -11,6 +11,9 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use strata_model::{Adapted, Output, PAGE, Pooled, Pooling, Span};
 
+/// How far apart the places in an answer are that other sequences may go on from.
+const LANDMARK: usize = 2048;
+
 /// A text on its way: one of a request's answers, or a text to embed.
 pub(crate) struct Running {
     pub(crate) id: TaskId,
@@ -153,22 +156,22 @@ impl Running {
         matches!(self.aim, Aim::Write(_) | Aim::Search(_))
     }
 
-    /// Cuts what the batch computes of a prompt so that it ends with a page: a recurrent state can be kept only there.
-    pub(crate) fn end_at_page(&mut self) {
+    /// Cuts what the batch computes so that it ends at a landmark: a recurrent state can be kept only where a batch ends.
+    pub(crate) fn end_at_landmark(&mut self) {
         let computed = self.held.sequence.len();
-        let end = computed + self.in_batch;
         // The last token is computed in any case, after what others may share.
-        let page = end.min(self.tokens.len() - 1) / PAGE * PAGE;
-        if self.in_batch > 1 && self.leaves_pages() && page > computed {
-            self.in_batch = page - computed;
+        let end = (computed + self.in_batch).min(self.tokens.len() - 1);
+        let landmark = (end.min(self.prompt) / PAGE * PAGE).max(end / LANDMARK * LANDMARK);
+        if self.in_batch > 1 && self.leaves_pages() && landmark > computed {
+            self.in_batch = landmark - computed;
         }
     }
 
-    /// Whether other sequences may go on from where this one stands: in its prompt, and now and then after it.
+    /// Whether other sequences may go on from where this one stands: after a page of its prompt, and now and then after
+    /// it.
     pub(crate) fn is_landmark(&self) -> bool {
-        const APART: usize = 2048;
         let len = self.held.sequence.len();
-        len <= self.prompt || len.is_multiple_of(APART)
+        len <= self.prompt || len.is_multiple_of(LANDMARK)
     }
 
     /// What the batch computes: the text's next tokens and the draft, which stands in the text until

@@ -101,7 +101,7 @@ impl Engine {
         }
         self.ration_rows();
         if self.cache.is_recurrent() {
-            self.running.iter_mut().for_each(Running::end_at_page);
+            self.running.iter_mut().for_each(Running::end_at_landmark);
         }
     }
 

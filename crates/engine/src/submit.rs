@@ -159,6 +159,11 @@ impl Engine {
         if let Some(adapter) = request.adapter.filter(|&id| !self.adapters.serves(id)) {
             return Err(SubmitError::NoAdapter { adapter });
         }
+        let table = self.cache.table();
+        if table.layout().is_recurrent() && table.states() == 0 {
+            let what = "the model is recurrent, and there is no slot for a state";
+            return Err(SubmitError::Unsupported { what });
+        }
         self.check_task(request)?;
         self.check_time(request)?;
         self.room(request)

@@ -1,4 +1,4 @@
-//! Pages that come from elsewhere: from the store behind the cache, or from a saved session.
+//! Pages and states that come from elsewhere: from the store behind the cache, or from a saved session.
 
 use super::{Cache, Trail};
 use crate::page_store::{self, PageKey};
@@ -7,9 +7,9 @@ use alloc::vec::Vec;
 use strata_model::{PAGE, PageId, PageLayout, Reach, StateId};
 
 /// What the store had.
-enum Fetched {
-    /// A page, and the state after its last position, if that was kept too.
-    Page(PageId, Option<StateId>),
+enum Fetched<T> {
+    /// A page or a state, held by the caller.
+    Found(T),
     /// Nothing, or there is no room for it.
     Nothing,
     /// Something else than was put there.
@@ -28,8 +28,8 @@ impl Cache {
         known.for_each(|chunk| key = key.child(chunk));
         while let Some(chunk) = chunks.next() {
             key = key.child(chunk);
-            let (page, state) = match self.fetch(&key) {
-                Fetched::Page(page, state) => (page, state),
+            let page = match self.fetch_page(&key) {
+                Fetched::Found(page) => page,
                 Fetched::Nothing => break,
                 Fetched::Damaged => {
                     // All from here on is computed again, and then stored again whatever state it is in.
@@ -48,7 +48,6 @@ impl Cache {
             let parent = trail.nodes.last().copied();
             let (node, _) = self.tree.insert(salt, parent, chunk, page, &mut self.table);
             self.table.release(page, Reach::Window);
-            self.keep_state(node, state);
             self.counts.restored += 1;
             trail.nodes.push(node);
             trail.pages.push(page);
@@ -70,34 +69,66 @@ impl Cache {
             if index < seen || !self.tree.is_hollow(trail.nodes[index]) {
                 continue;
             }
-            let (page, state) = match self.fetch(&key) {
-                Fetched::Page(page, state) => (page, state),
+            let page = match self.fetch_page(&key) {
+                Fetched::Found(page) => page,
                 Fetched::Nothing => return,
                 Fetched::Damaged => return self.discard(key, core::iter::empty()),
             };
             self.tree.refill(trail.nodes[index], page, &mut self.table);
             self.table.release(page, Reach::Window);
-            self.keep_state(trail.nodes[index], state);
             let hollow = core::mem::replace(&mut trail.pages[index], page);
             self.table.release(hollow, Reach::Everything);
             self.counts.restored += 1;
         }
     }
 
-    /// A page from the store, held by the caller.
-    fn fetch(&mut self, key: &PageKey) -> Fetched {
+    /// Brings back the last state that the store has of a trail's pages, unless the cache has a later one.
+    pub(super) fn restore_state(&mut self, salt: Salt, tokens: &[u32], trail: &Trail) {
+        if !self.is_recurrent() || self.tree.usable(&trail.nodes, trail.len) == trail.len {
+            return;
+        }
+        let Some(root) = self.root(salt) else {
+            return;
+        };
+        let keys = tokens[..trail.len].chunks_exact(PAGE);
+        let keys = keys.scan(root, |key, chunk| {
+            *key = key.child(chunk);
+            Some(*key)
+        });
+        let pages: Vec<(NodeId, PageKey)> = trail.nodes.iter().copied().zip(keys).collect();
+        for (node, key) in pages.into_iter().rev() {
+            if self.tree.state(node).is_some() {
+                return;
+            }
+            let (key, bytes) = (key.state(), self.layout().state_bytes());
+            match self.fetch(&key, bytes, Self::fill_state) {
+                Fetched::Found(state) => return self.tree.set_state(node, state),
+                Fetched::Nothing => {}
+                Fetched::Damaged => self.discard(key, core::iter::empty()),
+            }
+        }
+    }
+
+    /// A page from the store.
+    fn fetch_page(&mut self, key: &PageKey) -> Fetched<PageId> {
+        self.fetch(key, self.layout().page_bytes(), Self::fill)
+    }
+
+    /// What `take` makes of so many bytes from the store.
+    fn fetch<T>(
+        &mut self,
+        key: &PageKey,
+        bytes: usize,
+        take: impl FnOnce(&mut Self, &[u8]) -> Option<T>,
+    ) -> Fetched<T> {
         let Some((store, _)) = &mut self.store else {
             return Fetched::Nothing;
         };
         let mut blob = core::mem::take(&mut self.blob);
         blob.clear();
         let (known, there) = (store.contains(&key.0), store.get(&key.0, &mut blob));
-        let (page, state) = (self.layout().page_bytes(), self.layout().state_bytes());
-        let sizes = [page, page + state];
-        let fetched = match page_store::open(key, &sizes, &blob) {
-            Some(bytes) if there => self.fill(bytes).map_or(Fetched::Nothing, |page| {
-                Fetched::Page(page, self.fill_state(&bytes[sizes[0]..]))
-            }),
+        let fetched = match page_store::open(key, bytes, &blob) {
+            Some(bytes) if there => take(self, bytes).map_or(Fetched::Nothing, Fetched::Found),
             _ if known => Fetched::Damaged,
             _ => Fetched::Nothing,
         };
@@ -126,21 +157,20 @@ impl Cache {
         self.table.layout()
     }
 
-    /// A page that begins with the bytes of one, held by the caller, if there is room.
+    /// A page of these bytes, held by the caller, if there is room.
     fn fill(&mut self, bytes: &[u8]) -> Option<PageId> {
         if !self.make_room(1) {
             return None;
         }
         let page = self.table.take_page().ok()?;
-        let bytes = &bytes[..self.layout().page_bytes()];
         self.executor.write_page(&self.table, page, bytes);
         Some(page)
     }
 
     /// A state of these bytes, if they are one and there is room.
     fn fill_state(&mut self, bytes: &[u8]) -> Option<StateId> {
-        if bytes.is_empty() || bytes.len() != self.layout().state_bytes() || !self.make_state_room()
-        {
+        let whole = self.is_recurrent() && bytes.len() == self.layout().state_bytes();
+        if !whole || !self.make_state_room() {
             return None;
         }
         let state = self.table.take_state()?;
@@ -148,18 +178,10 @@ impl Cache {
         Some(state)
     }
 
-    /// Keeps a state as a node's snapshot, unless it has one.
-    fn keep_state(&mut self, node: NodeId, state: Option<StateId>) {
-        match state {
-            Some(state) if self.tree.state(node).is_none() => self.tree.set_state(node, state),
-            Some(state) => self.table.release_state(state),
-            None => {}
-        }
-    }
-
-    /// Puts a node's page into the store, if it is a whole one and not there yet. A hollow one went there before.
+    /// Puts a node's page and its snapshot into the store, if the page is a whole one and they are not there yet. A
+    /// hollow page went there before.
     pub(super) fn keep(&mut self, node: NodeId) {
-        if self.tree.is_hollow(node) {
+        if self.store.is_none() {
             return;
         }
         let (salt, chunks) = self.tree.path(node);
@@ -168,20 +190,21 @@ impl Cache {
             return;
         }
         let key = chunks.iter().fold(root, |key, chunk| key.child(chunk));
-        let page = self.tree.page(node);
         let Some((store, _)) = &mut self.store else {
             return;
         };
-        if !store.contains(&key.0) {
-            let write = |out: &mut Vec<u8>| {
-                self.executor.read_page(&self.table, page, out);
-                if let Some(state) = self.tree.state(node) {
-                    self.executor.read_state(state, out);
-                }
-            };
+        if !self.tree.is_hollow(node) && !store.contains(&key.0) {
+            let page = self.tree.page(node);
+            let write = |out: &mut Vec<u8>| self.executor.read_page(&self.table, page, out);
             page_store::seal(&key, write, &mut self.blob);
             store.put(&key.0, &self.blob);
             self.counts.stored += 1;
+        }
+        let key = key.state();
+        if let Some(state) = self.tree.state(node).filter(|_| !store.contains(&key.0)) {
+            let write = |out: &mut Vec<u8>| self.executor.read_state(state, out);
+            page_store::seal(&key, write, &mut self.blob);
+            store.put(&key.0, &self.blob);
         }
     }
 
@@ -202,24 +225,25 @@ impl Cache {
     ) -> bool {
         let before = tokens.len() - PAGE;
         let trail = self.follow(salt, tokens);
-        let last = trail.nodes.last();
-        let known =
-            trail.len == tokens.len() && last.is_some_and(|&node| !self.tree.is_hollow(node));
-        let mut taken = known;
-        if !known
+        let last = trail.nodes.last().copied();
+        let mut node = last.filter(|&node| trail.len == tokens.len() && !self.tree.is_hollow(node));
+        if node.is_none()
             && trail.len >= before
             && let Some(page) = self.fill(bytes)
         {
             let parent = trail.nodes[..before / PAGE].last().copied();
             let chunk = &tokens[before..];
-            let (node, _) = self.tree.insert(salt, parent, chunk, page, &mut self.table);
-            let state = state.and_then(|bytes| self.fill_state(bytes));
-            self.keep_state(node, state);
+            let (new, _) = self.tree.insert(salt, parent, chunk, page, &mut self.table);
             self.table.release(page, Reach::Window);
             self.table.release(page, Reach::Everything);
-            taken = true;
+            node = Some(new);
+        }
+        if let Some(node) = node.filter(|&node| self.tree.state(node).is_none())
+            && let Some(state) = state.and_then(|bytes| self.fill_state(bytes))
+        {
+            self.tree.set_state(node, state);
         }
         self.leave(trail);
-        taken
+        node.is_some()
     }
 }

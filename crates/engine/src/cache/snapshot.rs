@@ -13,13 +13,18 @@ impl Cache {
         self.table.layout().is_recurrent()
     }
 
-    /// Has a slot for a state free, at the cost of the snapshot that was not of use for longest. Says whether there is
-    /// one; also where none is needed.
+    /// Has a slot for a state free, at the cost of the snapshot that was not of use for longest, which goes to the store.
+    /// Says whether there is one; also where none is needed.
     pub(super) fn make_state_room(&mut self) -> bool {
         if !self.is_recurrent() || self.table.free_states() > 0 {
             return true;
         }
-        self.tree.drop_coldest_state(&mut self.table)
+        let Some(coldest) = self.tree.coldest_state() else {
+            return false;
+        };
+        self.keep(coldest);
+        self.tree.drop_state(coldest, &mut self.table);
+        true
     }
 
     /// Remembers how a sequence stands, so that it can be [rolled back](Self::rollback). Says whether it can; keys and

@@ -46,16 +46,17 @@ impl PrefixTree {
         self.snapshots.insert(node);
     }
 
-    /// Gives up the snapshot that was not of use for longest. Says whether there was one.
-    pub(crate) fn drop_coldest_state(&mut self, table: &mut PageTable) -> bool {
+    /// The node whose snapshot was not of use for longest.
+    pub(crate) fn coldest_state(&self) -> Option<NodeId> {
         let used = |node: &NodeId| self.node(*node).used;
-        let Some(&coldest) = self.snapshots.iter().min_by_key(|node| used(node)) else {
-            return false;
-        };
-        self.snapshots.remove(&coldest);
-        if let Some(state) = self.node_mut(coldest).state.take() {
+        self.snapshots.iter().copied().min_by_key(used)
+    }
+
+    /// Gives a node's snapshot up.
+    pub(crate) fn drop_state(&mut self, node: NodeId, table: &mut PageTable) {
+        if let Some(state) = self.node_mut(node).state.take() {
+            self.snapshots.remove(&node);
             table.release_state(state);
         }
-        true
     }
 }

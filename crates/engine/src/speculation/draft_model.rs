@@ -114,6 +114,11 @@ impl DraftModel {
         self.cache.table().free_pages()
     }
 
+    /// Slots for recurrent states that nobody uses.
+    pub(crate) fn free_states(&self) -> usize {
+        self.cache.table().free_states()
+    }
+
     /// Forgets what is kept.
     pub(crate) fn clear_cache(&mut self) {
         self.cache.clear_all();

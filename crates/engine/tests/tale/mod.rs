@@ -25,6 +25,8 @@ pub(crate) const PAGES: usize = 1024 / PAGE;
 pub(crate) struct Place {
     pub(crate) kind: KvType,
     pub(crate) pages: usize,
+    /// Slots for recurrent states; as many as the engine asks for if nothing is said.
+    pub(crate) states: Option<usize>,
     pub(crate) pool: Arc<dyn Pool + Send>,
 }
 
@@ -33,6 +35,7 @@ impl Default for Place {
         Self {
             kind: KvType::F16,
             pages: PAGES,
+            states: None,
             pool: Arc::new(Inline),
         }
     }
@@ -42,7 +45,8 @@ impl Place {
     /// A model there, with room for the batches of an engine with these options.
     pub(crate) fn executor(self, model: &Arc<Model>, options: &EngineOptions) -> Box<dyn Executor> {
         let layout = PageLayout::new(model.config(), self.kind);
-        let (positions, states) = (self.pages * PAGE, options.states());
+        let states = self.states.unwrap_or(options.states());
+        let positions = self.pages * PAGE;
         let storage = PageStorage::new(layout, positions, states, &SystemMemory).unwrap();
         let (kernels, limits) = (Kernels::detect(), options.limits());
         let model = Arc::clone(model);

@@ -1,0 +1,186 @@
+//! A tiny model with recurrent states, engines over it, and what it says when nobody else is there.
+#![allow(dead_code, reason = "no test uses all of it")]
+
+use super::tale::{self, Answer, Place, Tale, run_one};
+use std::path::Path;
+use std::sync::Arc;
+use strata_engine::random::{Random, Stream};
+use strata_engine::{Engine, EngineOptions, Request};
+use strata_model::{Executor, KvType, Model, Output, Sequence, Span};
+use strata_tokenizer::Tokenizer;
+use strata_weights::Gguf;
+
+/// LFM2 with random weights: three short convolutions and two layers of attention.
+pub(crate) struct Lfm2 {
+    pub(crate) model: Arc<Model>,
+    pub(crate) tokenizer: Arc<Tokenizer>,
+}
+
+/// What an engine has.
+#[derive(Copy, Clone)]
+pub(crate) struct Shape {
+    pub(crate) pages: usize,
+    /// Slots for states; as many as the engine asks for if nothing is said.
+    pub(crate) states: Option<usize>,
+    pub(crate) batch: usize,
+    pub(crate) requests: usize,
+    pub(crate) max_draft: usize,
+}
+
+impl Default for Shape {
+    fn default() -> Self {
+        Self {
+            pages: 128,
+            states: None,
+            batch: 512,
+            requests: 1,
+            max_draft: 0,
+        }
+    }
+}
+
+impl Shape {
+    fn options(self) -> EngineOptions {
+        EngineOptions {
+            context: 512,
+            batch: self.batch,
+            requests: self.requests,
+            max_draft: self.max_draft,
+            ..EngineOptions::default()
+        }
+    }
+
+    pub(crate) fn states(self) -> usize {
+        self.states.unwrap_or(self.options().states())
+    }
+}
+
+impl Lfm2 {
+    pub(crate) fn load() -> Self {
+        Self::parse(&Self::file())
+    }
+
+    /// A model that speaks much like it: one layer's feed-forward network is missing.
+    pub(crate) fn dimmed() -> Self {
+        let mut bytes = Self::file();
+        let range = {
+            let gguf = Gguf::parse(&bytes).unwrap();
+            let data = gguf.tensor("blk.1.ffn_down.weight").unwrap().data;
+            let start = data.as_ptr() as usize - bytes.as_ptr() as usize;
+            start..start + data.len()
+        };
+        bytes[range].fill(0);
+        Self::parse(&bytes)
+    }
+
+    fn file() -> Vec<u8> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../model/tests/golden");
+        std::fs::read(folder.join("lfm2.gguf")).unwrap()
+    }
+
+    /// The file has no tokenizer; that of another model has its tokens and more.
+    fn parse(bytes: &[u8]) -> Self {
+        Self {
+            model: tale::load(bytes),
+            tokenizer: Tale::load().tokenizer,
+        }
+    }
+
+    pub(crate) fn executor(&self, shape: Shape) -> Box<dyn Executor> {
+        let place = Place {
+            kind: KvType::F32,
+            pages: shape.pages,
+            states: shape.states,
+            ..Place::default()
+        };
+        place.executor(&self.model, &shape.options())
+    }
+
+    pub(crate) fn engine(&self, shape: Shape) -> Engine {
+        let tokenizer = Arc::clone(&self.tokenizer);
+        Engine::new(self.executor(shape), tokenizer, shape.options())
+    }
+
+    /// A prompt of random tokens.
+    pub(crate) fn prompt(&self, seed: u64, len: usize) -> Vec<u32> {
+        let mut random = Random::new(seed, Stream::Token);
+        let vocabulary = self.model.config().vocabulary as u64;
+        (0..len)
+            .map(|_| (random.next_u64() % vocabulary) as u32)
+            .collect()
+    }
+
+    /// A prompt of random tokens to be continued: greedily if the seed is even, else sampled.
+    pub(crate) fn request(&self, seed: u64, prompt: usize, more: usize) -> Request {
+        let sampled = (seed % 2 == 1).then_some(seed);
+        Request {
+            prompt: self.prompt(seed, prompt),
+            max_tokens: Some(more),
+            ignore_end: true,
+            ..request(sampled)
+        }
+    }
+
+    /// The answer to a request when it is alone, from nothing, and nothing is drafted.
+    pub(crate) fn alone(&self, request: &Request) -> Answer {
+        let request = Request {
+            speculation: strata_engine::Speculation::Off,
+            ..request.clone()
+        };
+        let shape = Shape {
+            requests: request.choices.generated(),
+            ..Shape::default()
+        };
+        run_one(&mut self.engine(shape), request)
+    }
+
+    /// The likeliest tokens after a prompt, computed one by one without an engine.
+    pub(crate) fn greedy(&self, prompt: &[u32], more: usize) -> Vec<u32> {
+        let mut executor = self.executor(Shape::default());
+        let mut table = executor.page_table();
+        let mut sequence = Sequence::default();
+        let mut tokens = prompt.to_vec();
+        for at in 0..prompt.len() + more - 1 {
+            table.reserve(&mut sequence, 1).unwrap();
+            let span = Span {
+                sequence: &mut sequence,
+                tokens: &tokens[at..=at],
+                output: Output::LastLogits,
+                adapter: None,
+            };
+            let logits = executor.forward(&table, &mut [span]).unwrap().logits;
+            if at + 1 == tokens.len() {
+                tokens.push(argmax(logits));
+            }
+        }
+        tokens.split_off(prompt.len())
+    }
+}
+
+fn request(seed: Option<u64>) -> Request {
+    use strata_engine::sampling::SamplerSettings;
+    Request {
+        sampling: match seed {
+            None => SamplerSettings::greedy(),
+            Some(seed) => SamplerSettings {
+                seed,
+                ..SamplerSettings::llama_cpp()
+            },
+        },
+        ..Request::default()
+    }
+}
+
+fn argmax(logits: &[f32]) -> u32 {
+    let best = (0..logits.len()).max_by(|&a, &b| logits[a].total_cmp(&logits[b]).then(b.cmp(&a)));
+    best.unwrap() as u32
+}
+
+/// Nothing runs, so all pages and slots are free once what was kept is forgotten.
+#[track_caller]
+pub(crate) fn assert_no_leak(engine: &mut Engine, shape: Shape) {
+    assert!(engine.is_idle());
+    engine.clear_cache();
+    assert_eq!(engine.free_pages(), shape.pages, "no page is lost");
+    assert_eq!(engine.free_states(), shape.states(), "no state is lost");
+}

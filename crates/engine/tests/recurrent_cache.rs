@@ -1,0 +1,300 @@
+//! What is kept of recurrent sequences: snapshots in the prefix cache, in saved sessions, and in a store behind both.
+
+mod lfm2;
+mod shelf;
+mod tale;
+
+use lfm2::{Lfm2, Shape, assert_no_leak};
+use shelf::Shelf;
+use strata_engine::{
+    Choices, ClientId, Engine, EventKind, ModelDigest, Request, Session, Speculation, SubmitError,
+};
+use strata_model::PAGE;
+use tale::{Answer, run, run_one};
+
+const DIGEST: ModelDigest = ModelDigest([7; 32]);
+
+/// A request with another beginning put before its own prompt.
+fn after(lfm2: &Lfm2, beginning: &[u32], seed: u64, own: usize) -> Request {
+    let mut request = lfm2.request(seed, own, 12);
+    request.prompt.splice(..0, beginning.to_vec());
+    request
+}
+
+/// Runs a request, and checks that it gets what it gets alone. Gives how many tokens were cached.
+#[track_caller]
+fn assert_same(lfm2: &Lfm2, engine: &mut Engine, request: &Request) -> usize {
+    engine.submit(request.clone()).unwrap();
+    let (mut answer, mut started) = (Answer::default(), None);
+    while !engine.is_idle() {
+        engine.step(&mut |event| match event.kind {
+            EventKind::Started { cached_tokens } => started = Some(cached_tokens),
+            kind => answer.take(kind),
+        });
+    }
+    assert_eq!(answer.tokens, lfm2.alone(request).tokens);
+    assert_eq!(started, Some(answer.usage().cached_tokens));
+    started.unwrap()
+}
+
+#[test]
+fn a_beginning_is_found_again_where_a_snapshot_was_taken() {
+    let lfm2 = Lfm2::load();
+    let first = lfm2.request(0, 4 * PAGE + 10, 12);
+    // Where a prompt's batches end there are snapshots: with the last page, or with each.
+    for (batch, parted) in [(512, [4, 4, 0, 0]), (PAGE, [4, 4, 2, 1])] {
+        let shape = Shape {
+            batch,
+            ..Shape::default()
+        };
+        let mut engine = lfm2.engine(shape);
+        assert_eq!(assert_same(&lfm2, &mut engine, &first), 0);
+        let places = [4 * PAGE + 10, 4 * PAGE, 2 * PAGE + 20, PAGE];
+        for (seed, (at, pages)) in (1..).zip(places.into_iter().zip(parted)) {
+            let request = after(&lfm2, &first.prompt[..at], seed, 30);
+            let cached = assert_same(&lfm2, &mut engine, &request);
+            assert_eq!(cached, pages * PAGE, "{at} in common, batches of {batch}");
+        }
+        let again = assert_same(&lfm2, &mut engine, &first);
+        assert_eq!(again, 4 * PAGE, "the last token is computed in any case");
+        // Another client finds nothing.
+        let stranger = Request {
+            client: ClientId(5),
+            ..first.clone()
+        };
+        assert_eq!(assert_same(&lfm2, &mut engine, &stranger), 0);
+        assert_no_leak(&mut engine, shape);
+    }
+}
+
+#[test]
+fn a_turn_goes_on_from_where_the_answer_before_it_ended() {
+    let lfm2 = Lfm2::load();
+    for speculation in [Speculation::Off, Speculation::PromptLookup { max_draft: 6 }] {
+        let shape = Shape {
+            max_draft: 6,
+            ..Shape::default()
+        };
+        let mut engine = lfm2.engine(shape);
+        let mut text = lfm2.prompt(3, 50);
+        for turn in 0..4 {
+            let before = text.len();
+            text.extend(lfm2.prompt(100 + turn, 9));
+            let request = Request {
+                prompt: text.clone(),
+                speculation,
+                ..lfm2.request(turn, 1, 25)
+            };
+            let cached = assert_same(&lfm2, &mut engine, &request);
+            if turn > 0 {
+                // Its last token was never computed; a draft that was wrong at the end has cost a few more.
+                let drafts = if speculation == Speculation::Off {
+                    1
+                } else {
+                    7
+                };
+                assert!(cached < before && before <= cached + drafts, "{cached}");
+            }
+            text.extend(lfm2.alone(&request).tokens);
+        }
+        assert_no_leak(&mut engine, shape);
+    }
+}
+
+#[test]
+fn snapshots_make_way_for_running_sequences() {
+    let lfm2 = Lfm2::load();
+    let common = lfm2.prompt(77, 3 * PAGE);
+    for states in [1, 2, 4] {
+        let shape = Shape {
+            states: Some(states),
+            batch: PAGE,
+            requests: 3,
+            ..Shape::default()
+        };
+        let mut engine = lfm2.engine(shape);
+        let requests: Vec<Request> = (0..9)
+            .map(|seed| after(&lfm2, &common[..seed as usize % 4 * PAGE], seed, 20))
+            .collect();
+        for request in &requests {
+            engine.submit(request.clone()).unwrap();
+        }
+        let answers = run(&mut engine);
+        for (answer, request) in answers.values().zip(&requests) {
+            assert_eq!(answer.tokens, lfm2.alone(request).tokens);
+        }
+        // One by one there is room for a snapshot of an answer's end beside the sequence, if there is a second slot.
+        let first = after(&lfm2, &common, 50, 5);
+        assert_same(&lfm2, &mut engine, &first);
+        let mut next = after(&lfm2, &first.prompt, 51, 0);
+        next.prompt.extend(lfm2.alone(&first).tokens);
+        let cached = assert_same(&lfm2, &mut engine, &next);
+        let expected = if states == 1 {
+            0
+        } else {
+            next.prompt.len() - 1
+        };
+        assert_eq!(cached, expected, "{states} slots");
+        assert_no_leak(&mut engine, shape);
+    }
+    let shape = Shape {
+        states: Some(0),
+        ..Shape::default()
+    };
+    let refused = lfm2.engine(shape).submit(lfm2.request(1, 4, 4));
+    assert!(matches!(refused, Err(SubmitError::Unsupported { .. })));
+}
+
+#[test]
+fn sessions_are_saved_with_their_state_and_fork() {
+    let lfm2 = Lfm2::load();
+    let shape = Shape {
+        batch: 64,
+        ..Shape::default()
+    };
+    let settings = lfm2.request(1, 3 * PAGE + 5, 20);
+    let mut here = lfm2.engine(shape).with_digest(DIGEST);
+    let mut session = Session::open(settings.clone());
+    session.run(&mut here, &mut |_| {}).unwrap();
+    let mut fork = session.fork();
+    fork.append(&[1, 2, 3]);
+    session.append(&[4, 5]);
+    let saved = session.save(&mut here);
+    let expected = lfm2.alone(&session.request()).tokens;
+    let one = session.run(&mut here, &mut |_| {}).unwrap();
+    assert_eq!(one.tokens, expected);
+    assert_eq!(one.usage.cached_tokens, 3 * PAGE + 5 + 19);
+    let expected_fork = lfm2.alone(&fork.request()).tokens;
+    let other = fork.run(&mut here, &mut |_| {}).unwrap();
+    assert_eq!(other.tokens, expected_fork);
+    assert!(other.usage.cached_tokens >= 3 * PAGE);
+
+    // Elsewhere, in an engine that knows nothing, and in one that knows the pages and has lost their state.
+    for states in [None, Some(2)] {
+        let shape = Shape { states, ..shape };
+        let mut there = lfm2.engine(shape).with_digest(DIGEST);
+        if states.is_some() {
+            run_one(&mut there, settings.clone());
+            for seed in 10..13 {
+                run_one(&mut there, lfm2.request(seed, PAGE + 1, 3));
+            }
+        }
+        let mut restored = Session::restore(&mut there, settings.clone(), &saved).unwrap();
+        let same = restored.run(&mut there, &mut |_| {}).unwrap();
+        assert_eq!(same.tokens, expected);
+        assert_eq!(same.usage.cached_tokens, 3 * PAGE);
+        restored.forget(&mut there);
+        assert_no_leak(&mut there, shape);
+    }
+    assert_no_leak(&mut here, shape);
+}
+
+#[test]
+fn a_store_keeps_states_beside_pages_over_a_restart() {
+    let lfm2 = Lfm2::load();
+    let first = lfm2.request(1, 5 * PAGE + 3, 40);
+    let next = after(&lfm2, &first.prompt, 2, 10);
+    let shape = Shape {
+        batch: 64,
+        ..Shape::default()
+    };
+    let shelf = Shelf::default();
+    let with_store = |shape: Shape| {
+        lfm2.engine(shape)
+            .with_store(Box::new(shelf.clone()), DIGEST)
+    };
+    let mut engine = with_store(shape);
+    assert_same(&lfm2, &mut engine, &first);
+    engine.persist();
+    assert_no_leak(&mut engine, shape);
+    for states in [None, Some(2), Some(1)] {
+        let shape = Shape { states, ..shape };
+        let mut engine = with_store(shape);
+        let cached = assert_same(&lfm2, &mut engine, &next);
+        // A single slot is the sequence's own.
+        let expected = if states == Some(1) { 0 } else { 5 * PAGE };
+        assert_eq!(cached, expected, "{states:?}");
+        assert_no_leak(&mut engine, shape);
+    }
+
+    // An answer's pages are stored without a state; once they are in a prompt they get one.
+    let mut longer = first.clone();
+    longer.prompt.extend(lfm2.alone(&first).tokens);
+    let mut engine = with_store(shape);
+    assert_eq!(assert_same(&lfm2, &mut engine, &longer), 5 * PAGE);
+    engine.persist();
+    let mut engine = with_store(shape);
+    assert_eq!(assert_same(&lfm2, &mut engine, &longer), 6 * PAGE);
+
+    // What is damaged is computed again.
+    for content in shelf.0.lock().unwrap().values_mut() {
+        let middle = content.len() / 2;
+        content[middle] ^= 4;
+    }
+    let mut engine = with_store(shape);
+    assert_eq!(assert_same(&lfm2, &mut engine, &longer), 0);
+    assert_no_leak(&mut engine, shape);
+}
+
+#[test]
+fn pages_and_states_without_room_go_to_the_store_and_come_back() {
+    let lfm2 = Lfm2::load();
+    let shape = Shape {
+        pages: 8,
+        states: Some(2),
+        batch: 64,
+        ..Shape::default()
+    };
+    let shelf = Shelf::default();
+    let mut engine = lfm2.engine(shape).with_store(Box::new(shelf), DIGEST);
+    let (first, other) = (lfm2.request(2, 6 * PAGE, 20), lfm2.request(3, 6 * PAGE, 20));
+    assert_eq!(assert_same(&lfm2, &mut engine, &first), 0);
+    assert_eq!(assert_same(&lfm2, &mut engine, &other), 0);
+    assert!(engine.counters().stored_pages > 0);
+    assert!(assert_same(&lfm2, &mut engine, &first) >= 4 * PAGE);
+    assert!(engine.counters().restored_pages > 0);
+    assert_no_leak(&mut engine, shape);
+}
+
+#[test]
+fn canceled_requests_give_back_pages_and_states() {
+    let lfm2 = Lfm2::load();
+    let shape = Shape {
+        batch: 40,
+        requests: 4,
+        max_draft: 4,
+        ..Shape::default()
+    };
+    for steps in [1, 2, 5, 9] {
+        let mut engine = lfm2
+            .engine(shape)
+            .with_draft_model(lfm2.executor(shape), &lfm2.tokenizer)
+            .unwrap();
+        let mut ids = Vec::new();
+        for seed in 0..6 {
+            let mut request = lfm2.request(seed, 10 + 20 * seed as usize, 40);
+            match seed {
+                1 | 2 => request.speculation = Speculation::DraftModel { max_draft: 4 },
+                3 => request.speculation = Speculation::PromptLookup { max_draft: 4 },
+                4 => request.choices = Choices::Sample { n: 2, best_of: 3 },
+                5 => {
+                    request.choices = Choices::Beams {
+                        n: 1,
+                        width: 2,
+                        length_penalty: 1.0,
+                    };
+                }
+                _ => request.cache = false,
+            }
+            ids.push(engine.submit(request).unwrap());
+        }
+        (0..steps).for_each(|_| engine.step(&mut |_| {}));
+        assert!(engine.free_states() < shape.states());
+        for id in ids {
+            assert!(engine.cancel(id));
+        }
+        assert_no_leak(&mut engine, shape);
+        assert_eq!(engine.free_draft_pages(), shape.pages);
+        assert_eq!(engine.free_draft_states(), shape.states());
+    }
+}
