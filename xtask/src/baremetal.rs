@@ -87,9 +87,10 @@ pub(crate) fn run(words: &[String]) -> Result<()> {
     println!("| | unikernel | Linux guest | ratio |");
     println!("|---|---|---|---|");
     for (own, linux) in own.rows().iter().zip(linux.rows()) {
-        let ratio = match own.more_is_better {
-            true => own.value / linux.value,
-            false => linux.value / own.value,
+        let ratio = if own.more_is_better {
+            own.value / linux.value
+        } else {
+            linux.value / own.value
         };
         println!(
             "| {} | {:.*} | {:.*} | {ratio:.2}× |",

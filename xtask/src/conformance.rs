@@ -54,9 +54,10 @@ pub(crate) fn full() -> Result<()> {
     }
     let browser = std::env::var("CHROMIUM").unwrap_or_else(|_| "chromium".into());
     let has = |program: &str| answers(Command::new(program).arg("--version"));
-    match has("node") && has(&browser) {
-        true => arguments.push("--chromium"),
-        false => eprintln!("skipped: the page, because there is no node or no {browser}"),
+    if has("node") && has(&browser) {
+        arguments.push("--chromium")
+    } else {
+        eprintln!("skipped: the page, because there is no node or no {browser}")
     }
     python.script("conformance_more.py", "LangChain, LiteLLM", &arguments)
 }

@@ -117,7 +117,7 @@ impl Compiler {
         grammar: &Grammar,
         limits: Limits,
     ) -> Result<(Matcher, usize), CompileError> {
-        let place = Place::take(&self.shared)?;
+        let place = CompilerSlot::take(&self.shared)?;
         let (send, receive) = sync_channel(1);
         let kind = grammar.kind();
         let grammar = grammar.clone();
@@ -204,20 +204,21 @@ fn capabilities() -> InferenceCapabilities {
 }
 
 /// One of the places for compiling, given back when it is dropped.
-struct Place(Arc<Shared>);
+struct CompilerSlot(Arc<Shared>);
 
-impl Place {
+impl CompilerSlot {
     fn take(shared: &Arc<Shared>) -> Result<Self, CompileError> {
         let running = shared.running.fetch_add(1, Ordering::AcqRel);
-        let place = Place(shared.clone());
-        match running >= WORKERS {
-            true => Err(CompileError::Busy { running }),
-            false => Ok(place),
+        let place = CompilerSlot(shared.clone());
+        if running >= WORKERS {
+            Err(CompileError::Busy { running })
+        } else {
+            Ok(place)
         }
     }
 }
 
-impl Drop for Place {
+impl Drop for CompilerSlot {
     fn drop(&mut self) {
         self.0.running.fetch_sub(1, Ordering::AcqRel);
     }

@@ -64,12 +64,13 @@ pub(crate) fn check_regex(
         Regexes::Schema => limits.source / 4,
         Regexes::Whole => limits.source,
     };
-    match regex.len() > longest {
-        true => Err(CompileError::TooLong {
+    if regex.len() > longest {
+        Err(CompileError::TooLong {
             bytes: regex.len(),
             limit: longest,
-        }),
-        false => Ok(()),
+        })
+    } else {
+        Ok(())
     }
 }
 
@@ -84,13 +85,14 @@ fn check_repeats(
     let counts = counts.filter(|count| !count.is_empty());
     let most = counts.map(|count| count.parse().unwrap_or(u64::MAX)).max();
     let count = inner.saturating_mul(most.unwrap_or(1).max(1));
-    match count > limits.repeats {
-        true => Err(CompileError::TooManyRepeats {
+    if count > limits.repeats {
+        Err(CompileError::TooManyRepeats {
             place: place.to_string(),
             count,
             limit: limits.repeats,
-        }),
-        false => Ok(count),
+        })
+    } else {
+        Ok(count)
     }
 }
 
@@ -102,9 +104,10 @@ pub(crate) fn without_anchors(regex: &str) -> &str {
     };
     let escapes = rest.len() - rest.trim_end_matches('\\').len();
     // In `a|b$` the anchor belongs to one branch; that is for the library to refuse.
-    match escapes % 2 == 0 && !rest.contains('|') {
-        true => rest,
-        false => regex,
+    if escapes % 2 == 0 && !rest.contains('|') {
+        rest
+    } else {
+        regex
     }
 }
 
@@ -258,12 +261,11 @@ impl<'a> Scan<'a> {
         let start = self.at;
         let word = self.copy_while(|c| c.is_alphanumeric() || c == '_' || c == '-');
         let attribute = self.rest().trim_start_matches([' ', '\t']).starts_with('=');
-        match attribute && !matches!(word, "max_tokens" | "lazy" | "suffix" | "capture") {
-            true => {
-                self.at = start;
-                Err(self.wrong("the attribute has no effect here"))
-            }
-            false => Ok(()),
+        if attribute && !matches!(word, "max_tokens" | "lazy" | "suffix" | "capture") {
+            self.at = start;
+            Err(self.wrong("the attribute has no effect here"))
+        } else {
+            Ok(())
         }
     }
 

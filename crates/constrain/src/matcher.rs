@@ -136,9 +136,10 @@ impl Constraint for Matcher {
             return refused;
         }
         if self.is_complete() {
-            return match self.end.contains(&token) {
-                true => Ok(()),
-                false => refused,
+            return if self.end.contains(&token) {
+                Ok(())
+            } else {
+                refused
             };
         }
         match self.inner.try_consume_tokens(&[token]) {

@@ -127,9 +127,10 @@ impl Checker<'_> {
         let known = dialect
             .as_str()
             .is_some_and(|name| DRAFTS.contains(&name.trim_end_matches('#')));
-        match known {
-            true => Ok(()),
-            false => Err(unsupported("#", "$schema", "it names no known draft")),
+        if known {
+            Ok(())
+        } else {
+            Err(unsupported("#", "$schema", "it names no known draft"))
         }
     }
 
@@ -196,14 +197,17 @@ impl Checker<'_> {
                     "references lead to places in the schema itself, #/…",
                 )),
             },
-            "$id" | "id" | "$anchor" => match root && keyword != "$anchor" {
-                true => Ok(()),
-                false => Err(unsupported(
-                    place,
-                    keyword,
-                    "parts of a schema cannot have names of their own",
-                )),
-            },
+            "$id" | "id" | "$anchor" => {
+                if root && keyword != "$anchor" {
+                    Ok(())
+                } else {
+                    Err(unsupported(
+                        place,
+                        keyword,
+                        "parts of a schema cannot have names of their own",
+                    ))
+                }
+            }
             "pattern" => match value.as_str() {
                 Some(pattern) => lark::check_regex(pattern, place, self.limits, Regexes::Schema),
                 None => Err(unsupported(place, keyword, "it must be a string")),
@@ -286,13 +290,14 @@ impl Checker<'_> {
         let least = map.get("minProperties").and_then(Value::as_u64);
         let required = map.get("required").and_then(Value::as_array);
         let required = required.map_or(0, Vec::len) as u64;
-        match least.is_some_and(|least| least > required + 1) {
-            true => Err(unsupported(
+        if least.is_some_and(|least| least > required + 1) {
+            Err(unsupported(
                 place,
                 "minProperties",
                 "it may be larger than the number of required properties by one at most",
-            )),
-            false => Ok(()),
+            ))
+        } else {
+            Ok(())
         }
     }
 }
@@ -341,13 +346,14 @@ fn exact(
                 (_, _, Some(n)) => n.abs() > EXACT as f64 || (n != 0.0 && n.abs() < 1e-12),
                 _ => true,
             };
-            match large {
-                true => Err(unsupported(
+            if large {
+                Err(unsupported(
                     place,
                     keyword,
                     "the number cannot be told from its neighbours",
-                )),
-                false => Ok(()),
+                ))
+            } else {
+                Ok(())
             }
         }
         Value::Array(list) => list
@@ -379,9 +385,10 @@ fn located(error: CompileError, place: &str, before: usize) -> CompileError {
             let (schema, own) = at.split_at(before);
             CompileError::Unsupported {
                 place: schema.to_string(),
-                keyword: match keyword.is_empty() {
-                    true => own.trim_start_matches('/').to_string(),
-                    false => keyword,
+                keyword: if keyword.is_empty() {
+                    own.trim_start_matches('/').to_string()
+                } else {
+                    keyword
                 },
                 reason,
             }

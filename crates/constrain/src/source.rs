@@ -175,8 +175,9 @@ fn join(parts: &[Part]) -> String {
             Part::Token(id) => format!("<[{id}]>"),
         })
         .collect();
-    match parts.is_empty() {
-        true => "\"\"".to_string(),
-        false => parts.join(" "),
+    if parts.is_empty() {
+        "\"\"".to_string()
+    } else {
+        parts.join(" ")
     }
 }

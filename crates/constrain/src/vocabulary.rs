@@ -67,9 +67,10 @@ impl Vocabulary {
             }
         };
         // A tokenizer that normalizes does not give the text back; then the longest tokens do.
-        match self.tree.decode_raw(&ids) == text.as_bytes() {
-            true => ids,
-            false => self.tree.greedy_tokenize(text.as_bytes()),
+        if self.tree.decode_raw(&ids) == text.as_bytes() {
+            ids
+        } else {
+            self.tree.greedy_tokenize(text.as_bytes())
         }
     }
 }
@@ -102,9 +103,10 @@ fn word(tokenizer: &Tokenizer, id: u32) -> Vec<u8> {
     }
     let bytes = tokenizer.token_bytes(id).unwrap_or_default().into_owned();
     // The byte 0xFF is in no UTF-8 text, so that nothing is lost with the tokens that have it.
-    match bytes.contains(&MARK) {
-        true => Vec::new(),
-        false => bytes,
+    if bytes.contains(&MARK) {
+        Vec::new()
+    } else {
+        bytes
     }
 }
 

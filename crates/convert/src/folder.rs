@@ -78,9 +78,10 @@ pub struct Folder {
 impl Folder {
     /// Whether a path looks like a checkpoint: a folder with a `config.json`, or a file that is no GGUF.
     pub fn is_checkpoint(path: &Path) -> bool {
-        match path.is_dir() {
-            true => path.join("config.json").is_file(),
-            false => is_safetensors(path) || is_torch(path),
+        if path.is_dir() {
+            path.join("config.json").is_file()
+        } else {
+            is_safetensors(path) || is_torch(path)
         }
     }
 

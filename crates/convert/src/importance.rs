@@ -53,9 +53,10 @@ pub struct Importance {
 impl Importance {
     /// Reads either format.
     pub fn parse(bytes: &[u8]) -> Result<Importance, ImportanceError> {
-        let found = match bytes.starts_with(b"GGUF") {
-            true => from_gguf(bytes)?,
-            false => from_list(bytes)?,
+        let found = if bytes.starts_with(b"GGUF") {
+            from_gguf(bytes)?
+        } else {
+            from_list(bytes)?
         };
         if found.columns.is_empty() {
             return Err(ImportanceError::Empty);

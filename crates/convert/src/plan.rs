@@ -300,12 +300,13 @@ fn collect(
         for (expected, &(item, _)) in part.sources.iter().enumerate() {
             if item != expected {
                 let tensor = part.name.clone();
-                return Err(match item < expected {
-                    true => ConvertError::DuplicateTensor { tensor },
-                    false => ConvertError::MissingItem {
+                return Err(if item < expected {
+                    ConvertError::DuplicateTensor { tensor }
+                } else {
+                    ConvertError::MissingItem {
                         tensor,
                         item: expected,
-                    },
+                    }
                 });
             }
         }

@@ -61,9 +61,10 @@ impl<'s, 'a> Requantizing<'s, 'a> {
         recipe.check(shapes.map(|tensor| (tensor.name, &*tensor.dims)))?;
         let mut types = Vec::with_capacity(source.tensors().len());
         for tensor in source.tensors() {
-            let to = match is_float(tensor.ty) {
-                true => recipe.choose(&facts, tensor.name, &tensor.dims),
-                false => None,
+            let to = if is_float(tensor.ty) {
+                recipe.choose(&facts, tensor.name, &tensor.dims)
+            } else {
+                None
             };
             let to = to.unwrap_or(tensor.ty);
             builder.tensor(tensor.name, to, &tensor.dims)?;

@@ -85,9 +85,10 @@ fn pair(line: &str) -> Result<(&str, &str), &'static str> {
         if quote == '"' && value.contains('\\') {
             return Err("a string without backslashes: write those within '…'");
         }
-        return match comment_only(after) {
-            true => Ok((key, value)),
-            false => Err(form),
+        return if comment_only(after) {
+            Ok((key, value))
+        } else {
+            Err(form)
         };
     }
     let (value, _) = rest.split_once('#').unwrap_or((rest, ""));

@@ -32,8 +32,11 @@ struct Entry {
 enum State {
     Loading,
     Ready(ServedModel),
-    /// Told to stop; gone when its thread has ended.
-    Stopping(ServedModel),
+    /// Told to stop; gone when its thread has ended. The last handle must not go earlier: it would wait for the thread,
+    /// which waits for this list.
+    Stopping {
+        _served: ServedModel,
+    },
     /// Not to be loaded: whoever waits is told why.
     Failed(Fault, Instant),
 }
@@ -119,7 +122,7 @@ impl Manager {
                     drop(entries);
                     return self.try_lease(facts, keep_alive, start);
                 }
-                State::Loading | State::Stopping(_) => return Ok(None),
+                State::Loading | State::Stopping { .. } => return Ok(None),
             };
             entry.users += 1;
             entry.used = Instant::now();
@@ -163,7 +166,7 @@ impl Manager {
         }
         let mut going = entries
             .values()
-            .filter(|entry| matches!(entry.state, State::Stopping(_)))
+            .filter(|entry| matches!(entry.state, State::Stopping { .. }))
             .map(|entry| entry.bytes)
             .sum::<u64>();
         while held(entries).saturating_sub(going).saturating_add(bytes) > limit {
@@ -186,7 +189,7 @@ impl Manager {
             let mut entries = manager.entries();
             // One that could not be loaded stays until those who wait for it have been told.
             let served =
-                |entry: &Entry| matches!(entry.state, State::Ready(_) | State::Stopping(_));
+                |entry: &Entry| matches!(entry.state, State::Ready(_) | State::Stopping { .. });
             let removed = if entries.get(&gone).is_some_and(served) {
                 entries.remove(&gone)
             } else {
@@ -293,7 +296,9 @@ impl Entry {
     fn stop(&mut self) {
         if let State::Ready(served) = &self.state {
             served.stop();
-            self.state = State::Stopping(served.clone());
+            self.state = State::Stopping {
+                _served: served.clone(),
+            };
         }
     }
 

@@ -197,9 +197,10 @@ impl Repo {
         let url = root.join(&format!("/api/models/{repo}/revision/main?blobs=true"))?;
         let answer = again(client, || {
             let answer = client.ask(&Method::GET, &url, &[], credential.as_ref())?;
-            match answer.status().is_server_error() {
-                true => answer.ok(),
-                false => Ok(answer),
+            if answer.status().is_server_error() {
+                answer.ok()
+            } else {
+                Ok(answer)
             }
         })?;
         match answer.status().as_u16() {

@@ -29,9 +29,10 @@ fn hub(files: &[(&str, Vec<u8>)]) -> (Registry, Network) {
             served.insert(format!("/u/r-GGUF/resolve/abc123/{path}"), bytes.clone());
             let (digest, size) = (Digest::of(bytes).hex(), bytes.len());
             // Small texts are not in the hub's store of large files.
-            let lfs = match path.ends_with(".json") {
-                true => String::new(),
-                false => format!(",\"lfs\":{{\"sha256\":\"{digest}\",\"size\":{size}}}"),
+            let lfs = if path.ends_with(".json") {
+                String::new()
+            } else {
+                format!(",\"lfs\":{{\"sha256\":\"{digest}\",\"size\":{size}}}")
             };
             format!("{{\"rfilename\":\"{path}\",\"size\":{size}{lfs}}}")
         })

@@ -42,9 +42,10 @@ fn a_token_is_asked_for_with_name_and_password() {
     pull(&registry, login(None, "word")).unwrap();
     for asked in registry.requests() {
         let given = asked.headers.get("authorization").map(String::as_str);
-        let expected = match asked.path.starts_with("/token?") {
-            true => given == Some(LOGIN),
-            false => matches!(given, None | Some("Bearer secret")),
+        let expected = if asked.path.starts_with("/token?") {
+            given == Some(LOGIN)
+        } else {
+            matches!(given, None | Some("Bearer secret"))
         };
         assert!(expected, "{asked:?}");
     }

@@ -272,13 +272,14 @@ fn column<'a>(
 }
 
 fn check_limit(key: &'static str, array: &Array<'_>, limit: usize) -> Result<(), TokenizerError> {
-    match array.len() <= limit {
-        true => Ok(()),
-        false => Err(TokenizerError::TooMany {
+    if array.len() <= limit {
+        Ok(())
+    } else {
+        Err(TokenizerError::TooMany {
             key,
             found: array.len(),
             limit,
-        }),
+        })
     }
 }
 

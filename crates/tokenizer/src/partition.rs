@@ -58,9 +58,10 @@ impl Partition {
     ) {
         let (mut start, mut at) = (0, 0);
         while let Some(byte) = text.as_bytes().get(at) {
-            let found = match self.starts[usize::from(*byte)] && text.is_char_boundary(at) {
-                true => self.longest(tokens, text.get(at..).unwrap_or(""), parse_special),
-                false => None,
+            let found = if self.starts[usize::from(*byte)] && text.is_char_boundary(at) {
+                self.longest(tokens, text.get(at..).unwrap_or(""), parse_special)
+            } else {
+                None
             };
             let Some((len, id)) = found else {
                 at += 1;

@@ -54,9 +54,10 @@ impl Unigram {
             )?,
             charsmap: Charsmap::new(&vocab.charsmap)?,
             unknown: vocab.special.unk,
-            unknown_score: match lowest.is_finite() {
-                true => f64::from(lowest) - UNKNOWN_PENALTY,
-                false => -UNKNOWN_PENALTY,
+            unknown_score: if lowest.is_finite() {
+                f64::from(lowest) - UNKNOWN_PENALTY
+            } else {
+                -UNKNOWN_PENALTY
             },
             bytes: falls_back.then_some(bytes),
             space_prefix: vocab.space_prefix,
@@ -152,9 +153,10 @@ impl Unigram {
                     continue;
                 }
                 let prefix = usize::from(!begun && self.space_prefix);
-                let written = match self.collapse_spaces {
-                    true => prefix.max(usize::from(begun && spaces > 0)),
-                    false => prefix + spaces,
+                let written = if self.collapse_spaces {
+                    prefix.max(usize::from(begun && spaces > 0))
+                } else {
+                    prefix + spaces
                 };
                 (0..written).for_each(|_| out.extend_from_slice(SPACE.as_bytes()));
                 out.push(*byte);

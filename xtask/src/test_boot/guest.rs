@@ -28,9 +28,10 @@ pub(super) fn install(what: &str, package: &str, there: impl Fn() -> bool) -> Re
         return Ok(true);
     }
     let apt = answers(Command::new("apt-get").arg("--version"));
-    let installed = match apt {
-        true => debian_install(&[package]),
-        false => Err(anyhow::anyhow!("there is no apt-get")),
+    let installed = if apt {
+        debian_install(&[package])
+    } else {
+        Err(anyhow::anyhow!("there is no apt-get"))
     };
     match installed {
         Ok(()) if there() => return Ok(true),

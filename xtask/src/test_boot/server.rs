@@ -307,9 +307,10 @@ fn parsed(answer: &str) -> Result<(u16, String)> {
     let chunked = head
         .to_ascii_lowercase()
         .contains("transfer-encoding: chunked");
-    let body = match chunked {
-        true => joined(body).context("the chunks cannot be read")?,
-        false => body.into(),
+    let body = if chunked {
+        joined(body).context("the chunks cannot be read")?
+    } else {
+        body.into()
     };
     Ok((status, body))
 }

@@ -18,7 +18,7 @@ pub(crate) struct Markdown {
     word_width: usize,
     /// What is not clear yet.
     held: String,
-    place: Place,
+    place: LineState,
     bold: bool,
     italic: bool,
     code: bool,
@@ -28,7 +28,7 @@ pub(crate) struct Markdown {
 }
 
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-enum Place {
+enum LineState {
     /// At the beginning of a line.
     #[default]
     Start,
@@ -71,15 +71,15 @@ impl Markdown {
         let mut shown = String::new();
         let held = std::mem::take(&mut self.held);
         match self.place {
-            Place::Info { .. } => {}
-            Place::Inline if held.starts_with(['*', '_']) => {
+            LineState::Info { .. } => {}
+            LineState::Inline if held.starts_with(['*', '_']) => {
                 self.emphasis(&held, '\n', &mut shown);
             }
             _ => held.chars().for_each(|c| self.show(c, &mut shown)),
         }
         if matches!(
             self.place,
-            Place::Fence | Place::FenceStart | Place::Info { opens: false }
+            LineState::Fence | LineState::FenceStart | LineState::Info { opens: false }
         ) {
             self.style(CODE.1);
         }
@@ -91,44 +91,44 @@ impl Markdown {
 
     fn take(&mut self, c: char, out: &mut String) {
         match self.place {
-            Place::Info { opens } => {
+            LineState::Info { opens } => {
                 if c == '\n' {
                     self.style(if opens { CODE.0 } else { CODE.1 });
                     self.place = if opens {
-                        Place::FenceStart
+                        LineState::FenceStart
                     } else {
-                        Place::Start
+                        LineState::Start
                     };
                 }
             }
-            Place::Start => self.start(c, out),
-            Place::FenceStart => {
+            LineState::Start => self.start(c, out),
+            LineState::FenceStart => {
                 self.held.push(c);
                 match self.held.trim_start() {
                     "" if c != '\n' => {}
                     "`" | "``" => {}
                     "```" => self.fence(false),
                     _ => {
-                        self.place = Place::Fence;
+                        self.place = LineState::Fence;
                         self.let_go(out);
                     }
                 }
             }
-            Place::Fence => self.code_line(c, out),
-            Place::Inline => self.inline(c, out),
+            LineState::Fence => self.code_line(c, out),
+            LineState::Inline => self.inline(c, out),
         }
     }
 
     fn fence(&mut self, opens: bool) {
         self.held.clear();
-        self.place = Place::Info { opens };
+        self.place = LineState::Info { opens };
     }
 
     /// Takes what was held as what it turned out to be.
     fn let_go(&mut self, out: &mut String) {
         for c in std::mem::take(&mut self.held).chars() {
             match self.place {
-                Place::Fence | Place::FenceStart => self.code_line(c, out),
+                LineState::Fence | LineState::FenceStart => self.code_line(c, out),
                 _ => self.inline(c, out),
             }
         }
@@ -137,8 +137,8 @@ impl Markdown {
     fn code_line(&mut self, c: char, out: &mut String) {
         self.show(c, out);
         self.place = match c {
-            '\n' => Place::FenceStart,
-            _ => Place::Fence,
+            '\n' => LineState::FenceStart,
+            _ => LineState::Fence,
         };
     }
 
@@ -156,18 +156,18 @@ impl Markdown {
             _ if hashes == line.len() && hashes <= 6 => return,
             _ if hashes > 0 && hashes <= 6 && &line[hashes..] == " " => {
                 self.held.clear();
-                self.place = Place::Inline;
+                self.place = LineState::Inline;
                 self.heading = true;
                 self.style(BOLD.0);
                 return;
             }
             _ => {
-                self.place = Place::Inline;
+                self.place = LineState::Inline;
                 return self.let_go(out);
             }
         };
         self.held.clear();
-        self.place = Place::Inline;
+        self.place = LineState::Inline;
         (0..indent).for_each(|_| self.show(' ', out));
         shown.chars().for_each(|c| self.show(c, out));
     }
@@ -228,7 +228,7 @@ impl Markdown {
         }
         self.show(c, out);
         if c == '\n' {
-            self.place = Place::Start;
+            self.place = LineState::Start;
         }
     }
 
@@ -273,7 +273,7 @@ impl Markdown {
 
     fn flush_word(&mut self, out: &mut String) {
         let breaks = |width| self.column > 0 && self.column + self.word_width > width;
-        let in_code = matches!(self.place, Place::Fence | Place::FenceStart);
+        let in_code = matches!(self.place, LineState::Fence | LineState::FenceStart);
         if self.word_width > 0 && !in_code && self.width.is_some_and(breaks) {
             out.push('\n');
             self.column = 0;

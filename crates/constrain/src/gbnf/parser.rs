@@ -278,13 +278,15 @@ impl<'a> Parser<'a> {
             ranges.push((from, to));
         }
         self.at += 1;
-        let ranges = match inverse {
-            true => complement(joined(ranges)),
-            false => joined(ranges),
+        let ranges = if inverse {
+            complement(joined(ranges))
+        } else {
+            joined(ranges)
         };
-        match ranges.is_empty() {
-            true => Err(self.wrong("a set of no characters matches nothing")),
-            false => Ok(ranges),
+        if ranges.is_empty() {
+            Err(self.wrong("a set of no characters matches nothing"))
+        } else {
+            Ok(ranges)
         }
     }
 

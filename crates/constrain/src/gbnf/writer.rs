@@ -39,11 +39,10 @@ impl Writer<'_> {
         if let Some(nullable) = self.terminals.parts.get(&node) {
             let empty = self.is_empty(node);
             let sign = if *nullable { "?" } else { "" };
-            match empty {
-                true => self.out.push_str("\"\""),
-                false => {
-                    write!(self.out, "T{node}{sign}").ok();
-                }
+            if empty {
+                self.out.push_str("\"\"")
+            } else {
+                write!(self.out, "T{node}{sign}").ok();
             }
             return;
         }

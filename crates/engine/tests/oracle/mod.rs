@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use strata_learn::decoder::{self, Decoder};
 use strata_model::{
-    Adapter, BatchError, BatchLimits, Config, Executor, ExecutorMemory, KvType, Output, Outputs,
-    PAGE, PageCopy, PageId, PageLayout, PageTable, Sequence, Span, StateId, Text,
+    Adapter, BatchError, BatchLimits, Config, EncoderInput, Executor, ExecutorMemory, KvType,
+    Output, Outputs, PAGE, PageCopy, PageId, PageLayout, PageTable, Sequence, Span, StateId,
 };
 use strata_weights::Gguf;
 
@@ -176,11 +176,11 @@ impl Executor for Oracle {
         })
     }
 
-    fn encode(&mut self, _: &[Text<'_>]) -> Result<&[f32], BatchError> {
+    fn encode(&mut self, _: &[EncoderInput<'_>]) -> Result<&[f32], BatchError> {
         Err(BatchError::Decoder)
     }
 
-    fn rank(&mut self, _: &[Text<'_>]) -> Result<&[f32], BatchError> {
+    fn rank(&mut self, _: &[EncoderInput<'_>]) -> Result<&[f32], BatchError> {
         Err(BatchError::NoRankHead)
     }
 

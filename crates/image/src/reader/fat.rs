@@ -24,7 +24,7 @@ enum Width {
 
 /// Where clusters begin to be listed.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-enum Place {
+enum ClusterStart {
     /// FAT16's root: so many bytes at an offset.
     Fixed(u64, u32),
     /// From a cluster on.
@@ -37,7 +37,7 @@ struct Entry {
     name: String,
     short: String,
     folder: bool,
-    place: Place,
+    place: ClusterStart,
     bytes: u32,
 }
 
@@ -46,7 +46,7 @@ pub struct Fat<'v, S> {
     volume: &'v mut S,
     width: Width,
     table: Range<u64>,
-    root: Place,
+    root: ClusterStart,
     data: u64,
     cluster: u32,
     clusters: u32,
@@ -95,8 +95,8 @@ impl<'v, S: Source> Fat<'v, S> {
         let clusters = (sectors * sector).saturating_sub(data) / cluster;
         let (width, root) = match clusters {
             0..4085 => return Err(damaged("it is FAT12, or empty")),
-            4085..65525 => (Width::Bits16, Place::Fixed(root, root_bytes)),
-            _ => (Width::Bits32, Place::Chain(long(44))),
+            4085..65525 => (Width::Bits16, ClusterStart::Fixed(root, root_bytes)),
+            _ => (Width::Bits32, ClusterStart::Chain(long(44))),
         };
         if sectors * sector > volume.bytes() || cluster > 1 << 20 {
             return Err(damaged("it is larger than where it lies"));
@@ -167,10 +167,10 @@ impl<'v, S: Source> Fat<'v, S> {
         Ok(runs)
     }
 
-    fn folder_bytes(&mut self, place: Place) -> Result<Vec<u8>, S::Error> {
+    fn folder_bytes(&mut self, place: ClusterStart) -> Result<Vec<u8>, S::Error> {
         let (start, len) = match place {
-            Place::Fixed(start, len) => (start, len),
-            Place::Chain(first) => return self.chain_bytes(first),
+            ClusterStart::Fixed(start, len) => (start, len),
+            ClusterStart::Chain(first) => return self.chain_bytes(first),
         };
         let mut bytes = vec![0; len as usize];
         self.volume.read(start, &mut bytes)?;
@@ -216,7 +216,7 @@ impl<'v, S: Source> Fat<'v, S> {
             name = names.next();
             match (name, entry.folder, entry.place) {
                 (Some(_), true, _) => place = entry.place,
-                (None, false, Place::Chain(first)) => {
+                (None, false, ClusterStart::Chain(first)) => {
                     let runs = self.runs(first, entry.bytes)?;
                     let bytes = u64::from(entry.bytes);
                     return Ok(Some(File { bytes, runs }));
@@ -292,13 +292,14 @@ fn entries(bytes: &[u8], width: Width) -> Vec<Entry> {
                 };
                 let low = le::u16(entry, 26).unwrap_or_default();
                 found.push(Entry {
-                    name: match is_its {
-                        true => String::from_utf16_lossy(units),
-                        false => short.clone(),
+                    name: if is_its {
+                        String::from_utf16_lossy(units)
+                    } else {
+                        short.clone()
                     },
                     short,
                     folder: kind & FOLDER != 0,
-                    place: Place::Chain(u32::from(high) << 16 | u32::from(low)),
+                    place: ClusterStart::Chain(u32::from(high) << 16 | u32::from(low)),
                     bytes: le::u32(entry, 28).unwrap_or_default(),
                 });
                 long.clear();

@@ -272,9 +272,10 @@ impl Shape {
     }
 
     fn with(fat32: bool, cluster: u64, clusters: u64) -> Self {
-        let (width, reserved, root_sectors) = match fat32 {
-            true => (4, 32, 0),
-            false => (2, 4, ROOT_SECTORS),
+        let (width, reserved, root_sectors) = if fat32 {
+            (4, 32, 0)
+        } else {
+            (2, 4, ROOT_SECTORS)
         };
         let fat_sectors = ((clusters + 2) * width).div_ceil(SECTOR);
         Self {
@@ -300,9 +301,10 @@ impl Shape {
 
     /// Gives every folder and file its clusters, one after the other, and makes the table.
     fn place(&self, nodes: &mut [Node<'_>]) -> Vec<u8> {
-        let (end, media) = match self.fat32 {
-            true => (0x0fff_ffff, 0x0fff_fff8),
-            false => (0xffff, 0xfff8),
+        let (end, media) = if self.fat32 {
+            (0x0fff_ffff, 0x0fff_fff8)
+        } else {
+            (0xffff, 0xfff8)
         };
         let mut table = vec![media, end];
         for index in 0..nodes.len() {
@@ -318,11 +320,12 @@ impl Shape {
             table.push(end);
         }
         let entries = table.into_iter();
-        match self.fat32 {
-            true => entries.flat_map(u32::to_le_bytes).collect(),
-            false => entries
+        if self.fat32 {
+            entries.flat_map(u32::to_le_bytes).collect()
+        } else {
+            entries
                 .flat_map(|entry| (entry as u16).to_le_bytes())
-                .collect(),
+                .collect()
         }
     }
 

@@ -120,12 +120,13 @@ pub fn image<'a>(
 
 /// Settings as a command line has them.
 pub fn options(settings: &[Setting]) -> String {
-    let words = settings
-        .iter()
-        .map(|(key, value)| match value.contains(' ') {
-            true => format!("{key}=\"{value}\""),
-            false => format!("{key}={value}"),
-        });
+    let words = settings.iter().map(|(key, value)| {
+        if value.contains(' ') {
+            format!("{key}=\"{value}\"")
+        } else {
+            format!("{key}={value}")
+        }
+    });
     words.collect::<Vec<_>>().join(" ")
 }
 

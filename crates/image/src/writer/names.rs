@@ -35,12 +35,11 @@ impl ShortName {
         let complete = fits && short_stem == stem && short_ending == ending;
         let same =
             fits && short_stem == stem.to_uppercase() && short_ending == ending.to_uppercase();
-        let stem = match same {
-            true => short_stem,
-            false => {
-                let tail = format!("~{}", number + 1);
-                short_stem.chars().take(8 - tail.len()).collect::<String>() + &tail
-            }
+        let stem = if same {
+            short_stem
+        } else {
+            let tail = format!("~{}", number + 1);
+            short_stem.chars().take(8 - tail.len()).collect::<String>() + &tail
         };
         let mut bytes = [b' '; 11];
         bytes[..8].copy_from_slice(&padded(&stem, 8));

@@ -178,7 +178,7 @@ impl<K: PanelType> Op for BlockMatmul<'_, K> {
                 let mut t = 0;
                 while t < x.tokens() {
                     let left = x.tokens() - t;
-                    let place = Place {
+                    let place = TileRange {
                         blocks,
                         from,
                         to,
@@ -202,7 +202,7 @@ impl<K: PanelType> Op for BlockMatmul<'_, K> {
 
 /// Where a tile lies.
 #[derive(Copy, Clone)]
-struct Place {
+struct TileRange {
     /// Blocks in a row, and those that are taken: the sums begin where `from` is 0 and go on where it is not.
     blocks: usize,
     from: usize,
@@ -217,12 +217,17 @@ struct Place {
 struct Tile<'a, 'o, K: PanelType, const T: usize> {
     panels: &'a [K::Panel],
     x: [&'a [K::Act]; T],
-    place: Place,
+    place: TileRange,
     out: &'a mut TileMut<'o>,
 }
 
 impl<'a, 'o, K: PanelType, const T: usize> Tile<'a, 'o, K, T> {
-    fn new(panels: &'a [K::Panel], x: ActRows<'a>, place: Place, out: &'a mut TileMut<'o>) -> Self {
+    fn new(
+        panels: &'a [K::Panel],
+        x: ActRows<'a>,
+        place: TileRange,
+        out: &'a mut TileMut<'o>,
+    ) -> Self {
         let x = core::array::from_fn(|i| &x.blocks(place.t + i)[place.from..place.to]);
         Self {
             panels,
@@ -239,7 +244,7 @@ impl<K: PanelType, const T: usize> Op for Tile<'_, '_, K, T> {
 
     #[inline(always)]
     fn run<L: Dot>(self, l: L) -> usize {
-        let Place {
+        let TileRange {
             blocks,
             from,
             to,

@@ -43,19 +43,20 @@ fn is_basic(header: &str) -> bool {
 
 /// Where tokens are to be had.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-enum Place {
+enum TokenSource {
     Registry,
     Elsewhere,
 }
 
-impl Place {
+impl TokenSource {
     fn of(registry: &Url, realm: &Url) -> Result<Self, NetError> {
         if realm.same_origin(registry) {
             return Ok(Self::Registry);
         }
-        match registry.tls && !realm.tls {
-            true => Err(NetError::Downgrade(registry.authority().into())),
-            false => Ok(Self::Elsewhere),
+        if registry.tls && !realm.tls {
+            Err(NetError::Downgrade(registry.authority().into()))
+        } else {
+            Ok(Self::Elsewhere)
         }
     }
 }
@@ -78,7 +79,7 @@ impl Repository<'_> {
         let challenge = challenge.and_then(Challenge::parse);
         let challenge = challenge.ok_or_else(|| NetError::Login(host()))?;
         let mut url = Url::parse(&challenge.realm)?;
-        let place = Place::of(&self.root, &url)?;
+        let place = TokenSource::of(&self.root, &url)?;
         if !challenge.service.is_empty() {
             url = url.query("service", &challenge.service)?;
         }
@@ -87,14 +88,16 @@ impl Repository<'_> {
         }
         let client = self.client;
         let answer = match place {
-            Place::Registry => client.ask(&Method::GET, &url, &[], login.as_ref())?,
+            TokenSource::Registry => client.ask(&Method::GET, &url, &[], login.as_ref())?,
             // It may not send us on either.
-            Place::Elsewhere => client.send(&Method::GET, (&self.root, &url), &[], None, &[])?,
+            TokenSource::Elsewhere => {
+                client.send(&Method::GET, (&self.root, &url), &[], None, &[])?
+            }
         };
         if matches!(answer.status().as_u16(), 401 | 403) {
             return Err(match place {
-                Place::Registry => NetError::Login(host()),
-                Place::Elsewhere => NetError::ForeignRealm {
+                TokenSource::Registry => NetError::Login(host()),
+                TokenSource::Elsewhere => NetError::ForeignRealm {
                     host: host(),
                     realm: url.authority().into(),
                 },
@@ -139,20 +142,20 @@ mod tests {
     #[test]
     fn tokens_do_not_come_from_without_tls_for_a_registry_with_it() {
         let place = |registry: &str, realm: &str| {
-            Place::of(&Url::parse(registry).unwrap(), &Url::parse(realm).unwrap())
+            TokenSource::of(&Url::parse(registry).unwrap(), &Url::parse(realm).unwrap())
         };
         let docker = "https://registry-1.docker.io/v2/";
         let elsewhere = place(docker, "https://auth.docker.io/token");
-        assert_eq!(elsewhere, Ok(Place::Elsewhere));
+        assert_eq!(elsewhere, Ok(TokenSource::Elsewhere));
         let home = place(docker, "https://registry-1.docker.io:443/token");
-        assert_eq!(home, Ok(Place::Registry));
+        assert_eq!(home, Ok(TokenSource::Registry));
         let plain = "registry-1.docker.io".to_string();
         for realm in ["http://auth.docker.io/", "http://registry-1.docker.io/"] {
             let refused = Err(NetError::Downgrade(plain.clone()));
             assert_eq!(place(docker, realm), refused, "{realm}");
         }
         let local = place("http://127.0.0.1:1/v2/", "http://127.0.0.1:2/token");
-        assert_eq!(local, Ok(Place::Elsewhere));
+        assert_eq!(local, Ok(TokenSource::Elsewhere));
     }
 
     #[test]

@@ -55,9 +55,10 @@ impl<'a> Repository<'a> {
                 .client
                 .ask(method, &url, headers, credential.as_ref())?;
             if answer.status().as_u16() != 401 {
-                return match answer.status().is_server_error() {
-                    true => answer.ok(),
-                    false => Ok(answer),
+                return if answer.status().is_server_error() {
+                    answer.ok()
+                } else {
+                    Ok(answer)
                 };
             }
             let credential = self.log_in(&answer)?;

@@ -100,9 +100,10 @@ impl Repository<'_> {
         if self.root.tls && !url.tls {
             return Err(NetError::Downgrade(self.root.authority().into()));
         }
-        let origin = match url.same_origin(&self.root) {
-            true => url,
-            false => &self.root,
+        let origin = if url.same_origin(&self.root) {
+            url
+        } else {
+            &self.root
         };
         again(self.client, || {
             let places = (origin, url);

@@ -247,9 +247,10 @@ fn answer(state: &State, asked: &Asked, body: &[u8], out: &mut TcpStream) -> std
     let given = asked.headers.get("authorization").map(String::as_str);
     if let Manners::Login(realm, login) = &manners {
         if asked.path.starts_with("/token?") {
-            return match given == Some(login) {
-                true => reply(out, "200 OK", "", b"{\"token\":\"secret\"}"),
-                false => reply(out, "401 Unauthorized", "", b""),
+            return if given == Some(login) {
+                reply(out, "200 OK", "", b"{\"token\":\"secret\"}")
+            } else {
+                reply(out, "401 Unauthorized", "", b"")
             };
         }
         if given != Some("Bearer secret") {

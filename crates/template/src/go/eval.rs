@@ -57,9 +57,10 @@ impl<'t> Interp<'t> {
     /// Counts work, before it is done.
     pub(super) fn step(&mut self, count: usize) -> Run<()> {
         self.steps = self.steps.saturating_add(count as u64);
-        match self.steps > self.limits.steps {
-            true => Err(GoFault::Limit(LimitKind::Steps, self.limits.steps)),
-            false => Ok(()),
+        if self.steps > self.limits.steps {
+            Err(GoFault::Limit(LimitKind::Steps, self.limits.steps))
+        } else {
+            Ok(())
         }
     }
 
@@ -68,9 +69,10 @@ impl<'t> Interp<'t> {
         self.step(bytes / 64 + 1)?;
         self.made = self.made.saturating_add(bytes);
         let limit = self.limits.memory_bytes;
-        match self.made > limit {
-            true => Err(GoFault::Limit(LimitKind::Memory, limit as u64)),
-            false => Ok(()),
+        if self.made > limit {
+            Err(GoFault::Limit(LimitKind::Memory, limit as u64))
+        } else {
+            Ok(())
         }
     }
 
@@ -86,9 +88,10 @@ impl<'t> Interp<'t> {
 
     fn deeper(&mut self) -> Run<()> {
         self.depth += 1;
-        match self.depth > self.limits.depth {
-            true => Err(GoFault::Limit(LimitKind::Depth, self.limits.depth.into())),
-            false => Ok(()),
+        if self.depth > self.limits.depth {
+            Err(GoFault::Limit(LimitKind::Depth, self.limits.depth.into()))
+        } else {
+            Ok(())
         }
     }
 

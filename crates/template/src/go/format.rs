@@ -166,9 +166,12 @@ pub(super) fn printf(interp: &mut Interp<'_>, arguments: &[GoValue]) -> Run<Stri
 
 impl Verb {
     fn write(&self, interp: &mut Interp<'_>, kind: char, value: &GoValue) -> Run<String> {
-        let signed = |text: String| match self.plus && !text.starts_with('-') {
-            true => format!("+{text}"),
-            false => text,
+        let signed = |text: String| {
+            if self.plus && !text.starts_with('-') {
+                format!("+{text}")
+            } else {
+                text
+            }
         };
         let text = match (kind, value) {
             ('v' | 's', value) => {

@@ -67,12 +67,15 @@ impl Function {
 
     pub(super) fn call(self, interp: &mut Interp<'_>, arguments: &[GoValue]) -> Run<GoValue> {
         interp.step(arguments.len())?;
-        let count = |least: usize, most: usize| match (least..=most).contains(&arguments.len()) {
-            true => Ok(()),
-            false => Err(GoFault::Arguments {
-                function: self.name(),
-                found: arguments.len(),
-            }),
+        let count = |least: usize, most: usize| {
+            if (least..=most).contains(&arguments.len()) {
+                Ok(())
+            } else {
+                Err(GoFault::Arguments {
+                    function: self.name(),
+                    found: arguments.len(),
+                })
+            }
         };
         let text = |text: String| Ok(GoValue::Text(text.into()));
         match self {

@@ -102,9 +102,10 @@ impl<'a> Lexer<'a> {
             let text = self.take(at);
             let inside = &self.rest[2..];
             let trims = inside.starts_with('-') && inside[1..].starts_with(BLANKS);
-            let text = match trims {
-                true => text.trim_end_matches(BLANKS),
-                false => text,
+            let text = if trims {
+                text.trim_end_matches(BLANKS)
+            } else {
+                text
             };
             self.text(text);
             self.take(if trims { 4 } else { 2 });

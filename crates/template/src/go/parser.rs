@@ -120,9 +120,10 @@ impl Parser {
 
     fn deeper(&mut self) -> Result<(), GoError> {
         self.depth += 1;
-        match self.depth > self.deepest {
-            true => self.fail(GoFault::Limit(LimitKind::Depth, self.deepest.into())),
-            false => Ok(()),
+        if self.depth > self.deepest {
+            self.fail(GoFault::Limit(LimitKind::Depth, self.deepest.into()))
+        } else {
+            Ok(())
         }
     }
 
@@ -391,9 +392,10 @@ impl Parser {
     }
 
     fn known(&self, name: &Arc<str>) -> Result<(), GoError> {
-        match self.variables.contains(name) {
-            true => Ok(()),
-            false => self.fail(GoFault::Variable(name.to_string())),
+        if self.variables.contains(name) {
+            Ok(())
+        } else {
+            self.fail(GoFault::Variable(name.to_string()))
         }
     }
 
@@ -419,9 +421,10 @@ impl Parser {
                 _ => return Err(self.unexpected("an argument")),
             }
         }
-        match operands.is_empty() {
-            true => Err(self.unexpected("a value")),
-            false => Ok(operands),
+        if operands.is_empty() {
+            Err(self.unexpected("a value"))
+        } else {
+            Ok(operands)
         }
     }
 
@@ -449,9 +452,10 @@ impl Parser {
                 self.at += 1;
                 let inner = Box::new(self.pipeline(&Token::RightParen, 1)?);
                 let fields = self.chain();
-                return Ok(Some(match fields.is_empty() {
-                    true => Operand::Pipeline(inner),
-                    false => Operand::Chain(inner, fields),
+                return Ok(Some(if fields.is_empty() {
+                    Operand::Pipeline(inner)
+                } else {
+                    Operand::Chain(inner, fields)
                 }));
             }
             _ => return Ok(None),

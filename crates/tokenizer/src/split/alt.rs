@@ -335,9 +335,10 @@ impl<'a> Scanner<'a> {
             lead.and_then(|start| branch(start, first))
                 .or_else(|| branch(at, first))
         })?;
-        Some(match contraction {
-            true => self.contraction(Case::Folded, end).unwrap_or(end),
-            false => end,
+        Some(if contraction {
+            self.contraction(Case::Folded, end).unwrap_or(end)
+        } else {
+            end
         })
     }
 
@@ -426,9 +427,10 @@ impl<'a> Scanner<'a> {
     fn space_ladder(&mut self, at: usize) -> Option<usize> {
         let run = self.spaces(at)?;
         // A step matches when what comes after it is white space too or the end of the text.
-        let free = match run.end == self.text.len() {
-            true => run.end,
-            false => self.space_before_space(at).unwrap_or(at),
+        let free = if run.end == self.text.len() {
+            run.end
+        } else {
+            self.space_before_space(at).unwrap_or(at)
         };
         let reach = self.run(&Set::WS, 512, at).0.min(free);
         let available = self.slice(at, reach).chars().count() as u32;

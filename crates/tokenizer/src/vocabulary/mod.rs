@@ -292,9 +292,10 @@ struct Added {
 
 impl Added {
     fn kind(&self) -> TokenKind {
-        match self.special {
-            true => TokenKind::Control,
-            false => TokenKind::UserDefined,
+        if self.special {
+            TokenKind::Control
+        } else {
+            TokenKind::UserDefined
         }
     }
 }
@@ -353,12 +354,13 @@ impl Settings {
 }
 
 fn check<'a>(file: &'static str, bytes: &'a [u8]) -> Result<&'a [u8], VocabularyError> {
-    match bytes.len() > MAX_FILE {
-        true => Err(VocabularyError::TooLong {
+    if bytes.len() > MAX_FILE {
+        Err(VocabularyError::TooLong {
             file,
             len: bytes.len(),
-        }),
-        false => Ok(bytes),
+        })
+    } else {
+        Ok(bytes)
     }
 }
 

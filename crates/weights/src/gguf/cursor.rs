@@ -1,6 +1,6 @@
 //! A position in the bytes of a file.
 
-use super::error::{GgufError, Place};
+use super::error::{GgufError, GgufSection};
 
 /// Reads forward over bytes and never past them.
 #[derive(Clone)]
@@ -18,7 +18,7 @@ pub(super) struct Short {
 }
 
 impl Short {
-    pub(super) fn in_place(self, place: Place) -> GgufError {
+    pub(super) fn in_place(self, place: GgufSection) -> GgufError {
         let Short {
             offset,
             needed,

@@ -29,10 +29,10 @@ pub enum GgufError {
         offset: u64,
         needed: u64,
         remaining: u64,
-        place: Place,
+        place: GgufSection,
     },
     #[error("{place} at byte {offset} is not valid UTF-8")]
-    NotUtf8 { offset: u64, place: Place },
+    NotUtf8 { offset: u64, place: GgufSection },
 
     #[error(
         "the file claims {count} metadata pairs at byte {offset}; at most {limit} can be there"
@@ -138,7 +138,7 @@ pub enum ShapeError {
 
 /// The part of a file in which something went wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum GgufSection {
     /// Magic, version and counts.
     Header,
     /// The key of the metadata pair with this number, from 0.
@@ -151,14 +151,14 @@ pub enum Place {
     Tensor(Name),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for GgufSection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Header => write!(f, "the header"),
-            Place::Key(index) => write!(f, "metadata key {index}"),
-            Place::Value(key) => write!(f, "the value of the metadata key {key}"),
-            Place::TensorName(index) => write!(f, "the name of tensor {index}"),
-            Place::Tensor(name) => write!(f, "the description of the tensor {name}"),
+            GgufSection::Header => write!(f, "the header"),
+            GgufSection::Key(index) => write!(f, "metadata key {index}"),
+            GgufSection::Value(key) => write!(f, "the value of the metadata key {key}"),
+            GgufSection::TensorName(index) => write!(f, "the name of tensor {index}"),
+            GgufSection::Tensor(name) => write!(f, "the description of the tensor {name}"),
         }
     }
 }

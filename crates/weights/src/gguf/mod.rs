@@ -13,7 +13,7 @@ mod tensor;
 mod value;
 mod writer;
 
-pub use error::{GgufError, Place, ShapeError};
+pub use error::{GgufError, GgufSection, ShapeError};
 pub use metadata::Metadata;
 pub use name::Name;
 pub use reader::Gguf;

@@ -6,7 +6,7 @@ use core::str;
 use strata_quant::GgmlType;
 
 use super::cursor::Cursor;
-use super::error::{GgufError, Place, ShapeError};
+use super::error::{GgufError, GgufSection, ShapeError};
 use super::metadata::{Metadata, Pair, find_by_name, index_by_name};
 use super::name::Name;
 use super::tensor::{Dims, Tensor, byte_len};
@@ -123,7 +123,7 @@ impl<'a> Gguf<'a> {
 fn read_version(cursor: &mut Cursor<'_>) -> Result<u32, GgufError> {
     let found: [u8; 4] = cursor
         .array()
-        .map_err(|short| short.in_place(Place::Header))?;
+        .map_err(|short| short.in_place(GgufSection::Header))?;
     if found.iter().eq(MAGIC.iter().rev()) {
         return Err(GgufError::BigEndian { offset: 0 });
     }
@@ -133,7 +133,7 @@ fn read_version(cursor: &mut Cursor<'_>) -> Result<u32, GgufError> {
     let offset = cursor.offset();
     let version = cursor
         .u32()
-        .map_err(|short| short.in_place(Place::Header))?;
+        .map_err(|short| short.in_place(GgufSection::Header))?;
     match (version, version.swap_bytes()) {
         (2 | 3, _) => Ok(version),
         (1, _) => Err(GgufError::Version1 { offset }),
@@ -145,7 +145,11 @@ fn read_version(cursor: &mut Cursor<'_>) -> Result<u32, GgufError> {
 /// The numbers of tensors and of metadata pairs, no more than can be in the bytes that follow.
 fn read_counts(cursor: &mut Cursor<'_>) -> Result<(usize, usize), GgufError> {
     let offset = cursor.offset();
-    let mut read = || cursor.u64().map_err(|short| short.in_place(Place::Header));
+    let mut read = || {
+        cursor
+            .u64()
+            .map_err(|short| short.in_place(GgufSection::Header))
+    };
     let (tensors, keys) = (read()?, read()?);
     let limit = MAX_KEYS.min(cursor.remaining() / MIN_PAIR_LEN);
     if keys > limit {
@@ -167,7 +171,7 @@ fn read_counts(cursor: &mut Cursor<'_>) -> Result<(usize, usize), GgufError> {
 }
 
 fn read_pair<'a>(cursor: &mut Cursor<'a>, index: u64) -> Result<Pair<'a>, GgufError> {
-    let place = || Place::Key(index);
+    let place = || GgufSection::Key(index);
     let offset = cursor.offset();
     let len = cursor.u64().map_err(|short| short.in_place(place()))?;
     if !(1..=MAX_KEY_LEN).contains(&len) {
@@ -177,7 +181,7 @@ fn read_pair<'a>(cursor: &mut Cursor<'a>, index: u64) -> Result<Pair<'a>, GgufEr
     let at = cursor.offset();
     let id = cursor
         .u32()
-        .map_err(|short| short.in_place(Place::Value(Name::new(key))))?;
+        .map_err(|short| short.in_place(GgufSection::Value(Name::new(key))))?;
     let value = match ValueType::from_id(id) {
         Some(ValueType::Array) => Value::Array(read_array(cursor, key)?),
         Some(ty) => read_scalar(cursor, key, ty)?,
@@ -195,7 +199,7 @@ fn read_pair<'a>(cursor: &mut Cursor<'a>, index: u64) -> Result<Pair<'a>, GgufEr
 fn read_text<'a>(
     cursor: &mut Cursor<'a>,
     len: u64,
-    place: impl Fn() -> Place,
+    place: impl Fn() -> GgufSection,
 ) -> Result<&'a str, GgufError> {
     let start = cursor.offset();
     let bytes = cursor.take(len).map_err(|short| short.in_place(place()))?;
@@ -211,7 +215,7 @@ fn read_scalar<'a>(
     key: &str,
     ty: ValueType,
 ) -> Result<Value<'a>, GgufError> {
-    let place = || Place::Value(Name::new(key));
+    let place = || GgufSection::Value(Name::new(key));
     let offset = cursor.offset();
     match ty.fixed_len() {
         Some(len) => {
@@ -232,7 +236,7 @@ fn read_scalar<'a>(
 
 /// Walks an array once, so that it can be decoded lazily later without failing.
 fn read_array<'a>(cursor: &mut Cursor<'a>, key: &str) -> Result<Array<'a>, GgufError> {
-    let place = || Place::Value(Name::new(key));
+    let place = || GgufSection::Value(Name::new(key));
     let offset = cursor.offset();
     let id = cursor.u32().map_err(|short| short.in_place(place()))?;
     let element = match ValueType::from_id(id) {
@@ -320,12 +324,12 @@ fn read_info<'a>(cursor: &mut Cursor<'a>, index: u64) -> Result<Info<'a>, GgufEr
     let at = cursor.offset();
     let len = cursor
         .u64()
-        .map_err(|short| short.in_place(Place::TensorName(index)))?;
+        .map_err(|short| short.in_place(GgufSection::TensorName(index)))?;
     if !(1..=MAX_TENSOR_NAME_LEN).contains(&len) {
         return Err(GgufError::TensorNameLength { offset: at, len });
     }
-    let name = read_text(cursor, len, || Place::TensorName(index))?;
-    let place = || Place::Tensor(Name::new(name));
+    let name = read_text(cursor, len, || GgufSection::TensorName(index))?;
+    let place = || GgufSection::Tensor(Name::new(name));
     let shape = |source| GgufError::Shape {
         offset: at,
         tensor: Name::new(name),

@@ -44,9 +44,12 @@ pub fn parse(file: &[u8]) -> Result<Vec<CheckpointTensor<'_>>, TorchError> {
     if within("constants.pkl").is_some() {
         return Err(TorchError::Program);
     }
-    let little = |entry: &Entry<'_>| match entry.deflated {
-        true => entry.len == 6 && inflate(entry.bytes, 6).is_some_and(|bytes| bytes == b"little"),
-        false => entry.bytes == b"little",
+    let little = |entry: &Entry<'_>| {
+        if entry.deflated {
+            entry.len == 6 && inflate(entry.bytes, 6).is_some_and(|bytes| bytes == b"little")
+        } else {
+            entry.bytes == b"little"
+        }
     };
     if within("byteorder").is_some_and(|entry| !little(entry)) {
         return Err(TorchError::BigEndian);

@@ -1,7 +1,7 @@
 //! Hostile metadata: lengths, types, text, duplicates, alignments.
 
 use strata_weights::ValueType;
-use strata_weights::gguf::{Gguf, GgufError, Place};
+use strata_weights::gguf::{Gguf, GgufError, GgufSection};
 
 use crate::raw_file::Raw;
 use crate::{F32, HEADER, STR, U32, name, refused};
@@ -19,7 +19,7 @@ fn key_lengths() {
         );
     }
     let file = Raw::new(0, 1).u64(65_535).bytes(&[b'k'; 100]).0;
-    let place = Place::Key(0);
+    let place = GgufSection::Key(0);
     let (offset, needed, remaining) = (HEADER + 8, 65_535, 100);
     assert_eq!(
         refused(&file),
@@ -39,7 +39,7 @@ fn string_lengths() {
             .pair("k", STR, &needed.to_le_bytes())
             .bytes(b"abc")
             .0;
-        let (offset, remaining, place) = (HEADER + 21, 3, Place::Value(name("k")));
+        let (offset, remaining, place) = (HEADER + 21, 3, GgufSection::Value(name("k")));
         assert_eq!(
             refused(&file),
             GgufError::Truncated {
@@ -81,7 +81,7 @@ fn array_lengths_near_the_end_of_u64_do_not_wrap() {
 #[test]
 fn hostile_vocabularies() {
     let key = "tokenizer.ggml.tokens";
-    let value = || Place::Value(name(key));
+    let value = || GgufSection::Value(name(key));
     let two = |second: Raw| {
         Raw::new(0, 1)
             .array(key, STR, 2, &Raw(vec![]).text(b"a").0)
@@ -184,11 +184,11 @@ fn text_is_utf_8() {
         refused(&file),
         GgufError::NotUtf8 {
             offset: HEADER + 10,
-            place: Place::Key(0)
+            place: GgufSection::Key(0)
         }
     );
     let file = Raw::new(0, 1).pair("k", STR, &[]).text(b"\x80").0;
-    let place = Place::Value(name("k"));
+    let place = GgufSection::Value(name("k"));
     assert_eq!(
         refused(&file),
         GgufError::NotUtf8 {
@@ -201,7 +201,7 @@ fn text_is_utf_8() {
         refused(&file),
         GgufError::NotUtf8 {
             offset: HEADER + 9,
-            place: Place::TensorName(0)
+            place: GgufSection::TensorName(0)
         }
     );
 }

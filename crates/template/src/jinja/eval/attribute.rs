@@ -227,9 +227,12 @@ pub(crate) fn slice_indices(bounds: [Option<i64>; 3], len: usize) -> Option<(i64
         return None;
     }
     let (low, high) = if step > 0 { (0, len) } else { (-1, len - 1) };
-    let clamp = |index: i64| match index < 0 {
-        true => index.saturating_add(len).max(low),
-        false => index.min(high),
+    let clamp = |index: i64| {
+        if index < 0 {
+            index.saturating_add(len).max(low)
+        } else {
+            index.min(high)
+        }
     };
     let first = bounds[0].map_or(if step > 0 { low } else { high }, clamp);
     let stop = bounds[1].map_or(if step > 0 { high } else { low }, clamp);
@@ -238,9 +241,10 @@ pub(crate) fn slice_indices(bounds: [Option<i64>; 3], len: usize) -> Option<(i64
     } else {
         first.saturating_sub(stop)
     };
-    let count = match distance > 0 {
-        true => (distance - 1) / step.saturating_abs() + 1,
-        false => 0,
+    let count = if distance > 0 {
+        (distance - 1) / step.saturating_abs() + 1
+    } else {
+        0
     };
     Some((first, usize::try_from(count).ok()?, step))
 }

@@ -26,9 +26,10 @@ impl<'t> Interp<'t> {
             }
             Value::Joiner(joiner) => {
                 args.none("joiner")?;
-                match joiner.used.swap(true, Ordering::Relaxed) {
-                    true => Ok(joiner.separator.clone()),
-                    false => Ok("".into()),
+                if joiner.used.swap(true, Ordering::Relaxed) {
+                    Ok(joiner.separator.clone())
+                } else {
+                    Ok("".into())
                 }
             }
             Value::Undefined(missing) => Err(Fault::Undefined(missing.why.clone())),
@@ -82,9 +83,10 @@ impl<'t> Interp<'t> {
             bound.push(positional.next().or_else(|| take(&param.name)));
         }
         let explicit_caller = decl.params.iter().any(|param| param.symbol == CALLER);
-        let caller = match decl.uses.caller && !explicit_caller {
-            true => Some(take("caller")),
-            false => None,
+        let caller = if decl.uses.caller && !explicit_caller {
+            Some(take("caller"))
+        } else {
+            None
         };
         self.bind_rest(decl, extra, named, caller)?;
         // Defaults may use the parameters before them.
@@ -222,9 +224,10 @@ impl<'t> Interp<'t> {
         }
         let span = i128::from(stop) - i128::from(start);
         let wide = i128::from(step);
-        let len = match span.signum() == wide.signum() {
-            true => (span.abs() + wide.abs() - 1) / wide.abs(),
-            false => 0,
+        let len = if span.signum() == wide.signum() {
+            (span.abs() + wide.abs() - 1) / wide.abs()
+        } else {
+            0
         };
         match usize::try_from(len) {
             Ok(len) if len <= MAX_RANGE => Ok(Value::Range(Arc::new(Range {

@@ -64,9 +64,10 @@ impl<'t> Interp<'t> {
             self.free_loops.push(*handle);
         }
         // What the body says about the loop ends here; only the other branch belongs to the loop around.
-        match result? {
-            true => Ok(Flow::Next),
-            false => self.in_scope(self.scope, |interp| interp.block(&stmt.otherwise)),
+        if result? {
+            Ok(Flow::Next)
+        } else {
+            self.in_scope(self.scope, |interp| interp.block(&stmt.otherwise))
         }
     }
 

@@ -202,18 +202,20 @@ impl<'t> Interp<'t> {
 
     /// A finished buffer as a value, HTML-safe if `like` is.
     pub(crate) fn finish_like(&self, buffer: Buffer, like: &Str) -> Value {
-        Value::Str(match like.is_markup() {
-            true => Str::markup_from_buffer(buffer),
-            false => Str::from_buffer(buffer),
+        Value::Str(if like.is_markup() {
+            Str::markup_from_buffer(buffer)
+        } else {
+            Str::from_buffer(buffer)
         })
     }
 
     pub(crate) fn finish_list(&self, growing: Growing<Value>) -> Run<List> {
         let (items, charge) = growing.finish();
         let list = List::charged(items, charge);
-        match list.depth() > self.options.limits.depth {
-            true => Err(self.too_deep()),
-            false => Ok(list),
+        if list.depth() > self.options.limits.depth {
+            Err(self.too_deep())
+        } else {
+            Ok(list)
         }
     }
 
@@ -236,9 +238,10 @@ impl<'t> Interp<'t> {
         // The index of keys.
         charge.grow(count.saturating_mul(16))?;
         let map = Map::charged(pairs, charge);
-        match map.depth() > self.options.limits.depth {
-            true => Err(self.too_deep()),
-            false => Ok(map),
+        if map.depth() > self.options.limits.depth {
+            Err(self.too_deep())
+        } else {
+            Ok(map)
         }
     }
 

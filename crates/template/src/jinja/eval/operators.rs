@@ -84,9 +84,10 @@ impl Interp<'_> {
             return Ok(Value::Str(Str::from_buffer(buffer)));
         }
         for side in [a, b] {
-            match side.is_markup() {
-                true => buffer.push_str(side)?,
-                false => html::escape_into(&mut buffer, side)?,
+            if side.is_markup() {
+                buffer.push_str(side)?
+            } else {
+                html::escape_into(&mut buffer, side)?
             }
         }
         Ok(Value::Str(Str::markup_from_buffer(buffer)))
@@ -175,12 +176,13 @@ fn int_arith(op: ArithOp, a: i64, b: i64) -> Run<Value> {
         ArithOp::Div => return Ok(Value::Float(a as f64 / b as f64)),
         ArithOp::FloorDiv | ArithOp::Mod if b == 0 => return Err(zero()),
         ArithOp::FloorDiv => floor_div(a, b),
-        ArithOp::Mod => a
-            .checked_rem(b)
-            .map(|rest| match rest != 0 && (rest < 0) != (b < 0) {
-                true => rest + b,
-                false => rest,
-            }),
+        ArithOp::Mod => a.checked_rem(b).map(|rest| {
+            if rest != 0 && (rest < 0) != (b < 0) {
+                rest + b
+            } else {
+                rest
+            }
+        }),
         ArithOp::Pow if b < 0 && a == 0 => return Err(zero()),
         ArithOp::Pow if b < 0 => return Ok(Value::Float(libm::pow(a as f64, b as f64))),
         ArithOp::Pow => match (a, u32::try_from(b)) {
@@ -196,9 +198,10 @@ fn int_arith(op: ArithOp, a: i64, b: i64) -> Run<Value> {
 fn floor_div(a: i64, b: i64) -> Option<i64> {
     let quotient = a.checked_div(b)?;
     let inexact = a.checked_rem(b)? != 0;
-    Some(match inexact && (a < 0) != (b < 0) {
-        true => quotient - 1,
-        false => quotient,
+    Some(if inexact && (a < 0) != (b < 0) {
+        quotient - 1
+    } else {
+        quotient
     })
 }
 
@@ -229,8 +232,9 @@ fn float_mod(a: f64, b: f64) -> f64 {
     if rest == 0.0 {
         return libm::copysign(0.0, b);
     }
-    match (rest < 0.0) != (b < 0.0) {
-        true => rest + b,
-        false => rest,
+    if (rest < 0.0) != (b < 0.0) {
+        rest + b
+    } else {
+        rest
     }
 }

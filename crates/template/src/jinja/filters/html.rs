@@ -55,9 +55,10 @@ pub(super) fn apply(
         "urlencode" => url_encode(interp, value),
         _ => {
             let text = interp.soft_str(value)?;
-            match text.is_markup() && name != "forceescape" {
-                true => Ok(Value::Str(text)),
-                false => Ok(Value::Str(escape(interp, &text)?)),
+            if text.is_markup() && name != "forceescape" {
+                Ok(Value::Str(text))
+            } else {
+                Ok(Value::Str(escape(interp, &text)?))
             }
         }
     }
@@ -89,9 +90,10 @@ fn xml_attributes(interp: &mut Interp<'_>, value: &Value, args: Arguments) -> Ru
         escape_into(&mut buffer, key)?;
         buffer.push_str("=\"")?;
         let text = interp.soft_str(value)?;
-        match text.is_markup() {
-            true => buffer.push_str(&text)?,
-            false => escape_into(&mut buffer, &text)?,
+        if text.is_markup() {
+            buffer.push_str(&text)?
+        } else {
+            escape_into(&mut buffer, &text)?
         }
         buffer.push_str("\"")?;
     }

@@ -131,9 +131,10 @@ pub(crate) fn apply(
 fn default(value: Value, args: Arguments) -> Run<Value> {
     let [default, boolean] = args.bind("default", ["default_value", "boolean"])?;
     let boolean = flag(boolean, false);
-    match value.is_undefined() || boolean && !value.is_true() {
-        true => Ok(default.unwrap_or_else(|| "".into())),
-        false => Ok(value),
+    if value.is_undefined() || boolean && !value.is_true() {
+        Ok(default.unwrap_or_else(|| "".into()))
+    } else {
+        Ok(value)
     }
 }
 

@@ -69,9 +69,10 @@ fn to_int(value: &Value, args: Arguments) -> Run<Value> {
     match number {
         Some(number) if number.is_finite() => {
             let whole = libm::trunc(number);
-            match whole.abs() < 9.2e18 {
-                true => Ok(Value::Int(whole as i64)),
-                false => Err(TypeFault::Overflow.into()),
+            if whole.abs() < 9.2e18 {
+                Ok(Value::Int(whole as i64))
+            } else {
+                Err(TypeFault::Overflow.into())
             }
         }
         _ => Ok(fallback()),
@@ -95,12 +96,13 @@ fn parse_int(text: &str, base: i64) -> Option<i64> {
     if !(2..=36).contains(&radix) {
         return None;
     }
-    let digits = match prefix == radix {
-        true => digits
+    let digits = if prefix == radix {
+        digits
             .get(2..)?
             .strip_prefix('_')
-            .unwrap_or(digits.get(2..)?),
-        false => digits,
+            .unwrap_or(digits.get(2..)?)
+    } else {
+        digits
     };
     let mut total = 0_i64;
     let mut after_digit = false;
@@ -115,9 +117,10 @@ fn parse_int(text: &str, base: i64) -> Option<i64> {
             .filter(|&d| d < radix)?;
         let digit = i64::from(digit);
         let scaled = total.checked_mul(i64::from(radix))?;
-        total = match negative {
-            true => scaled.checked_sub(digit)?,
-            false => scaled.checked_add(digit)?,
+        total = if negative {
+            scaled.checked_sub(digit)?
+        } else {
+            scaled.checked_add(digit)?
         };
         after_digit = true;
     }
@@ -214,9 +217,10 @@ fn file_size(interp: &mut Interp<'_>, value: &Value, args: Arguments) -> Run<Val
         }
     }
     let number = fixed(base * bytes / unit, 1);
-    let text = match binary {
-        true => format!("{number} {}iB", prefix.to_ascii_uppercase()),
-        false => format!("{number} {prefix}B"),
+    let text = if binary {
+        format!("{number} {}iB", prefix.to_ascii_uppercase())
+    } else {
+        format!("{number} {prefix}B")
     };
     interp.text(&text)
 }

@@ -109,9 +109,10 @@ fn select(interp: &mut Interp<'_>, name: &str, value: &Value, mut args: Argument
         }
         path = attribute_path(Some(&args.positional.remove(0)))?;
     }
-    let test = match args.positional.is_empty() {
-        true => None,
-        false => Some(args.positional.remove(0)),
+    let test = if args.positional.is_empty() {
+        None
+    } else {
+        Some(args.positional.remove(0))
     };
     let mut source = interp.iterate(value)?;
     let mut kept = interp.growing()?;

@@ -32,9 +32,10 @@ pub(super) fn apply(
             let text = interp.soft_str(value)?;
             interp.touch(text.len())?;
             let stripped = strip(interp, &text, chars.as_deref(), "strip")?;
-            match stripped.len() == text.len() {
-                true => Ok(Value::Str(text)),
-                false => interp.text_like(stripped, &text),
+            if stripped.len() == text.len() {
+                Ok(Value::Str(text))
+            } else {
+                interp.text_like(stripped, &text)
             }
         }
         "replace" => {
@@ -198,9 +199,10 @@ fn truncate_other(
         .unwrap_or(255)
         .saturating_add(int(leeway, "truncate")?.unwrap_or(5));
     let fits = i64::try_from(interp.length(value)?).is_ok_and(|len| len <= most);
-    match fits {
-        true => Ok(value.clone()),
-        false => not(value.type_name(), "a string"),
+    if fits {
+        Ok(value.clone())
+    } else {
+        not(value.type_name(), "a string")
     }
 }
 
@@ -224,8 +226,9 @@ fn pretty(interp: &mut Interp<'_>, value: &Value, args: Arguments) -> Run<Value>
         other => other.clone(),
     };
     let text = interp.repr_of(&sorted)?;
-    match text.chars().count() <= 80 {
-        true => Ok(Value::Str(text)),
-        false => Err(TypeFault::Unsupported("pprint of more than one line").into()),
+    if text.chars().count() <= 80 {
+        Ok(Value::Str(text))
+    } else {
+        Err(TypeFault::Unsupported("pprint of more than one line").into())
     }
 }

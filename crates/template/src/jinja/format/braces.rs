@@ -85,9 +85,10 @@ impl Formatter<'_, '_> {
         self.expand(&mut expanded, spec, depth - 1)?;
         if self.escaped && expanded.len() == 0 {
             let text = self.interp.soft_str(&value)?;
-            let text = match text.is_markup() {
-                true => text,
-                false => html::escape(self.interp, &text)?,
+            let text = if text.is_markup() {
+                text
+            } else {
+                html::escape(self.interp, &text)?
             };
             return buffer.push_str(&text);
         }

@@ -15,9 +15,10 @@ pub(crate) fn python_float(number: f64) -> String {
         return scientific_text(digits, exponent, 'e');
     }
     let plain = format!("{number}");
-    match plain.contains('.') {
-        true => plain,
-        false => plain + ".0",
+    if plain.contains('.') {
+        plain
+    } else {
+        plain + ".0"
     }
 }
 

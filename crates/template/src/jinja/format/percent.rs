@@ -192,9 +192,10 @@ fn whole_text(interp: &mut Interp<'_>, buffer: &mut Buffer, whole: i64, mut spec
 }
 
 fn truncated(number: f64) -> Run<i64> {
-    match number.abs() < 9.2e18 {
-        true => Ok(libm::trunc(number) as i64),
-        false => Err(TypeFault::Overflow.into()),
+    if number.abs() < 9.2e18 {
+        Ok(libm::trunc(number) as i64)
+    } else {
+        Err(TypeFault::Overflow.into())
     }
 }
 

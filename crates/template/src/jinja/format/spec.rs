@@ -243,9 +243,10 @@ fn fixed_float(number: f64, spec: &Spec) -> Run<String> {
         None => {
             // Python leaves room for the `.0` that it may have to add.
             let text = general(size, precision, 'e', 1);
-            match text.contains(['.', 'e']) {
-                true => text,
-                false => text + ".0",
+            if text.contains(['.', 'e']) {
+                text
+            } else {
+                text + ".0"
             }
         }
         Some('f' | 'F') => fixed(size, precision),
@@ -281,9 +282,12 @@ fn general(number: f64, precision: usize, e: char, reserved: usize) -> String {
     let Some((mantissa, exponent)) = split_exponent(&text) else {
         return text;
     };
-    let strip = |text: &str| match text.contains('.') {
-        true => String::from(text.trim_end_matches('0').trim_end_matches('.')),
-        false => String::from(text),
+    let strip = |text: &str| {
+        if text.contains('.') {
+            String::from(text.trim_end_matches('0').trim_end_matches('.'))
+        } else {
+            String::from(text)
+        }
     };
     match usize::try_from(i64::from(exponent) + 4) {
         Ok(shifted) if shifted + reserved < precision + 4 => {

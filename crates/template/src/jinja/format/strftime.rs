@@ -135,9 +135,12 @@ fn field(code: char, now: &DateTime, unpadded: bool) -> Option<alloc::string::St
         0 => 12,
         hour => hour,
     };
-    let number = |value: u32, width: usize| match unpadded {
-        true => format!("{value}"),
-        false => format!("{value:0width$}"),
+    let number = |value: u32, width: usize| {
+        if unpadded {
+            format!("{value}")
+        } else {
+            format!("{value:0width$}")
+        }
     };
     let two = |value: u8| number(u32::from(value), 2);
     let short = |name: &str| name.get(..3).unwrap_or(name).into();

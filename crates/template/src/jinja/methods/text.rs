@@ -108,9 +108,10 @@ pub(super) fn call(
             let [old, new, count] = args.bind(name, ["old", "new", "count"])?;
             let old = needed(old, "replace", "old")?;
             let new = needed(new, "replace", "new")?;
-            let new = match of.is_markup() && !new.is_markup() {
-                true => html::escape(interp, &new)?,
-                false => new,
+            let new = if of.is_markup() && !new.is_markup() {
+                html::escape(interp, &new)?
+            } else {
+                new
             };
             let count = int(count, "replace")?.unwrap_or(-1);
             replace(interp, of, &old, &new, count)
@@ -256,9 +257,10 @@ pub(crate) fn split_lines(text: &str, keep_ends: bool) -> impl Iterator<Item = &
         };
         let end = rest.find(is_end).unwrap_or(rest.len());
         let (line, after) = rest.split_at_checked(end)?;
-        let ending = match after.starts_with("\r\n") {
-            true => 2,
-            false => after.chars().next().map_or(0, char::len_utf8),
+        let ending = if after.starts_with("\r\n") {
+            2
+        } else {
+            after.chars().next().map_or(0, char::len_utf8)
         };
         let kept = if keep_ends { end + ending } else { end };
         let line = rest.get(..kept).unwrap_or(line);
@@ -373,9 +375,10 @@ fn join(interp: &mut Interp<'_>, of: &Str, args: Arguments) -> Run<Value> {
             return not(item.type_name(), "a string to join");
         };
         interp.touch(text.len())?;
-        match of.is_markup() && !text.is_markup() {
-            true => html::escape_into(&mut buffer, text)?,
-            false => buffer.push_str(text)?,
+        if of.is_markup() && !text.is_markup() {
+            html::escape_into(&mut buffer, text)?
+        } else {
+            buffer.push_str(text)?
         }
     }
     Ok(interp.finish_like(buffer, of))
@@ -476,9 +479,10 @@ pub(crate) fn change_case(interp: &mut Interp<'_>, of: &Str, name: &str) -> Run<
         _ => {
             let mut text = String::with_capacity(of.len());
             for c in of.chars() {
-                match c.is_uppercase() {
-                    true => text.extend(c.to_lowercase()),
-                    false => text.extend(c.to_uppercase()),
+                if c.is_uppercase() {
+                    text.extend(c.to_lowercase())
+                } else {
+                    text.extend(c.to_uppercase())
                 }
             }
             text
@@ -491,9 +495,10 @@ fn title(of: &str) -> String {
     let mut text = String::with_capacity(of.len());
     let mut inside = false;
     for c in of.chars() {
-        match inside {
-            true => text.extend(c.to_lowercase()),
-            false => push_title(&mut text, c),
+        if inside {
+            text.extend(c.to_lowercase())
+        } else {
+            push_title(&mut text, c)
         }
         inside = is_cased(c);
     }

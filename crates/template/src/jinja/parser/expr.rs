@@ -74,9 +74,10 @@ impl Parser {
             }
             let outer = core::mem::replace(&mut self.conditional, true);
             let test = self.binary(strength::OR)?;
-            let otherwise = match self.skip_name("else") {
-                true => Some(self.expression(Inline::If)?),
-                false => None,
+            let otherwise = if self.skip_name("else") {
+                Some(self.expression(Inline::If)?)
+            } else {
+                None
             };
             self.conditional = outer;
             then = Expr::Cond(Box::new(Cond {
@@ -191,9 +192,10 @@ impl Parser {
         if with_filter {
             self.filters_and_tests(&mut chain)?;
         }
-        Ok(match chain.is_empty() {
-            true => node,
-            false => Expr::Postfix(Box::new(node), chain),
+        Ok(if chain.is_empty() {
+            node
+        } else {
+            Expr::Postfix(Box::new(node), chain)
         })
     }
 
@@ -343,9 +345,10 @@ impl Parser {
             if !items.is_empty() || slice.is_some() {
                 self.expect_op(Op::Comma, "','")?;
             }
-            let first = match self.is_op(Op::Colon) {
-                true => None,
-                false => Some(self.expression(Inline::If)?),
+            let first = if self.is_op(Op::Colon) {
+                None
+            } else {
+                Some(self.expression(Inline::If)?)
             };
             match (self.skip_op(Op::Colon), first) {
                 (false, Some(item)) => items.push(item),
@@ -445,9 +448,10 @@ impl Parser {
         if !self.conditional && !filters::exists(&name) {
             self.put_off(SyntaxFault::Filter(String::from(&*name)));
         }
-        let args = match self.is_op(Op::LParen) {
-            true => self.arguments()?,
-            false => Args::default(),
+        let args = if self.is_op(Op::LParen) {
+            self.arguments()?
+        } else {
+            Args::default()
         };
         Ok(PostfixKind::Filter(name, Box::new(args)))
     }
@@ -487,9 +491,10 @@ impl Parser {
         let node = self.primary()?;
         let mut chain = Vec::new();
         self.postfix(&mut chain)?;
-        Ok(match chain.is_empty() {
-            true => node,
-            false => Expr::Postfix(Box::new(node), chain),
+        Ok(if chain.is_empty() {
+            node
+        } else {
+            Expr::Postfix(Box::new(node), chain)
         })
     }
 }

@@ -174,9 +174,10 @@ impl Parser {
         self.expect_name("in")?;
         let over = self.tuple(Inline::No, TupleEnd::Name("recursive"), false)?;
         let outer = core::mem::replace(&mut self.conditional, false);
-        let condition = match self.skip_name("if") {
-            true => Some(self.expression(Inline::If)?),
-            false => None,
+        let condition = if self.skip_name("if") {
+            Some(self.expression(Inline::If)?)
+        } else {
+            None
         };
         let recursive = self.skip_name("recursive");
         self.loops += 1;
@@ -184,12 +185,11 @@ impl Parser {
         let body = self.body(&["endfor", "else"])?;
         self.loops -= 1;
         let uses_loop = self.loop_mentions > mentions;
-        let otherwise = match self.skip_name("else") {
-            true => self.body_to("endfor")?,
-            false => {
-                self.next();
-                Vec::new()
-            }
+        let otherwise = if self.skip_name("else") {
+            self.body_to("endfor")?
+        } else {
+            self.next();
+            Vec::new()
         };
         self.conditional = outer;
         self.in_loop -= 1;
@@ -303,9 +303,10 @@ impl Parser {
 
     fn call_statement(&mut self) -> Parse<StmtKind> {
         self.next();
-        let params = match self.is_op(Op::LParen) {
-            true => self.parameters()?,
-            false => Vec::new(),
+        let params = if self.is_op(Op::LParen) {
+            self.parameters()?
+        } else {
+            Vec::new()
         };
         let call = self.expression(Inline::If)?;
         let is_call = match &call {
