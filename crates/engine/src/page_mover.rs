@@ -5,9 +5,9 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use strata_model::{
-    Adapter, BatchError, BatchLimits, Blueprint, Config, Executor, ExecutorMemory, KvType,
-    LoadOptions, Outputs, PAGE, PageCopy, PageId, PageLayout, PageStorage, PageTable, Sequence,
-    Span, StateId, Text,
+    Adapter, BatchError, BatchLimits, Blueprint, Config, EncoderInput, Executor, ExecutorMemory,
+    KvType, LoadOptions, Outputs, PAGE, PageCopy, PageId, PageLayout, PageStorage, PageTable,
+    Sequence, Span, StateId,
 };
 use strata_platform::SystemMemory;
 use strata_weights::{Gguf, GgufSet};
@@ -110,11 +110,11 @@ impl Executor for PageMover {
         })
     }
 
-    fn encode(&mut self, _: &[Text<'_>]) -> Result<&[f32], BatchError> {
+    fn encode(&mut self, _: &[EncoderInput<'_>]) -> Result<&[f32], BatchError> {
         Err(BatchError::Decoder)
     }
 
-    fn rank(&mut self, _: &[Text<'_>]) -> Result<&[f32], BatchError> {
+    fn rank(&mut self, _: &[EncoderInput<'_>]) -> Result<&[f32], BatchError> {
         Err(BatchError::NoRankHead)
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use strata_engine::{Engine, EngineOptions, EventKind, Request};
 use strata_host::{MonotonicClock, ThreadPool};
 use strata_model::PAGE;
-use tale::{Place, Tale};
+use tale::{ExecutorSetup, Tale};
 
 /// The only test in its program: others would allocate beside it.
 #[test]
@@ -20,11 +20,11 @@ fn steps_that_write_on_allocate_nothing_but_places_for_full_pages() {
         requests: 4,
         ..EngineOptions::default()
     };
-    let place = Place {
+    let setup = ExecutorSetup {
         pool: Arc::new(ThreadPool::new(Some(2)).unwrap()),
-        ..Place::default()
+        ..ExecutorSetup::default()
     };
-    let executor = place.executor(&tale.model, &options);
+    let executor = setup.executor(&tale.model, &options);
     let mut engine = Engine::new(executor, Arc::clone(&tale.tokenizer), options)
         .with_clock(Arc::new(MonotonicClock::default()));
     let prompts = [

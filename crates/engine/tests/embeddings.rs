@@ -13,11 +13,11 @@ use strata_engine::{
 use strata_host::ThreadPool;
 use strata_kernels::Kernels;
 use strata_model::{
-    BatchLimits, Compute, KvPages, KvType, Model, Output, Pooled, Pooling, Sequence, Span, Text,
-    Workspace,
+    BatchLimits, Compute, EncoderInput, KvPages, KvType, Model, Output, Pooled, Pooling, Sequence,
+    Span, Workspace,
 };
 use strata_platform::{Inline, SystemMemory};
-use tale::{Answer, Place, Tale, load, run_one};
+use tale::{Answer, ExecutorSetup, Tale, load, run_one};
 
 fn compute() -> Compute<'static> {
     Compute {
@@ -104,10 +104,10 @@ fn a_decoders_embeddings_run_beside_generation_with_the_bits_of_a_direct_pass() 
         .collect();
     let pool = Arc::new(ThreadPool::new(Some(2)).unwrap());
     for (batch, places, pages) in [(64, 8, 32), (7, 3, 32), (20, 4, 8)] {
-        let place = Place {
+        let setup = ExecutorSetup {
             pages,
             pool: pool.clone(),
-            ..Place::default()
+            ..ExecutorSetup::default()
         };
         let options = EngineOptions {
             context: 256,
@@ -115,7 +115,7 @@ fn a_decoders_embeddings_run_beside_generation_with_the_bits_of_a_direct_pass() 
             requests: places,
             ..EngineOptions::default()
         };
-        let executor = place.executor(&tale.model, &options);
+        let executor = setup.executor(&tale.model, &options);
         let mut engine = Engine::new(executor, Arc::clone(&tale.tokenizer), options);
         let stories: Vec<RequestId> = stories
             .iter()
@@ -187,11 +187,11 @@ fn an_encoder_embeds_and_scores_many_texts_with_the_bits_of_each_alone() {
             .iter()
             .map(|(tokens, task)| match *task {
                 Task::Score { second } => {
-                    let text = Text { tokens, second };
+                    let text = EncoderInput { tokens, second };
                     bits(model.rank(&compute(), &mut work, &[text]).unwrap())
                 }
                 Task::Embed(kind) => {
-                    let text = Text::single(tokens);
+                    let text = EncoderInput::single(tokens);
                     let mut pooled = Pooled::new(kind, config.width);
                     pooled.add(model.encode(&compute(), &mut work, &[text]).unwrap());
                     bits(&pooled.finish())
@@ -201,10 +201,11 @@ fn an_encoder_embeds_and_scores_many_texts_with_the_bits_of_each_alone() {
             .collect();
         let pool = Arc::new(ThreadPool::new(Some(2)).unwrap());
         for batch in [200, 45] {
-            let place = Place {
+            let setup = ExecutorSetup {
                 kind: KvType::F32,
                 pages: 1,
                 pool: pool.clone(),
+                ..ExecutorSetup::default()
             };
             let options = EngineOptions {
                 context: most,
@@ -212,7 +213,7 @@ fn an_encoder_embeds_and_scores_many_texts_with_the_bits_of_each_alone() {
                 requests: 4,
                 ..EngineOptions::default()
             };
-            let executor = place.executor(&model, &options);
+            let executor = setup.executor(&model, &options);
             let mut engine = Engine::new(executor, Arc::clone(&tale.tokenizer), options);
             let ids: Vec<RequestId> = texts
                 .iter()

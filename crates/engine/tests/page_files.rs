@@ -9,7 +9,7 @@ use std::sync::Arc;
 use strata_engine::{Engine, EngineOptions, ModelDigest, Request};
 use strata_host::PageFiles;
 use strata_model::{KvType, PAGE};
-use tale::{Place, Tale, run_one};
+use tale::{ExecutorSetup, Tale, run_one};
 
 const DIGEST: ModelDigest = ModelDigest([3; 32]);
 const PLENTY: u64 = 1 << 30;
@@ -56,12 +56,12 @@ fn engine(tale: &Tale, folder: &Path, limit: u64, kind: KvType) -> Engine {
         context: 256,
         ..EngineOptions::default()
     };
-    let place = Place {
+    let setup = ExecutorSetup {
         kind,
         pages: 16,
-        ..Place::default()
+        ..ExecutorSetup::default()
     };
-    let executor = place.executor(&tale.model, &options);
+    let executor = setup.executor(&tale.model, &options);
     let files = PageFiles::open(folder, limit).unwrap();
     Engine::new(executor, Arc::clone(&tale.tokenizer), options).with_store(Box::new(files), DIGEST)
 }

@@ -18,7 +18,7 @@ use strata_model::{
     BatchError, Executor, KvType, Model, Output, PAGE, PageTable, Pooling, Sequence, Span,
 };
 use strata_weights::Gguf;
-use tale::{Answer, Place, Tale, adapter, run, run_one};
+use tale::{Answer, ExecutorSetup, Tale, adapter, run, run_one};
 
 /// A tiny llama with random f32 weights.
 struct Llama {
@@ -200,13 +200,13 @@ fn its_pages_are_copied_saved_and_stored() {
 fn its_logits_are_those_of_the_processors() {
     let llama = Llama::load();
     let options = options(64, 4);
-    let place = Place {
+    let setup = ExecutorSetup {
         kind: KvType::F32,
         pages: PAGES,
-        ..Place::default()
+        ..ExecutorSetup::default()
     };
     let oracle: Box<dyn Executor> = llama.oracle(PAGES, &options);
-    let mut executors = [oracle, place.executor(&llama.model, &options)];
+    let mut executors = [oracle, setup.executor(&llama.model, &options)];
     let [ours, theirs] = executors.each_mut().map(|executor| {
         let mut table = executor.page_table();
         let mut sequences: [Sequence; 3] = Default::default();

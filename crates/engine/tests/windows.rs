@@ -12,7 +12,7 @@ use strata_engine::{
     Choices, Engine, EngineOptions, ModelDigest, Request, RequestId, Session, Speculation,
 };
 use strata_model::{KvType, Model, PAGE};
-use tale::{Answer, Place, Tale, run, run_one};
+use tale::{Answer, ExecutorSetup, Tale, run, run_one};
 
 /// A model of random weights, with another window than its file says.
 fn load(file: &str, window: u32) -> Arc<Model> {
@@ -55,12 +55,12 @@ fn drafting(
         max_draft,
         ..EngineOptions::default()
     };
-    let place = Place {
+    let setup = ExecutorSetup {
         kind: KvType::F32,
         pages,
-        ..Place::default()
+        ..ExecutorSetup::default()
     };
-    let executor = place.executor(model, &options);
+    let executor = setup.executor(model, &options);
     Engine::new(executor, Arc::clone(&tale.tokenizer), options)
 }
 

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "no test uses all of it")]
 
 use super::spelling::Rhythm;
-use super::tale::{Answer, Place, Tale};
+use super::tale::{Answer, ExecutorSetup, Tale};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -65,12 +65,12 @@ impl Shape {
 
 pub(crate) fn engine(tale: &Tale, shape: &Shape) -> Engine {
     let options = shape.options();
-    let place = Place {
+    let setup = ExecutorSetup {
         pages: shape.pages,
         pool: Arc::clone(&shape.pool),
-        ..Place::default()
+        ..ExecutorSetup::default()
     };
-    let executor = place.executor(&tale.model, &options);
+    let executor = setup.executor(&tale.model, &options);
     Engine::new(executor, Arc::clone(&tale.tokenizer), options)
 }
 

@@ -1,7 +1,7 @@
 //! A tiny model with recurrent states, engines over it, and what it says when nobody else is there.
 #![allow(dead_code, reason = "no test uses all of it")]
 
-use super::tale::{self, Answer, Place, Tale, run_one};
+use super::tale::{self, Answer, ExecutorSetup, Tale, run_one};
 use std::path::Path;
 use std::sync::Arc;
 use strata_engine::random::{Random, Stream};
@@ -87,13 +87,13 @@ impl Lfm2 {
     }
 
     pub(crate) fn executor(&self, shape: Shape) -> Box<dyn Executor> {
-        let place = Place {
+        let setup = ExecutorSetup {
             kind: KvType::F32,
             pages: shape.pages,
             states: shape.states,
-            ..Place::default()
+            ..ExecutorSetup::default()
         };
-        place.executor(&self.model, &shape.options())
+        setup.executor(&self.model, &shape.options())
     }
 
     pub(crate) fn engine(&self, shape: Shape) -> Engine {

@@ -22,7 +22,7 @@ use strata_weights::{Gguf, GgufSet};
 pub(crate) const PAGES: usize = 1024 / PAGE;
 
 /// What a model runs on.
-pub(crate) struct Place {
+pub(crate) struct ExecutorSetup {
     pub(crate) kind: KvType,
     pub(crate) pages: usize,
     /// Slots for recurrent states; as many as the engine asks for if nothing is said.
@@ -30,7 +30,7 @@ pub(crate) struct Place {
     pub(crate) pool: Arc<dyn Pool + Send>,
 }
 
-impl Default for Place {
+impl Default for ExecutorSetup {
     fn default() -> Self {
         Self {
             kind: KvType::F16,
@@ -41,7 +41,7 @@ impl Default for Place {
     }
 }
 
-impl Place {
+impl ExecutorSetup {
     /// A model there, with room for the batches of an engine with these options.
     pub(crate) fn executor(self, model: &Arc<Model>, options: &EngineOptions) -> Box<dyn Executor> {
         let layout = PageLayout::new(model.config(), self.kind);
@@ -100,11 +100,11 @@ impl Tale {
 
     /// So many pages, and room for the batches of an engine with these options.
     pub(crate) fn executor(&self, pages: usize, options: &EngineOptions) -> Box<dyn Executor> {
-        let place = Place {
+        let setup = ExecutorSetup {
             pages,
-            ..Place::default()
+            ..ExecutorSetup::default()
         };
-        place.executor(&self.model, options)
+        setup.executor(&self.model, options)
     }
 
     /// An engine with so many pages.
