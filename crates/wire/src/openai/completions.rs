@@ -195,7 +195,7 @@ impl AnswerWriter for CompletionAnswer {
                     }
                     out.extend_from_slice(b"data: [DONE]\n\n");
                 } else {
-                    document.write(out)
+                    document.write(out);
                 }
             }
             Event::Failed(fault) if self.stream => {
