@@ -3,7 +3,7 @@
 
 mod program;
 
-use program::{command, finish, instruction_sets, strata, strata_reading};
+use program::{Scratch, command, finish, instruction_sets, scratch, strata, strata_reading};
 
 /// Tests run side by side: where threads are not the question, one is the fastest.
 const ALONE: &[&str] = &["--threads", "1"];
@@ -55,6 +55,15 @@ fn a_drawn_text_is_the_same_everywhere() {
     ];
     let other = strata(&[&["run"], &other[..]].concat()).text();
     assert_ne!(text, other, "another seed draws another text");
+}
+
+#[test]
+fn a_recurrent_model_writes_the_same_everywhere() {
+    let file = Scratch(scratch("same-lfm2"));
+    strata(&["synth", file.path(), "--shape", "tiny-lfm2"]).text();
+    let prompt = "Mia had a red kite. One windy day she took it up the hill behind the mill.";
+    let greedy = [file.path(), "--temp", "0", "-n", "24", "--raw", prompt];
+    assert!(same_everywhere(&greedy).len() > 20);
 }
 
 #[test]

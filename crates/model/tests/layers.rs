@@ -115,6 +115,11 @@ fn windows_follow_the_pattern_of_the_file() {
         short.unwrap_err(),
         "olmo2.attention.sliding_window_pattern has 2 elements; the model has 5 layers"
     );
+    let texts = windows(|b| {
+        b.set_array(PATTERN, ["yes"; 5]).unwrap();
+    });
+    let refusal = texts.unwrap_err();
+    assert!(refusal.contains(PATTERN), "{refusal}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
-use strata_weights::{Metadata, Value};
+use strata_weights::Metadata;
 
 /// Metadata under the architecture's prefix.
 pub(super) struct Keys<'a, 'b> {
@@ -78,15 +78,16 @@ impl Keys<'_, '_> {
         allowed: RangeInclusive<u32>,
     ) -> Result<Option<Vec<usize>>, LoadError> {
         let key = self.key(name);
-        let Some(Value::Array(array)) = self.metadata.get(&key) else {
+        let array = self.metadata.get(&key).and_then(|value| value.as_array());
+        let Some(integers) = array.and_then(|array| array.integers()) else {
             let size = self.size(name, *allowed.end())?;
             return Ok(size.map(|size| vec![size; layers]));
         };
-        let sizes: Vec<i128> = array.integers().into_iter().flatten().collect();
+        let sizes: Vec<i128> = integers.collect();
         if sizes.len() != layers {
             return Err(LoadError::LayerArray {
                 key,
-                found: array.len(),
+                found: sizes.len(),
                 layers,
             });
         }

@@ -9,7 +9,6 @@ use crate::mixer::short_conv::MAX_TAPS;
 use crate::spec::{ArchSpec, AttnScale, Position, Recurrence, Window};
 use alloc::vec;
 use alloc::vec::Vec;
-use strata_weights::Value;
 
 /// One layer.
 #[derive(Clone, Debug, PartialEq)]
@@ -250,23 +249,22 @@ fn slides(keys: &Keys<'_, '_>, window: Window, layers: usize) -> Result<Vec<bool
     let name = "attention.sliding_window_pattern";
     let all_but_every =
         |n: usize| -> Vec<bool> { (0..layers).map(|i| n == 0 || i % n != n - 1).collect() };
-    let array = match (window, keys.metadata.get(&keys.key(name))) {
-        (Window::Never, _) => return Ok(vec![false; layers]),
-        (_, Some(Value::Array(array))) => array,
-        (Window::Always, None) => return Ok(vec![true; layers]),
-        (Window::AllButEvery(n), None) => return Ok(all_but_every(n as usize)),
-        (_, Some(_)) => return Ok(all_but_every(keys.u32(name)?.unwrap_or(0) as usize)),
-    };
-    let pattern: Option<Vec<bool>> = match array.bools() {
+    let value = keys.metadata.get(&keys.key(name));
+    let array = value.and_then(|value| value.as_array());
+    let pattern: Option<Vec<bool>> = array.and_then(|array| match array.bools() {
         Some(bools) => Some(bools.collect()),
-        None => array.integers().map(|i| i.map(|i| i != 0).collect()),
-    };
-    match pattern {
-        Some(pattern) if pattern.len() == layers => Ok(pattern),
-        _ => Err(LoadError::LayerArray {
+        None => Some(array.integers()?.map(|i| i != 0).collect()),
+    });
+    match (window, pattern, value) {
+        (Window::Never, _, _) => Ok(vec![false; layers]),
+        (_, Some(pattern), _) if pattern.len() == layers => Ok(pattern),
+        (_, Some(pattern), _) => Err(LoadError::LayerArray {
             key: keys.key(name),
-            found: array.len(),
+            found: pattern.len(),
             layers,
         }),
+        (Window::Always, None, None) => Ok(vec![true; layers]),
+        (Window::AllButEvery(n), None, None) => Ok(all_but_every(n as usize)),
+        (_, None, Some(_)) => Ok(all_but_every(keys.u32(name)?.unwrap_or(0) as usize)),
     }
 }
