@@ -119,6 +119,7 @@ impl Error {
     }
 
     /// The model was closed while it was in use.
+    #[cfg(feature = "std")]
     pub(crate) fn closed() -> Self {
         Self::new(ErrorKind::Closed, "the model was closed")
     }
