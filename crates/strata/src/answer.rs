@@ -9,8 +9,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use strata_chat::{
-    AnswerStream, CallPart, Event, Fault, FaultKind, Finish, Message, Role, Times, ToolCall, Usage,
-    refusal,
+    AnswerStream, CallPart, Event, Fault, Finish, Message, Role, Times, ToolCall, Usage, refusal,
 };
 
 /// Rounds of tool calls that are answered by functions, at most.
@@ -125,21 +124,13 @@ impl Events {
                     .push(at, (event.choice, event.kind), now, events);
             }
             Some(Heard::Refused(error)) => self.stream.fail(refusal(&error), now, events),
-            None => self.stream.fail(closed(), now, events),
+            None => self.stream.fail(Fault::unloaded(), now, events),
         }
         self.failed |= matches!(events.last(), Some(Event::Failed(_)));
         if !self.stream.is_open(at) {
             self.runs[at].end();
         }
     }
-}
-
-/// The engine's thread has ended.
-fn closed() -> Fault {
-    let kind = FaultKind::Unavailable {
-        retry_after: Duration::from_secs(1),
-    };
-    Fault::new(kind, "the model was unloaded")
 }
 
 /// Something new of an answer.
