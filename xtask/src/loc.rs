@@ -67,6 +67,7 @@ const LAYERS: [(&str, &[&str]); 7] = [
     (
         "the engine and the model",
         &[
+            "strata",
             "strata-engine",
             "strata-model",
             "strata-weights",

@@ -77,6 +77,14 @@ impl Fault {
         Self::new(FaultKind::BadRequest, message)
     }
 
+    /// The model was unloaded while the request ran.
+    pub fn unloaded() -> Self {
+        let kind = FaultKind::Unavailable {
+            retry_after: Duration::from_secs(1),
+        };
+        Self::new(kind, "the model was unloaded")
+    }
+
     /// An invalid field; `problem` follows its path in the message.
     pub fn field(path: &JsonPath, problem: fmt::Arguments<'_>) -> Self {
         Self {

@@ -48,7 +48,7 @@ fn probes_ask_for_routes_that_need_no_key() {
     let paths: Vec<&str> = paths.collect();
     assert_eq!(paths.len(), 3);
     for path in paths {
-        assert!(strata_wire::dialect::needs_no_key(path), "{path}");
+        assert!(strata_wire::dialect::needs_no_key("GET", path), "{path}");
     }
     for file in ["strata.service", "kubernetes.yaml"] {
         assert!(deployed(file).contains("11434"), "{file}");

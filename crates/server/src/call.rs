@@ -2,7 +2,7 @@
 
 use crate::access::Client;
 use crate::embed;
-use crate::generate::{generate, gone, ready};
+use crate::generate::{generate, ready};
 use crate::http::{Answered, Caller, reply, shutting_down};
 use crate::library::{Work, ask, perform};
 use crate::manager::Lease;
@@ -195,12 +195,12 @@ async fn act_on_slot(
     let (tokens, bytes) = match action {
         SlotAction::Erase { slot } => {
             let erased = served.with_slot(move |slots, engine| slots.erase(engine, of(slot)));
-            (erased.await.ok_or_else(gone)??, 0)
+            (erased.await.ok_or_else(Fault::unloaded)??, 0)
         }
         SlotAction::Save { slot, file } => {
             let folder = folder()?;
             let saved = served.with_slot(move |slots, engine| slots.save(engine, of(slot)));
-            let (bytes, tokens) = saved.await.ok_or_else(gone)??;
+            let (bytes, tokens) = saved.await.ok_or_else(Fault::unloaded)??;
             let length = bytes.len();
             blocking(move || folder.write(owner, &file, &bytes)).await?;
             (tokens, length)
@@ -212,7 +212,10 @@ async fn act_on_slot(
             let put = move |slots: &mut Slots, engine: &mut Engine| {
                 slots.restore(engine, of(slot), &bytes)
             };
-            (served.with_slot(put).await.ok_or_else(gone)??, length)
+            (
+                served.with_slot(put).await.ok_or_else(Fault::unloaded)??,
+                length,
+            )
         }
     };
     Ok(SlotOutcome {

@@ -1,6 +1,5 @@
 //! Embeddings and rankings.
 
-use crate::generate::gone;
 use crate::http::Caller;
 use crate::manager::Lease;
 use std::future::poll_fn;
@@ -52,7 +51,7 @@ async fn wait(vectors: Vectors) -> Result<Vec<Vec<f32>>, Fault> {
         let mut values = Vec::new();
         loop {
             let heard = poll_fn(|context| running.poll_next(context)).await;
-            if take(heard.ok_or_else(gone)?, &mut values)? {
+            if take(heard.ok_or_else(Fault::unloaded)?, &mut values)? {
                 break;
             }
         }

@@ -9,10 +9,9 @@ use crate::state::Server;
 use bytes::Bytes;
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::time::Duration;
 use strata::Events;
 use strata_chat::{Arrival, Event, Fault, FaultKind, Generate, Prepared};
-use strata_wire::{AnswerWriter, Framing, Stamp};
+use strata_wire::{AnswerWriter, Framing, Stamp, begin_answer};
 use tokio::sync::mpsc;
 
 /// Pieces of a body that wait for a slow client. The engine is not held up by it: a full channel only delays the
@@ -32,18 +31,11 @@ pub(crate) async fn generate(
         Err(fault) => return reply(answer.fault(&fault)),
     };
     let mut bytes = Vec::new();
-    // The first event decides the status.
     let mut events = conversation.next().await;
-    if let Some(Event::Failed(fault)) = events.first() {
-        return reply(answer.fault(fault));
-    }
     if answer.framing() == Framing::Whole {
         loop {
-            for event in events.drain(..) {
-                if let Event::Failed(fault) = &event {
-                    return reply(answer.fault(fault));
-                }
-                answer.event(&event, &mut bytes);
+            if let Err(refused) = begin_answer(&mut *answer, &events, &mut bytes) {
+                return reply(refused);
             }
             if conversation.events.has_ended() {
                 break;
@@ -53,6 +45,10 @@ pub(crate) async fn generate(
         server.keep(&caller.client, &mut *answer);
         return answered(Framing::Whole, ReplyBody::whole(bytes));
     }
+    if let Err(refused) = begin_answer(&mut *answer, &events, &mut bytes) {
+        return reply(refused);
+    }
+    events.clear();
     let (sender, receiver) = mpsc::channel(WAITING);
     let framing = answer.framing();
     let (server, client) = (Arc::clone(server), caller.client.clone());
@@ -166,12 +162,4 @@ pub(crate) async fn ready(
         let message = "the request could not be made ready";
         Err(Fault::new(FaultKind::Internal, message))
     })
-}
-
-/// The engine's thread has ended.
-pub(crate) fn gone() -> Fault {
-    let kind = FaultKind::Unavailable {
-        retry_after: Duration::from_secs(1),
-    };
-    Fault::new(kind, "the model was unloaded")
 }

@@ -38,12 +38,10 @@ pub(crate) fn answered(framing: Framing, body: ReplyBody) -> Answered {
 
 /// A whole reply of a dialect as HTTP.
 pub(crate) fn reply(reply: Reply) -> Answered {
-    let mut response = Response::new(ReplyBody::whole(reply.body));
+    let mut response = Response::new(ReplyBody::whole(Vec::new()));
     *response.status_mut() = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::OK);
-    let given = reply.headers.iter();
-    let given = given.map(|(name, value)| (*name, value.as_str()));
-    let kind = ("content-type", reply.content_type);
-    set_headers(&mut response, std::iter::once(kind).chain(given));
+    set_headers(&mut response, reply.all_headers());
+    *response.body_mut() = ReplyBody::whole(reply.body);
     response
 }
 
@@ -95,7 +93,8 @@ async fn answer(
     let fail = |fault: Fault| reply(dialect.fault(&fault, &stamp));
     let asset = wanted_asset(&head);
     // The page asks for a key itself where one is needed, and has nothing to hide.
-    let open_to_all = dialect::needs_no_key(head.uri.path()) || asset.is_some();
+    let open_to_all =
+        dialect::needs_no_key(head.method.as_str(), head.uri.path()) || asset.is_some();
     let caller = credentials(&head.headers);
     let client = match server.settings.access.check(&caller) {
         Ok(client) => client,

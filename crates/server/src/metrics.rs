@@ -96,10 +96,6 @@ pub(crate) fn text(server: &Server) -> String {
             "# TYPE strata:spans_lost_total counter\nstrata:spans_lost_total {lost}"
         );
     }
-    let up = server.started.elapsed().as_secs_f64();
-    let _ = writeln!(
-        out,
-        "# TYPE strata:uptime_seconds gauge\nstrata:uptime_seconds {up}"
-    );
+    metrics::write_uptime(server.started.elapsed(), &mut out);
     out
 }

@@ -4,8 +4,8 @@ use alloc::string::{String, ToString};
 use core::fmt::{self, Display};
 use core::time::Duration;
 use strata_chat::json::JsonError;
-use strata_chat::{Fault, FaultKind};
-use strata_engine::RequestError;
+use strata_chat::{Fault, FaultKind, refusal};
+use strata_engine::{RequestError, SubmitError};
 
 /// What kind of error it is. Programs in other languages see its [code](ErrorKind::code). New kinds may come.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -164,6 +164,18 @@ impl From<Error> for Fault {
             _ => FaultKind::Internal,
         };
         Self::new(kind, error.message)
+    }
+}
+
+impl From<SubmitError> for Error {
+    fn from(error: SubmitError) -> Self {
+        match error {
+            // The engine knows beforehand that there is not enough time.
+            SubmitError::Deadline { .. } | SubmitError::PerToken { .. } => {
+                Self::new(ErrorKind::TimedOut, error)
+            }
+            error => refusal(&error).into(),
+        }
     }
 }
 

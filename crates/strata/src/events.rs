@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::worker::{Heard, Running, TimedOut, deadline};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
-use strata_chat::{AnswerStream, Event, Fault, FaultKind, Times, Usage, refusal};
+use strata_chat::{AnswerStream, Event, Fault, Times, Usage, refusal};
 use strata_engine::EventKind;
 
 /// The events of a request, in the form that every door shares. Dropping them cancels the request. They do not keep the model:
@@ -124,8 +124,11 @@ impl Events {
                 self.stream
                     .push(at, (event.choice, event.kind), now, events);
             }
-            Some(Heard::Refused(error)) => self.stream.fail(refusal(&error), now, events),
-            None => self.stream.fail(closed(), now, events),
+            Some(Heard::Refused(error)) => {
+                self.stream.fail(refusal(&error), now, events);
+                failure = Some(error.into());
+            }
+            None => self.stream.fail(Fault::unloaded(), now, events),
         }
         if let Some(Event::Failed(fault)) = events.last() {
             self.failure = Some(failure.unwrap_or_else(|| fault.clone().into()));
@@ -134,12 +137,4 @@ impl Events {
             self.runs[at].end();
         }
     }
-}
-
-/// The engine's thread has ended.
-fn closed() -> Fault {
-    let kind = FaultKind::Unavailable {
-        retry_after: Duration::from_secs(1),
-    };
-    Fault::new(kind, "the model was unloaded")
 }

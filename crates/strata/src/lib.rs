@@ -25,7 +25,12 @@
 extern crate alloc;
 
 mod error;
+mod generation;
+pub mod load;
+mod local_model;
 pub use error::{Error, ErrorKind};
+pub use generation::Generation;
+pub use local_model::LocalModel;
 pub use strata_chat as chat_types;
 pub use strata_chat::json::Json;
 pub use strata_chat::{
@@ -41,8 +46,6 @@ mod answer;
 mod embed;
 #[cfg(feature = "std")]
 mod events;
-#[cfg(feature = "std")]
-pub mod load;
 #[cfg(feature = "std")]
 mod model;
 #[cfg(feature = "std")]

@@ -68,29 +68,19 @@ impl Options {
         })
     }
 
-    pub(crate) fn engine(&self, context: usize) -> EngineOptions {
-        EngineOptions {
-            context,
+    pub(crate) fn engine(&self, checked: &CheckedModel<'_>) -> EngineOptions {
+        checked.engine_options(EngineOptions {
             batch: self.batch,
-            requests: self.requests.max(1),
+            requests: self.requests,
             scoring: SCORING,
             max_draft: self.max_draft,
             ..EngineOptions::default()
-        }
+        })
     }
 
     /// What a model takes that is opened so.
     pub(crate) fn needs(&self, checked: &CheckedModel<'_>, workers: usize) -> Needs {
-        let engine = self.engine(checked.context);
-        Needs {
-            // Requests share the context's pages: two full ones fit, or many short ones.
-            positions: checked.context.saturating_mul(self.requests.clamp(1, 2)),
-            kv: self.kv,
-            limits: engine.limits(),
-            workers,
-            states: engine.states(),
-            beside: 0,
-        }
+        Needs::of_engine(&self.engine(checked), self.kv, workers)
     }
 }
 
@@ -116,8 +106,8 @@ pub(crate) fn open(
     let machine = &runtime.machine;
     let checked = CheckedModel::new(&file, options.context, TokenizerUse::Required)?;
     let mut needs = options.needs(&checked, machine.pool.workers());
-    let engine_options = options.engine(checked.context);
-    let profile = Arc::new(load::profile(&checked)?);
+    let engine_options = options.engine(&checked);
+    let profile = Arc::new(checked.profile()?);
     let facts = facts(&file, &checked, Some(&profile), options)?;
     let draft = match &options.draft {
         Some(path) => Some(load_draft(path, options, &mut needs, runtime)?),
@@ -213,13 +203,7 @@ pub(crate) fn facts(
 ) -> Result<ModelFacts, Error> {
     let name = name(file.path());
     let facts = load::facts(&name, file.path(), &file.parse()?, Lists::Short);
-    let facts = ModelFacts {
-        capabilities: profile.map(ModelProfile::capabilities).unwrap_or_default(),
-        context: checked.context,
-        slots: options.requests.max(1),
-        template: checked.template().map(|text| text.source().to_owned()),
-        ..facts
-    };
+    let facts = checked.facts(facts, profile, options.engine(checked).requests);
     let Some(preset) = file.preset().cloned() else {
         return Ok(facts);
     };

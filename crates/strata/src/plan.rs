@@ -1,7 +1,7 @@
 //! What a model will take, before anything is loaded.
 
 use crate::error::Error;
-use crate::load::{self, CheckedModel, MemoryPlan, ModelFile, Needs, TokenizerUse};
+use crate::load::{CheckedModel, MemoryPlan, ModelFile, Needs, TokenizerUse};
 use crate::open::{facts, limit};
 use crate::options::Options;
 use std::path::Path;
@@ -67,12 +67,7 @@ pub(crate) fn plan(path: &Path, options: &Options) -> Result<Plan, Error> {
         fits: plan.fits(),
         streamed: plan.streamed(),
         remedies: plan.remedies(),
-        facts: facts(
-            &file,
-            &checked,
-            load::profile(&checked).ok().as_ref(),
-            options,
-        )?,
+        facts: facts(&file, &checked, checked.profile().ok().as_ref(), options)?,
     })
 }
 

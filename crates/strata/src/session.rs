@@ -3,7 +3,7 @@
 use crate::error::{Error, ErrorKind};
 use crate::model::Model;
 use crate::worker::Heard;
-use strata_chat::{Sampling, refusal};
+use strata_chat::{Sampling, prompt};
 use strata_engine::{EventKind, Request, RestoreError, Session as Tokens};
 use strata_tokenizer::EncodeOptions;
 
@@ -26,10 +26,14 @@ impl Session {
     /// Appends to the text. Control tokens in it are read as such.
     pub fn append(&mut self, text: &str) {
         let options = EncodeOptions {
-            add_special: self.text.tokens().is_empty(),
+            add_special: false,
             parse_special: true,
         };
-        let tokens = self.model.profile().tokenizer.encode(text, options);
+        let tokenizer = &self.model.profile().tokenizer;
+        let mut tokens = tokenizer.encode(text, options);
+        if self.text.tokens().is_empty() {
+            tokens = prompt::begin(tokenizer, tokens);
+        }
         self.text.append(&tokens);
     }
 
@@ -54,7 +58,7 @@ impl Session {
         let (mut tokens, mut text) = (Vec::new(), String::new());
         loop {
             let event = match running.next_blocking().ok_or_else(Error::closed)? {
-                Heard::Refused(error) => return Err(refusal(&error).into()),
+                Heard::Refused(error) => return Err(error.into()),
                 Heard::Event(event) => event,
             };
             match event.kind {

@@ -1,22 +1,20 @@
 //! A model in memory, ready to run.
 
-use crate::storage::SettleError;
+use crate::storage::VerifyError;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec;
-use strata_engine::EngineOptions;
+pub use strata::load::Platform;
+use strata::load::{ContextChoice, Needs, ParseError, ParsedModel, TokenizerUse};
+pub use strata::{KvType, LocalModel};
+use strata_chat::ModelFacts;
+use strata_engine::{Engine, EngineOptions};
 use strata_kernels::Kernels;
 pub use strata_model::Placement;
-use strata_model::{
-    Blueprint, CpuExecutor, Executor, KvType, LoadError, LoadOptions, PageLayout, PageStorage,
-};
-use strata_platform::{Backing, Memory, OutOfMemory, Pool, Resident};
-use strata_tokenizer::{Tokenizer, TokenizerError};
+use strata_model::{CpuExecutor, LoadError};
+use strata_platform::{Backing, Resident};
 use strata_weights::{Gguf, GgufError, GgufSet, SplitError};
 use thiserror::Error;
-
-/// Positions of a text at most: what the model was trained for, up to this.
-const MAX_CONTEXT: usize = 4096;
 
 /// Why a model cannot be run.
 #[derive(Debug, Error)]
@@ -27,18 +25,15 @@ pub enum ModelError {
     /// It is a part of one.
     #[error(transparent)]
     Split(#[from] SplitError),
-    /// The model's words cannot be used.
+    /// The model in it cannot be run.
     #[error(transparent)]
-    Tokenizer(#[from] TokenizerError),
-    /// The model cannot be run.
+    Parse(#[from] ParseError),
+    /// The model cannot be loaded.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// There is too little memory for keys and values.
-    #[error(transparent)]
-    Memory(#[from] OutOfMemory),
     /// What was read is not what was meant.
     #[error(transparent)]
-    Settle(#[from] SettleError),
+    Verify(#[from] VerifyError),
 }
 
 /// A model's file, in memory or brought there as it is read.
@@ -52,7 +47,7 @@ pub trait ModelFile {
         0
     }
     /// Says, once the weights are in memory, whether what was read is what was meant.
-    fn settle(&self) -> Result<(), SettleError> {
+    fn verify(&self) -> Result<(), VerifyError> {
         Ok(())
     }
 }
@@ -67,39 +62,14 @@ impl ModelFile for &'static [u8] {
     }
 }
 
-/// What a model is computed with.
-#[derive(Clone)]
-pub struct Means<'a> {
-    /// The workers.
-    pub pool: Arc<dyn Pool + Send>,
-    /// Where weights and caches go.
-    pub memory: &'a dyn Memory,
-    /// Called while weights are packed, with how many bytes of how many, and after each step of a prompt with zeros.
-    pub progress: &'a dyn Fn(usize, usize),
-}
-
-/// A model in memory.
-pub struct Opened<'m> {
-    /// What computes.
-    pub executor: Box<dyn Executor>,
-    /// Its tokens.
-    pub tokenizer: Arc<Tokenizer>,
-    /// What its file says.
-    pub file: &'m GgufSet<'m>,
-    /// How the engine works.
-    pub options: EngineOptions,
-    /// Where the weights are.
-    pub placement: Placement,
-}
-
 /// How a model is loaded.
 #[derive(Copy, Clone, Debug)]
-pub struct Load {
-    /// Texts that run side by side.
+pub struct LoadSettings {
+    /// Sequences that run side by side.
     pub requests: usize,
     /// How many of their tokens are computed together.
     pub batch: usize,
-    /// Positions of a text, at most, if somebody says so.
+    /// Positions of a sequence, at most, if somebody says so.
     pub context: Option<usize>,
     /// Bytes of memory that are free.
     pub free: usize,
@@ -120,73 +90,66 @@ pub fn ends(bytes: &[u8]) -> Result<[usize; 3], ModelError> {
     Ok([inside(end), inside(padded.unwrap_or(end)), bytes.len()])
 }
 
-/// Loads the model in a file, and works with it.
-pub fn open<T>(
+/// Loads the model in a file, under a name. Says also where its weights are.
+pub fn open(
     source: &dyn ModelFile,
-    load: Load,
-    means: Means<'_>,
-    work: impl FnOnce(Opened<'_>) -> T,
-) -> Result<T, ModelError> {
+    name: &str,
+    settings: LoadSettings,
+    platform: Platform<'_>,
+) -> Result<(LocalModel, Placement), ModelError> {
     let first = Gguf::parse(source.bytes())?;
     let data = usize::try_from(first.data_offset()).unwrap_or(usize::MAX);
     let file = GgufSet::new(vec![first])?;
-    let tokenizer = Arc::new(Tokenizer::from_gguf(file.metadata())?);
-    let trained = Blueprint::new(&file, LoadOptions { context: None })?;
-    let most = load.context.unwrap_or(MAX_CONTEXT).max(1);
-    let context = trained.config().context.min(most);
-    let blueprint = Blueprint::new(
-        &file,
-        LoadOptions {
-            context: Some(context),
-        },
-    )?;
-    let options = EngineOptions {
-        context,
-        batch: load.batch,
-        requests: load.requests,
+    let context = ContextChoice {
+        asked: settings.context,
+        preset: None,
+    };
+    let parsed = ParsedModel::new(&file, context, TokenizerUse::Required)?;
+    let options = parsed.engine_options(EngineOptions {
+        batch: settings.batch,
+        requests: settings.requests,
         ..EngineOptions::default()
-    };
-    // Texts share the pages: two full ones fit, or many short ones.
-    let positions = context.saturating_mul(load.requests.min(2));
-    let (pool, memory) = (means.pool, means.memory);
-    let room = |placement| {
-        let bytes = blueprint.workspace_bytes(options.limits(), pool.workers(), placement);
-        let others = blueprint.kv_bytes(KvType::F16, positions, options.states()) + bytes + SPARE;
-        load.free.saturating_sub(others + source.memory())
-    };
-    // What does not fit is packed anew each time it is used: the same bits, more slowly.
-    let placement = match room(Placement::Packed) >= blueprint.packed_bytes() {
-        true => Placement::Packed,
-        // Two are in memory at a time then, where the file is not.
-        false => {
-            let largest = file.tensors().iter().map(|tensor| tensor.data.len());
-            let two = largest.max().map_or(0, |bytes| 2 * bytes);
-            let two = if source.memory() > 0 { two } else { 0 };
-            Placement::Within(room(Placement::Within(0)).saturating_sub(two))
-        }
-    };
+    });
+    let profile = Arc::new(parsed.profile().map_err(ParseError::from)?);
+    let of_file = ModelFacts::of_file(name, &file);
+    let facts = parsed.facts(of_file, Some(&profile), options.requests);
+    let pool = Arc::clone(&platform.pool);
+    let needs = Needs::of_engine(&options, KvType::F16, pool.workers());
+    let free = settings.free.saturating_sub(SPARE + source.memory());
+    let placement = place(&parsed, &needs, free as u64, largest_pair(source, &file));
     // The few bytes that were needed so far lie all over the file.
     let data = source.bytes().get(data..).unwrap_or_default();
     source.backing().done_with(data);
-    let layout = PageLayout::new(blueprint.config(), KvType::F16);
-    let storage = PageStorage::new(layout, positions, options.states(), memory)?;
-    let model = blueprint.build(
-        placement,
-        memory,
-        source.backing(),
-        &*pool,
-        &mut |done, all| {
-            (means.progress)(done, all);
-        },
-    )?;
-    source.settle()?;
-    let kernels = Kernels::detect();
-    let executor = CpuExecutor::new(Arc::new(model), kernels, pool, storage, options.limits());
-    Ok(work(Opened {
-        executor: Box::new(executor),
-        tokenizer,
-        file: &file,
-        options,
-        placement,
-    }))
+    let (model, storage) = parsed.load(&needs, placement, source.backing(), platform)?;
+    source.verify()?;
+    let executor = CpuExecutor::new(model, Kernels::detect(), pool, storage, needs.limits);
+    let tokenizer = Arc::clone(&profile.tokenizer);
+    let model = LocalModel {
+        engine: Engine::new(Box::new(executor), tokenizer, options),
+        profile,
+        facts,
+    };
+    Ok((model, placement))
 }
+
+/// Where the weights go. What does not fit is packed anew each time it is used: the same bits, more slowly.
+fn place(parsed: &ParsedModel<'_>, needs: &Needs, free: u64, pair: u64) -> Placement {
+    let blueprint = &parsed.blueprint;
+    if needs.total_bytes(blueprint) <= free {
+        return Placement::Packed;
+    }
+    let room = needs.room(blueprint, free).unwrap_or(0);
+    Placement::Within(room.saturating_sub(pair) as usize)
+}
+
+/// Bytes of the two tensors that are in memory at a time while a model is read from a file that is not.
+fn largest_pair(source: &dyn ModelFile, file: &GgufSet<'_>) -> u64 {
+    if source.memory() == 0 {
+        return 0;
+    }
+    let largest = file.tensors().iter().map(|tensor| tensor.data.len());
+    largest.max().map_or(0, |bytes| 2 * bytes as u64)
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

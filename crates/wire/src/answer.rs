@@ -26,6 +26,21 @@ pub trait AnswerWriter: Send {
     }
 }
 
+/// Writes events before anything was sent. A failure among them decides the status: it is the whole reply.
+pub fn begin_answer(
+    writer: &mut dyn AnswerWriter,
+    events: &[Event],
+    out: &mut Vec<u8>,
+) -> Result<(), Reply> {
+    for event in events {
+        match event {
+            Event::Failed(fault) => return Err(writer.fault(fault)),
+            event => writer.event(event, out),
+        }
+    }
+    Ok(())
+}
+
 /// How an answer is sent.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Framing {
@@ -75,6 +90,13 @@ pub struct Reply {
 }
 
 impl Reply {
+    /// All headers: the media type's, and the others.
+    pub fn all_headers(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let others = self.headers.iter();
+        let others = others.map(|(name, value)| (*name, value.as_str()));
+        core::iter::once(("content-type", self.content_type)).chain(others)
+    }
+
     /// A JSON document with status 200.
     pub fn json(value: &Json) -> Self {
         Self::with_status(200, value)

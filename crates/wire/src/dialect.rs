@@ -125,9 +125,10 @@ pub fn pattern(path: &str) -> Option<&'static str> {
     found.map(|(_, route)| route.path)
 }
 
-/// Whether anyone may ask for a path without a key: only whether the server lives.
-pub fn needs_no_key(path: &str) -> bool {
-    routes().any(|(_, route)| route.keyless && route.id_in(path).is_some())
+/// Whether anyone may ask without a key: only whether the server lives, and what a browser asks before a page's call,
+/// which never brings one.
+pub fn needs_no_key(method: &str, path: &str) -> bool {
+    method == "OPTIONS" || routes().any(|(_, route)| route.keyless && route.id_in(path).is_some())
 }
 
 /// Reads a request; what cannot be read is a reply already.

@@ -36,7 +36,7 @@ mod status;
 mod timings;
 mod url;
 
-pub use answer::{AnswerWriter, Framing, Reply};
+pub use answer::{AnswerWriter, Framing, Reply, begin_answer};
 pub use dialect::Dialect;
 pub use route::{RequestBody, Route};
 pub use stamp::{Stamp, StampSource};

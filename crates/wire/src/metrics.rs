@@ -5,6 +5,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Write;
+use core::time::Duration;
 use strata_engine::{BUCKETS, Counters, Histogram};
 use strata_model::PAGE;
 
@@ -153,6 +154,13 @@ fn usage(counters: &Counters) -> f64 {
         0 => 0.0,
         pages => used as f64 / pages as f64,
     }
+}
+
+/// Writes how long the server has run.
+pub fn write_uptime(uptime: Duration, out: &mut String) {
+    let name = "strata:uptime_seconds";
+    // Writing to a string does not fail.
+    let _ = writeln!(out, "# TYPE {name} gauge\n{name} {}", uptime.as_secs_f64());
 }
 
 /// Writes the numbers of all engines. `now` is in seconds since 1970.

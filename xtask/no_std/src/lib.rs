@@ -8,10 +8,12 @@ use strata_engine::random::{Random, Stream};
 use strata_kernels::Kernels;
 use strata_platform::{Inline, Pool};
 use strata_quant::GgmlType;
+use strata::load::{ContextChoice, ParsedModel, TokenizerUse};
 use strata_chat::tools::CallFormat;
+use strata_convert::HfConfig;
 use strata_template::jinja::Template;
 use strata_tokenizer::Tokenizer;
-use strata_weights::Gguf;
+use strata_weights::{Gguf, GgufSet};
 
 struct NoMemory;
 
@@ -39,10 +41,19 @@ pub extern "C" fn touch() -> usize {
         .ok()
         .and_then(|file| Tokenizer::from_gguf(file.metadata()).ok())
         .map_or(0, |tokenizer| tokenizer.vocab_size());
+    let parsed = Gguf::parse(&[])
+        .ok()
+        .and_then(|file| GgufSet::new([file].into()).ok())
+        .and_then(|set| {
+            let (context, required) = (ContextChoice::default(), TokenizerUse::Required);
+            ParsedModel::new(&set, context, required).ok()
+        })
+        .map_or(0, |parsed| parsed.context);
     let architectures = strata_model::arch::ALL.len();
     let bits = Random::new(1, Stream::Token).next_u64() as usize;
     let lanes = Kernels::detect().argmax(&[0.0]) + Inline.workers();
     let calls = CallFormat::of_template("") as usize;
     let routes = strata_wire::dialect::routes().count();
-    calls + routes + blocks + tokenizers + architectures + bits + lanes + usize::from(Template::parse("").is_ok())
+    let converted = HfConfig::parse(b"{}").map_or(0, |config| usize::from(config.family().is_ok()));
+    parsed + converted + calls + routes + blocks + tokenizers + architectures + bits + lanes + usize::from(Template::parse("").is_ok())
 }

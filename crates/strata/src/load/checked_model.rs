@@ -1,35 +1,24 @@
 //! A model: its file checked, then loaded into memory, ready to run.
 
 use super::machine::Machine;
-use super::memory_plan::{Limit, MemoryPlan, Needs};
+use super::memory_plan::{Limit, MemoryPlan};
 use super::model_file::{ModelFile, bad_model};
-use super::preset::{Preset, TemplateText};
+use super::needs::Needs;
+use super::parsed_model::{ContextChoice, ParseError, ParsedModel, Platform, TokenizerUse};
+use super::preset::Preset;
+use super::template_text::TemplateText;
 use crate::error::{Error, ErrorKind};
 use crate::options::Stream;
 use crate::size::Size;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Deref};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use strata_chat::ModelProfile;
 use strata_host::{Bound, HugePages, PageReport};
-use strata_model::spec::{Position, Role};
-use strata_model::{
-    Blueprint, KvType, LoadError, LoadOptions, Model, PageLayout, PageStorage, arch,
-};
+use strata_model::spec::Role;
+use strata_model::{KvType, LoadError, Model, PageStorage, arch};
 use strata_tokenizer::Tokenizer;
-use strata_weights::Metadata;
-
-/// The context where none is asked for and the model has more.
-const DEFAULT_CONTEXT: usize = 4096;
-
-/// Whether a model without a usable tokenizer serves.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum TokenizerUse {
-    /// It does not.
-    Required,
-    /// It does, for tokens given as numbers.
-    Optional,
-}
 
 /// Where weights may be, and how much memory there is.
 #[derive(Copy, Clone, Debug, Default)]
@@ -58,12 +47,7 @@ impl WeightChoice {
 pub struct CheckedModel<'f> {
     start: Instant,
     file: &'f ModelFile,
-    /// The model but for its weights.
-    pub blueprint: Blueprint<'f>,
-    tokenizer: Result<Arc<Tokenizer>, Error>,
-    template: Option<TemplateText>,
-    /// Positions that a sequence has at most.
-    pub context: usize,
+    parsed: ParsedModel<'f>,
 }
 
 /// A model in memory, its tokenizer, and how long its sequences may get.
@@ -88,75 +72,53 @@ impl<'f> CheckedModel<'f> {
         tokenizer_use: TokenizerUse,
     ) -> Result<Self, Error> {
         let start = Instant::now();
-        let path = file.path();
-        let parsed = file.parse()?;
-        let metadata = parsed.metadata();
         let preset = file.preset();
-        let wanted = preset.and_then(|preset| preset.parameters.context);
-        let wanted = wanted.map(|wanted| wanted.min(own_context(metadata).unwrap_or(wanted)));
-        let context = context
-            .or(wanted)
-            .or_else(|| Some(own_context(metadata)?.min(DEFAULT_CONTEXT)));
-        let tokenizer = Tokenizer::from_gguf(metadata).map(Arc::new);
-        let mut tokenizer = tokenizer.map_err(|error| bad_model(path, error));
-        if tokenizer_use == TokenizerUse::Required {
-            tokenizer = Ok(tokenizer?);
-        }
-        let blueprint = Blueprint::new(&parsed, LoadOptions { context })
-            .map_err(|error| load_failure(path, error))?;
-        let config = blueprint.config();
-        let context = context.unwrap_or(config.context);
-        // A table of positions has no more than it has; others can be asked for more than the model was trained for.
-        if config.spec.position == Position::Learned && context > config.context {
-            return Err(Error::new(
-                ErrorKind::InvalidArgument,
-                format_args!("the model has {} positions, not {context}", config.context),
-            )
-            .with_hint("ask for fewer"));
-        }
-        let scored = config.vocabulary;
-        if let Some(tokens) = tokenizer
-            .as_ref()
-            .ok()
-            .map(|tokenizer| tokenizer.vocab_size())
-            && tokens > scored
-        {
-            return Err(bad_model(
-                path,
-                format_args!("the tokenizer has {tokens} tokens and the model scores {scored}"),
-            ));
-        }
-        let template = metadata
-            .str("tokenizer.chat_template")
-            .map_err(|error| bad_model(path, error))?
-            .map(str::to_owned);
-        let template = match preset {
-            Some(preset) => preset.choose(template),
-            None => template.map(TemplateText::Jinja),
+        let context = ContextChoice {
+            asked: context,
+            preset: preset.and_then(|preset| preset.parameters.context),
         };
+        let mut parsed = ParsedModel::new(&file.parse()?, context, tokenizer_use)
+            .map_err(|error| parse_failure(file.path(), error))?;
+        if let Some(preset) = preset {
+            parsed.template = preset.choose(parsed.template);
+        }
         Ok(Self {
             start,
             file,
-            blueprint,
-            tokenizer,
-            template,
-            context,
+            parsed,
         })
     }
 
     /// The tokenizer, or why there is none.
     pub fn tokenizer(&self) -> Result<&Tokenizer, Error> {
-        self.tokenizer.as_deref().map_err(Error::clone)
+        let tokenizer = self.parsed.tokenizer.as_deref();
+        tokenizer.map_err(|error| bad_model(self.file.path(), error))
     }
 
     /// The tokenizer, for those who outlive the model.
     pub fn shared_tokenizer(&self) -> Result<Arc<Tokenizer>, Error> {
-        self.tokenizer.clone()
+        let tokenizer = self.parsed.tokenizer.clone();
+        tokenizer.map_err(|error| bad_model(self.file.path(), error))
+    }
+
+    /// What requests see of the model.
+    pub fn profile(&self) -> Result<ModelProfile, Error> {
+        let profile = self.parsed.profile();
+        let mut profile = profile.map_err(|error| bad_model(self.file.path(), error))?;
+        if let Some(preset) = self.preset() {
+            let parameters = preset.parameters.clone();
+            profile.sampling = parameters.sampling;
+            profile.stop = parameters.stop;
+            profile.max_tokens = parameters.max_tokens;
+            profile.system = preset.system.clone().filter(|text| !text.is_empty());
+            profile.messages = preset.messages.clone();
+        }
+        Ok(profile)
     }
 
     /// The chat template.
     pub fn template(&self) -> Option<&TemplateText> {
-        self.template.as_ref()
+        self.parsed.template.as_ref()
     }
 
     /// What its Modelfile says, if it is a model of the store.
@@ -203,13 +165,8 @@ impl<'f> CheckedModel<'f> {
         self.load_any(needs, choice, machine, progress)
     }
 
-    /// Whether it predicts tokens or reads texts as a whole.
-    pub fn role(&self) -> Role {
-        self.blueprint.config().spec.role
-    }
-
-    /// Takes the memory for keys and values, and brings the weights into memory, as far as `choice` lets it. `progress` hears of bytes packed and bytes in all, and cancels with
-    /// [`ControlFlow::Break`].
+    /// Takes the memory for keys and values, and brings the weights into memory, as far as `choice` lets it. `progress`
+    /// hears of bytes packed and bytes in all, and cancels with [`ControlFlow::Break`].
     pub fn load_any(
         self,
         needs: Needs,
@@ -218,33 +175,37 @@ impl<'f> CheckedModel<'f> {
         progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
     ) -> Result<(LoadedModel, PageStorage), Error> {
         let path = self.file.path();
-        let fail = |error| load_failure(path, error);
         self.check_kv(needs.kv)?;
         let plan = MemoryPlan::new(&self.blueprint, needs, choice.limit());
         let placement = plan.place(path, choice)?;
-        let memory = HugePages::default();
-        let config = self.blueprint.config();
-        let positions = match self.role() {
-            Role::Decoder => needs.positions,
-            Role::Encoder => 0,
+        let tokenizer = self.shared_tokenizer();
+        let (template, context) = (self.parsed.template.clone(), self.context);
+        let platform = Platform {
+            // Other models compute meanwhile, with the same workers.
+            pool: machine.pool_in_turns(),
+            memory: &HugePages::default(),
+            progress,
         };
-        let layout = PageLayout::new(config, needs.kv);
-        let kv = PageStorage::new(layout, positions, needs.states, &memory)
-            .map_err(|error| fail(error.into()))?;
-        let backing = self.file.backing();
-        // Other models compute meanwhile, with the same workers.
-        let pool = machine.pool_in_turns();
-        let model = self
-            .blueprint
-            .build_unless_stopped(placement, &memory, backing, &pool, progress);
+        let loaded = self
+            .parsed
+            .load(&needs, placement, self.file.backing(), platform);
+        let (model, storage) = loaded.map_err(|error| load_failure(path, error))?;
         let loaded = LoadedModel {
-            model: Arc::new(model.map_err(fail)?),
-            tokenizer: self.tokenizer,
-            template: self.template,
-            context: self.context,
+            model,
+            tokenizer,
+            template,
+            context,
             load_time: self.start.elapsed(),
         };
-        Ok((loaded, kv))
+        Ok((loaded, storage))
+    }
+}
+
+impl<'f> Deref for CheckedModel<'f> {
+    type Target = ParsedModel<'f>;
+
+    fn deref(&self) -> &ParsedModel<'f> {
+        &self.parsed
     }
 }
 
@@ -282,10 +243,14 @@ impl LoadedModel {
     }
 }
 
-fn own_context(metadata: &Metadata<'_>) -> Option<usize> {
-    let name = metadata.str("general.architecture").ok()??;
-    let own = metadata.u32(&format!("{name}.context_length")).ok()??;
-    Some(own as usize)
+fn parse_failure(path: &Path, error: ParseError) -> Error {
+    match error {
+        ParseError::Load(error) => load_failure(path, error),
+        ParseError::Positions { .. } => {
+            Error::new(ErrorKind::InvalidArgument, error).with_hint("ask for fewer")
+        }
+        error => bad_model(path, error),
+    }
 }
 
 fn load_failure(path: &Path, error: LoadError) -> Error {

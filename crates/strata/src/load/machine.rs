@@ -48,8 +48,11 @@ impl Machine {
     }
 
     /// The workers, for one who takes a turn for each task.
-    pub(super) fn pool_in_turns(&self) -> impl Pool {
-        PoolInTurns(self)
+    pub(super) fn pool_in_turns(&self) -> Arc<dyn Pool + Send> {
+        Arc::new(PoolInTurns {
+            pool: Arc::clone(&self.pool),
+            turns: Arc::clone(&self.turns),
+        })
     }
 
     /// Keeps the calling thread on the processor that the workers left free: for one that computes from here on, and
@@ -72,15 +75,18 @@ impl Machine {
     }
 }
 
-struct PoolInTurns<'m>(&'m Machine);
+struct PoolInTurns {
+    pool: Arc<ThreadPool>,
+    turns: Arc<Turns>,
+}
 
-impl Pool for PoolInTurns<'_> {
+impl Pool for PoolInTurns {
     fn workers(&self) -> usize {
-        self.0.pool.workers()
+        self.pool.workers()
     }
 
     fn run(&self, task: &(dyn Fn(usize) + Sync)) {
-        self.0.turns.take(|| self.0.pool.run(task));
+        self.turns.take(|| self.pool.run(task));
     }
 }
 

@@ -1,35 +1,19 @@
 //! What a model takes, against what there is.
 
 use super::checked_model::WeightChoice;
+use super::needs::Needs;
 use crate::error::{Error, ErrorKind};
 use crate::options::Stream;
 use crate::size::Size;
 use std::path::Path;
 use strata_host::{Bound, Budget, Usage};
-use strata_model::{BatchLimits, Blueprint, KvType, PAGE, Placement};
+use strata_model::{Blueprint, KvType, PAGE, Placement};
 
 /// What the program takes beside what is planned: its code's data, stacks, the sampler, the terminal.
 const PROGRAM: u64 = 12_000_000;
 
 /// What each worker's stack takes of a limit on private memory.
 const STACK: u64 = 2 << 20;
-
-/// What a model is loaded for, as far as memory depends on it.
-#[derive(Copy, Clone)]
-pub struct Needs {
-    /// Positions whose keys and values are kept.
-    pub positions: usize,
-    /// How they are stored.
-    pub kv: KvType,
-    /// The largest batch.
-    pub limits: BatchLimits,
-    /// Worker threads.
-    pub workers: usize,
-    /// Recurrent states that are kept, where the model has any.
-    pub states: usize,
-    /// Bytes that are not asked for yet and belong to something else.
-    pub beside: u64,
-}
 
 /// The memory that may be used in all.
 #[derive(Copy, Clone)]
@@ -85,31 +69,21 @@ pub struct MemoryPlan<'b, 'f> {
 impl<'b, 'f> MemoryPlan<'b, 'f> {
     /// Plans a model against a limit.
     pub fn new(blueprint: &'b Blueprint<'f>, needs: Needs, limit: Limit) -> Self {
-        let mut plan = Self {
+        Self {
             blueprint,
             needs,
             weights: blueprint.packed_bytes() as u64,
-            kv: blueprint.kv_bytes(needs.kv, needs.positions, needs.states) as u64,
-            workspace: 0,
+            kv: needs.kv_bytes(blueprint),
+            workspace: needs.workspace_bytes(blueprint, Placement::Packed),
             program: anonymous() + program_bytes(needs.workers),
             limit,
-        };
-        plan.workspace = plan.workspace(Placement::Packed);
-        plan
-    }
-
-    fn workspace(&self, placement: Placement) -> u64 {
-        let Needs {
-            limits, workers, ..
-        } = self.needs;
-        let bytes = self.blueprint.workspace_bytes(limits, workers, placement) as u64;
-        bytes + self.needs.beside
+        }
     }
 
     /// Everything together.
     pub fn total(&self) -> u64 {
-        let rest = self.weights + self.workspace + self.program;
-        rest.saturating_add(self.kv)
+        let model = self.needs.total_bytes(self.blueprint);
+        model.saturating_add(self.program)
     }
 
     /// Whether the limit allows the whole model.
@@ -119,8 +93,8 @@ impl<'b, 'f> MemoryPlan<'b, 'f> {
 
     /// Bytes of weights that fit beside all else when the others stay in the file.
     pub fn room(&self) -> Option<u64> {
-        let rest = (self.workspace(Placement::Within(0)) + self.program).saturating_add(self.kv);
-        self.limit.bytes.checked_sub(rest)
+        let left = self.limit.bytes.checked_sub(self.program)?;
+        self.needs.room(self.blueprint, left)
     }
 
     /// About how many bytes are read from the file for each token, if the model can be streamed.

@@ -1,24 +1,43 @@
 //! The steps behind [`Model::open`](crate::Model::open), for tools that need one of them alone: a file found and mapped,
 //! checked against its architecture, planned, loaded.
+//!
+//! [`ParsedModel`] is what they have in common with a machine that has no operating system.
 
+#[cfg(feature = "std")]
 mod adapter_file;
+#[cfg(feature = "std")]
 mod checked_model;
+#[cfg(feature = "std")]
 mod facts;
+#[cfg(feature = "std")]
 mod grammar;
+#[cfg(feature = "std")]
 mod machine;
+#[cfg(feature = "std")]
 mod memory_plan;
+#[cfg(feature = "std")]
 mod model_file;
+mod needs;
+mod parsed_model;
+#[cfg(feature = "std")]
 mod preset;
-mod profile;
+#[cfg(feature = "std")]
 mod stored;
+mod template_text;
 
-pub use adapter_file::{AdapterFile, read_folder};
-pub use checked_model::{CheckedModel, LoadedModel, TokenizerUse, WeightChoice};
-pub use facts::{Lists, facts, sha256};
-pub use grammar::GrammarCompiler;
-pub use machine::Machine;
-pub use memory_plan::{Limit, MemoryPlan, Needs, program_bytes};
-pub use model_file::{BUILT_IN, ModelFile, bad_folder, bad_model};
-pub use preset::{Preset, TemplateText, json};
-pub use profile::profile;
-pub use stored::{WHAT_IS_HERE, store_error, stored};
+pub use needs::Needs;
+pub use parsed_model::{ContextChoice, ParseError, ParsedModel, Platform, TokenizerUse};
+pub use template_text::TemplateText;
+
+#[cfg(feature = "std")]
+pub use {
+    adapter_file::{AdapterFile, read_folder},
+    checked_model::{CheckedModel, LoadedModel, WeightChoice},
+    facts::{Lists, facts, sha256},
+    grammar::GrammarCompiler,
+    machine::Machine,
+    memory_plan::{Limit, MemoryPlan, program_bytes},
+    model_file::{BUILT_IN, ModelFile, bad_folder, bad_model},
+    preset::{Preset, json},
+    stored::{WHAT_IS_HERE, store_error, stored},
+};

@@ -2,6 +2,7 @@
 //! its Modelfile. They are defaults: whoever asks for something else gets it.
 
 use super::stored::store_error;
+use super::template_text::TemplateText;
 use crate::error::{Error, ErrorKind};
 use std::path::PathBuf;
 use std::time::UNIX_EPOCH;
@@ -9,32 +10,6 @@ use strata_chat::json::Json;
 use strata_chat::parameters::Parameters;
 use strata_chat::{Message, Role};
 use strata_store::{StoreError, StoredModel};
-
-/// A chat template and its language.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TemplateText {
-    /// Of Hugging Face, in the model's file.
-    Jinja(String),
-    /// Of Ollama, in a Modelfile.
-    Go(String),
-}
-
-impl TemplateText {
-    /// A Modelfile's template. Go's language is Ollama's, but nothing keeps people from writing the other there.
-    pub fn of_modelfile(source: String) -> Self {
-        match source.contains("{%") {
-            true => Self::Jinja(source),
-            false => Self::Go(source),
-        }
-    }
-
-    /// Its text.
-    pub fn source(&self) -> &str {
-        match self {
-            Self::Jinja(source) | Self::Go(source) => source,
-        }
-    }
-}
 
 /// What a Modelfile made of a model.
 #[derive(Clone, Debug)]
@@ -109,11 +84,11 @@ impl Preset {
     /// The template that counts, given the one in the model's file. Whoever publishes a model writes the file's; what
     /// Ollama's registry has beside it is a translation, good where the file has none. What someone wrote here for
     /// this very model is what he wants.
-    pub fn choose(&self, in_file: Option<String>) -> Option<TemplateText> {
-        let in_file = in_file.map(TemplateText::Jinja);
-        match self.own_template {
-            true => self.template.clone().or(in_file),
-            false => in_file.or_else(|| self.template.clone()),
+    pub fn choose(&self, in_file: Option<TemplateText>) -> Option<TemplateText> {
+        if self.own_template {
+            self.template.clone().or(in_file)
+        } else {
+            in_file.or_else(|| self.template.clone())
         }
     }
 }

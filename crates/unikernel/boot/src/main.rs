@@ -4,6 +4,8 @@
 
 extern crate alloc;
 
+#[cfg(feature = "engine")]
+mod boot_prompt;
 // What only the tests of the machine alone ask for is no part of what people boot.
 #[cfg(not(feature = "engine"))]
 mod checks;
@@ -15,8 +17,6 @@ mod runtime;
 mod server;
 #[cfg(feature = "engine")]
 mod source;
-#[cfg(feature = "engine")]
-mod speaker;
 
 use core::panic::PanicInfo;
 use strata_unikernel::boot::memory_map::Range;
@@ -152,7 +152,7 @@ extern "C" fn run(info: &BootInfo) -> ! {
     {
         let options = options(info, &mut devices);
         match options.get("prompt") {
-            Some(_) => speaker::speak(info, &options, &devices),
+            Some(_) => boot_prompt::answer(info, &options, &devices),
             None => server::serve(info, options, &machine, &mut devices),
         }
     }

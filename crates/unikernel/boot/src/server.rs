@@ -1,23 +1,24 @@
 //! The machine as a server: the chat APIs on its first network card, and a shell on the serial line.
 
 use crate::HEAP;
-use crate::source::{self, SourceError, Telling};
+use crate::source::{self, ProgressLog, SourceError};
 use alloc::string::String;
 use alloc::sync::Arc;
+use core::ops::ControlFlow;
 use strata_unikernel::boot::{BootInfo, CommandLine};
 use strata_unikernel::drivers::{Devices, Disk};
 use strata_unikernel::machine::heap::HugePages;
 use strata_unikernel::machine::processors::WORKERS;
-use strata_unikernel::machine::workers::Few;
+use strata_unikernel::machine::workers::LimitedPool;
 use strata_unikernel::machine::{Machine, calendar, cpu, local_apic, power, time, watchdog};
-use strata_unikernel::model::{self, Load, Means, Opened, Placement};
+use strata_unikernel::model::{self, LoadSettings, LocalModel, Placement, Platform};
 use strata_unikernel::network::{Network, Settings};
 use strata_unikernel::say;
 use strata_unikernel::serve::{Access, ServeSettings, Server};
-use strata_unikernel::shell::settings::{self, patience};
-use strata_unikernel::shell::{Around, Next, Shell};
+use strata_unikernel::shell::settings::{self, step_timeout};
+use strata_unikernel::shell::{ShellContext, ModelCommand, Shell};
 
-/// Texts that run side by side, and how many of their tokens are computed together.
+/// Sequences that run side by side, and how many of their tokens are computed together.
 const REQUESTS: usize = 8;
 const BATCH: usize = 128;
 /// Characters that a key has at least: shorter ones are guessed.
@@ -42,7 +43,7 @@ pub(crate) fn serve(
         functions,
     } = devices;
     let mut shell = Shell::new(info, options, (machine.processors(), &HEAP), functions);
-    let mut next = Next::Load;
+    let mut next = ModelCommand::Load;
     loop {
         let network = match Settings::from_options(&shell.options) {
             Ok(settings) => cards.first_mut().map(|card| {
@@ -57,39 +58,39 @@ pub(crate) fn serve(
         if network.is_none() {
             say!("there is no network to serve through");
         }
-        let mut run = Run {
+        let mut serving = Serving {
             shell: &mut shell,
             network,
             disks,
-            told: None,
+            announced: None,
             woken: false,
             false_wakes: 0,
             card_wakes: false,
         };
         let went_on = match next {
-            Next::Load => run.with_model(info),
-            Next::Unload => Ok(run.alone()),
+            ModelCommand::Load => serving.with_model(info),
+            ModelCommand::Unload => Ok(serving.without_model()),
         };
         next = went_on.unwrap_or_else(|error| {
             watchdog::arm(0);
             say!("{error}");
-            match run.shell.options.get("then") {
+            match serving.shell.options.get("then") {
                 Some("exit") => power::exit(0x10),
                 Some("reboot") => power::restart(),
-                _ => run.alone(),
+                _ => serving.without_model(),
             }
         });
         watchdog::arm(0);
     }
 }
 
-/// One stretch with the same model, or with none.
-struct Run<'r, 'i, 'n> {
+/// The machine while it has the same model, or none.
+struct Serving<'r, 'i, 'n> {
     shell: &'r mut Shell<'i>,
     network: Option<Network<'n>>,
     disks: &'r [Disk],
-    /// The address that was told.
-    told: Option<String>,
+    /// The address that was announced.
+    announced: Option<String>,
     /// Whether a device ended the last nap, how many naps in a row ended so with nothing to show for it, and whether
     /// one ever ended so with a frame.
     woken: bool,
@@ -114,45 +115,54 @@ impl core::fmt::Display for Failure {
     }
 }
 
-impl Run<'_, '_, '_> {
-    fn with_model(&mut self, info: &BootInfo) -> Result<Next, Failure> {
+impl Serving<'_, '_, '_> {
+    fn with_model(&mut self, info: &BootInfo) -> Result<ModelCommand, Failure> {
         let options = self.shell.options.clone();
         match settings::key(&options) {
             None => say!("no api-key= is given: whoever reaches the port may call"),
             Some(key) if key.len() < SHORTEST_KEY => return Err(Failure::Key),
             Some(_) => {}
         }
-        watchdog::arm(patience(&options));
+        watchdog::arm(step_timeout(&options));
         let source = source::model(info, &options, self.disks).map_err(Failure::Source)?;
-        let pool = Few {
+        let pool = LimitedPool {
             pool: &WORKERS,
             count: settings::number(&options, "threads").map_or(usize::MAX, |n| n as usize),
         };
-        let told = Telling::new("packed");
-        let means = Means {
+        let log = ProgressLog::new("packed");
+        let platform = Platform {
             pool: Arc::new(pool),
             memory: &HugePages,
-            progress: &|done, all| told.tell(done, all),
+            progress: &mut |done, all| {
+                log.report(done, all);
+                ControlFlow::Continue(())
+            },
         };
-        let load = Load {
+        let load = LoadSettings {
             requests: REQUESTS,
             batch: BATCH,
             context: settings::number(&options, "ctx").map(|n| n as usize),
             free: source::free(),
         };
-        let served = model::open(&source, load, means, |opened| self.serve(opened, &options));
-        served.map_err(Failure::Model)
+        let name = options.get("name").unwrap_or("model");
+        let opened = model::open(&source, name, load, platform);
+        let (model, placement) = opened.map_err(Failure::Model)?;
+        Ok(self.serve(model, placement, &options))
     }
 
-    fn serve(&mut self, opened: Opened<'_>, options: &CommandLine) -> Next {
-        if let Placement::Within(bytes) = opened.placement {
+    fn serve(
+        &mut self,
+        model: LocalModel,
+        placement: Placement,
+        options: &CommandLine,
+    ) -> ModelCommand {
+        if let Placement::Within(bytes) = placement {
             say!(
                 "only {} MiB of weights fit in memory: it goes slowly",
                 bytes >> 20
             );
         }
         let serving = ServeSettings {
-            name: options.get("name").unwrap_or("model").into(),
             access: Access {
                 key: settings::key(options).map(Into::into),
                 host: options.get("host").map(Into::into),
@@ -163,15 +173,15 @@ impl Run<'_, '_, '_> {
                 .unwrap_or(0)
                 .saturating_sub(time::now() / 1_000_000_000),
         };
-        let mut server = Server::new(opened, Arc::new(time::TimeStamps), serving);
+        let mut server = Server::new(model, Arc::new(time::TimeStamps), serving);
         loop {
             let came = self.poll(Some(&server));
             let busy = match &mut self.network {
-                Some(network) => server.turn(network, time::now),
+                Some(network) => server.step(network, time::now),
                 None => false,
             };
             watchdog::progress();
-            if let Some(next) = self.shell_turn(Some(&mut server)) {
+            if let Some(next) = self.poll_shell(Some(&mut server)) {
                 return next;
             }
             self.rest(busy || came);
@@ -179,21 +189,21 @@ impl Run<'_, '_, '_> {
     }
 
     /// The shell, and a network that answers nothing but echoes.
-    fn alone(&mut self) -> Next {
+    fn without_model(&mut self) -> ModelCommand {
         if let Some(network) = &mut self.network {
             network.set_open(false);
         }
         loop {
             let came = self.poll(None);
-            if let Some(next) = self.shell_turn(None) {
+            if let Some(next) = self.poll_shell(None) {
                 return next;
             }
             self.rest(came);
         }
     }
 
-    fn shell_turn(&mut self, server: Option<&mut Server>) -> Option<Next> {
-        self.shell.poll(&mut Around {
+    fn poll_shell(&mut self, server: Option<&mut Server>) -> Option<ModelCommand> {
+        self.shell.poll(&mut ShellContext {
             server,
             network: self.network.as_mut(),
             disks: self.disks,
@@ -212,7 +222,7 @@ impl Run<'_, '_, '_> {
         }
         let address = network.address().map(|address| address.address());
         let address = address.map(|address| alloc::format!("{address}:{}", network.port()));
-        if address != self.told {
+        if address != self.announced {
             match (&address, server) {
                 (Some(address), Some(server)) => say!(
                     "serving {} at http://{address} after {} ms",
@@ -222,7 +232,7 @@ impl Run<'_, '_, '_> {
                 (Some(address), None) => say!("the machine is at {address}"),
                 (None, _) => say!("the network took the address back"),
             }
-            self.told = address;
+            self.announced = address;
         }
         came
     }

@@ -12,10 +12,10 @@ use strata_unikernel::machine::window::Window;
 use strata_unikernel::machine::{time, watchdog};
 use strata_unikernel::model::{self, ModelError, ModelFile};
 use strata_unikernel::say;
-use strata_unikernel::storage::{self, PAGE, Pages, SettleError, Sum, digest_from};
+use strata_unikernel::storage::{self, PAGE, Pages, VerifyError, Sum, digest_from};
 
-/// How often progress is told, in nanoseconds.
-const TELLING: u64 = 1_000_000_000;
+/// How often progress is shown, in nanoseconds.
+const INTERVAL: u64 = 1_000_000_000;
 
 /// Memory that reading a file in pages takes.
 const PAGES: usize = 48 << 20;
@@ -26,7 +26,7 @@ pub(crate) enum SourceError {
     AbsentPath(String),
     Sum,
     Window,
-    Settle(SettleError),
+    Verify(VerifyError),
     Model(ModelError),
 }
 
@@ -37,7 +37,7 @@ impl core::fmt::Display for SourceError {
             Self::AbsentPath(path) => write!(f, "there is no model {path} on any disk"),
             Self::Sum => f.write_str("sha256= is not 64 hexadecimal digits"),
             Self::Window => f.write_str("the model is larger than any memory"),
-            Self::Settle(error) => error.fmt(f),
+            Self::Verify(error) => error.fmt(f),
             Self::Model(error) => error.fmt(f),
         }
     }
@@ -73,15 +73,15 @@ impl ModelFile for Source {
         }
     }
 
-    fn settle(&self) -> Result<(), SettleError> {
+    fn verify(&self) -> Result<(), VerifyError> {
         let Self::Paged(window) = self else {
             return Ok(());
         };
-        let told = Telling::new("summed up");
+        let log = ProgressLog::new("summed up");
         let all = window.len();
-        let settled = window.settle(&mut |pages| told.tell(pages * PAGE, all))?;
-        say!("{} MiB of the disk were read", settled.read >> 20);
-        if settled.summed {
+        let verified = window.verify(&mut |pages| log.report(pages * PAGE, all))?;
+        say!("{} MiB of the disk were read", verified.read >> 20);
+        if verified.summed {
             say!("the model's SHA-256 is as it should be");
         }
         Ok(())
@@ -125,13 +125,13 @@ pub(crate) fn model(
     };
     if let Some(sum) = sum {
         let ends = model::ends(source.bytes()).map_err(SourceError::Model)?;
-        check(&source, Sum::new(sum, ends)).map_err(SourceError::Settle)?;
+        check(&source, Sum::new(sum, ends)).map_err(SourceError::Verify)?;
     }
     Ok(source)
 }
 
 /// Looks whether a model in memory is the one that was meant; one on a disk is looked at while it is read.
-fn check(source: &Source, mut sum: Sum) -> Result<(), SettleError> {
+fn check(source: &Source, mut sum: Sum) -> Result<(), VerifyError> {
     match source {
         Source::Paged(window) => window.expect(sum),
         Source::Loaded(bytes) => {
@@ -167,24 +167,24 @@ fn from_disk(
     Ok((Source::Paged(Arc::new(window)), sum))
 }
 
-/// Tells now and then how far something is, and that it goes on.
-pub(crate) struct Telling {
+/// Says now and then how far something is, and tells the watchdog that it goes on.
+pub(crate) struct ProgressLog {
     what: &'static str,
     next: Cell<u64>,
 }
 
-impl Telling {
+impl ProgressLog {
     pub(crate) fn new(what: &'static str) -> Self {
         Self {
             what,
-            next: Cell::new(time::now() + TELLING),
+            next: Cell::new(time::now() + INTERVAL),
         }
     }
 
-    pub(crate) fn tell(&self, done: usize, all: usize) {
+    pub(crate) fn report(&self, done: usize, all: usize) {
         watchdog::progress();
         if all > 0 && time::now() > self.next.get() {
-            self.next.set(time::now() + TELLING);
+            self.next.set(time::now() + INTERVAL);
             say!("{} {} of {} MiB", self.what, done >> 20, all >> 20);
         }
     }

@@ -230,9 +230,10 @@ unsafe fn options(image: &LoadedImage) -> CommandLine {
 /// The services must be up.
 unsafe fn read_volume(services: &BootServices, device: Handle, info: &mut BootInfo) {
     // SAFETY: the caller's promise.
-    let most = match unsafe { has_driver(services, device) } {
-        true => LARGE,
-        false => u64::MAX,
+    let most = if unsafe { has_driver(services, device) } {
+        LARGE
+    } else {
+        u64::MAX
     };
     // SAFETY: as above; what was read is mapped and stays.
     let read = |path: &[&str]| unsafe { load(services, device, path, most) };

@@ -139,9 +139,9 @@ extern "C" fn enter(starter: *mut Starter) -> ! {
         let _ = local_apic::start();
     }
     // Before it says that it has started, because the first job may follow at once.
-    let place = WORKERS.join();
+    let slot = WORKERS.join();
     STARTED.fetch_add(1, Ordering::SeqCst);
-    WORKERS.work(place, || true);
+    WORKERS.work(slot, || true);
     cpu::stop()
 }
 

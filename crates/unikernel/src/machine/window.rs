@@ -10,7 +10,7 @@ use super::page_table::Access;
 use super::processors::WORKERS;
 use crate::boot::memory_map::Range;
 use crate::say;
-use crate::storage::{PAGE, Pages, SettleError, Settled, Sum};
+use crate::storage::{PAGE, Pages, Sum, Verified, VerifyError};
 use core::ops::Deref;
 use core::sync::atomic::{AtomicBool, Ordering};
 use strata_platform::{Backing, Pool};
@@ -22,7 +22,7 @@ const AHEAD: usize = 8;
 
 static FILE: Lock<Option<Pages>> = Lock::new(None);
 /// Whether a page that cannot be read ends the run: there is nobody any more who would ask.
-static SETTLED: AtomicBool = AtomicBool::new(false);
+static VERIFIED: AtomicBool = AtomicBool::new(false);
 
 /// The file that is mapped.
 pub struct Window(usize);
@@ -35,7 +35,7 @@ impl Window {
         if file.is_some() || pages.bytes() >= START {
             return None;
         }
-        SETTLED.store(false, Ordering::Relaxed);
+        VERIFIED.store(false, Ordering::Relaxed);
         *file = Some(pages);
         Some(Self(bytes))
     }
@@ -48,22 +48,23 @@ impl Window {
     }
 
     /// Says whether all that was read could be read and is as it should be. What cannot be read later ends the run.
-    pub fn settle(&self, progress: &mut dyn FnMut(usize)) -> Result<Settled, SettleError> {
-        let settled = match &mut *FILE.lock() {
-            Some(file) => file.settle(progress)?,
+    pub fn verify(&self, progress: &mut dyn FnMut(usize)) -> Result<Verified, VerifyError> {
+        let verified = match &mut *FILE.lock() {
+            Some(file) => file.verify(progress)?,
             None => unreachable!("the window is open"),
         };
-        SETTLED.store(true, Ordering::Relaxed);
-        Ok(settled)
+        VERIFIED.store(true, Ordering::Relaxed);
+        Ok(verified)
     }
 
     /// The pages that bytes lie in, up to and without the one that they end on, unless the file ends there.
     fn pages(&self, bytes: &[u8]) -> core::ops::Range<usize> {
         let start = (bytes.as_ptr() as usize).saturating_sub(START as usize);
         let end = start.saturating_add(bytes.len());
-        match end >= self.0 {
-            true => start / PAGE..self.0.div_ceil(PAGE),
-            false => start / PAGE..end / PAGE,
+        if end >= self.0 {
+            start / PAGE..self.0.div_ceil(PAGE)
+        } else {
+            start / PAGE..end / PAGE
         }
     }
 }
@@ -142,7 +143,7 @@ pub(super) fn fault(address: u64) -> bool {
         return false;
     };
     let there = bring(file, page);
-    match SETTLED.load(Ordering::Relaxed).then(|| file.take_error()) {
+    match VERIFIED.load(Ordering::Relaxed).then(|| file.take_error()) {
         Some(Some(error)) => {
             say!("the model cannot be read: {error}");
             false

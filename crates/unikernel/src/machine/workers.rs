@@ -20,7 +20,7 @@ type Task = *const (dyn Fn(usize) + Sync);
 
 /// A worker's place in a pool.
 #[derive(Debug)]
-pub struct Place {
+pub struct WorkerSlot {
     worker: usize,
     /// The jobs that came before it.
     seen: usize,
@@ -58,15 +58,15 @@ impl<D: Doze> Workers<D> {
     }
 
     /// Joins the pool. No job may be under way or begin meanwhile; from the next on, all wait for this worker's part.
-    pub fn join(&self) -> Place {
+    pub fn join(&self) -> WorkerSlot {
         let seen = self.jobs.load(Ordering::SeqCst);
         let worker = self.count.fetch_add(1, Ordering::SeqCst);
-        Place { worker, seen }
+        WorkerSlot { worker, seen }
     }
 
     /// Does its part of every job, until `go_on` says no after a job.
-    pub fn work(&self, place: Place, mut go_on: impl FnMut() -> bool) {
-        let Place { worker, mut seen } = place;
+    pub fn work(&self, slot: WorkerSlot, mut go_on: impl FnMut() -> bool) {
+        let WorkerSlot { worker, mut seen } = slot;
         while go_on() {
             self.wait(seen);
             seen = seen.wrapping_add(1);
@@ -135,14 +135,14 @@ impl<D: Doze> Pool for Workers<D> {
 }
 
 /// The first few workers of a pool.
-pub struct Few<'p> {
+pub struct LimitedPool<'p> {
     /// Whose.
     pub pool: &'p dyn Pool,
     /// How many.
     pub count: usize,
 }
 
-impl Pool for Few<'_> {
+impl Pool for LimitedPool<'_> {
     fn workers(&self) -> usize {
         self.pool.workers().min(self.count.max(1))
     }
@@ -225,7 +225,7 @@ mod tests {
         }
         for (count, expected) in [(0, 1), (1, 1), (2, 2), (3, 3), (9, 3)] {
             let pool: &dyn Pool = &Three;
-            let few = Few { pool, count };
+            let few = LimitedPool { pool, count };
             let done = Mutex::new(vec![]);
             few.run(&|worker| done.lock().unwrap().push(worker));
             assert_eq!(done.lock().unwrap().len(), expected);

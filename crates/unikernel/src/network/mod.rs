@@ -45,7 +45,7 @@ pub struct Network<'a> {
     dhcp: Option<SocketHandle>,
     /// For echoes that this machine asks for.
     echo: SocketHandle,
-    pool: Vec<Place>,
+    pool: Vec<PooledSocket>,
     port: u16,
     /// Whether clients may come.
     open: bool,
@@ -55,7 +55,7 @@ pub struct Network<'a> {
 const IDENT: u16 = 0x5354;
 
 /// A socket of the pool.
-struct Place {
+struct PooledSocket {
     handle: SocketHandle,
     /// When a client began a connection that is not complete.
     began: Option<u64>,
@@ -81,7 +81,7 @@ impl<'a> Network<'a> {
             None => Some(sockets.add(dhcpv4::Socket::new())),
         };
         let echo = sockets.add(echo_socket());
-        let pool = (0..CONNECTIONS).map(|_| Place {
+        let pool = (0..CONNECTIONS).map(|_| PooledSocket {
             handle: sockets.add(socket()),
             began: None,
             number: 0,
@@ -150,8 +150,8 @@ impl<'a> Network<'a> {
     /// Tells the card whose connections there are, and whether there can be more.
     fn know_clients(&mut self) {
         let sockets = &self.sockets;
-        let remote = |place: &Place| {
-            let socket = sockets.get::<tcp::Socket<'_>>(place.handle);
+        let remote = |pooled: &PooledSocket| {
+            let socket = sockets.get::<tcp::Socket<'_>>(pooled.handle);
             match socket.remote_endpoint()? {
                 IpEndpoint {
                     addr: IpAddress::Ipv4(address),
@@ -160,8 +160,8 @@ impl<'a> Network<'a> {
                 _ => None,
             }
         };
-        let listens = |place: &Place| {
-            let socket = sockets.get::<tcp::Socket<'_>>(place.handle);
+        let listens = |pooled: &PooledSocket| {
+            let socket = sockets.get::<tcp::Socket<'_>>(pooled.handle);
             socket.state() == tcp::State::Listen
         };
         // At a closed door nobody need wait: those who come hear that it is closed.
@@ -172,11 +172,11 @@ impl<'a> Network<'a> {
 
     /// Lets sockets listen again whose connections are over, or never came to be.
     fn listen(&mut self, now: u64) {
-        for place in &mut self.pool {
-            let socket = self.sockets.get_mut::<tcp::Socket<'_>>(place.handle);
+        for pooled in &mut self.pool {
+            let socket = self.sockets.get_mut::<tcp::Socket<'_>>(pooled.handle);
             match socket.state() {
                 tcp::State::SynReceived => {
-                    let began = *place.began.get_or_insert(now);
+                    let began = *pooled.began.get_or_insert(now);
                     if now.saturating_sub(began) < HANDSHAKE {
                         continue;
                     }
@@ -185,8 +185,8 @@ impl<'a> Network<'a> {
                 tcp::State::Closed | tcp::State::TimeWait => {}
                 _ => continue,
             }
-            place.began = None;
-            place.taken = false;
+            pooled.began = None;
+            pooled.taken = false;
             if !self.open {
                 continue;
             }
@@ -198,9 +198,9 @@ impl<'a> Network<'a> {
     /// Lets clients come, or sends those away that are there and takes no more.
     pub fn set_open(&mut self, open: bool) {
         self.open = open;
-        for place in self.pool.iter().filter(|_| !open) {
+        for pooled in self.pool.iter().filter(|_| !open) {
             self.sockets
-                .get_mut::<tcp::Socket<'_>>(place.handle)
+                .get_mut::<tcp::Socket<'_>>(pooled.handle)
                 .abort();
         }
     }
@@ -244,7 +244,10 @@ impl<'a> Network<'a> {
     pub fn connections(
         &self,
     ) -> impl Iterator<Item = (tcp::State, Option<IpEndpoint>, usize, usize)> {
-        let sockets = self.pool.iter().map(|place| self.sockets.get(place.handle));
+        let sockets = self
+            .pool
+            .iter()
+            .map(|pooled| self.sockets.get(pooled.handle));
         sockets
             .filter(|socket: &&tcp::Socket<'_>| {
                 !matches!(socket.state(), tcp::State::Listen | tcp::State::Closed)
@@ -278,23 +281,23 @@ impl<'a> Network<'a> {
         (self.card.device.name(), self.card.device.address())
     }
 
-    /// The connection at a place of the pool, from 0 to [`CONNECTIONS`]; nothing while no client has it.
-    pub fn connection(&mut self, place: usize) -> Option<Connection<'_>> {
-        let place = self.pool.get_mut(place)?;
-        let socket = self.sockets.get_mut::<tcp::Socket<'static>>(place.handle);
+    /// The connection at an index of the pool, from 0 to [`CONNECTIONS`]; nothing while no client has it.
+    pub fn connection(&mut self, index: usize) -> Option<Connection<'_>> {
+        let pooled = self.pool.get_mut(index)?;
+        let socket = self.sockets.get_mut::<tcp::Socket<'static>>(pooled.handle);
         if matches!(
             socket.state(),
             tcp::State::Listen | tcp::State::SynReceived | tcp::State::Closed
         ) {
             return None;
         }
-        if !place.taken {
-            place.taken = true;
-            place.number += 1;
+        if !pooled.taken {
+            pooled.taken = true;
+            pooled.number += 1;
         }
         Some(Connection {
             socket,
-            number: place.number,
+            number: pooled.number,
         })
     }
 }
@@ -302,7 +305,7 @@ impl<'a> Network<'a> {
 /// A client's connection.
 pub struct Connection<'n> {
     socket: &'n mut tcp::Socket<'static>,
-    /// Unlike that of any other connection at this place.
+    /// Unlike that of any other connection at this index.
     pub number: u64,
 }
 

@@ -113,8 +113,8 @@ impl<'a> Client<'a> {
 
 /// Sends back what comes, and closes when the client does.
 fn echo(network: &mut Network<'_>) {
-    for place in 0..CONNECTIONS {
-        let Some(mut connection) = network.connection(place) else {
+    for index in 0..CONNECTIONS {
+        let Some(mut connection) = network.connection(index) else {
             continue;
         };
         let mut bytes = [0; 256];
@@ -190,7 +190,7 @@ fn clients_that_vanish_give_their_place_back() {
     }
     let taken = |network: &mut Network<'_>| {
         (0..CONNECTIONS)
-            .filter(|&place| network.connection(place).is_some())
+            .filter(|&index| network.connection(index).is_some())
             .count()
     };
     assert_eq!(taken(&mut network), CONNECTIONS);
@@ -427,14 +427,14 @@ fn a_client_that_begins_twice_gets_one_connection() {
     network.poll(1_000_000);
     send(syn(CLIENT, 2000));
     network.poll(2_000_000);
-    let remote = |place: &Place| {
-        let socket = network.sockets.get::<tcp::Socket<'_>>(place.handle);
+    let remote = |pooled: &PooledSocket| {
+        let socket = network.sockets.get::<tcp::Socket<'_>>(pooled.handle);
         socket.remote_endpoint().map(|remote| remote.port)
     };
     let second = network
         .pool
         .iter()
-        .filter(|place| remote(place) == Some(2000));
+        .filter(|pooled| remote(pooled) == Some(2000));
     assert_eq!(second.count(), 1);
 }
 

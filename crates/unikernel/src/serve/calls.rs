@@ -1,15 +1,11 @@
 //! What each call does.
 
-use super::{Running, Server, Visit, Work};
+use super::{Client, PendingAnswer, Server};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Write;
-use strata_chat::{
-    Fault, FaultKind, Format, Generate, LoadedModel, ModelFacts, ModelProfile, Prepared, Slot,
-    Timings, ToolChoice, prepare,
-};
-use strata_engine::EngineOptions;
-use strata_weights::GgufSet;
+use core::time::Duration;
+use strata_chat::{Fault, FaultKind, LoadedModel, ModelFacts, Slot, Timings};
 use strata_wire::call::{Call, unknown_model};
 use strata_wire::dialect::{self, HttpRequest};
 use strata_wire::http::Head;
@@ -23,7 +19,7 @@ impl Server {
     /// Does what a request asks for; nothing is given back if the answer is in the making.
     pub(super) fn call(
         &mut self,
-        visit: &mut Visit,
+        client: &mut Client,
         head: &Head,
         body: &[u8],
         now: u64,
@@ -33,7 +29,7 @@ impl Server {
         match self.settings.access.check(head) {
             Err(fault)
                 if fault.kind == FaultKind::Unauthenticated
-                    && (dialect::needs_no_key(head.path()) || head.method == "OPTIONS") => {}
+                    && dialect::needs_no_key(&head.method, head.path()) => {}
             Err(fault) => return Some(dialect.fault(&fault, &stamp)),
             Ok(()) => {}
         }
@@ -51,19 +47,22 @@ impl Server {
             Err(refused) => return Some(refused),
         };
         match call {
-            Call::Generate(request, answer) => match self.generate(&request, &stamp, now) {
-                Ok(running) => {
-                    visit.work = Some(Work {
-                        running,
-                        events: Vec::new(),
-                        answer,
-                        bytes: Vec::new(),
-                        begun: false,
-                    });
-                    None
+            Call::Generate(request, writer) => {
+                let found = self.find(Some(&request.model)).map(|_| ());
+                match found.and_then(|()| self.generate(&request, &stamp, now)) {
+                    Ok(generation) => {
+                        client.answer = Some(PendingAnswer {
+                            generation,
+                            writer,
+                            events: Vec::new(),
+                            bytes: Vec::new(),
+                            begun: false,
+                        });
+                        None
+                    }
+                    Err(fault) => Some(writer.fault(&fault)),
                 }
-                Err(fault) => Some(answer.fault(&fault)),
-            },
+            }
             call => {
                 let made = self.quick(call, &stamp, now);
                 Some(made.unwrap_or_else(|fault| dialect.fault(&fault, &stamp)))
@@ -71,31 +70,12 @@ impl Server {
         }
     }
 
-    fn generate(&mut self, request: &Generate, stamp: &Stamp, now: u64) -> Result<Running, Fault> {
-        let prepared = self.ready(request, stamp)?;
-        Running::begin(&mut self.engine, request, prepared, &self.profile, now)
-    }
-
-    fn ready(&mut self, request: &Generate, stamp: &Stamp) -> Result<Prepared, Fault> {
-        self.find(Some(&request.model))?;
-        let problem = if request.adapters.iter().any(|&(_, scale)| scale != 0.0) {
-            "the server has no adapters"
-        } else if request.format != Format::Text {
-            "this machine cannot hold answers to a form: leave response_format out"
-        } else if forces_calls(&request.tools.choice) {
-            "this machine cannot force tools to be called: leave the choice to the model"
-        } else {
-            let seed = self.stamps.random();
-            return prepare(request, &self.profile, stamp.context(seed));
-        };
-        Err(Fault::new(FaultKind::Unsupported, problem))
-    }
-
     /// The model, if it goes by this name.
     fn find(&self, name: Option<&str>) -> Result<&ModelFacts, Fault> {
         let name = name.unwrap_or_default();
-        if name.is_empty() || self.facts.is_called(name) {
-            return Ok(&self.facts);
+        let facts = self.facts();
+        if name.is_empty() || facts.is_called(name) {
+            return Ok(facts);
         }
         Err(unknown_model(name))
     }
@@ -107,19 +87,24 @@ impl Server {
             Call::Metrics => self.metrics(stamp, now),
             Call::Tokenize(request, write) => {
                 self.find(request.model.as_deref())?;
-                write(&self.profile.tokenize(&request))
+                write(&self.model.profile.tokenize(&request))
             }
             Call::Detokenize(request, write) => {
                 self.find(request.model.as_deref())?;
-                write(&self.profile.detokenize(&request)?)
+                write(&self.model.profile.detokenize(&request)?)
             }
-            Call::Render(request, write) => write(&self.ready(&request, stamp)?.rendered()),
-            Call::Models(write) => write(&Vec::from([self.facts.clone()])),
+            Call::Render(request, write) => {
+                self.find(Some(&request.model))?;
+                let seed = self.stamps.random();
+                let prepared = self.model.prepare(&request, stamp.context(seed))?;
+                write(&prepared.rendered())
+            }
+            Call::Models(write) => write(&Vec::from([self.model.facts.clone()])),
             Call::Model(name, write) => write(self.find(name.as_deref())?),
             Call::ModelInFull(name, write) => write(self.find(Some(&name))?),
             Call::Loaded(write) => write(&Vec::from([LoadedModel {
-                facts: self.facts.clone(),
-                bytes: self.facts.bytes,
+                facts: self.model.facts.clone(),
+                bytes: self.model.facts.bytes,
                 expires: None,
             }])),
             Call::Load(load, write) => {
@@ -131,10 +116,10 @@ impl Server {
                 let slot = |id| Slot {
                     id,
                     busy: id < running,
-                    context: self.profile.context,
+                    context: self.model.profile.context,
                     ..Slot::default()
                 };
-                write(&(0..self.facts.slots).map(slot).collect())
+                write(&(0..self.model.facts.slots).map(slot).collect())
             }
             Call::Adapters(write) => write(&Vec::new()),
             Call::Stored(stored, write) => write(&self.responses.act(OWNER, &stored)?),
@@ -147,7 +132,7 @@ impl Server {
 
     fn metrics(&self, stamp: &Stamp, now: u64) -> Reply {
         let engine = Measured {
-            model: &self.facts.name,
+            model: &self.model.facts.name,
             counters: self.counters(),
             adapters: AdapterUse::default(),
         };
@@ -157,13 +142,12 @@ impl Server {
         let _ = write!(
             out,
             "# TYPE strata:http_requests_total counter\nstrata:http_requests_total {}\n\
-             # TYPE strata:http_connections gauge\nstrata:http_connections {}\n\
-             # TYPE strata:uptime_seconds gauge\nstrata:uptime_seconds {}\n",
+             # TYPE strata:http_connections gauge\nstrata:http_connections {}\n",
             self.requests,
             // The one that asks is not in its place while it is looked after.
             self.clients() + 1,
-            now as f64 / 1e9,
         );
+        metrics::write_uptime(Duration::from_nanos(now), &mut out);
         Reply::metrics(&out)
     }
 }
@@ -176,29 +160,5 @@ fn why_not(call: &Call) -> &'static str {
         Call::ScaleAdapters(..) => "this machine has no adapters",
         Call::SlotAction(..) => "this machine keeps no texts: it has no files",
         _ => "this machine has one model and no files: it cannot do that",
-    }
-}
-
-fn forces_calls(choice: &ToolChoice) -> bool {
-    match choice {
-        ToolChoice::Required | ToolChoice::Named(_) => true,
-        ToolChoice::Allowed { required, .. } => *required,
-        _ => false,
-    }
-}
-
-/// What clients are told of the model.
-pub(super) fn facts(
-    name: &str,
-    file: &GgufSet<'_>,
-    profile: &ModelProfile,
-    options: &EngineOptions,
-) -> ModelFacts {
-    ModelFacts {
-        context: profile.context,
-        vocabulary: profile.tokenizer.vocab_size(),
-        capabilities: profile.capabilities(),
-        slots: options.requests,
-        ..ModelFacts::of_file(name, file)
     }
 }

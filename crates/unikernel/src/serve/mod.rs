@@ -1,11 +1,10 @@
-//! The chat APIs on the bare machine: connections on one side, the engine on the other, one turn after another.
+//! The chat APIs on bare metal: connections on one side, the engine on the other.
 //!
-//! There is one thread of control. Each turn looks at every connection, then computes one step of the engine, so that
-//! a slow client never holds up the others and a long answer never holds up a new client for longer than a step.
+//! There is one thread of control. [`Server::step`] looks at every connection, then computes one step of the engine, so
+//! that a slow client never holds up the others and a long answer never holds up a new client for longer than a step.
 
 mod access;
 mod calls;
-mod running;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -13,22 +12,21 @@ pub use access::Access;
 pub use strata_chat::ModelFacts;
 pub use strata_engine::Counters;
 
-use crate::model::Opened;
 use crate::network::{CONNECTIONS, Connection, Network};
+use crate::prompt::text;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
-use running::Running;
-use strata_chat::{Event, Fault, FaultKind, ModelProfile};
-use strata_engine::{Engine, Event as EngineEvent, EventKind, Request, SubmitError};
+use strata::{Generation, LocalModel};
+use strata_chat::{Arrival, Event, Fault, FaultKind, Generate, Prompt};
+use strata_engine::Event as EngineEvent;
 use strata_platform::Clock;
-use strata_tokenizer::EncodeOptions;
 use strata_wire::access::cross_origin;
 use strata_wire::http::{self, Head, Next, Sending};
 use strata_wire::openai::{self, ResponseStore};
-use strata_wire::{AnswerWriter, Framing, Reply, Stamp, StampSource};
+use strata_wire::{AnswerWriter, Framing, Reply, Stamp, StampSource, begin_answer};
 
 /// Bytes that all requests and answers may hold; clients that would add to more must wait.
 const MEMORY: usize = 16 << 20;
@@ -38,8 +36,6 @@ const STORED: (usize, usize) = (64, 4 << 20);
 /// What a server is told.
 #[derive(Clone, Debug, Default)]
 pub struct ServeSettings {
-    /// What the model is called.
-    pub name: String,
     /// Who may call.
     pub access: Access,
     /// Makes names and seeds unlike those of other machines.
@@ -50,29 +46,28 @@ pub struct ServeSettings {
 
 /// A server of one model.
 pub struct Server {
-    engine: Engine,
+    model: LocalModel,
     clock: Arc<dyn Clock>,
-    profile: Arc<ModelProfile>,
-    facts: ModelFacts,
     settings: ServeSettings,
-    visits: Vec<Option<Visit>>,
+    clients: Vec<Option<Client>>,
     responses: ResponseStore,
     stamps: StampSource,
     requests: u64,
 }
 
-/// A client's stay.
-struct Visit {
+/// A client, as long as its connection lasts.
+struct Client {
+    /// The connection's.
     number: u64,
     http: http::Connection,
     origin: Option<String>,
-    work: Option<Work>,
+    answer: Option<PendingAnswer>,
 }
 
 /// An answer in the making.
-struct Work {
-    running: Running,
-    answer: Box<dyn AnswerWriter>,
+struct PendingAnswer {
+    generation: Generation,
+    writer: Box<dyn AnswerWriter>,
     /// What is not written yet.
     events: Vec<Event>,
     /// What is not sent yet.
@@ -82,21 +77,13 @@ struct Work {
 
 impl Server {
     /// A server of a model.
-    pub fn new(opened: Opened<'_>, clock: Arc<dyn Clock>, settings: ServeSettings) -> Self {
-        let context = opened.options.context;
-        let template = opened.file.metadata().str("tokenizer.chat_template");
-        let template = template.ok().flatten();
-        let profile = ModelProfile::new(Arc::clone(&opened.tokenizer), template, context);
-        let facts = calls::facts(&settings.name, opened.file, &profile, &opened.options);
-        let engine = Engine::new(opened.executor, opened.tokenizer, opened.options);
+    pub fn new(model: LocalModel, clock: Arc<dyn Clock>, settings: ServeSettings) -> Self {
         Self {
-            engine: engine.with_clock(Arc::clone(&clock)),
+            model: model.with_clock(Arc::clone(&clock)),
             clock,
-            profile: Arc::new(profile),
-            facts,
             stamps: StampSource::new(settings.seed),
             settings,
-            visits: (0..CONNECTIONS).map(|_| None).collect(),
+            clients: (0..CONNECTIONS).map(|_| None).collect(),
             responses: ResponseStore::new(STORED.0, STORED.1),
             requests: 0,
         }
@@ -104,142 +91,151 @@ impl Server {
 
     /// The engine's numbers.
     pub fn counters(&self) -> &Counters {
-        self.engine.counters()
+        self.model.engine.counters()
     }
 
     /// What the model is.
     pub fn facts(&self) -> &ModelFacts {
-        &self.facts
+        &self.model.facts
     }
 
     /// Clients that are connected.
     pub fn clients(&self) -> usize {
-        self.visits.iter().flatten().count()
+        self.clients.iter().flatten().count()
     }
 
-    /// Continues a text by at most so many tokens, as the model likes, while nobody else is looked after.
+    /// Continues a text by at most so many tokens, while no client is looked after, and calls `emit` after each step with
+    /// the text that is new.
     pub fn continue_text(
         &mut self,
-        text: &str,
+        start: &str,
         tokens: usize,
-        tell: &mut dyn FnMut(&str),
-    ) -> Result<(), SubmitError> {
-        let options = EncodeOptions {
-            add_special: true,
-            parse_special: true,
-        };
-        let own = self.engine.submit(Request {
-            prompt: self.profile.tokenizer.encode(text, options),
-            max_tokens: Some(tokens),
-            ..Request::default()
-        })?;
-        let mut open = true;
-        while open {
-            let (visits, clock) = (&mut self.visits, &self.clock);
-            self.engine.step(&mut |event| {
-                if event.request != own {
-                    return hear(visits, event, clock.now_ns());
-                }
-                match event.kind {
-                    EventKind::Token { text, .. } => tell(&text),
-                    EventKind::Finished { text, .. } => {
-                        tell(&text);
-                        open = false;
-                    }
-                    EventKind::Failed(_) => open = false,
-                    _ => {}
-                }
+        emit: &mut dyn FnMut(&str),
+    ) -> Result<(), Fault> {
+        let mut request = Generate::new("", Prompt::text(start));
+        request.max_tokens = Some(tokens);
+        let now = self.clock.now_ns();
+        let mut generation = self.generate(&request, &self.stamp(now), now)?;
+        let clock = Arc::clone(&self.clock);
+        let now = || Duration::from_nanos(clock.now_ns());
+        while !generation.has_ended() {
+            let clients = &mut self.clients;
+            let events = generation.step(&mut self.model.engine, &now, &mut |event| {
+                deliver(clients, event, now());
             });
+            emit(&text(&events)?);
         }
         Ok(())
     }
 
+    /// Makes a request ready and hands it to the engine.
+    fn generate(
+        &mut self,
+        request: &Generate,
+        stamp: &Stamp,
+        now: u64,
+    ) -> Result<Generation, Fault> {
+        let seed = self.stamps.random();
+        let prepared = self.model.prepare(request, stamp.context(seed))?;
+        let arrival = Arrival {
+            at: Duration::from_nanos(now),
+            load: Duration::ZERO,
+        };
+        self.model.start(request, prepared, arrival)
+    }
+
     /// Looks after all clients and computes one step. Says whether there is more to compute.
-    pub fn turn(&mut self, network: &mut Network<'_>, now: impl Fn() -> u64) -> bool {
-        for place in 0..CONNECTIONS {
-            let visit = self.visits[place].take();
-            self.visits[place] = self.attend(visit, network.connection(place), now());
+    pub fn step(&mut self, network: &mut Network<'_>, now: impl Fn() -> u64) -> bool {
+        for index in 0..CONNECTIONS {
+            let client = self.clients[index].take();
+            self.clients[index] = self.attend(client, network.connection(index), now());
         }
-        if self.engine.is_idle() {
+        if self.model.engine.is_idle() {
             return false;
         }
-        let visits = &mut self.visits;
-        self.engine.step(&mut |event| hear(visits, event, now()));
+        let clients = &mut self.clients;
+        self.model.engine.step(&mut |event| {
+            deliver(clients, event, Duration::from_nanos(now()));
+        });
         true
     }
 
     /// Reads what a client says, answers what can be answered, and sends what can be sent.
     fn attend(
         &mut self,
-        visit: Option<Visit>,
-        link: Option<Connection<'_>>,
+        client: Option<Client>,
+        connection: Option<Connection<'_>>,
         now: u64,
-    ) -> Option<Visit> {
-        let same = |visit: &Visit| link.as_ref().is_some_and(|l| l.number == visit.number);
-        let visit = match visit {
-            Some(visit) if same(&visit) => Some(visit),
+    ) -> Option<Client> {
+        let same = |client: &Client| {
+            connection
+                .as_ref()
+                .is_some_and(|c| c.number == client.number)
+        };
+        let client = match client {
+            Some(client) if same(&client) => Some(client),
             gone => {
-                self.leave(gone);
+                self.disconnect(gone);
                 None
             }
         };
-        let mut link = link?;
-        let mut visit = visit.unwrap_or_else(|| Visit {
-            number: link.number,
+        let mut connection = connection?;
+        let mut client = client.unwrap_or_else(|| Client {
+            number: connection.number,
             http: http::Connection::new(now),
             origin: None,
-            work: None,
+            answer: None,
         });
-        self.read(&mut visit, &mut link, now);
-        if !link.may_receive() && visit.http.is_busy() {
-            link.abort();
-            self.leave(Some(visit));
+        self.read(&mut client, &mut connection, now);
+        if !connection.may_receive() && client.http.is_busy() {
+            connection.abort();
+            self.disconnect(Some(client));
             return None;
         }
-        match visit.http.next(now) {
-            Next::Request(head, body) => self.open(&mut visit, &head, &body, now),
-            Next::Refused(error) => self.refuse(&mut visit, error, now),
-            Next::Nothing if !link.may_receive() => link.close(),
+        match client.http.next(now) {
+            Next::Request(head, body) => self.handle(&mut client, &head, &body, now),
+            Next::Refused(error) => self.refuse(&mut client, error, now),
+            Next::Nothing if !connection.may_receive() => connection.close(),
             Next::Nothing => {}
         }
-        self.advance(&mut visit, now);
-        let sent = link.send(visit.http.outgoing());
-        visit.http.sent(sent, now);
-        if visit.http.is_over() {
-            link.close();
+        self.advance(&mut client, now);
+        let sent = connection.send(client.http.outgoing());
+        client.http.sent(sent, now);
+        if client.http.is_over() {
+            connection.close();
         }
-        if visit.http.is_stale(now) {
-            link.abort();
-            self.leave(Some(visit));
+        if client.http.is_stale(now) {
+            connection.abort();
+            self.disconnect(Some(client));
             return None;
         }
-        Some(visit)
+        Some(client)
     }
 
-    fn read(&self, visit: &mut Visit, link: &mut Connection<'_>, now: u64) {
-        let held: usize = self.visits.iter().flatten().map(|v| v.http.bytes()).sum();
+    fn read(&self, client: &mut Client, connection: &mut Connection<'_>, now: u64) {
+        let held: usize = self.clients.iter().flatten().map(|v| v.http.bytes()).sum();
         if held >= MEMORY {
             return;
         }
         let mut buffer = [0; 2048];
         loop {
-            let room = visit.http.room().min(buffer.len());
-            match link.receive(&mut buffer[..room]) {
+            let room = client.http.room().min(buffer.len());
+            match connection.receive(&mut buffer[..room]) {
                 0 => return,
-                len => visit.http.feed(&buffer[..len], now),
+                len => client.http.feed(&buffer[..len], now),
             }
         }
     }
 
     /// A client has gone, and its work with it.
-    fn leave(&mut self, visit: Option<Visit>) {
-        if let Some(work) = visit.and_then(|visit| visit.work) {
-            work.running.cancel(&mut self.engine);
+    fn disconnect(&mut self, client: Option<Client>) {
+        if let Some(answer) = client.and_then(|client| client.answer) {
+            answer.generation.cancel(&mut self.model.engine);
         }
     }
 
     /// What came is no request.
-    fn refuse(&mut self, visit: &mut Visit, error: http::HttpError, now: u64) {
+    fn refuse(&mut self, client: &mut Client, error: http::HttpError, now: u64) {
         let kind = match error {
             http::HttpError::HeadTooLarge | http::HttpError::BodyTooLarge => FaultKind::TooLarge,
             http::HttpError::Slow => FaultKind::Timeout,
@@ -247,47 +243,47 @@ impl Server {
         };
         let stamp = self.stamp(now);
         let reply = openai::DIALECT.fault(&Fault::new(kind, error), &stamp);
-        give(visit, &reply, now);
+        send_reply(client, &reply, now);
     }
 
     /// Tells a client what its answer has come to.
-    fn advance(&mut self, visit: &mut Visit, now: u64) {
-        let Some(work) = &mut visit.work else { return };
-        let events = core::mem::take(&mut work.events);
-        let (framing, mut failed) = (work.answer.framing(), None);
-        for event in &events {
-            match event {
-                Event::Failed(fault) if !work.begun => failed = Some(work.answer.fault(fault)),
-                event => work.answer.event(event, &mut work.bytes),
+    fn advance(&mut self, client: &mut Client, now: u64) {
+        let Some(answer) = &mut client.answer else {
+            return;
+        };
+        let events = core::mem::take(&mut answer.events);
+        let framing = answer.writer.framing();
+        if answer.begun {
+            for event in &events {
+                answer.writer.event(event, &mut answer.bytes);
             }
-        }
-        if let Some(reply) = failed {
-            work.running.cancel(&mut self.engine);
-            visit.work = None;
-            give(visit, &reply, now);
+        } else if let Err(reply) = begin_answer(&mut *answer.writer, &events, &mut answer.bytes) {
+            answer.generation.cancel(&mut self.model.engine);
+            client.answer = None;
+            send_reply(client, &reply, now);
             return;
         }
         if framing != Framing::Whole && !events.is_empty() {
-            if !work.begun {
-                work.begun = true;
-                begin(visit_parts(&mut visit.http, &visit.origin), framing);
+            if !answer.begun {
+                answer.begun = true;
+                begin(&mut client.http, client.origin.as_deref(), framing);
             }
-            visit.http.piece(&work.bytes);
-            work.bytes.clear();
+            client.http.piece(&answer.bytes);
+            answer.bytes.clear();
         }
-        if !work.running.has_ended() {
+        if !answer.generation.has_ended() {
             return;
         }
-        if let Some(kept) = work.answer.kept() {
+        if let Some(kept) = answer.writer.kept() {
             self.responses.keep(calls::OWNER, kept);
         }
-        let bytes = core::mem::take(&mut work.bytes);
+        let bytes = core::mem::take(&mut answer.bytes);
         // A failure of one prompt ends the others.
-        work.running.cancel(&mut self.engine);
-        visit.work = None;
+        answer.generation.cancel(&mut self.model.engine);
+        client.answer = None;
         match framing {
-            Framing::Whole => give(
-                visit,
+            Framing::Whole => send_reply(
+                client,
                 &Reply {
                     status: 200,
                     content_type: framing.content_type(),
@@ -296,7 +292,7 @@ impl Server {
                 },
                 now,
             ),
-            _ => visit.http.end(now),
+            _ => client.http.end(now),
         }
     }
 
@@ -306,46 +302,39 @@ impl Server {
         self.stamps.stamp(epoch.saturating_add(now))
     }
 
-    fn open(&mut self, visit: &mut Visit, head: &Head, body: &[u8], now: u64) {
+    fn handle(&mut self, client: &mut Client, head: &Head, body: &[u8], now: u64) {
         self.requests += 1;
-        visit.origin = head.origin.clone();
-        if let Some(reply) = self.call(visit, head, body, now) {
-            give(visit, &reply, now);
+        client.origin = head.origin.clone();
+        if let Some(reply) = self.call(client, head, body, now) {
+            send_reply(client, &reply, now);
         }
     }
 }
 
 /// Hands an event to the request that it belongs to.
-fn hear(visits: &mut [Option<Visit>], event: EngineEvent, now: u64) {
-    let works = visits.iter_mut().flatten().filter_map(|v| v.work.as_mut());
+fn deliver(clients: &mut [Option<Client>], event: EngineEvent, now: Duration) {
+    let answers = clients.iter_mut().flatten();
     let mut event = Some(event);
-    for work in works {
-        event = event.and_then(|event| work.running.push(event, now, &mut work.events));
+    for answer in answers.filter_map(|client| client.answer.as_mut()) {
+        event = event.and_then(|event| answer.generation.push(event, now, &mut answer.events));
     }
 }
 
-type Parts<'v> = (&'v mut http::Connection, Option<&'v str>);
-
-fn visit_parts<'v>(http: &'v mut http::Connection, origin: &'v Option<String>) -> Parts<'v> {
-    (http, origin.as_deref())
-}
-
 /// Begins an answer that comes piece by piece.
-fn begin((http, origin): Parts<'_>, framing: Framing) {
+fn begin(http: &mut http::Connection, origin: Option<&str>, framing: Framing) {
     let mut headers: Vec<_> = framing.headers().collect();
     headers.extend(across_sites(origin, 200));
     http.begin(200, &headers, Sending::Pieces);
 }
 
 /// Sends a whole reply.
-fn give(visit: &mut Visit, reply: &Reply, now: u64) {
-    let mut headers = Vec::from([("content-type", reply.content_type)]);
-    headers.extend(reply.headers.iter().map(|(name, value)| (*name, &**value)));
-    headers.extend(across_sites(visit.origin.as_deref(), reply.status));
+fn send_reply(client: &mut Client, reply: &Reply, now: u64) {
+    let mut headers: Vec<_> = reply.all_headers().collect();
+    headers.extend(across_sites(client.origin.as_deref(), reply.status));
     let sending = Sending::Whole(reply.body.len());
-    visit.http.begin(reply.status, &headers, sending);
-    visit.http.piece(&reply.body);
-    visit.http.end(now);
+    client.http.begin(reply.status, &headers, sending);
+    client.http.piece(&reply.body);
+    client.http.end(now);
 }
 
 /// Lets the page that called read the answer.

@@ -1,12 +1,12 @@
 //! The whole server, from frames to answers, with the built-in model.
 
 use super::*;
-use crate::machine::heap::HugePages;
-use crate::model::{self, Load, Means};
-use crate::network::tests::{Client, settings, wire};
+use crate::model;
+use crate::model::tests::{SETTINGS, platform, tale};
+use crate::network::tests::{Client, settings as network_settings, wire};
 use alloc::format;
+use alloc::string::ToString;
 use strata_chat::json::Json;
-use strata_platform::Inline;
 
 /// Time passes only when it is looked at.
 #[derive(Default)]
@@ -27,21 +27,21 @@ pub(crate) struct World<'w> {
 }
 
 impl World<'_> {
-    pub(crate) fn turn(&mut self) -> bool {
+    pub(crate) fn step(&mut self) -> bool {
         self.clock
             .0
             .fetch_add(1_000_000, core::sync::atomic::Ordering::Relaxed);
         let now = || self.clock.now_ns();
         self.client.poll(now());
         self.network.poll(now());
-        self.server.turn(&mut self.network, now)
+        self.server.step(&mut self.network, now)
     }
 
     pub(crate) fn say(&mut self, text: &str) {
         self.client.connect();
         let mut rest = text.as_bytes();
         while !rest.is_empty() {
-            self.turn();
+            self.step();
             if self.client.socket().can_send() {
                 let sent = self.client.socket().send_slice(rest).unwrap();
                 rest = &rest[sent..];
@@ -53,7 +53,7 @@ impl World<'_> {
     fn hear(&mut self) -> String {
         let mut heard = Vec::new();
         for _ in 0..20_000 {
-            self.turn();
+            self.step();
             let mut bytes = [0; 4096];
             let socket = self.client.socket();
             while let Ok(len @ 1..) = socket.recv_slice(&mut bytes) {
@@ -62,7 +62,7 @@ impl World<'_> {
             if !socket.may_recv() {
                 socket.close();
                 for _ in 0..5 {
-                    self.turn();
+                    self.step();
                 }
                 return String::from_utf8(heard).unwrap();
             }
@@ -80,40 +80,23 @@ impl World<'_> {
 }
 
 pub(crate) fn with_server(access: Access, test: impl FnOnce(&mut World<'_>)) {
-    let path = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../models/tale/tale-q4_k_m.gguf"
-    );
-    let bytes: &'static [u8] = std::fs::read(path).unwrap().leak();
-    let means = Means {
-        pool: Arc::new(Inline),
-        memory: &HugePages,
-        progress: &|_, _| {},
+    let bytes = tale();
+    let opened = platform(|platform| model::open(&bytes, "tale", SETTINGS, platform));
+    let (model, _) = opened.unwrap();
+    let clock = Arc::new(Steps::default());
+    let settings = ServeSettings {
+        access,
+        seed: 1,
+        epoch: 1_700_000_000,
     };
-    let load = Load {
-        requests: 4,
-        batch: 64,
-        context: None,
-        free: 1 << 30,
-    };
-    let opened = model::open(&bytes, load, means, |opened| {
-        let clock = Arc::new(Steps::default());
-        let told = ServeSettings {
-            name: "tale".into(),
-            access,
-            seed: 1,
-            epoch: 1_700_000_000,
-        };
-        let server = Server::new(opened, Arc::<Steps>::clone(&clock), told);
-        let (mut here, mut there) = wire();
-        test(&mut World {
-            server,
-            network: Network::new(&mut here, &settings(), 1, 0),
-            client: Client::new(&mut there),
-            clock,
-        });
+    let server = Server::new(model, Arc::<Steps>::clone(&clock), settings);
+    let (mut here, mut there) = wire();
+    test(&mut World {
+        server,
+        network: Network::new(&mut here, &network_settings(), 1, 0),
+        client: Client::new(&mut there),
+        clock,
     });
-    opened.unwrap();
 }
 
 fn body(answer: &str) -> &str {
@@ -219,16 +202,16 @@ fn a_client_that_goes_takes_its_work_along() {
             "POST /v1/chat/completions HTTP/1.1\r\ncontent-length: {len}\r\n\r\n{{{ask}}}"
         ));
         while world.client.socket().recv_queue() < 500 {
-            world.turn();
+            world.step();
         }
         assert_eq!(world.server.counters().running, 1);
         world.client.socket().abort();
         for _ in 0..5 {
-            world.turn();
+            world.step();
         }
         assert_eq!(world.server.counters().running, 0);
         assert_eq!(world.server.counters().canceled, 1);
-        assert!(!world.turn(), "there is nothing left to compute");
+        assert!(!world.step(), "there is nothing left to compute");
     });
 }
 
@@ -256,13 +239,62 @@ fn a_request_may_come_byte_by_byte() {
     with_server(Access::default(), |world| {
         world.client.connect();
         while !world.client.socket().can_send() {
-            world.turn();
+            world.step();
         }
         for byte in b"GET /health HTTP/1.1\r\nconnection: close\r\n\r\n" {
             assert_eq!(world.client.socket().send_slice(&[*byte]), Ok(1));
-            world.turn();
+            world.step();
         }
         let health = world.hear();
         assert!(health.starts_with("HTTP/1.1 200 OK\r\n"), "{health}");
+    });
+}
+
+#[test]
+fn the_shell_continues_a_text_as_a_client_does() {
+    with_server(Access::default(), |world| {
+        let ask = r#"{"model":"tale","prompt":"Once upon a time","max_tokens":16,"temperature":0}"#;
+        let answer = world.post("/v1/completions", "", ask);
+        let parsed = Json::parse(body(&answer).as_bytes()).unwrap();
+        let Some(Json::Array(choices)) = parsed.get("choices") else {
+            panic!("{answer}");
+        };
+        let expected = choices[0].get("text").unwrap().as_str().unwrap();
+        // The shell leaves sampling to the model.
+        let profile = Arc::get_mut(&mut world.server.model.profile).unwrap();
+        profile.sampling.temperature = Some(0.0);
+        let mut told = String::new();
+        let mut emit = |text: &str| told.push_str(text);
+        let continued = world
+            .server
+            .continue_text("Once upon a time", 16, &mut emit);
+        continued.unwrap();
+        assert_eq!(told, expected);
+        let refused = world.server.continue_text("", 16, &mut |_| {});
+        assert_eq!(
+            refused.is_ok(),
+            world.server.model.profile.tokenizer.added().bos
+        );
+    });
+}
+
+/// What only the library's std half can do is refused before anything is computed.
+#[test]
+fn grammars_forced_calls_and_adapters_are_refused() {
+    with_server(Access::default(), |world| {
+        let tool = r#""tools":[{"type":"function","function":{"name":"f","parameters":{}}}]"#;
+        for (change, word) in [
+            (
+                r#","response_format":{"type":"json_object"}"#.to_string(),
+                "form",
+            ),
+            (format!(r#",{tool},"tool_choice":"required""#), "force"),
+            (r#","lora":[{"id":1,"scale":0.5}]"#.to_string(), "adapter 1"),
+        ] {
+            let answer = world.post("/v1/chat/completions", "", &format!("{{{ASK}{change}}}"));
+            assert!(!answer.starts_with("HTTP/1.1 2"), "{answer}");
+            assert!(body(&answer).contains(word), "{answer}");
+        }
+        assert_eq!(world.server.counters().finished, 0);
     });
 }

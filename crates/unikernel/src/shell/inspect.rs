@@ -182,8 +182,8 @@ pub(super) fn speed(server: &mut Server) {
         let before = server.counters().clone();
         let start = time::now();
         let told = server.continue_text(text, tokens, &mut |_| watchdog::progress());
-        if let Err(error) = told {
-            say!("{error}");
+        if let Err(fault) = told {
+            say!("{}", fault.message);
         }
         let after = server.counters();
         let read = after.prompt_tokens - before.prompt_tokens;

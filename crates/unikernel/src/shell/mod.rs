@@ -60,7 +60,7 @@ const ECHOES: u16 = 4;
 
 /// What the shell is asked to do that it cannot do by itself.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum ModelCommand {
     /// Takes the model that the settings name.
     Load,
     /// Goes on without a model.
@@ -68,7 +68,7 @@ pub enum Next {
 }
 
 /// What there is to command.
-pub struct Around<'a, 'n> {
+pub struct ShellContext<'a, 'n> {
     /// The server, where there is a model.
     pub server: Option<&'a mut Server>,
     /// The network, where there is a card.
@@ -124,12 +124,12 @@ impl<'i> Shell<'i> {
     }
 
     /// Does what was typed, and goes on with what was begun.
-    pub fn poll(&mut self, around: &mut Around<'_, '_>) -> Option<Next> {
+    pub fn poll(&mut self, context: &mut ShellContext<'_, '_>) -> Option<ModelCommand> {
         if !self.greeted {
             self.greeted = true;
             prompt();
         }
-        self.go_on(around);
+        self.continue_activity(context);
         let words = COMMANDS.map(|(name, _)| name);
         // So many, so that a line that never falls silent does not stop the server.
         for _ in 0..64 {
@@ -143,7 +143,7 @@ impl<'i> Shell<'i> {
                 Key::Show(text) => console::write(format_args!("{text}")),
                 Key::Line(line) => {
                     say!();
-                    let next = self.execute(line.trim(), around);
+                    let next = self.execute(line.trim(), context);
                     if matches!(self.activity, Activity::Nothing) {
                         prompt();
                     }
@@ -161,9 +161,13 @@ impl<'i> Shell<'i> {
         prompt();
     }
 
-    fn go_on(&mut self, around: &mut Around<'_, '_>) {
+    fn continue_activity(&mut self, context: &mut ShellContext<'_, '_>) {
         let now = time::now();
-        match (&mut self.activity, &mut around.server, &mut around.network) {
+        match (
+            &mut self.activity,
+            &mut context.server,
+            &mut context.network,
+        ) {
             (Activity::Top { next }, Some(server), _) if now >= *next => {
                 *next = now + SECOND;
                 inspect::counters(server.counters());
@@ -189,7 +193,7 @@ impl<'i> Shell<'i> {
         }
     }
 
-    fn execute(&mut self, line: &str, around: &mut Around<'_, '_>) -> Option<Next> {
+    fn execute(&mut self, line: &str, context: &mut ShellContext<'_, '_>) -> Option<ModelCommand> {
         let (command, rest) = line.split_once(' ').unwrap_or((line, ""));
         let rest = rest.trim();
         match command {
@@ -208,7 +212,7 @@ impl<'i> Shell<'i> {
             "cpuid" => inspect::processor(),
             "memmap" => inspect::memory_map(self.info),
             "lspci" => inspect::functions(self.functions),
-            "lsblk" => inspect::disks(around.disks),
+            "lsblk" => inspect::disks(context.disks),
             "dmesg" => console::write(format_args!("{}\n", log())),
             "clear" => console::clear(),
             "reboot" => power::restart(),
@@ -217,16 +221,16 @@ impl<'i> Shell<'i> {
             "watchdog" => match rest.parse::<u64>() {
                 Ok(seconds) => watchdog::arm(seconds.saturating_mul(SECOND)),
                 Err(_) if rest.is_empty() => {
-                    say!("{} s", settings::patience(&self.options) / SECOND);
+                    say!("{} s", settings::step_timeout(&self.options) / SECOND);
                 }
                 Err(_) => say!("watchdog [SECONDS]"),
             },
-            "model" => return self.model(rest, around),
-            "ip" | "ss" | "ping" | "serve" => match &mut around.network {
+            "model" => return self.model(rest, context),
+            "ip" | "ss" | "ping" | "serve" => match &mut context.network {
                 Some(network) => self.network_command(command, rest, network),
                 None => say!("there is no network"),
             },
-            "top" | "ai" | "bench" => match &mut around.server {
+            "top" | "ai" | "bench" => match &mut context.server {
                 Some(server) => self.server_command(command, rest, server),
                 None => say!("there is no model; model load takes one"),
             },
@@ -235,16 +239,16 @@ impl<'i> Shell<'i> {
         None
     }
 
-    fn model(&mut self, rest: &str, around: &Around<'_, '_>) -> Option<Next> {
+    fn model(&mut self, rest: &str, context: &ShellContext<'_, '_>) -> Option<ModelCommand> {
         let (what, path) = rest.split_once(' ').unwrap_or((rest, ""));
-        match (what, &around.server) {
+        match (what, &context.server) {
             ("load", _) => {
                 if path.is_empty() || self.options.set("model", path.trim()) {
-                    return Some(Next::Load);
+                    return Some(ModelCommand::Load);
                 }
                 say!("that is no path");
             }
-            ("unload", Some(_)) => return Some(Next::Unload),
+            ("unload", Some(_)) => return Some(ModelCommand::Unload),
             ("info", Some(server)) => inspect::model(server.facts()),
             ("unload" | "info", None) => say!("there is no model; model load takes one"),
             _ => say!("model load [image|disk|PATH], model info, model unload"),
@@ -281,8 +285,8 @@ impl<'i> Shell<'i> {
                     console::write(format_args!("{text}"));
                 });
                 say!();
-                if let Err(error) = told {
-                    say!("{error}");
+                if let Err(fault) = told {
+                    say!("{}", fault.message);
                 }
             }
         }

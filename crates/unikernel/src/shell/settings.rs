@@ -30,7 +30,7 @@ pub fn apply(options: &CommandLine) {
 }
 
 /// How long a step may take in nanoseconds: `watchdog=SECONDS`, or two minutes, which is enough for emulation.
-pub fn patience(options: &CommandLine) -> u64 {
+pub fn step_timeout(options: &CommandLine) -> u64 {
     number(options, "watchdog")
         .unwrap_or(120)
         .saturating_mul(1_000_000_000)
@@ -71,7 +71,7 @@ pub(super) fn command(options: &mut CommandLine, rest: &str) {
                 return say!("that cannot be set: it is too long, or has quotes in it");
             }
             match key {
-                "watchdog" => watchdog::arm(patience(options)),
+                "watchdog" => watchdog::arm(step_timeout(options)),
                 "panic" => apply(options),
                 _ => say!("from the next model load on"),
             }

@@ -31,9 +31,13 @@ impl Session {
     }
 
     /// What is said after a line, and what is asked of the machine.
-    fn ask(&mut self, line: &str, around: &mut Around<'_, '_>) -> (String, Option<Next>) {
+    fn ask(
+        &mut self,
+        line: &str,
+        context: &mut ShellContext<'_, '_>,
+    ) -> (String, Option<ModelCommand>) {
         type_in(&std::format!("{line}\r"));
-        let next = self.shell.poll(around);
+        let next = self.shell.poll(context);
         let said = log();
         let (_, after) = said.rsplit_once(&std::format!("> {line}\n")).expect(&said);
         (after.to_string(), next)
@@ -41,17 +45,17 @@ impl Session {
 
     /// The same where there is nothing around the shell.
     fn alone(&mut self, line: &str) -> String {
-        let mut around = Around {
+        let mut context = ShellContext {
             server: None,
             network: None,
             disks: &[],
         };
-        self.ask(line, &mut around).0
+        self.ask(line, &mut context).0
     }
 }
 
-fn around<'a, 'w>(world: &'a mut World<'w>) -> Around<'a, 'w> {
-    Around {
+fn context<'a, 'w>(world: &'a mut World<'w>) -> ShellContext<'a, 'w> {
+    ShellContext {
         server: Some(&mut world.server),
         network: Some(&mut world.network),
         disks: &[],
@@ -129,14 +133,14 @@ fn what_was_said_is_told_again() {
 #[test]
 fn a_line_is_completed_and_found_again() {
     let mut session = Session::new("");
-    let mut around = Around {
+    let mut context = ShellContext {
         server: None,
         network: None,
         disks: &[],
     };
     for keys in ["upt\t\r", "\x1b[A\r"] {
         type_in(keys);
-        session.shell.poll(&mut around);
+        session.shell.poll(&mut context);
         let said = log();
         let last = said.rsplit("> ").nth(1).unwrap_or_default();
         assert!(last.contains("uptime"), "{said}");
@@ -148,26 +152,26 @@ fn a_line_is_completed_and_found_again() {
 fn a_model_is_loaded_asked_measured_and_given_back() {
     with_server(Access::default(), |world| {
         let mut session = Session::new("");
-        let (_, next) = session.ask("model load disk", &mut around(world));
-        assert_eq!(next, Some(Next::Load));
+        let (_, next) = session.ask("model load disk", &mut context(world));
+        assert_eq!(next, Some(ModelCommand::Load));
         assert_eq!(session.shell.options.get("model"), Some("disk"));
-        let (facts, _) = session.ask("model info", &mut around(world));
+        let (facts, _) = session.ask("model info", &mut context(world));
         assert!(facts.contains("tale: llama"), "{facts}");
-        let (story, _) = session.ask("ai Once upon a time", &mut around(world));
+        let (story, _) = session.ask("ai Once upon a time", &mut context(world));
         assert!(story.len() > 100, "{story}");
-        let (speed, _) = session.ask("bench", &mut around(world));
+        let (speed, _) = session.ask("bench", &mut context(world));
         assert!(
             speed.contains("tokens read") && speed.contains(" written, "),
             "{speed}"
         );
-        let (_, next) = session.ask("model unload", &mut around(world));
-        assert_eq!(next, Some(Next::Unload));
+        let (_, next) = session.ask("model unload", &mut context(world));
+        assert_eq!(next, Some(ModelCommand::Unload));
         // What goes on is ended by any key.
-        session.ask("top", &mut around(world));
-        session.shell.poll(&mut around(world));
+        session.ask("top", &mut context(world));
+        session.shell.poll(&mut context(world));
         assert!(log().contains(" finished, 0 failed"), "{}", log());
         type_in("q");
-        session.shell.poll(&mut around(world));
+        session.shell.poll(&mut context(world));
         assert!(session.alone("uptime").ends_with("s\n> "));
     });
 }
@@ -176,18 +180,18 @@ fn a_model_is_loaded_asked_measured_and_given_back() {
 fn the_network_is_shown_closed_opened_and_asked_for_echoes() {
     with_server(Access::default(), |world| {
         let mut session = Session::new("");
-        let (address, _) = session.ask("ip", &mut around(world));
+        let (address, _) = session.ask("ip", &mut context(world));
         assert!(address.contains("10.0.0.1/24, port 80 open"), "{address}");
-        session.ask("serve stop", &mut around(world));
+        session.ask("serve stop", &mut context(world));
         assert!(!world.network.is_open());
-        session.ask("serve start", &mut around(world));
+        session.ask("serve start", &mut context(world));
         assert!(world.network.is_open());
-        let (usage, _) = session.ask("ping nobody", &mut around(world));
+        let (usage, _) = session.ask("ping nobody", &mut context(world));
         assert!(usage.contains("ping ADDRESS"), "{usage}");
-        session.ask("ping 10.0.0.2", &mut around(world));
+        session.ask("ping 10.0.0.2", &mut context(world));
         for _ in 0..200 {
-            world.turn();
-            session.shell.poll(&mut around(world));
+            world.step();
+            session.shell.poll(&mut context(world));
         }
         // A host that stands still for a second misses an echo, but not all of them.
         let said = log();
@@ -196,7 +200,7 @@ fn the_network_is_shown_closed_opened_and_asked_for_echoes() {
         assert!((1..=ECHOES).all(|n| heard(n) || missed(n)), "{said}");
         assert!((1..=ECHOES).any(heard), "{said}");
         world.say("GET ");
-        let (connections, _) = session.ask("ss", &mut around(world));
+        let (connections, _) = session.ask("ss", &mut context(world));
         assert!(connections.contains("10.0.0.2:"), "{connections}");
     });
 }

@@ -7,7 +7,7 @@ mod tests;
 mod volume;
 
 pub use digest::{DigestError, Sum, digest_from};
-pub use pages::{PAGE, Pages, SettleError, Settled};
+pub use pages::{PAGE, Pages, Verified, VerifyError};
 pub use strata_image::reader::{Fat, partitions};
 pub use volume::Volume;
 

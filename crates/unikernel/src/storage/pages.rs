@@ -101,7 +101,7 @@ impl Pages {
         let there: Vec<usize> = self.present.range(pages).map(|(&page, _)| page).collect();
         let mut gone = Vec::new();
         for page in there {
-            // Mostly pages go in the file's order, and this one is the next; if not, `settle` reads it once more.
+            // Mostly pages go in the file's order, and this one is the next; if not, `verify` reads it once more.
             while self.next <= page && self.sum.is_some() {
                 let near = page - self.next <= GAP;
                 if !near && !self.present.contains_key(&self.next) || self.add().is_err() {
@@ -137,7 +137,7 @@ impl Pages {
 
     /// Reads what the sum still lacks, and says whether it is right, if there is one; `progress` hears how many pages
     /// are in it.
-    pub fn settle(&mut self, progress: &mut dyn FnMut(usize)) -> Result<Settled, SettleError> {
+    pub fn verify(&mut self, progress: &mut dyn FnMut(usize)) -> Result<Verified, VerifyError> {
         while self.sum.as_ref().is_some_and(|sum| !sum.is_right()) && self.next < self.count() {
             self.add()?;
             progress(self.next);
@@ -148,13 +148,13 @@ impl Pages {
         let sum = self.sum.take();
         let (read, summed) = (self.read, sum.is_some());
         sum.map_or(Ok(()), Sum::finish)?;
-        Ok(Settled { read, summed })
+        Ok(Verified { read, summed })
     }
 }
 
 /// A file that is as it should be.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Settled {
+pub struct Verified {
     /// Bytes that were read.
     pub read: u64,
     /// Whether there was a sum to compare with.
@@ -163,7 +163,7 @@ pub struct Settled {
 
 /// Why a file is not what it should be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SettleError {
+pub enum VerifyError {
     /// It cannot be read.
     #[error("the model cannot be read: {0}")]
     Storage(#[from] StorageError),

@@ -87,17 +87,18 @@ impl Maker {
     }
 
     fn link(&mut self, cluster: u32, next: u32) {
-        match self.wide {
-            true => put(
+        if self.wide {
+            put(
                 &mut self.bytes,
                 self.table + cluster as usize * 4,
                 &next.to_le_bytes(),
-            ),
-            false => put(
+            );
+        } else {
+            put(
                 &mut self.bytes,
                 self.table + cluster as usize * 2,
                 &(next as u16).to_le_bytes(),
-            ),
+            );
         }
     }
 
@@ -446,10 +447,10 @@ fn pages_come_and_go_and_are_summed_up_once() {
             pages.reuse(gone);
         }
         assert!(pages.release(0..9).is_empty());
-        let settled = pages.settle(&mut |_| {}).unwrap();
-        assert!(settled.summed && settled.read <= 2 * bytes.len() as u64);
+        let verified = pages.verify(&mut |_| {}).unwrap();
+        assert!(verified.summed && verified.read <= 2 * bytes.len() as u64);
         if order == [0, 1, 2, 3, 4, 5] {
-            assert_eq!(settled.read, bytes.len() as u64, "in order, once");
+            assert_eq!(verified.read, bytes.len() as u64, "in order, once");
         }
     }
 }
@@ -459,11 +460,11 @@ fn a_file_that_is_another_or_ends_early_is_noticed() {
     let (_, mut pages) = paged();
     pages.expect(Sum::new([7; 32], [17, 18, 19]));
     assert!(matches!(
-        pages.settle(&mut |_| {}),
-        Err(SettleError::Digest(_))
+        pages.verify(&mut |_| {}),
+        Err(VerifyError::Digest(_))
     ));
     let (_, mut pages) = paged();
-    assert_eq!(pages.settle(&mut |_| {}).map(|s| s.summed), Ok(false));
+    assert_eq!(pages.verify(&mut |_| {}).map(|s| s.summed), Ok(false));
     // Beyond the end there is nothing but zeros.
     let there = pages.fetch(1 << 40).unwrap().unwrap();
     assert!(there.iter().all(|&byte| byte == 0));
@@ -473,7 +474,7 @@ fn a_file_that_is_another_or_ends_early_is_noticed() {
     let there = pages.fetch(3).unwrap().unwrap();
     assert!(there.iter().all(|&byte| byte == 0));
     assert!(matches!(
-        pages.settle(&mut |_| {}),
-        Err(SettleError::Storage(StorageError::PastEnd { .. }))
+        pages.verify(&mut |_| {}),
+        Err(VerifyError::Storage(StorageError::PastEnd { .. }))
     ));
 }

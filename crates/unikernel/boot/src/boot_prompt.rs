@@ -1,26 +1,27 @@
 //! The prompt on the command line, answered by the model.
 
+use crate::source::{self, ProgressLog};
 use alloc::sync::Arc;
-use crate::source::{self, Telling};
+use core::ops::ControlFlow;
 use strata_unikernel::boot::{BootInfo, CommandLine};
 use strata_unikernel::drivers::Devices;
 use strata_unikernel::machine::heap::HugePages;
 use strata_unikernel::machine::processors::WORKERS;
-use strata_unikernel::machine::workers::Few;
-use strata_unikernel::machine::{time, watchdog};
-use strata_unikernel::model::Means;
+use strata_unikernel::machine::workers::LimitedPool;
+use strata_unikernel::machine::{cpu, time, watchdog};
+use strata_unikernel::model::Platform;
 use strata_unikernel::prompt::{self, Prompt};
-use strata_unikernel::shell::settings::patience;
+use strata_unikernel::shell::settings::step_timeout;
 use strata_unikernel::{console, say};
 
 /// Answers the prompt on the command line, if there is one.
-pub(crate) fn speak(info: &BootInfo, options: &CommandLine, devices: &Devices) {
-    let prompt = match Prompt::from_options(options) {
+pub(crate) fn answer(info: &BootInfo, options: &CommandLine, devices: &Devices) {
+    let prompt = match Prompt::from_options(options, cpu::time_stamp()) {
         Ok(Some(prompt)) => prompt,
         Ok(None) => return,
         Err(error) => return say!("{error}"),
     };
-    watchdog::arm(patience(options));
+    watchdog::arm(step_timeout(options));
     let model = match source::model(info, options, &devices.disks) {
         Ok(model) => model,
         Err(error) => {
@@ -28,15 +29,24 @@ pub(crate) fn speak(info: &BootInfo, options: &CommandLine, devices: &Devices) {
             return say!("{error}");
         }
     };
-    let told = Telling::new("packed");
-    let means = Means {
-        pool: Arc::new(Few { pool: &WORKERS, count: usize::MAX }),
+    let log = ProgressLog::new("packed");
+    let platform = Platform {
+        pool: Arc::new(LimitedPool {
+            pool: &WORKERS,
+            count: usize::MAX,
+        }),
         memory: &HugePages,
-        progress: &|done, all| told.tell(done, all),
+        progress: &mut |done, all| {
+            log.report(done, all);
+            ControlFlow::Continue(())
+        },
     };
     let (start, mut first) = (time::now(), None);
-    let answered = prompt::answer(&model, &prompt, source::free(), means, &mut |text| {
-        first.get_or_insert_with(time::now);
+    let answered = prompt::answer(&model, &prompt, source::free(), platform, &mut |text| {
+        watchdog::progress();
+        if !text.is_empty() {
+            first.get_or_insert_with(time::now);
+        }
         console::write(format_args!("{text}"));
     });
     watchdog::arm(0);

@@ -1,0 +1,67 @@
+//! A model that is computed by whoever holds it, step by step: no thread, no operating system.
+
+use crate::generation::Generation;
+use alloc::sync::Arc;
+use strata_chat::{
+    AnswerConstraint, Arrival, Fault, FaultKind, Generate, ModelFacts, ModelProfile, Prepared,
+    RequestContext, prepare, refusal,
+};
+use strata_engine::{AdapterId, ClientId, Engine, SubmitError};
+use strata_platform::Clock;
+
+/// A model in memory and the engine that runs it. `Model`, the handle of the std half, has the engine in a thread of its
+/// own; this one computes when [`Generation::step`] or [`Engine::step`] is called.
+pub struct LocalModel {
+    /// What runs requests.
+    pub engine: Engine,
+    /// What requests see of the model.
+    pub profile: Arc<ModelProfile>,
+    /// What is known of it.
+    pub facts: ModelFacts,
+}
+
+impl LocalModel {
+    /// The model with a clock, by which steps are kept short and requests can be limited.
+    #[must_use]
+    pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            engine: self.engine.with_clock(clock),
+            ..self
+        }
+    }
+
+    /// Makes a request ready for [`start`](Self::start): its prompts tokenized. What only the std half can do, grammars
+    /// and adapters, is refused.
+    pub fn prepare(
+        &self,
+        request: &Generate,
+        context: RequestContext<'_>,
+    ) -> Result<Prepared, Fault> {
+        if let Some(&(number, _)) = request.adapters.iter().find(|(_, scale)| *scale != 0.0) {
+            let adapter = AdapterId(number as u64);
+            return Err(refusal(&SubmitError::NoAdapter { adapter }));
+        }
+        let prepared = prepare(request, &self.profile, context)?;
+        let problem = match prepared.constraint {
+            AnswerConstraint::Free => return Ok(prepared),
+            AnswerConstraint::Format(_) => {
+                "this machine cannot hold answers to a form: leave response_format out"
+            }
+            AnswerConstraint::Calls(_) => {
+                "this machine cannot force tools to be called: leave the choice to the model"
+            }
+        };
+        Err(Fault::new(FaultKind::Unsupported, problem))
+    }
+
+    /// Hands a request that is ready to the engine.
+    pub fn start(
+        &mut self,
+        request: &Generate,
+        prepared: Prepared,
+        arrival: Arrival,
+    ) -> Result<Generation, Fault> {
+        let caller = (ClientId::default(), arrival);
+        Generation::start(&mut self.engine, request, prepared, &self.profile, caller)
+    }
+}

@@ -1,0 +1,50 @@
+//! Plans, and options that change how a model is loaded but not what it says.
+
+use crate::support::{open, tale};
+use strata::{KvType, Model, Options, Stream, user};
+
+fn ask(model: &Model) -> String {
+    let request = model.chat([user("Tell me a story about a fox.")]);
+    request.temperature(0.0).max_tokens(24).text().unwrap()
+}
+
+#[test]
+fn a_plan_says_what_a_model_takes_and_what_would_help() {
+    let plan = Model::plan("tale", &Options::default()).unwrap();
+    assert_eq!(plan.facts.name, "tale");
+    assert_eq!((plan.context, plan.draft), (tale().context(), 0));
+    assert!(plan.fits && plan.weights > 10_000_000);
+    let parts = plan.weights + plan.kv + plan.activations + plan.program;
+    assert_eq!(plan.total(), parts);
+
+    let half = Options::default().context(plan.context / 2);
+    assert_eq!(Model::plan("tale", &half).unwrap().kv, plan.kv / 2);
+    let compact = Options::default().kv(KvType::Q8_0);
+    assert!(Model::plan("tale", &compact).unwrap().kv < plan.kv);
+    let drafting = Options::default().draft_model("tale");
+    assert!(Model::plan("tale", &drafting).unwrap().draft > plan.weights);
+
+    let tight = Options::default().memory("30M");
+    let plan = Model::plan("tale", &tight).unwrap();
+    assert_eq!((plan.fits, plan.limit), (false, 30_000_000));
+    assert!(!plan.remedies.is_empty() || plan.streamed.is_none());
+}
+
+#[test]
+fn what_is_loaded_differently_says_the_same() {
+    let expected = ask(tale());
+    let plain = || Options::default().context(512);
+    for (what, options) in [
+        ("one thread", plain().threads(1)),
+        ("small batches", plain().batch(8)),
+        ("streamed", plain().stream(Stream::Always)),
+        ("drafting with itself", plain().max_draft(4).draft_model("tale")),
+        ("the least of everything", plain().threads(0).batch(0).requests(0)),
+    ] {
+        let model = open("tale", options).unwrap();
+        assert_eq!(ask(&model), expected, "{what}");
+    }
+    let model = Model::open("tale", plain().threads(1)).unwrap();
+    assert_eq!(ask(&model), expected, "a runtime of its own");
+    assert_eq!(model.facts().context, 512);
+}

@@ -1,0 +1,14 @@
+//! The library as a program sees it, on the built-in model.
+
+mod adapters;
+mod answers;
+mod chat;
+mod constraints;
+mod errors;
+mod lifetime;
+mod loading;
+mod support;
+mod together;
+mod tools;
+mod vectors;
+mod sessions;
