@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use strata_host::{Bound, HugePages, PageReport};
+use strata_host::{HugePages, PageReport};
 use strata_model::spec::{Position, Role};
 use strata_model::{
     Blueprint, KvType, LoadError, LoadOptions, Model, PageLayout, PageStorage, arch,
@@ -45,10 +45,7 @@ impl WeightChoice {
     pub fn limit(&self) -> Limit {
         let now = Limit::now();
         match self.memory {
-            Some(bytes) if bytes < now.bytes => Limit {
-                bytes,
-                bound: Bound::PrivateMemory,
-            },
+            Some(bytes) if bytes < now.bytes => Limit::of(bytes),
             _ => now,
         }
     }
@@ -282,7 +279,7 @@ impl LoadedModel {
     }
 }
 
-fn own_context(metadata: &Metadata<'_>) -> Option<usize> {
+pub(super) fn own_context(metadata: &Metadata<'_>) -> Option<usize> {
     let name = metadata.str("general.architecture").ok()??;
     let own = metadata.u32(&format!("{name}.context_length")).ok()??;
     Some(own as usize)
