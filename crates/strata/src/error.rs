@@ -4,7 +4,7 @@ use alloc::string::{String, ToString};
 use core::fmt::{self, Display};
 use core::time::Duration;
 use strata_chat::json::JsonError;
-use strata_chat::{Fault, FaultKind};
+use strata_chat::{Fault, FaultKind, failure};
 use strata_engine::RequestError;
 
 /// What kind of error it is. Programs in other languages see its [code](ErrorKind::code). New kinds may come.
@@ -178,7 +178,7 @@ impl From<RequestError> for Error {
     fn from(error: RequestError) -> Self {
         let kind = match error {
             RequestError::Deadline { .. } | RequestError::FirstToken { .. } => ErrorKind::TimedOut,
-            _ => ErrorKind::Internal,
+            error => return failure(&error).into(),
         };
         Self::new(kind, error)
     }
