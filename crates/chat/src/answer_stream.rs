@@ -13,7 +13,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::mem;
 use core::time::Duration;
-use strata_engine::{EventKind, FinishReason, Request, SubmitError, TokenLogprobs};
+use strata_engine::sampling::SampleError;
+use strata_engine::{EventKind, FinishReason, Request, RequestError, SubmitError, TokenLogprobs};
 use strata_tokenizer::Tokenizer;
 
 /// When a request arrived, on the clock that also times its events.
@@ -53,6 +54,7 @@ pub struct AnswerStream {
     prompts: Vec<(String, Vec<u32>)>,
     emits_tokens: bool,
     usage: Usage,
+    dropped: usize,
     load: Duration,
     times: Times,
 }
@@ -107,6 +109,7 @@ impl AnswerStream {
             prompts,
             parser,
             choices,
+            dropped,
             ..
         } = prepared;
         let run = |_: &Request| Run {
@@ -132,6 +135,7 @@ impl AnswerStream {
                 Vec::new()
             },
             emits_tokens: request.tokens || scored,
+            dropped,
             load: arrival.load,
             times: Times {
                 arrived: arrival.at,
@@ -160,6 +164,11 @@ impl AnswerStream {
     /// Tokens used so far.
     pub fn usage(&self) -> Usage {
         self.usage
+    }
+
+    /// The number of messages dropped from the beginning of a conversation to make it fit.
+    pub fn dropped_messages(&self) -> usize {
+        self.dropped
     }
 
     /// When the milestones so far were reached.
@@ -250,7 +259,7 @@ impl AnswerStream {
             }
             EventKind::Failed(error) => {
                 self.runs[at].open = 0;
-                self.fail(Fault::new(FaultKind::Internal, error), now, events);
+                self.fail(failure(&error), now, events);
             }
             _ => {}
         }
@@ -362,6 +371,16 @@ pub fn refusal(error: &SubmitError) -> Fault {
             context: room,
         },
         _ => FaultKind::BadRequest,
+    };
+    Fault::new(kind, error)
+}
+
+/// Why the engine gave a request up, for the client.
+pub fn failure(error: &RequestError) -> Fault {
+    let kind = match error {
+        RequestError::Sample(SampleError::NotFinite { .. }) => FaultKind::InvalidModel,
+        RequestError::Sample(SampleError::AllBanned) => FaultKind::BadRequest,
+        _ => FaultKind::Internal,
     };
     Fault::new(kind, error)
 }

@@ -7,6 +7,7 @@ use crate::request::{KeepAlive, PromptPart};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt::Display;
 use strata_engine::{Request, Task};
 use strata_tokenizer::EncodeOptions;
 
@@ -82,18 +83,7 @@ pub struct Ranking {
 impl Embed {
     /// Prepares one engine request per text. The caller sets the client.
     pub fn prepare(&self, profile: &ModelProfile) -> Result<Vec<Request>, Fault> {
-        let pooling = match self.pooling {
-            None => profile.pooling,
-            Some(Pooling::Mean) => strata_engine::Pooling::Mean,
-            Some(Pooling::Cls) => strata_engine::Pooling::Cls,
-            Some(Pooling::Last) => strata_engine::Pooling::Last,
-            Some(Pooling::None) => {
-                return Err(Fault::new(
-                    FaultKind::Unsupported,
-                    "embeddings of single tokens are not given: choose a pooling",
-                ));
-            }
-        };
+        let pooling = self.pooling(profile);
         let numbered = self.inputs.iter().enumerate();
         let requests = numbered.map(|(i, input)| {
             let mut prompt = encode(profile, input);
@@ -103,6 +93,7 @@ impl Embed {
             if self.truncate {
                 prompt.truncate(profile.context);
             }
+            check_length("text", i, prompt.len(), profile)?;
             Ok(Request {
                 prompt,
                 task: Task::Embed(pooling),
@@ -112,8 +103,34 @@ impl Embed {
         requests.collect()
     }
 
-    /// Truncates and normalizes a text's embedding as requested.
-    pub fn finish(&self, mut vector: Vec<f32>) -> Result<Vec<f32>, Fault> {
+    /// The pooling to use.
+    fn pooling(&self, profile: &ModelProfile) -> strata_engine::Pooling {
+        match self.pooling {
+            None => profile.pooling,
+            Some(Pooling::Mean) => strata_engine::Pooling::Mean,
+            Some(Pooling::Cls) => strata_engine::Pooling::Cls,
+            Some(Pooling::Last) => strata_engine::Pooling::Last,
+            Some(Pooling::None) => strata_engine::Pooling::None,
+        }
+    }
+
+    /// Splits what the engine computed for a text of `tokens` tokens into rows, truncated and normalized as requested.
+    pub fn finish(
+        &self,
+        profile: &ModelProfile,
+        tokens: usize,
+        values: &[f32],
+    ) -> Result<Vec<Vec<f32>>, Fault> {
+        let rows = match self.pooling(profile) {
+            strata_engine::Pooling::None => tokens.max(1),
+            _ => 1,
+        };
+        let rows = values.chunks_exact((values.len() / rows).max(1));
+        rows.map(|row| self.finish_row(row.to_vec())).collect()
+    }
+
+    /// Truncates and normalizes a row.
+    fn finish_row(&self, mut vector: Vec<f32>) -> Result<Vec<f32>, Fault> {
         if let Some(keep) = self.dimensions {
             if keep > vector.len() {
                 let problem = format!("dimensions: the model's embeddings have {}", vector.len());
@@ -130,19 +147,48 @@ impl Embed {
 
 impl Rerank {
     /// Prepares one engine request per document. The caller sets the client.
-    pub fn prepare(&self, profile: &ModelProfile) -> Vec<Request> {
-        let pair = |document: &String| {
+    pub fn prepare(&self, profile: &ModelProfile) -> Result<Vec<Request>, Fault> {
+        let unsupported = |what: &dyn Display| Err(Fault::new(FaultKind::Unsupported, what));
+        match profile.labels {
+            0 => return unsupported(&"the model has no classifier to rank with"),
+            1 => {}
+            labels => {
+                return unsupported(&format_args!(
+                    "the model sorts texts into {labels} classes and ranks none"
+                ));
+            }
+        }
+        let numbered = self.documents.iter().enumerate();
+        let requests = numbered.map(|(i, document)| {
             let pair = profile.tokenizer.encode_pair(&self.query, document);
-            Request {
+            check_length("document", i, pair.tokens.len(), profile)?;
+            Ok(Request {
                 prompt: pair.tokens,
                 task: Task::Score {
                     second: pair.second,
                 },
                 ..Request::default()
-            }
-        };
-        self.documents.iter().map(pair).collect()
+            })
+        });
+        requests.collect()
     }
+}
+
+/// Refuses input `i`, a `what`, if it exceeds the context.
+fn check_length(what: &str, i: usize, tokens: usize, profile: &ModelProfile) -> Result<(), Fault> {
+    let context = profile.context;
+    if tokens <= context {
+        return Ok(());
+    }
+    let kind = FaultKind::ContextExceeded {
+        prompt_tokens: tokens,
+        context,
+    };
+    let number = i + 1;
+    Err(Fault::new(
+        kind,
+        format_args!("{what} {number} has {tokens} tokens and the model reads {context}"),
+    ))
 }
 
 fn encode(profile: &ModelProfile, input: &[PromptPart]) -> Vec<u32> {

@@ -47,6 +47,10 @@ pub enum FaultKind {
     },
     /// This build or model does not support it.
     Unsupported,
+    /// The chat template rejects the conversation.
+    Template,
+    /// The model is damaged: its template does not parse, or its logits are not finite.
+    InvalidModel,
     /// An internal error.
     Internal,
 }

@@ -34,7 +34,7 @@ mod tokens;
 pub mod tools;
 
 pub use answer_parser::{AnswerParser, AnswerToken};
-pub use answer_stream::{AnswerStream, Arrival, Times, refusal};
+pub use answer_stream::{AnswerStream, Arrival, Times, failure, refusal};
 pub use embedding::{Embed, Embeddings, Pooling, Ranking, Rerank};
 pub use event::{CallPart, Event, Finish, Timings, TokenLogprob, TokenLogprobs, Usage};
 pub use fault::{Fault, FaultKind};

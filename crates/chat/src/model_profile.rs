@@ -7,8 +7,8 @@ use crate::{Capability, Message};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use strata_engine::Pooling;
 use strata_engine::sampling::SamplerSettings;
+use strata_engine::{Pooling, Speculation};
 use strata_tokenizer::Tokenizer;
 
 /// A model's tokenizer, template and defaults.
@@ -36,6 +36,10 @@ pub struct ModelProfile {
     pub encoder: bool,
     /// Default pooling of embeddings.
     pub pooling: Pooling,
+    /// Scores that its classifier gives a text; 0 without one.
+    pub labels: usize,
+    /// How tokens are drafted ahead. Answers do not depend on it.
+    pub speculation: Speculation,
 }
 
 impl ModelProfile {
@@ -53,6 +57,8 @@ impl ModelProfile {
             messages: Vec::new(),
             encoder: false,
             pooling: Pooling::Mean,
+            labels: 0,
+            speculation: Speculation::Off,
         }
     }
 

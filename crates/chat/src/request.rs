@@ -34,6 +34,8 @@ pub struct Generate {
     pub logprobs: Option<usize>,
     /// Repeat the prompt before the answer.
     pub echo: bool,
+    /// Begin the conversation with the model's own messages, and its system prompt unless the conversation has one.
+    pub preset: bool,
     /// Continue the conversation's last message, which is the model's own.
     pub continues: bool,
     /// The format the answer must have.
@@ -77,6 +79,7 @@ impl Generate {
             best_of: 1,
             logprobs: None,
             echo: false,
+            preset: true,
             continues: false,
             format: Format::Text,
             tools: Tools::default(),

@@ -3,7 +3,8 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 use strata_engine::sampling::{
-    Dry, DynamicTemperature, Lookback, Mirostat, Penalties, SamplerSettings, Xtc, breakers,
+    Dry, DynamicTemperature, Lookback, Mirostat, Penalties, SamplerSettings, SettingsError, Xtc,
+    breakers,
 };
 use strata_tokenizer::{EncodeOptions, Tokenizer};
 
@@ -62,6 +63,68 @@ pub struct Sampling {
     pub logit_bias: Vec<(TokenOrText, f32)>,
 }
 
+impl Sampling {
+    /// These settings, with those of `under` where these have none.
+    #[must_use]
+    pub fn or(self, under: &Self) -> Self {
+        macro_rules! layered {
+            ($($field:ident),*) => {
+                Self {
+                    $($field: self.$field.or(under.$field),)*
+                    dry_sequence_breakers: self
+                        .dry_sequence_breakers
+                        .or_else(|| under.dry_sequence_breakers.clone()),
+                    logit_bias: if self.logit_bias.is_empty() {
+                        under.logit_bias.clone()
+                    } else {
+                        self.logit_bias
+                    },
+                }
+            };
+        }
+        layered!(
+            seed,
+            temperature,
+            top_k,
+            top_p,
+            min_p,
+            typical_p,
+            top_n_sigma,
+            min_keep,
+            repeat_last_n,
+            repeat_penalty,
+            frequency_penalty,
+            presence_penalty,
+            dynatemp_range,
+            dynatemp_exponent,
+            dry_multiplier,
+            dry_base,
+            dry_allowed_length,
+            dry_penalty_last_n,
+            xtc_probability,
+            xtc_threshold,
+            mirostat,
+            mirostat_tau,
+            mirostat_eta
+        )
+    }
+
+    /// Checks what can be checked without a model.
+    pub fn validate(&self) -> Result<(), SettingsError> {
+        let nothing = Self::default();
+        let mut settings = settings_but_tokens([self, &nothing, &nothing], 0);
+        let tokens = self
+            .logit_bias
+            .iter()
+            .filter_map(|(which, bias)| match which {
+                TokenOrText::Token(token) => Some((*token, *bias)),
+                TokenOrText::Text(_) => None,
+            });
+        settings.logit_bias = tokens.collect();
+        settings.validate()
+    }
+}
+
 /// A token, or a text that stands for its tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TokenOrText {
@@ -81,6 +144,22 @@ pub(crate) fn settings(
     seed: u64,
     tokenizer: &Tokenizer,
 ) -> SamplerSettings {
+    let mut settings = settings_but_tokens(layers, seed);
+    settings.logit_bias = logit_bias(layers, tokenizer);
+    if settings.dry.multiplier != 0.0 {
+        let given = layers
+            .iter()
+            .find_map(|layer| layer.dry_sequence_breakers.as_ref());
+        settings.dry.breakers = match given {
+            Some(texts) => dry_breakers(texts.iter().map(|text| text.as_str()), tokenizer),
+            None => dry_breakers(BREAKERS, tokenizer),
+        };
+    }
+    settings
+}
+
+/// The settings but for those that are tokens.
+fn settings_but_tokens(layers: [&Sampling; 3], seed: u64) -> SamplerSettings {
     let base = SamplerSettings::default();
     macro_rules! pick {
         ($field:ident) => {
@@ -94,25 +173,16 @@ pub(crate) fn settings(
         None => otherwise,
         Some(n) => u32::try_from(n).map_or(Lookback::All, Lookback::Last),
     };
-    let mut dry = Dry {
+    let dry = Dry {
         multiplier: pick!(dry_multiplier, base.dry.multiplier),
         base: pick!(dry_base, base.dry.base),
         allowed_length: pick!(dry_allowed_length, base.dry.allowed_length),
         lookback: lookback(pick!(dry_penalty_last_n), base.dry.lookback),
         breakers: Vec::new(),
     };
-    if dry.multiplier != 0.0 {
-        let given = layers
-            .iter()
-            .find_map(|layer| layer.dry_sequence_breakers.as_ref());
-        dry.breakers = match given {
-            Some(texts) => dry_breakers(texts.iter().map(|text| text.as_str()), tokenizer),
-            None => dry_breakers(BREAKERS, tokenizer),
-        };
-    }
     SamplerSettings {
         seed: pick!(seed, seed),
-        logit_bias: logit_bias(layers, tokenizer),
+        logit_bias: Vec::new(),
         penalties: Penalties {
             lookback: lookback(pick!(repeat_last_n), base.penalties.lookback),
             repeat: pick!(repeat_penalty, base.penalties.repeat),

@@ -3,9 +3,8 @@
 use crate::failure::{Failure, Kind};
 use crate::progress::LoadProgress;
 use std::path::Path;
-use strata::Options;
-use strata::Size;
 use strata::load::{self, CheckedModel, LoadedModel, Machine, ModelFile, Needs, WeightChoice};
+use strata::{Listeners, Model, Options, Runtime, Size};
 use strata_convert::Mix;
 use strata_model::KvType;
 use strata_model::PageStorage;
@@ -56,13 +55,6 @@ pub(crate) fn mix(name: &str) -> Result<Mix, String> {
     })
 }
 
-/// Opens a model's file; a folder's matrices are quantized on the way.
-pub(crate) fn open_as(path: &Path, quant: Option<Mix>) -> Result<ModelFile, Failure> {
-    let mut progress = LoadProgress::new();
-    let show = &mut |done, all| progress.show(done, all);
-    Ok(ModelFile::open_as(path, quant, show)?)
-}
-
 impl ComputeArguments {
     /// How a model is opened with these flags.
     pub(crate) fn options(&self) -> Options {
@@ -87,17 +79,11 @@ impl ComputeArguments {
         }
     }
 
-    /// The same flags, for a model that has to be in memory.
-    pub(crate) fn never_streamed(&self) -> Self {
-        Self {
-            stream: Stream::Never,
-            ..*self
-        }
-    }
-
     /// Opens a model's file, with `--quant` where it is a folder.
     pub(crate) fn open(&self, path: &Path) -> Result<ModelFile, Failure> {
-        open_as(path, self.quant)
+        let mut progress = LoadProgress::new();
+        let show = &mut |done, all| progress.show(done, all);
+        Ok(ModelFile::open_as(path, self.quant, show)?)
     }
 
     /// Loads a model that predicts tokens.
@@ -111,15 +97,20 @@ impl ComputeArguments {
         Ok(checked.load(needs, self.choice(), machine, &mut progress.shown())?)
     }
 
-    /// Loads a model of any kind.
-    pub(crate) fn load_any(
+    /// Opens a model, with a progress bar.
+    pub(crate) fn open_model(
         &self,
-        checked: CheckedModel<'_>,
-        needs: Needs,
-        machine: &Machine,
-    ) -> Result<(LoadedModel, PageStorage), Failure> {
+        runtime: &Runtime,
+        path: &Path,
+        options: Options,
+    ) -> Result<Model, Failure> {
         let mut progress = LoadProgress::new();
-        Ok(checked.load_any(needs, self.choice(), machine, &mut progress.shown())?)
+        let mut shown = progress.shown();
+        let listeners = Listeners {
+            progress: Some(&mut shown),
+            ..Listeners::default()
+        };
+        Ok(Model::open_on(runtime, path, options, listeners)?)
     }
 
     /// Keeps the process within `--memory`.
@@ -146,6 +137,12 @@ impl ComputeArguments {
             })?;
         }
         Ok(())
+    }
+
+    /// Starts the workers for models, in a process that can have no more than `--memory`.
+    pub(crate) fn runtime(&self) -> Result<Runtime, Failure> {
+        self.cap()?;
+        Ok(Runtime::new(self.threads.map(usize::from))?)
     }
 
     /// Starts the workers, in a process that can have no more than `--memory`.

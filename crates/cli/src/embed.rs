@@ -1,14 +1,11 @@
 //! `strata embed`: texts as vectors.
 
 use crate::computing::ComputeArguments;
-use crate::embedder::Embedder;
 use crate::failure::{Failure, Kind};
 use std::io::Write;
-use std::path::PathBuf;
-use strata::load::ModelFile;
-use strata::load::{CheckedModel, TokenizerUse};
-use strata_model::{EncoderInput, Pooling, normalize};
-use strata_tokenizer::EncodeOptions;
+use std::path::{Path, PathBuf};
+use strata::{Error, ErrorKind, Model, Pooling, PromptPart};
+use strata_chat::Embed;
 
 /// Turn texts into vectors that are close where the texts mean the same
 #[derive(clap::Args)]
@@ -24,8 +21,7 @@ pub(crate) struct Arguments {
     /// The texts
     #[arg(required = true)]
     texts: Vec<String>,
-    /// How the states of a text's tokens become one vector [default: as the model says; else mean for encoders, last for
-    /// decoders]
+    /// How the states of a text's tokens become one vector [default: as the model says, or else mean]
     #[arg(long, value_enum, value_name = "KIND")]
     pooling: Option<PoolingName>,
     /// What is done to the vectors
@@ -71,50 +67,72 @@ impl From<PoolingName> for Pooling {
     }
 }
 
+/// Tokens that a model may put around a text, at most.
+const AROUND: usize = 16;
+
+/// A model for texts of so many bytes at most, which have no more tokens than that.
+pub(crate) fn open(
+    compute: &ComputeArguments,
+    path: &Path,
+    bytes: usize,
+) -> Result<Model, Failure> {
+    let mut options = compute.options().context_at_most(bytes + AROUND);
+    if let Some(mix) = compute.quant {
+        options = options.quantize(mix);
+    }
+    compute.open_model(&compute.runtime()?, path, options)
+}
+
+/// What cannot be embedded or ranked.
+pub(crate) fn refused(error: Error) -> Failure {
+    let kind = error.kind();
+    let failure = Failure::from(error);
+    match kind {
+        ErrorKind::ContextExceeded => failure.hint("cut the text into parts"),
+        ErrorKind::Unsupported => {
+            failure.hint("choose a reranker; strata embed gives vectors to compare")
+        }
+        _ => failure,
+    }
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let machine = arguments.compute.machine()?;
-    let file = ModelFile::open(&arguments.model)?;
-    let checked = CheckedModel::new(&file, None, TokenizerUse::Required)?;
-    let tokenizer = checked.tokenizer()?;
-    let options = EncodeOptions {
-        add_special: true,
-        parse_special: false,
-    };
+    let longest = arguments.texts.iter().map(String::len).max().unwrap_or(0);
+    let model = open(&arguments.compute, &arguments.model, longest)?;
     let texts = arguments.texts.iter();
-    let tokens: Vec<Vec<u32>> = texts.map(|text| tokenizer.encode(text, options)).collect();
-    let texts: Vec<EncoderInput<'_>> = tokens
-        .iter()
-        .map(|tokens| EncoderInput::single(tokens))
-        .collect();
-    let embedder = Embedder::load(checked, &texts, &arguments.compute, &machine)?;
-    let pooling = arguments
-        .pooling
-        .map_or_else(|| embedder.pooling(), Pooling::from);
-    let width = embedder.width();
-    let mut embeddings = embedder.embed(&texts, pooling, &machine)?;
-    for (index, embedding) in embeddings.iter_mut().enumerate() {
-        if !embedding.iter().all(|x| x.is_finite()) {
+    let request = Embed {
+        model: String::new(),
+        inputs: texts
+            .map(|text| vec![PromptPart::Text(text.clone())])
+            .collect(),
+        dimensions: None,
+        pooling: arguments.pooling.map(Pooling::from),
+        normalize: arguments.normalize == Normalize::L2,
+        truncate: false,
+        keep_alive: None,
+        context: None,
+    };
+    let embeddings = model.embed_request(&request).map_err(refused)?.rows;
+    for (index, rows) in embeddings.iter().enumerate() {
+        if !rows.iter().flatten().all(|x| x.is_finite()) {
             return Err(Failure::new(
                 Kind::BadModel,
                 format_args!("the vector of text {} is not finite", index + 1),
             )
             .hint("the model's weights may be damaged"));
         }
-        if arguments.normalize == Normalize::L2 {
-            embedding.chunks_exact_mut(width).for_each(normalize);
-        }
     }
     let printed = if arguments.json {
-        print_json(&embeddings, &tokens, pooling, width)
+        print_json(&embeddings, arguments, &model)
     } else {
-        print(&embeddings, width)
+        print(&embeddings)
     };
     printed.map_err(|error| Failure::stdout(&error))
 }
 
-fn print(embeddings: &[Vec<f32>], width: usize) -> std::io::Result<()> {
+fn print(embeddings: &[Vec<Vec<f32>>]) -> std::io::Result<()> {
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    for row in embeddings.iter().flat_map(|rows| rows.chunks_exact(width)) {
+    for row in embeddings.iter().flatten() {
         for (i, x) in row.iter().enumerate() {
             let space = if i == 0 { "" } else { " " };
             write!(out, "{space}{x}")?;
@@ -125,22 +143,21 @@ fn print(embeddings: &[Vec<f32>], width: usize) -> std::io::Result<()> {
 }
 
 fn print_json(
-    embeddings: &[Vec<f32>],
-    tokens: &[Vec<u32>],
-    pooling: Pooling,
-    width: usize,
+    embeddings: &[Vec<Vec<f32>>],
+    arguments: &Arguments,
+    model: &Model,
 ) -> std::io::Result<()> {
+    let is_pooled = !matches!(arguments.pooling, Some(PoolingName::None));
     // A JSON value would widen the numbers to f64 and print digits that are not theirs.
-    let texts: Vec<String> = (embeddings.iter().zip(tokens))
-        .map(|(rows, tokens)| {
-            let embedding = match pooling {
-                Pooling::None => {
-                    serde_json::to_string(&rows.chunks_exact(width).collect::<Vec<_>>())
-                }
-                _ => serde_json::to_string(rows),
+    let texts: Vec<String> = (embeddings.iter().zip(&arguments.texts))
+        .map(|(rows, text)| {
+            let embedding = match rows.as_slice() {
+                [row] if is_pooled => serde_json::to_string(row),
+                rows => serde_json::to_string(rows),
             };
             let embedding = embedding.expect("finite numbers are JSON");
-            format!("{{\"tokens\":{},\"embedding\":{embedding}}}", tokens.len())
+            let tokens = model.tokenize(text).len();
+            format!("{{\"tokens\":{tokens},\"embedding\":{embedding}}}")
         })
         .collect();
     writeln!(std::io::stdout(), "{{\"texts\":[{}]}}", texts.join(","))

@@ -2,13 +2,11 @@
 
 mod bench;
 mod boot;
-mod chat_template;
 mod completions;
 mod computing;
 mod convert;
 mod doctor;
 mod embed;
-mod embedder;
 mod failure;
 mod fetching;
 mod image;

@@ -1,15 +1,11 @@
 //! `strata plan`: what a model would take of the memory, before it is loaded.
 
 use crate::computing::Kv;
-use crate::failure::{Failure, Kind};
+use crate::failure::Failure;
 use crate::run::SpeculationArguments;
 use std::io::Write;
 use std::path::PathBuf;
-use strata::Size;
-use strata::load::ModelFile;
-use strata::load::{CheckedModel, TokenizerUse};
-use strata::load::{Limit, MemoryPlan};
-use strata_host::Bound;
+use strata::{Model, Options, Plan, Size};
 
 /// Show how much memory a model takes, and whether there is enough
 ///
@@ -42,107 +38,90 @@ pub(crate) struct Arguments {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    guessing: SpeculationArguments,
+    speculation: SpeculationArguments,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let file = ModelFile::open(&arguments.model)?;
-    let context = arguments.ctx.map(|ctx| ctx as usize);
-    let checked = CheckedModel::new(&file, context, TokenizerUse::Optional)?;
-    checked.check_kv(arguments.kv.into())?;
-    let workers = match arguments.threads {
-        Some(threads) => threads.into(),
-        None => std::thread::available_parallelism()
-            .map_err(|error| Failure::new(Kind::Failed, error).hint("give --threads"))?
-            .get(),
-    };
-    let batch = arguments.batch.into();
-    let guessing = &arguments.guessing;
-    let mut needs = guessing.needs(&checked, batch, arguments.kv.into(), workers);
-    let draft = guessing.draft_bytes(&needs)?;
-    needs.beside += draft.unwrap_or(0);
-    let limit = match arguments.memory {
-        Some(Size(bytes)) => Limit {
-            bytes,
-            bound: Bound::PrivateMemory,
-        },
-        None => Limit::now(),
-    };
-    let plan = MemoryPlan::new(&checked.blueprint, needs, limit);
+    let mut options = Options::default()
+        .requests(1)
+        .kv(arguments.kv.into())
+        .batch(arguments.batch.into());
+    if let Some(context) = arguments.ctx {
+        options = options.context(context as usize);
+    }
+    if let Some(threads) = arguments.threads {
+        options = options.threads(threads.into());
+    }
+    let options = arguments.speculation.add_to(options);
+    let plan = match arguments.memory {
+        Some(Size(bytes)) => Model::plan_within(&arguments.model, &options, bytes),
+        None => Model::plan(&arguments.model, &options),
+    }?;
     let printed = if arguments.json {
-        print_json(&plan, checked.context, draft)
+        print_json(&plan)
     } else {
-        print(&plan, arguments, checked.context, draft)
+        print(&plan, arguments)
     };
     printed.map_err(|error| Failure::stdout(&error))
 }
 
-fn print(
-    plan: &MemoryPlan<'_, '_>,
-    arguments: &Arguments,
-    context: usize,
-    draft: Option<u64>,
-) -> std::io::Result<()> {
+fn print(plan: &Plan, arguments: &Arguments) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     let limit = match arguments.memory {
         Some(_) => "--memory".into(),
-        None => plan.limit.bound.to_string(),
+        None => plan.limited_by.clone(),
     };
-    let activations = (
-        "activations",
-        plan.workspace - draft.unwrap_or(0),
-        format!("{} tokens at a time", arguments.batch),
-    );
-    let draft = draft.map(|bytes| ("draft model", bytes, "with all that it needs".into()));
     let model = [
         ("weights", plan.weights, String::new()),
-        ("keys and values", plan.kv, format!("{context} positions")),
-        activations,
+        (
+            "keys and values",
+            plan.kv,
+            format!("{} positions", plan.context),
+        ),
+        (
+            "activations",
+            plan.activations,
+            format!("{} tokens at a time", arguments.batch),
+        ),
     ];
+    let draft = (plan.draft > 0).then(|| {
+        let note = "with all that it needs".into();
+        ("draft model", plan.draft, note)
+    });
     let rest = [
         ("program", plan.program, "with its tokenizer".into()),
         ("total", plan.total(), String::new()),
-        ("limit", plan.limit.bytes, limit),
+        ("limit", plan.limit, limit),
     ];
     for (name, bytes, note) in model.into_iter().chain(draft).chain(rest) {
         let line = format!("{name:<16} {:>10}  {note}", Size(bytes).to_string());
         writeln!(out, "{}", line.trim_end())?;
     }
-    if plan.fits() {
-        return writeln!(
-            out,
-            "It fits; {} are left.",
-            Size(plan.limit.bytes - plan.total())
-        );
+    if plan.fits {
+        let left = Size(plan.limit - plan.total());
+        return writeln!(out, "It fits; {left} are left.");
     }
-    writeln!(
-        out,
-        "It does not fit: {} are missing.",
-        Size(plan.total() - plan.limit.bytes)
-    )?;
-    for remedy in plan.remedies() {
+    let missing = Size(plan.total() - plan.limit);
+    writeln!(out, "It does not fit: {missing} are missing.")?;
+    for remedy in &plan.remedies {
         writeln!(out, "would fit: {remedy}")?;
     }
     Ok(())
 }
 
-fn print_json(
-    plan: &MemoryPlan<'_, '_>,
-    context: usize,
-    draft: Option<u64>,
-) -> std::io::Result<()> {
+fn print_json(plan: &Plan) -> std::io::Result<()> {
     let json = serde_json::json!({
-        "context": context,
+        "context": plan.context,
         "weights_bytes": plan.weights,
         "kv_bytes": plan.kv,
-        "workspace_bytes": plan.workspace - draft.unwrap_or(0),
-        "draft_bytes": draft.unwrap_or(0),
+        "workspace_bytes": plan.activations,
+        "draft_bytes": plan.draft,
         "program_bytes": plan.program,
         "total_bytes": plan.total(),
-        "limit_bytes": plan.limit.bytes,
-        "fits": plan.fits(),
-        "streamed_bytes_per_token": plan.streamed(),
-        "would_fit": if plan.fits() { Vec::new() } else { plan.remedies() },
+        "limit_bytes": plan.limit,
+        "fits": plan.fits,
+        "streamed_bytes_per_token": plan.streamed,
+        "would_fit": if plan.fits { &[] } else { plan.remedies.as_slice() },
     });
     writeln!(std::io::stdout(), "{json}")
 }

@@ -1,14 +1,10 @@
 //! `strata rerank`: documents in the order in which they answer a query.
 
 use crate::computing::ComputeArguments;
-use crate::embedder::Embedder;
+use crate::embed;
 use crate::failure::{Failure, Kind};
 use std::io::Write;
 use std::path::PathBuf;
-use strata::load::ModelFile;
-use strata::load::{CheckedModel, TokenizerUse};
-use strata_model::EncoderInput;
-use strata_tokenizer::Pair;
 
 /// Sort documents by how well they answer a query
 #[derive(clap::Args)]
@@ -33,35 +29,11 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let machine = arguments.compute.machine()?;
-    let file = ModelFile::open(&arguments.model)?;
-    let checked = CheckedModel::new(&file, None, TokenizerUse::Required)?;
-    let tokenizer = checked.tokenizer()?;
     let documents = arguments.documents.iter();
-    let pairs: Vec<Pair> = documents
-        .map(|document| tokenizer.encode_pair(&arguments.query, document))
-        .collect();
-    let texts: Vec<EncoderInput<'_>> = pairs
-        .iter()
-        .map(|pair| EncoderInput {
-            tokens: &pair.tokens,
-            second: pair.second,
-        })
-        .collect();
-    let embedder = Embedder::load(checked, &texts, &arguments.compute, &machine)?;
-    let fault = match embedder.labels() {
-        0 => Some("has no classifier to rank with".into()),
-        1 => None,
-        labels => Some(format!("sorts texts into {labels} classes and ranks none")),
-    };
-    if let Some(fault) = fault {
-        return Err(Failure::new(
-            Kind::Usage,
-            format_args!("{} {fault}", file.path().display()),
-        )
-        .hint("choose a reranker; strata embed gives vectors to compare"));
-    }
-    let scores = embedder.rank(&texts, &machine)?;
+    let longest = documents.map(String::len).max().unwrap_or(0) + arguments.query.len();
+    let model = embed::open(&arguments.compute, &arguments.model, longest)?;
+    let scores = model.rerank(&arguments.query, &arguments.documents);
+    let scores = scores.map_err(embed::refused)?;
     if let Some(index) = scores.iter().position(|score| !score.is_finite()) {
         return Err(Failure::new(
             Kind::BadModel,

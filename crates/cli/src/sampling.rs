@@ -2,12 +2,7 @@
 
 use crate::failure::{Failure, Kind};
 use std::hash::{BuildHasher, Hasher, RandomState};
-use strata_chat::Sampling;
-use strata_engine::sampling::{
-    Dry, DynamicTemperature, Lookback, Mirostat, Penalties, SamplerSettings, SettingsError, Xtc,
-    breakers,
-};
-use strata_tokenizer::{EncodeOptions, Tokenizer};
+use strata_chat::{Sampling, TokenOrText};
 
 /// How tokens are drawn
 #[derive(clap::Args)]
@@ -38,8 +33,8 @@ pub(crate) struct SamplingArguments {
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     presence_penalty: Option<f32>,
     /// How many of the latest tokens the penalties look at; -1 is all [default: the model's, or 64]
-    #[arg(long, value_name = "N", value_parser = lookback, allow_negative_numbers = true)]
-    repeat_last_n: Option<Lookback>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(-1..), allow_negative_numbers = true)]
+    repeat_last_n: Option<i32>,
     /// Keep the tokens whose surprise is nearest to the expected, up to this total probability; 1 is off [default: the model's, or 1]
     #[arg(long, value_name = "P", allow_negative_numbers = true)]
     typical: Option<f32>,
@@ -87,8 +82,8 @@ pub(crate) struct SamplingArguments {
     #[arg(long, value_name = "N", default_value_t = 2)]
     dry_allowed_length: u32,
     /// How many of the latest tokens DRY looks at; -1 is all
-    #[arg(long, value_name = "N", default_value = "-1", value_parser = lookback, allow_negative_numbers = true)]
-    dry_last_n: Lookback,
+    #[arg(long, value_name = "N", default_value_t = -1, value_parser = clap::value_parser!(i32).range(-1..), allow_negative_numbers = true)]
+    dry_last_n: i32,
     /// A text over which DRY follows no run; may be given several times
     #[arg(long, value_name = "TEXT", default_values = ["\n", ":", "\"", "*"], hide_default_value = true)]
     dry_breaker: Vec<String>,
@@ -129,130 +124,86 @@ pub(crate) struct SamplingArguments {
 }
 
 impl SamplingArguments {
-    /// The settings, checked: what `over` says, then what the flags say, then what `under` says. DRY's breakers need a
-    /// vocabulary: see [`Self::add_breakers`].
-    pub(crate) fn settings(
-        &self,
-        over: &Sampling,
-        under: &Sampling,
-    ) -> Result<SamplerSettings, Failure> {
-        let back = |last: i32| u32::try_from(last).map_or(Lookback::All, Lookback::Last);
-        let last = over.repeat_last_n.map(back).or(self.repeat_last_n);
-        let last = last.or(under.repeat_last_n.map(back));
-        let pick = |over: Option<f32>, flag: Option<f32>, under: Option<f32>, usual: f32| {
-            over.or(flag).or(under).unwrap_or(usual)
+    /// What the flags say, checked as far as that can be done without a model.
+    pub(crate) fn sampling(&self) -> Result<Sampling, Failure> {
+        let usual = habits();
+        let sampling = Sampling {
+            seed: self.seed,
+            temperature: self.temp,
+            top_k: self.top_k,
+            top_p: self.top_p,
+            min_p: self.min_p,
+            typical_p: self.typical,
+            top_n_sigma: unless(self.top_n_sigma, usual.top_n_sigma),
+            min_keep: unless(self.min_keep, usual.min_keep),
+            repeat_last_n: self.repeat_last_n,
+            repeat_penalty: self.repeat_penalty,
+            frequency_penalty: self.frequency_penalty,
+            presence_penalty: self.presence_penalty,
+            dynatemp_range: unless(self.dynatemp_range, usual.dynatemp_range),
+            dynatemp_exponent: unless(self.dynatemp_exponent, usual.dynatemp_exponent),
+            dry_multiplier: unless(self.dry_multiplier, usual.dry_multiplier),
+            dry_base: unless(self.dry_base, usual.dry_base),
+            dry_allowed_length: unless(self.dry_allowed_length, usual.dry_allowed_length),
+            dry_penalty_last_n: unless(self.dry_last_n, usual.dry_penalty_last_n),
+            dry_sequence_breakers: Some(self.dry_breaker.clone()),
+            xtc_probability: unless(self.xtc_probability, usual.xtc_probability),
+            xtc_threshold: unless(self.xtc_threshold, usual.xtc_threshold),
+            mirostat: self.mirostat_tau.map(|_| 2),
+            mirostat_tau: self.mirostat_tau,
+            mirostat_eta: self.mirostat_tau.map(|_| self.mirostat_eta),
+            logit_bias: self
+                .logit_bias
+                .iter()
+                .map(|&(token, bias)| (TokenOrText::Token(token), bias))
+                .collect(),
         };
-        let settings = SamplerSettings {
-            seed: over
-                .seed
-                .or(self.seed)
-                .or(under.seed)
-                .unwrap_or_else(random_seed),
-            logit_bias: self.logit_bias.clone(),
-            penalties: Penalties {
-                lookback: last.unwrap_or(Lookback::Last(64)),
-                repeat: pick(
-                    over.repeat_penalty,
-                    self.repeat_penalty,
-                    under.repeat_penalty,
-                    1.0,
-                ),
-                frequency: pick(
-                    over.frequency_penalty,
-                    self.frequency_penalty,
-                    under.frequency_penalty,
-                    0.0,
-                ),
-                presence: pick(
-                    over.presence_penalty,
-                    self.presence_penalty,
-                    under.presence_penalty,
-                    0.0,
-                ),
-            },
-            dry: Dry {
-                multiplier: self.dry_multiplier,
-                base: self.dry_base,
-                allowed_length: self.dry_allowed_length,
-                lookback: self.dry_last_n,
-                breakers: Vec::new(),
-            },
-            top_n_sigma: self.top_n_sigma,
-            top_k: over.top_k.or(self.top_k).or(under.top_k).unwrap_or(40),
-            typical_p: pick(over.typical_p, self.typical, under.typical_p, 1.0),
-            top_p: pick(over.top_p, self.top_p, under.top_p, 0.95),
-            min_p: pick(over.min_p, self.min_p, under.min_p, 0.05),
-            xtc: Xtc {
-                probability: self.xtc_probability,
-                threshold: self.xtc_threshold,
-            },
-            min_keep: self.min_keep,
-            temperature: pick(over.temperature, self.temp, under.temperature, 0.8),
-            dynamic_temperature: DynamicTemperature {
-                range: self.dynatemp_range,
-                exponent: self.dynatemp_exponent,
-            },
-            mirostat: self.mirostat(over, under),
-        };
-        settings.validate().map_err(|error| unusable(&error))?;
-        Ok(settings)
-    }
-
-    fn mirostat(&self, over: &Sampling, under: &Sampling) -> Mirostat {
-        let says = |layer: &Sampling| match layer.mirostat? {
-            0 => Some(Mirostat::Off),
-            _ => Some(Mirostat::V2 {
-                tau: layer.mirostat_tau.unwrap_or(5.0),
-                eta: layer.mirostat_eta.unwrap_or(0.1),
-            }),
-        };
-        let flag = self.mirostat_tau.map(|tau| Mirostat::V2 {
-            tau,
-            eta: self.mirostat_eta,
-        });
-        says(over)
-            .or(flag)
-            .or_else(|| says(under))
-            .unwrap_or(Mirostat::Off)
-    }
-
-    /// Adds the token sequences of `--dry-breaker` where DRY is on.
-    pub(crate) fn add_breakers(&self, settings: &mut SamplerSettings, tokenizer: &Tokenizer) {
-        if settings.dry.multiplier == 0.0 {
-            return;
-        }
-        let ids = 0..tokenizer.vocab_size() as u32;
-        let pieces: Vec<_> = ids
-            .filter_map(|id| Some((id, tokenizer.token_bytes(id)?)))
-            .collect();
-        for text in &self.dry_breaker {
-            settings.dry.breakers.extend(breakers(
-                text,
-                pieces.iter().map(|(id, bytes)| (*id, bytes.as_ref())),
-                |rest| tokenizer.encode(rest, EncodeOptions::default()),
-            ));
-        }
+        check(&sampling)?;
+        Ok(sampling)
     }
 }
 
-/// A setting that cannot be honoured.
-pub(crate) fn unusable(error: &SettingsError) -> Failure {
-    Failure::new(Kind::Usage, error).hint("`strata run --help` lists the sampling flags")
+/// Refuses settings that no model can honour.
+pub(crate) fn check(sampling: &Sampling) -> Result<(), Failure> {
+    sampling.validate().map_err(|error| {
+        Failure::new(Kind::Usage, error).hint("`strata run --help` lists the sampling flags")
+    })
+}
+
+/// How tokens are drawn where neither the flags nor the model say.
+pub(crate) fn habits() -> Sampling {
+    Sampling {
+        temperature: Some(0.8),
+        top_k: Some(40),
+        top_p: Some(0.95),
+        min_p: Some(0.05),
+        typical_p: Some(1.0),
+        top_n_sigma: Some(0.0),
+        min_keep: Some(1),
+        repeat_last_n: Some(64),
+        repeat_penalty: Some(1.0),
+        frequency_penalty: Some(0.0),
+        presence_penalty: Some(0.0),
+        dynatemp_range: Some(0.0),
+        dynatemp_exponent: Some(1.0),
+        dry_multiplier: Some(0.0),
+        dry_base: Some(1.75),
+        dry_allowed_length: Some(2),
+        dry_penalty_last_n: Some(-1),
+        xtc_probability: Some(0.0),
+        xtc_threshold: Some(0.1),
+        ..Sampling::default()
+    }
+}
+
+/// A flag that was given: the model's own settings count where it has its default.
+fn unless<T: PartialEq>(value: T, usual: Option<T>) -> Option<T> {
+    Some(value).filter(|value| usual.as_ref() != Some(value))
 }
 
 /// The standard library seeds its hash tables from the system's random numbers.
-fn random_seed() -> u64 {
+pub(crate) fn random_seed() -> u64 {
     RandomState::new().build_hasher().finish()
-}
-
-fn lookback(text: &str) -> Result<Lookback, String> {
-    match text.parse::<i64>() {
-        Ok(-1) => Ok(Lookback::All),
-        Ok(n) => u32::try_from(n)
-            .map(Lookback::Last)
-            .map_err(|_| "not between -1 and 4294967295".into()),
-        Err(error) => Err(error.to_string()),
-    }
 }
 
 fn bias(text: &str) -> Result<(u32, f32), String> {
@@ -270,10 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lookbacks_and_biases_are_parsed() {
-        assert_eq!(lookback("-1"), Ok(Lookback::All));
-        assert_eq!(lookback("64"), Ok(Lookback::Last(64)));
-        assert!(lookback("-2").is_err() && lookback("x").is_err());
+    fn biases_are_parsed() {
         assert_eq!(bias("5=-inf"), Ok((5, f32::NEG_INFINITY)));
         assert_eq!(bias("5=1.5"), Ok((5, 1.5)));
         assert!(bias("5").is_err() && bias("x=1").is_err() && bias("5=x").is_err());

@@ -9,7 +9,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use strata::{Listeners, Parts};
+use strata::{Listeners, LoadReport, Parts};
 use strata_chat::{Fault, FaultKind, KeepAlive, ModelFacts, ModelProfile, RequestContext, prepare};
 use strata_engine::{Engine, EngineOptions, EventKind};
 use strata_host::{HugePages, MonotonicClock, ThreadPool};
@@ -107,7 +107,7 @@ impl Models for One {
             settle: Box::new(move || {
                 let _ = shared.pool.pin_caller();
             }),
-            load_time: Duration::ZERO,
+            load: LoadReport::default(),
         };
         let listeners = Listeners {
             monitor: Some(listening.monitor),

@@ -4,7 +4,8 @@ use crate::http::Caller;
 use crate::manager::Lease;
 use std::future::poll_fn;
 use std::time::Instant;
-use strata::{Vectors, finish_embed, finish_rerank, take};
+use strata::worker::Running;
+use strata::{finish_embed, finish_rerank, take};
 use strata_chat::{Embed, Embeddings, Fault, Ranking, Rerank, Timings};
 
 /// Embeds texts.
@@ -16,9 +17,10 @@ pub(crate) async fn embed(
     let start = Instant::now();
     let model = &lease.served.model;
     let vectors = model.start_embed(request, caller.client.number)?;
-    let tokens = vectors.tokens;
-    let embeddings = finish_embed(request, wait(vectors).await?, tokens)?;
-    caller.observed.embedded(tokens);
+    let (running, lengths) = (vectors.running, vectors.lengths);
+    let profile = model.profile();
+    let embeddings = finish_embed(request, profile, &wait(running).await?, &lengths)?;
+    caller.observed.embedded(embeddings.tokens);
     Ok(Embeddings {
         timings: Timings {
             total: start.elapsed() + lease.waited,
@@ -37,17 +39,17 @@ pub(crate) async fn rerank(
     request: &Rerank,
 ) -> Result<Ranking, Fault> {
     let model = &lease.served.model;
-    let vectors = model.start_rerank(request, caller.client.number);
-    let tokens = vectors.tokens;
-    let scores = wait(vectors).await?;
+    let vectors = model.start_rerank(request, caller.client.number)?;
+    let tokens = vectors.tokens();
+    let scores = wait(vectors.running).await?;
     caller.observed.embedded(tokens);
     Ok(finish_rerank(scores, tokens))
 }
 
 /// Waits for the vectors of texts, in order.
-async fn wait(vectors: Vectors) -> Result<Vec<Vec<f32>>, Fault> {
+async fn wait(runs: Vec<Running>) -> Result<Vec<Vec<f32>>, Fault> {
     let mut rows = Vec::new();
-    for mut running in vectors.running {
+    for mut running in runs {
         let mut values = Vec::new();
         loop {
             let heard = poll_fn(|context| running.poll_next(context)).await;

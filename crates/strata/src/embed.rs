@@ -3,18 +3,29 @@
 use crate::error::Error;
 use crate::model::Model;
 use crate::worker::{Heard, Running};
+use std::collections::VecDeque;
 use strata_chat::{
-    Embed, Embeddings, Event, Fault, FaultKind, Generate, Prompt, PromptPart, Ranking, Rerank,
-    refusal,
+    Embed, Embeddings, Event, Fault, Generate, ModelProfile, Prompt, PromptPart, Ranking, Rerank,
+    failure, refusal,
 };
 use strata_engine::{ClientId, EventKind, Request};
 
-/// Texts that the engine was handed, in order, and their tokens.
+/// Texts that wait in the engine at a time, at most: its queue is for others as well.
+const MOST_WAITING: usize = 64;
+
+/// Texts that the engine was handed, in order.
 pub struct Vectors {
     /// One for each text.
     pub running: Vec<Running>,
+    /// The tokens of each text.
+    pub lengths: Vec<usize>,
+}
+
+impl Vectors {
     /// Tokens of all texts.
-    pub tokens: usize,
+    pub fn tokens(&self) -> usize {
+        self.lengths.iter().sum()
+    }
 }
 
 impl Model {
@@ -43,10 +54,10 @@ impl Model {
 
     /// Embeds texts as a request in the form that every door shares says.
     pub fn embed_request(&self, request: &Embed) -> Result<Embeddings, Error> {
-        let vectors = self.start_embed(request, 0)?;
-        let tokens = vectors.tokens;
-        let rows = wait(vectors)?;
-        Ok(finish_embed(request, rows, tokens)?)
+        let requests = request.prepare(self.profile())?;
+        let lengths = lengths(&requests);
+        let values = self.run_all(requests)?;
+        Ok(finish_embed(request, self.profile(), &values, &lengths)?)
     }
 
     /// Hands the texts of a request to the engine.
@@ -72,14 +83,14 @@ impl Model {
 
     /// Ranks documents as a request in the form that every door shares says.
     pub fn rerank_request(&self, request: &Rerank) -> Result<Ranking, Error> {
-        let vectors = self.start_rerank(request, 0);
-        let tokens = vectors.tokens;
-        Ok(finish_rerank(wait(vectors)?, tokens))
+        let requests = request.prepare(self.profile())?;
+        let tokens = lengths(&requests).iter().sum();
+        Ok(finish_rerank(self.run_all(requests)?, tokens))
     }
 
     /// Hands the pairs of a request to the engine.
-    pub fn start_rerank(&self, request: &Rerank, client: u64) -> Vectors {
-        self.submit_all(request.prepare(self.profile()), client)
+    pub fn start_rerank(&self, request: &Rerank, client: u64) -> Result<Vectors, Fault> {
+        Ok(self.submit_all(request.prepare(self.profile())?, client))
     }
 
     /// The log-probability of each token of a text but the first, given those before it.
@@ -106,33 +117,54 @@ impl Model {
     }
 
     fn submit_all(&self, requests: Vec<Request>, client: u64) -> Vectors {
-        let tokens = requests.iter().map(|request| request.prompt.len()).sum();
+        let lengths = lengths(&requests);
         let running = requests.into_iter().map(|mut request| {
             request.client = ClientId(client);
             self.submit(request, &[])
         });
         Vectors {
             running: running.collect(),
-            tokens,
+            lengths,
         }
+    }
+
+    /// Runs any number of texts, some at a time, and gives what the engine computed for each.
+    fn run_all(&self, requests: Vec<Request>) -> Result<Vec<Vec<f32>>, Error> {
+        let mut waiting = VecDeque::new();
+        let mut all = Vec::with_capacity(requests.len());
+        for request in requests {
+            if waiting.len() == MOST_WAITING
+                && let Some(first) = waiting.pop_front()
+            {
+                all.push(wait(first)?);
+            }
+            waiting.push_back(self.submit(request, &[]));
+        }
+        for running in waiting {
+            all.push(wait(running)?);
+        }
+        Ok(all)
     }
 }
 
-/// Waits for all vectors, in order.
-fn wait(vectors: Vectors) -> Result<Vec<Vec<f32>>, Error> {
-    let mut rows = Vec::new();
-    for mut running in vectors.running {
-        let mut values = Vec::new();
-        loop {
-            let heard = running.next_blocking().ok_or_else(Error::closed)?;
-            if take(heard, &mut values)? {
-                break;
-            }
+fn lengths(requests: &[Request]) -> Vec<usize> {
+    requests
+        .iter()
+        .map(|request| request.prompt.len())
+        .collect()
+}
+
+/// Waits for what the engine computes for a text.
+fn wait(mut running: Running) -> Result<Vec<f32>, Error> {
+    let mut values = Vec::new();
+    loop {
+        let heard = running.next_blocking().ok_or_else(Error::closed)?;
+        if take(heard, &mut values)? {
+            break;
         }
-        running.end();
-        rows.push(values);
     }
-    Ok(rows)
+    running.end();
+    Ok(values)
 }
 
 /// Takes in what happened to a text; says whether it was the last.
@@ -144,25 +176,27 @@ pub fn take(heard: Heard, values: &mut Vec<f32>) -> Result<bool, Fault> {
     match event.kind {
         EventKind::Embedding(vector) => *values = vector,
         EventKind::Finished { .. } => return Ok(true),
-        EventKind::Failed(error) => return Err(Fault::new(FaultKind::Internal, error)),
+        EventKind::Failed(error) => return Err(failure(&error)),
         _ => {}
     }
     Ok(false)
 }
 
-/// Vectors as a request wants them: cut and normalized.
+/// What the engine computed for texts of so many tokens, as a request wants it: cut and normalized.
 pub fn finish_embed(
     request: &Embed,
-    vectors: Vec<Vec<f32>>,
-    tokens: usize,
+    profile: &ModelProfile,
+    values: &[Vec<f32>],
+    lengths: &[usize],
 ) -> Result<Embeddings, Fault> {
-    let rows = vectors
-        .into_iter()
-        .map(|vector| Ok(vec![request.finish(vector)?]))
+    let rows = values
+        .iter()
+        .zip(lengths)
+        .map(|(values, &tokens)| request.finish(profile, tokens, values))
         .collect::<Result<_, Fault>>()?;
     Ok(Embeddings {
         rows,
-        tokens,
+        tokens: lengths.iter().sum(),
         ..Embeddings::default()
     })
 }

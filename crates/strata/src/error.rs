@@ -4,7 +4,7 @@ use alloc::string::{String, ToString};
 use core::fmt::{self, Display};
 use core::time::Duration;
 use strata_chat::json::JsonError;
-use strata_chat::{Fault, FaultKind, refusal};
+use strata_chat::{Fault, FaultKind, failure, refusal};
 use strata_engine::{RequestError, SubmitError};
 
 /// What kind of error it is. Programs in other languages see its [code](ErrorKind::code). New kinds may come.
@@ -23,6 +23,8 @@ pub enum ErrorKind {
     Io,
     /// The model, or this build, cannot do what was asked.
     Unsupported,
+    /// The model's chat template does not take the conversation.
+    Template,
     /// The prompt is longer than the context.
     ContextExceeded,
     /// Too many requests wait already.
@@ -47,6 +49,7 @@ impl ErrorKind {
             Self::OutOfMemory => "out_of_memory",
             Self::Io => "io",
             Self::Unsupported => "unsupported",
+            Self::Template => "template",
             Self::ContextExceeded => "context_exceeded",
             Self::Overloaded => "overloaded",
             Self::Canceled => "canceled",
@@ -138,6 +141,8 @@ impl From<Fault> for Error {
         let kind = match fault.kind {
             FaultKind::NotFound => ErrorKind::NotFound,
             FaultKind::Unsupported => ErrorKind::Unsupported,
+            FaultKind::Template => ErrorKind::Template,
+            FaultKind::InvalidModel => ErrorKind::InvalidModel,
             FaultKind::ContextExceeded { .. } => ErrorKind::ContextExceeded,
             FaultKind::Overloaded { .. } | FaultKind::RateLimited { .. } => ErrorKind::Overloaded,
             FaultKind::Timeout => ErrorKind::TimedOut,
@@ -155,6 +160,8 @@ impl From<Error> for Fault {
             ErrorKind::InvalidArgument | ErrorKind::ContextExceeded => FaultKind::BadRequest,
             ErrorKind::NotFound => FaultKind::NotFound,
             ErrorKind::Unsupported => FaultKind::Unsupported,
+            ErrorKind::Template => FaultKind::Template,
+            ErrorKind::InvalidModel => FaultKind::InvalidModel,
             ErrorKind::OutOfMemory => FaultKind::Unavailable {
                 retry_after: Duration::from_secs(30),
             },
@@ -183,7 +190,7 @@ impl From<RequestError> for Error {
     fn from(error: RequestError) -> Self {
         let kind = match error {
             RequestError::Deadline { .. } | RequestError::FirstToken { .. } => ErrorKind::TimedOut,
-            _ => ErrorKind::Internal,
+            error => return failure(&error).into(),
         };
         Self::new(kind, error)
     }
@@ -210,6 +217,7 @@ mod tests {
             E::OutOfMemory => "out_of_memory",
             E::Io => "io",
             E::Unsupported => "unsupported",
+            E::Template => "template",
             E::ContextExceeded => "context_exceeded",
             E::Overloaded => "overloaded",
             E::Canceled => "canceled",
@@ -224,6 +232,7 @@ mod tests {
             E::OutOfMemory,
             E::Io,
             E::Unsupported,
+            E::Template,
             E::ContextExceeded,
             E::Overloaded,
             E::Canceled,

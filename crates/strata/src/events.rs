@@ -49,6 +49,11 @@ impl Events {
         self.stream.usage()
     }
 
+    /// The number of messages dropped from the beginning of a conversation to make it fit.
+    pub fn dropped_messages(&self) -> usize {
+        self.stream.dropped_messages()
+    }
+
     /// When things happened.
     pub fn times(&self) -> Times {
         self.stream.times()

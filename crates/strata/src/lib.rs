@@ -75,7 +75,7 @@ pub use {
     model::{Caller, Model},
     open::{Listeners, Runtime},
     options::{Options, Stream},
-    parts::Parts,
+    parts::{LoadReport, Parts},
     plan::Plan,
     request::{Request, assistant, system, tool_result, user},
     session::Session,

@@ -2,9 +2,10 @@
 
 use crate::error::Error;
 use crate::events::Events;
-use crate::load::GrammarCompiler;
-use crate::open::{self, Listeners, Runtime};
+use crate::load::{GrammarCompiler, Limit};
+use crate::open::{self, Listeners, Runtime, limit};
 use crate::options::Options;
+use crate::parts::LoadReport;
 use crate::plan::{self, Plan};
 use crate::request::Request;
 use crate::session::Session;
@@ -34,7 +35,7 @@ struct Inner {
     compiler: Arc<GrammarCompiler>,
     profile: Arc<ModelProfile>,
     facts: ModelFacts,
-    load_time: Duration,
+    load: LoadReport,
     requests: AtomicU64,
 }
 
@@ -72,14 +73,14 @@ impl Model {
         compiler: Arc<GrammarCompiler>,
         profile: Arc<ModelProfile>,
         facts: ModelFacts,
-        load_time: Duration,
+        load: LoadReport,
     ) -> Self {
         Self(Arc::new(Inner {
             worker,
             compiler,
             profile,
             facts,
-            load_time,
+            load,
             requests: AtomicU64::new(0),
         }))
     }
@@ -117,7 +118,16 @@ impl Model {
 
     /// Says how much memory a model would take, without loading it.
     pub fn plan(model: impl AsRef<Path>, options: &Options) -> Result<Plan, Error> {
-        plan::plan(model.as_ref(), options)
+        plan::plan(model.as_ref(), options, limit(options)?)
+    }
+
+    /// The same, for a machine with this many bytes of memory.
+    pub fn plan_within(
+        model: impl AsRef<Path>,
+        options: &Options,
+        bytes: u64,
+    ) -> Result<Plan, Error> {
+        plan::plan(model.as_ref(), options, Limit::of(bytes))
     }
 
     /// A request to answer a conversation, through the model's chat template.
@@ -228,7 +238,12 @@ impl Model {
 
     /// How long it took to load.
     pub fn load_time(&self) -> Duration {
-        self.0.load_time
+        self.0.load.time
+    }
+
+    /// How it was loaded.
+    pub fn load_report(&self) -> &LoadReport {
+        &self.0.load
     }
 
     /// The engine's numbers, as of its latest step.

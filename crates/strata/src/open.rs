@@ -7,19 +7,23 @@ use crate::load::{
 };
 use crate::model::Model;
 use crate::options::Options;
-use crate::parts::Parts;
+use crate::parts::{LoadReport, Parts};
 use crate::size::Size;
 use crate::worker::{LoadedAdapter, Monitor};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use strata_chat::{ModelFacts, ModelProfile};
-use strata_engine::{Engine, EngineOptions, ModelDigest};
+use strata_engine::{Engine, EngineOptions, ModelDigest, Speculation};
 use strata_host::{MonotonicClock, PageFiles};
+use strata_model::spec::Role;
 use strata_platform::Pool;
 
 /// Tokens of a prompt whose log-probabilities are computed together.
 const SCORING: usize = 32;
+
+/// Tokens that a draft model drafts at a time where no number is given.
+const DRAFT: usize = 8;
 
 /// What several models share: the worker threads, and whose turn it is to compute. Clones lead to the same one.
 #[derive(Clone)]
@@ -68,12 +72,46 @@ impl Options {
         })
     }
 
-    pub(crate) fn engine(&self, checked: &CheckedModel<'_>) -> EngineOptions {
+    /// Checks a model's file, for the context that was asked for.
+    pub(crate) fn check<'f>(
+        &self,
+        file: &'f ModelFile,
+        tokenizer_use: TokenizerUse,
+    ) -> Result<CheckedModel<'f>, Error> {
+        let context = match (self.context, self.most_context) {
+            (None, Some(most)) => file.own_context()?.map(|own| own.min(most)),
+            (context, _) => context,
+        };
+        CheckedModel::new(file, context, tokenizer_use)
+    }
+
+    /// How requests draft tokens ahead.
+    fn speculation(&self) -> Speculation {
+        let max_draft = self.draft_length();
+        match (max_draft, &self.draft) {
+            (0, _) => Speculation::Off,
+            (_, None) => Speculation::PromptLookup { max_draft },
+            (_, Some(_)) => Speculation::DraftModel { max_draft },
+        }
+    }
+
+    fn draft_length(&self) -> usize {
+        if self.draft.is_some() && self.max_draft == 0 {
+            return DRAFT;
+        }
+        self.max_draft
+    }
+
+    fn engine(&self, checked: &CheckedModel<'_>) -> EngineOptions {
         checked.engine_options(EngineOptions {
-            batch: self.batch,
+            batch: match checked.role() {
+                Role::Decoder => self.batch,
+                // A text is never cut: the longest must fit.
+                Role::Encoder => self.batch.max(checked.context),
+            },
             requests: self.requests,
             scoring: SCORING,
-            max_draft: self.max_draft,
+            max_draft: self.draft_length(),
             ..EngineOptions::default()
         })
     }
@@ -104,16 +142,28 @@ pub(crate) fn open(
         return Err(Error::new(ErrorKind::Canceled, "the load was canceled"));
     }
     let machine = &runtime.machine;
-    let checked = CheckedModel::new(&file, options.context, TokenizerUse::Required)?;
+    let checked = options.check(&file, TokenizerUse::Required)?;
     let mut needs = options.needs(&checked, machine.pool.workers());
     let engine_options = options.engine(&checked);
-    let profile = Arc::new(checked.profile()?);
+    let mut profile = checked.profile()?;
+    profile.speculation = options.speculation();
     let facts = facts(&file, &checked, Some(&profile), options)?;
     let draft = match &options.draft {
         Some(path) => Some(load_draft(path, options, &mut needs, runtime)?),
         None => None,
     };
     let (loaded, storage) = checked.load_any(needs, choice, machine, &mut progress)?;
+    profile.labels = loaded.model.labels();
+    let profile = Arc::new(profile);
+    let mut description = loaded.description("weights", &storage);
+    if let Some((draft, storage)) = &draft {
+        description += &format!("\n{}", draft.description("draft weights", storage));
+    }
+    let load = LoadReport {
+        time: loaded.load_time,
+        description,
+        streamed_bytes: loaded.model.streamed_bytes() as u64,
+    };
     let executor = machine.executor(&loaded.model, storage, engine_options.limits());
     let tokenizer = Arc::clone(&profile.tokenizer);
     let mut engine =
@@ -163,7 +213,7 @@ pub(crate) fn open(
         adapters,
         turns: Arc::clone(machine.turns()),
         settle: Box::new(move || settling.settle()),
-        load_time: loaded.load_time,
+        load,
     };
     Model::from_parts(parts, listeners)
 }

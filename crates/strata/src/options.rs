@@ -27,6 +27,7 @@ pub struct Options {
     pub(crate) batch: usize,
     pub(crate) kv: KvType,
     pub(crate) context: Option<usize>,
+    pub(crate) most_context: Option<usize>,
     pub(crate) requests: usize,
     pub(crate) quantize: Option<Mix>,
     pub(crate) max_draft: usize,
@@ -45,6 +46,7 @@ impl Default for Options {
             batch: 512,
             kv: KvType::F16,
             context: None,
+            most_context: None,
             requests: 8,
             quantize: None,
             max_draft: 0,
@@ -101,6 +103,14 @@ impl Options {
         self
     }
 
+    /// As many tokens of prompt and answer together as the model has, but no more than this. Counts where
+    /// [`context`](Self::context) is not given.
+    #[must_use]
+    pub fn context_at_most(mut self, tokens: usize) -> Self {
+        self.most_context = Some(tokens);
+        self
+    }
+
     /// Requests that run side by side; more wait. [default: 8]
     #[must_use]
     pub fn requests(mut self, requests: usize) -> Self {
@@ -115,7 +125,8 @@ impl Options {
         self
     }
 
-    /// Lets requests have up to so many tokens drafted ahead. The answers stay the same. [default: 0]
+    /// Drafts up to so many tokens ahead of each answer, from the text so far or with a
+    /// [draft model](Self::draft_model). The answers stay the same. [default: 0, or 8 with a draft model]
     #[must_use]
     pub fn max_draft(mut self, tokens: usize) -> Self {
         self.max_draft = tokens;

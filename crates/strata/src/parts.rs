@@ -24,8 +24,19 @@ pub struct Parts {
     pub turns: Arc<Turns>,
     /// Called on the engine's thread before its first step.
     pub settle: Box<dyn FnOnce() + Send>,
-    /// How long loading took.
-    pub load_time: Duration,
+    /// How it was loaded.
+    pub load: LoadReport,
+}
+
+/// How a model was loaded.
+#[derive(Clone, Debug, Default)]
+pub struct LoadReport {
+    /// How long it took.
+    pub time: Duration,
+    /// What memory it got, in lines for people.
+    pub description: String,
+    /// Bytes of weights that stay in the file and are read for each batch.
+    pub streamed_bytes: u64,
 }
 
 impl Model {
@@ -42,10 +53,10 @@ impl Model {
         .map_err(|error| Error::io("the engine's thread", &error))?;
         Ok(Self::new(
             worker,
-            Arc::new(GrammarCompiler::new(&parts.profile.tokenizer)),
+            Arc::new(GrammarCompiler::new(Arc::clone(&parts.profile.tokenizer))),
             parts.profile,
             parts.facts,
-            parts.load_time,
+            parts.load,
         ))
     }
 }

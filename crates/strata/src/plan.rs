@@ -1,8 +1,8 @@
 //! What a model will take, before anything is loaded.
 
 use crate::error::Error;
-use crate::load::{CheckedModel, MemoryPlan, ModelFile, Needs, TokenizerUse};
-use crate::open::{facts, limit};
+use crate::load::{CheckedModel, Limit, MemoryPlan, ModelFile, Needs, TokenizerUse};
+use crate::open::facts;
 use crate::options::Options;
 use std::path::Path;
 use strata_chat::ModelFacts;
@@ -25,6 +25,8 @@ pub struct Plan {
     pub program: u64,
     /// What may be used in all.
     pub limit: u64,
+    /// What sets that limit, in words.
+    pub limited_by: String,
     /// Tokens of prompt and answer together.
     pub context: usize,
     /// Whether it fits whole.
@@ -43,9 +45,9 @@ impl Plan {
     }
 }
 
-pub(crate) fn plan(path: &Path, options: &Options) -> Result<Plan, Error> {
+pub(crate) fn plan(path: &Path, options: &Options, limit: Limit) -> Result<Plan, Error> {
     let file = ModelFile::open_as(path, options.quantize, &mut |_, _| {})?;
-    let checked = CheckedModel::new(&file, options.context, TokenizerUse::Optional)?;
+    let checked = options.check(&file, TokenizerUse::Optional)?;
     checked.check_kv(options.kv)?;
     let available = std::thread::available_parallelism().map_or(1, usize::from);
     let workers = options.threads.unwrap_or(available).max(1);
@@ -55,7 +57,7 @@ pub(crate) fn plan(path: &Path, options: &Options) -> Result<Plan, Error> {
         None => 0,
     };
     needs.beside += draft;
-    let plan = MemoryPlan::new(&checked.blueprint, needs, limit(options)?);
+    let plan = MemoryPlan::new(&checked.blueprint, needs, limit);
     Ok(Plan {
         weights: plan.weights,
         kv: plan.kv,
@@ -63,6 +65,7 @@ pub(crate) fn plan(path: &Path, options: &Options) -> Result<Plan, Error> {
         draft,
         program: plan.program,
         limit: plan.limit.bytes,
+        limited_by: plan.limit.bound.to_string(),
         context: checked.context,
         fits: plan.fits(),
         streamed: plan.streamed(),

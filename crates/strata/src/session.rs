@@ -4,7 +4,7 @@ use crate::error::{Error, ErrorKind};
 use crate::model::Model;
 use crate::worker::Heard;
 use strata_chat::{Sampling, prompt};
-use strata_engine::{EventKind, Request, RestoreError, Session as Tokens};
+use strata_engine::{EventKind, Request, RestoreError, Session as Saved};
 use strata_tokenizer::EncodeOptions;
 
 /// A text that grows over many runs. It holds its tokens; what was computed of them stays in the model's cache for as long as
@@ -12,14 +12,14 @@ use strata_tokenizer::EncodeOptions;
 #[derive(Clone)]
 pub struct Session {
     model: Model,
-    text: Tokens,
+    tokens: Vec<u32>,
 }
 
 impl Session {
     pub(crate) fn new(model: Model) -> Self {
         Self {
             model,
-            text: Tokens::open(Request::default()),
+            tokens: Vec::new(),
         }
     }
 
@@ -31,29 +31,32 @@ impl Session {
         };
         let tokenizer = &self.model.profile().tokenizer;
         let mut tokens = tokenizer.encode(text, options);
-        if self.text.tokens().is_empty() {
+        if self.tokens.is_empty() {
             tokens = prompt::begin(tokenizer, tokens);
         }
-        self.text.append(&tokens);
+        self.tokens.extend(tokens);
     }
 
     /// The text so far. Control tokens are left out.
     pub fn text(&self) -> String {
-        self.model.detokenize(self.text.tokens())
+        self.model.detokenize(&self.tokens)
     }
 
     /// The text so far, as tokens.
     pub fn tokens(&self) -> &[u32] {
-        self.text.tokens()
+        &self.tokens
     }
 
     /// Continues the text by `max_tokens` at most, appends what was generated, and returns it. What `sampling` does not say
     /// is left to the model. Where it fails the text stays as it was.
     pub fn run(&mut self, max_tokens: usize, sampling: &Sampling) -> Result<String, Error> {
         let profile = self.model.profile();
-        let mut request = self.text.request();
-        request.max_tokens = Some(max_tokens);
-        request.sampling = profile.sampling_settings(sampling, self.model.stamp().seed);
+        let request = Request {
+            prompt: self.tokens.clone(),
+            max_tokens: Some(max_tokens),
+            sampling: profile.sampling_settings(sampling, self.model.stamp().seed),
+            ..Request::default()
+        };
         let mut running = self.model.submit(request, &[]);
         let (mut tokens, mut text) = (Vec::new(), String::new());
         loop {
@@ -77,7 +80,7 @@ impl Session {
             }
         }
         running.end();
-        self.text.append(&tokens);
+        self.tokens.extend(tokens);
         Ok(text)
     }
 
@@ -91,18 +94,21 @@ impl Session {
     /// [`Options::sessions`](crate::Options::sessions) goes on from there without computing the text again; without it
     /// only the text is restored, and nothing keeps another model from reading it.
     pub fn save(&self) -> Result<Vec<u8>, Error> {
-        let text = self.text.clone();
-        self.model.with_engine(move |engine| text.save(engine))
+        let saved = Saved::open(Request {
+            prompt: self.tokens.clone(),
+            ..Request::default()
+        });
+        self.model.with_engine(move |engine| saved.save(engine))
     }
 
     /// Reads a session that was [saved](Self::save) with the same model, perhaps by another process. The bytes need not be
     /// trusted.
     pub fn restore(model: &Model, bytes: Vec<u8>) -> Result<Self, Error> {
         let restored =
-            model.with_engine(move |engine| Tokens::restore(engine, Request::default(), &bytes))?;
+            model.with_engine(move |engine| Saved::restore(engine, Request::default(), &bytes))?;
         Ok(Self {
             model: model.clone(),
-            text: restored?,
+            tokens: restored?.tokens().to_vec(),
         })
     }
 }

@@ -5,7 +5,7 @@ use strata_chat::{Fault, FaultKind};
 /// The status that most dialects give a fault.
 pub(crate) fn status(fault: &Fault) -> u16 {
     match fault.kind {
-        FaultKind::BadRequest | FaultKind::ContextExceeded { .. } => 400,
+        FaultKind::BadRequest | FaultKind::ContextExceeded { .. } | FaultKind::Template => 400,
         FaultKind::Unauthenticated => 401,
         FaultKind::Forbidden => 403,
         FaultKind::NotFound => 404,
@@ -13,7 +13,7 @@ pub(crate) fn status(fault: &Fault) -> u16 {
         FaultKind::Timeout => 408,
         FaultKind::TooLarge => 413,
         FaultKind::RateLimited { .. } => 429,
-        FaultKind::Internal => 500,
+        FaultKind::Internal | FaultKind::InvalidModel => 500,
         FaultKind::Unsupported => 501,
         FaultKind::Overloaded { .. } | FaultKind::Unavailable { .. } => 503,
     }

@@ -32,6 +32,8 @@ pub struct Prepared {
     pub parser: AnswerParser,
     /// The number of answers to each prompt.
     pub choices: usize,
+    /// The number of messages dropped from the beginning of conversations to make them fit.
+    pub dropped: usize,
 }
 
 impl Prepared {
@@ -88,6 +90,7 @@ pub fn prepare(
     let tools = ToolUse::new(request, profile)?;
     let mut prompts = Vec::new();
     let mut splits = Vec::new();
+    let mut dropped = 0;
     let maker = PromptMaker {
         request,
         profile,
@@ -95,9 +98,10 @@ pub fn prepare(
         now: context.now,
     };
     for asked in &request.prompts {
-        let (prompt, split) = maker.make(asked)?;
-        splits.extend(core::iter::repeat_n(split, request.choices));
-        prompts.push(prompt);
+        let made = maker.make(asked)?;
+        splits.extend(core::iter::repeat_n(made.split, request.choices));
+        prompts.push(made.prompt);
+        dropped += made.dropped;
     }
     let constraint = tools.constraint(request)?;
     let marked = SplitOptions {
@@ -142,6 +146,7 @@ pub fn prepare(
             logprobs: request.logprobs,
             prompt_logprobs: request.logprobs.filter(|_| request.echo),
             ignore_end: request.ignore_end,
+            speculation: profile.speculation,
             choices: Choices::Sample {
                 n: request.choices,
                 best_of: request.best_of.max(request.choices),
@@ -160,6 +165,7 @@ pub fn prepare(
         constraint,
         parser: AnswerParser::new(splits, context.id, request.tools.parallel),
         choices: request.choices,
+        dropped,
     })
 }
 
@@ -178,6 +184,8 @@ fn context_length(request: &Generate, profile: &ModelProfile) -> Result<usize, F
 fn refused(error: &PromptError) -> Fault {
     let kind = match error {
         PromptError::Picture => FaultKind::Unsupported,
+        PromptError::Template(_) | PromptError::GoTemplate(_) => FaultKind::InvalidModel,
+        PromptError::Render(_) | PromptError::GoRender(_) => FaultKind::Template,
         _ => FaultKind::BadRequest,
     };
     Fault::new(kind, error.to_string())

@@ -22,9 +22,17 @@ pub(super) struct PromptMaker<'r> {
     pub(super) now: Option<DateTime>,
 }
 
+/// A prompt, and how to parse its answer.
+pub(super) struct MadePrompt {
+    pub(super) prompt: RenderedPrompt,
+    pub(super) split: SplitOptions,
+    /// The number of messages dropped to make it fit.
+    pub(super) dropped: usize,
+}
+
 impl PromptMaker<'_> {
-    /// A prompt, and how to parse its answer.
-    pub(super) fn make(&self, asked: &Prompt) -> Result<(RenderedPrompt, SplitOptions), Fault> {
+    /// Makes a prompt.
+    pub(super) fn make(&self, asked: &Prompt) -> Result<MadePrompt, Fault> {
         let mut prompt = match asked {
             Prompt::Chat(messages) => self.chat(messages)?,
             Prompt::Raw(parts) => self.raw(parts)?,
@@ -34,15 +42,20 @@ impl PromptMaker<'_> {
                 files,
             } => infill(self.profile, prefix, suffix, files)?,
         };
+        let mut dropped = 0;
         if self.request.truncate {
-            prompt = self.shorten(asked, prompt)?;
+            (prompt, dropped) = self.shorten(asked, prompt)?;
         }
         let split = match asked {
             Prompt::Chat(_) => self.split(&mut prompt),
             _ => SplitOptions::default(),
         };
         self.follow(&mut prompt);
-        Ok((prompt, split))
+        Ok(MadePrompt {
+            prompt,
+            split,
+            dropped,
+        })
     }
 
     fn chat(&self, messages: &[Message]) -> Result<RenderedPrompt, Fault> {
@@ -57,7 +70,7 @@ impl PromptMaker<'_> {
         };
         let opened;
         // The earlier tokens have the opening.
-        let messages = if self.request.before.is_empty() {
+        let messages = if self.request.before.is_empty() && self.request.preset {
             opened = self.with_opening(messages);
             &opened
         } else {
@@ -107,20 +120,26 @@ impl PromptMaker<'_> {
     }
 
     /// Shortens a prompt to leave room for the answer: drops a conversation's oldest exchanges or a text's beginning.
-    fn shorten(&self, asked: &Prompt, mut prompt: RenderedPrompt) -> Result<RenderedPrompt, Fault> {
+    /// Also returns the number of messages dropped.
+    fn shorten(
+        &self,
+        asked: &Prompt,
+        mut prompt: RenderedPrompt,
+    ) -> Result<(RenderedPrompt, usize), Fault> {
         let context = context_length(self.request, self.profile)?;
         let most = self.request.max_tokens.or(self.profile.max_tokens);
         let room = prompt_room(context, most);
         if prompt.tokens.len() <= room {
-            return Ok(prompt);
+            return Ok((prompt, 0));
         }
         if let Prompt::Chat(messages) = asked {
             let fits = |messages: &[Message]| Ok(self.chat(messages)?.tokens.len() <= room);
-            return self.chat(&shorten(messages, fits)?);
+            let kept = shorten(messages, fits)?;
+            return Ok((self.chat(&kept)?, messages.len() - kept.len()));
         }
         let cut = prompt.tokens.len() - room;
         prompt.tokens.drain(..cut);
-        Ok(prompt)
+        Ok((prompt, 0))
     }
 
     /// How to parse the answer. Closes thinking that the prompt opens if a constraint follows.

@@ -1,11 +1,12 @@
-//! What the answer must look like: the flags, and the grammar that they name.
+//! What the answer must look like: the flags, and the form that they name.
 
 use crate::failure::{Failure, Kind};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use strata_constrain::{CompileError, Compiler, Grammar, Limits, Matcher};
-use strata_tokenizer::Tokenizer;
+use strata_chat::Format;
+use strata_chat::json::Json;
+use strata_constrain::Limits;
 
 /// What the answer must match. Nothing else is ever generated.
 #[derive(clap::Args)]
@@ -27,18 +28,18 @@ pub(crate) struct ConstraintArguments {
 }
 
 impl ConstraintArguments {
-    /// The grammar, if one is asked for. Files are read here, before a model is loaded for nothing.
-    pub(crate) fn grammar(&self) -> Result<Option<Grammar>, Failure> {
+    /// The form that is asked for. Files are read here, before a model is loaded for nothing.
+    pub(crate) fn format(&self) -> Result<Format, Failure> {
         if let Some(format) = &self.format {
             return match format.as_str() {
-                "json" => Ok(Some(Grammar::JsonObject)),
-                file => Ok(Some(Grammar::JsonSchema(read(Path::new(file))?))),
+                "json" => Ok(Format::JsonObject),
+                file => schema(Path::new(file)),
             };
         }
         if let Some(file) = &self.grammar {
             return match file.extension().and_then(|extension| extension.to_str()) {
-                Some("gbnf") => Ok(Some(Grammar::Gbnf(read(file)?))),
-                Some("lark") => Ok(Some(Grammar::Lark(read(file)?))),
+                Some("gbnf") => Ok(Format::Gbnf(read(file)?)),
+                Some("lark") => Ok(Format::Lark(read(file)?)),
                 _ => Err(Failure::new(
                     Kind::Usage,
                     format!("{} is neither .gbnf nor .lark", file.display()),
@@ -46,33 +47,37 @@ impl ConstraintArguments {
             };
         }
         if let Some(regex) = &self.regex {
-            return Ok(Some(Grammar::Regex(regex.clone())));
+            return Ok(Format::Regex(regex.clone()));
         }
-        Ok((!self.choice.is_empty()).then(|| Grammar::Choice(self.choice.clone())))
+        if self.choice.is_empty() {
+            return Ok(Format::Text);
+        }
+        Ok(Format::Choice(self.choice.clone()))
     }
 }
 
-/// The grammar for a model's tokens.
-pub(crate) fn compile(grammar: &Grammar, tokenizer: &Tokenizer) -> Result<Matcher, Failure> {
-    let compiler = Compiler::new(tokenizer).map_err(|error| Failure::new(Kind::BadModel, error))?;
-    let compiled = compiler.compile(grammar, Limits::default());
-    compiled.map_err(|error| match error {
-        CompileError::TooSlow { .. } | CompileError::Busy { .. } => {
-            Failure::new(Kind::Failed, error)
-        }
-        error => Failure::new(Kind::Usage, error),
-    })
+fn schema(path: &Path) -> Result<Format, Failure> {
+    let schema = Json::parse(read(path)?.as_bytes());
+    let schema = schema.map_err(|error| {
+        let sentence = format_args!("{}: {error}", path.display());
+        Failure::new(Kind::Usage, sentence)
+    })?;
+    Ok(Format::JsonSchema(schema))
 }
 
-/// A text file, as far as it can be of use: one byte more than is allowed is enough to say that it is too long.
+/// A text file that is not longer than a grammar may be.
 fn read(path: &Path) -> Result<String, Failure> {
     let failed = |error| Failure::io(path.display(), &error);
     let mut text = String::new();
-    let most = Limits::default().source as u64 + 1;
+    let most = Limits::default().source;
     File::open(path)
         .map_err(failed)?
-        .take(most)
+        .take(most as u64 + 1)
         .read_to_string(&mut text)
         .map_err(failed)?;
+    if text.len() > most {
+        let sentence = format_args!("{} has more than {most} bytes", path.display());
+        return Err(Failure::new(Kind::Usage, sentence));
+    }
     Ok(text)
 }

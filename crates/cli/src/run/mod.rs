@@ -3,34 +3,23 @@
 mod answer;
 mod chat;
 mod constraint;
-mod guessing;
 mod markdown;
 mod screen;
-mod story;
+mod speculation;
 
-use crate::chat_template::{Asked, ChatTemplate};
-use crate::computing::{ComputeArguments, open_as};
+use crate::computing::ComputeArguments;
 use crate::failure::{Failure, Kind};
 use crate::fetching::FetchArguments;
-use crate::sampling::SamplingArguments;
-use answer::Speaker;
+use crate::sampling::{self, SamplingArguments};
 use constraint::ConstraintArguments;
-pub(crate) use guessing::SpeculationArguments;
 use screen::{Look, Screen, Thoughts};
+pub(crate) use speculation::SpeculationArguments;
 use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use strata::load::AdapterFile;
-use strata::load::Machine;
-use strata::load::Preset;
-use strata::load::{BUILT_IN, ModelFile};
-use strata::load::{CheckedModel, TokenizerUse};
-use strata_chat::{Message, Role, Sampling, Thinking, prompt};
-use strata_constrain::Grammar;
-use strata_engine::{AdapterId, Engine, EngineOptions, FinishReason};
-use strata_model::Model;
+use strata::load::{AdapterFile, BUILT_IN};
+use strata::{Format, Generate, Message, Model, Options, Prompt as Asked, Role, Runtime, Sampling};
+use strata_chat::Thinking;
 use strata_platform::Pool;
-use strata_tokenizer::Tokenizer;
 
 /// Answer a prompt, or chat
 ///
@@ -108,14 +97,6 @@ enum Prompt {
     Chat,
 }
 
-/// How a prompt becomes tokens.
-enum Style<'t> {
-    /// Through the model's template.
-    Chat(ChatTemplate<'t>),
-    /// As it is.
-    Raw,
-}
-
 /// What comes after a model.
 enum Next {
     Done,
@@ -125,9 +106,10 @@ enum Next {
 
 impl Arguments {
     fn thoughts(&self) -> Thoughts {
-        match self.hidethinking {
-            true => Thoughts::Hidden,
-            false => Thoughts::Shown,
+        if self.hidethinking {
+            Thoughts::Hidden
+        } else {
+            Thoughts::Shown
         }
     }
 
@@ -138,11 +120,19 @@ impl Arguments {
             Some(false) => Thinking::Off,
         }
     }
+
+    /// How models are opened.
+    fn options(&self) -> Options {
+        let mut options = self.compute.options().requests(1);
+        if let Some(context) = self.ctx {
+            options = options.context(context as usize);
+        }
+        self.speculation.add_to(options)
+    }
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let nothing = Sampling::default();
-    arguments.sampling.settings(&nothing, &nothing)?;
+    let sampling = arguments.sampling.sampling()?;
     if arguments.stop.iter().any(String::is_empty) {
         return Err(Failure::new(Kind::Usage, "--stop has an empty text"));
     }
@@ -150,146 +140,77 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Prompt::Given(text) if text.is_empty() => return Err(no_prompt()),
         prompt => prompt,
     };
-    let grammar = arguments.constraint.grammar()?;
+    let format = arguments.constraint.format()?;
     let lora = arguments.lora.as_deref().map(AdapterFile::parse);
     let lora = lora.transpose()?;
-    let machine = arguments.compute.machine()?;
-    let model = match arguments.compute.quant {
+    let runtime = arguments.compute.runtime()?;
+    let path = match arguments.compute.quant {
         Some(_) => arguments.model.clone(),
         None => arguments.fetch.bring(&arguments.model)?,
     };
-    let mut next = Next::Load(model);
-    let mut first = true;
-    while let Next::Load(model) = next {
-        let task = Task {
-            model: &model,
-            first,
-            prompt: &prompt,
-            grammar: grammar.as_ref(),
-            lora: lora.as_ref().filter(|_| first),
+    let mut options = arguments.options();
+    if let Some(mix) = arguments.compute.quant {
+        options = options.quantize(mix);
+    }
+    if let Some(AdapterFile { path, scale }) = lora {
+        options = options.adapter(path, scale);
+    }
+    let mut task = Task {
+        path,
+        options,
+        first: true,
+        sampling,
+        format,
+    };
+    while let Next::Load(path) = task.run(arguments, &runtime, &prompt)? {
+        task = Task {
+            path,
+            options: arguments.options(),
+            first: false,
+            ..task
         };
-        next = task.run(arguments, &machine)?;
-        first = false;
     }
     Ok(())
 }
 
 /// What is done with one model.
-struct Task<'t> {
-    model: &'t Path,
+struct Task {
+    path: PathBuf,
+    options: Options,
     /// Whether it is the one that the command line names.
     first: bool,
-    prompt: &'t Prompt,
-    grammar: Option<&'t Grammar>,
-    lora: Option<&'t AdapterFile>,
+    /// What the flags say of sampling.
+    sampling: Sampling,
+    format: Format,
 }
 
-impl Task<'_> {
-    fn run(&self, arguments: &Arguments, machine: &Machine) -> Result<Next, Failure> {
-        let nothing = Sampling::default();
-        let context = arguments.ctx.map(|ctx| ctx as usize);
-        let quant = arguments.compute.quant.filter(|_| self.first);
-        let file = open_as(self.model, quant)?;
-        let checked = CheckedModel::new(&file, context, TokenizerUse::Required)?;
-        let preset = checked.preset();
-        let parameters = preset.map(|preset| preset.parameters.clone());
-        let parameters = parameters.unwrap_or_default();
-        let mut sampling = arguments
-            .sampling
-            .settings(&nothing, &parameters.sampling)?;
-        let guess = &arguments.speculation;
-        let draft_file = guess.draft.as_deref().map(ModelFile::open).transpose()?;
-        let mut needs = guess.needs(
-            &checked,
-            arguments.compute.batch.into(),
-            arguments.compute.kv.into(),
-            machine.pool.workers(),
-        );
-        let (draft, draft_kv) = match &draft_file {
-            Some(file) => {
-                let (draft, kv) = guess.load(file, &mut needs, &arguments.compute, machine)?;
-                (Some(draft), Some(kv))
-            }
-            None => (None, None),
-        };
-        let (loaded, kv) = arguments.compute.load(checked, needs, machine)?;
-        let tokenizer = loaded.tokenizer()?;
-        arguments.sampling.add_breakers(&mut sampling, tokenizer);
-        let trained = loaded.model.config().context;
-        if loaded.context > trained {
-            eprintln!(
-                "note: the model was trained for {trained} positions; past them its answers get worse"
-            );
-        }
+impl Task {
+    fn run(
+        &self,
+        arguments: &Arguments,
+        runtime: &Runtime,
+        prompt: &Prompt,
+    ) -> Result<Next, Failure> {
+        let (path, options) = (&self.path, self.options.clone());
+        let model = arguments.compute.open_model(runtime, path, options)?;
+        let request = self.request(arguments, &model);
+        check(&model, path)?;
         if arguments.verbose {
-            eprintln!(
-                "isa {}, threads {}, seed {}",
-                machine.kernels.isa(),
-                machine.pool.workers(),
-                sampling.seed
-            );
-            eprintln!("{}", loaded.description("weights", &kv));
-            if let (Some(draft), Some(kv)) = (&draft, &draft_kv) {
-                eprintln!("{}", draft.description("draft weights", kv));
-            }
+            describe(&model, runtime, &request);
         }
-        let options = EngineOptions {
-            context: loaded.context,
-            batch: arguments.compute.batch.into(),
-            requests: 1,
-            max_draft: guess.guesses(),
-            ..EngineOptions::default()
-        };
-        machine.settle();
-        let executor = Box::new(machine.executor(&loaded.model, kv, options.limits()));
-        let engine = Engine::new(executor, loaded.shared_tokenizer()?, options);
-        let mut engine = guess.engine(engine, draft.as_ref().zip(draft_kv), machine)?;
-        let own = own_adapter(preset)?;
-        let adapter = match self.lora.or(own.as_ref()) {
-            Some(file) => Some(add_adapter(&mut engine, file, &loaded.model)?),
-            None => None,
-        };
-        let style = match &loaded.template {
-            Some(text) if !arguments.raw => Style::Chat(ChatTemplate::new(text, tokenizer)?),
-            _ => Style::Raw,
-        };
-        let constraint = match self.grammar {
-            Some(grammar) => Some(constraint::compile(grammar, tokenizer)?),
-            None => None,
-        };
-        let mut speaker = Speaker {
-            engine,
-            constraint,
-            model: self.model,
-            tokenizer,
-            sampling,
-            adapter,
-            max_tokens: arguments
-                .max_tokens
-                .map(|n| n as usize)
-                .or(parameters.max_tokens),
-            stop: match arguments.stop.is_empty() {
-                true => parameters.stop,
-                false => arguments.stop.clone(),
-            },
-            context: loaded.context,
-            verbose: arguments.verbose,
-            speculation: guess.speculation(),
-            streams: loaded.model.streamed_bytes() > 0,
-        };
         let system = arguments.system.as_deref().filter(|_| self.first);
-        let opening = opening(system, preset);
-        let text = match self.prompt {
+        let opening = opening(system, &model);
+        let text = match prompt {
             Prompt::Chat => {
                 let topic = chat::Topic {
                     arguments,
-                    model: self.model,
-                    file: &file,
-                    template: loaded.template.as_ref(),
+                    path: &self.path,
+                    model: &model,
+                    flags: &self.sampling,
                     opening,
                     first: self.first,
                 };
-                return chat::run(&mut speaker, &style, topic);
+                return chat::run(topic, request);
             }
             Prompt::Given(text) => text.clone(),
             Prompt::Piped(words) => {
@@ -301,65 +222,101 @@ impl Task<'_> {
                 words.iter().map(word).collect::<Vec<_>>().join(" ")
             }
         };
+        let request = Generate {
+            prompts: vec![asked(arguments, &model, opening, text)],
+            ..request
+        };
         let look = Look::of_output(arguments.plain, !arguments.nowordwrap);
         let screen = Screen::new(look, arguments.thoughts());
-        let answer = match &style {
-            Style::Raw => speaker.answer(raw(tokenizer, &text), "", &|| false, screen),
-            Style::Chat(template) => {
-                let beginning = speaker.beginning(&text).to_owned();
-                let messages = [opening, vec![Message::text(Role::User, text)]].concat();
-                let prompt = template.encode(&messages, arguments.thinking())?;
-                speaker.answer(prompt, &beginning, &|| false, screen)
-            }
-        }?;
-        if answer.reason == Some(FinishReason::ContextFull) && !arguments.verbose {
-            note_full(loaded.context);
+        let read = answer::read_bytes();
+        let answer = answer::answer(&model, &request, &|| false, screen)?;
+        if arguments.verbose {
+            let read = answer::read_bytes().saturating_sub(read);
+            answer.report(&request, model.load_report(), read);
+        } else if answer.is_full {
+            note_full(model.context());
         }
         Ok(Next::Done)
     }
+
+    /// What is asked with every prompt: all but the prompt itself.
+    fn request(&self, arguments: &Arguments, model: &Model) -> Generate {
+        let mut sampling = self.sampling.clone();
+        sampling.seed = sampling
+            .seed
+            .or(model.profile().sampling.seed)
+            .or_else(|| Some(sampling::random_seed()));
+        Generate {
+            sampling,
+            defaults: sampling::habits(),
+            max_tokens: arguments.max_tokens.map(|n| n as usize),
+            stop: arguments.stop.clone(),
+            format: self.format.clone(),
+            thinking: arguments.thinking(),
+            preset: false,
+            // Each is counted.
+            tokens: true,
+            ..Generate::new("", Asked::Chat(Vec::new()))
+        }
+    }
+}
+
+/// Refuses a model that generates no text, and warns of a context that it was not trained for.
+fn check(model: &Model, path: &Path) -> Result<(), Failure> {
+    if model.profile().encoder {
+        let sentence = format_args!(
+            "{} is an encoder: it reads whole texts and generates none",
+            path.display()
+        );
+        return Err(
+            Failure::new(Kind::Usage, sentence).hint("strata embed and strata rerank take it")
+        );
+    }
+    let trained = model.facts().trained_context;
+    if model.context() > trained {
+        eprintln!(
+            "note: the model was trained for {trained} positions; past them its answers get worse"
+        );
+    }
+    Ok(())
+}
+
+fn describe(model: &Model, runtime: &Runtime, request: &Generate) {
+    let machine = runtime.machine();
+    eprintln!(
+        "isa {}, threads {}, seed {}",
+        machine.kernels.isa(),
+        machine.pool.workers(),
+        request.sampling.seed.unwrap_or_default()
+    );
+    eprintln!("{}", model.load_report().description);
 }
 
 /// What every conversation begins with: the system prompt that was asked for, or else the model's, and the model's
 /// messages.
-fn opening(system: Option<&str>, preset: Option<&Preset>) -> Vec<Message> {
-    let system = system.or_else(|| preset?.system.as_deref());
+fn opening(system: Option<&str>, model: &Model) -> Vec<Message> {
+    let profile = model.profile();
+    let system = system.or(profile.system.as_deref());
     let system = system.filter(|text| !text.is_empty());
-    let system = system.map(|text| Message::text(Role::System, text));
-    let messages = preset.map_or(&[][..], |preset| &preset.messages);
-    system.into_iter().chain(messages.iter().cloned()).collect()
+    let system = system.map(strata::system);
+    system
+        .into_iter()
+        .chain(profile.messages.iter().cloned())
+        .collect()
 }
 
-/// The adapter of a model of the store.
-fn own_adapter(preset: Option<&Preset>) -> Result<Option<AdapterFile>, Failure> {
-    match preset.map_or(&[][..], |preset| &preset.adapters) {
-        [] => Ok(None),
-        [path] => Ok(Some(AdapterFile {
-            path: path.clone(),
-            scale: 1.0,
-        })),
-        _ => {
-            let sentence = "the model has several adapters, and one at a time can be used";
-            Err(Failure::new(Kind::BadModel, sentence))
-        }
+/// Whether a model is given texts as they are.
+fn is_raw(arguments: &Arguments, model: &Model) -> bool {
+    arguments.raw || model.profile().template.is_none()
+}
+
+/// A text as the model is asked: through its template, after the beginning of the conversation, or as it is.
+fn asked(arguments: &Arguments, model: &Model, mut before: Vec<Message>, text: String) -> Asked {
+    if is_raw(arguments, model) {
+        return Asked::text(text);
     }
-}
-
-/// A text to be continued as it is.
-fn raw(tokenizer: &Tokenizer, text: &str) -> Asked {
-    Asked {
-        tokens: prompt::raw(tokenizer, text),
-        ..Asked::default()
-    }
-}
-
-fn add_adapter(
-    engine: &mut Engine,
-    file: &AdapterFile,
-    model: &Model,
-) -> Result<AdapterId, Failure> {
-    let adapter = Arc::new(file.load(model)?);
-    let added = engine.add_adapter(adapter, file.scale);
-    added.map_err(|error| Failure::new(Kind::BadModel, error))
+    before.push(Message::text(Role::User, text));
+    Asked::Chat(before)
 }
 
 fn prompt(arguments: &Arguments) -> Prompt {

@@ -12,7 +12,6 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use strata::Runtime;
 use strata::Size;
 use strata::load::AdapterFile;
 use strata::load::BUILT_IN;
@@ -194,8 +193,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         let AdapterFile { path, scale } = AdapterFile::parse(text)?;
         first = first.adapter(path, scale);
     }
-    arguments.compute.cap()?;
-    let runtime = Runtime::new(arguments.compute.threads.map(usize::from))?;
+    if let Some(mix) = arguments.compute.quant {
+        first = first.quantize(mix);
+    }
+    let runtime = arguments.compute.runtime()?;
     let slots = arguments.slot_save_path;
     let slots = slots.map(|path| slot_folder(path, arguments.slot_save_size.0));
     let models = LocalModels::new(&paths, runtime, options, first)?;

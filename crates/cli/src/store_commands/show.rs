@@ -5,7 +5,6 @@ use crate::failure::Failure;
 use crate::inspect;
 use serde_json::{Value, json};
 use std::io::{self, Write};
-use strata::load::profile;
 use strata::load::{CheckedModel, TokenizerUse};
 use strata::load::{ModelFile, bad_model};
 use strata_chat::Capability;
@@ -120,7 +119,7 @@ fn facts(model: &StoredModel) -> Result<Vec<Vec<String>>, Failure> {
 fn capabilities(model: &StoredModel) -> Vec<&'static str> {
     let profile = || {
         let file = ModelFile::open_stored(model)?;
-        profile(&CheckedModel::new(&file, None, TokenizerUse::Required)?)
+        CheckedModel::new(&file, None, TokenizerUse::Required)?.profile()
     };
     let list = profile().map_or_else(|_| Vec::new(), |profile| profile.capabilities());
     list.into_iter().map(Capability::name).collect()

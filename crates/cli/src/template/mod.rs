@@ -87,10 +87,10 @@ fn template_of(path: &Path, variables: &mut Vec<(Value, Value)>) -> Result<Templ
         .metadata()
         .str("tokenizer.chat_template")
         .map_err(blame)?
-        .map(str::to_owned);
+        .map(|source| TemplateText::Jinja(source.to_owned()));
     let text = match file.preset() {
         Some(preset) => preset.choose(source),
-        None => source.map(TemplateText::Jinja),
+        None => source,
     };
     let text = text.ok_or_else(|| {
         Failure::new(

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use strata::worker::LoadedAdapter;
-use strata::{Listeners, Parts};
+use strata::{Listeners, LoadReport, Parts};
 use strata_chat::json::Json;
 use strata_chat::{Fault, FaultKind, KeepAlive, ModelFacts, ModelProfile};
 use strata_engine::{Engine, EngineOptions, ModelDigest};
@@ -109,7 +109,7 @@ impl Models for TestModels {
             adapters,
             turns: Arc::default(),
             settle: Box::new(|| {}),
-            load_time: Duration::ZERO,
+            load: LoadReport::default(),
         };
         Ok(strata::Model::from_parts(parts, listeners(listening))?)
     }

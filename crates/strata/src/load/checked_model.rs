@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use strata_chat::ModelProfile;
-use strata_host::{Bound, HugePages, PageReport};
+use strata_host::{HugePages, PageReport};
 use strata_model::spec::Role;
 use strata_model::{KvType, LoadError, Model, PageStorage, arch};
 use strata_tokenizer::Tokenizer;
@@ -34,10 +34,7 @@ impl WeightChoice {
     pub fn limit(&self) -> Limit {
         let now = Limit::now();
         match self.memory {
-            Some(bytes) if bytes < now.bytes => Limit {
-                bytes,
-                bound: Bound::PrivateMemory,
-            },
+            Some(bytes) if bytes < now.bytes => Limit::of(bytes),
             _ => now,
         }
     }

@@ -1,5 +1,6 @@
 //! What answers must look like, compiled for a model's tokens.
 
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use strata_chat::{AnswerConstraint, CallGrammar, Fault, FaultKind, Format};
 use strata_constrain::{self as grammar, CompileError, Compiler, VocabularyError};
@@ -7,18 +8,26 @@ use strata_engine::Constraint;
 use strata_tokenizer::Tokenizer;
 
 /// Compiles grammars for a model's tokens; a model whose tokens cannot be constrained refuses them with the reason.
-pub struct GrammarCompiler(Result<Compiler, VocabularyError>);
+pub struct GrammarCompiler {
+    tokenizer: Arc<Tokenizer>,
+    /// Made for the first grammar: it takes a while, and most programs have none.
+    compiler: OnceLock<Result<Compiler, VocabularyError>>,
+}
 
 impl GrammarCompiler {
     /// A compiler for a tokenizer's tokens.
-    pub fn new(tokenizer: &Tokenizer) -> Self {
-        Self(Compiler::new(tokenizer))
+    pub fn new(tokenizer: Arc<Tokenizer>) -> Self {
+        Self {
+            tokenizer,
+            compiler: OnceLock::new(),
+        }
     }
 
     /// A constraint for an answer that is not free, or why there is none. May take a while.
     pub fn compile(&self, constraint: &AnswerConstraint) -> Result<Box<dyn Constraint>, Fault> {
         let compiler = self
-            .0
+            .compiler
+            .get_or_init(|| Compiler::new(&self.tokenizer))
             .as_ref()
             .map_err(|error| Fault::new(FaultKind::Unsupported, error))?;
         let free = || Fault::bad_request("a free answer needs no grammar");

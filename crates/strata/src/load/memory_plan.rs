@@ -38,6 +38,14 @@ impl Limit {
             bound: budget.bound_by,
         }
     }
+
+    /// So many bytes.
+    pub fn of(bytes: u64) -> Self {
+        Self {
+            bytes,
+            bound: Bound::PrivateMemory,
+        }
+    }
 }
 
 /// What this process has in memory by now: tokenizers take the most.

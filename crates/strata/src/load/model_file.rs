@@ -1,6 +1,7 @@
 //! The bytes of models: files mapped into memory, with the parts of a split one found beside the first, Hugging Face
 //! folders put together as they are, or the model that is built in.
 
+use super::parsed_model::trained_context;
 use super::preset::Preset;
 use super::stored::{store_error, stored};
 use crate::error::{Error, ErrorKind};
@@ -107,6 +108,11 @@ impl ModelFile {
             Bytes::BuiltIn(bytes) => Some(bytes),
             _ => None,
         }
+    }
+
+    /// Positions that the model was trained for, as its file says.
+    pub(crate) fn own_context(&self) -> Result<Option<usize>, Error> {
+        Ok(trained_context(self.parse()?.metadata()))
     }
 
     /// What its Modelfile says, if it is a model of the store.

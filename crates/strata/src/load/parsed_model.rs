@@ -46,7 +46,7 @@ impl ContextChoice {
     }
 }
 
-fn trained_context(metadata: &Metadata<'_>) -> Option<usize> {
+pub(super) fn trained_context(metadata: &Metadata<'_>) -> Option<usize> {
     let name = metadata.str("general.architecture").ok()??;
     let trained = metadata.u32(&format!("{name}.context_length")).ok()??;
     Some(trained as usize)

@@ -30,6 +30,7 @@ pub(super) fn document(fault: &Fault, stamp: &Stamp) -> Json {
         FaultKind::BadRequest
         | FaultKind::ContextExceeded { .. }
         | FaultKind::Method
+        | FaultKind::Template
         | FaultKind::Unsupported => "invalid_request_error",
         FaultKind::Unauthenticated => "authentication_error",
         FaultKind::Forbidden => "permission_error",
@@ -38,7 +39,7 @@ pub(super) fn document(fault: &Fault, stamp: &Stamp) -> Json {
         FaultKind::Timeout => "timeout_error",
         FaultKind::RateLimited { .. } => "rate_limit_error",
         FaultKind::Overloaded { .. } | FaultKind::Unavailable { .. } => "overloaded_error",
-        FaultKind::Internal => "api_error",
+        FaultKind::Internal | FaultKind::InvalidModel => "api_error",
     };
     Json::object([
         ("type", "error".into()),

@@ -13,9 +13,11 @@ pub(crate) fn fault(fault: &Fault) -> Reply {
 /// `{"error": …}`.
 pub(super) fn document(fault: &Fault) -> Json {
     let kind = match fault.kind {
-        FaultKind::BadRequest | FaultKind::Method | FaultKind::TooLarge | FaultKind::Timeout => {
-            "invalid_request_error"
-        }
+        FaultKind::BadRequest
+        | FaultKind::Template
+        | FaultKind::Method
+        | FaultKind::TooLarge
+        | FaultKind::Timeout => "invalid_request_error",
         FaultKind::ContextExceeded { .. } => "exceed_context_size_error",
         FaultKind::Unauthenticated => "authentication_error",
         FaultKind::Forbidden => "permission_error",
@@ -24,7 +26,7 @@ pub(super) fn document(fault: &Fault) -> Json {
         FaultKind::RateLimited { .. }
         | FaultKind::Overloaded { .. }
         | FaultKind::Unavailable { .. } => "unavailable_error",
-        FaultKind::Internal => "server_error",
+        FaultKind::Internal | FaultKind::InvalidModel => "server_error",
     };
     let mut error = Json::object([
         ("code", u32::from(status(fault)).into()),

@@ -33,7 +33,7 @@ pub(super) fn document(fault: &Fault) -> Json {
 /// The words for a kind of fault: its type and its code.
 pub(super) fn words(fault: &Fault) -> (&'static str, Option<&'static str>) {
     let (kind, code) = match fault.kind {
-        FaultKind::BadRequest => return ("invalid_request_error", None),
+        FaultKind::BadRequest | FaultKind::Template => return ("invalid_request_error", None),
         FaultKind::Unauthenticated => ("invalid_request_error", "invalid_api_key"),
         FaultKind::Forbidden => ("invalid_request_error", "insufficient_permissions"),
         FaultKind::NotFound if fault.field.as_deref() == Some("model") => {
@@ -48,7 +48,7 @@ pub(super) fn words(fault: &Fault) -> (&'static str, Option<&'static str>) {
         FaultKind::RateLimited { .. } => ("rate_limit_error", "rate_limit_exceeded"),
         FaultKind::Overloaded { .. } => ("server_error", "overloaded"),
         FaultKind::Unavailable { .. } => ("server_error", "unavailable"),
-        FaultKind::Internal => ("server_error", "internal_error"),
+        FaultKind::Internal | FaultKind::InvalidModel => ("server_error", "internal_error"),
     };
     (kind, Some(code))
 }

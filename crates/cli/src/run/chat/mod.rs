@@ -4,8 +4,7 @@ mod command;
 mod session;
 mod shown;
 
-use super::answer::Speaker;
-use super::{Arguments, Next, Style, note_full};
+use super::{Arguments, Next, note_full};
 use crate::failure::{Failure, Kind};
 use command::{Command, HELP, HELP_SET, HELP_SHOW};
 use rustyline::DefaultEditor;
@@ -14,11 +13,8 @@ use session::Session;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use strata::load::ModelFile;
-use strata::load::TemplateText;
-use strata::load::{CheckedModel, TokenizerUse};
-use strata_chat::{Message, Role};
-use strata_engine::FinishReason;
+use strata::{Generate, Message, Model, Role, Sampling};
+use strata_chat::Capability;
 
 /// Messages over several lines begin and end so.
 const QUOTES: &str = "\"\"\"";
@@ -27,26 +23,24 @@ const QUOTES: &str = "\"\"\"";
 pub(crate) struct Topic<'a> {
     pub(crate) arguments: &'a Arguments,
     /// The model as the user named it.
-    pub(crate) model: &'a Path,
-    pub(crate) file: &'a ModelFile,
-    pub(crate) template: Option<&'a TemplateText>,
+    pub(crate) path: &'a Path,
+    pub(crate) model: &'a Model,
+    /// What the flags say of sampling.
+    pub(crate) flags: &'a Sampling,
     /// What conversations begin with.
     pub(crate) opening: Vec<Message>,
     /// Whether it is the model that the program was started with.
     pub(crate) first: bool,
 }
 
-pub(crate) fn run(
-    speaker: &mut Speaker<'_>,
-    style: &Style<'_>,
-    topic: Topic<'_>,
-) -> Result<Next, Failure> {
+/// Chats; `request` is asked with every message.
+pub(crate) fn run(topic: Topic<'_>, request: Generate) -> Result<Next, Failure> {
     let interrupted = interrupts()?;
     let mut lines = Lines::open()?;
     if topic.first {
         eprintln!("/help lists the commands, /bye leaves.");
     }
-    let mut session = Session::new(speaker, style, topic)?;
+    let mut session = Session::new(topic, request);
     session.retell();
     loop {
         let line = match lines.next(session.keeps_history)? {
@@ -57,7 +51,7 @@ pub(crate) fn run(
         let Some(command) = Command::parse(&line) else {
             interrupted.store(false, Ordering::Relaxed);
             match session.say(&message(&line), &|| interrupted.load(Ordering::Relaxed)) {
-                Ok(Some(FinishReason::ContextFull)) => note_full(session.context()),
+                Ok(answer) if answer.is_full => note_full(session.context()),
                 Ok(_) => {}
                 // The conversation can go on with another message.
                 Err(failure) => {
@@ -110,14 +104,12 @@ fn message(line: &str) -> String {
 
 /// The model of a name, if it could be loaded: a chat is not given up for one that cannot.
 fn loadable(name: &str, arguments: &Arguments) -> Result<PathBuf, Failure> {
-    let path = PathBuf::from(name);
-    let file = ModelFile::open(&path)?;
-    CheckedModel::new(
-        &file,
-        arguments.ctx.map(|n| n as usize),
-        TokenizerUse::Required,
-    )?;
-    Ok(path)
+    let facts = Model::plan(name, &arguments.options())?.facts;
+    if !facts.capabilities.contains(&Capability::Completion) {
+        let sentence = format_args!("{name} generates no text");
+        return Err(Failure::new(Kind::Usage, sentence));
+    }
+    Ok(name.into())
 }
 
 /// What was typed.

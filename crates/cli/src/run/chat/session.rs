@@ -2,52 +2,49 @@
 
 use super::command::Setting;
 use super::{Topic, is_turn};
-use crate::chat_template::{Asked, ChatTemplate};
 use crate::failure::{Failure, Kind};
-use crate::run::answer::Speaker;
+use crate::run::answer::{self, Answer};
 use crate::run::screen::{Look, Screen, Thoughts};
-use crate::run::{Arguments, Style, constraint, raw};
+use crate::run::{Arguments, asked, is_raw};
+use crate::sampling;
 use crate::store_commands::{self, checkpoint};
 use serde_json::{Map, Value};
-use strata::load;
+use strata::load::{self, ModelFile};
+use strata::{Format, Generate, Message, Role};
+use strata_chat::Thinking;
 use strata_chat::parameters::Parameters;
-use strata_chat::{Message, Role, Thinking};
-use strata_constrain::Grammar;
 use strata_convert::Folder;
-use strata_engine::FinishReason;
 use strata_store::{
     Base, Modelfile, Name, NameError, Recipe, Store, StoreError, StoredMessage, quietly,
 };
 
 /// A conversation with a model.
-pub(super) struct Session<'s, 'a> {
-    speaker: &'s mut Speaker<'a>,
-    style: &'s Style<'s>,
+pub(super) struct Session<'s> {
     pub(super) topic: Topic<'s>,
+    /// What is asked with every message.
+    request: Generate,
     messages: Vec<Message>,
     /// What `/set parameter` said.
     pub(super) parameters: Map<String, Value>,
-    thinking: Thinking,
+    verbose: bool,
     wraps: bool,
     pub(super) keeps_history: bool,
 }
 
-impl<'s, 'a> Session<'s, 'a> {
-    pub(super) fn new(
-        speaker: &'s mut Speaker<'a>,
-        style: &'s Style<'s>,
-        topic: Topic<'s>,
-    ) -> Result<Self, Failure> {
-        Ok(Self {
+impl<'s> Session<'s> {
+    pub(super) fn new(topic: Topic<'s>, request: Generate) -> Self {
+        Self {
             messages: topic.opening.clone(),
+            verbose: topic.arguments.verbose,
             wraps: !topic.arguments.nowordwrap,
-            thinking: topic.arguments.thinking(),
-            speaker,
-            style,
+            request: Generate {
+                truncate: !is_raw(topic.arguments, topic.model),
+                ..request
+            },
             topic,
             parameters: Map::new(),
             keeps_history: true,
-        })
+        }
     }
 
     pub(super) fn arguments(&self) -> &'s Arguments {
@@ -55,7 +52,7 @@ impl<'s, 'a> Session<'s, 'a> {
     }
 
     pub(super) fn context(&self) -> usize {
-        self.speaker.context
+        self.topic.model.context()
     }
 
     /// The system prompt.
@@ -90,63 +87,42 @@ impl<'s, 'a> Session<'s, 'a> {
         &mut self,
         text: &str,
         interrupted: &dyn Fn() -> bool,
-    ) -> Result<Option<FinishReason>, Failure> {
-        let screen = Screen::new(self.look(), self.arguments().thoughts());
-        let style: &'s Style<'s> = self.style;
-        let template = match style {
-            Style::Chat(template) => template,
-            Style::Raw => {
-                let asked = raw(self.speaker.tokenizer, text);
-                let answer = self.speaker.answer(asked, "", interrupted, screen)?;
-                return Ok(answer.reason);
-            }
+    ) -> Result<Answer, Failure> {
+        let (arguments, model) = (self.topic.arguments, self.topic.model);
+        let prompt = asked(arguments, model, self.messages.clone(), text.to_owned());
+        let request = Generate {
+            prompts: vec![prompt],
+            ..self.request.clone()
         };
-        self.messages.push(Message::text(Role::User, text));
-        let beginning = self.speaker.beginning(text).to_owned();
-        let answer = self
-            .fit(template)
-            .and_then(|asked| self.speaker.answer(asked, &beginning, interrupted, screen));
-        match answer {
-            Ok(answer) => {
-                let said = Message::text(Role::Assistant, answer.text);
-                self.messages.push(said);
-                Ok(answer.reason)
-            }
-            Err(failure) => {
-                self.messages.pop();
-                Err(failure)
-            }
+        let screen = Screen::new(self.look(), arguments.thoughts());
+        let read = answer::read_bytes();
+        let answer = answer::answer(model, &request, interrupted, screen)?;
+        if self.verbose {
+            let read = answer::read_bytes().saturating_sub(read);
+            answer.report(&request, model.load_report(), read);
         }
+        if !is_raw(arguments, model) {
+            self.messages.push(Message::text(Role::User, text));
+            self.forget(answer.dropped);
+            let said = Message::text(Role::Assistant, answer.text.clone());
+            self.messages.push(said);
+        }
+        Ok(answer)
     }
 
-    /// The prompt of the conversation. Where it leaves less than a quarter of the context to the answer, the oldest
-    /// messages are forgotten.
-    fn fit(&mut self, template: &ChatTemplate<'_>) -> Result<Asked, Failure> {
-        let quarter = self.speaker.context / 4;
-        let answer = self.speaker.max_tokens.map_or(quarter, |n| n.min(quarter));
-        let mut forgot = false;
-        loop {
-            let asked = template.encode(&self.messages, self.thinking)?;
-            let first = self.messages.iter().position(|m| m.role == Role::User);
-            match first {
-                // A message and its answer go together; the last message stays.
-                Some(first)
-                    if asked.tokens.len() + answer > self.speaker.context
-                        && self.messages.len() > first + 2 =>
-                {
-                    self.messages.drain(first..first + 2);
-                    forgot = true;
-                }
-                _ => {
-                    if forgot {
-                        eprintln!(
-                            "note: the conversation's beginning no longer fits the context and was forgotten"
-                        );
-                    }
-                    return Ok(asked);
-                }
-            }
+    /// Forgets so many of the oldest messages: they no longer fit.
+    fn forget(&mut self, mut messages: usize) {
+        if messages == 0 {
+            return;
         }
+        self.messages.retain(|message| {
+            let goes = messages > 0 && message.role != Role::System;
+            messages -= usize::from(goes);
+            !goes
+        });
+        eprintln!(
+            "note: the conversation's beginning no longer fits the context and was forgotten"
+        );
     }
 
     pub(super) fn clear(&mut self) -> Result<(), Failure> {
@@ -172,47 +148,45 @@ impl<'s, 'a> Session<'s, 'a> {
                 "The system prompt is set.".into()
             }
             Setting::Verbose(tells) => {
-                self.speaker.verbose = tells;
-                match tells {
-                    true => "Each answer is followed by how fast it was.".into(),
-                    false => "Answers come alone.".into(),
+                self.verbose = tells;
+                if tells {
+                    "Each answer is followed by how fast it was.".into()
+                } else {
+                    "Answers come alone.".into()
                 }
             }
             Setting::History(keeps) => {
                 self.keeps_history = keeps;
-                match keeps {
-                    true => "What is typed is kept.".into(),
-                    false => "What is typed is not kept.".into(),
+                if keeps {
+                    "What is typed is kept.".into()
+                } else {
+                    "What is typed is not kept.".into()
                 }
             }
             Setting::WordWrap(wraps) => {
                 self.wraps = wraps;
-                match wraps {
-                    true => "Lines are broken between words.".into(),
-                    false => "Lines are as long as they are.".into(),
+                if wraps {
+                    "Lines are broken between words.".into()
+                } else {
+                    "Lines are as long as they are.".into()
                 }
             }
             Setting::Json(json) => {
-                self.speaker.constraint = match json {
-                    true => Some(constraint::compile(
-                        &Grammar::JsonObject,
-                        self.speaker.tokenizer,
-                    )?),
-                    false => None,
-                };
-                match json {
-                    true => "Answers are JSON.".into(),
-                    false => "Answers are of any form.".into(),
+                if json {
+                    self.request.format = Format::JsonObject;
+                    "Answers are JSON.".into()
+                } else {
+                    self.request.format = Format::Text;
+                    "Answers are of any form.".into()
                 }
             }
             Setting::Think(thinks) => {
-                self.thinking = match thinks {
-                    true => Thinking::On { budget: None },
-                    false => Thinking::Off,
-                };
-                match thinks {
-                    true => "The model is asked to think.".into(),
-                    false => "The model is asked not to think.".into(),
+                if thinks {
+                    self.request.thinking = Thinking::On { budget: None };
+                    "The model is asked to think.".into()
+                } else {
+                    self.request.thinking = Thinking::Off;
+                    "The model is asked not to think.".into()
                 }
             }
         };
@@ -223,12 +197,13 @@ impl<'s, 'a> Session<'s, 'a> {
     fn set_parameter(&mut self, name: &str, value: &str) -> Result<(), Failure> {
         let wrong = |error: String| Failure::new(Kind::Usage, error);
         // A Modelfile knows the names and types.
-        let lines = match name.eq_ignore_ascii_case("stop") {
-            true => value
+        let lines = if name.eq_ignore_ascii_case("stop") {
+            value
                 .split_whitespace()
                 .map(|text| format!("PARAMETER stop {text}\n"))
-                .collect(),
-            false => format!("PARAMETER {name} {value}\n"),
+                .collect()
+        } else {
+            format!("PARAMETER {name} {value}\n")
         };
         let file: Modelfile = format!("FROM x\n{lines}")
             .parse()
@@ -242,25 +217,17 @@ impl<'s, 'a> Session<'s, 'a> {
         let pairs = parameters.iter().map(|(k, v)| (k.clone(), load::json(v)));
         let over = Parameters::of_model(pairs.collect());
         let over = over.map_err(|fault| wrong(fault.message))?;
-        let arguments = self.arguments();
-        let under = self.topic.file.preset().map(|preset| &preset.parameters);
-        let under = under.cloned().unwrap_or_default();
-        let mut sampling = arguments
-            .sampling
-            .settings(&over.sampling, &under.sampling)?;
-        arguments
-            .sampling
-            .add_breakers(&mut sampling, self.speaker.tokenizer);
+        let mut sampling = over.sampling.or(self.topic.flags);
+        sampling::check(&sampling)?;
         // A seed that nobody sets stays the one of the session.
-        if over.sampling.seed.is_none() {
-            sampling.seed = self.speaker.sampling.seed;
-        }
-        self.speaker.sampling = sampling;
+        sampling.seed = sampling.seed.or(self.request.sampling.seed);
+        self.request.sampling = sampling;
         if !over.stop.is_empty() {
-            self.speaker.stop = over.stop;
+            self.request.stop = over.stop;
         }
         if parameters.contains_key("num_predict") {
-            self.speaker.max_tokens = over.max_tokens;
+            // Without a limit there is still the context.
+            self.request.max_tokens = over.max_tokens.or(Some(self.context()));
         }
         self.parameters = parameters;
         Ok(())
@@ -292,7 +259,12 @@ impl<'s, 'a> Session<'s, 'a> {
 
     fn base(&self, store: &Store) -> Result<Base, Failure> {
         let fail = |error: StoreError| store_commands::failure(&error);
-        let (file, model) = (self.topic.file, self.topic.model);
+        let path = self.topic.path;
+        if Folder::is_checkpoint(path) {
+            let digest = checkpoint::convert(store, path, None, &mut quietly)?;
+            return Ok(Base::Blob(digest));
+        }
+        let file = ModelFile::open(path)?;
         if let Some(preset) = file.preset() {
             let unusable = |error: NameError| Failure::new(Kind::Failed, error);
             let name: Name = preset.name.parse().map_err(unusable)?;
@@ -302,10 +274,6 @@ impl<'s, 'a> Session<'s, 'a> {
             let mut blob = store.blob_writer().map_err(fail)?;
             blob.write(bytes).map_err(fail)?;
             let (digest, _) = blob.finish(None).map_err(fail)?;
-            return Ok(Base::Blob(digest));
-        }
-        if Folder::is_checkpoint(model) {
-            let digest = checkpoint::convert(store, model, None, &mut quietly)?;
             return Ok(Base::Blob(digest));
         }
         Ok(Base::File(file.path().to_owned()))

@@ -3,27 +3,22 @@
 use super::command::Shown;
 use super::session::Session;
 use crate::failure::Failure;
-use serde_json::Value;
-use strata::Size;
-use strata::load::TemplateText;
-use strata::load::{Lists, facts};
+use strata::load;
+use strata::{Json, Size};
 
-impl Session<'_, '_> {
+impl Session<'_> {
     pub(super) fn show(&self, what: Shown) -> Result<(), Failure> {
-        let preset = self.topic.file.preset();
+        let facts = self.topic.model.facts();
         let text = match what {
-            Shown::Info => self.info()?,
-            Shown::License => preset.map_or_else(String::new, |preset| preset.licenses.join("\n")),
-            Shown::Modelfile => match preset {
-                Some(preset) => preset.modelfile.clone(),
-                None => format!("FROM {}", self.topic.model.display()),
+            Shown::Info => self.info(),
+            Shown::License => facts.licenses.join("\n"),
+            Shown::Modelfile => match facts.modelfile.as_str() {
+                "" => format!("FROM {}", self.topic.path.display()),
+                modelfile => modelfile.into(),
             },
             Shown::Parameters => self.parameters(),
             Shown::System => self.system().unwrap_or_default(),
-            Shown::Template => {
-                let template = self.topic.template.map(TemplateText::source);
-                template.unwrap_or_default().into()
-            }
+            Shown::Template => facts.template.clone().unwrap_or_default(),
         };
         match text.trim_end() {
             "" => eprintln!("There is none."),
@@ -32,48 +27,44 @@ impl Session<'_, '_> {
         Ok(())
     }
 
-    fn info(&self) -> Result<String, Failure> {
-        let parsed = self.topic.file.parse()?;
-        let name = self.topic.model.display().to_string();
-        let facts = facts(&name, self.topic.file.path(), &parsed, Lists::Short);
+    fn info(&self) -> String {
+        let facts = self.topic.model.facts();
         let rows = [
-            ("model", name),
-            ("architecture", facts.family),
+            ("model", self.topic.path.display().to_string()),
+            ("architecture", facts.family.clone()),
             ("parameters", facts.parameters.to_string()),
             ("context length", facts.trained_context.to_string()),
             ("embedding length", facts.embedding.to_string()),
-            ("quantization", facts.quantization),
+            ("quantization", facts.quantization.clone()),
             ("size", Size(facts.bytes).to_string()),
             ("context here", self.context().to_string()),
         ];
         let rows = rows.map(|(label, value)| format!("  {label:<18}{value}"));
-        Ok(rows.join("\n"))
+        rows.join("\n")
     }
 
     /// What the model comes with, and what was set.
     fn parameters(&self) -> String {
-        let lines = |name: &str, value: &Value| -> Vec<String> {
+        let lines = |name: &str, value: &Json| -> Vec<String> {
             let values = match value {
-                Value::Array(values) => values.as_slice(),
+                Json::Array(values) => values.as_slice(),
                 value => std::slice::from_ref(value),
             };
-            let line = |value: &Value| format!("  {name:<18}{value}");
+            let line = |value: &Json| format!("  {name:<18}{value}");
             values.iter().map(line).collect()
         };
         let mut text = Vec::new();
-        if let Some(preset) = self.topic.file.preset()
-            && !preset.written.is_empty()
-        {
+        let own = &self.topic.model.facts().settings;
+        if !own.is_empty() {
             text.push("Of the model:".to_owned());
-            for (name, value) in &preset.written {
-                let value = serde_json::from_str(&value.text()).unwrap_or_default();
-                text.extend(lines(name, &value));
-            }
+        }
+        for (name, value) in own {
+            text.extend(lines(name, value));
         }
         if !self.parameters.is_empty() {
             text.push("Set here:".to_owned());
             for (name, value) in &self.parameters {
-                text.extend(lines(name, value));
+                text.extend(lines(name, &load::json(value)));
             }
         }
         text.join("\n")

@@ -1,0 +1,29 @@
+//! Drafting tokens ahead: the flags.
+
+use std::path::PathBuf;
+use strata::Options;
+
+/// Tokens guessed ahead and checked together. The answer stays the same, only sooner.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Guessing ahead (the answer stays the same)")]
+pub(crate) struct SpeculationArguments {
+    /// Guess up to N tokens ahead from the text so far: fast where an answer repeats its prompt [N: 8]
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "8", value_parser = clap::value_parser!(u8).range(1..=64))]
+    speculate: Option<u8>,
+    /// Guess with this smaller model of the same vocabulary instead
+    #[arg(long, value_name = "FILE")]
+    draft: Option<PathBuf>,
+}
+
+impl SpeculationArguments {
+    /// The options with these flags.
+    pub(crate) fn add_to(&self, mut options: Options) -> Options {
+        if let Some(tokens) = self.speculate {
+            options = options.max_draft(tokens.into());
+        }
+        if let Some(model) = &self.draft {
+            options = options.draft_model(model);
+        }
+        options
+    }
+}
