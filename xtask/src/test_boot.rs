@@ -1,5 +1,6 @@
 //! `cargo xtask test-boot`: boots the unikernel in QEMU, emulated, and looks at what it says.
 
+mod client;
 mod guest;
 mod images;
 mod load;
@@ -10,7 +11,8 @@ mod shell;
 use crate::command::{cargo, run as execute, strata_for_checks, target};
 use crate::unikernel::{Built, Contents, build};
 use anyhow::{Context, Result, bail, ensure};
-use guest::{Boot, expect, install_qemu, scratch};
+use guest::{Boot, Guest, expect, install_qemu, scratch};
+use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 
 pub(crate) const USAGE: &str = "cargo xtask test-boot [--quick | --machine] [--minutes N]";
@@ -80,13 +82,17 @@ fn lint(extent: Extent) -> Result<()> {
 fn quick(tale: &Built) -> Result<()> {
     let here = server::here()?;
     let guest = server::there(tale, "microvm", "virtio-net-device")?;
+    guest.explain(same_service(here.address, &guest))
+}
+
+fn same_service(here: SocketAddr, guest: &Guest) -> Result<()> {
     let there = guest.address();
     server::doors(there)?;
-    server::same_answers(here.address, there)?;
+    server::same_answers(here, there)?;
     server::recorded_answers(there)?;
     server::crowd(there)?;
-    server::official_client(here.address, there)?;
-    server::well(&guest)
+    server::official_client(here, there)?;
+    server::well(guest)
 }
 
 fn machine_alone(machine: &Built) -> Result<()> {
@@ -117,8 +123,8 @@ fn whole(tale: &Built, minutes: u64) -> Result<()> {
     images::application(tale, options, &expected)?;
     let here = server::here()?;
     let mut guest = server::there(tale, "q35", "e1000e")?;
-    server::doors(guest.address())?;
-    server::crowd(guest.address())?;
+    let served = server::doors(guest.address()).and_then(|()| server::crowd(guest.address()));
+    guest.explain(served)?;
     if minutes > 0 {
         load::run(here.address, &mut guest, minutes)?;
     }

@@ -1,7 +1,7 @@
 //! The unikernel in QEMU, emulated: started, listened to, spoken to.
 
 use crate::command::{answers, debian_install};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ pub(super) fn install(what: &str, package: &str, there: impl Fn() -> bool) -> Re
     let installed = if apt {
         debian_install(&[package])
     } else {
-        Err(anyhow::anyhow!("there is no apt-get"))
+        Err(anyhow!("there is no apt-get"))
     };
     match installed {
         Ok(()) if there() => return Ok(true),
@@ -227,6 +227,11 @@ impl Guest {
     /// All that it has said.
     pub(super) fn said(&self) -> String {
         self.said_after(0)
+    }
+
+    /// Adds what the machine said to an error.
+    pub(super) fn explain<T>(&self, result: Result<T>) -> Result<T> {
+        result.map_err(|error| anyhow!("{error:#}\nThe machine said:\n{}", self.said()))
     }
 
     fn said_after(&self, from: usize) -> String {

@@ -1,7 +1,8 @@
 //! Images as `strata image` writes them, booted by firmware.
 
+use super::client::KEY;
 use super::guest::{Boot, done, expect, firmware, scratch};
-use super::server::{self, KEY};
+use super::server;
 use super::{PROMPT, TOKENS};
 use crate::command::{root, run as execute, strata_for_checks};
 use crate::unikernel::Built;

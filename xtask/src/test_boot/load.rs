@@ -1,7 +1,8 @@
 //! Minutes of mixed load: answers, clients that vanish, what is no HTTP, clients that are slow.
 
+use super::client;
 use super::guest::{Guest, done};
-use super::server::{self, KEY};
+use super::server;
 use anyhow::{Context, Result, anyhow, ensure};
 use std::io::{Read, Write};
 use std::net::SocketAddr;
@@ -87,7 +88,7 @@ fn round(address: SocketAddr, number: u64) -> Result<()> {
                 r#"{{"model":"tale","max_tokens":{},"messages":[{{"role":"user","content":"Hi"}}]}}"#,
                 1 + dice.throw(8)
             );
-            let answer = server::ask(address, "POST", "/v1/chat/completions", &request)?;
+            let answer = client::ask(address, "POST", "/v1/chat/completions", &request)?;
             // A full machine says so.
             ensure!([200, 429, 503].contains(&answer.0), "{answer:?}");
         }
@@ -95,11 +96,11 @@ fn round(address: SocketAddr, number: u64) -> Result<()> {
         2 => garbage(address, &mut dice)?,
         3 => slow(address, &mut dice)?,
         4 => {
-            let answer = server::ask(address, "GET", "/metrics", "")?;
+            let answer = client::ask(address, "GET", "/metrics", "")?;
             ensure!(answer.0 == 200, "{answer:?}");
         }
         _ => {
-            let answer = server::ask(address, "POST", "/v1/chat/completions", "{\"model\":7")?;
+            let answer = client::ask(address, "POST", "/v1/chat/completions", "{\"model\":7")?;
             ensure!((400..500).contains(&answer.0), "{answer:?}");
         }
     }
@@ -109,9 +110,8 @@ fn round(address: SocketAddr, number: u64) -> Result<()> {
 /// Goes in the middle of a stream.
 fn vanish(address: SocketAddr, dice: &mut Dice) -> Result<()> {
     let body = r#"{"model":"tale","max_tokens":500,"stream":true,"messages":[{"role":"user","content":"Tell a story."}]}"#;
-    let key = format!("authorization: Bearer {KEY}\r\n");
-    let text = server::request_text("POST", "/v1/chat/completions", &key, body);
-    let mut stream = server::send(address, &text)?;
+    let text = client::request_text("POST", "/v1/chat/completions", &client::key(), body);
+    let mut stream = client::send(address, &text)?;
     let mut bytes = vec![0; 1 + dice.throw(2000) as usize];
     // It may be refused, and then end sooner.
     let _ = stream.read(&mut bytes);
@@ -131,8 +131,8 @@ fn garbage(address: SocketAddr, dice: &mut Dice) -> Result<()> {
         ),
     };
     // The server may close at once, before all was sent.
-    if let Ok(mut stream) = server::send(address, &text) {
-        let _ = stream.set_read_timeout(Some(Duration::from_secs(5)));
+    if let Ok(mut stream) = client::open(address, Duration::from_secs(5)) {
+        let _ = stream.write_all(text.as_bytes());
         let mut answer = [0; 12];
         if stream.read_exact(&mut answer).is_ok() {
             ensure!(answer.starts_with(b"HTTP/1.1 4"), "{answer:?}");
@@ -143,8 +143,8 @@ fn garbage(address: SocketAddr, dice: &mut Dice) -> Result<()> {
 
 /// Sends a request in small pieces.
 fn slow(address: SocketAddr, dice: &mut Dice) -> Result<()> {
-    let text = server::request_text("GET", "/health", "", "");
-    let mut stream = server::send(address, "")?;
+    let text = client::request_text("GET", "/health", "", "");
+    let mut stream = client::send(address, "")?;
     stream.set_nodelay(true)?;
     for piece in text.as_bytes().chunks(1 + dice.throw(40) as usize) {
         stream.write_all(piece)?;

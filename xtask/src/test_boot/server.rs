@@ -4,18 +4,18 @@
 #[allow(dead_code, reason = "only the tests of the program write recordings")]
 mod recording;
 
+use super::client::{KEY, ask, connect, greet, key, parsed, request, request_text};
 use super::guest::{Boot, Guest, PATIENCE, Running, done, expect, free_port};
 use crate::command::{root, strata_for_checks};
 use crate::conformance;
 use crate::unikernel::Built;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-pub(super) const KEY: &str = "test-key";
 /// Clients at once.
 const CLIENTS: usize = 32;
 /// Requests at once whose answers are compared: as many as the unikernel computes side by side.
@@ -70,9 +70,8 @@ pub(super) fn there(built: &Built, machine: &str, card: &str) -> Result<Guest> {
         ..Boot::default()
     };
     let mut guest = boot.start(Some(&built.elf), Some(card))?;
-    if let Err(error) = ready(&mut guest.running) {
-        bail!("{error:#}; the machine said:\n{}", guest.said());
-    }
+    let started = ready(&mut guest.running);
+    guest.explain(started)?;
     done(&format!("{machine} with {card} is ready"), begin);
     Ok(guest)
 }
@@ -186,8 +185,6 @@ pub(super) fn crowd(address: SocketAddr) -> Result<()> {
     let mut clients = Vec::new();
     for _ in 0..CLIENTS {
         clients.push(connect(address)?);
-        // QEMU has room for one who waits to be let in, and forgets others without a word.
-        std::thread::sleep(Duration::from_millis(50));
     }
     let key = key();
     for client in &mut clients {
@@ -222,7 +219,7 @@ pub(super) fn ready(running: &mut Running) -> Result<()> {
     // sooner. On a busy machine an answer takes longer than on a quiet one.
     let mut patience = Duration::from_millis(50);
     while begin.elapsed() < PATIENCE {
-        if answers(running.address, patience).is_ok_and(|healthy| healthy) {
+        if greet(running.address, patience).is_ok() {
             return Ok(());
         }
         if let Some(status) = running.child.try_wait()? {
@@ -232,112 +229,6 @@ pub(super) fn ready(running: &mut Running) -> Result<()> {
         patience = (patience * 9 / 8).min(Duration::from_secs(20));
     }
     bail!("the server does not answer")
-}
-
-/// Whether the server says within so much time that it is well.
-fn answers(address: SocketAddr, patience: Duration) -> Result<bool> {
-    const WELL: &[u8] = b"HTTP/1.1 200";
-    let mut stream = TcpStream::connect_timeout(&address, patience)?;
-    stream.set_read_timeout(Some(patience))?;
-    stream.write_all(request_text("GET", "/health", "", "").as_bytes())?;
-    let mut head = [0; WELL.len()];
-    stream.read_exact(&mut head)?;
-    Ok(head == WELL)
-}
-
-pub(super) fn ask(
-    address: SocketAddr,
-    method: &str,
-    path: &str,
-    body: &str,
-) -> Result<(u16, String)> {
-    request(address, method, path, &key(), body)
-}
-
-fn key() -> String {
-    format!("authorization: Bearer {KEY}\r\n")
-}
-
-fn connect(address: SocketAddr) -> Result<TcpStream> {
-    let stream = TcpStream::connect_timeout(&address, Duration::from_secs(20))?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    Ok(stream)
-}
-
-/// A connection on which a request was sent.
-pub(super) fn send(address: SocketAddr, text: &str) -> Result<TcpStream> {
-    let mut stream = connect(address)?;
-    stream.write_all(text.as_bytes())?;
-    Ok(stream)
-}
-
-pub(super) fn request_text(method: &str, path: &str, headers: &str, body: &str) -> String {
-    format!(
-        "{method} {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n{headers}\
-         content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
-        body.len()
-    )
-}
-
-/// Asks, and gives the status and the body of the answer.
-fn request(
-    address: SocketAddr,
-    method: &str,
-    path: &str,
-    headers: &str,
-    body: &str,
-) -> Result<(u16, String)> {
-    let text = request_text(method, path, headers, body);
-    let mut answer = exchange(address, &text);
-    // QEMU's user network turns some of many clients away by itself: the machine never hears of them.
-    for _ in 0..3 {
-        match &answer {
-            Err(error) if is_reset(error) => answer = exchange(address, &text),
-            _ => break,
-        }
-    }
-    parsed(&answer?)
-}
-
-/// The status and the body of an answer.
-fn parsed(answer: &str) -> Result<(u16, String)> {
-    let (head, body) = answer.split_once("\r\n\r\n").context("no answer")?;
-    let status = head.split(' ').nth(1).context("no status")?.parse()?;
-    let chunked = head
-        .to_ascii_lowercase()
-        .contains("transfer-encoding: chunked");
-    let body = if chunked {
-        joined(body).context("the chunks cannot be read")?
-    } else {
-        body.into()
-    };
-    Ok((status, body))
-}
-
-fn exchange(address: SocketAddr, text: &str) -> Result<String> {
-    let mut answer = String::new();
-    send(address, text)?.read_to_string(&mut answer)?;
-    Ok(answer)
-}
-
-fn is_reset(error: &anyhow::Error) -> bool {
-    let kind = error.downcast_ref().map(std::io::Error::kind);
-    kind == Some(std::io::ErrorKind::ConnectionReset)
-}
-
-/// A body without the sizes of its chunks.
-fn joined(mut body: &str) -> Option<String> {
-    let mut out = String::new();
-    loop {
-        let (size, rest) = body.split_once("\r\n")?;
-        let size = usize::from_str_radix(size, 16).ok()?;
-        out.push_str(rest.get(..size)?);
-        body = rest.get(size..)?.strip_prefix("\r\n")?;
-        if size == 0 {
-            return Some(out);
-        }
-    }
 }
 
 /// The guest is as well as before: it answers, and its last words are not those of a crash.

@@ -1,7 +1,8 @@
 //! A session at the serial line: every command that does something, and what it does.
 
+use super::client::{KEY, greet};
 use super::guest::{Boot, Guest, PATIENCE, done, expect};
-use super::server::{self, KEY};
+use super::server;
 use crate::unikernel::Built;
 use anyhow::{Context, Result, ensure};
 use std::time::{Duration, Instant};
@@ -93,7 +94,7 @@ fn model(guest: &mut Guest) -> Result<()> {
 fn serving(guest: &mut Guest) -> Result<()> {
     command(guest, "serve stop")?;
     expect(&command(guest, "ip")?, "port 11434 closed")?;
-    let refused = server::ask(guest.address(), "GET", "/health", "");
+    let refused = greet(guest.address(), PATIENCE);
     ensure!(refused.is_err(), "a closed door answered {refused:?}");
     command(guest, "serve start")?;
     server::ready(&mut guest.running)?;

@@ -33,6 +33,9 @@ const SEND: usize = 16 << 10;
 const FRAMES: usize = 64;
 /// How long a client may take to complete a connection that it began.
 const HANDSHAKE: u64 = 3_000_000_000;
+/// The most time that counts between two polls. A step of the engine can take longer than [`SILENCE`], and a client
+/// that nobody listened to was not silent.
+const LONGEST_GAP: u64 = 10_000_000_000;
 /// How long a client that acknowledges nothing is believed to live.
 const SILENCE: Duration = Duration::from_secs(30);
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -49,6 +52,26 @@ pub struct Network<'a> {
     port: u16,
     /// Whether clients may come.
     open: bool,
+    clock: PollClock,
+}
+
+/// The time that connections see: like the machine's, but at most [`LONGEST_GAP`] passes from one poll to the next.
+struct PollClock {
+    /// When the last poll was: on this clock, and on the machine's.
+    time: u64,
+    polled: u64,
+}
+
+impl PollClock {
+    fn at(&self, now: u64) -> u64 {
+        self.time + now.saturating_sub(self.polled).min(LONGEST_GAP)
+    }
+
+    fn advance(&mut self, now: u64) -> u64 {
+        self.time = self.at(now);
+        self.polled = now;
+        self.time
+    }
 }
 
 /// Tells this machine's echoes from others'.
@@ -97,6 +120,10 @@ impl<'a> Network<'a> {
             pool,
             port: settings.port,
             open: true,
+            clock: PollClock {
+                time: now,
+                polled: now,
+            },
         };
         network.listen(now);
         network
@@ -104,6 +131,7 @@ impl<'a> Network<'a> {
 
     /// Moves what has come and what waits to go. Says whether anything came.
     pub fn poll(&mut self, now: u64) -> bool {
+        let now = self.clock.advance(now);
         let time = instant(now);
         let mut came = false;
         self.interface.poll_maintenance(time);
@@ -131,7 +159,8 @@ impl<'a> Network<'a> {
 
     /// How long nothing need be done if no frame comes, in nanoseconds.
     pub fn rest(&mut self, now: u64) -> Option<u64> {
-        let delay = self.interface.poll_delay(instant(now), &self.sockets)?;
+        let time = instant(self.clock.at(now));
+        let delay = self.interface.poll_delay(time, &self.sockets)?;
         Some(delay.total_micros().saturating_mul(1000))
     }
 

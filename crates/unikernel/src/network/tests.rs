@@ -202,6 +202,40 @@ fn clients_that_vanish_give_their_place_back() {
     assert!(talks(&mut network, &mut client, &mut now));
 }
 
+#[test]
+fn clients_keep_their_connections_while_the_machine_computes() {
+    let (mut server, mut other) = wire();
+    let mut network = Network::new(&mut server, &settings(), 1, 0);
+    let mut client = Client::new(&mut other);
+    // A client that waits for as long as it takes.
+    client.socket().set_timeout(None);
+    client.socket().set_keep_alive(None);
+    let mut now = 0;
+    client.connect();
+    for _ in 0..10 {
+        now += 1_000_000;
+        client.poll(now);
+        network.poll(now);
+    }
+    // Steps that are longer than a client may be silent.
+    for _ in 0..20 {
+        for _ in 0..100 {
+            now += 1_000_000_000;
+            client.poll(now);
+        }
+        network.poll(now);
+    }
+    let word = b"still here";
+    assert_eq!(client.socket().send_slice(word), Ok(word.len()));
+    client.poll(now);
+    network.poll(now);
+    echo(&mut network);
+    network.poll(now);
+    client.poll(now);
+    let mut bytes = [0; 16];
+    assert_eq!(client.socket().recv_slice(&mut bytes), Ok(word.len()));
+}
+
 /// A frame from the client's card with an IPv4 packet in it.
 fn frame(from: Ipv4Addr, protocol: IpProtocol, payload: &[u8]) -> Vec<u8> {
     let ip = Ipv4Repr {
