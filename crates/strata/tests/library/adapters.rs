@@ -42,9 +42,9 @@ fn write_adapter(path: &Path, seed: u32) {
 
 fn ask(model: &Model, adapters: &[(usize, f32)]) -> String {
     let request = model.complete("Once upon a time").temperature(0.0);
-    let request = adapters
-        .iter()
-        .fold(request, |request, &(number, scale)| request.adapter(number, scale));
+    let request = adapters.iter().fold(request, |request, &(number, scale)| {
+        request.adapter(number, scale)
+    });
     request.max_tokens(16).text().unwrap()
 }
 
@@ -60,7 +60,10 @@ fn a_request_has_the_adapter_that_it_asks_for() {
     let (one, two) = (ask(&model, &[(0, 1.0)]), ask(&model, &[(1, 1.0)]));
     assert_eq!(ask(&model, &[]), plain);
     assert_eq!(ask(&model, &[(0, 0.0)]), plain);
-    assert!(one != plain && two != plain && one != two, "{one:?} {two:?}");
+    assert!(
+        one != plain && two != plain && one != two,
+        "{one:?} {two:?}"
+    );
     assert_eq!(ask(&model, &[(0, 1.0)]), one);
     let refused = model.complete("a").adapter(2, 1.0).text().unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::NotFound);

@@ -27,7 +27,11 @@ fn tokens_come_back_as_the_text_they_were() {
     let tokens = tale().tokenize(text);
     assert!(tokens.len() > 5 && tokens.len() < text.len());
     assert_eq!(tale().detokenize(&tokens), text);
-    assert!(tokens.iter().all(|&token| (token as usize) < tale().facts().vocabulary));
+    assert!(
+        tokens
+            .iter()
+            .all(|&token| (token as usize) < tale().facts().vocabulary)
+    );
 }
 
 #[test]

@@ -26,12 +26,21 @@ fn an_answer_follows_its_json_schema() {
     let schema = Json::parse(schema).unwrap();
     let text = ask().json_schema(schema).text().unwrap();
     let hero = Json::parse(text.as_bytes()).unwrap();
-    let keys: Vec<&str> = hero.as_object().unwrap().iter().map(|(key, _)| &**key).collect();
+    let keys: Vec<&str> = hero
+        .as_object()
+        .unwrap()
+        .iter()
+        .map(|(key, _)| &**key)
+        .collect();
     assert_eq!(keys, ["animal", "friends", "age"], "{text}");
     assert!(["fox", "owl"].contains(&hero.get("animal").unwrap().as_str().unwrap()));
     let friends = hero.get("friends").unwrap().as_array().unwrap();
     assert!(friends.len() <= 2);
-    assert!(friends.iter().all(|name| name.as_str().unwrap().chars().count() <= 8));
+    assert!(
+        friends
+            .iter()
+            .all(|name| name.as_str().unwrap().chars().count() <= 8)
+    );
     assert!(matches!(hero.get("age"), Some(Json::Int(1..=9))), "{text}");
 }
 
@@ -39,7 +48,10 @@ fn an_answer_follows_its_json_schema() {
 fn an_answer_matches_its_regular_expression() {
     let text = ask().regex("[0-9]{3}-(fox|owl)").text().unwrap();
     let (number, animal) = text.split_once('-').unwrap();
-    assert!(number.len() == 3 && number.bytes().all(|b| b.is_ascii_digit()), "{text}");
+    assert!(
+        number.len() == 3 && number.bytes().all(|b| b.is_ascii_digit()),
+        "{text}"
+    );
     assert!(["fox", "owl"].contains(&animal), "{text}");
 }
 
@@ -48,14 +60,26 @@ fn an_answer_is_what_its_grammar_or_its_choices_allow() {
     let text = ask().grammar(r#"root ::= "yes" | "no""#).text().unwrap();
     assert!(["yes", "no"].contains(&&*text), "{text}");
     let choices = ["a tall tree", "a small stone"].map(String::from);
-    let text = ask().format(Format::Choice(choices.to_vec())).text().unwrap();
+    let text = ask()
+        .format(Format::Choice(choices.to_vec()))
+        .text()
+        .unwrap();
     assert!(choices.contains(&text), "{text}");
 }
 
 #[test]
 fn a_form_that_does_not_compile_is_refused_before_anything_runs() {
     let schema = Json::parse(br#"{"type": "no such type"}"#).unwrap();
-    assert_eq!(kind(ask().json_schema(schema).stream()), ErrorKind::InvalidArgument);
-    assert_eq!(kind(ask().regex("[a-").stream()), ErrorKind::InvalidArgument);
-    assert_eq!(kind(ask().grammar("root ::= missing").stream()), ErrorKind::InvalidArgument);
+    assert_eq!(
+        kind(ask().json_schema(schema).stream()),
+        ErrorKind::InvalidArgument
+    );
+    assert_eq!(
+        kind(ask().regex("[a-").stream()),
+        ErrorKind::InvalidArgument
+    );
+    assert_eq!(
+        kind(ask().grammar("root ::= missing").stream()),
+        ErrorKind::InvalidArgument
+    );
 }

@@ -15,7 +15,10 @@ fn a_model_that_is_not_there_is_not_found() {
     assert_eq!(error.code(), "not_found");
     assert!(error.to_string().contains("no-such-model.gguf"), "{error}");
     assert!(error.hint().is_some_and(|hint| hint.contains("tale")));
-    assert_eq!(kind(Model::plan("no-such-model", &Options::default())), ErrorKind::NotFound);
+    assert_eq!(
+        kind(Model::plan("no-such-model", &Options::default())),
+        ErrorKind::NotFound
+    );
     let draft = Options::default().draft_model("no-such-model");
     assert_eq!(kind(open("tale", draft)), ErrorKind::NotFound);
     let adapter = Options::default().adapter("no-such-adapter.gguf", 1.0);
@@ -33,7 +36,11 @@ fn a_damaged_file_is_an_invalid_model() {
         ("not a model", b"once upon a time"),
     ] {
         std::fs::write(&path, bytes).unwrap();
-        assert_eq!(kind(open(&path, Options::default())), ErrorKind::InvalidModel, "{damage}");
+        assert_eq!(
+            kind(open(&path, Options::default())),
+            ErrorKind::InvalidModel,
+            "{damage}"
+        );
     }
 }
 
@@ -55,19 +62,31 @@ fn options_that_make_no_sense_are_invalid_arguments() {
         let error = open("tale", options.clone()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{size:?}");
         assert!(error.to_string().contains(&format!("{size:?}")), "{error}");
-        assert_eq!(kind(Model::plan("tale", &options)), ErrorKind::InvalidArgument);
+        assert_eq!(
+            kind(Model::plan("tale", &options)),
+            ErrorKind::InvalidArgument
+        );
     }
     let quantized = Options::default().quantize(strata::Mix::Q4_K_M);
     assert_eq!(kind(open("tale", quantized)), ErrorKind::InvalidArgument);
-    assert_eq!(kind(open("tale", Options::default().context(0))), ErrorKind::InvalidArgument);
+    assert_eq!(
+        kind(open("tale", Options::default().context(0))),
+        ErrorKind::InvalidArgument
+    );
 }
 
 #[test]
 fn a_prompt_that_does_not_fit_exceeds_the_context() {
     let model = open("tale", Options::default().context(48)).unwrap();
     let long = "a fox and an owl ".repeat(20);
-    assert_eq!(kind(model.chat([user(&*long)]).text()), ErrorKind::ContextExceeded);
-    assert_eq!(kind(model.complete(&*long).stream()), ErrorKind::ContextExceeded);
+    assert_eq!(
+        kind(model.chat([user(&*long)]).text()),
+        ErrorKind::ContextExceeded
+    );
+    assert_eq!(
+        kind(model.complete(&*long).stream()),
+        ErrorKind::ContextExceeded
+    );
     assert_eq!(kind(model.embed([&*long])), ErrorKind::ContextExceeded);
     assert_eq!(kind(model.score(&long)), ErrorKind::ContextExceeded);
     let mut session = model.session();
@@ -88,13 +107,21 @@ fn requests_that_make_no_sense_are_refused() {
     let mut none = ask();
     none.generate_mut().choices = 0;
     assert_eq!(kind(none.text()), ErrorKind::InvalidArgument);
-    assert_eq!(kind(ask().temperature(f32::NAN).text()), ErrorKind::InvalidArgument);
+    assert_eq!(
+        kind(ask().temperature(f32::NAN).text()),
+        ErrorKind::InvalidArgument
+    );
     assert_eq!(kind(ask().adapter(0, 1.0).text()), ErrorKind::NotFound);
-    assert_eq!(kind(tale().session().run(4, &greedy())), ErrorKind::InvalidArgument);
+    assert_eq!(
+        kind(tale().session().run(4, &greedy())),
+        ErrorKind::InvalidArgument
+    );
 }
 
 #[test]
 fn an_answer_that_takes_too_long_times_out() {
-    let request = tale().complete("a fox").time_limit(Duration::from_micros(1));
+    let request = tale()
+        .complete("a fox")
+        .time_limit(Duration::from_micros(1));
     assert_eq!(kind(request.text()), ErrorKind::TimedOut);
 }

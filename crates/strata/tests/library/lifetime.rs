@@ -61,7 +61,10 @@ fn a_dropped_answer_frees_its_place() {
     let next = model.complete("a fox").temperature(0.0).max_tokens(2);
     assert_eq!(next.run().unwrap().usage.generated_tokens, 2);
     // One that has ended cancels nothing.
-    assert_eq!((model.counters().canceled, model.counters().finished), (2, 1));
+    assert_eq!(
+        (model.counters().canceled, model.counters().finished),
+        (2, 1)
+    );
 }
 
 #[test]
@@ -142,8 +145,14 @@ fn a_request_to_a_stopped_engine_fails_instead_of_waiting() {
     let refused = endless(&model).text().unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Closed);
     wait_until("the thread ends", || ended.load(Ordering::SeqCst));
-    assert_eq!(endless(&model).text().unwrap_err().kind(), ErrorKind::Closed);
-    assert_eq!(model.session().save().unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(
+        endless(&model).text().unwrap_err().kind(),
+        ErrorKind::Closed
+    );
+    assert_eq!(
+        model.session().save().unwrap_err().kind(),
+        ErrorKind::Closed
+    );
 }
 
 #[test]

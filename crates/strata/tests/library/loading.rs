@@ -38,8 +38,14 @@ fn what_is_loaded_differently_says_the_same() {
         ("one thread", plain().threads(1)),
         ("small batches", plain().batch(8)),
         ("streamed", plain().stream(Stream::Always)),
-        ("drafting with itself", plain().max_draft(4).draft_model("tale")),
-        ("the least of everything", plain().threads(0).batch(0).requests(0)),
+        (
+            "drafting with itself",
+            plain().max_draft(4).draft_model("tale"),
+        ),
+        (
+            "the least of everything",
+            plain().threads(0).batch(0).requests(0),
+        ),
     ] {
         let model = open("tale", options).unwrap();
         assert_eq!(ask(&model), expected, "{what}");

@@ -3,7 +3,8 @@
 use crate::support::{greedy, open, tale};
 use strata::{ErrorKind, Options, Sampling, Session};
 
-const OPENING: &str = "Once upon a time there was a fox who lived in a forest near a small village.";
+const OPENING: &str =
+    "Once upon a time there was a fox who lived in a forest near a small village.";
 
 #[test]
 fn a_session_goes_on_where_it_ended() {
@@ -55,7 +56,12 @@ fn a_saved_session_goes_on_elsewhere_without_being_computed_again() {
 
     let mut damaged = saved.clone();
     damaged[100] ^= 1;
-    for bytes in [damaged, saved[..50].to_vec(), b"no session".to_vec(), vec![]] {
+    for bytes in [
+        damaged,
+        saved[..50].to_vec(),
+        b"no session".to_vec(),
+        vec![],
+    ] {
         let error = Session::restore(&model, bytes).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     }

@@ -34,9 +34,9 @@ fn threads_get_the_answers_that_they_would_get_alone() {
 fn two_models_of_one_runtime_take_turns() {
     let models = [(); 2].map(|()| open("tale", Options::default()).unwrap());
     let answers = thread::scope(|scope| {
-        let threads = models.each_ref().map(|model| {
-            scope.spawn(move || ["fox", "owl"].map(|animal| ask(model, animal)))
-        });
+        let threads = models
+            .each_ref()
+            .map(|model| scope.spawn(move || ["fox", "owl"].map(|animal| ask(model, animal))));
         threads.map(|thread| thread.join().unwrap())
     });
     let expected = ["fox", "owl"].map(|animal| ask(tale(), animal));

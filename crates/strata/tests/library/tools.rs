@@ -33,12 +33,22 @@ fn a_required_call_comes_with_the_answer() {
     let [call] = &answer.calls[..] else {
         panic!("{answer:?}");
     };
-    assert_eq!((&*call.name, answer.finish.as_ref()), ("weather", Some(&Finish::ToolCalls)));
+    assert_eq!(
+        (&*call.name, answer.finish.as_ref()),
+        ("weather", Some(&Finish::ToolCalls))
+    );
     let city = call.arguments.get("city").and_then(Json::as_str);
     assert!(["Bern", "Oslo"].contains(&city.unwrap()));
     let message = answer.message();
-    assert_eq!((message.role, &message.tool_calls), (Role::Assistant, &answer.calls));
-    let messages = [user("Is it warm in Oslo?"), message, tool_result(call, "18 °C")];
+    assert_eq!(
+        (message.role, &message.tool_calls),
+        (Role::Assistant, &answer.calls)
+    );
+    let messages = [
+        user("Is it warm in Oslo?"),
+        message,
+        tool_result(call, "18 °C"),
+    ];
     let rendered = tale().render(messages).unwrap();
     assert!(rendered.contains("18 °C"), "{rendered}");
 }
@@ -60,7 +70,10 @@ fn a_function_answers_calls_until_the_model_is_done() {
     let one_round = answer.usage();
     let rest = answer.finish().unwrap();
     let asked = asked.lock().unwrap();
-    assert_eq!(asked[0], call.arguments.get("city").unwrap().as_str().unwrap());
+    assert_eq!(
+        asked[0],
+        call.arguments.get("city").unwrap().as_str().unwrap()
+    );
     assert!(rest.calls.is_empty() && !rest.text.is_empty(), "{rest:?}");
     // The second round has the first one's prompt, the call and its result.
     assert!(rest.usage.prompt_tokens > 2 * one_round.prompt_tokens);
@@ -80,5 +93,8 @@ fn calls_that_no_function_answers_are_left_to_the_program() {
 fn functions_are_for_one_answer() {
     let mut request = ask().tool_function(tool("weather"), |_| Ok(String::new()));
     request.generate_mut().choices = 2;
-    assert_eq!(request.run().unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert_eq!(
+        request.run().unwrap_err().kind(),
+        ErrorKind::InvalidArgument
+    );
 }

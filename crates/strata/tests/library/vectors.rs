@@ -42,7 +42,10 @@ fn a_request_says_how_much_of_a_vector_it_wants() {
         dimensions: Some(1 << 20),
         ..request
     };
-    assert_eq!(tale().embed_request(&more).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert_eq!(
+        tale().embed_request(&more).unwrap_err().kind(),
+        ErrorKind::InvalidArgument
+    );
 }
 
 #[test]
