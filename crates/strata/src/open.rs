@@ -253,7 +253,8 @@ pub(crate) fn facts(
 ) -> Result<ModelFacts, Error> {
     let name = name(file.path());
     let facts = load::facts(&name, file.path(), &file.parse()?, Lists::Short);
-    let facts = checked.facts(facts, profile, options.engine(checked).requests);
+    let mut facts = checked.facts(facts, profile, options.engine(checked).requests);
+    facts.template = checked.template().map(|text| text.source().to_owned());
     let Some(preset) = file.preset().cloned() else {
         return Ok(facts);
     };

@@ -110,7 +110,8 @@ pub fn open(
         requests: settings.requests,
         ..EngineOptions::default()
     });
-    let profile = Arc::new(parsed.profile().map_err(ParseError::from)?);
+    let profile = parsed.profile(parsed.template.as_deref());
+    let profile = Arc::new(profile.map_err(ParseError::from)?);
     let of_file = ModelFacts::of_file(name, &file);
     let facts = parsed.facts(of_file, Some(&profile), options.requests);
     let pool = Arc::clone(&platform.pool);

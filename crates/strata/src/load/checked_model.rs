@@ -45,6 +45,7 @@ pub struct CheckedModel<'f> {
     start: Instant,
     file: &'f ModelFile,
     parsed: ParsedModel<'f>,
+    template: Option<TemplateText>,
 }
 
 /// A model in memory, its tokenizer, and how long its sequences may get.
@@ -74,15 +75,18 @@ impl<'f> CheckedModel<'f> {
             asked: context,
             preset: preset.and_then(|preset| preset.parameters.context),
         };
-        let mut parsed = ParsedModel::new(&file.parse()?, context, tokenizer_use)
+        let parsed = ParsedModel::new(&file.parse()?, context, tokenizer_use)
             .map_err(|error| parse_failure(file.path(), error))?;
-        if let Some(preset) = preset {
-            parsed.template = preset.choose(parsed.template);
-        }
+        let in_file = parsed.template.clone().map(TemplateText::Jinja);
+        let template = match preset {
+            Some(preset) => preset.choose(in_file),
+            None => in_file,
+        };
         Ok(Self {
             start,
             file,
             parsed,
+            template,
         })
     }
 
@@ -100,8 +104,16 @@ impl<'f> CheckedModel<'f> {
 
     /// What requests see of the model.
     pub fn profile(&self) -> Result<ModelProfile, Error> {
-        let profile = self.parsed.profile();
+        let (jinja, go) = match &self.template {
+            Some(TemplateText::Jinja(source)) => (Some(source.as_str()), None),
+            Some(TemplateText::Go(source)) => (None, Some(source.as_str())),
+            None => (None, None),
+        };
+        let profile = self.parsed.profile(jinja);
         let mut profile = profile.map_err(|error| bad_model(self.file.path(), error))?;
+        if let Some(source) = go {
+            profile = profile.with_go_template(source);
+        }
         if let Some(preset) = self.preset() {
             let parameters = preset.parameters.clone();
             profile.sampling = parameters.sampling;
@@ -115,7 +127,7 @@ impl<'f> CheckedModel<'f> {
 
     /// The chat template.
     pub fn template(&self) -> Option<&TemplateText> {
-        self.parsed.template.as_ref()
+        self.template.as_ref()
     }
 
     /// What its Modelfile says, if it is a model of the store.
@@ -176,7 +188,7 @@ impl<'f> CheckedModel<'f> {
         let plan = MemoryPlan::new(&self.blueprint, needs, choice.limit());
         let placement = plan.place(path, choice)?;
         let tokenizer = self.shared_tokenizer();
-        let (template, context) = (self.parsed.template.clone(), self.context);
+        let (template, context) = (self.template.clone(), self.context);
         let platform = Platform {
             // Other models compute meanwhile, with the same workers.
             pool: machine.pool_in_turns(),

@@ -23,11 +23,11 @@ mod parsed_model;
 mod preset;
 #[cfg(feature = "std")]
 mod stored;
+#[cfg(feature = "std")]
 mod template_text;
 
 pub use needs::Needs;
 pub use parsed_model::{ContextChoice, ParseError, ParsedModel, Platform, TokenizerUse};
-pub use template_text::TemplateText;
 
 #[cfg(feature = "std")]
 pub use {
@@ -40,4 +40,5 @@ pub use {
     model_file::{BUILT_IN, ModelFile, bad_folder, bad_model},
     preset::{Preset, json},
     stored::{WHAT_IS_HERE, store_error, stored},
+    template_text::TemplateText,
 };

@@ -1,9 +1,9 @@
 //! From a parsed file to a model in memory, on an operating system or without one.
 
 use super::needs::Needs;
-use super::template_text::TemplateText;
 use alloc::borrow::ToOwned;
 use alloc::format;
+use alloc::string::String;
 use alloc::sync::Arc;
 use core::ops::ControlFlow;
 use strata_chat::{ModelFacts, ModelProfile};
@@ -99,8 +99,8 @@ pub struct ParsedModel<'f> {
     pub blueprint: Blueprint<'f>,
     /// Its tokenizer, or why there is none.
     pub tokenizer: Result<Arc<Tokenizer>, TokenizerError>,
-    /// Its chat template.
-    pub template: Option<TemplateText>,
+    /// The chat template in its file, in Jinja.
+    pub template: Option<String>,
     /// Positions that a sequence has at most.
     pub context: usize,
 }
@@ -137,9 +137,7 @@ impl<'f> ParsedModel<'f> {
                 scored,
             });
         }
-        let template = metadata
-            .str("tokenizer.chat_template")?
-            .map(|source| TemplateText::Jinja(source.to_owned()));
+        let template = metadata.str("tokenizer.chat_template")?.map(str::to_owned);
         Ok(Self {
             blueprint,
             tokenizer,
@@ -162,18 +160,10 @@ impl<'f> ParsedModel<'f> {
         }
     }
 
-    /// What requests see of the model.
-    pub fn profile(&self) -> Result<ModelProfile, TokenizerError> {
+    /// What requests see of the model, with a chat template in Jinja: its file's, or another.
+    pub fn profile(&self, template: Option<&str>) -> Result<ModelProfile, TokenizerError> {
         let tokenizer = self.tokenizer.clone()?;
-        let mut profile = match &self.template {
-            Some(TemplateText::Go(source)) => {
-                ModelProfile::new(tokenizer, None, self.context).with_go_template(source)
-            }
-            Some(TemplateText::Jinja(source)) => {
-                ModelProfile::new(tokenizer, Some(source), self.context)
-            }
-            None => ModelProfile::new(tokenizer, None, self.context),
-        };
+        let mut profile = ModelProfile::new(tokenizer, template, self.context);
         let config = self.blueprint.config();
         profile.encoder = config.spec.role == Role::Encoder;
         profile.pooling = config.pooling.unwrap_or(profile.pooling);
@@ -191,7 +181,6 @@ impl<'f> ParsedModel<'f> {
             capabilities: profile.map(ModelProfile::capabilities).unwrap_or_default(),
             context: self.context,
             slots,
-            template: self.template.as_ref().map(|text| text.source().to_owned()),
             ..of_file
         }
     }

@@ -1,7 +1,5 @@
 //! A chat template as text, before it is parsed.
 
-use alloc::string::String;
-
 /// A chat template and its language.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TemplateText {
