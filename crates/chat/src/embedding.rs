@@ -215,3 +215,73 @@ fn normalize(values: &mut [f32]) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::sync::Arc;
+    use alloc::vec;
+    use strata_tokenizer::{ModelKind, TokenKind, TokenTable, Tokenizer, Vocab};
+
+    /// A model of three positions with one token, which is a letter.
+    fn profile() -> ModelProfile {
+        let mut tokens = TokenTable::with_capacity(2);
+        for text in ["a", "▁"] {
+            tokens.push(text, TokenKind::Normal, 0.0).unwrap();
+        }
+        let mut vocab = Vocab::new(ModelKind::Spm, tokens);
+        vocab.space_prefix = false;
+        let tokenizer = Tokenizer::from_vocab(vocab).unwrap();
+        ModelProfile::new(Arc::new(tokenizer), None, 3)
+    }
+
+    fn embed(text: &str) -> Embed {
+        Embed {
+            model: String::new(),
+            inputs: vec![vec![PromptPart::Text(text.into())]],
+            dimensions: None,
+            pooling: None,
+            normalize: true,
+            truncate: false,
+            keep_alive: None,
+            context: None,
+        }
+    }
+
+    #[test]
+    fn unpooled_texts_have_a_row_for_each_token() {
+        let mut request = embed("aa");
+        let values = [3.0, 4.0, 0.0, 2.0];
+        let whole = request.finish(&profile(), 2, &values).unwrap();
+        assert_eq!(whole.len(), 1);
+        assert_eq!(whole[0].len(), 4);
+        request.pooling = Some(Pooling::None);
+        let rows = request.finish(&profile(), 2, &values).unwrap();
+        assert_eq!(rows, [[0.6, 0.8], [0.0, 1.0]]);
+    }
+
+    #[test]
+    fn texts_that_are_too_long_are_named_or_shortened() {
+        let mut request = embed("aaaa");
+        let refused = request.prepare(&profile()).unwrap_err();
+        assert_eq!(refused.message, "text 1 has 4 tokens and the model reads 3");
+        request.truncate = true;
+        assert_eq!(request.prepare(&profile()).unwrap()[0].prompt.len(), 3);
+    }
+
+    #[test]
+    fn only_one_score_ranks() {
+        let request = Rerank {
+            model: String::new(),
+            query: "a".into(),
+            documents: vec!["a".into()],
+            top_n: None,
+            return_documents: false,
+        };
+        let mut profile = profile();
+        for (labels, ranks) in [(0, false), (1, true), (3, false)] {
+            profile.labels = labels;
+            assert_eq!(request.prepare(&profile).is_ok(), ranks, "{labels}");
+        }
+    }
+}

@@ -248,3 +248,45 @@ fn dry_breakers<'a>(
     }
     all
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_lie_over_others() {
+        let over = Sampling {
+            temperature: Some(0.5),
+            ..Sampling::default()
+        };
+        let under = Sampling {
+            temperature: Some(1.0),
+            top_k: Some(3),
+            logit_bias: [(TokenOrText::Token(1), 2.0)].into(),
+            ..Sampling::default()
+        };
+        let both = Sampling {
+            temperature: Some(0.5),
+            ..under.clone()
+        };
+        assert_eq!(over.or(&under), both);
+        assert_eq!(both.clone().or(&Sampling::default()), both);
+    }
+
+    #[test]
+    fn settings_out_of_range_are_refused() {
+        assert_eq!(Sampling::default().validate(), Ok(()));
+        for wrong in [
+            Sampling {
+                temperature: Some(-1.0),
+                ..Sampling::default()
+            },
+            Sampling {
+                logit_bias: [(TokenOrText::Token(1), f32::NAN)].into(),
+                ..Sampling::default()
+            },
+        ] {
+            assert!(wrong.validate().is_err(), "{wrong:?}");
+        }
+    }
+}

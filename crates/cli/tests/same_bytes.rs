@@ -119,26 +119,6 @@ fn a_banned_token_does_not_come_and_a_stop_text_ends_the_answer() {
 }
 
 #[test]
-fn a_story_goes_on_from_its_beginning() {
-    for seed in ["1", "2", "3"] {
-        let run = [
-            "run",
-            "tale",
-            "Once upon a time",
-            "-n",
-            "16",
-            "--seed",
-            seed,
-        ];
-        let story = strata(&run).text();
-        assert!(
-            story.starts_with("Once upon a time") && story.len() > 30,
-            "{story}"
-        );
-    }
-}
-
-#[test]
 fn a_prompt_can_come_on_standard_input() {
     let flags = ["--temp", "0", "-n", "8"];
     let given = strata(&[&["run", "tale", "Hello"], &flags[..]].concat()).text();

@@ -402,10 +402,10 @@ fn what_a_model_thinks_is_told_apart() {
     let shown = "Thinking...\nso\n\nhm \n...done thinking.\n\nyes\n";
     assert_eq!(answers(both, &[]), shown);
     assert_eq!(answers(both, &["--hidethinking"]), "yes\n");
-    // Here the prompt begins it.
+    // A form begins at the answer: what the prompt opens is closed before it.
     assert_eq!(
         answers("hm</think>yes", &["--think", "--hidethinking"]),
-        "yes\n"
+        "hm</think>yes\n"
     );
     assert_eq!(answers("no <think>x</think>", &[]), "no <think>x</think>\n");
 }

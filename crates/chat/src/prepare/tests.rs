@@ -87,12 +87,38 @@ fn long_conversations_are_shortened_where_the_request_says_so() {
     request.truncate = true;
     let text = |request: &Generate| rendered(request, &profile).unwrap().text;
     assert_eq!(text(&request), "system second answer third");
+    let prepared = prepare(&request, &profile, RequestContext::new(0, 0, "x")).unwrap();
+    assert_eq!(prepared.dropped, 2);
     // Where a short answer is wanted, more of the conversation stays.
     request.max_tokens = Some(1);
     request.context = Some(26);
     assert_eq!(text(&request), "system third");
     request.context = Some(27);
     assert_eq!(text(&request), "system second answer third");
+}
+
+#[test]
+fn a_conversation_begins_as_the_model_or_the_request_says() {
+    let mut profile = profile(PLAIN);
+    profile.system = Some("own ".into());
+    profile.messages = [Message::text(Role::User, "hello ")].into();
+    let mut request = asking(&[(Role::User, "Hi")]);
+    let text = |request: &Generate| rendered(request, &profile).unwrap().text;
+    assert_eq!(text(&request), "own hello Hi");
+    let other = asking(&[(Role::System, "other "), (Role::User, "Hi")]);
+    assert_eq!(text(&other), "hello other Hi");
+    request.preset = false;
+    assert_eq!(text(&request), "Hi");
+}
+
+#[test]
+fn faults_of_templates_are_told_apart() {
+    let kind = |template| {
+        let request = asking(&[(Role::User, "Hi")]);
+        rendered(&request, &profile(template)).unwrap_err().kind
+    };
+    assert_eq!(kind("{{ raise_exception('no') }}"), FaultKind::Template);
+    assert_eq!(kind("{% for %}"), FaultKind::InvalidModel);
 }
 
 #[test]
