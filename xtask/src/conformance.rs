@@ -55,9 +55,9 @@ pub(crate) fn full() -> Result<()> {
     let browser = std::env::var("CHROMIUM").unwrap_or_else(|_| "chromium".into());
     let has = |program: &str| answers(Command::new(program).arg("--version"));
     if has("node") && has(&browser) {
-        arguments.push("--chromium")
+        arguments.push("--chromium");
     } else {
-        eprintln!("skipped: the page, because there is no node or no {browser}")
+        eprintln!("skipped: the page, because there is no node or no {browser}");
     }
     python.script("conformance_more.py", "LangChain, LiteLLM", &arguments)
 }

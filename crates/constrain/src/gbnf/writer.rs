@@ -40,7 +40,7 @@ impl Writer<'_> {
             let empty = self.is_empty(node);
             let sign = if *nullable { "?" } else { "" };
             if empty {
-                self.out.push_str("\"\"")
+                self.out.push_str("\"\"");
             } else {
                 write!(self.out, "T{node}{sign}").ok();
             }

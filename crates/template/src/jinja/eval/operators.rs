@@ -85,9 +85,9 @@ impl Interp<'_> {
         }
         for side in [a, b] {
             if side.is_markup() {
-                buffer.push_str(side)?
+                buffer.push_str(side)?;
             } else {
-                html::escape_into(&mut buffer, side)?
+                html::escape_into(&mut buffer, side)?;
             }
         }
         Ok(Value::Str(Str::markup_from_buffer(buffer)))

@@ -91,9 +91,9 @@ fn xml_attributes(interp: &mut Interp<'_>, value: &Value, args: Arguments) -> Ru
         buffer.push_str("=\"")?;
         let text = interp.soft_str(value)?;
         if text.is_markup() {
-            buffer.push_str(&text)?
+            buffer.push_str(&text)?;
         } else {
-            escape_into(&mut buffer, &text)?
+            escape_into(&mut buffer, &text)?;
         }
         buffer.push_str("\"")?;
     }

@@ -186,13 +186,13 @@ impl Interp<'_> {
                 c => {
                     self.step(4)?;
                     if is_printable(c) {
-                        buffer.push(c)?
+                        buffer.push(c)?;
                     } else {
                         buffer.push_str(&match u32::from(c) {
                             code @ ..0x100 => format!("\\x{code:02x}"),
                             code @ ..0x1_0000 => format!("\\u{code:04x}"),
                             code => format!("\\U{code:08x}"),
-                        })?
+                        })?;
                     }
                 }
             }

@@ -376,9 +376,9 @@ fn join(interp: &mut Interp<'_>, of: &Str, args: Arguments) -> Run<Value> {
         };
         interp.touch(text.len())?;
         if of.is_markup() && !text.is_markup() {
-            html::escape_into(&mut buffer, text)?
+            html::escape_into(&mut buffer, text)?;
         } else {
-            buffer.push_str(text)?
+            buffer.push_str(text)?;
         }
     }
     Ok(interp.finish_like(buffer, of))
@@ -480,9 +480,9 @@ pub(crate) fn change_case(interp: &mut Interp<'_>, of: &Str, name: &str) -> Run<
             let mut text = String::with_capacity(of.len());
             for c in of.chars() {
                 if c.is_uppercase() {
-                    text.extend(c.to_lowercase())
+                    text.extend(c.to_lowercase());
                 } else {
-                    text.extend(c.to_uppercase())
+                    text.extend(c.to_uppercase());
                 }
             }
             text
@@ -496,9 +496,9 @@ fn title(of: &str) -> String {
     let mut inside = false;
     for c in of.chars() {
         if inside {
-            text.extend(c.to_lowercase())
+            text.extend(c.to_lowercase());
         } else {
-            push_title(&mut text, c)
+            push_title(&mut text, c);
         }
         inside = is_cased(c);
     }
