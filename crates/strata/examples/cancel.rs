@@ -17,7 +17,8 @@ fn main() -> Result<(), Error> {
 
     let model = Model::open("tale", Options::default())?;
     let mut answer = model.chat([user("Tell me a long story.")]).stream()?;
-    println!("the first words: {:?}", answer.next().transpose()?);
+    let first = answer.next().transpose()?.unwrap_or_default();
+    println!("the answer begins with {:?}", first.text);
     drop(answer);
 
     // The engine notices within a moment, and its place is free for others.

@@ -8,7 +8,7 @@ fn main() -> Result<(), Error> {
         br#"{
             "type": "object",
             "properties": {
-                "name": {"type": "string", "maxLength": 12},
+                "name": {"type": "string", "pattern": "^[A-Z][a-z]{2,8}$"},
                 "animal": {"enum": ["fox", "owl", "hare"]},
                 "age": {"type": "integer", "minimum": 1, "maximum": 9}
             },
@@ -21,7 +21,7 @@ fn main() -> Result<(), Error> {
     println!("{answer}");
     let hero = Json::parse(answer.as_bytes())?;
     let text = |key: &str| hero.get(key).and_then(Json::as_str);
-    assert!(text("name").is_some_and(|name| name.chars().count() <= 12));
+    assert!(text("name").is_some_and(|name| (3..=9).contains(&name.len())));
     assert!(text("animal").is_some_and(|animal| ["fox", "owl", "hare"].contains(&animal)));
     assert!(matches!(hero.get("age"), Some(Json::Int(1..=9))));
     Ok(())

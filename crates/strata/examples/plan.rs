@@ -20,10 +20,11 @@ fn main() -> Result<(), Error> {
     let smaller = Model::plan("tale", &roomy.clone().kv(KvType::Q8_0).requests(1))?;
     assert!(smaller.kv < plan.kv);
 
-    let tight = roomy.memory("32M");
+    let tight = roomy.memory("64M");
     let plan = Model::plan("tale", &tight)?;
     assert!(!plan.fits);
-    println!("in 32 MB: {}", plan.remedies.join("; or "));
+    assert!(plan.remedies.iter().any(|remedy| remedy.contains("--ctx")));
+    println!("in 64 MB: {}", plan.remedies.join("; or "));
 
     let refused = Model::open("tale", tight.stream(strata::Stream::Never));
     let error = refused.expect_err("it does not fit");

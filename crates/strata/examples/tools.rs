@@ -33,7 +33,7 @@ fn settings(request: Request) -> Request {
 }
 
 fn by_hand(model: &Model) -> Result<(), Error> {
-    let mut messages = vec![user("Is it warm in Oslo?")];
+    let mut messages = vec![user("Is it warm in Bern?")];
     let answer = settings(model.chat(messages.clone()))
         .tool(weather()?)
         .run()?;
@@ -49,7 +49,7 @@ fn by_hand(model: &Model) -> Result<(), Error> {
 }
 
 fn by_function(model: &Model) -> Result<(), Error> {
-    let request = settings(model.chat([user("Is it warm in Oslo?")]));
+    let request = settings(model.chat([user("Is it warm in Bern?")]));
     let answer = request
         .tool_function(weather()?, |arguments| {
             let city = arguments.get("city").and_then(Json::as_str);

@@ -121,7 +121,7 @@ impl Model {
         plan::plan(model.as_ref(), options, limit(options)?)
     }
 
-    /// The same, for a machine with this many bytes of memory.
+    /// Says how much memory a model would take, against so many bytes instead of what this machine has.
     pub fn plan_within(
         model: impl AsRef<Path>,
         options: &Options,

@@ -82,6 +82,10 @@ impl Options {
             (None, Some(most)) => file.own_context()?.map(|own| own.min(most)),
             (context, _) => context,
         };
+        if context == Some(0) {
+            let what = "a context of 0 tokens has no room for a prompt";
+            return Err(Error::new(ErrorKind::InvalidArgument, what));
+        }
         CheckedModel::new(file, context, tokenizer_use)
     }
 

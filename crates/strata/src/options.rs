@@ -59,8 +59,8 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The most memory to use, as people write it: `512M`, `6G`, `6GiB`. A text that is no size is an error when the model
-    /// is opened. [default: what the machine has left]
+    /// The most memory that the process may use, as people write it: `512M`, `6G`, `6GiB`. A text that is no size is an error
+    /// when the model is opened. [default: what the machine has left]
     #[must_use]
     pub fn memory(mut self, size: &str) -> Self {
         let parsed = size.parse::<Size>();

@@ -55,6 +55,7 @@ impl Session {
             prompt: self.tokens.clone(),
             max_tokens: Some(max_tokens),
             sampling: profile.sampling_settings(sampling, self.model.stamp().seed),
+            speculation: profile.speculation,
             ..Request::default()
         };
         let mut running = self.model.submit(request, &[]);

@@ -24,10 +24,11 @@ fn a_plan_says_what_a_model_takes_and_what_would_help() {
     let drafting = Options::default().draft_model("tale");
     assert!(Model::plan("tale", &drafting).unwrap().draft > plan.weights);
 
-    let tight = Options::default().memory("30M");
+    let tight = Options::default().memory("64M");
     let plan = Model::plan("tale", &tight).unwrap();
-    assert_eq!((plan.fits, plan.limit), (false, 30_000_000));
-    assert!(!plan.remedies.is_empty() || plan.streamed.is_none());
+    assert_eq!((plan.fits, plan.limit), (false, 64_000_000));
+    let exact = Model::plan_within("tale", &Options::default(), 64_000_000).unwrap();
+    assert_eq!((exact.fits, exact.limit), (false, 64_000_000));
 }
 
 #[test]
