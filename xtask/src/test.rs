@@ -16,6 +16,10 @@ pub(crate) fn run() -> Result<()> {
         "check --quiet --manifest-path xtask/no_std/Cargo.toml",
     ))?;
     execute(&mut cargo("check --quiet --manifest-path fuzz/Cargo.toml"))?;
+    // A program that depends on nothing but the library.
+    execute(&mut cargo(
+        "check --quiet --manifest-path crates/strata/tests/embedder/Cargo.toml",
+    ))?;
     // Without the built-in model.
     execute(&mut cargo(
         "check --quiet --package strata-cli --no-default-features",

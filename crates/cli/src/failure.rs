@@ -47,7 +47,7 @@ impl From<strata::Error> for Failure {
     fn from(error: strata::Error) -> Self {
         use strata::ErrorKind as E;
         let kind = match error.kind() {
-            E::InvalidArgument | E::NotFound | E::ContextExceeded | E::Unsupported => Kind::Usage,
+            E::InvalidArgument | E::ContextExceeded | E::Unsupported => Kind::Usage,
             E::InvalidModel => Kind::BadModel,
             E::OutOfMemory => Kind::OutOfMemory,
             _ => Kind::Failed,
@@ -72,6 +72,11 @@ impl Failure {
     pub(crate) fn hint(mut self, hint: impl Display) -> Self {
         self.hint = Some(hint.to_string());
         self
+    }
+
+    /// The same failure, of another kind.
+    pub(crate) fn of_kind(self, kind: Kind) -> Self {
+        Self { kind, ..self }
     }
 
     /// What kind it is.

@@ -130,6 +130,11 @@ impl Model {
         plan::plan(model.as_ref(), options, Limit::of(bytes))
     }
 
+    /// Looks at a model's file without loading or planning it: what it is, and what requests would get of it.
+    pub fn inspect(model: impl AsRef<Path>, options: &Options) -> Result<ModelFacts, Error> {
+        plan::inspect(model.as_ref(), options)
+    }
+
     /// A request to answer a conversation, through the model's chat template.
     pub fn chat(&self, messages: impl IntoIterator<Item = Message>) -> Request {
         let prompt = Prompt::Chat(messages.into_iter().collect());

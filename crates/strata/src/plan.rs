@@ -57,7 +57,7 @@ pub(crate) fn plan(path: &Path, options: &Options, limit: Limit) -> Result<Plan,
         None => 0,
     };
     needs.beside += draft;
-    let plan = MemoryPlan::new(&checked.blueprint, needs, limit);
+    let plan = MemoryPlan::new(&checked.blueprint, needs, limit).for_context(checked.context);
     Ok(Plan {
         weights: plan.weights,
         kv: plan.kv,
@@ -72,6 +72,14 @@ pub(crate) fn plan(path: &Path, options: &Options, limit: Limit) -> Result<Plan,
         remedies: plan.remedies(),
         facts: facts(&file, &checked, checked.profile().ok().as_ref(), options)?,
     })
+}
+
+/// What is known of a model, without a plan of its memory.
+pub(crate) fn inspect(path: &Path, options: &Options) -> Result<ModelFacts, Error> {
+    let file = ModelFile::open_as(path, options.quantize, &mut |_, _| {})?;
+    let checked = options.check(&file, TokenizerUse::Required)?;
+    let profile = checked.profile()?;
+    facts(&file, &checked, Some(&profile), options)
 }
 
 /// What a draft model takes beside a model with these needs.

@@ -60,7 +60,7 @@ impl LocalModels {
     }
 
     fn facts(&self, path: &Path) -> Result<ModelFacts, Error> {
-        Ok(Model::plan(path, &self.options)?.facts)
+        Model::inspect(path, &self.options)
     }
 
     /// What is known of a model of the store, if it can be used.

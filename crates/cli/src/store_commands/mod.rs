@@ -55,5 +55,9 @@ fn name(text: &str) -> Result<Name, Failure> {
 
 /// What went wrong in the store, and what to do about it.
 pub(crate) fn failure(error: &StoreError) -> Failure {
-    strata::load::store_error(error).into()
+    let said = Failure::from(strata::load::store_error(error));
+    match error {
+        StoreError::NoSuchModel(_) => said.of_kind(Kind::Usage),
+        _ => said,
+    }
 }

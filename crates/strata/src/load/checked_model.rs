@@ -186,6 +186,7 @@ impl<'f> CheckedModel<'f> {
         let path = self.file.path();
         self.check_kv(needs.kv)?;
         let plan = MemoryPlan::new(&self.blueprint, needs, choice.limit());
+        let plan = plan.for_context(self.context);
         let placement = plan.place(path, choice)?;
         let tokenizer = self.shared_tokenizer();
         let (template, context) = (self.template.clone(), self.context);

@@ -62,6 +62,8 @@ pub fn program_bytes(workers: usize) -> u64 {
 pub struct MemoryPlan<'b, 'f> {
     blueprint: &'b Blueprint<'f>,
     needs: Needs,
+    /// Tokens of a sequence, of which the positions may hold several.
+    context: usize,
     /// The weights.
     pub weights: u64,
     /// Keys, values and recurrent states.
@@ -80,12 +82,20 @@ impl<'b, 'f> MemoryPlan<'b, 'f> {
         Self {
             blueprint,
             needs,
+            context: needs.positions,
             weights: blueprint.packed_bytes() as u64,
             kv: needs.kv_bytes(blueprint),
             workspace: needs.workspace_bytes(blueprint, Placement::Packed),
             program: anonymous() + program_bytes(needs.workers),
             limit,
         }
+    }
+
+    /// The plan with [remedies](Self::remedies) for sequences of so many tokens, where the positions hold several.
+    #[must_use]
+    pub fn for_context(mut self, context: usize) -> Self {
+        self.context = context;
+        self
     }
 
     /// Everything together.
@@ -159,16 +169,20 @@ impl<'b, 'f> MemoryPlan<'b, 'f> {
             pages.saturating_mul(PAGE as u64)
         };
         let wanted = self.needs.positions as u64;
+        let context = |positions: u64| {
+            let context = u128::from(positions.min(wanted)) * self.context as u128;
+            context / u128::from(wanted.max(1))
+        };
         match fitting(self.needs.kv) {
             0 => {}
-            positions => remedies.push(format!("--ctx {}", positions.min(wanted))),
+            positions => remedies.push(format!("--ctx {}", context(positions))),
         }
         let q8 = self.blueprint.config().stores_kv(KvType::Q8_0);
         if self.needs.kv != KvType::Q8_0 && q8 {
             match fitting(KvType::Q8_0) {
                 0 => {}
                 positions if positions >= wanted => remedies.push("--kv q8_0".into()),
-                positions => remedies.push(format!("--kv q8_0 --ctx {positions}")),
+                positions => remedies.push(format!("--kv q8_0 --ctx {}", context(positions))),
             }
         }
         if let Some(read) = self.streamed() {
