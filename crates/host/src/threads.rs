@@ -22,7 +22,7 @@ mod tests;
 use crate::affinity;
 use crate::patience::{Habit, Patience};
 use std::any::Any;
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -103,6 +103,11 @@ unsafe impl Sync for Shared {}
 // SAFETY: as above.
 unsafe impl Send for Shared {}
 
+std::thread_local! {
+    /// Whether this thread is at work on a task, which must not wait for another.
+    static IN_TASK: Cell<bool> = const { Cell::new(false) };
+}
+
 /// A fixed number of threads; the caller of [`Pool::run`] is one of the workers.
 pub struct ThreadPool {
     shared: Arc<Shared>,
@@ -157,6 +162,7 @@ impl ThreadPool {
             let thread = std::thread::Builder::new()
                 .name(format!("strata-{worker}"))
                 .spawn(move || {
+                    IN_TASK.set(true);
                     if let Some(processor) = processor {
                         // Where this is forbidden the worker is slower at worst.
                         let _ = affinity::pin(processor);
@@ -210,6 +216,7 @@ impl Pool for ThreadPool {
         if self.threads.is_empty() {
             return task(0);
         }
+        assert!(!IN_TASK.get(), "a task must not start another");
         // Whoever comes second waits: a model is loaded while another computes.
         while self.busy.swap(true, Ordering::Acquire) {
             std::thread::yield_now();
@@ -219,7 +226,9 @@ impl Pool for ThreadPool {
         let erased =
             unsafe { std::mem::transmute::<*const (dyn Fn(usize) + Sync + '_), Task>(task) };
         let epoch = self.announce(Some(erased));
+        IN_TASK.set(true);
         let own = catch_unwind(AssertUnwindSafe(|| task(0)));
+        IN_TASK.set(false);
         for report in &self.shared.reports {
             self.shared.await_worker(report, epoch);
         }

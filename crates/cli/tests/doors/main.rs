@@ -138,11 +138,11 @@ fn a_text_has_the_same_vector_through_every_door() {
     const TEXTS: [&str; 3] = ["the cat sat", "x", "and then it slept a while"];
     let bert = concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/../model/tests/golden_states/bert.gguf"
+        "/../model/tests/golden_states/nomic-bert.gguf"
     );
     let place = Place::new("vectors");
     let server = Server::start(&place.store(), &["tale", bert]);
-    for (name, path) in [("tale", "tale"), ("bert", bert)] {
+    for (name, path) in [("tale", "tale"), ("nomic-bert", bert)] {
         let model = Model::open(path, Options::default()).expect("it opens");
         let expected = model.embed(TEXTS).expect("it embeds");
         let printed = strata(&[&["embed", path], &TEXTS[..]].concat()).text();

@@ -122,7 +122,7 @@ fn a_panic_reaches_the_caller_and_the_pool_lives_on() {
 }
 
 #[test]
-fn a_second_run_at_the_same_time_is_refused() {
+fn a_task_that_starts_another_is_refused() {
     let pool = ThreadPool::new(Some(2)).unwrap();
     let inner = Mutex::new(None);
     pool.run(&|worker| {
@@ -132,6 +132,28 @@ fn a_second_run_at_the_same_time_is_refused() {
         }
     });
     assert_eq!(inner.into_inner().unwrap(), Some(true));
+}
+
+#[test]
+fn a_second_caller_waits_for_the_first() {
+    let pool = ThreadPool::new(Some(2)).unwrap();
+    let (inside, runs) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                for _ in 0..200 {
+                    pool.run(&|worker| {
+                        if worker == 0 {
+                            assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
+                            runs.fetch_add(1, Ordering::SeqCst);
+                            inside.fetch_sub(1, Ordering::SeqCst);
+                        }
+                    });
+                }
+            });
+        }
+    });
+    assert_eq!(runs.into_inner(), 600);
 }
 
 #[test]
