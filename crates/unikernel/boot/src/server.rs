@@ -16,7 +16,7 @@ use strata_unikernel::network::{Network, Settings};
 use strata_unikernel::say;
 use strata_unikernel::serve::{Access, ServeSettings, Server};
 use strata_unikernel::shell::settings::{self, step_timeout};
-use strata_unikernel::shell::{ShellContext, ModelCommand, Shell};
+use strata_unikernel::shell::{ModelCommand, Shell, ShellContext};
 
 /// Sequences that run side by side, and how many of their tokens are computed together.
 const REQUESTS: usize = 8;

@@ -12,7 +12,7 @@ use strata_unikernel::machine::window::Window;
 use strata_unikernel::machine::{time, watchdog};
 use strata_unikernel::model::{self, ModelError, ModelFile};
 use strata_unikernel::say;
-use strata_unikernel::storage::{self, PAGE, Pages, VerifyError, Sum, digest_from};
+use strata_unikernel::storage::{self, PAGE, Pages, Sum, VerifyError, digest_from};
 
 /// How often progress is shown, in nanoseconds.
 const INTERVAL: u64 = 1_000_000_000;
