@@ -109,9 +109,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     });
     let mut scorer = Scorer::new(&loaded, kv, &needs, &machine);
     scorer.observed_by(&collector);
-    let output = match arguments.process_output {
-        true => Output::AllLogits,
-        false => Output::None,
+    let output = if arguments.process_output {
+        Output::AllLogits
+    } else {
+        Output::None
     };
     let style = "{wide_bar} {pos}/{len} chunks, {eta} left";
     let bar = progress::bar(chunks.len() as u64, style);

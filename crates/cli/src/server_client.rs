@@ -113,9 +113,10 @@ fn read(bytes: &[u8]) -> Option<ServerAnswer> {
         .to_ascii_lowercase()
         .contains("transfer-encoding: chunked");
     let body = &bytes[end + 4..];
-    let body = match chunked {
-        true => dechunked(body)?,
-        false => body.to_vec(),
+    let body = if chunked {
+        dechunked(body)?
+    } else {
+        body.to_vec()
     };
     // A stream of lines ends with the one that counts.
     let last = body

@@ -5,7 +5,7 @@ mod loopback;
 mod program;
 
 use loopback::Registry;
-use program::server::{Place, Server};
+use program::server::{Server, TestFolder};
 use program::{Run, tale};
 use serde_json::json;
 
@@ -17,36 +17,36 @@ fn registry() -> Registry {
     registry
 }
 
-fn run(place: &Place, model: &str, more: &[&str]) -> Run {
+fn run(folder: &TestFolder, model: &str, more: &[&str]) -> Run {
     let words = ["run", model, "Who are you?", "--temp", "0", "-n", "8"];
-    place.strata(&[&words, more].concat(), "")
+    folder.strata(&[&words, more].concat(), "")
 }
 
 #[test]
 fn what_is_run_is_fetched_first() {
-    let (place, registry) = (Place::new("fetching"), registry());
+    let (folder, registry) = (TestFolder::new("fetching"), registry());
     let name = registry.name("me/teller");
-    let refused = run(&place, &name, &["--offline"]);
+    let refused = run(&folder, &name, &["--offline"]);
     assert_eq!(refused.code, Some(1), "{}", refused.err);
     for words in [name.as_str(), "--offline", "`strata list`"] {
         assert!(refused.err.contains(words), "{words}: {}", refused.err);
     }
     assert!(registry.requests().is_empty());
 
-    let first = run(&place, &name, &["--insecure"]);
+    let first = run(&folder, &name, &["--insecure"]);
     for words in ["pulling manifest", "success"] {
         assert!(first.err.contains(words), "{words}: {}", first.err);
     }
     let first = first.text();
     let asked = registry.requests().len();
-    let second = run(&place, &name, &["--offline"]);
+    let second = run(&folder, &name, &["--offline"]);
     assert!(!second.err.contains("pulling"), "{}", second.err);
     assert_eq!(second.text(), first);
     assert_eq!(registry.requests().len(), asked);
-    let same = run(&place, "tale", &["--system", "You are a test."]);
+    let same = run(&folder, "tale", &["--system", "You are a test."]);
     assert_eq!(same.text(), first, "the same weights and words");
 
-    let unknown = run(&place, &registry.name("me/nothing"), &["--insecure"]);
+    let unknown = run(&folder, &registry.name("me/nothing"), &["--insecure"]);
     assert_eq!(unknown.code, Some(1), "{}", unknown.err);
     for words in ["the registry has no model", "me/nothing", "`strata list`"] {
         assert!(unknown.err.contains(words), "{words}: {}", unknown.err);
@@ -56,8 +56,8 @@ fn what_is_run_is_fetched_first() {
 
 #[test]
 fn without_a_network_the_host_and_the_reason_are_named() {
-    let place = Place::new("no-network");
-    let run = run(&place, "127.0.0.1:9/me/teller", &["--insecure"]);
+    let folder = TestFolder::new("no-network");
+    let run = run(&folder, "127.0.0.1:9/me/teller", &["--insecure"]);
     assert_eq!(run.code, Some(1), "{}", run.err);
     for words in ["127.0.0.1:9 cannot be reached", "refused", "`strata list`"] {
         assert!(run.err.contains(words), "{words}: {}", run.err);
@@ -66,12 +66,12 @@ fn without_a_network_the_host_and_the_reason_are_named() {
 
 #[test]
 fn paths_are_not_fetched() {
-    let (place, registry) = (Place::new("paths"), registry());
+    let (folder, registry) = (TestFolder::new("paths"), registry());
     for path in ["./me/teller", "me/teller.gguf", "/no/teller"] {
         for command in ["run", "serve"] {
             let prompt: &[&str] = if command == "run" { &["Hi"] } else { &[] };
             let words = [&[command, path, "--insecure"], prompt].concat();
-            let run = place.strata(&words, "");
+            let run = folder.strata(&words, "");
             let missing = run.code == Some(1) && run.err.contains("No such file");
             assert!(missing, "{words:?}: {:?} {}", run.code, run.err);
         }
@@ -81,11 +81,11 @@ fn paths_are_not_fetched() {
 
 #[test]
 fn what_is_served_is_fetched_first_and_nothing_that_clients_name() {
-    let (place, registry) = (Place::new("served"), registry());
+    let (folder, registry) = (TestFolder::new("served"), registry());
     let weights = std::fs::read(tale()).unwrap();
     registry.add_model("me/other:latest", &weights);
     let name = registry.name("me/teller");
-    let server = Server::start(&place.store(), &[&name, "--insecure"]);
+    let server = Server::start(&folder.store(), &[&name, "--insecure"]);
     let messages = json!([{"role": "user", "content": "Who are you?"}]);
     let options = json!({"num_predict": 3});
     let chat = json!({"model": name, "messages": messages, "stream": false, "options": options});

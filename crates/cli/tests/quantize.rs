@@ -63,9 +63,10 @@ fn a_quantized_model_runs_and_says_what_it_is() {
     assert_eq!(metadata.u32("general.file_type"), Ok(Some(7)));
     assert_eq!(metadata.u32("general.quantization_version"), Ok(Some(2)));
     for tensor in file.tensors() {
-        let wanted = match tensor.name.contains("norm") {
-            true => GgmlType::F32,
-            false => GgmlType::Q8_0,
+        let wanted = if tensor.name.contains("norm") {
+            GgmlType::F32
+        } else {
+            GgmlType::Q8_0
         };
         assert_eq!(tensor.ty, wanted, "{}", tensor.name);
     }

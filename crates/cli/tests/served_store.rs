@@ -2,7 +2,7 @@
 
 mod program;
 
-use program::server::{Place, Server};
+use program::server::{Server, TestFolder};
 use program::tale;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -11,8 +11,8 @@ const TEMPLATE: &str = "{{ range .Messages }}<{{ .Role }}>{{ .Content }}\n{{ end
 
 #[test]
 fn a_modelfile_counts_on_the_command_line_and_in_every_dialect() {
-    let place = Place::new("modelfile-counts");
-    place.create(
+    let folder = TestFolder::new("modelfile-counts");
+    folder.create(
         "teller",
         &format!(
             "FROM {}\nTEMPLATE \"\"\"{TEMPLATE}\"\"\"\nSYSTEM Tell short tales.\nPARAMETER seed 7\n\
@@ -21,17 +21,17 @@ fn a_modelfile_counts_on_the_command_line_and_in_every_dialect() {
             tale()
         ),
     );
-    let run = place.strata(&["run", "teller", "--verbose", "Who are you?"], "");
+    let run = folder.strata(&["run", "teller", "--verbose", "Who are you?"], "");
     for words in ["seed 7\n", "answer 5 tokens", "of 256 positions"] {
         assert!(run.err.contains(words), "{words}: {}", run.err);
     }
-    let longer = place.strata(
+    let longer = folder.strata(
         &["run", "teller", "--verbose", "-n", "7", "Who are you?"],
         "",
     );
     assert!(longer.err.contains("answer 7 tokens"), "{}", longer.err);
 
-    let server = Server::start(&place.store(), &[]);
+    let server = Server::start(&folder.store(), &[]);
     let user = json!([{"role": "user", "content": "Who are you?"}]);
     let rendered = server.post(
         "/apply-template",
@@ -82,7 +82,7 @@ fn a_modelfile_counts_on_the_command_line_and_in_every_dialect() {
     );
 
     // What the server has in memory, asked by the program itself.
-    let ps = place.strata(&["ps"], &server.host).text();
+    let ps = folder.strata(&["ps"], &server.host).text();
     let rows: Vec<Vec<&str>> = ps
         .lines()
         .map(|line| line.split_whitespace().collect())
@@ -94,27 +94,27 @@ fn a_modelfile_counts_on_the_command_line_and_in_every_dialect() {
     assert_eq!((rows.len(), rows[1][0]), (2, "teller:latest"), "{ps}");
     assert!(ps.contains("minutes from now"), "{ps}");
     let json: Value =
-        serde_json::from_str(&place.strata(&["ps", "--json"], &server.host).text()).unwrap();
+        serde_json::from_str(&folder.strata(&["ps", "--json"], &server.host).text()).unwrap();
     assert_eq!(json["models"][0]["context_length"], 512);
-    place.strata(&["stop", "teller"], &server.host).text();
+    folder.strata(&["stop", "teller"], &server.host).text();
     for _ in 0..100 {
-        if place.strata(&["ps"], &server.host).text().lines().count() == 1 {
+        if folder.strata(&["ps"], &server.host).text().lines().count() == 1 {
             break;
         }
         std::thread::sleep(Duration::from_millis(50));
     }
     assert_eq!(
-        place.strata(&["ps"], &server.host).text().lines().count(),
+        folder.strata(&["ps"], &server.host).text().lines().count(),
         1
     );
-    let unknown = place.strata(&["stop", "nothing"], &server.host);
+    let unknown = folder.strata(&["stop", "nothing"], &server.host);
     assert!(
         unknown.code == Some(2) && unknown.err.contains("no model nothing"),
         "{}",
         unknown.err
     );
     drop(server);
-    let gone = place.strata(&["ps"], "127.0.0.1:9");
+    let gone = folder.strata(&["ps"], "127.0.0.1:9");
     assert!(
         gone.code == Some(1) && gone.err.contains("no server answers"),
         "{}",
@@ -124,18 +124,18 @@ fn a_modelfile_counts_on_the_command_line_and_in_every_dialect() {
 
 #[test]
 fn the_template_of_the_file_counts_unless_someone_wrote_another_here() {
-    let place = Place::new("which-template");
-    place.create("plain", &format!("FROM {}\n", tale()));
-    place.create("child", "FROM plain\nSYSTEM x\n");
-    place.create("own", "FROM plain\nTEMPLATE {{ .Prompt }}=\n");
-    place.create("grandchild", "FROM own\nSYSTEM y\n");
+    let folder = TestFolder::new("which-template");
+    folder.create("plain", &format!("FROM {}\n", tale()));
+    folder.create("child", "FROM plain\nSYSTEM x\n");
+    folder.create("own", "FROM plain\nTEMPLATE {{ .Prompt }}=\n");
+    folder.create("grandchild", "FROM own\nSYSTEM y\n");
     // Ollama writes manifests that it fetched without a line feed at their end.
-    place.create("fetched", "FROM plain\nTEMPLATE {{ .Prompt }}=\n");
+    folder.create("fetched", "FROM plain\nTEMPLATE {{ .Prompt }}=\n");
     let manifest = "manifests/registry.ollama.ai/library/fetched/latest";
-    let manifest = place.store().join(manifest);
+    let manifest = folder.store().join(manifest);
     let text = std::fs::read_to_string(&manifest).unwrap();
     std::fs::write(&manifest, text.trim_end()).unwrap();
-    let server = Server::start(&place.store(), &[]);
+    let server = Server::start(&folder.store(), &[]);
     let prompt = |model: &str| {
         let messages = json!([{"role": "user", "content": "Hi"}]);
         let body = json!({"model": model, "messages": messages});
@@ -168,8 +168,8 @@ fn sha256(bytes: &[u8]) -> String {
 
 #[test]
 fn clients_upload_and_create_models() {
-    let place = Place::new("uploads");
-    let server = Server::start(&place.store(), &[]);
+    let folder = TestFolder::new("uploads");
+    let server = Server::start(&folder.store(), &[]);
     let file = std::fs::read(tale()).unwrap();
     let digest = sha256(&file);
     let path = format!("/api/blobs/sha256:{digest}");
@@ -258,34 +258,34 @@ fn converted(name: &str) -> String {
 
 #[test]
 fn an_adapter_of_a_modelfile_counts_like_one_of_the_command_line() {
-    let place = Place::new("adapters");
+    let folder = TestFolder::new("adapters");
     let (base, peft) = (
         converted("folders/llama-llama3-rope"),
         converted("adapters/llama"),
     );
-    place.create("base", &format!("FROM {base}\n"));
-    place.create("folder", &format!("FROM base\nADAPTER {peft}\n"));
+    folder.create("base", &format!("FROM {base}\n"));
+    folder.create("folder", &format!("FROM base\nADAPTER {peft}\n"));
     let both = format!("FROM {base}\nADAPTER {peft}/adapter_model.safetensors\n");
-    place.create("both", &both);
+    folder.create("both", &both);
     // What the Modelfile is said to be makes the same model again.
-    let show = place.strata(&["show", "folder", "--modelfile"], "").text();
+    let show = folder.strata(&["show", "folder", "--modelfile"], "").text();
     let line = show.lines().find_map(|line| line.strip_prefix("ADAPTER "));
-    std::fs::copy(line.expect(&show), place.path().join("own.gguf")).unwrap();
-    place.create("file", "FROM base\nADAPTER ./own.gguf\n");
+    std::fs::copy(line.expect(&show), folder.path().join("own.gguf")).unwrap();
+    folder.create("file", "FROM base\nADAPTER ./own.gguf\n");
 
     let run = |model: &str, more: &[&str]| {
         let words = ["run", model, "AB", "-n", "12", "--temp", "0", "--raw"];
-        place.strata(&[&words, more].concat(), "").text()
+        folder.strata(&[&words, more].concat(), "").text()
     };
     let (plain, adapted) = (run("base", &[]), run("base", &["--lora", &peft]));
     assert_ne!(plain, adapted);
-    let own = place.path().join("own.gguf");
+    let own = folder.path().join("own.gguf");
     assert_eq!(run("base", &["--lora", own.to_str().unwrap()]), adapted);
     for model in ["folder", "both", "file"] {
         assert_eq!(run(model, &[]), adapted, "{model}");
     }
 
-    let server = Server::start(&place.store(), &[]);
+    let server = Server::start(&folder.store(), &[]);
     let said = |model: &str| {
         let body = json!({"model": model, "prompt": "AB", "raw": true, "stream": false,
             "options": {"temperature": 0, "num_predict": 12}});
@@ -319,7 +319,7 @@ fn an_adapter_of_a_modelfile_counts_like_one_of_the_command_line() {
 
 #[test]
 fn an_adapter_that_does_not_fit_makes_no_model() {
-    let place = Place::new("wrong-adapters");
+    let folder = TestFolder::new("wrong-adapters");
     let base = converted("folders/llama-llama3-rope");
     let other = converted("adapters/gpt2");
     for (adapter, code, words) in [
@@ -327,24 +327,24 @@ fn an_adapter_that_does_not_fit_makes_no_model() {
         ("./nothing.gguf", 1, "nothing.gguf"),
         (&base, 1, "folder"),
     ] {
-        let path = place.path().join("Modelfile");
+        let path = folder.path().join("Modelfile");
         std::fs::write(&path, format!("FROM {base}\nADAPTER {adapter}\n")).unwrap();
-        let run = place.strata(&["create", "x", "-f", path.to_str().unwrap()], "");
+        let run = folder.strata(&["create", "x", "-f", path.to_str().unwrap()], "");
         let expected = run.code == Some(code) && run.err.contains(words);
         assert!(expected, "{adapter}: {:?} {}", run.code, run.err);
     }
-    assert_eq!(place.strata(&["list"], "").text().lines().count(), 1);
+    assert_eq!(folder.strata(&["list"], "").text().lines().count(), 1);
 }
 
 #[test]
 fn a_template_of_the_store_is_rendered_as_its_chats_have_it() {
-    let place = Place::new("rendered");
+    let folder = TestFolder::new("rendered");
     let calls = "{{ range .Messages }}<{{ .Role }}>{{ .Content }}{{ range .ToolCalls }}{{ .Function.Name }}{{ .Function.Arguments }}{{ end }}{{ end }}{{ range .Tools }}{{ .Function.Name }}{{ end }}";
-    place.create(
+    folder.create(
         "own",
         &format!("FROM {}\nTEMPLATE \"\"\"{calls}\"\"\"\n", tale()),
     );
-    place.create("plain", &format!("FROM {}\n", tale()));
+    folder.create("plain", &format!("FROM {}\n", tale()));
     let input = json!({
         "messages": [
             {"role": "user", "content": [{"type": "text", "text": "Hi"}]},
@@ -355,14 +355,14 @@ fn a_template_of_the_store_is_rendered_as_its_chats_have_it() {
         "tools": [{"type": "function", "function": {"name": "f"}}],
     });
     let write = |name: &str, text: &str| {
-        let path = place.path().join(name);
+        let path = folder.path().join(name);
         std::fs::write(&path, text).unwrap();
         path.to_str().unwrap().to_owned()
     };
     let file = write("input.json", &input.to_string());
     let render = |words: &[&str]| {
         let words = [&["template", "--input", &file], words].concat();
-        place.strata(&words, "").text()
+        folder.strata(&words, "").text()
     };
     let expected = "<user>Hi<assistant>f{\"a\":1}<tool>4f";
     assert_eq!(render(&["own"]), expected);
@@ -374,11 +374,11 @@ fn a_template_of_the_store_is_rendered_as_its_chats_have_it() {
     let simple = write("simple.json", &simple.to_string());
     let rendered = |model| {
         let words = ["template", model, "--input", &simple];
-        place.strata(&words, "").text()
+        folder.strata(&words, "").text()
     };
     assert_eq!(rendered("plain"), rendered("tale"));
     let wrong = write("wrong.json", "{\"messages\": [1]}");
-    let run = place.strata(&["template", "own", "--input", &wrong], "");
+    let run = folder.strata(&["template", "own", "--input", &wrong], "");
     assert!(
         run.code == Some(2) && run.err.contains("messages"),
         "{}",
@@ -388,15 +388,15 @@ fn a_template_of_the_store_is_rendered_as_its_chats_have_it() {
 
 #[test]
 fn what_a_model_thinks_is_told_apart() {
-    let place = Place::new("thinking");
+    let folder = TestFolder::new("thinking");
     let template = "{{ range .Messages }}{{ .Content }}{{ end }}{{ if .Think }}<think>{{ end }}";
-    place.create(
+    folder.create(
         "thinker",
         &format!("FROM {}\nTEMPLATE {template}\n", tale()),
     );
     let answers = |regex: &str, more: &[&str]| {
         let words = ["run", "thinker", "Hi", "--regex", regex];
-        place.strata(&[&words, more].concat(), "").text()
+        folder.strata(&[&words, more].concat(), "").text()
     };
     let both = "<think>\n so\n\nhm \n\n</think>\n\nyes";
     let shown = "Thinking...\nso\n\nhm \n...done thinking.\n\nyes\n";

@@ -199,12 +199,11 @@ fn hub(folder: String) -> String {
                 }
             }
             let name = path.rsplit('/').next().unwrap();
-            let body = match path.starts_with("/api/models/") {
-                true => listing.clone().into_bytes(),
-                false => {
-                    let file = files.iter().find(|(known, _)| known == name);
-                    file.unwrap().1.clone()
-                }
+            let body = if path.starts_with("/api/models/") {
+                listing.clone().into_bytes()
+            } else {
+                let file = files.iter().find(|(known, _)| known == name);
+                file.unwrap().1.clone()
             };
             let (status, body) = match range {
                 Some((from, to)) => {

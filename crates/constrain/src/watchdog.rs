@@ -19,7 +19,7 @@ pub(crate) struct Watched {
     calls: AtomicU64,
     handle: CancellationHandle,
     /// Looks at the same call after which it is ended.
-    patience: u32,
+    allowed_looks: u32,
 }
 
 impl Watched {
@@ -67,7 +67,7 @@ impl Watchdog {
         let watched = Arc::new(Watched {
             calls: AtomicU64::new(0),
             handle,
-            patience: u32::try_from(looks).unwrap_or(u32::MAX).max(1),
+            allowed_looks: u32::try_from(looks).unwrap_or(u32::MAX).max(1),
         });
         let mut round = self.round();
         round.seen.push(Seen {
@@ -103,7 +103,7 @@ impl Watchdog {
             let same = calls == seen.calls && calls % 2 == 1;
             seen.looks = if same { seen.looks + 1 } else { 0 };
             seen.calls = calls;
-            if seen.looks >= watched.patience {
+            if seen.looks >= watched.allowed_looks {
                 watched.handle.cancel();
             }
             true

@@ -14,7 +14,7 @@ use strata_model::KvType;
 use support::BYTE_LEVEL;
 
 /// Far more than the budget of a token: these machines are shared.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Rules that each repeat the next in several ways, so that the same letters are read in more ways than can be counted.
 fn nested(depth: usize) -> String {
@@ -112,7 +112,7 @@ fn a_hostile_grammar_fails_alone_and_soon() {
     let (answers, slowest) = run(&mut engine);
     assert_eq!(answers[&id].tokens, alone.tokens, "the others go on");
     assert!(answers[&id].failure.is_none());
-    assert!(slowest < PATIENCE, "a step took {slowest:?}");
+    assert!(slowest < TIMEOUT, "a step took {slowest:?}");
     let mut limited = 0;
     for (name, id) in bad {
         match &answers[&id].failure {
@@ -127,7 +127,7 @@ fn a_hostile_grammar_fails_alone_and_soon() {
     }
     // A quick machine may be done with all of them within their budget.
     assert!(
-        limited > 0 || slowest < PATIENCE / 5,
+        limited > 0 || slowest < TIMEOUT / 5,
         "a step took {slowest:?} and no limit was named"
     );
     engine.clear_cache();

@@ -9,7 +9,7 @@ use strata_engine::{Constraint, TokenMask};
 use support::{BYTE_LEVEL, Random};
 
 /// Four times what is promised: these machines are shared.
-const PATIENCE: Duration = Duration::from_secs(4);
+const TIMEOUT: Duration = Duration::from_secs(4);
 
 fn hostile() -> Vec<(&'static str, Grammar)> {
     let regex = |text: String| Grammar::Regex(text);
@@ -65,7 +65,7 @@ fn every_hostile_grammar_ends_soon() {
         let compiled = BYTE_LEVEL.compiler.compile(&grammar, Limits::default());
         let took = begun.elapsed();
         eprintln!("{name}: {took:?} {:?}", compiled.as_ref().err());
-        assert!(took < PATIENCE, "{name} took {took:?}");
+        assert!(took < TIMEOUT, "{name} took {took:?}");
         let Ok(mut matcher) = compiled else {
             continue;
         };
@@ -94,7 +94,7 @@ fn every_hostile_grammar_ends_soon() {
             });
         let slowest = walk.unwrap().join().expect("no panic");
         eprintln!("{name}: slowest mask {slowest:?}");
-        assert!(slowest < PATIENCE, "{name}: a mask took {slowest:?}");
+        assert!(slowest < TIMEOUT, "{name}: a mask took {slowest:?}");
     }
     let after = BYTE_LEVEL.compile(&Grammar::JsonObject);
     assert!(after.is_ok(), "{after:?}");

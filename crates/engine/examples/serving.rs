@@ -70,9 +70,10 @@ fn options() -> Result<Options, String> {
             _ => return Err(format!("there is no option {argument}")),
         }
     }
-    match options.model.as_os_str().is_empty() {
-        true => Err("which model?".into()),
-        false => Ok(options),
+    if options.model.as_os_str().is_empty() {
+        Err("which model?".into())
+    } else {
+        Ok(options)
     }
 }
 

@@ -79,13 +79,13 @@ impl Engine {
     pub(crate) fn drop_adapters(&mut self) {
         let Self {
             adapters,
-            running,
+            active,
             cache,
             draft_model,
             ..
         } = self;
         adapters.known.retain(|&id, entry| {
-            let used = |id| running.iter().any(|text| text.salt.adapter == Some(id));
+            let used = |id| active.iter().any(|text| text.salt.adapter == Some(id));
             let stays = !entry.leaves || used(id);
             if !stays {
                 cache.clear_adapter(id);

@@ -1,11 +1,11 @@
 //! A batch: what is computed together, and what becomes of it.
 
+use crate::active_sequence::{ActiveSequence, Aim};
 use crate::beams::Search;
 use crate::engine::{Engine, GAIN};
 use crate::group::Group;
-use crate::piece::Piece;
 use crate::request::{Event, EventKind, FinishReason, RequestError};
-use crate::running::{Aim, Running};
+use crate::small_string::SmallString;
 use crate::writer::{Chooser, End};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -14,15 +14,15 @@ use strata_model::Span;
 use strata_platform::Clock;
 
 impl Engine {
-    /// Computes the batch and makes of it what the texts want.
+    /// Computes the batch and makes of it what the sequences want.
     pub(crate) fn compute(&mut self, start: Duration, tell: &mut dyn FnMut(Event)) {
         let config = self.executor().config();
         let (vocabulary, width) = (config.vocabulary, config.width);
         let mut batch = emptied(core::mem::take(&mut self.spans));
-        let in_batch = |running: &&mut Running| running.in_batch > 0;
-        for running in self.running.iter_mut().filter(in_batch) {
-            let adapter = self.adapters.get(running.salt.adapter);
-            batch.push(running.span(adapter));
+        let in_batch = |active: &&mut ActiveSequence| active.in_batch > 0;
+        for active in self.active.iter_mut().filter(in_batch) {
+            let adapter = self.adapters.get(active.salt.adapter);
+            batch.push(active.span(adapter));
         }
         let texts = batch.len();
         if texts == 0 {
@@ -32,34 +32,35 @@ impl Engine {
         let tokens: usize = batch.iter().map(|span| span.tokens.len()).sum();
         let result = self.cache.forward(&mut batch);
         self.spans = emptied(batch);
-        self.running.iter_mut().for_each(Running::withdraw);
+        self.active.iter_mut().for_each(ActiveSequence::withdraw);
         let (mut logits, mut states) = match &result {
             Ok(outputs) => (outputs.logits, outputs.states),
             Err(_) => (&[][..], &[][..]),
         };
         let now = |clock: &Arc<dyn Clock>| Duration::from_nanos(clock.now_ns());
         let now = self.clock.as_ref().map_or(start, now);
-        for running in self.running.iter_mut().filter(in_batch) {
-            let Some(group) = self.groups.get_mut(&running.request) else {
+        for active in self.active.iter_mut().filter(in_batch) {
+            let Some(group) = self.groups.get_mut(&active.request) else {
                 continue;
             };
             let mine;
             let done = match &result {
                 Err(error) => Err(error.clone().into()),
                 Ok(_) => {
-                    (mine, logits) = logits.split_at(running.rows * vocabulary);
-                    let floats = match running.aim {
+                    (mine, logits) = logits.split_at(active.rows * vocabulary);
+                    let floats = match active.aim {
                         Aim::Write(_) | Aim::Search(_) => 0,
-                        _ => running.in_batch * width,
+                        _ => active.in_batch * width,
                     };
                     let vectors;
                     (vectors, states) = states.split_at(floats);
-                    let before = running.generated();
-                    let done = match group.failed {
-                        true => Ok(None),
-                        false => running.advance(mine, vectors, group, &mut self.chooser, tell),
+                    let before = active.generated();
+                    let done = if group.failed {
+                        Ok(None)
+                    } else {
+                        active.advance(mine, vectors, group, &mut self.chooser, tell)
                     };
-                    let new = running.generated() - before;
+                    let new = active.generated() - before;
                     if new > 0 {
                         self.counters.generated_tokens += new as u64;
                         if group.first_token.is_none() {
@@ -67,7 +68,7 @@ impl Engine {
                             let waited = now.saturating_sub(group.submitted);
                             self.counters.first_token_time.record_time(waited);
                         }
-                        if let Some(latest) = running.latest.replace(now) {
+                        if let Some(latest) = active.latest.replace(now) {
                             let each = now.saturating_sub(latest) / new as u32;
                             (0..new).for_each(|_| self.counters.token_time.record_time(each));
                         }
@@ -75,37 +76,36 @@ impl Engine {
                     done
                 }
             };
-            running.settle(done, group, tell);
+            active.settle(done, group, tell);
         }
         self.settle(now.saturating_sub(start), tokens, texts);
     }
 
     /// Keeps what was computed, and counts it.
     fn settle(&mut self, time: Duration, tokens: usize, texts: usize) {
-        for index in 0..self.running.len() {
-            let running = &mut self.running[index];
-            self.cache.rollback(&mut running.held, running.keep);
-            if running.in_batch == 0 || running.ended {
+        for index in 0..self.active.len() {
+            let active = &mut self.active[index];
+            self.cache.rollback(&mut active.held, active.keep);
+            if active.in_batch == 0 || active.ended {
                 continue;
             }
-            if running.leaves_pages() {
+            if active.leaves_pages() {
                 self.cache
-                    .record(running.salt, &running.tokens, &mut running.held);
-                if running.is_landmark() {
-                    self.cache.snapshot_page(&running.held);
+                    .record(active.salt, &active.tokens, &mut active.held);
+                if active.is_landmark() {
+                    self.cache.snapshot_page(&active.held);
                 }
             } else {
-                self.cache.forget(&mut running.held);
+                self.cache.forget(&mut active.held);
             }
             if let Some(draft) = &mut self.draft_model {
-                let known = running.known.min(running.tokens.len());
-                draft.confirm(running.salt, &running.tokens[..known], &mut running.drafted);
+                let known = active.known.min(active.tokens.len());
+                draft.confirm(active.salt, &active.tokens[..known], &mut active.drafted);
             }
-            let (id, request, pending) = (running.id, running.request, running.pending());
+            let (id, request, pending) = (active.id, active.request, active.pending());
             self.scheduler.set_pending(id, pending);
-            let writes = matches!(running.aim, Aim::Write(_));
-            let first =
-                writes && running.choice == 0 && running.held.sequence.len() >= running.prompt;
+            let writes = matches!(active.aim, Aim::Write(_));
+            let first = writes && active.choice == 0 && active.held.sequence.len() >= active.prompt;
             if first
                 && self
                     .groups
@@ -130,8 +130,8 @@ impl Engine {
     }
 }
 
-impl Running {
-    /// Makes of a batch's results what the text wants: `logits` are its rows, `states` its tokens'.
+impl ActiveSequence {
+    /// Makes of a batch's results what the sequence wants: `logits` are its rows, `states` its tokens'.
     fn advance(
         &mut self,
         logits: &[f32],
@@ -155,7 +155,7 @@ impl Running {
                 }
                 Ok(self
                     .whole
-                    .then(|| (FinishReason::Complete, Piece::default())))
+                    .then(|| (FinishReason::Complete, SmallString::default())))
             }
             Aim::Score(_) => Ok(None),
             Aim::Search(beam) => {
@@ -194,7 +194,7 @@ impl Running {
         }
     }
 
-    /// Ends the text, or its request, if it is to end.
+    /// Ends the sequence, or its request, if it is to end.
     pub(crate) fn settle(
         &mut self,
         result: Result<Option<End>, RequestError>,

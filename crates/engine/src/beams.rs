@@ -4,6 +4,7 @@
 //! chosen. A text that goes on in several ways is copied through the cache: the copy finds all that was computed. So
 //! the texts of a search need not be in one batch, and any can be preempted, with the same result.
 
+use crate::active_sequence::{ActiveSequence, Aim};
 use crate::cache::Cache;
 use crate::constraint::{Constraint, ConstraintError};
 use crate::engine::Engine;
@@ -12,7 +13,6 @@ use crate::logprobs::TokenLogprob;
 use crate::request::{
     Choices, Event, EventKind, FinishReason, Request, RequestError, RequestId, TokenLogprobs, Usage,
 };
-use crate::running::{Aim, Running};
 use crate::scheduler::Scheduler;
 use crate::stop::StopMatcher;
 use crate::writer::Chooser;
@@ -152,9 +152,10 @@ impl Search {
             width,
             length_penalty: f64::from(length_penalty),
             max_tokens,
-            full: match request.max_tokens.is_none_or(|asked| asked > max_tokens) {
-                true => FinishReason::ContextFull,
-                false => FinishReason::Length,
+            full: if request.max_tokens.is_none_or(|asked| asked > max_tokens) {
+                FinishReason::ContextFull
+            } else {
+                FinishReason::Length
             },
             ignore_end: request.ignore_end,
             stops: StopMatcher::new(&request.stop),
@@ -179,7 +180,7 @@ impl Search {
     }
 
     /// Ends a text, with the step's token where that is part of it.
-    fn end(&mut self, text: &Running, step: Step, reason: FinishReason) {
+    fn end(&mut self, text: &ActiveSequence, step: Step, reason: FinishReason) {
         let mut tokens = text.tokens[text.prompt..].to_vec();
         let mut logprobs = match &text.aim {
             Aim::Search(beam) => beam.logprobs.clone(),
@@ -200,7 +201,7 @@ impl Search {
     }
 
     /// A step's log-probabilities, if they are wanted.
-    fn logprobs_of(&self, text: &Running, step: Step) -> Option<TokenLogprobs> {
+    fn logprobs_of(&self, text: &ActiveSequence, step: Step) -> Option<TokenLogprobs> {
         let n = self.logprobs?;
         let Aim::Search(beam) = &text.aim else {
             return None;
@@ -236,9 +237,9 @@ impl Search {
     }
 
     /// All ways to go on, the best first.
-    fn steps(&self, running: &[Running]) -> Vec<Step> {
+    fn steps(&self, active: &[ActiveSequence]) -> Vec<Step> {
         let mut steps = Vec::new();
-        for (parent, text) in running.iter().enumerate() {
+        for (parent, text) in active.iter().enumerate() {
             if let Aim::Search(beam) = &text.aim
                 && let Some(next) = beam.next.as_ref().filter(|_| beam.live)
             {
@@ -261,24 +262,24 @@ impl Search {
     /// The best ways to go on; those that end a text are taken out.
     fn choose(
         &mut self,
-        running: &[Running],
+        active: &[ActiveSequence],
         tokenizer: &Tokenizer,
     ) -> Result<Vec<Choice>, ConstraintError> {
         let mut chosen = Vec::new();
-        for (place, step) in self.steps(running).into_iter().enumerate() {
+        for (place, step) in self.steps(active).into_iter().enumerate() {
             if chosen.len() == self.width {
                 break;
             }
-            let text = &running[step.parent];
+            let text = &active[step.parent];
             let Aim::Search(beam) = &text.aim else {
                 continue;
             };
             let constraint = beam.constraint_after(step.token)?;
-            let reason = match tokenizer.is_end_of_generation(step.token) && !self.ignore_end {
-                true => Some(FinishReason::EndOfTurn(step.token)),
-                false => self
-                    .stopped(&text.tokens[text.prompt..], step.token, tokenizer)
-                    .map(FinishReason::Stop),
+            let reason = if tokenizer.is_end_of_generation(step.token) && !self.ignore_end {
+                Some(FinishReason::EndOfTurn(step.token))
+            } else {
+                self.stopped(&text.tokens[text.prompt..], step.token, tokenizer)
+                    .map(FinishReason::Stop)
             };
             let complete = constraint.as_ref().is_some_and(|c| c.is_complete());
             match reason.or(complete.then_some(FinishReason::Complete)) {
@@ -299,10 +300,10 @@ impl Engine {
             let Some(mut search) = group.search.take().filter(|_| !group.failed) else {
                 continue;
             };
-            let from = self.running.partition_point(|text| text.request < id);
-            let to = self.running.partition_point(|text| text.request <= id);
-            let texts = &mut self.running[from..to];
-            let waits = |text: &Running| match &text.aim {
+            let from = self.active.partition_point(|text| text.request < id);
+            let to = self.active.partition_point(|text| text.request <= id);
+            let texts = &mut self.active[from..to];
+            let waits = |text: &ActiveSequence| match &text.aim {
                 Aim::Search(beam) => beam.live && beam.next.is_none(),
                 _ => false,
             };
@@ -344,7 +345,7 @@ impl Search {
     /// not.
     fn go_on(
         &self,
-        texts: &mut [Running],
+        texts: &mut [ActiveSequence],
         steps: Vec<Choice>,
         (cache, scheduler): (&mut Cache, &mut Scheduler),
     ) {
@@ -392,7 +393,7 @@ impl Search {
     }
 
     /// The beam after a step of a text.
-    fn follow(&self, text: &Running, (step, constraint): Choice) -> Beam {
+    fn follow(&self, text: &ActiveSequence, (step, constraint): Choice) -> Beam {
         let mut logprobs = match &text.aim {
             Aim::Search(beam) => beam.logprobs.clone(),
             _ => Vec::new(),

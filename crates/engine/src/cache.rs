@@ -26,13 +26,13 @@ pub(crate) struct CachedSequence {
     checkpoint: Option<(usize, StateId)>,
 }
 
-/// Pages kept of a text's beginning, and the recurrent state after them.
+/// Pages kept of a sequence's beginning, and the recurrent state after them.
 pub(crate) struct Kept {
     pub(crate) pages: Vec<PageId>,
     pub(crate) state: Option<StateId>,
 }
 
-/// A beginning of a text in the tree: its nodes and their pages, of which the last may be wanted in part.
+/// A beginning of a sequence in the tree: its nodes and their pages, of which the last may be wanted in part.
 #[derive(Default)]
 struct Trail {
     nodes: Vec<NodeId>,
@@ -46,7 +46,7 @@ struct Trail {
 #[derive(Copy, Clone, Debug, Default)]
 pub(crate) struct CacheCounts {
     pub(crate) evicted: u64,
-    pub(crate) hollowed: u64,
+    pub(crate) window_evictions: u64,
     pub(crate) stored: u64,
     pub(crate) restored: u64,
 }
@@ -108,7 +108,7 @@ impl Cache {
         &mut self.tree
     }
 
-    /// Pages kept for later, some of which running texts use too.
+    /// Pages kept for later, some of which running sequences use too.
     pub(crate) fn kept_pages(&self) -> usize {
         self.tree.pages()
     }
@@ -117,7 +117,7 @@ impl Cache {
         self.counts
     }
 
-    /// Gives a text that has nothing computed what is known of the beginning of `tokens`.
+    /// Gives a sequence that has nothing computed what is known of the beginning of `tokens`.
     pub(crate) fn attach(&mut self, salt: Salt, tokens: &[u32], held: &mut CachedSequence) {
         debug_assert!(held.sequence.is_empty() && held.sequence.room() == 0);
         let mut trail = self.follow(salt, tokens);
@@ -130,7 +130,7 @@ impl Cache {
         if !len.is_multiple_of(PAGE) && !self.make_room(1) {
             len -= len % PAGE;
         }
-        // Making room may have hollowed what was found.
+        // Making room may have evicted windows of what was found.
         len = self.tree.usable(&trail.nodes, len);
         if len > 0 && self.make_state_room() {
             // A snapshot may have gone to make room for the sequence's own state.
@@ -162,7 +162,7 @@ impl Cache {
         held.node = trail.nodes[..held.recorded].last().copied();
     }
 
-    /// Finds a text's beginning, and holds its pages: while room is made, what was found must stay.
+    /// Finds a sequence's beginning, and holds its pages: while room is made, what was found must stay.
     fn follow(&mut self, salt: Salt, tokens: &[u32]) -> Trail {
         let mut trail = core::mem::take(&mut self.trail);
         trail.len = self.tree.find(salt, tokens, &mut trail.nodes);
@@ -206,15 +206,15 @@ impl Cache {
                 }
                 Some(Coldest::Windows(node)) => {
                     self.keep(node);
-                    self.tree.hollow(node, &mut self.table);
-                    self.counts.hollowed += 1;
+                    self.tree.evict_window(node, &mut self.table);
+                    self.counts.window_evictions += 1;
                 }
             }
         }
         true
     }
 
-    /// Enters the pages that a text has filled into the tree, and gives back what its windows are past. `tokens` begins
+    /// Enters the pages that a sequence has filled into the tree, and gives back what its windows are past. `tokens` begins
     /// with what is computed.
     pub(crate) fn record(&mut self, salt: Salt, tokens: &[u32], held: &mut CachedSequence) {
         let len = held.sequence.len();
@@ -234,13 +234,13 @@ impl Cache {
         self.forget(held);
     }
 
-    /// Gives back what a text's windows are past. The tree may keep it as long as there is room.
+    /// Gives back what a sequence's windows are past. The tree may keep it as long as there is room.
     pub(crate) fn forget(&mut self, held: &mut CachedSequence) {
         let first = self.tree.first_seen(held.sequence.len());
         self.table.forget_before(&mut held.sequence, first);
     }
 
-    /// Enters the part of a page at a text's end too.
+    /// Enters the part of a page at a sequence's end too.
     pub(crate) fn record_tail(&mut self, salt: Salt, tokens: &[u32], held: &mut CachedSequence) {
         self.record(salt, tokens, held);
         let (len, at) = (held.sequence.len(), held.recorded * PAGE);
@@ -256,7 +256,7 @@ impl Cache {
         }
     }
 
-    /// Takes all pages from a text.
+    /// Takes all pages from a sequence.
     pub(crate) fn release(&mut self, held: &mut CachedSequence) {
         self.drop_checkpoint(held);
         self.table.truncate(&mut held.sequence, 0);
@@ -284,18 +284,20 @@ impl Cache {
         }
     }
 
-    /// How much of a text is kept that it can go on from, in whole pages.
+    /// How much of a sequence is kept that it can go on from, in whole pages.
     pub(crate) fn kept_len(&self, salt: Salt, tokens: &[u32]) -> usize {
         self.tree.known(salt, tokens)
     }
 
-    /// The whole pages that are kept of a text's beginning, from the first on, with all their parts; of a recurrent
+    /// The whole pages that are kept of a sequence's beginning, from the first on, with all their parts; of a recurrent
     /// model those up to the last snapshot.
     pub(crate) fn kept(&mut self, salt: Salt, tokens: &[u32]) -> Kept {
         let mut nodes = Vec::new();
         let whole = self.tree.find(salt, tokens, &mut nodes) / PAGE;
         nodes.truncate(whole);
-        let unbroken = nodes.iter().take_while(|&&node| !self.tree.is_hollow(node));
+        let unbroken = nodes
+            .iter()
+            .take_while(|&&node| !self.tree.lacks_window(node));
         nodes.truncate(unbroken.count());
         let mut state = None;
         if self.is_recurrent() {

@@ -36,7 +36,7 @@ pub struct Counters {
     /// Kept pages that were given up for others.
     pub evicted_pages: u64,
     /// Kept pages of which the part that layers with windows see was given up for others.
-    pub hollowed_pages: u64,
+    pub window_evictions: u64,
     /// Pages put into the store.
     pub stored_pages: u64,
     /// Pages brought back from the store.

@@ -1,12 +1,12 @@
 //! What runs requests: a model, its cache, and who is in both.
 
+use crate::active_sequence::ActiveSequence;
 use crate::adapters::Adapters;
 use crate::cache::Cache;
 use crate::counters::Counters;
 use crate::group::Group;
 use crate::page_store::ModelDigest;
 use crate::request::RequestId;
-use crate::running::Running;
 use crate::scheduler::Scheduler;
 use crate::speculation::VocabularyMismatch;
 use crate::speculation::draft_model::DraftModel;
@@ -27,13 +27,13 @@ pub(crate) const GAIN: f64 = 0.1;
 /// How an engine works.
 #[derive(Copy, Clone, Debug)]
 pub struct EngineOptions {
-    /// Positions that a text can have.
+    /// Positions that a sequence can have.
     pub context: usize,
     /// Tokens that are computed together, at most.
     pub batch: usize,
-    /// Texts that run side by side.
+    /// Sequences that run side by side.
     pub requests: usize,
-    /// Texts that wait beside them; more are rejected.
+    /// Sequences that wait beside them; more are rejected.
     pub queue: usize,
     /// How long a step takes at most, so far as that can be had, while somebody waits for a next token. It needs a
     /// [clock](Engine::with_clock).
@@ -41,7 +41,7 @@ pub struct EngineOptions {
     /// Rows of logits beside those of the next tokens, for log-probabilities of prompts: so many of their tokens are
     /// computed together.
     pub scoring: usize,
-    /// Tokens that a request can have drafted ahead at a time. Each of each text needs room for a row of logits.
+    /// Tokens that a request can have drafted ahead at a time. Each of each sequence needs room for a row of logits.
     pub max_draft: usize,
 }
 
@@ -60,7 +60,7 @@ impl Default for EngineOptions {
 }
 
 impl EngineOptions {
-    /// Tokens of texts in a batch: at least one for each text.
+    /// Tokens of sequences in a batch: at least one for each sequence.
     pub(crate) fn tokens(&self) -> usize {
         self.batch.max(self.requests()).max(1)
     }
@@ -101,14 +101,14 @@ pub struct Engine {
     /// Room for a batch, empty between steps.
     pub(crate) spans: Vec<Span<'static>>,
     /// In the order of their names.
-    pub(crate) running: Vec<Running>,
+    pub(crate) active: Vec<ActiveSequence>,
     pub(crate) groups: BTreeMap<RequestId, Group>,
     pub(crate) counters: Counters,
     /// Tokens a second, lately; and tokens that an answer has, lately.
     pub(crate) speed: f64,
     pub(crate) answer_tokens: f64,
     pub(crate) next_request: u64,
-    pub(crate) next_task: u64,
+    pub(crate) next_sequence: u64,
 }
 
 impl Engine {
@@ -131,13 +131,13 @@ impl Engine {
             digest: None,
             scheduler: Scheduler::default(),
             spans: Vec::new(),
-            running: Vec::new(),
+            active: Vec::new(),
             groups: BTreeMap::new(),
             counters: Counters::default(),
             speed: 0.0,
             answer_tokens: 0.0,
             next_request: 0,
-            next_task: 0,
+            next_sequence: 0,
         }
     }
 
@@ -155,7 +155,7 @@ impl Engine {
         self
     }
 
-    /// Puts a store behind the cache: pages that there is no room for go there, and what a text needs is looked for
+    /// Puts a store behind the cache: pages that there is no room for go there, and what a sequence needs is looked for
     /// there. `digest` is the model's.
     #[must_use]
     pub fn with_store(mut self, store: Box<dyn PageStore>, digest: ModelDigest) -> Self {
@@ -192,7 +192,7 @@ impl Engine {
 
     /// Whether there is nothing to do.
     pub fn is_idle(&self) -> bool {
-        self.running.is_empty()
+        self.active.is_empty()
     }
 
     /// Puts what is cached into the store, for the next process.
@@ -230,7 +230,7 @@ impl Engine {
         self.draft_model.as_ref().map_or(0, DraftModel::free_states)
     }
 
-    /// Whether the model reads texts as a whole and writes none.
+    /// Whether the model is an encoder.
     pub(crate) fn encodes(&self) -> bool {
         self.executor().config().spec.role == Role::Encoder
     }
@@ -245,12 +245,12 @@ impl Engine {
         let counters = &mut self.counters;
         let counts = self.cache.counts();
         counters.evicted_pages = counts.evicted;
-        counters.hollowed_pages = counts.hollowed;
+        counters.window_evictions = counts.window_evictions;
         counters.stored_pages = counts.stored;
         counters.restored_pages = counts.restored;
         counters.preemptions = self.scheduler.preemptions();
         counters.running = self.scheduler.admitted();
-        counters.waiting = self.running.len() - counters.running;
+        counters.waiting = self.active.len() - counters.running;
         counters.pages = self.cache.table().pages();
         counters.free_pages = self.cache.table().free_pages();
         counters.kept_pages = self.cache.kept_pages();

@@ -43,30 +43,30 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod active_sequence;
 mod adapters;
 mod batch;
 mod beams;
 mod cache;
+mod completion;
 pub mod constraint;
 pub mod counters;
-mod departures;
 mod encode;
 mod engine;
 mod exponential;
-mod floor;
 mod group;
 pub mod logprobs;
+mod page_admission;
 #[cfg(test)]
 mod page_mover;
 mod page_store;
-mod piece;
 mod prefix_tree;
 pub mod random;
 mod request;
-mod running;
 pub mod sampling;
 mod scheduler;
 mod session;
+mod small_string;
 mod speculation;
 mod step;
 pub mod stop;
@@ -78,12 +78,12 @@ pub use constraint::{Constraint, ConstraintError, TokenMask};
 pub use counters::{BUCKETS, Counters, Histogram};
 pub use engine::{Engine, EngineOptions};
 pub use page_store::ModelDigest;
-pub use piece::Piece;
 pub use request::{
     AdapterId, Choices, ClientId, Event, EventKind, FinishReason, Limits, Priority, Request,
     RequestError, RequestId, Task, TokenLogprobs, Usage,
 };
 pub use session::{Completion, InferenceError, RestoreError, Session, run_inference};
+pub use small_string::SmallString;
 pub use speculation::{Speculation, VocabularyMismatch};
 pub use strata_model::Pooling;
 pub use submit::{MOST_CHOICES, SubmitError};

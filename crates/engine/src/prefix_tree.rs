@@ -3,8 +3,8 @@
 //! A node's page holds the keys and values of its tokens after those of the nodes above it. Nodes have [`PAGE`] tokens;
 //! a leaf can have fewer. Each [`Salt`] has a tree of its own, so that nobody finds, or can time, what another left.
 //!
-//! Where memory is needed, the part of a page that layers with windows see can go while the rest stays: such a node is
-//! hollow. A text that ends there finds nothing to look back to; one that goes on past it, further than the windows
+//! Where memory is needed, the part of a page that layers with windows see can go while the rest stays: such a node
+//! lacks its windows. A sequence that ends there finds nothing to look back to; one that goes on past it, further than the windows
 //! reach, does not miss it.
 
 mod states;
@@ -32,7 +32,7 @@ pub(crate) struct Salt {
 pub(crate) struct NodeId(u32);
 
 struct Node {
-    /// The node above; none for the first page of a text.
+    /// The node above; none for the first page of a sequence.
     parent: Option<NodeId>,
     salt: Salt,
     tokens: Box<[u32]>,
@@ -40,7 +40,7 @@ struct Node {
     children: Children,
     /// When it was last of use.
     used: u64,
-    /// When a window last reached it; none if it is hollow.
+    /// When a window last reached it; none once that part is evicted.
     seen: Option<u64>,
     /// A snapshot of the recurrent state after its last token.
     state: Option<StateId>,
@@ -70,7 +70,7 @@ pub(crate) struct PrefixTree {
     roots: BTreeMap<Salt, Children>,
     /// Nodes without children, the longest unused first.
     leaves: BTreeSet<(u64, NodeId)>,
-    /// Nodes that are not hollow, the longest unseen first. Empty if there are no windows.
+    /// Nodes with their part for windows, the longest unseen first. Empty if there are no windows.
     sights: BTreeSet<(u64, NodeId)>,
     /// Nodes that have a snapshot.
     snapshots: BTreeSet<NodeId>,
@@ -78,8 +78,8 @@ pub(crate) struct PrefixTree {
 }
 
 impl PrefixTree {
-    /// A tree for pages of this layout. The last whole page of a text always counts as seen by windows: so whoever
-    /// holds a text holds its last node as it is.
+    /// A tree for pages of this layout. The last whole page of a sequence always counts as seen by windows: so whoever
+    /// holds a sequence holds its last node as it is.
     pub(crate) fn new(layout: &PageLayout) -> Self {
         Self {
             window: layout.window().map(|window| window.max(PAGE + 1)),
@@ -94,7 +94,7 @@ impl PrefixTree {
         }
     }
 
-    /// The first position that a window reaches from the end of a text.
+    /// The first position that a window reaches from the end of a sequence.
     pub(crate) fn first_seen(&self, len: usize) -> usize {
         self.window
             .map_or(0, |window| (len + 1).saturating_sub(window))
@@ -105,7 +105,7 @@ impl PrefixTree {
         self.nodes.len() - self.vacant.len()
     }
 
-    /// Finds the longest beginning of `tokens`, hollow or not. `path` becomes its nodes, of which the last may be wanted
+    /// Finds the longest beginning of `tokens`, with or without windows. `path` becomes its nodes, of which the last may be wanted
     /// in part. Gives how many positions that is.
     pub(crate) fn find(&mut self, salt: Salt, tokens: &[u32], path: &mut Vec<NodeId>) -> usize {
         self.tick += 1;
@@ -133,7 +133,7 @@ impl PrefixTree {
         len
     }
 
-    /// How much of `tokens` a text can go on from, in whole pages.
+    /// How much of `tokens` a sequence can go on from, in whole pages.
     pub(crate) fn known(&self, salt: Salt, tokens: &[u32]) -> usize {
         let mut path = Vec::new();
         for chunk in tokens.chunks_exact(PAGE) {
@@ -146,7 +146,7 @@ impl PrefixTree {
         self.usable(&path, path.len() * PAGE)
     }
 
-    /// The node of a whole page after `parent`. If there was none, or a hollow one, `page` becomes its page. If its page
+    /// The node of a whole page after `parent`. If there was none, or one without its windows, `page` becomes its page. If its page
     /// is another, that one holds the same.
     pub(crate) fn insert(
         &mut self,
@@ -163,7 +163,7 @@ impl PrefixTree {
             .and_then(|children| children.get(tokens));
         if let Some(&node) = known {
             self.touch(node);
-            if self.is_hollow(node) {
+            if self.lacks_window(node) {
                 self.refill(node, page, table);
             }
             return (node, self.node(node).page);
@@ -172,8 +172,8 @@ impl PrefixTree {
         (self.add(salt, parent, tokens, page, table), page)
     }
 
-    /// Keeps the last page of a text, of which only the beginning is filled, unless the tree has that already. Gives the
-    /// node that ends where the text does.
+    /// Keeps the last page of a sequence, of which only the beginning is filled, unless the tree has that already. Gives the
+    /// node that ends where the sequence does.
     pub(crate) fn insert_tail(
         &mut self,
         salt: Salt,
@@ -209,9 +209,10 @@ impl PrefixTree {
             (Some(&(used, leaf)), Some(&(seen, _))) if used < seen => Some(Coldest::Leaf(leaf)),
             (_, Some(&(_, node))) => {
                 let leaf = self.node(node).children.is_empty() && unheld(node, Reach::Everything);
-                Some(match leaf {
-                    true => Coldest::Leaf(node),
-                    false => Coldest::Windows(node),
+                Some(if leaf {
+                    Coldest::Leaf(node)
+                } else {
+                    Coldest::Windows(node)
                 })
             }
             (leaf, None) => leaf.map(|&(_, leaf)| Coldest::Leaf(leaf)),
@@ -219,12 +220,12 @@ impl PrefixTree {
     }
 
     /// Whether a node's part for windows is gone.
-    pub(crate) fn is_hollow(&self, node: NodeId) -> bool {
+    pub(crate) fn lacks_window(&self, node: NodeId) -> bool {
         self.node(node).seen.is_none()
     }
 
     /// Gives a node's part for windows up.
-    pub(crate) fn hollow(&mut self, id: NodeId, table: &mut PageTable) {
+    pub(crate) fn evict_window(&mut self, id: NodeId, table: &mut PageTable) {
         let node = self.node_mut(id);
         let page = node.page;
         if let Some(seen) = node.seen.take() {
@@ -233,9 +234,9 @@ impl PrefixTree {
         }
     }
 
-    /// Gives a hollow node another page, which holds all that its own did once.
+    /// Gives a node without its windows another page, which holds all that its own did once.
     pub(crate) fn refill(&mut self, id: NodeId, page: PageId, table: &mut PageTable) {
-        debug_assert!(self.is_hollow(id));
+        debug_assert!(self.lacks_window(id));
         table.retain(page, Reach::Everything);
         table.retain(page, Reach::Window);
         let tick = self.tick;
@@ -246,7 +247,7 @@ impl PrefixTree {
     }
 
     /// Takes a leaf out of the tree, and nodes above it that only led to it and are of no use as an end, because they
-    /// are hollow. Gives how many they are.
+    /// lack their windows. Gives how many they are.
     pub(crate) fn evict(&mut self, leaf: NodeId, table: &mut PageTable) -> u64 {
         let (mut next, mut evicted) = (Some(leaf), 0);
         while let Some(id) = next {
@@ -325,7 +326,7 @@ impl PrefixTree {
         }
     }
 
-    /// Gives up all pages of a salt that nobody but the tree holds. A text that holds a page holds those before it,
+    /// Gives up all pages of a salt that nobody but the tree holds. A sequence that holds a page holds those before it,
     /// and counts on its node.
     pub(crate) fn clear(&mut self, salt: Salt, table: &mut PageTable) {
         let mut nodes: Vec<NodeId> = match self.roots.get(&salt) {

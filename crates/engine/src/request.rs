@@ -2,8 +2,8 @@
 
 use crate::constraint::{Constraint, ConstraintError};
 use crate::logprobs::TokenLogprob;
-use crate::piece::Piece;
 use crate::sampling::{SampleError, SamplerSettings};
+use crate::small_string::SmallString;
 use crate::speculation::Speculation;
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -207,7 +207,7 @@ pub enum EventKind {
         /// The token.
         token: u32,
         /// Text that can be shown now: whole characters, nothing that might be part of a stop text. Perhaps empty.
-        text: Piece,
+        text: SmallString,
         /// Its log-probabilities, if asked for.
         logprobs: Option<TokenLogprobs>,
     },
@@ -216,7 +216,7 @@ pub enum EventKind {
     /// The answer is complete.
     Finished {
         /// What was held back of the text.
-        text: Piece,
+        text: SmallString,
         /// Why it ended.
         reason: FinishReason,
         /// What it took.

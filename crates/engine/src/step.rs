@@ -1,26 +1,26 @@
 //! The loop: plan a batch, compute it, choose, tell.
 
+use crate::active_sequence::{ActiveSequence, Aim};
 use crate::engine::Engine;
-use crate::floor::{Floor, find};
+use crate::page_admission::{PageAdmission, find};
 use crate::request::{Event, EventKind, RequestId};
-use crate::running::{Aim, Running};
 use crate::scheduler::Room;
 use crate::speculation::Drafter;
-use crate::speculation::draft_model::Task;
-use crate::speculation::pace::break_even;
+use crate::speculation::draft_length::break_even;
+use crate::speculation::draft_model::DraftRequest;
 use alloc::vec::Vec;
 use core::time::Duration;
 
 impl Engine {
     /// Computes one batch and tells what came of it. A request that fails ends alone.
     ///
-    /// Texts that wait for their next token come first; what room is left goes to prompts, and then to guesses.
+    /// Sequences that wait for their next token come first; what room is left goes to prompts, and then to guesses.
     ///
-    /// While texts are only written on, steps take no memory, with these exceptions: a text's own tokens, whose room
-    /// doubles; a place in the prefix tree for each page that is full; what an event owns beside a short [`Piece`]
+    /// While sequences are only written on, steps take no memory, with these exceptions: a sequence's own tokens, whose room
+    /// doubles; a place in the prefix tree for each page that is full; what an event owns beside a short [`SmallString`]
     /// (log-probabilities, what is held back of the best of several); and what constraints and draft models take.
     ///
-    /// [`Piece`]: crate::Piece
+    /// [`SmallString`]: crate::SmallString
     pub fn step(&mut self, tell: &mut dyn FnMut(Event)) {
         let start = self.now();
         self.expire(start, tell);
@@ -67,26 +67,26 @@ impl Engine {
         }
     }
 
-    /// Decides what of each text is in the batch.
+    /// Decides what of each sequence is in the batch.
     fn plan(&mut self, now: Duration) {
-        for running in &mut self.running {
-            (running.in_batch, running.rows, running.whole) = (0, 0, false);
-            running.keep = usize::MAX;
-            running.draft.clear();
+        for active in &mut self.active {
+            (active.in_batch, active.rows, active.whole) = (0, 0, false);
+            active.keep = usize::MAX;
+            active.draft.clear();
         }
         let room = Room {
             tokens: self.options.tokens(),
-            tasks: self.options.requests(),
+            sequences: self.options.requests(),
             target: match self.clock {
                 Some(_) => self.options.latency,
                 None => Duration::MAX,
             },
         };
         let width = self.executor().config().width;
-        let mut floor = Floor {
+        let mut floor = PageAdmission {
             cache: &mut self.cache,
             draft_model: self.draft_model.as_mut(),
-            running: &mut self.running,
+            active: &mut self.active,
             width,
             queries: 0,
             hits: 0,
@@ -95,83 +95,85 @@ impl Engine {
         self.counters.cache_queries += floor.queries;
         self.counters.cache_hits += floor.hits;
         for share in shares {
-            if let Some(running) = find(&mut self.running, share.task) {
-                running.in_batch = share.tokens;
+            if let Some(active) = find(&mut self.active, share.sequence) {
+                active.in_batch = share.tokens;
             }
         }
         self.ration_rows();
         if self.cache.is_recurrent() {
-            self.running.iter_mut().for_each(Running::end_at_landmark);
+            self.active
+                .iter_mut()
+                .for_each(ActiveSequence::end_at_landmark);
         }
     }
 
     /// Cuts what prompts get whose every token needs a row of logits.
     fn ration_rows(&mut self) {
         let limits = self.executor().limits();
-        let in_batch = self.running.iter().filter(|running| running.in_batch > 0);
+        let in_batch = self.active.iter().filter(|active| active.in_batch > 0);
         let all = in_batch.clone().count();
-        let mut behind = in_batch.filter(|running| running.scores_prompt()).count();
+        let mut behind = in_batch.filter(|active| active.scores_prompt()).count();
         let others = all - behind;
         let mut left = limits
             .logits
             .saturating_sub(others * (1 + self.options.max_draft));
-        let scores = |running: &&mut Running| running.in_batch > 0 && running.scores_prompt();
-        for running in self.running.iter_mut().filter(scores) {
+        let scores = |active: &&mut ActiveSequence| active.in_batch > 0 && active.scores_prompt();
+        for active in self.active.iter_mut().filter(scores) {
             behind -= 1;
-            running.in_batch = running.in_batch.min(left.saturating_sub(behind));
-            left -= running.in_batch;
+            active.in_batch = active.in_batch.min(left.saturating_sub(behind));
+            left -= active.in_batch;
         }
     }
 
-    /// Tells of texts that are computed for the first time, and takes what a constraint lets them begin with.
+    /// Tells of sequences that are computed for the first time, and takes what a constraint lets them begin with.
     fn begin(&mut self, now: Duration, tell: &mut dyn FnMut(Event)) {
-        for running in &mut self.running {
-            if running.begun || running.in_batch == 0 {
+        for active in &mut self.active {
+            if active.begun || active.in_batch == 0 {
                 continue;
             }
-            running.begun = true;
-            let Some(group) = self.groups.get_mut(&running.request) else {
+            active.begun = true;
+            let Some(group) = self.groups.get_mut(&active.request) else {
                 continue;
             };
             if !group.started {
                 group.started = true;
-                group.cached = running.held.sequence.len();
-                self.counters.prompt_tokens += running.prompt as u64;
+                group.cached = active.held.sequence.len();
+                self.counters.prompt_tokens += active.prompt as u64;
                 self.counters.cached_tokens += group.cached as u64;
                 self.counters
                     .queue_time
                     .record_time(now.saturating_sub(group.submitted));
                 tell(Event {
-                    request: running.request,
-                    choice: running.choice,
+                    request: active.request,
+                    choice: active.choice,
                     kind: EventKind::Started {
                         cached_tokens: group.cached,
                     },
                 });
             }
-            if let Aim::Write(writer) = &mut running.aim {
+            if let Aim::Write(writer) = &mut active.aim {
                 writer.usage.cached_tokens = group.cached;
-                let report = &mut |kind| group.tell(running.request, running.choice, kind, tell);
-                let taken = writer.begin(&mut running.tokens, &mut self.chooser, report);
-                running.settle(taken, group, tell);
-                if running.ended {
+                let report = &mut |kind| group.tell(active.request, active.choice, kind, tell);
+                let taken = writer.begin(&mut active.tokens, &mut self.chooser, report);
+                active.settle(taken, group, tell);
+                if active.ended {
                     // Nothing is wanted of it any more.
-                    running.in_batch = 0;
+                    active.in_batch = 0;
                 }
             }
         }
     }
 
-    /// Has the drafters guess how the texts go on.
+    /// Has the drafters guess how the sequences go on.
     fn guess(&mut self) {
-        let planned: usize = self.running.iter().map(|running| running.in_batch).sum();
+        let planned: usize = self.active.iter().map(|active| active.in_batch).sum();
         let mut room = self.executor().limits().tokens - planned;
-        let decoding = self.running.iter().filter(|r| r.decodes()).count();
+        let decoding = self.active.iter().filter(|r| r.decodes()).count();
         let share = self.draft_model.as_ref().map_or(0.0, |model| model.share());
-        let mut tasks = Vec::new();
-        for running in &mut self.running {
-            let decodes = running.decodes();
-            let Aim::Write(writer) = &mut running.aim else {
+        let mut requests = Vec::new();
+        for active in &mut self.active {
+            let decodes = active.decodes();
+            let Aim::Write(writer) = &mut active.aim else {
                 continue;
             };
             let possible = if decodes {
@@ -179,38 +181,39 @@ impl Engine {
             } else {
                 0
             };
-            let text = running.tokens.as_slice();
+            let text = active.tokens.as_slice();
             match &mut writer.drafter {
                 Drafter::Off => {}
                 Drafter::Lookup { lookup, most } => {
                     let (most, pays) = (possible.min(*most), break_even(decoding, 0.0));
                     if most > 0 {
-                        lookup.propose(text, pays, most, &mut running.draft);
+                        lookup.propose(text, pays, most, &mut active.draft);
                     }
-                    room -= running.draft.len();
+                    room -= active.draft.len();
                 }
-                Drafter::Model { pace, most } => {
-                    let wanted = pace.length(break_even(decoding, share), possible.min(*most));
+                Drafter::Model { draft_length, most } => {
+                    let wanted =
+                        draft_length.choose(break_even(decoding, share), possible.min(*most));
                     room -= wanted;
                     // While a prompt is computed the draft model keeps up with it.
-                    let behind = text.len() - running.held.sequence.len() > 1;
-                    if wanted > 0 || (behind && running.in_batch > 0) {
-                        let draft = &mut running.draft;
-                        tasks.push(Task::new(text, &mut running.drafted, wanted, draft));
+                    let behind = text.len() - active.held.sequence.len() > 1;
+                    if wanted > 0 || (behind && active.in_batch > 0) {
+                        let draft = &mut active.draft;
+                        requests.push(DraftRequest::new(text, &mut active.drafted, wanted, draft));
                     }
                 }
             }
         }
         if let Some(model) = &mut self.draft_model
-            && !tasks.is_empty()
+            && !requests.is_empty()
         {
-            model.propose(&mut tasks);
+            model.propose(&mut requests);
         }
-        for running in self.running.iter_mut().filter(|r| !r.draft.is_empty()) {
-            let tokens = running.in_batch + running.draft.len();
-            let held = &mut running.held;
+        for active in self.active.iter_mut().filter(|r| !r.draft.is_empty()) {
+            let tokens = active.in_batch + active.draft.len();
+            let held = &mut active.held;
             if !self.cache.reserve(held, tokens) || !self.cache.checkpoint(held) {
-                running.draft.clear();
+                active.draft.clear();
             }
         }
     }

@@ -1,13 +1,13 @@
 //! Who is taken in: what a request may ask for, and when it must come back later.
 
+use crate::active_sequence::{ActiveSequence, Aim};
 use crate::beams::{Beam, Search};
 use crate::engine::Engine;
 use crate::group::Group;
 use crate::prefix_tree::Salt;
 use crate::request::{AdapterId, Choices, Request, RequestId, Task};
-use crate::running::{Aim, Running};
 use crate::sampling::SettingsError;
-use crate::scheduler::{self, TaskId};
+use crate::scheduler::{ScheduledSequence, SequenceId};
 use crate::speculation::Speculation;
 use crate::writer::Writer;
 use alloc::boxed::Box;
@@ -74,7 +74,7 @@ impl Engine {
         let room = self.check(&request)?;
         let aim = self.aim(&request, room)?;
         let generated = request.choices.generated();
-        let waiting = self.running.len() - self.scheduler.admitted();
+        let waiting = self.active.len() - self.scheduler.admitted();
         let free = self
             .options
             .requests()
@@ -96,7 +96,7 @@ impl Engine {
         group.alone = salt.alone.map(|_| salt);
         group.search = Search::new(&request, room);
         self.groups.insert(id, group);
-        let mut first = Running::new(self.name(), id, salt, &request, aim);
+        let mut first = ActiveSequence::new(self.name(), id, salt, &request, aim);
         for choice in 1..generated {
             let aim = match &first.aim {
                 Aim::Write(writer) => {
@@ -106,25 +106,25 @@ impl Engine {
                 }
                 _ => Aim::Search(Beam::default()),
             };
-            let mut other = Running::new(self.name(), id, salt, &request, aim);
+            let mut other = ActiveSequence::new(self.name(), id, salt, &request, aim);
             (other.choice, other.parked) = (choice, true);
-            self.running.push(other);
+            self.active.push(other);
         }
         first.parked = false;
-        let at = self.running.partition_point(|other| other.id < first.id);
-        self.running.insert(at, first);
-        for running in &self.running[at..] {
-            self.scheduler.add(scheduler::Task {
-                id: running.id,
+        let at = self.active.partition_point(|other| other.id < first.id);
+        self.active.insert(at, first);
+        for active in &self.active[at..] {
+            self.scheduler.add(ScheduledSequence {
+                id: active.id,
                 client: request.client,
                 priority: request.priority,
                 arrival: now,
                 urgent: self.groups[&id].urgent(),
                 target: request.limits.per_token,
-                pending: if running.parked {
+                pending: if active.parked {
                     0
                 } else {
-                    running.tokens.len()
+                    active.tokens.len()
                 },
                 admitted: false,
                 displaced: 0,
@@ -133,9 +133,9 @@ impl Engine {
         Ok(id)
     }
 
-    fn name(&mut self) -> TaskId {
-        self.next_task += 1;
-        TaskId(self.next_task)
+    fn name(&mut self) -> SequenceId {
+        self.next_sequence += 1;
+        SequenceId(self.next_sequence)
     }
 
     /// Refuses what cannot be run. Gives the tokens that there is room for after the prompt.
@@ -237,9 +237,10 @@ impl Engine {
             adapter: request.adapter,
             alone: None,
         };
-        let kept = match request.cache {
-            true => self.cache.kept_len(salt, &request.prompt),
-            false => 0,
+        let kept = if request.cache {
+            self.cache.kept_len(salt, &request.prompt)
+        } else {
+            0
         };
         let needed = time.predict_all(request.prompt.len() - kept, self.options.tokens());
         match first {
@@ -254,9 +255,10 @@ impl Engine {
         let mut positions = self.options.context;
         if self.encodes() {
             let room = self.options.tokens();
-            return match tokens > room {
-                true => Err(SubmitError::Pages { tokens, room }),
-                false => Ok(0),
+            return if tokens > room {
+                Err(SubmitError::Pages { tokens, room })
+            } else {
+                Ok(0)
             };
         }
         let table = self.cache.table();
@@ -311,11 +313,11 @@ impl Engine {
 
     /// When a place in the queue is likely to be free: how long one of the texts that are here takes.
     fn retry_after(&self) -> Duration {
-        if self.speed <= 0.0 || self.running.is_empty() {
+        if self.speed <= 0.0 || self.active.is_empty() {
             return LATER;
         }
-        let pending: usize = self.running.iter().map(Running::pending).sum();
-        let texts = self.running.len() as f64;
+        let pending: usize = self.active.iter().map(ActiveSequence::pending).sum();
+        let texts = self.active.len() as f64;
         let work = pending as f64 / texts + self.answer_tokens;
         Duration::try_from_secs_f64(work / self.speed).unwrap_or(LATER)
     }

@@ -1,11 +1,11 @@
 //! What generates a text: from rows of logits to tokens, to characters, to events.
 
+use crate::active_sequence::confirmed;
 use crate::constraint::{Constraint, ConstraintError, TokenMask};
 use crate::logprobs::{Logprobs, TokenLogprob};
-use crate::piece::Piece;
 use crate::request::{EventKind, FinishReason, Request, RequestError, TokenLogprobs, Usage};
-use crate::running::confirmed;
 use crate::sampling::{Sampler, SettingsError, Workspace};
+use crate::small_string::SmallString;
 use crate::speculation::Drafter;
 use crate::stop::StopMatcher;
 use alloc::boxed::Box;
@@ -48,7 +48,7 @@ pub(crate) struct Chooser {
 }
 
 /// How a text ended, with the rest of its characters.
-pub(crate) type End = (FinishReason, Piece);
+pub(crate) type End = (FinishReason, SmallString);
 
 impl Chooser {
     pub(crate) fn new(tokenizer: Arc<Tokenizer>, vocabulary: usize) -> Self {
@@ -265,9 +265,10 @@ impl Writer {
         chooser: &mut Chooser,
         tell: &mut dyn FnMut(EventKind),
     ) -> Result<Option<End>, RequestError> {
-        match self.logprobs.is_none() && !self.ranked && self.max_tokens > 0 {
-            true => self.take_forced(tokens, chooser, tell),
-            false => Ok(None),
+        if self.logprobs.is_none() && !self.ranked && self.max_tokens > 0 {
+            self.take_forced(tokens, chooser, tell)
+        } else {
+            Ok(None)
         }
     }
 
@@ -330,7 +331,7 @@ impl Writer {
             logprobs,
         });
         if let Some(which) = stopped {
-            return Ok(Some((FinishReason::Stop(which), Piece::default())));
+            return Ok(Some((FinishReason::Stop(which), SmallString::default())));
         }
         if self.constraint.as_ref().is_some_and(|c| c.is_complete()) {
             return Ok(Some((FinishReason::Complete, self.rest())));
@@ -349,7 +350,7 @@ impl Writer {
     }
 
     /// What is left in the decoder and the stop matcher.
-    fn rest(&mut self) -> Piece {
+    fn rest(&mut self) -> SmallString {
         let emit = self.stops.push(self.decoder.finish());
         let mut text = String::from(emit.text);
         if emit.stopped.is_none() {

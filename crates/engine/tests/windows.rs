@@ -101,7 +101,7 @@ fn two_long_texts_run_side_by_side_where_one_would_fill_the_memory() {
         }
         let counters = engine.counters();
         assert_eq!(counters.preemptions, 0, "both stay");
-        assert!(counters.hollowed_pages > 5, "{counters:?}");
+        assert!(counters.window_evictions > 5, "{counters:?}");
         assert_no_leak(&mut engine, pages);
     }
 }
@@ -129,8 +129,8 @@ fn a_beginning_is_found_again_as_far_as_it_is_whole() {
         }
         run_one(&mut engine, first.clone());
         run_one(&mut engine, request(&tale, &model, 9, other * PAGE, 40));
-        let hollowed = engine.counters().hollowed_pages;
-        assert_eq!(hollowed > 0, pages < 64, "{hollowed} hollowed");
+        let evicted = engine.counters().window_evictions;
+        assert_eq!(evicted > 0, pages < 64, "{evicted} evicted");
         let mut cached = Vec::new();
         for (request, alone) in requests.iter().zip(&alone) {
             let answer = run_one(&mut engine, request.clone());
@@ -247,7 +247,7 @@ fn any_mix_of_texts_gets_what_each_gets_alone_and_loses_no_page() {
                 assert!(alone[i].tokens.ends_with(heard), "request {i}");
             }
             let counters = engine.counters();
-            assert!(counters.hollowed_pages > 0, "{counters:?}");
+            assert!(counters.window_evictions > 0, "{counters:?}");
             assert_eq!(counters.failed, 0);
             assert_no_leak(&mut engine, 14);
         }

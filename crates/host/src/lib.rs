@@ -15,10 +15,10 @@ mod mapped_file;
 mod memory_budget;
 mod page_files;
 mod page_report;
-mod patience;
 #[cfg(target_os = "linux")]
 mod read_ahead;
 mod size;
+mod spin_wait;
 mod threads;
 mod usage;
 

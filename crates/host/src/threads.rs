@@ -20,7 +20,7 @@
 mod tests;
 
 use crate::affinity;
-use crate::patience::{Habit, Patience};
+use crate::spin_wait::{SpinHistory, SpinWait};
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
 use std::io;
@@ -60,7 +60,7 @@ impl From<Option<usize>> for PoolOptions {
     }
 }
 
-type Task = *const (dyn Fn(usize) + Sync);
+type WorkFn = *const (dyn Fn(usize) + Sync);
 type Panic = Box<dyn Any + Send>;
 
 /// What the caller tells the workers. A worker that sees `epoch` change has the task on the same cache line.
@@ -69,7 +69,7 @@ struct Announcement {
     /// Counts tasks; a worker starts when it changes.
     epoch: AtomicUsize,
     /// The current task; written before `epoch` changes, read after. `None` tells the workers to leave.
-    task: UnsafeCell<Option<Task>>,
+    task: UnsafeCell<Option<WorkFn>>,
 }
 
 /// What one worker tells the caller, on a cache line of its own (two, because they are fetched in pairs).
@@ -87,8 +87,8 @@ struct Report {
 struct Shared {
     announcement: Announcement,
     reports: Box<[Report]>,
-    patience: Patience,
-    caller_habit: Habit,
+    spin_wait: SpinWait,
+    caller_history: SpinHistory,
     /// The caller, where it sleeps.
     caller: Mutex<Option<Thread>>,
     panicked: AtomicBool,
@@ -124,15 +124,15 @@ impl ThreadPool {
         let options = options.into();
         let processors = std::thread::available_parallelism()?.get();
         let workers = options.workers.unwrap_or(processors).max(1);
-        let patience = if workers > processors {
-            Patience::CROWDED
+        let spin_wait = if workers > processors {
+            SpinWait::CROWDED
         } else {
-            Patience::measured()
+            SpinWait::measured()
         };
-        Self::with_patience(workers, options.pinning, patience)
+        Self::with_spin_wait(workers, options.pinning, spin_wait)
     }
 
-    fn with_patience(workers: usize, pinning: Pinning, patience: Patience) -> io::Result<Self> {
+    fn with_spin_wait(workers: usize, pinning: Pinning, spin_wait: SpinWait) -> io::Result<Self> {
         let processors = match pinning {
             Pinning::None => None,
             Pinning::Workers => Some(affinity::allowed()).filter(|all| all.len() == workers),
@@ -143,8 +143,8 @@ impl ThreadPool {
                 task: UnsafeCell::new(None),
             },
             reports: (1..workers).map(|_| Report::default()).collect(),
-            patience,
-            caller_habit: Habit::default(),
+            spin_wait,
+            caller_history: SpinHistory::default(),
             caller: Mutex::new(None),
             panicked: AtomicBool::new(false),
             panic: Mutex::new(None),
@@ -192,7 +192,7 @@ impl ThreadPool {
     }
 
     /// Announces a task, or that the workers should leave, and returns its epoch.
-    fn announce(&self, task: Option<Task>) -> usize {
+    fn announce(&self, task: Option<WorkFn>) -> usize {
         let Announcement { epoch, task: place } = &self.shared.announcement;
         // SAFETY: every worker has finished the last task, so none reads the place until `epoch` changes.
         unsafe { *place.get() = task };
@@ -224,7 +224,7 @@ impl Pool for ThreadPool {
         // SAFETY: only the lifetime changes. Every worker is done with the task before this function returns, also
         // when the caller's own part panics.
         let erased =
-            unsafe { std::mem::transmute::<*const (dyn Fn(usize) + Sync + '_), Task>(task) };
+            unsafe { std::mem::transmute::<*const (dyn Fn(usize) + Sync + '_), WorkFn>(task) };
         let epoch = self.announce(Some(erased));
         IN_TASK.set(true);
         let own = catch_unwind(AssertUnwindSafe(|| task(0)));
@@ -254,7 +254,7 @@ impl Shared {
     /// The caller's wait for one worker.
     fn await_worker(&self, report: &Report, epoch: usize) {
         let finished = || report.finished.load(Ordering::Acquire) == epoch;
-        if self.patience.wait(&self.caller_habit, finished) {
+        if self.spin_wait.wait(&self.caller_history, finished) {
             return;
         }
         *lock(&self.caller) = Some(std::thread::current());
@@ -266,10 +266,10 @@ impl Shared {
     }
 
     /// A worker's wait for the task after `seen`.
-    fn await_task(&self, report: &Report, habit: &Habit, seen: usize) -> Option<Task> {
+    fn await_task(&self, report: &Report, history: &SpinHistory, seen: usize) -> Option<WorkFn> {
         let epoch = &self.announcement.epoch;
         let changed = || epoch.load(Ordering::Acquire) != seen;
-        if !self.patience.wait(habit, changed) {
+        if !self.spin_wait.wait(history, changed) {
             report.asleep.store(true, Ordering::SeqCst);
             while epoch.load(Ordering::SeqCst) == seen {
                 std::thread::park();
@@ -312,9 +312,9 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 fn serve(shared: &Shared, worker: usize) {
     let report = &shared.reports[worker - 1];
-    let habit = Habit::default();
+    let history = SpinHistory::default();
     let mut epoch = 0usize;
-    while let Some(task) = shared.await_task(report, &habit, epoch) {
+    while let Some(task) = shared.await_task(report, &history, epoch) {
         // Every worker sees every epoch: the next comes only after all have reported this one.
         epoch = epoch.wrapping_add(1);
         // SAFETY: the caller keeps the task alive until this worker reports that it finished.

@@ -94,9 +94,11 @@ fn pair(line: &str) -> Result<(&str, &str), &'static str> {
     let (value, _) = rest.split_once('#').unwrap_or((rest, ""));
     let value = value.trim();
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"+-_.".contains(&byte);
-    match !value.is_empty() && value.bytes().all(plain) {
-        true if is_number(value) || value == "true" || value == "false" => Ok((key, value)),
-        _ => Err("a \"string\", a number, true or false"),
+    let known = is_number(value) || value == "true" || value == "false";
+    if known && !value.is_empty() && value.bytes().all(plain) {
+        Ok((key, value))
+    } else {
+        Err("a \"string\", a number, true or false")
     }
 }
 

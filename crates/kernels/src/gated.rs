@@ -2,7 +2,7 @@
 //! for the matrix that comes next, while all of it is in the cache.
 #![allow(unsafe_code)]
 
-use crate::job::{Product, Task};
+use crate::job::{PanelWork, Product};
 use crate::{ActRowsMut, Activation, Kernels, PANEL_ROWS};
 
 /// hidden = f(gate(x)) · up(x), or f(gate(x)) where there is no `up`.
@@ -73,7 +73,7 @@ impl<'a> Gated<'a> {
 
 // SAFETY: it writes only the rows of the panels that it is asked for, and the blocks that are made of them: runs are
 // whole blocks.
-unsafe impl Task for Gated<'_> {
+unsafe impl PanelWork for Gated<'_> {
     fn panels(&self) -> usize {
         self.gate.panels()
     }

@@ -96,7 +96,7 @@ pub struct Product<'a> {
 ///
 /// # Safety
 /// It may be shared between threads that compute different runs: these touch different memory.
-pub unsafe trait Task {
+pub unsafe trait PanelWork {
     /// How many there are.
     fn panels(&self) -> usize;
 
@@ -114,7 +114,7 @@ pub unsafe trait Task {
 }
 
 // SAFETY: it writes only the rows of the panels that it is asked for.
-unsafe impl Task for Product<'_> {
+unsafe impl PanelWork for Product<'_> {
     fn panels(&self) -> usize {
         self.weights.rows().div_ceil(PANEL_ROWS)
     }
@@ -131,13 +131,13 @@ unsafe impl Task for Product<'_> {
 }
 
 // SAFETY: as its content, or nothing at all.
-unsafe impl<T: Task> Task for Option<T> {
+unsafe impl<T: PanelWork> PanelWork for Option<T> {
     fn panels(&self) -> usize {
-        self.as_ref().map_or(0, Task::panels)
+        self.as_ref().map_or(0, PanelWork::panels)
     }
 
     fn granule(&self) -> usize {
-        self.as_ref().map_or(1, Task::granule)
+        self.as_ref().map_or(1, PanelWork::granule)
     }
 
     unsafe fn compute(&self, kernels: &Kernels, panel: usize, count: usize, scratch: &mut [u8]) {
@@ -202,9 +202,9 @@ const RUNS: usize = 8;
 
 // SAFETY: workers only read the weights and activations, and write through tiles that no two of them have: a claim is
 // unique, and different claims cover different panels or different tasks.
-unsafe impl<T: Task> Sync for Job<'_, T> {}
+unsafe impl<T: PanelWork> Sync for Job<'_, T> {}
 
-impl<'a, T: Task> Job<'a, T> {
+impl<'a, T: PanelWork> Job<'a, T> {
     /// Work for about `workers` workers.
     pub fn new(kernels: &'static Kernels, tasks: &'a mut [T], workers: usize) -> Self {
         Self {

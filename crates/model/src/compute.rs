@@ -4,7 +4,7 @@
 
 use crate::layer::NormWeights;
 use crate::spec::Norm;
-use strata_kernels::{ActFormat, Job, Kernels, Task};
+use strata_kernels::{ActFormat, Job, Kernels, PanelWork};
 use strata_platform::{Chunks, Pieces, Pool, each_alone, for_each_chunk, for_each_piece};
 
 /// What computes: an instruction set's kernels, and workers.
@@ -102,7 +102,7 @@ impl Compute<'_> {
     }
 
     /// Multiplies. `scratch` has a part for each worker if some of the weights are yet to be packed, or is empty.
-    pub(crate) fn multiply<T: Task>(&self, tasks: &mut [T], scratch: &mut [u8]) {
+    pub(crate) fn multiply<T: PanelWork>(&self, tasks: &mut [T], scratch: &mut [u8]) {
         let workers = self.pool.workers();
         let job = Job::new(self.kernels, tasks, workers);
         if scratch.is_empty() {

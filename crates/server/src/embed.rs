@@ -4,7 +4,7 @@ use crate::http::Caller;
 use crate::manager::Lease;
 use std::future::poll_fn;
 use std::time::Instant;
-use strata::worker::Running;
+use strata::worker::RequestHandle;
 use strata::{finish_embed, finish_rerank, take};
 use strata_chat::{Embed, Embeddings, Fault, Ranking, Rerank, Timings};
 
@@ -47,7 +47,7 @@ pub(crate) async fn rerank(
 }
 
 /// Waits for the vectors of texts, in order.
-async fn wait(runs: Vec<Running>) -> Result<Vec<Vec<f32>>, Fault> {
+async fn wait(runs: Vec<RequestHandle>) -> Result<Vec<Vec<f32>>, Fault> {
     let mut rows = Vec::new();
     for mut running in runs {
         let mut values = Vec::new();

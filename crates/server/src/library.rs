@@ -154,10 +154,10 @@ pub(crate) async fn receive(
             }
         })
     });
-    let patience = server.settings.read_timeout;
+    let timeout = server.settings.read_timeout;
     let mut problem = None;
     loop {
-        let piece = match tokio::time::timeout(patience, body.frame()).await {
+        let piece = match tokio::time::timeout(timeout, body.frame()).await {
             Ok(Some(Ok(frame))) => match frame.into_data() {
                 Ok(data) => Some(data),
                 Err(_) => continue,

@@ -9,7 +9,7 @@ use strata_chat::{Fault, FaultKind, KeepAlive, LoadedModel, ModelFacts};
 use tokio::sync::Notify;
 
 /// How long a request waits for memory that other models hold.
-const PATIENCE: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The models that are in memory.
 pub(crate) struct Manager {
@@ -97,7 +97,7 @@ impl Manager {
             if let Some(lease) = self.try_lease(&facts, keep_alive, start)? {
                 return Ok(lease);
             }
-            let left = PATIENCE.saturating_sub(start.elapsed());
+            let left = TIMEOUT.saturating_sub(start.elapsed());
             if tokio::time::timeout(left, changed).await.is_err() {
                 return Err(busy(&facts.name));
             }

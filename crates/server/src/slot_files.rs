@@ -75,10 +75,12 @@ fn bytes_in(folder: &Path, depth: usize) -> io::Result<u64> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let facts = entry.metadata()?;
-        bytes += match facts.is_dir() {
-            true if depth > 0 => bytes_in(&entry.path(), depth - 1)?,
-            true => 0,
-            false => facts.len(),
+        bytes += if !facts.is_dir() {
+            facts.len()
+        } else if depth > 0 {
+            bytes_in(&entry.path(), depth - 1)?
+        } else {
+            0
         };
     }
     Ok(bytes)

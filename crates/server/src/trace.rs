@@ -25,7 +25,7 @@ const WAITING: usize = 2048;
 const BATCH: usize = 256;
 const GATHER: Duration = Duration::from_millis(500);
 /// How long a collector may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Where traces go: a collector's address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -198,7 +198,7 @@ impl Exporter {
             }
             for batch in batch.chunks(BATCH) {
                 let body = otlp::document(batch, &mut ids).text();
-                let sent = tokio::time::timeout(PATIENCE, self.send(body)).await;
+                let sent = tokio::time::timeout(TIMEOUT, self.send(body)).await;
                 let sent = sent.unwrap_or_else(|_| Err("it did not answer in time".into()));
                 if let Err(problem) = &sent {
                     let lost = batch.len() as u64;

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::model::Model;
-use crate::worker::{Heard, Running};
+use crate::worker::{Heard, RequestHandle};
 use std::collections::VecDeque;
 use strata_chat::{
     Embed, Embeddings, Event, Fault, Generate, ModelProfile, Prompt, PromptPart, Ranking, Rerank,
@@ -16,7 +16,7 @@ const MOST_WAITING: usize = 64;
 /// Texts that the engine was handed, in order.
 pub struct Vectors {
     /// One for each text.
-    pub running: Vec<Running>,
+    pub running: Vec<RequestHandle>,
     /// The tokens of each text.
     pub lengths: Vec<usize>,
 }
@@ -155,7 +155,7 @@ fn lengths(requests: &[Request]) -> Vec<usize> {
 }
 
 /// Waits for what the engine computes for a text.
-fn wait(mut running: Running) -> Result<Vec<f32>, Error> {
+fn wait(mut running: RequestHandle) -> Result<Vec<f32>, Error> {
     let mut values = Vec::new();
     loop {
         let heard = running.next_blocking().ok_or_else(Error::closed)?;

@@ -1,7 +1,7 @@
 //! The events of a request, in the form that every door shares.
 
 use crate::error::Error;
-use crate::worker::{Heard, Running, TimedOut, deadline};
+use crate::worker::{Heard, RequestHandle, TimedOut, deadline};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use strata_chat::{AnswerStream, Event, Fault, Times, Usage, refusal};
@@ -10,7 +10,7 @@ use strata_engine::EventKind;
 /// The events of a request, in the form that every door shares. Dropping them cancels the request. They do not keep the model:
 /// where its last handle is dropped before the end, the request fails.
 pub struct Events {
-    runs: Vec<Running>,
+    runs: Vec<RequestHandle>,
     stream: AnswerStream,
     ready: Vec<Event>,
     /// Where the clock of its times began.
@@ -19,7 +19,11 @@ pub struct Events {
 }
 
 impl Events {
-    pub(crate) fn new(runs: Vec<Running>, stream: AnswerStream, clock: Option<Instant>) -> Self {
+    pub(crate) fn new(
+        runs: Vec<RequestHandle>,
+        stream: AnswerStream,
+        clock: Option<Instant>,
+    ) -> Self {
         Self {
             runs,
             stream,

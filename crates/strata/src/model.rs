@@ -9,7 +9,7 @@ use crate::parts::LoadReport;
 use crate::plan::{self, Plan};
 use crate::request::Request;
 use crate::session::Session;
-use crate::worker::{Running, Worker};
+use crate::worker::{RequestHandle, Worker};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
@@ -195,7 +195,11 @@ impl Model {
     }
 
     /// Hands a request to the engine in the engine's own form, with adapters by number and strength.
-    pub fn submit(&self, request: strata_engine::Request, adapters: &[(usize, f32)]) -> Running {
+    pub fn submit(
+        &self,
+        request: strata_engine::Request,
+        adapters: &[(usize, f32)],
+    ) -> RequestHandle {
         self.0.worker.submit(request, adapters)
     }
 

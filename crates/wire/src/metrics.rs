@@ -93,9 +93,9 @@ const COUNTERS: &[(&str, &str, Read<u64>)] = &[
         |c| c.evicted_pages,
     ),
     (
-        "strata:hollowed_pages",
+        "strata:window_evictions",
         "Kept pages whose layers with windows were given up for others.",
-        |c| c.hollowed_pages,
+        |c| c.window_evictions,
     ),
     ("strata:stored_pages", "Pages written to the store.", |c| {
         c.stored_pages

@@ -13,7 +13,7 @@ pub(super) const PROCESSORS: usize = 2;
 pub(super) const MEMORY: &str = "512M";
 pub(super) const GUEST_PORT: u16 = 11434;
 /// Emulation is slow.
-const PATIENCE: Duration = Duration::from_secs(600);
+const TIMEOUT: Duration = Duration::from_secs(600);
 const HEALTH_CHECKS: usize = 30;
 /// What the kernel counts processor time in.
 const TICKS: f64 = 100.0;
@@ -121,14 +121,14 @@ fn quantile(mut values: Vec<f64>, part: f64) -> f64 {
 }
 
 /// QEMU, which goes with this value.
-struct Running {
+struct QemuProcess {
     child: Child,
     address: SocketAddr,
     begin: Instant,
     first_byte: mpsc::Receiver<Instant>,
 }
 
-impl Drop for Running {
+impl Drop for QemuProcess {
     fn drop(&mut self) {
         // It may have ended by itself.
         let _ = self.child.kill();
@@ -151,7 +151,7 @@ impl Guest {
         let mut health = Vec::new();
         for _ in 0..HEALTH_CHECKS {
             let begin = Instant::now();
-            ensure!(running.healthy(PATIENCE), "{} stopped answering", self.name);
+            ensure!(running.healthy(TIMEOUT), "{} stopped answering", self.name);
             health.push(begin.elapsed().as_secs_f64() * 1e3);
         }
         let (begin, cpu) = (Instant::now(), running.cpu_seconds()?);
@@ -178,7 +178,7 @@ impl Guest {
         })
     }
 
-    fn start(&self) -> Result<Running> {
+    fn start(&self) -> Result<QemuProcess> {
         let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
         let network = format!("user,id=n,hostfwd=tcp:{address}-:{GUEST_PORT}");
         let mut command = Command::new(QEMU);
@@ -205,7 +205,7 @@ impl Guest {
                 let _ = sender.send(Instant::now());
             }
         });
-        Ok(Running {
+        Ok(QemuProcess {
             child,
             address,
             begin,
@@ -214,9 +214,9 @@ impl Guest {
     }
 }
 
-impl Running {
+impl QemuProcess {
     fn wait_until_ready(&mut self) -> Result<()> {
-        while self.begin.elapsed() < PATIENCE {
+        while self.begin.elapsed() < TIMEOUT {
             if self.healthy(Duration::from_millis(300)) {
                 return Ok(());
             }
@@ -228,16 +228,16 @@ impl Running {
         bail!("the guest does not answer")
     }
 
-    fn connect(&self, patience: Duration) -> std::io::Result<TcpStream> {
-        let stream = TcpStream::connect_timeout(&self.address, patience)?;
-        stream.set_read_timeout(Some(patience))?;
+    fn connect(&self, timeout: Duration) -> std::io::Result<TcpStream> {
+        let stream = TcpStream::connect_timeout(&self.address, timeout)?;
+        stream.set_read_timeout(Some(timeout))?;
         stream.set_nodelay(true)?;
         Ok(stream)
     }
 
-    fn healthy(&self, patience: Duration) -> bool {
+    fn healthy(&self, timeout: Duration) -> bool {
         let ask = || -> std::io::Result<String> {
-            let mut stream = self.connect(patience)?;
+            let mut stream = self.connect(timeout)?;
             stream.write_all(
                 b"GET /health HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n",
             )?;
@@ -253,7 +253,7 @@ impl Running {
         let body = format!(
             r#"{{"model":"tale","temperature":0,"max_tokens":{tokens},"stream":true,"prompt":"Once upon a time"}}"#
         );
-        let mut stream = self.connect(PATIENCE)?;
+        let mut stream = self.connect(TIMEOUT)?;
         let head = format!(
             "POST /v1/completions HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\
              content-type: application/json\r\ncontent-length: {}\r\n\r\n",

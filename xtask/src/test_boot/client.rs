@@ -1,6 +1,6 @@
 //! A plain HTTP client for the servers under test.
 
-use super::guest::PATIENCE;
+use super::guest::TIMEOUT;
 use anyhow::{Context, Result, ensure};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 pub(super) const KEY: &str = "test-key";
 /// How often a client connects, waiting twice as long for an answer each time.
 const ATTEMPTS: u32 = 6;
-const FIRST_PATIENCE: Duration = Duration::from_secs(10);
+const FIRST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A connection that the server has accepted.
 ///
@@ -17,22 +17,22 @@ const FIRST_PATIENCE: Duration = Duration::from_secs(10);
 /// for established, and neither side is told. So a client first asks for something small, and connects again if that
 /// is not answered. What it asks for later is never asked twice.
 pub(super) fn connect(address: SocketAddr) -> Result<TcpStream> {
-    let mut patience = FIRST_PATIENCE;
+    let mut timeout = FIRST_TIMEOUT;
     for _ in 1..ATTEMPTS {
-        match greet(address, patience) {
+        match greet(address, timeout) {
             Ok(stream) => return Ok(stream),
             Err(error) => eprintln!("  boot: connecting to {address} again: {error:#}"),
         }
-        patience *= 2;
+        timeout *= 2;
     }
-    greet(address, patience)
+    greet(address, timeout)
 }
 
-/// A new connection on which the server has said, within `patience`, that it is well.
-pub(super) fn greet(address: SocketAddr, patience: Duration) -> Result<TcpStream> {
+/// A new connection on which the server has said, within `timeout`, that it is well.
+pub(super) fn greet(address: SocketAddr, timeout: Duration) -> Result<TcpStream> {
     const WELL: &str = r#"{"status":"ok"}"#;
     let begin = Instant::now();
-    let mut stream = open(address, patience)?;
+    let mut stream = open(address, timeout)?;
     stream.write_all(b"GET /health HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")?;
     let mut answer = String::new();
     while !answer.ends_with(WELL) {
@@ -44,15 +44,15 @@ pub(super) fn greet(address: SocketAddr, patience: Duration) -> Result<TcpStream
         ensure!(len > 0, "the server closed the connection after {answer:?}");
         answer += &String::from_utf8_lossy(&bytes[..len]);
     }
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     Ok(stream)
 }
 
 /// A new connection, which the server may not have accepted.
-pub(super) fn open(address: SocketAddr, patience: Duration) -> Result<TcpStream> {
-    let stream = TcpStream::connect_timeout(&address, patience).context("cannot connect")?;
-    stream.set_read_timeout(Some(patience))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+pub(super) fn open(address: SocketAddr, timeout: Duration) -> Result<TcpStream> {
+    let stream = TcpStream::connect_timeout(&address, timeout).context("cannot connect")?;
+    stream.set_read_timeout(Some(timeout))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     Ok(stream)
 }
 

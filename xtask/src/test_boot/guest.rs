@@ -13,7 +13,7 @@ const QEMU: &str = "qemu-system-x86_64";
 /// QEMU's exit status for `then=exit`: twice 0x10, plus one.
 const EXITED: i32 = 0x21;
 /// Emulation on a machine that is busy with other tests is slow.
-pub(super) const PATIENCE: Duration = Duration::from_secs(600);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(600);
 /// The port that the unikernel listens on.
 const PORT: u16 = 11434;
 const FIRMWARE: [&str; 3] = [
@@ -128,7 +128,7 @@ impl Boot<'_> {
             let _ = output.read_to_end(&mut said);
             let _ = sender.send(said);
         });
-        let said = receiver.recv_timeout(PATIENCE);
+        let said = receiver.recv_timeout(TIMEOUT);
         if said.is_err() {
             child.kill()?;
         }
@@ -139,7 +139,7 @@ impl Boot<'_> {
         let said = String::from_utf8_lossy(&said).into_owned();
         done(self.name, begin);
         ensure!(
-            begin.elapsed() < PATIENCE,
+            begin.elapsed() < TIMEOUT,
             "{} took too long and said:\n{said}",
             self.name
         );
@@ -173,7 +173,7 @@ impl Boot<'_> {
             }
         });
         Ok(Guest {
-            running: Running { child, address },
+            running: ServerProcess { child, address },
             input,
             said,
         })
@@ -198,12 +198,12 @@ pub(super) fn free_port() -> Result<SocketAddr> {
 }
 
 /// A program that goes with this value.
-pub(super) struct Running {
+pub(super) struct ServerProcess {
     pub(super) child: Child,
     pub(super) address: SocketAddr,
 }
 
-impl Drop for Running {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         // It may have ended by itself.
         let _ = self.child.kill();
@@ -213,7 +213,7 @@ impl Drop for Running {
 
 /// A guest that runs.
 pub(super) struct Guest {
-    pub(super) running: Running,
+    pub(super) running: ServerProcess,
     input: ChildStdin,
     /// Bytes, because a letter of several may come in pieces.
     said: Arc<Mutex<Vec<u8>>>,
@@ -252,7 +252,7 @@ impl Guest {
             if let Some(status) = self.running.child.try_wait()? {
                 bail!("QEMU ended with {status} before {sign:?}:\n{said}");
             }
-            ensure!(begin.elapsed() < PATIENCE, "{sign:?} never came:\n{said}");
+            ensure!(begin.elapsed() < TIMEOUT, "{sign:?} never came:\n{said}");
             std::thread::sleep(Duration::from_millis(20));
         }
     }

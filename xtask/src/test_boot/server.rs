@@ -5,7 +5,7 @@
 mod recording;
 
 use super::client::{KEY, ask, connect, greet, key, parsed, request, request_text};
-use super::guest::{Boot, Guest, PATIENCE, Running, done, expect, free_port};
+use super::guest::{Boot, Guest, ServerProcess, TIMEOUT, done, expect, free_port};
 use crate::command::{root, strata_for_checks};
 use crate::conformance;
 use crate::unikernel::Built;
@@ -47,7 +47,7 @@ const PROMPTS: [&str; 20] = [
 ];
 
 /// The server on this system, as users have it.
-pub(super) fn here() -> Result<Running> {
+pub(super) fn here() -> Result<ServerProcess> {
     let address = free_port()?;
     let child = Command::new(strata_for_checks()?)
         .args(["serve", "tale", "--api-key", KEY, "--host"])
@@ -55,7 +55,7 @@ pub(super) fn here() -> Result<Running> {
         .stdin(Stdio::null())
         .spawn()
         .context("cannot start the program")?;
-    let mut running = Running { child, address };
+    let mut running = ServerProcess { child, address };
     ready(&mut running)?;
     Ok(running)
 }
@@ -213,20 +213,20 @@ pub(super) fn official_client(here: SocketAddr, there: SocketAddr) -> Result<()>
 }
 
 /// Waits until a server answers.
-pub(super) fn ready(running: &mut Running) -> Result<()> {
+pub(super) fn ready(running: &mut ServerProcess) -> Result<()> {
     let begin = Instant::now();
     // QEMU takes a connection before the machine is there, and offers it again only after seconds: a new one is heard
     // sooner. On a busy machine an answer takes longer than on a quiet one.
-    let mut patience = Duration::from_millis(50);
-    while begin.elapsed() < PATIENCE {
-        if greet(running.address, patience).is_ok() {
+    let mut timeout = Duration::from_millis(50);
+    while begin.elapsed() < TIMEOUT {
+        if greet(running.address, timeout).is_ok() {
             return Ok(());
         }
         if let Some(status) = running.child.try_wait()? {
             bail!("the server ended with {status}");
         }
         std::thread::sleep(Duration::from_millis(10));
-        patience = (patience * 9 / 8).min(Duration::from_secs(20));
+        timeout = (timeout * 9 / 8).min(Duration::from_secs(20));
     }
     bail!("the server does not answer")
 }

@@ -1,7 +1,7 @@
 //! A session at the serial line: every command that does something, and what it does.
 
 use super::client::{KEY, greet};
-use super::guest::{Boot, Guest, PATIENCE, done, expect};
+use super::guest::{Boot, Guest, TIMEOUT, done, expect};
 use super::server;
 use crate::unikernel::Built;
 use anyhow::{Context, Result, ensure};
@@ -94,7 +94,7 @@ fn model(guest: &mut Guest) -> Result<()> {
 fn serving(guest: &mut Guest) -> Result<()> {
     command(guest, "serve stop")?;
     expect(&command(guest, "ip")?, "port 11434 closed")?;
-    let refused = greet(guest.address(), PATIENCE);
+    let refused = greet(guest.address(), TIMEOUT);
     ensure!(refused.is_err(), "a closed door answered {refused:?}");
     command(guest, "serve start")?;
     server::ready(&mut guest.running)?;
@@ -105,7 +105,7 @@ fn serving(guest: &mut Guest) -> Result<()> {
 fn ends(guest: &mut Guest, line: &str) -> Result<()> {
     guest.write(line)?;
     let begin = Instant::now();
-    while begin.elapsed() < PATIENCE {
+    while begin.elapsed() < TIMEOUT {
         if let Some(status) = guest.running.child.try_wait()? {
             ensure!(status.success(), "QEMU ended with {status} after {line}");
             return Ok(());

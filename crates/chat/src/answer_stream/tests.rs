@@ -6,7 +6,7 @@ use crate::prepare::{RequestContext, prepare};
 use alloc::string::ToString;
 use alloc::vec;
 use strata_engine::logprobs::TokenLogprob;
-use strata_engine::{Piece, RequestError, Usage as EngineUsage};
+use strata_engine::{RequestError, SmallString, Usage as EngineUsage};
 use strata_tokenizer::{ModelKind, TokenKind, TokenTable, Vocab};
 
 /// A model of one token for each ASCII character.
@@ -55,7 +55,7 @@ fn token(text: &str) -> EventKind {
 
 fn finished() -> EventKind {
     EventKind::Finished {
-        text: Piece::default(),
+        text: SmallString::default(),
         reason: FinishReason::Length,
         usage: EngineUsage {
             generated_tokens: 2,

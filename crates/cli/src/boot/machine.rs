@@ -28,9 +28,10 @@ impl Machine {
                 .iter()
                 .any(|name| word == name)
         };
-        match arguments.iter().any(adds) {
-            true => Self::Q35,
-            false => Self::Microvm,
+        if arguments.iter().any(adds) {
+            Self::Q35
+        } else {
+            Self::Microvm
         }
     }
 
@@ -70,9 +71,10 @@ impl Accelerator {
     /// KVM, where this user may use it and QEMU gets along with it.
     pub(super) fn best(qemu: &str) -> Self {
         let device = OpenOptions::new().read(true).write(true).open("/dev/kvm");
-        match device.is_ok() && starts_with_kvm(qemu).unwrap_or(false) {
-            true => Self::Kvm,
-            false => Self::Tcg,
+        if device.is_ok() && starts_with_kvm(qemu).unwrap_or(false) {
+            Self::Kvm
+        } else {
+            Self::Tcg
         }
     }
 }

@@ -34,9 +34,10 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let machine = Machine::new(arguments.threads.map(usize::from))?;
-    let effort = match arguments.quick {
-        true => Effort::Quick,
-        false => Effort::Full,
+    let effort = if arguments.quick {
+        Effort::Quick
+    } else {
+        Effort::Full
     };
     let hardware = Hardware::look(&machine);
     let speeds = Speeds::measure(&machine, effort)?;
@@ -50,9 +51,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         fits,
     };
     let mut out = std::io::stdout().lock();
-    let written = match arguments.json {
-        true => writeln!(out, "{}", report.json()),
-        false => report.print(&mut out),
+    let written = if arguments.json {
+        writeln!(out, "{}", report.json())
+    } else {
+        report.print(&mut out)
     };
     written.map_err(|error| Failure::stdout(&error))
 }

@@ -19,10 +19,12 @@ pub(super) fn read(path: &Path) -> Result<Vec<Setting>, Failure> {
 fn parse(text: &str) -> Result<Vec<Setting>, String> {
     let setting = |pair| {
         let (key, value): (&str, &str) = pair;
-        match is_known(key) {
-            true if value.is_empty() => Err(format!("the setting {key} has no value")),
-            true => Ok((key.into(), value.into())),
-            false => Err(format!("there is no setting {key}")),
+        if !is_known(key) {
+            Err(format!("there is no setting {key}"))
+        } else if value.is_empty() {
+            Err(format!("the setting {key} has no value"))
+        } else {
+            Ok((key.into(), value.into()))
         }
     };
     let pairs = pairs(text).map(|pair| pair.map_err(|error| error.to_string()).and_then(setting));

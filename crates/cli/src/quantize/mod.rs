@@ -175,9 +175,10 @@ fn read_importance(path: &Path) -> Result<Importance, Failure> {
 
 /// `model-f16.gguf` becomes `model-q4_k_m.gguf` beside it; what is no path becomes a file here.
 fn default_out(source: &Path, mix: Mix) -> PathBuf {
-    let stem = match source.is_dir() {
-        true => source.file_name(),
-        false => source.file_stem(),
+    let stem = if source.is_dir() {
+        source.file_name()
+    } else {
+        source.file_stem()
     };
     let stem = stem.map_or_else(|| "model".into(), |stem| stem.to_string_lossy());
     let mut stem = stem.replace(':', "-");

@@ -212,9 +212,10 @@ impl Markdown {
             return;
         }
         let (on, off) = if strong { BOLD } else { ITALIC };
-        match strong {
-            true => self.bold = !open,
-            false => self.italic = !open,
+        if strong {
+            self.bold = !open;
+        } else {
+            self.italic = !open;
         }
         // A heading is bold all along.
         if !(strong && self.heading) {

@@ -155,26 +155,26 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(AdapterFile { path, scale }) = lora {
         options = options.adapter(path, scale);
     }
-    let mut task = Task {
+    let mut run = ModelRun {
         path,
         options,
         first: true,
         sampling,
         format,
     };
-    while let Next::Load(path) = task.run(arguments, &runtime, &prompt)? {
-        task = Task {
+    while let Next::Load(path) = run.run(arguments, &runtime, &prompt)? {
+        run = ModelRun {
             path,
             options: arguments.options(),
             first: false,
-            ..task
+            ..run
         };
     }
     Ok(())
 }
 
 /// What is done with one model.
-struct Task {
+struct ModelRun {
     path: PathBuf,
     options: Options,
     /// Whether it is the one that the command line names.
@@ -184,7 +184,7 @@ struct Task {
     format: Format,
 }
 
-impl Task {
+impl ModelRun {
     fn run(
         &self,
         arguments: &Arguments,

@@ -19,10 +19,12 @@ impl Look {
     pub(crate) fn of_output(plain: bool, wrap: bool) -> Self {
         let colours = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        match io::stdout().is_terminal() && colours && !dumb && !plain {
-            true if wrap => Self::Wrapped,
-            true => Self::Styled,
-            false => Self::Plain,
+        if !io::stdout().is_terminal() || !colours || dumb || plain {
+            Self::Plain
+        } else if wrap {
+            Self::Wrapped
+        } else {
+            Self::Styled
         }
     }
 }

@@ -186,12 +186,11 @@ fn lay_out(
         let linked = folder.link(file, &store.blob_path(digest));
         linked.map_err(|error| failed(&error))?;
     }
-    match folder.path().join(config).exists() {
-        true => Ok(()),
-        false => {
-            let problem = format!("a checkpoint needs its {config}, and others are .gguf files");
-            Err(wrong(field, &problem))
-        }
+    if folder.path().join(config).exists() {
+        Ok(())
+    } else {
+        let problem = format!("a checkpoint needs its {config}, and others are .gguf files");
+        Err(wrong(field, &problem))
     }
 }
 
@@ -204,12 +203,11 @@ fn recipe(
     let is_gguf = |file: &str| file.to_ascii_lowercase().ends_with(".gguf");
     let blob = |(file, hex): &(String, String)| {
         let digest = digest(hex)?;
-        match store.has_blob(&digest) {
-            true => Ok((file.clone(), digest)),
-            false => {
-                let missing = StoreError::NoSuchBlob(digest);
-                Err(Fault::new(FaultKind::BadRequest, missing))
-            }
+        if store.has_blob(&digest) {
+            Ok((file.clone(), digest))
+        } else {
+            let missing = StoreError::NoSuchBlob(digest);
+            Err(Fault::new(FaultKind::BadRequest, missing))
         }
     };
     let files: Vec<_> = create.files.iter().map(blob).collect::<Result<_, _>>()?;

@@ -16,10 +16,7 @@ fn folder(path: &Path) -> Option<PathBuf> {
     let weights = path
         .extension()
         .is_some_and(|ending| ending == "safetensors" || ending == "bin");
-    let folder = match weights {
-        true => path.parent()?,
-        false => path,
-    };
+    let folder = if weights { path.parent()? } else { path };
     Lora::is_folder(folder).then(|| folder.to_owned())
 }
 

@@ -33,9 +33,10 @@ pub(crate) fn run(arguments: &ListArguments) -> Result<(), Failure> {
         name.to_lowercase().starts_with(&prefix.to_lowercase())
     };
     let models: Vec<&StoredModel> = listing.models.iter().filter(wanted).collect();
-    let mut found = match arguments.all {
-        true => strata_store::elsewhere(),
-        false => Vec::new(),
+    let mut found = if arguments.all {
+        strata_store::elsewhere()
+    } else {
+        Vec::new()
     };
     found.retain(|model| {
         let name = model.repository.to_lowercase();

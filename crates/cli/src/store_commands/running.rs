@@ -29,9 +29,10 @@ pub(crate) struct StopArguments {
 pub(crate) fn ps(arguments: &PsArguments) -> Result<(), Failure> {
     let answer = ServerClient::from_env()?.get("/api/ps")?.ok()?;
     let mut out = std::io::stdout().lock();
-    let written = match arguments.json {
-        true => writeln!(out, "{answer}"),
-        false => columns::print(&rows(&answer), "", &mut out),
+    let written = if arguments.json {
+        writeln!(out, "{answer}")
+    } else {
+        columns::print(&rows(&answer), "", &mut out)
     };
     written.map_err(|error| Failure::stdout(&error))
 }

@@ -76,9 +76,10 @@ pub(crate) fn run(arguments: &ShowArguments) -> Result<(), Failure> {
         }
         None => {
             let printed = print(&facts(&model)?, &capabilities(&model), &file, &mut out);
-            match arguments.verbose {
-                true => printed.and(print_contents(&model, &mut out)?),
-                false => printed,
+            if arguments.verbose {
+                printed.and(print_contents(&model, &mut out)?)
+            } else {
+                printed
             }
         }
     };

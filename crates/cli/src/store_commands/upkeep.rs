@@ -47,8 +47,11 @@ pub(crate) fn run(arguments: &StoreArguments) -> Result<(), Failure> {
             format_args!("the store has {n} faults"),
         )),
     }
-    .map_err(|said: Failure| match repair {
-        true => said.hint("pull those models again"),
-        false => said.hint("--repair removes what can be removed"),
+    .map_err(|said: Failure| {
+        if repair {
+            said.hint("pull those models again")
+        } else {
+            said.hint("--repair removes what can be removed")
+        }
     })
 }

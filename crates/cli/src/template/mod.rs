@@ -122,9 +122,10 @@ fn of_file(source: String) -> TemplateText {
         let word = action.split(|c: char| !c.is_ascii_alphanumeric()).next();
         action.starts_with(['.', '$']) || word.is_some_and(|word| WORDS.contains(&word))
     };
-    match !source.contains("{%") && source.split("{{").skip(1).any(is_go) {
-        true => TemplateText::Go(source),
-        false => TemplateText::Jinja(source),
+    if !source.contains("{%") && source.split("{{").skip(1).any(is_go) {
+        TemplateText::Go(source)
+    } else {
+        TemplateText::Jinja(source)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The doors: the library in this process, the program, and a server's dialects.
 
 use crate::asked::{Asked, Input, Said};
-use crate::program::server::{Place, Server};
+use crate::program::server::{Server, TestFolder};
 use crate::program::strata;
 use crate::{CONTEXT, schema_file};
 use serde_json::{Map, Value, json};
@@ -32,7 +32,7 @@ fn text(value: &Value) -> String {
 
 impl Doors {
     /// Opens models by name and path.
-    pub(crate) fn new(place: &Place, models: &[(&str, &str)]) -> Self {
+    pub(crate) fn new(folder: &TestFolder, models: &[(&str, &str)]) -> Self {
         let paths: Vec<&str> = models.iter().map(|(_, path)| *path).collect();
         let open = |&(name, path): &(&str, &str)| {
             let options = Options::default().context(CONTEXT).threads(2);
@@ -41,7 +41,7 @@ impl Doors {
         };
         Self {
             models: models.iter().map(open).collect(),
-            server: Server::start(&place.store(), &paths),
+            server: Server::start(&folder.store(), &paths),
         }
     }
 

@@ -7,7 +7,7 @@ mod program;
 
 use asked::{Asked, Input, Said};
 use door::Doors;
-use program::server::{Place, Server};
+use program::server::{Server, TestFolder};
 use program::{Edit, Scratch, strata, tale};
 use serde_json::{Value, json};
 use strata::{Model, Options};
@@ -97,13 +97,13 @@ fn rows() -> Vec<Asked> {
 
 #[test]
 fn a_request_gets_the_same_answer_through_every_door() {
-    let place = Place::new("doors");
+    let folder = TestFolder::new("doors");
     let bytes = std::fs::read(tale()).expect("the built-in model is here");
     let thinker = Edit::new(&bytes).set("tokenizer.chat_template", Metadata::Str(THINKER));
-    let path = place.path().join("thinker.gguf");
+    let path = folder.path().join("thinker.gguf");
     std::fs::write(&path, thinker.write()).expect("the file can be written");
     let path = path.to_str().expect("paths of tests are text");
-    let doors = Doors::new(&place, &[("tale", "tale"), ("thinker", path)]);
+    let doors = Doors::new(&folder, &[("tale", "tale"), ("thinker", path)]);
     let mut called = 0;
     for asked in rows() {
         let expected = doors.library(&asked);
@@ -140,8 +140,8 @@ fn a_text_has_the_same_vector_through_every_door() {
         env!("CARGO_MANIFEST_DIR"),
         "/../model/tests/golden_states/nomic-bert.gguf"
     );
-    let place = Place::new("vectors");
-    let server = Server::start(&place.store(), &["tale", bert]);
+    let folder = TestFolder::new("vectors");
+    let server = Server::start(&folder.store(), &["tale", bert]);
     for (name, path) in [("tale", "tale"), ("nomic-bert", bert)] {
         let model = Model::open(path, Options::default()).expect("it opens");
         let expected = model.embed(TEXTS).expect("it embeds");

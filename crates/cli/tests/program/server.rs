@@ -9,9 +9,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// A folder with a store, gone with the test.
-pub(crate) struct Place(PathBuf);
+pub(crate) struct TestFolder(PathBuf);
 
-impl Place {
+impl TestFolder {
     pub(crate) fn new(name: &str) -> Self {
         let path = super::scratch(name);
         std::fs::create_dir_all(&path).unwrap();
@@ -41,7 +41,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TestFolder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }

@@ -1,7 +1,7 @@
 //! The models of the recorded requests: `tale`, a synthetic model for each quantization, a tiny random model for each
 //! architecture, and stored models with a chat template, parameters or a LoRA adapter.
 
-use crate::program::server::{Place, Server};
+use crate::program::server::{Server, TestFolder};
 use crate::program::{command, strata, tale};
 use std::process::Command;
 
@@ -55,17 +55,17 @@ MESSAGE assistant Hi.";
 
 /// A directory with the models, removed after the test.
 pub(crate) struct Models {
-    place: Place,
+    folder: TestFolder,
     files: Vec<String>,
 }
 
 impl Models {
     pub(crate) fn new(name: &str) -> Self {
-        let place = Place::new(name);
+        let folder = TestFolder::new(name);
         let mut files = Vec::new();
         for mix in MIXES {
             let file = format!("synth-{mix}.gguf");
-            let path = place.path().join(&file);
+            let path = folder.path().join(&file);
             strata(&[
                 "synth".as_ref(),
                 path.as_os_str(),
@@ -75,15 +75,15 @@ impl Models {
             .text();
             files.push(file);
         }
-        for folder in GOLDEN {
-            for entry in std::fs::read_dir(folder).expect("the folder is there") {
+        for golden in GOLDEN {
+            for entry in std::fs::read_dir(golden).expect("the folder is there") {
                 let path = entry.expect("it can be read").path();
                 if path
                     .extension()
                     .is_some_and(|extension| extension == "gguf")
                 {
                     let file = path.file_name().expect("files have names");
-                    std::fs::copy(&path, place.path().join(file)).expect("it can be copied");
+                    std::fs::copy(&path, folder.path().join(file)).expect("it can be copied");
                     files.push(file.to_str().expect("a plain name").into());
                 }
             }
@@ -92,17 +92,17 @@ impl Models {
         files.retain(|file| !file.contains("bert"));
         let tale = tale();
         for (name, more) in [("thinker", THINKER), ("caller", CALLER), ("teller", TELLER)] {
-            place.create(name, &format!("FROM {tale}\n{more}\n"));
+            folder.create(name, &format!("FROM {tale}\n{more}\n"));
         }
-        place.create("adapted", &format!("FROM {BASE}\nADAPTER {ADAPTER}\n"));
-        Self { place, files }
+        folder.create("adapted", &format!("FROM {BASE}\nADAPTER {ADAPTER}\n"));
+        Self { folder, files }
     }
 
     /// `strata`, in the directory of the models.
     pub(crate) fn command(&self, isa: Option<&str>) -> Command {
         let mut command = command();
-        command.current_dir(self.place.path());
-        command.env("OLLAMA_MODELS", self.place.store());
+        command.current_dir(self.folder.path());
+        command.env("OLLAMA_MODELS", self.folder.store());
         if let Some(isa) = isa {
             command.env("STRATA_ISA", isa);
         }

@@ -99,9 +99,10 @@ impl Ask {
         let words = "and they went on to the next house ".repeat(if long { 12 } else { 1 });
         let text = format!("Client {client} tells story {round}: {words}");
         let body = body.replace('$', &text);
-        let field = match streams {
-            true => format!(",\"stream\":{stream}"),
-            false => String::new(),
+        let field = if streams {
+            format!(",\"stream\":{stream}")
+        } else {
+            String::new()
         };
         Self {
             path,
@@ -114,10 +115,10 @@ impl Ask {
         }
     }
 
-    pub(crate) fn run(&self, address: SocketAddr, patience: Duration) -> Told {
+    pub(crate) fn run(&self, address: SocketAddr, timeout: Duration) -> Told {
         let start = Instant::now();
         let mut first = None;
-        let outcome = self.exchange(address, patience, &mut |_| {
+        let outcome = self.exchange(address, timeout, &mut |_| {
             first.get_or_insert_with(|| start.elapsed());
         });
         Told {
@@ -131,11 +132,11 @@ impl Ask {
     fn exchange(
         &self,
         address: SocketAddr,
-        patience: Duration,
+        timeout: Duration,
         heard: &mut dyn FnMut(usize),
     ) -> std::io::Result<Outcome> {
-        let mut stream = TcpStream::connect_timeout(&address, patience)?;
-        stream.set_read_timeout(Some(patience))?;
+        let mut stream = TcpStream::connect_timeout(&address, timeout)?;
+        stream.set_read_timeout(Some(timeout))?;
         let (path, length) = (self.path, self.body.len());
         let head = "host: localhost\r\nconnection: close\r\ncontent-type: application/json";
         let request = format!(

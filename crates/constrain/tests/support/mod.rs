@@ -159,10 +159,12 @@ impl Vocabulary {
             .copied()
             .filter(|id| &*self.tokenizer.token_bytes(*id).unwrap() != b",")
             .collect();
-        match closing {
-            true if !hard.is_empty() && chance < 9 => hard[random.below(hard.len())],
-            false if !closers.is_empty() && chance < 7 => closers[random.below(closers.len())],
-            _ => allowed[random.below(allowed.len())],
+        if closing && !hard.is_empty() && chance < 9 {
+            hard[random.below(hard.len())]
+        } else if !closing && !closers.is_empty() && chance < 7 {
+            closers[random.below(closers.len())]
+        } else {
+            allowed[random.below(allowed.len())]
         }
     }
 }

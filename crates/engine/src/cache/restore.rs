@@ -58,7 +58,10 @@ impl Cache {
     /// Brings back from the store what is gone of the pages that windows reach from a trail's end.
     pub(super) fn refill(&mut self, salt: Salt, tokens: &[u32], trail: &mut Trail) {
         let seen = self.tree.first_seen(trail.len) / PAGE;
-        if !trail.nodes[seen..].iter().any(|&n| self.tree.is_hollow(n)) {
+        if !trail.nodes[seen..]
+            .iter()
+            .any(|&n| self.tree.lacks_window(n))
+        {
             return;
         }
         let Some(mut key) = self.root(salt) else {
@@ -66,7 +69,7 @@ impl Cache {
         };
         for (index, chunk) in tokens[..trail.len].chunks_exact(PAGE).enumerate() {
             key = key.child(chunk);
-            if index < seen || !self.tree.is_hollow(trail.nodes[index]) {
+            if index < seen || !self.tree.lacks_window(trail.nodes[index]) {
                 continue;
             }
             let page = match self.fetch_page(&key) {
@@ -76,8 +79,8 @@ impl Cache {
             };
             self.tree.refill(trail.nodes[index], page, &mut self.table);
             self.table.release(page, Reach::Window);
-            let hollow = core::mem::replace(&mut trail.pages[index], page);
-            self.table.release(hollow, Reach::Everything);
+            let windowless = core::mem::replace(&mut trail.pages[index], page);
+            self.table.release(windowless, Reach::Everything);
             self.counts.restored += 1;
         }
     }
@@ -179,7 +182,7 @@ impl Cache {
     }
 
     /// Puts a node's page and its snapshot into the store, if the page is a whole one and they are not there yet. A
-    /// hollow page went there before.
+    /// page without its windows went there before.
     pub(super) fn keep(&mut self, node: NodeId) {
         if self.store.is_none() {
             return;
@@ -193,7 +196,7 @@ impl Cache {
         let Some((store, _)) = &mut self.store else {
             return;
         };
-        if !self.tree.is_hollow(node) && !store.contains(&key.0) {
+        if !self.tree.lacks_window(node) && !store.contains(&key.0) {
             let page = self.tree.page(node);
             let write = |out: &mut Vec<u8>| self.executor.read_page(&self.table, page, out);
             page_store::seal(&key, write, &mut self.blob);
@@ -214,7 +217,7 @@ impl Cache {
         nodes.into_iter().for_each(|node| self.keep(node));
     }
 
-    /// Keeps a page of a text's beginning that came from elsewhere, after those of the tokens before it, with the
+    /// Keeps a page of a sequence's beginning that came from elsewhere, after those of the tokens before it, with the
     /// state after its last token if it has one. Says whether there was room.
     pub(crate) fn take_in(
         &mut self,
@@ -226,7 +229,8 @@ impl Cache {
         let before = tokens.len() - PAGE;
         let trail = self.follow(salt, tokens);
         let last = trail.nodes.last().copied();
-        let mut node = last.filter(|&node| trail.len == tokens.len() && !self.tree.is_hollow(node));
+        let mut node =
+            last.filter(|&node| trail.len == tokens.len() && !self.tree.lacks_window(node));
         if node.is_none()
             && trail.len >= before
             && let Some(page) = self.fill(bytes)

@@ -13,7 +13,7 @@ impl PrefixTree {
         let (mut usable, mut unbroken) = (0, 0);
         for (index, &node) in path.iter().enumerate().take(len.div_ceil(PAGE)) {
             let end = ((index + 1) * PAGE).min(len);
-            unbroken = if self.is_hollow(node) {
+            unbroken = if self.lacks_window(node) {
                 0
             } else {
                 unbroken + end - index * PAGE

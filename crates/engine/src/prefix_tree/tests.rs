@@ -1,4 +1,4 @@
-//! The tree against a model of it that is too plain to be wrong: a list of texts.
+//! The tree against a model of it that is too plain to be wrong: a list of sequences.
 
 mod world;
 
@@ -53,7 +53,7 @@ fn run_any(seed: u64, config: &Config, states: usize) -> World {
     let mut random = Random::new(seed, Stream::Token);
     let mut pick = |n: u64| random.next_u64() % n;
     let mut world = World::new(config, states);
-    // Few beginnings and few tokens, so that texts have much in common and part at any place.
+    // Few beginnings and few tokens, so that sequences have much in common and part at any place.
     let beginnings: Vec<Vec<u32>> = (0..4)
         .map(|_| (0..150).map(|_| pick(2) as u32).collect())
         .collect();
@@ -72,7 +72,7 @@ fn run_any(seed: u64, config: &Config, states: usize) -> World {
                 let number = pick(SALTS);
                 world.cache.clear(salt(number));
                 world.known.0.retain(|(of, _)| *of != number);
-                // What running texts hold stays.
+                // What running sequences hold stays.
                 for text in world.texts.iter().filter(|text| text.salt == number) {
                     let whole = text.held.sequence.len() / PAGE * PAGE;
                     world.known.record(number, &text.tokens[..whole]);
@@ -112,13 +112,13 @@ const KINDS: [&[Option<usize>]; 5] = [
 #[test]
 fn any_course_of_events_gives_texts_their_own_positions_and_loses_no_page() {
     let tiny = tiny_config();
-    let mut hollowed = 0;
+    let mut evicted = 0;
     for seed in 0..100 {
         let config = windowed(&tiny, KINDS[seed as usize % KINDS.len()]);
         let world = run_any(seed, &config, 0);
-        hollowed += world.cache.counts().hollowed;
+        evicted += world.cache.counts().window_evictions;
     }
-    assert!(hollowed > 100, "{hollowed}");
+    assert!(evicted > 100, "{evicted}");
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn any_course_of_events_gives_texts_their_own_states_and_loses_no_slot() {
     let mut reused = 0;
     for seed in 0..100 {
         let config = recurrent(windowed(&tiny, KINDS[seed as usize % KINDS.len()]));
-        // From fewer than texts need to enough for many snapshots.
+        // From fewer than sequences need to enough for many snapshots.
         let world = run_any(seed, &config, 1 + seed as usize % 16);
         reused += world.reused;
     }
@@ -206,7 +206,7 @@ fn another_salt_finds_nothing() {
 #[test]
 fn what_windows_no_longer_reach_goes_first_and_texts_go_on_behind_it() {
     let tiny = tiny_config();
-    // Of three layers one sees everything, so a hollow page has left two thirds of its memory.
+    // Of three layers one sees everything, so a page without its windows has left two thirds of its memory.
     let config = windowed(&tiny, &[Some(40), None, Some(40)]);
     let mut cache = cache_of(&config, 12, 0);
     let tokens: Vec<u32> = (0..9 * PAGE as u32).collect();
@@ -228,9 +228,12 @@ fn what_windows_no_longer_reach_goes_first_and_texts_go_on_behind_it() {
     assert_eq!(short.sequence.len(), 3 * PAGE);
     assert_eq!(short.sequence.forgotten(), 1);
     cache.release(&mut short);
-    // Two more pages of memory: three pages become hollow, those that no window reached for longest.
+    // Two more pages of memory: three pages lose their windows, those that no window reached for longest.
     assert!(cache.make_room(5));
-    assert_eq!((cache.counts().evicted, cache.counts().hollowed), (0, 3));
+    assert_eq!(
+        (cache.counts().evicted, cache.counts().window_evictions),
+        (0, 3)
+    );
     assert_eq!(cache.kept_len(salt(0), &tokens), 9 * PAGE);
     assert_eq!(cache.kept_len(salt(0), &tokens[..3 * PAGE]), 3 * PAGE);
     assert_eq!(cache.kept_len(salt(0), &tokens[..5 * PAGE]), 3 * PAGE);

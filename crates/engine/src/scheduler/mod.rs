@@ -1,16 +1,16 @@
 //! Who is computed next: a plan of tokens for each step.
 //!
-//! It knows nothing of models: tasks have tokens to compute, steps take time, memory is had or not. So it is tested by
+//! It knows nothing of models: sequences have tokens to compute, steps take time, memory is had or not. So it is tested by
 //! simulation, with a clock that is only a number.
 //!
-//! - Tasks that have one token to compute, because they wait for the next, are all in every step.
+//! - Sequences that have one token to compute, because they wait for the next, are all in every step.
 //! - What is left of the step's tokens goes to longer pieces, of prompts mostly. How many tokens that is follows from
 //!   how long steps [have taken](step_time), so that a step ends within the target.
 //! - Clients take turns: each is charged for its tokens, and who was charged least comes first. Among one client's
-//!   tasks the order is that of arrival, with a head start for the urgent ones. The first gets half of the room, the
+//!   sequences the order is that of arrival, with a head start for the urgent ones. The first gets half of the room, the
 //!   second half of the rest and so on, so that a short prompt does not wait for a long one.
-//! - Where memory ends, the task of the lowest priority that came last gives its pages back and waits. The best-placed
-//!   task is never the one, so something always gets on; and whoever waits longest is admitted before those that came
+//! - Where memory ends, the sequence of the lowest priority that came last gives its pages back and waits. The best-placed
+//!   sequence is never the one, so something always gets on; and whoever waits longest is admitted before those that came
 //!   later, so nobody waits for ever.
 
 mod step_time;
@@ -23,33 +23,33 @@ use alloc::vec::Vec;
 use core::time::Duration;
 pub(crate) use step_time::StepTime;
 
-/// Tokens of prompts in a step, at least: waiting texts get on, however many others are running.
+/// Tokens of prompts in a step, at least: waiting sequences get on, however many others are running.
 const LEAST_CHUNK: usize = 8;
 
 /// Tokens in a step as long as it is not known how long one takes.
 const FIRST_STEP: usize = 32;
 
 /// Where nobody waits for a next token, steps may be this many times as long.
-const PATIENCE: u32 = 4;
+const IDLE_STRETCH: u32 = 4;
 
-/// How much earlier a task counts as having come, for each class of priority above the lowest.
+/// How much earlier a sequence counts as having come, for each class of priority above the lowest.
 const HEAD_START: Duration = Duration::from_secs(30);
 
-/// How often a task gives its place to one of a higher priority.
+/// How often a sequence gives its place to one of a higher priority.
 const MOST_DISPLACED: u8 = 2;
 
-/// Names a task.
+/// Names a sequence.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct TaskId(pub(crate) u64);
+pub(crate) struct SequenceId(pub(crate) u64);
 
-/// A text to be computed, as far as planning goes.
+/// A sequence to be computed, as far as planning goes.
 #[derive(Clone, Debug)]
-pub(crate) struct Task {
-    pub(crate) id: TaskId,
+pub(crate) struct ScheduledSequence {
+    pub(crate) id: SequenceId,
     pub(crate) client: ClientId,
     pub(crate) priority: Priority,
     pub(crate) arrival: Duration,
-    /// When it comes before the client's other tasks, because its deadline is near.
+    /// When it comes before the client's other sequences, because its deadline is near.
     pub(crate) urgent: Option<Duration>,
     /// How long its steps may take.
     pub(crate) target: Option<Duration>,
@@ -59,37 +59,37 @@ pub(crate) struct Task {
     pub(crate) displaced: u8,
 }
 
-impl Task {
-    /// Better-placed tasks are greater: they keep their memory.
-    fn rank(&self) -> (Priority, core::cmp::Reverse<(Duration, TaskId)>) {
+impl ScheduledSequence {
+    /// Better-placed sequences are greater: they keep their memory.
+    fn rank(&self) -> (Priority, core::cmp::Reverse<(Duration, SequenceId)>) {
         (self.priority, core::cmp::Reverse((self.arrival, self.id)))
     }
 
-    /// The place among its client's tasks; the least comes first.
-    fn place(&self, now: Duration) -> (bool, i128, TaskId) {
+    /// The place among its client's sequences; the least comes first.
+    fn place(&self, now: Duration) -> (bool, i128, SequenceId) {
         let urgent = self.urgent.is_some_and(|from| now >= from);
         let start = HEAD_START.as_nanos() as i128 * self.priority as i128;
         (!urgent, self.arrival.as_nanos() as i128 - start, self.id)
     }
 }
 
-/// The memory that tasks compute in.
+/// The memory that sequences compute in.
 pub(crate) trait Pages {
-    /// Finds what is cached of a task's text and takes room for the rest; afterwards there must be room for
-    /// `headroom` texts to grow. Gives the tokens left to compute, or nothing and takes nothing.
-    fn admit(&mut self, task: TaskId, headroom: usize) -> Option<usize>;
+    /// Finds what is cached of a sequence and takes room for the rest; afterwards there must be room for
+    /// `headroom` sequences to grow. Gives the tokens left to compute, or nothing and takes nothing.
+    fn admit(&mut self, sequence: SequenceId, headroom: usize) -> Option<usize>;
 
-    /// Makes room for that many tokens more of an admitted task.
-    fn reserve(&mut self, task: TaskId, tokens: usize) -> bool;
+    /// Makes room for that many tokens more of an admitted sequence.
+    fn reserve(&mut self, sequence: SequenceId, tokens: usize) -> bool;
 
-    /// Takes all memory from a task.
-    fn release(&mut self, task: TaskId);
+    /// Takes all memory from a sequence.
+    fn release(&mut self, sequence: SequenceId);
 }
 
-/// What a task gets of a step.
+/// What a sequence gets of a step.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Share {
-    pub(crate) task: TaskId,
+    pub(crate) sequence: SequenceId,
     pub(crate) tokens: usize,
 }
 
@@ -98,8 +98,8 @@ pub(crate) struct Share {
 pub(crate) struct Room {
     /// Tokens.
     pub(crate) tokens: usize,
-    /// Admitted tasks.
-    pub(crate) tasks: usize,
+    /// Admitted sequences.
+    pub(crate) sequences: usize,
     /// Time.
     pub(crate) target: Duration,
 }
@@ -108,59 +108,63 @@ pub(crate) struct Room {
 #[derive(Clone, Debug, Default)]
 struct Account {
     charged: u64,
-    tasks: usize,
+    sequences: usize,
 }
 
 /// Plans steps.
 #[derive(Default)]
 pub(crate) struct Scheduler {
     /// In the order of their names.
-    tasks: Vec<Task>,
+    sequences: Vec<ScheduledSequence>,
     accounts: BTreeMap<ClientId, Account>,
     time: StepTime,
-    /// Tasks that had to give their memory back.
+    /// Sequences that had to give their memory back.
     preemptions: u64,
     shares: Vec<Share>,
-    order: Vec<TaskId>,
+    order: Vec<SequenceId>,
 }
 
 impl Scheduler {
-    /// Takes a task; names must ascend.
-    pub(crate) fn add(&mut self, task: Task) {
-        debug_assert!(self.tasks.last().is_none_or(|last| last.id < task.id));
+    /// Takes a sequence; names must ascend.
+    pub(crate) fn add(&mut self, sequence: ScheduledSequence) {
+        debug_assert!(
+            self.sequences
+                .last()
+                .is_none_or(|last| last.id < sequence.id)
+        );
         // A client that comes back is not owed for the time that it was away.
         let floor = self.accounts.values().map(|account| account.charged).min();
-        let account = self.accounts.entry(task.client).or_default();
-        if account.tasks == 0 {
+        let account = self.accounts.entry(sequence.client).or_default();
+        if account.sequences == 0 {
             account.charged = account.charged.max(floor.unwrap_or(0));
         }
-        account.tasks += 1;
-        self.tasks.push(task);
+        account.sequences += 1;
+        self.sequences.push(sequence);
     }
 
-    /// Forgets a task. Its memory is not touched.
-    pub(crate) fn remove(&mut self, id: TaskId) {
+    /// Forgets a sequence. Its memory is not touched.
+    pub(crate) fn remove(&mut self, id: SequenceId) {
         let Some(index) = self.index(id) else { return };
-        let task = self.tasks.remove(index);
-        if let Some(account) = self.accounts.get_mut(&task.client) {
-            account.tasks -= 1;
-            if account.tasks == 0 {
-                self.accounts.remove(&task.client);
+        let sequence = self.sequences.remove(index);
+        if let Some(account) = self.accounts.get_mut(&sequence.client) {
+            account.sequences -= 1;
+            if account.sequences == 0 {
+                self.accounts.remove(&sequence.client);
             }
         }
     }
 
-    /// Says how many tokens a task has to compute now.
-    pub(crate) fn set_pending(&mut self, id: TaskId, tokens: usize) {
+    /// Says how many tokens a sequence has to compute now.
+    pub(crate) fn set_pending(&mut self, id: SequenceId, tokens: usize) {
         if let Some(index) = self.index(id) {
-            self.tasks[index].pending = tokens;
+            self.sequences[index].pending = tokens;
         }
     }
 
-    /// Says that a task's memory was taken from it.
-    pub(crate) fn set_waiting(&mut self, id: TaskId) {
+    /// Says that a sequence's memory was taken from it.
+    pub(crate) fn set_waiting(&mut self, id: SequenceId) {
         if let Some(index) = self.index(id) {
-            self.tasks[index].admitted = false;
+            self.sequences[index].admitted = false;
         }
     }
 
@@ -174,23 +178,28 @@ impl Scheduler {
         &self.time
     }
 
-    /// Tasks that had to give their memory back so far.
+    /// Sequences that had to give their memory back so far.
     pub(crate) fn preemptions(&self) -> u64 {
         self.preemptions
     }
 
-    /// How many tasks wait for admission.
+    /// How many sequences wait for admission.
     pub(crate) fn waiting(&self) -> usize {
-        self.tasks.iter().filter(|task| !task.admitted).count()
+        self.sequences
+            .iter()
+            .filter(|sequence| !sequence.admitted)
+            .count()
     }
 
-    /// How many tasks are admitted.
+    /// How many sequences are admitted.
     pub(crate) fn admitted(&self) -> usize {
-        self.tasks.len() - self.waiting()
+        self.sequences.len() - self.waiting()
     }
 
-    fn index(&self, id: TaskId) -> Option<usize> {
-        self.tasks.binary_search_by_key(&id, |task| task.id).ok()
+    fn index(&self, id: SequenceId) -> Option<usize> {
+        self.sequences
+            .binary_search_by_key(&id, |sequence| sequence.id)
+            .ok()
     }
 
     /// Plans a step.
@@ -214,13 +223,13 @@ impl Scheduler {
             let Some(index) = self.index(id) else {
                 continue;
             };
-            if !self.tasks[index].admitted {
+            if !self.sequences[index].admitted {
                 open = open && self.admit(index, decoding, room, pages);
                 if !open {
                     continue;
                 }
             }
-            let pending = self.tasks[index].pending;
+            let pending = self.sequences[index].pending;
             // Those behind get something too.
             let most = if behind > 0 {
                 left.div_ceil(2).max(LEAST_CHUNK)
@@ -238,20 +247,20 @@ impl Scheduler {
         &self.shares
     }
 
-    /// The task whose turn it is, where tasks are computed whole or not at all.
-    pub(crate) fn next_whole(&mut self, now: Duration) -> Option<TaskId> {
+    /// The sequence whose turn it is, where sequences are computed whole or not at all.
+    pub(crate) fn next_whole(&mut self, now: Duration) -> Option<SequenceId> {
         let order = self.order_of_turns(now);
         let first = order.first().copied();
         self.order = order;
         first
     }
 
-    /// Plans a step of whole tasks, of those that go together.
+    /// Plans a step of whole sequences, of those that go together.
     pub(crate) fn plan_whole(
         &mut self,
         now: Duration,
         room: usize,
-        together: &dyn Fn(TaskId) -> bool,
+        together: &dyn Fn(SequenceId) -> bool,
     ) -> &[Share] {
         self.shares.clear();
         let mut left = room;
@@ -260,7 +269,7 @@ impl Scheduler {
             let Some(index) = self.index(id) else {
                 continue;
             };
-            let tokens = self.tasks[index].pending;
+            let tokens = self.sequences[index].pending;
             if tokens <= left {
                 left -= tokens;
                 self.give(id, tokens);
@@ -276,13 +285,13 @@ impl Scheduler {
     /// Gives what those behind could not use to those before them.
     fn top_up(&mut self, decoding: usize, mut left: usize, pages: &mut dyn Pages) {
         for at in decoding..self.shares.len() {
-            let Share { task, tokens } = self.shares[at];
-            let Some(index) = self.index(task) else {
+            let Share { sequence, tokens } = self.shares[at];
+            let Some(index) = self.index(sequence) else {
                 continue;
             };
-            let more = left.min(self.tasks[index].pending - tokens);
+            let more = left.min(self.sequences[index].pending - tokens);
             // Tokens that a constraint forced came after admission, which reserved pages for the prompt.
-            if more == 0 || !pages.reserve(task, tokens + more) {
+            if more == 0 || !pages.reserve(sequence, tokens + more) {
                 continue;
             }
             left -= more;
@@ -291,19 +300,24 @@ impl Scheduler {
         }
     }
 
-    /// Gives each task that waits for its next token one, the best-placed first.
+    /// Gives each sequence that waits for its next token one, the best-placed first.
     fn decodes(&mut self, room: Room, pages: &mut dyn Pages) {
         let mut order = core::mem::take(&mut self.order);
         order.clear();
-        let decodes = |task: &&Task| task.admitted && task.pending == 1;
-        order.extend(self.tasks.iter().filter(decodes).map(|task| task.id));
+        let decodes = |sequence: &&ScheduledSequence| sequence.admitted && sequence.pending == 1;
+        order.extend(
+            self.sequences
+                .iter()
+                .filter(decodes)
+                .map(|sequence| sequence.id),
+        );
         order.sort_unstable_by_key(|&id| {
-            core::cmp::Reverse(self.index(id).map(|index| self.tasks[index].rank()))
+            core::cmp::Reverse(self.index(id).map(|index| self.sequences[index].rank()))
         });
         for id in order.drain(..) {
             let admitted = self
                 .index(id)
-                .is_some_and(|index| self.tasks[index].admitted);
+                .is_some_and(|index| self.sequences[index].admitted);
             if admitted && self.shares.len() < room.tokens && self.secure(id, 1, pages) {
                 self.give(id, 1);
             }
@@ -313,74 +327,84 @@ impl Scheduler {
 
     /// Tokens in a step, so that it ends in time.
     fn budget(&self, decoding: usize, room: Room) -> usize {
-        let asked = self.tasks.iter().filter(|task| task.admitted);
+        let asked = self.sequences.iter().filter(|sequence| sequence.admitted);
         let target = asked
-            .filter_map(|task| task.target)
+            .filter_map(|sequence| sequence.target)
             .fold(room.target, Duration::min);
         let target = match decoding {
-            0 => target.saturating_mul(PATIENCE),
+            0 => target.saturating_mul(IDLE_STRETCH),
             _ => target,
         };
-        let within = match self.time.is_known() {
-            _ if room.target == Duration::MAX => usize::MAX,
-            false => FIRST_STEP,
-            true => self.time.tokens_within(target),
+        let within = if room.target == Duration::MAX {
+            usize::MAX
+        } else if self.time.is_known() {
+            self.time.tokens_within(target)
+        } else {
+            FIRST_STEP
         };
         within.min(room.tokens)
     }
 
-    /// Tasks with more than one token to compute, and those that wait, in the order of their turns.
-    fn order_of_turns(&mut self, now: Duration) -> Vec<TaskId> {
+    /// Sequences with more than one token to compute, and those that wait, in the order of their turns.
+    fn order_of_turns(&mut self, now: Duration) -> Vec<SequenceId> {
         let mut order = core::mem::take(&mut self.order);
         order.clear();
-        let wants = |task: &&Task| task.pending > 1 || (!task.admitted && task.pending > 0);
-        order.extend(self.tasks.iter().filter(wants).map(|task| task.id));
+        let wants = |sequence: &&ScheduledSequence| {
+            sequence.pending > 1 || (!sequence.admitted && sequence.pending > 0)
+        };
+        order.extend(
+            self.sequences
+                .iter()
+                .filter(wants)
+                .map(|sequence| sequence.id),
+        );
         order.sort_unstable_by_key(|&id| {
             self.index(id).map(|index| {
-                let task = &self.tasks[index];
-                let charged = self.accounts.get(&task.client).map_or(0, |a| a.charged);
-                (charged, task.client, task.place(now))
+                let sequence = &self.sequences[index];
+                let charged = self.accounts.get(&sequence.client).map_or(0, |a| a.charged);
+                (charged, sequence.client, sequence.place(now))
             })
         });
         order
     }
 
-    /// Admits a waiting task if there is a place, time and memory for it. If not, nobody after it is admitted either:
+    /// Admits a waiting sequence if there is a place, time and memory for it. If not, nobody after it is admitted either:
     /// what becomes free is for this one.
     fn admit(&mut self, index: usize, decoding: usize, room: Room, pages: &mut dyn Pages) -> bool {
-        let (id, priority) = (self.tasks[index].id, self.tasks[index].priority);
+        let (id, priority) = (self.sequences[index].id, self.sequences[index].priority);
         if decoding > 0 && self.time.is_known() && self.time.tokens_within(room.target) <= decoding
         {
             return false;
         }
-        if self.admitted() >= room.tasks {
+        if self.admitted() >= room.sequences {
             // One that waits for others has no need of its place.
-            let lower = |task: &Task| {
-                task.pending == 0 || (task.priority < priority && task.displaced < MOST_DISPLACED)
+            let lower = |sequence: &ScheduledSequence| {
+                sequence.pending == 0
+                    || (sequence.priority < priority && sequence.displaced < MOST_DISPLACED)
             };
             let Some(victim) = self.victim(lower) else {
                 return false;
             };
-            self.tasks[victim].displaced += u8::from(self.tasks[victim].pending > 0);
+            self.sequences[victim].displaced += u8::from(self.sequences[victim].pending > 0);
             self.preempt(victim, pages);
         }
         let pending = loop {
             match pages.admit(id, self.admitted()) {
                 Some(pending) => break pending,
                 // Those that wait for others, perhaps for this one, give way.
-                None => match self.victim(|task| task.pending == 0) {
+                None => match self.victim(|sequence| sequence.pending == 0) {
                     Some(idle) => self.preempt(idle, pages),
                     None => return false,
                 },
             }
         };
-        self.tasks[index].admitted = true;
-        self.tasks[index].pending = pending;
+        self.sequences[index].admitted = true;
+        self.sequences[index].pending = pending;
         true
     }
 
-    /// Makes room for a task's tokens, at the cost of worse-placed tasks if need be.
-    fn secure(&mut self, id: TaskId, tokens: usize, pages: &mut dyn Pages) -> bool {
+    /// Makes room for a sequence's tokens, at the cost of worse-placed sequences if need be.
+    fn secure(&mut self, id: SequenceId, tokens: usize, pages: &mut dyn Pages) -> bool {
         loop {
             if pages.reserve(id, tokens) {
                 return true;
@@ -388,43 +412,51 @@ impl Scheduler {
             let Some(index) = self.index(id) else {
                 return false;
             };
-            let rank = self.tasks[index].rank();
-            match self.victim(|task| task.pending == 0 || task.rank() < rank) {
+            let rank = self.sequences[index].rank();
+            match self.victim(|sequence| sequence.pending == 0 || sequence.rank() < rank) {
                 Some(victim) => self.preempt(victim, pages),
-                // It waits for a better-placed task to end, and gives way itself when one needs its pages.
+                // It waits for a better-placed sequence to end, and gives way itself when one needs its pages.
                 None => return false,
             }
         }
     }
 
-    /// The worst-placed admitted task of some that has no share of this step yet.
-    fn victim(&self, of: impl Fn(&Task) -> bool) -> Option<usize> {
-        let candidates = self.tasks.iter().enumerate().filter(|(_, task)| {
-            task.admitted && of(task) && self.shares.iter().all(|share| share.task != task.id)
+    /// The worst-placed admitted sequence of some that has no share of this step yet.
+    fn victim(&self, of: impl Fn(&ScheduledSequence) -> bool) -> Option<usize> {
+        let candidates = self.sequences.iter().enumerate().filter(|(_, sequence)| {
+            sequence.admitted
+                && of(sequence)
+                && self
+                    .shares
+                    .iter()
+                    .all(|share| share.sequence != sequence.id)
         });
         candidates
-            .min_by_key(|(_, task)| (task.pending > 0, task.rank()))
+            .min_by_key(|(_, sequence)| (sequence.pending > 0, sequence.rank()))
             .map(|(index, _)| index)
     }
 
     fn preempt(&mut self, index: usize, pages: &mut dyn Pages) {
-        let task = &mut self.tasks[index];
-        task.admitted = false;
-        pages.release(task.id);
+        let sequence = &mut self.sequences[index];
+        sequence.admitted = false;
+        pages.release(sequence.id);
         self.preemptions += 1;
     }
 
-    fn give(&mut self, id: TaskId, tokens: usize) {
+    fn give(&mut self, id: SequenceId, tokens: usize) {
         let Some(index) = self.index(id) else { return };
         self.charge(index, tokens);
-        self.shares.push(Share { task: id, tokens });
+        self.shares.push(Share {
+            sequence: id,
+            tokens,
+        });
     }
 
     fn charge(&mut self, index: usize, tokens: usize) {
-        let task = &self.tasks[index];
-        if let Some(account) = self.accounts.get_mut(&task.client) {
+        let sequence = &self.sequences[index];
+        if let Some(account) = self.accounts.get_mut(&sequence.client) {
             // A token of high priority counts as one, of normal as two, of low as four.
-            let weight = 4 >> task.priority as u64;
+            let weight = 4 >> sequence.priority as u64;
             account.charged = account.charged.saturating_add(tokens as u64 * weight);
         }
     }

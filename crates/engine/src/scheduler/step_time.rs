@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-/// What a step counts for after the next one, and so on. About the last twenty matter: attention gets dearer as texts
+/// What a step counts for after the next one, and so on. About the last twenty matter: attention gets dearer as sequences
 /// grow, and other programs come and go.
 const MEMORY: f64 = 0.95;
 

@@ -7,7 +7,7 @@ use std::println;
 
 const PAGE: usize = 32;
 
-/// A text that is to become so long.
+/// A sequence that is to become so long.
 #[derive(Clone, Debug)]
 struct Text {
     client: u64,
@@ -55,37 +55,37 @@ impl Memory {
 }
 
 impl Pages for Memory {
-    fn admit(&mut self, task: TaskId, headroom: usize) -> Option<usize> {
-        let text = self.texts.get_mut(&task.0).unwrap();
+    fn admit(&mut self, sequence: SequenceId, headroom: usize) -> Option<usize> {
+        let text = self.texts.get_mut(&sequence.0).unwrap();
         assert_eq!((text.pages, text.computed), (0, 0));
         let kept = text.cached.min((text.tokens - 1) / PAGE);
         let needed = text.tokens.div_ceil(PAGE) - kept;
         text.cached -= kept;
         if !self.take(needed + headroom) {
-            self.texts.get_mut(&task.0).unwrap().cached += kept;
+            self.texts.get_mut(&sequence.0).unwrap().cached += kept;
             return None;
         }
         self.free += headroom;
-        let text = self.texts.get_mut(&task.0).unwrap();
+        let text = self.texts.get_mut(&sequence.0).unwrap();
         text.pages = needed + kept;
         text.computed = kept * PAGE;
         Some(text.tokens - text.computed)
     }
 
-    fn reserve(&mut self, task: TaskId, tokens: usize) -> bool {
-        let text = &self.texts[&task.0];
+    fn reserve(&mut self, sequence: SequenceId, tokens: usize) -> bool {
+        let text = &self.texts[&sequence.0];
         let missing = (text.computed + tokens)
             .div_ceil(PAGE)
             .saturating_sub(text.pages);
         if !self.take(missing) {
             return false;
         }
-        self.texts.get_mut(&task.0).unwrap().pages += missing;
+        self.texts.get_mut(&sequence.0).unwrap().pages += missing;
         true
     }
 
-    fn release(&mut self, task: TaskId) {
-        let text = self.texts.get_mut(&task.0).unwrap();
+    fn release(&mut self, sequence: SequenceId) {
+        let text = self.texts.get_mut(&sequence.0).unwrap();
         let whole = text.computed / PAGE;
         self.free += text.pages - whole;
         text.cached += whole;
@@ -102,7 +102,7 @@ struct World {
     room: Room,
     base: f64,
     each: f64,
-    /// Texts to come, the latest first.
+    /// Sequences to come, the latest first.
     coming: Vec<(u64, Text)>,
     done: Vec<Text>,
     /// Of those that somebody waited for a next token in.
@@ -118,12 +118,12 @@ impl World {
         let mut random = Random::new(seed, Stream::Token);
         let mut pick = |from: u64, to: u64| from + random.next_u64() % (to - from);
         let pages = pick(24, 200) as usize;
-        let tasks = pick(1, 12) as usize;
+        let sequences = pick(1, 12) as usize;
         let base = pick(1, 80) as f64 / 1000.0;
         let each = pick(10, 5000) as f64 / 1e6;
         let room = Room {
             tokens: pick(16, 512) as usize,
-            tasks,
+            sequences,
             target: Duration::from_millis(200),
         };
         Self {
@@ -190,8 +190,8 @@ impl World {
             .is_some_and(|(_, text)| text.arrival <= self.now)
         {
             let (id, text) = self.coming.pop().unwrap();
-            self.scheduler.add(Task {
-                id: TaskId(id),
+            self.scheduler.add(ScheduledSequence {
+                id: SequenceId(id),
                 client: ClientId(text.client),
                 priority: text.priority,
                 arrival: text.arrival,
@@ -206,8 +206,8 @@ impl World {
     }
 
     fn end(&mut self, id: u64) {
-        self.scheduler.remove(TaskId(id));
-        self.memory.release(TaskId(id));
+        self.scheduler.remove(SequenceId(id));
+        self.memory.release(SequenceId(id));
         let text = self.memory.texts.remove(&id).unwrap();
         self.memory.free += text.cached;
         self.done.push(text);
@@ -268,7 +268,7 @@ impl World {
         } else {
             1
         };
-        let text = self.memory.texts.get_mut(&share.task.0).unwrap();
+        let text = self.memory.texts.get_mut(&share.sequence.0).unwrap();
         *self.tokens_of.entry(text.client).or_default() += share.tokens;
         text.started.get_or_insert(self.now);
         text.computed += share.tokens;
@@ -277,12 +277,12 @@ impl World {
             text.first.get_or_insert(self.now);
             text.latest = Some(self.now);
             if text.tokens == text.end {
-                return self.end(share.task.0);
+                return self.end(share.sequence.0);
             }
             text.tokens = (text.tokens + new).min(text.end);
         }
         let pending = text.tokens - text.computed;
-        self.scheduler.set_pending(share.task, pending);
+        self.scheduler.set_pending(share.sequence, pending);
     }
 
     fn run(&mut self, most: usize) {
@@ -305,7 +305,7 @@ fn whatever_comes_everything_ends_and_no_page_is_lost() {
         assert_eq!(world.memory.free, world.pages, "seed {seed}");
         preemptions += world.scheduler.preemptions();
         // What cannot be had is not asked for: all places taken and the least piece of a prompt.
-        let least = world.base + world.each * (world.room.tasks + LEAST_CHUNK) as f64;
+        let least = world.base + world.each * (world.room.sequences + LEAST_CHUNK) as f64;
         let target = world.room.target.as_secs_f64();
         let ratio = world.longest_step.as_secs_f64() / target.max(least);
         assert!(
@@ -338,7 +338,7 @@ fn plain_world(seed: u64, pages: usize) -> World {
     let mut world = World::new(seed);
     (world.base, world.each) = (0.04, 0.005);
     (world.pages, world.memory.free) = (pages, pages);
-    (world.room.tasks, world.room.tokens) = (8, 512);
+    (world.room.sequences, world.room.tokens) = (8, 512);
     world
 }
 
@@ -449,13 +449,13 @@ fn priorities_shorten_the_wait_and_nobody_waits_for_ever() {
 #[test]
 fn a_text_near_its_deadline_comes_first() {
     let mut world = plain_world(4, 300);
-    world.room.tasks = 1;
+    world.room.sequences = 1;
     for id in 0..3 {
         world.coming.push((id, text(0, 0, 200 + id as usize, 5)));
     }
     world.coming.reverse();
     world.arrive();
-    world.scheduler.tasks[2].urgent = Some(Duration::ZERO);
+    world.scheduler.sequences[2].urgent = Some(Duration::ZERO);
     world.run(1000);
     let order: Vec<usize> = world.done.iter().map(|text| text.prompt).collect();
     assert_eq!(order, [202, 200, 201]);

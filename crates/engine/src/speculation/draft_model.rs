@@ -31,7 +31,7 @@ pub(crate) struct DraftModel {
 }
 
 /// What is wanted for one request.
-pub(crate) struct Task<'r> {
+pub(crate) struct DraftRequest<'r> {
     /// The text so far.
     text: &'r [u32],
     /// What the draft model has computed of it, and of its draft.
@@ -44,8 +44,8 @@ pub(crate) struct Task<'r> {
     chunk: usize,
 }
 
-impl<'r> Task<'r> {
-    /// A task to propose `wanted` tokens, or only to keep up with the text.
+impl<'r> DraftRequest<'r> {
+    /// A request to propose `wanted` tokens, or only to keep up with the text.
     pub(crate) fn new(
         text: &'r [u32],
         held: &'r mut CachedSequence,
@@ -153,44 +153,44 @@ impl DraftModel {
     }
 
     /// Catches up with the texts and proposes how they go on, side by side.
-    pub(crate) fn propose(&mut self, tasks: &mut [Task<'_>]) {
+    pub(crate) fn propose(&mut self, requests: &mut [DraftRequest<'_>]) {
         // Those that want tokens have little to catch up with; prompts take the room that they leave.
-        tasks.sort_by_key(|task| task.wanted == 0);
+        requests.sort_by_key(|request| request.wanted == 0);
         let mut room = self.cache.executor().limits().tokens;
-        for task in tasks.iter_mut() {
-            self.plan(task, room);
-            room -= task.chunk;
+        for request in requests.iter_mut() {
+            self.plan(request, room);
+            room -= request.chunk;
         }
-        while self.pass(tasks) {}
+        while self.pass(requests) {}
     }
 
-    /// Sets what the first pass computes of a task's text: what can be, and nothing where there are no pages.
-    fn plan(&mut self, task: &mut Task<'_>, room: usize) {
+    /// Sets what the first pass computes of a request's text: what can be, and nothing where there are no pages.
+    fn plan(&mut self, request: &mut DraftRequest<'_>, room: usize) {
         let config = self.cache.executor().config();
         let (context, vocabulary) = (config.context, config.vocabulary);
-        let computed = task.held.sequence.len();
-        let behind = &task.text[computed..];
+        let computed = request.held.sequence.len();
+        let behind = &request.text[computed..];
         let chunk = behind.len().min(room);
         if chunk < behind.len() {
-            task.wanted = 0;
+            request.wanted = 0;
         }
-        let end = computed + chunk + task.wanted;
+        let end = computed + chunk + request.wanted;
         let fits = end <= context
             && behind.iter().all(|&token| (token as usize) < vocabulary)
-            && self.cache.reserve(task.held, chunk + task.wanted)
-            && (task.wanted == 0 || self.cache.checkpoint(task.held));
+            && self.cache.reserve(request.held, chunk + request.wanted)
+            && (request.wanted == 0 || self.cache.checkpoint(request.held));
         if fits {
-            task.chunk = chunk;
+            request.chunk = chunk;
         }
     }
 
     /// One pass: the first catches up, each of the others computes what the one before it proposed. Says whether
     /// there was anything to do.
-    fn pass(&mut self, tasks: &mut [Task<'_>]) -> bool {
-        let mut batch: Vec<Span<'_>> = tasks
+    fn pass(&mut self, requests: &mut [DraftRequest<'_>]) -> bool {
+        let mut batch: Vec<Span<'_>> = requests
             .iter_mut()
-            .filter(|task| task.chunk > 0)
-            .map(Task::span)
+            .filter(|request| request.chunk > 0)
+            .map(DraftRequest::span)
             .collect();
         if batch.is_empty() {
             return false;
@@ -200,17 +200,17 @@ impl DraftModel {
             return false;
         };
         let mut rows = outputs.logits.chunks_exact(width);
-        for task in tasks.iter_mut().filter(|task| task.chunk > 0) {
-            task.chunk = 0;
-            if task.wanted == 0 {
+        for request in requests.iter_mut().filter(|request| request.chunk > 0) {
+            request.chunk = 0;
+            if request.wanted == 0 {
                 continue;
             }
             let row = rows.next().expect("a row for each span that asked for one");
             // What only pads this model's vocabulary is no token of the other.
             let row = &row[..row.len().min(self.vocabulary)];
             if let Ok(best) = sampling::best(row) {
-                task.draft.push(best.token);
-                task.chunk = usize::from(task.draft.len() < task.wanted);
+                request.draft.push(best.token);
+                request.chunk = usize::from(request.draft.len() < request.wanted);
             }
         }
         true

@@ -22,15 +22,15 @@
 //!
 //! # How far to guess
 //!
-//! Each request keeps [how often its drafts were right](pace) and drafts as far as the next token is likely enough to
+//! Each request keeps [how often its drafts were right](draft_length) and drafts as far as the next token is likely enough to
 //! pay for its computation; drafts that fail stop, and are tried again now and then.
 
+pub(crate) mod draft_length;
 pub(crate) mod draft_model;
-pub(crate) mod pace;
 pub(crate) mod prompt_lookup;
 
+use draft_length::DraftLength;
 use draft_model::DraftModel;
-use pace::Pace;
 use prompt_lookup::PromptLookup;
 
 pub use draft_model::VocabularyMismatch;
@@ -61,8 +61,14 @@ pub enum Speculation {
 #[derive(Clone)]
 pub(crate) enum Drafter {
     Off,
-    Lookup { lookup: PromptLookup, most: usize },
-    Model { pace: Pace, most: usize },
+    Lookup {
+        lookup: PromptLookup,
+        most: usize,
+    },
+    Model {
+        draft_length: DraftLength,
+        most: usize,
+    },
 }
 
 impl Drafter {
@@ -75,7 +81,7 @@ impl Drafter {
                 most: most.min(max_draft),
             },
             Speculation::DraftModel { max_draft } => Self::Model {
-                pace: Pace::new(DraftModel::TRUST),
+                draft_length: DraftLength::new(DraftModel::TRUST),
                 most: most.min(max_draft),
             },
         }
@@ -86,7 +92,7 @@ impl Drafter {
         match self {
             Self::Off => {}
             Self::Lookup { lookup, .. } => lookup.learn(right, wrong),
-            Self::Model { pace, .. } => pace.learn(right, wrong),
+            Self::Model { draft_length, .. } => draft_length.learn(right, wrong),
         }
     }
 }

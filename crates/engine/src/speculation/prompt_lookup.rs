@@ -5,7 +5,7 @@
 //! [`PLACES`] links and takes the place with the longest match behind it, the latest of equals. Eight to twelve bytes
 //! are kept for each token.
 
-use super::pace::Pace;
+use super::draft_length::DraftLength;
 use alloc::vec::Vec;
 
 /// Tokens that a match has at least. Of edited code, quotes and prose, 1 guesses worse in the first two and 3 misses
@@ -29,7 +29,7 @@ pub(crate) struct PromptLookup {
     latest: Vec<u32>,
     /// For each place, the one before it with the same hash.
     before: Vec<u32>,
-    paces: [Pace; KINDS.len()],
+    draft_lengths: [DraftLength; KINDS.len()],
     /// The kind of match that the last proposal came from.
     kind: usize,
 }
@@ -48,7 +48,7 @@ impl PromptLookup {
         Self {
             latest: alloc::vec![0; 64],
             before: Vec::new(),
-            paces: KINDS.map(|(_, rate)| Pace::new(rate)),
+            draft_lengths: KINDS.map(|(_, rate)| DraftLength::new(rate)),
             kind: 0,
         }
     }
@@ -67,7 +67,7 @@ impl PromptLookup {
             .iter()
             .rposition(|&(from, _)| found.length >= from)
             .unwrap_or(0);
-        for i in 0..self.paces[self.kind].length(break_even, most) {
+        for i in 0..self.draft_lengths[self.kind].choose(break_even, most) {
             // What runs past the end of the text repeats itself.
             let at = found.place + i;
             draft.push(match text.get(at) {
@@ -79,7 +79,7 @@ impl PromptLookup {
 
     /// Takes in what came of the last proposal.
     pub(crate) fn learn(&mut self, right: usize, wrong: bool) {
-        self.paces[self.kind].learn(right, wrong);
+        self.draft_lengths[self.kind].learn(right, wrong);
     }
 
     /// Enters the places that are new.

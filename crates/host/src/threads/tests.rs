@@ -8,7 +8,7 @@ fn pools() -> [ThreadPool; 4] {
         ThreadPool::new(Some(1)).unwrap(),
         ThreadPool::new(Some(2)).unwrap(),
         ThreadPool::new(Some(5)).unwrap(),
-        ThreadPool::with_patience(3, Pinning::None, Patience::NONE).unwrap(),
+        ThreadPool::with_spin_wait(3, Pinning::None, SpinWait::NONE).unwrap(),
     ]
 }
 
@@ -65,17 +65,17 @@ fn a_parked_caller_wakes_up() {
     assert_eq!(calls.load(Ordering::Relaxed), 9);
 }
 
-/// Pauses of random length on both sides, around the length of the patience: a wake-up that is lost hangs here.
+/// Pauses of random length on both sides, around the length of the spin_wait: a wake-up that is lost hangs here.
 #[test]
 fn no_wake_up_is_lost() {
     const RUNS: usize = 100_000;
-    let short = Patience::CROWDED;
-    for (workers, patience, runs) in [
+    let short = SpinWait::CROWDED;
+    for (workers, spin_wait, runs) in [
         (2, short, RUNS),
-        (2, Patience::NONE, RUNS),
+        (2, SpinWait::NONE, RUNS),
         (4, short, RUNS / 4),
     ] {
-        let pool = ThreadPool::with_patience(workers, Pinning::None, patience).unwrap();
+        let pool = ThreadPool::with_spin_wait(workers, Pinning::None, spin_wait).unwrap();
         let calls = AtomicUsize::new(0);
         for run in 0..runs {
             pool.run(&|worker| {

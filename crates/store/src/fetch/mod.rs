@@ -173,9 +173,9 @@ impl Fetch<'_> {
 
 /// Waits before the next try; longer each time.
 pub(crate) fn pause(client: &Client, failed: u32) {
-    let patience = client.network.patience;
+    let retry = client.network.retry;
     let factor = 1u32 << failed.saturating_sub(1).min(6);
-    std::thread::sleep(patience.pause.saturating_mul(factor));
+    std::thread::sleep(retry.pause.saturating_mul(factor));
 }
 
 /// Tries to reach a host that cannot be reached: whoever has no network shall not wait half a minute to be told so.
@@ -195,7 +195,7 @@ pub(crate) fn again<T>(
                     _ => u32::MAX,
                 };
                 failed += 1;
-                if failed >= client.network.patience.tries.min(tries) {
+                if failed >= client.network.retry.tries.min(tries) {
                     return Err(error);
                 }
                 pause(client, failed);

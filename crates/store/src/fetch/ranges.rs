@@ -101,7 +101,7 @@ impl Fetch<'_> {
                     Err(Failure::Store(StoreError::Net(error))) if error.may_pass() => {
                         // Only tries in a row that bring nothing count.
                         failed = if done > before { 1 } else { failed + 1 };
-                        if failed >= self.client.network.patience.tries {
+                        if failed >= self.client.network.retry.tries {
                             return Err(error.into());
                         }
                         pause(self.client, failed);
@@ -196,7 +196,7 @@ impl Fetch<'_> {
         loop {
             match self.whole_once(data, progress) {
                 Err(StoreError::Net(error))
-                    if error.may_pass() && failed + 1 < self.client.network.patience.tries =>
+                    if error.may_pass() && failed + 1 < self.client.network.retry.tries =>
                 {
                     failed += 1;
                     pause(self.client, failed);

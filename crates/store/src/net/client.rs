@@ -37,16 +37,16 @@ pub(crate) struct Answer {
 
 impl Client {
     pub(crate) fn new(network: Network) -> Self {
-        let patience = network.patience;
+        let retry = network.retry;
         let proxy = Proxy::try_from_env();
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
-            .timeout_resolve(Some(patience.connect))
-            .timeout_connect(Some(patience.connect))
-            .timeout_recv_response(Some(patience.stall))
-            .timeout_per_read(Some(patience.stall))
-            .timeout_per_write(Some(patience.stall))
+            .timeout_resolve(Some(retry.connect))
+            .timeout_connect(Some(retry.connect))
+            .timeout_recv_response(Some(retry.stall))
+            .timeout_per_read(Some(retry.stall))
+            .timeout_per_write(Some(retry.stall))
             .accept_encoding("identity")
             .user_agent(concat!("strata/", env!("CARGO_PKG_VERSION")))
             .proxy(proxy.clone())

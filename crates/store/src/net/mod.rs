@@ -25,7 +25,7 @@ pub struct Network {
     /// Requests for one blob at a time.
     pub parallel: usize,
     /// How long to wait for what.
-    pub patience: Patience,
+    pub retry: RetryPolicy,
     /// The token of `huggingface.co`, sent to that host only.
     pub hub_token: Option<String>,
     /// Where the Hugging Face hub is; `https://huggingface.co` if not given.
@@ -36,7 +36,7 @@ pub struct Network {
 
 /// How long to wait for what.
 #[derive(Copy, Clone, Debug)]
-pub struct Patience {
+pub struct RetryPolicy {
     /// Until a connection is made.
     pub connect: Duration,
     /// Until the next byte comes.
@@ -54,7 +54,7 @@ impl Default for Network {
             hosts: None,
             private_hosts: PrivateHosts::AsOrigin,
             parallel: 8,
-            patience: Patience {
+            retry: RetryPolicy {
                 connect: Duration::from_secs(15),
                 stall: Duration::from_secs(30),
                 tries: 6,

@@ -7,7 +7,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use strata_store::{CONFIG_TYPE, Digest, Layer, Manifest, Network, Patience, media_type};
+use strata_store::{CONFIG_TYPE, Digest, Layer, Manifest, Network, RetryPolicy, media_type};
 
 /// What it does with a request for a blob or manifest.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -159,7 +159,7 @@ pub(crate) fn network() -> Network {
     Network {
         insecure: true,
         parallel: 4,
-        patience: Patience {
+        retry: RetryPolicy {
             connect: Duration::from_secs(5),
             stall: Duration::from_millis(1500),
             tries: 3,

@@ -82,9 +82,10 @@ fn tool_calls(calls: &CallGrammar) -> grammar::ToolCalls {
         },
         arguments_key: calls.arguments_key.into(),
         calls: grammar::Calls::Required,
-        count: match calls.several {
-            true => grammar::CallCount::Many,
-            false => grammar::CallCount::One,
+        count: if calls.several {
+            grammar::CallCount::Many
+        } else {
+            grammar::CallCount::One
         },
         preamble: grammar::Preamble::Nothing,
     }

@@ -58,14 +58,14 @@ pub struct Worker {
 }
 
 /// A request that was handed to the engine. Dropping it cancels the request.
-pub struct Running {
+pub struct RequestHandle {
     ticket: u64,
     queue: QueueReader,
     commands: Sender<Command>,
     ended: bool,
 }
 
-impl Running {
+impl RequestHandle {
     /// Waits for the next event; `None` after the last one, or if the engine is gone.
     pub fn next_blocking(&mut self) -> Option<Heard> {
         let heard = self.queue.next();
@@ -107,7 +107,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RequestHandle {
     fn drop(&mut self) {
         if !self.ended {
             // The engine may be gone already, with all its requests.
@@ -181,7 +181,7 @@ impl Worker {
     }
 
     /// Hands a request to the engine, with adapters by number and strength. What becomes of it is heard later.
-    pub fn submit(&self, request: Request, adapters: &[(usize, f32)]) -> Running {
+    pub fn submit(&self, request: Request, adapters: &[(usize, f32)]) -> RequestHandle {
         let ticket = {
             let mut tickets = locked(&self.tickets);
             *tickets += 1;
@@ -196,7 +196,7 @@ impl Worker {
         };
         // Where the thread is gone the submission is dropped, which closes the queue.
         let _ = self.commands.send(Command::Submit(Box::new(submission)));
-        Running {
+        RequestHandle {
             ticket,
             queue: reader,
             commands: self.commands.clone(),

@@ -142,10 +142,10 @@ impl<'t> Interp<'t> {
         self.deeper().on(line)?;
         let mark = self.variables.len();
         let value = self.pipeline(&branch.pipeline, dot)?;
-        let flow = match value.truth() {
-            true if moves => self.nodes(&branch.then, &value)?,
-            true => self.nodes(&branch.then, dot)?,
-            false => self.nodes(&branch.otherwise, dot)?,
+        let flow = if value.truth() {
+            self.nodes(&branch.then, if moves { &value } else { dot })?
+        } else {
+            self.nodes(&branch.otherwise, dot)?
         };
         self.variables.truncate(mark);
         self.depth -= 1;

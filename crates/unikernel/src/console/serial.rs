@@ -20,7 +20,7 @@ const RECEIVED: u8 = 1;
 const CAN_SEND: u8 = 0x20;
 
 /// A port that sends nothing for this many looks is not waited for: the machine must run without a listener.
-const PATIENCE: u32 = 100_000;
+const MOST_SPINS: u32 = 100_000;
 
 /// A serial port.
 pub struct Serial<R> {
@@ -69,9 +69,9 @@ impl<R: Registers> Serial<R> {
         if !self.present {
             return;
         }
-        let mut patience = PATIENCE;
-        while self.registers.read(STATUS) & CAN_SEND == 0 && patience > 0 {
-            patience -= 1;
+        let mut spins = MOST_SPINS;
+        while self.registers.read(STATUS) & CAN_SEND == 0 && spins > 0 {
+            spins -= 1;
         }
         self.registers.write(DATA, byte);
     }

@@ -18,10 +18,10 @@ const AFTERNOON: u8 = 0x80;
 /// Seconds since 1970 by a clock whose registers are read so; nothing if there is no clock that makes sense.
 pub fn unix_seconds(mut register: impl FnMut(u8) -> u8) -> Option<u64> {
     let mut read = || {
-        let mut patience = 10_000;
+        let mut spins = 10_000;
         while register(STATUS_A) & UPDATING != 0 {
-            patience -= 1;
-            if patience == 0 {
+            spins -= 1;
+            if spins == 0 {
                 return None;
             }
         }

@@ -164,9 +164,9 @@ fn command(target: u32, command: u32) {
     }
     write(TARGET, target << 24);
     write(COMMAND, command);
-    let mut patience = 1_000_000;
-    while read(COMMAND) & SENDING != 0 && patience > 0 {
-        patience -= 1;
+    let mut spins = 1_000_000;
+    while read(COMMAND) & SENDING != 0 && spins > 0 {
+        spins -= 1;
     }
 }
 

@@ -211,9 +211,9 @@ unsafe fn start_one(id: u32, page: Range, features: &Features) -> Option<()> {
         ]);
         map(page, Access::ReadExecute, Caching::WriteBack).ok()?;
     }
-    for patience in [200, 500_000] {
+    for micros in [200, 500_000] {
         local_apic::send_startup(id, (page.start / PAGE) as u8);
-        for _ in 0..patience / 10 {
+        for _ in 0..micros / 10 {
             if STARTED.load(Ordering::SeqCst) != before {
                 return Some(());
             }

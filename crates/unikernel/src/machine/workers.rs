@@ -16,7 +16,7 @@ pub trait Doze: Sync {
     fn wake(&self);
 }
 
-type Task = *const (dyn Fn(usize) + Sync);
+type WorkFn = *const (dyn Fn(usize) + Sync);
 
 /// A worker's place in a pool.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub struct Workers<D> {
     count: AtomicUsize,
     /// How many jobs there were.
     jobs: AtomicUsize,
-    task: UnsafeCell<Option<Task>>,
+    task: UnsafeCell<Option<WorkFn>>,
     busy: AtomicUsize,
     asleep: AtomicUsize,
     /// Whether a job is under way.
@@ -118,7 +118,7 @@ impl<D: Doze> Pool for Workers<D> {
         unsafe {
             *self.task.get() = Some(core::mem::transmute::<
                 *const (dyn Fn(usize) + Sync + '_),
-                Task,
+                WorkFn,
             >(task_pointer));
         }
         self.busy.store(others, Ordering::Release);

@@ -1,4 +1,4 @@
-//! A cache among running texts, and what each of its pages and states must hold.
+//! A cache among running sequences, and what each of its pages and states must hold.
 
 use super::{PAGES, cache_of, salt};
 use crate::cache::{Cache, CachedSequence};
@@ -26,7 +26,7 @@ impl Known {
         self.0.insert((salt, tokens.to_vec()));
     }
 
-    /// The most that anybody could know of a text.
+    /// The most that anybody could know of a sequence.
     pub(super) fn longest(&self, salt: u64, tokens: &[u32]) -> usize {
         let common =
             |known: &Vec<u32>| known.iter().zip(tokens).take_while(|(a, b)| a == b).count();
@@ -35,7 +35,7 @@ impl Known {
     }
 }
 
-/// A text's tokens as the executor sees them: those of each salt are others.
+/// A sequence's tokens as the executor sees them: those of each salt are others.
 fn salted(salt: u64, tokens: &[u32]) -> Vec<u32> {
     let salt = (salt as u32 + 1) << 16;
     tokens.iter().map(|token| token + salt).collect()
@@ -100,7 +100,7 @@ pub(super) struct World {
     content: Content,
     pub(super) known: Known,
     pub(super) texts: Vec<Text>,
-    /// Positions that texts began with.
+    /// Positions that sequences began with.
     pub(super) reused: usize,
 }
 
@@ -117,10 +117,10 @@ impl World {
 
     /// How often something was given up for want of memory.
     fn given_up(&self) -> u64 {
-        self.cache.counts().evicted + self.cache.counts().hollowed
+        self.cache.counts().evicted + self.cache.counts().window_evictions
     }
 
-    /// Begins a text with what is kept of it.
+    /// Begins a sequence with what is kept of it.
     pub(super) fn begin(&mut self, salt_number: u64, tokens: Vec<u32>) {
         let mut held = CachedSequence::default();
         let wanted = tokens.len() - 1;
@@ -141,7 +141,7 @@ impl World {
             "{usable} of {most} positions that anybody computed"
         );
         if self.cache.is_recurrent() {
-            // The snapshot there may have made way for the text's own state.
+            // The snapshot there may have made way for the sequence's own state.
             assert!(len <= usable);
         } else {
             if self.given_up() == 0 {
@@ -175,7 +175,7 @@ impl World {
         self.texts.push(text);
     }
 
-    /// Has a text's positions hold their marks up to a place, and computes them.
+    /// Has a sequence's positions hold their marks up to a place, and computes them.
     fn compute(&mut self, text: &mut Text, tokens: &[u32]) {
         for at in text.held.sequence.len()..tokens.len() {
             let page = text.held.sequence.pages()[at / PAGE];
@@ -187,7 +187,7 @@ impl World {
         pretend(&mut self.cache, &mut text.held, &salted(text.salt, tokens));
     }
 
-    /// Records what is computed of a text.
+    /// Records what is computed of a sequence.
     fn record(&mut self, text: &mut Text) {
         self.cache
             .record(salt(text.salt), &text.tokens, &mut text.held);
@@ -196,7 +196,7 @@ impl World {
         self.known.record(text.salt, &text.tokens[..whole]);
     }
 
-    /// Computes some of a text and records it, if there are pages.
+    /// Computes some of a sequence and records it, if there are pages.
     pub(super) fn advance(&mut self, index: usize, count: usize) {
         let mut text = self.texts.swap_remove(index);
         let from = text.held.sequence.len();
@@ -214,7 +214,7 @@ impl World {
         self.texts.push(text);
     }
 
-    /// Computes a draft after a text, of which the first `right` tokens are its own, and takes the others back.
+    /// Computes a draft after a sequence, of which the first `right` tokens are its own, and takes the others back.
     pub(super) fn draft(&mut self, index: usize, right: usize, wrong: usize) {
         let mut text = self.texts.swap_remove(index);
         let from = text.held.sequence.len();
@@ -234,7 +234,7 @@ impl World {
         self.texts.push(text);
     }
 
-    /// Ends a text; what it computed is kept.
+    /// Ends a sequence; what it computed is kept.
     pub(super) fn end(&mut self, index: usize) {
         let mut text = self.texts.swap_remove(index);
         let len = text.held.sequence.len();
@@ -252,7 +252,7 @@ impl World {
         self.cache.release(&mut text.held);
     }
 
-    /// Each position that a text holds is its own, in the windows too if they reach it, and so is its state.
+    /// Each position that a sequence holds is its own, in the windows too if they reach it, and so is its state.
     fn check(&self, text: &Text) {
         let sequence = &text.held.sequence;
         let seen = self.cache.tree().first_seen(sequence.len());
@@ -289,7 +289,7 @@ impl World {
         for node in tree.all() {
             let page = tree.page(node);
             *users[0].entry(page).or_insert(0) += 1;
-            if !tree.is_hollow(node) {
+            if !tree.lacks_window(node) {
                 *users[1].entry(page).or_insert(0) += 1;
             }
         }

@@ -283,12 +283,12 @@ impl Parser {
             }
             let name = self.identifier()?;
             let symbol = self.symbol(&name);
-            let default = match self.skip_op(Op::Assign) {
-                true => Some(self.expression(Inline::If)?),
-                false if params.last().is_some_and(|param| param.default.is_some()) => {
-                    return self.fail(SyntaxFault::Parameters);
-                }
-                false => None,
+            let default = if self.skip_op(Op::Assign) {
+                Some(self.expression(Inline::If)?)
+            } else if params.last().is_some_and(|param| param.default.is_some()) {
+                return self.fail(SyntaxFault::Parameters);
+            } else {
+                None
             };
             let name = self.name_of(symbol);
             params.push(Param {

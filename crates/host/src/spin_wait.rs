@@ -22,7 +22,7 @@ const CROWDED_YIELDS: u32 = 20;
 
 /// What a waiter does before it sleeps.
 #[derive(Copy, Clone, Debug)]
-pub(crate) struct Patience {
+pub(crate) struct SpinWait {
     /// Looks in a row.
     spins: u32,
     /// Offers to give way after that.
@@ -31,7 +31,7 @@ pub(crate) struct Patience {
     spins_per_yield: u32,
 }
 
-impl Patience {
+impl SpinWait {
     /// For threads that have a processor each: `LOOK` in all, at the measured speed of this machine.
     pub(crate) fn measured() -> Self {
         const SAMPLE: u32 = 256;
@@ -69,8 +69,8 @@ impl Patience {
         spins_per_yield: 1,
     };
 
-    /// Looks until `ready`, and says whether it came to that before patience ran out.
-    pub(crate) fn wait(&self, habit: &Habit, ready: impl Fn() -> bool) -> bool {
+    /// Looks until `ready`, and says whether it came to that before it gave up.
+    pub(crate) fn wait(&self, history: &SpinHistory, ready: impl Fn() -> bool) -> bool {
         let look = |times| {
             (0..times).any(|_| {
                 let ready = ready();
@@ -80,18 +80,18 @@ impl Patience {
                 ready
             })
         };
-        if look(habit.shorten(self.spins)) {
-            habit.kept_well();
+        if look(history.shorten(self.spins)) {
+            history.kept_well();
             return true;
         }
         for _ in 0..self.yields {
             std::thread::yield_now();
             if ready() {
-                habit.kept_in_vain();
+                history.kept_in_vain();
                 return true;
             }
             if look(self.spins_per_yield) {
-                habit.kept_well();
+                history.kept_well();
                 return true;
             }
         }
@@ -102,15 +102,15 @@ impl Patience {
 /// Whether keeping the processor has paid lately for one waiter.
 ///
 /// Other programs may leave both sides of a wait on one processor. Then keeping it only keeps it from the other side,
-/// as long as patience lasts, at each wait. It shows: what is waited for is there right after giving way. So the time
+/// as long as the wait lasts, at each wait. It shows: what is waited for is there right after giving way. So the time
 /// is shortened when that happens, and lengthened again when something comes while the processor is kept.
 #[derive(Debug, Default)]
-pub(crate) struct Habit {
+pub(crate) struct SpinHistory {
     /// How often the time is halved.
     doubt: AtomicU32,
 }
 
-impl Habit {
+impl SpinHistory {
     fn shorten(&self, spins: u32) -> u32 {
         spins >> self.doubt.load(Ordering::Relaxed)
     }
@@ -134,14 +134,14 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    fn looks(habit: &Habit, needed: u32) -> (bool, u32) {
-        let patience = Patience {
+    fn looks(history: &SpinHistory, needed: u32) -> (bool, u32) {
+        let spin_wait = SpinWait {
             spins: 1000,
             yields: 3,
             spins_per_yield: 10,
         };
         let looks = Cell::new(0);
-        let ready = patience.wait(habit, || {
+        let ready = spin_wait.wait(history, || {
             looks.set(looks.get() + 1);
             looks.get() > needed
         });
@@ -149,21 +149,21 @@ mod tests {
     }
 
     #[test]
-    fn patience_ends_and_success_is_seen_at_once() {
-        assert_eq!(looks(&Habit::default(), 0), (true, 1));
-        assert_eq!(looks(&Habit::default(), 500), (true, 501));
-        assert_eq!(looks(&Habit::default(), 1015), (true, 1016));
-        assert_eq!(looks(&Habit::default(), u32::MAX), (false, 1033));
+    fn the_wait_ends_and_success_is_seen_at_once() {
+        assert_eq!(looks(&SpinHistory::default(), 0), (true, 1));
+        assert_eq!(looks(&SpinHistory::default(), 500), (true, 501));
+        assert_eq!(looks(&SpinHistory::default(), 1015), (true, 1016));
+        assert_eq!(looks(&SpinHistory::default(), u32::MAX), (false, 1033));
     }
 
     #[test]
     fn keeping_the_processor_in_vain_shortens_the_next_wait() {
-        let all = |habit: &Habit| looks(habit, u32::MAX).1 - 33;
-        let habit = Habit::default();
+        let all = |history: &SpinHistory| looks(history, u32::MAX).1 - 33;
+        let history = SpinHistory::default();
         // There right after giving way, once at each length.
         for (spins, next) in [(1000, 250), (250, 62), (62, 31), (31, 31)] {
-            assert_eq!(looks(&habit, spins), (true, spins + 1));
-            assert_eq!(all(&habit), next);
+            assert_eq!(looks(&history, spins), (true, spins + 1));
+            assert_eq!(all(&history), next);
         }
         // There while looking, before or after giving way.
         for (needed, next) in [
@@ -174,14 +174,17 @@ mod tests {
             (0, 1000),
             (0, 1000),
         ] {
-            assert!(looks(&habit, needed).0);
-            assert_eq!(all(&habit), next);
+            assert!(looks(&history, needed).0);
+            assert_eq!(all(&history), next);
         }
     }
 
     #[test]
-    fn a_measured_patience_keeps_the_processor_for_a_while() {
-        let patience = Patience::measured();
-        assert!(patience.spins > 100 && patience.yields > 0, "{patience:?}");
+    fn a_measured_wait_keeps_the_processor_for_a_while() {
+        let spin_wait = SpinWait::measured();
+        assert!(
+            spin_wait.spins > 100 && spin_wait.yields > 0,
+            "{spin_wait:?}"
+        );
     }
 }

@@ -1,10 +1,10 @@
-//! A text on its way through the model: what there is of it, what is computed, and what is made of it.
+//! A sequence that the engine is working on: its tokens, what is computed of them, and what becomes of it.
 
 use crate::beams::Beam;
 use crate::cache::CachedSequence;
 use crate::prefix_tree::Salt;
 use crate::request::{Request, RequestId, Usage};
-use crate::scheduler::TaskId;
+use crate::scheduler::SequenceId;
 use crate::writer::Writer;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -14,11 +14,11 @@ use strata_model::{Adapted, Output, PAGE, Pooled, Pooling, Span};
 /// How far apart the places in an answer are that other sequences may go on from.
 const LANDMARK: usize = 2048;
 
-/// A text on its way: one of a request's answers, or a text to embed.
-pub(crate) struct Running {
-    pub(crate) id: TaskId,
+/// A sequence that the engine is working on: one of a request's choices, or an input to embed or score.
+pub(crate) struct ActiveSequence {
+    pub(crate) id: SequenceId,
     pub(crate) request: RequestId,
-    /// Which of the request's answers.
+    /// Which of the request's choices.
     pub(crate) choice: usize,
     pub(crate) salt: Salt,
     /// The prompt and what was generated after it; the first `held.sequence.len()` are computed.
@@ -29,19 +29,19 @@ pub(crate) struct Running {
     /// What the draft model has computed of them.
     pub(crate) drafted: CachedSequence,
     pub(crate) aim: Aim,
-    /// Whether it waits for the request's first text to have computed the prompt.
+    /// Whether it waits for the request's first sequence to have computed the prompt.
     pub(crate) parked: bool,
-    /// Tokens of the text in the current batch.
+    /// Tokens of the sequence in the current batch.
     pub(crate) in_batch: usize,
-    /// Tokens in the current batch that are guessed to come after them.
+    /// Tokens in the current batch that are drafted after them.
     pub(crate) draft: Vec<u32>,
     /// Rows of logits that the current batch gives.
     pub(crate) rows: usize,
-    /// Positions to keep of what the batch computed: guesses after them were wrong.
+    /// Positions to keep of what the batch computed: drafts after them were rejected.
     pub(crate) keep: usize,
-    /// Whether the batch computes all that there is of the text.
+    /// Whether the batch computes all that there is of the sequence.
     pub(crate) whole: bool,
-    /// How much of it the draft model may have computed: what was there before, and guesses that were right.
+    /// How much of it the draft model may have computed: what was there before, and accepted drafts.
     pub(crate) known: usize,
     /// Whether it has been computed before.
     pub(crate) begun: bool,
@@ -51,21 +51,27 @@ pub(crate) struct Running {
     pub(crate) ended: bool,
 }
 
-/// What is made of a text.
+/// What becomes of a sequence.
 pub(crate) enum Aim {
-    /// More text.
+    /// It is continued.
     Write(Box<Writer>),
-    /// A vector.
+    /// It is pooled to a vector.
     Embed(Pooling, Pooled),
-    /// Scores; where the second of two texts begins.
+    /// It is scored by a classifier; where the second of two inputs begins.
     Score(usize),
-    /// The likeliest of several texts.
+    /// It is one beam of a beam search.
     Search(Beam),
 }
 
-impl Running {
-    /// A text that is the request's prompt so far.
-    pub(crate) fn new(id: TaskId, request: RequestId, salt: Salt, of: &Request, aim: Aim) -> Self {
+impl ActiveSequence {
+    /// A sequence that is the request's prompt so far.
+    pub(crate) fn new(
+        id: SequenceId,
+        request: RequestId,
+        salt: Salt,
+        of: &Request,
+        aim: Aim,
+    ) -> Self {
         Self {
             id,
             request,
@@ -151,7 +157,7 @@ impl Running {
         }
     }
 
-    /// Whether its pages can serve other texts.
+    /// Whether its pages can serve other sequences.
     pub(crate) fn leaves_pages(&self) -> bool {
         matches!(self.aim, Aim::Write(_) | Aim::Search(_))
     }
@@ -174,7 +180,7 @@ impl Running {
         len <= self.prompt || len.is_multiple_of(LANDMARK)
     }
 
-    /// What the batch computes: the text's next tokens and the draft, which stands in the text until
+    /// What the batch computes: the sequence's next tokens and the draft, which stands in the sequence until
     /// [`withdraw`](Self::withdraw).
     pub(crate) fn span<'s>(&'s mut self, adapter: Option<Adapted<'s>>) -> Span<'s> {
         let from = self.held.sequence.len();
@@ -182,11 +188,15 @@ impl Running {
         let (output, rows) = match &self.aim {
             Aim::Embed(..) | Aim::Score(_) => (Output::States, 0),
             Aim::Write(_) if self.scores_prompt() => (Output::AllLogits, self.in_batch),
-            Aim::Write(_) | Aim::Search(_) => match self.whole {
-                false => (Output::None, 0),
-                true if self.draft.is_empty() => (Output::LastLogits, 1),
-                true => (Output::AllLogits, 1 + self.draft.len()),
-            },
+            Aim::Write(_) | Aim::Search(_) => {
+                if !self.whole {
+                    (Output::None, 0)
+                } else if self.draft.is_empty() {
+                    (Output::LastLogits, 1)
+                } else {
+                    (Output::AllLogits, 1 + self.draft.len())
+                }
+            }
         };
         self.rows = rows;
         self.tokens.extend_from_slice(&self.draft);
@@ -198,19 +208,19 @@ impl Running {
         }
     }
 
-    /// Takes the draft out of the text.
+    /// Takes the draft out of the sequence.
     pub(crate) fn withdraw(&mut self) {
         let text = self.tokens.len() - self.draft.len();
         self.tokens.truncate(text);
     }
 
-    /// How many of the tokens from `text` on were guessed.
+    /// How many of the tokens from position `text` on were drafted.
     pub(crate) fn confirmed(&self, text: usize) -> usize {
         confirmed(&self.tokens[text..], &self.draft)
     }
 }
 
-/// How many tokens were guessed.
+/// How many of the tokens the draft has, from the first on.
 pub(crate) fn confirmed(tokens: &[u32], draft: &[u32]) -> usize {
     tokens.iter().zip(draft).take_while(|(a, b)| a == b).count()
 }

@@ -1,15 +1,15 @@
-//! A piece of text that owns its bytes, in itself where it is short, as that of a token is.
+//! A string that is stored inline where it is short, as the text of a token is.
 
 use alloc::string::String;
 use core::fmt;
 use core::ops::Deref;
 
-/// Bytes that need no memory beside the piece itself.
+/// Bytes stored inline.
 const SHORT: usize = 38;
 
-/// A piece of text. A short one takes no memory elsewhere, so that telling of a token allocates nothing.
+/// A string. A short one is stored inline, so that an event about a token allocates nothing.
 #[derive(Clone)]
-pub struct Piece(Kind);
+pub struct SmallString(Kind);
 
 #[derive(Clone)]
 enum Kind {
@@ -17,7 +17,7 @@ enum Kind {
     Long(String),
 }
 
-impl Piece {
+impl SmallString {
     /// The text.
     pub fn as_str(&self) -> &str {
         match &self.0 {
@@ -30,13 +30,13 @@ impl Piece {
     }
 }
 
-impl Default for Piece {
+impl Default for SmallString {
     fn default() -> Self {
         Self::from("")
     }
 }
 
-impl From<&str> for Piece {
+impl From<&str> for SmallString {
     fn from(text: &str) -> Self {
         let mut bytes = [0; SHORT];
         Self(match bytes.get_mut(..text.len()) {
@@ -52,25 +52,26 @@ impl From<&str> for Piece {
     }
 }
 
-impl From<String> for Piece {
+impl From<String> for SmallString {
     fn from(text: String) -> Self {
-        match text.len() > SHORT {
-            true => Self(Kind::Long(text)),
-            false => Self::from(text.as_str()),
+        if text.len() > SHORT {
+            Self(Kind::Long(text))
+        } else {
+            Self::from(text.as_str())
         }
     }
 }
 
-impl From<Piece> for String {
-    fn from(piece: Piece) -> Self {
-        match piece.0 {
+impl From<SmallString> for String {
+    fn from(text: SmallString) -> Self {
+        match text.0 {
             Kind::Long(text) => text,
-            Kind::Short { .. } => piece.as_str().into(),
+            Kind::Short { .. } => text.as_str().into(),
         }
     }
 }
 
-impl Deref for Piece {
+impl Deref for SmallString {
     type Target = str;
 
     fn deref(&self) -> &str {
@@ -78,21 +79,21 @@ impl Deref for Piece {
     }
 }
 
-impl PartialEq for Piece {
+impl PartialEq for SmallString {
     fn eq(&self, other: &Self) -> bool {
         self.as_str() == other.as_str()
     }
 }
 
-impl Eq for Piece {}
+impl Eq for SmallString {}
 
-impl fmt::Debug for Piece {
+impl fmt::Debug for SmallString {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self.as_str(), f)
     }
 }
 
-impl fmt::Display for Piece {
+impl fmt::Display for SmallString {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self)
     }
@@ -103,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_piece_is_its_text_whatever_its_length() {
+    fn a_string_is_its_text_whatever_its_length() {
         for text in [
             "",
             "a",
@@ -112,15 +113,18 @@ mod tests {
         ] {
             let repeated = text.repeat(3);
             for text in [text, &repeated] {
-                assert_eq!(Piece::from(text).as_str(), text);
-                assert_eq!(&*Piece::from(String::from(text)), text);
-                assert_eq!(String::from(Piece::from(text)), text);
+                assert_eq!(SmallString::from(text).as_str(), text);
+                assert_eq!(&*SmallString::from(String::from(text)), text);
+                assert_eq!(String::from(SmallString::from(text)), text);
             }
         }
         for len in SHORT - 1..=SHORT + 1 {
             let text = "x".repeat(len);
-            assert_eq!(Piece::from(text.clone()), Piece::from(text.as_str()));
-            assert_eq!(Piece::from(text.as_str()).len(), len);
+            assert_eq!(
+                SmallString::from(text.clone()),
+                SmallString::from(text.as_str())
+            );
+            assert_eq!(SmallString::from(text.as_str()).len(), len);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How far to guess: as far as recent guesses say that it pays.
+//! How many tokens to draft: as many as recent acceptance says will pay.
 
 /// What computing one token more costs, in parts of what reading the weights costs. From the rates of packed 4-bit
 /// panels on two cores: a model of 0.8 GB is read 25 times a second, and 180 tokens a second pass the integer units.
@@ -7,7 +7,7 @@ const TOKEN: f32 = 1.0 / 7.0;
 /// How much one outcome moves the estimate.
 const GAIN: f32 = 1.0 / 4.0;
 
-/// Chances let go by before a drafter that does not pay is tried again: after its first failure, and at most.
+/// Steps skipped before a drafter that does not pay is tried again: after its first failure, and at most.
 const PAUSES: (u32, u32) = (4, 64);
 
 /// The probability from which a drafted token pays for itself in a batch of `decoding` requests, where the drafter
@@ -20,18 +20,18 @@ pub(crate) fn break_even(decoding: usize, drafter: f32) -> f32 {
     (tokens + drafter) / (tokens + 1.0)
 }
 
-/// A running estimate of how often guesses are right.
+/// A running estimate of how often drafted tokens are accepted.
 #[derive(Clone, Debug)]
-pub(crate) struct Pace {
+pub(crate) struct DraftLength {
     rate: f32,
-    /// Chances let go by since the last guess.
+    /// Steps skipped since the last draft.
     skipped: u32,
-    /// How many to let go by.
+    /// How many to skip.
     pause: u32,
 }
 
-impl Pace {
-    /// A pace that expects this share of the guesses to be right until it knows better.
+impl DraftLength {
+    /// Starts from this acceptance rate.
     pub(crate) fn new(rate: f32) -> Self {
         Self {
             rate,
@@ -40,9 +40,9 @@ impl Pace {
         }
     }
 
-    /// How many tokens to guess now, `most` at most: as long as all up to the next one are right with at least this
-    /// probability. Where none pays, one is guessed now and then to see whether that has changed.
-    pub(crate) fn length(&mut self, break_even: f32, most: usize) -> usize {
+    /// How many tokens to draft now, at most `most`: as long as all up to the next one are accepted with at least this
+    /// probability. Where none pays, one is drafted now and then to see whether that has changed.
+    pub(crate) fn choose(&mut self, break_even: f32, most: usize) -> usize {
         let mut length = 0;
         let mut reached = self.rate;
         while length < most && reached > break_even {
@@ -60,7 +60,7 @@ impl Pace {
         length
     }
 
-    /// Takes in how many guesses were right, and whether the one after them was wrong.
+    /// Takes in how many drafted tokens were accepted, and whether the one after them was rejected.
     pub(crate) fn learn(&mut self, right: usize, wrong: bool) {
         for _ in 0..right {
             self.rate += (1.0 - self.rate) * GAIN;
@@ -79,52 +79,52 @@ mod tests {
     use super::*;
 
     #[test]
-    fn guesses_that_are_right_reach_further_at_once() {
-        let mut pace = Pace::new(0.5);
+    fn accepted_drafts_grow_at_once() {
+        let mut draft_length = DraftLength::new(0.5);
         let mut lengths = [0; 5];
         for length in &mut lengths {
-            *length = pace.length(break_even(1, 0.0), 16);
-            pace.learn(*length, false);
+            *length = draft_length.choose(break_even(1, 0.0), 16);
+            draft_length.learn(*length, false);
         }
         assert!(lengths.is_sorted(), "{lengths:?}");
         assert_eq!(lengths[4], 16);
     }
 
     #[test]
-    fn guesses_that_are_wrong_become_rare_and_then_recover() {
-        let mut pace = Pace::new(0.9);
-        let mut guessed = 0;
+    fn rejected_drafts_become_rare_and_then_recover() {
+        let mut draft_length = DraftLength::new(0.9);
+        let mut drafted = 0;
         for _ in 0..1000 {
-            let length = pace.length(break_even(1, 0.0), 16);
-            guessed += length;
-            pace.learn(0, length > 0);
+            let length = draft_length.choose(break_even(1, 0.0), 16);
+            drafted += length;
+            draft_length.learn(0, length > 0);
         }
-        assert!(guessed < 60, "{guessed} guesses for nothing");
+        assert!(drafted < 60, "{drafted} tokens drafted for nothing");
         let mut steps = 0;
-        while pace.length(break_even(1, 0.0), 16) < 16 {
+        while draft_length.choose(break_even(1, 0.0), 16) < 16 {
             steps += 1;
-            // Whatever is guessed is right from now on.
-            if pace.skipped == 0 {
-                pace.learn(4, false);
+            // Whatever is drafted is accepted from now on.
+            if draft_length.skipped == 0 {
+                draft_length.learn(4, false);
             }
         }
-        assert!(steps <= 70, "no long guess within {steps} steps");
+        assert!(steps <= 70, "no long draft within {steps} steps");
     }
 
     #[test]
-    fn the_more_run_together_the_surer_a_guess_must_be() {
+    fn larger_batches_need_likelier_drafts() {
         let alone = break_even(1, 0.0);
         let crowd = break_even(32, 0.0);
         assert!(alone < 0.2 && crowd > 0.7, "{alone} {crowd}");
         assert!(break_even(1, 0.2) > alone, "a drafter's own work counts");
-        let mut pace = Pace::new(0.7);
-        assert!(pace.length(alone, 16) > 3);
-        assert_eq!(pace.length(crowd, 16), 0);
+        let mut draft_length = DraftLength::new(0.7);
+        assert!(draft_length.choose(alone, 16) > 3);
+        assert_eq!(draft_length.choose(crowd, 16), 0);
     }
 
     #[test]
-    fn no_room_is_no_guess() {
-        let mut pace = Pace::new(0.99);
-        assert!((0..200).all(|_| pace.length(0.0, 0) == 0));
+    fn no_room_is_no_draft() {
+        let mut draft_length = DraftLength::new(0.99);
+        assert!((0..200).all(|_| draft_length.choose(0.0, 0) == 0));
     }
 }
