@@ -5,6 +5,8 @@ mod baremetal;
 mod bench;
 mod command;
 mod conformance;
+#[cfg(test)]
+mod layers;
 mod loc;
 mod peers;
 mod python;

@@ -5,10 +5,10 @@ mod spelling;
 mod tale;
 
 use crowd::{HandClock, Shape, assert_no_leak, assert_same, engine, workload};
+use spelling::Rhythm;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use strata_constrain::{Compiler, Grammar, Limits as GrammarLimits};
 use strata_engine::{
     AdapterId, Choices, Constraint, Engine, EventKind, FinishReason, Pooling, Request, RequestId,
     Speculation, Task, TokenLogprobs,
@@ -17,32 +17,23 @@ use strata_host::{Pinning, PoolOptions, ThreadPool};
 use strata_model::{Adapter, PAGE};
 use tale::{Answer, PAGES, Tale, adapter, run, run_one};
 
-/// Grammars as requests have them.
-fn grammars(tale: &Tale) -> Vec<Box<dyn Constraint>> {
-    let compiler = Compiler::new(&tale.tokenizer).unwrap();
-    let limits = GrammarLimits {
-        time: Duration::from_secs(60),
-        ..GrammarLimits::default()
-    };
-    let schema = r#"{"type": "object", "properties": {"name": {"type": "string", "maxLength": 12},
-        "kind": {"enum": ["fox", "bear"]}, "age": {"type": "integer", "minimum": 0, "maximum": 99}},
-        "required": ["name", "kind", "age"], "additionalProperties": false}"#;
-    [
-        Grammar::JsonSchema(schema.into()),
-        Grammar::Regex("[A-Z][a-z ]{5,40}(, [a-z]+)*[.]".into()),
-        Grammar::Gbnf("root ::= (\"yes\" | \"no\") (\" \" [a-z]+)* \"!\"".into()),
-    ]
-    .map(|grammar| -> Box<dyn Constraint> { Box::new(compiler.compile(&grammar, limits).unwrap()) })
-    .into()
+/// Constraints that end after some tokens, with and without forced ones.
+fn constraints() -> [Box<dyn Constraint>; 3] {
+    [(9, true), (14, false), (30, true)].map(|(length, forces)| -> Box<dyn Constraint> {
+        Box::new(Rhythm {
+            forces,
+            ..Rhythm::new(length)
+        })
+    })
 }
 
-/// Requests of all kinds, grammars and adapters too. The engine has two adapters.
+/// Requests of all kinds, with constraints and adapters too. The engine has two adapters.
 fn mixed_workload(tale: &Tale, count: u64) -> Vec<Request> {
-    let grammars = grammars(tale);
+    let constraints = constraints();
     let mut requests = workload(tale, count);
     for (i, request) in requests.iter_mut().enumerate() {
         if i % 4 == 3 {
-            request.constraint = Some(grammars[i / 4 % 3].clone());
+            request.constraint = Some(constraints[i / 4 % 3].fork());
             request.ignore_end = false;
         }
         request.adapter = [None, Some(AdapterId(1)), Some(AdapterId(2))][i % 3];

@@ -1,5 +1,9 @@
 //! The load, and what is looked at whenever it pauses.
 
+#[path = "../../tests/spelling/mod.rs"]
+mod spelling;
+
+use spelling::Rhythm;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,12 +11,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use strata_constrain::{Compiler, Grammar, Limits, Matcher};
 use strata_engine::random::{Random, Stream};
 use strata_engine::sampling::SamplerSettings;
 use strata_engine::{
-    AdapterId, Choices, ClientId, Constraint, Engine, EngineOptions, EventKind, Pooling, Priority,
-    Request, RequestId, Speculation, Task,
+    AdapterId, Choices, ClientId, Engine, EngineOptions, EventKind, Pooling, Priority, Request,
+    RequestId, Speculation, Task,
 };
 use strata_host::{MonotonicClock, PoolOptions, ThreadPool};
 use strata_kernels::Kernels;
@@ -100,14 +103,13 @@ pub(crate) fn check(rounds: &[Round]) {
 }
 
 /// What requests are made of.
-struct Means {
+struct Workload {
     random: Random,
     common: Vec<u32>,
-    grammar: Matcher,
     adapters: [AdapterId; 2],
 }
 
-impl Means {
+impl Workload {
     fn pick(&mut self, n: u64) -> u64 {
         self.random.next_u64() % n
     }
@@ -145,7 +147,7 @@ impl Means {
                 }
             }
             3 => request.task = Task::Embed(Pooling::Mean),
-            4 => request.constraint = Some(self.grammar.fork()),
+            4 => request.constraint = Some(Box::new(Rhythm::new(20))),
             5 | 6 => request.speculation = Speculation::PromptLookup { max_draft: 4 },
             7 => request.stop = vec!["the".into(), "\n".into()],
             _ => {}
@@ -212,26 +214,19 @@ pub(crate) fn soak(time: Duration, tell: &mut dyn FnMut(&Round)) -> Vec<Round> {
         let adapter = adapter(&model, seed);
         engine.add_adapter(adapter, 1.0).expect("its own adapter")
     });
-    let compiler = Compiler::new(&tokenizer).expect("a vocabulary");
-    let limits = Limits {
-        time: Duration::from_secs(60),
-        ..Limits::default()
-    };
-    let grammar = Grammar::Regex("[A-Z][a-z ]{5,60}[.]".into());
     let mut random = Random::new(1, Stream::Token);
-    let mut means = Means {
+    let mut workload = Workload {
         common: (0..200)
             .map(|_| 100 + (random.next_u64() % 8000) as u32)
             .collect(),
         random,
-        grammar: compiler.compile(&grammar, limits).expect("a grammar"),
         adapters,
     };
     let start = Instant::now();
     // One round more at the beginning: buffers get their sizes.
     let mut rounds = Vec::with_capacity(ROUNDS as usize + 1);
     for _ in 0..=ROUNDS {
-        load(&mut engine, &mut means, time / (ROUNDS + 1));
+        load(&mut engine, &mut workload, time / (ROUNDS + 1));
         engine.clear_cache();
         let c = engine.counters();
         let round = Round {
@@ -252,17 +247,17 @@ pub(crate) fn soak(time: Duration, tell: &mut dyn FnMut(&Round)) -> Vec<Round> {
 }
 
 /// Puts load on an engine for a time, and waits until all is done.
-fn load(engine: &mut Engine, means: &mut Means, time: Duration) {
+fn load(engine: &mut Engine, workload: &mut Workload, time: Duration) {
     let mut open: BTreeMap<RequestId, (usize, Option<u64>)> = BTreeMap::new();
     let (start, mut step) = (Instant::now(), 0);
     while start.elapsed() < time || !engine.is_idle() {
-        if start.elapsed() < time && means.random.next_f64() < 0.3 {
-            let request = means.request();
+        if start.elapsed() < time && workload.random.next_f64() < 0.3 {
+            let request = workload.request();
             let answers = request.choices.wanted();
             // By steps, not by time, so that as many are canceled on a quick machine as on a slow one. Every token
             // takes a step at least; a few end before their last one.
             let steps = request.max_tokens.unwrap_or(1) as u64;
-            let cancel = (means.random.next_f64() < MARKED).then(|| step + means.pick(steps));
+            let cancel = (workload.random.next_f64() < MARKED).then(|| step + workload.pick(steps));
             if let Ok(id) = engine.submit(request) {
                 open.insert(id, (answers, cancel));
             }
