@@ -4,6 +4,10 @@
 //! nanoseconds. So waiters look for a while first: without a pause in which others could run, then giving way to
 //! them between looks. Where there are more threads than processors the one waited for may need this very processor,
 //! and waiters give way at once.
+//!
+//! Giving way to another program costs its whole time slice, some milliseconds, and the scheduler counts it as time
+//! that the waiter had. A thread that sleeps instead is let in as soon as it is woken. So a yield that took long tells
+//! that the processor is wanted elsewhere, and for many waits after that the waiter sleeps rather than yields.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -19,6 +23,10 @@ const LOOKS_PER_YIELD: u32 = 64;
 const MOST_DOUBT: u32 = 5;
 /// Offers to give way before sleeping, where threads share processors.
 const CROWDED_YIELDS: u32 = 20;
+/// A yield that takes longer let another program run; a free processor comes back within a microsecond.
+const LONG_YIELD: Duration = Duration::from_micros(300);
+/// Waits without a yield after that, before one is tried again: some tens of tokens.
+const WAITS_WITHOUT_YIELD: u32 = 4096;
 
 /// What a waiter does before it sleeps.
 #[derive(Copy, Clone, Debug)]
@@ -71,6 +79,20 @@ impl SpinWait {
 
     /// Looks until `ready`, and says whether it came to that before it gave up.
     pub(crate) fn wait(&self, history: &SpinHistory, ready: impl Fn() -> bool) -> bool {
+        self.wait_by(history, ready, || {
+            let start = Instant::now();
+            std::thread::yield_now();
+            start.elapsed()
+        })
+    }
+
+    /// The same with a way to yield, which tells how long it took.
+    fn wait_by(
+        &self,
+        history: &SpinHistory,
+        ready: impl Fn() -> bool,
+        give_way: impl Fn() -> Duration,
+    ) -> bool {
         let look = |times| {
             (0..times).any(|_| {
                 let ready = ready();
@@ -85,7 +107,13 @@ impl SpinWait {
             return true;
         }
         for _ in 0..self.yields {
-            std::thread::yield_now();
+            if !history.may_yield() {
+                history.kept_in_vain();
+                return false;
+            }
+            if give_way() > LONG_YIELD {
+                history.yielded_long();
+            }
             if ready() {
                 history.kept_in_vain();
                 return true;
@@ -108,6 +136,8 @@ impl SpinWait {
 pub(crate) struct SpinHistory {
     /// How often the time is halved.
     doubt: AtomicU32,
+    /// Waits to come that do not yield.
+    without_yield: AtomicU32,
 }
 
 impl SpinHistory {
@@ -120,6 +150,20 @@ impl SpinHistory {
         if doubt > 0 {
             self.doubt.store(doubt - 1, Ordering::Relaxed);
         }
+    }
+
+    /// Whether the processor seems to be ours to give away and get back.
+    fn may_yield(&self) -> bool {
+        let left = self.without_yield.load(Ordering::Relaxed);
+        if left > 0 {
+            self.without_yield.store(left - 1, Ordering::Relaxed);
+        }
+        left == 0
+    }
+
+    fn yielded_long(&self) {
+        self.without_yield
+            .store(WAITS_WITHOUT_YIELD, Ordering::Relaxed);
     }
 
     fn kept_in_vain(&self) {
@@ -135,16 +179,21 @@ mod tests {
     use std::cell::Cell;
 
     fn looks(history: &SpinHistory, needed: u32) -> (bool, u32) {
+        looks_yielding(history, needed, Duration::ZERO)
+    }
+
+    fn looks_yielding(history: &SpinHistory, needed: u32, yield_time: Duration) -> (bool, u32) {
         let spin_wait = SpinWait {
             spins: 1000,
             yields: 3,
             spins_per_yield: 10,
         };
         let looks = Cell::new(0);
-        let ready = spin_wait.wait(history, || {
+        let ready = || {
             looks.set(looks.get() + 1);
             looks.get() > needed
-        });
+        };
+        let ready = spin_wait.wait_by(history, ready, || yield_time);
         (ready, looks.get())
     }
 
@@ -177,6 +226,17 @@ mod tests {
             assert!(looks(&history, needed).0);
             assert_eq!(all(&history), next);
         }
+    }
+
+    #[test]
+    fn after_a_long_yield_waiters_sleep_for_a_while() {
+        let history = SpinHistory::default();
+        assert!(!looks_yielding(&history, u32::MAX, 2 * LONG_YIELD).0);
+        for _ in 1..WAITS_WITHOUT_YIELD {
+            let (ready, seen) = looks(&history, u32::MAX);
+            assert!(!ready && seen <= 1000, "{seen}");
+        }
+        assert_eq!(looks(&history, u32::MAX), (false, 31 + 33));
     }
 
     #[test]

@@ -14,6 +14,10 @@
 //! token that `unpark` leaves makes `park` return at once. Otherwise the read, and so the event before it, comes
 //! before the write, and so before the sleeper's look, which sees the event. No wake-up is lost either way. A wake-up
 //! too many is harmless: sleepers look again, and park again.
+//!
+//! Whoever begins a task on a worker's behalf says so first, in `taken`: the worker itself, or, in [`Pool::share`], the
+//! caller that has no use for it any more. Where other programs have the processors, a worker may come milliseconds
+//! late; the caller has then done its part, and neither waits for the other.
 #![allow(unsafe_code)]
 
 #[cfg(test)]
@@ -76,6 +80,8 @@ struct Announcement {
 #[derive(Default)]
 #[repr(align(128))]
 struct Report {
+    /// The last task that the worker began, or that the caller took away from it.
+    taken: AtomicUsize,
     /// The last task that the worker finished.
     finished: AtomicUsize,
     /// The worker sleeps, or is about to, until `epoch` changes.
@@ -94,11 +100,14 @@ struct Shared {
     panicked: AtomicBool,
     /// What the first worker that panicked said.
     panic: Mutex<Option<Panic>>,
+    /// Tests hold workers up here.
+    #[cfg(test)]
+    gate: Mutex<()>,
 }
 
-// SAFETY: all but `task` is `Sync`. `task` is written only by the one caller while no worker runs (all have finished
-// the last epoch), and read only by workers after they saw `epoch` change, which happens after the write. The pointee
-// is `Sync` and outlives the task.
+// SAFETY: all but `task` is `Sync`. `task` is written only by the one caller while no worker runs (each has finished
+// the last epoch, or it was taken from it), and read only by workers that took the epoch, which happens after the write.
+// The pointee is `Sync` and outlives the task.
 unsafe impl Sync for Shared {}
 // SAFETY: as above.
 unsafe impl Send for Shared {}
@@ -148,6 +157,8 @@ impl ThreadPool {
             caller: Mutex::new(None),
             panicked: AtomicBool::new(false),
             panic: Mutex::new(None),
+            #[cfg(test)]
+            gate: Mutex::new(()),
         });
         // Made before its threads, so that those that started leave again when one cannot.
         let mut pool = Self {
@@ -194,7 +205,7 @@ impl ThreadPool {
     /// Announces a task, or that the workers should leave, and returns its epoch.
     fn announce(&self, task: Option<WorkFn>) -> usize {
         let Announcement { epoch, task: place } = &self.shared.announcement;
-        // SAFETY: every worker has finished the last task, so none reads the place until `epoch` changes.
+        // SAFETY: no worker is at the last task or can begin it, so none reads the place until `epoch` changes.
         unsafe { *place.get() = task };
         let next = epoch.load(Ordering::Relaxed).wrapping_add(1);
         epoch.store(next, Ordering::SeqCst);
@@ -213,6 +224,23 @@ impl Pool for ThreadPool {
     }
 
     fn run(&self, task: &(dyn Fn(usize) + Sync)) {
+        self.start(task, Latecomers::Awaited);
+    }
+
+    fn share(&self, task: &(dyn Fn(usize) + Sync)) {
+        self.start(task, Latecomers::LeftOut);
+    }
+}
+
+/// What becomes of workers that have not begun when the caller has finished.
+#[derive(Copy, Clone, PartialEq)]
+enum Latecomers {
+    Awaited,
+    LeftOut,
+}
+
+impl ThreadPool {
+    fn start(&self, task: &(dyn Fn(usize) + Sync), latecomers: Latecomers) {
         if self.threads.is_empty() {
             return task(0);
         }
@@ -221,8 +249,8 @@ impl Pool for ThreadPool {
         while self.busy.swap(true, Ordering::Acquire) {
             std::thread::yield_now();
         }
-        // SAFETY: only the lifetime changes. Every worker is done with the task before this function returns, also
-        // when the caller's own part panics.
+        // SAFETY: only the lifetime changes. Every worker is done with the task, or cannot begin it any more, before
+        // this function returns, also when the caller's own part panics.
         let erased =
             unsafe { std::mem::transmute::<*const (dyn Fn(usize) + Sync + '_), WorkFn>(task) };
         let epoch = self.announce(Some(erased));
@@ -230,7 +258,9 @@ impl Pool for ThreadPool {
         let own = catch_unwind(AssertUnwindSafe(|| task(0)));
         IN_TASK.set(false);
         for report in &self.shared.reports {
-            self.shared.await_worker(report, epoch);
+            if latecomers == Latecomers::Awaited || !report.take(epoch) {
+                self.shared.await_worker(report, epoch);
+            }
         }
         let theirs = self.shared.take_panic();
         self.busy.store(false, Ordering::Release);
@@ -250,6 +280,16 @@ impl Drop for ThreadPool {
     }
 }
 
+impl Report {
+    /// Takes the epoch, unless the other side has.
+    fn take(&self, epoch: usize) -> bool {
+        let before = epoch.wrapping_sub(1);
+        self.taken
+            .compare_exchange(before, epoch, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
+    }
+}
+
 impl Shared {
     /// The caller's wait for one worker.
     fn await_worker(&self, report: &Report, epoch: usize) {
@@ -265,19 +305,32 @@ impl Shared {
         report.awaited.store(false, Ordering::Relaxed);
     }
 
-    /// A worker's wait for the task after `seen`.
-    fn await_task(&self, report: &Report, history: &SpinHistory, seen: usize) -> Option<WorkFn> {
+    /// A worker's wait for a task after `seen`, which becomes that task's epoch.
+    fn await_task(
+        &self,
+        report: &Report,
+        history: &SpinHistory,
+        seen: &mut usize,
+    ) -> Option<WorkFn> {
         let epoch = &self.announcement.epoch;
-        let changed = || epoch.load(Ordering::Acquire) != seen;
-        if !self.spin_wait.wait(history, changed) {
-            report.asleep.store(true, Ordering::SeqCst);
-            while epoch.load(Ordering::SeqCst) == seen {
-                std::thread::park();
+        loop {
+            let changed = || epoch.load(Ordering::Acquire) != *seen;
+            if !self.spin_wait.wait(history, changed) {
+                report.asleep.store(true, Ordering::SeqCst);
+                while epoch.load(Ordering::SeqCst) == *seen {
+                    std::thread::park();
+                }
+                report.asleep.store(false, Ordering::Relaxed);
             }
-            report.asleep.store(false, Ordering::Relaxed);
+            #[cfg(test)]
+            drop(lock(&self.gate));
+            *seen = epoch.load(Ordering::Acquire);
+            if report.take(*seen) {
+                // SAFETY: the caller wrote the task before `epoch` became this, and writes no other until this worker,
+                // which took it, reports.
+                return unsafe { *self.announcement.task.get() };
+            }
         }
-        // SAFETY: `epoch` changed, so the caller has written the task, and writes no other until this worker reports.
-        unsafe { *self.announcement.task.get() }
     }
 
     fn finish(&self, report: &Report, epoch: usize) {
@@ -314,9 +367,7 @@ fn serve(shared: &Shared, worker: usize) {
     let report = &shared.reports[worker - 1];
     let history = SpinHistory::default();
     let mut epoch = 0usize;
-    while let Some(task) = shared.await_task(report, &history, epoch) {
-        // Every worker sees every epoch: the next comes only after all have reported this one.
-        epoch = epoch.wrapping_add(1);
+    while let Some(task) = shared.await_task(report, &history, &mut epoch) {
         // SAFETY: the caller keeps the task alive until this worker reports that it finished.
         let task = unsafe { &*task };
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| task(worker))) {

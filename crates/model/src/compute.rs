@@ -106,7 +106,7 @@ impl Compute<'_> {
         let workers = self.pool.workers();
         let job = Job::new(self.kernels, tasks, workers);
         if scratch.is_empty() {
-            self.pool.run(&|worker| job.work(worker, &mut []));
+            self.pool.share(&|worker| job.work(worker, &mut []));
         } else {
             let part = scratch.len() / workers;
             for_each_chunk(self.pool, scratch, part, |index, part| {

@@ -9,6 +9,14 @@ pub trait Pool: Sync {
     ///
     /// A task must not call `run` on the same pool.
     fn run(&self, task: &(dyn Fn(usize) + Sync));
+
+    /// Calls `task(0)` on the caller and `task(worker)` on those workers that come before the caller is done; returns
+    /// when all calls that began have returned. So nobody waits for a worker whose processor does something else.
+    ///
+    /// For tasks that claim their work piece by piece until none is left: whoever comes finds what is left to do.
+    fn share(&self, task: &(dyn Fn(usize) + Sync)) {
+        self.run(task);
+    }
 }
 
 /// A pool of one: the caller itself.

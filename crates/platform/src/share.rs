@@ -145,7 +145,7 @@ pub fn for_each_piece<P: Pieces>(
         return each_alone(pieces, work);
     }
     let next = AtomicUsize::new(0);
-    pool.run(&|_| {
+    pool.share(&|_| {
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             if index >= count {

@@ -25,6 +25,42 @@ fn every_worker_runs_every_task_once() {
     }
 }
 
+/// Pieces are claimed, as those who share work do it.
+#[test]
+fn shared_work_is_done_once_whoever_comes() {
+    for pool in pools() {
+        for round in 0..20_000usize {
+            let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            let pieces = round % 7;
+            pool.share(&|_| {
+                while next.fetch_add(1, Ordering::Relaxed) < pieces {
+                    pause(round);
+                    done.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            assert_eq!(done.into_inner(), pieces);
+        }
+    }
+}
+
+/// A worker that is held up elsewhere: the caller does not wait for it, and it does not touch what it came late for.
+#[test]
+fn a_late_worker_is_left_out() {
+    let pool = ThreadPool::new(Some(2)).unwrap();
+    let held = lock(&pool.shared.gate);
+    for _ in 0..50 {
+        let calls = Mutex::new(Vec::new());
+        pool.share(&|worker| calls.lock().unwrap().push(worker));
+        assert_eq!(calls.into_inner().unwrap(), [0]);
+    }
+    drop(held);
+    let calls = Mutex::new(Vec::new());
+    pool.run(&|worker| calls.lock().unwrap().push(worker));
+    let mut calls = calls.into_inner().unwrap();
+    calls.sort_unstable();
+    assert_eq!(calls, [0, 1]);
+}
+
 #[test]
 fn there_are_as_many_workers_as_asked_for() {
     for workers in [1, 2, 5] {

@@ -88,6 +88,10 @@ impl Pool for PoolInTurns {
     fn run(&self, task: &(dyn Fn(usize) + Sync)) {
         self.turns.take(|| self.pool.run(task));
     }
+
+    fn share(&self, task: &(dyn Fn(usize) + Sync)) {
+        self.turns.take(|| self.pool.share(task));
+    }
 }
 
 fn kernels(forced: Option<&str>) -> Result<&'static Kernels, Error> {
