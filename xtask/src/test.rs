@@ -1,30 +1,37 @@
 //! `cargo xtask test`: everything that must hold, in the order that fails soonest.
 
 use crate::aarch64;
-use crate::command::{cargo, run as execute, tests_are_built};
+use crate::command::{cargo, run as execute, target, tests_are_built};
 use crate::conformance;
 use crate::peers::Peers;
 use crate::test_boot;
 use anyhow::Result;
+use std::time::Instant;
+
+/// What needs no test to be run: also a program that depends on nothing but the library, and the program without its
+/// built-in model.
+const CHECKS: [&str; 6] = [
+    "fmt --all --check",
+    "clippy --workspace --all-targets --quiet -- -D warnings",
+    "check --quiet --manifest-path xtask/no_std/Cargo.toml",
+    "check --quiet --manifest-path fuzz/Cargo.toml",
+    "check --quiet --package strata-cli --no-default-features",
+    "check --quiet --manifest-path crates/strata/tests/embedder/Cargo.toml",
+];
 
 pub(crate) fn run() -> Result<()> {
-    execute(&mut cargo("fmt --all --check"))?;
-    execute(&mut cargo(
-        "clippy --workspace --all-targets --quiet -- -D warnings",
-    ))?;
-    execute(&mut cargo(
-        "check --quiet --manifest-path xtask/no_std/Cargo.toml",
-    ))?;
-    execute(&mut cargo("check --quiet --manifest-path fuzz/Cargo.toml"))?;
-    // A program that depends on nothing but the library.
-    execute(&mut cargo(
-        "check --quiet --manifest-path crates/strata/tests/embedder/Cargo.toml",
-    ))?;
-    // Without the built-in model.
-    execute(&mut cargo(
-        "check --quiet --package strata-cli --no-default-features",
-    ))?;
-
+    let start = Instant::now();
+    for command in CHECKS {
+        let mut command = cargo(command);
+        // Workspaces of their own, which share what they have in common.
+        if command
+            .get_args()
+            .any(|argument| argument == "--manifest-path")
+        {
+            command.arg("--target-dir").arg(target());
+        }
+        execute(&mut command)?;
+    }
     if std::env::var_os("STRATA_FIXTURES").is_none() {
         eprintln!(
             "\nskipped: the tests over published vocabularies and templates, because STRATA_FIXTURES is not set"
@@ -40,10 +47,20 @@ pub(crate) fn run() -> Result<()> {
     }
     execute(&mut tests)?;
     tests_are_built();
-    aarch64::run()?;
+    timed("emulated AArch64", aarch64::run)?;
     if let Some(peers) = peers {
-        peers.check()?;
+        timed("peers", || peers.check())?;
     }
-    conformance::run()?;
-    test_boot::run(&["--quick".into()])
+    timed("conformance", conformance::run)?;
+    timed("bare metal", || test_boot::run(&["--quick".into()]))?;
+    eprintln!("\nall of it: {:.0} s", start.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// Does a step, and says how long it took.
+fn timed<T>(name: &str, step: impl FnOnce() -> Result<T>) -> Result<T> {
+    let start = Instant::now();
+    let result = step()?;
+    eprintln!("\n{name}: {:.0} s", start.elapsed().as_secs_f64());
+    Ok(result)
 }

@@ -110,7 +110,8 @@ impl Cache {
 
     /// Pages kept for later, some of which running sequences use too.
     pub(crate) fn kept_pages(&self) -> usize {
-        self.tree.pages()
+        // A page with a second user is one of the tree's that a sequence goes on from.
+        self.tree.pages().saturating_sub(self.table.shared_pages())
     }
 
     pub(crate) fn counts(&self) -> CacheCounts {

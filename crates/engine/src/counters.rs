@@ -23,13 +23,13 @@ pub struct Counters {
     pub cached_tokens: u64,
     /// Tokens generated.
     pub generated_tokens: u64,
-    /// Tokens guessed ahead.
+    /// Tokens drafted.
     pub drafted_tokens: u64,
-    /// Guesses that were right.
+    /// Drafted tokens that were accepted.
     pub accepted_tokens: u64,
     /// Tokens that a constraint left no choice for, and that were not sampled.
     pub forced_tokens: u64,
-    /// Texts whose beginning was looked for in the cache.
+    /// Sequences whose beginning was looked for in the cache.
     pub cache_queries: u64,
     /// Those of which something was found.
     pub cache_hits: u64,
@@ -41,32 +41,45 @@ pub struct Counters {
     pub stored_pages: u64,
     /// Pages brought back from the store.
     pub restored_pages: u64,
-    /// Texts that had to give their pages back, to be computed again.
+    /// Sequences that had to give their pages back, to be computed again.
     pub preemptions: u64,
     /// Steps taken.
     pub steps: u64,
-    /// Texts that wait.
+    /// Sequences that wait.
     pub waiting: usize,
-    /// Texts that run.
+    /// Sequences that run.
     pub running: usize,
     /// Pages in all.
     pub pages: usize,
     /// Pages that nobody uses.
     pub free_pages: usize,
-    /// Pages kept for later, of which running texts use some.
+    /// Pages that only the cache holds: whoever needs them can have them.
     pub kept_pages: usize,
+    /// What sequences wait for, if any do.
+    pub blocked: Option<Blocked>,
     /// From submission to the first computation, in seconds.
     pub queue_time: Histogram,
     /// From submission to the first token, in seconds.
     pub first_token_time: Histogram,
-    /// Between two tokens of a text, in seconds.
+    /// Between two tokens of a sequence, in seconds.
     pub token_time: Histogram,
     /// Steps, in seconds.
     pub step_time: Histogram,
-    /// Texts in a step.
+    /// Sequences in a step.
     pub batch_texts: Histogram,
     /// Tokens in a step.
     pub batch_tokens: Histogram,
+}
+
+/// What keeps waiting sequences from being admitted.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Blocked {
+    /// As many run as may run side by side.
+    Slots,
+    /// The pages are in use.
+    Memory,
+    /// One sequence more would make steps too long for the others.
+    Time,
 }
 
 /// Upper ends of the buckets: 1, 2 and 5 times powers of ten. Seconds fill them from the left, counts from 1 on.

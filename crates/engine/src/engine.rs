@@ -254,5 +254,7 @@ impl Engine {
         counters.pages = self.cache.table().pages();
         counters.free_pages = self.cache.table().free_pages();
         counters.kept_pages = self.cache.kept_pages();
+        let waiting = counters.waiting > 0;
+        counters.blocked = self.scheduler.blocked().filter(|_| waiting);
     }
 }

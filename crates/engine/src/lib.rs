@@ -75,7 +75,7 @@ mod writer;
 
 pub use adapters::AdapterMismatch;
 pub use constraint::{Constraint, ConstraintError, TokenMask};
-pub use counters::{BUCKETS, Counters, Histogram};
+pub use counters::{BUCKETS, Blocked, Counters, Histogram};
 pub use engine::{Engine, EngineOptions};
 pub use page_store::ModelDigest;
 pub use request::{

@@ -212,7 +212,10 @@ impl Manager {
             if let Some(entry) = entries.get_mut(&name) {
                 entry.used = Instant::now();
                 entry.state = match result {
-                    Ok(Ok(model)) => State::Ready(ServedModel::new(model, slots)),
+                    Ok(Ok(model)) => {
+                        entry.bytes += model.load_report().extra_bytes;
+                        State::Ready(ServedModel::new(model, slots))
+                    }
                     Ok(Err(fault)) => State::Failed(fault, Instant::now()),
                     Err(_) => {
                         let message = "the thread that loaded the model ended";

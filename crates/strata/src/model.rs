@@ -170,9 +170,6 @@ impl Model {
         request: &Generate,
         context: RequestContext<'_>,
     ) -> Result<Prepared, Fault> {
-        if request.choices == 0 {
-            return Err(Fault::bad_request("no answer is asked for: choices is 0"));
-        }
         let mut prepared = prepare(request, &self.0.profile, context)?;
         if prepared.constraint != AnswerConstraint::Free {
             let constraint = self.0.compiler.compile(&prepared.constraint)?;

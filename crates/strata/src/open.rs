@@ -2,8 +2,8 @@
 
 use crate::error::{Error, ErrorKind};
 use crate::load::{
-    self, AdapterFile, CheckedModel, Limit, Lists, Machine, ModelFile, Needs, TokenizerUse,
-    WeightChoice,
+    self, AdapterFile, CheckedModel, Limit, Lists, Machine, MemoryPlan, ModelFile, Needs,
+    TokenizerUse, WeightChoice,
 };
 use crate::model::Model;
 use crate::options::Options;
@@ -13,14 +13,19 @@ use crate::worker::{LoadedAdapter, Monitor};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use strata_chat::{ModelFacts, ModelProfile};
 use strata_engine::{Engine, EngineOptions, ModelDigest, Speculation};
 use strata_host::{MonotonicClock, PageFiles};
+use strata_model::PAGE;
 use strata_model::spec::Role;
 use strata_platform::Pool;
 
 /// Tokens of a prompt whose log-probabilities are computed together.
 const SCORING: usize = 32;
+
+/// The part of the memory left that pages may take beyond the plan: one in so many.
+const EXTRA_SHARE: u64 = 4;
 
 /// Tokens that a draft model drafts at a time where no number is given.
 const DRAFT: usize = 8;
@@ -30,6 +35,8 @@ const DRAFT: usize = 8;
 pub struct Runtime {
     pub(crate) machine: Arc<Machine>,
     pub(crate) clock: Arc<MonotonicClock>,
+    /// Bytes of pages that open models have beyond their plans.
+    extra: Arc<AtomicU64>,
 }
 
 impl Runtime {
@@ -38,6 +45,7 @@ impl Runtime {
         Ok(Self {
             machine: Arc::new(Machine::new(threads)?),
             clock: Arc::default(),
+            extra: Arc::default(),
         })
     }
 
@@ -156,6 +164,7 @@ pub(crate) fn open(
         Some(path) => Some(load_draft(path, options, &mut needs, runtime)?),
         None => None,
     };
+    let extra = add_pages(&mut needs, &checked, &engine_options, choice, runtime);
     let (loaded, storage) = checked.load_any(needs, choice, machine, &mut progress)?;
     profile.labels = loaded.model.labels();
     let profile = Arc::new(profile);
@@ -167,6 +176,7 @@ pub(crate) fn open(
         time: loaded.load_time,
         description,
         streamed_bytes: loaded.model.streamed_bytes() as u64,
+        extra_bytes: extra,
     };
     let executor = machine.executor(&loaded.model, storage, engine_options.limits());
     let tokenizer = Arc::clone(&profile.tokenizer);
@@ -219,7 +229,36 @@ pub(crate) fn open(
         settle: Box::new(move || settling.settle()),
         load,
     };
+    let (extras, ended) = (Arc::clone(&runtime.extra), listeners.ended.take());
+    extras.fetch_add(extra, Ordering::Relaxed);
+    listeners.ended = Some(Box::new(move || {
+        extras.fetch_sub(extra, Ordering::Relaxed);
+        if let Some(ended) = ended {
+            ended();
+        }
+    }));
     Model::from_parts(parts, listeners)
+}
+
+/// Adds pages to those that the plan asks for, so that as many requests as may run side by side find room: within a
+/// share of the memory that is left, for it is not only ours. Gives their bytes.
+fn add_pages(
+    needs: &mut Needs,
+    checked: &CheckedModel<'_>,
+    options: &EngineOptions,
+    choice: WeightChoice,
+    runtime: &Runtime,
+) -> u64 {
+    let planned = *needs;
+    let spare = MemoryPlan::new(&checked.blueprint, planned, choice.limit()).spare();
+    let spare = spare.saturating_sub(runtime.extra.load(Ordering::Relaxed)) / EXTRA_SHARE;
+    let page = checked.blueprint.kv_bytes(planned.kv, PAGE, 0) as u64;
+    let pages = spare.checked_div(page).unwrap_or(0) as usize;
+    let wanted = options.context.saturating_mul(options.requests);
+    let most = planned.positions.saturating_add(pages.saturating_mul(PAGE));
+    needs.positions = wanted.clamp(planned.positions, most);
+    let grown = needs.kv_bytes(&checked.blueprint);
+    grown - planned.kv_bytes(&checked.blueprint)
 }
 
 /// Loads the draft model, all of it into memory, and adds to `needs` what else it will take.

@@ -37,6 +37,8 @@ pub struct LoadReport {
     pub description: String,
     /// Bytes of weights that stay in the file and are read for each batch.
     pub streamed_bytes: u64,
+    /// Bytes of pages beyond what the plan asks for, taken because memory was left.
+    pub extra_bytes: u64,
 }
 
 impl Model {

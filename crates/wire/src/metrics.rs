@@ -6,7 +6,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Write;
 use core::time::Duration;
-use strata_engine::{BUCKETS, Counters, Histogram};
+use strata_engine::{BUCKETS, Blocked, Counters, Histogram};
 use strata_model::PAGE;
 
 /// A model's engine.
@@ -107,10 +107,10 @@ const COUNTERS: &[(&str, &str, Read<u64>)] = &[
 ];
 
 const GAUGES: &[(&str, &str, Read<f64>)] = &[
-    ("vllm:num_requests_waiting", "Texts that wait.", |c| {
+    ("vllm:num_requests_waiting", "Sequences that wait.", |c| {
         c.waiting as f64
     }),
-    ("vllm:num_requests_running", "Texts that run.", |c| {
+    ("vllm:num_requests_running", "Sequences that run.", |c| {
         c.running as f64
     }),
     (
@@ -118,6 +118,13 @@ const GAUGES: &[(&str, &str, Read<f64>)] = &[
         "Share of the pages in use, 0 to 1.",
         usage,
     ),
+];
+
+/// What sequences can wait for.
+const BLOCKED: &[(&str, Blocked)] = &[
+    ("slots", Blocked::Slots),
+    ("memory", Blocked::Memory),
+    ("time", Blocked::Time),
 ];
 
 const HISTOGRAMS: &[(&str, &str, ReadHistogram)] = &[
@@ -128,7 +135,7 @@ const HISTOGRAMS: &[(&str, &str, ReadHistogram)] = &[
     ),
     (
         "vllm:inter_token_latency_seconds",
-        "Between two tokens of a text.",
+        "Between two tokens of a sequence.",
         |c| &c.token_time,
     ),
     (
@@ -139,13 +146,15 @@ const HISTOGRAMS: &[(&str, &str, ReadHistogram)] = &[
     ("strata:step_seconds", "Steps of the engine.", |c| {
         &c.step_time
     }),
-    ("strata:batch_texts", "Texts in a step.", |c| &c.batch_texts),
+    ("strata:batch_texts", "Sequences in a step.", |c| {
+        &c.batch_texts
+    }),
     ("strata:batch_tokens", "Tokens in a step.", |c| {
         &c.batch_tokens
     }),
 ];
 
-/// The share of pages that running texts hold. Those that are only kept for later can be had at once, so gateways must
+/// The share of pages that running sequences hold. Those that are only kept for later can be had at once, so gateways must
 /// not take them for a full cache.
 fn usage(counters: &Counters) -> f64 {
     let taken = counters.pages - counters.free_pages.min(counters.pages);
@@ -183,6 +192,26 @@ pub fn write(engines: &[Measured<'_>], now: u64, out: &mut String) {
         head(out, name, help, "histogram");
         for engine in engines {
             histogram(out, name, &labels(engine.model), read(engine.counters));
+        }
+    }
+    head(
+        out,
+        "strata:requests_blocked",
+        "Sequences that wait, by what they wait for.",
+        "gauge",
+    );
+    for engine in engines {
+        let (labels, c) = (labels(engine.model), engine.counters);
+        for (reason, blocked) in BLOCKED {
+            let waiting = if c.blocked == Some(*blocked) {
+                c.waiting
+            } else {
+                0
+            };
+            let _ = writeln!(
+                out,
+                "strata:requests_blocked{{{labels},reason=\"{reason}\"}} {waiting}"
+            );
         }
     }
     head(out, "strata:kv_pages", "Pages of keys and values.", "gauge");

@@ -87,6 +87,9 @@ pub fn prepare(
     if request.prompts.is_empty() {
         return Err(Fault::bad_request("there is no prompt"));
     }
+    if request.choices == 0 {
+        return Err(Fault::bad_request("no answer is asked for: choices is 0"));
+    }
     let tools = ToolUse::new(request, profile)?;
     let mut prompts = Vec::new();
     let mut splits = Vec::new();

@@ -17,6 +17,7 @@ mod step_time;
 #[cfg(test)]
 mod tests;
 
+use crate::counters::Blocked;
 use crate::request::{ClientId, Priority};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -120,6 +121,8 @@ pub(crate) struct Scheduler {
     time: StepTime,
     /// Sequences that had to give their memory back.
     preemptions: u64,
+    /// Why the last step admitted no more.
+    blocked: Option<Blocked>,
     shares: Vec<Share>,
     order: Vec<SequenceId>,
 }
@@ -183,6 +186,11 @@ impl Scheduler {
         self.preemptions
     }
 
+    /// What those that wait were not admitted for, in the last step.
+    pub(crate) fn blocked(&self) -> Option<Blocked> {
+        self.blocked
+    }
+
     /// How many sequences wait for admission.
     pub(crate) fn waiting(&self) -> usize {
         self.sequences
@@ -205,6 +213,7 @@ impl Scheduler {
     /// Plans a step.
     pub(crate) fn plan(&mut self, now: Duration, room: Room, pages: &mut dyn Pages) -> &[Share] {
         self.shares.clear();
+        self.blocked = None;
         self.decodes(room, pages);
         let decoding = self.shares.len();
         let budget = self.budget(decoding, room);
@@ -374,6 +383,7 @@ impl Scheduler {
         let (id, priority) = (self.sequences[index].id, self.sequences[index].priority);
         if decoding > 0 && self.time.is_known() && self.time.tokens_within(room.target) <= decoding
         {
+            self.blocked = Some(Blocked::Time);
             return false;
         }
         if self.admitted() >= room.sequences {
@@ -383,6 +393,7 @@ impl Scheduler {
                     || (sequence.priority < priority && sequence.displaced < MOST_DISPLACED)
             };
             let Some(victim) = self.victim(lower) else {
+                self.blocked = Some(Blocked::Slots);
                 return false;
             };
             self.sequences[victim].displaced += u8::from(self.sequences[victim].pending > 0);
@@ -394,7 +405,10 @@ impl Scheduler {
                 // Those that wait for others, perhaps for this one, give way.
                 None => match self.victim(|sequence| sequence.pending == 0) {
                     Some(idle) => self.preempt(idle, pages),
-                    None => return false,
+                    None => {
+                        self.blocked = Some(Blocked::Memory);
+                        return false;
+                    }
                 },
             }
         };

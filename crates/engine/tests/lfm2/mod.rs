@@ -8,7 +8,6 @@ use strata_engine::random::{Random, Stream};
 use strata_engine::{Engine, EngineOptions, Request};
 use strata_model::{Executor, KvType, Model, Output, Sequence, Span};
 use strata_tokenizer::Tokenizer;
-use strata_weights::Gguf;
 
 /// LFM2 with random weights: three short convolutions and two layers of attention.
 pub(crate) struct Lfm2 {
@@ -62,15 +61,7 @@ impl Lfm2 {
 
     /// A model that speaks much like it: one layer's feed-forward network is missing.
     pub(crate) fn dimmed() -> Self {
-        let mut bytes = Self::file();
-        let range = {
-            let gguf = Gguf::parse(&bytes).unwrap();
-            let data = gguf.tensor("blk.1.ffn_down.weight").unwrap().data;
-            let start = data.as_ptr() as usize - bytes.as_ptr() as usize;
-            start..start + data.len()
-        };
-        bytes[range].fill(0);
-        Self::parse(&bytes)
+        Self::parse(&tale::dimmed(Self::file()))
     }
 
     fn file() -> Vec<u8> {

@@ -62,6 +62,16 @@ pub(crate) fn load(bytes: &[u8]) -> Arc<Model> {
     Arc::new(model.unwrap())
 }
 
+/// A model's file without one layer's feed-forward network.
+pub(crate) fn dimmed(mut bytes: Vec<u8>) -> Vec<u8> {
+    let gguf = Gguf::parse(&bytes).unwrap();
+    let data = gguf.tensor("blk.1.ffn_down.weight").unwrap().data;
+    let start = data.as_ptr() as usize - bytes.as_ptr() as usize;
+    let range = start..start + data.len();
+    bytes[range].fill(0);
+    bytes
+}
+
 pub(crate) struct Tale {
     pub(crate) model: Arc<Model>,
     pub(crate) tokenizer: Arc<Tokenizer>,
@@ -74,15 +84,7 @@ impl Tale {
 
     /// A model that speaks much like it: one layer's feed-forward network is missing.
     pub(crate) fn dimmed() -> Self {
-        let mut bytes = Self::file();
-        let range = {
-            let gguf = Gguf::parse(&bytes).unwrap();
-            let data = gguf.tensor("blk.1.ffn_down.weight").unwrap().data;
-            let start = data.as_ptr() as usize - bytes.as_ptr() as usize;
-            start..start + data.len()
-        };
-        bytes[range].fill(0);
-        Self::parse(&bytes)
+        Self::parse(&dimmed(Self::file()))
     }
 
     fn file() -> Vec<u8> {

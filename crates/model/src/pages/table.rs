@@ -62,6 +62,8 @@ pub struct PageTable {
     blocks: Vec<Vec<u32>>,
     /// Of each page's parts. Who holds the windows' part holds the other too.
     users: Vec<[u32; 2]>,
+    /// Pages with more than one user.
+    shared: usize,
     /// Numbers that no page has now.
     vacant: Vec<PageId>,
     /// Blocks of each class that no page has now.
@@ -79,6 +81,7 @@ impl PageTable {
             states,
             blocks: vec![vec![NOWHERE; pages]; layout.layers.len()],
             users: vec![[0; 2]; pages],
+            shared: 0,
             vacant: (0..pages as u32).rev().map(PageId).collect(),
             free: layout.classes.iter().map(|c| blocks(c.layers)).collect(),
             free_states: (0..states as u32).rev().map(StateId).collect(),
@@ -104,6 +107,11 @@ impl PageTable {
         self.pages
     }
 
+    /// How many pages have more than one user.
+    pub fn shared_pages(&self) -> usize {
+        self.shared
+    }
+
     /// Bytes that no page has.
     pub fn free_bytes(&self) -> usize {
         let classes = self.free.iter().zip(&self.layout.classes);
@@ -117,14 +125,18 @@ impl PageTable {
 
     /// Counts one user of a page's part more.
     pub fn retain(&mut self, page: PageId, reach: Reach) {
-        self.users[page.0 as usize][reach as usize] += 1;
+        let users = &mut self.users[page.0 as usize][reach as usize];
+        *users += 1;
+        self.shared += usize::from(reach == Reach::Everything && *users == 2);
     }
 
     /// Counts one user of a page's part less; the last one gives it back. The windows' part goes first.
     pub fn release(&mut self, page: PageId, reach: Reach) {
         let index = page.0 as usize;
         self.users[index][reach as usize] -= 1;
-        if self.users[index][reach as usize] > 0 {
+        let left = self.users[index][reach as usize];
+        self.shared -= usize::from(reach == Reach::Everything && left == 1);
+        if left > 0 {
             return;
         }
         let layers = self.layout.layers.iter().zip(&mut self.blocks).rev();

@@ -104,6 +104,11 @@ impl<'b, 'f> MemoryPlan<'b, 'f> {
         model.saturating_add(self.program)
     }
 
+    /// What the limit leaves beside it.
+    pub fn spare(&self) -> u64 {
+        self.limit.bytes.saturating_sub(self.total())
+    }
+
     /// Whether the limit allows the whole model.
     pub fn fits(&self) -> bool {
         self.total() <= self.limit.bytes

@@ -1,7 +1,7 @@
 //! Plans, and options that change how a model is loaded but not what it says.
 
 use crate::support::{open, tale};
-use strata::{KvType, Model, Options, Stream, user};
+use strata::{ErrorKind, KvType, Model, Options, Stream, user};
 
 fn ask(model: &Model) -> String {
     let request = model.chat([user("Tell me a story about a fox.")]);
@@ -54,4 +54,17 @@ fn what_is_loaded_differently_says_the_same() {
     let model = Model::open("tale", plain().threads(1)).unwrap();
     assert_eq!(ask(&model), expected, "a runtime of its own");
     assert_eq!(model.facts().context, 512);
+}
+
+#[test]
+fn keys_that_do_not_fill_blocks_are_refused_before_anything_is_loaded() {
+    let folder = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../convert/tests/folders/llama-llama3-rope"
+    );
+    let options = Options::default().kv(KvType::Q8_0);
+    let error = open(folder, options).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert!(error.to_string().contains("heads of 16 values"), "{error}");
+    open(folder, Options::default()).unwrap();
 }

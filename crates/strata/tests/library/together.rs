@@ -57,3 +57,28 @@ fn a_model_is_opened_while_another_computes() {
     assert!(answer.next().unwrap().is_ok());
     assert_eq!(busy.counters().failed, 0);
 }
+
+/// The pool has room for as many contexts as there is memory for, not for two.
+#[test]
+fn eight_long_answers_run_at_once() {
+    let model = open("tale", Options::default().requests(32)).unwrap();
+    let mut answers: Vec<_> = ANIMALS[..8]
+        .iter()
+        .map(|animal| {
+            let prompt = format!("A story about a {animal}: ").repeat(60);
+            let mut request = model.complete(prompt).temperature(0.0).max_tokens(300);
+            request.generate_mut().ignore_end = true;
+            request.stream().unwrap()
+        })
+        .collect();
+    for answer in &mut answers {
+        answer.next().unwrap().unwrap();
+    }
+    let counters = model.counters();
+    assert_eq!((counters.running, counters.waiting), (8, 0));
+    assert_eq!((counters.blocked, counters.preemptions), (None, 0));
+    for answer in answers {
+        answer.for_each(|piece| drop(piece.unwrap()));
+    }
+    assert_eq!(model.counters().preemptions, 0);
+}
