@@ -155,6 +155,7 @@ pub(crate) fn open(
     }
     let machine = &runtime.machine;
     let checked = options.check(&file, TokenizerUse::Required)?;
+    checked.check_kv(options.kv)?;
     let mut needs = options.needs(&checked, machine.pool.workers());
     let engine_options = options.engine(&checked);
     let mut profile = checked.profile()?;
