@@ -19,6 +19,7 @@ mod page_report;
 mod read_ahead;
 mod size;
 mod spin_wait;
+mod standing;
 mod threads;
 mod usage;
 

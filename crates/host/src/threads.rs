@@ -17,7 +17,8 @@
 //!
 //! Whoever begins a task on a worker's behalf says so first, in `taken`: the worker itself, or, in [`Pool::share`], the
 //! caller that has no use for it any more. Where other programs have the processors, a worker may come milliseconds
-//! late; the caller has then done its part, and neither waits for the other.
+//! late; the caller has then done its part, and neither waits for the other. A worker that stops too often in the middle
+//! of its part is [suspended](Standing) for a while.
 #![allow(unsafe_code)]
 
 #[cfg(test)]
@@ -25,6 +26,7 @@ mod tests;
 
 use crate::affinity;
 use crate::spin_wait::{SpinHistory, SpinWait};
+use crate::standing::Standing;
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
 use std::io;
@@ -32,6 +34,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{JoinHandle, Thread};
+use std::time::{Duration, Instant};
 use strata_platform::Pool;
 
 /// Whether workers stay on one processor each.
@@ -86,6 +89,8 @@ struct Report {
     finished: AtomicUsize,
     /// The worker sleeps, or is about to, until `epoch` changes.
     asleep: AtomicBool,
+    /// The worker is to sleep until this is over: tasks are not for it.
+    suspended: AtomicBool,
     /// The caller sleeps, or is about to, until `finished` changes.
     awaited: AtomicBool,
 }
@@ -125,6 +130,8 @@ pub struct ThreadPool {
     processors: Option<Vec<usize>>,
     /// Only one `run` at a time.
     busy: AtomicBool,
+    /// What the caller thinks of each worker.
+    standings: Mutex<Vec<Standing>>,
 }
 
 impl ThreadPool {
@@ -166,6 +173,7 @@ impl ThreadPool {
             threads: Vec::new(),
             processors,
             busy: AtomicBool::new(false),
+            standings: Mutex::new((1..workers).map(|_| Standing::default()).collect()),
         };
         for worker in 1..workers {
             let shared = Arc::clone(&pool.shared);
@@ -208,13 +216,32 @@ impl ThreadPool {
         // SAFETY: no worker is at the last task or can begin it, so none reads the place until `epoch` changes.
         unsafe { *place.get() = task };
         let next = epoch.load(Ordering::Relaxed).wrapping_add(1);
+        // Those that are suspended have no part in it.
+        for report in &self.shared.reports {
+            if report.suspended.load(Ordering::Relaxed) {
+                report.take(next);
+            }
+        }
         epoch.store(next, Ordering::SeqCst);
         for (report, thread) in self.shared.reports.iter().zip(&self.threads) {
-            if report.asleep.load(Ordering::SeqCst) {
+            let suspended = report.suspended.load(Ordering::Relaxed);
+            if !suspended && report.asleep.load(Ordering::SeqCst) {
                 thread.thread().unpark();
             }
         }
         next
+    }
+
+    /// Suspends a worker, or ends that.
+    fn suspend(&self, worker: usize, suspended: bool) {
+        let report = &self.shared.reports[worker];
+        if report.suspended.load(Ordering::Relaxed) == suspended {
+            return;
+        }
+        report.suspended.store(suspended, Ordering::SeqCst);
+        if !suspended {
+            self.threads[worker].thread().unpark();
+        }
     }
 }
 
@@ -249,6 +276,14 @@ impl ThreadPool {
         while self.busy.swap(true, Ordering::Acquire) {
             std::thread::yield_now();
         }
+        let start = Instant::now();
+        let mut standings = lock(&self.standings);
+        for (worker, standing) in standings.iter_mut().enumerate() {
+            if latecomers == Latecomers::Awaited {
+                standing.resume();
+            }
+            self.suspend(worker, standing.is_suspended(start));
+        }
         // SAFETY: only the lifetime changes. Every worker is done with the task, or cannot begin it any more, before
         // this function returns, also when the caller's own part panics.
         let erased =
@@ -257,11 +292,22 @@ impl ThreadPool {
         IN_TASK.set(true);
         let own = catch_unwind(AssertUnwindSafe(|| task(0)));
         IN_TASK.set(false);
-        for report in &self.shared.reports {
-            if latecomers == Latecomers::Awaited || !report.take(epoch) {
-                self.shared.await_worker(report, epoch);
+        let mut now = Instant::now();
+        for (report, standing) in self.shared.reports.iter().zip(standings.iter_mut()) {
+            if report.suspended.load(Ordering::Relaxed) {
+                continue;
             }
+            let mut waited = Duration::ZERO;
+            if latecomers == Latecomers::Awaited {
+                self.shared.await_worker(report, epoch);
+            } else if !report.take(epoch) && !report.has_finished(epoch) {
+                self.shared.await_worker(report, epoch);
+                let begin = std::mem::replace(&mut now, Instant::now());
+                waited = now - begin;
+            }
+            standing.learn(now, now - start, waited);
         }
+        drop(standings);
         let theirs = self.shared.take_panic();
         self.busy.store(false, Ordering::Release);
         if let Some(panic) = own.err().or(theirs) {
@@ -272,6 +318,9 @@ impl ThreadPool {
 
 impl Drop for ThreadPool {
     fn drop(&mut self) {
+        for worker in 0..self.threads.len() {
+            self.suspend(worker, false);
+        }
         self.announce(None);
         for thread in self.threads.drain(..) {
             // A worker catches its tasks' panics, so it cannot have ended with one.
@@ -288,13 +337,19 @@ impl Report {
             .compare_exchange(before, epoch, Ordering::AcqRel, Ordering::Acquire)
             .is_ok()
     }
+
+    fn has_finished(&self, epoch: usize) -> bool {
+        self.finished.load(Ordering::Acquire) == epoch
+    }
 }
 
 impl Shared {
     /// The caller's wait for one worker.
     fn await_worker(&self, report: &Report, epoch: usize) {
-        let finished = || report.finished.load(Ordering::Acquire) == epoch;
-        if self.spin_wait.wait(&self.caller_history, finished) {
+        if self
+            .spin_wait
+            .wait(&self.caller_history, || report.has_finished(epoch))
+        {
             return;
         }
         *lock(&self.caller) = Some(std::thread::current());
@@ -314,6 +369,9 @@ impl Shared {
     ) -> Option<WorkFn> {
         let epoch = &self.announcement.epoch;
         loop {
+            while report.suspended.load(Ordering::SeqCst) {
+                std::thread::park();
+            }
             let changed = || epoch.load(Ordering::Acquire) != *seen;
             if !self.spin_wait.wait(history, changed) {
                 report.asleep.store(true, Ordering::SeqCst);

@@ -61,6 +61,35 @@ fn a_late_worker_is_left_out() {
     assert_eq!(calls, [0, 1]);
 }
 
+/// A worker that stops in the middle of each part, as one does whose processor is wanted elsewhere.
+#[test]
+fn a_worker_that_holds_the_others_up_is_suspended_until_it_is_quick_again() {
+    let pool = ThreadPool::new(Some(2)).unwrap();
+    let (slow, calls) = (AtomicBool::new(true), AtomicUsize::new(0));
+    let run = |times: usize| {
+        for _ in 0..times {
+            pool.share(&|worker| {
+                if worker == 1 {
+                    calls.fetch_add(1, Ordering::Relaxed);
+                    if slow.load(Ordering::Relaxed) {
+                        std::thread::sleep(Duration::from_millis(5));
+                    }
+                } else {
+                    std::thread::sleep(Duration::from_micros(100));
+                }
+            });
+        }
+        calls.swap(0, Ordering::Relaxed)
+    };
+    run(50);
+    assert!(run(500) < 100, "it is seldom asked");
+    slow.store(false, Ordering::Relaxed);
+    let end = Instant::now() + Duration::from_secs(30);
+    while run(50) < 25 {
+        assert!(Instant::now() < end, "it does not come back");
+    }
+}
+
 #[test]
 fn there_are_as_many_workers_as_asked_for() {
     for workers in [1, 2, 5] {
