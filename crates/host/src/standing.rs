@@ -3,7 +3,8 @@
 //! Where other programs have its processor, a worker stops in the middle of its part for a time slice, and the caller
 //! waits that long for a piece that it would have done itself in microseconds. So the caller keeps account of how much
 //! of its time it waits for each worker. One that it waits for too much is suspended: it sleeps, and the others do its
-//! part. After a pause it is tried again; the pause doubles as long as that fails.
+//! part. After a pause it is tried again. The pause grows at each failure and shrinks slowly where the worker keeps up,
+//! because a trial that fails costs more than a while without the worker.
 
 use std::time::{Duration, Instant};
 
@@ -58,9 +59,9 @@ impl Standing {
         }
         if self.waited > self.total / MOST {
             self.until = Some(now + self.pause);
-            self.pause = (2 * self.pause).min(PAUSES.1);
+            self.pause = (4 * self.pause).min(PAUSES.1);
         } else {
-            self.pause = (self.pause / 2).max(PAUSES.0);
+            self.pause = (self.pause * 7 / 8).max(PAUSES.0);
         }
         (self.waited, self.total) = (Duration::ZERO, Duration::ZERO);
     }
@@ -92,7 +93,7 @@ mod tests {
             assert!(standing.is_suspended(now + pause - TASK));
             now += pause;
             assert!(!standing.is_suspended(now));
-            pause = (2 * pause).min(PAUSES.1);
+            pause = (4 * pause).min(PAUSES.1);
         }
         assert_eq!(pause, PAUSES.1);
         assert_eq!(tasks(&mut standing, &mut now, TASK / 8, 1000), 1000);
