@@ -52,7 +52,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     }
     lint(extent)?;
     match extent {
-        Extent::Quick => quick(&build(Contents::Tale)?),
+        // Under emulation a token takes a third of a second, and the recorded answers come on top.
+        Extent::Quick => quick(&build(Contents::Tale)?, 4),
         Extent::Machine => {
             let machine = build(Contents::Machine)?;
             machine_alone(&machine)?;
@@ -79,16 +80,16 @@ fn lint(extent: Extent) -> Result<()> {
 }
 
 /// The same bytes as from this system, by HTTP.
-fn quick(tale: &Built) -> Result<()> {
+fn quick(tale: &Built, prompts: usize) -> Result<()> {
     let here = server::here()?;
     let guest = server::there(tale, "microvm", "virtio-net-device")?;
-    guest.explain(same_service(here.address, &guest))
+    guest.explain(same_service(here.address, &guest, prompts))
 }
 
-fn same_service(here: SocketAddr, guest: &Guest) -> Result<()> {
+fn same_service(here: SocketAddr, guest: &Guest, prompts: usize) -> Result<()> {
     let there = guest.address();
     server::doors(there)?;
-    server::same_answers(here, there)?;
+    server::same_answers(here, there, prompts)?;
     server::recorded_answers(there)?;
     server::crowd(there)?;
     server::official_client(here, there)?;
@@ -118,7 +119,7 @@ fn whole(tale: &Built, minutes: u64) -> Result<()> {
     }
     models::module(tale, options, &expected)?;
     models::broken()?;
-    quick(tale)?;
+    quick(tale, usize::MAX)?;
     shell::session(tale)?;
     images::application(tale, options, &expected)?;
     let here = server::here()?;
