@@ -33,6 +33,7 @@ pub(crate) enum Payload<'a> {
     Deflated {
         bytes: &'a [u8],
         len: usize,
+        crc: u32,
         offset: usize,
     },
 }
@@ -71,9 +72,14 @@ impl<'a> CheckpointTensor<'a> {
         }
         let bytes = match self.payload {
             Payload::Plain(bytes) => Cow::Borrowed(bytes),
-            Payload::Deflated { bytes, len, offset } => {
-                let mut all =
-                    inflate(bytes, len).ok_or_else(|| ReadError::Inflate { tensor: tensor() })?;
+            Payload::Deflated {
+                bytes,
+                len,
+                crc,
+                offset,
+            } => {
+                let mut all = inflate(bytes, len, crc)
+                    .ok_or_else(|| ReadError::Inflate { tensor: tensor() })?;
                 all.drain(..offset.min(len));
                 Cow::Owned(all)
             }

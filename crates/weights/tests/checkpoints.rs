@@ -233,6 +233,38 @@ fn archives_that_lie_are_refused() {
 }
 
 #[test]
+fn damaged_weights_are_noticed() {
+    for name in ["good.bin", "deflated.bin"] {
+        let file = torch_file(name);
+        let mut noticed = 0;
+        for at in 0..file.len() {
+            let mut damaged = file.clone();
+            damaged[at] ^= 0x10;
+            let (Ok(before), Ok(after)) = (torch::parse(&file), torch::parse(&damaged)) else {
+                noticed += 1;
+                continue;
+            };
+            // What is read is what was written: damage elsewhere does no harm.
+            for (before, after) in before.iter().zip(&after) {
+                let (Ok(before), Ok(after)) = (values(before), values(after)) else {
+                    noticed += 1;
+                    break;
+                };
+                let same = before
+                    .iter()
+                    .map(|v| v.to_bits())
+                    .eq(after.iter().map(|v| v.to_bits()));
+                assert!(same, "{name}: byte {at}");
+            }
+        }
+        assert!(noticed > file.len() / 4, "{name}: {noticed}");
+    }
+    let mut two = torch_file("good.bin");
+    two = renamed(two, b"archive/byteorder", b"archiv2//data.pkl");
+    assert_eq!(torch::parse(&two).unwrap_err(), TorchError::TwoPickles);
+}
+
+#[test]
 fn long_pickles_end_in_little_memory() {
     // Two million maps, then two million copies of one.
     for filler in [&b"}"[..], b"h\x00", b"(", b"]("] {

@@ -22,6 +22,9 @@ pub enum TorchError {
     /// There is no `data.pkl`.
     #[error("the archive has no data.pkl: it is not a PyTorch checkpoint")]
     NoPickle,
+    /// Which of them counts cannot be told.
+    #[error("the archive has more than one data.pkl")]
+    TwoPickles,
     /// A program rather than a checkpoint.
     #[error("the archive holds a TorchScript program, not a checkpoint")]
     Program,
@@ -93,6 +96,8 @@ pub enum ZipError {
         len: u64,
         compressed: u64,
     },
+    #[error("the zip entry {entry} is damaged: its checksum is wrong")]
+    Checksum { entry: Name },
     #[error("the compressed zip entry {entry} is damaged")]
     Inflate { entry: Name },
 }

@@ -2,6 +2,7 @@
 //!
 //! The pickle is read as data by an interpreter of its own ([`pickle`](self)) that can call nothing.
 
+mod crc32;
 mod error;
 mod pickle;
 mod zip;
@@ -35,10 +36,14 @@ pub fn parse(file: &[u8]) -> Result<Vec<CheckpointTensor<'_>>, TorchError> {
         return Err(TorchError::Legacy);
     }
     let entries = zip::entries(file)?;
-    let (name, pickle) = entries
+    let mut pickles = entries
         .iter()
-        .find(|(name, _)| name.ends_with("/data.pkl"))
-        .ok_or(TorchError::NoPickle)?;
+        .filter(|(name, _)| name.ends_with("/data.pkl"));
+    let (name, pickle) = match (pickles.next(), pickles.next()) {
+        (Some(only), None) => only,
+        (None, _) => return Err(TorchError::NoPickle),
+        (Some(_), Some(_)) => return Err(TorchError::TwoPickles),
+    };
     let folder = name.strip_suffix("data.pkl").unwrap_or("");
     let within = |rest: &str| entries.get([folder, rest].concat().as_str());
     if within("constants.pkl").is_some() {
@@ -46,7 +51,8 @@ pub fn parse(file: &[u8]) -> Result<Vec<CheckpointTensor<'_>>, TorchError> {
     }
     let little = |entry: &Entry<'_>| {
         if entry.deflated {
-            entry.len == 6 && inflate(entry.bytes, 6).is_some_and(|bytes| bytes == b"little")
+            entry.len == 6
+                && inflate(entry.bytes, 6, entry.crc).is_some_and(|bytes| bytes == b"little")
         } else {
             entry.bytes == b"little"
         }
@@ -55,6 +61,11 @@ pub fn parse(file: &[u8]) -> Result<Vec<CheckpointTensor<'_>>, TorchError> {
         return Err(TorchError::BigEndian);
     }
     let storages = storages(&entries, folder);
+    let read = storages.iter().chain([(name, pickle)]);
+    if let Some((damaged, _)) = read.into_iter().find(|(_, entry)| !entry.is_sound()) {
+        let entry = Name::new(damaged);
+        return Err(ZipError::Checksum { entry }.into());
+    }
     if !pickle.deflated {
         return tensors(file, &pickle::read(pickle.bytes)?, &storages, Cow::Borrowed);
     }
@@ -63,7 +74,7 @@ pub fn parse(file: &[u8]) -> Result<Vec<CheckpointTensor<'_>>, TorchError> {
     };
     let inflated = Some(pickle.len)
         .filter(|&len| len <= MAX_INFLATED_PICKLE)
-        .and_then(|len| inflate(pickle.bytes, len as usize))
+        .and_then(|len| inflate(pickle.bytes, len as usize, pickle.crc))
         .ok_or_else(damaged)?;
     tensors(file, &pickle::read(&inflated)?, &storages, |name| {
         Cow::Owned(name.into())
@@ -159,6 +170,7 @@ fn tensor<'a>(
         Payload::Deflated {
             bytes: entry.bytes,
             len: entry.len as usize,
+            crc: entry.crc,
             offset: start,
         }
     } else {

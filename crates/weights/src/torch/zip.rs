@@ -5,6 +5,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
+use super::crc32::crc32;
 use super::error::ZipError;
 use crate::gguf::Name;
 
@@ -30,7 +31,16 @@ pub(super) struct Entry<'a> {
     pub(super) deflated: bool,
     /// Bytes when it is not compressed.
     pub(super) len: u64,
+    /// The checksum of what it holds; 0 where none was recorded, as PyTorch can be told to do.
+    pub(super) crc: u32,
     start: u64,
+}
+
+impl Entry<'_> {
+    /// Whether a stored entry is what was written. A compressed one is checked when it is unpacked.
+    pub(super) fn is_sound(&self) -> bool {
+        self.deflated || self.crc == 0 || crc32(self.bytes) == self.crc
+    }
 }
 
 /// Bytes at a place in the file.
@@ -147,12 +157,12 @@ fn central(file: &[u8], offset: u64) -> Result<(&str, Entry<'_>, u64), ZipError>
             u64::from(u32_at(file, offset, 42)?),
         ];
         widen(&mut fields, extra)?;
-        let flags = u16_at(file, offset, 8)?;
-        let method = u16_at(file, offset, 10)?;
+        let kind = [8, 10].map(|at| u16_at(file, offset, at));
+        let crc = u32_at(file, offset, 16)?;
         let next = offset + 46 + name_len + extra_len + comment_len;
-        Some((name, fields, flags, method, next))
+        Some((name, fields, (kind[0]?, kind[1]?, crc), next))
     };
-    let (name, [len, compressed, start], flags, method, next) = read().ok_or(damaged)?;
+    let (name, [len, compressed, start], (flags, method, crc), next) = read().ok_or(damaged)?;
     let entry = || Name::new(name);
     let climbs = name.split(['/', '\\']).any(|part| part == "..");
     if climbs || name.starts_with(['/', '\\']) || name.contains(':') {
@@ -186,6 +196,7 @@ fn central(file: &[u8], offset: u64) -> Result<(&str, Entry<'_>, u64), ZipError>
         bytes,
         deflated,
         len,
+        crc,
         start,
     };
     Ok((name, entry, next))
@@ -214,8 +225,8 @@ fn widen(fields: &mut [u64; 3], mut extra: &[u8]) -> Option<()> {
     None
 }
 
-/// Unpacks a deflated entry of exactly `len` bytes.
-pub(crate) fn inflate(bytes: &[u8], len: usize) -> Option<Vec<u8>> {
+/// Unpacks a deflated entry of exactly `len` bytes with this checksum.
+pub(crate) fn inflate(bytes: &[u8], len: usize, crc: u32) -> Option<Vec<u8>> {
     let out = miniz_oxide::inflate::decompress_to_vec_with_limit(bytes, len).ok()?;
-    (out.len() == len).then_some(out)
+    (out.len() == len && (crc == 0 || crc32(&out) == crc)).then_some(out)
 }
