@@ -45,6 +45,13 @@ pub(crate) struct Chooser {
     mask: TokenMask,
     masked: Vec<f32>,
     forced: Vec<u32>,
+    /// Tokens that have a text. Models can have rows for more, which are never sampled.
+    sampled: usize,
+}
+
+/// How many tokens can be sampled.
+fn sampled(tokenizer: &Tokenizer, vocabulary: usize) -> usize {
+    vocabulary.min(tokenizer.vocab_size())
 }
 
 /// How a text ended, with the rest of its characters.
@@ -53,6 +60,7 @@ pub(crate) type End = (FinishReason, SmallString);
 impl Chooser {
     pub(crate) fn new(tokenizer: Arc<Tokenizer>, vocabulary: usize) -> Self {
         Self {
+            sampled: sampled(&tokenizer, vocabulary),
             tokenizer,
             sampling: Workspace::new(),
             logprobs: Logprobs::new(),
@@ -109,6 +117,7 @@ impl Writer {
         room: usize,
         most_guesses: usize,
     ) -> Result<Self, SettingsError> {
+        let vocabulary = sampled(tokenizer, vocabulary);
         let mut sampler = Sampler::new(request.sampling.clone(), vocabulary)?;
         sampler.prime(&request.prompt);
         let max_tokens = request.max_tokens.unwrap_or(room).min(room);
@@ -238,6 +247,7 @@ impl Writer {
                 &chooser.masked
             }
         };
+        let allowed = &allowed[..chooser.sampled];
         let token = self.sampler.sample(allowed, &mut chooser.sampling)?.token;
         let wanted = self.logprobs.or(self.ranked.then_some(0));
         let logprobs = match wanted {

@@ -28,6 +28,18 @@ pub enum TokenizerError {
         tokens: usize,
         found: usize,
     },
+    #[error("{key} is {id}, and there are only {tokens} tokens")]
+    NoSuchToken {
+        key: String,
+        id: i128,
+        tokens: usize,
+    },
+    #[error("token {id} is of type {number}, which is not known")]
+    UnknownType { id: u32, number: i128 },
+    #[error("token {id} is a byte, but its text is {text:?} and not of the form <0x0A>")]
+    ByteToken { id: u32, text: String },
+    #[error("the score of token {id} is not a number")]
+    Score { id: u32 },
     #[error("{key} has {found} elements; at most {limit} are supported")]
     TooMany {
         key: &'static str,

@@ -7,7 +7,7 @@ use strata_weights::{Array, Metadata};
 
 use super::error::TokenizerError;
 use super::split::{PreTokenizer, WholeWords};
-use super::table::{MAX_TOKENS, TokenKind, TokenTable};
+use super::table::{MAX_TOKENS, TokenKind, TokenTable, byte};
 use super::vocab::{Accents, Letters, ModelKind, SpecialTokens, Vocab};
 
 const MODEL: &str = "tokenizer.ggml.model";
@@ -40,7 +40,7 @@ impl Vocab {
                 });
             }
         };
-        let mut vocab = Vocab::new(model, read_tokens(meta)?);
+        let mut vocab = Vocab::new(model, read_tokens(meta, model)?);
         if model == ModelKind::Bpe {
             let pre = match name {
                 "gemma4" => "gemma4",
@@ -214,7 +214,7 @@ impl Vocab {
     }
 }
 
-fn read_tokens(meta: &Metadata<'_>) -> Result<TokenTable, TokenizerError> {
+fn read_tokens(meta: &Metadata<'_>, model: ModelKind) -> Result<TokenTable, TokenizerError> {
     let array = meta
         .array(TOKENS)?
         .ok_or(TokenizerError::Missing { key: TOKENS })?;
@@ -244,13 +244,25 @@ fn read_tokens(meta: &Metadata<'_>) -> Result<TokenTable, TokenizerError> {
     };
     let mut table = TokenTable::with_capacity(count);
     for (i, text) in texts.enumerate() {
+        let id = i as u32;
         let kind = match &mut kinds {
             None => TokenKind::Normal,
-            Some(kinds) => kinds
-                .next()
-                .map_or(TokenKind::Undefined, TokenKind::from_gguf),
+            Some(kinds) => {
+                let number = kinds.next().unwrap_or(0);
+                TokenKind::from_gguf(number).ok_or(TokenizerError::UnknownType { id, number })?
+            }
         };
-        table.push(text, kind, scores.get(i).copied().unwrap_or(0.0))?;
+        // Other models spell bytes in letters of their own.
+        let spells_bytes = matches!(model, ModelKind::Spm | ModelKind::Unigram);
+        if kind == TokenKind::Byte && spells_bytes && byte(text).is_none() {
+            let text = text.chars().take(40).collect();
+            return Err(TokenizerError::ByteToken { id, text });
+        }
+        let score = scores.get(i).copied().unwrap_or(0.0);
+        if score.is_nan() {
+            return Err(TokenizerError::Score { id });
+        }
+        table.push(text, kind, score)?;
     }
     Ok(table)
 }
@@ -295,14 +307,32 @@ fn read_charsmap(meta: &Metadata<'_>) -> Result<Vec<u8>, TokenizerError> {
     })
 }
 
-/// The id a key states; one that is no token's is as good as none.
+/// Tokens without which answers differ or do not end. Files name other tokens that are not there, of which nothing is
+/// made.
+const ESSENTIAL: [&str; 5] = [
+    "bos_token_id",
+    "eos_token_id",
+    "eot_token_id",
+    "eom_token_id",
+    "cls_token_id",
+];
+
+/// The id a key states. -1, also as an unsigned number, says that there is no such token.
 fn token_id(meta: &Metadata<'_>, name: &str, count: usize) -> Result<Option<u32>, TokenizerError> {
     let key: String = ["tokenizer.ggml.", name].concat();
-    match meta.get(&key) {
-        None => Ok(None),
-        Some(value) => match value.as_integer() {
-            Some(id) => Ok(u32::try_from(id).ok().filter(|id| (*id as usize) < count)),
-            None => Ok(meta.u32(&key)?),
-        },
+    let Some(value) = meta.get(&key) else {
+        return Ok(None);
+    };
+    let Some(id) = value.as_integer() else {
+        return Ok(meta.u32(&key)?);
+    };
+    let none = id == -1 || id == i128::from(u32::MAX);
+    match u32::try_from(id).ok().filter(|&id| (id as usize) < count) {
+        None if !none && ESSENTIAL.contains(&name) => Err(TokenizerError::NoSuchToken {
+            key,
+            id,
+            tokens: count,
+        }),
+        found => Ok(found),
     }
 }

@@ -61,6 +61,7 @@ pub use vocab::{Accents, Added, Letters, Merge, ModelKind, Normalizer, SpecialTo
 use partition::Fragment;
 use split::Alphabet;
 use spm::SPACE;
+use table::byte;
 
 /// What encoding does beside spelling the text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -287,10 +288,7 @@ impl Tokenizer {
             return Some((text, Spelling::Plain));
         }
         if kind == TokenKind::Byte && self.model != ModelKind::Rwkv {
-            let byte = text
-                .strip_prefix("<0x")
-                .and_then(|hex| hex.strip_suffix('>'));
-            if let Some(byte) = byte.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+            if let Some(byte) = byte(text) {
                 return Some((text, Spelling::Byte(byte)));
             }
         }

@@ -30,18 +30,26 @@ pub enum TokenKind {
     Byte,
 }
 
+/// The byte that a token's text `<0xXX>` spells.
+pub(crate) fn byte(text: &str) -> Option<u8> {
+    let hex = text.strip_prefix("<0x")?.strip_suffix('>')?;
+    let plain = hex.len() == 2 && hex.bytes().all(|digit| digit.is_ascii_hexdigit());
+    u8::from_str_radix(hex, 16).ok().filter(|_| plain)
+}
+
 impl TokenKind {
-    /// The kind with that number in `tokenizer.ggml.token_type`; unknown numbers are `Undefined`.
-    pub fn from_gguf(number: i128) -> TokenKind {
-        match number {
+    /// The kind with that number in `tokenizer.ggml.token_type`.
+    pub fn from_gguf(number: i128) -> Option<TokenKind> {
+        Some(match number {
+            0 => TokenKind::Undefined,
             1 => TokenKind::Normal,
             2 => TokenKind::Unknown,
             3 => TokenKind::Control,
             4 => TokenKind::UserDefined,
             5 => TokenKind::Unused,
             6 => TokenKind::Byte,
-            _ => TokenKind::Undefined,
-        }
+            _ => return None,
+        })
     }
 }
 

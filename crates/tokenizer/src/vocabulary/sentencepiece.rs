@@ -149,7 +149,9 @@ fn piece(vocabulary: &mut Vocabulary, bytes: &[u8], start: usize) -> Result<(), 
             }
             (2, Field::Fixed32(bytes)) => score = f32::from_le_bytes(bytes),
             // SentencePiece numbers the kinds as GGUF does.
-            (3, Field::Number(number)) => kind = TokenKind::from_gguf(number.into()),
+            (3, Field::Number(number)) => {
+                kind = TokenKind::from_gguf(number.into()).unwrap_or(TokenKind::Undefined);
+            }
             _ => {}
         }
     }

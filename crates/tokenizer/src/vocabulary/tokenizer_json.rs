@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::error::VocabularyError;
 use super::texts::Texts;
 use super::{Added, Algorithm, Token, Vocabulary, json, pre_tokenizer};
+use crate::table::byte;
 use crate::{MAX_TOKENS, TokenKind};
 
 /// What stands for a space.
@@ -148,7 +149,7 @@ impl TokenizerJson {
                 .zip(&mut vocabulary.kinds)
             {
                 if *kind == TokenKind::Normal
-                    && is_byte(text)
+                    && byte(text).is_some()
                     && file.model.byte_fallback == Some(true)
                 {
                     *kind = TokenKind::Byte;
@@ -210,7 +211,7 @@ fn tokens(model: &Model, algorithm: Algorithm) -> Result<Vec<Option<Token>>, Voc
             tokens.resize_with(id as usize + 1, || None);
         }
         let unknown = model.unk_token.as_deref() == Some(text) || model.unk_id == Some(id);
-        let fallback = model.byte_fallback == Some(true) && is_byte(text);
+        let fallback = model.byte_fallback == Some(true) && byte(text).is_some();
         let kind = match algorithm {
             _ if unknown => TokenKind::Unknown,
             Algorithm::Spm if fallback => TokenKind::Byte,
@@ -226,14 +227,6 @@ fn tokens(model: &Model, algorithm: Algorithm) -> Result<Vec<Option<Token>>, Voc
         });
     }
     Ok(tokens)
-}
-
-/// `<0xXX>`.
-fn is_byte(text: &str) -> bool {
-    let digits = text
-        .strip_prefix("<0x")
-        .and_then(|rest| rest.strip_suffix('>'));
-    digits.is_some_and(|d| d.len() == 2 && d.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
 /// GGUF marks where words begin, WordPiece where they go on.

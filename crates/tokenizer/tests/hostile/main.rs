@@ -158,6 +158,43 @@ fn what_is_missing_or_wrong_is_named() {
 }
 
 #[test]
+fn what_would_change_answers_in_silence_is_refused() {
+    let spm = |fill: &dyn Fn(&mut Builder)| {
+        load(&file(|b| {
+            set(b, "model", "llama");
+            set_array(b, "tokens", ["<unk>", "<s>", "</s>", "<0x0A>", "a"]);
+            set_array(b, "scores", [0.0_f32; 5]);
+            fill(b);
+        }))
+    };
+    let error = |fill: &dyn Fn(&mut Builder)| spm(fill).unwrap_err().to_string();
+    for key in ["bos_token_id", "eos_token_id", "eot_token_id"] {
+        let message = error(&|b| set(b, key, 5_u32));
+        let expected = format!("tokenizer.ggml.{key} is 5, and there are only 5 tokens");
+        assert_eq!(message, expected);
+        // This is how files say that there is none.
+        assert!(spm(&|b| set(b, key, -1_i32)).is_ok());
+        assert!(spm(&|b| set(b, key, u32::MAX)).is_ok());
+    }
+    assert!(spm(&|b| set(b, "padding_token_id", 9_u32)).is_ok());
+    assert_eq!(
+        error(&|b| set_array(b, "token_type", [2, 3, 3, 6, 7])),
+        "token 4 is of type 7, which is not known"
+    );
+    assert_eq!(
+        error(&|b| set_array(b, "token_type", [2, 3, 3, 6, 6])),
+        "token 4 is a byte, but its text is \"a\" and not of the form <0x0A>"
+    );
+    let not_a_number = load(&file(|b| {
+        set(b, "model", "t5");
+        set_array(b, "tokens", ["a", "b"]);
+        set_array(b, "scores", [0.0, f32::NAN]);
+    }));
+    let message = not_a_number.unwrap_err().to_string();
+    assert_eq!(message, "the score of token 1 is not a number");
+}
+
+#[test]
 fn an_absent_pre_tokenizer_is_the_default_one() {
     let loaded = load(&file(|b| {
         set(b, "model", "gpt2");
@@ -203,7 +240,7 @@ fn odd_vocabularies_behave() {
                 b,
                 "scores",
                 [
-                    f32::NAN,
+                    f32::MIN,
                     f32::INFINITY,
                     -0.0,
                     f32::NEG_INFINITY,
@@ -212,13 +249,13 @@ fn odd_vocabularies_behave() {
                     0.0,
                     1e-40,
                     -1.0,
-                    f32::NAN,
+                    -1e38,
                 ],
             );
             set_array(
                 b,
                 "token_type",
-                [0_i32, 1, 1, -7, 99, 3, 6, i32::MAX, 4, i32::MIN],
+                [0_i32, 1, 1, 0, 5, 3, 2, 1, 4, 4],
             );
             set_array(
                 b,
