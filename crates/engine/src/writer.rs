@@ -356,6 +356,8 @@ impl Writer {
         } else {
             FinishReason::Length
         };
+        // It is cut short, not wrong: half a character is no part of it.
+        self.decoder.drop_incomplete();
         (reason, self.rest())
     }
 

@@ -184,3 +184,17 @@ fn what_cannot_be_run_is_refused_with_the_reason() {
     assert!(engine.is_idle());
     assert_eq!(engine.free_pages(), pages, "no page is lost");
 }
+
+#[test]
+fn an_answer_that_is_cut_inside_a_character_ends_before_it() {
+    let tale = Tale::load();
+    let tokens = 0..tale.tokenizer.vocab_size() as u32;
+    let half = |id: &u32| tale.tokenizer.token_bytes(*id).as_deref() == Some(b"\xc3");
+    let half = tokens.clone().find(half).expect("a token for each byte");
+    let mut request = tale.request("A fox", None);
+    request.max_tokens = Some(1);
+    request.sampling.logit_bias = vec![(half, 1000.0)];
+    let answer = run_one(&mut tale.engine(512, 1), request);
+    assert_eq!((answer.tokens.as_slice(), &*answer.text), (&[half][..], ""));
+    assert_eq!(answer.reason(), FinishReason::Length);
+}

@@ -107,6 +107,11 @@ impl<T: Deref<Target = Tokenizer>> StreamDecoder<T> {
     pub fn finish(&mut self) -> &str {
         self.stream.finish()
     }
+
+    /// Forgets the beginning of a character whose rest will not come.
+    pub fn drop_incomplete(&mut self) {
+        self.stream.pending.clear();
+    }
 }
 
 #[cfg(test)]

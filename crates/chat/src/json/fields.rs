@@ -138,6 +138,20 @@ pub struct Fields {
     pairs: Vec<(String, Json)>,
 }
 
+/// Parses a request's body. One that says two things under one name is refused: another reader may take the other.
+pub fn parse_body(body: &[u8]) -> Result<Json, Fault> {
+    let value = Json::parse(body)
+        .map_err(|error| Fault::bad_request(format_args!("the body is {error}")))?;
+    match value.repeated_key() {
+        Some(key) => {
+            let start: String = key.chars().take(64).collect();
+            let problem = format_args!("the body has the key {start:?} twice in one object");
+            Err(Fault::bad_request(problem))
+        }
+        None => Ok(value),
+    }
+}
+
 impl Fields {
     /// Reads a value that must be an object.
     pub fn new(value: Json, path: JsonPath) -> Result<Self, Fault> {
@@ -153,9 +167,7 @@ impl Fields {
 
     /// Parses a document that must be an object.
     pub fn parse(body: &[u8]) -> Result<Self, Fault> {
-        let value = Json::parse(body)
-            .map_err(|error| Fault::bad_request(format_args!("the body is {error}")))?;
-        Self::new(value, JsonPath::root())
+        Self::new(parse_body(body)?, JsonPath::root())
     }
 
     /// The object's path.

@@ -6,7 +6,7 @@ mod fields;
 mod read;
 mod write;
 
-pub use fields::{Fields, JsonPath};
+pub use fields::{Fields, JsonPath, parse_body};
 pub use read::JsonError;
 
 use alloc::borrow::ToOwned;
@@ -44,6 +44,21 @@ impl Json {
     /// A list of these values.
     pub fn array(items: impl IntoIterator<Item = Json>) -> Self {
         Self::Array(items.into_iter().collect())
+    }
+
+    /// A key that some object in it has twice.
+    pub fn repeated_key(&self) -> Option<&str> {
+        match self {
+            Self::Array(items) => items.iter().find_map(Self::repeated_key),
+            Self::Object(pairs) => {
+                let mut keys: Vec<&str> = pairs.iter().map(|(key, _)| key.as_str()).collect();
+                keys.sort_unstable();
+                let twice = keys.array_windows().find(|[a, b]| a == b);
+                let inside = || pairs.iter().find_map(|(_, value)| value.repeated_key());
+                twice.map(|[key, _]| *key).or_else(inside)
+            }
+            _ => None,
+        }
     }
 
     /// Adds a pair to an object; anything else stays as it is.

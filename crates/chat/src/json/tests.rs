@@ -69,6 +69,20 @@ fn fields_are_taken_apart_and_named_when_wrong() {
 }
 
 #[test]
+fn a_body_that_says_two_things_under_one_name_is_refused() {
+    for (body, key) in [
+        (r#"{"n":1,"t":2,"n":1}"#, "n"),
+        (r#"{"a":[{"b":{"k":1,"k":2}}]}"#, "k"),
+        (r#"{"k":1,"\u006b":2}"#, "k"),
+    ] {
+        let fault = Fields::parse(body.as_bytes()).unwrap_err();
+        let expected = format!("the body has the key {key:?} twice in one object");
+        assert_eq!(fault.message, expected);
+    }
+    assert!(Fields::parse(br#"{"a":{"k":1},"b":{"k":1},"k":[{"k":1},{"k":1}]}"#).is_ok());
+}
+
+#[test]
 fn numbers_out_of_range_say_what_the_range_is() {
     let path = JsonPath::root().field("n");
     let message = |value: Json| path.integer(&value, 0..=5).unwrap_err().message;

@@ -252,11 +252,7 @@ fn odd_vocabularies_behave() {
                     -1e38,
                 ],
             );
-            set_array(
-                b,
-                "token_type",
-                [0_i32, 1, 1, 0, 5, 3, 2, 1, 4, 4],
-            );
+            set_array(b, "token_type", [0_i32, 1, 1, 0, 5, 3, 2, 1, 4, 4]);
             set_array(
                 b,
                 "merges",

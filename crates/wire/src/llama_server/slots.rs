@@ -8,7 +8,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
-use strata_chat::json::{Fields, Json, JsonPath};
+use strata_chat::json::{Fields, Json, JsonPath, parse_body};
 use strata_chat::{Capability, Fault, FaultKind, ModelFacts, Slot, SlotAction, SlotOutcome};
 
 /// The longest name that most file systems take.
@@ -159,8 +159,7 @@ pub(super) fn adapters() -> Call {
 
 /// `[{"id", "scale"}]`.
 pub(super) fn scale(body: &[u8]) -> Result<Call, Fault> {
-    let value = Json::parse(body)
-        .map_err(|error| Fault::bad_request(format_args!("the body is {error}")))?;
+    let value = parse_body(body)?;
     let Json::Array(items) = value else {
         let problem = format_args!("the body must be a JSON array, not {}", value.kind());
         return Err(Fault::bad_request(problem));
