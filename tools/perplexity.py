@@ -2,7 +2,7 @@
 
     python tools/perplexity.py MODEL.gguf TEXT CTX
 
-Needs llama-cpp-python and numpy. The figure in crates/cli/tests/measures.rs comes from it:
+Needs llama-cpp-python and numpy. `strata perplexity MODEL TEXT --ctx CTX` should print about the same:
 
     python tools/perplexity.py models/tale/tale-q4_k_m.gguf crates/cli/tests/story.txt 128
 """

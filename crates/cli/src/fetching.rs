@@ -3,7 +3,7 @@
 use crate::failure::{Failure, Kind};
 use crate::store_commands;
 use std::path::{Path, PathBuf};
-use strata::load::BUILT_IN;
+use strata::load::is_built_in;
 use strata_store::{Name, Network};
 
 /// Whether and how a model that is not here is fetched.
@@ -44,7 +44,7 @@ fn missing(model: &Path) -> Option<&str> {
     if text.starts_with("https://") || text.starts_with("http://") {
         return Some(text);
     }
-    if text == BUILT_IN || is_path(text) || model.exists() {
+    if is_built_in(model) || is_path(text) || model.exists() {
         return None;
     }
     text.parse::<Name>().ok()?;
@@ -79,6 +79,7 @@ mod tests {
             "folder/model-00001-of-00002.gguf",
             "pytorch_model.bin",
             "tale",
+            "tale:latest",
             "",
             "a b",
         ] {

@@ -4,7 +4,7 @@
 mod fake;
 mod program;
 
-use program::{command, fails, finish, strata};
+use program::{command, fails, finish, strata, tale};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -172,7 +172,7 @@ fn qemu_is_told_what_to_boot() {
         "--kernel", &kernel, "--port", &taken, "--cpus", "3", "--accel", "tcg",
     ];
     let text = boot(&path, &[&arguments[..], &["--", "-s"]].concat()).text();
-    assert!(text.contains("-M microvm -m 128M -smp 3"), "{text}");
+    assert!(text.contains("-M microvm -m 144M -smp 3"), "{text}");
     assert!(
         text.contains(&format!("hostfwd=tcp:127.0.0.1:{taken}-:11434")),
         "{text}"
@@ -184,7 +184,7 @@ fn qemu_is_told_what_to_boot() {
     assert!(!text.contains("-initrd") && !text.contains("kvm"), "{text}");
     // The built-in model is behind the kernel.
     let bytes: u64 = text.lines().last().unwrap().trim().parse().unwrap();
-    assert!(bytes > 18_855_040, "{text}");
+    assert!(bytes > std::fs::metadata(tale()).unwrap().len(), "{text}");
     let kernels = std::fs::read_dir(std::env::temp_dir()).unwrap().flatten();
     let left = kernels.filter(|entry| {
         entry

@@ -7,7 +7,9 @@ use program::tale;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-const TEMPLATE: &str = "{{ range .Messages }}<{{ .Role }}>{{ .Content }}\n{{ end }}<assistant>";
+/// The built-in model's own format, as Ollama would write it.
+const TEMPLATE: &str = "{{ range .Messages }}<|im_start|>{{ .Role }}\n{{ .Content }}<|im_end|>\n{{ end }}\
+                        <|im_start|>assistant\n";
 
 #[test]
 fn a_modelfile_counts_on_the_command_line_and_in_every_dialect() {
@@ -37,8 +39,15 @@ fn a_modelfile_counts_on_the_command_line_and_in_every_dialect() {
         "/apply-template",
         &json!({"model": "teller", "messages": user}),
     );
-    let expected =
-        "<system>Tell short tales.\n<user>Hello\n<assistant>Hi.\n<user>Who are you?\n<assistant>";
+    let said = |role: &str, text: &str| format!("<|im_start|>{role}\n{text}<|im_end|>\n");
+    let expected = [
+        said("system", "Tell short tales."),
+        said("user", "Hello"),
+        said("assistant", "Hi."),
+        said("user", "Who are you?"),
+        "<|im_start|>assistant\n".into(),
+    ]
+    .concat();
     assert_eq!(rendered["prompt"], expected);
     let own = json!([{"role": "system", "content": "Sing."}, {"role": "user", "content": "Go"}]);
     let rendered = server.post(
@@ -333,7 +342,7 @@ fn an_adapter_that_does_not_fit_makes_no_model() {
         let expected = run.code == Some(code) && run.err.contains(words);
         assert!(expected, "{adapter}: {:?} {}", run.code, run.err);
     }
-    assert_eq!(folder.strata(&["list"], "").text().lines().count(), 1);
+    assert_eq!(folder.strata(&["list"], "").text().lines().count(), 2);
 }
 
 #[test]
@@ -408,4 +417,43 @@ fn what_a_model_thinks_is_told_apart() {
         "hm</think>yes\n"
     );
     assert_eq!(answers("no <think>x</think>", &[]), "no <think>x</think>\n");
+}
+
+#[test]
+fn clients_use_the_built_in_model_like_any_other() {
+    let folder = TestFolder::new("built-in-served");
+    let tiny = folder.path().join("tiny.gguf");
+    folder.strata(&["synth", tiny.to_str().unwrap()], "").text();
+    // It is not the one that is served.
+    let server = Server::start(&folder.store(), &[tiny.to_str().unwrap()]);
+    let get =
+        |path: &str| -> Value { serde_json::from_slice(&server.ask("GET", path, b"").1).unwrap() };
+    let names = |list: &Value, key: &str| -> Vec<String> {
+        let list = list.as_array().unwrap().iter();
+        list.map(|model| model[key].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(names(&get("/v1/models")["data"], "id"), ["tiny", "tale"]);
+    assert_eq!(names(&get("/api/tags")["models"], "model").len(), 2);
+    let show = server.post("/api/show", &json!({"model": "tale"}));
+    assert_eq!(show["details"]["quantization_level"], "Q4_K_M");
+    server.post("/api/pull", &json!({"model": "tale", "stream": false}));
+    let copy = json!({"source": "tale", "destination": "mine"});
+    let (status, _) = server.ask("POST", "/api/copy", copy.to_string().as_bytes());
+    assert_eq!(status, 200);
+    let create = json!({"model": "kind", "from": "tale", "system": "Be kind.", "stream": false});
+    server.post("/api/create", &create);
+    let says = |model: &str| {
+        let ask = json!({
+            "model": model, "prompt": "Hello", "system": "Be kind.", "stream": false,
+            "options": {"temperature": 0, "num_predict": 8},
+        });
+        server.post("/api/generate", &ask)["response"].clone()
+    };
+    assert_eq!(says("mine"), says("tale"));
+    assert_eq!(says("kind"), says("tale:latest"));
+    let (status, body) = server.ask("DELETE", "/api/delete", b"{\"model\":\"tale\"}");
+    assert_eq!(status, 400, "{}", String::from_utf8_lossy(&body));
+    let taken = json!({"source": "mine", "destination": "tale"});
+    assert!(server.refused("/api/copy", &taken).contains("built-in"));
 }

@@ -34,9 +34,10 @@ fn a_model_is_made_listed_shown_copied_run_and_removed() {
         .map(|line| line.split_whitespace().collect())
         .collect();
     assert_eq!(lines[0], ["NAME", "ID", "SIZE", "MODIFIED"]);
+    assert_eq!(lines[1][0], "tale:latest", "the built-in model comes first");
     assert_eq!(
-        (lines.len(), lines[1][0], lines[1][3]),
-        (2, "teller:v1", "MB")
+        (lines.len(), lines[2][0], lines[2][3]),
+        (3, "teller:v1", "MB")
     );
 
     let show = strata(&store, &["show", "teller:v1"]).text();
@@ -56,7 +57,7 @@ fn a_model_is_made_listed_shown_copied_run_and_removed() {
     strata(&store, &["cp", "teller:v1", "me/other"]).text();
     let json: serde_json::Value =
         serde_json::from_str(&strata(&store, &["ls", "--json"]).text()).unwrap();
-    assert_eq!(json["models"].as_array().unwrap().len(), 2);
+    assert_eq!(json["models"].as_array().unwrap().len(), 3);
 
     // The same file by its path and by its name in the store: the same tokens.
     let by_name = strata(&store, &["inspect", "me/other", "--json"]).text();
@@ -80,9 +81,65 @@ fn a_model_is_made_listed_shown_copied_run_and_removed() {
 
     strata(&store, &["store", "check"]).text();
     strata(&store, &["rm", "teller:v1", "me/other"]).text();
-    assert_eq!(strata(&store, &["list"]).text().lines().count(), 1);
+    assert_eq!(strata(&store, &["list"]).text().lines().count(), 2);
     assert_eq!(std::fs::read_dir(store.join("blobs")).unwrap().count(), 0);
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn the_built_in_model_is_one_of_them() {
+    let place = std::env::temp_dir().join(format!("strata-built-in-{}", std::process::id()));
+    let store = place.join("models");
+    std::fs::create_dir_all(&place).unwrap();
+    let show = |model: &str| strata(&store, &["show", model]).text();
+    let built_in = show("tale");
+    for words in ["architecture", "29.37M", "2048", "Q4_K_M", "tools", "mit"] {
+        assert!(built_in.contains(words), "{words}: {built_in}");
+    }
+    assert_eq!(show("tale:latest"), built_in);
+    let template = strata(&store, &["show", "tale", "--template"]).text();
+    let card = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../models/tale/chat_template.jinja"
+    );
+    assert_eq!(template, std::fs::read_to_string(card).unwrap());
+    let json = strata(&store, &["list", "tale", "--json"]).text();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let bytes = std::fs::metadata(tale()).unwrap().len();
+    assert_eq!(json["models"][0]["size"], bytes);
+    assert!(!store.exists(), "looking makes nothing");
+
+    strata(&store, &["cp", "tale", "mine"]).text();
+    let modelfile = place.join("Modelfile");
+    std::fs::write(&modelfile, "FROM tale\nPARAMETER num_predict 4\n").unwrap();
+    let modelfile = modelfile.to_str().unwrap();
+    strata(&store, &["create", "short", "-f", modelfile]).text();
+    strata(&store, &["create", "eight", "-f", modelfile, "-q", "q8_0"]).text();
+    let says = says(&store, "tale", &[]);
+    for model in ["mine", "short", "tale:latest"] {
+        assert_eq!(self::says(&store, model, &[]), says, "{model}");
+    }
+    assert_eq!(
+        strata(&store, &["show", "mine", "--template"]).text(),
+        template
+    );
+    assert!(show("eight").contains("Q8_0"));
+    for words in [
+        &["rm", "tale"][..],
+        &["cp", "mine", "tale"],
+        &["create", "tale:latest", "-f", modelfile],
+    ] {
+        let run = strata(&store, words);
+        assert_eq!(run.code, Some(2), "{words:?}: {}", run.err);
+        assert!(run.err.contains("built"), "{words:?}: {}", run.err);
+    }
+    let pull = strata(&store, &["pull", "tale"]);
+    assert!(
+        pull.code == Some(0) && pull.err.contains("built in"),
+        "{}",
+        pull.err
+    );
+    std::fs::remove_dir_all(&place).unwrap();
 }
 
 #[test]

@@ -81,6 +81,58 @@ fn a_template_is_rendered() {
 }
 
 #[test]
+fn a_storys_opening_goes_on_as_a_story() {
+    let render = |messages: Value, tools: Value| {
+        let input = serde_json::json!({
+            "messages": messages, "tools": tools, "add_generation_prompt": true,
+        });
+        strata_reading(&["template", "tale", "--input", "-"], &input.to_string()).text()
+    };
+    let user = |text: &str| serde_json::json!([{"role": "user", "content": text}]);
+    let none = serde_json::json!([]);
+    for opening in [
+        "Once upon a time",
+        "one day, a fox went to the river.",
+        "There was a king who ",
+    ] {
+        let text = render(user(opening), none.clone());
+        let end = format!("<|im_start|>assistant\n{}", opening.trim());
+        assert!(text.ends_with(&end), "{text}");
+    }
+    for request in [
+        "Tell me a story.",
+        "There was a fox, but what did it eat?",
+        "Onceler",
+    ] {
+        let text = render(user(request), none.clone());
+        let end = format!("{request}<|im_end|>\n<|im_start|>assistant\n");
+        assert!(text.ends_with(&end), "{text}");
+    }
+    // A conversation that goes on, or one with functions, is a conversation.
+    let longer = serde_json::json!([
+        {"role": "user", "content": "Once upon a time"},
+        {"role": "assistant", "content": "there was a fox."},
+        {"role": "user", "content": "One day it slept."},
+    ]);
+    assert!(render(longer, none).ends_with("<|im_start|>assistant\n"));
+    let tool =
+        serde_json::json!([{"type": "function", "function": {"name": "f", "parameters": {}}}]);
+    let text = render(user("Once upon a time"), tool);
+    assert!(text.ends_with("<|im_start|>assistant\n"), "{text}");
+
+    let opening = "Once upon a time there was a little fox";
+    let flags = ["--temp", "0", "-n", "24", "-t", "1"];
+    let told = strata(&[&["run", "tale", opening], &flags[..]].concat()).text();
+    let raw = render(user(opening), serde_json::json!([]));
+    let raw = strata(&[&["run", "tale", "--raw", &raw], &flags[..]].concat()).text();
+    assert_eq!(told, raw);
+    assert!(
+        told.starts_with([' ', ',', '.']),
+        "the sentence goes on: {told}"
+    );
+}
+
+#[test]
 fn the_same_seed_makes_the_same_model() {
     for mix in [
         "f32", "f16", "bf16", "q8_0", "q4_0", "q4_k_m", "q5_k_m", "q6_k",

@@ -88,7 +88,7 @@ fn file_type(number: Option<u64>) -> &'static str {
 }
 
 /// How many weights, as Ollama writes it: `8.0B`, `134.52M`.
-pub(crate) fn human_count(count: u64) -> String {
+pub fn human_count(count: u64) -> String {
     let short = |unit: u64, digits: usize, letter: char| {
         let number = count as f64 / unit as f64;
         if number == number.floor() {

@@ -41,6 +41,7 @@ pub use create::{Base, Recipe};
 pub use digest::Digest;
 pub use elsewhere::{FoundModel, Keeper, elsewhere, hugging_face, lm_studio};
 pub use error::{LayerFault, ManifestFault, StoreError};
+pub use gguf_facts::human_count;
 pub use hub::Checkpoint;
 pub use manifest::{CONFIG_TYPE, Config, Layer, MANIFEST_TYPE, Manifest, media_type};
 pub use model::{StoredMessage, StoredModel};

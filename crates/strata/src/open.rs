@@ -299,6 +299,9 @@ pub(crate) fn facts(
     let facts = load::facts(&name, file.path(), &file.parse()?, Lists::Short);
     let mut facts = checked.facts(facts, profile, options.engine(checked).requests);
     facts.template = checked.template().map(|text| text.source().to_owned());
+    if let Some(bytes) = file.built_in_bytes() {
+        facts.bytes = bytes.len() as u64;
+    }
     let Some(preset) = file.preset().cloned() else {
         return Ok(facts);
     };
@@ -322,7 +325,7 @@ pub(crate) fn facts(
 
 /// What a model is called: `tale`, or its file's name without the ending and the number of its part.
 fn name(path: &Path) -> String {
-    if path.as_os_str() == load::BUILT_IN {
+    if load::is_built_in(path) {
         return load::BUILT_IN.into();
     }
     let stem = path.file_stem().unwrap_or(path.as_os_str());

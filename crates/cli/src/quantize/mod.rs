@@ -10,7 +10,7 @@ use source::Source;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
-use strata::load::BUILT_IN;
+use strata::load::is_built_in;
 use strata_convert::{Importance, Mix, Recipe, TypeRule};
 use strata_host::ThreadPool;
 use strata_quant::GgmlType;
@@ -193,7 +193,7 @@ fn default_out(source: &Path, mix: Mix) -> PathBuf {
         stem.truncate(end);
     }
     let name = format!("{stem}-{}.gguf", mix.name());
-    if source.as_os_str() == BUILT_IN || !source.exists() {
+    if is_built_in(source) || !source.exists() {
         return name.into();
     }
     source.with_file_name(name)

@@ -5,7 +5,7 @@ use crate::failure::{Failure, Kind};
 use crate::part_file;
 use std::io::Write;
 use std::path::Path;
-use strata::load::{BUILT_IN, ModelFile, bad_folder};
+use strata::load::{ModelFile, bad_folder, is_built_in};
 use strata_convert::{ConvertError, Folder, Plan, Recipe, Requantizing, WriteFailure};
 use strata_host::ThreadPool;
 
@@ -17,7 +17,7 @@ pub(super) enum Source {
 
 impl Source {
     pub(super) fn open(path: &Path) -> Result<Source, Failure> {
-        if path.as_os_str() != BUILT_IN && Folder::is_checkpoint(path) {
+        if !is_built_in(path) && Folder::is_checkpoint(path) {
             let folder = Folder::open(path).map_err(|error| bad_folder(path, &error))?;
             return Ok(Source::Folder(folder));
         }

@@ -2,6 +2,7 @@
 
 use crate::computing::mix;
 use crate::failure::{Failure, Kind};
+use crate::store_commands::built_in;
 use crate::store_commands::checkpoint::{self, TemporaryFolder};
 use crate::store_commands::create::fetch_bases;
 use serde_json::{Map, Value};
@@ -65,6 +66,13 @@ pub(super) fn fault(error: &StoreError) -> Fault {
 
 impl Library for LocalStore {
     fn pull(&self, transfer: &Transfer, progress: &mut OnProgress<'_>) -> Result<(), Fault> {
+        if transfer
+            .model
+            .parse()
+            .is_ok_and(|name| built_in::is_built_in(&name))
+        {
+            return Ok(());
+        }
         let (store, network) = (open()?, Self::network(transfer));
         let show = &mut |step: &strata_store::Progress| match step.status.as_str() {
             // The last step is told by whoever asked for the work.
@@ -90,16 +98,25 @@ impl Library for LocalStore {
 
     fn copy(&self, copying: &Copying) -> Result<(), Fault> {
         let (from, to) = (name(&copying.source)?, name(&copying.destination)?);
-        open()?.copy(&from, &to).map_err(|error| fault(&error))
+        let store = open()?;
+        if built_in::is_built_in(&from) || built_in::is_built_in(&to) {
+            return built_in::copy(&store, &from, &to).map_err(|error| failed(&error));
+        }
+        store.copy(&from, &to).map_err(|error| fault(&error))
     }
 
     fn delete(&self, model: &str) -> Result<(), Fault> {
-        open()?.remove(&name(model)?).map_err(|error| fault(&error))
+        let (store, model) = (open()?, name(model)?);
+        if built_in::is_built_in(&model) {
+            return built_in::remove(&store, &model).map_err(|error| failed(&error));
+        }
+        store.remove(&model).map_err(|error| fault(&error))
     }
 
     fn create(&self, create: &Create, progress: &mut OnProgress<'_>) -> Result<(), Fault> {
         let store = open()?;
         let model = name(&create.model)?;
+        built_in::refuse_name(&model).map_err(|error| failed(&error))?;
         let show = &mut |step: &strata_store::Progress| told(step, progress);
         let mix = match &create.quantize {
             None => None,
@@ -113,7 +130,7 @@ impl Library for LocalStore {
             model: create.model.clone(),
             insecure: false,
         });
-        let fetched = fetch_bases(&store, &recipe, &network, show);
+        let fetched = fetch_bases(&store, &mut recipe, &network, show);
         fetched.map_err(|error| failed(&error))?;
         let prepared = checkpoint::prepare(&store, &mut recipe, mix, show);
         prepared.map_err(|error| failed(&error))?;

@@ -3,7 +3,7 @@
 use super::library::{self, LocalStore};
 use crate::failure::{Failure, Kind};
 use std::path::{Path, PathBuf};
-use strata::load::{self, Lists, ModelFile};
+use strata::load::{self, BUILT_IN, Lists, ModelFile};
 use strata::{Error, Listeners, Model, Options, Runtime};
 use strata_chat::{Fault, FaultKind, ModelFacts};
 use strata_server::{Library, Listening, Models};
@@ -16,7 +16,10 @@ pub(super) struct LocalModels {
     options: Options,
     /// How the first is opened: the adapters of the command line are for it.
     first: Options,
+    /// Those that the command line names, in its order.
     list: Vec<(ModelFacts, PathBuf)>,
+    /// The built-in model, where the command line does not name it.
+    built_in: Option<ModelFacts>,
 }
 
 impl LocalModels {
@@ -32,6 +35,7 @@ impl LocalModels {
             options,
             first,
             list: Vec::new(),
+            built_in: None,
         };
         for path in paths {
             let facts = models.facts(path)?;
@@ -41,6 +45,10 @@ impl LocalModels {
                 return Err(Failure::new(Kind::Usage, sentence));
             }
             models.list.push((facts, path.clone()));
+        }
+        let named = |(facts, _): &(ModelFacts, PathBuf)| facts.is_called(BUILT_IN);
+        if load::built_in().is_some() && !models.list.iter().any(named) {
+            models.built_in = Some(models.facts(Path::new(BUILT_IN))?);
         }
         Ok(models)
     }
@@ -73,7 +81,8 @@ impl Models for LocalModels {
     fn list(&self) -> Vec<ModelFacts> {
         let stored = Store::open_default().and_then(|store| store.list());
         let stored = stored.map_or_else(|_| Vec::new(), |listing| listing.models);
-        let mut list: Vec<_> = self.list.iter().map(|(facts, _)| facts.clone()).collect();
+        let named = self.list.iter().map(|(facts, _)| facts);
+        let mut list: Vec<_> = named.chain(&self.built_in).cloned().collect();
         for facts in stored.iter().filter_map(|model| self.stored(model).ok()) {
             if !list.iter().any(|known| known.name == facts.name) {
                 list.push(facts);
@@ -88,10 +97,14 @@ impl Models for LocalModels {
 
     fn find(&self, name: Option<&str>) -> Result<ModelFacts, Fault> {
         let found = match name {
-            None => self.list.first(),
-            Some(asked) => self.list.iter().find(|(facts, _)| facts.is_called(asked)),
+            None => self.list.first().map(|(facts, _)| facts),
+            Some(asked) => {
+                let named = self.list.iter().map(|(facts, _)| facts);
+                let mut known = named.chain(&self.built_in);
+                known.find(|facts| facts.is_called(asked))
+            }
         };
-        if let Some((facts, _)) = found {
+        if let Some(facts) = found {
             return Ok(facts.clone());
         }
         let asked = name.unwrap_or_default();

@@ -1,7 +1,7 @@
 //! `strata create`: a model of a Modelfile.
 
 use super::transfer::Steps;
-use super::{checkpoint, failure, name, open};
+use super::{built_in, checkpoint, failure, name, open};
 use crate::computing::mix;
 use crate::failure::{Failure, Kind};
 use std::path::{Path, PathBuf};
@@ -38,26 +38,30 @@ pub(crate) fn run(arguments: &CreateArguments) -> Result<(), Failure> {
     let folder = path.parent().unwrap_or(Path::new(""));
     let fail = |error: StoreError| failure(&error);
     let name = name(&arguments.model)?;
+    built_in::refuse_name(&name)?;
     let mut recipe = Recipe::from_modelfile(&file, folder).map_err(fail)?;
     let store = open()?;
     let mut steps = Steps::new(arguments.json);
     let show = &mut |step: &strata_store::Progress| steps.show(step);
-    fetch_bases(&store, &recipe, &Network::from_env(), show)?;
+    fetch_bases(&store, &mut recipe, &Network::from_env(), show)?;
     checkpoint::prepare(&store, &mut recipe, arguments.quantize, show)?;
     store.create(&name, &recipe, show).map_err(fail)
 }
 
-/// Pulls the models of a recipe that are not here.
+/// Pulls the models of a recipe that are not here; the built-in one goes into the store.
 pub(crate) fn fetch_bases(
     store: &Store,
-    recipe: &Recipe,
+    recipe: &mut Recipe,
     network: &Network,
     progress: &mut strata_store::OnProgress<'_>,
 ) -> Result<(), Failure> {
-    for base in &recipe.bases {
-        if let Base::Model(name) = base
-            && matches!(store.find(name), Err(StoreError::NoSuchModel(_)))
-        {
+    for base in &mut recipe.bases {
+        let Base::Model(name) = base else {
+            continue;
+        };
+        if built_in::is_built_in(name) {
+            *base = built_in::base(store)?;
+        } else if matches!(store.find(name), Err(StoreError::NoSuchModel(_))) {
             checkpoint::pull(store, &name.to_string(), network, progress)?;
         }
     }

@@ -1,20 +1,24 @@
-//! `strata list`: the models of the store.
+//! `strata list`: the models of the store, and the built-in one.
 
-use super::{columns, details, failure, open};
+use super::{built_in, columns, details, failure, open};
 use crate::failure::Failure;
 use serde_json::json;
 use std::io::Write;
 use std::time::UNIX_EPOCH;
+use strata_chat::ModelFacts;
 use strata_store::{FoundModel, StoredModel};
 
-/// List the models of the store
+/// The built-in model's name, as models of the store have theirs.
+const BUILT_IN_NAME: &str = "tale:latest";
+
+/// List the models on this machine
 ///
-/// The store is Ollama's: $OLLAMA_MODELS, or ~/.ollama/models.
+/// The store is Ollama's: $OLLAMA_MODELS, or ~/.ollama/models. The built-in model comes first.
 #[derive(clap::Args)]
 pub(crate) struct ListArguments {
-    /// Only models whose names begin so
+    /// List only models whose names start with this
     prefix: Option<String>,
-    /// Also those that other programs keep (the Hugging Face cache, LM Studio), with where each is
+    /// Also list the models of the Hugging Face cache and LM Studio, and where each one is
     #[arg(short, long)]
     all: bool,
     /// Print as JSON
@@ -24,6 +28,7 @@ pub(crate) struct ListArguments {
 
 pub(crate) fn run(arguments: &ListArguments) -> Result<(), Failure> {
     let listing = open()?.list().map_err(|error| failure(&error))?;
+    let built_in = built_in::facts().transpose()?;
     for fault in &listing.faults {
         eprintln!("warning: {fault}");
     }
@@ -33,6 +38,7 @@ pub(crate) fn run(arguments: &ListArguments) -> Result<(), Failure> {
         name.to_lowercase().starts_with(&prefix.to_lowercase())
     };
     let models: Vec<&StoredModel> = listing.models.iter().filter(wanted).collect();
+    let built_in = built_in.filter(|_| BUILT_IN_NAME.starts_with(&prefix.to_lowercase()));
     let mut found = if arguments.all {
         strata_store::elsewhere()
     } else {
@@ -44,7 +50,8 @@ pub(crate) fn run(arguments: &ListArguments) -> Result<(), Failure> {
     });
     let mut out = std::io::stdout().lock();
     let written = if arguments.json {
-        let models: Vec<_> = models.iter().map(|model| as_json(model)).collect();
+        let models = models.iter().map(|model| as_json(model));
+        let models: Vec<_> = built_in.iter().map(built_in_json).chain(models).collect();
         let found: Vec<_> = found.iter().map(found_json).collect();
         let mut json = json!({ "models": models });
         if arguments.all {
@@ -52,14 +59,32 @@ pub(crate) fn run(arguments: &ListArguments) -> Result<(), Failure> {
         }
         writeln!(out, "{json}")
     } else {
-        columns::print(&rows(&models, &found, arguments.all), "", &mut out)
+        columns::print(
+            &rows(built_in.as_ref(), &models, &found, arguments.all),
+            "",
+            &mut out,
+        )
     };
     written.map_err(|error| Failure::stdout(&error))
 }
 
-fn rows(models: &[&StoredModel], found: &[FoundModel], all: bool) -> Vec<Vec<String>> {
+fn rows(
+    built_in: Option<&ModelFacts>,
+    models: &[&StoredModel],
+    found: &[FoundModel],
+    all: bool,
+) -> Vec<Vec<String>> {
     let head = ["NAME", "ID", "SIZE", "MODIFIED", "WHERE"];
     let mut rows = vec![head.map(String::from).to_vec()];
+    rows.extend(built_in.map(|facts| {
+        vec![
+            BUILT_IN_NAME.into(),
+            facts.digest.chars().take(12).collect(),
+            columns::bytes(facts.bytes),
+            "built in".into(),
+            "this program".into(),
+        ]
+    }));
     rows.extend(models.iter().map(|model| {
         vec![
             model.name.to_string(),
@@ -82,6 +107,17 @@ fn rows(models: &[&StoredModel], found: &[FoundModel], all: bool) -> Vec<Vec<Str
         rows.iter_mut().for_each(|row| row.truncate(4));
     }
     rows
+}
+
+fn built_in_json(facts: &ModelFacts) -> serde_json::Value {
+    json!({
+        "name": BUILT_IN_NAME,
+        "digest": facts.digest,
+        "size": facts.bytes,
+        "modified": facts.modified,
+        "built_in": true,
+        "details": details(&built_in::config(facts)),
+    })
 }
 
 fn found_json(model: &FoundModel) -> serde_json::Value {

@@ -1,6 +1,6 @@
 //! `strata cp` and `strata rm`.
 
-use super::{failure, name, open};
+use super::{built_in, name, open};
 use crate::failure::Failure;
 
 /// Give a model another name too
@@ -22,9 +22,7 @@ pub(crate) struct RemoveArguments {
 
 pub(crate) fn copy(arguments: &CopyArguments) -> Result<(), Failure> {
     let (source, destination) = (name(&arguments.source)?, name(&arguments.destination)?);
-    open()?
-        .copy(&source, &destination)
-        .map_err(|error| failure(&error))?;
+    built_in::copy(&open()?, &source, &destination)?;
     eprintln!(
         "copied '{}' to '{}'",
         arguments.source, arguments.destination
@@ -35,9 +33,7 @@ pub(crate) fn copy(arguments: &CopyArguments) -> Result<(), Failure> {
 pub(crate) fn remove(arguments: &RemoveArguments) -> Result<(), Failure> {
     let store = open()?;
     for text in &arguments.models {
-        store
-            .remove(&name(text)?)
-            .map_err(|error| failure(&error))?;
+        built_in::remove(&store, &name(text)?)?;
         eprintln!("deleted '{text}'");
     }
     Ok(())

@@ -1,25 +1,26 @@
-//! `strata show`: what is known of a model of the store.
+//! `strata show`: what is known of a model of the store, or of the built-in one.
 
-use super::{columns, details, failure, name, open};
+use super::{built_in, columns, details, failure, name, open};
 use crate::failure::Failure;
 use crate::inspect;
 use serde_json::{Value, json};
 use std::io::{self, Write};
+use std::path::Path;
 use strata::load::{CheckedModel, TokenizerUse};
 use strata::load::{ModelFile, bad_model};
-use strata_chat::Capability;
+use strata_chat::{Capability, ModelFacts};
 use strata_host::MappedFile;
-use strata_store::{Modelfile, StoreError, StoredModel};
+use strata_store::{Config, Modelfile, StoreError, StoredModel};
 use strata_weights::Gguf;
 
-/// Show what is known of a model of the store
+/// Show what is known about a model
 #[derive(clap::Args)]
 pub(crate) struct ShowArguments {
     /// The model
     model: String,
     #[command(flatten)]
     only: Only,
-    /// Also all that its file says, and its tensors
+    /// Also show the file's metadata and tensors
     #[arg(short, long, conflicts_with_all = ["json", "Only"])]
     verbose: bool,
     /// Print as JSON
@@ -31,38 +32,37 @@ pub(crate) struct ShowArguments {
 #[derive(clap::Args)]
 #[group(multiple = false)]
 struct Only {
-    /// Only its licences
+    /// Show only its licenses
     #[arg(long)]
     license: bool,
-    /// Only the Modelfile that would make it
+    /// Show only its Modelfile
     #[arg(long)]
     modelfile: bool,
-    /// Only its parameters
+    /// Show only its parameters
     #[arg(long)]
     parameters: bool,
-    /// Only its chat template
+    /// Show only its chat template
     #[arg(long)]
     template: bool,
-    /// Only its system prompt
+    /// Show only its system prompt
     #[arg(long)]
     system: bool,
 }
 
 pub(crate) fn run(arguments: &ShowArguments) -> Result<(), Failure> {
-    let fail = |error: StoreError| failure(&error);
-    let model = open()?.find(&name(&arguments.model)?).map_err(fail)?;
-    let file = model.modelfile().map_err(fail)?;
+    let shown = Shown::open(&arguments.model)?;
+    let file = &shown.file;
     let mut out = io::stdout().lock();
     let only = &arguments.only;
     let text = if only.license {
         Some(file.licenses.join("\n"))
     } else if only.modelfile {
-        Some(format!("# Modelfile of {}\n{file}", model.name))
+        Some(format!("# Modelfile of {}\n{file}", shown.name))
     } else if only.parameters {
-        let lines = parameters(&file).into_iter().map(|row| row.join("    "));
+        let lines = parameters(file).into_iter().map(|row| row.join("    "));
         Some(lines.collect::<Vec<_>>().join("\n"))
     } else if only.template {
-        Some(file.template.clone().unwrap_or_default())
+        Some(shown.template.clone().unwrap_or_default())
     } else if only.system {
         Some(file.system.clone().unwrap_or_default())
     } else {
@@ -70,14 +70,12 @@ pub(crate) fn run(arguments: &ShowArguments) -> Result<(), Failure> {
     };
     let written = match text {
         Some(text) => writeln!(out, "{}", text.trim_end_matches('\n')),
-        None if arguments.json => {
-            let json = as_json(&model, &file)?;
-            writeln!(out, "{json}")
-        }
+        None if arguments.json => writeln!(out, "{}", shown.json()),
         None => {
-            let printed = print(&facts(&model)?, &capabilities(&model), &file, &mut out);
+            let printed = shown.print(&mut out);
             if arguments.verbose {
-                printed.and(print_contents(&model, &mut out)?)
+                let contents = shown.contents()?;
+                printed.and(inspect::print_contents(&contents.parse()?, &mut out))
             } else {
                 printed
             }
@@ -86,37 +84,167 @@ pub(crate) fn run(arguments: &ShowArguments) -> Result<(), Failure> {
     written.map_err(|error| Failure::stdout(&error))
 }
 
-/// What the file of the weights and the description say, in Ollama's words.
-fn facts(model: &StoredModel) -> Result<Vec<Vec<String>>, Failure> {
-    let fail = |error: StoreError| failure(&error);
-    let config = model.config().map_err(fail)?;
-    let mut rows = vec![
-        ("architecture", config.family),
-        ("parameters", config.parameters),
-    ];
-    if let Some(path) = model.weights().map_err(fail)?.first() {
-        let file = MappedFile::open(path).map_err(|error| Failure::io(path.display(), &error))?;
-        let gguf = Gguf::parse(file.bytes()).map_err(|error| bad_model(path, error))?;
-        let meta = gguf.metadata();
-        let architecture = meta.str("general.architecture").ok().flatten();
-        for (key, label) in [
-            ("context_length", "context length"),
-            ("embedding_length", "embedding length"),
-        ] {
-            let key = format!("{}.{key}", architecture.unwrap_or_default());
-            if let Ok(Some(number)) = meta.u64(&key) {
-                rows.push((label, number.to_string()));
+/// A model, as it is shown.
+struct Shown {
+    name: String,
+    digest: String,
+    size: u64,
+    config: Config,
+    /// Lengths that the file of the weights names, with their labels.
+    lengths: Vec<(&'static str, u64)>,
+    /// What it can do, in Ollama's words; nothing if it cannot be run here.
+    capabilities: Vec<&'static str>,
+    file: Modelfile,
+    /// The chat template of the Modelfile, or else of the weights' file.
+    template: Option<String>,
+    /// The model of the store, unless it is the built-in one.
+    stored: Option<StoredModel>,
+}
+
+impl Shown {
+    fn open(text: &str) -> Result<Self, Failure> {
+        let name = name(text)?;
+        match built_in::facts() {
+            Some(facts) if built_in::is_built_in(&name) => Ok(Self::built_in(facts?)),
+            _ => {
+                let found = open()?.find(&name);
+                Self::stored(found.map_err(|error| failure(&error))?)
             }
         }
     }
-    rows.push(("quantization", config.file_type));
-    let known = rows.into_iter().filter(|(_, value)| !value.is_empty());
-    Ok(known
-        .map(|(label, value)| vec![label.into(), value])
-        .collect())
+
+    fn built_in(facts: ModelFacts) -> Self {
+        Self {
+            name: facts.name.clone(),
+            config: built_in::config(&facts),
+            lengths: vec![
+                ("context length", facts.trained_context as u64),
+                ("embedding length", facts.embedding as u64),
+            ],
+            capabilities: facts.capabilities.iter().map(|word| word.name()).collect(),
+            file: Modelfile {
+                from: vec![facts.name],
+                licenses: facts.licenses,
+                ..Modelfile::default()
+            },
+            template: facts.template,
+            digest: facts.digest,
+            size: facts.bytes,
+            stored: None,
+        }
+    }
+
+    fn stored(model: StoredModel) -> Result<Self, Failure> {
+        let fail = |error: StoreError| failure(&error);
+        let file = model.modelfile().map_err(fail)?;
+        let (lengths, in_file) = weights(&model)?;
+        Ok(Self {
+            name: model.name.to_string(),
+            digest: model.digest.hex(),
+            size: model.size(),
+            config: model.config().map_err(fail)?,
+            lengths,
+            capabilities: capabilities(&model),
+            template: file.template.clone().or(in_file),
+            file,
+            stored: Some(model),
+        })
+    }
+
+    /// The file of its weights.
+    fn contents(&self) -> Result<ModelFile, Failure> {
+        Ok(match &self.stored {
+            Some(model) => ModelFile::open_stored(model)?,
+            None => ModelFile::open(Path::new(&self.name))?,
+        })
+    }
+
+    /// What the file of the weights and the description say, in Ollama's words.
+    fn facts(&self) -> Vec<Vec<String>> {
+        let config = &self.config;
+        let lengths = self.lengths.iter();
+        let rows = [
+            ("architecture", config.family.clone()),
+            ("parameters", config.parameters.clone()),
+        ]
+        .into_iter()
+        .chain(lengths.map(|(label, number)| (*label, number.to_string())))
+        .chain([("quantization", config.file_type.clone())]);
+        let known = rows.filter(|(_, value)| !value.is_empty());
+        known
+            .map(|(label, value)| vec![label.into(), value])
+            .collect()
+    }
+
+    fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        let section = |out: &mut dyn Write, title: &str, rows: &[Vec<String>]| {
+            if rows.is_empty() {
+                return Ok(());
+            }
+            let mut text = Vec::new();
+            columns::print(rows, "    ", &mut text)?;
+            writeln!(out, "  {title}")?;
+            out.write_all(&text)?;
+            writeln!(out)
+        };
+        let lines = |text: &str| -> Vec<Vec<String>> {
+            let lines = text.lines().filter(|line| !line.trim().is_empty()).take(2);
+            lines.map(|line| vec![line.trim().into()]).collect()
+        };
+        let capabilities = self.capabilities.iter();
+        let capabilities: Vec<_> = capabilities.map(|&word| vec![word.into()]).collect();
+        let system = self.file.system.as_deref().unwrap_or_default();
+        section(out, "Model", &self.facts())?;
+        section(out, "Capabilities", &capabilities)?;
+        section(out, "Parameters", &parameters(&self.file))?;
+        section(out, "System", &lines(system))?;
+        section(out, "License", &lines(&self.file.licenses.join("\n")))
+    }
+
+    fn json(&self) -> Value {
+        let file = &self.file;
+        json!({
+            "name": self.name,
+            "digest": self.digest,
+            "size": self.size,
+            "files": file.from,
+            "adapters": file.adapters,
+            "modelfile": file.to_string(),
+            "parameters": file.parameters,
+            "template": self.template,
+            "system": file.system,
+            "license": file.licenses,
+            "capabilities": self.capabilities,
+            "details": details(&self.config),
+        })
+    }
 }
 
-/// What it can do, in Ollama's words; nothing if it cannot be run here.
+type Lengths = Vec<(&'static str, u64)>;
+
+/// The lengths and the chat template that the file of the weights has.
+fn weights(model: &StoredModel) -> Result<(Lengths, Option<String>), Failure> {
+    let paths = model.weights().map_err(|error| failure(&error))?;
+    let Some(path) = paths.first() else {
+        return Ok((Vec::new(), None));
+    };
+    let file = MappedFile::open(path).map_err(|error| Failure::io(path.display(), &error))?;
+    let gguf = Gguf::parse(file.bytes()).map_err(|error| bad_model(path, error))?;
+    let meta = gguf.metadata();
+    let architecture = meta.str("general.architecture").ok().flatten();
+    let length = |(key, label): (&str, &'static str)| {
+        let key = format!("{}.{key}", architecture.unwrap_or_default());
+        Some((label, meta.u64(&key).ok()??))
+    };
+    let keys = [
+        ("context_length", "context length"),
+        ("embedding_length", "embedding length"),
+    ];
+    let template = meta.str("tokenizer.chat_template").ok().flatten();
+    let lengths = keys.into_iter().filter_map(length).collect();
+    Ok((lengths, template.map(str::to_owned)))
+}
+
 fn capabilities(model: &StoredModel) -> Vec<&'static str> {
     let profile = || {
         let file = ModelFile::open_stored(model)?;
@@ -124,12 +252,6 @@ fn capabilities(model: &StoredModel) -> Vec<&'static str> {
     };
     let list = profile().map_or_else(|_| Vec::new(), |profile| profile.capabilities());
     list.into_iter().map(Capability::name).collect()
-}
-
-/// The keys and tensors of its file.
-fn print_contents(model: &StoredModel, out: &mut impl Write) -> Result<io::Result<()>, Failure> {
-    let file = ModelFile::open_stored(model)?;
-    Ok(inspect::print_contents(&file.parse()?, out))
 }
 
 fn parameters(file: &Modelfile) -> Vec<Vec<String>> {
@@ -146,54 +268,4 @@ fn parameters(file: &Modelfile) -> Vec<Vec<String>> {
         );
     }
     rows
-}
-
-fn print(
-    facts: &[Vec<String>],
-    capabilities: &[&str],
-    file: &Modelfile,
-    out: &mut impl Write,
-) -> io::Result<()> {
-    let section = |out: &mut dyn Write, title: &str, rows: &[Vec<String>]| {
-        if rows.is_empty() {
-            return Ok(());
-        }
-        let mut text = Vec::new();
-        columns::print(rows, "    ", &mut text)?;
-        writeln!(out, "  {title}")?;
-        out.write_all(&text)?;
-        writeln!(out)
-    };
-    let lines = |text: &str| -> Vec<Vec<String>> {
-        let lines = text.lines().filter(|line| !line.trim().is_empty()).take(2);
-        lines.map(|line| vec![line.trim().into()]).collect()
-    };
-    let capabilities: Vec<_> = capabilities.iter().map(|&word| vec![word.into()]).collect();
-    section(out, "Model", facts)?;
-    section(out, "Capabilities", &capabilities)?;
-    section(out, "Parameters", &parameters(file))?;
-    section(
-        out,
-        "System",
-        &lines(file.system.as_deref().unwrap_or_default()),
-    )?;
-    section(out, "License", &lines(&file.licenses.join("\n")))
-}
-
-fn as_json(model: &StoredModel, file: &Modelfile) -> Result<Value, Failure> {
-    let config = model.config().map_err(|error| failure(&error))?;
-    Ok(json!({
-        "name": model.name.to_string(),
-        "digest": model.digest.hex(),
-        "size": model.size(),
-        "files": file.from,
-        "adapters": file.adapters,
-        "modelfile": file.to_string(),
-        "parameters": file.parameters,
-        "template": file.template,
-        "system": file.system,
-        "license": file.licenses,
-        "capabilities": capabilities(model),
-        "details": details(&config),
-    }))
 }

@@ -1,12 +1,13 @@
 //! `strata pull` and `strata push`.
 
-use super::{checkpoint, failure, open};
+use super::{built_in, checkpoint, failure, open};
 use crate::failure::Failure;
 use crate::progress;
 use indicatif::ProgressBar;
 use serde_json::{Map, Value};
 use std::io::{IsTerminal, Write};
 use std::ops::ControlFlow;
+use strata::load::BUILT_IN;
 use strata_store::{Name, Network, Progress};
 
 /// What a model is fetched from or sent to.
@@ -42,6 +43,10 @@ pub(crate) fn fetch(model: &str, network: &Network) -> Result<Name, Failure> {
 }
 
 fn pull_with(model: &str, network: &Network, mut steps: Steps) -> Result<Name, Failure> {
+    if let Some(name) = model.parse().ok().filter(built_in::is_built_in) {
+        eprintln!("{BUILT_IN} is built in: there is nothing to pull");
+        return Ok(name);
+    }
     checkpoint::pull(&open()?, model, network, &mut |step| steps.show(step))
 }
 

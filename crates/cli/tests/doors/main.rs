@@ -57,6 +57,8 @@ fn rows() -> Vec<Asked> {
             ..tale()
         },
         Asked::new("tale", Input::raw("Once upon a time")),
+        // A story's opening, which the template lets the answer continue.
+        Asked::new("tale", Input::chat(None, "Once upon a time")),
         Asked {
             seed: Some(11),
             ..Asked::new("tale", Input::raw("<|im_start|>user\nHello<|im_end|>\n"))

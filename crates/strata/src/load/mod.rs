@@ -37,7 +37,7 @@ pub use {
     grammar::GrammarCompiler,
     machine::Machine,
     memory_plan::{Limit, MemoryPlan, program_bytes},
-    model_file::{BUILT_IN, ModelFile, bad_folder, bad_model},
+    model_file::{BUILT_IN, ModelFile, bad_folder, bad_model, built_in, is_built_in},
     preset::{Preset, json},
     stored::{WHAT_IS_HERE, store_error, stored},
     template_text::TemplateText,

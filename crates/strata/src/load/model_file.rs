@@ -13,8 +13,19 @@ use strata_platform::{Backing, Resident};
 use strata_store::StoredModel;
 use strata_weights::{Gguf, GgufSet, SplitName};
 
-/// The name of the model that is built in. A file of this name is reached with a separator: `./tale`.
+/// The name of the built-in model. A file of this name is reached with a separator: `./tale`.
 pub const BUILT_IN: &str = "tale";
+
+/// Whether a name refers to the built-in model; as with every model, no tag means `latest`.
+pub fn is_built_in(name: &Path) -> bool {
+    let name = name.to_str().unwrap_or_default();
+    name.strip_suffix(":latest").unwrap_or(name) == BUILT_IN
+}
+
+/// The file of the built-in model, if this program has one.
+pub fn built_in() -> Option<&'static [u8]> {
+    TALE
+}
 
 #[cfg(feature = "tale")]
 static TALE: Option<&[u8]> = Some(include_bytes!("../../../../models/tale/tale-q4_k_m.gguf"));
@@ -48,7 +59,7 @@ impl ModelFile {
         quant: Option<Mix>,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Self, Error> {
-        let built_in = path.as_os_str() == BUILT_IN;
+        let built_in = is_built_in(path);
         if !built_in && Folder::is_checkpoint(path) {
             return Self::open_folder(path, quant, progress);
         }

@@ -12,7 +12,7 @@ fn story() -> Request {
 fn a_greedy_answer_is_the_same_each_time() {
     let (first, second) = (story().run().unwrap(), story().run().unwrap());
     assert_eq!(first.text, second.text);
-    assert!(first.text.starts_with("Once upon a time"), "{first:?}");
+    assert!(first.text.contains("fox"), "{first:?}");
     assert_eq!(first.finish, Some(Finish::Length));
     assert_eq!(first.usage.generated_tokens, 40);
     assert!(first.usage.prompt_tokens > 8);

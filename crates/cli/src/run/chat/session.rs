@@ -7,7 +7,7 @@ use crate::run::answer::{self, Answer};
 use crate::run::screen::{Look, Screen, Thoughts};
 use crate::run::{Arguments, asked, is_raw};
 use crate::sampling;
-use crate::store_commands::{self, checkpoint};
+use crate::store_commands::{self, built_in, checkpoint};
 use serde_json::{Map, Value};
 use strata::load::{self, ModelFile};
 use strata::{Format, Generate, Message, Role};
@@ -239,6 +239,7 @@ impl<'s> Session<'s> {
         let store = Store::open_default().map_err(fail)?;
         let unusable = |error: NameError| Failure::new(Kind::Usage, error);
         let name: Name = name.parse().map_err(unusable)?;
+        built_in::refuse_name(&name)?;
         let turns = self.messages.iter().filter(is_turn);
         let recipe = Recipe {
             bases: vec![self.base(&store)?],
@@ -258,7 +259,6 @@ impl<'s> Session<'s> {
     }
 
     fn base(&self, store: &Store) -> Result<Base, Failure> {
-        let fail = |error: StoreError| store_commands::failure(&error);
         let path = self.topic.path;
         if Folder::is_checkpoint(path) {
             let digest = checkpoint::convert(store, path, None, &mut quietly)?;
@@ -270,11 +270,8 @@ impl<'s> Session<'s> {
             let name: Name = preset.name.parse().map_err(unusable)?;
             return Ok(Base::Model(name));
         }
-        if let Some(bytes) = file.built_in_bytes() {
-            let mut blob = store.blob_writer().map_err(fail)?;
-            blob.write(bytes).map_err(fail)?;
-            let (digest, _) = blob.finish(None).map_err(fail)?;
-            return Ok(Base::Blob(digest));
+        if file.built_in_bytes().is_some() {
+            return built_in::base(store);
         }
         Ok(Base::File(file.path().to_owned()))
     }
