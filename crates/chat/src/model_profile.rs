@@ -69,11 +69,10 @@ impl ModelProfile {
         self
     }
 
-    /// The engine's sampling settings for `asked`, filled up with the model's defaults; `seed` is for requests without
-    /// one.
+    /// The engine's sampling settings: those of `asked`, else the model's, else [`Sampling::defaults`]; `seed` is for
+    /// requests without one.
     pub fn sampling_settings(&self, asked: &Sampling, seed: u64) -> SamplerSettings {
-        let layers = [asked, &self.sampling, &Sampling::default()];
-        sampling::settings(layers, seed, &self.tokenizer)
+        sampling::settings(asked, &self.sampling, seed, &self.tokenizer)
     }
 
     /// The model's capabilities.

@@ -20,8 +20,6 @@ pub struct Generate {
     pub before: Vec<u32>,
     /// Sampling settings.
     pub sampling: Sampling,
-    /// Sampling settings where neither the request nor the model has any: the API's defaults.
-    pub defaults: Sampling,
     /// The most tokens to generate.
     pub max_tokens: Option<usize>,
     /// Stop sequences.
@@ -72,7 +70,6 @@ impl Generate {
             prompts: [prompt].into(),
             before: Vec::new(),
             sampling: Sampling::default(),
-            defaults: Sampling::default(),
             max_tokens: None,
             stop: Vec::new(),
             choices: 1,

@@ -1,11 +1,13 @@
 //! Parameters by the names that Modelfiles and requests have for them.
 
+mod of_file;
 mod sampling;
 
 use crate::json::{Fields, Json, JsonPath};
 use crate::{Fault, Sampling};
 use alloc::string::String;
 use alloc::vec::Vec;
+pub use of_file::of_file;
 pub use sampling::{ANY, Ranges, sampling};
 
 /// `stop`: a text or several.

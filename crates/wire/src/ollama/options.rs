@@ -6,21 +6,10 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use strata_chat::json::{Fields, Json, JsonPath};
 use strata_chat::parameters::Parameters;
-use strata_chat::{Effort, Fault, Format, Generate, KeepAlive, Sampling, Thinking};
-
-/// How tokens are chosen where neither the request nor the model says.
-pub(super) fn habits() -> Sampling {
-    Sampling {
-        temperature: Some(0.8),
-        top_k: Some(40),
-        top_p: Some(0.9),
-        ..Sampling::default()
-    }
-}
+use strata_chat::{Effort, Fault, Format, Generate, KeepAlive, Thinking};
 
 /// All that a request for text has besides its prompt.
 pub(super) fn read(fields: &mut Fields, request: &mut Generate) -> Result<(), Fault> {
-    request.defaults = habits();
     if let Some(options) = fields.maybe_object("options")? {
         let given = Parameters::read(options)?;
         request.sampling = given.sampling;

@@ -29,13 +29,10 @@ fn load(body: &str) -> Load {
 }
 
 #[test]
-fn silence_leaves_choices_to_the_dialect_and_the_limit_to_the_context() {
+fn silence_leaves_sampling_to_the_model_and_the_limit_to_the_context() {
     let request = generate("").unwrap();
     assert!(request.stream && !request.truncate);
     assert_eq!(request.sampling, Default::default());
-    assert_eq!(request.defaults.temperature, Some(0.8));
-    assert_eq!(request.defaults.top_k, Some(40));
-    assert_eq!(request.defaults.top_p, Some(0.9));
     assert_eq!(request.max_tokens, None);
     for none in [-2, -1, 0] {
         let fields = format!(r#","options":{{"num_predict":{none}}}"#);
