@@ -258,6 +258,7 @@ fn in_process(
             id: "x".into(),
             unix_seconds: 0,
             nanoseconds: 0,
+            anthropic: false,
         };
         let Ok(Call::Generate(request, _)) = open(&asked, &stamp, &mut ()) else {
             return Err("the request was not understood".into());

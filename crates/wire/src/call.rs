@@ -201,3 +201,9 @@ pub fn unknown_model(name: &str) -> Fault {
         ..Fault::new(FaultKind::NotFound, problem)
     }
 }
+
+/// A body that is encoded in a way that the server does not know.
+pub fn unknown_encoding(encoding: &str) -> Fault {
+    let problem = format_args!("bodies with the content encoding {encoding:?} are not supported");
+    Fault::new(FaultKind::Encoding, problem)
+}

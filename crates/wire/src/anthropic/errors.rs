@@ -24,6 +24,7 @@ fn request_id(stamp: &Stamp) -> alloc::string::String {
     format!("req_{}", stamp.id)
 }
 
+        | FaultKind::Encoding
 /// `{"type": "error", …}`.
 pub(super) fn document(fault: &Fault, stamp: &Stamp) -> Json {
     let kind = match fault.kind {

@@ -33,8 +33,9 @@ pub static DIALECT: Dialect = Dialect {
             |asked| count(asked.body),
         ),
     ],
-    // Its clients share theirs with OpenAI's.
-    prefix: None,
+    // The rest of its paths are OpenAI's too.
+    prefix: Some("/v1/messages"),
+    request_id: "request-id",
     fault: errors::fault,
 };
 

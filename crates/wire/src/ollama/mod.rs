@@ -92,6 +92,7 @@ pub static DIALECT: Dialect = Dialect {
         .takes(RequestBody::Bytes),
     ],
     prefix: Some("/api/"),
+    request_id: "x-request-id",
     fault: |fault, _| errors::fault(fault),
 };
 
