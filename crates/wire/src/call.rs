@@ -173,6 +173,11 @@ pub trait Recall {
     fn recall(&mut self, id: &str) -> Option<Vec<Message>>;
 }
 
+    /// The document that was kept with an answer.
+    fn document(&mut self, _id: &str) -> Option<Json> {
+        None
+    }
+
 /// Nothing is kept.
 impl Recall for () {
     fn recall(&mut self, _: &str) -> Option<Vec<Message>> {
