@@ -80,6 +80,7 @@ pub enum Call {
 pub struct Load {
     pub model: String,
     pub keep_alive: Option<KeepAlive>,
+    pub context: Option<usize>,
 }
 
 /// What to do with a stored answer.
@@ -171,12 +172,12 @@ pub trait ProgressWriter: Send {
 pub trait Recall {
     /// The conversation up to and with an answer.
     fn recall(&mut self, id: &str) -> Option<Vec<Message>>;
-}
 
     /// The document that was kept with an answer.
     fn document(&mut self, _id: &str) -> Option<Json> {
         None
     }
+}
 
 /// Nothing is kept.
 impl Recall for () {

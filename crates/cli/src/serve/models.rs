@@ -17,6 +17,7 @@ pub(super) struct LocalModels {
     /// How the first is opened: the adapters of the command line are for it.
     first: Options,
     list: Vec<(ModelFacts, PathBuf)>,
+    library: LocalStore,
 }
 
 impl LocalModels {
@@ -32,6 +33,7 @@ impl LocalModels {
             options,
             first,
             list: Vec::new(),
+            library: LocalStore::default(),
         };
         for path in paths {
             let facts = models.facts(path)?;
@@ -42,6 +44,7 @@ impl LocalModels {
             }
             models.list.push((facts, path.clone()));
         }
+        models.library = LocalStore::new(models.list.clone());
         Ok(models)
     }
 
@@ -50,6 +53,15 @@ impl LocalModels {
         match self.list.first() {
             Some((facts, _)) if facts.name == name => &self.first,
             _ => &self.options,
+        }
+    }
+
+    /// The same with another context than the usual one, if there is one.
+    fn options_for(&self, name: &str, context: Option<usize>) -> Options {
+        let options = self.options(name).clone();
+        match context {
+            Some(context) => options.context(context),
+            None => options,
         }
     }
 
@@ -83,7 +95,7 @@ impl Models for LocalModels {
     }
 
     fn library(&self) -> Option<&dyn Library> {
-        Some(&LocalStore)
+        Some(&self.library)
     }
 
     fn find(&self, name: Option<&str>) -> Result<ModelFacts, Fault> {
@@ -118,8 +130,8 @@ impl Models for LocalModels {
         })
     }
 
-    fn memory(&self, name: &str) -> Result<u64, Fault> {
-        let plan = Model::plan(self.path(name), self.options(name))?;
+    fn memory(&self, name: &str, context: Option<usize>) -> Result<u64, Fault> {
+        let plan = Model::plan(self.path(name), &self.options_for(name, context))?;
         Ok(plan.weights + plan.kv + plan.activations)
     }
 
@@ -127,13 +139,18 @@ impl Models for LocalModels {
         self.options.memory_limit().unwrap_or(0)
     }
 
-    fn open(&self, name: &str, listening: Listening) -> Result<Model, Fault> {
+    fn open(
+        &self,
+        name: &str,
+        context: Option<usize>,
+        listening: Listening,
+    ) -> Result<Model, Fault> {
         let listeners = Listeners {
             monitor: Some(listening.monitor),
             ended: Some(listening.ended),
             ..Listeners::default()
         };
-        let (path, options) = (self.path(name), self.options(name).clone());
+        let (path, options) = (self.path(name), self.options_for(name, context));
         Ok(Model::open_on(&self.runtime, path, options, listeners)?)
     }
 }
