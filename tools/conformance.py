@@ -17,6 +17,7 @@ import time
 import traceback
 import urllib.error
 import urllib.request
+from typing import Literal
 
 import anthropic
 import jsonschema
@@ -530,6 +531,39 @@ def what_is_malformed_gets_a_4xx(server):
             assert 400 <= status < 500 or (status == 200 and path == "/api/generate"), (path, body, status, reply)
             if status >= 400:
                 assert "error" in json.loads(reply), (path, body, reply)
+
+
+@check
+def anthropic_tool_runner(server):
+    cities = []
+
+    @anthropic.beta_tool
+    def weather(city: Literal["Oslo", "Rome"]) -> str:
+        """The weather of a city."""
+        cities.append(city)
+        return "Rain."
+
+    said = [{"role": "user", "content": "Do I need an umbrella in Oslo?"}]
+    # Over a thread that the server keeps, streamed, and with the whole conversation each time.
+    for fields in ({}, {"stream": True}, {"thread": False}):
+        cities.clear()
+        runner = server.anthropic.beta.messages.tool_runner(
+            model=server.model, max_tokens=100, messages=said, tools=[weather], tool_choice={"type": "any"},
+            max_iterations=2, **fields,
+        )
+        turns = [turn.get_final_message() if "stream" in fields else turn for turn in runner]
+        assert [turn.stop_reason for turn in turns] == ["tool_use", "tool_use"], turns
+        assert cities and set(cities) <= {"Oslo", "Rome"}, cities
+    told = server.anthropic.messages.create(
+        model=server.model, max_tokens=8, messages=[*said, {"role": "system", "content": "Be brief."}],
+        inference_geo="eu", diagnostics={"previous_message_id": None},
+    )
+    assert told.content and told._request_id
+    try:
+        server.anthropic.messages.create(model="nobody", max_tokens=8, messages=said)
+        raise AssertionError("there is no such model")
+    except anthropic.NotFoundError as error:
+        assert error.body["error"]["type"] == "not_found_error", error.body
 
 
 def main():

@@ -3,14 +3,16 @@
     pip install openai anthropic ollama jsonschema langchain-openai litellm pyyaml
     python tools/conformance_more.py PROGRAM [--node FOLDER] [--chromium] [--shots FOLDER]
 
-PROGRAM is the `strata` program. With --node, OpenAI's client for Node, installed in that folder, is checked too; with
---chromium the page. The files for deployment are read as YAML.
+PROGRAM is the `strata` program. With --node, the clients for Node that are installed in that folder are checked too:
+OpenAI's, Anthropic's and the AI SDK; with --chromium the page, and with both the clients in a page of another origin. The
+files for deployment are read as YAML.
 """
 
 import argparse
 import importlib.metadata
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 import time
@@ -112,10 +114,24 @@ def deployment_files_are_yaml(server):
     assert documents[2]["spec"]["selector"] == documents[1]["spec"]["selector"]["matchLabels"]
 
 
+def browser_on_another_origin(program, folder):
+    """Runs the clients in a page of an origin that a server with a key allows, and gives whether they failed."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    key = "a-key-of-the-conformance-check"
+    arguments = ["--allow-origin", f"http://app.example:{port}", "--api-key", key]
+    server = conformance.Server(program, "tale", arguments)
+    script = ROOT / "tools" / "conformance_browser.mjs"
+    command = ["node", script, server.url, folder, str(port)]
+    ended = subprocess.run(command, timeout=600, env={**os.environ, "STRATA_API_KEY": key})
+    return (ended.returncode != 0) + (server.stop() != 0)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
-    parser.add_argument("--node", help="the folder that openai for Node is installed in")
+    parser.add_argument("--node", help="the folder that clients for Node are installed in")
     parser.add_argument("--chromium", action="store_true", help="check the page")
     parser.add_argument("--shots", help="a folder for screenshots of the page")
     arguments = parser.parse_args()
@@ -133,6 +149,7 @@ def main():
     scripts = []
     if arguments.node:
         scripts.append(["conformance_node.mjs", server.url, arguments.node])
+        scripts.append(["conformance_sdks.mjs", server.url, arguments.node])
     if arguments.chromium:
         scripts.append(["page_check.mjs", server.url, *([arguments.shots] if arguments.shots else [])])
     for script in scripts:
@@ -140,6 +157,8 @@ def main():
         print(f"{'ok   ' if ended.returncode == 0 else 'FAIL '} {script[0]}", flush=True)
         failed += ended.returncode != 0
     failed += server.stop() != 0
+    if arguments.node and arguments.chromium:
+        failed += browser_on_another_origin(arguments.program, arguments.node)
     versions = [f"{name} {importlib.metadata.version(name)}" for name in ("langchain-openai", "litellm", "openai")]
     print(f"{', '.join(versions)}: {failed} failed")
     sys.exit(1 if failed else 0)

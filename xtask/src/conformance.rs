@@ -31,10 +31,17 @@ const MORE: &[&str] = &[
     "pyyaml==6.0.3",
 ];
 
-/// OpenAI's client for Node.
-const NODE: &str = "openai@7.53.0";
+/// Clients for Node and for pages, and what puts them into a page.
+const NODE: &[&str] = &[
+    "openai@7.53.0",
+    "@anthropic-ai/sdk@1.8.0",
+    "ai@7.0.169",
+    "@ai-sdk/openai-compatible@3.0.90",
+    "zod@4.6.7",
+    "esbuild@0.28.2",
+];
 
-/// Everything: also LangChain, LiteLLM, Node and a browser.
+/// Everything: also LangChain, LiteLLM, Node and a browser, on the page and on another origin.
 pub(crate) fn full() -> Result<()> {
     run()?;
     let what = "the checks with LangChain and LiteLLM";
@@ -49,7 +56,9 @@ pub(crate) fn full() -> Result<()> {
     match install_node(&folder) {
         Ok(()) => arguments.extend(["--node", &node]),
         Err(error) => {
-            eprintln!("skipped: openai for Node, because it could not be installed: {error:#}");
+            eprintln!(
+                "skipped: the clients for Node, because they could not be installed: {error:#}"
+            );
         }
     }
     let browser = std::env::var("CHROMIUM").unwrap_or_else(|_| "chromium".into());
@@ -68,7 +77,7 @@ fn install_node(folder: &Path) -> Result<()> {
         Command::new("npm")
             .args(["install", "--silent", "--no-audit", "--no-fund", "--prefix"])
             .arg(folder)
-            .arg(NODE),
+            .args(NODE),
     )
 }
 

@@ -21,6 +21,8 @@ pub enum FaultKind {
     Method,
     /// The body or a header is too large.
     TooLarge,
+    /// The body is encoded in a way that is not supported.
+    Encoding,
     /// The client was too slow.
     Timeout,
     /// The prompt does not fit in the context.

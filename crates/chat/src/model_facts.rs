@@ -2,6 +2,7 @@
 
 use crate::json::Json;
 use crate::message::Message;
+use crate::parameters::of_file;
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
@@ -39,7 +40,7 @@ pub struct ModelFacts {
     pub system: Option<String>,
     /// The messages of its Modelfile, which begin every conversation.
     pub messages: Vec<Message>,
-    /// The parameters of its Modelfile.
+    /// The parameters of its Modelfile, and those that its file recommends.
     pub settings: Vec<(String, Json)>,
     /// License texts or names.
     pub licenses: Vec<String>,
@@ -76,6 +77,7 @@ impl ModelFacts {
             embedding: number("embedding_length"),
             vocabulary: vocabulary.map_or(0, |tokens| tokens.len()),
             template: text("tokenizer.chat_template"),
+            settings: of_file(metadata),
             licenses: text("general.license").into_iter().collect(),
             family,
             ..Self::default()

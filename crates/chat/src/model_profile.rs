@@ -62,6 +62,26 @@ impl ModelProfile {
         }
     }
 
+    /// The same profile with a template in Go's template language, for one request.
+    pub fn for_template(&self, source: &str) -> Self {
+        let profile = Self {
+            tokenizer: Arc::clone(&self.tokenizer),
+            template: None,
+            thinking: None,
+            context: self.context,
+            sampling: self.sampling.clone(),
+            stop: self.stop.clone(),
+            max_tokens: self.max_tokens,
+            system: self.system.clone(),
+            messages: self.messages.clone(),
+            encoder: self.encoder,
+            pooling: self.pooling,
+            labels: self.labels,
+            speculation: self.speculation,
+        };
+        profile.with_go_template(source)
+    }
+
     /// Replaces the template by one in Go's template language, as Modelfiles have them.
     pub fn with_go_template(mut self, source: &str) -> Self {
         self.template = Some(ChatTemplate::go(source));
@@ -69,11 +89,10 @@ impl ModelProfile {
         self
     }
 
-    /// The engine's sampling settings for `asked`, filled up with the model's defaults; `seed` is for requests without
-    /// one.
+    /// The engine's sampling settings: those of `asked`, else the model's, else [`Sampling::defaults`]; `seed` is for
+    /// requests without one.
     pub fn sampling_settings(&self, asked: &Sampling, seed: u64) -> SamplerSettings {
-        let layers = [asked, &self.sampling, &Sampling::default()];
-        sampling::settings(layers, seed, &self.tokenizer)
+        sampling::settings(asked, &self.sampling, seed, &self.tokenizer)
     }
 
     /// The model's capabilities.

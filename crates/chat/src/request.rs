@@ -20,8 +20,6 @@ pub struct Generate {
     pub before: Vec<u32>,
     /// Sampling settings.
     pub sampling: Sampling,
-    /// Sampling settings where neither the request nor the model has any: the API's defaults.
-    pub defaults: Sampling,
     /// The most tokens to generate.
     pub max_tokens: Option<usize>,
     /// Stop sequences.
@@ -50,6 +48,10 @@ pub struct Generate {
     pub context: Option<usize>,
     /// Shorten a prompt that is too long instead of refusing it.
     pub truncate: bool,
+    /// Where whole messages less are not enough, cut tokens out of the prompt too, but for so many at its beginning.
+    pub keep: Option<usize>,
+    /// A chat template in Go's language to use instead of the model's own.
+    pub template: Option<String>,
     /// LoRA adapters by number, with their scales.
     pub adapters: Vec<(usize, f32)>,
     /// Use the prefix cache.
@@ -72,7 +74,6 @@ impl Generate {
             prompts: [prompt].into(),
             before: Vec::new(),
             sampling: Sampling::default(),
-            defaults: Sampling::default(),
             max_tokens: None,
             stop: Vec::new(),
             choices: 1,
@@ -87,6 +88,8 @@ impl Generate {
             keep_alive: None,
             context: None,
             truncate: false,
+            keep: None,
+            template: None,
             adapters: Vec::new(),
             cache: true,
             time_limit: None,

@@ -1,4 +1,4 @@
-//! Sampling settings: the request's, then the model's, then the API's defaults.
+//! Sampling settings: the request's, then the model's, then the defaults that every door shares.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -8,7 +8,7 @@ use strata_engine::sampling::{
 };
 use strata_tokenizer::{EncodeOptions, Tokenizer};
 
-/// Sampling settings; `None` leaves one to the model's or the API's defaults.
+/// Sampling settings; `None` leaves one to the model, or to [`Sampling::defaults`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sampling {
     /// The seed; random if `None`.
@@ -64,6 +64,18 @@ pub struct Sampling {
 }
 
 impl Sampling {
+    /// What applies where neither the request nor the model has a setting, whichever way the request came. The values
+    /// are llama.cpp's; penalties, DRY, XTC and Mirostat are off.
+    pub fn defaults() -> Self {
+        Self {
+            temperature: Some(0.8),
+            top_k: Some(40),
+            top_p: Some(0.95),
+            min_p: Some(0.05),
+            ..Self::default()
+        }
+    }
+
     /// These settings, with those of `under` where these have none.
     #[must_use]
     pub fn or(self, under: &Self) -> Self {
@@ -111,8 +123,7 @@ impl Sampling {
 
     /// Checks what can be checked without a model.
     pub fn validate(&self) -> Result<(), SettingsError> {
-        let nothing = Self::default();
-        let mut settings = settings_but_tokens([self, &nothing, &nothing], 0);
+        let mut settings = settings_but_tokens([self, &Self::default(), &Self::defaults()], 0);
         let tokens = self
             .logit_bias
             .iter()
@@ -137,13 +148,14 @@ pub enum TokenOrText {
 /// Default sequence breakers of DRY, as in llama.cpp.
 const BREAKERS: [&str; 4] = ["\n", ":", "\"", "*"];
 
-/// The engine's settings for a request. The first of `layers` that has a setting decides it; `seed` is for requests
-/// without one.
+/// The engine's settings: the request's, else the model's, else the defaults; `seed` is for requests without one.
 pub(crate) fn settings(
-    layers: [&Sampling; 3],
+    request: &Sampling,
+    model: &Sampling,
     seed: u64,
     tokenizer: &Tokenizer,
 ) -> SamplerSettings {
+    let layers = [request, model, &Sampling::defaults()];
     let mut settings = settings_but_tokens(layers, seed);
     settings.logit_bias = logit_bias(layers, tokenizer);
     if settings.dry.multiplier != 0.0 {
@@ -158,7 +170,7 @@ pub(crate) fn settings(
     settings
 }
 
-/// The settings but for those that are tokens.
+/// The settings but for those that are tokens. The first of `layers` that has a setting decides it.
 fn settings_but_tokens(layers: [&Sampling; 3], seed: u64) -> SamplerSettings {
     let base = SamplerSettings::default();
     macro_rules! pick {

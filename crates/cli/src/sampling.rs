@@ -38,86 +38,50 @@ pub(crate) struct SamplingArguments {
     /// Keep the tokens whose surprise is nearest to the expected, up to this total probability; 1 is off [default: the model's, or 1]
     #[arg(long, value_name = "P", allow_negative_numbers = true)]
     typical: Option<f32>,
-    /// Keep logits within this many standard deviations of the largest; 0 is off
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = 0.0,
-        allow_negative_numbers = true
-    )]
-    top_n_sigma: f32,
-    /// How often XTC leaves the likeliest tokens out; 0 is off
-    #[arg(
-        long,
-        value_name = "P",
-        default_value_t = 0.0,
-        allow_negative_numbers = true
-    )]
-    xtc_probability: f32,
-    /// The probability from which XTC may leave a token out
-    #[arg(
-        long,
-        value_name = "P",
-        default_value_t = 0.1,
-        allow_negative_numbers = true
-    )]
-    xtc_threshold: f32,
-    /// The strength of DRY against repeated runs of tokens; 0 is off
-    #[arg(
-        long,
-        value_name = "X",
-        default_value_t = 0.0,
-        allow_negative_numbers = true
-    )]
-    dry_multiplier: f32,
-    /// How fast DRY grows with the run
-    #[arg(
-        long,
-        value_name = "X",
-        default_value_t = 1.75,
-        allow_negative_numbers = true
-    )]
-    dry_base: f32,
-    /// Runs shorter than this are free of DRY
-    #[arg(long, value_name = "N", default_value_t = 2)]
-    dry_allowed_length: u32,
-    /// How many of the latest tokens DRY looks at; -1 is all
-    #[arg(long, value_name = "N", default_value_t = -1, value_parser = clap::value_parser!(i32).range(-1..), allow_negative_numbers = true)]
-    dry_last_n: i32,
-    /// A text over which DRY follows no run; may be given several times
-    #[arg(long, value_name = "TEXT", default_values = ["\n", ":", "\"", "*"], hide_default_value = true)]
+    /// Keep logits within this many standard deviations of the largest; 0 is off [default: the model's, or 0]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    top_n_sigma: Option<f32>,
+    /// How often XTC leaves the likeliest tokens out; 0 is off [default: the model's, or 0]
+    #[arg(long, value_name = "P", allow_negative_numbers = true)]
+    xtc_probability: Option<f32>,
+    /// The probability from which XTC may leave a token out [default: the model's, or 0.1]
+    #[arg(long, value_name = "P", allow_negative_numbers = true)]
+    xtc_threshold: Option<f32>,
+    /// The strength of DRY against repeated runs of tokens; 0 is off [default: the model's, or 0]
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    dry_multiplier: Option<f32>,
+    /// How fast DRY grows with the run [default: the model's, or 1.75]
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    dry_base: Option<f32>,
+    /// Runs shorter than this are free of DRY [default: the model's, or 2]
+    #[arg(long, value_name = "N")]
+    dry_allowed_length: Option<u32>,
+    /// How many of the latest tokens DRY looks at; -1 is all [default: the model's, or -1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(-1..), allow_negative_numbers = true)]
+    dry_last_n: Option<i32>,
+    /// A text over which DRY follows no run; may be given several times [default: the model's, or a newline, : " and *]
+    #[arg(long, value_name = "TEXT")]
     dry_breaker: Vec<String>,
-    /// Let the temperature follow the entropy, by this much up and down; 0 is off
-    #[arg(
-        long,
-        value_name = "X",
-        default_value_t = 0.0,
-        allow_negative_numbers = true
-    )]
-    dynatemp_range: f32,
-    /// The exponent of that
-    #[arg(
-        long,
-        value_name = "X",
-        default_value_t = 1.0,
-        allow_negative_numbers = true
-    )]
-    dynatemp_exponent: f32,
+    /// Let the temperature follow the entropy, by this much up and down; 0 is off [default: the model's, or 0]
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    dynatemp_range: Option<f32>,
+    /// The exponent of that [default: the model's, or 1]
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    dynatemp_exponent: Option<f32>,
     /// Turn mirostat 2 on: the surprise that it holds, in bits a token
     #[arg(long, value_name = "BITS", allow_negative_numbers = true)]
     mirostat_tau: Option<f32>,
-    /// How fast mirostat corrects itself
+    /// How fast mirostat corrects itself [default: the model's, or 0.1]
     #[arg(
         long,
         value_name = "X",
-        default_value_t = 0.1,
         requires = "mirostat_tau",
         allow_negative_numbers = true
     )]
-    mirostat_eta: f32,
-    /// The truncating samplers leave at least that many tokens
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    min_keep: u32,
+    mirostat_eta: Option<f32>,
+    /// The truncating samplers leave at least that many tokens [default: the model's, or 0]
+    #[arg(long, value_name = "N")]
+    min_keep: Option<u32>,
     /// Add BIAS to the logit of the token with this id (-inf bans it); may be given several times
     #[arg(long, value_name = "TOKEN=BIAS", value_parser = bias)]
     logit_bias: Vec<(u32, f32)>,
@@ -126,7 +90,6 @@ pub(crate) struct SamplingArguments {
 impl SamplingArguments {
     /// What the flags say, checked as far as that can be done without a model.
     pub(crate) fn sampling(&self) -> Result<Sampling, Failure> {
-        let usual = habits();
         let sampling = Sampling {
             seed: self.seed,
             temperature: self.temp,
@@ -134,24 +97,24 @@ impl SamplingArguments {
             top_p: self.top_p,
             min_p: self.min_p,
             typical_p: self.typical,
-            top_n_sigma: unless(self.top_n_sigma, usual.top_n_sigma),
-            min_keep: unless(self.min_keep, usual.min_keep),
+            top_n_sigma: self.top_n_sigma,
+            min_keep: self.min_keep,
             repeat_last_n: self.repeat_last_n,
             repeat_penalty: self.repeat_penalty,
             frequency_penalty: self.frequency_penalty,
             presence_penalty: self.presence_penalty,
-            dynatemp_range: unless(self.dynatemp_range, usual.dynatemp_range),
-            dynatemp_exponent: unless(self.dynatemp_exponent, usual.dynatemp_exponent),
-            dry_multiplier: unless(self.dry_multiplier, usual.dry_multiplier),
-            dry_base: unless(self.dry_base, usual.dry_base),
-            dry_allowed_length: unless(self.dry_allowed_length, usual.dry_allowed_length),
-            dry_penalty_last_n: unless(self.dry_last_n, usual.dry_penalty_last_n),
-            dry_sequence_breakers: Some(self.dry_breaker.clone()),
-            xtc_probability: unless(self.xtc_probability, usual.xtc_probability),
-            xtc_threshold: unless(self.xtc_threshold, usual.xtc_threshold),
+            dynatemp_range: self.dynatemp_range,
+            dynatemp_exponent: self.dynatemp_exponent,
+            dry_multiplier: self.dry_multiplier,
+            dry_base: self.dry_base,
+            dry_allowed_length: self.dry_allowed_length,
+            dry_penalty_last_n: self.dry_last_n,
+            dry_sequence_breakers: Some(self.dry_breaker.clone()).filter(|texts| !texts.is_empty()),
+            xtc_probability: self.xtc_probability,
+            xtc_threshold: self.xtc_threshold,
             mirostat: self.mirostat_tau.map(|_| 2),
             mirostat_tau: self.mirostat_tau,
-            mirostat_eta: self.mirostat_tau.map(|_| self.mirostat_eta),
+            mirostat_eta: self.mirostat_eta,
             logit_bias: self
                 .logit_bias
                 .iter()
@@ -168,37 +131,6 @@ pub(crate) fn check(sampling: &Sampling) -> Result<(), Failure> {
     sampling.validate().map_err(|error| {
         Failure::new(Kind::Usage, error).hint("`strata run --help` lists the sampling flags")
     })
-}
-
-/// How tokens are drawn where neither the flags nor the model say.
-pub(crate) fn habits() -> Sampling {
-    Sampling {
-        temperature: Some(0.8),
-        top_k: Some(40),
-        top_p: Some(0.95),
-        min_p: Some(0.05),
-        typical_p: Some(1.0),
-        top_n_sigma: Some(0.0),
-        min_keep: Some(1),
-        repeat_last_n: Some(64),
-        repeat_penalty: Some(1.0),
-        frequency_penalty: Some(0.0),
-        presence_penalty: Some(0.0),
-        dynatemp_range: Some(0.0),
-        dynatemp_exponent: Some(1.0),
-        dry_multiplier: Some(0.0),
-        dry_base: Some(1.75),
-        dry_allowed_length: Some(2),
-        dry_penalty_last_n: Some(-1),
-        xtc_probability: Some(0.0),
-        xtc_threshold: Some(0.1),
-        ..Sampling::default()
-    }
-}
-
-/// A flag that was given: the model's own settings count where it has its default.
-fn unless<T: PartialEq>(value: T, usual: Option<T>) -> Option<T> {
-    Some(value).filter(|value| usual.as_ref() != Some(value))
 }
 
 /// The standard library seeds its hash tables from the system's random numbers.

@@ -14,6 +14,7 @@ use strata_tokenizer::Tokenizer;
 use crate::cache::Cache;
 use crate::error::{CompileError, VocabularyError, first_line};
 use crate::grammar::Grammar;
+use crate::layout::Layout;
 use crate::limits::Limits;
 use crate::matcher::Matcher;
 use crate::source;
@@ -190,8 +191,10 @@ impl Shared {
         let end = self.vocabulary.tokenizer().end_of_generation();
         let inner = llguidance::Matcher::new(Ok(parser)).into_cancellable();
         let watchdog = Arc::clone(&self.watchdog);
+        let is_json = matches!(grammar, Grammar::JsonObject | Grammar::JsonSchema(_));
+        let layout = is_json.then(|| Layout::new(Arc::clone(&self.vocabulary)));
         let matcher =
-            Matcher::new(inner, end, *limits, watchdog).map_err(|error| refused(&error))?;
+            Matcher::new(inner, end, layout, *limits, watchdog).map_err(|error| refused(&error))?;
         Ok((matcher, bytes))
     }
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::error::CompileError;
 use crate::limits::Limits;
-use crate::schema;
+use crate::{layout, schema};
 
 const KIND: &str = "Lark grammar";
 
@@ -275,7 +275,7 @@ impl<'a> Scan<'a> {
         let name = self.copy_while(|c| c.is_ascii_alphanumeric());
         match name {
             "json" => {
-                let schema = schema::prepare_value(self.json()?, self.limits)?;
+                let schema = schema::prepare_value(self.json()?, layout::LINES, self.limits)?;
                 self.out.push_str(&format!(" {schema}"));
             }
             "llguidance" => {

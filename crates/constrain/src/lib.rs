@@ -8,11 +8,13 @@
 #![forbid(unsafe_code)]
 
 mod cache;
+mod closed;
 mod compiler;
 mod error;
 mod gbnf;
 mod grammar;
 mod lark;
+mod layout;
 mod limits;
 mod matcher;
 mod schema;

@@ -7,6 +7,7 @@ use llguidance::api::StopReason;
 use strata_engine::{Constraint, ConstraintError, TokenMask};
 
 use crate::error::first_line;
+use crate::layout::Layout;
 use crate::limits::Limits;
 use crate::watchdog::{Call, Watchdog, Watched};
 
@@ -21,6 +22,8 @@ pub struct Matcher {
     forced: VecDeque<u32>,
     /// The tokens that end an answer.
     end: Vec<u32>,
+    /// The layout of JSON, where that is what it is.
+    layout: Option<Layout>,
     limits: Limits,
     watchdog: Arc<Watchdog>,
     /// What the watchdog sees of its calls, from the first on.
@@ -32,6 +35,7 @@ impl Matcher {
     pub(crate) fn new(
         mut inner: llguidance::Matcher,
         end: &[u32],
+        layout: Option<Layout>,
         limits: Limits,
         watchdog: Arc<Watchdog>,
     ) -> Result<Self, ConstraintError> {
@@ -42,6 +46,7 @@ impl Matcher {
             inner,
             forced: VecDeque::new(),
             end: end.to_vec(),
+            layout,
             limits,
             watchdog,
             watched: None,
@@ -77,6 +82,7 @@ impl Matcher {
             inner: self.inner.deep_clone(),
             forced: self.forced.clone(),
             end: self.end.clone(),
+            layout: self.layout.clone(),
             limits: self.limits,
             watchdog: Arc::clone(&self.watchdog),
             watched: None,
@@ -126,6 +132,9 @@ impl Constraint for Matcher {
         for (word, allowed) in mask.words_mut().iter_mut().zip(allowed.as_slice()) {
             *word = *allowed;
         }
+        if let Some(layout) = &self.layout {
+            layout.restrict(mask);
+        }
         Ok(())
     }
 
@@ -142,8 +151,18 @@ impl Constraint for Matcher {
                 refused
             };
         }
+        if self
+            .layout
+            .as_ref()
+            .is_some_and(|layout| layout.bans(token))
+        {
+            return refused;
+        }
         match self.inner.try_consume_tokens(&[token]) {
             Ok(1) => {
+                if let Some(layout) = &mut self.layout {
+                    layout.accept(token);
+                }
                 self.forced.pop_front();
                 Ok(())
             }

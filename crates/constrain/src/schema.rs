@@ -5,8 +5,10 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::closed;
 use crate::error::CompileError;
 use crate::lark::{self, Regexes};
+use crate::layout;
 use crate::limits::Limits;
 
 /// Keywords that are enforced and hold no schema.
@@ -57,42 +59,48 @@ const DRAFTS: [&str; 5] = [
     "http://json-schema.org/draft-04/schema",
 ];
 
-/// Reads a schema, checks that all of it can be enforced, and adds how JSON is to be written.
-pub(crate) fn prepare(source: &str, limits: &Limits) -> Result<Value, CompileError> {
+/// Reads a schema, checks that all of it can be enforced, closes its objects, and adds how JSON is to be written, with
+/// which white space.
+pub(crate) fn prepare(source: &str, space: &str, limits: &Limits) -> Result<Value, CompileError> {
     let schema = serde_json::from_str(source).map_err(|error| CompileError::NotJson {
         reason: error.classify_text(),
         line: error.line(),
         column: error.column(),
     })?;
-    prepare_value(schema, limits)
+    prepare_value(schema, space, limits)
 }
 
 /// The schema of any object.
 pub(crate) fn object() -> Value {
-    with_style(json!({"type": "object"}))
+    with_style(json!({"type": "object"}), layout::LINES)
 }
 
-pub(crate) fn prepare_value(mut schema: Value, limits: &Limits) -> Result<Value, CompileError> {
+pub(crate) fn prepare_value(
+    mut schema: Value,
+    space: &str,
+    limits: &Limits,
+) -> Result<Value, CompileError> {
     let mut place = String::from("#");
     let mut checker = Checker { limits, root: true };
     if let Value::Object(map) = &mut schema {
         checker.dialect(map)?;
     }
     checker.schema(&mut schema, &mut place, 0)?;
+    closed::close(&mut schema);
     Ok(match schema {
-        Value::Bool(true) => with_style(json!({})),
-        schema => with_style(schema),
+        Value::Bool(true) => with_style(json!({}), space),
+        schema => with_style(schema, space),
     })
 }
 
-/// White space only where people put it, and not without end, which small models are fond of. No `\u` escapes: with
-/// them a property's name could be spelled in a second way that its schema does not see.
-fn with_style(mut schema: Value) -> Value {
+/// How JSON is written. No `\u` escapes: with them a property's name could be spelled in a second way that its schema
+/// does not see.
+fn with_style(mut schema: Value, space: &str) -> Value {
     if let Value::Object(map) = &mut schema {
         map.insert(
             "x-guidance".into(),
             json!({
-                "whitespace_pattern": r"[ ]|\n[ \t]{0,64}",
+                "whitespace_pattern": space,
                 "json_allowed_escapes": "nrbtf\\\"",
             }),
         );

@@ -9,7 +9,7 @@ use crate::grammar::{CallCount, Calls, Grammar, Preamble, ToolCalls};
 use crate::lark::{self, Regexes, escaped, literal};
 use crate::limits::Limits;
 use crate::vocabulary::Vocabulary;
-use crate::{gbnf, schema};
+use crate::{gbnf, layout, schema};
 
 /// Checks a grammar and writes it down for the library.
 pub(crate) fn write(
@@ -20,7 +20,7 @@ pub(crate) fn write(
     let written = match grammar {
         Grammar::JsonObject => GrammarWithLexer::from_json_schema(schema::object()),
         Grammar::JsonSchema(source) => {
-            GrammarWithLexer::from_json_schema(schema::prepare(source, limits)?)
+            GrammarWithLexer::from_json_schema(schema::prepare(source, layout::LINES, limits)?)
         }
         Grammar::Regex(regex) => {
             let regex = lark::without_anchors(regex);
@@ -88,7 +88,7 @@ fn tool_calls(
         .collect();
     rules.push(format!("call: {}", names.join(" | ")));
     for (name, tool) in names.iter().zip(&calls.tools) {
-        let arguments = schema::prepare(&tool.parameters, limits)?;
+        let arguments = schema::prepare(&tool.parameters, layout::ONE_LINE, limits)?;
         let open = format!(
             "{{\"name\": {}, {}: ",
             serde_json::Value::from(tool.name.as_str()),

@@ -12,6 +12,8 @@ pub(crate) struct Vocabulary {
     tree: TokTrie,
     /// A character that stands in front of a text to be spelled in the middle of another, with its tokens.
     lead: Option<(char, Vec<u32>)>,
+    /// The tokens with a newline: token t is bit t % 32 of word t / 32.
+    newlines: Vec<u32>,
 }
 
 impl Vocabulary {
@@ -35,6 +37,7 @@ impl Vocabulary {
         })?;
         Ok(Vocabulary {
             lead: lead(tokenizer, &words),
+            newlines: newlines(&words),
             tokenizer: tokenizer.clone(),
             tree,
         })
@@ -51,6 +54,11 @@ impl Vocabulary {
 
     pub(crate) fn tokenizer(&self) -> &Tokenizer {
         &self.tokenizer
+    }
+
+    /// The tokens with a newline, a bit each.
+    pub(crate) fn newlines(&self) -> &[u32] {
+        &self.newlines
     }
 
     /// How the tokenizer spells a text in the middle of another.
@@ -108,6 +116,14 @@ fn word(tokenizer: &Tokenizer, id: u32) -> Vec<u8> {
     } else {
         bytes
     }
+}
+
+fn newlines(words: &[Vec<u8>]) -> Vec<u32> {
+    let mut bits = vec![0; words.len().div_ceil(32)];
+    for (token, word) in words.iter().enumerate() {
+        bits[token / 32] |= u32::from(word.contains(&b'\n')) << (token % 32);
+    }
+    bits
 }
 
 /// SentencePiece puts a space in front of a text, which does not belong in the middle of one. A character that is part

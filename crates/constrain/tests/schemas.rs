@@ -158,8 +158,8 @@ fn schemas() -> Vec<(&'static str, Value)> {
             json!({"type": "object", "patternProperties": {"^n_": {"type": "integer"}, "^s_": {"type": "string"}}, "additionalProperties": false, "minProperties": 1}),
         ),
         (
-            "open",
-            json!({"type": "object", "properties": {"a": {"type": "integer"}, "b": {}}, "required": ["b"]}),
+            "closed by default",
+            json!({"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": ["boolean", "null"]}}, "required": ["b"]}),
         ),
         ("anything", json!({})),
         (

@@ -24,6 +24,8 @@ pub struct HfConfig {
     class: String,
     /// GGUF's number of a pooling that sentence-transformers state.
     pooling: Option<u32>,
+    /// `generation_config.json`.
+    generation: Map<String, Value>,
 }
 
 impl HfConfig {
@@ -50,6 +52,7 @@ impl HfConfig {
             text: map,
             class,
             pooling: None,
+            generation: Map::new(),
         })
     }
 
@@ -67,6 +70,19 @@ impl HfConfig {
         let stated = |mode: &&(&str, u32)| map.get(mode.0).and_then(Value::as_bool) == Some(true);
         self.pooling = modes.iter().find(stated).map(|mode| mode.1);
         Ok(self)
+    }
+
+    /// The same with what `generation_config.json` says.
+    pub fn with_generation(mut self, json: &[u8]) -> Result<HfConfig, ConvertError> {
+        self.generation = serde_json::from_slice(json).map_err(|error| ConvertError::Json {
+            reason: error.to_string().into(),
+        })?;
+        Ok(self)
+    }
+
+    /// A number of `generation_config.json`.
+    pub(crate) fn generation(&self, key: &str) -> Option<f64> {
+        self.generation.get(key).and_then(Value::as_f64)
     }
 
     /// GGUF's number of the stated pooling.

@@ -126,7 +126,10 @@ impl Folder {
             path: self.path.join("config.json"),
             source: io::ErrorKind::NotFound.into(),
         })?;
-        let config = HfConfig::parse(config)?;
+        let mut config = HfConfig::parse(config)?;
+        if let Some(generation) = self.file("generation_config.json") {
+            config = config.with_generation(generation)?;
+        }
         Ok(match self.file("1_Pooling/config.json") {
             Some(pooling) => config.with_pooling(pooling)?,
             None => config,

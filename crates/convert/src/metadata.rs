@@ -70,12 +70,32 @@ pub(crate) fn heads(config: &HfConfig, family: &Family) -> Result<HeadCounts, Co
     })
 }
 
+/// Writes the sampling settings of `generation_config.json` under llama.cpp's keys. 1 turns a temperature, a `top_p` or a
+/// penalty off, and is a setting like any other.
+fn sampling(builder: &mut Builder, config: &HfConfig) -> Result<(), ConvertError> {
+    for (from, to) in [
+        ("temperature", "temp"),
+        ("top_p", "top_p"),
+        ("min_p", "min_p"),
+        ("repetition_penalty", "penalty_repeat"),
+    ] {
+        if let Some(value) = config.generation(from) {
+            builder.set(&format!("general.sampling.{to}"), value as f32)?;
+        }
+    }
+    if let Some(top_k) = config.generation("top_k") {
+        builder.set("general.sampling.top_k", top_k as i32)?;
+    }
+    Ok(())
+}
+
 /// Writes what every reader of the architecture needs, and gives the tensors that rotary positions want.
 pub(crate) fn write(
     builder: &mut Builder,
     config: &HfConfig,
     family: &Family,
 ) -> Result<RopeTensors, ConvertError> {
+    sampling(builder, config)?;
     let arch = family.arch;
     let pairs = family.pairs.iter().flat_map(|pairs| pairs.iter());
     let HeadCounts {

@@ -158,6 +158,24 @@ fn changed(name: &str, file: &str, change: impl Fn(Vec<u8>) -> Vec<u8>) -> tempf
     copy
 }
 
+#[test]
+fn recommended_sampling_comes_along() {
+    let copy = changed("gpt2", "generation_config.json", |_| {
+        br#"{"temperature": 0.6, "top_k": 20, "top_p": 0.95, "repetition_penalty": 1.05, "do_sample": true}"#.to_vec()
+    });
+    let file = convert(copy.path(), None).unwrap();
+    let gguf = Gguf::parse(&file).unwrap();
+    let float = |key: &str| gguf.metadata().f32(&format!("general.sampling.{key}"));
+    assert_eq!(float("temp"), Ok(Some(0.6)));
+    assert_eq!(float("top_p"), Ok(Some(0.95)));
+    assert_eq!(float("penalty_repeat"), Ok(Some(1.05)));
+    assert_eq!(float("min_p"), Ok(None));
+    let top_k = gguf.metadata().i32("general.sampling.top_k");
+    assert_eq!(top_k, Ok(Some(20)));
+    let broken = changed("gpt2", "generation_config.json", |_| b"{".to_vec());
+    assert!(convert(broken.path(), None).is_err());
+}
+
 fn config_error(from: &str, to: &str) -> ConvertError {
     let copy = changed("gpt2", "config.json", |bytes| {
         let text = String::from_utf8(bytes).unwrap();

@@ -84,7 +84,7 @@ impl Models for One {
         })
     }
 
-    fn memory(&self, _: &str) -> Result<u64, Fault> {
+    fn memory(&self, _: &str, _: Option<usize>) -> Result<u64, Fault> {
         Ok(0)
     }
 
@@ -92,7 +92,12 @@ impl Models for One {
         u64::MAX
     }
 
-    fn open(&self, _: &str, listening: Listening) -> Result<strata::Model, Fault> {
+    fn open(
+        &self,
+        _: &str,
+        _: Option<usize>,
+        listening: Listening,
+    ) -> Result<strata::Model, Fault> {
         let shared = Arc::clone(&self.0);
         let executor = shared.executor();
         let executor = executor.map_err(|error| Fault::new(FaultKind::Internal, error))?;
@@ -253,6 +258,7 @@ fn in_process(
             method: "POST",
             target: "/v1/completions",
             body: body.as_bytes(),
+            anthropic: false,
         };
         let stamp = Stamp {
             id: "x".into(),

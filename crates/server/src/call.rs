@@ -11,10 +11,11 @@ use crate::state::Server;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use strata_chat::{
-    Fault, FaultKind, KeepAlive, ModelFacts, Slot, SlotAction, SlotOutcome, Timings,
+    Embed, Fault, FaultKind, Generate, KeepAlive, ModelFacts, Slot, SlotAction, SlotOutcome,
+    Timings,
 };
 use strata_engine::{ClientId, Engine};
-use strata_wire::call::Call;
+use strata_wire::call::{Call, Create};
 use strata_wire::{Dialect, Reply};
 
 /// Does what a call asks for.
@@ -35,7 +36,7 @@ pub(crate) async fn answer(
             Ok(()) => perform(server, Work::Push(wanted), report).await,
             Err(fault) => reply(report.fault(&fault)),
         },
-        Call::Create(create, report) => match client.allows(&create.model) {
+        Call::Create(create, report) => match allows_create(client, &create) {
             Ok(()) => perform(server, Work::Create(create), report).await,
             Err(fault) => reply(report.fault(&fault)),
         },
@@ -53,16 +54,22 @@ async fn quick(server: &Arc<Server>, caller: &Caller, call: Call) -> Result<Repl
         stamp,
         observed,
     } = caller;
-    let lease = async |model: Option<&str>, keep_alive| -> Result<Lease, Fault> {
+    let lease_with = async |model: Option<&str>, keep_alive, context| -> Result<Lease, Fault> {
         let name = model.filter(|name| !name.is_empty());
-        let lease = server.manager.lease(name, keep_alive).await?;
+        let lease = server.manager.lease(name, keep_alive, context).await?;
         client.allows(&lease.facts.name)?;
         observed.model(&lease.facts.name);
         Ok(lease)
     };
+    let lease = async |model: Option<&str>, keep_alive| lease_with(model, keep_alive, None).await;
     Ok(match call {
         Call::Embed(request, write) => {
-            let lease = lease(Some(&request.model), request.keep_alive).await?;
+            let Embed {
+                keep_alive,
+                context,
+                ..
+            } = request;
+            let lease = lease_with(Some(&request.model), keep_alive, context).await?;
             write(&embed::embed(caller, &lease, &request).await?)
         }
         Call::Rerank(request, write) => {
@@ -78,7 +85,12 @@ async fn quick(server: &Arc<Server>, caller: &Caller, call: Call) -> Result<Repl
             write(&lease.served.model.profile().detokenize(&request)?)
         }
         Call::Render(request, write) => {
-            let lease = lease(Some(&request.model), request.keep_alive).await?;
+            let Generate {
+                keep_alive,
+                context,
+                ..
+            } = *request;
+            let lease = lease_with(Some(&request.model), keep_alive, context).await?;
             let prepared = ready(server, &lease, &request, stamp).await?;
             write(&prepared.rendered())
         }
@@ -104,7 +116,8 @@ async fn quick(server: &Arc<Server>, caller: &Caller, call: Call) -> Result<Repl
                     Timings::default()
                 }
                 keep_alive => {
-                    let lease = lease(Some(&load.model), keep_alive).await?;
+                    let lease = lease_with(Some(&load.model), keep_alive, load.context);
+                    let lease = lease.await?;
                     Timings {
                         total: start.elapsed(),
                         load: lease.waited,
@@ -129,6 +142,7 @@ async fn quick(server: &Arc<Server>, caller: &Caller, call: Call) -> Result<Repl
             write(&())
         }
         Call::Copy(copying, write) => {
+            client.allows(&copying.source)?;
             client.allows(&copying.destination)?;
             let models = server.manager.models().clone();
             let name = copying.destination.clone();
@@ -160,6 +174,15 @@ async fn quick(server: &Arc<Server>, caller: &Caller, call: Call) -> Result<Repl
             call.reply().map_err(unknown)?
         }
     })
+}
+
+/// Both the model to make and the one that it is made of.
+fn allows_create(client: &Client, create: &Create) -> Result<(), Fault> {
+    client.allows(&create.model)?;
+    create
+        .from
+        .as_deref()
+        .map_or(Ok(()), |from| client.allows(from))
 }
 
 fn allowed(client: &Client, list: Vec<ModelFacts>) -> Vec<ModelFacts> {

@@ -103,7 +103,9 @@ impl Conversation {
         } = caller;
         let at = observed.start.elapsed();
         let name = Some(request.model.as_str()).filter(|name| !name.is_empty());
-        let lease = server.manager.lease(name, request.keep_alive).await?;
+        let manager = &server.manager;
+        let lease = manager.lease(name, request.keep_alive, request.context);
+        let lease = lease.await?;
         client.allows(&lease.facts.name)?;
         observed.model(&lease.facts.name);
         let prepared = ready(server, &lease, request, stamp).await?;
@@ -155,7 +157,9 @@ pub(crate) async fn ready(
     request: &Generate,
     stamp: &Stamp,
 ) -> Result<Prepared, Fault> {
-    let (model, request) = (lease.served.model.clone(), request.clone());
+    let (model, mut request) = (lease.served.model.clone(), request.clone());
+    // No more than the model was made for.
+    request.context = request.context.map(|asked| asked.min(model.context()));
     let (stamp, seed) = (stamp.clone(), server.stamps.random());
     let task = tokio::task::spawn_blocking(move || model.prepare(&request, stamp.context(seed)));
     task.await.unwrap_or_else(|_| {

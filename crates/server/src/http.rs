@@ -2,6 +2,7 @@
 
 use crate::access::{Client, Credentials};
 use crate::body::ReplyBody;
+use crate::encoding::Encoding;
 use crate::observation::Observation;
 use crate::page::{self, Asset};
 use crate::state::Server;
@@ -66,7 +67,11 @@ pub(crate) async fn handle(server: Arc<Server>, request: Request<Incoming>) -> A
     let parent = parent.and_then(|value| Context::parse(value.to_str().ok()?));
     let asked = (request.method().as_str(), route);
     let observed = Observation::new(&server.observer, &stamp.id, asked, parent);
+    let anthropic = request.headers().contains_key("anthropic-version");
+    let dialect = Dialect::of(request.uri().path(), anthropic);
+    let (name, id) = dialect.request_id(&stamp);
     let mut response = answer(&server, request, stamp, &observed).await;
+    set_headers(&mut response, [(name, id.as_str())].into_iter());
     if let Some(origin) = origin.as_ref().and_then(|value| value.to_str().ok()) {
         let status = response.status().as_u16();
         set_headers(&mut response, access::cross_origin(origin, status));
@@ -89,7 +94,8 @@ async fn answer(
         .uri
         .path_and_query()
         .map_or("/", |target| target.as_str());
-    let dialect = Dialect::of_path(target);
+    let anthropic = head.headers.contains_key("anthropic-version");
+    let dialect = Dialect::of(target, anthropic);
     let fail = |fault: Fault| reply(dialect.fault(&fault, &stamp));
     let asset = wanted_asset(&head);
     // The page asks for a key itself where one is needed, and has nothing to hide.
@@ -103,7 +109,8 @@ async fn answer(
     };
     observed.client(client.name.as_deref());
     if head.method == Method::OPTIONS {
-        return reply(access::preflight());
+        let asked = text(&head.headers, header::ACCESS_CONTROL_REQUEST_HEADERS);
+        return reply(access::preflight(asked));
     }
     if let Some(asset) = asset {
         return page(asset);
@@ -111,11 +118,22 @@ async fn answer(
     if server.is_draining() && !open_to_all {
         return fail(shutting_down());
     }
+    let encoding = text(&head.headers, header::CONTENT_ENCODING);
+    let encoding = match Encoding::parse(encoding) {
+        Ok(encoding) => encoding,
+        Err(fault) => return encoded(fail(fault)),
+    };
     let route = dialect::route(head.method.as_str(), head.uri.path());
     if route.is_some_and(|route| route.body == RequestBody::Bytes) {
+        if encoding != Encoding::Identity {
+            return fail(Fault::new(
+                FaultKind::Encoding,
+                "blobs come as they are, not compressed",
+            ));
+        }
         return receive_blob(server, target, body, dialect, &stamp).await;
     }
-    let body = match read(server, body).await {
+    let body = match read(server, body, encoding).await {
         Ok(body) => body,
         Err(fault) => return fail(fault),
     };
@@ -123,6 +141,7 @@ async fn answer(
         method: head.method.as_str(),
         target,
         body: &body,
+        anthropic,
     };
     let opened = {
         let mut responses = server.responses();
@@ -154,6 +173,7 @@ async fn receive_blob(
         method: "POST",
         target,
         body: &[],
+        anthropic: false,
     };
     match dialect::open(&asked, stamp, &mut ()) {
         Ok(Call::BlobUpload(digest, write)) => match library::receive(server, digest, body).await {
@@ -168,11 +188,21 @@ async fn receive_blob(
     }
 }
 
-async fn read(server: &Server, body: Incoming) -> Result<hyper::body::Bytes, Fault> {
+/// A refusal of an encoding, with those that are taken.
+fn encoded(mut refused: Answered) -> Answered {
+    set_headers(&mut refused, [("accept-encoding", "gzip")].into_iter());
+    refused
+}
+
+async fn read(
+    server: &Server,
+    body: Incoming,
+    encoding: Encoding,
+) -> Result<hyper::body::Bytes, Fault> {
     let most = server.settings.max_body;
     let collected = Limited::new(body, most).collect();
     match tokio::time::timeout(server.settings.read_timeout, collected).await {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Ok(body)) => encoding.decode(body.to_bytes(), most),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Fault::new(
             FaultKind::TooLarge,
             format_args!("the body is larger than {most} bytes"),
@@ -186,13 +216,17 @@ async fn read(server: &Server, body: Incoming) -> Result<hyper::body::Bytes, Fau
 }
 
 fn credentials(headers: &HeaderMap) -> Credentials<'_> {
-    let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    let api_key = HeaderName::from_static("x-api-key");
     Credentials {
-        authorization: text(header::AUTHORIZATION),
-        api_key: text(HeaderName::from_static("x-api-key")),
-        host: text(header::HOST),
-        origin: text(header::ORIGIN),
+        authorization: text(headers, header::AUTHORIZATION),
+        api_key: text(headers, api_key),
+        host: text(headers, header::HOST),
+        origin: text(headers, header::ORIGIN),
     }
+}
+
+fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
 }
 
 /// The part of the page that a browser asks for.

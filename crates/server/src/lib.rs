@@ -8,6 +8,7 @@ mod access;
 mod body;
 mod call;
 mod embed;
+mod encoding;
 mod generate;
 mod http;
 mod library;

@@ -16,6 +16,8 @@ pub(crate) struct Manager {
     models: Arc<dyn Models>,
     keep_alive: KeepAlive,
     entries: Mutex<HashMap<String, Entry>>,
+    /// Contexts larger than the usual that models were asked for, as long as they stay loaded.
+    grown: Mutex<HashMap<String, usize>>,
     changed: Notify,
     this: Weak<Self>,
 }
@@ -68,6 +70,7 @@ impl Manager {
             models,
             keep_alive,
             entries: Mutex::default(),
+            grown: Mutex::default(),
             changed: Notify::new(),
             this: this.clone(),
         })
@@ -81,13 +84,20 @@ impl Manager {
         &self.models
     }
 
-    /// A model to use, loaded first where it must be.
+    fn grown(&self) -> MutexGuard<'_, HashMap<String, usize>> {
+        self.grown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A model to use, loaded first where it must be. One whose context is smaller than the one that is asked for is
+    /// loaded again with that, once nobody uses it.
     pub(crate) async fn lease(
         &self,
         name: Option<&str>,
         keep_alive: Option<KeepAlive>,
+        context: Option<usize>,
     ) -> Result<Lease, Fault> {
-        let facts = self.models.find(name)?;
+        let mut facts = self.models.find(name)?;
+        self.grow(&mut facts, context)?;
         let start = Instant::now();
         loop {
             let changed = self.changed.notified();
@@ -102,6 +112,31 @@ impl Manager {
                 return Err(busy(&facts.name));
             }
         }
+    }
+
+    /// Sets the context to load a model with, or says why it cannot be so large.
+    fn grow(&self, facts: &mut ModelFacts, asked: Option<usize>) -> Result<(), Fault> {
+        let mut grown = self.grown();
+        let known = grown.get(&facts.name).copied().unwrap_or(facts.context);
+        // As with Ollama, no more than the model was trained for.
+        let most = match facts.trained_context {
+            0 => usize::MAX,
+            trained => trained.max(facts.context),
+        };
+        let asked = asked.unwrap_or(0).min(most);
+        if asked > known {
+            let bytes = self.models.memory(&facts.name, Some(asked))?;
+            let limit = self.models.limit();
+            if bytes > limit {
+                let name = &facts.name;
+                return Err(Fault::bad_request(format_args!(
+                    "{name} with a context of {asked} takes {bytes} bytes, and there are {limit}"
+                )));
+            }
+            grown.insert(facts.name.clone(), asked);
+        }
+        facts.context = known.max(asked);
+        Ok(())
     }
 
     /// The lease, if the model is there. Otherwise it is on its way, or there will be news of the memory.
@@ -124,6 +159,13 @@ impl Manager {
                 }
                 State::Loading | State::Stopping { .. } => return Ok(None),
             };
+            // Whoever comes from now on waits for the larger one.
+            if entry.facts.context < self.context(facts) {
+                if entry.users == 0 {
+                    entry.stop();
+                }
+                return Ok(None);
+            }
             entry.users += 1;
             entry.used = Instant::now();
             entry.keep_alive = keep_alive.unwrap_or(self.keep_alive);
@@ -134,7 +176,13 @@ impl Manager {
                 manager: self.this.upgrade().expect("it is borrowed"),
             }));
         }
-        let bytes = self.models.memory(&facts.name)?;
+        let usual = self.models.find(Some(&facts.name))?.context;
+        let facts = &ModelFacts {
+            context: self.context(facts),
+            ..facts.clone()
+        };
+        let context = (facts.context > usual).then_some(facts.context);
+        let bytes = self.models.memory(&facts.name, context)?;
         if !self.make_room(&mut entries, bytes) {
             return Ok(None);
         }
@@ -150,8 +198,14 @@ impl Manager {
             },
         );
         drop(entries);
-        self.load(facts);
+        self.load(facts, context);
         Ok(None)
+    }
+
+    /// The context that a model shall have by now.
+    fn context(&self, facts: &ModelFacts) -> usize {
+        let grown = self.grown().get(&facts.name).copied();
+        grown.unwrap_or(0).max(facts.context)
     }
 
     /// Whether there is room for so many bytes by now. If not, idle models are told to go, the least used first. One
@@ -177,11 +231,12 @@ impl Manager {
             let Some(idle) = idle else { break };
             going += idle.bytes;
             idle.stop();
+            self.grown().remove(&idle.facts.name);
         }
         false
     }
 
-    fn load(&self, facts: &ModelFacts) {
+    fn load(&self, facts: &ModelFacts, context: Option<usize>) {
         let this = self.this.upgrade().expect("it is borrowed");
         let name = facts.name.clone();
         let (manager, gone) = (Arc::clone(&this), name.clone());
@@ -205,7 +260,7 @@ impl Manager {
             ended: Box::new(ended),
         };
         let (models, asked) = (Arc::clone(&self.models), name.clone());
-        let loading = tokio::task::spawn_blocking(move || models.open(&asked, listening));
+        let loading = tokio::task::spawn_blocking(move || models.open(&asked, context, listening));
         tokio::spawn(async move {
             let result = loading.await;
             let mut entries = this.entries();
@@ -216,7 +271,10 @@ impl Manager {
                         entry.bytes += model.load_report().extra_bytes;
                         State::Ready(ServedModel::new(model, slots))
                     }
-                    Ok(Err(fault)) => State::Failed(fault, Instant::now()),
+                    Ok(Err(fault)) => {
+                        this.grown().remove(&name);
+                        State::Failed(fault, Instant::now())
+                    }
                     Err(_) => {
                         let message = "the thread that loaded the model ended";
                         State::Failed(Fault::new(FaultKind::Internal, message), Instant::now())
@@ -252,6 +310,7 @@ impl Manager {
             let idle = entry.users == 0 && entry.used.elapsed() >= keep;
             if idle && matches!(entry.state, State::Ready(_)) {
                 entry.stop();
+                self.grown().remove(&entry.facts.name);
             }
         }
     }

@@ -18,8 +18,8 @@ pub trait Models: Send + Sync + 'static {
         self.find(Some(name))
     }
 
-    /// Bytes of memory that a model takes when it is loaded.
-    fn memory(&self, name: &str) -> Result<u64, Fault>;
+    /// Bytes of memory that a model takes when it is loaded, with its usual context or with so many positions.
+    fn memory(&self, name: &str, context: Option<usize>) -> Result<u64, Fault>;
 
     /// Where models are kept, if they can be fetched and removed while the server runs.
     fn library(&self) -> Option<&dyn Library> {
@@ -29,8 +29,13 @@ pub trait Models: Send + Sync + 'static {
     /// Bytes of memory that models may take in all.
     fn limit(&self) -> u64;
 
-    /// Loads a model. Called on a thread that may take its time.
-    fn open(&self, name: &str, listening: Listening) -> Result<strata::Model, Fault>;
+    /// Loads a model, with its usual context or with so many positions. Called on a thread that may take its time.
+    fn open(
+        &self,
+        name: &str,
+        context: Option<usize>,
+        listening: Listening,
+    ) -> Result<strata::Model, Fault>;
 }
 
 /// Who is told what a model does.

@@ -41,6 +41,10 @@ impl LocalModel {
             let adapter = AdapterId(number as u64);
             return Err(refusal(&SubmitError::NoAdapter { adapter }));
         }
+        if request.template.is_some() {
+            let problem = "this machine uses the model's own template: leave template out";
+            return Err(Fault::new(FaultKind::Unsupported, problem));
+        }
         let prepared = prepare(request, &self.profile, context)?;
         let problem = match prepared.constraint {
             AnswerConstraint::Free => return Ok(prepared),

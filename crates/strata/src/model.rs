@@ -170,7 +170,17 @@ impl Model {
         request: &Generate,
         context: RequestContext<'_>,
     ) -> Result<Prepared, Fault> {
-        let mut prepared = prepare(request, &self.0.profile, context)?;
+        let mut prepared = match &request.template {
+            None => prepare(request, &self.0.profile, context)?,
+            Some(source) => {
+                let profile = self.0.profile.for_template(source);
+                if let Some(Err(error)) = &profile.template {
+                    let problem = format_args!("the request's template: {error}");
+                    return Err(Fault::bad_request(problem));
+                }
+                prepare(request, &profile, context)?
+            }
+        };
         if prepared.constraint != AnswerConstraint::Free {
             let constraint = self.0.compiler.compile(&prepared.constraint)?;
             for request in &mut prepared.requests {

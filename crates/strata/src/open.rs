@@ -14,6 +14,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use strata_chat::json::Json;
 use strata_chat::{ModelFacts, ModelProfile};
 use strata_engine::{Engine, EngineOptions, ModelDigest, Speculation};
 use strata_host::{MonotonicClock, PageFiles};
@@ -311,7 +312,7 @@ pub(crate) fn facts(
         bytes: preset.bytes,
         modified: preset.modified,
         system: preset.system,
-        settings: preset.written,
+        settings: layered(preset.written, facts.settings),
         messages: preset.messages,
         licenses: if preset.licenses.is_empty() {
             facts.licenses
@@ -321,6 +322,16 @@ pub(crate) fn facts(
         modelfile: preset.modelfile,
         ..facts
     })
+}
+
+/// A Modelfile's parameters, and those of the model's file that it does not set.
+fn layered(mut over: Vec<(String, Json)>, under: Vec<(String, Json)>) -> Vec<(String, Json)> {
+    for (name, value) in under {
+        if !over.iter().any(|(known, _)| *known == name) {
+            over.push((name, value));
+        }
+    }
+    over
 }
 
 /// What a model is called: `tale`, or its file's name without the ending and the number of its part.

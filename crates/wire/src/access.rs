@@ -1,6 +1,7 @@
 //! Who may call, by the headers of a request: keys, hosts and origins. Every server asks the same.
 
 use crate::answer::Reply;
+use crate::http::is_token;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -78,32 +79,54 @@ pub fn find_key<'k>(
     found.ok_or_else(|| refused("the API key is not valid"))
 }
 
-/// The answer to a browser that asks whether it may call.
-pub fn preflight() -> Reply {
-    let headers = [
-        (
-            "access-control-allow-methods",
-            "GET, POST, DELETE, HEAD, OPTIONS",
-        ),
-        (
-            "access-control-allow-headers",
-            "authorization, content-type, x-api-key, anthropic-version, anthropic-beta",
-        ),
-        ("access-control-max-age", "600"),
-    ];
+/// Headers that a preflight may ask for, and bytes of their names, at most.
+const MAX_ASKED: (usize, usize) = (64, 4096);
+
+/// The answer to a browser that asks whether it may call with the headers of `Access-Control-Request-Headers`. Clients
+/// add headers as they please, and none does harm: those that have proper names are all allowed.
+pub fn preflight(asked: Option<&str>) -> Reply {
+    let names = asked.unwrap_or_default().split(',').map(str::trim);
+    let proper = |name: &&str| !name.is_empty() && name.bytes().all(is_token);
+    let names = names.filter(proper).take(MAX_ASKED.0);
+    let mut allowed = String::new();
+    for name in names {
+        if allowed.len() + name.len() + 2 > MAX_ASKED.1 {
+            break;
+        }
+        if !allowed.is_empty() {
+            allowed.push_str(", ");
+        }
+        allowed.push_str(name);
+    }
+    if allowed.is_empty() {
+        allowed.push_str("authorization, content-type");
+    }
+    let methods = "GET, POST, DELETE, HEAD, OPTIONS";
     Reply {
         status: 204,
         content_type: "text/plain",
-        headers: headers.map(|(name, value)| (name, value.into())).into(),
+        headers: [
+            ("access-control-allow-methods", methods.into()),
+            ("access-control-allow-headers", allowed),
+            ("access-control-max-age", "600".into()),
+        ]
+        .into(),
         body: Vec::new(),
     }
 }
 
 /// Headers that let a page read a reply; a refused one gets none.
 pub fn cross_origin(origin: &str, status: u16) -> impl Iterator<Item = (&'static str, &str)> {
-    let headers = [("access-control-allow-origin", origin), ("vary", "origin")];
+    let headers = [
+        ("access-control-allow-origin", origin),
+        ("access-control-expose-headers", EXPOSED),
+        ("vary", "origin"),
+    ];
     headers.into_iter().filter(move |_| status != 403)
 }
+
+/// What clients look at besides the status and the body.
+const EXPOSED: &str = "x-request-id, request-id, retry-after";
 
 /// Compares in a time that depends on the lengths alone.
 fn same(a: &[u8], b: &[u8]) -> bool {
@@ -216,8 +239,24 @@ mod tests {
     }
 
     #[test]
+    fn a_page_may_send_the_headers_that_it_asks_for() {
+        let allowed = |asked: Option<&str>| preflight(asked).headers[1].1.clone();
+        let sent = "authorization, x-stainless-os,anthropic-dangerous-direct-browser-access ,";
+        let echoed = "authorization, x-stainless-os, anthropic-dangerous-direct-browser-access";
+        assert_eq!(allowed(Some(sent)), echoed);
+        for none in [None, Some(""), Some(" , ,"), Some("a b, c\r\nd: e, \u{e9}")] {
+            assert_eq!(allowed(none), "authorization, content-type", "{none:?}");
+        }
+        let many = (0..1000).map(|i| alloc::format!("x-{i}"));
+        let many: Vec<String> = many.collect();
+        assert_eq!(allowed(Some(&many.join(","))).split(", ").count(), 64);
+        let long = alloc::format!("{},{}", "a".repeat(3000), "b".repeat(3000));
+        assert_eq!(allowed(Some(&long)).len(), 3000);
+    }
+
+    #[test]
     fn refused_pages_may_not_read_why() {
-        assert_eq!(cross_origin("http://a", 200).count(), 2);
+        assert_eq!(cross_origin("http://a", 200).count(), 3);
         assert_eq!(cross_origin("http://a", 403).count(), 0);
     }
 }

@@ -80,6 +80,7 @@ pub enum Call {
 pub struct Load {
     pub model: String,
     pub keep_alive: Option<KeepAlive>,
+    pub context: Option<usize>,
 }
 
 /// What to do with a stored answer.
@@ -171,6 +172,11 @@ pub trait ProgressWriter: Send {
 pub trait Recall {
     /// The conversation up to and with an answer.
     fn recall(&mut self, id: &str) -> Option<Vec<Message>>;
+
+    /// The document that was kept with an answer.
+    fn document(&mut self, _id: &str) -> Option<Json> {
+        None
+    }
 }
 
 /// Nothing is kept.
@@ -200,4 +206,10 @@ pub fn unknown_model(name: &str) -> Fault {
         field: Some("model".into()),
         ..Fault::new(FaultKind::NotFound, problem)
     }
+}
+
+/// A body that is encoded in a way that the server does not know.
+pub fn unknown_encoding(encoding: &str) -> Fault {
+    let problem = format_args!("bodies with the content encoding {encoding:?} are not supported");
+    Fault::new(FaultKind::Encoding, problem)
 }

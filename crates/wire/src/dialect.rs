@@ -19,6 +19,8 @@ pub struct Dialect {
     pub routes: &'static [Route],
     /// What paths begin with that nobody has and its clients would ask for.
     pub(crate) prefix: Option<&'static str>,
+    /// The header that its clients find a request's name in.
+    pub(crate) request_id: &'static str,
     pub(crate) fault: fn(&Fault, &Stamp) -> Reply,
 }
 
@@ -40,11 +42,13 @@ pub struct HttpRequest<'a> {
     pub target: &'a str,
     /// The body, whole.
     pub body: &'a [u8],
+    /// Whether the client speaks Anthropic's dialect: it names a version of that API in a header.
+    pub anthropic: bool,
 }
 
 impl Dialect {
     /// The dialect that a path belongs to; for unknown paths the one whose clients would ask for it.
-    pub fn of_path(target: &str) -> &'static Self {
+    fn of_path(target: &str) -> &'static Self {
         let path = path_of(target);
         let known = DIALECTS.iter().find(|dialect| dialect.knows(path));
         known.copied().unwrap_or_else(|| {
@@ -53,6 +57,23 @@ impl Dialect {
             let nearest = nearest.max_by_key(|dialect| dialect.prefix.map_or(0, str::len));
             nearest.copied().unwrap_or(&llama_server::DIALECT)
         })
+    }
+
+    /// The dialect in which a client wants to hear what is wrong. Anthropic's clients, which say so in a header, share
+    /// the path of models with OpenAI's, and ask for paths that nobody has.
+    pub fn of(target: &str, anthropic: bool) -> &'static Self {
+        let path = path_of(target);
+        let known = DIALECTS.iter().any(|dialect| dialect.knows(path));
+        if anthropic && (!known || path.starts_with("/v1/models")) {
+            &anthropic::DIALECT
+        } else {
+            Self::of_path(target)
+        }
+    }
+
+    /// The header that names a request in every reply, and the name.
+    pub fn request_id(&self, stamp: &Stamp) -> (&'static str, String) {
+        (self.request_id, alloc::format!("req_{}", stamp.id))
     }
 
     /// A fault in this dialect's words.
@@ -144,7 +165,8 @@ pub fn open(
         Err(Fault::new(FaultKind::NotFound, problem))
     });
     call.map_err(|fault| {
-        let mut reply = dialect.fault(&fault, stamp);
+        let words = Dialect::of(request.target, request.anthropic);
+        let mut reply = words.fault(&fault, stamp);
         if fault.kind == FaultKind::Method {
             reply.headers.push(("allow", allowed(dialect, path)));
         }

@@ -65,6 +65,15 @@ impl GatheredCall {
         more
     }
 
+    /// The arguments as an object, for dialects that have no other. A call that was cut off has none that can be used, as
+    /// with Anthropic's own API.
+    pub(crate) fn input(&self) -> Json {
+        match arguments(&self.arguments) {
+            object @ Json::Object(_) => object,
+            _ => Json::Object(Vec::new()),
+        }
+    }
+
     /// The call with its arguments read; what is not JSON stays a text.
     pub(crate) fn read(&self) -> ToolCall {
         ToolCall {

@@ -29,6 +29,7 @@ pub(crate) static DIALECT: Dialect = Dialect {
         Route::get("/openapi.json", "This document.", |_| Ok(Call::OpenApi)),
     ],
     prefix: None,
+    request_id: "x-request-id",
     // llama-server has most of them.
     fault: |fault, _| llama_server::fault(fault),
 };

@@ -1,11 +1,13 @@
 //! Parameters by the names that Modelfiles and requests have for them.
 
+mod of_file;
 mod sampling;
 
 use crate::json::{Fields, Json, JsonPath};
 use crate::{Fault, Sampling};
 use alloc::string::String;
 use alloc::vec::Vec;
+pub use of_file::of_file;
 pub use sampling::{ANY, Ranges, sampling};
 
 /// `stop`: a text or several.
@@ -30,7 +32,7 @@ pub fn stop(fields: &mut Fields, ranges: Ranges) -> Result<Vec<String>, Fault> {
 }
 
 /// Where and how the model is computed, which changes nothing about an answer.
-const PLACEMENT: [&str; 9] = [
+const PLACEMENT: [&str; 8] = [
     "num_batch",
     "num_gpu",
     "main_gpu",
@@ -39,8 +41,6 @@ const PLACEMENT: [&str; 9] = [
     "num_thread",
     "numa",
     "low_vram",
-    // What stays when a full context is shifted; here an answer ends there.
-    "num_keep",
 ];
 
 /// What parameters of old Modelfiles said to programs that are no more.
@@ -67,6 +67,8 @@ pub struct Parameters {
     pub max_tokens: Option<usize>,
     /// Positions of the context.
     pub context: Option<usize>,
+    /// Tokens of the beginning that stay when a prompt is cut to fit.
+    pub keep: Option<usize>,
 }
 
 impl Parameters {
@@ -74,22 +76,31 @@ impl Parameters {
     pub fn of_model(pairs: Vec<(String, Json)>) -> Result<Self, Fault> {
         let mut fields = Fields::new(Json::Object(pairs), JsonPath::root().field("parameters"))?;
         fields.ignore(&FORGOTTEN);
-        Self::read(fields)
+        let parameters = Self::read(&mut fields)?;
+        fields.finish()?;
+        Ok(parameters)
     }
 
-    /// Reads the options of a request; what is not known is refused.
-    pub fn read(mut options: Fields) -> Result<Self, Fault> {
+    /// Reads the options of a request. As with Ollama, those that nobody knows or that are no more change nothing.
+    pub fn of_request(mut options: Fields) -> Result<Self, Fault> {
+        Self::read(&mut options)
+    }
+
+    fn read(options: &mut Fields) -> Result<Self, Fault> {
         // As with Ollama, nothing and less is no limit.
         let limit = options.maybe_integer("num_predict", -2..=i64::from(u32::MAX))?;
         let context = options.maybe_integer("num_ctx", 1..=i64::from(u32::MAX))?;
+        // All of it is as much as fits.
+        let keep = options.maybe_integer("num_keep", -1..=i64::from(u32::MAX))?;
+        let keep = keep.map(|keep| usize::try_from(keep).unwrap_or(usize::MAX));
         let parameters = Self {
-            sampling: sampling(&mut options, Ranges::Wide)?,
-            stop: stop(&mut options, Ranges::Wide)?,
+            sampling: sampling(options, Ranges::Wide)?,
+            stop: stop(options, Ranges::Wide)?,
             max_tokens: limit.filter(|&limit| limit > 0).map(|limit| limit as usize),
             context: context.map(|context| context as usize),
+            keep,
         };
         options.ignore(&PLACEMENT);
-        options.finish()?;
         Ok(parameters)
     }
 }

@@ -9,7 +9,6 @@ use crate::fault::{Fault, FaultKind};
 use crate::model_profile::ModelProfile;
 use crate::prompt::{PromptError, RenderedPrompt};
 use crate::request::Generate;
-use crate::sampling;
 use crate::splitter::SplitOptions;
 use crate::tools::grammar::AnswerConstraint;
 use alloc::string::ToString;
@@ -114,8 +113,7 @@ pub fn prepare(
     };
     let spelled = marked.spelled(&profile.tokenizer);
     let positions = context_length(request, profile)?;
-    let layers = [&request.sampling, &profile.sampling, &request.defaults];
-    let settings = sampling::settings(layers, context.seed, &profile.tokenizer);
+    let settings = profile.sampling_settings(&request.sampling, context.seed);
     let stop = if request.stop.is_empty() {
         &profile.stop
     } else {

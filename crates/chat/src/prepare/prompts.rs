@@ -119,7 +119,8 @@ impl PromptMaker<'_> {
         Ok(prompt)
     }
 
-    /// Shortens a prompt to leave room for the answer: drops a conversation's oldest exchanges or a text's beginning.
+    /// Shortens a prompt to leave room for the answer: drops a conversation's oldest exchanges or a text's beginning, and
+    /// cuts what is still too long where the request says so.
     /// Also returns the number of messages dropped.
     fn shorten(
         &self,
@@ -129,17 +130,23 @@ impl PromptMaker<'_> {
         let context = context_length(self.request, self.profile)?;
         let most = self.request.max_tokens.or(self.profile.max_tokens);
         let room = prompt_room(context, most);
+        let mut dropped = 0;
         if prompt.tokens.len() <= room {
-            return Ok((prompt, 0));
+            return Ok((prompt, dropped));
         }
         if let Prompt::Chat(messages) = asked {
             let fits = |messages: &[Message]| Ok(self.chat(messages)?.tokens.len() <= room);
             let kept = shorten(messages, fits)?;
-            return Ok((self.chat(&kept)?, messages.len() - kept.len()));
+            dropped = messages.len() - kept.len();
+            prompt = self.chat(&kept)?;
+            if prompt.tokens.len() <= room || self.request.keep.is_none() {
+                return Ok((prompt, dropped));
+            }
         }
+        let keep = self.request.keep.unwrap_or(0).min(room - 1);
         let cut = prompt.tokens.len() - room;
-        prompt.tokens.drain(..cut);
-        Ok((prompt, 0))
+        prompt.tokens.drain(keep..keep + cut);
+        Ok((prompt, dropped))
     }
 
     /// How to parse the answer. Closes thinking that the prompt opens if a constraint follows.

@@ -131,3 +131,33 @@ fn long_texts_lose_their_beginning() {
     let whole: String = "0123456789".repeat(4);
     assert_eq!(shown.text, whole);
 }
+
+#[test]
+fn a_prompt_that_is_still_too_long_is_cut_behind_its_beginning_where_the_request_says_so() {
+    let profile = profile(PLAIN);
+    let last = "abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJ";
+    let mut request = asking(&[
+        (Role::User, "first "),
+        (Role::Assistant, "x"),
+        (Role::User, last),
+    ]);
+    request.truncate = true;
+    let refused = rendered(&request, &profile).unwrap_err();
+    assert!(matches!(refused.kind, FaultKind::ContextExceeded { .. }));
+    let tokens = |request: &Generate| -> String {
+        let tokens = rendered(request, &profile).unwrap().tokens;
+        tokens
+            .iter()
+            .map(|&token| char::from(token as u8))
+            .collect()
+    };
+    for (keep, expected) in [
+        (0, "qrstuvwxyz0123456789ABCDEFGHIJ"),
+        (4, "abcduvwxyz0123456789ABCDEFGHIJ"),
+        // The end always stays.
+        (usize::MAX, "abcdefghijklmnopqrstuvwxyz012J"),
+    ] {
+        request.keep = Some(keep);
+        assert_eq!(tokens(&request), expected, "{keep}");
+    }
+}

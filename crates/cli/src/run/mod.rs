@@ -248,7 +248,6 @@ impl ModelRun {
             .or_else(|| Some(sampling::random_seed()));
         Generate {
             sampling,
-            defaults: sampling::habits(),
             max_tokens: arguments.max_tokens.map(|n| n as usize),
             stop: arguments.stop.clone(),
             format: self.format.clone(),

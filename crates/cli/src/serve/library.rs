@@ -2,24 +2,52 @@
 
 use crate::computing::mix;
 use crate::failure::{Failure, Kind};
-use crate::store_commands::built_in;
 use crate::store_commands::checkpoint::{self, TemporaryFolder};
 use crate::store_commands::create::fetch_bases;
+use crate::store_commands::{base, built_in};
 use serde_json::{Map, Value};
 use std::ops::ControlFlow;
+use std::path::PathBuf;
+use strata::load::BUILT_IN;
 use strata_chat::json::Json;
 use strata_chat::parameters::Parameters;
-use strata_chat::{Fault, FaultKind, Progress};
+use strata_chat::{Fault, FaultKind, ModelFacts, Progress};
 use strata_server::{Library, OnProgress, Receiving};
 use strata_store::{
-    Base, BlobWriter, Digest, Name, Network, PrivateHosts, Recipe, Store, StoreError, StoredMessage,
+    Base, BlobWriter, Digest, Name, Network, PrivateHosts, Recipe, Store, StoreError,
+    StoredMessage, quietly,
 };
 use strata_wire::call::{Copying, Create, Transfer};
 
-/// Ollama's store, or whatever stands in its place.
-pub(super) struct LocalStore;
+/// Ollama's store, or whatever stands in its place, and the models that are served from elsewhere.
+#[derive(Default)]
+pub(super) struct LocalStore {
+    served: Vec<(ModelFacts, PathBuf)>,
+}
 
 impl LocalStore {
+    /// The store beside these models.
+    pub(super) fn new(served: Vec<(ModelFacts, PathBuf)>) -> Self {
+        Self { served }
+    }
+
+    /// What a model is made of that is made of the one with this name: one that is served, one of the store, or the
+    /// built-in one.
+    fn base(&self, store: &Store, from: &str) -> Result<Base, Fault> {
+        let mut served = self.served.iter();
+        let path = match served.find(|(facts, _)| facts.is_called(from)) {
+            Some((_, path)) => path.clone(),
+            None => {
+                let name = name(from)?;
+                if !built_in::is_built_in(&name) {
+                    return Ok(Base::Model(name));
+                }
+                BUILT_IN.into()
+            }
+        };
+        base::of_path(store, &path).map_err(|error| failed(&error))
+    }
+
     /// Clients choose what is fetched, so that they must not reach what only this machine can: where it may be asked for
     /// models is the operator's choice, by `STRATA_REGISTRIES`.
     fn network(transfer: &Transfer) -> Network {
@@ -97,12 +125,19 @@ impl Library for LocalStore {
     }
 
     fn copy(&self, copying: &Copying) -> Result<(), Fault> {
-        let (from, to) = (name(&copying.source)?, name(&copying.destination)?);
-        let store = open()?;
-        if built_in::is_built_in(&from) || built_in::is_built_in(&to) {
-            return built_in::copy(&store, &from, &to).map_err(|error| failed(&error));
-        }
-        store.copy(&from, &to).map_err(|error| fault(&error))
+        let (store, to) = (open()?, name(&copying.destination)?);
+        built_in::refuse_name(&to).map_err(|error| failed(&error))?;
+        let copied = match self.base(&store, &copying.source)? {
+            Base::Model(from) => store.copy(&from, &to),
+            weights => {
+                let recipe = Recipe {
+                    bases: vec![weights],
+                    ..Recipe::default()
+                };
+                store.create(&to, &recipe, &mut quietly)
+            }
+        };
+        copied.map_err(|error| fault(&error))
     }
 
     fn delete(&self, model: &str) -> Result<(), Fault> {
@@ -125,7 +160,9 @@ impl Library for LocalStore {
         // Files lie under their names only as long as they are converted.
         let folder = || TemporaryFolder::new(model.model()).map_err(|error| failed(&error));
         let (checkpoint, adapter) = (folder()?, folder()?);
-        let mut recipe = recipe(create, &store, [&checkpoint, &adapter])?;
+        let from = create.from.as_deref();
+        let from = from.map(|from| self.base(&store, from)).transpose()?;
+        let mut recipe = recipe(create, &store, from, [&checkpoint, &adapter])?;
         let network = Self::network(&Transfer {
             model: create.model.clone(),
             insecure: false,
@@ -211,10 +248,11 @@ fn lay_out(
     }
 }
 
-/// What a client asks to be made, with folders for the files of a checkpoint and of an adapter.
+/// What a client asks to be made, of a model or of files, with folders for the files of a checkpoint and of an adapter.
 fn recipe(
     create: &Create,
     store: &Store,
+    from: Option<Base>,
     [checkpoint, adapter]: [&TemporaryFolder; 2],
 ) -> Result<Recipe, Fault> {
     let is_gguf = |file: &str| file.to_ascii_lowercase().ends_with(".gguf");
@@ -229,10 +267,7 @@ fn recipe(
     };
     let files: Vec<_> = create.files.iter().map(blob).collect::<Result<_, _>>()?;
     let adapters: Vec<_> = create.adapters.iter().map(blob).collect::<Result<_, _>>()?;
-    let mut bases = Vec::new();
-    if let Some(from) = &create.from {
-        bases.push(Base::Model(name(from)?));
-    }
+    let mut bases: Vec<Base> = from.into_iter().collect();
     let (ggufs, others): (Vec<_>, Vec<_>) = files.into_iter().partition(|(file, _)| is_gguf(file));
     bases.extend(ggufs.iter().map(|(_, digest)| Base::Blob(*digest)));
     if !others.is_empty() {

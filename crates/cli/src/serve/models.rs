@@ -20,6 +20,7 @@ pub(super) struct LocalModels {
     list: Vec<(ModelFacts, PathBuf)>,
     /// The built-in model, where the command line does not name it.
     built_in: Option<ModelFacts>,
+    library: LocalStore,
 }
 
 impl LocalModels {
@@ -36,6 +37,7 @@ impl LocalModels {
             first,
             list: Vec::new(),
             built_in: None,
+            library: LocalStore::default(),
         };
         for path in paths {
             let facts = models.facts(path)?;
@@ -50,6 +52,7 @@ impl LocalModels {
         if load::built_in().is_some() && !models.list.iter().any(named) {
             models.built_in = Some(models.facts(Path::new(BUILT_IN))?);
         }
+        models.library = LocalStore::new(models.list.clone());
         Ok(models)
     }
 
@@ -58,6 +61,15 @@ impl LocalModels {
         match self.list.first() {
             Some((facts, _)) if facts.name == name => &self.first,
             _ => &self.options,
+        }
+    }
+
+    /// The same with another context than the usual one, if there is one.
+    fn options_for(&self, name: &str, context: Option<usize>) -> Options {
+        let options = self.options(name).clone();
+        match context {
+            Some(context) => options.context(context),
+            None => options,
         }
     }
 
@@ -92,7 +104,7 @@ impl Models for LocalModels {
     }
 
     fn library(&self) -> Option<&dyn Library> {
-        Some(&LocalStore)
+        Some(&self.library)
     }
 
     fn find(&self, name: Option<&str>) -> Result<ModelFacts, Fault> {
@@ -131,8 +143,8 @@ impl Models for LocalModels {
         })
     }
 
-    fn memory(&self, name: &str) -> Result<u64, Fault> {
-        let plan = Model::plan(self.path(name), self.options(name))?;
+    fn memory(&self, name: &str, context: Option<usize>) -> Result<u64, Fault> {
+        let plan = Model::plan(self.path(name), &self.options_for(name, context))?;
         Ok(plan.weights + plan.kv + plan.activations)
     }
 
@@ -140,13 +152,18 @@ impl Models for LocalModels {
         self.options.memory_limit().unwrap_or(0)
     }
 
-    fn open(&self, name: &str, listening: Listening) -> Result<Model, Fault> {
+    fn open(
+        &self,
+        name: &str,
+        context: Option<usize>,
+        listening: Listening,
+    ) -> Result<Model, Fault> {
         let listeners = Listeners {
             monitor: Some(listening.monitor),
             ended: Some(listening.ended),
             ..Listeners::default()
         };
-        let (path, options) = (self.path(name), self.options(name).clone());
+        let (path, options) = (self.path(name), self.options_for(name, context));
         Ok(Model::open_on(&self.runtime, path, options, listeners)?)
     }
 }

@@ -1,6 +1,7 @@
 //! The commands of the store: pull, push, list, show, cp, rm, create and store check, as those who know Ollama expect.
 
 mod adapter;
+pub(crate) mod base;
 pub(crate) mod built_in;
 pub(crate) mod checkpoint;
 mod columns;

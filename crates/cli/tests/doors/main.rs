@@ -1,6 +1,7 @@
 //! One request gives the same bytes through the library, `strata run` and the dialects of `strata serve`.
 
 mod asked;
+mod defaults;
 mod door;
 #[path = "../program/mod.rs"]
 mod program;

@@ -1,5 +1,6 @@
 //! The server over real sockets, as clients meet it.
 
+mod clients;
 mod observed;
 mod slots;
 mod support;

@@ -60,15 +60,26 @@ impl Models for TestModels {
         }
     }
 
-    fn memory(&self, _: &str) -> Result<u64, Fault> {
-        Ok(1)
+    fn memory(&self, _: &str, context: Option<usize>) -> Result<u64, Fault> {
+        // One that is too large for any machine.
+        Ok(if context.is_some_and(|n| n > 1 << 20) {
+            u64::MAX
+        } else {
+            1
+        })
     }
 
     fn limit(&self) -> u64 {
         self.limit
     }
 
-    fn open(&self, name: &str, listening: Listening) -> Result<strata::Model, Fault> {
+    fn open(
+        &self,
+        name: &str,
+        context: Option<usize>,
+        listening: Listening,
+    ) -> Result<strata::Model, Fault> {
+        let context = context.unwrap_or(512);
         self.loads.fetch_add(1, Ordering::SeqCst);
         if name == "broken" {
             return Err(Fault::new(FaultKind::Internal, "the model is broken"));
@@ -76,10 +87,12 @@ impl Models for TestModels {
         let file = GgufSet::new(vec![Gguf::parse(TALE).unwrap()]).unwrap();
         let tokenizer = Arc::new(Tokenizer::from_gguf(file.metadata()).unwrap());
         let template = file.metadata().str("tokenizer.chat_template").unwrap();
-        let options = LoadOptions { context: Some(512) };
+        let options = LoadOptions {
+            context: Some(context),
+        };
         let model = Model::load(&file, options, &SystemMemory, &Inline, &mut |_, _| {}).unwrap();
         let options = EngineOptions {
-            context: 512,
+            context,
             batch: 64,
             requests: 8,
             scoring: 16,
@@ -98,7 +111,7 @@ impl Models for TestModels {
         let engine = Engine::new(Box::new(executor), Arc::clone(&tokenizer), options)
             .with_clock(Arc::new(MonotonicClock::default()))
             .with_digest(ModelDigest([7; 32]));
-        let mut profile = ModelProfile::new(tokenizer, template, 512);
+        let mut profile = ModelProfile::new(tokenizer, template, context);
         if name == "other" {
             profile.stop.push(" am".into());
         }

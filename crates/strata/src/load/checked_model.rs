@@ -116,7 +116,7 @@ impl<'f> CheckedModel<'f> {
         }
         if let Some(preset) = self.preset() {
             let parameters = preset.parameters.clone();
-            profile.sampling = parameters.sampling;
+            profile.sampling = parameters.sampling.or(&profile.sampling);
             profile.stop = parameters.stop;
             profile.max_tokens = parameters.max_tokens;
             profile.system = preset.system.clone().filter(|text| !text.is_empty());

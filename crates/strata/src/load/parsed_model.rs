@@ -6,7 +6,8 @@ use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::ops::ControlFlow;
-use strata_chat::{ModelFacts, ModelProfile};
+use strata_chat::parameters::{Parameters, of_file};
+use strata_chat::{ModelFacts, ModelProfile, Sampling};
 use strata_engine::EngineOptions;
 use strata_model::spec::{Position, Role};
 use strata_model::{Blueprint, LoadError, LoadOptions, Model, PageLayout, PageStorage, Placement};
@@ -103,6 +104,8 @@ pub struct ParsedModel<'f> {
     pub template: Option<String>,
     /// Positions that a sequence has at most.
     pub context: usize,
+    /// The sampling settings that its file recommends.
+    sampling: Sampling,
 }
 
 impl<'f> ParsedModel<'f> {
@@ -143,6 +146,9 @@ impl<'f> ParsedModel<'f> {
             tokenizer,
             template,
             context,
+            sampling: Parameters::of_model(of_file(metadata))
+                .map(|read| read.sampling)
+                .unwrap_or_default(),
         })
     }
 
@@ -165,6 +171,7 @@ impl<'f> ParsedModel<'f> {
         let tokenizer = self.tokenizer.clone()?;
         let mut profile = ModelProfile::new(tokenizer, template, self.context);
         let config = self.blueprint.config();
+        profile.sampling = self.sampling.clone();
         profile.encoder = config.spec.role == Role::Encoder;
         profile.pooling = config.pooling.unwrap_or(profile.pooling);
         Ok(profile)

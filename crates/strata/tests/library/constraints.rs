@@ -83,3 +83,24 @@ fn a_form_that_does_not_compile_is_refused_before_anything_runs() {
         ErrorKind::InvalidArgument
     );
 }
+
+/// An object that says nothing of other properties, which small models would add until their tokens run out.
+#[test]
+fn json_comes_to_an_end_without_being_told_to() {
+    let schema = br#"{
+        "type": "object",
+        "properties": {"animal": {"enum": ["fox", "owl"]}, "age": {"type": "integer", "maximum": 99}},
+        "required": ["animal", "age"]
+    }"#;
+    let schema = Json::parse(schema).unwrap();
+    for seed in 0..6 {
+        let ask = tale().chat([user("Describe the hero.")]).seed(seed);
+        let request = ask.temperature(1.0).max_tokens(64);
+        let answer = request.json_schema(schema.clone()).run().unwrap();
+        let text = &answer.text;
+        let hero = Json::parse(text.as_bytes());
+        let hero = hero.unwrap_or_else(|error| panic!("seed {seed}: {error}: {text}"));
+        assert_eq!(hero.as_object().map(<[_]>::len), Some(2), "{text}");
+        assert!(!text.contains("  ") || text.starts_with("{\n"), "{text}");
+    }
+}

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::fmt::Write;
 use core::time::Duration;
 use strata_chat::{Fault, FaultKind, LoadedModel, ModelFacts, Slot, Timings};
-use strata_wire::call::{Call, unknown_model};
+use strata_wire::call::{Call, unknown_encoding, unknown_model};
 use strata_wire::dialect::{self, HttpRequest};
 use strata_wire::http::Head;
 use strata_wire::metrics::{self, AdapterUse, Measured};
@@ -24,8 +24,9 @@ impl Server {
         body: &[u8],
         now: u64,
     ) -> Option<Reply> {
-        let dialect = Dialect::of_path(&head.target);
+        let dialect = Dialect::of(&head.target, head.anthropic);
         let stamp = self.stamp(now);
+        client.id = Some(dialect.request_id(&stamp));
         match self.settings.access.check(head) {
             Err(fault)
                 if fault.kind == FaultKind::Unauthenticated
@@ -34,12 +35,18 @@ impl Server {
             Ok(()) => {}
         }
         if head.method == "OPTIONS" {
-            return Some(access::preflight());
+            return Some(access::preflight(head.asked_headers.as_deref()));
+        }
+        if let Some(encoding) = &head.encoding
+            && !encoding.eq_ignore_ascii_case("identity")
+        {
+            return Some(dialect.fault(&unknown_encoding(encoding), &stamp));
         }
         let asked = HttpRequest {
             method: &head.method,
             target: &head.target,
             body,
+            anthropic: head.anthropic,
         };
         let opened = dialect::open(&asked, &stamp, &mut self.responses.of(OWNER));
         let call = match opened {

@@ -61,6 +61,8 @@ struct Client {
     number: u64,
     http: http::Connection,
     origin: Option<String>,
+    /// The header that names its request.
+    id: Option<(&'static str, String)>,
     answer: Option<PendingAnswer>,
 }
 
@@ -184,6 +186,7 @@ impl Server {
             number: connection.number,
             http: http::Connection::new(now),
             origin: None,
+            id: None,
             answer: None,
         });
         self.read(&mut client, &mut connection, now);
@@ -266,7 +269,9 @@ impl Server {
         if framing != Framing::Whole && !events.is_empty() {
             if !answer.begun {
                 answer.begun = true;
-                begin(&mut client.http, client.origin.as_deref(), framing);
+                let mut headers: Vec<(&str, &str)> = framing.headers().collect();
+                headers.extend(heard(&client.id, &client.origin, 200));
+                client.http.begin(200, &headers, Sending::Pieces);
             }
             client.http.piece(&answer.bytes);
             answer.bytes.clear();
@@ -320,25 +325,23 @@ fn deliver(clients: &mut [Option<Client>], event: EngineEvent, now: Duration) {
     }
 }
 
-/// Begins an answer that comes piece by piece.
-fn begin(http: &mut http::Connection, origin: Option<&str>, framing: Framing) {
-    let mut headers: Vec<_> = framing.headers().collect();
-    headers.extend(across_sites(origin, 200));
-    http.begin(200, &headers, Sending::Pieces);
-}
-
 /// Sends a whole reply.
 fn send_reply(client: &mut Client, reply: &Reply, now: u64) {
     let mut headers: Vec<_> = reply.all_headers().collect();
-    headers.extend(across_sites(client.origin.as_deref(), reply.status));
+    headers.extend(heard(&client.id, &client.origin, reply.status));
     let sending = Sending::Whole(reply.body.len());
     client.http.begin(reply.status, &headers, sending);
     client.http.piece(&reply.body);
     client.http.end(now);
 }
 
-/// Lets the page that called read the answer.
-fn across_sites(origin: Option<&str>, status: u16) -> impl Iterator<Item = (&'static str, &str)> {
-    let origin = origin.into_iter();
-    origin.flat_map(move |origin| cross_origin(origin, status))
+/// The name of the request, and what lets the page that called read the reply.
+fn heard<'c>(
+    id: &'c Option<(&'static str, String)>,
+    origin: &'c Option<String>,
+    status: u16,
+) -> impl Iterator<Item = (&'static str, &'c str)> {
+    let id = id.iter().map(|(name, value)| (*name, value.as_str()));
+    let origin = origin.iter();
+    id.chain(origin.flat_map(move |origin| cross_origin(origin, status)))
 }

@@ -125,6 +125,34 @@ fn streamed(answer: &str) -> String {
 const ASK: &str = r#""model":"tale","temperature":0,"max_tokens":12,"messages":[{"role":"user","content":"Tell me a story about a fox."}]"#;
 
 #[test]
+fn pages_and_encodings_are_answered_as_elsewhere() {
+    let access = Access {
+        key: Some("secret".into()),
+        host: None,
+    };
+    with_server(access, |world| {
+        world.say(
+            "OPTIONS /v1/messages HTTP/1.1\r\nhost: 10.0.0.1\r\nconnection: close\r\norigin: http://localhost:3000\r\n\
+             access-control-request-headers: x-api-key,x-stainless-os\r\n\r\n",
+        );
+        let allowed = world.hear();
+        assert!(allowed.starts_with("HTTP/1.1 204"), "{allowed}");
+        let names = "access-control-allow-headers: x-api-key, x-stainless-os\r\n";
+        assert!(allowed.contains(names), "{allowed}");
+        let key = "x-api-key: secret\r\n";
+        let ask = format!("{{{ASK}}}");
+        let packed = format!("{key}content-encoding: gzip\r\n");
+        let refused = world.post("/v1/chat/completions", &packed, &ask);
+        assert!(refused.starts_with("HTTP/1.1 415"), "{refused}");
+        let answer = world.post("/v1/messages", key, &ask);
+        assert!(answer.contains("\r\nrequest-id: req_"), "{answer}");
+        let streamed = format!("{{{ASK},\"stream\":true}}");
+        let answer = world.post("/v1/chat/completions", key, &streamed);
+        assert!(answer.contains("\r\nx-request-id: req_"), "{answer}");
+    });
+}
+
+#[test]
 fn clients_are_answered() {
     with_server(Access::default(), |world| {
         world.say("GET /health HTTP/1.1\r\nconnection: close\r\n\r\n");

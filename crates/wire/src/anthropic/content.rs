@@ -40,7 +40,11 @@ pub(super) fn system(fields: &mut Fields) -> Result<Option<Message>, Fault> {
 
 /// One of `messages`, which is several in the internal language if it has results of tools.
 pub(super) fn message(mut fields: Fields, messages: &mut Vec<Message>) -> Result<(), Fault> {
-    let roles = [("user", Role::User), ("assistant", Role::Assistant)];
+    let roles = [
+        ("user", Role::User),
+        ("assistant", Role::Assistant),
+        ("system", Role::System),
+    ];
     let role = fields.maybe_word("role", &roles)?;
     let role = role.ok_or_else(|| fields.missing("role"))?;
     let mut message = Message::new(role);
@@ -53,6 +57,7 @@ pub(super) fn message(mut fields: Fields, messages: &mut Vec<Message>) -> Result
                 let block = path.object(item)?;
                 match role {
                     Role::Assistant => said(block, &mut message)?,
+                    Role::System => told(block, &mut message)?,
                     _ => heard(block, &mut message, messages)?,
                 }
             }
@@ -65,6 +70,13 @@ pub(super) fn message(mut fields: Fields, messages: &mut Vec<Message>) -> Result
     if own || !message.parts.is_empty() || !ends_with_result(messages) {
         messages.push(message);
     }
+    Ok(())
+}
+
+/// A block of a system message.
+fn told(mut block: Fields, message: &mut Message) -> Result<(), Fault> {
+    block_type(&mut block, &["text"])?;
+    message.parts.push(ContentPart::Text(text(block)?));
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! Faults in this dialect's shape.
 
+use super::thread;
 use crate::answer::Reply;
 use crate::stamp::Stamp;
 use crate::status::status;
@@ -15,13 +16,7 @@ pub(crate) fn fault(fault: &Fault, stamp: &Stamp) -> Reply {
         FaultKind::Overloaded { .. } | FaultKind::Unavailable { .. } => 529,
         _ => status(fault),
     };
-    let mut reply = Reply::fault(fault, status, &document(fault, stamp));
-    reply.headers.push(("request-id", request_id(stamp)));
-    reply
-}
-
-fn request_id(stamp: &Stamp) -> alloc::string::String {
-    format!("req_{}", stamp.id)
+    Reply::fault(fault, status, &document(fault, stamp))
 }
 
 /// `{"type": "error", …}`.
@@ -29,6 +24,7 @@ pub(super) fn document(fault: &Fault, stamp: &Stamp) -> Json {
     let kind = match fault.kind {
         FaultKind::BadRequest
         | FaultKind::ContextExceeded { .. }
+        | FaultKind::Encoding
         | FaultKind::Method
         | FaultKind::Template
         | FaultKind::Unsupported => "invalid_request_error",
@@ -41,15 +37,16 @@ pub(super) fn document(fault: &Fault, stamp: &Stamp) -> Json {
         FaultKind::Overloaded { .. } | FaultKind::Unavailable { .. } => "overloaded_error",
         FaultKind::Internal | FaultKind::InvalidModel => "api_error",
     };
+    let mut error = Json::object([
+        ("type", kind.into()),
+        ("message", fault.message.as_str().into()),
+    ]);
+    if let Some(code) = thread::error_code(fault) {
+        error.push("details", Json::object([("error_code", code.into())]));
+    }
     Json::object([
         ("type", "error".into()),
-        (
-            "error",
-            Json::object([
-                ("type", kind.into()),
-                ("message", fault.message.as_str().into()),
-            ]),
-        ),
-        ("request_id", request_id(stamp).into()),
+        ("error", error),
+        ("request_id", format!("req_{}", stamp.id).into()),
     ])
 }

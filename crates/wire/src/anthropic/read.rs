@@ -1,6 +1,8 @@
 //! Reading a request for a message.
 
 use super::content::{self, HINTS, unsupported};
+use super::thread::{self, Thread};
+use crate::call::Recall;
 use alloc::string::String;
 use alloc::vec::Vec;
 use strata_chat::json::{Fields, Json};
@@ -18,16 +20,26 @@ pub(super) enum Purpose {
 }
 
 /// What of a request concerns only how its answer is written.
-#[derive(Copy, Clone, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct ReplyOptions {
     /// Thinking happens but is not told.
     pub(super) hide_thinking: bool,
+    /// The thread that the answer is kept in, up to and with this turn's messages.
+    pub(super) thread: Option<Thread>,
 }
 
-pub(super) fn request(body: &[u8], purpose: Purpose) -> Result<(Generate, ReplyOptions), Fault> {
+pub(super) fn request(
+    body: &[u8],
+    purpose: Purpose,
+    recall: &mut dyn Recall,
+) -> Result<(Generate, ReplyOptions), Fault> {
     let mut fields = Fields::parse(body)?;
     let model = fields.string("model")?;
-    let mut messages = Vec::new();
+    let mut thread = thread::read(&mut fields, recall)?;
+    let mut messages = match &mut thread {
+        Some(thread) => core::mem::take(&mut thread.messages),
+        None => Vec::new(),
+    };
     messages.extend(content::system(&mut fields)?);
     let items = fields.items("messages")?;
     if items.is_empty() {
@@ -38,6 +50,9 @@ pub(super) fn request(body: &[u8], purpose: Purpose) -> Result<(Generate, ReplyO
         content::message(path.object(item)?, &mut messages)?;
     }
     name_results(&mut messages);
+    if let Some(thread) = &mut thread {
+        thread.messages.clone_from(&messages);
+    }
     // The API has the model complete a last message that is its own.
     let continues = messages.last().is_some_and(|last| {
         last.role == Role::Assistant && last.tool_calls.is_empty() && !last.parts.is_empty()
@@ -51,22 +66,38 @@ pub(super) fn request(body: &[u8], purpose: Purpose) -> Result<(Generate, ReplyO
     request.max_tokens = max_tokens.map(|tokens| tokens as usize);
     request.stream = fields.maybe_boolean("stream")?.unwrap_or(false);
     sampling(&mut fields, &mut request)?;
-    request.tools = tools(&mut fields)?;
-    let options = thinking(&mut fields, &mut request)?;
+    let kept = thread.as_ref().map(|thread| &thread.tools);
+    request.tools = tools(&mut fields, kept)?;
+    let mut options = thinking(&mut fields, &mut request)?;
+    options.thread = thread;
     output(&mut fields, &mut request)?;
     context_management(&mut fields)?;
-    fields.maybe_word("speed", &[("standard", ())])?;
-    // Labels and billing.
-    fields.ignore(&[
-        "metadata",
-        "service_tier",
-        "user_profile_id",
-        "workspace_id",
-    ]);
+    fields.maybe_word("speed", &[("standard", ()), ("fast", ())])?;
+    for name in ["mcp_servers", "compaction", "container"] {
+        let path = fields.at(name);
+        match fields.take(name) {
+            None => {}
+            Some(Json::Array(items)) if items.is_empty() => {}
+            Some(_) => return Err(Fault::field(&path, format_args!("is not supported"))),
+        }
+    }
+    fields.ignore(&PREFERENCES);
     fields.ignore(&HINTS);
     fields.finish()?;
     Ok((request, options))
 }
+
+/// Labels, billing, and preferences that mean nothing here: docs/compatibility.md lists them.
+const PREFERENCES: [&str; 8] = [
+    "metadata",
+    "service_tier",
+    "user_profile_id",
+    "workspace_id",
+    "diagnostics",
+    "inference_geo",
+    "fallbacks",
+    "fallback_credit_token",
+];
 
 fn sampling(fields: &mut Fields, request: &mut Generate) -> Result<(), Fault> {
     let temperature = fields.maybe_number("temperature", 0.0..=1.0)?;
@@ -93,9 +124,14 @@ fn sampling(fields: &mut Fields, request: &mut Generate) -> Result<(), Fault> {
 /// Texts to stop at, at most; each costs time with every token.
 const MAX_STOPS: usize = 64;
 
-fn tools(fields: &mut Fields) -> Result<Tools, Fault> {
+/// The tools of the request, or those that its thread began with.
+fn tools(fields: &mut Fields, kept: Option<&Json>) -> Result<Tools, Fault> {
     let mut tools = Tools::default();
-    for (path, item) in fields.items("tools")? {
+    let mut items = fields.items("tools")?;
+    if let (true, Some(list @ Json::Array(_))) = (items.is_empty(), kept) {
+        items = fields.at("tools").list(list.clone())?.collect();
+    }
+    for (path, item) in items {
         tools.list.push(tool(path.object(item)?)?);
     }
     let path = fields.at("tool_choice");

@@ -3,13 +3,16 @@
 use super::errors;
 use super::read::ReplyOptions;
 use crate::answer::{AnswerWriter, Framing, Reply, server_sent};
+use crate::call::Kept;
 use crate::gather::GatheredCall;
 use crate::stamp::Stamp;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use strata_chat::json::Json;
-use strata_chat::{CallPart, Event, Fault, Finish, Generate, Usage};
+use strata_chat::{
+    CallPart, ContentPart, Event, Fault, Finish, Generate, Message, Role, ToolCall, Usage,
+};
 
 pub(super) struct MessageAnswer {
     stamp: Stamp,
@@ -21,6 +24,7 @@ pub(super) struct MessageAnswer {
     /// The last block is not complete.
     open: bool,
     finish: Option<Finish>,
+    complete: bool,
 }
 
 enum Block {
@@ -49,18 +53,9 @@ impl Block {
                 ("type", "tool_use".into()),
                 ("id", call.id.as_str().into()),
                 ("name", call.name.as_str().into()),
-                ("input", input(call)),
+                ("input", call.input()),
             ]),
         }
-    }
-}
-
-/// The arguments, which this dialect gives as an object.
-fn input(call: &GatheredCall) -> Json {
-    match call.read().arguments {
-        object @ Json::Object(_) => object,
-        Json::Null => Json::Object(Vec::new()),
-        other => Json::object([("arguments", other)]),
     }
 }
 
@@ -75,6 +70,7 @@ impl MessageAnswer {
             blocks: Vec::new(),
             open: false,
             finish: None,
+            complete: false,
         }
     }
 
@@ -176,7 +172,28 @@ impl MessageAnswer {
         }
     }
 
+    /// The answer as the model will see it in its thread.
+    fn message(&self) -> Message {
+        let mut message = Message::new(Role::Assistant);
+        for block in &self.blocks {
+            match block {
+                Block::Thinking(text) => message.thinking.get_or_insert_default().push_str(text),
+                Block::Text(text) => message.parts.push(ContentPart::Text(text.clone())),
+                Block::Call { call, .. } => message.tool_calls.push(ToolCall {
+                    arguments: call.input(),
+                    ..call.read()
+                }),
+            }
+        }
+        message
+    }
+
+    fn id(&self) -> String {
+        format!("msg_{}", self.stamp.id)
+    }
+
     fn end(&mut self, used: &Usage, out: &mut Vec<u8>) {
+        self.complete = true;
         if !self.stream {
             return self.document(used).write(out);
         }
@@ -205,7 +222,7 @@ impl MessageAnswer {
         let content = self.blocks.iter().map(Block::document);
         let (reason, text) = self.stop();
         Json::object([
-            ("id", format!("msg_{}", self.stamp.id).into()),
+            ("id", self.id().into()),
             ("type", "message".into()),
             ("role", "assistant".into()),
             ("model", self.model.as_str().into()),
@@ -268,5 +285,19 @@ impl AnswerWriter for MessageAnswer {
 
     fn fault(&self, fault: &Fault) -> Reply {
         errors::fault(fault, &self.stamp)
+    }
+
+    fn kept(&mut self) -> Option<Kept> {
+        if !self.complete {
+            return None;
+        }
+        let thread = self.options.thread.take()?;
+        let mut messages = thread.messages;
+        messages.push(self.message());
+        Some(Kept {
+            id: self.id(),
+            document: thread.tools,
+            messages,
+        })
     }
 }

@@ -3,6 +3,10 @@ use crate::openapi;
 use strata_chat::json::Json;
 
 fn ask(method: &str, target: &str) -> Result<Call, Reply> {
+    ask_as(method, target, false)
+}
+
+fn ask_as(method: &str, target: &str, anthropic: bool) -> Result<Call, Reply> {
     let stamp = Stamp {
         id: "x".into(),
         unix_seconds: 0,
@@ -12,6 +16,7 @@ fn ask(method: &str, target: &str) -> Result<Call, Reply> {
         method,
         target,
         body: b"{}",
+        anthropic,
     };
     open(&request, &stamp, &mut ())
 }
@@ -104,4 +109,23 @@ fn the_document_lists_what_there_is() {
         let said = listed.and_then(|operation| operation.get("summary")?.as_str());
         assert_eq!(said.is_some(), route.listed, "{method} {}", route.path);
     }
+}
+
+#[test]
+fn anthropics_clients_hear_of_unknown_paths_in_their_own_words() {
+    for (target, anthropic) in [
+        ("/v1/messages/batches", false),
+        ("/v1/messages/nothing", false),
+        ("/v1/files", true),
+        ("/v1/organizations/me", true),
+    ] {
+        let reply = ask_as("GET", target, anthropic).err().unwrap();
+        assert_eq!(reply.status, 404, "{target}");
+        let document = Json::parse(&reply.body).unwrap();
+        assert_eq!(document.get("type"), Some(&"error".into()), "{target}");
+    }
+    let of = |target, anthropic| Dialect::of(target, anthropic).name;
+    assert_eq!(of("/v1/models/nothing", true), "Anthropic");
+    assert_eq!(of("/v1/models/nothing", false), "OpenAI");
+    assert_eq!(of("/v1/chat/completions", true), "OpenAI");
 }

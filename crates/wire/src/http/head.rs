@@ -35,6 +35,12 @@ pub struct Head {
     pub origin: Option<String>,
     /// The key that it brings.
     pub key: Option<String>,
+    /// The headers that a page wants to send.
+    pub asked_headers: Option<String>,
+    /// How the body is encoded, if it is.
+    pub encoding: Option<String>,
+    /// Whether the client speaks Anthropic's dialect.
+    pub anthropic: bool,
 }
 
 impl Head {
@@ -87,6 +93,12 @@ impl Head {
                 head.host = Some(value.into());
             } else if is("origin") {
                 head.origin = Some(value.into());
+            } else if is("access-control-request-headers") {
+                head.asked_headers = Some(value.into());
+            } else if is("content-encoding") {
+                head.encoding = Some(value.into());
+            } else if is("anthropic-version") {
+                head.anthropic = true;
             } else if is("x-api-key") {
                 head.key.get_or_insert_with(|| value.into());
             } else if is("authorization")
@@ -113,7 +125,8 @@ fn trim_return(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-fn is_token(byte: u8) -> bool {
+/// Whether a byte may be part of a method or a header's name.
+pub(crate) fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
@@ -144,6 +157,9 @@ fn first_line(line: &[u8]) -> Result<Head, HttpError> {
         host: None,
         origin: None,
         key: None,
+        asked_headers: None,
+        encoding: None,
+        anthropic: false,
     })
 }
 

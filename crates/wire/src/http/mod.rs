@@ -7,6 +7,7 @@ mod head;
 mod tests;
 
 pub use connection::{Connection, Next, Sending};
+pub(crate) use head::is_token;
 pub use head::{Head, Length};
 
 use thiserror::Error;

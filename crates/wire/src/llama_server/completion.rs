@@ -1,7 +1,7 @@
 //! `/completion` and `/infill`: text that goes on where a prompt ends, or that fills a gap.
 
 use super::write::CompletionAnswer;
-use super::{prompts, samplers, settings};
+use super::{prompts, samplers};
 use crate::call::Call;
 use crate::request_fields::answer_format;
 use crate::request_fields::generation::{self, limit};
@@ -60,7 +60,6 @@ fn finish(mut fields: Fields, prompts: Vec<Prompt>, texts: Vec<String>) -> Resul
     if request.sampling.seed == Some(ANY_SEED) {
         request.sampling.seed = None;
     }
-    request.defaults = settings::habits();
     samplers::read(&mut fields, &mut request.sampling)?;
     request.max_tokens = limit(&mut fields, "n_predict", 0)?;
     request.format = answer_format::read(&mut fields)?;

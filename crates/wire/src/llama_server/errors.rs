@@ -15,6 +15,7 @@ pub(super) fn document(fault: &Fault) -> Json {
     let kind = match fault.kind {
         FaultKind::BadRequest
         | FaultKind::Template
+        | FaultKind::Encoding
         | FaultKind::Method
         | FaultKind::TooLarge
         | FaultKind::Timeout => "invalid_request_error",

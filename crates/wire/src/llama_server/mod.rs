@@ -93,5 +93,6 @@ pub static DIALECT: Dialect = Dialect {
         ),
     ],
     prefix: Some(""),
+    request_id: "x-request-id",
     fault: |fault, _| errors::fault(fault),
 };

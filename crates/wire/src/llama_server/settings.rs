@@ -4,17 +4,6 @@ use super::samplers;
 use strata_chat::json::Json;
 use strata_chat::{Format, Generate, Sampling, TokenOrText};
 
-/// How tokens are chosen where neither the request nor the model says.
-pub(super) fn habits() -> Sampling {
-    Sampling {
-        temperature: Some(0.8),
-        top_k: Some(40),
-        top_p: Some(0.95),
-        min_p: Some(0.05),
-        ..Sampling::default()
-    }
-}
-
 /// What a request says. What it leaves to the model is not there: only the model knows it.
 pub(super) fn write(request: &Generate) -> Json {
     let mut settings = Json::object([

@@ -9,7 +9,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 use strata_chat::json::{Fields, Json, JsonPath, parse_body};
-use strata_chat::{Capability, Fault, FaultKind, ModelFacts, Slot, SlotAction, SlotOutcome};
+use strata_chat::{
+    Capability, Fault, FaultKind, ModelFacts, Sampling, Slot, SlotAction, SlotOutcome,
+};
 
 /// The longest name that most file systems take.
 const MAX_FILE_NAME: usize = 255;
@@ -30,10 +32,10 @@ pub(super) fn change_props() -> Result<Call, Fault> {
 
 fn properties(facts: &ModelFacts) -> Json {
     let mut params = Json::Object(facts.settings.clone());
-    let mut habits = Json::Object(Vec::new());
-    settings::sampling(&settings::habits(), &mut habits);
-    // What the model comes with goes before what this dialect is used to.
-    for (name, value) in habits.as_object().unwrap_or(&[]) {
+    let mut defaults = Json::Object(Vec::new());
+    settings::sampling(&Sampling::defaults(), &mut defaults);
+    // The model's own come first.
+    for (name, value) in defaults.as_object().unwrap_or(&[]) {
         if params.get(name).is_none() {
             params.push(name, value.clone());
         }

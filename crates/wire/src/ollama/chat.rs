@@ -22,7 +22,7 @@ pub(super) fn open(body: &[u8], stamp: &Stamp) -> Result<Call, Fault> {
     if messages.is_empty() {
         let done = Words::Chat.line(&request.model, stamp);
         let done = done.with("message", message(&Gathered::default(), 0));
-        return Ok(load(request.model, request.keep_alive, done));
+        return Ok(load(request, done));
     }
     // A last message of the model's own is one that it shall go on with.
     request.continues = messages.last().is_some_and(|last| {

@@ -68,6 +68,7 @@ fn load(request: Embed, write: impl FnOnce(&Timings) -> Reply + Send + 'static) 
     let load = Load {
         model: request.model,
         keep_alive: request.keep_alive,
+        context: request.context,
     };
     Call::Load(load, Box::new(write))
 }

@@ -17,6 +17,9 @@ pub(super) fn open(body: &[u8], stamp: &Stamp) -> Result<Call, Fault> {
     let mut request = Generate::new(model, Prompt::text(""));
     let asked = Asked::read(&mut fields)?;
     request.before = before(&mut fields)?;
+    let template = fields.maybe_string("template")?;
+    // A text as it is has none.
+    request.template = template.filter(|text| !text.is_empty() && !asked.raw);
     options::read(&mut fields, &mut request)?;
     fields.finish()?;
     let raw = asked.raw;
@@ -24,7 +27,7 @@ pub(super) fn open(body: &[u8], stamp: &Stamp) -> Result<Call, Fault> {
         None if request.before.is_empty() => {
             let done = Words::Generate.line(&request.model, stamp);
             let done = done.with("response", "");
-            return Ok(load(request.model, request.keep_alive, done));
+            return Ok(load(request, done));
         }
         None => {}
         Some(prompt) => request.prompts = [prompt].into(),
@@ -55,15 +58,6 @@ impl Asked {
             images: options::images(fields)?,
             raw: fields.maybe_boolean("raw")?.unwrap_or(false),
         };
-        let template = fields.maybe_string("template")?;
-        if template.is_some_and(|template| !template.is_empty()) {
-            return Err(Fault::field(
-                &fields.at("template"),
-                format_args!(
-                    "is not taken from requests; the model's own is used, or none with raw"
-                ),
-            ));
-        }
         let plain = if asked.raw { "raw" } else { "suffix" };
         if asked.raw || !asked.suffix.is_empty() {
             let refused = [

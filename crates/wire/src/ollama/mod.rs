@@ -20,7 +20,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use core::time::Duration;
 use strata_chat::json::{Fields, Json};
-use strata_chat::{Fault, KeepAlive};
+use strata_chat::{Fault, Generate, KeepAlive};
 
 /// The dialect.
 pub static DIALECT: Dialect = Dialect {
@@ -92,12 +92,18 @@ pub static DIALECT: Dialect = Dialect {
         .takes(RequestBody::Bytes),
     ],
     prefix: Some("/api/"),
+    request_id: "x-request-id",
     fault: |fault, _| errors::fault(fault),
 };
 
+/// The version of Ollama whose API this is. Clients compare it with what they need.
+const VERSION: &str = "0.23.4";
+
 fn version() -> Reply {
-    let version = env!("CARGO_PKG_VERSION").into();
-    Reply::json(&Json::object([("version", version)]))
+    Reply::json(&Json::object([
+        ("version", VERSION.into()),
+        ("strata", env!("CARGO_PKG_VERSION").into()),
+    ]))
 }
 
 /// The name of a model, which this dialect's clients always give; `name` is what it was called at first.
@@ -109,12 +115,14 @@ fn model(fields: &mut Fields) -> Result<String, Fault> {
 }
 
 /// A request that has nothing to answer: the model is brought into memory, or dropped.
-fn load(model: String, keep_alive: Option<KeepAlive>, mut done: Json) -> Call {
-    let unload = keep_alive == Some(KeepAlive::For(Duration::ZERO));
+fn load(request: Generate, mut done: Json) -> Call {
+    let load = Load {
+        model: request.model,
+        keep_alive: request.keep_alive,
+        context: request.context,
+    };
+    let unload = load.keep_alive == Some(KeepAlive::For(Duration::ZERO));
     done.push("done", true);
     done.push("done_reason", if unload { "unload" } else { "load" });
-    Call::Load(
-        Load { model, keep_alive },
-        Box::new(move |_| Reply::json(&done)),
-    )
+    Call::Load(load, Box::new(move |_| Reply::json(&done)))
 }

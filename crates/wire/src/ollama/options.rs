@@ -6,23 +6,13 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use strata_chat::json::{Fields, Json, JsonPath};
 use strata_chat::parameters::Parameters;
-use strata_chat::{Effort, Fault, Format, Generate, KeepAlive, Sampling, Thinking};
-
-/// How tokens are chosen where neither the request nor the model says.
-pub(super) fn habits() -> Sampling {
-    Sampling {
-        temperature: Some(0.8),
-        top_k: Some(40),
-        top_p: Some(0.9),
-        ..Sampling::default()
-    }
-}
+use strata_chat::{Effort, Fault, Format, Generate, KeepAlive, Thinking};
 
 /// All that a request for text has besides its prompt.
 pub(super) fn read(fields: &mut Fields, request: &mut Generate) -> Result<(), Fault> {
-    request.defaults = habits();
     if let Some(options) = fields.maybe_object("options")? {
-        let given = Parameters::read(options)?;
+        let given = Parameters::of_request(options)?;
+        request.keep = given.keep;
         request.sampling = given.sampling;
         request.stop = given.stop;
         request.max_tokens = given.max_tokens;
@@ -33,16 +23,21 @@ pub(super) fn read(fields: &mut Fields, request: &mut Generate) -> Result<(), Fa
     request.thinking = thinking(fields)?;
     request.logprobs = logprobs::read(fields)?;
     request.stream = fields.maybe_boolean("stream")?.unwrap_or(true);
-    request.truncate = fields.maybe_boolean("truncate")?.unwrap_or(false);
-    // A full context ends an answer here; that what came first is forgotten instead cannot be asked for.
-    match fields.maybe_boolean("shift")? {
-        Some(true) => Err(Fault::field(
-            &fields.at("shift"),
-            format_args!("true is not supported"),
-        )),
-        _ => Ok(()),
+    request.truncate = fields.maybe_boolean("truncate")?.unwrap_or(true);
+    if request.truncate {
+        request.keep.get_or_insert(KEPT);
+    } else {
+        request.keep = None;
     }
+    // A full context ends an answer here, whatever is asked.
+    fields.maybe_boolean("shift")?;
+    // A picture's settings, for models that draw.
+    fields.ignore(&["width", "height", "steps", "_debug_render_only"]);
+    Ok(())
 }
+
+/// Tokens at the beginning of a prompt that stay when it is cut to fit, as with Ollama.
+const KEPT: usize = 4;
 
 /// `options` of a request for embeddings: the context's size.
 pub(super) fn embed_context(fields: &mut Fields) -> Result<Option<usize>, Fault> {
@@ -50,7 +45,7 @@ pub(super) fn embed_context(fields: &mut Fields) -> Result<Option<usize>, Fault>
         return Ok(None);
     };
     // Clients send the same options to all routes; nothing is chosen here.
-    let given = Parameters::read(options)?;
+    let given = Parameters::of_request(options)?;
     Ok(given.context)
 }
 

@@ -186,7 +186,7 @@ fn calls(calls: &[GatheredCall], told: usize) -> Json {
         let function = Json::object([
             ("index", (told + index).into()),
             ("name", call.name.as_str().into()),
-            ("arguments", call.read().arguments),
+            ("arguments", call.input()),
         ]);
         Json::object([("id", call.id.as_str().into()), ("function", function)])
     }))

@@ -87,6 +87,7 @@ pub static DIALECT: Dialect = Dialect {
         ),
     ],
     prefix: Some("/v1/"),
+    request_id: "x-request-id",
     fault: |fault, _| errors::fault(fault),
 };
 

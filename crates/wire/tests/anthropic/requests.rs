@@ -3,11 +3,13 @@
 use super::RICH;
 
 use crate::ANTHROPIC;
+use crate::pairs::script;
 use strata_chat::json::Json;
 use strata_chat::{
     ContentPart, Effort, Fault, Format, Generate, Message, Prompt, Role, Thinking, ToolChoice,
 };
-use strata_wire::call::Call;
+use strata_wire::call::{Call, Kept, Recall};
+use strata_wire::openai::ResponseStore;
 
 fn read(body: &str) -> Result<Generate, Fault> {
     match ANTHROPIC
@@ -97,9 +99,25 @@ fn what_is_wrong_is_named() {
         (r#""temperature":1.5"#, "temperature"),
         (r#""messages":[]"#, "messages"),
         (
-            r#""messages":[{"role":"system","content":"x"}]"#,
+            r#""messages":[{"role":"narrator","content":"x"}]"#,
             "messages[0].role",
         ),
+        (
+            r#""messages":[{"role":"system","content":[{"type":"image"}]}]"#,
+            "messages[0].content[0].type",
+        ),
+        (r#""thread":{"type":"fork"}"#, "thread.type"),
+        (
+            r#""thread":{"type":"continue"}"#,
+            "thread.previous_message_id",
+        ),
+        (
+            r#""system":"s","thread":{"type":"continue","previous_message_id":"m"}"#,
+            "system",
+        ),
+        (r#""mcp_servers":[{"url":"http://h/"}]"#, "mcp_servers"),
+        (r#""compaction":{"type":"summarize"}"#, "compaction"),
+        (r#""speed":"slow""#, "speed"),
         (r#""messages":[{"role":"user"}]"#, "messages[0].content"),
         (
             r#""messages":[{"role":"user","content":[{"type":"document","source":{}}]}]"#,
@@ -145,4 +163,86 @@ fn what_is_wrong_is_named() {
     }
     let fault = read(r#"{"max_tokens":5,"messages":[]}"#).unwrap_err();
     assert_eq!(fault.message, "model: is required");
+}
+
+#[test]
+fn preferences_are_taken_and_change_nothing() {
+    let plain = with(r#""stream":false"#).unwrap();
+    for fields in [
+        r#""thread":null,"container":null,"mcp_servers":[]"#,
+        r#""thread":{"type":"create"}"#,
+        r#""diagnostics":{"previous_message_id":null}"#,
+        r#""inference_geo":"eu","speed":"fast","service_tier":"auto""#,
+        r#""fallbacks":"default","fallback_credit_token":"t""#,
+        r#""metadata":{"user_id":"u"},"cache_control":{"type":"ephemeral"}"#,
+    ] {
+        assert_eq!(with(fields), Ok(plain.clone()), "{fields}");
+    }
+    let body = r#"{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"a"},
+        {"role":"system","content":"Be brief."},
+        {"role":"system","content":[{"type":"text","text":"In rhymes."}]}]}"#;
+    let request = read(body).unwrap();
+    let said: Vec<_> = conversation(&request)
+        .iter()
+        .map(|message| (message.role, message.joined()))
+        .collect();
+    assert_eq!(
+        said,
+        [
+            (Role::User, "a".into()),
+            (Role::System, "Be brief.".into()),
+            (Role::System, "In rhymes.".into()),
+        ]
+    );
+}
+
+/// What a request is answered with, as a script tells it, and what is kept of it.
+fn kept(body: &str, recall: &mut dyn Recall) -> Option<Kept> {
+    let opened = ANTHROPIC.recall("POST", "/v1/messages", body.as_bytes(), recall);
+    let Ok(Call::Generate(_, mut answer)) = opened.unwrap() else {
+        panic!("a message asks for text");
+    };
+    let mut out = Vec::new();
+    for event in script("tools") {
+        answer.event(&event, &mut out);
+    }
+    answer.kept()
+}
+
+#[test]
+fn a_thread_goes_on_with_its_messages_and_tools() {
+    let mut store = ResponseStore::new(10, 1 << 20);
+    let first = r#"{"model":"m","max_tokens":9,"system":"s","thread":{"type":"create"},
+        "tools":[{"name":"weather","input_schema":{"type":"object"}}],
+        "messages":[{"role":"user","content":"Weather?"}]}"#;
+    let answer = kept(first, &mut ()).unwrap();
+    assert_eq!(answer.id, "msg_0123abcd");
+    store.keep("alice", answer);
+    let next = r#"{"model":"m","max_tokens":9,
+        "thread":{"type":"continue","previous_message_id":"msg_0123abcd"},
+        "messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"call_1","content":"rain"}]}]}"#;
+    let go_on = |recall: &mut dyn Recall| {
+        let opened = ANTHROPIC.recall("POST", "/v1/messages", next.as_bytes(), recall);
+        match opened.unwrap()? {
+            Call::Generate(request, _) => Ok(*request),
+            _ => panic!("a message asks for text"),
+        }
+    };
+    let request = go_on(&mut store.of("alice")).unwrap();
+    let roles: Vec<_> = conversation(&request).iter().map(|m| m.role).collect();
+    assert_eq!(
+        roles,
+        [Role::System, Role::User, Role::Assistant, Role::Tool]
+    );
+    assert_eq!(conversation(&request)[3].name.as_deref(), Some("weather"));
+    assert_eq!(request.tools.list[0].name, "weather");
+    assert!(kept(next, &mut store.of("alice")).is_some());
+    let fault = go_on(&mut store.of("bob")).unwrap_err();
+    let reply = ANTHROPIC.fault(&fault);
+    assert_eq!(reply.status, 404);
+    let error = Json::parse(&reply.body).unwrap().get("error").cloned();
+    let code = error.and_then(|error| error.get("details")?.get("error_code").cloned());
+    assert_eq!(code, Some("thread_not_found".into()));
+    let apart = first.replace(r#""thread":{"type":"create"},"#, "");
+    assert_eq!(kept(&apart, &mut ()), None);
 }

@@ -60,13 +60,9 @@ fn every_form_of_prompt_is_understood() {
 }
 
 #[test]
-fn silence_leaves_choices_to_the_dialect() {
+fn silence_leaves_sampling_to_the_model() {
     let request = completion("").unwrap();
     assert_eq!(request.sampling, Default::default());
-    assert_eq!(request.defaults.temperature, Some(0.8));
-    assert_eq!(request.defaults.top_k, Some(40));
-    assert_eq!(request.defaults.top_p, Some(0.95));
-    assert_eq!(request.defaults.min_p, Some(0.05));
     assert!(request.cache && !request.stream);
     let seed = |text: &str| {
         completion(&format!(r#""seed":{text}"#))

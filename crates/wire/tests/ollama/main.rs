@@ -50,7 +50,14 @@ const RICH: &[(&str, &str, &str)] = &[
 ];
 
 /// Objects whose fields are the client's own.
-const FREE: &[&str] = &["format", "parameters", "arguments", "files", "adapters"];
+const FREE: &[&str] = &[
+    "format",
+    "parameters",
+    "arguments",
+    "files",
+    "adapters",
+    "options",
+];
 
 #[test]
 fn recorded_pairs_hold() {

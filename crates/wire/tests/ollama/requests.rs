@@ -29,13 +29,10 @@ fn load(body: &str) -> Load {
 }
 
 #[test]
-fn silence_leaves_choices_to_the_dialect_and_the_limit_to_the_context() {
+fn silence_leaves_sampling_to_the_model_and_the_limit_to_the_context() {
     let request = generate("").unwrap();
-    assert!(request.stream && !request.truncate);
+    assert!(request.stream && request.truncate && request.keep == Some(4));
     assert_eq!(request.sampling, Default::default());
-    assert_eq!(request.defaults.temperature, Some(0.8));
-    assert_eq!(request.defaults.top_k, Some(40));
-    assert_eq!(request.defaults.top_p, Some(0.9));
     assert_eq!(request.max_tokens, None);
     for none in [-2, -1, 0] {
         let fields = format!(r#","options":{{"num_predict":{none}}}"#);
@@ -65,10 +62,11 @@ fn prompts_go_through_the_template_unless_they_are_raw() {
         (r#","raw":true,"system":"s""#, "system"),
         (r#","raw":true,"suffix":"s""#, "suffix"),
         (r#","suffix":"s","images":["aGk="]"#, "images"),
-        (r#","template":"x""#, "template"),
+        (r#","template":5"#, "template"),
         (r#","context":[-1]"#, "context[0]"),
         (r#","images":["?"]"#, "images[0]"),
-        (r#","shift":true"#, "shift"),
+        (r#","shift":"yes""#, "shift"),
+        (r#","options":{"num_ctx":"many"}"#, "options.num_ctx"),
     ] {
         let fault = generate(fields).err().unwrap();
         assert_eq!(fault.field.as_deref(), Some(place), "{fields}");
@@ -173,4 +171,40 @@ fn blobs_have_digests_and_nothing_else() {
         let opened = open(&format!("/api/blobs/{name}"), "");
         assert!(opened.is_err(), "{name}");
     }
+}
+
+#[test]
+fn options_that_nobody_knows_change_nothing() {
+    let plain = generate("").unwrap();
+    for options in [
+        r#"{"tfs_z":1.0,"penalize_newline":true,"f16_kv":true,"vocab_only":false}"#,
+        r#"{"num_gpu":99,"num_thread":2,"numa":false,"low_vram":true,"use_mlock":true}"#,
+        r#"{"no_such_option":[1,{"a":2}]}"#,
+    ] {
+        let request = generate(&format!(r#","options":{options},"shift":true"#));
+        assert_eq!(request, Ok(plain.clone()), "{options}");
+    }
+    let kept = generate(r#","options":{"num_keep":7,"num_ctx":9000}"#).unwrap();
+    assert_eq!((kept.keep, kept.context), (Some(7), Some(9000)));
+    let whole = generate(r#","options":{"num_keep":7},"truncate":false"#).unwrap();
+    assert!(!whole.truncate && whole.keep.is_none());
+    let own = generate(r#","template":"{{ .Prompt }}=""#).unwrap();
+    assert_eq!(own.template.as_deref(), Some("{{ .Prompt }}="));
+    let raw = generate(r#","template":"x","raw":true"#).unwrap();
+    assert_eq!(raw.template, None);
+    let load = load(r#"{"model":"m","options":{"num_ctx":9000}}"#);
+    assert_eq!(load.context, Some(9000));
+}
+
+#[test]
+fn the_version_is_one_that_clients_compare() {
+    let Ok(Call::Reply(reply)) = OLLAMA.open("GET", "/api/version", b"").unwrap() else {
+        panic!("a version");
+    };
+    let document = Json::parse(&reply.body).unwrap();
+    let version = document.get("version").and_then(Json::as_str).unwrap();
+    let numbers: Vec<u32> = version.split('.').map(|n| n.parse().unwrap()).collect();
+    assert!(numbers.len() == 3 && numbers > vec![0, 20, 0], "{version}");
+    let own = document.get("strata").and_then(Json::as_str);
+    assert_eq!(own, Some(env!("CARGO_PKG_VERSION")));
 }

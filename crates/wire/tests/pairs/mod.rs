@@ -66,6 +66,7 @@ impl Tested {
             method,
             target,
             body,
+            anthropic: false,
         };
         self.dialect.open(&request, &stamp(), recall)
     }

@@ -7,16 +7,13 @@ use crate::run::answer::{self, Answer};
 use crate::run::screen::{Look, Screen, Thoughts};
 use crate::run::{Arguments, asked, is_raw};
 use crate::sampling;
-use crate::store_commands::{self, built_in, checkpoint};
+use crate::store_commands::{self, base, built_in};
 use serde_json::{Map, Value};
-use strata::load::{self, ModelFile};
+use strata::load;
 use strata::{Format, Generate, Message, Role};
 use strata_chat::Thinking;
 use strata_chat::parameters::Parameters;
-use strata_convert::Folder;
-use strata_store::{
-    Base, Modelfile, Name, NameError, Recipe, Store, StoreError, StoredMessage, quietly,
-};
+use strata_store::{Modelfile, Name, NameError, Recipe, Store, StoreError, StoredMessage, quietly};
 
 /// A conversation with a model.
 pub(super) struct Session<'s> {
@@ -242,7 +239,7 @@ impl<'s> Session<'s> {
         built_in::refuse_name(&name)?;
         let turns = self.messages.iter().filter(is_turn);
         let recipe = Recipe {
-            bases: vec![self.base(&store)?],
+            bases: vec![base::of_path(&store, self.topic.path)?],
             system: Some(self.system().unwrap_or_default()),
             parameters: self.parameters.clone(),
             messages: turns
@@ -256,23 +253,5 @@ impl<'s> Session<'s> {
         store.create(&name, &recipe, &mut quietly).map_err(fail)?;
         eprintln!("The session is saved as {name}.");
         Ok(())
-    }
-
-    fn base(&self, store: &Store) -> Result<Base, Failure> {
-        let path = self.topic.path;
-        if Folder::is_checkpoint(path) {
-            let digest = checkpoint::convert(store, path, None, &mut quietly)?;
-            return Ok(Base::Blob(digest));
-        }
-        let file = ModelFile::open(path)?;
-        if let Some(preset) = file.preset() {
-            let unusable = |error: NameError| Failure::new(Kind::Failed, error);
-            let name: Name = preset.name.parse().map_err(unusable)?;
-            return Ok(Base::Model(name));
-        }
-        if file.built_in_bytes().is_some() {
-            return built_in::base(store);
-        }
-        Ok(Base::File(file.path().to_owned()))
     }
 }

@@ -142,6 +142,11 @@ impl Recall for Owned<'_> {
         let key = (self.owner.to_owned(), id.to_owned());
         Some(self.store.touch(&key)?.messages.clone())
     }
+
+    fn document(&mut self, id: &str) -> Option<Json> {
+        let key = (self.owner.to_owned(), id.to_owned());
+        Some(self.store.touch(&key)?.document.clone())
+    }
 }
 
 fn message_bytes(message: &Message) -> usize {
