@@ -262,7 +262,7 @@ def others_cannot_be_asked(server):
             server.client.pull(name, insecure=True)
             raise AssertionError("it was asked")
         except ollama.ResponseError as error:
-            assert "not among the hosts" in str(error), error
+            assert "not an allowed registry" in str(error), error
 
 
 @check

@@ -6,7 +6,7 @@ use clap_complete::{Shell, generate};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Print the completions of a shell
+/// Print shell completions
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -20,14 +20,14 @@ pub(crate) struct CompletionArguments {
     shell: Shell,
 }
 
-/// Write the manual pages into a folder, or print that of the program
+/// Print the manual page, or write all manual pages to a folder
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   strata man | man -l -
   strata man ~/.local/share/man/man1")]
 pub(crate) struct ManArguments {
-    /// The folder; it is made if it is not there
+    /// The folder, created if needed
     #[arg(value_name = "DIR")]
     folder: Option<PathBuf>,
 }

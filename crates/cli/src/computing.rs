@@ -9,26 +9,26 @@ use strata_convert::Mix;
 use strata_model::KvType;
 use strata_model::PageStorage;
 
-/// How the model is computed. None of these changes what comes out, but for `--kv` and `--quant`.
+/// How the model is computed. Only `--kv` and `--quant` change the result.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Computing")]
 pub(crate) struct ComputeArguments {
-    /// Worker threads [default: one for each processor]
+    /// Number of worker threads [default: one per processor]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,
-    /// Tokens computed together
+    /// Number of prompt tokens to process at once
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u16).range(1..=16384))]
     pub(crate) batch: u16,
-    /// How keys and values are stored
+    /// Type of the KV cache
     #[arg(long, value_enum, value_name = "TYPE", default_value = "f16")]
     pub(crate) kv: Kv,
-    /// The most memory to use: 512M, 6G, 6GiB [default: what the machine has left]
+    /// Maximum memory to use: 512M, 6G, 6GiB [default: what is available]
     #[arg(long, value_name = "SIZE")]
     pub(crate) memory: Option<Size>,
-    /// Whether weights may stay in the file and be read for each token
+    /// When to read weights from the file for each token instead of keeping them in memory
     #[arg(long, value_enum, value_name = "WHEN", default_value = "auto")]
     pub(crate) stream: Stream,
-    /// Quantize a Hugging Face folder's weights while they are loaded: q8_0, q4_k_m, …
+    /// Quantize a Hugging Face folder while loading it: q8_0, q4_k_m, …
     #[arg(long, value_name = "TYPE", value_parser = mix)]
     pub(crate) quant: Option<Mix>,
 }
@@ -51,7 +51,7 @@ impl Default for ComputeArguments {
 pub(crate) fn mix(name: &str) -> Result<Mix, String> {
     Mix::from_name(name).ok_or_else(|| {
         let all: Vec<&str> = Mix::ALL.iter().map(|mix| mix.name()).collect();
-        format!("the types are {}", all.join(", "))
+        format!("expected one of {}", all.join(", "))
     })
 }
 
@@ -121,19 +121,19 @@ impl ComputeArguments {
                 return Err(Failure::new(
                     Kind::OutOfMemory,
                     format_args!(
-                        "the program takes {} and --memory allows {}",
+                        "the program itself takes {}, and --memory allows {}",
                         Size(least),
                         Size(bytes)
                     ),
                 )
-                .hint("strata plan MODEL shows what a model takes"));
+                .hint("`strata plan MODEL` shows how much memory a model needs"));
             }
             strata_host::cap_process(bytes).map_err(|error| {
                 Failure::new(
                     Kind::Failed,
-                    format_args!("the process's memory cannot be limited: {error}"),
+                    format_args!("cannot limit the memory of this process: {error}"),
                 )
-                .hint("leave --memory out")
+                .hint("omit --memory")
             })?;
         }
         Ok(())
@@ -158,7 +158,7 @@ pub(crate) enum Kv {
     /// 16 bits
     #[value(name = "f16")]
     F16,
-    /// 8 bits with a scale for each 32
+    /// 8 bits, with a scale per 32 values
     #[value(name = "q8_0")]
     Q8_0,
     /// 32 bits
@@ -189,10 +189,10 @@ impl From<Stream> for strata::Stream {
 /// Whether weights may stay in the file.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Stream {
-    /// Those that do not fit in --memory; without --memory a model that does not fit is refused
+    /// When they do not fit in --memory; without --memory, a model that does not fit is an error
     Auto,
-    /// None: a model that does not fit is refused
+    /// Never: a model that does not fit is an error
     Never,
-    /// All of them
+    /// Always
     Always,
 }

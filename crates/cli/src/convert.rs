@@ -10,10 +10,10 @@ use strata::load::bad_folder;
 use strata_convert::{Folder, FolderError, Mix, Options, Plan, WriteFailure};
 use strata_host::ThreadPool;
 
-/// Write a Hugging Face folder or a PyTorch checkpoint as a GGUF file
+/// Convert a Hugging Face folder or a PyTorch checkpoint to GGUF
 ///
-/// Reads safetensors or PyTorch files, whole or split, with config.json and the tokenizer's files beside them. Nothing in
-/// a checkpoint is run. `strata run FOLDER` needs no conversion.
+/// Reads safetensors or PyTorch files, whole or split, with config.json and the tokenizer files beside them. No code in a
+/// checkpoint is executed. `strata run FOLDER` works without conversion.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -23,13 +23,13 @@ Examples:
 pub(crate) struct Arguments {
     /// The folder with config.json, or one of its .safetensors, .bin, .pt or .pth files
     source: PathBuf,
-    /// The file to write
+    /// Output file
     #[arg(short, long, value_name = "FILE")]
     out: PathBuf,
-    /// The matrices' types: f32, f16, bf16, q8_0, q4_k_m, … [default: those of the checkpoint]
+    /// Type of the matrices: f32, f16, bf16, q8_0, q4_k_m, … [default: as in the checkpoint]
     #[arg(long = "type", value_name = "TYPE", value_parser = mix)]
     mix: Option<Mix>,
-    /// Worker threads [default: one for each processor]
+    /// Number of worker threads [default: one per processor]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
     /// Print the summary as JSON
@@ -59,12 +59,14 @@ fn convert(arguments: &Arguments) -> Result<Summary, Failure> {
     let start = Instant::now();
     let fail = |error: FolderError| bad_folder(&arguments.source, &error);
     let pool = ThreadPool::new(arguments.threads.map(usize::from))
-        .map_err(|error| Failure::io("the worker threads", &error))?;
+        .map_err(|error| Failure::io("cannot start the worker threads", &error))?;
     let folder = Folder::open(&arguments.source).map_err(fail)?;
     let config = folder.config().map_err(fail)?;
     let vocabulary = folder.vocabulary().map_err(fail)?;
     if vocabulary.is_none() {
-        eprintln!("note: the folder has no tokenizer; the model will know tokens but no words");
+        eprintln!(
+            "note: the folder has no tokenizer; the model will read and write token ids only"
+        );
     }
     let checkpoint = folder.tensors().map_err(fail)?;
     let name = folder.name();

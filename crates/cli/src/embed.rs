@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use strata::{Error, ErrorKind, Model, Pooling, PromptPart};
 use strata_chat::Embed;
 
-/// Turn texts into vectors that are close where the texts mean the same
+/// Compute embeddings of texts
 #[derive(clap::Args)]
 #[command(after_help = "\
 Prints one line of numbers for each text (with --pooling none, for each token).
@@ -16,18 +16,18 @@ Examples:
   strata embed all-minilm.gguf \"A cat sat on the mat.\" \"Felines rest.\"
   strata embed model.gguf --pooling mean --json \"Hello\"")]
 pub(crate) struct Arguments {
-    /// The model's file or folder, its name in the store, or `tale`, which is built in
+    /// The model: a .gguf file, a Hugging Face folder, or a name that `strata list` shows
     model: PathBuf,
     /// The texts
     #[arg(required = true)]
     texts: Vec<String>,
-    /// How the states of a text's tokens become one vector [default: as the model says, or else mean]
+    /// How to pool token states into one vector [default: the model's, or mean]
     #[arg(long, value_enum, value_name = "KIND")]
     pooling: Option<PoolingName>,
-    /// What is done to the vectors
+    /// How to normalize the vectors
     #[arg(long, value_enum, value_name = "KIND", default_value = "l2")]
     normalize: Normalize,
-    /// Print one JSON object
+    /// Print as JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -37,22 +37,22 @@ pub(crate) struct Arguments {
 /// The spelling of [`Pooling`] on the command line.
 #[derive(Copy, Clone, clap::ValueEnum)]
 enum PoolingName {
-    /// The mean of all tokens' states
+    /// Mean of all token states
     Mean,
-    /// The first token's state
+    /// State of the first token
     Cls,
-    /// The last token's state
+    /// State of the last token
     Last,
-    /// All tokens' states
+    /// All token states, without pooling
     None,
 }
 
 /// What is done to vectors.
 #[derive(Copy, Clone, PartialEq, Eq, clap::ValueEnum)]
 enum Normalize {
-    /// Their length becomes one, so that the dot product is the cosine
+    /// Unit length, so that the dot product is the cosine similarity
     L2,
-    /// Nothing
+    /// Not at all
     None,
 }
 
@@ -88,9 +88,9 @@ pub(crate) fn refused(error: Error) -> Failure {
     let kind = error.kind();
     let failure = Failure::from(error);
     match kind {
-        ErrorKind::ContextExceeded => failure.hint("cut the text into parts"),
+        ErrorKind::ContextExceeded => failure.hint("split the text into shorter parts"),
         ErrorKind::Unsupported => {
-            failure.hint("choose a reranker; strata embed gives vectors to compare")
+            failure.hint("use a reranker model, or compare vectors from `strata embed`")
         }
         _ => failure,
     }
@@ -117,7 +117,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         if !rows.iter().flatten().all(|x| x.is_finite()) {
             return Err(Failure::new(
                 Kind::BadModel,
-                format_args!("the vector of text {} is not finite", index + 1),
+                format_args!("the embedding of text {} is not finite", index + 1),
             )
             .hint("the model's weights may be damaged"));
         }

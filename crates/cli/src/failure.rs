@@ -20,12 +20,12 @@ pub(crate) enum Kind {
 
 /// Appended to `--help`.
 pub(crate) const EXIT_CODES: &str = "\
-STRATA_ISA=scalar (or avx2, avx512, …) in the environment forces an instruction set; results stay the same.
+Set STRATA_ISA=scalar (or avx2, avx512, …) to force an instruction set; results stay the same.
 
 Exit codes:
   0  success
-  1  the work failed (a file cannot be read or written, a template raised)
-  2  the command line or an input does not make sense
+  1  failed (for example, a file cannot be read or written)
+  2  invalid command line or input
   3  the model file is damaged or not supported
   4  not enough memory";
 
@@ -97,7 +97,7 @@ impl Failure {
         let failure = Self::new(kind, format_args!("{path}: {what}"));
         match error.kind() {
             E::NotFound => failure.hint("check the path"),
-            E::StorageFull => failure.hint("free some space or write elsewhere"),
+            E::StorageFull => failure.hint("free some space, or write to another disk"),
             E::OutOfMemory => failure.hint("close other programs or raise the memory limit"),
             _ => failure,
         }

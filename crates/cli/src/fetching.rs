@@ -1,19 +1,20 @@
 //! Models that are not here, fetched because somebody wants to run them.
 
 use crate::failure::{Failure, Kind};
-use crate::store_commands;
+use crate::store_commands::{self, plain};
+use crate::suggestion;
 use std::path::{Path, PathBuf};
 use strata::load::is_built_in;
 use strata_store::{Name, Network};
 
 /// Whether and how a model that is not here is fetched.
 #[derive(clap::Args)]
-#[command(next_help_heading = "Fetching")]
+#[command(next_help_heading = "Downloads")]
 pub(crate) struct FetchArguments {
-    /// Fetch no model that is not here
+    /// Do not download models
     #[arg(long)]
     offline: bool,
-    /// Fetch it from a registry without TLS
+    /// Allow a registry without TLS
     #[arg(long)]
     insecure: bool,
 }
@@ -24,9 +25,17 @@ impl FetchArguments {
         let Some(asked) = missing(model) else {
             return Ok(model.into());
         };
+        let known = store_commands::known_names();
+        let known = known.iter().map(String::as_str);
+        if let Some(meant) = suggestion::misspelt(plain(asked), known.map(plain)) {
+            let sentence = format_args!("there is no model {asked} on this machine");
+            return Err(Failure::new(Kind::Failed, sentence).hint(format_args!(
+                "did you mean {meant}? To download {asked}, run `strata pull {asked}`"
+            )));
+        }
         if self.offline {
             let sentence =
-                format_args!("there is no model {asked} here, and --offline keeps it away");
+                format_args!("there is no model {asked} on this machine, and --offline is set");
             return Err(Failure::new(Kind::Failed, sentence).hint(store_commands::WHAT_IS_HERE));
         }
         let network = Network {

@@ -16,30 +16,30 @@ use strata::load::{CheckedModel, TokenizerUse};
 use strata_convert::{ColumnSums, ImportanceSums, WriteFailure};
 use strata_model::{MatrixTensor, Model, Observer, Output};
 
-/// Measure how much each column of a model's matrices counts
+/// Compute an importance matrix from a text
 ///
-/// `strata quantize --imatrix` takes the file, and llama.cpp's quantizer too. The text should be like what the model
-/// will be used for; a few hundred chunks are enough.
+/// For `strata quantize --imatrix` and for llama.cpp's quantizer. Use a text like those the model will see; a few hundred
+/// chunks are enough.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   strata imatrix model-f16.gguf wiki.txt -o model.imatrix.gguf
   strata quantize model-f16.gguf iq4_xs --imatrix model.imatrix.gguf")]
 pub(crate) struct Arguments {
-    /// The model's file or folder, its name in the store, or `tale`, which is built in
+    /// The model: a .gguf file, a Hugging Face folder, or a name that `strata list` shows
     model: PathBuf,
     /// A text file
     text: PathBuf,
-    /// The file to write
+    /// Output file
     #[arg(short, long, value_name = "FILE")]
     out: PathBuf,
-    /// Tokens in a chunk
+    /// Tokens per chunk
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(4..=1 << 20))]
     ctx: u32,
-    /// The most chunks to read [default: all]
+    /// Maximum number of chunks to read [default: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     chunks: Option<u32>,
-    /// Measure the output matrix too
+    /// Include the output matrix
     #[arg(long)]
     process_output: bool,
     /// Print the summary as JSON
@@ -196,9 +196,7 @@ fn report(arguments: &Arguments, sums: &ImportanceSums) -> std::io::Result<()> {
         "{path}: {entries} matrices over {chunks} chunks of {size}"
     )?;
     if unseen > 0 {
-        eprintln!(
-            "note: {unseen} matrices of experts were never chosen; a longer text may reach them"
-        );
+        eprintln!("note: {unseen} expert matrices were never used; a longer text may reach them");
     }
     Ok(())
 }

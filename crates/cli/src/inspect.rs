@@ -7,12 +7,12 @@ use std::path::PathBuf;
 use strata::load::ModelFile;
 use strata_weights::{Array, GgufSet, Tensor, Value};
 
-/// Show a model file's metadata and tensors
+/// Show the metadata and tensors of a model file
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The model's file (of a split one, any part), its name in the store, or `tale`, which is built in
+    /// The model: a .gguf file (any part of a split one), or a name that `strata list` shows
     file: PathBuf,
-    /// Print one JSON object, with every array in full
+    /// Print as JSON, with every array in full
     #[arg(long)]
     json: bool,
 }

@@ -14,21 +14,21 @@ use strata_tokenizer::Tokenizer;
 /// How many of the likeliest tokens are printed.
 const TOP: usize = 10;
 
-/// Show the scores of the next token
+/// Show the logits of the next token
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The model's file or folder, its name in the store, or `tale`, which is built in
+    /// The model: a .gguf file, a Hugging Face folder, or a name that `strata list` shows
     model: PathBuf,
-    /// The ids of the tokens before it, separated by commas
+    /// The preceding token ids, separated by commas
     #[arg(long, value_delimiter = ',', required_unless_present = "text")]
     tokens: Vec<u32>,
-    /// The text before it, instead of its tokens; control tokens in it are read as such
+    /// The preceding text, instead of token ids; special tokens in it are parsed
     #[arg(long, conflicts_with = "tokens")]
     text: Option<String>,
-    /// Write the logits of all positions to this file: tokens × vocabulary little-endian 32-bit floats
+    /// Write the logits of all positions to a file: tokens × vocabulary little-endian 32-bit floats
     #[arg(long, value_name = "F")]
     out: Option<PathBuf>,
-    /// Positions that the model is loaded for, which some choose their rotations by [default: its own, up to 4096]
+    /// Context length to load the model with, which affects the RoPE of some models [default: the model's, at most 4096]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     ctx: Option<u32>,
     #[command(flatten)]

@@ -27,12 +27,15 @@ mod scorer;
 mod serve;
 mod server_client;
 mod store_commands;
+mod suggestion;
 mod synth;
 mod template;
 mod text_chunks;
 mod tokenize;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
+use failure::{Failure, Kind};
 use std::process::ExitCode;
 
 #[derive(Parser)]
@@ -46,9 +49,9 @@ struct Arguments {
 enum Command {
     Run(Box<run::Arguments>),
     Serve(Box<serve::Arguments>),
-    /// Fetch a model into the store
+    /// Download a model
     Pull(store_commands::TransferArguments),
-    /// Send a model of the store to its registry
+    /// Upload a model to its registry
     Push(store_commands::TransferArguments),
     #[command(visible_alias = "ls")]
     List(store_commands::ListArguments),
@@ -80,8 +83,37 @@ enum Command {
     Man(completions::ManArguments),
 }
 
+/// The command line, or how the program ends without running a command.
+fn parse() -> Result<Arguments, ExitCode> {
+    Arguments::try_parse().map_err(|error| {
+        if error.kind() == ErrorKind::InvalidSubcommand
+            && let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand)
+        {
+            return unknown_command(word).report();
+        }
+        error.exit()
+    })
+}
+
+fn unknown_command(word: &str) -> Failure {
+    let program = Arguments::command();
+    let names = program.get_subcommands().flat_map(|command| {
+        std::iter::once(command.get_name()).chain(command.get_visible_aliases())
+    });
+    let names: Vec<&str> = names.chain(["help"]).collect();
+    let failure = Failure::new(Kind::Usage, format_args!("unknown command '{word}'"));
+    match suggestion::nearest(word, names) {
+        Some(meant) => failure.hint(format_args!("did you mean `strata {meant}`?")),
+        None => failure.hint("`strata help` lists the commands"),
+    }
+}
+
 fn main() -> ExitCode {
-    let result = match Arguments::parse().command {
+    let arguments = match parse() {
+        Ok(arguments) => arguments,
+        Err(code) => return code,
+    };
+    let result = match arguments.command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Serve(arguments) => serve::run(*arguments),
         Command::Pull(arguments) => store_commands::pull(&arguments),

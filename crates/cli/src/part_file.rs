@@ -19,7 +19,7 @@ pub(crate) fn write(
     let file = File::create(&part).map_err(WriteFailure::Sink)?;
     let bar = progress::bar(
         length,
-        &format!("{doing} {{wide_bar}} {{bytes}}/{{total_bytes}} {{eta}}"),
+        &format!("{doing} {{wide_bar}} {{decimal_bytes}}/{{decimal_total_bytes}} {{eta}}"),
     );
     let mut out = BufWriter::with_capacity(1 << 20, &file);
     let written = fill(&mut out, &bar)

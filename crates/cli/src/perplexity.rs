@@ -13,17 +13,17 @@ use strata::load::{CheckedModel, TokenizerUse};
 use strata_engine::logprobs::Logprobs;
 use strata_model::Output;
 
-/// Measure how well a model foretells a text
+/// Measure perplexity on a text
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The model's file or folder, its name in the store, or `tale`, which is built in
+    /// The model: a .gguf file, a Hugging Face folder, or a name that `strata list` shows
     model: PathBuf,
     /// A text file
     file: PathBuf,
-    /// Tokens in a chunk; the second half of each is scored
+    /// Tokens per chunk; the second half of each chunk is scored
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(4..=1 << 20))]
     ctx: u32,
-    /// Print one JSON object
+    /// Print as JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]

@@ -1,15 +1,16 @@
 //! `strata plan`: what a model would take of the memory, before it is loaded.
 
 use crate::computing::Kv;
-use crate::failure::Failure;
+use crate::failure::{Failure, Kind};
 use crate::run::SpeculationArguments;
 use std::io::Write;
 use std::path::PathBuf;
 use strata::{Model, Options, Plan, Size};
 
-/// Show how much memory a model takes, and whether there is enough
+/// Show how much memory a model needs, and whether it fits
 ///
-/// Reads the file's description, not its weights. What is found is what `run` takes with the same flags.
+/// Reads only the file's header. The figures are what `strata run` takes with the same flags. Exits with code 4 if the
+/// model does not fit.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -17,24 +18,24 @@ Examples:
   strata plan model.gguf --ctx 32768 --kv q8_0 --memory 6G
   strata plan model.gguf --draft small.gguf")]
 pub(crate) struct Arguments {
-    /// The model's file or folder, its name in the store, or `tale`, which is built in
+    /// The model: a .gguf file, a Hugging Face folder, or a name that `strata list` shows
     model: PathBuf,
-    /// Tokens of prompt and answer together [default: the model's context, at most 4096]
+    /// Context length in tokens [default: the model's, at most 4096]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     ctx: Option<u32>,
-    /// How keys and values are stored
+    /// Type of the KV cache
     #[arg(long, value_enum, value_name = "TYPE", default_value = "f16")]
     kv: Kv,
-    /// Tokens computed together
+    /// Number of prompt tokens to process at once
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u16).range(1..=16384))]
     batch: u16,
-    /// Worker threads [default: one for each processor]
+    /// Number of worker threads [default: one per processor]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
-    /// The memory to plan for: 512M, 6G, 6GiB [default: what this machine has left]
+    /// Memory to plan for: 512M, 6G, 6GiB [default: what is available]
     #[arg(long, value_name = "SIZE")]
     memory: Option<Size>,
-    /// Print one JSON object
+    /// Print as JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -62,7 +63,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     } else {
         print(&plan, arguments)
     };
-    printed.map_err(|error| Failure::stdout(&error))
+    printed.map_err(|error| Failure::stdout(&error))?;
+    if plan.fits {
+        return Ok(());
+    }
+    let model = arguments.model.display();
+    let missing = Size(plan.total() - plan.limit);
+    let sentence = format_args!("{model} does not fit: it needs {missing} more");
+    let failure = Failure::new(Kind::OutOfMemory, sentence);
+    Err(match plan.remedies.first() {
+        Some(remedy) => failure.hint(format_args!("this would fit: {remedy}")),
+        None => failure,
+    })
 }
 
 fn print(plan: &Plan, arguments: &Arguments) -> std::io::Result<()> {
@@ -76,7 +88,7 @@ fn print(plan: &Plan, arguments: &Arguments) -> std::io::Result<()> {
         (
             "keys and values",
             plan.kv,
-            format!("{} positions", plan.context),
+            format!("{} tokens", plan.context),
         ),
         (
             "activations",
@@ -85,11 +97,11 @@ fn print(plan: &Plan, arguments: &Arguments) -> std::io::Result<()> {
         ),
     ];
     let draft = (plan.draft > 0).then(|| {
-        let note = "with all that it needs".into();
+        let note = "and everything it needs".into();
         ("draft model", plan.draft, note)
     });
     let rest = [
-        ("program", plan.program, "with its tokenizer".into()),
+        ("program", plan.program, "including the tokenizer".into()),
         ("total", plan.total(), String::new()),
         ("limit", plan.limit, limit),
     ];
@@ -99,10 +111,8 @@ fn print(plan: &Plan, arguments: &Arguments) -> std::io::Result<()> {
     }
     if plan.fits {
         let left = Size(plan.limit - plan.total());
-        return writeln!(out, "It fits; {left} are left.");
+        return writeln!(out, "It fits, with {left} to spare.");
     }
-    let missing = Size(plan.total() - plan.limit);
-    writeln!(out, "It does not fit: {missing} are missing.")?;
     for remedy in &plan.remedies {
         writeln!(out, "would fit: {remedy}")?;
     }

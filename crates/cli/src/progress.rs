@@ -26,9 +26,12 @@ impl LoadProgress {
         if self.bar.is_none() && self.start.elapsed() < PATIENCE {
             return;
         }
-        let bar = self
-            .bar
-            .get_or_insert_with(|| bar(total as u64, "loading {wide_bar} {bytes}/{total_bytes}"));
+        let bar = self.bar.get_or_insert_with(|| {
+            bar(
+                total as u64,
+                "loading {wide_bar} {decimal_bytes}/{decimal_total_bytes}",
+            )
+        });
         bar.set_position(done as u64);
     }
 }

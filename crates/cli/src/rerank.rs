@@ -6,7 +6,7 @@ use crate::failure::{Failure, Kind};
 use std::io::Write;
 use std::path::PathBuf;
 
-/// Sort documents by how well they answer a query
+/// Sort documents by relevance to a query
 #[derive(clap::Args)]
 #[command(after_help = "\
 Prints a score and the document on each line, the best first. The scores are the model's own, before any sigmoid.
@@ -14,14 +14,14 @@ Prints a score and the document on each line, the best first. The scores are the
 Example:
   strata rerank bge-reranker.gguf \"What is a panda?\" \"A bear of China.\" \"A kind of bread.\"")]
 pub(crate) struct Arguments {
-    /// The model's file: an encoder with a classifier
+    /// The model: an encoder with a classification head
     model: PathBuf,
     /// The query
     query: String,
     /// The documents
     #[arg(required = true)]
     documents: Vec<String>,
-    /// Print one JSON object, documents by their number from 0
+    /// Print as JSON, with documents numbered from 0
     #[arg(long)]
     json: bool,
     #[command(flatten)]

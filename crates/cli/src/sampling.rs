@@ -4,74 +4,74 @@ use crate::failure::{Failure, Kind};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use strata_chat::{Sampling, TokenOrText};
 
-/// How tokens are drawn
+/// How tokens are sampled
 #[derive(clap::Args)]
 #[command(next_help_heading = "Sampling")]
 pub(crate) struct SamplingArguments {
-    /// The temperature; 0 always takes the likeliest token [default: the model's, or 0.8]
+    /// Temperature; 0 always picks the most likely token [default: the model's, or 0.8]
     #[arg(long, value_name = "T", allow_negative_numbers = true)]
     temp: Option<f32>,
-    /// Keep the K likeliest tokens; 0 is off [default: the model's, or 40]
+    /// Keep the K most likely tokens; 0 disables it [default: the model's, or 40]
     #[arg(long, value_name = "K")]
     top_k: Option<u32>,
-    /// Keep the likeliest tokens up to this total probability; 1 is off [default: the model's, or 0.95]
+    /// Keep the most likely tokens up to this total probability; 1 disables it [default: the model's, or 0.95]
     #[arg(long, value_name = "P", allow_negative_numbers = true)]
     top_p: Option<f32>,
-    /// Keep tokens at least this probable in relation to the likeliest; 0 is off [default: the model's, or 0.05]
+    /// Keep tokens at least this probable relative to the most likely one; 0 disables it [default: the model's, or 0.05]
     #[arg(long, value_name = "P", allow_negative_numbers = true)]
     min_p: Option<f32>,
-    /// The same seed draws the same tokens [default: random]
+    /// Random seed; the same seed gives the same answer [default: random]
     #[arg(long)]
     seed: Option<u64>,
-    /// Divide the logits of tokens that occurred by this; 1 is off [default: the model's, or 1]
+    /// Divide the logits of tokens that already occurred by this; 1 disables it [default: the model's, or 1]
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     repeat_penalty: Option<f32>,
-    /// Subtract this from a logit for each time that its token occurred [default: the model's, or 0]
+    /// Subtract this from a token's logit for each time it already occurred [default: the model's, or 0]
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     frequency_penalty: Option<f32>,
-    /// Subtract this from the logits of tokens that occurred [default: the model's, or 0]
+    /// Subtract this once from the logits of tokens that already occurred [default: the model's, or 0]
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     presence_penalty: Option<f32>,
-    /// How many of the latest tokens the penalties look at; -1 is all [default: the model's, or 64]
+    /// Number of recent tokens the penalties consider; -1 for all [default: the model's, or 64]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(-1..), allow_negative_numbers = true)]
     repeat_last_n: Option<i32>,
-    /// Keep the tokens whose surprise is nearest to the expected, up to this total probability; 1 is off [default: the model's, or 1]
+    /// Locally typical sampling: keep the most typical tokens up to this total probability; 1 disables it [default: the model's, or 1]
     #[arg(long, value_name = "P", allow_negative_numbers = true)]
     typical: Option<f32>,
-    /// Keep logits within this many standard deviations of the largest; 0 is off [default: the model's, or 0]
+    /// Keep logits within this many standard deviations of the largest; 0 disables it [default: the model's, or 0]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     top_n_sigma: Option<f32>,
-    /// How often XTC leaves the likeliest tokens out; 0 is off [default: the model's, or 0]
+    /// Probability that XTC removes the most likely tokens; 0 disables it [default: the model's, or 0]
     #[arg(long, value_name = "P", allow_negative_numbers = true)]
     xtc_probability: Option<f32>,
-    /// The probability from which XTC may leave a token out [default: the model's, or 0.1]
+    /// Minimum probability of tokens that XTC may remove [default: the model's, or 0.1]
     #[arg(long, value_name = "P", allow_negative_numbers = true)]
     xtc_threshold: Option<f32>,
-    /// The strength of DRY against repeated runs of tokens; 0 is off [default: the model's, or 0]
+    /// Strength of the DRY penalty against repeated sequences; 0 disables it [default: the model's, or 0]
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     dry_multiplier: Option<f32>,
-    /// How fast DRY grows with the run [default: the model's, or 1.75]
+    /// How fast the DRY penalty grows with the length of the repetition [default: the model's, or 1.75]
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     dry_base: Option<f32>,
-    /// Runs shorter than this are free of DRY [default: the model's, or 2]
+    /// Repetitions shorter than this are not penalized by DRY [default: the model's, or 2]
     #[arg(long, value_name = "N")]
     dry_allowed_length: Option<u32>,
-    /// How many of the latest tokens DRY looks at; -1 is all [default: the model's, or -1]
+    /// Number of recent tokens DRY considers; -1 for all [default: the model's, or -1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(-1..), allow_negative_numbers = true)]
     dry_last_n: Option<i32>,
-    /// A text over which DRY follows no run; may be given several times [default: the model's, or a newline, : " and *]
+    /// A text that interrupts DRY's repetitions; can be repeated [default: the model's, or a newline, : " and *]
     #[arg(long, value_name = "TEXT")]
     dry_breaker: Vec<String>,
-    /// Let the temperature follow the entropy, by this much up and down; 0 is off [default: the model's, or 0]
+    /// Range of the dynamic temperature, which follows the entropy; 0 disables it [default: the model's, or 0]
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     dynatemp_range: Option<f32>,
-    /// The exponent of that [default: the model's, or 1]
+    /// Exponent of the dynamic temperature [default: the model's, or 1]
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     dynatemp_exponent: Option<f32>,
-    /// Turn mirostat 2 on: the surprise that it holds, in bits a token
+    /// Enable mirostat 2 with this target surprise, in bits per token
     #[arg(long, value_name = "BITS", allow_negative_numbers = true)]
     mirostat_tau: Option<f32>,
-    /// How fast mirostat corrects itself [default: the model's, or 0.1]
+    /// Learning rate of mirostat [default: the model's, or 0.1]
     #[arg(
         long,
         value_name = "X",
@@ -79,10 +79,10 @@ pub(crate) struct SamplingArguments {
         allow_negative_numbers = true
     )]
     mirostat_eta: Option<f32>,
-    /// The truncating samplers leave at least that many tokens [default: the model's, or 0]
+    /// Minimum number of tokens that truncating samplers keep [default: the model's, or 0]
     #[arg(long, value_name = "N")]
     min_keep: Option<u32>,
-    /// Add BIAS to the logit of the token with this id (-inf bans it); may be given several times
+    /// Add BIAS to the logit of a token id (-inf bans it); can be repeated
     #[arg(long, value_name = "TOKEN=BIAS", value_parser = bias)]
     logit_bias: Vec<(u32, f32)>,
 }
@@ -141,9 +141,9 @@ pub(crate) fn random_seed() -> u64 {
 fn bias(text: &str) -> Result<(u32, f32), String> {
     let (token, bias) = text
         .split_once('=')
-        .ok_or("not of the form TOKEN=BIAS, such as 5=-1.5")?;
+        .ok_or("expected TOKEN=BIAS, such as 5=-1.5")?;
     Ok((
-        token.parse().map_err(|_| "TOKEN is not a token's id")?,
+        token.parse().map_err(|_| "TOKEN is not a token id")?,
         bias.parse().map_err(|_| "BIAS is not a number")?,
     ))
 }

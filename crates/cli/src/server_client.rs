@@ -32,9 +32,9 @@ impl ServerClient {
         let host = set("STRATA_HOST").or_else(|| set("OLLAMA_HOST"));
         let host = host.unwrap_or_default();
         if host.trim().starts_with("https://") {
-            let sentence = format_args!("{host} is asked with TLS, which this command cannot do");
-            return Err(Failure::new(Kind::Usage, sentence)
-                .hint("name the server by http:// where it is reached without"));
+            let sentence =
+                format_args!("cannot connect to {host}: this command does not support TLS");
+            return Err(Failure::new(Kind::Usage, sentence).hint("use an http:// address"));
         }
         let mut address = serve::address(&host)?;
         // Where a server listens on all addresses, this machine's own is one.
@@ -61,9 +61,9 @@ impl ServerClient {
     fn ask(&self, method: &str, path: &str, body: &str) -> Result<ServerAnswer, Failure> {
         let address = self.address;
         let unreachable = |error: std::io::Error| {
-            let sentence = format_args!("no server answers at {address}: {error}");
+            let sentence = format_args!("cannot connect to a server at {address}: {error}");
             Failure::new(Kind::Failed, sentence)
-                .hint("`strata serve` starts one; STRATA_HOST says where it is")
+                .hint("`strata serve` starts one; set STRATA_HOST to use another address")
         };
         let mut stream = TcpStream::connect_timeout(&self.address, CONNECT).map_err(unreachable)?;
         let limits = stream
@@ -83,7 +83,7 @@ impl ServerClient {
         let reading = stream.take(LONGEST).read_to_end(&mut bytes);
         reading.map_err(unreachable)?;
         read(&bytes).ok_or_else(|| {
-            let sentence = format_args!("what answers at {address} is not a server of models");
+            let sentence = format_args!("the program at {address} is not a model server");
             Failure::new(Kind::Failed, sentence)
         })
     }
@@ -95,10 +95,13 @@ impl ServerAnswer {
         if (200..300).contains(&self.status) {
             return Ok(self.body);
         }
-        let said = self.body["error"].as_str().unwrap_or("it did not say why");
-        let failure = Failure::new(Kind::Failed, format_args!("the server refused: {said}"));
+        let said = self.body["error"].as_str().unwrap_or("no reason given");
+        let failure = Failure::new(
+            Kind::Failed,
+            format_args!("the server reported an error: {said}"),
+        );
         Err(match self.status {
-            401 | 403 => failure.hint("STRATA_API_KEY is the key that is sent"),
+            401 | 403 => failure.hint("set STRATA_API_KEY to the server's key"),
             _ => failure,
         })
     }
@@ -151,7 +154,7 @@ mod tests {
         let whole = b"HTTP/1.1 404 Not Found\r\ncontent-length: 13\r\n\r\n{\"error\":\"x\"}";
         let answer = read(whole).unwrap();
         assert_eq!(answer.status, 404);
-        assert!(answer.ok().unwrap_err().to_string().contains("refused: x"));
+        assert!(answer.ok().unwrap_err().to_string().contains("an error: x"));
         let pieces = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n{}\n{\r\n7\r\n\"a\":1}\n\r\n0\r\n\r\n";
         assert_eq!(read(pieces).unwrap().ok().unwrap()["a"], 1);
         for bad in [&b"SSH-2.0"[..], b"HTTP/1.1 2\r\n\r\n", b""] {

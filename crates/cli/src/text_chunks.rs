@@ -32,13 +32,13 @@ impl TextChunks {
         let count = (tokens.len() / size).min(most);
         if count < least {
             let needed = match least {
-                1 => format!("a chunk has {size}"),
+                1 => format!("a chunk needs {size}"),
                 _ => format!("{least} chunks of {size} are needed"),
             };
             let (path, count) = (path.display(), tokens.len());
-            let sentence = format_args!("{path} has {count} tokens; {needed}");
+            let sentence = format_args!("{path} has {count} tokens, and {needed}");
             return Err(
-                Failure::new(Kind::Usage, sentence).hint("give a longer text or a smaller --ctx")
+                Failure::new(Kind::Usage, sentence).hint("use a longer text or a smaller --ctx")
             );
         }
         if let Some(bos) = tokenizer.special().bos.filter(|_| tokenizer.added().bos) {

@@ -9,14 +9,14 @@ use strata_tokenizer::{DecodeOptions, EncodeOptions, Tokenizer};
 /// Turn text into token ids
 #[derive(clap::Args)]
 pub(crate) struct EncodeArguments {
-    /// The model's file or folder, its name in the store, or `tale`, which is built in
+    /// The model: a .gguf file, a Hugging Face folder, or a name that `strata list` shows
     model: PathBuf,
-    /// The text; `-` reads standard input
-    text: String,
-    /// Print the ids as one JSON array
+    /// The text; without one, or with `-`, standard input is read
+    text: Option<String>,
+    /// Print the ids as a JSON array
     #[arg(long)]
     json: bool,
-    /// Add no BOS or EOS and read special tokens in the text as plain text
+    /// Add no BOS or EOS, and treat special tokens in the text as plain text
     #[arg(long)]
     no_special: bool,
 }
@@ -24,9 +24,10 @@ pub(crate) struct EncodeArguments {
 /// Turn token ids into text
 #[derive(clap::Args)]
 pub(crate) struct DecodeArguments {
-    /// The model's file or folder, its name in the store, or `tale`, which is built in
+    /// The model: a .gguf file, a Hugging Face folder, or a name that `strata list` shows
     model: PathBuf,
-    /// The ids, separated by spaces or commas (a JSON array does too); none reads standard input
+    /// The ids, separated by spaces or commas, or as a JSON array; without any, standard input is read, which may be the
+    /// output of `strata tokenize`
     ids: Vec<String>,
     /// Print the text as a JSON string
     #[arg(long)]
@@ -39,9 +40,9 @@ pub(crate) struct DecodeArguments {
 pub(crate) fn encode(arguments: &EncodeArguments) -> Result<(), Failure> {
     let file = ModelFile::open(&arguments.model)?;
     let tokenizer = load(&file)?;
-    let text = match arguments.text.as_str() {
-        "-" => read_stdin()?,
-        text => text.to_owned(),
+    let text = match arguments.text.as_deref() {
+        None | Some("-") => read_stdin()?,
+        Some(text) => text.to_owned(),
     };
     let special = !arguments.no_special;
     let ids = tokenizer.encode(
@@ -66,7 +67,8 @@ pub(crate) fn encode(arguments: &EncodeArguments) -> Result<(), Failure> {
 
 pub(crate) fn decode(arguments: &DecodeArguments) -> Result<(), Failure> {
     let words = if arguments.ids.is_empty() {
-        vec![read_stdin()?]
+        let text = read_stdin()?;
+        text.lines().map(|line| table_id(line).to_owned()).collect()
     } else {
         arguments.ids.clone()
     };
@@ -77,7 +79,7 @@ pub(crate) fn decode(arguments: &DecodeArguments) -> Result<(), Failure> {
         .map(|word| {
             word.parse().map_err(|_| {
                 Failure::new(Kind::Usage, format_args!("{word:?} is not a token id"))
-                    .hint("ids are whole numbers separated by spaces or commas")
+                    .hint("token ids are whole numbers, separated by spaces or commas")
             })
         })
         .collect::<Result<Vec<u32>, _>>()?;
@@ -109,6 +111,14 @@ pub(crate) fn decode(arguments: &DecodeArguments) -> Result<(), Failure> {
         writeln!(out, "{text}")
     };
     written.map_err(|error| Failure::stdout(&error))
+}
+
+/// The id of a line that `strata tokenize` printed, with the token's text after it; any other line as it is.
+fn table_id(line: &str) -> &str {
+    match line.split_once("  \"") {
+        Some((id, text)) if text.ends_with('"') => id,
+        _ => line,
+    }
 }
 
 fn load(file: &ModelFile) -> Result<Tokenizer, Failure> {

@@ -109,7 +109,7 @@ fn files_that_are_not_there_or_no_files() {
     let nowhere = scratch("nowhere.gguf");
     let nowhere = nowhere.to_str().unwrap();
     for command in ["run", "inspect", "bench"] {
-        fails(FAILED, &[nowhere, "tale"], &[command, nowhere]);
+        fails(FAILED, &[nowhere, "strata list"], &[command, nowhere]);
     }
     fails(FAILED, &[nowhere], &["perplexity", "tale", nowhere]);
     fails(
@@ -123,8 +123,11 @@ fn files_that_are_not_there_or_no_files() {
 
 #[test]
 fn files_that_are_no_models() {
-    refuses("empty", b"", &["empty"]);
-    refuses("text", b"Once upon a time there was a file.", &["text"]);
+    refuses("empty", b"", &["not a GGUF file", "empty"]);
+    for text in ["Once upon a time there was a file.", "é", &"ä".repeat(400)] {
+        refuses("text", text.as_bytes(), &["not a GGUF file: it is a text"]);
+    }
+    refuses("other", &[0xff; 64], &["not a GGUF file"]);
     let file = tiny("truncated");
     for share in [1, 10, 50, 99] {
         let cut = file.len() * share / 100;

@@ -59,7 +59,7 @@ fn without_a_network_the_host_and_the_reason_are_named() {
     let folder = TestFolder::new("no-network");
     let run = run(&folder, "127.0.0.1:9/me/teller", &["--insecure"]);
     assert_eq!(run.code, Some(1), "{}", run.err);
-    for words in ["127.0.0.1:9 cannot be reached", "refused", "`strata list`"] {
+    for words in ["cannot reach 127.0.0.1:9", "refused", "`strata list`"] {
         assert!(run.err.contains(words), "{words}: {}", run.err);
     }
 }

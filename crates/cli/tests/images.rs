@@ -83,7 +83,7 @@ fn images_that_make_no_sense() {
     for name in ["a.img", "a.iso", "a.efi"] {
         image(
             USAGE,
-            &["there is no key", "--api-key"],
+            &["without an API key", "--api-key"],
             &["-o", &out(name)],
         );
     }
@@ -94,7 +94,7 @@ fn images_that_make_no_sense() {
     );
     image(
         USAGE,
-        &["fewer than 8"],
+        &["at least 8 characters"],
         &["-o", &out("a.elf"), "--api-key", "short"],
     );
     image(
@@ -163,7 +163,7 @@ fn qemu_is_told_what_to_boot() {
     let run = boot(&path, &["--kernel", &kernel, "--port", &taken]);
     assert_eq!(run.code, Some(FAILED));
     assert!(
-        run.err.contains("cannot be used") && run.err.contains("--port"),
+        run.err.contains("cannot use port") && run.err.contains("--port"),
         "{}",
         run.err
     );
@@ -231,7 +231,7 @@ fn a_qemu_that_fails_or_is_not_there_is_told() {
     let free = port.local_addr().unwrap().port().to_string();
     drop(port);
     let run = boot(&path, &["--kernel", &kernel, "--port", &free]);
-    assert!(run.err.contains("QEMU ended with"), "{}", run.err);
+    assert!(run.err.contains("QEMU failed with"), "{}", run.err);
     let empty = folder.path().join("empty");
     let run = boot(
         empty.to_str().unwrap(),

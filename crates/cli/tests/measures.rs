@@ -161,7 +161,7 @@ fn bench_takes_a_turn_for_each_line() {
     let refused = strata_reading(&run, "decode\nsing\n");
     assert_eq!(refused.code, Some(2));
     assert!(
-        refused.err.contains("\"sing\" is no turn"),
+        refused.err.contains("unknown measurement \"sing\""),
         "{}",
         refused.err
     );

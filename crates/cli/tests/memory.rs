@@ -42,12 +42,14 @@ fn a_plan_adds_up_and_says_what_would_fit() {
     let more = bytes(&drafted, "total_bytes") - bytes(&small, "total_bytes");
     assert!(more >= bytes(&drafted, "draft_bytes"), "{drafted}");
 
-    let table = strata(&["plan", "tale", "--ctx", "32768", "--memory", "100M"]).text();
+    let run = strata(&["plan", "tale", "--ctx", "32768", "--memory", "100M"]);
+    assert_eq!(run.code, Some(OUT_OF_MEMORY), "{}", run.err);
+    assert!(run.err.contains("does not fit"), "{}", run.err);
+    let table = String::from_utf8(run.out).unwrap();
     for words in [
         "weights",
         "keys and values",
         "100.0 MB",
-        "does not fit",
         "would fit: --ctx ",
     ] {
         assert!(table.contains(words), "no {words:?} in {table}");
@@ -95,7 +97,7 @@ fn a_model_larger_than_its_memory_gives_the_same_answer() {
     let run = [&run[..], &sizes].concat();
     let plain = strata(&run).text();
     let streamed = strata(&[&run[..], &["--memory", &half, "--verbose"]].concat());
-    for words in ["stay in the file", "for each token"] {
+    for words in ["stay in the file", "per token"] {
         assert!(streamed.err.contains(words), "{}", streamed.err);
     }
     assert_eq!(streamed.text(), plain);

@@ -125,7 +125,7 @@ fn a_dry_run_shows_the_types_that_were_asked_for() {
     assert_eq!(output.as_deref(), Some("F16"));
     assert_eq!(ty("blk.0.ffn_norm.weight").as_deref(), Some("F32"));
     let words = strata(&run).text();
-    assert!(words.contains("bits a weight") && words.contains("blk.0.attn_q.weight"));
+    assert!(words.contains("bits per weight") && words.contains("blk.0.attn_q.weight"));
 }
 
 #[test]
@@ -276,7 +276,11 @@ fn what_cannot_be_done_is_said() {
         &["no-such-folder"],
         &["q8_0", "-o", "no-such-folder/a.gguf"],
     );
-    fails(2, &["over itself"], &["quantize", TALE, "q8_0", "-o", TALE]);
+    fails(
+        2,
+        &["both the source and the output"],
+        &["quantize", TALE, "q8_0", "-o", TALE],
+    );
     fails(1, &["nowhere.gguf"], &["quantize", "nowhere.gguf", "q8_0"]);
     let refused = strata(&["quantize", "tale", "q9_z"]);
     assert_eq!(refused.code, Some(2));

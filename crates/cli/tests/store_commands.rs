@@ -149,7 +149,7 @@ fn what_cannot_be_done_is_said_in_a_sentence() {
         (
             &["show", "nothing"][..],
             2,
-            "there is no model nothing:latest here",
+            "there is no model nothing:latest on this machine",
         ),
         (&["rm", "../passwd"], 2, "cannot have"),
         (&["cp", "a", "b"], 2, "there is no model a:latest"),

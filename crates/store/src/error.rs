@@ -14,13 +14,13 @@ pub enum StoreError {
     #[error(transparent)]
     Name(#[from] NameError),
     /// Nothing has this name.
-    #[error("there is no model {0} here")]
+    #[error("there is no model {0} on this machine")]
     NoSuchModel(Name),
     /// The registry does not know it.
     #[error("the registry has no model {0}")]
     NotInRegistry(Name),
     /// The repository has no file of that quantization.
-    #[error("{name} has no complete GGUF file for its tag; the files are: {known}")]
+    #[error("{name} has no complete GGUF file for this tag; available: {known}")]
     NoSuchFile {
         /// What was asked for.
         name: Box<Name>,
@@ -28,7 +28,7 @@ pub enum StoreError {
         known: String,
     },
     /// The repository has weights of another form.
-    #[error("{0} has no GGUF file, only a checkpoint, which has to be converted")]
+    #[error("{0} has no GGUF file, only a checkpoint that must be converted")]
     OnlyCheckpoint(Name),
     /// A manifest is damaged.
     #[error("the manifest {} is damaged: {fault}", path.display())]
@@ -52,7 +52,7 @@ pub enum StoreError {
     #[error("there is no blob {0} here")]
     NoSuchBlob(Digest),
     /// Bytes are not what their name says.
-    #[error("the bytes of {expected} have the digest {found}")]
+    #[error("digest mismatch: expected {expected}, found {found}")]
     WrongDigest {
         /// What they should have.
         expected: Digest,
@@ -68,13 +68,13 @@ pub enum StoreError {
         source: io::Error,
     },
     /// The disk is full. What was fetched is kept, and the next pull goes on from there.
-    #[error("{}: no space is left on the disk", path.display())]
+    #[error("{}: no space left on the disk", path.display())]
     Full {
         /// The file that was being written.
         path: PathBuf,
     },
     /// A layer that is a text is not one, or not of its form.
-    #[error("the {media_type} layer {digest} cannot be read: {fault}")]
+    #[error("cannot read the {media_type} layer {digest}: {fault}")]
     Layer {
         /// What it should hold.
         media_type: String,
@@ -84,7 +84,7 @@ pub enum StoreError {
         fault: LayerFault,
     },
     /// A file that should be a model is not one.
-    #[error("{} is not a GGUF file that can be used: {source}", path.display())]
+    #[error("{} cannot be used: {source}", path.display())]
     Gguf {
         /// The file.
         path: PathBuf,
@@ -95,13 +95,13 @@ pub enum StoreError {
     #[error("{} is a folder; convert it to a GGUF file first", .0.display())]
     Folder(PathBuf),
     /// There is nothing to make a model of.
-    #[error("there is nothing to make {0} of")]
+    #[error("cannot create {0}: FROM is missing")]
     NoBase(Name),
     /// Another machine did not do its part.
     #[error(transparent)]
     Net(#[from] NetError),
     /// The home folder is not known.
-    #[error("neither OLLAMA_MODELS nor HOME says where models are")]
+    #[error("cannot find the model store: neither OLLAMA_MODELS nor HOME is set")]
     NoHome,
     /// Whoever watches the work asked to stop.
     #[error("stopped")]

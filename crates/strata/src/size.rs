@@ -23,13 +23,13 @@ impl FromStr for Size {
             "mib" => 1 << 20,
             "gib" => 1 << 30,
             "tib" => 1 << 40,
-            _ => return Err("its unit is none of K, M, G, T, KiB, MiB, GiB, TiB"),
+            _ => return Err("unknown unit; use K, M, G, T, KiB, MiB, GiB or TiB"),
         };
         let number: f64 = digits
             .parse()
             .ok()
             .filter(|number: &f64| number.is_finite() && *number > 0.0)
-            .ok_or("it is not a number of bytes such as 512M or 6G")?;
+            .ok_or("expected a size such as 512M or 6G")?;
         Ok(Self((number * factor as f64) as u64))
     }
 }

@@ -24,41 +24,40 @@ use together::Together;
 
 /// Measure a model's speed
 ///
-/// Prefill computes a prompt of random tokens; decode computes random tokens one by one, from an empty context on. Of
-/// the repeats the median counts.
+/// Prefill processes a prompt of random tokens; decode processes random tokens one by one, starting from an empty
+/// context. Reports the median of the repetitions.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The model's file or folder, its name in the store, or `tale`, which is built in
+    /// The model: a .gguf file, a Hugging Face folder, or a name that `strata list` shows
     model: PathBuf,
-    /// Tokens of the prompt
+    /// Tokens in the prompt
     #[arg(short, long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     prompt: u32,
-    /// Tokens decoded one by one
+    /// Tokens to decode one by one
     #[arg(short = 'n', long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     tokens: u32,
-    /// Positions that are in the cache before tokens are decoded
+    /// Tokens in the KV cache before decoding starts
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1 << 20))]
     ctx_used: u32,
-    /// Decode N texts side by side as well, through the engine
+    /// Also decode N sequences at once, through the engine
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     sequences: Option<u16>,
-    /// Decode a text that repeats its prompt as well, with up to N tokens guessed ahead and without [N: 8]
+    /// Also decode a text that repeats its prompt, with and without drafts of up to N tokens [N: 8]
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "8", value_parser = clap::value_parser!(u8).range(1..=64))]
     speculate: Option<u8>,
-    /// Measure how fast the memory of the weights is read, and which share of that decode reaches
+    /// Measure memory bandwidth, and the share that decode reaches
     #[arg(long)]
     read_bandwidth: bool,
-    /// Measure the dot products that the processor can do, and which share of them prefill reaches
+    /// Measure integer throughput, and the share that prefill reaches
     #[arg(long)]
     int_peak: bool,
-    /// How often each is measured
+    /// Number of repetitions
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
-    /// Measure once for each line of standard input, `prefill` or `decode`, and print that at once, to take turns with
-    /// another program
+    /// Take one measurement per line of standard input, `prefill` or `decode`, to alternate with another program
     #[arg(long, requires = "json")]
     in_turns: bool,
-    /// Print one JSON object
+    /// Print as JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]

@@ -144,21 +144,21 @@ impl Report {
         )?;
         speed("decode ", arguments.tokens, &mut self.decode, after)?;
         if let Some(n) = arguments.sequences {
-            let rest = format!(" in all, of {n} texts at once");
+            let rest = format!(" in total, for {n} sequences at once");
             speed("batch  ", arguments.tokens, &mut self.aggregate, rest)?;
         }
         if let Some(guesses) = arguments.speculate {
             let (accepted, drafted) = (self.usage.accepted_tokens, self.usage.drafted_tokens);
             let rest = format!(
-                " repeating the prompt, {guesses} tokens guessed ahead, {accepted} of {drafted} right; {:.2} tok/s without",
+                " repeating the prompt, drafts of {guesses} tokens, {accepted} of {drafted} accepted; {:.2} tok/s without drafts",
                 median(&mut self.unspeculated)
             );
-            speed("guesses", arguments.tokens, &mut self.speculated, rest)?;
+            speed("drafted", arguments.tokens, &mut self.speculated, rest)?;
         }
         if let Some(share) = read_share {
             writeln!(
                 out,
-                "memory is read at {:.1} GB/s, of which decode reaches {:.0}%",
+                "memory bandwidth {:.1} GB/s, of which decode reaches {:.0}%",
                 median(&mut self.read_bandwidth) / 1e9,
                 100.0 * share
             )?;
@@ -166,7 +166,7 @@ impl Report {
         if let Some(operations) = self.int_peak {
             writeln!(
                 out,
-                "dot products alone reach {:.3} Tera-ops/s, of which prefill reaches {:.0}%",
+                "integer peak {:.3} Tops/s, of which prefill reaches {:.0}%",
                 operations / 1e12,
                 100.0 * self.int_share(operations)
             )?;

@@ -37,7 +37,8 @@ pub(super) fn take(
                 })
             }
             other => {
-                let message = format!("{other:?} is no turn: `prefill` or `decode`");
+                let message =
+                    format!("unknown measurement {other:?}: expected `prefill` or `decode`");
                 return Err(Failure::new(Kind::Usage, message));
             }
         };

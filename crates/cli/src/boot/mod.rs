@@ -29,25 +29,25 @@ const LEAST: u64 = 128 << 20;
 /// one is a disk.
 const MOST_MODULE: u64 = 1800 << 20;
 
-/// Boot a model on a virtual machine without an operating system, in QEMU
+/// Boot a model in QEMU, without an operating system
 #[derive(clap::Args)]
 #[command(after_help = "\
 The machine's serial line is this terminal, with a shell: `help` lists its commands, `shutdown` ends it.
-Only this machine reaches the port, so no key is needed.")]
+The port can only be reached from this machine, so no key is needed.")]
 pub(crate) struct Arguments {
-    /// The model's file, its name in the store, or `tale`, which is built in
+    /// The model: a .gguf file, or a name that `strata list` shows
     #[arg(value_name = "MODEL", default_value = BUILT_IN)]
     model: PathBuf,
-    /// The port of this machine that the server is reached through
+    /// The port on this machine at which the server can be reached
     #[arg(long, value_name = "N", default_value_t = 11434, value_parser = clap::value_parser!(u16).range(1..))]
     port: u16,
-    /// The guest's memory [default: what the model needs]
+    /// The guest's memory [default: as much as the model needs]
     #[arg(long, value_name = "M")]
     memory: Option<Size>,
-    /// The guest's processors [default: as many as this machine has]
+    /// The guest's processors [default: all of this machine's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     cpus: Option<u16>,
-    /// A key that clients must send
+    /// API key that clients must send
     #[arg(
         long,
         value_name = "KEY",
@@ -55,16 +55,16 @@ pub(crate) struct Arguments {
         hide_env_values = true
     )]
     api_key: Option<String>,
-    /// The machine that QEMU emulates [default: microvm, or q35 where QEMU's own arguments add devices]
+    /// The machine type that QEMU emulates [default: microvm, or q35 with extra QEMU arguments]
     #[arg(long, value_enum)]
     machine: Option<Machine>,
-    /// What runs the guest's instructions [default: KVM where it works, else emulation]
+    /// How to run the guest [default: KVM where available, otherwise emulation]
     #[arg(long, value_enum)]
     accel: Option<machine::Accelerator>,
-    /// The unikernel [default: the one in this program, or what `cargo xtask unikernel` has built]
+    /// The unikernel image [default: the one in this program, or the one built by `cargo xtask unikernel`]
     #[arg(long, value_name = "FILE")]
     kernel: Option<PathBuf>,
-    /// Further arguments for QEMU
+    /// Extra arguments for QEMU
     #[arg(last = true, value_name = "QEMU ARGS")]
     qemu: Vec<OsString>,
 }
@@ -89,7 +89,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     free(arguments.port)?;
 
     let folder = tempfile::Builder::new().prefix("strata-boot-").tempdir();
-    let folder = folder.map_err(|error| Failure::io("a folder for the kernel", &error))?;
+    let folder = folder.map_err(|error| Failure::io("cannot create a temporary folder", &error))?;
     let path = folder.path().join("kernel.elf");
     let source = match model.file() {
         Some(file) => {
@@ -125,7 +125,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     .describe(&mut command);
     command.args(&arguments.qemu);
     eprintln!(
-        "booting {} with {} of memory, {accelerator}: http://127.0.0.1:{}",
+        "booting {} with {} of memory, {accelerator}; open http://127.0.0.1:{}",
         arguments.model.display(),
         Size(memory),
         arguments.port
@@ -154,9 +154,9 @@ fn free(port: u16) -> Result<(), Failure> {
     match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
         Ok(_) => Ok(()),
         Err(error) => {
-            let sentence = format_args!("port {port} of this machine cannot be used: {error}");
+            let sentence = format_args!("cannot use port {port}: {error}");
             Err(Failure::new(Kind::Failed, sentence)
-                .hint("another server may have it: --port names another"))
+                .hint("another program may be using it; choose another with --port"))
         }
     }
 }
@@ -165,7 +165,7 @@ fn spawn(command: &mut Command) -> Result<Child, Failure> {
     command.spawn().map_err(|error| match error.kind() {
         ErrorKind::NotFound => {
             Failure::new(Kind::Failed, format_args!("{QEMU} is not installed"))
-                .hint("Debian and Ubuntu have it in the package qemu-system-x86, Fedora in qemu-system-x86-core, Arch in qemu-system-x86, Homebrew in qemu")
+                .hint("install qemu-system-x86 (Debian, Ubuntu, Arch), qemu-system-x86-core (Fedora) or qemu (Homebrew)")
         }
         _ => Failure::io(QEMU, &error),
     })
@@ -194,7 +194,7 @@ fn watch(mut guest: Child) -> Result<(), Failure> {
     match status.map_err(failed)? {
         Some(status) if !status.success() => Err(Failure::new(
             Kind::Failed,
-            format_args!("QEMU ended with {status}"),
+            format_args!("QEMU failed with {status}"),
         )),
         _ => Ok(()),
     }

@@ -7,6 +7,7 @@ mod report;
 mod speed;
 
 use crate::failure::Failure;
+use crate::progress;
 use fits::Fit;
 use hardware::Hardware;
 use report::Report;
@@ -15,19 +16,19 @@ use std::io::Write;
 use strata::load::Machine;
 use strata_host::{Budget, Effort};
 
-/// Look at this machine and say which models it would run, and at what speed
+/// Check this machine and estimate which models it can run, and how fast
 ///
-/// Measures how fast memory and the disk are read and what the processor's integer units do, for a few seconds. Other
-/// programs, and neighbours of a virtual machine, make the figures smaller.
+/// Measures memory bandwidth, disk bandwidth and integer throughput for a few seconds. Other programs, and other virtual
+/// machines on the same host, make the figures smaller.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Worker threads [default: one for each processor]
+    /// Number of worker threads [default: one per processor]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
-    /// Measure for a moment only, less exactly
+    /// Measure faster and less precisely
     #[arg(long)]
     quick: bool,
-    /// Print one JSON object
+    /// Print as JSON
     #[arg(long)]
     json: bool,
 }
@@ -40,7 +41,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Effort::Full
     };
     let hardware = Hardware::look(&machine);
-    let speeds = Speeds::measure(&machine, effort)?;
+    let bar = progress::bar(Speeds::STEPS, "[{pos}/{len}] {msg}");
+    let speeds = Speeds::measure(&machine, effort, &|step| {
+        bar.inc(1);
+        bar.set_message(step);
+        bar.tick();
+    })?;
+    bar.finish_and_clear();
     let budget = Budget::now();
     let fits = Fit::table(&budget, &speeds);
     let report = Report {
@@ -54,7 +61,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let written = if arguments.json {
         writeln!(out, "{}", report.json())
     } else {
-        report.print(&mut out)
+        let size = terminal_size::terminal_size();
+        let columns = size.map_or(usize::MAX, |(width, _)| width.0.into());
+        report.print(&mut out, columns)
     };
     written.map_err(|error| Failure::stdout(&error))
 }

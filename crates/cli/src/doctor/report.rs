@@ -8,6 +8,32 @@ use std::io::Write;
 use strata::Size;
 use strata_host::Budget;
 
+/// Columns of the labels.
+const LABEL: usize = 14;
+/// Columns that the whole table takes.
+const WIDE: usize = 72;
+
+/// Writes a text with its lines broken between words, all but the first indented.
+fn write_wrapped(
+    out: &mut impl Write,
+    text: &str,
+    indent: usize,
+    columns: usize,
+) -> std::io::Result<()> {
+    // On a narrow terminal the label alone would take half of it.
+    let indent = if columns < 60 { indent.min(2) } else { indent };
+    let mut line = String::new();
+    for word in text.split_inclusive(' ') {
+        let width = line.chars().count() + word.trim_end().chars().count();
+        if width > columns && !line.trim().is_empty() {
+            writeln!(out, "{}", line.trim_end())?;
+            line = " ".repeat(indent);
+        }
+        line.push_str(word);
+    }
+    writeln!(out, "{}", line.trim_end())
+}
+
 /// Everything that was found.
 pub(super) struct Report {
     pub(super) hardware: Hardware,
@@ -18,33 +44,50 @@ pub(super) struct Report {
 }
 
 impl Report {
-    pub(super) fn print(&self, out: &mut impl Write) -> std::io::Result<()> {
+    /// Prints it for a terminal of so many columns.
+    pub(super) fn print(&self, out: &mut impl Write, columns: usize) -> std::io::Result<()> {
         for (name, value) in self.lines() {
-            writeln!(out, "{name:<14} {value}")?;
+            write_wrapped(out, &format!("{name:<LABEL$} {value}"), LABEL + 1, columns)?;
         }
-        writeln!(
-            out,
-            "\n{:<12} {:>10} {:>10} {:>5} {:>14} {:>15}",
-            "model", "weights", "memory", "fits", "answer tok/s", "prompt tok/s"
-        )?;
-        for fit in &self.fits {
+        writeln!(out)?;
+        let narrow = columns < WIDE;
+        if narrow {
             writeln!(
                 out,
-                "{:<12} {:>10} {:>10} {:>5} {:>14.1} {:>15.0}",
-                fit.name(),
-                Size(fit.bytes as u64).to_string(),
-                Size(fit.needed as u64).to_string(),
-                if fit.fits { "yes" } else { "no" },
-                fit.decode,
-                fit.prefill
+                "{:<11} {:>9} {:>4} {:>8}",
+                "model", "memory", "fits", "tok/s"
+            )?;
+        } else {
+            writeln!(
+                out,
+                "{:<12} {:>10} {:>10} {:>5} {:>14} {:>15}",
+                "model", "weights", "memory", "fits", "answer tok/s", "prompt tok/s"
             )?;
         }
-        writeln!(
-            out,
-            "Speeds are estimates: an answer reads all weights for each token; memory is with a context of {CONTEXT}.\n"
-        )?;
+        for fit in &self.fits {
+            let (weights, memory) = (Size(fit.bytes as u64), Size(fit.needed as u64));
+            let (name, memory) = (fit.name(), memory.to_string());
+            let fits = if fit.fits { "yes" } else { "no" };
+            if narrow {
+                writeln!(out, "{name:<11} {memory:>9} {fits:>4} {:>8.1}", fit.decode)?;
+            } else {
+                writeln!(
+                    out,
+                    "{name:<12} {:>10} {memory:>10} {fits:>5} {:>14.1} {:>15.0}",
+                    weights.to_string(),
+                    fit.decode,
+                    fit.prefill
+                )?;
+            }
+        }
+        let note = format!(
+            "Speeds are estimates: every token of an answer reads all weights once. Memory includes a context of \
+             {CONTEXT} tokens."
+        );
+        write_wrapped(out, &note, 0, columns)?;
+        writeln!(out)?;
         for sentence in &self.advice {
-            writeln!(out, "{sentence}")?;
+            write_wrapped(out, sentence, 0, columns)?;
         }
         Ok(())
     }
@@ -56,7 +99,7 @@ impl Report {
             budget,
             ..
         } = self;
-        let unknown = || "not known".to_owned();
+        let unknown = || "unknown".to_owned();
         let cores = match hardware.cores {
             Some(cores) => format!("{cores} cores, "),
             None => String::new(),
@@ -77,12 +120,12 @@ impl Report {
         });
         let caches: Vec<String> = caches.collect();
         let huge = match hardware.huge_share {
-            Some(share) => format!(", {:.0} % of a trial", 100.0 * share),
+            Some(share) => format!(", {:.0}% of a trial allocation", 100.0 * share),
             None => String::new(),
         };
         let group = match hardware.group_limit_bytes {
             Some(bytes) => format!(", control group {}", Size(bytes)),
-            None => ", no control group's limit".to_owned(),
+            None => ", no control-group limit".to_owned(),
         };
         let total = hardware
             .memory_bytes
@@ -93,7 +136,7 @@ impl Report {
             (
                 "processors",
                 format!(
-                    "{cores}{} threads, {} available, {} used",
+                    "{cores}{} threads, {} available, {} in use",
                     hardware.processors, hardware.available, hardware.threads
                 ),
             ),
@@ -116,7 +159,7 @@ impl Report {
             (
                 "memory",
                 format!(
-                    "{total}, {} available (bound by {}){group}",
+                    "{total}, {} available (limited by {}){group}",
                     Size(budget.available_bytes),
                     budget.bound_by
                 ),
@@ -202,5 +245,23 @@ impl Report {
             "models": fits.collect::<Vec<_>>(),
             "advice": self.advice,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_fit_a_narrow_terminal() {
+        let text = "processor      Some Processor With A Long Name @ 2.00GHz, twelve cores";
+        for columns in [40, 60, 80] {
+            let mut out = Vec::new();
+            write_wrapped(&mut out, text, LABEL + 1, columns).unwrap();
+            let shown = String::from_utf8(out).unwrap();
+            assert!(shown.lines().all(|line| line.len() <= columns), "{shown}");
+            let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert_eq!(words(&shown), words(text));
+        }
     }
 }

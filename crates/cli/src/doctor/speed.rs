@@ -28,16 +28,29 @@ pub(super) struct Speeds {
 }
 
 impl Speeds {
-    pub(super) fn measure(machine: &Machine, effort: Effort) -> Result<Self, Failure> {
+    /// What `measure` tells of.
+    pub(super) const STEPS: u64 = 4;
+
+    /// Measures, and tells what comes next.
+    pub(super) fn measure(
+        machine: &Machine,
+        effort: Effort,
+        tell: &dyn Fn(&'static str),
+    ) -> Result<Self, Failure> {
+        tell("measuring memory bandwidth with all threads");
         let all_threads = read_bandwidth(machine, effort)?;
+        tell("measuring memory bandwidth with one thread");
         let one_thread = match machine.pool.workers() {
             1 => all_threads,
             _ => read_bandwidth(&Machine::new(Some(1))?, effort)?,
         };
+        tell("measuring integer throughput");
+        let operations = int_peak(machine, effort);
+        tell("measuring disk bandwidth");
         Ok(Self {
             one_thread,
             all_threads,
-            operations: int_peak(machine, effort),
+            operations,
             disk: disk(effort),
         })
     }

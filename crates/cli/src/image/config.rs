@@ -11,8 +11,9 @@ pub(super) fn read(path: &Path) -> Result<Vec<Setting>, Failure> {
         std::fs::read_to_string(path).map_err(|error| Failure::io(path.display(), &error))?;
     parse(&text).map_err(|problem| {
         let names = SETTINGS.map(|(name, _)| name).join(", ");
-        Failure::new(Kind::Usage, format_args!("{}: {problem}", path.display()))
-            .hint(format_args!("KEY = VALUE, with a KEY of {names}"))
+        Failure::new(Kind::Usage, format_args!("{}: {problem}", path.display())).hint(format_args!(
+            "expected KEY = VALUE, where KEY is one of {names}"
+        ))
     })
 }
 
@@ -20,7 +21,7 @@ fn parse(text: &str) -> Result<Vec<Setting>, String> {
     let setting = |pair| {
         let (key, value): (&str, &str) = pair;
         if !is_known(key) {
-            Err(format!("there is no setting {key}"))
+            Err(format!("unknown setting {key}"))
         } else if value.is_empty() {
             Err(format!("the setting {key} has no value"))
         } else {

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use strata_image::Kernel;
 
 /// What to do where there is none.
-pub(crate) const HOW_TO_BUILD: &str = "`cargo xtask unikernel` in the sources builds target/unikernel/kernel.elf: \
-     name it with --kernel, or in STRATA_UNIKERNEL when this program is built";
+pub(crate) const HOW_TO_BUILD: &str = "build target/unikernel/kernel.elf with `cargo xtask unikernel`, then pass it with \
+     --kernel, or build this program with STRATA_UNIKERNEL set to it";
 
 #[cfg(embedded_unikernel)]
 static EMBEDDED: Option<&[u8]> = Some(include_bytes!(env!("STRATA_UNIKERNEL_FILE")));

@@ -16,7 +16,7 @@ const SHORTEST_KEY: usize = 8;
 /// What it calls them.
 const KEYS: [&str; 2] = ["api-key", "key"];
 
-/// Write a bootable image of a model and its server, for machines without an operating system
+/// Write a bootable image with a model and its server
 #[derive(clap::Args)]
 #[command(after_help = "\
 The ending of NAME tells what is written:
@@ -25,13 +25,13 @@ The ending of NAME tells what is written:
   .img  a disk for UEFI machines: write it to a USB stick as it is
   .iso  a disc for UEFI machines, which is such a disk too")]
 pub(crate) struct Arguments {
-    /// The model's file, its name in the store, or `tale`, which is built in
+    /// The model: a .gguf file, or a name that `strata list` shows
     #[arg(value_name = "MODEL", default_value = BUILT_IN)]
     model: PathBuf,
-    /// The file to write; its ending tells what is written
+    /// Output file; the extension selects the kind of image
     #[arg(short, long, value_name = "NAME.{elf,efi,img,iso}")]
     output: PathBuf,
-    /// A key that clients must send; needed where strangers may reach the machine
+    /// API key that clients must send
     #[arg(
         long,
         value_name = "KEY",
@@ -39,13 +39,13 @@ pub(crate) struct Arguments {
         hide_env_values = true
     )]
     api_key: Option<String>,
-    /// Let everyone in who reaches the machine
+    /// Let everyone use the server without a key
     #[arg(long, conflicts_with = "api_key")]
     insecure_no_auth: bool,
-    /// A file with further settings, a line for each: port = 80
+    /// File with more settings, one per line: port = 80
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The unikernel [default: the one in this program, or what `cargo xtask unikernel` has built]
+    /// The unikernel image [default: the one in this program, or the one built by `cargo xtask unikernel`]
     #[arg(long, value_name = "FILE")]
     kernel: Option<PathBuf>,
 }
@@ -54,8 +54,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let output = &arguments.output;
     let ending = output.extension().and_then(|ending| ending.to_str());
     let form = ending.and_then(Form::by_ending).ok_or_else(|| {
-        let sentence = format_args!("{}: what kind of image is that?", output.display());
-        Failure::new(Kind::Usage, sentence).hint("its name ends with .elf, .efi, .img or .iso")
+        let sentence = format_args!("{}: unknown kind of image", output.display());
+        Failure::new(Kind::Usage, sentence).hint("use a name that ends in .elf, .efi, .img or .iso")
     })?;
     let mut options = vec![("name".to_owned(), name(&arguments.model))];
     if let Some(path) = &arguments.config {
@@ -69,11 +69,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let has_key = options.iter().any(|(key, _)| KEYS.contains(&key.as_str()));
     if form.for_hardware() && !arguments.insecure_no_auth && !has_key {
         let sentence = format_args!(
-            "{} is for machines that others can reach, and there is no key",
+            "refusing to write {} without an API key: other machines will be able to reach it",
             output.display()
         );
         return Err(Failure::new(Kind::Usage, sentence)
-            .hint("give --api-key, or --insecure-no-auth to let everyone in"));
+            .hint("set --api-key, or --insecure-no-auth to allow everyone"));
     }
     let file = kernel::find(arguments.kernel.as_deref())?;
     let kernel = kernel::parse(&file)?;
@@ -84,7 +84,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     write(&layout, output)?;
     let beside = layout.len() - bytes.len() as u64;
     println!(
-        "{}: {} (the model has {}, everything else {})",
+        "{}: {} (model {}, everything else {})",
         output.display(),
         Size(layout.len()),
         Size(bytes.len() as u64),
@@ -102,13 +102,10 @@ pub(crate) fn layout<'a>(
     path: &Path,
 ) -> Result<Layout<'a>, Failure> {
     image(form, kernel, options, Some(model)).map_err(|error| {
-        let failure = Failure::new(
-            Kind::Failed,
-            format_args!("{}: {error}", path.display()),
-        );
+        let failure = Failure::new(Kind::Failed, format_args!("{}: {error}", path.display()));
         match error {
             ImageError::TooLarge { .. } | ImageError::Fat(_) | ImageError::Iso(_) => failure
-                .hint("choose a model with fewer bits a weight, or give the machine the model's file as a disk"),
+                .hint("use a model with fewer bits per weight, or attach the model file as a disk"),
             ImageError::Options { .. } => failure.hint("shorten the settings"),
             ImageError::Kernel(_) => failure.hint(kernel::HOW_TO_BUILD),
         }
@@ -133,11 +130,11 @@ pub(crate) fn check(settings: &[Setting]) -> Result<(), Failure> {
     for (key, value) in settings {
         let plain = |c: char| (' '..='~').contains(&c) && c != '"' && c != '\\';
         if !value.chars().all(plain) {
-            let sentence = format_args!("{key}: only plain characters are possible, and no quotes");
+            let sentence = format_args!("{key}: only printable ASCII without quotes is allowed");
             return Err(Failure::new(Kind::Usage, sentence));
         }
         if KEYS.contains(&key.as_str()) && value.len() < SHORTEST_KEY {
-            let sentence = format_args!("the key has fewer than {SHORTEST_KEY} characters");
+            let sentence = format_args!("the key must have at least {SHORTEST_KEY} characters");
             return Err(Failure::new(Kind::Usage, sentence));
         }
     }

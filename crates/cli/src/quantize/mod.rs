@@ -17,10 +17,10 @@ use strata_quant::GgmlType;
 use table::Table;
 use verify::{Distance, Trial};
 
-/// Write a model with its matrices in other types
+/// Quantize a model
 ///
-/// Reads a GGUF of any types, or a Hugging Face folder, one tensor at a time. Norms, biases and routers stay as they
-/// are; matrices whose rows are no whole blocks get a type of about as many bits with smaller ones.
+/// Reads a GGUF file of any types, or a Hugging Face folder, one tensor at a time. Norms, biases and routers are kept as
+/// they are; matrices whose row length is no multiple of the block size get a similar type with smaller blocks.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -30,36 +30,36 @@ Examples:
   strata quantize model-f16.gguf q4_k_m --dry-run
   strata quantize model-f16.gguf q4_k_m --verify")]
 pub(crate) struct Arguments {
-    /// The model: a .gguf file, a name that `strata list` shows, or a folder with config.json
+    /// The model: a .gguf file, a Hugging Face folder, or a name that `strata list` shows
     source: PathBuf,
-    /// The types: q4_k_m, q8_0, iq4_xs, f16, …
+    /// Target type: q4_k_m, q8_0, iq4_xs, f16, …
     #[arg(value_name = "TYPE", value_parser = mix)]
     mix: Mix,
-    /// The file to write [default: the source's name with the type]
+    /// Output file [default: the source's name with the type]
     #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Another type for the matrices with PATTERN in their names, where `*` stands for anything; the first that fits counts
+    /// Type for tensors whose names contain PATTERN, in which `*` matches anything; the first match wins
     #[arg(long = "tensor", value_name = "PATTERN=TYPE", value_parser = rule)]
     rules: Vec<TypeRule>,
-    /// The output matrix's type
+    /// Type of the output matrix
     #[arg(long, value_name = "TYPE", value_parser = ggml_type)]
     output_type: Option<GgmlType>,
-    /// The embedding's type, where it is not the output matrix too
+    /// Type of the embedding matrix, unless it is also the output matrix
     #[arg(long, value_name = "TYPE", value_parser = ggml_type)]
     embedding_type: Option<GgmlType>,
-    /// How much each column counts, as `strata imatrix` or llama.cpp wrote it
+    /// Importance matrix, from `strata imatrix` or llama.cpp
     #[arg(long, value_name = "FILE")]
     imatrix: Option<PathBuf>,
-    /// Compare the result with the source on a text, or on one that is built in
+    /// Compare the result with the source on a text file, or on a built-in text
     #[arg(long, value_name = "TEXT", num_args = 0..=1, require_equals = true, conflicts_with = "dry_run")]
     verify: Option<Option<PathBuf>>,
-    /// Positions of the text that --verify compares
+    /// Number of tokens that --verify compares
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(2..=1 << 20))]
     positions: u32,
-    /// Only print what each tensor would become
+    /// Only show the type that each tensor would get
     #[arg(long)]
     dry_run: bool,
-    /// Worker threads [default: one for each processor]
+    /// Number of worker threads [default: one per processor]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
     /// Print the summary, or with --dry-run the table, as JSON
@@ -82,7 +82,7 @@ fn ggml_type(name: &str) -> Result<GgmlType, String> {
     GgmlType::from_name(name).filter(writable).ok_or_else(|| {
         let all = GgmlType::ALL.iter().copied().filter(writable);
         let names: Vec<String> = all.map(|ty| ty.name().to_lowercase()).collect();
-        format!("the types are {}", names.join(", "))
+        format!("expected one of {}", names.join(", "))
     })
 }
 
@@ -90,7 +90,7 @@ fn rule(text: &str) -> Result<TypeRule, String> {
     let (pattern, ty) = text
         .rsplit_once('=')
         .filter(|(pattern, _)| !pattern.is_empty())
-        .ok_or("this is PATTERN=TYPE, as in attn_v=q6_k")?;
+        .ok_or("expected PATTERN=TYPE, such as attn_v=q6_k")?;
     Ok(TypeRule {
         pattern: pattern.to_owned(),
         ty: ggml_type(ty)?,
@@ -123,15 +123,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if is_same(&arguments.source, &out) {
         return Err(Failure::new(
             Kind::Usage,
-            format_args!("{} would be written over itself", out.display()),
+            format_args!("{} is both the source and the output", out.display()),
         )
-        .hint("name another file with -o"));
+        .hint("choose another output file with -o"));
     }
+    source.warn_of_loss(&recipe)?;
     let table = if arguments.dry_run {
         source.plan(&recipe)?
     } else {
+        if out.exists() {
+            eprintln!("warning: {} exists and will be replaced", out.display());
+        }
         let pool = ThreadPool::new(arguments.threads.map(usize::from))
-            .map_err(|error| Failure::io("the worker threads", &error))?;
+            .map_err(|error| Failure::io("cannot start the worker threads", &error))?;
         source.write(&recipe, &out, &pool)?
     };
     if let Some(importance) = &importance {
@@ -169,7 +173,7 @@ fn read_importance(path: &Path) -> Result<Importance, Failure> {
         strata_host::MappedFile::open(path).map_err(|error| Failure::io(path.display(), &error))?;
     Importance::parse(bytes.bytes()).map_err(|error| {
         Failure::new(Kind::Usage, format_args!("{}: {error}", path.display()))
-            .hint("strata imatrix MODEL TEXT makes such a file")
+            .hint("`strata imatrix MODEL TEXT` writes such a file")
     })
 }
 
@@ -219,7 +223,7 @@ fn print(arguments: &Arguments, done: &Done<'_>) -> std::io::Result<()> {
         None => table.print(&mut out)?,
         Some(seconds) => writeln!(
             out,
-            "{path}: {mix}, {} tensors, {:.1} MB, {:.2} bits a weight, in {seconds:.1} s",
+            "{path}: {mix}, {} tensors, {:.1} MB, {:.2} bits per weight, in {seconds:.1} s",
             table.tensors.len(),
             table.bytes as f64 / 1e6,
             table.bits()

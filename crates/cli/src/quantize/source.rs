@@ -29,6 +29,27 @@ impl Source {
         self.each(recipe, |plan| Ok(plan.table()))
     }
 
+    /// Warns of matrices that are quantized already: what their types lost does not come back, and more is lost.
+    pub(super) fn warn_of_loss(&self, recipe: &Recipe<'_>) -> Result<(), Failure> {
+        let table = self.plan(recipe)?;
+        let plain = ["f32", "f16", "bf16", "f64"];
+        let lost = table.tensors.iter().filter(|row| {
+            let from = row.from.to_lowercase();
+            !plain.contains(&from.as_str()) && from != row.to.name().to_lowercase()
+        });
+        let mut types: Vec<&str> = lost.map(|row| row.from.as_str()).collect();
+        types.sort_unstable();
+        types.dedup();
+        if !types.is_empty() {
+            eprintln!(
+                "warning: the source is already quantized ({}): quantizing it again loses accuracy; \
+                 start from f16, bf16 or f32 weights if you can",
+                types.join(", ")
+            );
+        }
+        Ok(())
+    }
+
     /// Writes the file.
     pub(super) fn write(
         &self,

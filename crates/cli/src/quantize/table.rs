@@ -36,7 +36,7 @@ impl Table {
         let unknown = importance.len().saturating_sub(used);
         if unknown > 0 {
             eprintln!(
-                "note: {unknown} of the {} entries of the importance matrix are of tensors that the model does not have",
+                "note: {unknown} of the {} entries in the importance matrix belong to tensors the model does not have",
                 importance.len()
             );
         }
@@ -64,7 +64,7 @@ impl Table {
         }
         writeln!(
             out,
-            "{} tensors, {:.1} MB, {:.2} bits a weight",
+            "{} tensors, {:.1} MB, {:.2} bits per weight",
             self.tensors.len(),
             self.bytes as f64 / 1e6,
             self.bits()

@@ -42,7 +42,7 @@ impl std::fmt::Display for Distance {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "against the source, over {} positions: mean KL {:.5} (largest {:.4}), the same likeliest token in {:.1} %",
+            "compared with the source over {} tokens: mean KL {:.5} (max {:.4}), same top token {:.1}%",
             self.positions,
             self.mean_kl,
             self.max_kl,
@@ -110,7 +110,7 @@ impl Trial<'_> {
         if read != positions {
             return Err(Failure::new(
                 Kind::Failed,
-                "the two models do not read the text as the same tokens",
+                "the two models tokenize the text differently",
             ));
         }
         let count = positions.max(1) as f64;

@@ -22,11 +22,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Key>, Failure> {
             Failure::new(Kind::Usage, place).hint("NAME KEY [requests-per-minute] [model,model…]")
         })?;
         if keys.iter().any(|known| known.secret == key.secret) {
-            let place = format_args!(
-                "{}, line {}: the key is there twice",
-                path.display(),
-                number + 1
-            );
+            let place = format_args!("{}, line {}: duplicate key", path.display(), number + 1);
             return Err(Failure::new(Kind::Usage, place));
         }
         keys.push(key);
@@ -43,10 +39,10 @@ pub(super) fn unlimited(secret: &str) -> Result<Key, Failure> {
 fn parse(line: &str) -> Result<Key, &'static str> {
     let mut words = line.split_whitespace();
     let (Some(name), Some(secret)) = (words.next(), words.next()) else {
-        return Err("there is no key");
+        return Err("the key is missing");
     };
     if secret.len() < SHORTEST {
-        return Err("the key has fewer than 8 characters");
+        return Err("the key must have at least 8 characters");
     }
     let mut key = Key {
         name: name.into(),
@@ -56,10 +52,10 @@ fn parse(line: &str) -> Result<Key, &'static str> {
     };
     for word in words {
         match word.parse::<u32>() {
-            Ok(0) => return Err("0 requests in a minute allow nothing"),
+            Ok(0) => return Err("the limit must be at least 1 request per minute"),
             Ok(limit) if key.per_minute.is_none() => key.per_minute = Some(limit),
             _ if key.models.is_empty() => key.models = word.split(',').map(str::to_owned).collect(),
-            _ => return Err("there is something after the models"),
+            _ => return Err("unexpected text after the models"),
         }
     }
     Ok(key)

@@ -8,7 +8,7 @@ use crate::computing::ComputeArguments;
 use crate::failure::{Failure, Kind};
 use crate::fetching::FetchArguments;
 use models::LocalModels;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,14 +23,14 @@ use strata_server::{
 
 const DEFAULT_PORT: u16 = 11434;
 
-/// Serve models to clients of OpenAI, Anthropic, Ollama and llama-server
+/// Serve models over the OpenAI, Anthropic, Ollama and llama-server APIs
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The models' files, or their names, under which they are fetched if they are not here [default: tale]; the first
-    /// answers requests that name none
+    /// The models: .gguf files, Hugging Face folders, or names, which are downloaded if needed [default: tale]; the first
+    /// one answers requests that name no model
     #[arg(value_name = "MODEL")]
     models: Vec<PathBuf>,
-    /// The address to listen on
+    /// Address to listen on
     #[arg(
         long,
         value_name = "ADDR:PORT",
@@ -38,7 +38,10 @@ pub(crate) struct Arguments {
         default_value = "127.0.0.1:11434"
     )]
     host: String,
-    /// A key that clients must send; needed where others can reach the port
+    /// Port to listen on, instead of the one in --host
+    #[arg(short, long, value_name = "PORT")]
+    port: Option<u16>,
+    /// API key that clients must send; required if other machines can reach the server
     #[arg(
         long,
         value_name = "KEY",
@@ -46,16 +49,16 @@ pub(crate) struct Arguments {
         hide_env_values = true
     )]
     api_key: Option<String>,
-    /// A file with a key a line: NAME KEY [requests-per-minute] [model,model…]
+    /// File with one API key per line: NAME KEY [requests-per-minute] [model,model…]
     #[arg(long, value_name = "FILE")]
     keys: Option<PathBuf>,
-    /// Listen beyond this machine without any key
+    /// Let other machines use the server without a key
     #[arg(long)]
     insecure_no_auth: bool,
-    /// A name by which browsers may call the server, beside localhost and addresses
+    /// Host name that requests may use, besides localhost and IP addresses; can be repeated
     #[arg(long, value_name = "NAME")]
     allow_host: Vec<String>,
-    /// An origin whose pages may call the server, beside its own; * for all
+    /// Web origin that may call the server from a browser; * for all
     #[arg(
         long,
         value_name = "ORIGIN",
@@ -63,34 +66,34 @@ pub(crate) struct Arguments {
         value_delimiter = ','
     )]
     allow_origin: Vec<String>,
-    /// A certificate chain, as a PEM file
+    /// TLS certificate chain, as a PEM file
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
-    /// Its key, as a PEM file
+    /// TLS private key, as a PEM file
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Positions of the context [default: the model's, up to 4096]
+    /// Context length in tokens [default: the model's, at most 4096]
     #[arg(long, value_name = "N", env = "OLLAMA_CONTEXT_LENGTH", value_parser = clap::value_parser!(u32).range(1..))]
     ctx: Option<u32>,
-    /// Requests that run side by side
+    /// Maximum number of requests to run at once
     #[arg(long, value_name = "N", env = "OLLAMA_NUM_PARALLEL", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=1024))]
     parallel: u16,
-    /// How long an unused model stays in memory: 5m, 30s, 0, or -1 for always
+    /// How long an idle model stays loaded: 5m, 30s, 0, or -1 for always
     #[arg(long, value_name = "TIME", env = "OLLAMA_KEEP_ALIVE", default_value = "5m", value_parser = keep_alive)]
     keep_alive: KeepAlive,
-    /// A LoRA adapter of the first model, as a GGUF file or a PEFT folder, perhaps with its strength: PATH or PATH=0.5
+    /// LoRA adapter for the first model: a GGUF file or a PEFT folder, optionally with a scale, as in PATH=0.5
     #[arg(long, value_name = "PATH[=SCALE]")]
     lora: Vec<String>,
-    /// A folder in which computed prompts outlive the server
+    /// Folder in which computed prompts are kept across restarts
     #[arg(long, value_name = "FOLDER")]
     cache: Option<PathBuf>,
-    /// Its size at most
+    /// Maximum size of that folder
     #[arg(long, value_name = "SIZE", default_value = "4G", requires = "cache")]
     cache_size: Size,
-    /// A folder in which clients may save slots, each client's apart [default: they may not]
+    /// Folder in which clients may save slots, separately for each client [default: not allowed]
     #[arg(long, value_name = "FOLDER")]
     slot_save_path: Option<PathBuf>,
-    /// Its size at most
+    /// Maximum size of that folder
     #[arg(
         long,
         value_name = "SIZE",
@@ -98,13 +101,13 @@ pub(crate) struct Arguments {
         requires = "slot_save_path"
     )]
     slot_save_size: Size,
-    /// How the lines about requests are written
+    /// Log format
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
     log_format: Format,
-    /// Which lines are written: each level has those before it too
+    /// Log level; each level includes those before it
     #[arg(long, value_name = "LEVEL", value_enum, default_value_t)]
     log_level: Level,
-    /// A collector that takes OpenTelemetry's traces by HTTP
+    /// OpenTelemetry collector that receives traces over HTTP
     #[arg(long, value_name = "http://HOST:PORT")]
     otel_endpoint: Option<Collector>,
     #[command(flatten)]
@@ -124,14 +127,14 @@ enum Format {
 /// Which lines are written.
 #[derive(Copy, Clone, Default, clap::ValueEnum)]
 enum Level {
-    /// Faults of the server
+    /// Internal errors
     Error,
-    /// Requests that were refused
+    /// Rejected requests
     Warn,
     /// All requests
     #[default]
     Info,
-    /// Also those for health, readiness and metrics
+    /// Also health, readiness and metrics requests
     Debug,
 }
 
@@ -147,7 +150,7 @@ fn log(format: Format, level: Level) -> Result<Log, Failure> {
         Level::Debug => LogLevel::Debug,
     };
     Log::new(format, level, std::io::stderr()).map_err(|error| {
-        let sentence = format_args!("the log's thread cannot be started: {error}");
+        let sentence = format_args!("cannot start the log thread: {error}");
         Failure::new(Kind::Failed, sentence)
     })
 }
@@ -159,7 +162,10 @@ fn slot_folder(path: PathBuf, limit: u64) -> Result<SlotFolder, Failure> {
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
-    let address = address(&arguments.host)?;
+    let mut address = address(&arguments.host)?;
+    if let Some(port) = arguments.port {
+        address.set_port(port);
+    }
     let access = access(&arguments, address.ip())?;
     let tls = match (&arguments.tls_cert, &arguments.tls_key) {
         (Some(certificate), Some(key)) => {
@@ -216,16 +222,34 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         tls,
     );
     let bound = bound.map_err(|error| {
-        let sentence = format_args!("{address} cannot be listened on: {error}");
+        let said = error.to_string();
+        let said = said
+            .split(" (os error")
+            .next()
+            .unwrap_or(&said)
+            .to_lowercase();
+        let sentence = format_args!("cannot listen on {address}: {said}");
         Failure::new(Kind::Failed, sentence)
-            .hint("another server may have the port: --host names another")
+            .hint("another program may be using the port; choose another with --port")
     })?;
     let address = bound.address().unwrap_or(address);
     let listening = format!("listening on {scheme}://{address}");
     bound.log().say(LogLevel::Info, &listening, &[]);
+    let page = format!("open {scheme}://{} in a browser", reachable(address));
+    bound.log().say(LogLevel::Info, &page, &[]);
     bound
         .run(stopped())
         .map_err(|error| Failure::new(Kind::Failed, format_args!("the server failed: {error}")))
+}
+
+/// The address under which a browser on this machine finds the server.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
 }
 
 /// Done when the process is asked to end.
@@ -269,11 +293,8 @@ pub(crate) fn address(host: &str) -> Result<SocketAddr, Failure> {
         }
     };
     found.ok_or_else(|| {
-        Failure::new(
-            Kind::Usage,
-            format_args!("{host:?} is not an address to listen on"),
-        )
-        .hint("--host 127.0.0.1:11434")
+        Failure::new(Kind::Usage, format_args!("invalid address {host:?}"))
+            .hint("expected ADDR or ADDR:PORT, such as --host 127.0.0.1:11434")
     })
 }
 
@@ -289,9 +310,11 @@ fn access(arguments: &Arguments, ip: IpAddr) -> Result<Access, Failure> {
     if keys.is_empty() && !ip.is_loopback() && !arguments.insecure_no_auth {
         return Err(Failure::new(
             Kind::Usage,
-            format_args!("{ip} can be reached by others, and there is no key"),
+            format_args!(
+                "refusing to listen on {ip} without an API key: other machines can reach it"
+            ),
         )
-        .hint("give --api-key or --keys, or --insecure-no-auth to let everyone in"));
+        .hint("set --api-key or --keys, or --insecure-no-auth to allow everyone"));
     }
     let mut access = Access::new(keys);
     access.hosts.clone_from(&arguments.allow_host);
@@ -301,7 +324,7 @@ fn access(arguments: &Arguments, ip: IpAddr) -> Result<Access, Failure> {
 
 /// A time as Ollama writes it: seconds, or a number with a unit; negative for always.
 fn keep_alive(text: &str) -> Result<KeepAlive, String> {
-    let wrong = || format!("{text:?} is not a time such as 5m, 30s, 0 or -1");
+    let wrong = || format!("invalid time {text:?}: expected 5m, 30s, 0 or -1, for example");
     if text.starts_with('-') {
         return Ok(KeepAlive::Forever);
     }

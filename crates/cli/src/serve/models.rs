@@ -43,7 +43,7 @@ impl LocalModels {
             let facts = models.facts(path)?;
             let name = &facts.name;
             if models.list.iter().any(|(facts, _)| facts.name == *name) {
-                let sentence = format_args!("two models are called {name}");
+                let sentence = format_args!("two models have the name {name}");
                 return Err(Failure::new(Kind::Usage, sentence));
             }
             models.list.push((facts, path.clone()));
@@ -127,7 +127,7 @@ impl Models for LocalModels {
             error => library::fault(&error),
         })?;
         self.stored(&found).map_err(|failure| {
-            let message = format!("model {asked:?} of the store cannot be used here: {failure}");
+            let message = format!("cannot use model {asked:?}: {failure}");
             Fault::new(FaultKind::Unsupported, message)
         })
     }

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use strata::load::{ModelFile, bad_folder, bad_model};
+use strata::load::{ModelFile, TemplateText, bad_folder, bad_model};
 use strata_convert::{ConvertError, Folder, Mix, Options, Plan, Requantizing, WriteFailure};
 use strata_host::ThreadPool;
 use strata_store::{
@@ -94,6 +94,9 @@ pub(crate) fn prepare(
     mix: Option<Mix>,
     progress: &mut OnProgress<'_>,
 ) -> Result<(), Failure> {
+    if let Some(template) = &recipe.template {
+        TemplateText::of_modelfile(template.clone()).check()?;
+    }
     let mut bases = Vec::new();
     for base in std::mem::take(&mut recipe.bases) {
         bases.push(match (base, mix) {
@@ -224,7 +227,8 @@ fn fill(
     blame: impl FnOnce(ConvertError) -> Failure,
     write: impl FnOnce(&mut BlobWriter, &ThreadPool, &mut dyn FnMut(u64, u64)) -> Written,
 ) -> Result<Digest, Failure> {
-    let pool = ThreadPool::new(None).map_err(|error| Failure::io("the worker threads", &error))?;
+    let pool = ThreadPool::new(None)
+        .map_err(|error| Failure::io("cannot start the worker threads", &error))?;
     let stored = |error: StoreError| super::failure(&error);
     let mut blob = store.blob_writer().map_err(stored)?;
     let (mut stopped, mut told) = (false, 0);

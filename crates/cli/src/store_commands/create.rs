@@ -8,22 +8,22 @@ use std::path::{Path, PathBuf};
 use strata_convert::Mix;
 use strata_store::{Base, Modelfile, Network, Recipe, Store, StoreError};
 
-/// Make a model of a Modelfile
+/// Create a model from a Modelfile
 ///
-/// FROM is a GGUF file, a Hugging Face folder or one of its files, or a model; one that is not here is pulled. TEMPLATE is
-/// in Go's language, as with Ollama. One that is written here counts more than the template in the model's file, which
-/// in turn counts more than what a registry has beside it.
+/// FROM is a GGUF file, a Hugging Face folder or one of its files, or a model, which is downloaded if needed. TEMPLATE is
+/// a Go template, as with Ollama, or a Jinja template. It takes precedence over the template in the model's file, which
+/// takes precedence over one from a registry.
 #[derive(clap::Args)]
 pub(crate) struct CreateArguments {
-    /// The model's name
+    /// Name of the new model
     model: String,
-    /// The Modelfile
+    /// Modelfile to read
     #[arg(short, long, value_name = "FILE", default_value = "Modelfile")]
     file: PathBuf,
-    /// The types that the weights shall have: q8_0, q4_k_m, …
+    /// Quantize the weights: q8_0, q4_k_m, …
     #[arg(short, long, value_name = "TYPE", value_parser = mix)]
     quantize: Option<Mix>,
-    /// Print each step as a line of JSON
+    /// Print progress as lines of JSON
     #[arg(long)]
     json: bool,
 }

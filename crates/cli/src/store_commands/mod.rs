@@ -30,6 +30,7 @@ pub(crate) use transfer::{fetch, pull, push};
 pub(crate) use upkeep::run as store;
 
 use crate::failure::{Failure, Kind};
+use crate::suggestion;
 use strata_store::{Config, Name, Store, StoreError};
 
 pub(crate) use strata::load::{WHAT_IS_HERE, stored};
@@ -55,11 +56,33 @@ fn name(text: &str) -> Result<Name, Failure> {
         .map_err(|error| Failure::new(Kind::Usage, format_args!("{error}")))
 }
 
+/// A name without the tag that it has anyway.
+pub(crate) fn plain(name: &str) -> &str {
+    name.strip_suffix(":latest").unwrap_or(name)
+}
+
+/// The names of the models on this machine.
+pub(crate) fn known_names() -> Vec<String> {
+    let stored = Store::open_default().and_then(|store| store.list());
+    let stored = stored.map_or_else(|_| Vec::new(), |listing| listing.models);
+    let built_in = strata::load::built_in().map(|_| strata::load::BUILT_IN.to_owned());
+    built_in
+        .into_iter()
+        .chain(stored.iter().map(|model| model.name.to_string()))
+        .collect()
+}
+
 /// What went wrong in the store, and what to do about it.
 pub(crate) fn failure(error: &StoreError) -> Failure {
     let said = Failure::from(strata::load::store_error(error));
-    match error {
-        StoreError::NoSuchModel(_) => said.of_kind(Kind::Usage),
-        _ => said,
+    let StoreError::NoSuchModel(name) = error else {
+        return said;
+    };
+    let said = said.of_kind(Kind::Usage);
+    let (name, known) = (name.to_string(), known_names());
+    let known = known.iter().map(|name| plain(name));
+    match suggestion::nearest(plain(&name), known) {
+        Some(meant) => said.hint(format_args!("did you mean {meant}?")),
+        None => said,
     }
 }

@@ -3,16 +3,16 @@
 use super::{built_in, name, open};
 use crate::failure::Failure;
 
-/// Give a model another name too
+/// Copy a model under another name
 #[derive(clap::Args)]
 pub(crate) struct CopyArguments {
     /// The model
     source: String,
-    /// Its other name
+    /// The new name
     destination: String,
 }
 
-/// Remove models from the store
+/// Remove models
 #[derive(clap::Args)]
 pub(crate) struct RemoveArguments {
     /// The models

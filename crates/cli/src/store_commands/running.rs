@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use std::io::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// List the models that the server has in memory
+/// List the models that the server has loaded
 ///
-/// The server is the one at $STRATA_HOST or $OLLAMA_HOST, or at 127.0.0.1:11434.
+/// Connects to $STRATA_HOST, $OLLAMA_HOST or 127.0.0.1:11434.
 #[derive(clap::Args)]
 pub(crate) struct PsArguments {
     /// Print as JSON
@@ -17,9 +17,9 @@ pub(crate) struct PsArguments {
     json: bool,
 }
 
-/// Let the server drop a model from memory
+/// Unload a model from the server
 ///
-/// The server is the one at $STRATA_HOST or $OLLAMA_HOST, or at 127.0.0.1:11434.
+/// Connects to $STRATA_HOST, $OLLAMA_HOST or 127.0.0.1:11434.
 #[derive(clap::Args)]
 pub(crate) struct StopArguments {
     /// The model
@@ -42,8 +42,8 @@ pub(crate) fn stop(arguments: &StopArguments) -> Result<(), Failure> {
     let body = json!({ "model": model, "keep_alive": 0 });
     let answer = ServerClient::from_env()?.post("/api/generate", &body)?;
     if answer.status == 404 {
-        let sentence = format_args!("the server has no model {model} to stop");
-        return Err(Failure::new(Kind::Usage, sentence).hint("`strata ps` lists those that run"));
+        let sentence = format_args!("the server has no model {model}");
+        return Err(Failure::new(Kind::Usage, sentence).hint("`strata ps` lists the loaded models"));
     }
     answer.ok().map(drop)
 }

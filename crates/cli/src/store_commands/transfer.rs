@@ -3,7 +3,7 @@
 use super::{built_in, checkpoint, failure, open};
 use crate::failure::Failure;
 use crate::progress;
-use indicatif::ProgressBar;
+use indicatif::{MultiProgress, ProgressBar};
 use serde_json::{Map, Value};
 use std::io::{IsTerminal, Write};
 use std::ops::ControlFlow;
@@ -13,12 +13,12 @@ use strata_store::{Name, Network, Progress};
 /// What a model is fetched from or sent to.
 #[derive(clap::Args)]
 pub(crate) struct TransferArguments {
-    /// The model: llama3.2:1b or host/namespace/model:tag; to pull also hf.co/user/repo:quant or an https address
+    /// The model: llama3.2:1b or host/namespace/model:tag; `pull` also takes hf.co/user/repo:quant and https URLs
     model: String,
-    /// Talk to the registry without TLS
+    /// Allow a registry without TLS
     #[arg(long)]
     insecure: bool,
-    /// Print each step as a line of JSON
+    /// Print progress as lines of JSON
     #[arg(long)]
     json: bool,
 }
@@ -60,10 +60,16 @@ pub(crate) fn push(arguments: &TransferArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Shows the steps of a long piece of work: bars on a terminal, lines of JSON if asked for, changes of status otherwise.
+/// Layers below this size are there before a bar could be looked at.
+const WORTH_A_BAR: u64 = 1_000_000;
+
+/// Shows the steps of a long piece of work: a bar a layer on a terminal, lines of JSON if asked for, changes of status
+/// otherwise.
 pub(super) struct Steps {
     json: bool,
-    bar: Option<(String, ProgressBar)>,
+    bars: MultiProgress,
+    /// Those of layers that are on their way, by their status.
+    layers: Vec<(String, ProgressBar)>,
     last: String,
 }
 
@@ -71,7 +77,8 @@ impl Steps {
     pub(super) fn new(json: bool) -> Self {
         Self {
             json,
-            bar: None,
+            bars: MultiProgress::new(),
+            layers: Vec::new(),
             last: String::new(),
         }
     }
@@ -86,6 +93,7 @@ impl Steps {
             };
         }
         match (step.total, std::io::stderr().is_terminal()) {
+            (Some(total), true) if total < WORTH_A_BAR => {}
             (Some(total), true) => self.advance(step, total),
             _ => self.say(&step.status),
         }
@@ -93,19 +101,22 @@ impl Steps {
     }
 
     fn advance(&mut self, step: &Progress, total: u64) {
-        if self
-            .bar
-            .as_ref()
-            .is_none_or(|(status, _)| *status != step.status)
-        {
-            self.finish();
-            let style = "{msg} {wide_bar} {bytes}/{total_bytes} {binary_bytes_per_sec} {eta}";
-            let bar = progress::bar(total, style);
+        let known = self
+            .layers
+            .iter()
+            .position(|(name, _)| *name == step.status);
+        let index = known.unwrap_or_else(|| {
+            let style = "{msg} {wide_bar} {decimal_bytes}/{decimal_total_bytes} \
+                         {decimal_bytes_per_sec} {eta}";
+            let bar = self.bars.add(progress::bar(total, style));
             bar.set_message(step.status.clone());
-            self.bar = Some((step.status.clone(), bar));
-        }
-        if let Some((_, bar)) = &self.bar {
-            bar.set_position(step.completed.unwrap_or(0));
+            self.layers.push((step.status.clone(), bar));
+            self.layers.len() - 1
+        });
+        let (_, bar) = &self.layers[index];
+        bar.set_position(step.completed.unwrap_or(0));
+        if step.completed == Some(total) {
+            bar.abandon();
         }
     }
 
@@ -117,10 +128,17 @@ impl Steps {
         }
     }
 
+    /// Leaves the bars as they are.
     fn finish(&mut self) {
-        if let Some((_, bar)) = self.bar.take() {
+        for (_, bar) in self.layers.drain(..) {
             bar.abandon();
         }
+    }
+}
+
+impl Drop for Steps {
+    fn drop(&mut self) {
+        self.finish();
     }
 }
 

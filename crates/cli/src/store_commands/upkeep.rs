@@ -6,7 +6,7 @@ use crate::failure::{Failure, Kind};
 use std::io::Write;
 use strata_store::{Finding, Repair};
 
-/// Look after the store
+/// Check the model store
 #[derive(clap::Args)]
 pub(crate) struct StoreArguments {
     #[command(subcommand)]
@@ -15,9 +15,9 @@ pub(crate) struct StoreArguments {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Read every blob and manifest, and say what is wrong
+    /// Read and verify every model file and manifest
     Check {
-        /// Remove damaged blobs, those that nothing needs, and what was left behind
+        /// Remove damaged files, unused files and leftovers
         #[arg(long)]
         repair: bool,
     },
@@ -27,10 +27,25 @@ pub(crate) fn run(arguments: &StoreArguments) -> Result<(), Failure> {
     let Command::Check { repair } = arguments.command;
     let mode = if repair { Repair::Yes } else { Repair::No };
     let mut steps = Steps::new(false);
-    let findings = open()?
+    let store = open()?;
+    let findings = store
         .check(mode, &mut |step| steps.show(step))
         .map_err(|error| failure(&error))?;
+    drop(steps);
     let mut out = std::io::stdout().lock();
+    if findings.is_empty() {
+        let models = store.list().map_err(|error| failure(&error))?.models;
+        let count = match models.len() {
+            1 => "1 model".to_owned(),
+            n => format!("{n} models"),
+        };
+        let said = writeln!(
+            out,
+            "No problems found in {} ({count}).",
+            store.root().display()
+        );
+        return said.map_err(|error| Failure::stdout(&error));
+    }
     for finding in &findings {
         writeln!(out, "{finding}").map_err(|error| Failure::stdout(&error))?;
     }
@@ -41,10 +56,10 @@ pub(crate) fn run(arguments: &StoreArguments) -> Result<(), Failure> {
     };
     match findings.iter().filter(stays).count() {
         0 => Ok(()),
-        1 => Err(Failure::new(Kind::Failed, "the store has a fault")),
+        1 => Err(Failure::new(Kind::Failed, "the store has 1 problem")),
         n => Err(Failure::new(
             Kind::Failed,
-            format_args!("the store has {n} faults"),
+            format_args!("the store has {n} problems"),
         )),
     }
     .map_err(|said: Failure| {

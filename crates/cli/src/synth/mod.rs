@@ -21,18 +21,18 @@ use strata_quant::GgmlType;
 use strata_weights::gguf::{Builder, Layout, WriteError};
 use vocabulary::{CHAT_TEMPLATE, Vocabulary};
 
-/// Write a model with random weights of a real shape
+/// Write a model with random weights, for benchmarks and tests
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The file to write
+    /// Output file
     out: PathBuf,
-    /// The model's size
+    /// Shape of the model
     #[arg(long, value_enum, default_value = "tiny")]
     shape: Shape,
-    /// The types of its tensors
+    /// Types of the tensors
     #[arg(long, value_name = "TYPE", value_parser = mix, default_value = "q4_k_m")]
     mix: Mix,
-    /// The same seed writes the same bytes
+    /// Random seed; the same seed gives the same file
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }

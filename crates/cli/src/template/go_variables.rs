@@ -28,7 +28,7 @@ pub(super) fn render(
         (Some(messages), ..) => {
             let messages = messages.iter().map(message).collect::<Option<_>>();
             let messages = messages
-                .ok_or_else(|| wrong("each of the messages is an object with a role and text"))?;
+                .ok_or_else(|| wrong("each message must be an object with a role and text"))?;
             let (think, think_level) = thinking(input.get("think"));
             let chat = GoChat {
                 messages,
@@ -39,7 +39,7 @@ pub(super) fn render(
             template.chat(&chat, &options)
         }
         (None, Some(prefix), Some(suffix)) => template.fill(prefix, suffix, &options),
-        _ => return Err(wrong("neither messages nor a prompt with a suffix")),
+        _ => return Err(wrong("expected messages, or a prompt and a suffix")),
     };
     text.map_err(|error| Failure::new(Kind::Failed, error))
 }

@@ -13,19 +13,18 @@ use strata_tokenizer::Tokenizer;
 
 /// Render a chat template
 ///
-/// A template is in Jinja, Hugging Face's language, or in Go's, as Ollama's are. Of a model of the store it is the one
-/// that its chats have.
+/// Templates are in Jinja, as in Hugging Face models, or in Go's template language, as in Ollama's. For a model of the
+/// store, this renders the template that its chats use.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The model whose template to render: its file, its name in the store, or `tale` for the built-in model
+    /// The model whose template to render: a .gguf file, or a name that `strata list` shows
     #[arg(required_unless_present = "file", conflicts_with = "file")]
     model: Option<PathBuf>,
-    /// A template's source instead of a model
+    /// A file with a template, instead of a model
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// A JSON object with the template's variables: `messages` and, as wanted, `tools`,
-    /// `add_generation_prompt`, `bos_token`, `eos_token` and others (in Go's language `think`, or `prompt` with `suffix`);
-    /// `-` reads standard input
+    /// A JSON file with the template's variables: `messages` and, optionally, `tools`, `add_generation_prompt`,
+    /// `bos_token`, `eos_token` and others (in Go templates `think`, or `prompt` with `suffix`); `-` reads standard input
     #[arg(long, value_name = "F.json")]
     input: PathBuf,
 }
@@ -97,7 +96,7 @@ fn template_of(path: &Path, variables: &mut Vec<(Value, Value)>) -> Result<Templ
             Kind::BadModel,
             format_args!("{} has no chat template", path.display()),
         )
-        .hint("give one with --file")
+        .hint("use --file to render a template from a file")
     })?;
     let tokenizer =
         Tokenizer::from_gguf(model.metadata()).map_err(|error| bad_model(path, error))?;

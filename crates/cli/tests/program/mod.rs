@@ -102,7 +102,8 @@ pub(crate) fn fails(code: i32, words: &[&str], arguments: &[impl AsRef<OsStr>]) 
     }
     let err = &run.err;
     assert_eq!(run.code, Some(code), "{err}");
-    let first = err.lines().next().unwrap_or_default();
+    let mut lines = err.lines().filter(|line| !line.starts_with("warning: "));
+    let first = lines.next().unwrap_or_default();
     assert!(first.starts_with("error: "), "{err}");
     for word in words {
         assert!(err.contains(word), "no {word:?} in {err}");

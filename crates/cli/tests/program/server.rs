@@ -121,6 +121,12 @@ impl Server {
         json
     }
 
+    /// The text of an answer, whatever its status.
+    pub(crate) fn post_text(&self, path: &str, body: &Value) -> String {
+        let (_, body) = self.ask("POST", path, body.to_string().as_bytes());
+        String::from_utf8(body).unwrap()
+    }
+
     pub(crate) fn refused(&self, path: &str, body: &Value) -> String {
         let (status, body) = self.ask("POST", path, body.to_string().as_bytes());
         assert!((400..500).contains(&status), "{path}: {status}");

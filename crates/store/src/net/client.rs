@@ -252,6 +252,9 @@ fn reason(text: &[u8]) -> String {
         .collect()
 }
 
+/// How rustls says that what came is no TLS at all.
+const NOT_TLS: &str = "InvalidContentType";
+
 /// A body that broke off.
 pub(crate) fn broken(host: &str, error: &io::Error) -> NetError {
     let timeout = |error: &ureq::Error| matches!(error, ureq::Error::Timeout(_));
@@ -264,6 +267,9 @@ pub(crate) fn broken(host: &str, error: &io::Error) -> NetError {
     // A number of the system tells nobody anything.
     let reason = error.to_string();
     let reason = reason.split(" (os error").next().unwrap_or(&reason);
+    if reason.contains(NOT_TLS) {
+        return NetError::PlainHttp(host.into());
+    }
     NetError::Unreachable {
         host: host.into(),
         reason: reason.into(),
@@ -275,6 +281,7 @@ fn unreachable(url: &Url, error: &ureq::Error) -> NetError {
     match error {
         ureq::Error::Timeout(_) => NetError::Stalled(host),
         ureq::Error::Io(error) => broken(&host, error),
+        error if error.to_string().contains(NOT_TLS) => NetError::PlainHttp(host),
         error => NetError::Unreachable {
             host,
             reason: error.to_string(),

@@ -88,19 +88,19 @@ impl Network {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NetError {
     /// An address that is none.
-    #[error("{0:?} is not an address that can be asked")]
+    #[error("invalid address {0:?}")]
     Url(String),
     /// Plain HTTP needs to be allowed.
-    #[error("{0} would be asked without TLS, which is not allowed")]
+    #[error("refusing to connect to {0} without TLS")]
     Insecure(String),
     /// Not on the list.
-    #[error("{0} is not among the hosts that models may come from")]
+    #[error("{0} is not an allowed registry")]
     NotAllowed(String),
     /// An address of this machine or its network.
-    #[error("{0} is on this machine or its network, where it may not send us")]
+    #[error("refusing to follow a redirect to {0}, an address of this machine or its network")]
     Private(String),
     /// Somebody else would get the password.
-    #[error("{host} wants a login at {realm}, and passwords are not told to other hosts")]
+    #[error("{host} requires a login at {realm}, and passwords are not sent to other hosts")]
     ForeignRealm {
         /// The registry.
         host: String,
@@ -108,24 +108,27 @@ pub enum NetError {
         realm: String,
     },
     /// From TLS to none.
-    #[error("{0} sends us to an address without TLS")]
+    #[error("{0} redirects to an address without TLS")]
     Downgrade(String),
     /// Round and round.
-    #[error("{0} sends us from one address to the next, without end")]
+    #[error("{0} redirects too many times")]
     Redirects(String),
     /// No connection, or it broke.
-    #[error("{host} cannot be reached: {reason}")]
+    #[error("cannot reach {host}: {reason}")]
     Unreachable {
         /// Who.
         host: String,
         /// Why.
         reason: String,
     },
+    /// Plain HTTP where TLS was expected.
+    #[error("{0} does not use TLS")]
+    PlainHttp(String),
     /// Nothing came for too long.
     #[error("{0} stopped sending")]
     Stalled(String),
     /// An answer that is an error.
-    #[error("{host} answers {status}{}{reason}", if reason.is_empty() { "" } else { ": " })]
+    #[error("{host} responded {status}{}{reason}", if reason.is_empty() { "" } else { ": " })]
     Status {
         /// Who.
         host: String,
@@ -135,10 +138,10 @@ pub enum NetError {
         reason: String,
     },
     /// It wants to know who we are.
-    #[error("{0} wants a login, and none is known")]
+    #[error("{0} requires a login, and none is configured")]
     Login(String),
     /// Compressed, though we asked for the bytes.
-    #[error("{host} sends the bytes as {encoding}, which was not asked for")]
+    #[error("{host} sent unexpected content encoding {encoding}")]
     Encoding {
         /// Who.
         host: String,
@@ -146,7 +149,7 @@ pub enum NetError {
         encoding: String,
     },
     /// Other bytes than were asked for.
-    #[error("{host} sends {found} where {expected} was asked for")]
+    #[error("{host} sent {found} instead of {expected}")]
     Range {
         /// Who.
         host: String,
@@ -156,7 +159,7 @@ pub enum NetError {
         found: String,
     },
     /// More than there should be.
-    #[error("{host} sends more than the {expected} bytes that there should be")]
+    #[error("{host} sent more than the expected {expected} bytes")]
     Long {
         /// Who.
         host: String,
@@ -164,7 +167,7 @@ pub enum NetError {
         expected: u64,
     },
     /// Less than there should be.
-    #[error("{host} ends after {found} of {expected} bytes")]
+    #[error("{host} closed the connection after {found} of {expected} bytes")]
     Short {
         /// Who.
         host: String,
@@ -174,7 +177,7 @@ pub enum NetError {
         found: u64,
     },
     /// An answer that makes no sense.
-    #[error("{host} answers something that cannot be understood: {what}")]
+    #[error("{host} sent an invalid response: {what}")]
     Answer {
         /// Who.
         host: String,

@@ -33,7 +33,7 @@ impl AdapterFile {
             }),
             _ => Err(Error::new(
                 ErrorKind::InvalidArgument,
-                format_args!("--lora {text}: {scale:?} is not a strength"),
+                format_args!("--lora {text}: {scale:?} is not a scale"),
             )),
         }
     }

@@ -150,7 +150,7 @@ impl<'f> CheckedModel<'f> {
                 self.file.path().display(),
             ),
         )
-        .with_hint("leave --kv q8_0 out"))
+        .with_hint("omit --kv q8_0"))
     }
 
     /// Loads a model that predicts tokens, as [`load_any`](Self::load_any) does.
@@ -165,11 +165,11 @@ impl<'f> CheckedModel<'f> {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
                 format_args!(
-                    "{} is an encoder: it reads whole texts and generates none",
+                    "{} is an encoder, which cannot generate text",
                     self.file.path().display()
                 ),
             )
-            .with_hint("strata embed and strata rerank take it"));
+            .with_hint("use `strata embed` or `strata rerank`"));
         }
         self.load_any(needs, choice, machine, progress)
     }
@@ -257,7 +257,7 @@ fn parse_failure(path: &Path, error: ParseError) -> Error {
     match error {
         ParseError::Load(error) => load_failure(path, error),
         ParseError::Positions { .. } => {
-            Error::new(ErrorKind::InvalidArgument, error).with_hint("ask for fewer")
+            Error::new(ErrorKind::InvalidArgument, error).with_hint("use a smaller --ctx")
         }
         error => bad_model(path, error),
     }
@@ -267,12 +267,12 @@ fn load_failure(path: &Path, error: LoadError) -> Error {
     match &error {
         LoadError::OutOfMemory(_) => {
             Error::new(ErrorKind::OutOfMemory, format_args!("{}: {error}", path.display()))
-                .with_hint("choose a smaller model or close other programs")
+                .with_hint("use a smaller model, or close other programs")
         }
         LoadError::Stopped => Error::new(ErrorKind::Canceled, &error),
         LoadError::Architecture { .. } => {
             let known: Vec<&str> = arch::ALL.iter().map(|spec| spec.name).collect();
-            bad_model(path, &error).with_hint(format_args!("those that run are {}", known.join(", ")))
+            bad_model(path, &error).with_hint(format_args!("supported architectures: {}", known.join(", ")))
         }
         LoadError::SurplusTensor { .. } => bad_model(path, &error).with_hint(
             "the model may be a variant of its architecture that is not supported; ignoring a tensor would make its answers wrong",

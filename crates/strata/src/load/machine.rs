@@ -31,9 +31,9 @@ impl Machine {
         let pool = ThreadPool::new(threads).map_err(|error| {
             Error::new(
                 ErrorKind::Internal,
-                format_args!("the worker threads cannot be started: {error}"),
+                format_args!("cannot start the worker threads: {error}"),
             )
-            .with_hint("ask for fewer with --threads")
+            .with_hint("use fewer with --threads")
         })?;
         Ok(Self {
             kernels,
@@ -116,7 +116,7 @@ fn kernels(forced: Option<&str>) -> Result<&'static Kernels, Error> {
         format_args!("{ISA}: {name:?} {fault}"),
     )
     .with_hint(format_args!(
-        "this machine has {}; unset {ISA} for the fastest",
+        "this machine has {}; unset {ISA} to use the fastest",
         here.join(", ")
     )))
 }

@@ -66,9 +66,12 @@ impl ModelFile {
         if quant.is_some() {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
-                format_args!("--quant is for folders, and {} is a file", path.display()),
+                format_args!(
+                    "--quant applies to folders, and {} is a file",
+                    path.display()
+                ),
             )
-            .with_hint("it quantizes a Hugging Face folder while it is loaded"));
+            .with_hint("`strata quantize` writes a file with other types"));
         }
         if built_in {
             return Self::built_in();
@@ -97,7 +100,7 @@ impl ModelFile {
         let weights = model.weights();
         let weights = weights.map_err(|error| store_error(&error))?;
         if weights.is_empty() {
-            let sentence = format_args!("{} has no weights that can be run", model.name);
+            let sentence = format_args!("{} has no weights to run", model.name);
             return Err(Error::new(ErrorKind::InvalidModel, sentence));
         }
         Self::mapped(weights, Some(Box::new(Preset::new(model)?)))
@@ -158,9 +161,11 @@ impl ModelFile {
         let bytes = TALE.ok_or_else(|| {
             Error::new(
                 ErrorKind::InvalidArgument,
-                "the model tale is not built into this program",
+                "this program was built without the model tale",
             )
-            .with_hint("build it with `--features tale`, or name the file models/tale/tale-q4_k_m.gguf of the sources")
+            .with_hint(
+                "build it with `--features tale`, or run the file models/tale/tale-q4_k_m.gguf",
+            )
         })?;
         Ok(Self {
             paths: vec![BUILT_IN.into()],
@@ -184,7 +189,12 @@ impl ModelFile {
             .paths
             .iter()
             .zip(parts)
-            .map(|(path, bytes)| Gguf::parse(bytes).map_err(|error| bad_model(path, error)))
+            .map(|(path, bytes)| {
+                let parsed = Gguf::parse(bytes);
+                parsed.map_err(|error| {
+                    not_gguf(path, bytes).unwrap_or_else(|| bad_model(path, error))
+                })
+            })
             .collect::<Result<_, _>>()?;
         GgufSet::new(parts).map_err(|error| bad_model(self.path(), error))
     }
@@ -200,14 +210,11 @@ impl ModelFile {
             Bytes::Mapped(files) => match &files.0[..] {
                 [file] => Ok(file.bytes()),
                 _ => refused(
-                    "one part of several",
-                    "join them: the machine reads one file",
+                    "one part of a split model",
+                    "join the parts into one file first",
                 ),
             },
-            Bytes::Folder(_) => refused(
-                "a folder",
-                "`strata convert` makes one file of it, which the machine reads",
-            ),
+            Bytes::Folder(_) => refused("a folder", "`strata convert` writes it as one file"),
         }
     }
 
@@ -238,6 +245,31 @@ pub fn bad_folder(path: &Path, error: &FolderError) -> Error {
     }
 }
 
+/// A file that is not even the beginning of a GGUF.
+fn not_gguf(path: &Path, bytes: &[u8]) -> Option<Error> {
+    let head = &bytes[..bytes.len().min(512)];
+    let is_text = || {
+        // A character may be cut at the end.
+        let whole = match std::str::from_utf8(head) {
+            Ok(text) => text,
+            Err(error) => std::str::from_utf8(&head[..error.valid_up_to()]).unwrap_or_default(),
+        };
+        whole.len() + 4 > head.len() && !whole.chars().any(|c| c.is_control() && !c.is_whitespace())
+    };
+    let what = match head {
+        [] => "it is empty",
+        [b'G', b'G', b'U', b'F', ..] => return None,
+        [b'P', b'K', 3, 4, ..] => "it is a ZIP archive",
+        _ if is_text() => "it is a text file",
+        _ => "it begins differently",
+    };
+    let sentence = format_args!("{} is not a GGUF file: {what}", path.display());
+    Some(Error::new(ErrorKind::InvalidModel, sentence).with_hint(WHAT_A_MODEL_IS))
+}
+
+/// What can be named where a model is asked for.
+const WHAT_A_MODEL_IS: &str = "MODEL is a .gguf file, a Hugging Face folder, or the name of a model; `strata list` shows the models on this machine";
+
 /// A failure that blames the file.
 pub fn bad_model(path: &Path, error: impl std::fmt::Display) -> Error {
     Error::new(
@@ -245,19 +277,20 @@ pub fn bad_model(path: &Path, error: impl std::fmt::Display) -> Error {
         format_args!("{}: {error}", path.display()),
     )
     .with_hint(
-        "the file may be truncated or damaged: compare its size and checksum with the source's",
+        "the file may be truncated or damaged: compare its size and checksum with the original's",
     )
 }
 
 fn map(path: &Path) -> Result<MappedFile, Error> {
     MappedFile::open(path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => Error::io(path.display(), &error)
-            .with_hint("MODEL is the path of a .gguf file or of a Hugging Face folder, the name of a model that `strata list` shows, or tale for the model that is built in"),
+        std::io::ErrorKind::NotFound => {
+            Error::io(path.display(), &error).with_hint(WHAT_A_MODEL_IS)
+        }
         std::io::ErrorKind::InvalidInput => Error::new(
             ErrorKind::InvalidArgument,
             format_args!("{} is not a file", path.display()),
         )
-        .with_hint("name the model's .gguf file, or a folder with a config.json"),
+        .with_hint("name a .gguf file, or a folder with a config.json"),
         _ => Error::io(path.display(), &error),
     })
 }

@@ -67,7 +67,7 @@ pub enum ParseError {
     #[error(transparent)]
     Metadata(#[from] GgufError),
     /// The model learned its positions one by one, and more are asked for.
-    #[error("the model has {has} positions, not {asked}")]
+    #[error("the model supports a context of {has} tokens, not {asked}")]
     Positions {
         /// What it has.
         has: usize,

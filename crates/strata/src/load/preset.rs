@@ -55,7 +55,7 @@ impl Preset {
         let parameters = Parameters::of_model(written.clone()).map_err(|fault| {
             let sentence = format_args!("{} cannot be run: {}", model.name, fault.message);
             Error::new(ErrorKind::InvalidModel, sentence)
-                .with_hint("`strata create` can make a model of it with other parameters")
+                .with_hint("recreate it with valid parameters, using `strata create`")
         })?;
         let messages = model.messages().map_err(fail)?.into_iter();
         let modified = model.modified.duration_since(UNIX_EPOCH).ok();

@@ -5,7 +5,7 @@ use std::path::Path;
 use strata_store::{Name, NetError, Store, StoreError, StoredModel};
 
 /// What to do where a model is not to be had.
-pub const WHAT_IS_HERE: &str = "`strata list` shows the models that are here";
+pub const WHAT_IS_HERE: &str = "`strata list` shows the models on this machine";
 
 /// The model of the store that has this name, if there is one.
 pub fn stored(name: &Path) -> Option<Result<StoredModel, Error>> {
@@ -30,24 +30,25 @@ pub fn store_error(error: &StoreError) -> Error {
     let said = Error::new(kind, error);
     match error {
         StoreError::NoSuchModel(name) => said.with_hint(format_args!(
-            "`strata list` shows those that are, and `strata pull {name}` fetches it"
+            "`strata pull {name}` downloads it; {WHAT_IS_HERE}"
         )),
         StoreError::Full { .. } => {
-            said.with_hint("free some space and try again: what was fetched is kept")
+            said.with_hint("free some space and try again: the download continues where it stopped")
         }
         StoreError::MissingBlob { name, .. } => {
-            said.with_hint(format_args!("`strata pull {name}` brings it back"))
+            said.with_hint(format_args!("`strata pull {name}` downloads it again"))
         }
         StoreError::NotInRegistry(_) => {
-            said.with_hint(format_args!("check its spelling; {WHAT_IS_HERE}"))
+            said.with_hint(format_args!("check the spelling; {WHAT_IS_HERE}"))
         }
         StoreError::Net(NetError::Unreachable { .. } | NetError::Stalled(_)) => {
             said.with_hint(format_args!("check the network; {WHAT_IS_HERE}"))
         }
-        StoreError::Net(NetError::Insecure(_)) => said.with_hint("--insecure allows it"),
-        StoreError::Net(NetError::NotAllowed(_)) => {
-            said.with_hint("STRATA_REGISTRIES has the list")
+        StoreError::Net(NetError::Insecure(_) | NetError::PlainHttp(_)) => {
+            said.with_hint("--insecure allows plain HTTP; use it only for a registry you trust")
         }
+        StoreError::Net(NetError::NotAllowed(_)) => said
+            .with_hint("the environment variable STRATA_REGISTRIES lists the allowed registries"),
         StoreError::Io { path, source } => Error::io(path.display(), source),
         _ => said,
     }
