@@ -2,7 +2,7 @@
 
 mod program;
 
-use nix::pty::openpty;
+use nix::pty::{Winsize, openpty};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use program::{command, scratch};
@@ -26,7 +26,13 @@ struct Terminal {
 
 impl Terminal {
     fn open(name: &str, arguments: &[&str]) -> Self {
-        let pty = openpty(None, None).expect("a terminal");
+        let size = Winsize {
+            ws_row: 24,
+            ws_col: 80,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        let pty = openpty(Some(&size), None).expect("a terminal");
         let slave = || pty.slave.try_clone().expect("a handle");
         let program = command()
             .args(arguments)
@@ -109,10 +115,10 @@ fn a_conversation_goes_on_where_it_was() {
     assert!(!shown.contains("(0 cached)"), "{shown}");
     chat.until(">>> ");
     chat.press("/clear\r");
-    chat.until("forgotten");
+    chat.until("Cleared");
     chat.until(">>> ");
     chat.press("/nonsense\r");
-    chat.until("not a command");
+    chat.until("unknown command");
     chat.until(">>> ");
     chat.press("/bye\r");
     chat.leaves_well();
@@ -129,7 +135,7 @@ fn an_interrupted_answer_leaves_the_session() {
     chat.until("end: interrupted");
     chat.until(">>> ");
     chat.press("Hello\r");
-    chat.until("end: the model ended its turn");
+    chat.until("end: end of turn");
     chat.until(">>> ");
     // At the prompt Ctrl-C drops the line and Ctrl-D leaves.
     chat.press("half a li\x03");
@@ -148,7 +154,7 @@ fn a_long_conversation_forgets_its_beginning() {
         shown += &chat.until("end: ");
         shown += &chat.until(">>> ");
     }
-    assert!(shown.contains("no longer fits"), "{shown}");
+    assert!(shown.contains("no longer fit"), "{shown}");
     assert!(!shown.contains("error"), "{shown}");
     chat.press("\x04");
     chat.leaves_well();
@@ -165,7 +171,7 @@ fn a_session_is_set_saved_and_loaded() {
     say(
         &mut chat,
         "/set parameter num_predict 5",
-        "num_predict is 5.",
+        "Set num_predict to 5.",
     );
     say(
         &mut chat,
@@ -178,15 +184,11 @@ fn a_session_is_set_saved_and_loaded() {
         "temperature should be a number",
     );
     say(&mut chat, "/set", "/set parameter NAME VALUE");
-    say(
-        &mut chat,
-        "/set system Be kind.",
-        "The system prompt is set.",
-    );
+    say(&mut chat, "/set system Be kind.", "Set the system prompt.");
     say(&mut chat, "Hello", "answer 5 tokens");
     say(&mut chat, "/save ../bad", "cannot have");
-    say(&mut chat, "/save me/kind", "saved as me/kind:latest");
-    say(&mut chat, "/clear", "forgotten");
+    say(&mut chat, "/save me/kind", "session as me/kind:latest");
+    say(&mut chat, "/clear", "Cleared");
     say(&mut chat, "/load nothing-of-this-name", "error: ");
     // The saved conversation is told again and goes on.
     say(&mut chat, "/load me/kind", ">>> Hello\r\n");
@@ -195,10 +197,10 @@ fn a_session_is_set_saved_and_loaded() {
     say(&mut chat, "/show info", "quantization");
     say(&mut chat, "/show modelfile", "MESSAGE user Hello");
     say(&mut chat, "/show license", "mit");
-    say(&mut chat, "/set format json", "Answers are JSON.");
+    say(&mut chat, "/set format json", "Answers must be JSON.");
     let shown = say(&mut chat, "Describe a fox.", "answer 5 tokens");
     assert!(shown.contains("{\""), "{shown}");
-    say(&mut chat, "/set noformat", "any form");
+    say(&mut chat, "/set noformat", "any text");
     // A message over several lines, in the middle of which Ctrl-C drops it.
     chat.until(">>> ");
     chat.press("\"\"\"two\r");
@@ -209,11 +211,11 @@ fn a_session_is_set_saved_and_loaded() {
     chat.until("... ");
     chat.press("lines\"\"\"\r");
     chat.until("answer 5 tokens");
-    say(&mut chat, "/set quiet", "come alone");
+    say(&mut chat, "/set quiet", "hidden");
     say(
         &mut chat,
         "/set parameter num_predict -1",
-        "num_predict is -1.",
+        "Set num_predict to -1.",
     );
     // An answer that is broken off leaves the session as it was.
     say(&mut chat, "Tell me a long story about a fox.", "fox");
@@ -222,5 +224,58 @@ fn a_session_is_set_saved_and_loaded() {
     kill(pid, Signal::SIGINT).expect("it runs");
     say(&mut chat, "/system", "Be kind.");
     say(&mut chat, "/bye", "");
+    chat.leaves_well();
+}
+
+#[test]
+fn lines_typed_ahead_are_answered_one_after_the_other() {
+    let mut chat = Terminal::open("ahead", &[GREEDY, &["-n", "3"]].concat());
+    // A paste without brackets, before the prompt is even there.
+    chat.press("Hello\rWho are you?\r/show template\r");
+    chat.until("answer 3 tokens");
+    chat.until(">>> ");
+    chat.until("answer 3 tokens");
+    chat.until("im_start");
+    chat.until(">>> ");
+    chat.press("Tell me a story.\rTell me another one.\r/bye\r");
+    chat.until("answer 3 tokens");
+    chat.until("answer 3 tokens");
+    chat.leaves_well();
+}
+
+#[test]
+fn keys_are_not_echoed_into_an_answer() {
+    let mut chat = Terminal::open("echo", &["run", "--temp", "0", "--verbose"]);
+    chat.until(">>> ");
+    chat.press("Tell me a long story about a fox.\r");
+    chat.until("fox.");
+    chat.until(" ");
+    chat.press("typed ahead\x03");
+    let shown = chat.until("end: ");
+    assert!(!shown.contains("^C") && !shown.contains("typed"), "{shown}");
+    // Ctrl-C drops what was typed before it, as terminals do.
+    chat.until(">>> ");
+    chat.press("/bye\r");
+    chat.leaves_well();
+}
+
+#[test]
+fn the_chat_says_what_it_is_helps_and_completes() {
+    let mut chat = Terminal::open("banner", &["run"]);
+    let banner = chat.until(">>> ");
+    for words in ["tale", "29.37M", "Q4_K_M", "context 2048 tokens", "/help"] {
+        assert!(banner.contains(words), "{words}: {banner}");
+    }
+    chat.press("/he\t\r");
+    chat.until("Commands:\r\n  /set ");
+    chat.until(">>> ");
+    chat.press("/set\r");
+    chat.until("\r\n  /set parameter");
+    chat.until(">>> ");
+    chat.press("/load ta\t\r");
+    chat.until("/load tale");
+    chat.until("context 2048 tokens");
+    chat.until(">>> ");
+    chat.press("/bye\r");
     chat.leaves_well();
 }

@@ -109,11 +109,11 @@ impl Answer {
         let decoded = usage.generated_tokens.saturating_sub(1);
         let reason = match self.finish {
             None => "interrupted",
-            Some(Finish::StopText(_)) => "a stop text",
-            Some(Finish::Length) if self.is_full => "the context is full",
-            Some(Finish::Length) => "as many tokens as asked for",
-            Some(_) if request.format == Format::Text => "the model ended its turn",
-            Some(_) => "the text is complete",
+            Some(Finish::StopText(_)) => "stop text",
+            Some(Finish::Length) if self.is_full => "context full",
+            Some(Finish::Length) => "token limit reached",
+            Some(_) if request.format == Format::Text => "end of turn",
+            Some(_) => "complete",
         };
         if self.finish.is_some() {
             eprintln!(
@@ -131,12 +131,12 @@ impl Answer {
         );
         if load.streamed_bytes > 0 {
             let read = read / usage.generated_tokens.max(1) as u64;
-            eprintln!("read {} from disk for each token", Size(read));
+            eprintln!("read {} from disk per token", Size(read));
         }
         if usage.drafted_tokens > 0 {
             let (drafted, accepted) = (usage.drafted_tokens, usage.accepted_tokens);
             eprintln!(
-                "guessed {drafted} tokens ahead, {accepted} of them right ({:.0}%); {:.2} tokens a pass",
+                "drafted {drafted} tokens, accepted {accepted} ({:.0}%); {:.2} tokens per step",
                 100.0 * accepted as f64 / drafted as f64,
                 usage.generated_tokens as f64
                     / usage.generated_tokens.saturating_sub(accepted).max(1) as f64
@@ -155,9 +155,9 @@ fn refused(error: Error) -> Failure {
     let kind = error.kind();
     let failure = Failure::from(error);
     match kind {
-        ErrorKind::ContextExceeded => failure.hint("shorten it or give more room with --ctx"),
+        ErrorKind::ContextExceeded => failure.hint("shorten it, or use a larger --ctx"),
         ErrorKind::Template | ErrorKind::InvalidModel => {
-            failure.hint("--raw continues the text without a template")
+            failure.hint("use --raw to continue the text without a template")
         }
         _ => failure,
     }
@@ -167,9 +167,7 @@ fn refused(error: Error) -> Failure {
 fn broken(error: Error) -> Failure {
     let failure = Failure::from(error);
     match failure.kind() {
-        Kind::BadModel => {
-            failure.hint("the model's weights are damaged, or too large for its activations")
-        }
+        Kind::BadModel => failure.hint("the model's weights may be damaged"),
         _ => failure,
     }
 }

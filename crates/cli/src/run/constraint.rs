@@ -10,19 +10,19 @@ use strata_constrain::Limits;
 
 /// What the answer must match. Nothing else is ever generated.
 #[derive(clap::Args)]
-#[command(next_help_heading = "What the answer must be")]
+#[command(next_help_heading = "Output format")]
 #[group(id = "constraint", multiple = false)]
 pub(crate) struct ConstraintArguments {
-    /// `json` for a JSON object, or the file of a JSON schema that the answer must satisfy
+    /// Require JSON: `json`, or a file with a JSON schema
     #[arg(long, value_name = "json|FILE")]
     format: Option<String>,
-    /// The file of a grammar: .gbnf as llama.cpp has them, .lark as llguidance does
+    /// Require output that matches a grammar: a .gbnf or .lark file
     #[arg(long, value_name = "FILE")]
     grammar: Option<PathBuf>,
-    /// A regular expression that the whole answer must match
+    /// Require output that matches a regular expression
     #[arg(long, value_name = "REGEX")]
     regex: Option<String>,
-    /// The texts that the answer is one of
+    /// Require one of these texts
     #[arg(long, value_name = "TEXT,TEXT", value_delimiter = ',')]
     choice: Vec<String>,
 }
@@ -42,7 +42,7 @@ impl ConstraintArguments {
                 Some("lark") => Ok(Format::Lark(read(file)?)),
                 _ => Err(Failure::new(
                     Kind::Usage,
-                    format!("{} is neither .gbnf nor .lark", file.display()),
+                    format!("{} must end in .gbnf or .lark", file.display()),
                 )),
             };
         }
@@ -76,7 +76,7 @@ fn read(path: &Path) -> Result<String, Failure> {
         .read_to_string(&mut text)
         .map_err(failed)?;
     if text.len() > most {
-        let sentence = format_args!("{} has more than {most} bytes", path.display());
+        let sentence = format_args!("{} is larger than {most} bytes", path.display());
         return Err(Failure::new(Kind::Usage, sentence));
     }
     Ok(text)

@@ -13,6 +13,8 @@ pub(crate) struct Markdown {
     /// Columns of the terminal, if lines are broken between words.
     width: Option<usize>,
     column: usize,
+    /// Blanks that are shown before the next word, unless that goes to the next line.
+    blanks: String,
     /// A word that may have to go to the next line, and its columns.
     word: String,
     word_width: usize,
@@ -84,7 +86,7 @@ impl Markdown {
             self.style(CODE.1);
         }
         self.plain();
-        self.flush_word(&mut shown);
+        self.flush_line(&mut shown);
         *self = Self::new(self.width);
         out.write_all(shown.as_bytes())
     }
@@ -255,15 +257,14 @@ impl Markdown {
         self.before = c;
         match c {
             '\n' => {
-                self.flush_word(out);
+                self.flush_line(out);
                 out.push('\n');
                 self.column = 0;
                 self.before = '\0';
             }
             ' ' | '\t' => {
                 self.flush_word(out);
-                out.push(c);
-                self.column += 1;
+                self.blanks.push(c);
             }
             c => {
                 self.word.push(c);
@@ -272,12 +273,31 @@ impl Markdown {
         }
     }
 
+    /// Shows what is left of a line, without the blanks at its end.
+    fn flush_line(&mut self, out: &mut String) {
+        self.flush_word(out);
+        self.blanks.clear();
+        self.flush_word(out);
+    }
+
     fn flush_word(&mut self, out: &mut String) {
-        let breaks = |width| self.column > 0 && self.column + self.word_width > width;
-        let in_code = matches!(self.place, LineState::Fence | LineState::FenceStart);
-        if self.word_width > 0 && !in_code && self.width.is_some_and(breaks) {
-            out.push('\n');
-            self.column = 0;
+        if self.word_width == 0 && !self.blanks.is_empty() {
+            // A style belongs to the word that it begins, after the blanks.
+            return;
+        }
+        if self.word_width > 0 {
+            let blanks = std::mem::take(&mut self.blanks);
+            let end = self.column + blanks.len() + self.word_width;
+            let breaks = |width| self.column > 0 && end > width;
+            let in_code = matches!(self.place, LineState::Fence | LineState::FenceStart);
+            if !in_code && self.width.is_some_and(breaks) {
+                // The blanks would begin a line, or make one of their own after a line that is just full.
+                out.push('\n');
+                self.column = 0;
+            } else {
+                out.push_str(&blanks);
+                self.column += blanks.len();
+            }
         }
         self.column += std::mem::take(&mut self.word_width);
         out.push_str(&std::mem::take(&mut self.word));
@@ -352,7 +372,14 @@ mod tests {
         let text = "one two three four five six seven";
         assert_eq!(
             shown(text, Some(20), 5),
-            "one two three four \nfive six seven"
+            "one two three four\nfive six seven"
+        );
+        // A line that is just as wide as the terminal is broken once.
+        let full = "one two three fourty five";
+        assert_eq!(shown(full, Some(20), 3), "one two three fourty\nfive");
+        assert_eq!(
+            shown("one two three fourty\nfive", Some(20), 3),
+            "one two three fourty\nfive"
         );
         assert_eq!(shown(text, Some(10), 5), text, "that is no terminal");
         let code = format!("```\n{}\n", "long ".repeat(10));

@@ -21,57 +21,57 @@ use strata::{Format, Generate, Message, Model, Options, Prompt as Asked, Role, R
 use strata_chat::Thinking;
 use strata_platform::Pool;
 
-/// Answer a prompt, or chat
+/// Run a model: answer a prompt, or chat
 ///
-/// With a PROMPT the answer goes to standard output. Without one a terminal opens a chat, and anything else is read as
-/// the prompt. The same model, prompt and --seed give the same answer on every machine.
+/// With a PROMPT, prints the answer. Without one, starts a chat on a terminal, or else reads the prompt from standard
+/// input. The same model, prompt and --seed give the same answer on every machine.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   strata run                                       chat with the built-in model
   strata run tale \"Tell me a story about a fox.\"
-  strata run llama3.2:1b                           fetch it first if it is not here
+  strata run llama3.2:1b                           download it first if needed
   strata run model.gguf --temp 0 -n 64 \"The capital of France is\"
   strata run model.gguf --format schema.json \"Describe a fox.\"
   strata run model.gguf --system \"Answer in one word.\" < question.txt
   strata run model.gguf \"Summarize this:\" - < article.txt")]
 pub(crate) struct Arguments {
-    /// The model's file or folder, or its name, under which it is fetched if it is not here; `tale` is built in
+    /// The model: a .gguf file, a Hugging Face folder, or a name, which is downloaded if needed
     #[arg(default_value = BUILT_IN)]
     model: PathBuf,
-    /// What to answer; `-` stands for what is on standard input
+    /// The prompt; `-` stands for standard input
     prompt: Vec<String>,
-    /// What the model is told before the conversation
+    /// System prompt
     #[arg(long, value_name = "TEXT", conflicts_with = "raw")]
     system: Option<String>,
-    /// Continue the prompt as it is, without the model's chat template; control tokens in it are read as such
+    /// Continue the prompt as it is, without the chat template; special tokens in it are parsed
     #[arg(long)]
     raw: bool,
-    /// Tokens to generate at most [default: as many as the context has room for]
+    /// Maximum number of tokens to generate [default: until the context is full]
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_tokens: Option<u32>,
-    /// End the answer before this text; may be given several times
+    /// Stop before this text; can be repeated
     #[arg(long, value_name = "TEXT")]
     stop: Vec<String>,
-    /// Tokens of prompt and answer together [default: the model's context, at most 4096]
+    /// Context length in tokens [default: the model's, at most 4096]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     ctx: Option<u32>,
-    /// A LoRA adapter, as a GGUF file or a PEFT folder, perhaps with its strength: PATH or PATH=0.5
+    /// LoRA adapter: a GGUF file or a PEFT folder, optionally with a scale, as in PATH=0.5
     #[arg(long, value_name = "PATH[=SCALE]")]
     lora: Option<String>,
-    /// Tell on standard error what ran and how fast
+    /// Print settings and timings to standard error
     #[arg(long)]
     verbose: bool,
-    /// Show answers as they are, also on a terminal: no styles for their markdown
+    /// Do not render Markdown
     #[arg(long)]
     plain: bool,
-    /// Leave long lines to the terminal
+    /// Do not wrap lines at words
     #[arg(long)]
     nowordwrap: bool,
-    /// Ask a model that can think to do so, or not to
+    /// Turn thinking on or off, for models that support it
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", conflicts_with = "raw")]
     think: Option<bool>,
-    /// Show only the answer of a model that thinks
+    /// Do not show the thinking
     #[arg(long)]
     hidethinking: bool,
     #[command(flatten)]
@@ -134,7 +134,7 @@ impl Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let sampling = arguments.sampling.sampling()?;
     if arguments.stop.iter().any(String::is_empty) {
-        return Err(Failure::new(Kind::Usage, "--stop has an empty text"));
+        return Err(Failure::new(Kind::Usage, "--stop is empty"));
     }
     let prompt = match prompt(arguments) {
         Prompt::Given(text) if text.is_empty() => return Err(no_prompt()),
@@ -162,7 +162,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         sampling,
         format,
     };
-    while let Next::Load(path) = run.run(arguments, &runtime, &prompt)? {
+    let mut lines = None;
+    while let Next::Load(path) = run.run(arguments, &runtime, &prompt, &mut lines)? {
         run = ModelRun {
             path,
             options: arguments.options(),
@@ -190,6 +191,7 @@ impl ModelRun {
         arguments: &Arguments,
         runtime: &Runtime,
         prompt: &Prompt,
+        lines: &mut Option<chat::Lines>,
     ) -> Result<Next, Failure> {
         let (path, options) = (&self.path, self.options.clone());
         let model = arguments.compute.open_model(runtime, path, options)?;
@@ -208,9 +210,8 @@ impl ModelRun {
                     model: &model,
                     flags: &self.sampling,
                     opening,
-                    first: self.first,
                 };
-                return chat::run(topic, request);
+                return chat::run(topic, request, lines);
             }
             Prompt::Given(text) => text.clone(),
             Prompt::Piped(words) => {
@@ -264,17 +265,17 @@ impl ModelRun {
 fn check(model: &Model, path: &Path) -> Result<(), Failure> {
     if model.profile().encoder {
         let sentence = format_args!(
-            "{} is an encoder: it reads whole texts and generates none",
+            "{} is an encoder, which cannot generate text",
             path.display()
         );
         return Err(
-            Failure::new(Kind::Usage, sentence).hint("strata embed and strata rerank take it")
+            Failure::new(Kind::Usage, sentence).hint("use `strata embed` or `strata rerank`")
         );
     }
     let trained = model.facts().trained_context;
     if model.context() > trained {
         eprintln!(
-            "note: the model was trained for {trained} positions; past them its answers get worse"
+            "note: the model was trained for a context of {trained} tokens; beyond it, answers get worse"
         );
     }
     Ok(())
@@ -329,7 +330,7 @@ fn prompt(arguments: &Arguments) -> Prompt {
 
 fn no_prompt() -> Failure {
     Failure::new(Kind::Usage, "the prompt is empty")
-        .hint("give it after the model: strata run tale \"Once upon a time\"")
+        .hint("put it after the model: strata run tale \"Once upon a time\"")
 }
 
 /// Standard input without the newline that ends its last line.
@@ -348,5 +349,5 @@ fn read_stdin() -> Result<String, Failure> {
 }
 
 fn note_full(context: usize) {
-    eprintln!("note: the context of {context} tokens is full; --ctx sets its size");
+    eprintln!("note: the context of {context} tokens is full; use --ctx for a larger one");
 }

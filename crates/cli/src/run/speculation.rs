@@ -5,12 +5,13 @@ use strata::Options;
 
 /// Tokens guessed ahead and checked together. The answer stays the same, only sooner.
 #[derive(clap::Args)]
-#[command(next_help_heading = "Guessing ahead (the answer stays the same)")]
+#[command(next_help_heading = "Speculative decoding")]
 pub(crate) struct SpeculationArguments {
-    /// Guess up to N tokens ahead from the text so far: fast where an answer repeats its prompt [N: 8]
+    /// Draft up to N tokens from the text so far, which is fast where an answer repeats its prompt; does not change the
+    /// answer [N: 8]
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "8", value_parser = clap::value_parser!(u8).range(1..=64))]
     speculate: Option<u8>,
-    /// Guess with this smaller model of the same vocabulary instead
+    /// Draft with a smaller model with the same vocabulary
     #[arg(long, value_name = "FILE")]
     draft: Option<PathBuf>,
 }

@@ -41,28 +41,66 @@ pub(crate) enum Shown {
     Template,
 }
 
-pub(crate) const HELP: &str = "\
-  /set            change how the session works
-  /show           show what is known of the model
-  /load MODEL     go on with another model, or with a saved session
-  /save MODEL     save the session as a model
-  /system [TEXT]  show the system prompt, or set another
-  /clear          forget the conversation
-  /bye            leave (so does Ctrl-D)
-  /?, /help       show this
-Ctrl-C ends an answer. A message over several lines begins and ends with \"\"\".";
+/// The commands, as Tab completes them.
+pub(super) const COMMANDS: &[&str] = &[
+    "/?", "/bye", "/clear", "/help", "/load", "/save", "/set", "/show", "/system",
+];
 
-pub(crate) const HELP_SET: &str = "\
-  /set parameter NAME VALUE     set a parameter: temperature, top_k, stop, …
-  /set system TEXT              set the system prompt
-  /set verbose | quiet          tell how fast answers are, or do not
-  /set format json | noformat   let answers be JSON, or anything
-  /set think | nothink          let the model think, or not
-  /set wordwrap | nowordwrap    break lines between words, or not
-  /set history | nohistory      keep what is typed, or do not";
+/// What comes after `/set`.
+pub(super) const SETTINGS: &[&str] = &[
+    "format",
+    "history",
+    "noformat",
+    "nohistory",
+    "nothink",
+    "nowordwrap",
+    "parameter",
+    "quiet",
+    "system",
+    "think",
+    "verbose",
+    "wordwrap",
+];
 
-pub(crate) const HELP_SHOW: &str = "\
-  /show info | license | modelfile | parameters | system | template";
+/// What comes after `/show`.
+pub(super) const SHOWN: &[&str] = &[
+    "info",
+    "license",
+    "modelfile",
+    "parameters",
+    "system",
+    "template",
+];
+
+pub(super) const HELP: &str = "Commands:
+  /set            Change a setting of this session
+  /show           Show information about the model
+  /load MODEL     Switch to another model or a saved session
+  /save MODEL     Save this session as a model
+  /system [TEXT]  Show or set the system prompt
+  /clear          Clear the conversation
+  /bye            Exit (or press Ctrl-D)
+  /?, /help       Show this help
+
+Press Ctrl-C to stop an answer and Tab to complete commands, models and files.
+Use \"\"\" to begin and end a message of several lines.";
+
+pub(super) const HELP_SET: &str = "Settings:
+  /set parameter NAME VALUE     Set a parameter: temperature, top_k, stop, …
+  /set system TEXT              Set the system prompt
+  /set verbose | quiet          Show or hide timings
+  /set format json | noformat   Require JSON answers, or allow any text
+  /set think | nothink          Turn thinking on or off
+  /set wordwrap | nowordwrap    Turn word wrap on or off
+  /set history | nohistory      Turn the input history on or off";
+
+pub(super) const HELP_SHOW: &str = "What can be shown:
+  /show info         The model and its sizes
+  /show license      Its license
+  /show modelfile    Its Modelfile
+  /show parameters   Its parameters, and those set here
+  /show system       The system prompt
+  /show template     The chat template";
 
 impl Command {
     /// The command of a line; `None` for a message, which may begin with a path.
@@ -82,15 +120,13 @@ impl Command {
             },
             "bye" | "exit" => Self::Bye,
             "clear" => Self::Clear,
-            "save" => named(Self::Save, "/save needs a name for the model"),
-            "load" => named(Self::Load, "/load needs the name of a model"),
+            "save" => named(Self::Save, "/save needs a name: /save MODEL"),
+            "load" => named(Self::Load, "/load needs a model: /load MODEL"),
             "system" => Self::System((!rest.is_empty()).then(|| unquoted(rest))),
             "set" => set(rest),
             "show" => show(rest),
             _ if word.contains('/') || word.contains('.') => return None,
-            _ => Self::Wrong(format!(
-                "/{word} is not a command; /help lists those there are"
-            )),
+            _ => Self::Wrong(format!("unknown command /{word}; /help lists the commands")),
         })
     }
 }
@@ -106,14 +142,19 @@ fn set(rest: &str) -> Command {
         ("wordwrap", "") => Setting::WordWrap(true),
         ("nowordwrap", "") => Setting::WordWrap(false),
         ("format", "json") => Setting::Json(true),
-        ("format", _) => return Command::Wrong("the format that can be set is json".into()),
+        ("format", _) => return Command::Wrong("the only format is json: /set format json".into()),
         ("noformat", "") => Setting::Json(false),
         ("think", "") => Setting::Think(true),
         ("nothink", "") => Setting::Think(false),
         ("system", text) => Setting::System(unquoted(text)),
         ("parameter", rest) => match rest.split_once(char::is_whitespace) {
             Some((name, value)) => Setting::Parameter(name.into(), value.trim().into()),
-            None => return Command::Wrong("/set parameter needs a name and a value".into()),
+            None => {
+                return Command::Wrong(
+                    "/set parameter needs a name and a value: /set parameter temperature 0.5"
+                        .into(),
+                );
+            }
         },
         _ => return Command::HelpSet,
     })

@@ -1,20 +1,26 @@
 //! The chat: line editing, a history, commands, and answers that Ctrl-C ends.
 
 mod command;
+mod completion;
+mod echo;
 mod session;
 mod shown;
 
 use super::{Arguments, Next, note_full};
 use crate::failure::{Failure, Kind};
 use command::{Command, HELP, HELP_SET, HELP_SHOW};
-use rustyline::DefaultEditor;
+use completion::Completion;
+use echo::Unechoed;
 use rustyline::error::ReadlineError;
+use rustyline::history::DefaultHistory;
+use rustyline::{CompletionType, Config, Editor};
 use session::Session;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use strata::{Generate, Message, Model, Role, Sampling};
 use strata_chat::Capability;
+use strata_store::human_count;
 
 /// Messages over several lines begin and end so.
 const QUOTES: &str = "\"\"\"";
@@ -29,17 +35,21 @@ pub(crate) struct Topic<'a> {
     pub(crate) flags: &'a Sampling,
     /// What conversations begin with.
     pub(crate) opening: Vec<Message>,
-    /// Whether it is the model that the program was started with.
-    pub(crate) first: bool,
 }
 
-/// Chats; `request` is asked with every message.
-pub(crate) fn run(topic: Topic<'_>, request: Generate) -> Result<Next, Failure> {
+/// Chats; `request` is asked with every message. The editor is opened where there is none yet.
+pub(crate) fn run(
+    topic: Topic<'_>,
+    request: Generate,
+    lines: &mut Option<Lines>,
+) -> Result<Next, Failure> {
     let interrupted = interrupts()?;
-    let mut lines = Lines::open()?;
-    if topic.first {
-        eprintln!("/help lists the commands, /bye leaves.");
-    }
+    // Lines that were typed ahead are for the next model too.
+    let lines = match lines {
+        Some(lines) => lines,
+        none => none.insert(Lines::open()?),
+    };
+    eprintln!("{}", banner(topic.model));
     let mut session = Session::new(topic, request);
     session.retell();
     loop {
@@ -50,7 +60,10 @@ pub(crate) fn run(topic: Topic<'_>, request: Generate) -> Result<Next, Failure> 
         };
         let Some(command) = Command::parse(&line) else {
             interrupted.store(false, Ordering::Relaxed);
-            match session.say(&message(&line), &|| interrupted.load(Ordering::Relaxed)) {
+            let unechoed = Unechoed::new();
+            let said = session.say(&message(&line), &|| interrupted.load(Ordering::Relaxed));
+            drop(unechoed);
+            match said {
                 Ok(answer) if answer.is_full => note_full(session.context()),
                 Ok(_) => {}
                 // The conversation can go on with another message.
@@ -88,6 +101,22 @@ pub(crate) fn run(topic: Topic<'_>, request: Generate) -> Result<Next, Failure> 
     Ok(Next::Done)
 }
 
+/// What a chat begins with: the model, its context, and where help is.
+fn banner(model: &Model) -> String {
+    let facts = model.facts();
+    let kind = [
+        facts.family.clone(),
+        human_count(facts.parameters),
+        facts.quantization.clone(),
+    ]
+    .join(" ");
+    format!(
+        "{} ({kind}), context {} tokens\nType a message, or /help for help.",
+        facts.name,
+        model.context()
+    )
+}
+
 fn say(text: &str) -> Result<(), Failure> {
     eprintln!("{text}");
     Ok(())
@@ -106,7 +135,7 @@ fn message(line: &str) -> String {
 fn loadable(name: &str, arguments: &Arguments) -> Result<PathBuf, Failure> {
     let facts = Model::plan(name, &arguments.options())?.facts;
     if !facts.capabilities.contains(&Capability::Completion) {
-        let sentence = format_args!("{name} generates no text");
+        let sentence = format_args!("{name} cannot generate text");
         return Err(Failure::new(Kind::Usage, sentence));
     }
     Ok(name.into())
@@ -120,14 +149,16 @@ enum Line {
 }
 
 /// The editor and its history.
-struct Lines {
-    editor: DefaultEditor,
+pub(crate) struct Lines {
+    editor: Editor<Completion, DefaultHistory>,
     history: Option<PathBuf>,
 }
 
 impl Lines {
     fn open() -> Result<Self, Failure> {
-        let mut editor = DefaultEditor::new().map_err(|error| terminal(&error))?;
+        let config = Config::builder().completion_type(CompletionType::List);
+        let mut editor = Editor::with_config(config.build()).map_err(|error| terminal(&error))?;
+        editor.set_helper(Some(Completion::default()));
         let set = |key| std::env::var_os(key).is_some_and(|value| !value.is_empty());
         let history = history_file().filter(|_| !set("OLLAMA_NOHISTORY"));
         if let Some(path) = &history {
@@ -186,7 +217,7 @@ fn interrupts() -> Result<&'static AtomicBool, Failure> {
     match watched {
         Ok(()) => Ok(&FLAG),
         Err(error) => {
-            let sentence = format_args!("Ctrl-C cannot be watched: {error}");
+            let sentence = format_args!("cannot handle Ctrl-C: {error}");
             Err(Failure::new(Kind::Failed, sentence))
         }
     }
@@ -195,7 +226,7 @@ fn interrupts() -> Result<&'static AtomicBool, Failure> {
 fn terminal(error: &ReadlineError) -> Failure {
     Failure::new(
         Kind::Failed,
-        format_args!("the terminal cannot be read: {error}"),
+        format_args!("cannot read from the terminal: {error}"),
     )
 }
 

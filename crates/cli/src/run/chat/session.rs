@@ -117,9 +117,7 @@ impl<'s> Session<'s> {
             messages -= usize::from(goes);
             !goes
         });
-        eprintln!(
-            "note: the conversation's beginning no longer fits the context and was forgotten"
-        );
+        eprintln!("note: the oldest messages no longer fit the context and were dropped");
     }
 
     pub(super) fn clear(&mut self) -> Result<(), Failure> {
@@ -127,7 +125,7 @@ impl<'s> Session<'s> {
         self.messages.clear();
         let system = system.map(|text| Message::text(Role::System, text));
         self.messages.extend(system);
-        eprintln!("The conversation is forgotten.");
+        eprintln!("Cleared the conversation.");
         Ok(())
     }
 
@@ -135,55 +133,55 @@ impl<'s> Session<'s> {
         let told = match setting {
             Setting::Parameter(name, value) => {
                 self.set_parameter(&name, &value)?;
-                format!("{name} is {value}.")
+                format!("Set {name} to {value}.")
             }
             Setting::System(text) => {
                 self.messages.retain(|message| message.role != Role::System);
                 if !text.is_empty() {
                     self.messages.insert(0, Message::text(Role::System, text));
                 }
-                "The system prompt is set.".into()
+                "Set the system prompt.".into()
             }
             Setting::Verbose(tells) => {
                 self.verbose = tells;
                 if tells {
-                    "Each answer is followed by how fast it was.".into()
+                    "Timings are shown.".into()
                 } else {
-                    "Answers come alone.".into()
+                    "Timings are hidden.".into()
                 }
             }
             Setting::History(keeps) => {
                 self.keeps_history = keeps;
                 if keeps {
-                    "What is typed is kept.".into()
+                    "Input history is on.".into()
                 } else {
-                    "What is typed is not kept.".into()
+                    "Input history is off.".into()
                 }
             }
             Setting::WordWrap(wraps) => {
                 self.wraps = wraps;
                 if wraps {
-                    "Lines are broken between words.".into()
+                    "Word wrap is on.".into()
                 } else {
-                    "Lines are as long as they are.".into()
+                    "Word wrap is off.".into()
                 }
             }
             Setting::Json(json) => {
                 if json {
                     self.request.format = Format::JsonObject;
-                    "Answers are JSON.".into()
+                    "Answers must be JSON.".into()
                 } else {
                     self.request.format = Format::Text;
-                    "Answers are of any form.".into()
+                    "Answers can be any text.".into()
                 }
             }
             Setting::Think(thinks) => {
                 if thinks {
                     self.request.thinking = Thinking::On { budget: None };
-                    "The model is asked to think.".into()
+                    "Thinking is on.".into()
                 } else {
                     self.request.thinking = Thinking::Off;
-                    "The model is asked not to think.".into()
+                    "Thinking is off.".into()
                 }
             }
         };
@@ -206,8 +204,8 @@ impl<'s> Session<'s> {
             .parse()
             .map_err(|error: strata_store::ModelfileError| wrong(error.fault.to_string()))?;
         if file.parameters.contains_key("num_ctx") {
-            let sentence = "the context's size is set when the model is loaded";
-            return Err(wrong(sentence.into()).hint("start with --ctx"));
+            let sentence = "num_ctx cannot be changed while the model is loaded";
+            return Err(wrong(sentence.into()).hint("start the chat with --ctx N"));
         }
         let mut parameters = self.parameters.clone();
         parameters.extend(file.parameters);
@@ -251,7 +249,7 @@ impl<'s> Session<'s> {
             ..Recipe::default()
         };
         store.create(&name, &recipe, &mut quietly).map_err(fail)?;
-        eprintln!("The session is saved as {name}.");
+        eprintln!("Saved this session as {name}.");
         Ok(())
     }
 }

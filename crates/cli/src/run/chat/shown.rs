@@ -21,7 +21,7 @@ impl Session<'_> {
             Shown::Template => facts.template.clone().unwrap_or_default(),
         };
         match text.trim_end() {
-            "" => eprintln!("There is none."),
+            "" => eprintln!("None."),
             text => eprintln!("{text}"),
         }
         Ok(())
@@ -56,7 +56,7 @@ impl Session<'_> {
         let mut text = Vec::new();
         let own = &self.topic.model.facts().settings;
         if !own.is_empty() {
-            text.push("Of the model:".to_owned());
+            text.push("From the model:".to_owned());
         }
         for (name, value) in own {
             text.extend(lines(name, value));
