@@ -7,7 +7,7 @@ use strata::Size;
 use strata_host::{Bound, Budget};
 
 /// Tokens a second that people read at.
-const READING: f64 = 10.0;
+pub(super) const READING: f64 = 10.0;
 
 pub(super) fn of(
     hardware: &Hardware,

@@ -6,6 +6,7 @@ mod hardware;
 mod report;
 mod speed;
 
+use crate::chart::{self, ChartArguments};
 use crate::failure::Failure;
 use fits::Fit;
 use hardware::Hardware;
@@ -30,6 +31,8 @@ pub(crate) struct Arguments {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    chart: ChartArguments,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -50,11 +53,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         budget,
         fits,
     };
+    let charts = [report.chart()];
+    arguments.chart.write("Models on this machine", &charts)?;
     let mut out = std::io::stdout().lock();
     let written = if arguments.json {
         writeln!(out, "{}", report.json())
     } else {
-        report.print(&mut out)
+        let printed = report.print(&mut out);
+        printed.and_then(|()| chart::print(&mut out, &charts))
     };
     written.map_err(|error| Failure::stdout(&error))
 }
