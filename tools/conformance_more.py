@@ -1,11 +1,11 @@
 """Holds a running `strata serve` to libraries that stand on the official clients, to Node and to a browser.
 
     pip install openai anthropic ollama jsonschema langchain-openai litellm pyyaml
-    python tools/conformance_more.py PROGRAM [--node FOLDER] [--chromium] [--shots FOLDER]
+    python tools/conformance_more.py PROGRAM [--node FOLDER] [--chromium]
 
 PROGRAM is the `strata` program. With --node, the clients for Node that are installed in that folder are checked too:
-OpenAI's, Anthropic's and the AI SDK; with --chromium the page, and with both the clients in a page of another origin. The
-files for deployment are read as YAML.
+OpenAI's, Anthropic's and the AI SDK; with --chromium as well the clients in a page of another origin. The files for
+deployment are read as YAML.
 """
 
 import argparse
@@ -132,8 +132,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
     parser.add_argument("--node", help="the folder that clients for Node are installed in")
-    parser.add_argument("--chromium", action="store_true", help="check the page")
-    parser.add_argument("--shots", help="a folder for screenshots of the page")
+    parser.add_argument("--chromium", action="store_true", help="check clients in a page of another origin")
     arguments = parser.parse_args()
     server = conformance.Server(arguments.program, "tale")
     failed = 0
@@ -150,8 +149,6 @@ def main():
     if arguments.node:
         scripts.append(["conformance_node.mjs", server.url, arguments.node])
         scripts.append(["conformance_sdks.mjs", server.url, arguments.node])
-    if arguments.chromium:
-        scripts.append(["page_check.mjs", server.url, *([arguments.shots] if arguments.shots else [])])
     for script in scripts:
         ended = subprocess.run(["node", ROOT / "tools" / script[0], *script[1:]], timeout=600)
         print(f"{'ok   ' if ended.returncode == 0 else 'FAIL '} {script[0]}", flush=True)

@@ -9,22 +9,19 @@ store. The last line counts them. The one with a disk that is too small mounts a
 """
 
 import argparse
-import hashlib
-import http.server
 import json
 import os
 import pathlib
-import re
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import traceback
 
 import ollama
 
 import strata_server
+from model_registry import Registry, digest
 
 TALE = pathlib.Path(__file__).parent.parent / "models/tale/tale-q4_k_m.gguf"
 CHECKS = []
@@ -33,97 +30,6 @@ CHECKS = []
 def check(function):
     CHECKS.append(function)
     return function
-
-
-def digest(data):
-    return "sha256:" + hashlib.sha256(data).hexdigest()
-
-
-class Registry(http.server.ThreadingHTTPServer):
-    """What Ollama's registry does, for clients that pull and push."""
-
-    daemon_threads = True
-
-    def __init__(self):
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.blobs, self.manifests, self.sent = {}, {}, 0
-        self.host = f"127.0.0.1:{self.server_address[1]}"
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-
-    def handle_error(self, request, client_address):
-        """A client that goes away is no news."""
-
-    def add_model(self, name, layers):
-        config = json.dumps({"model_format": "gguf", "model_family": "llama"}).encode()
-        entries = []
-        for kind, data in [*layers, ("config", config)]:
-            self.blobs[digest(data)] = data
-            media = "application/vnd.ollama.image." + kind
-            if kind == "config":
-                media = "application/vnd.docker.container.image.v1+json"
-            entries.append({"mediaType": media, "digest": digest(data), "size": len(data)})
-        manifest = {
-            "schemaVersion": 2,
-            "mediaType": "application/vnd.docker.distribution.manifest.v2+json",
-            "config": entries.pop(),
-            "layers": entries,
-        }
-        self.manifests[name] = json.dumps(manifest).encode()
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def log_message(self, *_):
-        pass
-
-    def reply(self, status, body=b"", **headers):
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name.replace("_", "-"), value)
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
-            self.server.sent += len(body)
-
-    def body(self):
-        return self.rfile.read(int(self.headers.get("content-length", 0)))
-
-    def do_GET(self):
-        manifest = re.fullmatch(r"/v2/(.+)/manifests/(.+)", self.path)
-        blob = re.fullmatch(r"/v2/.+/blobs/(sha256:[0-9a-f]{64})", self.path)
-        if manifest:
-            data = self.server.manifests.get(f"{manifest[1]}:{manifest[2]}")
-        else:
-            data = self.server.blobs.get(blob[1]) if blob else None
-        if data is None:
-            return self.reply(404)
-        span = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("range", ""))
-        if self.command == "HEAD" or not span:
-            return self.reply(200, data)
-        start, end = int(span[1]), min(int(span[2]) + 1, len(data))
-        self.reply(206, data[start:end], content_range=f"bytes {start}-{end - 1}/{len(data)}")
-
-    do_HEAD = do_GET
-
-    def do_POST(self):
-        self.body()
-        self.reply(202, location=self.path.rstrip("/") + "/1")
-
-    def do_PATCH(self):
-        self.server.upload = getattr(self.server, "upload", b"") + self.body()
-        self.reply(202, location=self.path)
-
-    def do_PUT(self):
-        data = self.body()
-        manifest = re.fullmatch(r"/v2/(.+)/manifests/(.+)", self.path)
-        if manifest:
-            self.server.manifests[f"{manifest[1]}:{manifest[2]}"] = data
-        else:
-            self.server.blobs[digest(self.server.upload)] = self.server.upload
-            self.server.upload = b""
-        self.reply(201)
 
 
 class Server(strata_server.StrataServer):

@@ -31,6 +31,9 @@ const MORE: &[&str] = &[
     "pyyaml==6.0.3",
 ];
 
+/// What the page talks to in its checks: an MCP server.
+const PAGE_PEERS: &[&str] = &["mcp==2.3.0"];
+
 /// Clients for Node and for pages, and what puts them into a page.
 const NODE: &[&str] = &[
     "openai@7.53.0",
@@ -63,12 +66,18 @@ pub(crate) fn full() -> Result<()> {
     }
     let browser = std::env::var("CHROMIUM").unwrap_or_else(|_| "chromium".into());
     let has = |program: &str| answers(Command::new(program).arg("--version"));
-    if has("node") && has(&browser) {
+    let browses = has("node") && has(&browser);
+    if browses {
         arguments.push("--chromium");
     } else {
         eprintln!("skipped: the page, because there is no node or no {browser}");
     }
-    python.script("conformance_more.py", "LangChain, LiteLLM", &arguments)
+    python.script("conformance_more.py", "LangChain, LiteLLM", &arguments)?;
+    let peers = Python::install("page-peers", PAGE_PEERS, None, "the page's checks")?;
+    match peers.filter(|_| browses) {
+        Some(python) => python.script("page_check.py", "the page", &[&strata]),
+        None => Ok(()),
+    }
 }
 
 fn install_node(folder: &Path) -> Result<()> {

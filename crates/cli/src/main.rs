@@ -2,6 +2,7 @@
 
 mod bench;
 mod boot;
+mod chart;
 mod completions;
 mod computing;
 mod convert;

@@ -1,5 +1,6 @@
 //! `strata plan`: what a model would take of the memory, before it is loaded.
 
+use crate::chart::{self, Bar, Chart, ChartArguments, Tone};
 use crate::computing::Kv;
 use crate::failure::{Failure, Kind};
 use crate::run::SpeculationArguments;
@@ -39,6 +40,8 @@ pub(crate) struct Arguments {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    chart: ChartArguments,
+    #[command(flatten)]
     speculation: SpeculationArguments,
 }
 
@@ -58,10 +61,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Some(Size(bytes)) => Model::plan_within(&arguments.model, &options, bytes),
         None => Model::plan(&arguments.model, &options),
     }?;
+    let charts = [memory_chart(&plan)];
+    let title = format!("Memory of {}", arguments.model.display());
+    arguments.chart.write(&title, &charts)?;
     let printed = if arguments.json {
         print_json(&plan)
     } else {
-        print(&plan, arguments)
+        print(&plan, arguments).and_then(|()| chart::print(&mut std::io::stdout(), &charts))
     };
     printed.map_err(|error| Failure::stdout(&error))?;
     if plan.fits {
@@ -117,6 +123,29 @@ fn print(plan: &Plan, arguments: &Arguments) -> std::io::Result<()> {
         writeln!(out, "would fit: {remedy}")?;
     }
     Ok(())
+}
+
+fn memory_chart(plan: &Plan) -> Chart {
+    let parts = [
+        ("weights", plan.weights),
+        ("KV cache", plan.kv),
+        ("activations", plan.activations),
+        ("draft model", plan.draft),
+        ("program", plan.program),
+        ("total", plan.total()),
+    ];
+    let bar = |(label, bytes): (&str, u64)| Bar {
+        label: label.into(),
+        value: bytes as f64,
+        words: Size(bytes).to_string(),
+        tone: Tone::Solid,
+    };
+    let taken = parts.into_iter().filter(|&(_, bytes)| bytes > 0);
+    Chart {
+        title: "Memory".into(),
+        bars: taken.map(bar).collect(),
+        mark: Some((plan.limit as f64, format!("limit {}", Size(plan.limit)))),
+    }
 }
 
 fn print_json(plan: &Plan) -> std::io::Result<()> {

@@ -68,6 +68,7 @@ mod scheduler;
 mod session;
 mod small_string;
 mod speculation;
+mod standing;
 mod step;
 pub mod stop;
 mod submit;
@@ -85,5 +86,6 @@ pub use request::{
 pub use session::{Completion, InferenceError, RestoreError, Session, run_inference};
 pub use small_string::SmallString;
 pub use speculation::{Speculation, VocabularyMismatch};
+pub use standing::Standing;
 pub use strata_model::Pooling;
 pub use submit::{MOST_CHOICES, SubmitError};

@@ -2,7 +2,7 @@
 
 mod tale;
 
-use strata_engine::{ClientId, EventKind, FinishReason, Request, RequestId, SubmitError};
+use strata_engine::{ClientId, EventKind, FinishReason, Request, RequestId, Standing, SubmitError};
 use strata_model::PAGE;
 use strata_tokenizer::EncodeOptions;
 use tale::{Answer, Tale, run, run_one};
@@ -197,4 +197,32 @@ fn an_answer_that_is_cut_inside_a_character_ends_before_it() {
     let answer = run_one(&mut tale.engine(512, 1), request);
     assert_eq!((answer.tokens.as_slice(), &*answer.text), (&[half][..], ""));
     assert_eq!(answer.reason(), FinishReason::Length);
+}
+
+#[test]
+fn a_request_is_queued_then_computed_then_answered() {
+    let tale = Tale::load();
+    let mut engine = tale.engine(8, 1);
+    let first = engine.submit(tale.request(PROMPTS[6], None)).unwrap();
+    let second = engine.submit(tale.request(PROMPTS[0], None)).unwrap();
+    let third = engine.submit(tale.request(PROMPTS[1], None)).unwrap();
+    let total = tale.request(PROMPTS[6], None).prompt.len();
+    assert_eq!(engine.standing(RequestId(99)), None);
+    let queued = |ahead| Some(Standing::Queued { ahead });
+    let all = [first, second, third].map(|id| engine.standing(id));
+    assert_eq!(all, [queued(0), queued(1), queued(2)]);
+    engine.step(&mut |_| {});
+    let prefill = Some(Standing::Prefill { done: 8, total });
+    let all = [first, second, third].map(|id| engine.standing(id));
+    assert_eq!(all, [prefill, queued(0), queued(1)]);
+    let mut seen = vec![prefill];
+    while !engine.is_idle() {
+        let standing = engine.standing(first);
+        if seen.last() != Some(&standing) {
+            seen.push(standing);
+        }
+        engine.step(&mut |_| {});
+    }
+    assert_eq!(seen.last(), Some(&None));
+    assert_eq!(seen[seen.len() - 2], Some(Standing::Decode));
 }

@@ -1,6 +1,8 @@
 // Calls to the server, with the key if it asks for one.
 
 import { $ } from './dom.js';
+import { serverSentEvents } from './sse.js';
+import { t } from './words.js';
 
 export class ApiError extends Error {
   constructor(message, status) {
@@ -9,19 +11,18 @@ export class ApiError extends Error {
   }
 }
 
-/** The model that calls are about. */
+/** The selected model. */
 export const model = () => $('#model').value;
 
 let key = sessionStorage.getItem('strata.key') ?? '';
 let asking = null;
 
-/** Asks for a key; calls that need one meanwhile wait for the same answer. */
+/** Asks for a key. Calls that need one meanwhile wait for the same answer. */
 export function askKey(reason) {
   asking ??= new Promise((resolve) => {
     const dialog = $('#key-dialog');
     $('#key-reason').textContent = reason;
     $('#key').value = key;
-    $('#key-button').hidden = false;
     dialog.returnValue = '';
     dialog.addEventListener('close', () => {
       const given = dialog.returnValue === 'use' && $('#key').value !== '';
@@ -37,31 +38,28 @@ export function askKey(reason) {
   return asking;
 }
 
-/** A response that is well; `ask` says whether a person may be asked for a key. */
-export async function call(path, { body, signal, ask = true } = {}) {
+/** A successful response. `ask` says whether the user may be asked for a key. */
+export async function call(path, { method, body, headers = {}, signal, ask = true } = {}) {
   for (;;) {
-    const headers = {};
-    if (key) headers.authorization = `Bearer ${key}`;
-    if (body !== undefined) headers['content-type'] = 'application/json';
+    const sent = { ...headers };
+    if (key) sent.authorization = `Bearer ${key}`;
+    if (body !== undefined) sent['content-type'] = 'application/json';
     let response;
     try {
       response = await fetch(path, {
-        method: body === undefined ? 'GET' : 'POST',
-        headers,
+        method: method ?? (body === undefined ? 'GET' : 'POST'),
+        headers: sent,
         body: body === undefined ? undefined : JSON.stringify(body),
         signal,
         cache: 'no-store',
       });
     } catch (error) {
       if (error.name === 'AbortError') throw error;
-      throw new ApiError('The server cannot be reached.', 0);
+      throw new ApiError(t('unreachable'), 0);
     }
     if (response.ok) return response;
     const message = await problem(response);
-    if (response.status === 401) {
-      $('#key-button').hidden = false;
-      if (ask && (await askKey(message))) continue;
-    }
+    if (response.status === 401 && ask && (await askKey(message))) continue;
     throw new ApiError(message, response.status);
   }
 }
@@ -73,37 +71,46 @@ async function problem(response) {
   let message = text.slice(0, 300);
   try {
     message = told(JSON.parse(text)) ?? message;
-  } catch { /* It is not JSON: the text itself is the message. */ }
-  const wait = response.headers.get('retry-after');
-  return `${message || response.statusText || response.status}${wait ? ` (again in ${wait} s)` : ''}`;
+  } catch { /* Not JSON: the text itself is the message. */ }
+  const seconds = response.headers.get('retry-after');
+  message ||= response.statusText || String(response.status);
+  return seconds ? `${message} (${t('retry_in', { seconds })})` : message;
 }
 
 const told = (document) => document?.error?.message ?? (typeof document?.error === 'string' ? document.error : undefined);
 
-/** The documents of a stream of server-sent events. */
-export async function* events(path, body, signal) {
-  const response = await call(path, { body, signal });
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-  let rest = '';
-  try {
-    for (;;) {
-      const { value, done } = await reader.read();
-      rest += done ? '\n\n' : value;
-      const parts = rest.split(/\r?\n\r?\n/);
-      rest = parts.pop();
-      for (const part of parts) {
-        const lines = part.split(/\r?\n/).filter((line) => line.startsWith('data:'));
-        if (lines.length === 0) continue;
-        const data = lines.map((line) => line.slice(5).replace(/^ /, '')).join('\n');
-        if (data === '[DONE]') return;
-        const document = JSON.parse(data);
-        if (told(document)) throw new ApiError(told(document), document.error.code);
-        yield document;
-      }
-      if (done) return;
+/** The documents of a stream. `progress` hears of a request that has not begun to answer: the server tells it in
+ *  comments, if it is asked to. */
+export async function* events(path, body, signal, progress) {
+  const headers = progress ? { 'strata-progress': 'comments' } : {};
+  for await (const { data, comment } of serverSentEvents(await call(path, { body, headers, signal }))) {
+    if (comment) {
+      try {
+        progress?.(JSON.parse(comment));
+      } catch { /* A comment of another kind. */ }
+    } else if (data === '[DONE]') {
+      return;
+    } else if (data) {
+      const document = JSON.parse(data);
+      if (told(document)) throw new ApiError(told(document), document.error.code);
+      yield document;
     }
-  } finally {
-    // Leaving early frees the server's work; an aborted stream has nothing left to cancel.
-    reader.cancel().catch(() => {});
+  }
+}
+
+/** The documents of a stream of lines, as Ollama's routes send them. */
+export async function* lines(path, body, signal) {
+  const reader = (await call(path, { body, signal })).body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = '';
+  for (;;) {
+    const { value, done } = await reader.read();
+    const parts = (rest + (done ? '\n' : value)).split('\n');
+    rest = parts.pop();
+    for (const part of parts.filter((line) => line.trim() !== '')) {
+      const document = JSON.parse(part);
+      if (told(document)) throw new ApiError(told(document), 0);
+      yield document;
+    }
+    if (done) return;
   }
 }

@@ -1,13 +1,16 @@
-// The page: views, theme, models and the key.
+// The page: its views, and the selected model.
 
-import { $, h, keep, notice, recall } from './dom.js';
-import { askKey, json, model } from './api.js';
+import { $, keep, notice } from './dom.js';
+import { model } from './api.js';
 import * as chat from './chat.js';
 import * as inside from './inside.js';
 import * as live from './live.js';
+import * as models from './models.js';
+import { showDefaults } from './parameters.js';
+import * as settings from './settings.js';
+import { onLanguage, t } from './words.js';
 
-const VIEWS = { chat, live, inside };
-const THEMES = ['auto', 'light', 'dark'];
+const VIEWS = { chat, models, live, inside };
 let view = null;
 
 function open(name) {
@@ -30,61 +33,53 @@ function tabs() {
   all.forEach((tab, at) => {
     tab.addEventListener('click', () => { location.hash = tab.id.slice(4); });
     tab.addEventListener('keydown', (event) => {
-      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      const forward = document.documentElement.dir === 'rtl' ? -1 : 1;
+      const step = { ArrowRight: forward, ArrowLeft: -forward }[event.key];
       if (!step) return;
       const next = all[(at + step + all.length) % all.length];
       location.hash = next.id.slice(4);
-      // The view takes the focus when it opens by a click; whoever walks the tabs stays there.
+      // A view takes the focus when it opens by a click; whoever walks the tabs stays there.
       setTimeout(() => next.focus());
     });
   });
   addEventListener('hashchange', () => open(location.hash.slice(1)));
 }
 
-function theme(next) {
-  const current = THEMES.includes(next) ? next : 'auto';
-  if (current === 'auto') delete document.documentElement.dataset.theme;
-  else document.documentElement.dataset.theme = current;
-  $('#theme').textContent = { auto: 'Auto', light: 'Light', dark: 'Dark' }[current];
-  $('#theme').setAttribute('aria-label', `Colours: ${current}`);
-  keep('theme', current);
-  live.repaint();
-}
-
-async function models() {
+async function list() {
   try {
-    const { data } = await json('/v1/models');
-    const chosen = recall('model', '');
-    $('#model').replaceChildren(...data.map(({ id }) => h('option', { value: id, selected: id === chosen }, id)));
-    $('#model').disabled = data.length === 0;
-    notice(data.length === 0 ? 'The server has no model.' : '');
-    inside.tokenize();
+    notice((await models.list()) === 0 ? t('no_models') : '');
+    chosen();
   } catch (error) {
     notice(error.message);
   }
 }
 
+function chosen() {
+  showDefaults();
+  // Tokenizing loads the model, which is for those who look.
+  if (view === 'inside') inside.tokenize();
+}
+
 addEventListener('keydown', (event) => {
   const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement?.tagName);
-  if (event.key === 'Escape' && view && !$('#key-dialog').open) VIEWS[view].stop?.();
+  if (event.key === 'Escape' && view && !document.querySelector('dialog[open]')) VIEWS[view].stop?.();
   if (event.key === '/' && !typing && view === 'chat') {
     event.preventDefault();
     chat.enter();
   }
 });
 
-$('#theme').addEventListener('click', () => theme(THEMES[(THEMES.indexOf(recall('theme', 'auto')) + 1) % THEMES.length]));
 $('#model').addEventListener('change', () => {
   keep('model', model());
-  inside.tokenize();
-});
-$('#key-button').addEventListener('click', async () => {
-  if (await askKey('The key for this server.')) models();
+  chosen();
 });
 
-theme(recall('theme', 'auto'));
+await settings.start({ onKey: list, onTheme: live.repaint });
 tabs();
 chat.start();
+models.start(list);
 inside.start();
+chat.redraw();
 open(location.hash.slice(1));
-models();
+list();
+onLanguage(showDefaults);

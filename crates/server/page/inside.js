@@ -1,8 +1,9 @@
-// Look inside: the tokens of a prompt, how likely each next token was, and what else could have come.
+// Look inside: the tokens of a prompt, how likely each next token was, and the alternatives.
 
 import { $, copy, h, keep, notice, recall } from './dom.js';
 import { events, json, model } from './api.js';
 import { Tree, same, spelt, text } from './branches.js';
+import { number, onLanguage, t } from './words.js';
 
 const ALTERNATIVES = 10;
 const encoder = new TextEncoder();
@@ -28,10 +29,18 @@ export function start() {
   $('#inside-special').addEventListener('change', tokenize);
   $('#continue').addEventListener('click', () => (running ? stop() : begin()));
   $('#tokens').addEventListener('keydown', walk);
+  onLanguage(() => {
+    draw();
+    alternatives(pinned);
+    if (!$('#inside').hidden) tokenize();
+  });
   alternatives(null);
 }
 
-export const enter = () => $('#prompt').focus();
+export function enter() {
+  $('#prompt').focus();
+  if (model()) tokenize();
+}
 
 export function stop() {
   running?.abort();
@@ -49,8 +58,8 @@ export async function tokenize() {
     const { tokens } = content === '' ? { tokens: [] } : await json('/tokenize', { body });
     if (turn !== asked) return undefined;
     const found = tokens.map(({ id, piece }) => ({ id, bytes: bytes(piece) }));
-    $('#prompt-count').textContent = `${found.length} tokens, ${content.length} characters`;
-    $('#prompt-pieces').replaceChildren(...found.map((token, at) => h('span', { class: `piece hue${at % 6}`, title: `token ${token.id}` }, ...visible(token))));
+    $('#prompt-count').textContent = t('prompt_length', { n: found.length, characters: content.length });
+    $('#prompt-pieces').replaceChildren(...found.map((token, at) => h('span', { class: `piece hue${at % 6}`, title: t('token_id', { id: String(token.id) }) }, ...visible(token))));
     return found;
   } catch (error) {
     $('#prompt-count').textContent = error.message;
@@ -76,7 +85,7 @@ async function begin() {
   const prompt = await tokenize();
   if (!prompt) return;
   if (prompt.length === 0) {
-    notice('The prompt is empty.');
+    notice(t('empty_prompt'));
     return;
   }
   tree = new Tree(prompt);
@@ -106,7 +115,7 @@ async function extend(branch) {
   stop();
   const control = new AbortController();
   running = control;
-  $('#continue').textContent = 'Stop';
+  $('#continue').textContent = t('stop_answer');
   notice('');
   const own = tree;
   const number = (id) => ($(id).value === '' ? undefined : Number($(id).value));
@@ -124,11 +133,11 @@ async function extend(branch) {
     }
     if (branch.state === 'runs') branch.state = 'ended';
   } catch (error) {
-    branch.state = error.name === 'AbortError' ? 'stopped' : error.message;
+    branch.state = error.name === 'AbortError' ? 'ended_by_user' : error.message;
   }
   if (running === control) {
     running = null;
-    $('#continue').textContent = 'Continue';
+    $('#continue').textContent = t('continue');
   }
   if (own === tree) draw();
 }
@@ -138,7 +147,7 @@ function take(branch, chunk) {
   for (const one of told) branch.tokens.push({ ...read(one), top: (one.top_logprobs ?? []).map(read) });
   // Servers that tell no probabilities still tell tokens.
   if (told.length === 0 && chunk.content) branch.tokens.push({ id: chunk.tokens?.length === 1 ? chunk.tokens[0] : undefined, bytes: bytes(chunk.content) });
-  if (chunk.stop) branch.state = { eos: 'The model ended the text.', limit: 'As many tokens as asked for.', word: 'A stop text came up.' }[chunk.stop_type] ?? 'ended';
+  if (chunk.stop) branch.state = { eos: 'ended_by_model', limit: 'ended_by_limit', word: 'ended_by_stop' }[chunk.stop_type] ?? 'ended';
 }
 
 const read = ({ id, token, bytes: raw, logprob }) => ({ id, bytes: raw ?? bytes(token), logprob });
@@ -146,8 +155,9 @@ const read = ({ id, token, bytes: raw, logprob }) => ({ id, bytes: raw ?? bytes(
 /** 0 for what was certain, 1 for what was nearly impossible. */
 const heat = (logprob) => Math.min(1, -logprob / 5);
 const percent = (logprob) => {
-  const share = 100 * Math.exp(logprob);
-  return share >= 10 ? `${share.toFixed(0)} %` : share >= 0.01 ? `${+share.toPrecision(2)} %` : '< 0.01 %';
+  const part = Math.exp(logprob);
+  const style = { style: 'percent' };
+  return part >= 0.1 ? number(part, { ...style, maximumFractionDigits: 0 }) : part >= 0.0001 ? number(+part.toPrecision(2), { ...style, maximumFractionDigits: 4 }) : `< ${number(0.0001, style)}`;
 };
 
 function draw() {
@@ -169,7 +179,7 @@ function draw() {
   while (group.children.length > path.length) group.lastChild.remove();
   [...group.children].forEach((child, at) => { child.tabIndex = at === (pinned ?? 0) ? 0 : -1; });
   const { current } = tree;
-  $('#inside-status').textContent = !current ? '' : current.state === 'runs' ? 'Runs…' : `Branch ${current.number}. ${current.state}`;
+  $('#inside-status').textContent = !current ? '' : current.state === 'runs' ? t('generating') : t('branch_state', { n: current.number, state: t(current.state) });
   drawTree();
 }
 
@@ -218,8 +228,7 @@ function alternatives(at) {
   const box = $('#alternatives');
   const title = box.firstElementChild;
   if (!place) {
-    const words = 'Point at a token, or walk with the arrow keys. Choose an alternative to branch there.';
-    box.replaceChildren(title, h('p', { class: 'hint' }, words));
+    box.replaceChildren(title, h('p', { class: 'hint' }, t('alternatives_hint')));
     return;
   }
   const { token } = place;
@@ -231,12 +240,12 @@ function alternatives(at) {
     bar.style.width = `${100 * Math.exp(other.logprob)}%`;
     return h('li', {}, h('button', {
       class: chosen ? 'chosen' : '',
-      'aria-label': `${spelt(other)}, ${percent(other.logprob)}${chosen ? ', chosen' : ''}`,
+      'aria-label': `${spelt(other)}, ${percent(other.logprob)}${chosen ? `, ${t('chosen')}` : ''}`,
       disabled: chosen,
       onclick: () => fork(place, other),
     }, h('span', { class: 'piece' }, ...visible(other)), h('span', { class: 'track' }, bar), h('small', {}, percent(other.logprob))));
   });
-  const about = h('p', { class: 'hint' }, `Token ${token.id ?? 'as text'}, number ${at + 1} of the text${token.logprob === undefined ? '; how likely it was is not known.' : '.'}`);
+  const about = h('p', { class: 'hint' }, t('token_place', { id: String(token.id ?? '–'), at: at + 1 }), ' ', token.logprob === undefined ? t('no_probability') : '');
   const back = (event) => {
     const buttons = [...box.querySelectorAll('button:enabled')];
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
@@ -277,7 +286,7 @@ function drawTree() {
       h('b', {}, String(branch.number)), ` ${words.slice(0, 80)}${words.length > 80 ? '…' : ''}`);
     return h('li', {}, label, children.length > 0 && h('ul', {}, ...children.map(node)));
   };
-  const whole = h('button', { class: 'quiet', onclick: () => copy(text(tree.path(tree.current).map(({ token }) => token)), whole) }, 'Copy the text');
+  const whole = h('button', { class: 'quiet', onclick: () => copy(text(tree.path(tree.current).map(({ token }) => token)), whole) }, t('copy_text'));
   const focused = [...document.querySelectorAll('#tree button')].indexOf(document.activeElement);
   $('#tree').replaceChildren($('#tree').firstElementChild, h('ul', {}, ...tree.children(null).map(node)), whole);
   if (focused >= 0) document.querySelectorAll('#tree button')[focused]?.focus();

@@ -1,8 +1,9 @@
-// The live view: the server's metrics, asked for each second while someone looks.
+// The live view: the server's metrics, polled each second while someone looks.
 
 import { $, h } from './dom.js';
 import { call } from './api.js';
 import { buckets, parse, quantile, sum } from './metrics.js';
+import { number, onLanguage, share, t } from './words.js';
 
 const SECONDS = 120;
 const MOST_CELLS = 4096;
@@ -30,6 +31,7 @@ export const repaint = () => { if (shown) draw(); };
 
 document.addEventListener('visibilitychange', () => { if (shown && !document.hidden) poll(); });
 addEventListener('resize', () => repaint());
+onLanguage(() => repaint());
 
 async function poll() {
   clearTimeout(timer);
@@ -45,9 +47,9 @@ async function poll() {
     seen = seen.slice(-SECONDS);
     draw();
     await slots();
-    $('#pulse').textContent = `Asked each second; the last answer took ${Math.round(performance.now() - started)} ms.`;
+    $('#pulse').textContent = t('polled', { ms: Math.round(performance.now() - started) });
   } catch (error) {
-    $('#pulse').textContent = `No numbers: ${error.message}`;
+    $('#pulse').textContent = t('no_metrics', { message: error.message });
   }
   asking = false;
   if (shown) timer = setTimeout(poll, Math.max(100, 1000 - (performance.now() - started)));
@@ -75,28 +77,30 @@ function draw() {
     ['waiting', ({ all }) => sum(all, 'vllm:num_requests_waiting')],
   ]));
   pages(now.all);
+  const blocked = (now.all.get('strata:requests_blocked') ?? []).filter(({ value }) => value > 0);
+  $('#blocked').textContent = blocked.map(({ labels, value }) => t(`blocked_${labels.reason}`, { n: value })).join(' ');
   for (const card of document.querySelectorAll('[data-histogram]')) histogram(card, now);
 }
 
-const share = (part, whole) => (whole > 0 ? `${((100 * part) / whole).toFixed(0)} %` : undefined);
-const whole = (value) => (value === undefined ? undefined : Math.round(value).toLocaleString('en'));
+const whole = (value) => (value === undefined ? undefined : number(Math.round(value)));
+const tenth = (value) => (value === undefined ? undefined : number(value, { minimumFractionDigits: 1, maximumFractionDigits: 1 }));
 
 function cards(now, before) {
   const { all } = now;
-  const speed = (name) => rate(now, before, name)?.toFixed(1);
+  const speed = (name) => tenth(rate(now, before, name));
   const steps = rate(now, before, 'strata:batch_tokens_count');
-  const batch = (name) => (steps > 0 ? (rate(now, before, `${name}_sum`) / steps).toFixed(1) : steps === 0 ? '0' : undefined);
+  const batch = (name) => (steps > 0 ? tenth(rate(now, before, `${name}_sum`) / steps) : steps === 0 ? '0' : undefined);
   const hits = (look) => [sum(look, 'vllm:prefix_cache_hits_total'), sum(look, 'vllm:prefix_cache_queries_total')];
   const pages = stock(all).reduce(([used, total], [, one]) => [used + one.used, total + one.used + one.cached + one.free], [0, 0]);
   const values = [
-    ['Running', whole(sum(all, 'vllm:num_requests_running'))],
-    ['Waiting', whole(sum(all, 'vllm:num_requests_waiting'))],
-    ['Tokens in a step', batch('strata:batch_tokens')],
-    ['Texts in a step', batch('strata:batch_texts')],
-    ['Generated a second', speed('vllm:generation_tokens_total')],
-    ['Prompt a second', speed('vllm:prompt_tokens_total')],
-    ['Cache hits', share(...hits(all))],
-    ['Pages in use', share(...pages)],
+    [t('running'), whole(sum(all, 'vllm:num_requests_running'))],
+    [t('queue'), whole(sum(all, 'vllm:num_requests_waiting'))],
+    [t('tokens_a_step'), batch('strata:batch_tokens')],
+    [t('sequences_a_step'), batch('strata:batch_texts')],
+    [t('generated_a_second'), speed('vllm:generation_tokens_total')],
+    [t('prompt_a_second'), speed('vllm:prompt_tokens_total')],
+    [t('cache_hits'), share(...hits(all))],
+    [t('pages_in_use'), share(...pages)],
   ];
   $('#cards').replaceChildren(...values.map(([name, value]) => h('div', { class: 'card number' }, h('strong', {}, value ?? '–'), name)));
 }
@@ -137,8 +141,9 @@ function chart(canvas, lines) {
     });
     pen.stroke();
   }
-  const last = lines.map(({ swatch, values }) => `${swatch} ${values.at(-1)?.toFixed(1) ?? 'unknown'}`);
-  canvas.setAttribute('aria-label', `Now: ${last.join(', ')}; at most ${top.toFixed(1)}.`);
+  const names = { generated: canvas.id === 'requests' ? 'running' : 'generated', prompted: 'prompt', waiting: 'queue' };
+  const last = lines.map(({ swatch, values }) => `${t(names[swatch])} ${tenth(values.at(-1)) ?? '–'}`);
+  canvas.setAttribute('aria-label', t('chart_label', { now: last.join(', '), most: tenth(top) }));
 }
 
 /** Pages of each model; servers that tell only a share of use get a picture of that. */
@@ -173,8 +178,9 @@ function pages(all) {
     const { used, cached, free, size } = model;
     const total = used + cached + free;
     const each = Math.ceil(total / MOST_CELLS);
-    const words = `${name}: ${whole(used)} in use, ${whole(cached)} cached, ${whole(free)} free`;
-    figure.lastElementChild.textContent = `${words}${size ? `; a page holds ${size} tokens` : ''}${each > 1 ? `, a cell is ${each} pages` : ''}.`;
+    const words = t('pages_of', { model: name, used, cached, free });
+    const notes = [size && t('page_size', { n: Number(size) }), each > 1 && t('cell_size', { n: each })];
+    figure.lastElementChild.textContent = [words, ...notes].filter(Boolean).join(' · ');
     figure.firstElementChild.setAttribute('aria-label', words);
     grid(figure.firstElementChild, [[used, 'used'], [cached, 'cached'], [free, 'free']], each);
   });
@@ -193,16 +199,17 @@ function grid(canvas, states, each) {
   });
 }
 
-const time = (seconds) => (seconds === undefined ? '–' : seconds === Infinity ? 'more' : seconds < 1 ? `${+(seconds * 1000).toPrecision(2)} ms` : `${+seconds.toPrecision(3)} s`);
+/** A time, kept together also inside text that runs right to left. */
+const time = (seconds) => (seconds === undefined ? '–' : seconds === Infinity ? '∞' : `\u2066${seconds < 1 ? `${number(+(seconds * 1000).toPrecision(2))} ms` : `${number(+seconds.toPrecision(3))} s`}\u2069`);
 
 function histogram(card, now) {
   const name = card.dataset.histogram;
   const past = seen.find((look) => now.time - look.time <= WINDOW);
   let counts = buckets(now.all, past === now ? undefined : past?.all, name);
-  let span = 'in the last minute';
+  let span = 'last_minute';
   if (counts.every(({ count }) => count === 0)) {
     counts = buckets(now.all, undefined, name);
-    span = 'since the start';
+    span = 'since_start';
   }
   const first = counts.findIndex(({ count }) => count > 0);
   card.hidden = first < 0;
@@ -212,12 +219,12 @@ function histogram(card, now) {
   const bars = range.map(({ end, count }) => {
     const bar = h('i');
     bar.style.height = `${(100 * count) / most}%`;
-    return h('div', { title: `up to ${time(end)}: ${count}` }, h('div', { class: 'bar' }, bar), h('small', {}, time(end)));
+    return h('div', { title: `≤ ${time(end)}: ${number(count)}` }, h('div', { class: 'bar' }, bar), h('small', {}, time(end)));
   });
-  const shares = [0.5, 0.95, 0.99].map((part) => h('span', {}, h('strong', {}, time(quantile(counts, part))), ` ${part * 100} %`));
+  const shares = [0.5, 0.95, 0.99].map((part) => h('span', {}, h('strong', {}, time(quantile(counts, part))), ` ${share(part, 1)}`));
   const total = counts.reduce((all, { count }) => all + count, 0);
   card.replaceChildren(card.firstElementChild, h('p', { class: 'shares' }, ...shares),
-    h('div', { class: 'bars' }, ...bars), h('p', { class: 'hint' }, `${whole(total)} ${span}; a bar's name is its upper end.`));
+    h('div', { class: 'bars' }, ...bars), h('p', { class: 'hint' }, t(span, { n: total })));
 }
 
 async function slots() {
@@ -228,7 +235,7 @@ async function slots() {
   if (!Array.isArray(list)) list = [];
   $('#slots-card').hidden = list.length === 0;
   $('#slots').replaceChildren(...list.slice(0, 512).map(({ id, is_processing: works, n_prompt_tokens: prompt, n_decoded: made }) => {
-    const words = `Slot ${id}: ${works ? 'works' : 'free'}${prompt || made ? `, prompt ${prompt ?? 0}, generated ${made ?? 0}` : ''}`;
+    const words = t(works ? 'slot_busy' : 'slot_free', { id: String(id), prompt: prompt ?? 0, made: made ?? 0 });
     return h('li', { class: works ? 'works' : '', title: words }, String(id));
   }));
 }

@@ -1,7 +1,11 @@
 // Markdown as DOM nodes: the part of it that models write. Nothing is ever parsed as HTML, links lead only to web and
-// mail addresses, and pictures are links, so that no text can make the browser fetch something.
+// mail addresses, and images are links, so that no text can make the browser fetch anything. Every block finds its own
+// direction, so that Arabic and English can follow each other.
 
 import { copy, h } from './dom.js';
+import { highlight } from './highlight.js';
+import { formula } from './math.js';
+import { t } from './words.js';
 
 const DEPTH = 8;
 const FENCE = /^ {0,3}(`{3,}|~{3,})\s*([^\s`]*)[^`]*$/;
@@ -10,7 +14,7 @@ const RULE = /^ {0,3}([-*_])[ \t]*(?:\1[ \t]*){2,}$/;
 const ITEM = /^( *)([-*+]|\d{1,9}[.)])(?:( +)(.*)|$)/;
 const DIVIDER = /^ *\|? *:?-+:? *(\| *:?-+:? *)*\|? *$/;
 
-/** Shows a text in an element. Blocks that are as they were stay, so that a growing answer keeps a selection. */
+/** Shows a text in an element. Unchanged blocks stay, so that a selection survives a growing answer. */
 export function show(element, text) {
   const parts = blocks(text.split('\n'), 0);
   const known = element.blocks ?? [];
@@ -44,19 +48,35 @@ function block(lines, at, depth) {
   let match = FENCE.exec(line);
   if (match) return fence(lines, at, match);
   match = HEADING.exec(line);
-  if (match) return [at + 1, () => h(`h${Math.min(match[1].length + 2, 6)}`, {}, ...inline(match[2].replace(/\s#+\s*$/, '')))];
+  if (match) return [at + 1, () => h(`h${Math.min(match[1].length + 2, 6)}`, { dir: 'auto' }, ...inline(match[2].replace(/\s#+\s*$/, '')))];
   if (RULE.test(line)) return [at + 1, () => h('hr')];
   if (depth < DEPTH && /^ {0,3}>/.test(line)) {
     let end = at;
     while (end < lines.length && /^ {0,3}>/.test(lines[end])) end += 1;
     const inner = lines.slice(at, end).map((l) => l.replace(/^ {0,3}> ?/, ''));
-    return [end, () => h('blockquote', {}, ...nested(inner, depth))];
+    return [end, () => h('blockquote', { dir: 'auto' }, ...nested(inner, depth))];
   }
   if (depth < DEPTH && ITEM.test(line)) return list(lines, at, depth);
   if (line.includes('|') && DIVIDER.test(lines[at + 1] ?? '') && lines[at + 1].includes('-')) return table(lines, at);
+  if (/^\s*(\$\$|\\\[)/.test(line)) {
+    const found = displayed(lines, at);
+    if (found) return found;
+  }
   let end = at + 1;
   while (end < lines.length && lines[end].trim() !== '' && !begins(lines[end])) end += 1;
-  return [end, () => h('p', {}, ...inline(lines.slice(at, end).join('\n').trim()))];
+  return [end, () => h('p', { dir: 'auto' }, ...inline(lines.slice(at, end).join('\n').trim()))];
+}
+
+/** A formula on lines of its own. */
+function displayed(lines, at) {
+  const close = lines[at].trim().startsWith('$$') ? '$$' : '\\]';
+  let end = at;
+  while (end < lines.length && end - at < 100 && lines[end].trim() !== '') {
+    const source = lines.slice(at, end + 1).join('\n').trim();
+    if (source.length >= 4 && source.endsWith(close)) return [end + 1, () => formula(source.slice(2, -2), true, source)];
+    end += 1;
+  }
+  return null;
 }
 
 const begins = (line) => FENCE.test(line) || HEADING.test(line) || RULE.test(line) || /^ {0,3}>/.test(line) || ITEM.test(line);
@@ -68,10 +88,10 @@ function fence(lines, at, [, mark, language]) {
   const indent = /^ */.exec(lines[at])[0].length;
   const code = lines.slice(at + 1, end).map((l) => l.slice(Math.min(indent, /^ */.exec(l)[0].length))).join('\n');
   return [Math.min(end + 1, lines.length), () => {
-    const button = h('button', { type: 'button', class: 'quiet', onclick: () => copy(code, button) }, 'Copy');
+    const button = h('button', { type: 'button', class: 'quiet', onclick: () => copy(code, button) }, t('copy'));
     return h('figure', { class: 'code' },
-      h('figcaption', {}, language || 'code', button),
-      h('pre', { tabindex: 0 }, h('code', {}, code)));
+      h('figcaption', {}, language || t('code'), button),
+      h('pre', { tabindex: 0, dir: 'ltr' }, h('code', {}, ...highlight(code, language))));
   }];
 }
 
@@ -101,7 +121,7 @@ function list(lines, at, depth) {
   }
   return [end, () => {
     const start = ordered && first[2].slice(0, -1) !== '1' ? Number(first[2].slice(0, -1)) : undefined;
-    return h(ordered ? 'ol' : 'ul', { start }, ...items.map((inner) => item(inner, depth)));
+    return h(ordered ? 'ol' : 'ul', { start, dir: 'auto' }, ...items.map((inner) => item(inner, depth)));
   }];
 }
 
@@ -110,20 +130,41 @@ function item(lines, depth) {
   // A single paragraph is the item's own text.
   const [only] = parts;
   if (only?.tagName === 'P' && (parts.length === 1 || parts[1].tagName !== 'P')) {
-    return h('li', {}, ...only.childNodes, ...parts.slice(1));
+    return h('li', { dir: 'auto' }, ...only.childNodes, ...parts.slice(1));
   }
-  return h('li', {}, ...parts);
+  return h('li', { dir: 'auto' }, ...parts);
 }
 
 function table(lines, at) {
   let end = at + 2;
   while (end < lines.length && lines[end].includes('|') && lines[end].trim() !== '') end += 1;
-  const cells = (line) => line.trim().replace(/^\|/, '').replace(/\|$/, '').split('|').map((cell) => cell.trim());
+  const sides = cells(lines[at + 1]).map((rule) => (rule.endsWith(':') ? (rule.startsWith(':') ? 'center' : 'right') : rule.startsWith(':') ? 'left' : ''));
   return [end, () => {
-    const row = (line, tag) => h('tr', {}, ...cells(line).map((cell) => h(tag, {}, ...inline(cell))));
+    const cell = (tag, text, column) => h(tag, { dir: 'auto', class: sides[column] && `to-${sides[column]}` }, ...inline(text));
+    // Rows have as many cells as the head.
+    const row = (line, tag) => {
+      const given = cells(line);
+      return h('tr', {}, ...sides.map((_, column) => cell(tag, given[column] ?? '', column)));
+    };
     const body = lines.slice(at + 2, end).map((line) => row(line, 'td'));
-    return h('div', { class: 'scroll' }, h('table', {}, h('thead', {}, row(lines[at], 'th')), h('tbody', {}, ...body)));
+    return h('div', { class: 'scroll', tabindex: 0 }, h('table', {}, h('thead', {}, row(lines[at], 'th')), h('tbody', {}, ...body)));
   }];
+}
+
+/** The cells of a row. A bar that is escaped, or inside code, is text. */
+function cells(line) {
+  const found = [''];
+  let code = false;
+  const inner = line.trim().replace(/^\|/, '').replace(/(?<!\\)\|$/, '');
+  for (let at = 0; at < inner.length; at += 1) {
+    if (inner[at] === '`') code = !code && inner.includes('`', at + 1);
+    if (inner[at] === '\\' && inner[at + 1] === '|') {
+      found[found.length - 1] += '|';
+      at += 1;
+    } else if (inner[at] === '|' && !code) found.push('');
+    else found[found.length - 1] += inner[at];
+  }
+  return found.map((text) => text.trim());
 }
 
 const MARKS = [['**', 'strong'], ['__', 'strong'], ['~~', 'del'], ['*', 'em'], ['_', 'em']];
@@ -177,6 +218,7 @@ function span(text, at, endless, depth) {
     const code = text.slice(at + ticks, end).replace(/\n/g, ' ').replace(/^ (.+) $/, '$1');
     return { node: h('code', {}, code), end: end + ticks };
   }
+  if (c === '$' || (c === '\\' && '(['.includes(text[at + 1] ?? ' '))) return math(text, at, endless);
   if (c === '[' || (c === '!' && text[at + 1] === '[')) return link(text, at, endless, depth);
   if (c === 'h' && /^https?:\/\//.test(text.slice(at, at + 8)) && !/\w/.test(text[at - 1] ?? '')) {
     const url = /^[^\s<>"'`\]]{8,2000}/.exec(text.slice(at, at + 2000))?.[0].replace(/[.,;:!?)*_]+$/, '');
@@ -195,6 +237,19 @@ function span(text, at, endless, depth) {
     return { node: h(tag, {}, ...inline(text.slice(inner, end), depth + 1)), end: end + mark.length };
   }
   return null;
+}
+
+/** A formula between dollars or LaTeX's brackets. A dollar before a number is mostly money. */
+function math(text, at, endless) {
+  const open = text[at] === '\\' || text.startsWith('$$', at) ? text.slice(at, at + 2) : '$';
+  const close = { '\\(': '\\)', '\\[': '\\]' }[open] ?? open;
+  const from = at + open.length;
+  const end = closing(text, close, from, endless);
+  if (end <= from) return null;
+  const tex = text.slice(from, end);
+  const beside = [text[at - 1], text[end + 1]].some((c) => /[\d\p{L}]/u.test(c ?? ''));
+  if (open === '$' && (beside || /^\s|\s$|\n|\\$/.test(tex))) return null;
+  return { node: formula(tex, open === '$$' || open === '\\[', text.slice(at, end + close.length)), end: end + close.length };
 }
 
 function link(text, at, endless, depth) {

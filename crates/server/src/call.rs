@@ -53,6 +53,7 @@ async fn quick(server: &Arc<Server>, caller: &Caller, call: Call) -> Result<Repl
         client,
         stamp,
         observed,
+        ..
     } = caller;
     let lease_with = async |model: Option<&str>, keep_alive, context| -> Result<Lease, Fault> {
         let name = model.filter(|name| !name.is_empty());

@@ -1,10 +1,12 @@
 //! Requests for text: from the dialect through the engine and back.
 
+use crate::access::Client;
 use crate::body::ReplyBody;
 use crate::http::{Answered, Caller, answered, reply};
 use crate::manager::Lease;
 use crate::observation::{Observation, Outcome};
 use crate::pace::next_beat;
+use crate::progress::{Progress, generate_with_progress};
 use crate::state::Server;
 use bytes::Bytes;
 use std::future::poll_fn;
@@ -12,11 +14,11 @@ use std::sync::Arc;
 use strata::Events;
 use strata_chat::{Arrival, Event, Fault, FaultKind, Generate, Prepared};
 use strata_wire::{AnswerWriter, Framing, Stamp, begin_answer};
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::{self, Sender};
 
 /// Pieces of a body that wait for a slow client. The engine is not held up by it: a full channel only delays the
 /// writing, and the text of an answer is small.
-const WAITING: usize = 64;
+pub(crate) const WAITING: usize = 64;
 
 /// Answers a request for text.
 pub(crate) async fn generate(
@@ -25,6 +27,9 @@ pub(crate) async fn generate(
     request: Box<Generate>,
     mut answer: Box<dyn AnswerWriter>,
 ) -> Answered {
+    if caller.wants_progress && answer.framing() == Framing::Events {
+        return generate_with_progress(server, caller, request, answer).await;
+    }
     let begun = Conversation::begin(server, caller, &request).await;
     let mut conversation = match begun {
         Ok(conversation) => conversation,
@@ -48,11 +53,43 @@ pub(crate) async fn generate(
     if let Err(refused) = begin_answer(&mut *answer, &events, &mut bytes) {
         return reply(refused);
     }
-    events.clear();
     let (sender, receiver) = mpsc::channel(WAITING);
     let framing = answer.framing();
-    let (server, client) = (Arc::clone(server), caller.client.clone());
-    tokio::spawn(async move {
+    let stream = AnswerBody {
+        server: Arc::clone(server),
+        client: caller.client.clone(),
+        conversation,
+        answer,
+        bytes,
+        sender,
+    };
+    tokio::spawn(stream.write(None));
+    answered(framing, ReplyBody::Stream(receiver))
+}
+
+/// The body of an answer that is streamed.
+pub(crate) struct AnswerBody {
+    pub(crate) server: Arc<Server>,
+    pub(crate) client: Client,
+    pub(crate) conversation: Conversation,
+    pub(crate) answer: Box<dyn AnswerWriter>,
+    /// What is to be sent first.
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) sender: Sender<Bytes>,
+}
+
+impl AnswerBody {
+    /// Sends what comes until the end, and where the request stands until its first token if that is wanted.
+    pub(crate) async fn write(self, mut progress: Option<Progress>) {
+        let Self {
+            server,
+            client,
+            mut conversation,
+            mut answer,
+            mut bytes,
+            sender,
+        } = self;
+        let mut events = Vec::new();
         loop {
             for event in events.drain(..) {
                 answer.event(&event, &mut bytes);
@@ -74,24 +111,24 @@ pub(crate) async fn generate(
             };
             tokio::select! {
                 gathered = gathered => events = gathered,
+                told = Progress::next(&mut progress) => bytes = told,
                 () = sender.closed() => return,
             }
         }
         server.keep(&client, &mut *answer);
-    });
-    answered(framing, ReplyBody::Stream(receiver))
+    }
 }
 
 /// A request on its way.
-struct Conversation {
-    events: Events,
+pub(crate) struct Conversation {
+    pub(crate) events: Events,
     observed: Arc<Observation>,
     /// Keeps the model while the request runs.
     _lease: Lease,
 }
 
 impl Conversation {
-    async fn begin(
+    pub(crate) async fn begin(
         server: &Arc<Server>,
         caller: &Caller,
         request: &Generate,
@@ -100,6 +137,7 @@ impl Conversation {
             client,
             stamp,
             observed,
+            ..
         } = caller;
         let at = observed.start.elapsed();
         let name = Some(request.model.as_str()).filter(|name| !name.is_empty());
@@ -126,7 +164,7 @@ impl Conversation {
     }
 
     /// Waits for the engine and gives what there is to tell: all that has happened by now, so that it leaves together.
-    async fn next(&mut self) -> Vec<Event> {
+    pub(crate) async fn next(&mut self) -> Vec<Event> {
         poll_fn(|context| self.events.poll_next(context)).await
     }
 

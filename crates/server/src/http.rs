@@ -21,8 +21,11 @@ use strata_wire::dialect::{self, HttpRequest};
 use strata_wire::{Dialect, Framing, Reply, RequestBody, Stamp, access};
 
 /// Who asks, and what the answer is called and seen by.
+#[derive(Clone)]
 pub(crate) struct Caller {
     pub(crate) client: Client,
+    /// Whether it wants to know where its request stands before the first token.
+    pub(crate) wants_progress: bool,
     pub(crate) stamp: Stamp,
     pub(crate) observed: Arc<Observation>,
 }
@@ -113,7 +116,7 @@ async fn answer(
         return reply(access::preflight(asked));
     }
     if let Some(asset) = asset {
-        return page(asset);
+        return page(asset, &page::policy(head.uri.path(), head.uri.query()));
     }
     if server.is_draining() && !open_to_all {
         return fail(shutting_down());
@@ -152,6 +155,7 @@ async fn answer(
         Ok(asked) => {
             let caller = Caller {
                 client,
+                wants_progress: wants_progress(&head.headers),
                 stamp,
                 observed: Arc::clone(observed),
             };
@@ -229,6 +233,12 @@ fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 
+/// Whether a client reads comments among server-sent events that say where its request stands.
+fn wants_progress(headers: &HeaderMap) -> bool {
+    let asked = headers.get("strata-progress");
+    asked.is_some_and(|value| value == "comments")
+}
+
 /// The part of the page that a browser asks for.
 fn wanted_asset(head: &Parts) -> Option<Asset> {
     if head.method != Method::GET && head.method != Method::HEAD {
@@ -244,11 +254,11 @@ fn wanted_asset(head: &Parts) -> Option<Asset> {
     }
 }
 
-fn page(asset: Asset) -> Answered {
+fn page(asset: Asset, policy: &str) -> Answered {
     let mut response = Response::new(ReplyBody::whole(asset.bytes));
     let headers = [
         ("content-type", asset.content_type),
-        ("content-security-policy", page::POLICY),
+        ("content-security-policy", policy),
         ("cache-control", "no-cache"),
         ("x-content-type-options", "nosniff"),
         ("vary", "accept"),

@@ -20,6 +20,7 @@ mod models;
 mod observation;
 mod pace;
 mod page;
+mod progress;
 mod served_model;
 mod slot_files;
 mod slots;

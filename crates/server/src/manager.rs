@@ -3,6 +3,7 @@
 use crate::models::{Listening, Models};
 use crate::served_model::{ServedModel, SharedSlots};
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use strata_chat::{Fault, FaultKind, KeepAlive, LoadedModel, ModelFacts};
@@ -32,7 +33,7 @@ struct Entry {
 }
 
 enum State {
-    Loading,
+    Loading(Arc<LoadProgress>),
     Ready(ServedModel),
     /// Told to stop; gone when its thread has ended. The last handle must not go earlier: it would wait for the thread,
     /// which waits for this list.
@@ -41,6 +42,13 @@ enum State {
     },
     /// Not to be loaded: whoever waits is told why.
     Failed(Fault, Instant),
+}
+
+/// Bytes of a model that are loaded, and bytes in all.
+#[derive(Debug, Default)]
+struct LoadProgress {
+    done: AtomicUsize,
+    total: AtomicUsize,
 }
 
 /// The use of a model. While it is held the model stays.
@@ -157,7 +165,7 @@ impl Manager {
                     drop(entries);
                     return self.try_lease(facts, keep_alive, start);
                 }
-                State::Loading | State::Stopping { .. } => return Ok(None),
+                State::Loading(_) | State::Stopping { .. } => return Ok(None),
             };
             // Whoever comes from now on waits for the larger one.
             if entry.facts.context < self.context(facts) {
@@ -186,19 +194,20 @@ impl Manager {
         if !self.make_room(&mut entries, bytes) {
             return Ok(None);
         }
+        let progress = Arc::<LoadProgress>::default();
         entries.insert(
             facts.name.clone(),
             Entry {
                 facts: facts.clone(),
                 bytes,
-                state: State::Loading,
+                state: State::Loading(Arc::clone(&progress)),
                 users: 0,
                 used: Instant::now(),
                 keep_alive: keep_alive.unwrap_or(self.keep_alive),
             },
         );
         drop(entries);
-        self.load(facts, context);
+        self.load(facts, context, progress);
         Ok(None)
     }
 
@@ -236,7 +245,7 @@ impl Manager {
         false
     }
 
-    fn load(&self, facts: &ModelFacts, context: Option<usize>) {
+    fn load(&self, facts: &ModelFacts, context: Option<usize>, progress: Arc<LoadProgress>) {
         let this = self.this.upgrade().expect("it is borrowed");
         let name = facts.name.clone();
         let (manager, gone) = (Arc::clone(&this), name.clone());
@@ -257,6 +266,10 @@ impl Manager {
         let slots = SharedSlots::new(facts);
         let listening = Listening {
             monitor: Box::new(slots.clone()),
+            progress: Box::new(move |done, total| {
+                progress.done.store(done, Ordering::Relaxed);
+                progress.total.store(total, Ordering::Relaxed);
+            }),
             ended: Box::new(ended),
         };
         let (models, asked) = (Arc::clone(&self.models), name.clone());
@@ -330,6 +343,18 @@ impl Manager {
             .collect();
         list.sort_by(|a, b| a.facts.name.cmp(&b.facts.name));
         list
+    }
+
+    /// Bytes loaded and bytes in all of a model that is being loaded, so far as they are known; `None` if it is ready.
+    pub(crate) fn loading(&self, name: &str) -> Option<(usize, usize)> {
+        match self.entries().get(name).map(|entry| &entry.state) {
+            Some(State::Loading(progress)) => Some((
+                progress.done.load(Ordering::Relaxed),
+                progress.total.load(Ordering::Relaxed),
+            )),
+            Some(State::Ready(_)) => None,
+            _ => Some((0, 0)),
+        }
     }
 
     /// The models at work, with their names.

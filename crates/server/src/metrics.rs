@@ -68,6 +68,9 @@ pub(crate) fn text(server: &Server) -> String {
     let engines: Vec<_> = seen.iter().map(Seen::measured).collect();
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     metrics::write(&engines, now.map_or(0, |now| now.as_secs()), &mut out);
+    let limit = server.manager.models().limit();
+    let _ = writeln!(out, "# TYPE strata:memory_limit_bytes gauge");
+    let _ = writeln!(out, "strata:memory_limit_bytes {limit}");
     let counts = server
         .counts
         .0

@@ -42,6 +42,8 @@ pub trait Models: Send + Sync + 'static {
 pub struct Listening {
     /// Of requests and their events.
     pub monitor: Box<dyn Monitor>,
+    /// Of bytes loaded, and bytes in all.
+    pub progress: Box<dyn FnMut(usize, usize) + Send>,
     /// When the model is gone.
     pub ended: Box<dyn FnOnce() + Send>,
 }

@@ -2,9 +2,40 @@
 //!
 //! They are plain modules and styles, served as they are in `crates/server/page`.
 
+use std::borrow::Cow;
+use strata_wire::url::{queried, unescape};
+
 /// What a browser may do for the page: talk to this server, and nothing else. Nobody may frame it.
-pub(crate) const POLICY: &str =
+const POLICY: &str =
     "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// The worker that talks to one MCP server.
+const MCP_WORKER: &str = "/mcp_worker.js";
+
+/// The policy that a file is sent with. The page itself talks to this server only. A worker for an MCP server may talk to the
+/// one origin that its address names, and sees nothing of the page but what it is sent.
+pub(crate) fn policy(path: &str, query: Option<&str>) -> Cow<'static, str> {
+    if path != MCP_WORKER {
+        return POLICY.into();
+    }
+    let named = query.and_then(|query| queried(query, "connect"));
+    let named = named.and_then(|origin| unescape(origin).ok());
+    let origin = named.filter(|origin| is_origin(origin));
+    let origin = origin.as_deref().unwrap_or("'none'");
+    format!("default-src 'none'; script-src 'self'; connect-src {origin}").into()
+}
+
+/// Whether a text is an origin that can stand in a policy: scheme, host and perhaps a port, and nothing that a policy reads
+/// otherwise.
+fn is_origin(text: &str) -> bool {
+    let rest = text.strip_prefix("http://");
+    let Some(rest) = rest.or_else(|| text.strip_prefix("https://")) else {
+        return false;
+    };
+    let (host, port) = rest.split_once(':').unwrap_or((rest, "0"));
+    let in_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
+    !host.is_empty() && host.chars().all(in_name) && port.parse::<u16>().is_ok()
+}
 
 /// A file of the page.
 #[derive(Copy, Clone, Debug)]
@@ -30,17 +61,41 @@ macro_rules! files {
 /// `/index.html` is asked for as `/`.
 const FILES: &[(&str, Asset)] = files![
     "/index.html": HTML,
+    "/answer.js": SCRIPT,
     "/api.js": SCRIPT,
     "/app.js": SCRIPT,
     "/branches.js": SCRIPT,
     "/chat.js": SCRIPT,
+    "/chat_list.js": SCRIPT,
     "/conversations.js": SCRIPT,
     "/dom.js": SCRIPT,
+    "/files.js": SCRIPT,
+    "/highlight.js": SCRIPT,
     "/inside.js": SCRIPT,
     "/live.js": SCRIPT,
     "/markdown.js": SCRIPT,
+    "/math.js": SCRIPT,
+    "/math_symbols.js": SCRIPT,
+    "/mcp.js": SCRIPT,
+    "/mcp_worker.js": SCRIPT,
+    "/message.js": SCRIPT,
     "/metrics.js": SCRIPT,
+    "/models.js": SCRIPT,
+    "/parameters.js": SCRIPT,
+    "/settings.js": SCRIPT,
+    "/sse.js": SCRIPT,
+    "/tools.js": SCRIPT,
+    "/words.js": SCRIPT,
+    "/words/ar.js": SCRIPT,
+    "/words/de.js": SCRIPT,
+    "/words/en.js": SCRIPT,
+    "/words/es.js": SCRIPT,
+    "/words/fr.js": SCRIPT,
+    "/words/ja.js": SCRIPT,
+    "/words/zh.js": SCRIPT,
+    "/chat.css": STYLE,
     "/style.css": STYLE,
+    "/views.css": STYLE,
     "/icon.svg": PICTURE,
 ];
 
@@ -69,6 +124,7 @@ pub(crate) fn is_wanted(accept: Option<&str>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     /// What stands between quotes after each `mark`.
     fn quoted<'a>(text: &'a str, mark: &str, quote: char) -> Vec<&'a str> {
@@ -91,11 +147,15 @@ mod tests {
             .collect();
         assert!(asked.len() >= 3, "{asked:?}");
         for (path, asset) in FILES.iter().filter(|(path, _)| path.ends_with(".js")) {
+            let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
             for module in quoted(text(*asset), " from ", '\'') {
                 let name = module.strip_prefix('.').unwrap_or_else(|| panic!("{path}"));
-                asked.push(name.into());
+                asked.push(format!("{folder}{name}"));
             }
         }
+        // These are named at run time.
+        asked.push(MCP_WORKER.into());
+        asked.extend(languages().map(|(path, _)| path.into()));
         for path in &asked {
             assert!(asset(path).is_some(), "{path}");
         }
@@ -130,6 +190,73 @@ mod tests {
             ] {
                 assert!(!text(*asset).contains(way), "{path} uses {way}");
             }
+        }
+    }
+
+    /// The tables of words.
+    fn languages() -> impl Iterator<Item = (&'static str, &'static str)> {
+        let files = FILES.iter().filter(|(path, _)| path.starts_with("/words/"));
+        files.map(|&(path, asset)| (path, text(asset)))
+    }
+
+    /// The keys of a table of words, in order, each with the names of its values.
+    fn keys(table: &str) -> Vec<(&str, BTreeSet<&str>)> {
+        let lines = table.lines().filter_map(|line| line.strip_prefix("  "));
+        let entries = lines.filter_map(|line| line.split_once(':'));
+        entries
+            .filter(|(key, _)| key.chars().all(|c| c.is_ascii_lowercase() || c == '_'))
+            .map(|(key, words)| {
+                let values = words.split('{').skip(1);
+                let values = values.filter_map(|rest| rest.split_once('}'));
+                let named = |name: &&str| name.chars().all(|c| c.is_ascii_lowercase());
+                (key, values.map(|(name, _)| name).filter(named).collect())
+            })
+            .collect()
+    }
+
+    #[test]
+    fn every_language_has_every_word() {
+        let english = keys(text(asset("/words/en.js").unwrap()));
+        assert!(english.len() > 200, "{}", english.len());
+        assert_eq!(languages().count(), 7);
+        for (path, table) in languages() {
+            assert_eq!(keys(table), english, "{path}");
+        }
+        let listed = text(asset("/words.js").unwrap());
+        for (path, _) in languages() {
+            let code = path.trim_start_matches("/words/").trim_end_matches(".js");
+            assert!(listed.contains(&format!("{code}: '")), "{code}");
+        }
+    }
+
+    #[test]
+    fn a_worker_may_talk_to_the_origin_it_names_and_to_no_other() {
+        let worker = |query: Option<&str>| policy(MCP_WORKER, query);
+        let open = "default-src 'none'; script-src 'self'; connect-src ";
+        for origin in ["http://127.0.0.1:8000", "https://mcp.example.org"] {
+            let query = format!("connect={}", origin.replace(':', "%3A").replace('/', "%2F"));
+            assert_eq!(worker(Some(&query)), format!("{open}{origin}"));
+        }
+        for bad in [
+            None,
+            Some(""),
+            Some("connect="),
+            Some("connect=*"),
+            Some("connect=https:"),
+            Some("connect=https://"),
+            Some("connect=http://a;script-src *"),
+            Some("connect=http://a%3Bscript-src%20*"),
+            Some("connect=http://a%20http://b"),
+            Some("connect=http://*.example.org"),
+            Some("connect=http://a:99999"),
+            Some("connect=http://a/b"),
+            Some("connect=ws://a"),
+            Some("connect=%zz"),
+        ] {
+            assert_eq!(worker(bad), format!("{open}'none'"), "{bad:?}");
+        }
+        for path in ["/", "/app.js", "/words/ar.js"] {
+            assert_eq!(policy(path, Some("connect=http://a")), POLICY);
         }
     }
 

@@ -1,7 +1,7 @@
 //! The events of a request, in the form that every door shares.
 
 use crate::error::Error;
-use crate::worker::{Heard, RequestHandle, TimedOut, deadline};
+use crate::worker::{Heard, Probe, RequestHandle, TimedOut, deadline};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use strata_chat::{AnswerStream, Event, Fault, Times, Usage, refusal};
@@ -61,6 +61,12 @@ impl Events {
     /// When things happened.
     pub fn times(&self) -> Times {
         self.stream.times()
+    }
+
+    /// A handle that tells where the prompt that is answered now stands; `None` after the end.
+    pub fn probe(&self) -> Option<Probe> {
+        let at = self.stream.awaited()?;
+        Some(self.runs.get(at)?.probe())
     }
 
     /// Waits for the next events and gives all that have happened by then; none after the end.

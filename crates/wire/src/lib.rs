@@ -34,7 +34,7 @@ mod server_routes;
 mod stamp;
 mod status;
 mod timings;
-mod url;
+pub mod url;
 
 pub use answer::{AnswerWriter, Framing, Reply, begin_answer};
 pub use dialect::Dialect;

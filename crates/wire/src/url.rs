@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use strata_chat::Fault;
 
 /// A name in a path, with its escapes undone.
-pub(crate) fn unescape(text: &str) -> Result<String, Fault> {
+pub fn unescape(text: &str) -> Result<String, Fault> {
     let wrong = || Fault::bad_request("the path has an escape that is not UTF-8");
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -32,7 +32,7 @@ pub(crate) fn path_of(target: &str) -> &str {
 }
 
 /// The value of a name in a query.
-pub(crate) fn queried<'q>(query: &'q str, name: &str) -> Option<&'q str> {
+pub fn queried<'q>(query: &'q str, name: &str) -> Option<&'q str> {
     let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
     pairs.find(|(key, _)| *key == name).map(|(_, value)| value)
 }

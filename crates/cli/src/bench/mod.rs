@@ -7,6 +7,7 @@ mod report;
 mod together;
 mod turns;
 
+use crate::chart::{self, ChartArguments};
 use crate::computing::ComputeArguments;
 use crate::failure::Failure;
 use crate::machine_limits;
@@ -60,6 +61,8 @@ pub(crate) struct Arguments {
     /// Print as JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    chart: ChartArguments,
     #[command(flatten)]
     compute: ComputeArguments,
 }
@@ -127,9 +130,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.int_peak {
         report.int_peak = Some(machine_limits::int_peak(&machine, Effort::Full));
     }
-    report
-        .print(arguments, &machine)
-        .map_err(|error| Failure::stdout(&error))
+    let charts = report.charts();
+    let title = format!("Speed of {}", arguments.model.display());
+    arguments.chart.write(&title, &charts)?;
+    let printed = report.print(arguments, &machine);
+    let drawn = printed.and_then(|()| {
+        if arguments.json {
+            Ok(())
+        } else {
+            chart::print(&mut std::io::stdout(), &charts)
+        }
+    });
+    drawn.map_err(|error| Failure::stdout(&error))
 }
 
 /// What both take, one after the other.

@@ -2,6 +2,7 @@
 
 use super::Arguments;
 use super::demand::Demand;
+use crate::chart::{Bar, Chart, Tone};
 use crate::machine_limits::median;
 use std::io::Write;
 use std::time::Duration;
@@ -55,6 +56,44 @@ impl Report {
             return writeln!(std::io::stdout().lock(), "{json}");
         }
         self.words(arguments, machine, read_share)
+    }
+
+    /// A chart of each speed, with a bar for each repeat, and of the memory that decode reads.
+    pub(super) fn charts(&self) -> Vec<Chart> {
+        let middle = |speeds: &[f64]| median(&mut speeds.to_vec());
+        let bar = |label: String, value: f64| Bar {
+            label,
+            value,
+            words: format!("{value:.1}"),
+            tone: Tone::Solid,
+        };
+        let kinds = [
+            ("Prefill", &self.prefill),
+            ("Decode", &self.decode),
+            ("Decode, all sequences together", &self.aggregate),
+            ("Decode with drafts", &self.speculated),
+        ];
+        let measured = kinds.into_iter().filter(|(_, speeds)| !speeds.is_empty());
+        let mut charts: Vec<Chart> = measured
+            .map(|(name, speeds)| Chart {
+                title: format!("{name}, tokens/s"),
+                bars: (1..)
+                    .zip(speeds)
+                    .map(|(n, &speed)| bar(format!("run {n}"), speed))
+                    .collect(),
+                mark: Some((middle(speeds), format!("median {:.1}", middle(speeds)))),
+            })
+            .collect();
+        if !self.read_bandwidth.is_empty() && !self.decode.is_empty() {
+            let read = middle(&self.decode) * self.demand.bytes / 1e9;
+            let most = middle(&self.read_bandwidth) / 1e9;
+            charts.push(Chart {
+                title: "Memory read by decode, GB/s".into(),
+                bars: vec![bar("decode".into(), read)],
+                mark: Some((most, format!("this machine {most:.1}"))),
+            });
+        }
+        charts
     }
 
     fn json(

@@ -8,7 +8,7 @@ use strata_convert::Mix;
 use strata_host::{Bound, Budget};
 
 /// Tokens/s that people read at.
-const READING: f64 = 10.0;
+pub(super) const READING: f64 = 10.0;
 
 pub(super) fn of(
     hardware: &Hardware,

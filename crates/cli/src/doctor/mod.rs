@@ -6,6 +6,7 @@ mod hardware;
 mod report;
 mod speed;
 
+use crate::chart::{self, ChartArguments};
 use crate::failure::Failure;
 use crate::progress;
 use fits::Fit;
@@ -31,6 +32,8 @@ pub(crate) struct Arguments {
     /// Print as JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    chart: ChartArguments,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -57,13 +60,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         budget,
         fits,
     };
+    let charts = [report.chart()];
+    arguments.chart.write("Models on this machine", &charts)?;
     let mut out = std::io::stdout().lock();
     let written = if arguments.json {
         writeln!(out, "{}", report.json())
     } else {
         let size = terminal_size::terminal_size();
         let columns = size.map_or(usize::MAX, |(width, _)| width.0.into());
-        report.print(&mut out, columns)
+        let printed = report.print(&mut out, columns);
+        printed.and_then(|()| chart::print(&mut out, &charts))
     };
     written.map_err(|error| Failure::stdout(&error))
 }

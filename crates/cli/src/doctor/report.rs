@@ -1,8 +1,10 @@
 //! What was found, in words and as JSON.
 
+use super::advice::READING;
 use super::fits::{CONTEXT, Fit};
 use super::hardware::Hardware;
 use super::speed::Speeds;
+use crate::chart::{Bar, Chart, Tone};
 use serde_json::{Value, json};
 use std::io::Write;
 use strata::Size;
@@ -90,6 +92,21 @@ impl Report {
             write_wrapped(out, sentence, 0, columns)?;
         }
         Ok(())
+    }
+
+    /// How fast models would answer; those that do not fit are faint.
+    pub(super) fn chart(&self) -> Chart {
+        let bar = |fit: &Fit| Bar {
+            label: fit.name(),
+            value: fit.decode,
+            words: format!("{:.1}", fit.decode),
+            tone: if fit.fits { Tone::Solid } else { Tone::Faint },
+        };
+        Chart {
+            title: "Answers, tokens/s (estimated; faint: does not fit)".into(),
+            bars: self.fits.iter().map(bar).collect(),
+            mark: Some((READING, "reading speed".into())),
+        }
     }
 
     fn lines(&self) -> Vec<(&'static str, String)> {

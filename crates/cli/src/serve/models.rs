@@ -2,6 +2,7 @@
 
 use super::library::{self, LocalStore};
 use crate::failure::{Failure, Kind};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use strata::load::{self, BUILT_IN, Lists, ModelFile};
 use strata::{Error, Listeners, Model, Options, Runtime};
@@ -158,10 +159,15 @@ impl Models for LocalModels {
         context: Option<usize>,
         listening: Listening,
     ) -> Result<Model, Fault> {
+        let mut tell = listening.progress;
+        let mut progress = |done, all| {
+            tell(done, all);
+            ControlFlow::Continue(())
+        };
         let listeners = Listeners {
+            progress: Some(&mut progress),
             monitor: Some(listening.monitor),
             ended: Some(listening.ended),
-            ..Listeners::default()
         };
         let (path, options) = (self.path(name), self.options_for(name, context));
         Ok(Model::open_on(&self.runtime, path, options, listeners)?)

@@ -368,13 +368,26 @@ impl Scheduler {
                 .map(|sequence| sequence.id),
         );
         order.sort_unstable_by_key(|&id| {
-            self.index(id).map(|index| {
-                let sequence = &self.sequences[index];
-                let charged = self.accounts.get(&sequence.client).map_or(0, |a| a.charged);
-                (charged, sequence.client, sequence.place(now))
-            })
+            let index = self.index(id);
+            index.map(|index| self.turn(&self.sequences[index], now))
         });
         order
+    }
+
+    /// Whose turn it is: the least comes first.
+    fn turn(&self, sequence: &ScheduledSequence, now: Duration) -> impl Ord + use<> {
+        let charged = self.accounts.get(&sequence.client).map_or(0, |a| a.charged);
+        (charged, sequence.client, sequence.place(now))
+    }
+
+    /// How many waiting sequences have their turn before this one; `None` if it does not wait.
+    pub(crate) fn ahead(&self, id: SequenceId, now: Duration) -> Option<usize> {
+        let own = self.sequences.get(self.index(id)?)?;
+        let turn = self.turn(own, now);
+        let waits = |one: &&ScheduledSequence| !one.admitted && one.pending > 0;
+        let before = self.sequences.iter().filter(waits);
+        let before = before.filter(|one| self.turn(one, now) < turn).count();
+        (!own.admitted).then_some(before)
     }
 
     /// Admits a waiting sequence if there is a place, time and memory for it. If not, nobody after it is admitted either:

@@ -2,6 +2,7 @@
 
 mod clients;
 mod observed;
+mod progress;
 mod slots;
 mod support;
 

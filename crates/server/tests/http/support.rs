@@ -77,11 +77,15 @@ impl Models for TestModels {
         &self,
         name: &str,
         context: Option<usize>,
-        listening: Listening,
+        mut listening: Listening,
     ) -> Result<strata::Model, Fault> {
         let context = context.unwrap_or(512);
         self.loads.fetch_add(1, Ordering::SeqCst);
-        if name == "broken" {
+        if name.starts_with("slow") {
+            (listening.progress)(1, 4);
+            std::thread::sleep(Duration::from_millis(800));
+        }
+        if name.ends_with("broken") {
             return Err(Fault::new(FaultKind::Internal, "the model is broken"));
         }
         let file = GgufSet::new(vec![Gguf::parse(TALE).unwrap()]).unwrap();

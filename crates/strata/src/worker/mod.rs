@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use strata_engine::{Counters, Engine, Event, EventKind, Request, RequestId};
+use strata_engine::{Counters, Engine, Event, EventKind, Request, RequestId, Standing};
 pub use turns::Turns;
 
 /// How often an idle engine's numbers are brought up to date.
@@ -37,6 +37,8 @@ enum Command {
     Cancel(u64),
     /// Something to be done to the engine between two steps.
     Act(Box<dyn FnOnce(&mut Engine) + Send>),
+    /// Someone wants to know where a request stands.
+    Look(u64, Box<dyn FnOnce(Option<Standing>) + Send>),
     Stop,
 }
 
@@ -101,6 +103,14 @@ impl RequestHandle {
         self.queue.poll_closed(context)
     }
 
+    /// A handle that tells where the request stands.
+    pub fn probe(&self) -> Probe {
+        Probe {
+            ticket: self.ticket,
+            commands: self.commands.clone(),
+        }
+    }
+
     /// The request is known to be over: dropping this cancels nothing.
     pub fn end(&mut self) {
         self.ended = true;
@@ -113,6 +123,22 @@ impl Drop for RequestHandle {
             // The engine may be gone already, with all its requests.
             let _ = self.commands.send(Command::Cancel(self.ticket));
         }
+    }
+}
+
+/// Tells where a request stands, while others wait for its events.
+pub struct Probe {
+    ticket: u64,
+    commands: Sender<Command>,
+}
+
+impl Probe {
+    /// Hands `done` where the request stands, after the current step; `None` if it is over. Where the engine is gone,
+    /// `done` is dropped.
+    pub fn look(&self, done: impl FnOnce(Option<Standing>) + Send + 'static) {
+        let _ = self
+            .commands
+            .send(Command::Look(self.ticket, Box::new(done)));
     }
 }
 
@@ -302,6 +328,10 @@ impl Work {
                     Ok(Command::Submit(submission)) => self.submit(*submission),
                     Ok(Command::Cancel(ticket)) => self.gone.extend(self.tickets.get(&ticket)),
                     Ok(Command::Act(act)) => act(&mut self.engine),
+                    Ok(Command::Look(ticket, done)) => {
+                        let id = self.tickets.get(&ticket);
+                        done(id.and_then(|&id| self.engine.standing(id)));
+                    }
                     Ok(Command::Stop) | Err(RecvTimeoutError::Disconnected) => {
                         self.engine.persist();
                         return;

@@ -1,0 +1,44 @@
+"""Checks the page of `strata serve` in a headless Chromium, with all that it talks to on the loopback address.
+
+    pip install mcp
+    python tools/page_check.py PROGRAM [FOLDER FOR SCREENSHOTS]
+
+PROGRAM is the `strata` program. A registry with one model (the repository's models/tale), an MCP server and a server with an
+empty store are started; `tools/page_check.mjs` does the rest.
+"""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import strata_server
+from model_registry import Registry
+
+TOOLS = pathlib.Path(__file__).parent
+
+
+def main():
+    program, shots = sys.argv[1], sys.argv[2:3]
+    registry = Registry()
+    tale = (TOOLS.parent / "models/tale/tale-q4_k_m.gguf").read_bytes()
+    registry.add_model("library/teller:1", [("model", tale)])
+    with tempfile.TemporaryDirectory() as folder:
+        # Two at a time, so that others wait.
+        server = strata_server.StrataServer(program, folder, ["tale", "--parallel", "2"], STRATA_REGISTRIES=registry.host)
+        peer = subprocess.Popen([sys.executable, TOOLS / "mcp_peer.py", server.url], stdout=subprocess.PIPE, text=True)
+        environment = {
+            **os.environ,
+            "MCP_PEER": f"http://127.0.0.1:{peer.stdout.readline().strip()}",
+            "PULL_MODEL": f"{registry.host}/library/teller:1",
+        }
+        ended = subprocess.run(["node", TOOLS / "page_check.mjs", server.url, *shots], env=environment, timeout=900)
+        peer.terminate()
+        peer.wait(timeout=30)
+        stopped = server.stop()
+    sys.exit(ended.returncode or stopped)
+
+
+if __name__ == "__main__":
+    main()
