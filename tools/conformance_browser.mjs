@@ -138,7 +138,17 @@ try {
 } catch (error) {
   report('starts', error.stack);
 }
-browser.kill();
+const ended = new Promise((resolve) => { browser.on('exit', resolve); });
+session = undefined;
+await ask('Browser.close').catch(() => browser.kill());
+await ended;
 site.close();
-rmSync(workplace, { recursive: true, force: true });
+for (let tries = 0; tries < 20; tries += 1) {
+  try {
+    rmSync(workplace, { recursive: true, force: true });
+    break;
+  } catch { // Its helpers are still at their files.
+    await new Promise((resolve) => { setTimeout(resolve, 100); });
+  }
+}
 process.exit(failed ? 1 : 0);

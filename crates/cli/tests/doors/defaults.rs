@@ -166,10 +166,12 @@ fn continued(folder: &TestFolder, server: &Server) -> String {
 /// The built-in model with sampling settings in its metadata.
 fn recommending(folder: &Path) -> String {
     let bytes = std::fs::read(tale()).expect("the built-in model is here");
-    let edited = Edit::new(&bytes)
-        .set("general.sampling.temp", Metadata::F32(1.7))
-        .set("general.sampling.top_k", Metadata::I32(7))
-        .set("general.sampling.min_p", Metadata::F32(0.0));
+    let mut edited = Edit::new(&bytes);
+    edited.metadata.extend([
+        ("general.sampling.temp", Metadata::F32(1.7)),
+        ("general.sampling.top_k", Metadata::I32(7)),
+        ("general.sampling.min_p", Metadata::F32(0.0)),
+    ]);
     let path = folder.join("recommending.gguf");
     std::fs::write(&path, edited.write()).expect("the file can be written");
     path.to_str().expect("paths of tests are text").to_owned()

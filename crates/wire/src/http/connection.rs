@@ -3,6 +3,7 @@
 use super::body::Body;
 use super::head::Head;
 use super::{HttpError, MAX_HEAD};
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Write;
@@ -39,7 +40,7 @@ pub enum Sending {
 #[derive(Debug)]
 enum State {
     Head,
-    Body(Head, Body),
+    Body(Box<Head>, Body),
     /// A request is being answered.
     Busy {
         keep_alive: bool,
@@ -124,7 +125,7 @@ impl Connection {
                     self.outgoing
                         .extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
                 }
-                self.state = State::Body(head, body);
+                self.state = State::Body(Box::new(head), body);
             }
         }
         if let State::Body(_, body) = &mut self.state {
@@ -161,7 +162,7 @@ impl Connection {
             head_only: head.method == "HEAD",
         };
         self.took = now;
-        Some((head, body.into_bytes()))
+        Some((*head, body.into_bytes()))
     }
 
     /// Begins the answer to the request that was taken.
@@ -293,6 +294,7 @@ fn phrase(status: u16) -> &'static str {
         405 => "Method Not Allowed",
         408 => "Request Timeout",
         413 => "Content Too Large",
+        415 => "Unsupported Media Type",
         429 => "Too Many Requests",
         500 => "Internal Server Error",
         501 => "Not Implemented",

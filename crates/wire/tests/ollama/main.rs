@@ -90,7 +90,7 @@ fn every_unknown_field_is_named() {
             checked += 1;
         }
     }
-    assert!(checked > 20, "{checked}");
+    assert!(checked > 15, "{checked}");
 }
 
 #[test]
