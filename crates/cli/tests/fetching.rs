@@ -5,9 +5,13 @@ mod loopback;
 mod program;
 
 use loopback::Registry;
+use nix::pty::openpty;
 use program::server::{Server, TestFolder};
-use program::{Run, tale};
+use program::{Run, command, tale};
 use serde_json::json;
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::Read;
 
 /// A registry with the built-in model, which it tells what to be.
 fn registry() -> Registry {
@@ -95,4 +99,32 @@ fn what_is_served_is_fetched_first_and_nothing_that_clients_name() {
     let (status, body) = server.ask("POST", "/api/chat", other.to_string().as_bytes());
     assert_eq!(status, 404, "{}", String::from_utf8_lossy(&body));
     assert_eq!(registry.requests().len(), asked);
+}
+
+#[test]
+fn a_terminal_is_shown_a_bar_for_the_weights_and_none_for_a_few_bytes() {
+    let (folder, registry) = (TestFolder::new("bars"), registry());
+    let pty = openpty(None, None).expect("a terminal");
+    let mut pull = command();
+    pull.args(["pull", "--insecure", &registry.name("me/teller")])
+        .env("OLLAMA_MODELS", folder.store())
+        .env("TERM", "xterm")
+        .stderr(pty.slave.try_clone().expect("a handle"));
+    let mut program = pull.spawn().expect("the program starts");
+    drop(pull);
+    drop(pty.slave);
+    let mut shown = Vec::new();
+    // A terminal that nobody holds any more is an error to read from, after everything was read.
+    let _ = File::from(pty.master).read_to_end(&mut shown);
+    assert!(program.wait().expect("the program ends").success());
+    let shown = String::from_utf8_lossy(&shown);
+    let labels: BTreeSet<&str> = shown
+        .split("pulling ")
+        .skip(1)
+        .filter_map(|rest| rest.get(..12))
+        .filter(|label| label.chars().all(|c| c.is_ascii_hexdigit()))
+        .collect();
+    assert_eq!(labels.len(), 1, "{shown}");
+    assert!(shown.contains("MB") && !shown.contains("iB"), "{shown}");
+    assert!(shown.contains("success"), "{shown}");
 }

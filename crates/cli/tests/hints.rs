@@ -23,7 +23,7 @@ fn slips_are_understood() {
         (&["run", "tael", "Hello"][..], "did you mean tale?"),
         (&["serve", "talle"], "did you mean tale?"),
         (&["show", "tael"], "did you mean tale"),
-        (&["cp", "tela", "x"], "did you mean tale"),
+        (&["cp", "tlae", "x"], "did you mean tale"),
     ] {
         let run = folder.strata(words, "");
         assert!(matches!(run.code, Some(1 | 2)), "{words:?}: {}", run.err);

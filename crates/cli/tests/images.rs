@@ -115,10 +115,7 @@ fn images_that_make_no_sense() {
         &[&out("bad.gguf"), "-o", &out("a.elf")],
     );
     for (text, problem) in [
-        (
-            "port = 80\ncolour = \"red\"\n",
-            "there is no setting colour",
-        ),
+        ("port = 80\ncolour = \"red\"\n", "unknown setting colour"),
         ("port = 80\nname = red\n", "line 2 is not"),
     ] {
         std::fs::write(out("bad.toml"), text).unwrap();
