@@ -1,6 +1,8 @@
 //! Requests for text: from the dialect through the engine and back.
 
+use crate::access::Client;
 use crate::body::ReplyBody;
+use crate::call::lease;
 use crate::http::{Answered, Caller, answered, reply};
 use crate::manager::Lease;
 use crate::observation::{Observation, Outcome};
@@ -11,7 +13,8 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use strata::Events;
 use strata_chat::{Arrival, Event, Fault, FaultKind, Generate, Prepared};
-use strata_wire::{AnswerWriter, Framing, Stamp, begin_answer};
+use strata_wire::call::Kept;
+use strata_wire::{AnswerWriter, Framing, Reply, Stamp, begin_answer};
 use tokio::sync::mpsc;
 
 /// Pieces of a body that wait for a slow client. The engine is not held up by it: a full channel only delays the
@@ -30,6 +33,11 @@ pub(crate) async fn generate(
         Ok(conversation) => conversation,
         Err(fault) => return reply(answer.fault(&fault)),
     };
+    answer.answered_by(&conversation.lease.facts.name);
+    let detached = answer.detached();
+    if let Some(kept) = detached {
+        return detach(server, caller, conversation, answer, kept);
+    }
     let mut bytes = Vec::new();
     let mut events = conversation.next().await;
     if answer.framing() == Framing::Whole {
@@ -48,38 +56,109 @@ pub(crate) async fn generate(
     if let Err(refused) = begin_answer(&mut *answer, &events, &mut bytes) {
         return reply(refused);
     }
-    events.clear();
-    let (sender, receiver) = mpsc::channel(WAITING);
     let framing = answer.framing();
-    let (server, client) = (Arc::clone(server), caller.client.clone());
-    tokio::spawn(async move {
+    let (sender, receiver) = mpsc::channel(WAITING);
+    let delivery = Delivery {
+        server: Arc::clone(server),
+        client: caller.client.clone(),
+        conversation,
+        answer,
+        sender: Some(sender),
+        detached: false,
+    };
+    tokio::spawn(delivery.run(bytes));
+    answered(framing, ReplyBody::Stream(receiver))
+}
+
+/// Lets a request run on whether its client waits for it or not.
+fn detach(
+    server: &Arc<Server>,
+    caller: &Caller,
+    conversation: Conversation,
+    answer: Box<dyn AnswerWriter>,
+    kept: Kept,
+) -> Answered {
+    let (id, document) = (kept.id.clone(), Reply::json(&kept.document));
+    let owner = caller.client.owner();
+    server.stored().keep(&owner, kept);
+    let framing = answer.framing();
+    let (sender, receiver) = match framing {
+        Framing::Whole => (None, None),
+        _ => {
+            let (sender, receiver) = mpsc::channel(WAITING);
+            (Some(sender), Some(receiver))
+        }
+    };
+    let delivery = Delivery {
+        server: Arc::clone(server),
+        client: caller.client.clone(),
+        conversation,
+        answer,
+        sender,
+        detached: true,
+    };
+    let task = tokio::spawn(delivery.run(Vec::new()));
+    server.stored().runs(&owner, &id, task.abort_handle());
+    match receiver {
+        Some(receiver) => answered(framing, ReplyBody::Stream(receiver)),
+        None => reply(document),
+    }
+}
+
+/// An answer on its way to a client.
+struct Delivery {
+    server: Arc<Server>,
+    client: Client,
+    conversation: Conversation,
+    answer: Box<dyn AnswerWriter>,
+    /// Where it goes, as long as there is somebody who waits for it.
+    sender: Option<mpsc::Sender<Bytes>>,
+    /// It goes on without its client.
+    detached: bool,
+}
+
+impl Delivery {
+    async fn run(mut self, mut bytes: Vec<u8>) {
         loop {
-            for event in events.drain(..) {
-                answer.event(&event, &mut bytes);
-            }
             let piece = Bytes::from(std::mem::take(&mut bytes));
-            // A client that has gone ends the stream, and with it the engine's work.
-            if !piece.is_empty() && sender.send(piece).await.is_err() {
-                return;
+            if !piece.is_empty()
+                && let Some(sender) = &self.sender
+                && sender.send(piece).await.is_err()
+            {
+                // A client that has gone ends the stream, and with it the engine's work.
+                if !self.detached {
+                    return;
+                }
+                self.sender = None;
             }
-            if conversation.events.has_ended() {
+            if self.conversation.events.has_ended() {
                 break;
             }
+            let (conversation, started) = (&mut self.conversation, self.server.started);
             let gathered = async {
                 tokio::select! {
-                    () = next_beat(server.started) => {}
+                    () = next_beat(started) => {}
                     () = conversation.over() => {}
                 }
                 conversation.next().await
             };
-            tokio::select! {
-                gathered = gathered => events = gathered,
-                () = sender.closed() => return,
+            let sender = self.sender.as_ref().filter(|_| !self.detached);
+            let gone = async {
+                match sender {
+                    Some(sender) => sender.closed().await,
+                    None => std::future::pending().await,
+                }
+            };
+            let events = tokio::select! {
+                events = gathered => events,
+                () = gone => return,
+            };
+            for event in events {
+                self.answer.event(&event, &mut bytes);
             }
         }
-        server.keep(&client, &mut *answer);
-    });
-    answered(framing, ReplyBody::Stream(receiver))
+        self.server.keep(&self.client, &mut *self.answer);
+    }
 }
 
 /// A request on its way.
@@ -87,7 +166,7 @@ struct Conversation {
     events: Events,
     observed: Arc<Observation>,
     /// Keeps the model while the request runs.
-    _lease: Lease,
+    lease: Lease,
 }
 
 impl Conversation {
@@ -100,14 +179,11 @@ impl Conversation {
             client,
             stamp,
             observed,
+            ..
         } = caller;
         let at = observed.start.elapsed();
-        let name = Some(request.model.as_str()).filter(|name| !name.is_empty());
-        let manager = &server.manager;
-        let lease = manager.lease(name, request.keep_alive, request.context);
-        let lease = lease.await?;
-        client.allows(&lease.facts.name)?;
-        observed.model(&lease.facts.name);
+        let wanted = (request.keep_alive, request.context);
+        let lease = lease(server, caller, Some(&request.model), wanted).await?;
         let prepared = ready(server, &lease, request, stamp).await?;
         let asking = strata::Caller {
             client: client.number,
@@ -121,7 +197,7 @@ impl Conversation {
         Ok(Self {
             events,
             observed: Arc::clone(observed),
-            _lease: lease,
+            lease,
         })
     }
 

@@ -25,6 +25,8 @@ pub(crate) struct Caller {
     pub(crate) client: Client,
     pub(crate) stamp: Stamp,
     pub(crate) observed: Arc<Observation>,
+    /// A model that nobody knows means the first.
+    pub(crate) any_model: bool,
 }
 
 /// A reply on its way out.
@@ -144,9 +146,9 @@ async fn answer(
         anthropic,
     };
     let opened = {
-        let mut responses = server.responses();
+        let mut stored = server.stored();
         let owner = client.owner();
-        dialect::open(&asked, &stamp, &mut responses.of(&owner))
+        dialect::open(&asked, &stamp, &mut stored.of(&owner))
     };
     match opened {
         Ok(asked) => {
@@ -154,6 +156,7 @@ async fn answer(
                 client,
                 stamp,
                 observed: Arc::clone(observed),
+                any_model: server.settings.any_model && dialect.allows_any_model(),
             };
             call::answer(server, &caller, asked, dialect).await
         }
