@@ -1,5 +1,7 @@
 //! Writing a chat's answer: one document, or chunks.
 
+mod message;
+
 use super::super::{Head, errors, usage};
 use crate::logprobs::{of_prompt, token_logprob};
 use crate::request_fields::chat::ReplyOptions;
@@ -7,9 +9,10 @@ use crate::timings;
 
 use crate::answer::{AnswerWriter, Framing, Reply, server_sent};
 use crate::call::Kept;
-use crate::gather::{Gathered, arguments_text, custom_input};
+use crate::gather::{Gathered, arguments_text};
 use crate::stamp::Stamp;
 use alloc::vec::Vec;
+use message::{custom_delta, message};
 use strata_chat::json::Json;
 use strata_chat::{
     CallPart, Event, Fault, Finish, Generate, Message, Prompt, Role, Timings, TokenLogprobs, Usage,
@@ -328,64 +331,6 @@ impl AnswerWriter for ChatAnswer {
     fn kept(&mut self) -> Option<Kept> {
         self.kept.take()
     }
-}
-
-/// What a part of a call to a tool that takes free text adds: its text is told when it is complete.
-fn custom_delta(index: usize, part: &CallPart) -> Option<Json> {
-    let mut call = Json::object([("index", index.into())]);
-    let custom = match part {
-        CallPart::Begin { id, name } => {
-            call.push("id", id.as_str());
-            call.push("type", "custom");
-            Json::object([("name", name.as_str().into()), ("input", "".into())])
-        }
-        CallPart::Arguments(_) => return None,
-        CallPart::End(call) => {
-            let input = custom_input(&arguments_text(&call.arguments));
-            Json::object([("input", input.into())])
-        }
-    };
-    call.push("custom", custom);
-    Some(Json::object([("tool_calls", Json::array([call]))]))
-}
-
-fn message(gathered: &Gathered, options: &ReplyOptions) -> Json {
-    let content = if gathered.text.is_empty() && !gathered.calls.is_empty() {
-        Json::Null
-    } else {
-        gathered.text.as_str().into()
-    };
-    let mut message = Json::object([
-        ("role", "assistant".into()),
-        ("content", content),
-        ("refusal", Json::Null),
-    ]);
-    if !gathered.thinking.is_empty() {
-        message.push("reasoning_content", gathered.thinking.as_str());
-        message.push("reasoning", gathered.thinking.as_str());
-    }
-    let mut calls = gathered.calls.iter().map(|call| {
-        let name = ("name", call.name.as_str().into());
-        let (kind, called) = if options.custom.contains(&call.name) {
-            let input = custom_input(&call.arguments).into();
-            ("custom", Json::object([name, ("input", input)]))
-        } else {
-            let arguments = call.arguments.as_str().into();
-            ("function", Json::object([name, ("arguments", arguments)]))
-        };
-        (call.id.as_str(), kind, called)
-    });
-    if options.legacy {
-        if let Some((_, _, function)) = calls.next() {
-            message.push("function_call", function);
-        }
-    } else if !gathered.calls.is_empty() {
-        let calls = calls.map(|(id, kind, called)| {
-            Json::object([("id", id.into()), ("type", kind.into()), (kind, called)])
-        });
-        message.push("tool_calls", Json::array(calls));
-    }
-    message
 }
 
 pub(in crate::openai) fn finish_reason(reason: &Finish, legacy: bool) -> &'static str {

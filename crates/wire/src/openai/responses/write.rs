@@ -1,8 +1,9 @@
 //! Writing a response: one document, or an event for each thing that happens to it.
 
+mod keep;
+
 use super::super::errors;
 use super::document::{Item, Kind, logprob_list, usage};
-use super::input_items;
 use super::read::ReplyOptions;
 use crate::answer::{AnswerWriter, Framing, Reply, server_sent};
 use crate::call::Kept;
@@ -13,10 +14,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use strata_chat::json::Json;
-use strata_chat::{
-    CallPart, ContentPart, Event, Fault, Finish, Generate, Message, Role, Timings, TokenLogprobs,
-    Usage,
-};
+use strata_chat::{CallPart, Event, Fault, Finish, Generate, Timings, TokenLogprobs, Usage};
 
 pub(super) struct ResponseAnswer {
     stamp: Stamp,
@@ -268,31 +266,6 @@ impl ResponseAnswer {
         self.send(&name, fields, out);
     }
 
-    /// Keeps the answer, and what it adds to a conversation, if they are to be kept.
-    fn keep(&mut self, document: &Json) {
-        let mut messages = core::mem::take(&mut self.options.conversation);
-        let added = self.options.kept_conversation.take().map(|id| {
-            let new = messages.get(self.options.earlier..).unwrap_or_default();
-            let mut items = input_items::items(new, &self.stamp.id);
-            let sealed = self.options.sealed;
-            items.extend(self.items.iter().map(|item| item.document(sealed)));
-            (id, items)
-        });
-        messages.push(self.message());
-        if self.options.store || added.is_some() {
-            self.kept = Some(Kept {
-                id: self.id(),
-                document: if self.options.store {
-                    document.clone()
-                } else {
-                    Json::Null
-                },
-                messages,
-                added,
-            });
-        }
-    }
-
     fn fail(&mut self, fault: &Fault, out: &mut Vec<u8>) {
         let (kind, code) = errors::words(fault);
         let code = code.unwrap_or(kind);
@@ -317,19 +290,6 @@ impl ResponseAnswer {
             Json::object([("response", response)]),
             out,
         );
-    }
-
-    /// The answer as a turn of the conversation.
-    fn message(&self) -> Message {
-        let mut message = Message::new(Role::Assistant);
-        for item in &self.items {
-            match &item.kind {
-                Kind::Reasoning(text) => message.thinking.get_or_insert_default().push_str(text),
-                Kind::Message { text, .. } => message.parts.push(ContentPart::Text(text.clone())),
-                Kind::Call { call, .. } => message.tool_calls.push(call.read()),
-            }
-        }
-        message
     }
 
     fn document(&self, status: &str, used: Option<&Usage>, error: Json) -> Json {
