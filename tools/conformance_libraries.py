@@ -31,7 +31,7 @@ from llama_index.embeddings.openai_like import OpenAILikeEmbedding
 from llama_index.llms.openai_like import OpenAILike
 from lm_eval.api.instance import Instance
 from lm_eval.models.openai_completions import LocalCompletionsAPI
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 from pydantic_ai import Agent, NativeOutput
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.providers.openai import OpenAIProvider
@@ -52,6 +52,7 @@ def check(function):
 class Pet(BaseModel):
     """A pet."""
 
+    model_config = ConfigDict(extra="forbid")
     name: Literal["Rex", "Ada"]
     age: Literal[1, 2, 3]
 
