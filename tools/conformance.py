@@ -40,7 +40,9 @@ class Server(strata_server.StrataServer):
     def __init__(self, program, model, arguments=()):
         self.model = model
         self.folder = tempfile.TemporaryDirectory()
-        super().__init__(program, self.folder.name, [model, *arguments])
+        # Models that nobody knows are an error to each client.
+        arguments = [model, "--any-model", "false", *arguments]
+        super().__init__(program, self.folder.name, arguments)
         self.openai = openai.OpenAI(base_url=self.url + "/v1", api_key="none", max_retries=0)
         self.anthropic = anthropic.Anthropic(base_url=self.url, api_key="none", max_retries=0)
         self.ollama = ollama.Client(host=self.url)

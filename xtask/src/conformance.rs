@@ -44,9 +44,36 @@ const NODE: &[&str] = &[
     "esbuild@0.28.2",
 ];
 
-/// Everything: also LangChain, LiteLLM, Node and a browser, on the page and on another origin.
+/// Libraries that bring clients of their own, or ask for other versions of those above.
+const LIBRARIES: &[&str] = &[
+    "openai==2.54.0",
+    "litellm==1.106.0",
+    "instructor==1.17.0",
+    "pydantic-ai-slim[openai]==2.31.1",
+    "llama-index-llms-openai-like==0.8.1",
+    "llama-index-embeddings-openai-like==0.4.0",
+    "lm-eval[api]==0.4.13",
+];
+
+/// LlamaIndex, LiteLLM, instructor, pydantic-ai and lm-eval.
+fn libraries() -> Result<()> {
+    let what = "the checks with LlamaIndex, instructor, pydantic-ai and lm-eval";
+    let Some(python) = Python::install("clients-libraries", LIBRARIES, None, what)? else {
+        return Ok(());
+    };
+    let strata = strata_for_checks()?;
+    let peers = "LlamaIndex, instructor, pydantic-ai, lm-eval";
+    python.script(
+        "conformance_libraries.py",
+        peers,
+        &[&strata.to_string_lossy()],
+    )
+}
+
+/// Everything: also LangChain, LiteLLM and other libraries, Node and a browser, on the page and on another origin.
 pub(crate) fn full() -> Result<()> {
     run()?;
+    libraries()?;
     let what = "the checks with LangChain and LiteLLM";
     let Some(python) = Python::install("clients-full", MORE, None, what)? else {
         return Ok(());

@@ -84,7 +84,12 @@ impl Peers {
         self.script("sampler_vectors.py", "llama.cpp", &["--verify"])?;
         let strata = strata_for_checks()?;
         let strata = strata.to_string_lossy();
-        for name in ["synth_check.py", "llama_compare.py", "quantize_check.py"] {
+        for name in [
+            "synth_check.py",
+            "llama_compare.py",
+            "quantize_check.py",
+            "echo_check.py",
+        ] {
             self.script(name, "llama.cpp", &[&strata])?;
         }
         Ok(())

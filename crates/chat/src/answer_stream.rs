@@ -2,6 +2,8 @@
 //!
 //! A stream does no I/O. Whoever runs the engine pushes its events with the time and gets the events to pass on.
 
+mod returned_prompt;
+
 use crate::answer_parser::{AnswerParser, AnswerToken};
 use crate::model_profile::ModelProfile;
 use crate::prepare::Prepared;
@@ -13,8 +15,9 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::mem;
 use core::time::Duration;
+use returned_prompt::{ReturnedPrompt, with_bytes};
 use strata_engine::sampling::SampleError;
-use strata_engine::{EventKind, FinishReason, Request, RequestError, SubmitError, TokenLogprobs};
+use strata_engine::{EventKind, FinishReason, Request, RequestError, SubmitError};
 use strata_tokenizer::Tokenizer;
 
 /// When a request arrived, on the clock that also times its events.
@@ -48,11 +51,16 @@ pub struct AnswerStream {
     tokenizer: Arc<Tokenizer>,
     stop: Vec<String>,
     choices: usize,
-    /// Prompts to echo before their answers.
-    echo: Vec<Echo>,
-    /// Rendered prompts to emit, if requested.
-    prompts: Vec<(String, Vec<u32>)>,
+    /// Prompts to return with their answers, if requested.
+    prompts: Vec<ReturnedPrompt>,
+    /// Prompts are echoed as the beginning of their answers.
+    echo: bool,
+    /// Prompts are emitted as such.
+    emits_prompts: bool,
     emits_tokens: bool,
+    emits_progress: bool,
+    /// Tokens generated so far by each choice that has not ended.
+    unfinished: Vec<usize>,
     usage: Usage,
     dropped: usize,
     load: Duration,
@@ -65,35 +73,8 @@ struct Run {
     open: usize,
     /// Events that are not emitted yet.
     waiting: VecDeque<(usize, EventKind)>,
-}
-
-/// A prompt to echo.
-#[derive(Debug)]
-struct Echo {
-    text: String,
-    logprobs: Vec<crate::TokenLogprobs>,
-    /// Tokens whose log-probabilities are emitted with it.
-    missing: usize,
-}
-
-impl Echo {
-    fn new(prompt: &RenderedPrompt, scored: bool) -> Self {
-        // The first token follows nothing, so it has none.
-        let first = prompt.tokens.first().filter(|_| scored);
-        let first = first.map(|&token| crate::TokenLogprobs {
-            chosen: crate::TokenLogprob {
-                token,
-                bytes: Vec::new(),
-                logprob: f32::NAN,
-            },
-            top: Vec::new(),
-        });
-        Self {
-            text: prompt.text.clone(),
-            missing: if scored { prompt.tokens.len() } else { 0 },
-            logprobs: first.into_iter().collect(),
-        }
-    }
+    /// Prompt tokens computed so far.
+    computed: usize,
 }
 
 impl AnswerStream {
@@ -115,26 +96,33 @@ impl AnswerStream {
         let run = |_: &Request| Run {
             open: choices,
             waiting: VecDeque::new(),
+            computed: 0,
         };
-        let scored = request.logprobs.is_some();
-        let echoed = prompts.iter().filter(|_| request.echo);
+        let echo_scored = request.echo && request.logprobs.is_some();
+        let scored = echo_scored || request.prompt_logprobs.is_some();
+        let emits_prompts = request.tokens || request.prompt_logprobs.is_some();
+        let prompt_tokens = prompts.iter().map(|prompt| prompt.tokens.len()).sum();
+        let returned = prompts
+            .into_iter()
+            .filter(|_| request.echo || emits_prompts);
         let stream = Self {
             runs: requests.iter().map(run).collect(),
             parser,
             tokenizer: Arc::clone(&profile.tokenizer),
             stop: requests.first().map(|r| r.stop.clone()).unwrap_or_default(),
             choices,
-            echo: echoed.map(|prompt| Echo::new(prompt, scored)).collect(),
+            prompts: returned
+                .map(|prompt| ReturnedPrompt::new(prompt, scored, &profile.tokenizer))
+                .collect(),
+            echo: request.echo,
+            emits_prompts,
+            emits_tokens: request.tokens || request.logprobs.is_some(),
+            emits_progress: request.progress,
+            unfinished: Vec::new(),
             usage: Usage {
-                prompt_tokens: prompts.iter().map(|prompt| prompt.tokens.len()).sum(),
+                prompt_tokens,
                 ..Usage::default()
             },
-            prompts: if request.tokens {
-                prompts.into_iter().map(|p| (p.text, p.tokens)).collect()
-            } else {
-                Vec::new()
-            },
-            emits_tokens: request.tokens || scored,
             dropped,
             load: arrival.load,
             times: Times {
@@ -163,7 +151,11 @@ impl AnswerStream {
 
     /// Tokens used so far.
     pub fn usage(&self) -> Usage {
-        self.usage
+        let unfinished: usize = self.unfinished.iter().sum();
+        Usage {
+            generated_tokens: self.usage.generated_tokens + unfinished,
+            ..self.usage
+        }
     }
 
     /// The number of messages dropped from the beginning of a conversation to make it fit.
@@ -185,9 +177,9 @@ impl AnswerStream {
         now: Duration,
         events: &mut Vec<Event>,
     ) {
-        match self.runs.get_mut(run) {
-            Some(run) if run.open > 0 => run.waiting.push_back((choice, kind)),
-            _ => return,
+        match self.runs.get_mut(run).filter(|run| run.open > 0) {
+            Some(run) => run.waiting.push_back((choice, kind)),
+            None => return,
         }
         while let Some(at) = self.awaited() {
             let Some((choice, kind)) = self.runs[at].waiting.pop_front() else {
@@ -220,12 +212,19 @@ impl AnswerStream {
         match kind {
             EventKind::Started { cached_tokens } => {
                 self.times.started.get_or_insert(now);
-                self.emit_start(at, cached_tokens, events);
+                self.emit_start(at, cached_tokens, now, events);
             }
             EventKind::PromptLogprobs { logprobs, .. } => {
                 let scored = logprobs.iter().map(|l| with_bytes(&self.tokenizer, l));
-                let scored = scored.collect();
-                self.repeat(at, scored, events);
+                if let Some(prompt) = self.prompts.get_mut(at) {
+                    prompt.logprobs.get_or_insert_default().extend(scored);
+                }
+                self.return_prompt(at, events);
+            }
+            // What is computed again is no progress.
+            EventKind::Progress { computed } if computed > self.runs[at].computed => {
+                self.runs[at].computed = computed;
+                self.emit_progress(now, events);
             }
             EventKind::Token {
                 token,
@@ -233,6 +232,11 @@ impl AnswerStream {
                 logprobs,
             } => {
                 self.times.first_token.get_or_insert(now);
+                if self.unfinished.len() <= choice {
+                    self.unfinished.resize(choice + 1, 0);
+                }
+                self.unfinished[choice] += 1;
+                self.emit_progress(now, events);
                 let told = self.emits_tokens.then(|| {
                     let logprobs = logprobs.map(|l| with_bytes(&self.tokenizer, &l));
                     (token, logprobs)
@@ -250,6 +254,9 @@ impl AnswerStream {
                 usage,
             } => {
                 self.runs[at].open -= 1;
+                if let Some(unfinished) = self.unfinished.get_mut(choice) {
+                    *unfinished = 0;
+                }
                 self.usage.generated_tokens += usage.generated_tokens;
                 self.usage.drafted_tokens += usage.drafted_tokens;
                 self.usage.accepted_tokens += usage.accepted_tokens;
@@ -276,7 +283,13 @@ impl AnswerStream {
         }
     }
 
-    fn emit_start(&mut self, at: usize, cached_tokens: usize, events: &mut Vec<Event>) {
+    fn emit_start(
+        &mut self,
+        at: usize,
+        cached_tokens: usize,
+        now: Duration,
+        events: &mut Vec<Event>,
+    ) {
         self.usage.cached_tokens += cached_tokens;
         if at == 0 {
             events.push(Event::Started {
@@ -284,73 +297,72 @@ impl AnswerStream {
                 cached_tokens,
             });
         }
-        if let Some((text, tokens)) = self.prompts.get_mut(at) {
-            events.push(Event::Prompt {
-                prompt: at,
-                text: mem::take(text),
-                tokens: mem::take(tokens),
-            });
-        }
-        self.repeat(at, Vec::new(), events);
+        self.runs[at].computed = cached_tokens;
+        self.emit_progress(now, events);
+        self.return_prompt(at, events);
     }
 
-    /// Echoes a prompt once its log-probabilities are complete.
-    fn repeat(&mut self, at: usize, scored: Vec<crate::TokenLogprobs>, events: &mut Vec<Event>) {
-        let Some(echo) = self.echo.get_mut(at) else {
+    fn emit_progress(&self, now: Duration, events: &mut Vec<Event>) {
+        if self.emits_progress {
+            events.push(Event::Progress {
+                computed: self.runs.iter().map(|run| run.computed).sum(),
+                usage: self.usage(),
+                timings: self.timings(now),
+            });
+        }
+    }
+
+    /// Returns a prompt once its log-probabilities are complete.
+    fn return_prompt(&mut self, at: usize, events: &mut Vec<Event>) {
+        let Some(returned) = self.prompts.get_mut(at).filter(|p| p.is_complete()) else {
             return;
         };
-        echo.logprobs.extend(scored);
-        if echo.missing > echo.logprobs.len() {
-            return;
-        }
-        let text = mem::take(&mut echo.text);
-        let logprobs = mem::take(&mut echo.logprobs);
-        echo.missing = usize::MAX;
-        for choice in (0..self.choices).map(|i| at * self.choices + i) {
-            let tokens = logprobs.iter().map(|entry| Event::Token {
-                choice,
-                token: entry.chosen.token,
-                logprobs: Some(entry.clone()),
+        returned.returned = true;
+        let echoed = if self.echo {
+            returned.echoed()
+        } else {
+            Vec::new()
+        };
+        let RenderedPrompt { text, tokens, .. } = mem::take(&mut returned.prompt);
+        if self.emits_prompts {
+            events.push(Event::Prompt {
+                prompt: at,
+                text: text.clone(),
+                tokens,
+                logprobs: mem::take(&mut returned.logprobs).unwrap_or_default(),
             });
-            events.extend(tokens);
+        }
+        let choices = (0..self.choices).map(|i| at * self.choices + i);
+        for choice in choices.filter(|_| self.echo) {
+            let tokens = echoed.iter().filter(|_| self.emits_tokens);
+            events.extend(tokens.map(|(token, logprobs)| Event::Token {
+                choice,
+                token: *token,
+                logprobs: logprobs.clone(),
+            }));
             let text = text.clone();
             events.push(Event::Text { choice, text });
         }
     }
 
     fn finish(&mut self, now: Duration, events: &mut Vec<Event>) {
-        let Times {
-            arrived,
-            first_token,
-            ..
-        } = self.times;
-        let first = first_token.unwrap_or(now);
         self.usage.thinking_tokens = self.parser.thinking_tokens();
         self.times.ended = Some(now);
         events.push(Event::Done {
             usage: self.usage,
-            timings: Timings {
-                total: now.saturating_sub(arrived),
-                load: self.load,
-                prompt: first.saturating_sub(arrived).saturating_sub(self.load),
-                generate: now.saturating_sub(first),
-            },
+            timings: self.timings(now),
         });
     }
-}
 
-fn with_bytes(tokenizer: &Tokenizer, logprobs: &TokenLogprobs) -> crate::TokenLogprobs {
-    let one = |entry: &strata_engine::logprobs::TokenLogprob| crate::TokenLogprob {
-        token: entry.token,
-        bytes: tokenizer
-            .token_bytes(entry.token)
-            .map(|bytes| bytes.to_vec())
-            .unwrap_or_default(),
-        logprob: entry.logprob,
-    };
-    crate::TokenLogprobs {
-        chosen: one(&logprobs.chosen),
-        top: logprobs.top.iter().map(one).collect(),
+    fn timings(&self, now: Duration) -> Timings {
+        let arrived = self.times.arrived;
+        let first = self.times.first_token.unwrap_or(now);
+        Timings {
+            total: now.saturating_sub(arrived),
+            load: self.load,
+            prompt: first.saturating_sub(arrived).saturating_sub(self.load),
+            generate: now.saturating_sub(first),
+        }
     }
 }
 

@@ -65,6 +65,8 @@ pub struct Rerank {
 pub struct Embeddings {
     /// The rows of each text: one, or one per token without pooling.
     pub rows: Vec<Vec<Vec<f32>>>,
+    /// The model's name: the request's, or the default model's if it names none.
+    pub model: String,
     /// Tokens in all texts.
     pub tokens: usize,
     /// Time taken.
@@ -76,6 +78,8 @@ pub struct Embeddings {
 pub struct Ranking {
     /// A score for each document, in the order given.
     pub scores: Vec<f32>,
+    /// The model's name: the request's, or the default model's if it names none.
+    pub model: String,
     /// Tokens in all pairs.
     pub tokens: usize,
 }

@@ -19,14 +19,27 @@ pub enum Event {
         /// Those found in the prefix cache.
         cached_tokens: usize,
     },
-    /// A prompt as the model sees it. Emitted before its answer where the request asks for tokens.
+    /// A prompt as the model sees it. Emitted before its answer where the request asks for tokens or for the prompt's
+    /// log-probabilities.
     Prompt {
         /// The prompt's index.
         prompt: usize,
-        /// The prompt's text; parts given as tokens are left out.
+        /// The prompt's text.
         text: String,
         /// All its tokens.
         tokens: Vec<u32>,
+        /// Their log-probabilities, if the request asks for them.
+        logprobs: Vec<TokenLogprobs>,
+    },
+    /// How far the request has come. Emitted where it asks for that: while its prompts are computed, and before each
+    /// token.
+    Progress {
+        /// Prompt tokens computed so far, cached ones included.
+        computed: usize,
+        /// Tokens used so far.
+        usage: Usage,
+        /// Time taken so far.
+        timings: Timings,
     },
     /// Text of an answer, in whole characters.
     Text {
@@ -123,7 +136,7 @@ pub struct TokenLogprob {
     pub token: u32,
     /// The bytes it stands for.
     pub bytes: Vec<u8>,
-    /// Its log-probability; NaN for the first token of an echoed prompt, which has none.
+    /// Its log-probability; NaN for the first token of a prompt, which has none.
     pub logprob: f32,
 }
 

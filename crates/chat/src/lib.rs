@@ -50,6 +50,6 @@ pub use shorten::{prompt_room, shorten};
 pub use slot::{Slot, SlotAction, SlotOutcome};
 pub use splitter::{AnswerPart, SplitOptions, Splitter};
 pub use thinking::{Effort, Thinking, ThinkingMarks};
-pub use tokens::{Detokenize, TokenPiece, Tokenize};
+pub use tokens::{Detokenize, TokenPiece, Tokenize, Tokenized, TokenizerFacts};
 pub use tools::choice::{Tool, ToolChoice, Tools};
 pub use tools::grammar::{AnswerConstraint, CallGrammar};

@@ -45,6 +45,8 @@ pub struct Conversation<'a> {
     pub messages: &'a [Message],
     /// Whether the last message is the beginning of the answer.
     pub continues: bool,
+    /// Whether the prompt ends with the last message, without the opening of an answer.
+    pub closed: bool,
     /// The tools the model may call.
     pub tools: &'a [Tool],
     /// Whether the model thinks.
@@ -60,6 +62,10 @@ pub struct RenderedPrompt {
     pub text: String,
     /// Its tokens, with BOS if the model uses it.
     pub tokens: Vec<u32>,
+    /// How many of the first tokens are not in the text: one if BOS was added.
+    pub added: usize,
+    /// The context length it must fit in.
+    pub context: usize,
 }
 
 /// Why a conversation cannot be rendered.
@@ -86,6 +92,9 @@ pub enum PromptError {
         /// The control token.
         token: String,
     },
+    /// The prompt is to end without the opening of an answer, which a Go template always writes.
+    #[error("the Modelfile's template always opens an answer: leave add_generation_prompt out")]
+    Closed,
     /// A message has an image, which the model cannot see.
     #[error("the model cannot see pictures")]
     Picture,
@@ -169,6 +178,7 @@ impl ChatTemplate {
         Some(text.map(|text| RenderedPrompt {
             tokens: begin(tokenizer, tokenizer.encode(&text, TRUSTED)),
             text,
+            ..RenderedPrompt::default()
         }))
     }
 
@@ -189,6 +199,9 @@ impl ChatTemplate {
         };
         if conversation.messages.iter().any(has_picture) {
             return Err(PromptError::Picture);
+        }
+        if conversation.closed && matches!(self.language, Language::Go(_)) {
+            return Err(PromptError::Closed);
         }
         let (said, begun) = match conversation.messages {
             [said @ .., last] if conversation.continues => (said, last.joined()),
@@ -243,6 +256,7 @@ impl ChatTemplate {
         Ok(RenderedPrompt {
             tokens: begin(tokenizer, tokens),
             text,
+            ..RenderedPrompt::default()
         })
     }
 

@@ -22,20 +22,32 @@ pub struct Generate {
     pub sampling: Sampling,
     /// The most tokens to generate.
     pub max_tokens: Option<usize>,
+    /// The fewest tokens to generate: before that no stop sequence and no stop token ends the answer.
+    pub min_tokens: usize,
     /// Stop sequences.
     pub stop: Vec<String>,
+    /// Tokens that end an answer, besides the model's own.
+    pub stop_tokens: Vec<u32>,
     /// The number of answers to each prompt.
     pub choices: usize,
     /// The number of answers to generate, of which the likeliest `choices` are returned.
     pub best_of: usize,
     /// Return log-probabilities: the token's own, and those of this many alternatives.
     pub logprobs: Option<usize>,
+    /// Return the probabilities that tokens were drawn with instead of the model's own.
+    pub post_sampling: bool,
+    /// Return log-probabilities of the prompt's tokens, with this many alternatives.
+    pub prompt_logprobs: Option<usize>,
     /// Repeat the prompt before the answer.
     pub echo: bool,
     /// Begin the conversation with the model's own messages, and its system prompt unless the conversation has one.
     pub preset: bool,
     /// Continue the conversation's last message, which is the model's own.
     pub continues: bool,
+    /// End a conversation's prompt with its last message, without the opening of an answer.
+    pub closed: bool,
+    /// Begin the prompt with BOS if the model uses it.
+    pub bos: bool,
     /// The format the answer must have.
     pub format: Format,
     /// Tools the model may call.
@@ -60,6 +72,10 @@ pub struct Generate {
     pub time_limit: Option<Duration>,
     /// Continue past end-of-turn tokens.
     pub ignore_end: bool,
+    /// Spell out control tokens in the answer.
+    pub show_special: bool,
+    /// Report progress.
+    pub progress: bool,
     /// Stream the answer.
     pub stream: bool,
     /// Return prompts and answers as token ids too.
@@ -75,13 +91,19 @@ impl Generate {
             before: Vec::new(),
             sampling: Sampling::default(),
             max_tokens: None,
+            min_tokens: 0,
             stop: Vec::new(),
+            stop_tokens: Vec::new(),
             choices: 1,
             best_of: 1,
             logprobs: None,
+            post_sampling: false,
+            prompt_logprobs: None,
             echo: false,
             preset: true,
             continues: false,
+            closed: false,
+            bos: true,
             format: Format::Text,
             tools: Tools::default(),
             thinking: Thinking::Default,
@@ -94,6 +116,8 @@ impl Generate {
             cache: true,
             time_limit: None,
             ignore_end: false,
+            show_special: false,
+            progress: false,
             stream: false,
             tokens: false,
         }

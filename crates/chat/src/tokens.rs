@@ -28,6 +28,38 @@ pub struct TokenPiece {
     pub bytes: Vec<u8>,
 }
 
+/// A tokenized text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tokenized {
+    /// Its tokens.
+    pub pieces: Vec<TokenPiece>,
+    /// The model's context length.
+    pub context: usize,
+}
+
+/// A tokenizer's description.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TokenizerFacts {
+    /// The BOS token.
+    pub bos: Option<String>,
+    /// The EOS token.
+    pub eos: Option<String>,
+    /// The token for what is unknown.
+    pub unknown: Option<String>,
+    /// The padding token.
+    pub padding: Option<String>,
+    /// Whether BOS is put before a text.
+    pub adds_bos: bool,
+    /// Whether EOS is put after a text.
+    pub adds_eos: bool,
+    /// The size of the vocabulary.
+    pub vocabulary: usize,
+    /// The model's context length.
+    pub context: usize,
+    /// The chat template.
+    pub template: Option<String>,
+}
+
 /// Tokens to turn back into text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Detokenize {
@@ -39,7 +71,7 @@ pub struct Detokenize {
 
 impl ModelProfile {
     /// Tokenizes a text.
-    pub fn tokenize(&self, request: &Tokenize) -> Vec<TokenPiece> {
+    pub fn tokenize(&self, request: &Tokenize) -> Tokenized {
         let options = EncodeOptions {
             add_special: request.add_special,
             parse_special: request.parse_special,
@@ -53,7 +85,30 @@ impl ModelProfile {
                 .map(|bytes| bytes.to_vec())
                 .unwrap_or_default(),
         };
-        tokens.into_iter().map(piece).collect()
+        Tokenized {
+            pieces: tokens.into_iter().map(piece).collect(),
+            context: self.context,
+        }
+    }
+
+    /// Describes the tokenizer; `template` is the source of the chat template.
+    pub fn tokenizer_facts(&self, template: Option<String>) -> TokenizerFacts {
+        let (special, added) = (self.tokenizer.special(), self.tokenizer.added());
+        let text = |token: Option<u32>| {
+            let bytes = self.tokenizer.token_bytes(token?)?;
+            Some(String::from_utf8_lossy(&bytes).into_owned())
+        };
+        TokenizerFacts {
+            bos: text(special.bos),
+            eos: text(special.eos),
+            unknown: text(special.unk),
+            padding: text(special.pad),
+            adds_bos: added.bos,
+            adds_eos: added.eos,
+            vocabulary: self.tokenizer.vocab_size(),
+            context: self.context,
+            template,
+        }
     }
 
     /// Turns tokens back into text.

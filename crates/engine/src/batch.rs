@@ -2,11 +2,12 @@
 
 use crate::active_sequence::{ActiveSequence, Aim};
 use crate::beams::Search;
+use crate::chooser::Chooser;
 use crate::engine::{Engine, GAIN};
 use crate::group::Group;
 use crate::request::{Event, EventKind, FinishReason, RequestError};
 use crate::small_string::SmallString;
-use crate::writer::{Chooser, End};
+use crate::writer::End;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -165,6 +166,10 @@ impl ActiveSequence {
                 Ok(None)
             }
             Aim::Write(writer) => {
+                if writer.progress && choice == 0 && computed - self.in_batch < self.prompt {
+                    let computed = computed.min(self.prompt);
+                    report(EventKind::Progress { computed });
+                }
                 if self.rows == 0 {
                     return Ok(None);
                 }

@@ -6,6 +6,7 @@
 
 use crate::active_sequence::{ActiveSequence, Aim};
 use crate::cache::Cache;
+use crate::chooser::Chooser;
 use crate::constraint::{Constraint, ConstraintError};
 use crate::engine::Engine;
 use crate::group::Group;
@@ -15,7 +16,6 @@ use crate::request::{
 };
 use crate::scheduler::Scheduler;
 use crate::stop::StopMatcher;
-use crate::writer::Chooser;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -3,6 +3,7 @@
 use crate::active_sequence::ActiveSequence;
 use crate::adapters::Adapters;
 use crate::cache::Cache;
+use crate::chooser::Chooser;
 use crate::counters::Counters;
 use crate::group::Group;
 use crate::page_store::ModelDigest;
@@ -10,7 +11,6 @@ use crate::request::RequestId;
 use crate::scheduler::Scheduler;
 use crate::speculation::VocabularyMismatch;
 use crate::speculation::draft_model::DraftModel;
-use crate::writer::Chooser;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;

@@ -48,6 +48,7 @@ mod adapters;
 mod batch;
 mod beams;
 mod cache;
+mod chooser;
 mod completion;
 pub mod constraint;
 pub mod counters;

@@ -20,16 +20,27 @@ pub struct Request {
     pub sampling: SamplerSettings,
     /// Tokens to generate at most; as many as there is room for if not given.
     pub max_tokens: Option<usize>,
+    /// Tokens to generate at least: before that nothing ends the answer but a constraint that is met.
+    pub min_tokens: usize,
     /// Texts that end the answer and are not part of it.
     pub stop: Vec<String>,
+    /// Tokens that end the answer and are not part of it.
+    pub stop_tokens: Vec<u32>,
     /// Control tokens that the text spells out, for a reader who looks for them: the marks of tool calls.
     pub spelled: Vec<u32>,
+    /// Whether the text spells out all control tokens.
+    pub show_special: bool,
     /// How many alternatives to report the log-probabilities of, beside the token itself.
     pub logprobs: Option<usize>,
-    /// The same for the prompt's own tokens. They are all computed then, cached or not.
+    /// Report the probabilities that tokens were drawn with, after penalties, temperature and truncation, instead of the
+    /// model's own.
+    pub post_sampling: bool,
+    /// How many alternatives to report for the prompt's own tokens. They are all computed then, cached or not.
     pub prompt_logprobs: Option<usize>,
     /// Go on after a token that ends a turn.
     pub ignore_end: bool,
+    /// Report how much of the prompt is computed.
+    pub progress: bool,
     /// How tokens are guessed ahead; the answer does not depend on it.
     pub speculation: Speculation,
     /// What may be generated.
@@ -56,11 +67,16 @@ impl Default for Request {
             prompt: Vec::new(),
             sampling: SamplerSettings::default(),
             max_tokens: None,
+            min_tokens: 0,
             stop: Vec::new(),
+            stop_tokens: Vec::new(),
             spelled: Vec::new(),
+            show_special: false,
             logprobs: None,
+            post_sampling: false,
             prompt_logprobs: None,
             ignore_end: false,
+            progress: false,
             speculation: Speculation::Off,
             constraint: None,
             adapter: None,
@@ -201,6 +217,11 @@ pub enum EventKind {
         from: usize,
         /// One for each token.
         logprobs: Vec<TokenLogprobs>,
+    },
+    /// More of the prompt is computed. Reported for a request's first answer, if asked for.
+    Progress {
+        /// Tokens of the prompt computed so far, cached ones included.
+        computed: usize,
     },
     /// A token was generated.
     Token {

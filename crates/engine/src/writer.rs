@@ -1,10 +1,10 @@
 //! What generates a text: from rows of logits to tokens, to characters, to events.
 
 use crate::active_sequence::confirmed;
-use crate::constraint::{Constraint, ConstraintError, TokenMask};
-use crate::logprobs::{Logprobs, TokenLogprob};
+use crate::chooser::{Chooser, sampled};
+use crate::constraint::{Constraint, ConstraintError};
 use crate::request::{EventKind, FinishReason, Request, RequestError, TokenLogprobs, Usage};
-use crate::sampling::{Sampler, SettingsError, Workspace};
+use crate::sampling::{Sampler, SettingsError};
 use crate::small_string::SmallString;
 use crate::speculation::Drafter;
 use crate::stop::StopMatcher;
@@ -22,9 +22,14 @@ pub(crate) struct Writer {
     stops: StopMatcher,
     constraint: Option<Box<dyn Constraint>>,
     logprobs: Option<usize>,
+    post_sampling: bool,
+    /// Whether it is told how much of the prompt is computed.
+    pub(crate) progress: bool,
     /// Alternatives to report for the prompt's tokens, and the next of them to report.
     scoring: Option<(usize, usize)>,
     ignore_end: bool,
+    stop_tokens: Vec<u32>,
+    min_tokens: usize,
     max_tokens: usize,
     /// Whether `max_tokens` is what the context leaves, not what was asked for.
     bounded_by_context: bool,
@@ -37,76 +42,8 @@ pub(crate) struct Writer {
     pub(crate) drafter: Drafter,
 }
 
-/// What choosing tokens takes, for all texts.
-pub(crate) struct Chooser {
-    tokenizer: Arc<Tokenizer>,
-    sampling: Workspace,
-    logprobs: Logprobs,
-    mask: TokenMask,
-    masked: Vec<f32>,
-    forced: Vec<u32>,
-    /// Tokens that have a text. Models can have rows for more, which are never sampled.
-    sampled: usize,
-}
-
-/// How many tokens can be sampled.
-fn sampled(tokenizer: &Tokenizer, vocabulary: usize) -> usize {
-    vocabulary.min(tokenizer.vocab_size())
-}
-
 /// How a text ended, with the rest of its characters.
 pub(crate) type End = (FinishReason, SmallString);
-
-impl Chooser {
-    pub(crate) fn new(tokenizer: Arc<Tokenizer>, vocabulary: usize) -> Self {
-        Self {
-            sampled: sampled(&tokenizer, vocabulary),
-            tokenizer,
-            sampling: Workspace::new(),
-            logprobs: Logprobs::new(),
-            mask: TokenMask::new(vocabulary),
-            masked: Vec::new(),
-            forced: Vec::new(),
-        }
-    }
-
-    /// The `n` likeliest tokens.
-    pub(crate) fn likeliest(
-        &mut self,
-        logits: &[f32],
-        n: usize,
-    ) -> Result<Vec<TokenLogprob>, RequestError> {
-        let (_, top) = self.logprobs.compute(logits, 0, n)?;
-        Ok(top.to_vec())
-    }
-
-    /// The `n` likeliest tokens that a constraint allows.
-    pub(crate) fn likeliest_allowed(
-        &mut self,
-        logits: &[f32],
-        n: usize,
-        constraint: &mut dyn Constraint,
-    ) -> Result<Vec<TokenLogprob>, RequestError> {
-        self.mask.clear();
-        constraint.allowed(&mut self.mask)?;
-        self.mask.apply(logits, &mut self.masked);
-        Ok(self.logprobs.among(logits, &self.masked, n)?.to_vec())
-    }
-
-    /// Log-probabilities of a token and of the `n` likeliest.
-    fn logprobs(
-        &mut self,
-        logits: &[f32],
-        token: u32,
-        n: usize,
-    ) -> Result<TokenLogprobs, RequestError> {
-        let (chosen, top) = self.logprobs.compute(logits, token, n)?;
-        Ok(TokenLogprobs {
-            chosen,
-            top: top.to_vec(),
-        })
-    }
-}
 
 impl Writer {
     /// A writer that goes on after a prompt, with room for `room` tokens.
@@ -121,15 +58,21 @@ impl Writer {
         let mut sampler = Sampler::new(request.sampling.clone(), vocabulary)?;
         sampler.prime(&request.prompt);
         let max_tokens = request.max_tokens.unwrap_or(room).min(room);
+        let shown = DecodeOptions {
+            show_special: request.show_special,
+        };
         Ok(Self {
             sampler,
-            decoder: StreamDecoder::new(Arc::clone(tokenizer), DecodeOptions::default())
-                .spelling(&request.spelled),
+            decoder: StreamDecoder::new(Arc::clone(tokenizer), shown).spelling(&request.spelled),
             stops: StopMatcher::new(&request.stop),
             constraint: request.constraint.clone(),
             logprobs: request.logprobs,
+            post_sampling: request.post_sampling,
+            progress: request.progress,
             scoring: request.prompt_logprobs.map(|n| (n, 1)),
             ignore_end: request.ignore_end,
+            stop_tokens: request.stop_tokens.clone(),
+            min_tokens: request.min_tokens,
             max_tokens,
             bounded_by_context: request.max_tokens.is_none_or(|asked| asked > max_tokens),
             ranked: request.choices.generated() > request.choices.wanted(),
@@ -238,20 +181,28 @@ impl Writer {
         chooser: &mut Chooser,
         tell: &mut dyn FnMut(EventKind),
     ) -> Result<Option<End>, RequestError> {
-        let allowed = match &mut self.constraint {
-            None => logits,
-            Some(constraint) => {
-                chooser.mask.clear();
-                constraint.allowed(&mut chooser.mask)?;
-                chooser.mask.apply(logits, &mut chooser.masked);
-                &chooser.masked
-            }
+        if let Some(constraint) = &mut self.constraint {
+            chooser.mask.clear();
+            constraint.allowed(&mut chooser.mask)?;
+            chooser.mask.apply(logits, &mut chooser.masked);
+        }
+        let constrained = self.constraint.is_some();
+        let early = self.usage.generated_tokens < self.min_tokens;
+        if early {
+            chooser.ban_ends(logits, constrained, &self.stop_tokens);
+        }
+        let allowed = if constrained || early {
+            &chooser.masked
+        } else {
+            logits
         };
         let allowed = &allowed[..chooser.sampled];
-        let token = self.sampler.sample(allowed, &mut chooser.sampling)?.token;
+        let choice = self.sampler.sample(allowed, &mut chooser.sampling)?;
+        let token = choice.token;
         let wanted = self.logprobs.or(self.ranked.then_some(0));
         let logprobs = match wanted {
             None => None,
+            Some(n) if self.post_sampling => Some(chooser.drawn(logits, choice, n)?),
             Some(n) => Some(chooser.logprobs(logits, token, n)?),
         };
         if let Some(logprobs) = &logprobs {
@@ -328,16 +279,22 @@ impl Writer {
         if let Some(constraint) = &mut self.constraint {
             constraint.accept(token)?;
         }
-        if chooser.tokenizer.is_end_of_generation(token) && !self.ignore_end {
+        let ends = chooser.tokenizer.is_end_of_generation(token) && !self.ignore_end;
+        if ends || self.stop_tokens.contains(&token) {
             return Ok(Some((FinishReason::EndOfTurn(token), self.rest())));
         }
         tokens.push(token);
         self.usage.generated_tokens += 1;
-        let emit = self.stops.push(self.decoder.push(token));
-        let stopped = emit.stopped;
+        let text = self.decoder.push(token);
+        let (text, stopped) = if self.usage.generated_tokens <= self.min_tokens {
+            (text, None)
+        } else {
+            let emit = self.stops.push(text);
+            (emit.text, emit.stopped)
+        };
         tell(EventKind::Token {
             token,
-            text: emit.text.into(),
+            text: text.into(),
             logprobs,
         });
         if let Some(which) = stopped {

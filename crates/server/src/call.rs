@@ -49,18 +49,9 @@ pub(crate) async fn answer(
 
 /// Calls that end with one reply.
 async fn quick(server: &Arc<Server>, caller: &Caller, call: Call) -> Result<Reply, Fault> {
-    let Caller {
-        client,
-        stamp,
-        observed,
-        ..
-    } = caller;
-    let lease_with = async |model: Option<&str>, keep_alive, context| -> Result<Lease, Fault> {
-        let name = model.filter(|name| !name.is_empty());
-        let lease = server.manager.lease(name, keep_alive, context).await?;
-        client.allows(&lease.facts.name)?;
-        observed.model(&lease.facts.name);
-        Ok(lease)
+    let Caller { client, stamp, .. } = caller;
+    let lease_with = async |model: Option<&str>, keep_alive, context| {
+        lease(server, caller, model, (keep_alive, context)).await
     };
     let lease = async |model: Option<&str>, keep_alive| lease_with(model, keep_alive, None).await;
     Ok(match call {
@@ -84,6 +75,11 @@ async fn quick(server: &Arc<Server>, caller: &Caller, call: Call) -> Result<Repl
         Call::Detokenize(request, write) => {
             let lease = lease(request.model.as_deref(), None).await?;
             write(&lease.served.model.profile().detokenize(&request)?)
+        }
+        Call::Tokenizer(write) => {
+            let lease = lease(None, None).await?;
+            let template = lease.facts.template.clone();
+            write(&lease.served.model.profile().tokenizer_facts(template))
         }
         Call::Render(request, write) => {
             let Generate {
@@ -163,7 +159,12 @@ async fn quick(server: &Arc<Server>, caller: &Caller, call: Call) -> Result<Repl
             write(&ask(models, move |library| library.has_blob(&digest)).await?)
         }
         Call::Stored(stored, write) => {
-            let document = server.responses().act(&client.owner(), &stored)?;
+            let document = server.stored().act(&client.owner(), &stored)?;
+            write(&document)
+        }
+        Call::Conversation(wanted, write) => {
+            let new = (stamp.id.as_str(), stamp.unix_seconds);
+            let document = server.stored().converse(&client.owner(), &wanted, new)?;
             write(&document)
         }
         Call::Ready if server.is_draining() => return Err(shutting_down()),
@@ -184,6 +185,26 @@ fn allows_create(client: &Client, create: &Create) -> Result<(), Fault> {
         .from
         .as_deref()
         .map_or(Ok(()), |from| client.allows(from))
+}
+
+/// The use of the model that a request names, or of the one that answers where it names none or one that nobody knows.
+pub(crate) async fn lease(
+    server: &Server,
+    caller: &Caller,
+    model: Option<&str>,
+    (keep_alive, context): (Option<KeepAlive>, Option<usize>),
+) -> Result<Lease, Fault> {
+    let name = model.filter(|name| !name.is_empty());
+    let manager = &server.manager;
+    let lease = match manager.lease(name, keep_alive, context).await {
+        Err(fault) if caller.any_model && fault.field.as_deref() == Some("model") => {
+            manager.lease(None, keep_alive, context).await?
+        }
+        lease => lease?,
+    };
+    caller.client.allows(&lease.facts.name)?;
+    caller.observed.model(&lease.facts.name);
+    Ok(lease)
 }
 
 fn allowed(client: &Client, list: Vec<ModelFacts>) -> Vec<ModelFacts> {

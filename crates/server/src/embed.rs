@@ -22,6 +22,7 @@ pub(crate) async fn embed(
     let embeddings = finish_embed(request, profile, &wait(running).await?, &lengths)?;
     caller.observed.embedded(embeddings.tokens);
     Ok(Embeddings {
+        model: name(&request.model, lease),
         timings: Timings {
             total: start.elapsed() + lease.waited,
             load: lease.waited,
@@ -43,7 +44,20 @@ pub(crate) async fn rerank(
     let tokens = vectors.tokens();
     let scores = wait(vectors.running).await?;
     caller.observed.embedded(tokens);
-    Ok(finish_rerank(scores, tokens))
+    Ok(Ranking {
+        model: name(&request.model, lease),
+        ..finish_rerank(scores, tokens)
+    })
+}
+
+/// The model as the request calls it, or as it is called where the request does not say.
+fn name(asked: &str, lease: &Lease) -> String {
+    let name = if asked.is_empty() {
+        &lease.facts.name
+    } else {
+        asked
+    };
+    name.into()
 }
 
 /// Waits for the vectors of texts, in order.

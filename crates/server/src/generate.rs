@@ -2,6 +2,7 @@
 
 use crate::access::Client;
 use crate::body::ReplyBody;
+use crate::call::lease;
 use crate::http::{Answered, Caller, answered, reply};
 use crate::manager::Lease;
 use crate::observation::{Observation, Outcome};
@@ -13,8 +14,9 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use strata::Events;
 use strata_chat::{Arrival, Event, Fault, FaultKind, Generate, Prepared};
-use strata_wire::{AnswerWriter, Framing, Stamp, begin_answer};
-use tokio::sync::mpsc::{self, Sender};
+use strata_wire::call::Kept;
+use strata_wire::{AnswerWriter, Framing, Reply, Stamp, begin_answer};
+use tokio::sync::mpsc;
 
 /// Pieces of a body that wait for a slow client. The engine is not held up by it: a full channel only delays the
 /// writing, and the text of an answer is small.
@@ -27,7 +29,8 @@ pub(crate) async fn generate(
     request: Box<Generate>,
     mut answer: Box<dyn AnswerWriter>,
 ) -> Answered {
-    if caller.wants_progress && answer.framing() == Framing::Events {
+    let streams = answer.framing() == Framing::Events && answer.detached().is_none();
+    if caller.wants_progress && streams {
         return generate_with_progress(server, caller, request, answer).await;
     }
     let begun = Conversation::begin(server, caller, &request).await;
@@ -35,6 +38,11 @@ pub(crate) async fn generate(
         Ok(conversation) => conversation,
         Err(fault) => return reply(answer.fault(&fault)),
     };
+    answer.answered_by(&conversation.lease.facts.name);
+    let detached = answer.detached();
+    if let Some(kept) = detached {
+        return detach(server, caller, conversation, answer, kept);
+    }
     let mut bytes = Vec::new();
     let mut events = conversation.next().await;
     if answer.framing() == Framing::Whole {
@@ -53,69 +61,113 @@ pub(crate) async fn generate(
     if let Err(refused) = begin_answer(&mut *answer, &events, &mut bytes) {
         return reply(refused);
     }
-    let (sender, receiver) = mpsc::channel(WAITING);
     let framing = answer.framing();
-    let stream = AnswerBody {
+    let (sender, receiver) = mpsc::channel(WAITING);
+    let delivery = Delivery {
         server: Arc::clone(server),
         client: caller.client.clone(),
         conversation,
         answer,
-        bytes,
-        sender,
+        sender: Some(sender),
+        detached: false,
     };
-    tokio::spawn(stream.write(None));
+    tokio::spawn(delivery.run(bytes, None));
     answered(framing, ReplyBody::Stream(receiver))
 }
 
-/// The body of an answer that is streamed.
-pub(crate) struct AnswerBody {
+/// Lets a request run on whether its client waits for it or not.
+fn detach(
+    server: &Arc<Server>,
+    caller: &Caller,
+    conversation: Conversation,
+    answer: Box<dyn AnswerWriter>,
+    kept: Kept,
+) -> Answered {
+    let (id, document) = (kept.id.clone(), Reply::json(&kept.document));
+    let owner = caller.client.owner();
+    server.stored().keep(&owner, kept);
+    let framing = answer.framing();
+    let (sender, receiver) = match framing {
+        Framing::Whole => (None, None),
+        _ => {
+            let (sender, receiver) = mpsc::channel(WAITING);
+            (Some(sender), Some(receiver))
+        }
+    };
+    let delivery = Delivery {
+        server: Arc::clone(server),
+        client: caller.client.clone(),
+        conversation,
+        answer,
+        sender,
+        detached: true,
+    };
+    let task = tokio::spawn(delivery.run(Vec::new(), None));
+    server.stored().runs(&owner, &id, task.abort_handle());
+    match receiver {
+        Some(receiver) => answered(framing, ReplyBody::Stream(receiver)),
+        None => reply(document),
+    }
+}
+
+/// An answer on its way to a client.
+pub(crate) struct Delivery {
     pub(crate) server: Arc<Server>,
     pub(crate) client: Client,
     pub(crate) conversation: Conversation,
     pub(crate) answer: Box<dyn AnswerWriter>,
-    /// What is to be sent first.
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) sender: Sender<Bytes>,
+    /// Where it goes, as long as there is somebody who waits for it.
+    pub(crate) sender: Option<mpsc::Sender<Bytes>>,
+    /// It goes on without its client.
+    pub(crate) detached: bool,
 }
 
-impl AnswerBody {
+impl Delivery {
     /// Sends what comes until the end, and where the request stands until its first token if that is wanted.
-    pub(crate) async fn write(self, mut progress: Option<Progress>) {
-        let Self {
-            server,
-            client,
-            mut conversation,
-            mut answer,
-            mut bytes,
-            sender,
-        } = self;
-        let mut events = Vec::new();
+    pub(crate) async fn run(mut self, mut bytes: Vec<u8>, mut progress: Option<Progress>) {
         loop {
-            for event in events.drain(..) {
-                answer.event(&event, &mut bytes);
-            }
             let piece = Bytes::from(std::mem::take(&mut bytes));
-            // A client that has gone ends the stream, and with it the engine's work.
-            if !piece.is_empty() && sender.send(piece).await.is_err() {
-                return;
+            if !piece.is_empty()
+                && let Some(sender) = &self.sender
+                && sender.send(piece).await.is_err()
+            {
+                // A client that has gone ends the stream, and with it the engine's work.
+                if !self.detached {
+                    return;
+                }
+                self.sender = None;
             }
-            if conversation.events.has_ended() {
+            if self.conversation.events.has_ended() {
                 break;
             }
+            let (conversation, started) = (&mut self.conversation, self.server.started);
             let gathered = async {
                 tokio::select! {
-                    () = next_beat(server.started) => {}
+                    () = next_beat(started) => {}
                     () = conversation.over() => {}
                 }
                 conversation.next().await
             };
-            tokio::select! {
-                gathered = gathered => events = gathered,
-                told = Progress::next(&mut progress) => bytes = told,
-                () = sender.closed() => return,
+            let sender = self.sender.as_ref().filter(|_| !self.detached);
+            let gone = async {
+                match sender {
+                    Some(sender) => sender.closed().await,
+                    None => std::future::pending().await,
+                }
+            };
+            let events = tokio::select! {
+                events = gathered => events,
+                told = Progress::next(&mut progress) => {
+                    bytes = told;
+                    continue;
+                }
+                () = gone => return,
+            };
+            for event in events {
+                self.answer.event(&event, &mut bytes);
             }
         }
-        server.keep(&client, &mut *answer);
+        self.server.keep(&self.client, &mut *self.answer);
     }
 }
 
@@ -124,7 +176,7 @@ pub(crate) struct Conversation {
     pub(crate) events: Events,
     observed: Arc<Observation>,
     /// Keeps the model while the request runs.
-    _lease: Lease,
+    pub(crate) lease: Lease,
 }
 
 impl Conversation {
@@ -140,12 +192,8 @@ impl Conversation {
             ..
         } = caller;
         let at = observed.start.elapsed();
-        let name = Some(request.model.as_str()).filter(|name| !name.is_empty());
-        let manager = &server.manager;
-        let lease = manager.lease(name, request.keep_alive, request.context);
-        let lease = lease.await?;
-        client.allows(&lease.facts.name)?;
-        observed.model(&lease.facts.name);
+        let wanted = (request.keep_alive, request.context);
+        let lease = lease(server, caller, Some(&request.model), wanted).await?;
         let prepared = ready(server, &lease, request, stamp).await?;
         let asking = strata::Caller {
             client: client.number,
@@ -159,7 +207,7 @@ impl Conversation {
         Ok(Self {
             events,
             observed: Arc::clone(observed),
-            _lease: lease,
+            lease,
         })
     }
 

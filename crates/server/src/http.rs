@@ -28,6 +28,8 @@ pub(crate) struct Caller {
     pub(crate) wants_progress: bool,
     pub(crate) stamp: Stamp,
     pub(crate) observed: Arc<Observation>,
+    /// A model that nobody knows means the first.
+    pub(crate) any_model: bool,
 }
 
 /// A reply on its way out.
@@ -147,9 +149,9 @@ async fn answer(
         anthropic,
     };
     let opened = {
-        let mut responses = server.responses();
+        let mut stored = server.stored();
         let owner = client.owner();
-        dialect::open(&asked, &stamp, &mut responses.of(&owner))
+        dialect::open(&asked, &stamp, &mut stored.of(&owner))
     };
     match opened {
         Ok(asked) => {
@@ -158,6 +160,7 @@ async fn answer(
                 wants_progress: wants_progress(&head.headers),
                 stamp,
                 observed: Arc::clone(observed),
+                any_model: server.settings.any_model && dialect.allows_any_model(),
             };
             call::answer(server, &caller, asked, dialect).await
         }

@@ -25,6 +25,7 @@ mod served_model;
 mod slot_files;
 mod slots;
 mod state;
+mod stored;
 mod tls;
 mod trace;
 

@@ -4,7 +4,7 @@
 //! `: {"state":"queued","ahead":2}`. Other readers of such events pass over comments.
 
 use crate::body::ReplyBody;
-use crate::generate::{AnswerBody, Conversation, WAITING};
+use crate::generate::{Conversation, Delivery, WAITING};
 use crate::http::{Answered, Caller, answered, reply};
 use crate::observation::Outcome;
 use crate::state::Server;
@@ -84,6 +84,7 @@ impl Waiting {
                 return observed.progress(usage, times, Outcome::Failed);
             }
         };
+        answer.answered_by(&conversation.lease.facts.name);
         let mut progress = conversation.events.probe().map(Progress);
         let events = loop {
             tokio::select! {
@@ -105,15 +106,15 @@ impl Waiting {
             answer.event(event, &mut bytes);
         }
         drop(self.refuse);
-        let body = AnswerBody {
+        let delivery = Delivery {
             server: self.server,
             client: self.caller.client,
             conversation,
             answer,
-            bytes,
-            sender: self.sender,
+            sender: Some(self.sender),
+            detached: false,
         };
-        body.write(progress).await;
+        delivery.run(bytes, progress).await;
     }
 
     /// How far the model is loaded.

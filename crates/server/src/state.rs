@@ -6,15 +6,13 @@ use crate::manager::Manager;
 use crate::metrics::HttpCounts;
 use crate::observation::Observer;
 use crate::slot_files::SlotFolder;
+use crate::stored::StoredObjects;
 use crate::trace::{Collector, Exporter};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use strata_wire::openai::ResponseStore;
 use strata_wire::{AnswerWriter, Stamp, StampSource};
-
-/// Stored answers, and their bytes, at most.
-const STORED: (usize, usize) = (1024, 64 << 20);
 
 /// How a server works.
 #[derive(Debug)]
@@ -33,6 +31,10 @@ pub struct Settings {
     pub log: Log,
     /// Where traces go, if anywhere.
     pub traces: Option<Collector>,
+    /// Whether requests for unknown models are answered by the first one. Ollama's clients still learn that there is none.
+    pub any_model: bool,
+    /// A folder in which responses, chats and conversations outlive the server; they are in memory only if not given.
+    pub stored: Option<PathBuf>,
     /// A folder for saved slots, if clients may save them.
     pub slots: Option<SlotFolder>,
 }
@@ -47,6 +49,8 @@ impl Default for Settings {
             drain: Duration::from_secs(30),
             log: Log::default(),
             traces: None,
+            any_model: false,
+            stored: None,
             slots: None,
         }
     }
@@ -60,7 +64,7 @@ pub(crate) struct Server {
     pub(crate) observer: Arc<Observer>,
     pub(crate) started: Instant,
     draining: AtomicBool,
-    responses: Mutex<ResponseStore>,
+    stored: Mutex<StoredObjects>,
     pub(crate) stamps: StampSource,
 }
 
@@ -72,6 +76,7 @@ impl Server {
             log: std::mem::take(&mut settings.log),
             traces: settings.traces.take().map(Exporter::new),
         };
+        let stored = settings.stored.clone();
         Self {
             settings,
             manager,
@@ -79,7 +84,7 @@ impl Server {
             counts: HttpCounts::default(),
             started: Instant::now(),
             draining: AtomicBool::new(false),
-            responses: Mutex::new(ResponseStore::new(STORED.0, STORED.1)),
+            stored: Mutex::new(StoredObjects::new(stored)),
             stamps: StampSource::new(seed),
         }
     }
@@ -98,16 +103,14 @@ impl Server {
         self.stamps.stamp(now.unwrap_or_default())
     }
 
-    pub(crate) fn responses(&self) -> MutexGuard<'_, ResponseStore> {
-        self.responses
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn stored(&self) -> MutexGuard<'_, StoredObjects> {
+        self.stored.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Keeps a finished answer that its client wants to refer to.
     pub(crate) fn keep(&self, client: &Client, answer: &mut dyn AnswerWriter) {
         if let Some(kept) = answer.kept() {
-            self.responses().keep(&client.owner(), kept);
+            self.stored().keep(&client.owner(), kept);
         }
     }
 }

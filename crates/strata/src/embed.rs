@@ -196,6 +196,7 @@ pub fn finish_embed(
         .collect::<Result<_, Fault>>()?;
     Ok(Embeddings {
         rows,
+        model: request.model.clone(),
         tokens: lengths.iter().sum(),
         ..Embeddings::default()
     })
@@ -207,5 +208,6 @@ pub fn finish_rerank(scores: Vec<Vec<f32>>, tokens: usize) -> Ranking {
     Ranking {
         scores: scores.into_iter().map(first).collect(),
         tokens,
+        ..Ranking::default()
     }
 }

@@ -48,7 +48,7 @@ impl Events {
         self.failure.as_ref()
     }
 
-    /// What the request has taken so far. Generated tokens are counted when their answer ends.
+    /// What the request has taken so far.
     pub fn usage(&self) -> Usage {
         self.stream.usage()
     }

@@ -20,7 +20,15 @@ pub trait AnswerWriter: Send {
     /// The whole reply for a request that failed before anything was sent.
     fn fault(&self, fault: &Fault) -> Reply;
 
-    /// After [`Event::Done`]: what the server shall keep, once.
+    /// Before any event: the model that answers. Writers name it where the request names none.
+    fn answered_by(&mut self, _model: &str) {}
+
+    /// For a request that runs on without its client, once: what the server keeps and answers before the first event.
+    fn detached(&mut self) -> Option<Kept> {
+        None
+    }
+
+    /// After [`Event::Done`], and for a detached request after [`Event::Failed`]: what the server shall keep, once.
     fn kept(&mut self) -> Option<Kept> {
         None
     }

@@ -13,7 +13,7 @@ use strata_chat::json::Json;
 use strata_chat::{
     AdapterFacts, Detokenize, Embed, Embeddings, Fault, FaultKind, Generate, KeepAlive,
     LoadedModel, Message, ModelFacts, Progress, Ranking, RenderedPrompt, Rerank, Slot, SlotAction,
-    SlotOutcome, Timings, TokenPiece, Tokenize,
+    SlotOutcome, Timings, Tokenize, Tokenized, TokenizerFacts,
 };
 
 /// Writes an outcome in the words of a dialect.
@@ -26,8 +26,10 @@ pub enum Call {
     Generate(Box<Generate>, Box<dyn AnswerWriter>),
     Embed(Embed, ReplyWriter<Embeddings>),
     Rerank(Rerank, ReplyWriter<Ranking>),
-    Tokenize(Tokenize, ReplyWriter<Vec<TokenPiece>>),
+    Tokenize(Tokenize, ReplyWriter<Tokenized>),
     Detokenize(Detokenize, ReplyWriter<String>),
+    /// What is known of the default model's tokenizer.
+    Tokenizer(ReplyWriter<TokenizerFacts>),
     /// What a request would give the model, without running it.
     Render(Box<Generate>, ReplyWriter<RenderedPrompt>),
     /// All models that can be asked for.
@@ -62,6 +64,8 @@ pub enum Call {
     BlobUpload(String, ReplyWriter<()>),
     /// A stored answer.
     Stored(Stored, ReplyWriter<Json>),
+    /// A conversation that the server keeps.
+    Conversation(KeptConversation, ReplyWriter<Json>),
     /// Liveness; needs no key.
     Health,
     /// Readiness: whether requests are taken.
@@ -84,7 +88,7 @@ pub struct Load {
 }
 
 /// What to do with a stored answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "plain words")]
 pub enum Stored {
     Get(String),
@@ -92,17 +96,43 @@ pub enum Stored {
     Cancel(String),
     /// The conversation that it was given to, a page of it.
     InputItems(String, Page),
+    /// The same of a chat.
+    Messages(String, Page),
+    /// Labels it anew.
+    Label(String, Json),
+    /// The chats of a model, where one is named, with these labels.
+    Chats {
+        model: Option<String>,
+        labels: Vec<(String, String)>,
+        page: Page,
+    },
+}
+
+/// What to do with a conversation that the server keeps.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "plain words")]
+pub enum KeptConversation {
+    Create { items: Vec<Json>, labels: Json },
+    Get(String),
+    Label(String, Json),
+    Delete(String),
+    Items(String, Page),
+    Add(String, Vec<Json>),
+    Item(String, String),
+    DeleteItem(String, String),
 }
 
 /// An answer to keep, so that a later request can go on from it by its name.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Kept {
     /// Its name.
     pub id: String,
-    /// The answer as the client got it.
+    /// The answer as the client got it; `Null` if only its conversation grows.
     pub document: Json,
     /// The conversation up to and with it.
     pub messages: Vec<Message>,
+    /// A conversation that the server keeps, and what is added to it.
+    pub added: Option<(String, Vec<Json>)>,
 }
 
 /// A model to fetch or to send.
@@ -175,6 +205,11 @@ pub trait Recall {
 
     /// The document that was kept with an answer.
     fn document(&mut self, _id: &str) -> Option<Json> {
+        None
+    }
+
+    /// The items of a conversation.
+    fn conversation(&mut self, _id: &str) -> Option<Vec<Json>> {
         None
     }
 }

@@ -81,6 +81,12 @@ impl Dialect {
         (self.fault)(fault, stamp)
     }
 
+    /// Whether a server of one model may answer with it whatever model is asked for. Ollama's clients learn from an
+    /// unknown name that they must pull the model.
+    pub fn allows_any_model(&self) -> bool {
+        !core::ptr::eq(self, &ollama::DIALECT)
+    }
+
     /// Reads a request; `None` if the path is not one of this dialect's.
     pub fn open(
         &self,

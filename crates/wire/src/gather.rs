@@ -109,6 +109,7 @@ impl Gathered {
             Event::Finished { reason, .. } => self.finish = Some(reason.clone()),
             Event::Started { .. }
             | Event::Prompt { .. }
+            | Event::Progress { .. }
             | Event::Done { .. }
             | Event::Failed(_) => {}
         }
@@ -133,6 +134,16 @@ pub(crate) fn arguments(text: &str) -> Json {
         return Json::Object(Vec::new());
     }
     Json::parse(text.as_bytes()).unwrap_or_else(|_| text.into())
+}
+
+/// The text of a call to a tool that takes free text, as far as it was written.
+pub(crate) fn custom_input(arguments: &str) -> String {
+    let input = |text: &str| match Json::parse(text.as_bytes()) {
+        Ok(value) => value.get("input").and_then(Json::as_str).map(String::from),
+        Err(_) => None,
+    };
+    let cut = || input(&[arguments, "\"}"].concat());
+    input(arguments).or_else(cut).unwrap_or_default()
 }
 
 /// Arguments as text.

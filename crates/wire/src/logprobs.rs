@@ -18,6 +18,34 @@ pub(crate) fn read(fields: &mut Fields) -> Result<Option<usize>, Fault> {
     }
 }
 
+/// A prompt's, as vLLM writes them: for each token, by number, its own and its alternatives'. The first has none.
+pub(crate) fn of_prompt(prompt: &[TokenLogprobs]) -> Json {
+    let entry = |token: &TokenLogprob, rank: Option<usize>| {
+        let text = String::from_utf8_lossy(&token.bytes);
+        let entry = Json::object([
+            ("logprob", finite(token.logprob).into()),
+            ("rank", rank.map(|rank| rank + 1).into()),
+            ("decoded_token", text.as_ref().into()),
+        ]);
+        (alloc::format!("{}", token.token), entry)
+    };
+    Json::array(prompt.iter().map(|token| {
+        if token.chosen.logprob.is_nan() {
+            return Json::Null;
+        }
+        let same = |other: &TokenLogprob| other.token == token.chosen.token;
+        let rank = token.top.iter().position(same);
+        let others = token
+            .top
+            .iter()
+            .enumerate()
+            .filter(|(_, other)| !same(other));
+        let others = others.map(|(rank, other)| entry(other, Some(rank)));
+        let own = core::iter::once(entry(&token.chosen, rank));
+        Json::Object(own.chain(others).collect())
+    }))
+}
+
 /// A token's own and its alternatives'.
 pub(crate) fn token_logprob(token: &TokenLogprobs) -> Json {
     let top = token.top.iter().map(one);

@@ -8,10 +8,11 @@ use crate::{Fault, Sampling};
 use alloc::string::String;
 use alloc::vec::Vec;
 pub use of_file::of_file;
+use sampling::MAX_STOPS;
 pub use sampling::{ANY, Ranges, sampling};
 
 /// `stop`: a text or several.
-pub fn stop(fields: &mut Fields, ranges: Ranges) -> Result<Vec<String>, Fault> {
+pub fn stop(fields: &mut Fields) -> Result<Vec<String>, Fault> {
     let path = fields.at("stop");
     let stop = match fields.take("stop") {
         None => return Ok(Vec::new()),
@@ -19,9 +20,8 @@ pub fn stop(fields: &mut Fields, ranges: Ranges) -> Result<Vec<String>, Fault> {
         Some(list @ Json::Array(_)) => path.strings(list)?,
         Some(other) => return Err(path.expected("a string or an array of strings", &other)),
     };
-    let most = ranges.stops();
-    if stop.len() > most {
-        let problem = format_args!("must have at most {most} texts");
+    if stop.len() > MAX_STOPS {
+        let problem = format_args!("must have at most {MAX_STOPS} texts");
         return Err(Fault::field(&path, problem));
     }
     if stop.iter().any(String::is_empty) {
@@ -95,7 +95,7 @@ impl Parameters {
         let keep = keep.map(|keep| usize::try_from(keep).unwrap_or(usize::MAX));
         let parameters = Self {
             sampling: sampling(options, Ranges::Wide)?,
-            stop: stop(options, Ranges::Wide)?,
+            stop: stop(options)?,
             max_tokens: limit.filter(|&limit| limit > 0).map(|limit| limit as usize),
             context: context.map(|context| context as usize),
             keep,

@@ -28,15 +28,10 @@ impl Ranges {
             Self::Wide => ANY,
         }
     }
-
-    /// Texts to stop at, at most: each is looked for after each token.
-    pub(super) fn stops(self) -> usize {
-        match self {
-            Self::Narrow => 4,
-            Self::Wide => 64,
-        }
-    }
 }
+
+/// Texts to stop at, at most: each is looked for after each token. OpenAI's own limit of 4 is too low for some clients.
+pub(super) const MAX_STOPS: usize = 64;
 
 /// Texts that break a repetition, at most; each is looked for in the whole vocabulary.
 const MAX_BREAKERS: usize = 32;
@@ -115,7 +110,7 @@ fn seed(fields: &mut Fields) -> Result<Option<u64>, Fault> {
     }
 }
 
-/// `{"token": bias}`, or llama-server's `[[token or text, bias or false]]`.
+/// `{"token or text": bias}`, or llama-server's `[[token or text, bias or false]]`.
 fn logit_bias(fields: &mut Fields) -> Result<Vec<(TokenOrText, f32)>, Fault> {
     let path = fields.at("logit_bias");
     match fields.take("logit_bias") {
@@ -123,10 +118,9 @@ fn logit_bias(fields: &mut Fields) -> Result<Vec<(TokenOrText, f32)>, Fault> {
         Some(Json::Object(pairs)) => pairs
             .into_iter()
             .map(|(key, value)| {
-                let token = key.parse().map_err(|_| {
-                    Fault::field(&path, format_args!("{key:?} is not a token's number"))
-                })?;
-                Ok((TokenOrText::Token(token), bias(&path.field(&key), &value)?))
+                let bias = bias(&path.field(&key), &value)?;
+                let token = key.parse().map(TokenOrText::Token);
+                Ok((token.unwrap_or(TokenOrText::Text(key)), bias))
             })
             .collect(),
         Some(list @ Json::Array(_)) => path.list(list)?.map(|(at, item)| pair(&at, item)).collect(),
@@ -150,14 +144,14 @@ fn pair(path: &JsonPath, item: Json) -> Result<(TokenOrText, f32), Fault> {
             TokenOrText::Token(path.item(0).integer(&number, 0..=i64::from(u32::MAX))? as u32)
         }
     };
-    match value {
-        Json::Bool(false) => Ok((text, f32::NEG_INFINITY)),
-        value => Ok((text, bias(&path.item(1), &value)?)),
-    }
+    Ok((text, bias(&path.item(1), &value)?))
 }
 
-/// The API promises that −100 bans a token, whatever its logit.
+/// The API promises that −100 bans a token, whatever its logit; with llama-server `false` does, too.
 fn bias(path: &JsonPath, value: &Json) -> Result<f32, Fault> {
+    if *value == Json::Bool(false) {
+        return Ok(f32::NEG_INFINITY);
+    }
     let bias = path.number(value, -100.0..=100.0)?;
     Ok(if bias <= -100.0 {
         f32::NEG_INFINITY

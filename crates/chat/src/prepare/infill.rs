@@ -47,5 +47,6 @@ pub(super) fn infill(
     Ok(RenderedPrompt {
         tokens: prompt::begin(tokenizer, tokens),
         text: [prefix, suffix].concat(),
+        ..RenderedPrompt::default()
     })
 }

@@ -42,6 +42,7 @@ impl Prepared {
         for prompt in self.prompts {
             rendered.text.push_str(&prompt.text);
             rendered.tokens.extend(prompt.tokens);
+            rendered.context = prompt.context;
         }
         rendered
     }
@@ -89,6 +90,7 @@ pub fn prepare(
     if request.choices == 0 {
         return Err(Fault::bad_request("no answer is asked for: choices is 0"));
     }
+    let positions = context_length(request, profile)?;
     let tools = ToolUse::new(request, profile)?;
     let mut prompts = Vec::new();
     let mut splits = Vec::new();
@@ -100,19 +102,19 @@ pub fn prepare(
         now: context.now,
     };
     for asked in &request.prompts {
-        let made = maker.make(asked)?;
+        let mut made = maker.make(asked)?;
+        made.prompt.context = positions;
         splits.extend(core::iter::repeat_n(made.split, request.choices));
         prompts.push(made.prompt);
         dropped += made.dropped;
     }
-    let constraint = tools.constraint(request)?;
+    let constraint = tools.constraint(request);
     let marked = SplitOptions {
         thinking: profile.thinking,
         calls: tools.format,
         ..SplitOptions::default()
     };
     let spelled = marked.spelled(&profile.tokenizer);
-    let positions = context_length(request, profile)?;
     let settings = profile.sampling_settings(&request.sampling, context.seed);
     let stop = if request.stop.is_empty() {
         &profile.stop
@@ -142,11 +144,18 @@ pub fn prepare(
             } else {
                 most
             },
+            min_tokens: request.min_tokens,
             stop: stop.clone(),
+            stop_tokens: request.stop_tokens.clone(),
+            show_special: request.show_special,
             spelled: spelled.clone(),
             logprobs: request.logprobs,
-            prompt_logprobs: request.logprobs.filter(|_| request.echo),
+            post_sampling: request.post_sampling,
+            prompt_logprobs: request
+                .prompt_logprobs
+                .max(request.logprobs.filter(|_| request.echo)),
             ignore_end: request.ignore_end,
+            progress: request.progress,
             speculation: profile.speculation,
             choices: Choices::Sample {
                 n: request.choices,

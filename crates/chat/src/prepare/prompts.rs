@@ -12,7 +12,7 @@ use crate::shorten::{prompt_room, shorten};
 use crate::splitter::SplitOptions;
 use alloc::vec::Vec;
 use strata_template::jinja::DateTime;
-use strata_tokenizer::EncodeOptions;
+use strata_tokenizer::{DecodeOptions, EncodeOptions};
 
 /// Renders and tokenizes the prompts of a request.
 pub(super) struct PromptMaker<'r> {
@@ -86,6 +86,7 @@ impl PromptMaker<'_> {
                 thinking
             },
             continues: self.request.continues,
+            closed: self.request.closed,
             now: self.now,
         };
         let prompt = template.prompt(&self.profile.tokenizer, &conversation);
@@ -106,12 +107,18 @@ impl PromptMaker<'_> {
                     prompt.tokens.extend(tokenizer.encode(text, options));
                     prompt.text.push_str(text);
                 }
-                PromptPart::Tokens(tokens) => prompt.tokens.extend(tokens),
+                PromptPart::Tokens(tokens) => {
+                    let spelled = DecodeOptions { show_special: true };
+                    prompt.text.push_str(&tokenizer.decode(tokens, spelled));
+                    prompt.tokens.extend(tokens);
+                }
             }
         }
         let is_text = |part: &PromptPart| matches!(part, PromptPart::Text(_));
-        if parts.iter().any(is_text) {
+        if self.request.bos && parts.iter().any(is_text) {
+            let before = prompt.tokens.len();
             prompt.tokens = prompt::begin(tokenizer, prompt.tokens);
+            prompt.added = prompt.tokens.len() - before;
         }
         if prompt.tokens.is_empty() && self.request.before.is_empty() {
             return Err(Fault::bad_request("the prompt is empty"));
@@ -163,6 +170,7 @@ impl PromptMaker<'_> {
             begins_thinking: thinking.is_some_and(|marks| marks.opened_by(&prompt.text)),
             calls: self.tools.format,
             tools: allowed.map(|tool| tool.name.clone()).collect(),
+            only_calls: self.tools.required,
         }
     }
 

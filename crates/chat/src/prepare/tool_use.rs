@@ -16,7 +16,8 @@ pub(super) struct ToolUse<'r> {
     pub(super) shown: Vec<Tool>,
     /// The tools it may call.
     pub(super) allowed: Vec<&'r Tool>,
-    required: bool,
+    /// It must call one.
+    pub(super) required: bool,
     pub(super) format: Option<CallFormat>,
 }
 
@@ -66,20 +67,16 @@ impl<'r> ToolUse<'r> {
         })
     }
 
-    /// What constrains the answer: a required call, or the request's format.
-    pub(super) fn constraint(&self, request: &Generate) -> Result<AnswerConstraint, Fault> {
-        match (self.required, &request.format) {
-            (false, Format::Text) => Ok(AnswerConstraint::Free),
-            (false, format) => Ok(AnswerConstraint::Format(format.clone())),
-            (true, Format::Text) => {
-                let format = self.format.unwrap_or(CallFormat::Generic);
-                Ok(AnswerConstraint::Calls(
-                    format.calls(&self.allowed, request.tools.parallel),
-                ))
-            }
-            (true, _) => Err(Fault::bad_request(
-                "an answer cannot both follow response_format and be a required tool call",
-            )),
+    /// What constrains the answer: a required call, which goes before the request's format, or the format.
+    pub(super) fn constraint(&self, request: &Generate) -> AnswerConstraint {
+        if self.required {
+            let format = self.format.unwrap_or(CallFormat::Generic);
+            let calls = format.calls(&self.allowed, request.tools.parallel);
+            return AnswerConstraint::Calls(calls);
+        }
+        match &request.format {
+            Format::Text => AnswerConstraint::Free,
+            format => AnswerConstraint::Format(format.clone()),
         }
     }
 

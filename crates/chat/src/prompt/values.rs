@@ -20,7 +20,7 @@ pub(super) fn context(
     let messages = messages.map(|(message, content)| said(message, content));
     let mut pairs: Vec<(&str, Value)> = [
         ("messages", Value::list(messages)),
-        ("add_generation_prompt", true.into()),
+        ("add_generation_prompt", (!conversation.closed).into()),
         ("bos_token", text(special.bos).into()),
         ("eos_token", text(special.eos).into()),
     ]

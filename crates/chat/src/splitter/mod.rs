@@ -43,6 +43,8 @@ pub struct SplitOptions {
     pub calls: Option<CallFormat>,
     /// The tools; a call to any other is text.
     pub tools: Vec<String>,
+    /// The answer must be calls: whatever else it has, such as the beginning of a call that was cut short, is dropped.
+    pub only_calls: bool,
 }
 
 impl SplitOptions {
@@ -125,6 +127,8 @@ impl Splitter {
         }
         let held = core::mem::take(&mut self.held);
         match self.position {
+            // Perhaps the beginning of a mark.
+            Position::Text | Position::Recipient(_) if self.options.only_calls => {}
             Position::Text | Position::Recipient(_) => emit(AnswerPart::Text, held, out),
             Position::Thinking(_) => emit(AnswerPart::Thinking, held, out),
             Position::Call(marks) => self.close(marks, &held, "", out),
@@ -311,6 +315,7 @@ impl Splitter {
                 let rest = calls.into_iter().skip(reader.calls());
                 out.extend(rest.map(AnswerPart::Call));
             }
+            None if self.options.only_calls => {}
             None if reader.calls() == 0 => emit(AnswerPart::Text, written.into(), out),
             None => {
                 let rest = &inside[reader.end()..];

@@ -11,6 +11,35 @@ fn options(calls: Option<CallFormat>) -> SplitOptions {
         begins_thinking: false,
         calls,
         tools: ["f".to_string(), "g".to_string()].into(),
+        only_calls: false,
+    }
+}
+
+#[test]
+fn a_required_call_that_is_cut_short_leaves_no_text() {
+    for (format, text) in [
+        (
+            CallFormat::Generic,
+            r#"[{"name": "f", "arguments": {"x": 1}}]"#,
+        ),
+        (
+            CallFormat::Hermes,
+            "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"x\": 1}}\n</tool_call>",
+        ),
+        (
+            CallFormat::Llama3,
+            r#"{"name": "f", "parameters": {"x": 1}}"#,
+        ),
+    ] {
+        let options = SplitOptions {
+            only_calls: true,
+            ..options(Some(format))
+        };
+        for cut in 0..=text.len() {
+            let (thinking, said, _) = split(&options, &text[..cut], 1);
+            assert_eq!((&*thinking, &*said), ("", ""), "{format:?} {cut}");
+        }
+        assert_eq!(split(&options, text, 1).2.len(), 1, "{format:?}");
     }
 }
 

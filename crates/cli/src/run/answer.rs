@@ -83,6 +83,7 @@ impl Answer {
             Event::Call { .. }
             | Event::Started { .. }
             | Event::Prompt { .. }
+            | Event::Progress { .. }
             | Event::Done { .. } => Ok(()),
         };
         shown.map_err(|error| Failure::stdout(&error))

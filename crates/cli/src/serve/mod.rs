@@ -81,10 +81,13 @@ pub(crate) struct Arguments {
     /// How long an idle model stays loaded: 5m, 30s, 0, or -1 for always
     #[arg(long, value_name = "TIME", env = "OLLAMA_KEEP_ALIVE", default_value = "5m", value_parser = keep_alive)]
     keep_alive: KeepAlive,
+    /// Answer requests that name an unknown model with the first one, except Ollama's [default: true with one model]
+    #[arg(long, value_name = "true|false")]
+    any_model: Option<bool>,
     /// LoRA adapter for the first model: a GGUF file or a PEFT folder, optionally with a scale, as in PATH=0.5
     #[arg(long, value_name = "PATH[=SCALE]")]
     lora: Vec<String>,
-    /// Folder in which computed prompts are kept across restarts
+    /// Folder in which computed prompts, stored responses and conversations are kept across restarts
     #[arg(long, value_name = "FOLDER")]
     cache: Option<PathBuf>,
     /// Maximum size of that folder
@@ -189,6 +192,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     if let Some(context) = arguments.ctx {
         options = options.context(context as usize);
     }
+    let stored = arguments.cache.as_ref().map(|cache| cache.join("objects"));
     if let Some(folder) = arguments.cache {
         let bytes = arguments.cache_size.0;
         PageFiles::open(&folder, bytes).map_err(|error| Failure::io(folder.display(), &error))?;
@@ -211,7 +215,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         access,
         log: log(arguments.log_format, arguments.log_level)?,
         traces: arguments.otel_endpoint,
+        any_model: arguments.any_model.unwrap_or(paths.len() == 1),
         slots: slots.transpose()?,
+        stored,
         ..Settings::default()
     };
     let bound = Bound::new(

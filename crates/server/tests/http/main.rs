@@ -2,6 +2,7 @@
 
 mod clients;
 mod observed;
+mod openai;
 mod progress;
 mod slots;
 mod support;
@@ -116,7 +117,8 @@ fn routes_methods_and_bodies_that_do_not_exist() {
     let server = TestServer::start();
     assert_eq!(server.get("/health").status, 200);
     assert_eq!(server.get("/nothing").status, 404);
-    assert_eq!(server.get("/v1/chat/completions").status, 405);
+    let refused = server.ask("PUT", "/v1/chat/completions", "", "");
+    assert_eq!(refused.status, 405);
     assert_eq!(server.post("/v1/chat/completions", "{").status, 400);
     assert_eq!(server.get("/").body, "Ollama is running");
     let large = format!("{{\"model\":\"{}\"}}", "x".repeat(2 << 20));

@@ -54,8 +54,9 @@ impl Server {
             Err(refused) => return Some(refused),
         };
         match call {
-            Call::Generate(request, writer) => {
-                let found = self.find(Some(&request.model)).map(|_| ());
+            Call::Generate(request, mut writer) => {
+                let found = self.find(Some(&request.model));
+                let found = found.map(|facts| writer.answered_by(&facts.name));
                 match found.and_then(|()| self.generate(&request, &stamp, now)) {
                     Ok(generation) => {
                         client.answer = Some(PendingAnswer {
@@ -99,6 +100,10 @@ impl Server {
             Call::Detokenize(request, write) => {
                 self.find(request.model.as_deref())?;
                 write(&self.model.profile.detokenize(&request)?)
+            }
+            Call::Tokenizer(write) => {
+                let template = self.facts().template.clone();
+                write(&self.model.profile.tokenizer_facts(template))
             }
             Call::Render(request, write) => {
                 self.find(Some(&request.model))?;

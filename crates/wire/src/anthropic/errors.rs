@@ -37,10 +37,15 @@ pub(super) fn document(fault: &Fault, stamp: &Stamp) -> Json {
         FaultKind::Overloaded { .. } | FaultKind::Unavailable { .. } => "overloaded_error",
         FaultKind::Internal | FaultKind::InvalidModel => "api_error",
     };
-    let mut error = Json::object([
-        ("type", kind.into()),
-        ("message", fault.message.as_str().into()),
-    ]);
+    let message = match fault.kind {
+        // Clients look for these words.
+        FaultKind::ContextExceeded {
+            prompt_tokens,
+            context,
+        } => format!("prompt is too long: {prompt_tokens} tokens > {context} maximum"),
+        _ => fault.message.clone(),
+    };
+    let mut error = Json::object([("type", kind.into()), ("message", message.into())]);
     if let Some(code) = thread::error_code(fault) {
         error.push("details", Json::object([("error_code", code.into())]));
     }

@@ -270,7 +270,7 @@ impl AnswerWriter for MessageAnswer {
             Event::Text { text, .. } => self.say(text, out),
             Event::Thinking { text, .. } => self.think(text, out),
             Event::Call { index, part, .. } => self.call(*index, part, out),
-            Event::Prompt { .. } | Event::Token { .. } => {}
+            Event::Prompt { .. } | Event::Progress { .. } | Event::Token { .. } => {}
             Event::Finished { reason, .. } => {
                 self.close(out);
                 self.finish = Some(reason.clone());
@@ -280,6 +280,12 @@ impl AnswerWriter for MessageAnswer {
                 server_sent(Some("error"), &errors::document(fault, &self.stamp), out);
             }
             Event::Failed(_) => {}
+        }
+    }
+
+    fn answered_by(&mut self, model: &str) {
+        if self.model.is_empty() {
+            self.model = model.into();
         }
     }
 
@@ -298,6 +304,7 @@ impl AnswerWriter for MessageAnswer {
             id: self.id(),
             document: thread.tools,
             messages,
+            added: None,
         })
     }
 }

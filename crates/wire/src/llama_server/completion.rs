@@ -1,30 +1,26 @@
 //! `/completion` and `/infill`: text that goes on where a prompt ends, or that fills a gap.
 
-use super::write::CompletionAnswer;
-use super::{prompts, samplers};
+use super::write::{CompletionAnswer, ReplyOptions};
+use super::{samplers, settings};
 use crate::call::Call;
 use crate::request_fields::answer_format;
 use crate::request_fields::generation::{self, limit};
-use crate::request_fields::unsupported;
+use crate::request_fields::{inputs, unsupported};
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use strata_chat::json::{Fields, Json};
-use strata_chat::parameters::Ranges;
+use strata_chat::parameters::{ANY, Ranges};
 use strata_chat::{Fault, Generate, Prompt};
 
 /// Alternatives to each token at most.
 const MAX_PROBS: i64 = 100;
 
-/// What llama-server takes for "a new seed each time", besides −1.
-const ANY_SEED: u64 = u32::MAX as u64;
-
 pub(super) fn open(body: &[u8]) -> Result<Call, Fault> {
     let mut fields = Fields::parse(body)?;
-    let path = fields.at("prompt");
-    let prompt = fields.take("prompt");
-    let prompts = prompts::read(prompt.ok_or_else(|| fields.missing("prompt"))?, &path)?;
-    let texts = prompts.iter().map(|pieces| prompts::text(pieces)).collect();
+    let prompts = inputs::field(&mut fields, "prompt")?;
+    let texts = prompts.iter().map(|parts| inputs::text(parts)).collect();
     let prompts = prompts.into_iter().map(Prompt::Raw).collect();
     finish(fields, prompts, texts)
 }
@@ -56,8 +52,8 @@ fn finish(mut fields: Fields, prompts: Vec<Prompt>, texts: Vec<String>) -> Resul
     let model = fields.maybe_string("model")?.unwrap_or_default();
     let mut request = Generate::new(model, Prompt::text(""));
     request.prompts = prompts;
-    generation::read(&mut fields, &mut request, Ranges::Wide)?;
-    if request.sampling.seed == Some(ANY_SEED) {
+    let report = generation::read(&mut fields, &mut request, Ranges::Wide)?;
+    if request.sampling.seed == Some(settings::ANY_SEED) {
         request.sampling.seed = None;
     }
     samplers::read(&mut fields, &mut request.sampling)?;
@@ -66,10 +62,18 @@ fn finish(mut fields: Fields, prompts: Vec<Prompt>, texts: Vec<String>) -> Resul
     let probs = fields.maybe_integer("n_probs", 0..=MAX_PROBS)?;
     request.logprobs = probs.filter(|&n| n > 0).map(|n| n as usize);
     request.tokens = true;
-    let return_tokens = fields.maybe_boolean("return_tokens")?.unwrap_or(false);
+    request.post_sampling = fields.maybe_boolean("post_sampling_probs")? == Some(true);
+    let options = ReplyOptions {
+        return_tokens: fields.maybe_boolean("return_tokens")?.unwrap_or(false),
+        fields: match fields.take("response_fields") {
+            None => Vec::new(),
+            Some(list) => fields.at("response_fields").strings(list)?,
+        },
+        report,
+    };
     refuse(&mut fields)?;
     fields.finish()?;
-    let answer = CompletionAnswer::new(&request, texts, return_tokens);
+    let answer = CompletionAnswer::new(&request, texts, options);
     Ok(Call::Generate(Box::new(request), Box::new(answer)))
 }
 
@@ -84,18 +88,14 @@ fn refuse(fields: &mut Fields) -> Result<(), Fault> {
             return Err(unsupported(&fields.at(name), "more than 0"));
         }
     }
-    for name in ["post_sampling_probs", "return_progress"] {
-        if fields.maybe_boolean(name)? == Some(true) {
-            return Err(unsupported(&fields.at(name), "true"));
-        }
+    // How tokens are guessed ahead, which changes nothing about the answer.
+    for name in ["n_max", "n_min", "p_min"] {
+        fields.maybe_number(&format!("speculative.{name}"), ANY)?;
     }
-    for name in ["image_data", "response_fields"] {
-        let path = fields.at(name);
-        match fields.take(name) {
-            None => {}
-            Some(Json::Array(items)) if items.is_empty() => {}
-            Some(_) => return Err(Fault::field(&path, format_args!("is not supported"))),
-        }
+    let path = fields.at("image_data");
+    match fields.take("image_data") {
+        None => Ok(()),
+        Some(Json::Array(items)) if items.is_empty() => Ok(()),
+        Some(_) => Err(Fault::field(&path, format_args!("is not supported"))),
     }
-    Ok(())
 }

@@ -1,8 +1,8 @@
 //! `/embedding`: rows for each text, in a plain list.
 
-use super::prompts;
 use crate::answer::Reply;
 use crate::call::Call;
+use crate::request_fields::inputs;
 use alloc::boxed::Box;
 use strata_chat::json::{Fields, Json};
 use strata_chat::{Embed, Embeddings, Fault};
@@ -14,9 +14,7 @@ pub(super) fn open(body: &[u8]) -> Result<Call, Fault> {
         Some(_) => "content",
         None => "input",
     };
-    let path = fields.at(name);
-    let input = fields.take(name).ok_or_else(|| fields.missing("content"))?;
-    let inputs = prompts::read(input, &path)?;
+    let inputs = inputs::field(&mut fields, name)?;
     fields.maybe_word("encoding_format", &[("float", ())])?;
     // The numbers are those of llama.cpp: −1 is as it is, 2 is length one; the others it has are seldom used.
     let normalize = match fields.maybe_integer("embd_normalize", -1..=i64::MAX)? {

@@ -2,6 +2,7 @@
 
 use crate::answer::Reply;
 use crate::status::status;
+use alloc::format;
 use strata_chat::json::Json;
 use strata_chat::{Fault, FaultKind};
 
@@ -29,9 +30,19 @@ pub(super) fn document(fault: &Fault) -> Json {
         | FaultKind::Unavailable { .. } => "unavailable_error",
         FaultKind::Internal | FaultKind::InvalidModel => "server_error",
     };
+    let message = match fault.kind {
+        // Clients look for these words.
+        FaultKind::ContextExceeded {
+            prompt_tokens,
+            context,
+        } => format!(
+            "the prompt of {prompt_tokens} tokens exceeds the available context size of {context} tokens"
+        ),
+        _ => fault.message.clone(),
+    };
     let mut error = Json::object([
         ("code", u32::from(status(fault)).into()),
-        ("message", fault.message.as_str().into()),
+        ("message", message.into()),
         ("type", kind.into()),
     ]);
     if let FaultKind::ContextExceeded {

@@ -5,19 +5,20 @@
 mod completion;
 mod embeddings;
 mod errors;
-mod prompts;
 mod samplers;
 mod settings;
 mod slots;
 mod tokens;
+mod unprefixed;
 mod write;
 
 pub(crate) use errors::fault;
 
 use crate::answer::Framing;
 use crate::dialect::Dialect;
-use crate::rerank;
 use crate::route::Route;
+use crate::{openai, rerank};
+use unprefixed::reworded;
 
 /// The dialect.
 pub static DIALECT: Dialect = Dialect {
@@ -31,6 +32,21 @@ pub static DIALECT: Dialect = Dialect {
             completion::open(asked.body)
         })
         .streams(Framing::Events),
+        Route::post(
+            "/chat/completions",
+            "The next message of a conversation.",
+            |asked| openai::chat(asked).map(reworded),
+        )
+        .streams(Framing::Events),
+        Route::post(
+            "/responses",
+            "The next turn of a conversation, kept so that another can follow it.",
+            |asked| openai::response(asked).map(reworded),
+        )
+        .streams(Framing::Events),
+        Route::get("/models", "The models that can be asked for.", |_| {
+            Ok(openai::models())
+        }),
         Route::post("/infill", "What stands between two texts.", |asked| {
             completion::infill(asked.body)
         })
@@ -40,6 +56,9 @@ pub static DIALECT: Dialect = Dialect {
         }),
         Route::post("/detokenize", "The text of tokens.", |asked| {
             tokens::detokenize(asked.body)
+        }),
+        Route::get("/tokenizer_info", "What is known of the tokenizer.", |_| {
+            Ok(tokens::info())
         }),
         Route::post(
             "/apply-template",

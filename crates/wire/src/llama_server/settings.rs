@@ -4,6 +4,9 @@ use super::samplers;
 use strata_chat::json::Json;
 use strata_chat::{Format, Generate, Sampling, TokenOrText};
 
+/// What llama-server takes and writes for "a new seed each time", besides −1.
+pub(super) const ANY_SEED: u64 = u32::MAX as u64;
+
 /// What a request says. What it leaves to the model is not there: only the model knows it.
 pub(super) fn write(request: &Generate) -> Json {
     let mut settings = Json::object([
@@ -21,6 +24,9 @@ pub(super) fn write(request: &Generate) -> Json {
         settings.push("grammar", grammar.as_str());
     }
     sampling(&request.sampling, &mut settings);
+    if request.sampling.seed.is_none() {
+        settings.push("seed", ANY_SEED);
+    }
     settings
 }
 

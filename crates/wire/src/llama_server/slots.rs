@@ -40,6 +40,9 @@ fn properties(facts: &ModelFacts) -> Json {
             params.push(name, value.clone());
         }
     }
+    if params.get("seed").is_none() {
+        params.push("seed", settings::ANY_SEED);
+    }
     let settings = Json::object([("n_ctx", facts.context.into()), ("params", params)]);
     let vision = facts.capabilities.contains(&Capability::Vision);
     let modalities = Json::object([("vision", vision.into()), ("audio", false.into())]);

@@ -4,7 +4,7 @@ use super::{errors, settings};
 use crate::answer::{AnswerWriter, Framing, Reply, server_sent};
 use crate::gather::Gathered;
 use crate::logprobs::finite;
-use crate::timings;
+use crate::timings::{self, ProgressReport};
 use alloc::string::String;
 use alloc::vec::Vec;
 use strata_chat::json::Json;
@@ -14,9 +14,19 @@ pub(super) struct CompletionAnswer {
     model: String,
     stream: bool,
     probabilities: bool,
-    return_tokens: bool,
+    post_sampling: bool,
+    max_tokens: Option<usize>,
+    options: ReplyOptions,
     settings: Json,
     prompts: Vec<Told>,
+}
+
+/// What of a request concerns only how its answer is written.
+pub(super) struct ReplyOptions {
+    pub(super) return_tokens: bool,
+    /// Only these fields of a document, by their paths; all if there are none.
+    pub(super) fields: Vec<String>,
+    pub(super) report: ProgressReport,
 }
 
 /// What is known of a prompt and of its answer.
@@ -31,7 +41,7 @@ struct Told {
 }
 
 impl CompletionAnswer {
-    pub(super) fn new(request: &Generate, texts: Vec<String>, return_tokens: bool) -> Self {
+    pub(super) fn new(request: &Generate, texts: Vec<String>, options: ReplyOptions) -> Self {
         let told = |prompt| Told {
             prompt,
             ..Told::default()
@@ -40,7 +50,9 @@ impl CompletionAnswer {
             model: request.model.clone(),
             stream: request.stream,
             probabilities: request.logprobs.is_some(),
-            return_tokens,
+            post_sampling: request.post_sampling,
+            max_tokens: request.max_tokens,
+            options,
             settings: settings::write(request),
             prompts: texts.into_iter().map(told).collect(),
         }
@@ -66,7 +78,8 @@ impl CompletionAnswer {
     /// What has gathered of an answer, which is then forgotten.
     fn take(&mut self, index: usize, stop: bool) -> Json {
         let (stream, probabilities) = (self.stream, self.probabilities);
-        let tokens_told = stream || self.return_tokens;
+        let post_sampling = self.post_sampling;
+        let tokens_told = stream || self.options.return_tokens;
         let told = self.prompt(index);
         let tokens = core::mem::take(&mut told.gathered.tokens);
         let mut object = Json::object([
@@ -84,7 +97,9 @@ impl CompletionAnswer {
         ]);
         let logprobs = told.gathered.take_logprobs();
         if probabilities && !(stop && stream) {
-            let list = logprobs.iter().map(probability);
+            let list = logprobs
+                .iter()
+                .map(|token| probability(token, post_sampling));
             object.push("completion_probabilities", Json::array(list));
         }
         object
@@ -103,12 +118,30 @@ impl CompletionAnswer {
         object.push("generation_settings", self.settings.clone());
         object.push("prompt", told.prompt.as_str());
         object.push("has_new_line", told.new_line);
-        object.push("truncated", false);
+        let cut = told.gathered.finish == Some(Finish::Length)
+            && self.max_tokens.is_none_or(|most| told.generated < most);
+        object.push("truncated", cut);
         object.push("stop_type", kind);
         object.push("stopping_word", word);
         object.push("tokens_cached", used.cached_tokens);
         object.push("timings", timings::write(used, timings));
-        object
+        if self.options.fields.is_empty() || self.stream {
+            return object;
+        }
+        let fields = self.options.fields.iter();
+        let found = fields.filter_map(|path| {
+            let mut parts = path.split('/');
+            let value = parts.try_fold(&object, |value, key| value.get(key))?;
+            Some((path.clone(), value.clone()))
+        });
+        Json::Object(found.collect())
+    }
+
+    /// What an event adds to a stream.
+    fn piece(&mut self, index: usize, out: &mut Vec<u8>) {
+        let mut piece = self.take(index, false);
+        self.options.report.add_timings(&mut piece);
+        server_sent(None, &piece, out);
     }
 }
 
@@ -129,11 +162,19 @@ impl AnswerWriter for CompletionAnswer {
                 prompt,
                 text,
                 tokens,
+                ..
             } => {
                 let told = self.prompt(*prompt);
                 told.prompt_tokens = tokens.len();
                 if !text.is_empty() {
                     told.prompt.clone_from(text);
+                }
+            }
+            Event::Progress { .. } => {
+                let progress = self.options.report.hear(event).filter(|_| self.stream);
+                if let Some(progress) = progress {
+                    let piece = self.take(0, false).with("prompt_progress", progress);
+                    server_sent(None, &piece, out);
                 }
             }
             // A plain continuation has no thinking and no calls: all is text.
@@ -148,7 +189,7 @@ impl AnswerWriter for CompletionAnswer {
             Event::Text { choice, .. } => {
                 self.add(*choice, event);
                 if self.stream {
-                    server_sent(None, &self.take(*choice, false), out);
+                    self.piece(*choice, out);
                 }
             }
             Event::Done {
@@ -175,20 +216,36 @@ impl AnswerWriter for CompletionAnswer {
     fn fault(&self, fault: &Fault) -> Reply {
         errors::fault(fault)
     }
+
+    fn answered_by(&mut self, model: &str) {
+        if self.model.is_empty() {
+            self.model = model.into();
+        }
+    }
 }
 
-fn probability(token: &TokenLogprobs) -> Json {
-    let top = token.top.iter().map(one);
-    one(&token.chosen).with("top_logprobs", Json::array(top))
+/// A token and its alternatives: with log-probabilities, or with the probabilities that it was drawn with.
+fn probability(token: &TokenLogprobs, post_sampling: bool) -> Json {
+    let top = token.top.iter().map(|other| one(other, post_sampling));
+    let key = if post_sampling {
+        "top_probs"
+    } else {
+        "top_logprobs"
+    };
+    one(&token.chosen, post_sampling).with(key, Json::array(top))
 }
 
-fn one(token: &TokenLogprob) -> Json {
+fn one(token: &TokenLogprob, post_sampling: bool) -> Json {
     let bytes = token.bytes.iter().map(|&byte| Json::from(u32::from(byte)));
     let text = String::from_utf8_lossy(&token.bytes);
     Json::object([
         ("id", token.token.into()),
         ("token", text.as_ref().into()),
         ("bytes", Json::array(bytes)),
-        ("logprob", finite(token.logprob).into()),
+        if post_sampling {
+            ("prob", libm::expf(token.logprob).into())
+        } else {
+            ("logprob", finite(token.logprob).into())
+        },
     ])
 }

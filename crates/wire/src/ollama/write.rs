@@ -125,7 +125,7 @@ impl AnswerWriter for LineAnswer {
 
     fn event(&mut self, event: &Event, out: &mut Vec<u8>) {
         match event {
-            Event::Started { .. } => {}
+            Event::Started { .. } | Event::Progress { .. } => {}
             Event::Prompt { tokens, .. } => {
                 if self.words == Words::Generate {
                     self.context.clone_from(tokens);

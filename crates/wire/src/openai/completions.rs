@@ -5,13 +5,14 @@ use super::{Head, errors, usage};
 use crate::answer::{AnswerWriter, Framing, Reply, server_sent};
 use crate::call::Call;
 use crate::gather::Gathered;
-use crate::logprobs::finite;
+use crate::logprobs::{finite, of_prompt};
 use crate::request_fields::generation::{self, MAX_CHOICES, limit};
-use crate::request_fields::inputs::{MAX_INPUTS, inputs};
+use crate::request_fields::inputs::{self, MAX_INPUTS};
 use crate::request_fields::{answer_format, model};
 use crate::stamp::Stamp;
-use crate::timings;
+use crate::timings::{self, ProgressReport};
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use strata_chat::json::{Fields, Json};
@@ -23,13 +24,15 @@ pub(super) fn open(body: &[u8], stamp: &Stamp) -> Result<Call, Fault> {
     let model = model(&mut fields)?;
     let mut request = Generate::new(model, Prompt::text(""));
     request.prompts = prompts(&mut fields)?;
-    generation::read(&mut fields, &mut request, Ranges::Narrow)?;
+    let report = generation::read(&mut fields, &mut request, Ranges::Narrow)?;
     let newer = limit(&mut fields, "max_tokens", 0)?;
     let native = limit(&mut fields, "n_predict", 0)?;
     request.max_tokens = newer.or(native);
     request.echo = fields.maybe_boolean("echo")?.unwrap_or(false);
     let logprobs = fields.maybe_integer("logprobs", 0..=20)?;
     request.logprobs = logprobs.map(|number| number as usize);
+    request.prompt_logprobs = generation::prompt_logprobs(&mut fields, request.stream)?;
+    request.bos = fields.maybe_boolean("add_special_tokens")?.unwrap_or(true);
     request.format = answer_format::read(&mut fields)?;
     choices(&mut fields, &mut request)?;
     let told = generation::stream_usage(&mut fields, request.stream)?;
@@ -43,28 +46,33 @@ pub(super) fn open(body: &[u8], stamp: &Stamp) -> Result<Call, Fault> {
         logprobs: request.logprobs.is_some(),
         usage: told,
         tokens,
+        report,
+        prompt_logprobs: request.prompt_logprobs.is_some(),
+        prompts: Vec::new(),
+        choices_each: request.choices,
         choices: Vec::new(),
     };
     Ok(Call::Generate(Box::new(request), Box::new(answer)))
 }
 
 fn prompts(fields: &mut Fields) -> Result<Vec<Prompt>, Fault> {
-    let path = fields.at("prompt");
-    let prompt = fields.take("prompt");
-    let prompts = inputs(prompt.ok_or_else(|| fields.missing("prompt"))?, &path)?;
+    let prompts = inputs::field(fields, "prompt")?;
     let suffix = fields.maybe_string("suffix")?;
     let Some(suffix) = suffix.filter(|suffix| !suffix.is_empty()) else {
-        let raw = |piece| Prompt::Raw([piece].into());
-        return Ok(prompts.into_iter().map(raw).collect());
+        return Ok(prompts.into_iter().map(Prompt::Raw).collect());
     };
-    let gap = |piece| match piece {
-        PromptPart::Text(prefix) => Ok(Prompt::Infill {
+    let path = fields.at("suffix");
+    if fields.peek("echo") == Some(&true.into()) {
+        return Err(Fault::field(&path, format_args!("needs echo to be false")));
+    }
+    let gap = |mut parts: Vec<PromptPart>| match (parts.pop(), parts.is_empty()) {
+        (Some(PromptPart::Text(prefix)), true) => Ok(Prompt::Infill {
             prefix,
             suffix: suffix.clone(),
             files: Vec::new(),
         }),
-        PromptPart::Tokens(_) => Err(Fault::field(
-            &fields.at("suffix"),
+        _ => Err(Fault::field(
+            &path,
             format_args!("needs a prompt that is text"),
         )),
     };
@@ -102,6 +110,12 @@ struct CompletionAnswer {
     logprobs: bool,
     usage: bool,
     tokens: Option<&'static str>,
+    report: ProgressReport,
+    prompt_logprobs: bool,
+    /// What is told of the prompts beside their answers.
+    prompts: Vec<Vec<(&'static str, Json)>>,
+    /// Answers to each prompt.
+    choices_each: usize,
     choices: Vec<Choice>,
 }
 
@@ -143,7 +157,31 @@ impl CompletionAnswer {
         if let Some(key) = self.tokens {
             object.push(key, tokens);
         }
+        let prompt = self.prompts.get(index / self.choices_each.max(1));
+        for (key, value) in prompt.into_iter().flatten() {
+            object.push(key, value.clone());
+        }
         object
+    }
+
+    fn prompt(&mut self, index: usize, tokens: &[u32], logprobs: &[TokenLogprobs]) {
+        if self.prompts.len() <= index {
+            self.prompts.resize_with(index + 1, Vec::new);
+        }
+        if self.tokens == Some("token_ids") {
+            let tokens = tokens.to_vec().into();
+            self.prompts[index].push(("prompt_token_ids", tokens));
+        }
+        if self.prompt_logprobs {
+            let logprobs = of_prompt(logprobs);
+            self.prompts[index].push(("prompt_logprobs", logprobs));
+        }
+    }
+
+    /// Sends how much of the prompt is computed.
+    fn send_progress(&self, progress: Json, out: &mut Vec<u8>) {
+        let chunk = self.head.object().with("choices", Vec::<Json>::new());
+        server_sent(None, &chunk.with("prompt_progress", progress), out);
     }
 
     fn chunk(&mut self, index: usize, out: &mut Vec<u8>) {
@@ -152,6 +190,7 @@ impl CompletionAnswer {
         if self.usage {
             chunk.push("usage", Json::Null);
         }
+        self.report.add_timings(&mut chunk);
         server_sent(None, &chunk, out);
     }
 }
@@ -163,7 +202,19 @@ impl AnswerWriter for CompletionAnswer {
 
     fn event(&mut self, event: &Event, out: &mut Vec<u8>) {
         match event {
-            Event::Started { .. } | Event::Prompt { .. } => {}
+            Event::Started { .. } => {}
+            Event::Prompt {
+                prompt,
+                tokens,
+                logprobs,
+                ..
+            } => self.prompt(*prompt, tokens, logprobs),
+            Event::Progress { .. } => {
+                let progress = self.report.hear(event).filter(|_| self.stream);
+                if let Some(progress) = progress {
+                    self.send_progress(progress, out);
+                }
+            }
             Event::Token { choice, .. } => self.add(*choice, event),
             // A plain continuation has no thinking and no calls: all is text.
             Event::Thinking { choice, text } => {
@@ -208,6 +259,10 @@ impl AnswerWriter for CompletionAnswer {
     fn fault(&self, fault: &Fault) -> Reply {
         errors::fault(fault)
     }
+
+    fn answered_by(&mut self, model: &str) {
+        self.head.answered_by(model);
+    }
 }
 
 /// Lists side by side: tokens, their log-probabilities, alternatives, and where each begins in the text.
@@ -215,16 +270,26 @@ fn token_logprobs(tokens: &[TokenLogprobs], offset: &mut usize) -> Json {
     let (mut texts, mut own, mut top, mut offsets) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for token in tokens {
-        let text = String::from_utf8_lossy(&token.chosen.bytes).into_owned();
+        let chosen = &token.chosen;
+        // A character belongs to the token with its first byte.
+        let begun = |byte: &&u8| **byte & 0xc0 != 0x80;
         offsets.push(*offset);
-        *offset += text.chars().count();
-        texts.push(text);
-        own.push(finite(token.chosen.logprob));
-        let pairs = token.top.iter().map(|other| {
-            let text = String::from_utf8_lossy(&other.bytes).into_owned();
-            (text, Json::from(finite(other.logprob)))
-        });
-        top.push(Json::Object(pairs.collect()));
+        *offset += chosen.bytes.iter().filter(begun).count();
+        texts.push(token_text(&chosen.bytes));
+        own.push(finite(chosen.logprob));
+        if chosen.logprob.is_nan() {
+            top.push(Json::Null);
+            continue;
+        }
+        // The token itself is among them, likely or not.
+        let mut pairs: Vec<(String, Json)> = Vec::new();
+        for other in token.top.iter().chain([chosen]) {
+            let text = token_text(&other.bytes);
+            if pairs.iter().all(|(known, _)| *known != text) {
+                pairs.push((text, finite(other.logprob).into()));
+            }
+        }
+        top.push(Json::Object(pairs));
     }
     Json::object([
         ("tokens", texts.into()),
@@ -232,4 +297,15 @@ fn token_logprobs(tokens: &[TokenLogprobs], offset: &mut usize) -> Json {
         ("top_logprobs", Json::Array(top)),
         ("text_offset", offsets.into()),
     ])
+}
+
+/// A token's text; its bytes as OpenAI writes them where it has only part of a character.
+fn token_text(bytes: &[u8]) -> String {
+    match core::str::from_utf8(bytes) {
+        Ok(text) => text.into(),
+        Err(_) => {
+            let escaped = bytes.iter().map(|byte| format!("\\x{byte:02x}"));
+            ["bytes:".into()].into_iter().chain(escaped).collect()
+        }
+    }
 }

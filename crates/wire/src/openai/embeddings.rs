@@ -3,8 +3,7 @@
 use crate::answer::Reply;
 use crate::base64::BASE64;
 use crate::call::Call;
-use crate::request_fields::inputs::inputs;
-use crate::request_fields::model;
+use crate::request_fields::{inputs, model};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -15,19 +14,15 @@ use strata_chat::{Embed, Embeddings, Fault};
 pub(super) fn open(body: &[u8]) -> Result<Call, Fault> {
     let mut fields = Fields::parse(body)?;
     let model = model(&mut fields)?;
-    let path = fields.at("input");
-    let input = fields
-        .take("input")
-        .ok_or_else(|| fields.missing("input"))?;
-    let inputs = inputs(input, &path)?;
+    let inputs = inputs::field(&mut fields, "input")?;
     let formats = [("float", false), ("base64", true)];
     let base64 = fields.maybe_word("encoding_format", &formats)?;
     let dimensions = fields.maybe_integer("dimensions", 1..=i64::from(u32::MAX))?;
     fields.ignore(&["user"]);
     fields.finish()?;
     let request = Embed {
-        model: model.clone(),
-        inputs: inputs.into_iter().map(|piece| [piece].into()).collect(),
+        model,
+        inputs,
         dimensions: dimensions.map(|number| number as usize),
         pooling: None,
         normalize: true,
@@ -38,11 +33,11 @@ pub(super) fn open(body: &[u8]) -> Result<Call, Fault> {
     let base64 = base64.unwrap_or(false);
     Ok(Call::Embed(
         request,
-        Box::new(move |embeddings| write(embeddings, &model, base64)),
+        Box::new(move |embeddings| write(embeddings, base64)),
     ))
 }
 
-fn write(embeddings: &Embeddings, model: &str, base64: bool) -> Reply {
+fn write(embeddings: &Embeddings, base64: bool) -> Reply {
     let vector = |row: &Vec<f32>| {
         if base64 {
             Json::String(packed(row))
@@ -65,7 +60,7 @@ fn write(embeddings: &Embeddings, model: &str, base64: bool) -> Reply {
     Reply::json(&Json::object([
         ("object", "list".into()),
         ("data", Json::array(data)),
-        ("model", model.into()),
+        ("model", embeddings.model.as_str().into()),
         (
             "usage",
             Json::object([

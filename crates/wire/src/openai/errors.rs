@@ -2,6 +2,8 @@
 
 use crate::answer::Reply;
 use crate::status::final_status;
+use alloc::borrow::Cow;
+use alloc::format;
 use strata_chat::json::Json;
 use strata_chat::{Fault, FaultKind};
 
@@ -14,7 +16,7 @@ pub(crate) fn fault(fault: &Fault) -> Reply {
 pub(super) fn document(fault: &Fault) -> Json {
     let (kind, code) = words(fault);
     let mut error = Json::object([
-        ("message", fault.message.as_str().into()),
+        ("message", message(fault).as_ref().into()),
         ("type", kind.into()),
         ("param", fault.field.clone().into()),
         ("code", code.into()),
@@ -28,6 +30,20 @@ pub(super) fn document(fault: &Fault) -> Json {
         error.push("n_ctx", context);
     }
     Json::object([("error", error)])
+}
+
+/// What is wrong, in the words that clients look for where a prompt is too long.
+pub(super) fn message(fault: &Fault) -> Cow<'_, str> {
+    match fault.kind {
+        FaultKind::ContextExceeded {
+            prompt_tokens,
+            context,
+        } => Cow::Owned(format!(
+            "This model's maximum context length is {context} tokens. However, your prompt resulted in {prompt_tokens} \
+             tokens. Please reduce the length of the prompt."
+        )),
+        _ => Cow::Borrowed(&fault.message),
+    }
 }
 
 /// The words for a kind of fault: its type and its code.

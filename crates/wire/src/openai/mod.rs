@@ -4,22 +4,25 @@
 
 mod chat;
 mod completions;
+mod conversations;
 mod embeddings;
 mod errors;
 mod models;
 mod responses;
 mod usage;
 
-pub use responses::{Page, ResponseStore};
+pub use responses::{Page, ResponseStore, kept_from_json, kept_to_json};
 
 use crate::answer::Framing;
+use crate::call::Call;
 use crate::dialect::Dialect;
 use crate::rerank;
-use crate::route::Route;
+use crate::route::{Route, RouteRequest};
 use crate::stamp::Stamp;
 use crate::url::unescape;
 use alloc::format;
 use alloc::string::String;
+use strata_chat::Fault;
 use strata_chat::json::Json;
 
 /// The dialect.
@@ -29,13 +32,38 @@ pub static DIALECT: Dialect = Dialect {
         Route::post(
             "/v1/chat/completions",
             "The next message of a conversation.",
-            |asked| chat::open(asked.body, asked.stamp),
+            chat,
         )
         .streams(Framing::Events),
         Route::post(
             "/v1/chat/completions/render",
             "The tokens that a conversation would give the model.",
             |asked| chat::render(asked.body, asked.stamp),
+        ),
+        Route::get(
+            "/v1/chat/completions",
+            "The chats that were kept.",
+            chat::stored::list,
+        ),
+        Route::get(
+            "/v1/chat/completions/{id}",
+            "A chat that was kept.",
+            chat::stored::get,
+        ),
+        Route::post(
+            "/v1/chat/completions/{id}",
+            "Labels a chat that was kept.",
+            chat::stored::label,
+        ),
+        Route::delete(
+            "/v1/chat/completions/{id}",
+            "Drops a chat that was kept.",
+            chat::stored::delete,
+        ),
+        Route::get(
+            "/v1/chat/completions/{id}/messages",
+            "The conversation that a kept chat was given to.",
+            chat::stored::messages,
         ),
         Route::post("/v1/completions", "How a text goes on.", |asked| {
             completions::open(asked.body, asked.stamp)
@@ -49,8 +77,13 @@ pub static DIALECT: Dialect = Dialect {
             "How well documents answer a query.",
             |asked| rerank::open(asked.body),
         ),
+        Route::post(
+            "/v1/reranking",
+            "How well documents answer a query.",
+            |asked| rerank::open(asked.body),
+        ),
         Route::get("/v1/models", "The models that can be asked for.", |_| {
-            Ok(models::list())
+            Ok(models())
         }),
         Route::get("/v1/models/{id}", "What is known of a model.", |asked| {
             unescape(asked.id).map(models::one)
@@ -59,7 +92,7 @@ pub static DIALECT: Dialect = Dialect {
         Route::post(
             "/v1/responses",
             "The next turn of a conversation, kept so that another can follow it.",
-            |asked| responses::open(asked.body, asked.stamp, asked.recall),
+            response,
         )
         .streams(Framing::Events),
         Route::post(
@@ -85,11 +118,58 @@ pub static DIALECT: Dialect = Dialect {
             "The conversation that a kept response was given to.",
             |asked| responses::input_items(asked.id, asked.query),
         ),
+        Route::post(
+            "/v1/conversations",
+            "Begins a conversation that the server keeps.",
+            conversations::create,
+        ),
+        Route::get(
+            "/v1/conversations/{id}/items",
+            "The items of a conversation.",
+            conversations::list,
+        ),
+        Route::post(
+            "/v1/conversations/{id}/items",
+            "Adds items to a conversation.",
+            conversations::add,
+        ),
+        Route::get(
+            "/v1/conversations/{id}",
+            "A conversation that the server keeps, or one of its items.",
+            conversations::get,
+        )
+        .with_slashes(),
+        Route::post(
+            "/v1/conversations/{id}",
+            "Labels a conversation.",
+            conversations::label,
+        ),
+        Route::delete(
+            "/v1/conversations/{id}",
+            "Drops a conversation, or one of its items.",
+            conversations::delete,
+        )
+        .with_slashes(),
     ],
     prefix: Some("/v1/"),
     request_id: "x-request-id",
     fault: |fault, _| errors::fault(fault),
 };
+
+/// Opens a chat.
+pub(crate) fn chat(asked: &mut RouteRequest<'_>) -> Result<Call, Fault> {
+    chat::open(asked.body, asked.stamp)
+}
+
+/// Opens a request for a response.
+pub(crate) fn response(asked: &mut RouteRequest<'_>) -> Result<Call, Fault> {
+    responses::open(asked.body, asked.stamp, asked.recall)
+}
+
+/// Asks for the models.
+pub(crate) fn models() -> Call {
+    models::list()
+}
 
 /// What stands at the head of an answer and of each of its pieces.
 #[derive(Clone, Debug)]
@@ -107,6 +187,13 @@ impl Head {
             object,
             created: stamp.unix_seconds,
             model: model.into(),
+        }
+    }
+
+    /// Names the model that answers, where the request named none.
+    fn answered_by(&mut self, model: &str) {
+        if self.model.is_empty() {
+            self.model = model.into();
         }
     }
 

@@ -1,5 +1,6 @@
 //! What an answer must look like: `response_format`, `text.format`, and the grammars of llama-server and vLLM.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 use strata_chat::json::{Fields, Json, JsonPath};
 use strata_chat::{Fault, Format};
@@ -26,6 +27,11 @@ pub(crate) fn read(fields: &mut Fields) -> Result<Format, Fault> {
     if let Some(text) = fields.maybe_string("guided_regex")? {
         found.push(("guided_regex", Format::Regex(text)));
     }
+    if let Some(text) = fields.maybe_string("guided_grammar")? {
+        found.push(("guided_grammar", grammar(text)));
+    }
+    // Which library enforces it is this server's affair.
+    fields.ignore(&["guided_decoding_backend"]);
     if let Some(value) = fields.take("guided_choice") {
         let texts = fields.at("guided_choice").strings(value)?;
         found.push(("guided_choice", Format::Choice(texts)));
@@ -92,11 +98,22 @@ fn structured(mut fields: Fields) -> Result<Format, Fault> {
     if let Some(value) = fields.take("choice") {
         found.push(Format::Choice(fields.at("choice").strings(value)?));
     }
+    found.extend(fields.maybe_string("grammar")?.map(grammar));
     let path = fields.path().clone();
+    fields.ignore(&["_backend", "disable_fallback"]);
     fields.finish()?;
     match found.len() {
         0 | 1 => Ok(found.pop().unwrap_or_default()),
         _ => Err(Fault::field(&path, format_args!("must have one form"))),
+    }
+}
+
+/// A grammar in either of the notations that vLLM takes.
+fn grammar(text: String) -> Format {
+    if text.contains("::=") {
+        Format::Gbnf(text)
+    } else {
+        Format::Lark(text)
     }
 }
 

@@ -4,12 +4,15 @@ use super::generation::{self, MAX_CHOICES, limit};
 use super::tools::Form;
 use super::{answer_format, messages, model, tools, unsupported};
 use crate::logprobs;
+use crate::timings::ProgressReport;
+use alloc::string::String;
+use alloc::vec::Vec;
 use strata_chat::json::{Fields, Json};
 use strata_chat::parameters::Ranges;
 use strata_chat::{Effort, Fault, Generate, Prompt, Role, Thinking};
 
 /// What of a request concerns only how its answer is written.
-#[derive(Copy, Clone, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct ReplyOptions {
     /// A last chunk tells the usage.
     pub(crate) usage: bool,
@@ -17,29 +20,44 @@ pub(crate) struct ReplyOptions {
     pub(crate) legacy: bool,
     /// The field in which tokens are told.
     pub(crate) tokens: Option<&'static str>,
+    /// What is told of progress.
+    pub(crate) report: ProgressReport,
+    /// The tools that take free text.
+    pub(crate) custom: Vec<String>,
+    /// The labels of an answer that is kept.
+    pub(crate) stored: Option<Json>,
 }
 
 /// Reads the body of a chat.
 pub(crate) fn read(body: &[u8]) -> Result<(Generate, ReplyOptions), Fault> {
-    let mut fields = Fields::parse(body)?;
+    read_fields(Fields::parse(body)?)
+}
+
+/// Reads the fields of a chat.
+pub(crate) fn read_fields(mut fields: Fields) -> Result<(Generate, ReplyOptions), Fault> {
     let model = model(&mut fields)?;
     let messages = messages::messages(&mut fields)?;
     let own_last = messages.last().is_some_and(|m| m.role == Role::Assistant);
     let mut request = Generate::new(model, Prompt::Chat(messages));
-    generation::read(&mut fields, &mut request, Ranges::Narrow)?;
-    request.continues = continues(&mut fields, own_last)?;
+    let report = generation::read(&mut fields, &mut request, Ranges::Narrow)?;
+    continues(&mut fields, own_last, &mut request)?;
     request.max_tokens = max_tokens(&mut fields)?;
     let choices = fields.maybe_integer("n", 1..=MAX_CHOICES)?;
     request.choices = choices.unwrap_or(1) as usize;
     request.best_of = request.choices;
     request.logprobs = logprobs::read(&mut fields)?;
+    request.prompt_logprobs = generation::prompt_logprobs(&mut fields, request.stream)?;
     request.format = answer_format::read(&mut fields)?;
     request.thinking = thinking(&mut fields)?;
-    request.tools = tools::read(&mut fields, Form::Nested)?;
+    let (tools, custom) = tools::read_with_custom(&mut fields, Form::Nested)?;
+    request.tools = tools;
     let mut options = ReplyOptions {
+        custom,
+        stored: stored(&mut fields)?,
         usage: generation::stream_usage(&mut fields, request.stream)?,
         legacy: false,
         tokens: generation::token_key(&mut fields)?,
+        report,
     };
     request.tokens = options.tokens.is_some();
     if let Some(functions) = tools::legacy(&mut fields)? {
@@ -58,21 +76,32 @@ pub(crate) fn read(body: &[u8]) -> Result<(Generate, ReplyOptions), Fault> {
     Ok((request, options))
 }
 
+/// `store`, with the `metadata` by which kept answers are found.
+fn stored(fields: &mut Fields) -> Result<Option<Json>, Fault> {
+    let store = fields.maybe_boolean("store")? == Some(true);
+    let labels = metadata(fields)?;
+    Ok(store.then_some(labels))
+}
+
+/// `metadata`: labels that an answer or a conversation is found by.
+pub(crate) fn metadata(fields: &mut Fields) -> Result<Json, Fault> {
+    let path = fields.at("metadata");
+    match fields.take("metadata") {
+        None => Ok(Json::Object(Vec::new())),
+        Some(labels @ Json::Object(_)) => Ok(labels),
+        Some(other) => Err(path.expected("an object", &other)),
+    }
+}
+
 /// Fields that change nothing about the answer, or whose only value that does is refused.
 fn informing(fields: &mut Fields) -> Result<(), Fault> {
-    if fields.maybe_boolean("store")? == Some(true) {
-        let path = fields.at("store");
-        return Err(Fault::field(
-            &path,
-            format_args!("true is not supported for chats; use /v1/responses"),
-        ));
-    }
     for (path, item) in fields.items("modalities")? {
         if item != Json::from("text") {
             return Err(path.expected("\"text\"", &item));
         }
     }
-    fields.maybe_word("verbosity", &[("medium", ())])?;
+    // A wish that models which run here were not taught to follow.
+    fields.maybe_word("verbosity", &VERBOSITIES)?;
     // "auto" and llama-server's other name for the same: thinking apart from the answer.
     fields.maybe_word("reasoning_format", &[("auto", ()), ("deepseek", ())])?;
     fields.ignore(&INFORMING);
@@ -80,8 +109,7 @@ fn informing(fields: &mut Fields) -> Result<(), Fault> {
 }
 
 /// Labels, billing, and hints to caches and guessers, which find what they need by themselves here.
-const INFORMING: [&str; 9] = [
-    "metadata",
+const INFORMING: [&str; 8] = [
     "service_tier",
     "user",
     "safety_identifier",
@@ -92,6 +120,9 @@ const INFORMING: [&str; 9] = [
     "cache_salt",
 ];
 
+/// The words for how long an answer is wished to be.
+pub(crate) const VERBOSITIES: [(&str, ()); 3] = [("low", ()), ("medium", ()), ("high", ())];
+
 /// The newest name wins.
 fn max_tokens(fields: &mut Fields) -> Result<Option<usize>, Fault> {
     let newest = limit(fields, "max_completion_tokens", 1)?;
@@ -100,8 +131,8 @@ fn max_tokens(fields: &mut Fields) -> Result<Option<usize>, Fault> {
     Ok(newest.or(older).or(native))
 }
 
-/// vLLM's and llama-server's way to have the last message completed.
-fn continues(fields: &mut Fields, own_last: bool) -> Result<bool, Fault> {
+/// vLLM's and llama-server's way to have the last message completed, or no answer opened.
+fn continues(fields: &mut Fields, own_last: bool, request: &mut Generate) -> Result<(), Fault> {
     let go_on = fields.maybe_boolean("continue_final_message")?;
     let turn = fields.maybe_boolean("add_generation_prompt")?;
     let go_on = go_on.unwrap_or(false);
@@ -112,17 +143,15 @@ fn continues(fields: &mut Fields, own_last: bool) -> Result<bool, Fault> {
             format_args!("needs a last message of the assistant"),
         ));
     }
-    match turn {
-        Some(turn) if turn == go_on => Err(unsupported(
+    if go_on && turn == Some(true) {
+        return Err(unsupported(
             &fields.at("add_generation_prompt"),
-            if turn {
-                "true with continue_final_message"
-            } else {
-                "false without continue_final_message"
-            },
-        )),
-        _ => Ok(go_on),
+            "true with continue_final_message",
+        ));
     }
+    request.continues = go_on;
+    request.closed = turn == Some(false) && !go_on;
+    Ok(())
 }
 
 /// The words for how much to think. Beyond `high` templates know nothing.

@@ -1,6 +1,8 @@
 //! What requests for text have besides their prompts: sampling, limits, stop texts, streaming, adapters.
 
 use super::unsupported;
+use crate::timings::ProgressReport;
+use alloc::vec::Vec;
 use core::time::Duration;
 use strata_chat::json::{Fields, Json};
 use strata_chat::parameters::{ANY, Ranges, sampling, stop};
@@ -9,14 +11,14 @@ use strata_chat::{Fault, Generate};
 /// Answers to one prompt at most.
 pub(crate) const MAX_CHOICES: i64 = 128;
 
-/// Reads sampling, stop texts and what else all requests for text have in common.
+/// Reads sampling, stop texts and what else all requests for text have in common. Gives what is told of progress.
 pub(crate) fn read(
     fields: &mut Fields,
     request: &mut Generate,
     ranges: Ranges,
-) -> Result<(), Fault> {
+) -> Result<ProgressReport, Fault> {
     request.sampling = sampling(fields, ranges)?;
-    request.stop = stop(fields, ranges)?;
+    request.stop = stop(fields)?;
     request.stream = fields.maybe_boolean("stream")?.unwrap_or(false);
     request.cache = fields.maybe_boolean("cache_prompt")?.unwrap_or(true);
     request.ignore_end = fields.maybe_boolean("ignore_eos")?.unwrap_or(false);
@@ -35,10 +37,44 @@ pub(crate) fn read(
         adapter.finish()?;
         request.adapters.push((id, scale as f32));
     }
-    match fields.maybe_boolean("timings_per_token")? {
-        Some(true) => Err(unsupported(&fields.at("timings_per_token"), "true")),
-        _ => Ok(()),
+    read_vllm(fields, request)?;
+    let report = ProgressReport::read(fields)?;
+    request.progress = report.is_wanted();
+    Ok(report)
+}
+
+/// What only vLLM has.
+fn read_vllm(fields: &mut Fields, request: &mut Generate) -> Result<(), Fault> {
+    let least = fields.maybe_integer("min_tokens", 0..=i64::from(u32::MAX))?;
+    request.min_tokens = least.unwrap_or(0) as usize;
+    let stops = fields.items("stop_token_ids")?.into_iter();
+    let stops = stops.map(|(path, item)| path.integer(&item, 0..=i64::from(u32::MAX)));
+    let stops = stops.map(|token| Ok(token? as u32));
+    request.stop_tokens = stops.collect::<Result<Vec<_>, Fault>>()?;
+    let skip = fields.maybe_boolean("skip_special_tokens")?;
+    request.show_special = skip == Some(false);
+    if fields.maybe_boolean("include_stop_str_in_output")? == Some(true) {
+        return Err(unsupported(
+            &fields.at("include_stop_str_in_output"),
+            "true",
+        ));
     }
+    // Tokens stand for their own bytes here: nothing is put between them.
+    fields.maybe_boolean("spaces_between_special_tokens")?;
+    Ok(())
+}
+
+/// `prompt_logprobs`: how many alternatives are told for each token of the prompt, if any are.
+pub(crate) fn prompt_logprobs(fields: &mut Fields, stream: bool) -> Result<Option<usize>, Fault> {
+    let wanted = fields.maybe_integer("prompt_logprobs", 0..=20)?;
+    if wanted.is_some() && stream {
+        let path = fields.at("prompt_logprobs");
+        return Err(Fault::field(
+            &path,
+            format_args!("needs stream to be false"),
+        ));
+    }
+    Ok(wanted.map(|number| number as usize))
 }
 
 /// A number of tokens; −1 is no limit, as with llama-server.

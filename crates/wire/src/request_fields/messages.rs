@@ -72,15 +72,26 @@ fn said(fields: &mut Fields, message: &mut Message) -> Result<(), Fault> {
         let mut call = path.object(item)?;
         let id = call.string("id")?;
         let kind = call.maybe_string("type")?;
-        if let Some(kind) = kind.filter(|kind| kind != "function") {
-            return Err(unsupported(&call.at("type"), &alloc::format!("{kind:?}")));
-        }
-        let function = call.maybe_object("function")?;
-        let function = function.ok_or_else(|| call.missing("function"))?;
+        let made = match kind.as_deref() {
+            None | Some("function") => {
+                let function = call.maybe_object("function")?;
+                called(function.ok_or_else(|| call.missing("function"))?, id)?
+            }
+            Some("custom") => {
+                let custom = call.maybe_object("custom")?;
+                let mut custom = custom.ok_or_else(|| call.missing("custom"))?;
+                let made = custom_call(&mut custom, id)?;
+                custom.finish()?;
+                made
+            }
+            Some(kind) => {
+                return Err(unsupported(&call.at("type"), &alloc::format!("{kind:?}")));
+            }
+        };
         // A stream's number of the call, which some clients send back.
         call.ignore(&["index"]);
         call.finish()?;
-        message.tool_calls.push(called(function, id)?);
+        message.tool_calls.push(made);
     }
     if let Some(function) = fields.maybe_object("function_call")? {
         message.tool_calls.push(called(function, String::new())?);
@@ -88,6 +99,15 @@ fn said(fields: &mut Fields, message: &mut Message) -> Result<(), Fault> {
     // Notes on an answer of ours that came back as it went out.
     fields.ignore(&["annotations"]);
     Ok(())
+}
+
+/// A call of a tool that takes free text.
+pub(crate) fn custom_call(fields: &mut Fields, id: String) -> Result<ToolCall, Fault> {
+    Ok(ToolCall {
+        id,
+        name: fields.string("name")?,
+        arguments: Json::object([("input", fields.string("input")?.into())]),
+    })
 }
 
 fn called(mut function: Fields, id: String) -> Result<ToolCall, Fault> {

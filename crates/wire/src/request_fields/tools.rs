@@ -17,10 +17,28 @@ pub(crate) enum Form {
 
 /// `tools`, `tool_choice` and `parallel_tool_calls`.
 pub(crate) fn read(fields: &mut Fields, form: Form) -> Result<Tools, Fault> {
-    let mut list = Vec::new();
+    let (tools, custom) = read_with_custom(fields, form)?;
+    match custom.first() {
+        None => Ok(tools),
+        Some(_) => Err(unsupported(&fields.at("tools"), "\"custom\"")),
+    }
+}
+
+/// The same, with the names of the tools that take free text: their arguments are an object with the text as `input`.
+pub(crate) fn read_with_custom(
+    fields: &mut Fields,
+    form: Form,
+) -> Result<(Tools, Vec<String>), Fault> {
+    let (mut list, mut custom) = (Vec::new(), Vec::new());
     for (path, item) in fields.items("tools")? {
-        let mut tool = function(path.object(item)?, form)?;
-        list.push(definition(&mut tool)?);
+        let (mut tool, kind) = inner(path.object(item)?, form)?;
+        list.push(match kind {
+            ToolKind::Function => definition(&mut tool)?,
+            ToolKind::Custom => custom_definition(&mut tool, form)?,
+        });
+        if kind == ToolKind::Custom {
+            custom.extend(list.last().map(|tool: &Tool| tool.name.clone()));
+        }
         tool.finish()?;
     }
     let path = fields.at("tool_choice");
@@ -35,7 +53,7 @@ pub(crate) fn read(fields: &mut Fields, form: Form) -> Result<Tools, Fault> {
         parallel: parallel.unwrap_or(true),
     };
     tools.check(&fields.at("tools"), &path)?;
-    Ok(tools)
+    Ok((tools, custom))
 }
 
 /// `functions` and `function_call`, from before there were tools; `None` if they are not used.
@@ -66,22 +84,71 @@ pub(crate) fn legacy(fields: &mut Fields) -> Result<Option<Tools>, Fault> {
     Ok((!tools.list.is_empty()).then_some(tools))
 }
 
-/// The fields of a function: those of the object, or of `function` in it.
-fn function(mut fields: Fields, form: Form) -> Result<Fields, Fault> {
+/// What a tool takes.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum ToolKind {
+    /// Arguments.
+    Function,
+    /// Free text.
+    Custom,
+}
+
+/// The fields of a tool: those of the object, or of the one in it that its type names.
+fn inner(mut fields: Fields, form: Form) -> Result<(Fields, ToolKind), Fault> {
     let path = fields.at("type");
-    let kind = fields.string("type")?;
-    if kind != "function" {
-        return Err(unsupported(&path, &alloc::format!("{kind:?}")));
-    }
+    let name = fields.string("type")?;
+    let kind = match name.as_str() {
+        "function" => ToolKind::Function,
+        "custom" => ToolKind::Custom,
+        _ => return Err(unsupported(&path, &alloc::format!("{name:?}"))),
+    };
     if form == Form::Flat {
-        return Ok(fields);
+        return Ok((fields, kind));
     }
-    let function = fields.maybe_object("function")?;
-    let function = function.ok_or_else(|| fields.missing("function"))?;
+    let tool = fields.maybe_object(&name)?;
+    let tool = tool.ok_or_else(|| fields.missing(&name))?;
     // Hints to caches of prompts, which find their prefixes by themselves here.
     fields.ignore(&["cache_control"]);
     fields.finish()?;
-    Ok(function)
+    Ok((tool, kind))
+}
+
+/// A tool that takes free text, as one that takes an object with the text in it.
+fn custom_definition(fields: &mut Fields, form: Form) -> Result<Tool, Fault> {
+    let mut input = Json::object([("type", "string".into())]);
+    if let Some(mut format) = fields.maybe_object("format")? {
+        let kinds = [("text", false), ("grammar", true)];
+        if format.maybe_word("type", &kinds)? == Some(true) {
+            let mut grammar = match form {
+                Form::Flat => format,
+                Form::Nested => {
+                    let grammar = format.maybe_object("grammar")?;
+                    grammar.ok_or_else(|| format.missing("grammar"))?
+                }
+            };
+            if grammar.string("syntax")? != "regex" {
+                let problem = format_args!("must be \"regex\": other grammars are not supported");
+                return Err(Fault::field(&grammar.at("syntax"), problem));
+            }
+            input.push(
+                "pattern",
+                alloc::format!("^(?:{})$", grammar.string("definition")?),
+            );
+            grammar.finish()?;
+        } else {
+            format.finish()?;
+        }
+    }
+    let parameters = Json::object([
+        ("type", "object".into()),
+        ("properties", Json::object([("input", input)])),
+        ("required", Json::array(["input".into()])),
+        ("additionalProperties", false.into()),
+    ]);
+    Ok(Tool {
+        parameters,
+        ..definition(fields)?
+    })
 }
 
 fn definition(fields: &mut Fields) -> Result<Tool, Fault> {
@@ -143,11 +210,11 @@ fn allowed_tools(mut fields: Fields, form: Form) -> Result<ToolChoice, Fault> {
     Ok(ToolChoice::Allowed { names, required })
 }
 
-/// `{"type":"function", …}` that only names a tool.
+/// `{"type":"function", …}` or `{"type":"custom", …}` that only names a tool.
 fn name(fields: Fields, form: Form) -> Result<String, Fault> {
-    let mut function = function(fields, form)?;
-    let name = function.string("name")?;
-    function.finish()?;
+    let (mut tool, _) = inner(fields, form)?;
+    let name = tool.string("name")?;
+    tool.finish()?;
     Ok(name)
 }
 

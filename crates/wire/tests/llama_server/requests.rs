@@ -138,10 +138,10 @@ fn grammars_are_read_and_not_combined() {
 fn what_cannot_be_done_is_refused_by_name() {
     for (fields, place) in [
         (r#""n_indent":2"#, "n_indent"),
-        (r#""post_sampling_probs":true"#, "post_sampling_probs"),
-        (r#""timings_per_token":true"#, "timings_per_token"),
+        (r#""post_sampling_probs":1"#, "post_sampling_probs"),
+        (r#""timings_per_token":1"#, "timings_per_token"),
         (r#""image_data":[{"data":"x","id":1}]"#, "image_data"),
-        (r#""response_fields":["content"]"#, "response_fields"),
+        (r#""response_fields":[1]"#, "response_fields[0]"),
         (r#""mirostat":1"#, "mirostat"),
         (r#""n_probs":-1"#, "n_probs"),
         (r#""lora":[{"scale":1}]"#, "lora[0].id"),

@@ -9,7 +9,7 @@ use pairs::mutants::{Random, mutant, strangers};
 use pairs::{Tested, events, script};
 use strata_chat::json::Json;
 use strata_chat::{Event, Fault, FaultKind};
-use strata_wire::openai;
+use strata_wire::{RequestBody, openai};
 
 static OPENAI: Tested = Tested {
     folder: "openai",
@@ -222,12 +222,24 @@ fn each_kind_of_fault_has_its_status_and_words() {
             Some("overloaded"),
         ),
         (FaultKind::Internal, 500, Some("internal_error")),
+        (
+            FaultKind::ContextExceeded {
+                prompt_tokens: 9,
+                context: 8,
+            },
+            400,
+            Some("context_length_exceeded"),
+        ),
     ] {
         let reply = OPENAI.fault(&Fault::new(kind, "what was wrong"));
         assert_eq!(reply.status, status);
         let body = Json::parse(&reply.body).unwrap();
         let error = body.get("error").unwrap();
         assert_eq!(error.get("code").and_then(Json::as_str), code, "{kind:?}");
+        let message = error.get("message").and_then(Json::as_str).unwrap();
+        let known = "This model's maximum context length is 8 tokens. However, ";
+        let too_long = code == Some("context_length_exceeded");
+        assert_eq!(message.starts_with(known), too_long, "{message}");
         let wait = reply
             .headers
             .iter()
@@ -258,7 +270,7 @@ fn other_paths_are_left_to_others_and_other_methods_refused() {
         assert_eq!(opened.err().unwrap().kind, FaultKind::Method, "{path}");
         let opened = OPENAI.open(method, path, b"{").unwrap();
         let kind = opened.err().map(|fault| fault.kind);
-        let bodiless = path.ends_with("/models") || path.contains("{id}");
+        let bodiless = route.body == RequestBody::None || path.ends_with("/cancel");
         assert_eq!(kind, (!bodiless).then_some(FaultKind::BadRequest), "{path}");
     }
 }

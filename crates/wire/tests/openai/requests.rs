@@ -57,7 +57,7 @@ fn sampling_is_read() {
         .sampling
         .seed;
     assert_eq!(seed, Some(u64::MAX));
-    let bias = chat(r#""logit_bias":{"5":-100,"6":1.5}"#)
+    let bias = chat(r#""logit_bias":{"5":-100,"6":1.5," fox":false}"#)
         .unwrap()
         .sampling
         .logit_bias;
@@ -65,9 +65,71 @@ fn sampling_is_read() {
         bias,
         [
             (TokenOrText::Token(5), f32::NEG_INFINITY),
-            (TokenOrText::Token(6), 1.5)
+            (TokenOrText::Token(6), 1.5),
+            (TokenOrText::Text(" fox".into()), f32::NEG_INFINITY)
         ]
     );
+}
+
+#[test]
+fn what_vllm_and_llama_server_add_is_read() {
+    let request = chat(
+        r#""min_tokens":3,"stop_token_ids":[5,6],"skip_special_tokens":false,"prompt_logprobs":2,
+           "include_stop_str_in_output":false,"guided_decoding_backend":"xgrammar","timings_per_token":true"#,
+    )
+    .unwrap();
+    assert_eq!((request.min_tokens, request.prompt_logprobs), (3, Some(2)));
+    assert_eq!(request.stop_tokens, [5, 6]);
+    assert!(request.show_special && request.progress);
+    let request = chat("").unwrap();
+    assert!(!request.show_special && !request.progress && !request.closed);
+    assert!(chat(r#""add_generation_prompt":false"#).unwrap().closed);
+    let gbnf = chat(r#""guided_grammar":"root ::= [a]""#).unwrap();
+    assert!(matches!(gbnf.format, Format::Gbnf(_)));
+    let lark = chat(r#""structured_outputs":{"grammar":"start: /a/"}"#).unwrap();
+    assert!(matches!(lark.format, Format::Lark(_)));
+    for (wrong, place) in [
+        (r#""prompt_logprobs":1,"stream":true"#, "prompt_logprobs"),
+        (r#""prompt_logprobs":21"#, "prompt_logprobs"),
+        (r#""stop_token_ids":["a"]"#, "stop_token_ids[0]"),
+        (
+            r#""include_stop_str_in_output":true"#,
+            "include_stop_str_in_output",
+        ),
+        (r#""min_tokens":-1"#, "min_tokens"),
+    ] {
+        assert_eq!(chat(wrong).unwrap_err().field.as_deref(), Some(place));
+    }
+}
+
+#[test]
+fn tools_that_take_free_text_take_an_object_with_it() {
+    let tool = |format: &str| {
+        chat(&format!(
+            r#""tools":[{{"type":"custom","custom":{{"name":"run","format":{format}}}}}],
+               "tool_choice":{{"type":"custom","custom":{{"name":"run"}}}}"#
+        ))
+    };
+    let request = tool(r#"{"type":"text"}"#).unwrap();
+    assert_eq!(request.tools.choice, ToolChoice::Named("run".into()));
+    let input = |request: &Generate| {
+        let schema = &request.tools.list[0].parameters;
+        let properties = schema.get("properties").unwrap();
+        properties.get("input").unwrap().clone()
+    };
+    let string = Json::object([("type", "string".into())]);
+    assert_eq!(input(&request), string);
+    let regex = r#"{"type":"grammar","grammar":{"syntax":"regex","definition":"a+"}}"#;
+    let pattern = input(&tool(regex).unwrap());
+    assert_eq!(pattern.get("pattern"), Some(&"^(?:a+)$".into()));
+    let lark = r#"{"type":"grammar","grammar":{"syntax":"lark","definition":"start: A"}}"#;
+    let place = tool(lark).unwrap_err().field.unwrap();
+    assert_eq!(place, "tools[0].custom.format.grammar.syntax");
+    let called = messages(
+        r#"[{"role":"assistant","tool_calls":[{"id":"1","type":"custom","custom":{"name":"run","input":"ls"}}]}]"#,
+    );
+    let call = &called.unwrap()[0].tool_calls[0];
+    assert_eq!(call.arguments.get("input"), Some(&"ls".into()));
 }
 
 #[test]
@@ -95,7 +157,7 @@ fn every_form_of_tool_choice_is_understood() {
     for wrong in [
         r#""always""#,
         r#"{"type":"function","function":{"name":"c"}}"#,
-        r#"{"type":"custom","custom":{"name":"a"}}"#,
+        r#"{"type":"custom","custom":{"name":"c"}}"#,
         "5",
     ] {
         let place = choice(wrong).unwrap_err().field.unwrap();
@@ -247,16 +309,15 @@ fn numbers_out_of_range_name_their_field() {
         ("top_logprobs", "3"),
         ("seed", "1.5"),
         ("seed", "\"x\""),
-        ("stop", "[\"a\",\"b\",\"c\",\"d\",\"e\"]"),
         ("stop", "\"\""),
-        ("logit_bias", "{\"x\":1}"),
+        ("logit_bias", "5"),
         ("stream", "1"),
         ("stream_options", "{\"include_usage\":true}"),
         ("presence_penalty", "3"),
         ("top_k", "4294967296"),
         ("mirostat", "1"),
         ("dry_sequence_breakers", LONG_LIST),
-        ("timings_per_token", "true"),
+        ("timings_per_token", "1"),
         ("reasoning_effort", "\"wild\""),
     ] {
         let fault = chat(&format!("\"{name}\":{value}")).unwrap_err();
@@ -284,14 +345,21 @@ fn prompts_of_completions_take_all_forms() {
         prompts("[[1],[2]]"),
         Ok([tokens(&[1]), tokens(&[2])].into())
     );
+    let mixed = [PromptPart::Tokens([1].into()), PromptPart::Text("a".into())];
+    assert_eq!(
+        prompts(r#"[1,"a"]"#),
+        Ok([Prompt::Raw(mixed.into())].into())
+    );
+    assert_eq!(
+        prompts(r#"["a",[1]]"#),
+        Ok([Prompt::text("a"), tokens(&[1])].into())
+    );
     for (wrong, place) in [
         ("[]", "prompt"),
-        ("[1,\"a\"]", "prompt[1]"),
-        ("[\"a\",1]", "prompt[1]"),
         ("[[1],[]]", "prompt[1]"),
         ("[-1]", "prompt[0]"),
         ("[4294967296]", "prompt[0]"),
-        ("{}", "prompt"),
+        ("{}", "prompt.prompt_string"),
     ] {
         assert_eq!(
             prompts(wrong).unwrap_err().field.as_deref(),

@@ -123,7 +123,10 @@ fn sealed_thinking_comes_back() {
 #[test]
 fn what_cannot_be_honoured_is_named() {
     for (fields, place) in [
-        (r#""input":"x","background":true"#, "background"),
+        (
+            r#""input":"x","background":true,"store":false"#,
+            "background",
+        ),
         (r#""input":"x","conversation":"c""#, "conversation"),
         (r#""input":"x","prompt":{"id":"p"}"#, "prompt"),
         (r#""input":"x","max_tool_calls":3"#, "max_tool_calls"),

@@ -14,7 +14,7 @@ use std::time::Duration;
 use strata_chat::json::Json;
 use strata_chat::{
     AdapterFacts, Capability, Embeddings, Event, Fault, LoadedModel, ModelFacts, Progress, Ranking,
-    RenderedPrompt, Slot, SlotOutcome, Timings, TokenPiece,
+    RenderedPrompt, Slot, SlotOutcome, Timings, TokenPiece, Tokenized, TokenizerFacts,
 };
 use strata_wire::call::{Call, ProgressWriter, Recall, Step};
 use strata_wire::dialect::HttpRequest;
@@ -103,6 +103,8 @@ impl Tested {
             Ok(Call::Render(_, write)) => write(&RenderedPrompt {
                 text: "<user>Hi".into(),
                 tokens: [1, 2, 3].into(),
+                context: 512,
+                ..RenderedPrompt::default()
             }),
             Ok(Call::Embed(request, write)) => write(&Embeddings {
                 rows: request
@@ -110,11 +112,13 @@ impl Tested {
                     .iter()
                     .map(|_| [[0.5, -0.1].into()].into())
                     .collect(),
+                model: request.model.clone(),
                 tokens: 7,
                 timings: Timings::default(),
             }),
-            Ok(Call::Rerank(_, write)) => write(&Ranking {
+            Ok(Call::Rerank(request, write)) => write(&Ranking {
                 scores: [0.25, 0.75, 0.5].into(),
+                model: request.model.clone(),
                 tokens: 12,
             }),
             Ok(Call::Models(write)) => write(&[facts("tale:latest")].into()),
@@ -232,14 +236,23 @@ fn small(call: Call) -> Reply {
         Call::Delete(_, write) => write(&()),
         Call::BlobExists(_, write) => write(&true),
         Call::BlobUpload(_, write) => write(&()),
-        Call::Tokenize(_, write) => write(
-            &[(5, &b"Hi"[..]), (6, &[0xf0, 0x9f])]
+        Call::Tokenize(_, write) => write(&Tokenized {
+            pieces: [(5, &b"Hi"[..]), (6, &[0xf0, 0x9f])]
                 .map(|(token, bytes)| TokenPiece {
                     token,
                     bytes: bytes.into(),
                 })
                 .into(),
-        ),
+            context: 2048,
+        }),
+        Call::Tokenizer(write) => write(&TokenizerFacts {
+            bos: Some("<s>".into()),
+            eos: Some("</s>".into()),
+            adds_bos: true,
+            vocabulary: 512,
+            context: 2048,
+            ..TokenizerFacts::default()
+        }),
         Call::Detokenize(_, write) => write(&"Hi 😀".into()),
         Call::Slots(write) => write(
             &[Slot {

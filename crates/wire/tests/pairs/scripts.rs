@@ -65,7 +65,65 @@ fn told_prompt(prompt: usize, text: &str, tokens: u32) -> Event {
         prompt,
         text: text.into(),
         tokens: (1..=tokens).collect(),
+        logprobs: Vec::new(),
     }
+}
+
+/// The log-probabilities of two tokens, of which the first has none.
+fn scores() -> Vec<TokenLogprobs> {
+    let one = |token, bytes: &[u8], logprob| TokenLogprob {
+        token,
+        bytes: bytes.into(),
+        logprob,
+    };
+    [
+        TokenLogprobs {
+            chosen: one(4, b"Hi", f32::NAN),
+            top: Vec::new(),
+        },
+        TokenLogprobs {
+            chosen: one(5, b" you", -2.0),
+            top: [one(9, b" all", -0.5)].into(),
+        },
+    ]
+    .into()
+}
+
+fn progress(computed: usize, generated_tokens: usize) -> Event {
+    let Event::Done { usage, timings } = done() else {
+        panic!("an answer ends");
+    };
+    let usage = Usage {
+        generated_tokens,
+        ..usage
+    };
+    Event::Progress {
+        computed,
+        usage,
+        timings,
+    }
+}
+
+/// A call of a tool that takes free text.
+fn custom_call() -> Vec<Event> {
+    let input = Json::object([("input", "ls -l".into())]);
+    let whole = ToolCall {
+        id: "call_1".into(),
+        name: "run".into(),
+        arguments: input.clone(),
+    };
+    let begin = CallPart::Begin {
+        id: "call_1".into(),
+        name: "run".into(),
+    };
+    [
+        call(0, begin),
+        call(0, CallPart::Arguments(input.text())),
+        call(0, CallPart::End(whole)),
+        finished(0, Finish::ToolCalls),
+        done(),
+    ]
+    .into()
 }
 
 fn plain_token(choice: usize, token: u32) -> Event {
@@ -160,6 +218,37 @@ pub(crate) fn script(name: &str) -> Vec<Event> {
             finished(0, Finish::Stop),
             done(),
         ],
+        "echo" => vec![
+            token(0, 4, b"Gr", f32::NAN),
+            token(0, 6, &[0xc3], -1.0),
+            token(0, 7, &[0xbc, b'n'], -0.25),
+            text(0, "Grün"),
+            token(0, 5, b"e", -0.5),
+            text(0, "e"),
+            finished(0, Finish::Length),
+            done(),
+        ],
+        "scored" => vec![
+            Event::Prompt {
+                prompt: 0,
+                text: "Hi you".into(),
+                tokens: [4, 5].into(),
+                logprobs: scores(),
+            },
+            text(0, "!"),
+            finished(0, Finish::Length),
+            done(),
+        ],
+        "progress" => vec![
+            progress(4, 0),
+            progress(10, 0),
+            progress(10, 1),
+            plain_token(0, 5),
+            text(0, "Hi"),
+            finished(0, Finish::Stop),
+            done(),
+        ],
+        "custom" => custom_call(),
         "tokens" => vec![
             told_prompt(0, "<user>Hi", 3),
             plain_token(0, 5),

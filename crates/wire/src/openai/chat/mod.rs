@@ -1,5 +1,6 @@
 //! `/v1/chat/completions`.
 
+pub(super) mod stored;
 mod write;
 
 pub(super) use write::finish_reason;

@@ -1,22 +1,34 @@
 //! Writing a chat's answer: one document, or chunks.
 
+mod message;
+
 use super::super::{Head, errors, usage};
-use crate::logprobs::token_logprob;
+use crate::logprobs::{of_prompt, token_logprob};
 use crate::request_fields::chat::ReplyOptions;
 use crate::timings;
 
 use crate::answer::{AnswerWriter, Framing, Reply, server_sent};
+use crate::call::Kept;
 use crate::gather::{Gathered, arguments_text};
 use crate::stamp::Stamp;
 use alloc::vec::Vec;
+use message::{custom_delta, message};
 use strata_chat::json::Json;
-use strata_chat::{CallPart, Event, Fault, Finish, Generate, Timings, TokenLogprobs, Usage};
+use strata_chat::{
+    CallPart, Event, Fault, Finish, Generate, Message, Prompt, Role, Timings, TokenLogprobs, Usage,
+};
 
 pub(super) struct ChatAnswer {
     head: Head,
     options: ReplyOptions,
     stream: bool,
     logprobs: bool,
+    prompt_logprobs: bool,
+    /// What is told of the prompt.
+    prompt: Vec<(&'static str, Json)>,
+    /// The conversation, where the answer is kept.
+    conversation: Vec<Message>,
+    kept: Option<Kept>,
     choices: Vec<Choice>,
 }
 
@@ -33,6 +45,7 @@ struct Beside {
     logprobs: Json,
     finish_reason: Json,
     tokens: Option<Vec<u32>>,
+    progress: Option<Json>,
 }
 
 impl ChatAnswer {
@@ -46,9 +59,16 @@ impl ChatAnswer {
         choices.resize_with(request.choices, Choice::default);
         Self {
             head: Head::new("chatcmpl-", object, &request.model, stamp),
-            options,
             stream: request.stream,
             logprobs: request.logprobs.is_some(),
+            prompt_logprobs: request.prompt_logprobs.is_some(),
+            prompt: Vec::new(),
+            conversation: match request.prompts.first() {
+                Some(Prompt::Chat(messages)) if options.stored.is_some() => messages.clone(),
+                _ => Vec::new(),
+            },
+            kept: None,
+            options,
             choices,
         }
     }
@@ -76,13 +96,18 @@ impl ChatAnswer {
         if self.options.usage {
             chunk.push("usage", Json::Null);
         }
+        match beside.progress {
+            Some(progress) => chunk.push("prompt_progress", progress),
+            None => self.options.report.add_timings(&mut chunk),
+        }
         server_sent(None, &chunk, out);
     }
 
     fn begin(&mut self, index: usize, out: &mut Vec<u8>) {
         let choice = self.choice(index);
         if !core::mem::replace(&mut choice.begun, true) {
-            let delta = Json::object([("role", "assistant".into()), ("content", "".into())]);
+            // Whether there will be any text is not known yet.
+            let delta = Json::object([("role", "assistant".into()), ("content", Json::Null)]);
             self.chunk(index, delta, Beside::default(), out);
         }
     }
@@ -96,6 +121,17 @@ impl ChatAnswer {
                 return;
             }
             Event::Prompt { .. } => return,
+            Event::Progress { .. } => {
+                let progress = self.options.report.hear(event);
+                if progress.is_some() {
+                    let beside = Beside {
+                        progress,
+                        ..Beside::default()
+                    };
+                    self.chunk(0, Json::Object(Vec::new()), beside, out);
+                }
+                return;
+            }
             Event::Done { usage, timings } => return self.end(usage, timings, out),
             Event::Failed(fault) => return server_sent(None, &errors::document(fault), out),
             Event::Text { choice, .. }
@@ -132,6 +168,11 @@ impl ChatAnswer {
             ]),
             // Before there were tools there was one call at most.
             Event::Call { index, .. } if self.options.legacy && *index > 0 => return None,
+            Event::Call {
+                choice,
+                index,
+                part,
+            } if self.is_custom(*choice, *index) => custom_delta(*index, part)?,
             Event::Call { index, part, .. } => {
                 let mut call = Json::object([("index", (*index).into())]);
                 let function = match part {
@@ -157,6 +198,28 @@ impl ChatAnswer {
             Event::Finished { .. } => Json::Object(Vec::new()),
             _ => return None,
         })
+    }
+
+    fn is_custom(&self, choice: usize, call: usize) -> bool {
+        let calls = self.choices.get(choice).map(|c| &c.gathered.calls);
+        let call = calls.and_then(|calls| calls.get(call));
+        call.is_some_and(|call| self.options.custom.contains(&call.name))
+    }
+
+    /// Keeps the answer, if it is to be kept.
+    fn keep(&mut self, used: &Usage, timings: &Timings) {
+        let Some(labels) = self.options.stored.take() else {
+            return;
+        };
+        self.head.object = "chat.completion";
+        let mut messages = core::mem::take(&mut self.conversation);
+        messages.push(Message::new(Role::Assistant));
+        self.kept = Some(Kept {
+            id: self.head.id.clone(),
+            document: self.document(used, timings).with("metadata", labels),
+            messages,
+            ..Kept::default()
+        });
     }
 
     fn beside(&mut self, index: usize, event: &Event) -> Beside {
@@ -197,7 +260,7 @@ impl ChatAnswer {
             let reason = reason.map(|reason| finish_reason(reason, self.options.legacy));
             let mut object = Json::object([
                 ("index", index.into()),
-                ("message", message(gathered, self.options.legacy)),
+                ("message", message(gathered, &self.options)),
                 ("logprobs", logprobs),
                 ("finish_reason", reason.into()),
             ]);
@@ -210,7 +273,20 @@ impl ChatAnswer {
         document.push("choices", Json::array(choices));
         document.push("usage", usage::usage(used));
         document.push("timings", timings::write(used, timings));
+        for (key, value) in &self.prompt {
+            document.push(key, value.clone());
+        }
         document
+    }
+
+    fn prompt(&mut self, tokens: &[u32], logprobs: &[TokenLogprobs]) {
+        if self.options.tokens == Some("token_ids") {
+            let tokens = tokens.to_vec().into();
+            self.prompt.push(("prompt_token_ids", tokens));
+        }
+        if self.prompt_logprobs {
+            self.prompt.push(("prompt_logprobs", of_prompt(logprobs)));
+        }
     }
 }
 
@@ -221,11 +297,21 @@ impl AnswerWriter for ChatAnswer {
 
     fn event(&mut self, event: &Event, out: &mut Vec<u8>) {
         if self.stream {
-            return self.stream_event(event, out);
+            self.stream_event(event, out);
+            if let Event::Done { usage, timings } = event {
+                self.keep(usage, timings);
+            }
+            return;
         }
         match event {
-            Event::Done { usage, timings } => self.document(usage, timings).write(out),
-            Event::Started { .. } | Event::Prompt { .. } | Event::Failed(_) => {}
+            Event::Done { usage, timings } => {
+                self.document(usage, timings).write(out);
+                self.keep(usage, timings);
+            }
+            Event::Prompt {
+                tokens, logprobs, ..
+            } => self.prompt(tokens, logprobs),
+            Event::Started { .. } | Event::Progress { .. } | Event::Failed(_) => {}
             Event::Text { choice, .. }
             | Event::Thinking { choice, .. }
             | Event::Call { choice, .. }
@@ -237,45 +323,14 @@ impl AnswerWriter for ChatAnswer {
     fn fault(&self, fault: &Fault) -> Reply {
         errors::fault(fault)
     }
-}
 
-fn message(gathered: &Gathered, legacy: bool) -> Json {
-    let content = if gathered.text.is_empty() && !gathered.calls.is_empty() {
-        Json::Null
-    } else {
-        gathered.text.as_str().into()
-    };
-    let mut message = Json::object([
-        ("role", "assistant".into()),
-        ("content", content),
-        ("refusal", Json::Null),
-    ]);
-    if !gathered.thinking.is_empty() {
-        message.push("reasoning_content", gathered.thinking.as_str());
-        message.push("reasoning", gathered.thinking.as_str());
+    fn answered_by(&mut self, model: &str) {
+        self.head.answered_by(model);
     }
-    let mut calls = gathered.calls.iter().map(|call| {
-        let function = Json::object([
-            ("name", call.name.as_str().into()),
-            ("arguments", call.arguments.as_str().into()),
-        ]);
-        (call.id.as_str(), function)
-    });
-    if legacy {
-        if let Some((_, function)) = calls.next() {
-            message.push("function_call", function);
-        }
-    } else if !gathered.calls.is_empty() {
-        let calls = calls.map(|(id, function)| {
-            Json::object([
-                ("id", id.into()),
-                ("type", "function".into()),
-                ("function", function),
-            ])
-        });
-        message.push("tool_calls", Json::array(calls));
+
+    fn kept(&mut self) -> Option<Kept> {
+        self.kept.take()
     }
-    message
 }
 
 pub(in crate::openai) fn finish_reason(reason: &Finish, legacy: bool) -> &'static str {

@@ -1,7 +1,7 @@
 //! The response as a document, and its items.
 
 use super::items::seal;
-use crate::gather::GatheredCall;
+use crate::gather::{GatheredCall, custom_input};
 use crate::logprobs::token_logprob;
 use alloc::format;
 use alloc::string::String;
@@ -26,6 +26,8 @@ pub(super) enum Kind {
         /// The call's number in the answer.
         index: usize,
         call: GatheredCall,
+        /// The tool takes free text.
+        custom: bool,
     },
 }
 
@@ -35,6 +37,7 @@ impl Item {
         let prefix = match kind {
             Kind::Reasoning(_) => "rs",
             Kind::Message { .. } => "msg",
+            Kind::Call { custom: true, .. } => "ctc",
             Kind::Call { .. } => "fc",
         };
         Self {
@@ -68,19 +71,19 @@ impl Item {
                 .with("status", self.status)
                 .with("role", "assistant")
                 .with("content", content),
-            Kind::Call { call, .. } => head
-                .with("type", "function_call")
-                .with("status", self.status)
-                .with("call_id", call.id.as_str())
-                .with("name", call.name.as_str())
-                .with(
-                    "arguments",
-                    if complete {
-                        call.arguments.as_str()
-                    } else {
-                        ""
-                    },
-                ),
+            Kind::Call { call, custom, .. } => {
+                let (kind, key, value) = match (*custom, complete) {
+                    (true, true) => ("custom_tool_call", "input", custom_input(&call.arguments)),
+                    (true, false) => ("custom_tool_call", "input", String::new()),
+                    (false, true) => ("function_call", "arguments", call.arguments.clone()),
+                    (false, false) => ("function_call", "arguments", String::new()),
+                };
+                head.with("type", kind)
+                    .with("status", self.status)
+                    .with("call_id", call.id.as_str())
+                    .with("name", call.name.as_str())
+                    .with(key, value)
+            }
         }
     }
 

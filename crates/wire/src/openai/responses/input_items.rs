@@ -24,7 +24,7 @@ pub struct Page {
 }
 
 impl Page {
-    pub(super) fn of_query(query: &str) -> Result<Self, Fault> {
+    pub(crate) fn of_query(query: &str) -> Result<Self, Fault> {
         let mut page = Self {
             limit: 20,
             newest_first: true,
@@ -53,50 +53,64 @@ impl Page {
         }
         Ok(page)
     }
+
+    /// The page of a list whose items have an `id`, the oldest first.
+    pub fn of(&self, mut all: Vec<Json>) -> Result<Json, Fault> {
+        fn id(item: &Json) -> Option<&str> {
+            item.get("id").and_then(Json::as_str)
+        }
+        if self.newest_first {
+            all.reverse();
+        }
+        let from = match &self.after {
+            None => 0,
+            Some(after) => {
+                let found = all.iter().position(|item| id(item) == Some(after));
+                let unknown =
+                    || Fault::bad_request(format_args!("after: there is no item {after:?}"));
+                found.ok_or_else(unknown)? + 1
+            }
+        };
+        let rest = all.len() - from;
+        let shown: Vec<_> = all.into_iter().skip(from).take(self.limit).collect();
+        let name = |item: Option<&Json>| Json::from(item.and_then(id));
+        let (first, last) = (name(shown.first()), name(shown.last()));
+        let has_more = rest > shown.len();
+        Ok(Json::object([
+            ("object", "list".into()),
+            ("data", Json::Array(shown)),
+            ("first_id", first),
+            ("last_id", last),
+            ("has_more", has_more.into()),
+        ]))
+    }
 }
 
 /// A page of the items. `messages` are the conversation up to and with the answer.
 pub(super) fn list(id: &str, messages: &[Message], page: &Page) -> Result<Json, Fault> {
     let given = messages.split_last().map_or(&[][..], |(_, given)| given);
     let stamp = id.strip_prefix("resp_").unwrap_or(id);
-    let mut all = Vec::new();
-    for message in given {
-        add(message, stamp, &mut all);
-    }
-    if page.newest_first {
-        all.reverse();
-    }
-    let from = match &page.after {
-        None => 0,
-        Some(after) => {
-            let found = all.iter().position(|(name, _)| name == after);
-            let unknown = || Fault::bad_request(format_args!("after: there is no item {after:?}"));
-            found.ok_or_else(unknown)? + 1
-        }
-    };
-    let rest = all.len() - from;
-    let shown: Vec<_> = all.into_iter().skip(from).take(page.limit).collect();
-    let name = |item: Option<&(String, Json)>| Json::from(item.map(|(name, _)| name.as_str()));
-    let (first, last) = (name(shown.first()), name(shown.last()));
-    let has_more = rest > shown.len();
-    Ok(Json::object([
-        ("object", "list".into()),
-        ("data", Json::array(shown.into_iter().map(|(_, item)| item))),
-        ("first_id", first),
-        ("last_id", last),
-        ("has_more", has_more.into()),
-    ]))
+    page.of(items(given, stamp))
 }
 
-/// Adds the items that a message is made of, with their names.
-fn add(message: &Message, stamp: &str, all: &mut Vec<(String, Json)>) {
+/// The items that messages are made of.
+pub(super) fn items(messages: &[Message], stamp: &str) -> Vec<Json> {
+    let mut all = Vec::new();
+    for message in messages {
+        add(message, stamp, &mut all);
+    }
+    all
+}
+
+/// Adds the items that a message is made of.
+fn add(message: &Message, stamp: &str, all: &mut Vec<Json>) {
     let mut push = |prefix: &str, kind: &str, fields: Vec<(&str, Json)>| {
         let name = format!("{prefix}_{stamp}_in{}", all.len());
         let mut item = Json::object([("id", name.as_str().into()), ("type", kind.into())]);
         for (key, value) in fields {
             item.push(key, value);
         }
-        all.push((name, item.with("status", "completed")));
+        all.push(item.with("status", "completed"));
     };
     if let Some(thinking) = &message.thinking {
         let text = Json::object([

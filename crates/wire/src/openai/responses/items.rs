@@ -3,7 +3,7 @@
 
 use crate::base64::BASE64;
 use crate::gather::arguments;
-use crate::request_fields::messages::{ROLES, parts};
+use crate::request_fields::messages::{ROLES, custom_call, parts};
 use crate::request_fields::unsupported;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -63,7 +63,12 @@ impl Turns {
                 };
                 self.own(|_| true).tool_calls.push(call);
             }
-            Some("function_call_output") => {
+            Some("custom_tool_call") => {
+                let id = fields.string("call_id")?;
+                let call = custom_call(&mut fields, id)?;
+                self.own(|_| true).tool_calls.push(call);
+            }
+            Some("function_call_output" | "custom_tool_call_output") => {
                 let mut message = Message::new(Role::Tool);
                 message.tool_call_id = Some(fields.string("call_id")?);
                 message.name = fields.maybe_string("name")?;

@@ -3,11 +3,13 @@
 mod document;
 mod input_items;
 mod items;
+mod kept_json;
 mod read;
 mod store;
 mod write;
 
 pub use input_items::Page;
+pub use kept_json::{kept_from_json, kept_to_json};
 pub use store::ResponseStore;
 
 use crate::answer::Reply;
@@ -16,8 +18,9 @@ use crate::stamp::Stamp;
 use crate::url::unescape;
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::vec::Vec;
 use strata_chat::Fault;
-use strata_chat::json::Json;
+use strata_chat::json::{Json, JsonPath};
 
 pub(super) fn open(body: &[u8], stamp: &Stamp, recall: &mut dyn Recall) -> Result<Call, Fault> {
     let (request, options) = read::response(body, recall)?;
@@ -67,6 +70,12 @@ pub(super) fn input_items(id: &str, query: &str) -> Result<Call, Fault> {
 fn stored(id: &str, wanted: impl FnOnce(String) -> Stored) -> Result<Call, Fault> {
     let id = unescape(id)?;
     Ok(Call::Stored(wanted(id), Box::new(Reply::json)))
+}
+
+/// Items of a request, checked, and with names that begin with a stamp.
+pub(super) fn named_items(items: Json, path: &JsonPath, stamp: &Stamp) -> Result<Vec<Json>, Fault> {
+    let messages = items::messages(items, path)?;
+    Ok(input_items::items(&messages, &stamp.id))
 }
 
 #[cfg(test)]

@@ -2,12 +2,14 @@
 
 use super::items;
 use crate::call::Recall;
-use crate::request_fields::chat::EFFORTS;
+use crate::request_fields::chat::{EFFORTS, VERBOSITIES};
 use crate::request_fields::generation::{self, limit};
 use crate::request_fields::tools::{self, Form};
 use crate::request_fields::{answer_format, model, unsupported};
+use crate::timings::ProgressReport;
+use alloc::string::String;
 use alloc::vec::Vec;
-use strata_chat::json::{Fields, Json};
+use strata_chat::json::{Fields, Json, JsonPath};
 use strata_chat::parameters::Ranges;
 use strata_chat::{Fault, FaultKind, Generate, Message, Prompt, Role, Thinking, name_results};
 
@@ -18,10 +20,20 @@ pub(super) struct ReplyOptions {
     pub(super) settings: Vec<(&'static str, Json)>,
     /// The conversation without instructions, which hold for one answer only.
     pub(super) conversation: Vec<Message>,
+    /// How many messages of it were there before this request.
+    pub(super) earlier: usize,
+    /// The conversation that the server keeps, and that grows by this turn.
+    pub(super) kept_conversation: Option<String>,
+    /// The tools that take free text.
+    pub(super) custom: Vec<String>,
+    /// The request runs on without its client.
+    pub(super) background: bool,
     /// The answer is kept.
     pub(super) store: bool,
     /// Thinking comes in a form that clients send back unread.
     pub(super) sealed: bool,
+    /// What is told of progress.
+    pub(super) report: ProgressReport,
 }
 
 pub(super) fn response(
@@ -32,7 +44,8 @@ pub(super) fn response(
     let mut settings = settings(&fields);
     let model = model(&mut fields)?;
     let instructions = fields.maybe_string("instructions")?;
-    let mut conversation = history(&mut fields, recall)?;
+    let (mut conversation, kept_conversation) = history(&mut fields, recall)?;
+    let earlier = conversation.len();
     let path = fields.at("input");
     let input = fields
         .take("input")
@@ -43,10 +56,11 @@ pub(super) fn response(
     let messages = system.into_iter().chain(conversation.iter().cloned());
 
     let mut request = Generate::new(model, Prompt::Chat(messages.collect()));
-    generation::read(&mut fields, &mut request, Ranges::Narrow)?;
+    let report = generation::read(&mut fields, &mut request, Ranges::Narrow)?;
     generation::stream_usage(&mut fields, request.stream)?;
     request.max_tokens = limit(&mut fields, "max_output_tokens", 1)?;
-    request.tools = tools::read(&mut fields, Form::Flat)?;
+    let (tools, custom) = tools::read_with_custom(&mut fields, Form::Flat)?;
+    request.tools = tools;
     request.thinking = thinking(&mut fields)?;
     let cuts = [("auto", true), ("disabled", false)];
     request.truncate = fields.maybe_word("truncation", &cuts)?.unwrap_or(false);
@@ -54,7 +68,7 @@ pub(super) fn response(
         if let Some(inner) = text.maybe_object("format")? {
             request.format = answer_format::format(inner)?;
         }
-        text.maybe_word("verbosity", &[("medium", ())])?;
+        text.maybe_word("verbosity", &VERBOSITIES)?;
         text.finish()?;
     }
     let top = fields.maybe_integer("top_logprobs", 0..=20)?;
@@ -65,18 +79,28 @@ pub(super) fn response(
         (false, _) => None,
     };
     let store = fields.maybe_boolean("store")?.unwrap_or(true);
-    if fields.maybe_boolean("background")? == Some(true) {
-        return Err(unsupported(&fields.at("background"), "true"));
+    let background = fields.maybe_boolean("background")?.unwrap_or(false);
+    if background && !store {
+        let path = fields.at("background");
+        return Err(Fault::field(&path, format_args!("needs store to be true")));
     }
     // Labels and hints, of which the answer repeats some.
     fields.ignore(&INFORMING);
     fields.finish()?;
     settings.push(("store", store.into()));
+    settings.push(("background", background.into()));
+    let named = |id: &String| Json::object([("id", id.as_str().into())]);
+    settings.push(("conversation", kept_conversation.as_ref().map(named).into()));
     let options = ReplyOptions {
         settings,
         conversation,
+        earlier,
+        kept_conversation,
+        custom,
+        background,
         store,
         sealed: included.sealed,
+        report,
     };
     Ok((request, options))
 }
@@ -114,23 +138,56 @@ fn settings(fields: &Fields) -> Vec<(&'static str, Json)> {
         or("metadata", Json::Object(Vec::new())),
         or("user", Json::Null),
         ("service_tier", "default".into()),
-        ("background", false.into()),
     ]
     .into()
 }
 
-/// The conversation that the request goes on from.
-fn history(fields: &mut Fields, recall: &mut dyn Recall) -> Result<Vec<Message>, Fault> {
-    let Some(id) = fields.maybe_string("previous_response_id")? else {
-        return Ok(Vec::new());
-    };
-    recall.recall(&id).ok_or_else(|| Fault {
+/// The conversation that the request goes on from, and its name if it is one that the server keeps.
+fn history(
+    fields: &mut Fields,
+    recall: &mut dyn Recall,
+) -> Result<(Vec<Message>, Option<String>), Fault> {
+    let unknown = |name: &str, what: &str, id: &str| Fault {
         kind: FaultKind::NotFound,
         ..Fault::field(
-            &fields.at("previous_response_id"),
-            format_args!("there is no stored response named {id:?}"),
+            &JsonPath::root().field(name),
+            format_args!("there is no {what} named {id:?}"),
         )
-    })
+    };
+    let earlier = fields.maybe_string("previous_response_id")?;
+    let path = fields.at("conversation");
+    let conversation = match fields.take("conversation") {
+        None => None,
+        Some(Json::String(id)) => Some(id),
+        Some(value) => {
+            let mut conversation = path.object(value)?;
+            let id = conversation.string("id")?;
+            conversation.finish()?;
+            Some(id)
+        }
+    };
+    match (earlier, conversation) {
+        (None, None) => Ok((Vec::new(), None)),
+        (Some(id), None) => {
+            let messages = recall.recall(&id);
+            let unknown = || unknown("previous_response_id", "stored response", &id);
+            Ok((messages.ok_or_else(unknown)?, None))
+        }
+        (None, Some(id)) => {
+            let items = recall.conversation(&id);
+            let items = items.ok_or_else(|| unknown("conversation", "conversation", &id))?;
+            let messages = if items.is_empty() {
+                Vec::new()
+            } else {
+                items::messages(Json::Array(items), &path)?
+            };
+            Ok((messages, Some(id)))
+        }
+        (Some(_), Some(_)) => Err(Fault::field(
+            &path,
+            format_args!("cannot be combined with previous_response_id"),
+        )),
+    }
 }
 
 fn thinking(fields: &mut Fields) -> Result<Thinking, Fault> {

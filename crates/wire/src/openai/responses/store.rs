@@ -87,7 +87,11 @@ impl ResponseStore {
     /// Does what a request about a stored answer asks for; the result is the reply's document.
     pub fn act(&mut self, owner: &str, stored: &Stored) -> Result<Json, Fault> {
         let (Stored::Get(id) | Stored::Delete(id) | Stored::Cancel(id) | Stored::InputItems(id, _)) =
-            stored;
+            stored
+        else {
+            let problem = "chats are not kept here";
+            return Err(Fault::new(FaultKind::Unsupported, problem));
+        };
         let key = (owner.to_owned(), id.clone());
         let entry = self.touch(&key).ok_or_else(|| {
             let problem = format_args!("there is no stored response named {id:?}");
@@ -104,10 +108,22 @@ impl ResponseStore {
                     ("deleted", true.into()),
                 ]))
             }
-            Stored::Cancel(_) => Err(Fault::bad_request(
+            _ => Err(Fault::bad_request(
                 "only a response that runs in the background can be cancelled, and this one is complete",
             )),
         }
+    }
+
+    /// A stored answer, and the conversation up to and with it.
+    pub fn get(&mut self, owner: &str, id: &str) -> Option<(&Json, &[Message])> {
+        let entry = self.touch(&(owner.to_owned(), id.to_owned()))?;
+        Some((&entry.document, &entry.messages))
+    }
+
+    /// What one owner's answers are, by name.
+    pub fn documents(&self, owner: &str) -> impl Iterator<Item = (&str, &Json)> {
+        let own = self.entries.iter().filter(move |((of, _), _)| of == owner);
+        own.map(|((_, id), entry)| (id.as_str(), &entry.document))
     }
 
     /// What one owner kept.

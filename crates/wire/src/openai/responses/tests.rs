@@ -13,6 +13,7 @@ fn kept(id: &str, text: &str) -> Kept {
         id: id.into(),
         document: Json::object([("id", id.into())]),
         messages: [Message::text(Role::User, text)].into(),
+        added: None,
     }
 }
 

@@ -1,19 +1,20 @@
 //! Writing a response: one document, or an event for each thing that happens to it.
 
+mod keep;
+
 use super::super::errors;
 use super::document::{Item, Kind, logprob_list, usage};
 use super::read::ReplyOptions;
 use crate::answer::{AnswerWriter, Framing, Reply, server_sent};
 use crate::call::Kept;
-use crate::gather::GatheredCall;
+use crate::gather::{GatheredCall, custom_input};
 use crate::stamp::Stamp;
+use crate::timings;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use strata_chat::json::Json;
-use strata_chat::{
-    CallPart, ContentPart, Event, Fault, Finish, Generate, Message, Role, TokenLogprobs, Usage,
-};
+use strata_chat::{CallPart, Event, Fault, Finish, Generate, Timings, TokenLogprobs, Usage};
 
 pub(super) struct ResponseAnswer {
     stamp: Stamp,
@@ -65,6 +66,9 @@ impl ResponseAnswer {
         self.sequence += 1;
         if let (Json::Object(event), Json::Object(fields)) = (&mut event, fields) {
             event.extend(fields);
+        }
+        if name.ends_with(".delta") {
+            self.options.report.add_timings(&mut event);
         }
         server_sent(Some(name), &event, out);
     }
@@ -141,6 +145,13 @@ impl ResponseAnswer {
                 let fields = fields.with("logprobs", logprobs);
                 self.send("response.output_text.done", fields, out);
             }
+            Kind::Call {
+                call, custom: true, ..
+            } => {
+                let input = custom_input(&call.arguments);
+                let fields = self.item_reference().with("input", input);
+                self.send("response.custom_tool_call_input.done", fields, out);
+            }
             Kind::Call { call, .. } => {
                 let (name, arguments) = (call.name.clone(), call.arguments.clone());
                 let fields = self
@@ -191,19 +202,28 @@ impl ResponseAnswer {
         let same = matches!(self.last(), Some(Kind::Call { index, .. }) if *index == number);
         if !(self.open && same) {
             let call = GatheredCall::opened_by(part);
+            let custom = self.options.custom.contains(&call.name);
             self.open(
                 Kind::Call {
                     index: number,
                     call,
+                    custom,
                 },
                 out,
             );
         }
-        let Some(Kind::Call { call, .. }) = self.last() else {
+        let Some(Kind::Call { call, custom, .. }) = self.last() else {
             return;
         };
         let more = call.add(part);
-        if !more.is_empty() {
+        if *custom {
+            // Its text is told when it is complete.
+            if let CallPart::End(_) = part {
+                let input = custom_input(&call.arguments);
+                let fields = self.item_reference().with("delta", input);
+                self.send("response.custom_tool_call_input.delta", fields, out);
+            }
+        } else if !more.is_empty() {
             let fields = self.item_reference().with("delta", more);
             self.send("response.function_call_arguments.delta", fields, out);
         }
@@ -212,11 +232,21 @@ impl ResponseAnswer {
         }
     }
 
+    /// Tells how much of the prompt is computed, as llama-server does.
+    fn progress(&mut self, event: &Event, out: &mut Vec<u8>) {
+        if let Some(progress) = self.options.report.hear(event).filter(|_| self.stream) {
+            self.begin(out);
+            let response = self.document("in_progress", None, Json::Null);
+            let fields = Json::object([("response", response), ("prompt_progress", progress)]);
+            self.send("response.in_progress", fields, out);
+        }
+    }
+
     fn last(&mut self) -> Option<&mut Kind> {
         self.items.last_mut().map(|item| &mut item.kind)
     }
 
-    fn end(&mut self, used: &Usage, out: &mut Vec<u8>) {
+    fn end(&mut self, used: &Usage, taken: &Timings, out: &mut Vec<u8>) {
         self.begin(out);
         self.close("completed", out);
         let status = match self.finish {
@@ -224,26 +254,22 @@ impl ResponseAnswer {
             _ => "completed",
         };
         let document = self.document(status, Some(used), Json::Null);
-        if self.options.store {
-            let mut messages = core::mem::take(&mut self.options.conversation);
-            messages.push(self.message());
-            self.kept = Some(Kept {
-                id: self.id(),
-                document: document.clone(),
-                messages,
-            });
-        }
+        self.keep(&document);
         if !self.stream {
             return document.write(out);
         }
         let name = format!("response.{status}");
-        self.send(&name, Json::object([("response", document)]), out);
+        let mut fields = Json::object([("response", document)]);
+        if self.options.report.is_wanted() {
+            fields.push("timings", timings::write(used, taken));
+        }
+        self.send(&name, fields, out);
     }
 
     fn fail(&mut self, fault: &Fault, out: &mut Vec<u8>) {
         let (kind, code) = errors::words(fault);
         let code = code.unwrap_or(kind);
-        let message = fault.message.as_str();
+        let message = &*errors::message(fault);
         let fields = Json::object([
             ("code", code.into()),
             ("message", message.into()),
@@ -255,24 +281,15 @@ impl ResponseAnswer {
         }
         let error = Json::object([("code", "server_error".into()), ("message", message.into())]);
         let response = self.document("failed", None, error);
+        if self.options.background {
+            self.options.kept_conversation = None;
+            self.keep(&response);
+        }
         self.send(
             "response.failed",
             Json::object([("response", response)]),
             out,
         );
-    }
-
-    /// The answer as a turn of the conversation.
-    fn message(&self) -> Message {
-        let mut message = Message::new(Role::Assistant);
-        for item in &self.items {
-            match &item.kind {
-                Kind::Reasoning(text) => message.thinking.get_or_insert_default().push_str(text),
-                Kind::Message { text, .. } => message.parts.push(ContentPart::Text(text.clone())),
-                Kind::Call { call, .. } => message.tool_calls.push(call.read()),
-            }
-        }
-        message
     }
 
     fn document(&self, status: &str, used: Option<&Usage>, error: Json) -> Json {
@@ -311,6 +328,7 @@ impl AnswerWriter for ResponseAnswer {
         match event {
             Event::Started { .. } => self.begin(out),
             Event::Prompt { .. } => {}
+            Event::Progress { .. } => self.progress(event, out),
             Event::Text { text, .. } => self.say(text, out),
             Event::Thinking { text, .. } => self.think(text, out),
             Event::Call { index, part, .. } => self.call(*index, part, out),
@@ -323,13 +341,28 @@ impl AnswerWriter for ResponseAnswer {
                 self.close(status, out);
                 self.finish = Some(reason.clone());
             }
-            Event::Done { usage, .. } => self.end(usage, out),
+            Event::Done { usage, timings } => self.end(usage, timings, out),
             Event::Failed(fault) => self.fail(fault, out),
         }
     }
 
     fn fault(&self, fault: &Fault) -> Reply {
         errors::fault(fault)
+    }
+
+    fn answered_by(&mut self, model: &str) {
+        if self.model.is_empty() {
+            self.model = model.into();
+        }
+    }
+
+    fn detached(&mut self) -> Option<Kept> {
+        self.options.background.then(|| Kept {
+            id: self.id(),
+            document: self.document("queued", None, Json::Null),
+            messages: self.options.conversation.clone(),
+            added: None,
+        })
     }
 
     fn kept(&mut self) -> Option<Kept> {
