@@ -287,10 +287,11 @@ impl Tokenizer {
         ) {
             return Some((text, Spelling::Plain));
         }
-        if kind == TokenKind::Byte && self.model != ModelKind::Rwkv {
-            if let Some(byte) = byte(text) {
-                return Some((text, Spelling::Byte(byte)));
-            }
+        if kind == TokenKind::Byte
+            && self.model != ModelKind::Rwkv
+            && let Some(byte) = byte(text)
+        {
+            return Some((text, Spelling::Byte(byte)));
         }
         let spelling = match &self.engine {
             Engine::Rwkv(_) => Spelling::Escaped,
