@@ -26,7 +26,7 @@ export async function models(name) {
   check(/llama/.test(facts) && /Layers/.test(facts) && (await texts('.sheet summary')).includes('Chat template'), 'its details are shown');
   await click(card('load'));
   await until('the model in memory', (s) => document.querySelector(s), card('unload'));
-  check(/of .*GB in use/.test((await texts('#memory-words'))[0]), `memory is shown: ${(await texts('#memory-words'))[0].replace(/[\u2066\u2069]/g, '')}`);
+  check(/of .*GB.? in use/.test((await texts('#memory-words'))[0]), `memory is shown: ${(await texts('#memory-words'))[0].replace(/[\u2066\u2069]/g, '')}`);
   await shot('models');
   await click(card('unload'));
   await until('the model gone', (s) => document.querySelector(s), card('load'));
