@@ -117,7 +117,7 @@ impl Models for TestModels {
             .with_digest(ModelDigest([7; 32]));
         let mut profile = ModelProfile::new(tokenizer, template, context);
         if name == "other" {
-            profile.stop.push(" am".into());
+            profile.stop.push(" ".into());
         }
         let parts = Parts {
             engine,
