@@ -203,8 +203,8 @@ fn a_draft_model_forgets_its_wrong_guesses() {
     let tale = Tale::load();
     let mut request = tale.request(PROMPTS[0], Some(2));
     // Mostly right, so that it goes on guessing.
-    request.sampling.temperature = 0.3;
-    request.max_tokens = Some(100);
+    request.sampling.temperature = 0.5;
+    request.max_tokens = Some(150);
     request.logprobs = Some(1);
     request.speculation = DRAFT;
     let mut engine = engine(&tale, &tale, 512, 1);

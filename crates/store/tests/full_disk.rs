@@ -19,7 +19,7 @@ fn child() {
     let error = store.pull(&name, &network(), &mut quietly).unwrap_err();
     assert!(matches!(error, StoreError::Full { .. }), "{error}");
     assert!(
-        error.to_string().contains("no space is left on the disk"),
+        error.to_string().contains("no space left on the disk"),
         "{error}"
     );
     assert!(store.list().unwrap().models.is_empty());

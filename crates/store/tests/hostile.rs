@@ -77,9 +77,9 @@ fn digests_that_are_paths_are_refused_before_anything_is_asked() {
 fn sizes_are_those_of_the_manifest() {
     let digest = Digest::of(b"weights").to_string();
     for (size, expected) in [
-        ("8", "asked for"),
-        ("6", "asked for"),
-        ("999999999999999999", "asked for"),
+        ("8", "instead of"),
+        ("6", "instead of"),
+        ("999999999999999999", "instead of"),
     ] {
         let error = refused(&with_layer(&digest, size), &network()).to_string();
         assert!(

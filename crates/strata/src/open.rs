@@ -28,6 +28,9 @@ const SCORING: usize = 32;
 /// The part of the memory left that pages may take beyond the plan: one in so many.
 const EXTRA_SHARE: u64 = 4;
 
+/// Whole contexts that pages are added for at most. More requests than that share them: few are that long.
+const MOST_CONTEXTS: usize = 16;
+
 /// Tokens that a draft model drafts at a time where no number is given.
 const DRAFT: usize = 8;
 
@@ -256,9 +259,10 @@ fn add_pages(
     let spare = spare.saturating_sub(runtime.extra.load(Ordering::Relaxed)) / EXTRA_SHARE;
     let page = checked.blueprint.kv_bytes(planned.kv, PAGE, 0) as u64;
     let pages = spare.checked_div(page).unwrap_or(0) as usize;
-    let wanted = options.context.saturating_mul(options.requests);
+    let contexts = options.requests.min(MOST_CONTEXTS);
+    let wanted = options.context.saturating_mul(contexts);
     let most = planned.positions.saturating_add(pages.saturating_mul(PAGE));
-    needs.positions = wanted.clamp(planned.positions, most);
+    needs.positions = wanted.min(most).max(planned.positions);
     let grown = needs.kv_bytes(&checked.blueprint);
     grown - planned.kv_bytes(&checked.blueprint)
 }

@@ -35,7 +35,8 @@ impl Server {
                 "--log-format",
                 "json",
             ])
-            .arg("--keep-alive=-1")
+            // A pool that is full before memory is first looked at.
+            .args(["--keep-alive=-1", "--ctx=1024"])
             .env_remove("STRATA_API_KEY")
             .stdin(Stdio::null())
             .stderr(Stdio::piped())

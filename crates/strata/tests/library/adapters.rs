@@ -21,7 +21,7 @@ fn write_adapter(path: &Path, seed: u32) {
     let mut state = seed;
     let mut noise = || {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        0.1 * (state as i32 as f32 / i32::MAX as f32)
+        0.3 * (state as i32 as f32 / i32::MAX as f32)
     };
     let mut tensors = Vec::new();
     let changed = |name: &str| name.ends_with("attn_output.weight");

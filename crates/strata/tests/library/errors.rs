@@ -14,7 +14,11 @@ fn a_model_that_is_not_there_is_not_found() {
     let error = open("no-such-model.gguf", Options::default()).unwrap_err();
     assert_eq!(error.code(), "not_found");
     assert!(error.to_string().contains("no-such-model.gguf"), "{error}");
-    assert!(error.hint().is_some_and(|hint| hint.contains("tale")));
+    assert!(
+        error
+            .hint()
+            .is_some_and(|hint| hint.contains("strata list"))
+    );
     assert_eq!(
         kind(Model::plan("no-such-model", &Options::default())),
         ErrorKind::NotFound

@@ -23,9 +23,17 @@ fn read(body: &str) -> Result<Generate, Fault> {
 
 /// A request with these fields besides what must be there.
 fn with(fields: &str) -> Result<Generate, Fault> {
-    read(&format!(
-        r#"{{"model":"m","max_tokens":100,"messages":[{{"role":"user","content":"x"}}],{fields}}}"#
-    ))
+    let mut body = fields.to_owned();
+    for (key, value) in [
+        ("model", r#""m""#),
+        ("max_tokens", "100"),
+        ("messages", r#"[{"role":"user","content":"x"}]"#),
+    ] {
+        if !fields.starts_with(&format!("\"{key}\"")) {
+            body += &format!(",\"{key}\":{value}");
+        }
+    }
+    read(&format!("{{{body}}}"))
 }
 
 fn conversation(request: &Generate) -> &[Message] {

@@ -285,7 +285,11 @@ impl World {
             }
         }
         let tree = self.cache.tree();
-        assert_eq!(tree.all().count(), self.cache.kept_pages());
+        assert_eq!(tree.all().count(), tree.pages());
+        let unused = tree
+            .all()
+            .filter(|&node| !users[0].contains_key(&tree.page(node)));
+        assert_eq!(unused.count(), self.cache.kept_pages());
         for node in tree.all() {
             let page = tree.page(node);
             *users[0].entry(page).or_insert(0) += 1;
