@@ -1,10 +1,10 @@
 //! From grammars to matchers, for one model's tokens.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use llguidance::api::GrammarInit;
 use llguidance::toktrie::{InferenceCapabilities, TokEnv};
@@ -17,6 +17,7 @@ use crate::grammar::Grammar;
 use crate::layout::Layout;
 use crate::limits::Limits;
 use crate::matcher::Matcher;
+use crate::queue::Queue;
 use crate::source;
 use crate::vocabulary::{Vocabulary, panic_text};
 use crate::watchdog::Watchdog;
@@ -25,6 +26,8 @@ use crate::watchdog::Watchdog;
 const CACHE: usize = 64 << 20;
 /// Grammars that may be in the works at once; those that ran out of time count until they are done.
 const WORKERS: usize = 4;
+/// How long a grammar waits for its turn.
+const TURN: Duration = Duration::from_secs(10);
 /// The compiler calls itself for each level of nesting.
 const STACK: usize = 16 << 20;
 /// What a compiled grammar takes beside what the library counts and what its source is a measure of.
@@ -43,7 +46,7 @@ pub struct Compiler {
 struct Shared {
     vocabulary: Arc<Vocabulary>,
     factory: ParserFactory,
-    running: AtomicUsize,
+    queue: Queue,
     watchdog: Arc<Watchdog>,
 }
 
@@ -78,7 +81,7 @@ impl Compiler {
             shared: Arc::new(Shared {
                 vocabulary,
                 factory,
-                running: AtomicUsize::new(0),
+                queue: Queue::default(),
                 watchdog: Arc::default(),
             }),
             cache: Mutex::new(Cache::new(bytes)),
@@ -97,7 +100,12 @@ impl Compiler {
         if let Some(matcher) = self.cache().get(grammar, &limits) {
             return Ok(matcher);
         }
-        let (matcher, bytes) = self.compile_apart(grammar, limits)?;
+        let place = CompilerSlot::take(&self.shared)?;
+        // Somebody may have asked for the same one meanwhile.
+        if let Some(matcher) = self.cache().get(grammar, &limits) {
+            return Ok(matcher);
+        }
+        let (matcher, bytes) = Self::compile_apart(place, grammar, limits)?;
         self.cache().keep(grammar, &limits, &matcher, bytes);
         Ok(matcher)
     }
@@ -114,11 +122,10 @@ impl Compiler {
 
     /// Compiles on a thread of its own, which has the stack for it and can be left behind.
     fn compile_apart(
-        &self,
+        place: CompilerSlot,
         grammar: &Grammar,
         limits: Limits,
     ) -> Result<(Matcher, usize), CompileError> {
-        let place = CompilerSlot::take(&self.shared)?;
         let (send, receive) = sync_channel(1);
         let kind = grammar.kind();
         let grammar = grammar.clone();
@@ -211,18 +218,15 @@ struct CompilerSlot(Arc<Shared>);
 
 impl CompilerSlot {
     fn take(shared: &Arc<Shared>) -> Result<Self, CompileError> {
-        let running = shared.running.fetch_add(1, Ordering::AcqRel);
-        let place = CompilerSlot(shared.clone());
-        if running >= WORKERS {
-            Err(CompileError::Busy { running })
-        } else {
-            Ok(place)
+        match shared.queue.enter(WORKERS, TURN) {
+            Ok(()) => Ok(CompilerSlot(Arc::clone(shared))),
+            Err(running) => Err(CompileError::Busy { running }),
         }
     }
 }
 
 impl Drop for CompilerSlot {
     fn drop(&mut self) {
-        self.0.running.fetch_sub(1, Ordering::AcqRel);
+        self.0.queue.leave();
     }
 }

@@ -17,6 +17,7 @@ mod lark;
 mod layout;
 mod limits;
 mod matcher;
+mod queue;
 mod schema;
 mod source;
 mod vocabulary;
