@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use core::arch::aarch64::*;
+use core::arch::asm;
 use core::marker::PhantomData;
 
 use super::{Sdot, Widen};
