@@ -12,8 +12,8 @@ of a logit:
 Both engines round activations to 8 bits, each in its own way, so their distance to each other is about the sum of
 their distances to the exact result. llama.cpp alone is further than 1e-3 from it on tale, and as far from itself when
 its cache is f32 instead of f16; no other engine can then be nearer to it than that. So the bar for tale is the exact
-result: a divergence of at most 1e-3 and less than llama.cpp's own, and 99% of the likeliest tokens. For the synthetic models, which amplify rounding
-less, it is also at most 1e-3 between the two. Needs `llama-cpp-python` and `gguf`.
+result: a divergence of at most 1e-3 and less than llama.cpp's own, and of the likeliest tokens 98%, and as many as
+llama.cpp has. For the synthetic models, which amplify rounding less, it is also at most 1e-3 between the two. Needs `llama-cpp-python` and `gguf`.
 """
 
 import pathlib
@@ -109,9 +109,9 @@ def main() -> None:
             ours = our_logits(strata, path, tokens, folder)
             between, _, between_text = distance(theirs, ours)
             our_error, our_top, our_text = distance(exact, ours)
-            their_error, _, their_text = distance(exact, theirs)
+            their_error, their_top, their_text = distance(exact, theirs)
             bad = our_error > 1e-3 or our_error > their_error if path == TALE else between > 1e-3
-            bad |= path == TALE and our_top < 0.99
+            bad |= path == TALE and our_top < max(0.98, their_top)
             failed |= bad
             print(f"{path.name}: {'TOO FAR' if bad else 'ok'}")
             print(f"  ours and llama.cpp's   {between_text}")
