@@ -76,7 +76,7 @@ def it_is_shown(server):
 @check
 def it_answers(server):
     name = f"{server.registry.host}/library/teller:1"
-    question = [{"role": "user", "content": "Tell me a story."}]
+    question = [{"role": "user", "content": "Tell me a story about a fox."}]
     answer = server.client.chat(name, question)
     assert answer.message.content and answer.eval_count == 12, answer
     again = server.client.chat(name, question)
@@ -84,7 +84,7 @@ def it_answers(server):
     streamed = [part.message.content for part in server.client.chat(name, question, stream=True)]
     assert "".join(streamed) == answer.message.content
     longer = server.client.chat(name, question, options={"num_predict": 15})
-    assert 12 < longer.eval_count <= 15, longer
+    assert longer.eval_count == 15, longer
     loaded = server.client.ps().models
     assert [model.model for model in loaded] == [name] and loaded[0].expires_at
 
@@ -195,7 +195,7 @@ def a_full_disk_is_an_error_and_not_the_end(server):
             small.client.pull(name, insecure=True)
             fetched = server.registry.sent - before
             assert fetched < TALE.stat().st_size * 0.9, f"{fetched} bytes were fetched again"
-            assert small.client.generate(name, "Hi").eval_count == 12
+            assert 0 < small.client.generate(name, "Hi").eval_count <= 12
         finally:
             if small:
                 small.stop()
