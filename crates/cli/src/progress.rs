@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 /// Loads that are done sooner need no bar.
-const PATIENCE: Duration = Duration::from_millis(500);
+const SHOWN_AFTER: Duration = Duration::from_millis(500);
 
 /// A bar that appears when loading takes its time.
 pub(crate) struct LoadProgress {
@@ -23,7 +23,7 @@ impl LoadProgress {
     }
 
     pub(crate) fn show(&mut self, done: usize, total: usize) {
-        if self.bar.is_none() && self.start.elapsed() < PATIENCE {
+        if self.bar.is_none() && self.start.elapsed() < SHOWN_AFTER {
             return;
         }
         let bar = self.bar.get_or_insert_with(|| {

@@ -18,7 +18,6 @@ mod manager;
 mod metrics;
 mod models;
 mod observation;
-mod pace;
 mod page;
 mod progress;
 mod served_model;
@@ -28,6 +27,7 @@ mod state;
 mod stored;
 mod tls;
 mod trace;
+mod write_beat;
 
 pub use access::{Access, Key};
 pub use library::{Library, OnProgress, Receiving};

@@ -19,7 +19,7 @@ const MOST_GROWTH: u64 = 48 << 20;
 /// Files and sockets that may be open more than before.
 const MOST_FILES: usize = 4;
 /// How long an answer may be waited for on a machine that has other work too.
-const PATIENCE: Duration = Duration::from_secs(60);
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// How long metrics may take, as gateways expect them.
 const METRICS: Duration = Duration::from_millis(50);
 
@@ -71,7 +71,7 @@ fn many_clients_of_all_dialects() {
         .collect();
     assert!(odd.is_empty(), "errors: {odd:?}");
     assert!(fewest > 0, "a client starved");
-    assert!(longest < PATIENCE, "a client waited for {longest:?}");
+    assert!(longest < LONGEST_WAIT, "a client waited for {longest:?}");
     assert_eq!(after.used_pages, 0, "pages leaked");
     assert_eq!(after.requests, 0, "requests leaked");
     assert!(after.files <= before.files + MOST_FILES, "files leaked");
@@ -100,7 +100,7 @@ fn run(server: &Server, clients: usize, time: Duration) -> (Seen, Vec<Duration>)
                         let mut round = 0;
                         while Instant::now() < end {
                             let ask = Ask::new(client, round);
-                            let told = ask.run(server.address, 3 * PATIENCE);
+                            let told = ask.run(server.address, 3 * LONGEST_WAIT);
                             note(&mut seen.lock().unwrap(), client, &told);
                             if let Outcome::Refused(_, after) = told.outcome {
                                 std::thread::sleep(after.min(Duration::from_secs(1)));

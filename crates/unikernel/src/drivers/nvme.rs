@@ -28,7 +28,7 @@ const ENTRIES: usize = 16;
 const PAGE: usize = 4096;
 /// A page of the list names 512 pages.
 const LARGEST: usize = 512 * PAGE;
-const PATIENCE: u64 = 10_000_000_000;
+const TIMEOUT_NS: u64 = 10_000_000_000;
 
 struct Queue {
     submissions: Dma,
@@ -125,7 +125,7 @@ impl<R: Registers> Nvme<R> {
     fn wait(&self, done: impl Fn(&R) -> bool) -> Result<(), DeviceError> {
         let start = self.clock.now_ns();
         while !done(&self.registers) {
-            if self.clock.now_ns().saturating_sub(start) > PATIENCE {
+            if self.clock.now_ns().saturating_sub(start) > TIMEOUT_NS {
                 return Err(DeviceError::Silent { device: NAME });
             }
             core::hint::spin_loop();
@@ -204,7 +204,7 @@ impl<R: Registers> Nvme<R> {
         let at = queue.head * 16;
         let mut status = queue.completions.read(at + 12);
         while status >> 16 & 1 != queue.phase {
-            if self.clock.now_ns().saturating_sub(start) > PATIENCE {
+            if self.clock.now_ns().saturating_sub(start) > TIMEOUT_NS {
                 return Err(DeviceError::Silent { device: NAME });
             }
             core::hint::spin_loop();

@@ -11,7 +11,7 @@ const PIT_TICKS: u16 = (PIT_HZ / 500) as u16;
 const WINDOWS: u32 = 50;
 const GOOD: u64 = 4;
 /// A timer that does not move is not waited for.
-const PATIENCE: u32 = 2_000_000;
+const MOST_SPINS: u32 = 2_000_000;
 
 /// How often a second the counter counts, if the processor or its hypervisor says.
 pub fn told_frequency(cpuid: impl Fn(u32, u32) -> Leaf) -> Option<u64> {
@@ -58,7 +58,7 @@ pub fn measured_frequency(
     let start = timer();
     let began = counter();
     let (mut last, mut gap) = (began, began.wrapping_sub(before));
-    for _ in 0..PATIENCE {
+    for _ in 0..MOST_SPINS {
         let passed = start.wrapping_sub(timer());
         let now = counter();
         gap = gap.max(now.wrapping_sub(last));
