@@ -21,6 +21,8 @@ const CHECKS: [&str; 6] = [
 
 pub(crate) fn run() -> Result<()> {
     let start = Instant::now();
+    // Most of it waits for a network, and the checks do not need it.
+    let peers = std::thread::spawn(Peers::install);
     for command in CHECKS {
         let mut command = cargo(command);
         // Workspaces of their own, which share what they have in common.
@@ -37,8 +39,11 @@ pub(crate) fn run() -> Result<()> {
             "\nskipped: the tests over published vocabularies and templates, because STRATA_FIXTURES is not set"
         );
     }
-    let peers = Peers::install()?;
-    let mut tests = cargo("test --workspace");
+    let peers = match peers.join() {
+        Ok(peers) => peers?,
+        Err(panic) => std::panic::resume_unwind(panic),
+    };
+    let mut tests = cargo("test --workspace --tests");
     if let Some(peers) = &peers {
         tests.env("STRATA_PYTHON", peers.python());
         if let Some(expected) = peers.expected_templates()? {
@@ -46,6 +51,7 @@ pub(crate) fn run() -> Result<()> {
         }
     }
     execute(&mut tests)?;
+    execute(&mut cargo("test --workspace --doc"))?;
     tests_are_built();
     timed("emulated AArch64", aarch64::run)?;
     if let Some(peers) = peers {

@@ -1,8 +1,6 @@
 //! Charts of what `plan`, `bench` and `doctor` find.
 
-mod program;
-
-use program::{Scratch, scratch, strata};
+use crate::program::{Scratch, scratch, strata};
 
 #[test]
 fn each_command_draws_what_it_found() {

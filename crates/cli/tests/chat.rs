@@ -1,11 +1,9 @@
 //! The chat at a terminal: history, commands, interruption.
 
-mod program;
-
+use crate::program::{command, scratch};
 use nix::pty::{Winsize, openpty};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use program::{command, scratch};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::process::Child;

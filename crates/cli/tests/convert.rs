@@ -1,8 +1,6 @@
 //! Hugging Face folders: converted, and run as they are.
 
-mod program;
-
-use program::{Scratch, fails, scratch, strata};
+use crate::program::{Scratch, fails, scratch, strata};
 
 fn folder(name: &str) -> String {
     format!(

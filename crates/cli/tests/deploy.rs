@@ -1,8 +1,6 @@
 //! What is deployed names flags, routes and variables that there are.
 
-mod program;
-
-use program::strata;
+use crate::program::strata;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

@@ -1,8 +1,6 @@
 //! Vectors of texts, and documents in the order of their scores.
 
-mod program;
-
-use program::{command, fails, finish, strata};
+use crate::program::{command, fails, finish, strata};
 use serde_json::Value;
 
 /// A tiny random model with the letters as its vocabulary.

@@ -1,8 +1,6 @@
 //! Every failure is one sentence and an exit code, within a second.
 
-mod program;
-
-use program::{Edit, Scratch, command, fails, finish, scratch, strata, tiny};
+use crate::program::{Edit, Scratch, command, fails, finish, scratch, strata, tiny};
 use std::io::Read;
 use std::process::Stdio;
 use strata_weights::gguf::{Builder, Dims};

@@ -1,13 +1,9 @@
 //! A model that is not here is fetched because somebody runs or serves it.
 
-#[path = "../../store/tests/loopback/mod.rs"]
-mod loopback;
-mod program;
-
-use loopback::Registry;
+use crate::loopback::Registry;
+use crate::program::server::{Server, TestFolder};
+use crate::program::{Run, command, tale};
 use nix::pty::openpty;
-use program::server::{Server, TestFolder};
-use program::{Run, command, tale};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::fs::File;

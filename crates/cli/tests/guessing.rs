@@ -1,8 +1,8 @@
 //! Tokens guessed ahead: the answer stays the same.
 
-mod program;
+use crate::program;
 
-use program::{Scratch, fails, strata};
+use crate::program::{Scratch, fails, strata};
 
 const TALE: &[u8] = include_bytes!("../../../models/tale/tale-q4_k_m.gguf");
 const PROMPT: &str =

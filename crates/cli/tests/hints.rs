@@ -1,9 +1,7 @@
 //! What the program makes of slips, and what it says before and after it does something.
 
-mod program;
-
-use program::server::{Server, TestFolder};
-use program::{Scratch, command, fails, finish, scratch, strata, strata_reading};
+use crate::program::server::{Server, TestFolder};
+use crate::program::{Scratch, command, fails, finish, scratch, strata, strata_reading};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::process::Stdio;

@@ -1,10 +1,9 @@
 //! `strata image` and `strata boot`, with a kernel that has no code and a QEMU that only tells its arguments.
 
-#[path = "../../image/tests/fake/mod.rs"]
-mod fake;
-mod program;
+use crate::fake;
+use crate::program;
 
-use program::{command, fails, finish, strata, tale};
+use crate::program::{command, fails, finish, strata, tale};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;

@@ -1,9 +1,7 @@
 //! The machine described, completions, manual pages, and no colours but on a terminal.
 
-mod program;
-
+use crate::program::{Scratch, command, finish, scratch, strata};
 use nix::pty::openpty;
-use program::{Scratch, command, finish, scratch, strata};
 use serde_json::Value;
 use std::fs::File;
 use std::io::Read;

@@ -1,9 +1,7 @@
 //! What Ollama's clients ask for beyond answers: copies of any model, templates of their own, more than fits.
 
-mod program;
-
-use program::server::{Server, TestFolder};
-use program::tale;
+use crate::program::server::{Server, TestFolder};
+use crate::program::tale;
 use serde_json::{Value, json};
 
 #[test]

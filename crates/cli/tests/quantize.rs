@@ -1,8 +1,6 @@
 //! Models in other types, and the importance of their columns.
 
-mod program;
-
-use program::{Scratch, fails, scratch, strata};
+use crate::program::{Scratch, fails, scratch, strata};
 use serde_json::Value;
 use strata_weights::{GgmlType, Gguf};
 

@@ -1,9 +1,7 @@
 //! Every command line of the README and of `docs/` works as it is written, or says why it is not tried here.
 
-mod program;
-
-use program::server::TestFolder;
-use program::strata;
+use crate::program::server::TestFolder;
+use crate::program::strata;
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};

@@ -1,9 +1,7 @@
 //! One model, one prompt, one seed: the same text on every instruction set, by any number of threads, in batches of any
 //! size.
 
-mod program;
-
-use program::{Scratch, command, finish, instruction_sets, scratch, strata, strata_reading};
+use crate::program::{Scratch, command, finish, instruction_sets, scratch, strata, strata_reading};
 
 /// Tests run side by side: where threads are not the question, one is the fastest.
 const ALONE: &[&str] = &["--threads", "1"];

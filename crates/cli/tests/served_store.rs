@@ -1,9 +1,7 @@
 //! Models of the store behind a server: their Modelfiles count, and clients make and remove them.
 
-mod program;
-
-use program::server::{Server, TestFolder};
-use program::tale;
+use crate::program::server::{Server, TestFolder};
+use crate::program::tale;
 use serde_json::{Value, json};
 use std::time::Duration;
 

@@ -1,8 +1,6 @@
 //! The commands of the store, through the program.
 
-mod program;
-
-use program::{Run, command, finish, tale};
+use crate::program::{Run, command, finish, tale};
 use std::path::Path;
 
 fn strata(store: &Path, words: &[&str]) -> Run {

@@ -1,8 +1,6 @@
 //! What is in a file: metadata, tokens, templates; and files of our own making.
 
-mod program;
-
-use program::{Scratch, scratch, strata, strata_reading};
+use crate::program::{Scratch, scratch, strata, strata_reading};
 use serde_json::Value;
 use std::path::Path;
 use strata_weights::Gguf;

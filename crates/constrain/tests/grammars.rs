@@ -1,14 +1,12 @@
 //! Regular expressions, choices, Lark, GBNF and calls of tools: what is generated matches, and what matches can be
 //! generated.
 
-mod support;
-
+use crate::support::{BYTE_FALLBACK, BYTE_LEVEL, Random, Vocabulary};
 use strata_constrain::{
     CallCount, CallMarkers, Calls, CompileError, Grammar, Preamble, Tool, ToolCalls,
 };
 use strata_engine::Constraint;
 use strata_tokenizer::{EncodeOptions, TokenKind};
-use support::{BYTE_FALLBACK, BYTE_LEVEL, Random, Vocabulary};
 
 fn answers(vocabulary: &Vocabulary, grammar: &Grammar, count: u64) -> Vec<String> {
     (0..count)

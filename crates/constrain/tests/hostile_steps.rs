@@ -1,7 +1,6 @@
 //! Grammars made to hold up the engine's steps: their requests fail, soon, with the reason, and nobody else notices.
 
-mod support;
-
+use crate::support::BYTE_LEVEL;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -11,7 +10,6 @@ use strata_engine::{
     ConstraintError, Engine, EngineOptions, EventKind, Request, RequestError, RequestId,
 };
 use strata_model::KvType;
-use support::BYTE_LEVEL;
 
 /// Far more than the budget of a token: these machines are shared.
 const TIMEOUT: Duration = Duration::from_secs(10);

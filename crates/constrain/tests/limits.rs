@@ -1,12 +1,10 @@
 //! Grammars made to hurt: each gives an answer or an error, soon, and harms nothing else.
 
-mod support;
-
 use std::time::{Duration, Instant};
 
+use crate::support::{BYTE_LEVEL, Random};
 use strata_constrain::{CompileError, Compiler, Grammar, Limits};
 use strata_engine::{Constraint, TokenMask};
-use support::{BYTE_LEVEL, Random};
 
 /// Four times what is promised: these machines are shared.
 const TIMEOUT: Duration = Duration::from_secs(4);

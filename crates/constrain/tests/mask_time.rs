@@ -1,13 +1,11 @@
 //! How long masks take: `cargo test --release -p strata-constrain --test mask_time -- --ignored --nocapture`.
 
-mod support;
-
 use std::time::{Duration, Instant};
 
+use crate::support::{BYTE_LEVEL, Random, Vocabulary};
 use strata_constrain::{Compiler, Grammar};
 use strata_engine::{Constraint, TokenMask};
 use strata_tokenizer::{ModelKind, TokenKind, TokenTable, Tokenizer, Vocab};
-use support::{BYTE_LEVEL, Random, Vocabulary};
 
 const SCHEMA: &str = r#"{"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer", "minimum": 0},
   "tags": {"type": "array", "items": {"type": "string", "maxLength": 20}}, "kind": {"enum": ["a", "b", "other"]}},

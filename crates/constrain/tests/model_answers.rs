@@ -1,8 +1,7 @@
 //! Answers of a model with random weights, drawn by the engine at temperature 1: each parses and validates with
 //! somebody else's validator.
 
-mod support;
-
+use crate::support::{BYTE_LEVEL, Random, Validator};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use strata_constrain::Grammar;
@@ -11,7 +10,6 @@ use strata_engine::{EngineOptions, EventKind, FinishReason, Request, RequestId};
 use strata_model::KvType;
 use strata_weights::GgmlType;
 use strata_weights::gguf::Builder;
-use support::{BYTE_LEVEL, Random};
 
 const WIDTH: u64 = 32;
 const INNER: u64 = 48;
@@ -195,10 +193,7 @@ fn what_a_model_of_noise_answers_validates() {
         assert!(ended, "{end:?} for {what}");
         let value: Value =
             serde_json::from_str(text).unwrap_or_else(|error| panic!("{error} for {what}"));
-        let validator = jsonschema::options()
-            .should_validate_formats(true)
-            .build(schema)
-            .expect("a good schema");
+        let validator = Validator::new(schema);
         if let Err(error) = validator.validate(&value) {
             panic!("{error} for {what}");
         }

@@ -1,15 +1,12 @@
 //! Beam search against a plain one, whatever else runs and however little memory there is.
 
-mod spelling;
-mod tale;
-
-use spelling::{Fault, Rhythm};
+use crate::spelling::{Fault, Rhythm};
+use crate::tale::{Answer, Tale, run_one};
 use std::collections::BTreeMap;
 use strata_engine::{
     Choices, Constraint, ConstraintError, Engine, EngineOptions, FinishReason, Request,
     RequestError, RequestId, SubmitError, TokenMask,
 };
-use tale::{Answer, Tale, run_one};
 
 fn engine(tale: &Tale, pages: usize, requests: usize) -> Engine {
     let options = EngineOptions {

@@ -1,11 +1,10 @@
 //! Many requests at once: each gets what it would get alone, whatever else happens.
 
-mod crowd;
-mod spelling;
-mod tale;
+use crate::crowd;
 
-use crowd::{HandClock, Shape, assert_no_leak, assert_same, engine, workload};
-use spelling::Rhythm;
+use crate::crowd::{HandClock, Shape, assert_no_leak, assert_same, engine, workload};
+use crate::spelling::Rhythm;
+use crate::tale::{Answer, PAGES, Tale, adapter, run, run_one};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +14,6 @@ use strata_engine::{
 };
 use strata_host::{Pinning, PoolOptions, ThreadPool};
 use strata_model::{Adapter, PAGE};
-use tale::{Answer, PAGES, Tale, adapter, run, run_one};
 
 /// Constraints that end after some tokens, with and without forced ones.
 fn constraints() -> [Box<dyn Constraint>; 3] {

@@ -1,9 +1,7 @@
 //! What outlives a request, and what outlives the process: sessions, kept pages, adapters that come and go.
 
-mod shelf;
-mod tale;
-
-use shelf::Shelf;
+use crate::shelf::Shelf;
+use crate::tale::{Answer, Tale, adapter, load, run, run_one};
 use std::sync::Arc;
 use strata_engine::{
     AdapterMismatch, ClientId, Engine, EngineOptions, InferenceError, ModelDigest, Request,
@@ -11,7 +9,6 @@ use strata_engine::{
 };
 use strata_model::PAGE;
 use strata_tokenizer::EncodeOptions;
-use tale::{Answer, Tale, adapter, load, run, run_one};
 
 const DIGEST: ModelDigest = ModelDigest([3; 32]);
 

@@ -1,7 +1,6 @@
 //! Vectors and scores through the scheduler: what a direct pass over the text alone gives, whatever else runs.
 
-mod tale;
-
+use crate::tale::{Answer, ExecutorSetup, Tale, load, run_one};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +16,6 @@ use strata_model::{
     Span, Workspace,
 };
 use strata_platform::{Inline, SystemMemory};
-use tale::{Answer, ExecutorSetup, Tale, load, run_one};
 
 fn compute() -> Compute<'static> {
     Compute {

@@ -1,11 +1,8 @@
 //! What requests may not do and what becomes of them: limits, refusals, faults, cancellation. Nothing is lost.
 
-mod crowd;
-mod spelling;
-mod tale;
-
-use crowd::{HandClock, Shape, assert_no_leak, assert_same, engine, workload};
-use spelling::{Fault, Rhythm};
+use crate::crowd::{HandClock, Shape, assert_no_leak, assert_same, engine, workload};
+use crate::spelling::{Fault, Rhythm};
+use crate::tale::{Answer, Tale, run, run_one};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +13,6 @@ use strata_engine::{
     RequestError, RequestId, Speculation, SubmitError, Task, TokenMask,
 };
 use strata_model::PAGE;
-use tale::{Answer, Tale, run, run_one};
 
 #[test]
 fn a_constraint_holds_and_a_faulty_one_ends_its_request_alone() {

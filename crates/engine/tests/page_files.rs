@@ -1,7 +1,6 @@
 //! Pages in files between two engines: what is not whole, not ours or too much is not there, and never wrong.
 
-mod tale;
-
+use crate::tale::{ExecutorSetup, Tale, run_one};
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +8,6 @@ use std::sync::Arc;
 use strata_engine::{Engine, EngineOptions, ModelDigest, Request};
 use strata_host::PageFiles;
 use strata_model::{KvType, PAGE};
-use tale::{ExecutorSetup, Tale, run_one};
 
 const DIGEST: ModelDigest = ModelDigest([3; 32]);
 const PLENTY: u64 = 1 << 30;

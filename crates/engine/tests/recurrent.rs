@@ -1,13 +1,10 @@
 //! Recurrent states that cannot be cut back: batches, chunks, drafts, preemption and few slots for states change how an
 //! answer is computed, never the answer.
 
-mod lfm2;
-mod tale;
-
-use lfm2::{Lfm2, Shape, assert_no_leak};
+use crate::lfm2::{Lfm2, Shape, assert_no_leak};
+use crate::tale::{Answer, run, run_one};
 use strata_engine::{Choices, Counters, Request, Speculation};
 use strata_model::PAGE;
-use tale::{Answer, run, run_one};
 
 const LOOKUP: Speculation = Speculation::PromptLookup { max_draft: 8 };
 const DRAFT: Speculation = Speculation::DraftModel { max_draft: 6 };

@@ -1,16 +1,12 @@
 //! What is kept of recurrent sequences: snapshots in the prefix cache, in saved sessions, and in a store behind both.
 
-mod lfm2;
-mod shelf;
-mod tale;
-
-use lfm2::{Lfm2, Shape, assert_no_leak};
-use shelf::Shelf;
+use crate::lfm2::{Lfm2, Shape, assert_no_leak};
+use crate::shelf::Shelf;
+use crate::tale::{Answer, run, run_one};
 use strata_engine::{
     Choices, ClientId, Engine, EventKind, ModelDigest, Request, Session, Speculation, SubmitError,
 };
 use strata_model::PAGE;
-use tale::{Answer, run, run_one};
 
 const DIGEST: ModelDigest = ModelDigest([7; 32]);
 

@@ -1,11 +1,9 @@
 //! Requests through the built-in model: the same answers alone and together, stop texts, the cache, refusals.
 
-mod tale;
-
+use crate::tale::{Answer, Tale, run, run_one};
 use strata_engine::{ClientId, EventKind, FinishReason, Request, RequestId, Standing, SubmitError};
 use strata_model::PAGE;
 use strata_tokenizer::EncodeOptions;
-use tale::{Answer, Tale, run, run_one};
 
 const PROMPTS: [&str; 8] = [
     "Once upon a time",

@@ -1,11 +1,10 @@
 //! The seam to devices: the book's f32 decoder, behind the same trait as the processors and under the same scheduler.
 
-mod oracle;
-mod shelf;
-mod tale;
+use crate::tale;
 
-use oracle::Oracle;
-use shelf::Shelf;
+use crate::oracle::Oracle;
+use crate::shelf::Shelf;
+use crate::tale::{Answer, ExecutorSetup, Tale, adapter, run, run_one};
 use std::path::Path;
 use std::sync::Arc;
 use strata_engine::random::{Random, Stream};
@@ -18,7 +17,6 @@ use strata_model::{
     BatchError, Executor, KvType, Model, Output, PAGE, PageTable, Pooling, Sequence, Span,
 };
 use strata_weights::Gguf;
-use tale::{Answer, ExecutorSetup, Tale, adapter, run, run_one};
 
 /// A tiny llama with random f32 weights.
 struct Llama {

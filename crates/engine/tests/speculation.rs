@@ -1,7 +1,6 @@
 //! Guessing ahead changes how fast an answer comes, never the answer.
 
-mod tale;
-
+use crate::tale::{Answer, PAGES, Tale, load, run, run_one};
 use std::sync::Arc;
 use strata_engine::sampling::{
     Dry, Lookback, Mirostat, Penalties, SampleError, SamplerSettings, Xtc,
@@ -12,7 +11,6 @@ use strata_engine::{
 };
 use strata_model::PAGE;
 use strata_tokenizer::EncodeOptions;
-use tale::{Answer, PAGES, Tale, load, run, run_one};
 
 const LOOKUP: Speculation = Speculation::PromptLookup { max_draft: 8 };
 const DRAFT: Speculation = Speculation::DraftModel { max_draft: 6 };

@@ -1,10 +1,10 @@
 //! Models of which some layers see everything and the others a window: memory that no window reaches is given back,
 //! and nothing else changes.
 
-mod shelf;
-mod tale;
+use crate::tale;
 
-use shelf::Shelf;
+use crate::shelf::Shelf;
+use crate::tale::{Answer, ExecutorSetup, Tale, run, run_one};
 use std::path::Path;
 use std::sync::Arc;
 use strata_engine::random::{Random, Stream};
@@ -12,7 +12,6 @@ use strata_engine::{
     Choices, Engine, EngineOptions, ModelDigest, Request, RequestId, Session, Speculation,
 };
 use strata_model::{KvType, Model, PAGE};
-use tale::{Answer, ExecutorSetup, Tale, run, run_one};
 
 /// A model of random weights, with another window than its file says.
 fn load(file: &str, window: u32) -> Arc<Model> {

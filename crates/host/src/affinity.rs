@@ -18,16 +18,18 @@ pub(crate) fn allowed() -> Vec<usize> {
         .collect()
 }
 
-/// Keeps the calling thread on one processor.
+/// Keeps the calling thread on these processors.
 #[cfg(target_os = "linux")]
-pub(crate) fn pin(cpu: usize) -> io::Result<()> {
-    if cpu >= libc::CPU_SETSIZE as usize {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
+pub(crate) fn pin(processors: &[usize]) -> io::Result<()> {
     // SAFETY: a set of bits, for which all zeros is a value.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: the number is below the set's size, as checked above.
-    unsafe { libc::CPU_SET(cpu, &mut set) };
+    for &cpu in processors {
+        if cpu >= libc::CPU_SETSIZE as usize {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        // SAFETY: the number is below the set's size, as checked above.
+        unsafe { libc::CPU_SET(cpu, &mut set) };
+    }
     // SAFETY: the kernel reads the given size from `set`. 0 is the calling thread.
     match unsafe { libc::sched_setaffinity(0, size_of_val(&set), &set) } {
         0 => Ok(()),
@@ -41,6 +43,6 @@ pub(crate) fn allowed() -> Vec<usize> {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn pin(_: usize) -> io::Result<()> {
+pub(crate) fn pin(_: &[usize]) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }

@@ -33,7 +33,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{JoinHandle, Thread};
+use std::thread::{JoinHandle, Thread, ThreadId};
 use std::time::{Duration, Instant};
 use strata_platform::Pool;
 
@@ -132,6 +132,15 @@ pub struct ThreadPool {
     busy: AtomicBool,
     /// What the caller thinks of each worker.
     standings: Mutex<Vec<Standing>>,
+    /// The thread that [`Self::pin_caller`] pinned.
+    pinned_caller: Mutex<Option<PinnedCaller>>,
+}
+
+/// The one thread that does nothing but run the pool.
+struct PinnedCaller {
+    thread: ThreadId,
+    /// It may run on any of the pool's processors for now.
+    released: bool,
 }
 
 impl ThreadPool {
@@ -174,6 +183,7 @@ impl ThreadPool {
             processors,
             busy: AtomicBool::new(false),
             standings: Mutex::new((1..workers).map(|_| Standing::default()).collect()),
+            pinned_caller: Mutex::new(None),
         };
         for worker in 1..workers {
             let shared = Arc::clone(&pool.shared);
@@ -184,7 +194,7 @@ impl ThreadPool {
                     IN_TASK.set(true);
                     if let Some(processor) = processor {
                         // Where this is forbidden the worker is slower at worst.
-                        let _ = affinity::pin(processor);
+                        let _ = affinity::pin(&[processor]);
                     }
                     serve(&shared, worker);
                 })?;
@@ -201,12 +211,38 @@ impl ThreadPool {
         }
     }
 
-    /// Keeps the calling thread on the processor that the workers left free, from now on: for a thread that does
-    /// nothing but run this pool. Does nothing where the workers are not pinned.
+    /// Keeps the calling thread on the processor that the workers leave free, from now on, except while other programs
+    /// want the processors: for a thread that does nothing but run this pool. Does nothing where the workers are not
+    /// pinned.
     pub fn pin_caller(&self) -> io::Result<()> {
-        match &self.processors {
-            Some(processors) => affinity::pin(processors[0]),
-            None => Ok(()),
+        let Some(processors) = &self.processors else {
+            return Ok(());
+        };
+        affinity::pin(&processors[..1])?;
+        *lock(&self.pinned_caller) = Some(PinnedCaller {
+            thread: std::thread::current().id(),
+            released: false,
+        });
+        Ok(())
+    }
+
+    /// Lets a pinned caller go where there is room while a worker is suspended, and puts it back after that: what has
+    /// the worker's processor may want the caller's as well.
+    fn place_caller(&self, released: bool) {
+        let Some(processors) = &self.processors else {
+            return;
+        };
+        let mut pinned = lock(&self.pinned_caller);
+        let Some(caller) = pinned.as_mut().filter(|it| it.released != released) else {
+            return;
+        };
+        let on = if released {
+            &processors[..]
+        } else {
+            &processors[..1]
+        };
+        if caller.thread == std::thread::current().id() && affinity::pin(on).is_ok() {
+            caller.released = released;
         }
     }
 
@@ -278,12 +314,16 @@ impl ThreadPool {
         }
         let start = Instant::now();
         let mut standings = lock(&self.standings);
+        let mut any_suspended = false;
         for (worker, standing) in standings.iter_mut().enumerate() {
             if latecomers == Latecomers::Awaited {
                 standing.resume();
             }
-            self.suspend(worker, standing.is_suspended(start));
+            let suspended = standing.is_suspended(start);
+            any_suspended |= suspended;
+            self.suspend(worker, suspended);
         }
+        self.place_caller(any_suspended);
         // SAFETY: only the lifetime changes. Every worker is done with the task, or cannot begin it any more, before
         // this function returns, also when the caller's own part panics.
         let erased =

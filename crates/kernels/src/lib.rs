@@ -24,9 +24,6 @@
 // Loops over tokens and parts index several arrays side by side.
 #![allow(clippy::needless_range_loop)]
 
-#[cfg(test)]
-extern crate std;
-
 mod act;
 mod arch;
 mod attention;

@@ -1,10 +1,8 @@
 //! Stored keys and values: the same bits everywhere, the contract written out, and small errors.
 
-mod support;
-
+use crate::support::{Random, assert_same, others, same, scalar};
 use strata_kernels::{Kernels, KvRows, KvType, Partial};
 use strata_quant::{F16, GgmlType, dequantize};
-use support::{Random, assert_same, others, same, scalar};
 
 const KINDS: [KvType; 3] = [KvType::F32, KvType::F16, KvType::Q8_0];
 

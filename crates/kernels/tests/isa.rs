@@ -61,3 +61,11 @@ fn the_peak_counts_the_operations_of_every_round() {
         assert_eq!(kernels.dot_peak(1000), 1000 * one, "{isa}");
     }
 }
+
+#[test]
+fn names_lead_back() {
+    for &isa in Isa::ALL {
+        assert_eq!(Isa::from_name(isa.name()), Some(isa));
+    }
+    assert_eq!(Isa::from_name("sse9"), None);
+}

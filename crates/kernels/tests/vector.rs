@@ -1,9 +1,7 @@
 //! Vector operations: the same bits everywhere, and close to the formulas in f64.
 
-mod support;
-
+use crate::support::{Random, assert_same, others, same, scalar};
 use strata_kernels::{Activation, Kernels, RopeKind, ln, pow, sin_cos};
-use support::{Random, assert_same, others, same, scalar};
 
 const LENGTHS: [usize; 9] = [1, 2, 15, 16, 17, 31, 64, 100, 1027];
 

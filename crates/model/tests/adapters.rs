@@ -1,8 +1,6 @@
 //! LoRA adapters: what merging would give, chosen for each span of a batch, and files that are wrong.
 
-mod running;
-
-use running::read;
+use crate::running::read;
 use std::path::Path;
 use strata_host::ThreadPool;
 use strata_kernels::Kernels;

@@ -1,8 +1,6 @@
 //! The same bits every time: however a prompt is cut, whatever else is in the batch, on any workers and ISA.
 
-mod running;
-
-use running::{Runner, read};
+use crate::running::{Runner, read};
 use std::path::Path;
 use std::sync::Arc;
 use strata_host::ThreadPool;

@@ -1,8 +1,6 @@
 //! How often a pass wakes the workers: each time costs all of them a wait for the slowest.
 
-mod running;
-
-use running::{Runner, read};
+use crate::running::{Runner, read};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use strata_host::ThreadPool;

@@ -2,9 +2,7 @@
 //!
 //! `tests/golden/README.md` says how the files were made.
 
-mod running;
-
-use running::{Runner, base64, read};
+use crate::running::{Runner, base64, read};
 use std::path::PathBuf;
 use strata_kernels::{Isa, Kernels};
 use strata_model::{KvType, LoadOptions, Model, Output};

@@ -2,9 +2,7 @@
 //!
 //! `tests/golden_states/README.md` says how the files were made.
 
-mod running;
-
-use running::{Runner, base64, read};
+use crate::running::{Runner, base64, read};
 use std::path::PathBuf;
 use std::sync::Arc;
 use strata_host::ThreadPool;

@@ -1,8 +1,6 @@
 //! Layers that differ: windows, heads and feed-forward networks by layer.
 
-mod running;
-
-use running::{Runner, read};
+use crate::running::{Runner, read};
 use std::path::Path;
 use strata_kernels::Kernels;
 use strata_model::{Blueprint, KvType, LoadOptions, Model, Output};

@@ -1,8 +1,6 @@
 //! Files that are not what they say: one clear sentence, and nothing large allocated.
 
-mod running;
-
-use running::read;
+use crate::running::read;
 use std::path::Path;
 use strata_model::{LoadError, LoadOptions, Model};
 use strata_platform::{Inline, Memory, OutOfMemory, Region, SystemMemory};

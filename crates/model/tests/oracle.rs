@@ -1,8 +1,6 @@
 //! The engine's quantized arithmetic against the book's plain f32 decoder, on the built-in model.
 
-mod running;
-
-use running::{Runner, read};
+use crate::running::{Runner, read};
 use std::path::Path;
 use strata_kernels::Kernels;
 use strata_learn::decoder::Decoder;

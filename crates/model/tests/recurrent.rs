@@ -1,8 +1,6 @@
 //! A recurrent state: the same bits however a sequence is cut, batched and computed, and snapshots that can be restored.
 
-mod running;
-
-use running::read;
+use crate::running::read;
 use std::path::Path;
 use std::sync::Arc;
 use strata_host::ThreadPool;

@@ -1,8 +1,6 @@
 //! What layers with windows are past can be given back, and nobody can tell.
 
-mod running;
-
-use running::{Runner, read};
+use crate::running::{Runner, read};
 use std::path::Path;
 use std::sync::Arc;
 use strata_kernels::Kernels;

@@ -1,8 +1,8 @@
 //! Models of the Hugging Face hub and of plain addresses, from a server on loopback that looks like them.
 
-mod loopback;
+use crate::loopback;
 
-use loopback::{Manners, Registry, network};
+use crate::loopback::{Manners, Registry, network};
 use strata_store::{Digest, Network, Store, StoreError, media_type, quietly};
 use strata_weights::GgmlType;
 use strata_weights::gguf::Builder;

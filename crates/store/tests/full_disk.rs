@@ -1,9 +1,7 @@
 //! A disk that is full: a clear error, and the next pull goes on from there.
 #![cfg(target_os = "linux")]
 
-mod loopback;
-
-use loopback::{Registry, network, noise};
+use crate::loopback::{Registry, network, noise};
 use std::process::Command;
 use strata_store::{Store, StoreError, quietly};
 
@@ -48,7 +46,7 @@ fn a_full_disk_is_said_to_be_full_and_the_pull_goes_on_later() {
         eprintln!("no small disk can be mounted here: nothing was tested");
         return;
     }
-    let output = small_disk("\"$TEST\" --exact child --nocapture").unwrap();
+    let output = small_disk("\"$TEST\" --exact full_disk::child --nocapture").unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     let again = registry.sent().saturating_sub(len as u64);

@@ -1,8 +1,6 @@
 //! Registries that lie: nothing of theirs gets a name, and nobody else hears our secrets.
 
-mod loopback;
-
-use loopback::{Manners, Registry, network, noise};
+use crate::loopback::{Manners, Registry, network, noise};
 use std::time::{Duration, Instant};
 use strata_store::{
     Digest, Layer, Manifest, NetError, Network, PrivateHosts, Store, StoreError, media_type,

@@ -1,8 +1,6 @@
 //! Pulls that are killed: never a name too early, and hardly anything fetched twice.
 
-mod loopback;
-
-use loopback::{Manners, Registry, network, noise};
+use crate::loopback::{Manners, Registry, network, noise};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use strata_store::{Digest, Name, Store, quietly};
@@ -33,7 +31,7 @@ fn twenty_kills_lose_almost_nothing() {
     let mut state = 12345u64;
     for _ in 0..KILLS {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "child"])
+            .args(["--exact", "killed::child"])
             .env("PULL_INTO", folder.path())
             .env("PULL_NAME", name.to_string())
             .stdout(Stdio::null())

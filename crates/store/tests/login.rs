@@ -1,8 +1,8 @@
 //! Registries that want to know who we are.
 
-mod loopback;
+use crate::loopback;
 
-use loopback::{Manners, Registry, network, noise};
+use crate::loopback::{Manners, Registry, network, noise};
 use strata_store::{Logins, NetError, Network, Store, StoreError, quietly};
 
 /// `me:word` as a registry hears it.

@@ -1,8 +1,6 @@
 //! Pulling from a registry that behaves, and pushing back to it.
 
-mod loopback;
-
-use loopback::{Manners, Registry, network, noise};
+use crate::loopback::{Manners, Registry, network, noise};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 use strata_store::{Digest, Name, Network, Store, StoreError, quietly};

@@ -1,6 +1,6 @@
 //! Templates written for the purpose, one feature each, against the outputs that Python's jinja2 gave for them:
 //! `python tools/oracle.py cases cases.json expected.json`, both in `cases/`.
-mod oracle;
+use crate::oracle;
 
 use strata_template::jinja::Value;
 

@@ -2,7 +2,7 @@
 //! conversation of `cases/conversations.json`. The expected outputs hold the templates' own text, so they are
 //! not committed: `python tools/oracle.py fixtures $STRATA_FIXTURES/templates FILE` makes the file that
 //! `STRATA_TEMPLATE_EXPECTED` names.
-mod oracle;
+use crate::oracle;
 
 use std::path::PathBuf;
 use strata_template::jinja::{TemplateError, TypeFault, Value};

@@ -1,9 +1,7 @@
 //! Agreement with the `gguf` Python package: its files read here, and files written here are its own,
 //! byte for byte. `tools/gguf_roundtrip.py` made the samples.
 
-mod content;
-
-use content::{describe, rewrite, sample};
+use crate::content::{describe, rewrite, sample};
 use serde_json::Value as Json;
 use strata_weights::gguf::{Gguf, GgufError, GgufSet, SplitName};
 

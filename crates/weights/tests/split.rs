@@ -1,8 +1,6 @@
 //! Split sets: names, completeness, and parts that do not belong together.
 
-mod content;
-
-use content::assemble;
+use crate::content::assemble;
 use strata_weights::gguf::{Builder, Gguf, GgufError, GgufSet, Name, SplitError, SplitName};
 use strata_weights::{GgmlType, ValueType};
 

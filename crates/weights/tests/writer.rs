@@ -1,8 +1,6 @@
 //! What the writer refuses, and the metadata getters on what it wrote.
 
-mod content;
-
-use content::assemble;
+use crate::content::assemble;
 use strata_weights::gguf::{Builder, Extent, Gguf, GgufError, Name, ShapeError, WriteError};
 use strata_weights::{GgmlType, Value, ValueType};
 

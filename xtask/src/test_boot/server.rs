@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 const CLIENTS: usize = 32;
 /// Requests at once whose answers are compared: as many as the unikernel computes side by side.
 const LANES: usize = 8;
-const TOKENS: usize = 64;
+const TOKENS: usize = 32;
 const CHAT: &str = "/v1/chat/completions";
 
 const PROMPTS: [&str; 20] = [

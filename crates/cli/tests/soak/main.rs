@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 
 /// What memory may grow by once all clients have been there: buffers and the allocator's leftovers.
 const MOST_GROWTH: u64 = 48 << 20;
+/// What a page of keys and values of the built-in model takes, rounded up.
+const PAGE: u64 = 320 << 10;
 /// Files and sockets that may be open more than before.
 const MOST_FILES: usize = 4;
 /// How long an answer may be waited for on a machine that has other work too.
@@ -75,7 +77,10 @@ fn many_clients_of_all_dialects() {
     assert_eq!(after.used_pages, 0, "pages leaked");
     assert_eq!(after.requests, 0, "requests leaked");
     assert!(after.files <= before.files + MOST_FILES, "files leaked");
-    assert!(after.memory <= before.memory + MOST_GROWTH, "memory leaked");
+    // The cache may still have been filling: pages take memory when they are first used.
+    let filled = after.cached_pages.saturating_sub(before.cached_pages) as u64 * PAGE;
+    let most = before.memory + filled + MOST_GROWTH;
+    assert!(after.memory <= most, "memory leaked");
     if strict {
         let median = metrics[metrics.len() / 2];
         assert!(median <= METRICS, "/metrics took {median:?}");

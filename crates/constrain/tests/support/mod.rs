@@ -195,3 +195,31 @@ impl Random {
         ((z ^ (z >> 31)) % n as u64) as usize
     }
 }
+
+/// A schema as a validator that we did not write reads it.
+pub(crate) struct Validator {
+    schemas: boon::Schemas,
+    index: boon::SchemaIndex,
+}
+
+impl Validator {
+    pub(crate) fn new(schema: &serde_json::Value) -> Self {
+        const PLACE: &str = "schema.json";
+        let (mut schemas, mut compiler) = (boon::Schemas::new(), boon::Compiler::new());
+        compiler.enable_format_assertions();
+        compiler
+            .add_resource(PLACE, schema.clone())
+            .expect("a new place");
+        let index = compiler
+            .compile(PLACE, &mut schemas)
+            .expect("a good schema");
+        Self { schemas, index }
+    }
+
+    /// Why a value does not match.
+    pub(crate) fn validate(&self, value: &serde_json::Value) -> Result<(), String> {
+        self.schemas
+            .validate(value, self.index)
+            .map_err(|error| error.to_string())
+    }
+}

@@ -254,3 +254,34 @@ fn a_dedicated_caller_gets_the_processor_that_is_left() {
     .join()
     .unwrap();
 }
+
+/// While other programs have a worker's processor, they may want the caller's too: it must be free to move.
+#[test]
+fn a_dedicated_caller_may_move_while_a_worker_is_suspended() {
+    std::thread::spawn(|| {
+        let before = affinity::allowed();
+        let pool = ThreadPool::new(None).unwrap();
+        if pool.pinning() == Pinning::None || pool.workers() == 1 {
+            return;
+        }
+        pool.pin_caller().unwrap();
+        let suspend = |suspended: bool| {
+            let mut standings = lock(&pool.standings);
+            let standing = &mut standings[0];
+            if suspended {
+                let time = Duration::from_secs(60);
+                standing.learn(Instant::now() + time, time, time);
+            } else {
+                standing.resume();
+            }
+        };
+        suspend(true);
+        pool.share(&|_| {});
+        assert_eq!(affinity::allowed(), before);
+        suspend(false);
+        pool.share(&|_| {});
+        assert_eq!(affinity::allowed(), before[..1]);
+    })
+    .join()
+    .unwrap();
+}

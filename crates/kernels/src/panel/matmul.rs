@@ -160,6 +160,9 @@ impl<K: PanelType> Op for BlockMatmul<'_, K> {
 
     #[inline(always)]
     fn run<L: Dot>(self, l: L) {
+        const {
+            assert!(size_of::<K::Panel>() == PANEL_ROWS * K::TYPE.block_bytes());
+        }
         let Matmul { w, x, mut out } = self.m;
         let blocks = w.cols / K::TYPE.block_len();
         let panels: &[K::Panel] = bytemuck::cast_slice(w.bytes);

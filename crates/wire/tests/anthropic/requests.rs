@@ -2,7 +2,7 @@
 
 use super::RICH;
 
-use crate::ANTHROPIC;
+use super::ANTHROPIC;
 use crate::pairs::script;
 use strata_chat::json::Json;
 use strata_chat::{

@@ -1,6 +1,6 @@
 //! What requests mean.
 
-use crate::LLAMA;
+use super::LLAMA;
 use std::time::Duration;
 use strata_chat::{Fault, Format, Generate, Prompt, PromptPart, SlotAction, TokenOrText};
 use strata_wire::call::Call;

@@ -1,6 +1,6 @@
 //! What requests mean.
 
-use crate::OLLAMA;
+use super::OLLAMA;
 use std::time::Duration;
 use strata_chat::json::Json;
 use strata_chat::{

@@ -1,6 +1,6 @@
 //! What requests mean.
 
-use crate::OPENAI;
+use super::OPENAI;
 use strata_chat::json::Json;
 use strata_chat::{
     ContentPart, Effort, Fault, Format, Generate, Message, Prompt, PromptPart, Role, Thinking,

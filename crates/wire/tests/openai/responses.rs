@@ -1,7 +1,7 @@
 //! Responses that go on from others.
 
-use super::pairs::script;
-use crate::OPENAI;
+use super::OPENAI;
+use crate::pairs::script;
 use strata_chat::{Fault, FaultKind, Message, Prompt, Role};
 use strata_wire::call::{Call, Kept, Recall};
 use strata_wire::openai::ResponseStore;

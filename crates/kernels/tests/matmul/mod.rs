@@ -2,13 +2,11 @@
 //! exact arithmetic on dequantized weights.
 
 mod contract;
-#[path = "../support/mod.rs"]
-mod support;
 
+use crate::support::{Random, assert_same, others, pack, quantize, sane_rows, scalar};
 use contract::plain_dot;
 use strata_kernels::{ActFormat, ActRows, Kernels, Panels, TileMut, act_format, is_packed};
 use strata_quant::*;
-use support::{Random, assert_same, others, pack, quantize, sane_rows, scalar};
 
 fn matmul(
     kernels: &Kernels,

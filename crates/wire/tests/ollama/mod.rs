@@ -1,11 +1,9 @@
 //! Ollama's dialect, from the bytes of a request to the bytes of its answer.
 
-#[path = "../pairs/mod.rs"]
-mod pairs;
 mod requests;
 
-use pairs::mutants::{Random, mutant, strangers};
-use pairs::{Tested, events, script};
+use crate::pairs::mutants::{Random, mutant, strangers};
+use crate::pairs::{Tested, events, script};
 use strata_chat::json::Json;
 use strata_chat::{Fault, FaultKind};
 use strata_wire::ollama;

@@ -1,0 +1,25 @@
+//! All tests of this crate from outside that need no process of their own: one program links faster than many.
+
+mod charts;
+mod chat;
+mod convert;
+mod deploy;
+mod embeddings;
+mod failures;
+#[path = "../../image/tests/fake/mod.rs"]
+mod fake;
+mod fetching;
+mod guessing;
+mod hints;
+mod images;
+#[path = "../../store/tests/loopback/mod.rs"]
+mod loopback;
+mod manners;
+mod ollama_requests;
+mod program;
+mod quantize;
+mod readme;
+mod same_bytes;
+mod served_store;
+mod store_commands;
+mod words;

@@ -1,0 +1,21 @@
+//! All tests of this crate from outside that need no process of their own: one program links faster than many.
+
+mod beams;
+mod crowd;
+mod determinism;
+mod durable;
+mod embeddings;
+mod lfm2;
+mod limits;
+mod llama_cpp;
+mod oracle;
+mod page_files;
+mod recurrent;
+mod recurrent_cache;
+mod requests;
+mod second_executor;
+mod shelf;
+mod speculation;
+mod spelling;
+mod tale;
+mod windows;

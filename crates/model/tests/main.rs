@@ -1,0 +1,14 @@
+//! All tests of this crate from outside that need no process of their own: one program links faster than many.
+
+mod adapters;
+mod coverage;
+mod determinism;
+mod dispatches;
+mod golden;
+mod golden_states;
+mod layers;
+mod loading;
+mod oracle;
+mod recurrent;
+mod running;
+mod windows;

@@ -1,0 +1,5 @@
+//! All tests of this crate from outside that need no process of their own: one program links faster than many.
+
+mod fixtures;
+mod published;
+mod vectors;

@@ -1,0 +1,6 @@
+//! All tests of this crate from outside that need no process of their own: one program links faster than many.
+
+mod content;
+mod python;
+mod split;
+mod writer;
