@@ -6,7 +6,7 @@ use crate::part_file;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Instant;
-use strata::load::bad_folder;
+use strata::load::{bad_folder, check_conversion};
 use strata_convert::{Folder, FolderError, Mix, Options, Plan, WriteFailure};
 use strata_host::ThreadPool;
 
@@ -76,6 +76,7 @@ fn convert(arguments: &Arguments) -> Result<Summary, Failure> {
     };
     let plan = Plan::new(&config, &checkpoint, vocabulary.as_ref(), &options)
         .map_err(|error| fail(error.into()))?;
+    check_conversion(&arguments.source, &plan, vocabulary.as_ref())?;
     let total = plan.layout().total_len;
     part_file::write(&arguments.out, total, "converting", |out, bar| {
         folder.convert(&plan, out, &pool, &mut |done, _| bar.set_position(done))

@@ -123,3 +123,44 @@ fn what_cannot_be_converted_is_said() {
         &["logits", gguf.path(), "--tokens", "1", "--quant", "q8_0"],
     );
 }
+
+/// A copy of a folder whose `config.json` says something else.
+fn changed(name: &str, change: &[(&str, serde_json::Value)]) -> tempfile::TempDir {
+    let copy = tempfile::tempdir().expect("a folder");
+    for entry in std::fs::read_dir(folder(name)).expect("the folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_file() {
+            let to = copy.path().join(path.file_name().expect("a name"));
+            std::fs::copy(&path, to).expect("a copy");
+        }
+    }
+    let config = copy.path().join("config.json");
+    let text = std::fs::read(&config).expect("the config");
+    let mut value: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
+    for (key, change) in change {
+        value[key] = change.clone();
+    }
+    std::fs::write(config, value.to_string()).expect("written");
+    copy
+}
+
+#[test]
+fn what_would_not_run_is_not_converted() {
+    let changes = [
+        // A layer that the checkpoint does not have, and one that it has too many.
+        ("num_hidden_layers", 3.into(), "blk.2"),
+        ("num_hidden_layers", 1.into(), "blk.1"),
+        ("intermediate_size", 41.into(), "ffn"),
+        ("num_key_value_heads", 3.into(), "3"),
+    ];
+    for (key, value, expected) in changes {
+        let copy = changed("llama-llama3-rope", &[(key, value)]);
+        let source = copy.path().to_str().expect("a text");
+        let out = Scratch(scratch("refused.gguf"));
+        let ran = fails(3, &[expected], &["run", source, "AB", "--raw", "-n", "1"]);
+        let sentence = ran.lines().next().expect("an error");
+        fails(3, &[sentence], &["convert", source, "-o", out.path()]);
+        fails(3, &[expected], &["quantize", source, "q8_0", "-o", out.path()]);
+        assert!(!out.0.exists(), "{key}");
+    }
+}

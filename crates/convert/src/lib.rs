@@ -23,6 +23,8 @@ mod lora_folder;
 mod metadata;
 mod mix;
 mod names;
+#[cfg(feature = "std")]
+mod outline;
 mod plan;
 mod recipe;
 mod requantize;
@@ -39,6 +41,8 @@ pub use lora::{Lora, LoraBase, LoraError, LoraTensor};
 #[cfg(feature = "std")]
 pub use lora_folder::LoraFolderError;
 pub use mix::{Layer, Mix, ModelFacts, Role};
+#[cfg(feature = "std")]
+pub use outline::Outline;
 pub use plan::{Options, Plan, PlannedTensor};
 pub use recipe::{Recipe, TypeRule};
 pub use requantize::{Requantized, Requantizing};

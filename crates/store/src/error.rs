@@ -1,6 +1,7 @@
 //! What can go wrong between a name and a model on disk.
 
 use crate::digest::Digest;
+use crate::manifest::media_type::MODEL;
 use crate::name::{Name, NameError};
 use crate::net::NetError;
 use std::io;
@@ -51,6 +52,12 @@ pub enum StoreError {
     /// A blob that was to be used is not here.
     #[error("there is no blob {0} here")]
     NoSuchBlob(Digest),
+    /// A link, a pipe or a folder is where a file of the store should be.
+    #[error("{} is not a regular file, and the store does not follow links", .0.display())]
+    NotAFile(PathBuf),
+    /// A manifest that lists no weights.
+    #[error("{0} has no weights: its manifest lists no layer of the type {MODEL}")]
+    NoWeights(Name),
     /// Bytes are not what their name says.
     #[error("digest mismatch: expected {expected}, found {found}")]
     WrongDigest {

@@ -67,9 +67,9 @@ fn name(url: &Url) -> Result<Name, StoreError> {
 
 /// How long the file is, and which version of it is there.
 fn look(client: &Client, url: &Url) -> Result<(u64, String), NetError> {
-    let answer = again(client, || {
+    let answer = again(client, |by| {
         client
-            .ask(&Method::GET, url, &[("range", "bytes=0-0")], None)?
+            .ask(&Method::GET, url, &[("range", "bytes=0-0")], None, Some(by))?
             .ok()
     })?;
     answer.plain()?;

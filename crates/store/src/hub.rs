@@ -195,8 +195,8 @@ impl Repo {
         Progress::status("pulling manifest").tell(progress)?;
         let repo = format!("{}/{}", name.namespace(), name.model());
         let url = root.join(&format!("/api/models/{repo}/revision/main?blobs=true"))?;
-        let answer = again(client, || {
-            let answer = client.ask(&Method::GET, &url, &[], credential.as_ref())?;
+        let answer = again(client, |by| {
+            let answer = client.ask(&Method::GET, &url, &[], credential.as_ref(), Some(by))?;
             if answer.status().is_server_error() {
                 answer.ok()
             } else {

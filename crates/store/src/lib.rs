@@ -30,6 +30,7 @@ mod model;
 mod modelfile;
 mod name;
 mod net;
+mod own_file;
 mod progress;
 mod registry;
 mod scratch;

@@ -134,6 +134,11 @@ impl Manifest {
             .find(|layer| layer.media_type == media_type)
     }
 
+    /// Whether it lists weights, without which there is nothing to run.
+    pub fn has_weights(&self) -> bool {
+        self.layer(media_type::MODEL).is_some()
+    }
+
     /// Bytes of all blobs; [`parse`](Self::parse) saw that they can be counted.
     pub fn size(&self) -> u64 {
         self.all()

@@ -5,9 +5,9 @@ use crate::error::{At, LayerFault, StoreError};
 use crate::manifest::{Config, Layer, Manifest, media_type};
 use crate::modelfile::{Modelfile, Role};
 use crate::name::Name;
+use crate::own_file;
 use crate::store::Store;
 use serde_json::{Map, Value};
-use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -164,6 +164,10 @@ impl StoredModel {
         if self.store.has_blob(&layer.digest) {
             return Ok(());
         }
+        let path = self.store.blob_path(&layer.digest);
+        if path.symlink_metadata().is_ok() {
+            return Err(StoreError::NotAFile(path));
+        }
         Err(StoreError::MissingBlob {
             name: Box::new(self.name.clone()),
             digest: layer.digest,
@@ -178,8 +182,9 @@ impl StoredModel {
         }
         let path = self.store.blob_path(&layer.digest);
         let mut bytes = Vec::new();
-        File::open(&path)
-            .and_then(|file| file.take(LONGEST_TEXT + 1).read_to_end(&mut bytes))
+        own_file::open(&path)?
+            .take(LONGEST_TEXT + 1)
+            .read_to_end(&mut bytes)
             .at(&path)?;
         if bytes.len() as u64 > LONGEST_TEXT {
             return Err(bad(layer, LayerFault::Long(bytes.len() as u64)));

@@ -6,6 +6,7 @@ use crate::lock::{Pins, StoreLock};
 use crate::manifest::{self, Layer, Manifest};
 use crate::model::StoredModel;
 use crate::name::Name;
+use crate::own_file;
 use crate::progress::{OnProgress, Progress};
 use crate::scratch::Scratch;
 use std::collections::BTreeSet;
@@ -54,15 +55,14 @@ impl Store {
         self.root.join("blobs").join(digest.file_name())
     }
 
-    /// Whether a blob is here.
+    /// Whether a blob is here; a link to a file elsewhere is none.
     pub fn has_blob(&self, digest: &Digest) -> bool {
-        self.blob_path(digest).is_file()
+        self.blob_len(digest).is_some()
     }
 
     /// Bytes of a blob, if it is here.
     pub(crate) fn blob_len(&self, digest: &Digest) -> Option<u64> {
-        let meta = fs::metadata(self.blob_path(digest)).ok()?;
-        meta.is_file().then_some(meta.len())
+        own_file::len(&self.blob_path(digest))
     }
 
     /// What is ours and no business of Ollama's: the lock, pins, and files under construction.
@@ -83,8 +83,21 @@ impl Store {
         Pins::new(&self.own("pins"), digests, &lock)
     }
 
-    /// All models.
+    /// All models. A manifest without weights, such as Ollama keeps for models that run elsewhere, is among the faults.
     pub fn list(&self) -> Result<Listing, StoreError> {
+        let mut listing = self.manifests()?;
+        let all = std::mem::take(&mut listing.models).into_iter();
+        let (models, empty): (Vec<_>, Vec<_>) = all.partition(|model| model.manifest.has_weights());
+        let faults = empty.into_iter();
+        listing
+            .faults
+            .extend(faults.map(|model| StoreError::NoWeights(model.name)));
+        listing.models = models;
+        Ok(listing)
+    }
+
+    /// All manifests, with weights or without.
+    fn manifests(&self) -> Result<Listing, StoreError> {
         let mut listing = Listing::default();
         for name in self.names()? {
             match self.read(&name) {
@@ -102,6 +115,16 @@ impl Store {
 
     /// The model of a name. Upper and lower case matter only where they make a difference.
     pub fn find(&self, name: &Name) -> Result<StoredModel, StoreError> {
+        let model = self.find_manifest(name)?;
+        if model.manifest.has_weights() {
+            Ok(model)
+        } else {
+            Err(StoreError::NoWeights(model.name))
+        }
+    }
+
+    /// The manifest of a name, with weights or without.
+    fn find_manifest(&self, name: &Name) -> Result<StoredModel, StoreError> {
         match self.read(name) {
             Err(StoreError::NoSuchModel(_)) => {}
             found => return found,
@@ -145,9 +168,11 @@ impl Store {
                 io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
             )
         };
-        let file = match File::open(&path) {
-            Err(error) if missing(&error) => return Err(StoreError::NoSuchModel(name.clone())),
-            file => file.at(&path)?,
+        let file = match own_file::open(&path) {
+            Err(StoreError::Io { source, .. }) if missing(&source) => {
+                return Err(StoreError::NoSuchModel(name.clone()));
+            }
+            file => file?,
         };
         let modified = file.metadata().and_then(|meta| meta.modified()).at(&path)?;
         let mut bytes = Vec::new();
@@ -169,7 +194,12 @@ impl Store {
 
     pub(crate) fn manifest_bytes(&self, name: &Name) -> Result<Vec<u8>, StoreError> {
         let path = self.manifest_path(name);
-        fs::read(&path).at(&path)
+        let mut bytes = Vec::new();
+        own_file::open(&path)?
+            .take(manifest::LONGEST)
+            .read_to_end(&mut bytes)
+            .at(&path)?;
+        Ok(bytes)
     }
 
     fn manifest_path(&self, name: &Name) -> PathBuf {
@@ -183,6 +213,9 @@ impl Store {
             path: path.clone(),
             fault,
         })?;
+        if !manifest.has_weights() {
+            return Err(StoreError::NoWeights(name.clone()));
+        }
         let _lock = self.lock()?;
         for layer in manifest.all() {
             if self.blob_len(&layer.digest) != Some(layer.size) {
@@ -207,7 +240,7 @@ impl Store {
 
     /// Removes a name, and the blobs that no other one needs.
     pub fn remove(&self, name: &Name) -> Result<(), StoreError> {
-        let model = self.find(name)?;
+        let model = self.find_manifest(name)?;
         let lock = self.lock()?;
         let path = self.manifest_path(&model.name);
         fs::remove_file(&path).at(&path)?;
@@ -241,7 +274,7 @@ impl Store {
 
     /// The blobs of all manifests and pins; `None` where a manifest cannot be read, for it might need any.
     pub(crate) fn needed(&self, lock: &StoreLock) -> Result<Option<BTreeSet<Digest>>, StoreError> {
-        let listing = self.list()?;
+        let listing = self.manifests()?;
         if !listing.faults.is_empty() {
             return Ok(None);
         }

@@ -21,6 +21,8 @@ pub enum Finding {
     BadManifest(String),
     /// A model without one of its blobs.
     Incomplete(Name, Digest),
+    /// A link, a pipe or a folder in place of a blob.
+    NotAFile(PathBuf),
     /// A blob whose bytes are not what its name says.
     Damaged(Digest),
     /// A blob that no model needs, with its bytes.
@@ -34,6 +36,7 @@ impl std::fmt::Display for Finding {
         match self {
             Self::BadManifest(sentence) => f.write_str(sentence),
             Self::Incomplete(name, digest) => write!(f, "{name} lacks its blob {digest}"),
+            Self::NotAFile(path) => write!(f, "{} is not a regular file", path.display()),
             Self::Damaged(digest) => write!(f, "the blob {digest} is damaged"),
             Self::Unneeded(digest, bytes) => {
                 write!(f, "the blob {digest} ({bytes} bytes) belongs to no model")
@@ -61,7 +64,8 @@ impl Store {
         progress: &mut OnProgress<'_>,
     ) -> Result<Vec<Finding>, StoreError> {
         let mut findings = Vec::new();
-        let blobs = self.blobs()?;
+        let (blobs, others) = self.blobs()?;
+        findings.extend(others.into_iter().map(Finding::NotAFile));
         let mut sound = BTreeSet::new();
         for (&digest, &len) in &blobs {
             if self.is_sound(digest, len, progress)? {
@@ -103,8 +107,12 @@ impl Store {
                     Finding::Damaged(digest) | Finding::Unneeded(digest, _) => {
                         self.blob_path(digest)
                     }
+                    // Of a link only the link is removed.
+                    Finding::NotAFile(path) if path.is_symlink() => path.clone(),
                     Finding::LeftBehind(path) => path.clone(),
-                    Finding::BadManifest(_) | Finding::Incomplete(..) => continue,
+                    Finding::NotAFile(_) | Finding::BadManifest(_) | Finding::Incomplete(..) => {
+                        continue;
+                    }
                 };
                 fs::remove_file(&path).at(&path)?;
             }
@@ -112,24 +120,26 @@ impl Store {
         Ok(findings)
     }
 
-    /// The blobs that are here, with their bytes.
-    fn blobs(&self) -> Result<BTreeMap<Digest, u64>, StoreError> {
+    /// The blobs that are here, with their bytes, and what is in the place of one.
+    fn blobs(&self) -> Result<(BTreeMap<Digest, u64>, Vec<PathBuf>), StoreError> {
         let folder = self.root().join("blobs");
-        let mut blobs = BTreeMap::new();
+        let (mut blobs, mut others) = (BTreeMap::new(), Vec::new());
         let entries = match fs::read_dir(&folder) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(blobs),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((blobs, others)),
             entries => entries.at(&folder)?,
         };
         for entry in entries {
             let entry = entry.at(&folder)?;
             let digest = entry.file_name().to_str().and_then(Digest::parse);
-            if let (Some(digest), Ok(meta)) = (digest, entry.metadata())
-                && meta.is_file()
-            {
-                blobs.insert(digest, meta.len());
+            if let (Some(digest), Ok(meta)) = (digest, entry.metadata()) {
+                if meta.is_file() {
+                    blobs.insert(digest, meta.len());
+                } else {
+                    others.push(entry.path());
+                }
             }
         }
-        Ok(blobs)
+        Ok((blobs, others))
     }
 
     fn is_sound(

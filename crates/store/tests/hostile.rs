@@ -3,8 +3,8 @@
 use crate::loopback::{Manners, Registry, network, noise};
 use std::time::{Duration, Instant};
 use strata_store::{
-    Digest, Layer, Manifest, NetError, Network, PrivateHosts, Store, StoreError, media_type,
-    quietly,
+    CONFIG_TYPE, Digest, Layer, Manifest, NetError, Network, PrivateHosts, RetryPolicy, Store,
+    StoreError, media_type, quietly,
 };
 
 /// The error of a pull, after which nothing must be listed and no blob be there.
@@ -132,6 +132,77 @@ fn a_server_that_only_stalls_is_given_up() {
         "{error}"
     );
     assert!(start.elapsed() < Duration::from_secs(20));
+}
+
+#[test]
+fn a_manifest_that_does_not_come_is_given_up_soon() {
+    let drip = Manners::DrippingManifest(Duration::from_millis(200));
+    for manners in [Manners::SilentManifest, drip] {
+        let start = Instant::now();
+        let patient = Network {
+            retry: RetryPolicy {
+                stall: Duration::from_secs(30),
+                document: Duration::from_millis(1200),
+                tries: 6,
+                ..network().retry
+            },
+            ..network()
+        };
+        let error = refused(&tiny(manners.clone()), &patient);
+        assert!(
+            matches!(error, StoreError::Net(NetError::Stalled(_))),
+            "{manners:?}: {error}"
+        );
+        let took = start.elapsed();
+        assert!(took < Duration::from_secs(3), "{manners:?}: {took:?}");
+    }
+}
+
+#[test]
+fn a_small_layer_that_stalls_is_given_up_like_a_manifest() {
+    let start = Instant::now();
+    let registry = Registry::start();
+    registry.add_model("me/tiny:latest", b"w");
+    registry.behave(Manners::Stalls(u64::MAX));
+    let patient = Network {
+        retry: RetryPolicy {
+            stall: Duration::from_secs(30),
+            document: Duration::from_millis(800),
+            tries: 6,
+            ..network().retry
+        },
+        ..network()
+    };
+    let error = refused(&registry, &patient);
+    assert!(
+        matches!(error, StoreError::Net(NetError::Stalled(_))),
+        "{error}"
+    );
+    assert!(start.elapsed() < Duration::from_secs(4));
+}
+
+#[test]
+fn a_manifest_without_weights_gets_no_name() {
+    let config = Digest::of(b"{}");
+    let license = Digest::of(b"MIT");
+    let layer = |kind: &str, digest: &Digest, size: usize| {
+        format!("{{\"mediaType\":\"{kind}\",\"digest\":\"{digest}\",\"size\":{size}}}")
+    };
+    let only_license = layer(media_type::LICENSE, &license, 3);
+    for layers in ["null".into(), "[]".into(), format!("[{only_license}]")] {
+        let registry = Registry::start();
+        registry.add_blob(b"{}");
+        registry.add_blob(b"MIT");
+        let config = layer(CONFIG_TYPE, &config, 2);
+        let text = format!("{{\"schemaVersion\":2,\"config\":{config},\"layers\":{layers}}}");
+        registry.add_manifest("me/tiny:latest", text.as_bytes());
+        let error = refused(&registry, &network());
+        assert!(
+            matches!(error, StoreError::NoWeights(_)),
+            "{layers}: {error}"
+        );
+        assert_eq!(registry.requests().len(), 1, "{layers}");
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 use strata_store::{
-    Base, Digest, Finding, Modelfile, Name, Recipe, Repair, Store, StoreError, quietly,
+    Base, Digest, Finding, Modelfile, Name, Recipe, Repair, Store, StoreError, media_type, quietly,
 };
 use strata_weights::GgmlType;
 use strata_weights::gguf::Builder;
@@ -262,4 +262,71 @@ fn what_is_no_model_is_refused_and_leaves_nothing() {
         assert!(error.contains(expected), "{from}: {error}");
         assert!(store.list().unwrap().models.is_empty());
     }
+}
+
+#[test]
+#[cfg(unix)]
+fn links_out_of_the_store_are_not_followed() {
+    use std::os::unix::fs::symlink;
+    let (folder, store) = created();
+    let secret = folder.path().join("secret");
+    fs::write(&secret, "do not show").unwrap();
+    let model = store.find(&name("me/made")).unwrap();
+    let replaced = |kind: &str| {
+        let blob = store.blob_path(&model.manifest.layer(kind).unwrap().digest);
+        let kept = blob.with_extension("kept");
+        fs::rename(&blob, &kept).unwrap();
+        symlink(&secret, &blob).unwrap();
+        (blob, kept)
+    };
+    for kind in [
+        media_type::MODEL,
+        media_type::TEMPLATE,
+        media_type::SYSTEM,
+        media_type::LICENSE,
+        media_type::PARAMS,
+        media_type::MESSAGES,
+    ] {
+        let (blob, kept) = replaced(kind);
+        let error = match kind {
+            media_type::MODEL => model.weights().unwrap_err(),
+            media_type::TEMPLATE => model.template().unwrap_err(),
+            media_type::SYSTEM => model.system().unwrap_err(),
+            media_type::LICENSE => model.licenses().unwrap_err(),
+            media_type::PARAMS => model.parameters().unwrap_err(),
+            _ => model.messages().unwrap_err(),
+        };
+        assert!(matches!(error, StoreError::NotAFile(_)), "{kind}: {error}");
+        let copied = store.copy(&name("me/made"), &name("copy")).unwrap_err();
+        assert!(matches!(copied, StoreError::MissingBlob { .. }), "{copied}");
+        let found = store.check(Repair::No, &mut quietly).unwrap();
+        assert!(
+            found.contains(&Finding::NotAFile(blob.clone())),
+            "{found:?}"
+        );
+        fs::rename(kept, blob).unwrap();
+    }
+    let manifest = store.root().join("manifests/registry.ollama.ai/me/made");
+    fs::copy(manifest.join("latest"), &secret).unwrap();
+    symlink(&secret, manifest.join("linked")).unwrap();
+    let error = store.find(&name("me/made:linked")).unwrap_err();
+    assert!(matches!(error, StoreError::NotAFile(_)), "{error}");
+}
+
+#[test]
+fn a_manifest_without_weights_is_no_model_but_can_be_removed() {
+    let (_folder, store) = created();
+    let path = store.root().join("manifests/registry.ollama.ai/me/cloud");
+    fs::create_dir_all(&path).unwrap();
+    fs::write(path.join("latest"), "{\"schemaVersion\":2,\"layers\":[]}").unwrap();
+    let listing = store.list().unwrap();
+    assert_eq!(listing.models.len(), 1);
+    assert!(matches!(listing.faults[..], [StoreError::NoWeights(_)]));
+    let error = store.find(&name("me/cloud")).unwrap_err();
+    assert!(matches!(error, StoreError::NoWeights(_)), "{error}");
+    // It is known what it needs, so the others' blobs can be collected.
+    store.remove(&name("me/made")).unwrap();
+    assert!(blobs(&store).is_empty());
+    store.remove(&name("me/cloud")).unwrap();
+    assert!(store.list().unwrap().faults.is_empty());
 }

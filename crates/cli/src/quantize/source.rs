@@ -5,7 +5,7 @@ use crate::failure::{Failure, Kind};
 use crate::part_file;
 use std::io::Write;
 use std::path::Path;
-use strata::load::{ModelFile, bad_folder, is_built_in};
+use strata::load::{ModelFile, bad_folder, check_conversion, is_built_in};
 use strata_convert::{ConvertError, Folder, Plan, Recipe, Requantizing, WriteFailure};
 use strata_host::ThreadPool;
 
@@ -93,6 +93,8 @@ impl Source {
                     name.as_deref(),
                 );
                 let plan = plan.map_err(|error| bad_recipe(&error))?;
+                let source = name.unwrap_or_default();
+                check_conversion(Path::new(&source), &plan, vocabulary.as_ref())?;
                 then(Planned::Folder(folder, &plan))
             }
         }

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use strata::load::{ModelFile, TemplateText, bad_folder, bad_model};
+use strata::load::{ModelFile, TemplateText, bad_folder, bad_model, check_conversion};
 use strata_convert::{ConvertError, Folder, Mix, Options, Plan, Requantizing, WriteFailure};
 use strata_host::ThreadPool;
 use strata_store::{
@@ -176,6 +176,7 @@ pub(crate) fn convert(
     };
     let plan = Plan::new(&config, &checkpoint, vocabulary.as_ref(), &options)
         .map_err(|error| fail(error.into()))?;
+    check_conversion(path, &plan, vocabulary.as_ref())?;
     let status = match mix {
         Some(mix) => format!("quantizing model to {}", mix.name()),
         None => "converting model".into(),

@@ -52,6 +52,8 @@ pub(crate) fn run(arguments: &StoreArguments) -> Result<(), Failure> {
     // What a repair removed is no fault any more; what it cannot bring back is.
     let stays = |finding: &&Finding| match finding {
         Finding::BadManifest(_) | Finding::Incomplete(..) => true,
+        // A folder is not removed.
+        Finding::NotAFile(path) => path.symlink_metadata().is_ok(),
         _ => !repair,
     };
     match findings.iter().filter(stays).count() {

@@ -6,14 +6,15 @@ mod ranges;
 use crate::digest::Digest;
 use crate::error::{At, StoreError};
 use crate::net::{Client, Credential, NetError, Url};
+use crate::own_file;
 use crate::progress::{OnProgress, Progress};
 use crate::scratch;
 use crate::store::Store;
 use parts::Parts;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often those who watch hear of progress, and can stop the work.
 const TICK: Duration = Duration::from_millis(100);
@@ -96,12 +97,7 @@ impl Fetch<'_> {
 
     /// The lock on the download; `None` while another process or thread has it.
     fn try_lock(&self, files: &Files) -> Result<Option<File>, StoreError> {
-        let file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&files.lock)
-            .at(&files.lock)?;
+        let file = own_file::open_for_writing(&files.lock)?;
         match file.try_lock() {
             // Whoever had it may have finished and removed the file that we hold.
             Ok(()) => Ok(files.lock.exists().then_some(file)),
@@ -118,12 +114,7 @@ impl Fetch<'_> {
     }
 
     fn download(&self, files: &Files, progress: &mut OnProgress<'_>) -> Result<(), StoreError> {
-        let data = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&files.data)
-            .at(&files.data)?;
+        let data = own_file::open_for_writing(&files.data)?;
         let mut parts = Parts::open(&files.parts, self.size)?;
         // The two belong together: a table without its data is worth nothing.
         if data.metadata().at(&files.data)?.len() != self.size {
@@ -178,12 +169,29 @@ pub(crate) fn pause(client: &Client, failed: u32) {
     std::thread::sleep(retry.pause.saturating_mul(factor));
 }
 
+/// With less time than this, another try is not worth it.
+const SHORTEST_TRY: Duration = Duration::from_millis(100);
 /// Tries to reach a host that cannot be reached: whoever has no network shall not wait half a minute to be told so.
 const TRIES_TO_REACH: u32 = 3;
 
-/// Does something again while it fails for reasons that may pass.
+/// Asks for a small document again while that fails for reasons that may pass, for as long as documents may take in
+/// all. `work` is told by when its try must be over: a try gets two thirds of the time that is left, so that there is
+/// some for another.
 pub(crate) fn again<T>(
     client: &Client,
+    mut work: impl FnMut(Instant) -> Result<T, NetError>,
+) -> Result<T, NetError> {
+    let end = Instant::now() + client.network.retry.document;
+    let left = || end.saturating_duration_since(Instant::now());
+    again_while(client, &|| left() > SHORTEST_TRY, || {
+        work(Instant::now() + left() * 2 / 3)
+    })
+}
+
+/// Does something again while it fails for reasons that may pass and there is time.
+pub(crate) fn again_while<T>(
+    client: &Client,
+    has_time: &dyn Fn() -> bool,
     mut work: impl FnMut() -> Result<T, NetError>,
 ) -> Result<T, NetError> {
     let mut failed = 0;
@@ -199,6 +207,9 @@ pub(crate) fn again<T>(
                     return Err(error);
                 }
                 pause(client, failed);
+                if !has_time() {
+                    return Err(error);
+                }
             }
             outcome => return outcome,
         }

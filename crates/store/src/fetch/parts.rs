@@ -4,6 +4,7 @@
 //! there. A number is written only after the bytes that it counts.
 
 use crate::error::{At, StoreError};
+use crate::own_file;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -35,7 +36,7 @@ impl Parts {
             done: vec![0; count],
         };
         let mut bytes = Vec::new();
-        if let Ok(file) = File::open(path) {
+        if let Ok(file) = own_file::open(path) {
             file.take(HEADER + 8 * MOST)
                 .read_to_end(&mut bytes)
                 .at(path)?;
@@ -61,7 +62,10 @@ impl Parts {
         let numbers = [MAGIC, self.len, self.part_len];
         let numbers = numbers.iter().chain(&self.done);
         let bytes: Vec<u8> = numbers.flat_map(|number| number.to_le_bytes()).collect();
-        std::fs::write(&self.path, bytes).at(&self.path)
+        let mut file = own_file::open_for_writing(&self.path)?;
+        file.set_len(0)
+            .and_then(|()| file.write_all(&bytes))
+            .at(&self.path)
     }
 
     pub(super) fn count(&self) -> usize {

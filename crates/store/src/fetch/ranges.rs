@@ -10,6 +10,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Instant;
 
 /// Read and written at once; also what is lost at most of each part when the process is killed.
 const PIECE: usize = 64 << 10;
@@ -34,9 +35,19 @@ struct Work<'a> {
     next: AtomicUsize,
     completed: AtomicU64,
     stop: AtomicBool,
+    /// By when a small blob must be here: a licence is a document like a manifest.
+    by: Option<Instant>,
 }
 
+/// Blobs that are no longer must come within the time of a document.
+const SMALL: u64 = 1 << 20;
+
 impl Fetch<'_> {
+    fn by(&self) -> Option<Instant> {
+        let document = self.client.network.retry.document;
+        (self.size <= SMALL).then(|| Instant::now() + document)
+    }
+
     /// Fetches all that the parts lack.
     pub(super) fn ranges(
         &self,
@@ -50,6 +61,7 @@ impl Fetch<'_> {
             next: AtomicUsize::new(0),
             completed: AtomicU64::new(parts.total()),
             stop: AtomicBool::new(false),
+            by: self.by(),
         };
         let workers = self.client.network.parallel.clamp(1, parts.count().max(1));
         let mut outcome = Ok(());
@@ -101,7 +113,8 @@ impl Fetch<'_> {
                     Err(Failure::Store(StoreError::Net(error))) if error.may_pass() => {
                         // Only tries in a row that bring nothing count.
                         failed = if done > before { 1 } else { failed + 1 };
-                        if failed >= self.client.network.retry.tries {
+                        let late = work.by.is_some_and(|by| by <= Instant::now());
+                        if late || failed >= self.client.network.retry.tries {
                             return Err(error.into());
                         }
                         pause(self.client, failed);
@@ -118,9 +131,13 @@ impl Fetch<'_> {
         let (first, end) = (start + *done, start + work.parts.len_of(part));
         let range = format!("bytes={first}-{}", end - 1);
         let headers = [("range", range.as_str())];
-        let answer =
-            self.client
-                .ask(&Method::GET, &self.url, &headers, self.credential.as_ref())?;
+        let answer = self.client.ask(
+            &Method::GET,
+            &self.url,
+            &headers,
+            self.credential.as_ref(),
+            work.by,
+        )?;
         let answer = match answer.status().as_u16() {
             416 => answer,
             _ => answer.ok()?,
@@ -193,10 +210,14 @@ impl Fetch<'_> {
         progress: &mut OnProgress<'_>,
     ) -> Result<(), StoreError> {
         let mut failed = 0;
+        let by = self.by();
+        let in_time = || by.is_none_or(|by| Instant::now() < by);
         loop {
-            match self.whole_once(data, progress) {
+            match self.whole_once(data, by, progress) {
                 Err(StoreError::Net(error))
-                    if error.may_pass() && failed + 1 < self.client.network.retry.tries =>
+                    if error.may_pass()
+                        && in_time()
+                        && failed + 1 < self.client.network.retry.tries =>
                 {
                     failed += 1;
                     pause(self.client, failed);
@@ -206,10 +227,15 @@ impl Fetch<'_> {
         }
     }
 
-    fn whole_once(&self, data: &Path, progress: &mut OnProgress<'_>) -> Result<(), StoreError> {
+    fn whole_once(
+        &self,
+        data: &Path,
+        by: Option<Instant>,
+        progress: &mut OnProgress<'_>,
+    ) -> Result<(), StoreError> {
         let answer = self
             .client
-            .ask(&Method::GET, &self.url, &[], self.credential.as_ref())?
+            .ask(&Method::GET, &self.url, &[], self.credential.as_ref(), by)?
             .ok()?;
         answer.plain()?;
         let host = answer.host();

@@ -3,6 +3,7 @@
 use super::reach::{self, PrivateHosts, PublicOnly};
 use super::{NetError, Network, Url};
 use std::io::{self, Read};
+use std::time::{Duration, Instant};
 use ureq::http::{Request, Response, StatusCode, header};
 use ureq::unversioned::transport::DefaultConnector;
 use ureq::{Agent, Body, Proxy};
@@ -79,17 +80,20 @@ impl Client {
         Ok(())
     }
 
-    /// Asks for something without a body, wherever that leads.
+    /// Asks for something without a body, wherever that leads. The answer must be here, all of it, by then if that is
+    /// given; otherwise it may take as long as bytes keep coming.
     pub(crate) fn ask(
         &self,
         method: &Method,
         origin: &Url,
         headers: &[(&str, &str)],
         credential: Option<&Credential>,
+        by: Option<Instant>,
     ) -> Result<Answer, NetError> {
         let mut url = origin.clone();
         for hop in 0..=MOST_REDIRECTS {
-            let response = self.once(method, origin, &url, headers, credential, (hop, &[]))?;
+            let last = (by, hop, &[][..]);
+            let response = self.once(method, origin, &url, headers, credential, last)?;
             let location = response.headers().get(header::LOCATION);
             let location = match (response.status().as_u16(), location) {
                 (301 | 302 | 303 | 307 | 308, Some(location)) => location,
@@ -112,10 +116,10 @@ impl Client {
         (origin, url): (&Url, &Url),
         headers: &[(&str, &str)],
         credential: Option<&Credential>,
-        body: &[u8],
+        (by, body): (Option<Instant>, &[u8]),
     ) -> Result<Answer, NetError> {
         let hop = usize::from(origin != url);
-        let response = self.once(method, origin, url, headers, credential, (hop, body))?;
+        let response = self.once(method, origin, url, headers, credential, (by, hop, body))?;
         Ok(Answer {
             url: url.clone(),
             response,
@@ -129,7 +133,7 @@ impl Client {
         url: &Url,
         headers: &[(&str, &str)],
         credential: Option<&Credential>,
-        (hop, body): (usize, &[u8]),
+        (by, hop, body): (Option<Instant>, usize, &[u8]),
     ) -> Result<Response<Body>, NetError> {
         let agent = self.agent(origin, url, hop)?;
         let mut request = Request::builder()
@@ -142,10 +146,15 @@ impl Client {
             request = request.header(header::AUTHORIZATION, &credential.value);
         }
         let bad = |_| NetError::Url(url.to_string());
+        // None left is the shortest there is: no limit at all is what zero would mean.
+        let left = by.map(|by| by.saturating_duration_since(Instant::now()));
+        let left = left.map(|left| left.max(Duration::from_millis(1)));
         let answer = if *method == Method::GET || *method == Method::HEAD {
-            agent.run(request.body(()).map_err(bad)?)
+            let request = agent.configure_request(request.body(()).map_err(bad)?);
+            agent.run(request.timeout_global(left).build())
         } else {
-            agent.run(request.body(body).map_err(bad)?)
+            let request = agent.configure_request(request.body(body).map_err(bad)?);
+            agent.run(request.timeout_global(left).build())
         };
         answer.map_err(|error| unreachable(url, &error))
     }

@@ -41,6 +41,8 @@ pub struct RetryPolicy {
     pub connect: Duration,
     /// Until the next byte comes.
     pub stall: Duration,
+    /// Until a small document (a manifest, a token, a list of files) is here, with all tries.
+    pub document: Duration,
     /// Tries in a row that bring nothing, before it is an error.
     pub tries: u32,
     /// Before the second try; it doubles each time.
@@ -57,6 +59,7 @@ impl Default for Network {
             retry: RetryPolicy {
                 connect: Duration::from_secs(15),
                 stall: Duration::from_secs(30),
+                document: Duration::from_secs(30),
                 tries: 6,
                 pause: Duration::from_secs(1),
             },

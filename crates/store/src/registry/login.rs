@@ -4,6 +4,7 @@
 
 use super::Repository;
 use crate::net::{Answer, Credential, Method, NetError, Url};
+use std::time::Instant;
 
 const LONGEST_TOKEN: u64 = 64 << 10;
 
@@ -63,7 +64,11 @@ impl TokenSource {
 
 impl Repository<'_> {
     /// Gets a token as the answer says, and keeps it for the next requests.
-    pub(super) fn log_in(&self, answer: &Answer) -> Result<Credential, NetError> {
+    pub(super) fn log_in(
+        &self,
+        answer: &Answer,
+        by: Option<Instant>,
+    ) -> Result<Credential, NetError> {
         let host = || self.root.authority().to_string();
         // A blob's new home has no say in who gets our tokens.
         if !answer.url.same_origin(&self.root) {
@@ -88,10 +93,10 @@ impl Repository<'_> {
         }
         let client = self.client;
         let answer = match place {
-            TokenSource::Registry => client.ask(&Method::GET, &url, &[], login.as_ref())?,
+            TokenSource::Registry => client.ask(&Method::GET, &url, &[], login.as_ref(), by)?,
             // It may not send us on either.
             TokenSource::Elsewhere => {
-                client.send(&Method::GET, (&self.root, &url), &[], None, &[])?
+                client.send(&Method::GET, (&self.root, &url), &[], None, (by, &[]))?
             }
         };
         if matches!(answer.status().as_u16(), 401 | 403) {

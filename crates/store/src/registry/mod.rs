@@ -49,11 +49,11 @@ impl<'a> Repository<'a> {
         headers: &[(&str, &str)],
     ) -> Result<Answer, NetError> {
         let url = self.url(path)?;
-        again(self.client, || {
+        again(self.client, |by| {
             let credential = self.credential();
             let answer = self
                 .client
-                .ask(method, &url, headers, credential.as_ref())?;
+                .ask(method, &url, headers, credential.as_ref(), Some(by))?;
             if answer.status().as_u16() != 401 {
                 return if answer.status().is_server_error() {
                     answer.ok()
@@ -61,8 +61,9 @@ impl<'a> Repository<'a> {
                     Ok(answer)
                 };
             }
-            let credential = self.log_in(&answer)?;
-            self.client.ask(method, &url, headers, Some(&credential))
+            let credential = self.log_in(&answer, Some(by))?;
+            self.client
+                .ask(method, &url, headers, Some(&credential), Some(by))
         })
     }
 }

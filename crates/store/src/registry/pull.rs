@@ -22,6 +22,10 @@ impl Repository<'_> {
             path: PathBuf::from(self.name.to_string()),
             fault,
         })?;
+        // Before anything is fetched for it.
+        if !manifest.has_weights() {
+            return Err(StoreError::NoWeights(self.name.clone()));
+        }
         let _pins = store.pin(manifest.all().map(|layer| &layer.digest))?;
         for layer in manifest.all() {
             self.fetch(store, layer, progress)?;

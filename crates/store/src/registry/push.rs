@@ -2,13 +2,13 @@
 
 use super::Repository;
 use crate::error::{At, StoreError};
-use crate::fetch::again;
+use crate::fetch::again_while;
 use crate::manifest::{Layer, MANIFEST_TYPE};
 use crate::model::StoredModel;
 use crate::net::{Answer, Method, NetError, Url};
+use crate::own_file;
 use crate::progress::{OnProgress, Progress};
 use crate::store::Store;
-use std::fs::File;
 use std::io::Read;
 
 /// Sent in one request.
@@ -65,7 +65,7 @@ impl Repository<'_> {
         let start = self.url("blobs/uploads/")?;
         let mut answer = self.send(&Method::POST, &start, &[], &[])?.ok()?;
         let path = store.blob_path(&layer.digest);
-        let mut file = File::open(&path).at(&path)?;
+        let mut file = own_file::open(&path)?;
         let mut done = 0;
         while done < layer.size {
             let mut chunk = Vec::new();
@@ -105,17 +105,17 @@ impl Repository<'_> {
         } else {
             &self.root
         };
-        again(self.client, || {
+        again_while(self.client, &|| true, || {
             let places = (origin, url);
             let credential = self.credential();
-            let answer = self
-                .client
-                .send(method, places, headers, credential.as_ref(), body)?;
+            let answer =
+                self.client
+                    .send(method, places, headers, credential.as_ref(), (None, body))?;
             match answer.status().as_u16() {
                 401 => {
-                    let credential = self.log_in(&answer)?;
+                    let credential = self.log_in(&answer, None)?;
                     self.client
-                        .send(method, places, headers, Some(&credential), body)
+                        .send(method, places, headers, Some(&credential), (None, body))
                 }
                 500.. => answer.ok(),
                 _ => Ok(answer),

@@ -26,6 +26,10 @@ pub(crate) enum Manners {
     Compressed,
     /// Sends some bytes and then nothing more, this many times.
     Stalls(u64),
+    /// Takes requests for manifests and says nothing.
+    SilentManifest,
+    /// Sends manifests a byte at a time, with this pause after each.
+    DrippingManifest(Duration),
     /// Closes the connection after some bytes, this many times.
     Breaks(u64),
     /// Answers 503 this many times.
@@ -162,6 +166,7 @@ pub(crate) fn network() -> Network {
         retry: RetryPolicy {
             connect: Duration::from_secs(5),
             stall: Duration::from_millis(1500),
+            document: Duration::from_secs(4),
             tries: 3,
             pause: Duration::from_millis(20),
         },
@@ -280,7 +285,25 @@ fn answer(state: &State, asked: &Asked, body: &[u8], out: &mut TcpStream) -> std
             let key = format!("{namespace}/{model}:{tag}");
             let found = state.manifests.lock().unwrap().get(&key).cloned();
             match found {
-                Some(bytes) => reply(out, "200 OK", "", &bytes),
+                Some(_) if manners == Manners::SilentManifest => {
+                    std::thread::sleep(Duration::from_secs(60));
+                    Ok(false)
+                }
+                Some(bytes) => match manners {
+                    Manners::DrippingManifest(pause) => {
+                        write!(
+                            out,
+                            "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n",
+                            bytes.len()
+                        )?;
+                        for byte in bytes {
+                            out.write_all(&[byte])?;
+                            std::thread::sleep(pause);
+                        }
+                        Ok(true)
+                    }
+                    _ => reply(out, "200 OK", "", &bytes),
+                },
                 None => reply(
                     out,
                     "404 Not Found",

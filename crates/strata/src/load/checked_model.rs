@@ -253,7 +253,7 @@ impl LoadedModel {
     }
 }
 
-fn parse_failure(path: &Path, error: ParseError) -> Error {
+pub(super) fn parse_failure(path: &Path, error: ParseError) -> Error {
     match error {
         ParseError::Load(error) => load_failure(path, error),
         ParseError::Positions { .. } => {

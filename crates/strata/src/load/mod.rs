@@ -8,6 +8,8 @@ mod adapter_file;
 #[cfg(feature = "std")]
 mod checked_model;
 #[cfg(feature = "std")]
+mod conversion;
+#[cfg(feature = "std")]
 mod facts;
 #[cfg(feature = "std")]
 mod grammar;
@@ -33,6 +35,7 @@ pub use parsed_model::{ContextChoice, ParseError, ParsedModel, Platform, Tokeniz
 pub use {
     adapter_file::{AdapterFile, read_folder},
     checked_model::{CheckedModel, LoadedModel, WeightChoice},
+    conversion::check_conversion,
     facts::{Lists, facts, sha256},
     grammar::GrammarCompiler,
     machine::Machine,

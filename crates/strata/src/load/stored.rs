@@ -22,9 +22,11 @@ pub fn store_error(error: &StoreError) -> Error {
     let kind = match error {
         StoreError::NoSuchModel(_) => ErrorKind::NotFound,
         StoreError::Name(_) | StoreError::NoBase(_) => ErrorKind::InvalidArgument,
-        StoreError::Manifest { .. } | StoreError::Gguf { .. } | StoreError::Layer { .. } => {
-            ErrorKind::InvalidModel
-        }
+        StoreError::Manifest { .. }
+        | StoreError::Gguf { .. }
+        | StoreError::Layer { .. }
+        | StoreError::NotAFile(_)
+        | StoreError::NoWeights(_) => ErrorKind::InvalidModel,
         _ => ErrorKind::Io,
     };
     let said = Error::new(kind, error);
