@@ -5,11 +5,14 @@ mod baremetal;
 mod bench;
 mod command;
 mod conformance;
+mod deny;
+mod fuzz;
 #[cfg(test)]
 mod layers;
 mod loc;
 mod peers;
 mod python;
+mod sanitize;
 mod soak;
 mod test;
 mod test_boot;
@@ -46,6 +49,14 @@ cargo xtask TASK
                    many clients of all dialects, some of which go away: leaks, errors, latencies, starvation
   soak engine [--minutes N]
                    ten minutes of random requests, three of ten canceled: no page may be lost, and memory stays flat
+  fuzz [TARGET…] [--seconds N | --minutes N | --mutants N] [--seed N] [--jobs N]
+                   mutants of every format and request to its parser, on stable Rust: no panic, no more memory than
+                   the input and 64 MiB, no more than a second; --list shows the targets, --input FILE runs one input
+                   (a second for each target is part of `test`)
+  sanitize [CRATE…]
+                   the tests of the crates with unsafe code under AddressSanitizer, and what that does not cover
+  deny             licences, sources, duplicates and build scripts of the dependencies against the committed lists,
+                   without a network (part of `test`)
   unikernel [--machine]
                    the bootable program, as ELF for PVH and as EFI application; --machine leaves the engine out
   test-boot [--quick | --machine] [--minutes N]
@@ -89,6 +100,9 @@ fn run(arguments: &[String]) -> Result<()> {
         ["bench", "overhead", ..] => bench::overhead(&arguments[2..]),
         ["soak", "serve", ..] => soak::serve(&arguments[2..]),
         ["soak", "engine", ..] => soak::engine(&arguments[2..]),
+        ["fuzz", ..] => fuzz::run(&arguments[1..]),
+        ["sanitize", ..] => sanitize::command(&arguments[1..]),
+        ["deny"] => deny::run(),
         ["unikernel", ..] => unikernel::command(&arguments[1..]),
         ["test-boot", ..] => test_boot::run(&arguments[1..]),
         [task @ ("bench" | "soak"), ..] => bail!("{task} what? See `cargo xtask help`"),

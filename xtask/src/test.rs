@@ -3,6 +3,7 @@
 use crate::aarch64;
 use crate::command::{cargo, run as execute, target, tests_are_built};
 use crate::conformance;
+use crate::deny;
 use crate::peers::Peers;
 use crate::test_boot;
 use anyhow::Result;
@@ -34,6 +35,7 @@ pub(crate) fn run() -> Result<()> {
         }
         execute(&mut command)?;
     }
+    timed("dependencies", deny::run)?;
     if std::env::var_os("STRATA_FIXTURES").is_none() {
         eprintln!(
             "\nskipped: the tests over published vocabularies and templates, because STRATA_FIXTURES is not set"

@@ -121,7 +121,7 @@ impl Vocab {
         let special = &mut self.special;
         let count = self.tokens.len();
         if self.model == ModelKind::WordPiece
-            && let Some(cls) = token_id(meta, "cls_token_id", count)?
+            && let Some(cls) = token_id(meta, "cls_token_id", self.model, count)?
         {
             special.bos = Some(cls);
         }
@@ -155,7 +155,7 @@ impl Vocab {
             (&mut special.fim_sep, &["fim_sep_token_id"]),
         ] {
             for key in keys.iter().rev() {
-                if let Some(id) = token_id(meta, key, count)? {
+                if let Some(id) = token_id(meta, key, self.model, count)? {
                     *slot = Some(id);
                 }
             }
@@ -307,18 +307,33 @@ fn read_charsmap(meta: &Metadata<'_>) -> Result<Vec<u8>, TokenizerError> {
     })
 }
 
-/// Tokens without which answers differ or do not end. Files name other tokens that are not there, of which nothing is
+/// Whether answers differ or do not end without a token. Files name other tokens that are not there, of which nothing is
 /// made.
-const ESSENTIAL: [&str; 5] = [
-    "bos_token_id",
-    "eos_token_id",
-    "eot_token_id",
-    "eom_token_id",
-    "cls_token_id",
-];
+fn is_essential(name: &str, model: ModelKind) -> bool {
+    match name {
+        "bos_token_id" | "eos_token_id" | "eot_token_id" | "eom_token_id" | "cls_token_id" => true,
+        // Encoders end texts with it.
+        "seperator_token_id" | "separator_token_id" => {
+            matches!(model, ModelKind::WordPiece | ModelKind::Unigram)
+        }
+        // It stands for what cannot be spelled.
+        "unknown_token_id" => {
+            matches!(
+                model,
+                ModelKind::Spm | ModelKind::WordPiece | ModelKind::Unigram
+            )
+        }
+        _ => false,
+    }
+}
 
 /// The id a key states. -1, also as an unsigned number, says that there is no such token.
-fn token_id(meta: &Metadata<'_>, name: &str, count: usize) -> Result<Option<u32>, TokenizerError> {
+fn token_id(
+    meta: &Metadata<'_>,
+    name: &str,
+    model: ModelKind,
+    count: usize,
+) -> Result<Option<u32>, TokenizerError> {
     let key: String = ["tokenizer.ggml.", name].concat();
     let Some(value) = meta.get(&key) else {
         return Ok(None);
@@ -328,7 +343,7 @@ fn token_id(meta: &Metadata<'_>, name: &str, count: usize) -> Result<Option<u32>
     };
     let none = id == -1 || id == i128::from(u32::MAX);
     match u32::try_from(id).ok().filter(|&id| (id as usize) < count) {
-        None if !none && ESSENTIAL.contains(&name) => Err(TokenizerError::NoSuchToken {
+        None if !none && is_essential(name, model) => Err(TokenizerError::NoSuchToken {
             key,
             id,
             tokens: count,

@@ -168,7 +168,12 @@ fn what_would_change_answers_in_silence_is_refused() {
         }))
     };
     let error = |fill: &dyn Fn(&mut Builder)| spm(fill).unwrap_err().to_string();
-    for key in ["bos_token_id", "eos_token_id", "eot_token_id"] {
+    for key in [
+        "bos_token_id",
+        "eos_token_id",
+        "eot_token_id",
+        "unknown_token_id",
+    ] {
         let message = error(&|b| set(b, key, 5_u32));
         let expected = format!("tokenizer.ggml.{key} is 5, and there are only 5 tokens");
         assert_eq!(message, expected);
@@ -185,6 +190,13 @@ fn what_would_change_answers_in_silence_is_refused() {
         error(&|b| set_array(b, "token_type", [2, 3, 3, 6, 6])),
         "token 4 is a byte, but its text is \"a\" and not of the form <0x0A>"
     );
+    let encoder = load(&file(|b| {
+        set(b, "model", "bert");
+        set_array(b, "tokens", ["[CLS]", "[SEP]", "▁a"]);
+        set(b, "seperator_token_id", 3_u32);
+    }));
+    let message = encoder.unwrap_err().to_string();
+    assert!(message.contains("seperator_token_id is 3"), "{message}");
     let not_a_number = load(&file(|b| {
         set(b, "model", "t5");
         set_array(b, "tokens", ["a", "b"]);

@@ -1,0 +1,67 @@
+//! The targets.
+
+mod checkpoints;
+mod dialects;
+mod disks;
+mod grammars;
+mod machine;
+mod store;
+mod templates;
+mod tokenizers;
+mod weights;
+
+use crate::Target;
+
+/// All of them.
+pub const ALL: &[Target] = &[
+    weights::GGUF,
+    weights::MODEL,
+    weights::IMPORTANCE,
+    checkpoints::SAFETENSORS,
+    checkpoints::ZIP,
+    checkpoints::PICKLE,
+    checkpoints::CONFIG,
+    tokenizers::TOKENIZER,
+    tokenizers::TOKENIZER_JSON,
+    tokenizers::SENTENCEPIECE,
+    templates::JINJA,
+    templates::GO,
+    grammars::GBNF,
+    grammars::JSON_SCHEMA,
+    grammars::REGEX,
+    grammars::LARK,
+    dialects::OPENAI,
+    dialects::ANTHROPIC,
+    dialects::OLLAMA,
+    dialects::LLAMA_SERVER,
+    dialects::HTTP,
+    store::MODELFILE,
+    store::MANIFEST,
+    store::NAME,
+    machine::SETTINGS,
+    machine::BOOT,
+    disks::DISK,
+    disks::IMAGE,
+];
+
+/// Words of JSON and of the schemas and requests that are written in it.
+const JSON_WORDS: &[&str] = &[
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    ":",
+    "\"",
+    "null",
+    "true",
+    "false",
+    "\\u0000",
+    "\\ud800",
+    "{}",
+    "[]",
+    "\"\"",
+    "1e308",
+    "-0.0",
+    "\"type\":",
+];
