@@ -57,6 +57,19 @@ pub enum FaultKind {
     Internal,
 }
 
+/// Bytes of a message and of a field's name at most: nobody is sent their own megabytes back.
+const LONGEST_MESSAGE: usize = 2000;
+const LONGEST_FIELD: usize = 400;
+
+/// The beginning of a text that is too long.
+fn cut(mut text: String, longest: usize) -> String {
+    if text.len() > longest {
+        text.truncate(text.floor_char_boundary(longest));
+        text.push('…');
+    }
+    text
+}
+
 /// A failed request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
@@ -74,7 +87,7 @@ impl Fault {
         Self {
             kind,
             field: None,
-            message: message.to_string(),
+            message: cut(message.to_string(), LONGEST_MESSAGE),
         }
     }
 
@@ -95,8 +108,8 @@ impl Fault {
     pub fn field(path: &JsonPath, problem: fmt::Arguments<'_>) -> Self {
         Self {
             kind: FaultKind::BadRequest,
-            field: Some(path.to_string()),
-            message: format!("{path}: {problem}"),
+            field: Some(cut(path.to_string(), LONGEST_FIELD)),
+            message: cut(format!("{path}: {problem}"), LONGEST_MESSAGE),
         }
     }
 
@@ -108,5 +121,18 @@ impl Fault {
             | FaultKind::Unavailable { retry_after } => Some(retry_after),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_does_not_echo_a_long_request() {
+        let said = Fault::bad_request(format_args!("{} is no role", "é".repeat(1 << 20)));
+        assert!(said.message.len() < 2010, "{}", said.message.len());
+        assert!(said.message.ends_with("é…"));
+        assert_eq!(Fault::bad_request("short").message, "short");
     }
 }

@@ -28,6 +28,14 @@ pub struct HfConfig {
     generation: Map<String, Value>,
 }
 
+/// What the reader of JSON says, without the whole of a text that is in the wrong place.
+fn not_json(error: serde_json::Error) -> ConvertError {
+    let reason: String = error.to_string().chars().take(300).collect();
+    ConvertError::Json {
+        reason: reason.into(),
+    }
+}
+
 impl HfConfig {
     /// Parses the file's bytes.
     pub fn parse(json: &[u8]) -> Result<HfConfig, ConvertError> {
@@ -37,10 +45,7 @@ impl HfConfig {
                 limit: MAX_LEN,
             });
         }
-        let mut map: Map<String, Value> =
-            serde_json::from_slice(json).map_err(|error| ConvertError::Json {
-                reason: error.to_string().into(),
-            })?;
+        let mut map: Map<String, Value> = serde_json::from_slice(json).map_err(not_json)?;
         let class = map.get("architectures").and_then(|list| list.get(0));
         let class = class.and_then(Value::as_str).ok_or(ConvertError::NoClass)?;
         let class = class.to_string();
@@ -58,10 +63,7 @@ impl HfConfig {
 
     /// The same with what `1_Pooling/config.json` of sentence-transformers says.
     pub fn with_pooling(mut self, json: &[u8]) -> Result<HfConfig, ConvertError> {
-        let map: Map<String, Value> =
-            serde_json::from_slice(json).map_err(|error| ConvertError::Json {
-                reason: error.to_string().into(),
-            })?;
+        let map: Map<String, Value> = serde_json::from_slice(json).map_err(not_json)?;
         let modes = [
             ("pooling_mode_mean_tokens", 1),
             ("pooling_mode_cls_token", 2),
@@ -74,9 +76,7 @@ impl HfConfig {
 
     /// The same with what `generation_config.json` says.
     pub fn with_generation(mut self, json: &[u8]) -> Result<HfConfig, ConvertError> {
-        self.generation = serde_json::from_slice(json).map_err(|error| ConvertError::Json {
-            reason: error.to_string().into(),
-        })?;
+        self.generation = serde_json::from_slice(json).map_err(not_json)?;
         Ok(self)
     }
 

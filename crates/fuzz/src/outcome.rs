@@ -9,10 +9,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 pub struct Outcome(u64);
 
 /// Errors are sentences; longer ones would echo the input.
-const LONGEST_ERROR: usize = 2000;
+const LONGEST_ERROR: usize = 4000;
 
 impl Outcome {
-    /// Refused with a sentence. Numbers and quoted words in it make no difference.
+    /// Refused with a sentence.
     pub fn refused(error: &dyn Display) -> Self {
         let text = error.to_string();
         assert!(
@@ -21,10 +21,20 @@ impl Outcome {
             text.len(),
             text.chars().take(300).collect::<String>()
         );
+        Self::said(&text)
+    }
+
+    /// Refused with words of the input itself: a template may say what it likes, and whoever answers a request cuts it.
+    pub fn refused_at_length(error: &dyn Display) -> Self {
+        Self::said(&error.to_string())
+    }
+
+    /// Numbers and quoted words make no difference.
+    fn said(text: &str) -> Self {
         let mut hasher = DefaultHasher::new();
         let mut quoted = false;
         for character in text.chars() {
-            quoted ^= matches!(character, '"' | '`');
+            quoted ^= matches!(character, '"' | '`' | '\'');
             if !quoted && !character.is_ascii_digit() {
                 character.hash(&mut hasher);
             }

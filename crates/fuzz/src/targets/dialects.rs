@@ -8,8 +8,9 @@ use crate::{Outcome, Target, corpus};
 use std::mem::discriminant;
 use strata_chat::json::Json;
 use strata_wire::call::Call;
-use strata_wire::dialect::HttpRequest;
+use strata_wire::dialect::{HttpRequest, pattern};
 use strata_wire::http::{Connection, Next, Sending};
+use strata_wire::url::path_of;
 use strata_wire::{Dialect, Stamp, anthropic, llama_server, ollama, openai};
 
 /// Nobody is sent megabytes to be told what is wrong.
@@ -128,11 +129,12 @@ fn request(dialect: &'static Dialect, bytes: &[u8]) -> Outcome {
         }
         Some(Ok(call)) => {
             let kind = discriminant(&call);
+            let route = pattern(path_of(target));
             match call {
                 Call::Generate(request, _) => {
-                    Outcome::taken((kind, target, magnitude(format!("{request:?}").len())))
+                    Outcome::taken((kind, route, magnitude(format!("{request:?}").len())))
                 }
-                _ => Outcome::taken((kind, target)),
+                _ => Outcome::taken((kind, route)),
             }
         }
     }

@@ -161,12 +161,12 @@ fn grammar(bytes: &[u8], kind: fn(String) -> Grammar) -> Outcome {
     } = &*CONSTRAINED;
     let mut matcher = match compiler.compile(&kind(source.into()), limits) {
         Ok(matcher) => matcher,
-        Err(error) => return Outcome::refused(&error),
+        Err(error) => return Outcome::refused_at_length(&error),
     };
     for step in 0..TOKENS {
         let mut mask = TokenMask::new(tokenizer.vocab_size());
         if let Err(error) = matcher.allowed(&mut mask) {
-            return Outcome::refused(&error);
+            return Outcome::refused_at_length(&error);
         }
         // Another of the allowed ones each time, as the input says.
         let allowed: Vec<u32> = (0..tokenizer.vocab_size() as u32)
@@ -177,7 +177,7 @@ fn grammar(bytes: &[u8], kind: fn(String) -> Grammar) -> Outcome {
             return Outcome::taken((step, "nothing may follow"));
         };
         if let Err(error) = matcher.accept(token) {
-            return Outcome::refused(&error);
+            return Outcome::refused_at_length(&error);
         }
         if matcher.is_complete() {
             return Outcome::taken((step, "complete"));

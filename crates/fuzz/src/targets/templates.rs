@@ -114,7 +114,7 @@ fn jinja(bytes: &[u8]) -> Outcome {
     };
     let template = match Template::parse(source) {
         Ok(template) => template,
-        Err(error) => return Outcome::refused(&error),
+        Err(error) => return Outcome::refused_at_length(&error),
     };
     let message = |role: &'static str, content: &'static str| {
         Value::map([
@@ -139,7 +139,7 @@ fn jinja(bytes: &[u8]) -> Outcome {
             assert!(text.len() as u64 <= options.limits.output_bytes as u64);
             Outcome::taken(magnitude(text.len()))
         }
-        Err(error) => Outcome::refused(&error),
+        Err(error) => Outcome::refused_at_length(&error),
     }
 }
 
@@ -149,7 +149,7 @@ fn go(bytes: &[u8]) -> Outcome {
     };
     let template = match GoTemplate::parse(source) {
         Ok(template) => template,
-        Err(error) => return Outcome::refused(&error),
+        Err(error) => return Outcome::refused_at_length(&error),
     };
     let message = |role: &str, content: &str| GoMessage {
         role: role.into(),
@@ -171,6 +171,6 @@ fn go(bytes: &[u8]) -> Outcome {
             assert!(text.len() <= options.limits.output_bytes);
             Outcome::taken(magnitude(text.len()))
         }
-        Err(error) => Outcome::refused(&error),
+        Err(error) => Outcome::refused_at_length(&error),
     }
 }

@@ -368,8 +368,12 @@ fn json<'a, T: serde::Deserialize<'a>>(
     file: &'static str,
     bytes: &'a [u8],
 ) -> Result<T, VocabularyError> {
-    serde_json::from_slice(bytes).map_err(|error| VocabularyError::Json {
-        file,
-        reason: error.to_string().into(),
+    serde_json::from_slice(bytes).map_err(|error| {
+        // It would repeat the whole of a text that is in the wrong place.
+        let reason: String = error.to_string().chars().take(300).collect();
+        VocabularyError::Json {
+            file,
+            reason: reason.into(),
+        }
     })
 }

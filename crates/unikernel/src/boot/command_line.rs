@@ -111,12 +111,18 @@ impl CommandLine {
         if !fits || !clean(value) || !clean(key) || key.contains([' ', '=']) {
             return false;
         }
+        let before = self.line.len;
         for piece in pieces {
             let end = self.line.len + piece.len();
             self.line.bytes[self.line.len..end].copy_from_slice(piece.as_bytes());
             self.line.len = end;
         }
-        true
+        // Behind a quote that is not closed it would be part of another value.
+        let holds = self.all(key).last() == Some(value);
+        if !holds {
+            self.line.len = before;
+        }
+        holds
     }
 }
 
@@ -156,6 +162,14 @@ fn unquote(value: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_is_set_behind_a_quote_that_is_not_closed() {
+        let mut line = CommandLine::copy(b"prompt=\"once");
+        assert!(!line.set("name", "a fox"));
+        assert_eq!(line.as_str(), "prompt=\"once");
+        assert_eq!(line.get("name"), None);
+    }
 
     #[test]
     fn options_are_found_by_name() {
