@@ -1,6 +1,5 @@
 //! What a plan will write, before it is written: so that a loader can refuse it while refusing costs nothing.
 
-use std::path::PathBuf;
 use std::vec::Vec;
 
 use strata_host::MappedFile;
@@ -77,7 +76,7 @@ impl<'p> Outline<'p> {
 
 fn zeros(length: u64) -> Result<MappedFile, FolderError> {
     let io = |source| FolderError::Io {
-        path: PathBuf::from(std::env::temp_dir()),
+        path: std::env::temp_dir(),
         source,
     };
     let file = tempfile::NamedTempFile::new().map_err(io)?;

@@ -10,7 +10,6 @@ use strata_chat::json::Json;
 use strata_wire::call::Call;
 use strata_wire::dialect::{HttpRequest, pattern};
 use strata_wire::http::{Connection, Next, Sending};
-use strata_wire::url::path_of;
 use strata_wire::{Dialect, Stamp, anthropic, llama_server, ollama, openai};
 
 /// Nobody is sent megabytes to be told what is wrong.
@@ -129,7 +128,7 @@ fn request(dialect: &'static Dialect, bytes: &[u8]) -> Outcome {
         }
         Some(Ok(call)) => {
             let kind = discriminant(&call);
-            let route = pattern(path_of(target));
+            let route = pattern(target.split('?').next().unwrap_or_default());
             match call {
                 Call::Generate(request, _) => {
                     Outcome::taken((kind, route, magnitude(format!("{request:?}").len())))
