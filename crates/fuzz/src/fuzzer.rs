@@ -169,9 +169,8 @@ impl<'a> Fuzzer<'a> {
         let mut seen = HashSet::new();
         let mut corpus = corpus::seeds(self.target);
         let seeds = corpus.len();
-        for index in 0..seeds {
-            let input = corpus[index].clone();
-            if self.step(&input, &mut report, &mut seen).is_none() {
+        for input in &corpus {
+            if self.step(input, &mut report, &mut seen).is_none() {
                 return report;
             }
         }
