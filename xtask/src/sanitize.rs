@@ -59,7 +59,7 @@ fn report(chosen: &[&str]) -> Result<()> {
     );
     println!("\nnot covered:\n  {}", others.join("\n  "));
     println!(
-        "\nkernels ran for the instruction sets that this machine has. Modules of the bare machine run only there\n\
+        "\nKernels run for the instruction sets that this machine has. Modules of the bare machine run only there\n\
          (`cargo xtask test-boot`), those of AArch64 only emulated (`cargo xtask test-aarch64`). AddressSanitizer sees\n\
          accesses outside of what is allocated and after it was freed. It does not see broken aliasing rules, races, or\n\
          memory that is read before it is written: that takes Miri, which a stable toolchain does not have."
