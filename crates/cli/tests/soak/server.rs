@@ -13,7 +13,6 @@ pub(crate) struct Server {
 
 /// What a server holds.
 #[derive(Debug)]
-#[expect(dead_code, reason = "cached pages are only printed")]
 pub(crate) struct State {
     /// Bytes of memory.
     pub(crate) memory: u64,
