@@ -20,7 +20,8 @@ pub(crate) enum Kind {
 
 /// Appended to `--help`.
 pub(crate) const EXIT_CODES: &str = "\
-Set STRATA_ISA=scalar (or avx2, avx512, …) to force an instruction set; results stay the same.
+Set STRATA_ISA=scalar (or avx2, avx512, …) to force an instruction set, and STRATA_PREFETCH=BYTES to set how far ahead
+weights are prefetched instead of measuring it (0 for none); results stay the same.
 
 Exit codes:
   0  success

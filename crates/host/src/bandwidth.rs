@@ -68,25 +68,48 @@ fn share(pool: &dyn Pool, bytes: usize) -> usize {
         .max(LINE)
 }
 
-/// The median of the passes' speeds, in bytes a second.
+/// The speed of the best way to read, in bytes a second: of each way the median of the passes, which come in turns.
 fn speed(pool: &dyn Pool, bytes: &[u8], passes: usize) -> f64 {
     let parts: Vec<&[u8]> = bytes.chunks(share(pool, bytes.len())).collect();
-    let mut seconds: Vec<f64> = (0..passes.max(1))
-        .map(|_| {
+    let mut seconds = WAYS.map(|_| Vec::new());
+    for _ in 0..passes.max(1) {
+        for (way, seconds) in WAYS.iter().zip(&mut seconds) {
             let start = Instant::now();
             pool.run(&|worker| {
                 if let Some(part) = parts.get(worker) {
-                    black_box(sum(part));
+                    black_box(way(part));
                 }
             });
-            start.elapsed().as_secs_f64()
+            seconds.push(start.elapsed().as_secs_f64());
+        }
+    }
+    let best = seconds
+        .into_iter()
+        .map(|mut seconds| {
+            seconds.sort_by(f64::total_cmp);
+            seconds[seconds.len() / 2]
         })
-        .collect();
-    seconds.sort_by(f64::total_cmp);
-    bytes.len() as f64 / seconds[seconds.len() / 2].max(f64::MIN_POSITIVE)
+        .fold(f64::INFINITY, f64::min);
+    bytes.len() as f64 / best.max(f64::MIN_POSITIVE)
 }
 
 const LINE: usize = 64;
+
+/// Ways to read: by the hardware's prefetcher alone, and with lines asked for ahead, which some processors need to reach
+/// their memory's speed.
+const WAYS: [fn(&[u8]) -> u64; 3] = [sum::<0>, sum::<2304>, sum::<4608>];
+
+/// Asks for the line `AHEAD` bytes further, where the processor has an instruction for it.
+#[allow(unsafe_code)]
+fn ask<const AHEAD: usize>(line: &[u8; LINE]) {
+    #[cfg(target_arch = "x86_64")]
+    if AHEAD > 0 {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch of any address is allowed.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().wrapping_add(AHEAD).cast()) }
+    }
+    let _ = line;
+}
 
 /// No two pages alike: a system that keeps equal ones once would have less to read.
 fn number(bytes: &mut [u8]) {
@@ -96,9 +119,10 @@ fn number(bytes: &mut [u8]) {
 }
 
 /// Reads everything and does little with it.
-fn sum(bytes: &[u8]) -> u64 {
+fn sum<const AHEAD: usize>(bytes: &[u8]) -> u64 {
     let mut sums = [0u64; 8];
     for line in bytes.as_chunks::<LINE>().0 {
+        ask::<AHEAD>(line);
         for (sum, word) in sums.iter_mut().zip(line.as_chunks().0) {
             *sum = sum.wrapping_add(u64::from_ne_bytes(*word));
         }
@@ -131,7 +155,9 @@ mod tests {
             .0
             .iter()
             .fold(0, |sum, word| sum.wrapping_add(u64::from_ne_bytes(*word)));
-        assert_eq!(sum(&bytes), by_words);
+        for way in WAYS {
+            assert_eq!(way(&bytes), by_words);
+        }
     }
 
     #[test]

@@ -18,6 +18,7 @@ use crate::isa::{CpuFeatures, Isa};
 use crate::lanes::{Dot, Op};
 use crate::panel::matmul::{Matmul, Panels};
 use crate::peak::DotPeak;
+use crate::prefetch::Prefetch;
 use crate::rope::{RopeKind, Rotate};
 use crate::short_conv::ShortConv;
 use crate::tile::TileMut;
@@ -31,19 +32,25 @@ use crate::vector::{
 #[derive(Debug)]
 pub struct Kernels {
     isa: Isa,
+    prefetch: Prefetch,
 }
 
-static SCALAR: Kernels = Kernels { isa: Isa::Scalar };
-static AVX2: Kernels = Kernels { isa: Isa::Avx2 };
-static AVX_VNNI: Kernels = Kernels { isa: Isa::AvxVnni };
-static AVX512: Kernels = Kernels { isa: Isa::Avx512 };
-static AVX512_VNNI: Kernels = Kernels {
-    isa: Isa::Avx512Vnni,
-};
-static NEON: Kernels = Kernels { isa: Isa::Neon };
-static NEON_DOT: Kernels = Kernels { isa: Isa::NeonDot };
+static SCALAR: Kernels = Kernels::new(Isa::Scalar);
+static AVX2: Kernels = Kernels::new(Isa::Avx2);
+static AVX_VNNI: Kernels = Kernels::new(Isa::AvxVnni);
+static AVX512: Kernels = Kernels::new(Isa::Avx512);
+static AVX512_VNNI: Kernels = Kernels::new(Isa::Avx512Vnni);
+static NEON: Kernels = Kernels::new(Isa::Neon);
+static NEON_DOT: Kernels = Kernels::new(Isa::NeonDot);
 
 impl Kernels {
+    const fn new(isa: Isa) -> Self {
+        Self {
+            isa,
+            prefetch: Prefetch::new(),
+        }
+    }
+
     /// The fastest for this processor.
     pub fn detect() -> &'static Kernels {
         Self::for_isa(CpuFeatures::detect().best()).unwrap_or(&SCALAR)
@@ -65,6 +72,11 @@ impl Kernels {
     /// The instruction set.
     pub const fn isa(&self) -> Isa {
         self.isa
+    }
+
+    /// How far ahead weights are asked for.
+    pub const fn prefetch(&self) -> &Prefetch {
+        &self.prefetch
     }
 
     #[inline(always)]
@@ -128,7 +140,7 @@ impl Kernels {
     /// A row's sum runs over its blocks in order; inside a block it is exact in integers. No token's result depends on
     /// the others, and no row's on how the matrix is split.
     pub fn matmul(&self, w: Panels<'_>, x: ActRows<'_>, out: TileMut<'_>) {
-        self.run(Matmul::new(w, x, out));
+        self.run(Matmul::new(w, x, out, &self.prefetch));
     }
 
     /// Does dot products of bytes in registers, `rounds` times a few, and nothing else. Gives the number of operations,

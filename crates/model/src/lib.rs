@@ -38,6 +38,7 @@ mod residual;
 mod rope;
 pub mod spec;
 mod tensors;
+mod tuning;
 mod workspace;
 
 pub use adapter::{Adapted, Adapter, AdapterError, AdapterTensor};
@@ -61,4 +62,6 @@ pub use pages::{
 };
 pub use pooling::{Pooled, Pooling, normalize};
 pub use strata_kernels::KvType;
+pub use strata_quant::GgmlType;
+pub use tuning::TypeTuning;
 pub use workspace::Workspace;

@@ -174,6 +174,10 @@ pub(crate) fn open(
     profile.labels = loaded.model.labels();
     let profile = Arc::new(profile);
     let mut description = loaded.description("weights", &storage);
+    let tuning = machine.tune(&loaded.model).to_string();
+    if !tuning.is_empty() {
+        description += &format!("\n{tuning}");
+    }
     if let Some((draft, storage)) = &draft {
         description += &format!("\n{}", draft.description("draft weights", storage));
     }

@@ -25,6 +25,8 @@ pub(super) struct Hardware {
     pub(super) isa: Isa,
     /// The fastest that it has.
     pub(super) best: Isa,
+    /// What earlier loads have measured.
+    pub(super) tuning: String,
     /// All instruction sets that it has kernels for.
     pub(super) isas: Vec<Isa>,
     pub(super) caches: Vec<Cache>,
@@ -51,6 +53,7 @@ impl Hardware {
             threads: machine.pool.workers(),
             isa: machine.kernels.isa(),
             best: features.best(),
+            tuning: machine.kept_tuning().to_string(),
             isas: Isa::ALL
                 .iter()
                 .copied()

@@ -162,6 +162,13 @@ impl Report {
                 format!("{} (of {})", hardware.isa.name(), isas.join(", ")),
             ),
             (
+                "tuning",
+                match hardware.tuning.as_str() {
+                    "" => "measured when a model is first loaded".into(),
+                    measured => measured.into(),
+                },
+            ),
+            (
                 "caches",
                 if caches.is_empty() {
                     unknown()
@@ -247,6 +254,7 @@ impl Report {
             "available_processors": hardware.available,
             "threads": hardware.threads,
             "isa": hardware.isa.name(),
+            "tuning": hardware.tuning,
             "isas": hardware.isas.iter().map(|isa| isa.name()).collect::<Vec<_>>(),
             "caches": caches.collect::<Vec<_>>(),
             "huge_pages": hardware.huge_pages,

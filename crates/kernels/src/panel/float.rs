@@ -5,8 +5,8 @@ use core::marker::PhantomData;
 
 use bytemuck::{Pod, Zeroable};
 
+use super::PANEL_ROWS;
 use super::matmul::{Matmul, store};
-use super::{AHEAD, PANEL_ROWS};
 use crate::lanes::{Dot, Lanes, MAX_PARTS, Op};
 use crate::tile::TileMut;
 
@@ -59,6 +59,7 @@ pub(super) type X = [u8; 4];
 #[inline(always)]
 pub(super) fn add_columns<L: Dot, C: Column, const T: usize>(
     l: L,
+    ahead: usize,
     part: usize,
     w: &[C],
     x: &[&[X]; T],
@@ -66,7 +67,7 @@ pub(super) fn add_columns<L: Dot, C: Column, const T: usize>(
 ) {
     let (stretches, rest) = w.as_chunks::<STRETCH>();
     for (i, w) in stretches.iter().enumerate() {
-        add_stretch(l, part, w, &pick(x, i), sums);
+        add_stretch(l, ahead, part, w, &pick(x, i), sums);
     }
     let mut x = *x;
     for t in 0..T {
@@ -74,7 +75,7 @@ pub(super) fn add_columns<L: Dot, C: Column, const T: usize>(
     }
     let (quads, rest) = rest.as_chunks::<4>();
     for (i, w) in quads.iter().enumerate() {
-        add_stretch(l, part, w, &pick(&x, i), sums);
+        add_stretch(l, ahead, part, w, &pick(&x, i), sums);
     }
     for (c, w) in rest.iter().enumerate() {
         let w = w.load(l, part);
@@ -99,6 +100,7 @@ fn pick<'a, const T: usize, const N: usize>(x: &[&'a [X]; T], i: usize) -> [&'a 
 #[inline(always)]
 fn add_stretch<L: Dot, C: Column, const T: usize, const N: usize>(
     l: L,
+    ahead: usize,
     part: usize,
     w: &[C; N],
     x: &[&[X; N]; T],
@@ -106,6 +108,11 @@ fn add_stretch<L: Dot, C: Column, const T: usize, const N: usize>(
 ) {
     if T == 1 {
         for q in 0..N / 4 {
+            for line in (0..4).step_by(64 / size_of::<C>()) {
+                if part == 0 {
+                    l.prefetch(&w[4 * q + line], ahead);
+                }
+            }
             for c in 0..4 {
                 let w = &w[4 * q + c];
                 let x = l.splat_f(f32::from_ne_bytes(x[0][4 * q + c]));
@@ -123,7 +130,7 @@ fn add_stretch<L: Dot, C: Column, const T: usize, const N: usize>(
         for q in 0..N / 4 {
             for line in (0..4).step_by(64 / size_of::<C>()) {
                 if part == 0 && c == 0 {
-                    l.prefetch(&w[4 * q + line], AHEAD);
+                    l.prefetch(&w[4 * q + line], ahead);
                 }
             }
             let w = w[4 * q + c].load(l, part);
@@ -167,7 +174,12 @@ impl<C: Column> Op for FloatMatmul<'_, C> {
 
     #[inline(always)]
     fn run<L: Dot>(self, l: L) {
-        let Matmul { w, x, mut out } = self.m;
+        let Matmul {
+            w,
+            x,
+            mut out,
+            ahead,
+        } = self.m;
         let columns: &[C] = bytemuck::cast_slice(w.bytes());
         for (p, w) in columns.chunks_exact(w.cols()).enumerate() {
             let row = p * PANEL_ROWS;
@@ -182,6 +194,7 @@ impl<C: Column> Op for FloatMatmul<'_, C> {
                         out,
                         row,
                         t,
+                        ahead,
                     })
                 } else if left >= 4 {
                     l.call(Tile::<C, 4> {
@@ -190,6 +203,7 @@ impl<C: Column> Op for FloatMatmul<'_, C> {
                         out,
                         row,
                         t,
+                        ahead,
                     })
                 } else if left >= 2 {
                     l.call(Tile::<C, 2> {
@@ -198,6 +212,7 @@ impl<C: Column> Op for FloatMatmul<'_, C> {
                         out,
                         row,
                         t,
+                        ahead,
                     })
                 } else {
                     l.call(Tile::<C, 1> {
@@ -206,6 +221,7 @@ impl<C: Column> Op for FloatMatmul<'_, C> {
                         out,
                         row,
                         t,
+                        ahead,
                     })
                 };
             }
@@ -220,6 +236,7 @@ struct Tile<'a, 'o, C, const T: usize> {
     out: &'a mut TileMut<'o>,
     row: usize,
     t: usize,
+    ahead: usize,
 }
 
 impl<C: Column, const T: usize> Op for Tile<'_, '_, C, T> {
@@ -232,7 +249,7 @@ impl<C: Column, const T: usize> Op for Tile<'_, '_, C, T> {
         for (s, w) in self.w.chunks(STRETCH).enumerate() {
             let x = self.x.map(|x| &x[s * STRETCH..]);
             for part in 0..L::PARTS {
-                add_columns(l, part, w, &x, &mut sums[part]);
+                add_columns(l, self.ahead, part, w, &x, &mut sums[part]);
             }
         }
         for t in 0..T {

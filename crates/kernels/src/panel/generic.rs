@@ -25,7 +25,7 @@ impl Op for GenericMatmul<'_> {
 
     #[inline(always)]
     fn run<L: Dot>(self, l: L) {
-        let Matmul { w, x, mut out } = self.0;
+        let Matmul { w, x, mut out, .. } = self.0;
         let row = row_bytes(w.ty(), w.cols());
         for (p, rows) in w.bytes().chunks(PANEL_ROWS * row).enumerate() {
             for t in (0..x.tokens()).step_by(TOKENS) {
@@ -102,7 +102,7 @@ impl Panel<'_, '_> {
         sums: &mut [[L::F; 4]; T],
     ) {
         let x: [&[X]; T] = core::array::from_fn(|i| &self.x.blocks(self.t + t + i)[start..]);
-        add_columns(l, part, columns, &x, sums);
+        add_columns(l, 0, part, columns, &x, sums);
     }
 
     /// Fills the columns from `start` on.

@@ -29,12 +29,13 @@ impl PanelType for IQ4_NL {
     #[inline(always)]
     fn block<L: Dot, const T: usize>(
         l: L,
+        ahead: usize,
         part: usize,
         w: &Panel,
         x: &[&Q8x32; T],
         acc: &mut [L::F; T],
     ) {
-        let sums = dot_codes(l, part, &IQ4_VALUES, &w.qs, x);
+        let sums = dot_codes(l, ahead, part, &IQ4_VALUES, &w.qs, x);
         let d = l.load_f16(&w.d, part);
         for t in 0..T {
             acc[t] = l.fma(l.mul_f(d, l.splat_f(x[t].d())), l.to_f(sums[t]), acc[t]);
@@ -46,6 +47,7 @@ impl PanelType for IQ4_NL {
 #[inline(always)]
 pub(super) fn dot_codes<L: Dot, const T: usize>(
     l: L,
+    ahead: usize,
     part: usize,
     table: &[i8; 16],
     qs: &[Line; 4],
@@ -57,7 +59,7 @@ pub(super) fn dot_codes<L: Dot, const T: usize>(
         sums[t] = l.start_signed(x[t].minus_sum());
     }
     for k in 0..4 {
-        let line = stream::<L, T>(l, &qs[k], part);
+        let line = stream(l, ahead, &qs[k], part);
         let below = l.signed_lut(table, l.and(line, low));
         let above = l.signed_lut(table, l.and(l.shr(line, 4), low));
         for t in 0..T {

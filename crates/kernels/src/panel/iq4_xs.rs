@@ -31,6 +31,7 @@ impl PanelType for IQ4_XS {
     #[inline(always)]
     fn block<L: Dot, const T: usize>(
         l: L,
+        ahead: usize,
         part: usize,
         w: &Panel,
         x: &[&Q8x256; T],
@@ -38,7 +39,7 @@ impl PanelType for IQ4_XS {
     ) {
         let low = l.splat_bytes(15);
         let scales_h = l.shl(l.load_u16(&w.scales_h, part), 4);
-        let scales_l = stream::<L, T>(l, &w.scales_l, part);
+        let scales_l = stream(l, ahead, &w.scales_l, part);
         let d = l.load_f16(&w.d, part);
         for s in 0..8 {
             let mut sums = [l.splat(0); T];
@@ -46,7 +47,7 @@ impl PanelType for IQ4_XS {
                 sums[t] = l.start_signed(x[t].minus_sum(s));
             }
             for k in 0..4 {
-                let line = stream::<L, T>(l, &w.qs[s][k], part);
+                let line = stream(l, ahead, &w.qs[s][k], part);
                 let below = l.signed_lut(&IQ4_VALUES, l.and(line, low));
                 let above = l.signed_lut(&IQ4_VALUES, l.and(l.shr(line, 4), low));
                 for t in 0..T {

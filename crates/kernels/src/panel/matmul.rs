@@ -10,6 +10,7 @@ use super::layout::{is_packed, packed_bytes, panel_bytes, row_bytes, unpack_row,
 use super::{PANEL_ROWS, PanelType};
 use crate::act::{ActRows, act_format};
 use crate::lanes::{Dot, Lanes, MAX_PARTS, Op};
+use crate::prefetch::{AHEAD, Prefetch};
 use crate::tile::TileMut;
 use crate::vector::padded;
 
@@ -106,11 +107,18 @@ pub(crate) struct Matmul<'a> {
     pub(super) w: Panels<'a>,
     pub(super) x: ActRows<'a>,
     pub(super) out: TileMut<'a>,
+    /// How far ahead of their use weights are asked for, in bytes.
+    pub(super) ahead: usize,
 }
 
 impl<'a> Matmul<'a> {
     /// Checks once what the kernels rely on.
-    pub(crate) fn new(w: Panels<'a>, x: ActRows<'a>, out: TileMut<'a>) -> Self {
+    pub(crate) fn new(
+        w: Panels<'a>,
+        x: ActRows<'a>,
+        out: TileMut<'a>,
+        prefetch: &Prefetch,
+    ) -> Self {
         assert_eq!(
             x.format(),
             act_format(w.ty),
@@ -120,7 +128,12 @@ impl<'a> Matmul<'a> {
         assert_eq!(x.cols(), w.cols, "the activations' columns");
         assert_eq!(out.tokens(), x.tokens(), "the output's tokens");
         assert_eq!(out.rows(), w.rows, "the output's rows");
-        Self { w, x, out }
+        let ahead = if x.tokens() == 1 {
+            prefetch.distance(w.ty)
+        } else {
+            AHEAD
+        };
+        Self { w, x, out, ahead }
     }
 }
 
@@ -163,7 +176,12 @@ impl<K: PanelType> Op for BlockMatmul<'_, K> {
         const {
             assert!(size_of::<K::Panel>() == PANEL_ROWS * K::TYPE.block_bytes());
         }
-        let Matmul { w, x, mut out } = self.m;
+        let Matmul {
+            w,
+            x,
+            mut out,
+            ahead,
+        } = self.m;
         let blocks = w.cols / K::TYPE.block_len();
         let panels: &[K::Panel] = bytemuck::cast_slice(w.bytes);
         // Weights that are used once are read in the order in which they lie.
@@ -187,6 +205,7 @@ impl<K: PanelType> Op for BlockMatmul<'_, K> {
                         to,
                         row,
                         t,
+                        ahead,
                     };
                     t += if left >= 8 && L::TILE >= 8 {
                         l.call(Tile::<K, 8>::new(panels, x, place, &mut out))
@@ -214,6 +233,8 @@ struct TileRange {
     row: usize,
     /// The first token.
     t: usize,
+    /// How far ahead weights are asked for.
+    ahead: usize,
 }
 
 /// A run of panels and T tokens.
@@ -253,7 +274,10 @@ impl<K: PanelType, const T: usize> Op for Tile<'_, '_, K, T> {
             to,
             row,
             t: first,
+            ahead,
         } = self.place;
+        // Known at compile time for several tokens.
+        let ahead = if T > 1 { AHEAD } else { ahead };
         for (p, w) in self.panels.chunks_exact(blocks).enumerate() {
             let row = row + p * PANEL_ROWS;
             let w = &w[from..to];
@@ -277,7 +301,7 @@ impl<K: PanelType, const T: usize> Op for Tile<'_, '_, K, T> {
                     acts[t] = &x[t][b];
                 }
                 for part in 0..L::PARTS {
-                    K::block(l, part, &w[b], &acts, &mut acc[part]);
+                    K::block(l, ahead, part, &w[b], &acts, &mut acc[part]);
                 }
             }
             for t in 0..T {

@@ -79,8 +79,10 @@ pub(crate) trait PanelType {
 
     /// Adds the products of a block with the activations of T tokens, for the rows of one part. Must be
     /// `#[inline(always)]`.
+    /// Lines are asked for `ahead` bytes before they are loaded.
     fn block<L: Dot, const T: usize>(
         l: L,
+        ahead: usize,
         part: usize,
         w: &Self::Panel,
         x: &[&Self::Act; T],
@@ -88,16 +90,11 @@ pub(crate) trait PanelType {
     );
 }
 
-/// How far ahead of the load a line is asked for, in bytes: the hardware's own prefetcher stops at each 4 KiB, and where
-/// several tokens keep the loads apart it sees no stream to follow.
-const AHEAD: usize = 4608;
-
-/// Loads a line of weights that are read in order, for T tokens. With one token the loads come as fast as the hardware's
-/// prefetcher brings the lines, and asking for them as well only takes its place.
+/// Loads a line of weights that are read in order, and asks for the one that lies `ahead` bytes further.
 #[inline(always)]
-fn stream<L: Dot, const T: usize>(l: L, line: &Line, part: usize) -> L::I {
-    if part == 0 && T > 1 {
-        l.prefetch(line, AHEAD);
+fn stream<L: Dot>(l: L, ahead: usize, line: &Line, part: usize) -> L::I {
+    if part == 0 {
+        l.prefetch(line, ahead);
     }
     l.load(line, part)
 }

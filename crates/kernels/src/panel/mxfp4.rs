@@ -29,12 +29,13 @@ impl PanelType for MXFP4 {
     #[inline(always)]
     fn block<L: Dot, const T: usize>(
         l: L,
+        ahead: usize,
         part: usize,
         w: &Panel,
         x: &[&Q8x32; T],
         acc: &mut [L::F; T],
     ) {
-        let sums = dot_codes(l, part, &E2M1_DOUBLED, &w.qs, x);
+        let sums = dot_codes(l, ahead, part, &E2M1_DOUBLED, &w.qs, x);
         let d = half_scale(l, l.load_u8(&w.e, part));
         for t in 0..T {
             acc[t] = l.fma(l.mul_f(d, l.splat_f(x[t].d())), l.to_f(sums[t]), acc[t]);

@@ -51,6 +51,7 @@ impl PanelType for Q2_K {
     #[inline(always)]
     fn block<L: Dot, const T: usize>(
         l: L,
+        ahead: usize,
         part: usize,
         w: &Panel,
         x: &[&Q8x256; T],
@@ -60,14 +61,14 @@ impl PanelType for Q2_K {
         let (two, four) = (l.splat_bytes(3), l.splat_bytes(15));
         let (d, dmin) = (l.load_f16(&w.d, part), l.load_f16(&w.dmin, part));
         for quarter in 0..4 {
-            let both = stream::<L, T>(l, &w.quarters[quarter].scales, part);
+            let both = stream(l, ahead, &w.quarters[quarter].scales, part);
             let scales = l.and(both, four);
             let mins = l.and(l.shr(both, 4), four);
             let mut tot = [l.splat(0); T];
             for byte in 0..4 {
                 let s = 4 * quarter + byte;
                 let scale = l.byte_u8(scales, byte);
-                let qs = stream::<L, T>(l, &w.quarters[quarter].qs[byte], part);
+                let qs = stream(l, ahead, &w.quarters[quarter].qs[byte], part);
                 let mut sums = [l.zero(); T];
                 for g in 0..4 {
                     let weights = l.and(l.shr(qs, 2 * g as u32), two);

@@ -54,6 +54,7 @@ impl PanelType for Q3_K {
     #[inline(always)]
     fn block<L: Dot, const T: usize>(
         l: L,
+        ahead: usize,
         part: usize,
         w: &Panel,
         x: &[&Q8x256; T],
@@ -63,13 +64,13 @@ impl PanelType for Q3_K {
         let (low, third) = (l.splat_bytes(3), l.splat_bytes(4));
         let d = l.load_f16(&w.d, part);
         for quarter in 0..4 {
-            let scales = group_scales::<L, T>(l, part, &w.scales, quarter);
+            let scales = group_scales(l, ahead, part, &w.scales, quarter);
             let mut tot = [l.splat(0); T];
             for byte in 0..4 {
                 let s = 4 * quarter + byte;
                 let scale = l.byte_i8(scales, byte);
-                let qs = stream::<L, T>(l, &w.pairs[s / 2].qs[s % 2], part);
-                let hmask = stream::<L, T>(l, &w.pairs[s / 2].hmask, part);
+                let qs = stream(l, ahead, &w.pairs[s / 2].qs[s % 2], part);
+                let hmask = stream(l, ahead, &w.pairs[s / 2].hmask, part);
                 let mut sums = [l.zero(); T];
                 for g in 0..4 {
                     // The third bit is bit g of the first group, bit g + 4 of the second.
@@ -100,15 +101,16 @@ impl PanelType for Q3_K {
 
 /// Four signed scales, a byte each.
 #[inline(always)]
-fn group_scales<L: Dot, const T: usize>(
+fn group_scales<L: Dot>(
     l: L,
+    ahead: usize,
     part: usize,
     packed: &[Line; 3],
     quarter: usize,
 ) -> L::I {
     let (four, two) = (l.splat_bytes(15), l.splat_bytes(48));
-    let low = stream::<L, T>(l, &packed[quarter % 2], part);
-    let high = stream::<L, T>(l, &packed[2], part);
+    let low = stream(l, ahead, &packed[quarter % 2], part);
+    let high = stream(l, ahead, &packed[2], part);
     let low = l.and(l.shr(low, 4 * (quarter as u32 / 2)), four);
     let high = l.and(l.shift(high, 4 - 2 * quarter as i32), two);
     l.sub8(l.or(low, high), l.splat_bytes(32))

@@ -28,6 +28,7 @@ impl PanelType for Q4_0 {
     #[inline(always)]
     fn block<L: Dot, const T: usize>(
         l: L,
+        ahead: usize,
         part: usize,
         w: &Panel,
         x: &[&Q8x32; T],
@@ -37,7 +38,7 @@ impl PanelType for Q4_0 {
         for t in 0..T {
             sums[t] = l.start(x[t].minus_sum(), 3);
         }
-        dot_nibbles(l, part, &w.qs, x, &mut sums);
+        dot_nibbles(l, ahead, part, &w.qs, x, &mut sums);
         let d = l.load_f16(&w.d, part);
         for t in 0..T {
             let scale = l.mul_f(d, l.splat_f(x[t].d()));
@@ -50,6 +51,7 @@ impl PanelType for Q4_0 {
 #[inline(always)]
 pub(super) fn dot_nibbles<L: Dot, const T: usize>(
     l: L,
+    ahead: usize,
     part: usize,
     qs: &[Line; 4],
     x: &[&Q8x32; T],
@@ -58,7 +60,7 @@ pub(super) fn dot_nibbles<L: Dot, const T: usize>(
     const { assert!(15 * 32 <= NARROW_LIMIT) };
     let low = l.splat_bytes(15);
     for k in 0..4 {
-        let line = stream::<L, T>(l, &qs[k], part);
+        let line = stream(l, ahead, &qs[k], part);
         let (below, above) = (l.and(line, low), l.and(l.shr(line, 4), low));
         for t in 0..T {
             sums[t] = l.dot(sums[t], below, x[t].quad(k));

@@ -30,13 +30,14 @@ impl PanelType for Q4_1 {
     #[inline(always)]
     fn block<L: Dot, const T: usize>(
         l: L,
+        ahead: usize,
         part: usize,
         w: &Panel,
         x: &[&Q8x32; T],
         acc: &mut [L::F; T],
     ) {
         let mut sums = [l.zero(); T];
-        dot_nibbles(l, part, &w.qs, x, &mut sums);
+        dot_nibbles(l, ahead, part, &w.qs, x, &mut sums);
         add_with_minimum(l, part, (&w.d, &w.m), x, &sums, acc);
     }
 }

@@ -41,6 +41,7 @@ impl PanelType for Q4_K {
     #[inline(always)]
     fn block<L: Dot, const T: usize>(
         l: L,
+        ahead: usize,
         part: usize,
         w: &Panel,
         x: &[&Q8x256; T],
@@ -48,11 +49,11 @@ impl PanelType for Q4_K {
     ) {
         const { assert!(15 * 32 <= NARROW_LIMIT) };
         let low = l.splat_bytes(15);
-        let scales = Scales::load::<T>(l, part, (&w.d, &w.dmin), &w.scales);
+        let scales = Scales::load(l, ahead, part, (&w.d, &w.dmin), &w.scales);
         for s in 0..8 {
             let mut sums = [l.zero(); T];
             for k in 0..4 {
-                let line = stream::<L, T>(l, &w.qs[s][k], part);
+                let line = stream(l, ahead, &w.qs[s][k], part);
                 let (below, above) = (l.and(line, low), l.and(l.shr(line, 4), low));
                 for t in 0..T {
                     sums[t] = l.dot(sums[t], below, x[t].quad(8 * s + k));
@@ -75,16 +76,17 @@ pub(super) struct Scales<L: Lanes> {
 
 impl<L: Dot> Scales<L> {
     #[inline(always)]
-    pub(super) fn load<const T: usize>(
+    pub(super) fn load(
         l: L,
+        ahead: usize,
         part: usize,
         (d, dmin): (&[u8; 32], &[u8; 32]),
         lines: &[Line; 3],
     ) -> Self {
         let (six, four, two) = (l.splat_bytes(63), l.splat_bytes(15), l.splat_bytes(48));
-        let scales = stream::<L, T>(l, &lines[0], part);
-        let mins = stream::<L, T>(l, &lines[1], part);
-        let both = stream::<L, T>(l, &lines[2], part);
+        let scales = stream(l, ahead, &lines[0], part);
+        let mins = stream(l, ahead, &lines[1], part);
+        let both = stream(l, ahead, &lines[2], part);
         Self {
             d: l.load_f16(d, part),
             dmin: l.load_f16(dmin, part),

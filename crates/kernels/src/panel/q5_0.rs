@@ -40,6 +40,7 @@ impl PanelType for Q5_0 {
     #[inline(always)]
     fn block<L: Dot, const T: usize>(
         l: L,
+        ahead: usize,
         part: usize,
         w: &Panel,
         x: &[&Q8x32; T],
@@ -49,7 +50,7 @@ impl PanelType for Q5_0 {
         for t in 0..T {
             sums[t] = l.start(x[t].minus_sum(), 4);
         }
-        dot_five_bits(l, part, (&w.qh, &w.qs), x, &mut sums);
+        dot_five_bits(l, ahead, part, (&w.qh, &w.qs), x, &mut sums);
         let d = l.load_f16(&w.d, part);
         for t in 0..T {
             let scale = l.mul_f(d, l.splat_f(x[t].d()));
@@ -62,6 +63,7 @@ impl PanelType for Q5_0 {
 #[inline(always)]
 pub(super) fn dot_five_bits<L: Dot, const T: usize>(
     l: L,
+    ahead: usize,
     part: usize,
     (qh, qs): (&Line, &[Line; 4]),
     x: &[&Q8x32; T],
@@ -69,9 +71,9 @@ pub(super) fn dot_five_bits<L: Dot, const T: usize>(
 ) {
     const { assert!(31 * 16 <= NARROW_LIMIT) };
     let (low, fifth) = (l.splat_bytes(15), l.splat_bytes(16));
-    let qh = stream::<L, T>(l, qh, part);
+    let qh = stream(l, ahead, qh, part);
     for k in 0..4 {
-        let line = stream::<L, T>(l, &qs[k], part);
+        let line = stream(l, ahead, &qs[k], part);
         let below = l.or(l.and(line, low), l.and(l.shl(qh, 4 - k as u32), fifth));
         let above = l.or(
             l.and(l.shr(line, 4), low),

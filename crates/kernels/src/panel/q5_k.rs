@@ -54,6 +54,7 @@ impl PanelType for Q5_K {
     #[inline(always)]
     fn block<L: Dot, const T: usize>(
         l: L,
+        ahead: usize,
         part: usize,
         w: &Panel,
         x: &[&Q8x256; T],
@@ -61,12 +62,12 @@ impl PanelType for Q5_K {
     ) {
         const { assert!(31 * 16 <= NARROW_LIMIT) };
         let (low, fifth) = (l.splat_bytes(15), l.splat_bytes(16));
-        let scales = Scales::load::<T>(l, part, (&w.d, &w.dmin), &w.scales);
+        let scales = Scales::load(l, ahead, part, (&w.d, &w.dmin), &w.scales);
         for s in 0..8 {
-            let qh = stream::<L, T>(l, &w.groups[s].qh, part);
+            let qh = stream(l, ahead, &w.groups[s].qh, part);
             let mut sums = [l.zero(); T];
             for k in 0..4 {
-                let line = stream::<L, T>(l, &w.groups[s].qs[k], part);
+                let line = stream(l, ahead, &w.groups[s].qs[k], part);
                 let below = l.or(l.and(line, low), l.and(l.shl(qh, 4 - k as u32), fifth));
                 let above = l.or(
                     l.and(l.shr(line, 4), low),

@@ -64,6 +64,7 @@ impl PanelType for Q6_K {
     #[inline(always)]
     fn block<L: Dot, const T: usize>(
         l: L,
+        ahead: usize,
         part: usize,
         w: &Panel,
         x: &[&Q8x256; T],
@@ -74,15 +75,15 @@ impl PanelType for Q6_K {
         let d = l.load_f16(&w.d, part);
         for quarter in 0..4 {
             let w = &w.quarters[quarter];
-            let scales = stream::<L, T>(l, &w.scales, part);
+            let scales = stream(l, ahead, &w.scales, part);
             let mut tot = [l.splat(0); T];
             for byte in 0..4 {
                 let s = 4 * quarter + byte;
                 let scale = l.byte_i8(scales, byte);
-                let qh = stream::<L, T>(l, &w.groups[byte].qh, part);
+                let qh = stream(l, ahead, &w.groups[byte].qh, part);
                 let mut sums = [l.zero(); T];
                 for k in 0..2 {
-                    let line = stream::<L, T>(l, &w.groups[byte].ql[k], part);
+                    let line = stream(l, ahead, &w.groups[byte].ql[k], part);
                     let below = l.or(l.and(line, low), l.and(l.shift(qh, 4 - 2 * k as i32), high));
                     let above = l.or(
                         l.and(l.shr(line, 4), low),

@@ -28,6 +28,7 @@ impl PanelType for Q8_0 {
     #[inline(always)]
     fn block<L: Dot, const T: usize>(
         l: L,
+        ahead: usize,
         part: usize,
         w: &Panel,
         x: &[&Q8x32; T],
@@ -38,7 +39,7 @@ impl PanelType for Q8_0 {
             sums[t] = l.start_signed(x[t].minus_sum());
         }
         for k in 0..8 {
-            let line = l.signed(stream::<L, T>(l, &w.qs[k], part));
+            let line = l.signed(stream(l, ahead, &w.qs[k], part));
             for t in 0..T {
                 sums[t] = l.dot_signed(sums[t], line, x[t].quad(k));
             }

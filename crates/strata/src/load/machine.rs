@@ -63,13 +63,14 @@ impl Machine {
         let _ = self.pool.pin_caller();
     }
 
-    /// An executor on this machine, for batches within `limits`.
+    /// An executor on this machine, for batches within `limits`; the kernels are [tuned](Self::tune) for the model first.
     pub fn executor(
         &self,
         model: &Arc<Model>,
         storage: PageStorage,
         limits: BatchLimits,
     ) -> CpuExecutor {
+        self.tune(model);
         let pool = Arc::clone(&self.pool);
         CpuExecutor::new(Arc::clone(model), self.kernels, pool, storage, limits)
     }

@@ -27,6 +27,8 @@ mod preset;
 mod stored;
 #[cfg(feature = "std")]
 mod template_text;
+#[cfg(feature = "std")]
+mod tuning;
 
 pub use needs::Needs;
 pub use parsed_model::{ContextChoice, ParseError, ParsedModel, Platform, TokenizerUse};
@@ -44,4 +46,5 @@ pub use {
     preset::{Preset, json},
     stored::{WHAT_IS_HERE, store_error, stored},
     template_text::TemplateText,
+    tuning::Tuning,
 };
