@@ -133,6 +133,7 @@ impl Compiler {
             .name("grammar".into())
             .stack_size(STACK)
             .spawn(move || {
+                strata_host::lower_priority(strata_host::Priority::Low);
                 let compiled =
                     catch_unwind(AssertUnwindSafe(|| place.0.compile_here(&grammar, &limits)));
                 drop(place);
