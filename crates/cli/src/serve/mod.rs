@@ -71,7 +71,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=65536))]
     max_connections: Option<u32>,
     /// Maximum size of a request's body
-    #[arg(long, value_name = "SIZE", default_value = "32M")]
+    #[arg(long, value_name = "SIZE", default_value = "32MiB")]
     max_body: Size,
     /// TLS certificate chain, as a PEM file
     #[arg(long, value_name = "FILE", requires = "tls_key")]

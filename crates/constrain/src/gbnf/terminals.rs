@@ -55,12 +55,19 @@ pub(super) fn choose(grammar: &Grammar, deadline: Deadline) -> Result<Terminals,
         }
         let follow = follow(grammar, &terminals, &automata, deadline)?;
         let before = apart.len();
+        let single = |part: &NodeId| matches!(grammar.nodes[*part], Node::Chars(_));
+        // Parts that can be taken apart.
+        let whole = terminals.parts.keys().copied();
+        let whole = whole.filter(|part| !single(part) && !apart.contains(part));
+        let whole: Vec<NodeId> = whole.collect();
+        if whole.len().saturating_mul(terminals.parts.len()) > STEPS {
+            apart.extend(whole);
+            continue;
+        }
         for (part, follow) in &follow {
             deadline.check()?;
-            for other in terminals.parts.keys() {
-                let single = matches!(grammar.nodes[*other], Node::Chars(_));
-                if !single
-                    && !apart.contains(other)
+            for other in &whole {
+                if !apart.contains(other)
                     && automata[part].runs_into(&automata[other], follow, &mut steps)
                 {
                     apart.insert(*other);
