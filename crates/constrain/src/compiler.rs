@@ -35,7 +35,7 @@ const LONG: Duration = Duration::from_millis(50);
 const STACK: usize = 16 << 20;
 /// What a compiled grammar takes beside what the library counts and what its source is a measure of.
 const BASE: usize = 64 << 10;
-const PER_SOURCE_BYTE: usize = 48;
+const PER_SOURCE_BYTE: usize = 160;
 
 /// Compiles grammars for a model's tokens.
 ///

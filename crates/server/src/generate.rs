@@ -12,7 +12,7 @@ use crate::write_beat::next_beat;
 use bytes::Bytes;
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use strata::Events;
 use strata_chat::{Arrival, Event, Fault, FaultKind, Format, Generate, Prepared, ToolChoice};
 use strata_wire::call::Kept;
@@ -22,6 +22,9 @@ use tokio::sync::mpsc;
 /// Pieces of a body that wait for a slow client. The engine is not held up by it: a full channel only delays the
 /// writing, and the text of an answer is small.
 pub(crate) const WAITING: usize = 64;
+
+/// A grammar that takes longer leaves memory behind.
+const LONG_COMPILE: Duration = Duration::from_millis(50);
 
 /// Answers a request for text.
 pub(crate) async fn generate(
@@ -263,8 +266,13 @@ pub(crate) async fn ready(
     // Grammars wait for each other on their threads, and for nobody else.
     let failed = || Fault::new(FaultKind::Internal, "the request could not be made ready");
     let _place = server.grammars.acquire().await.map_err(|_| failed())?;
+    let begun = Instant::now();
     let task = tokio::task::spawn_blocking(prepare);
-    task.await.unwrap_or_else(|_| Err(failed()))
+    let prepared = task.await.unwrap_or_else(|_| Err(failed()));
+    if begun.elapsed() > LONG_COMPILE {
+        server.preparation.expect_free_memory();
+    }
+    prepared
 }
 
 /// Whether a grammar may be compiled for a request.

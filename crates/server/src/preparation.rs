@@ -93,6 +93,11 @@ impl PreparationPool {
         self.shared.changed.notify_all();
     }
 
+    /// Says that much memory will be free soon, which [`tidy`](Self::tidy) is to give back.
+    pub(crate) fn expect_free_memory(&self) {
+        self.shared.untidy.store(ROUNDS, Ordering::Relaxed);
+    }
+
     /// Gives memory back, if large requests have left some behind. Called now and then.
     pub(crate) fn tidy(&self) {
         let rounds = &self.shared.untidy;

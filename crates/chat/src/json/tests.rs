@@ -1,6 +1,6 @@
 //! What clients send and get must survive the way through unchanged, and what is wrong must be named.
 
-use super::{Fields, Json, JsonPath};
+use super::{Fields, Json, JsonPath, parse_body};
 use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
