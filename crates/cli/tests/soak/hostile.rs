@@ -278,13 +278,13 @@ fn attacks_leave_room_for_others() {
             attack.name,
             mib(most)
         );
-        assert!(
-            after <= before + MOST_LEFT,
-            "{}: {} MiB stay",
-            attack.name,
-            mib(after)
-        );
         if strict {
+            assert!(
+                after <= before + MOST_LEFT,
+                "{}: {} MiB stay",
+                attack.name,
+                mib(after)
+            );
             assert!(health <= HEALTH, "{}: /health took {health:?}", attack.name);
             assert!(
                 2 * answered >= alone,
