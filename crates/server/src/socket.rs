@@ -71,13 +71,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Socket<S> {
             buffer.put_slice(&rest[..part]);
             this.taken += part;
         }
-        if let (Some(head), Some(requests)) = (&mut this.head, this.pulse.idle()) {
-            if !head.is_clear(requests, &buffer.filled()[before..]) {
-                // As far as the client takes it at once.
-                let _ = Pin::new(&mut this.stream).poll_write(context, UNCLEAR);
-                let _ = Pin::new(&mut this.stream).poll_flush(context);
-                return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
-            }
+        if let (Some(head), Some(requests)) = (&mut this.head, this.pulse.idle())
+            && !head.is_clear(requests, &buffer.filled()[before..])
+        {
+            // As far as the client takes it at once.
+            let _ = Pin::new(&mut this.stream).poll_write(context, UNCLEAR);
+            let _ = Pin::new(&mut this.stream).poll_flush(context);
+            return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
         }
         Poll::Ready(Ok(()))
     }
