@@ -47,6 +47,9 @@ cargo xtask TASK
                    what HTTP and JSON cost: the same streams through the server and through the engine alone
   soak serve [--minutes N] [--clients N]
                    many clients of all dialects, some of which go away: leaks, errors, latencies, starvation
+  soak hostile [--minutes N]
+                   2,000 silent sockets, 600 slow uploads, 64 clients with the largest bodies, grammar bombs, on loopback:
+                   /health within a second, half of the throughput for others, memory that comes back
   soak engine [--minutes N]
                    ten minutes of random requests, three of ten canceled: no page may be lost, and memory stays flat
   fuzz [TARGET…] [--seconds N | --minutes N | --mutants N] [--seed N] [--jobs N]
@@ -99,6 +102,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ["bench", "baremetal", ..] => baremetal::run(&arguments[2..]),
         ["bench", "overhead", ..] => bench::overhead(&arguments[2..]),
         ["soak", "serve", ..] => soak::serve(&arguments[2..]),
+        ["soak", "hostile", ..] => soak::hostile(&arguments[2..]),
         ["soak", "engine", ..] => soak::engine(&arguments[2..]),
         ["fuzz", ..] => fuzz::run(&arguments[1..]),
         ["sanitize", ..] => sanitize::command(&arguments[1..]),

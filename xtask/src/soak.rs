@@ -18,9 +18,28 @@ pub(crate) fn serve(arguments: &[String]) -> Result<()> {
     }
     let seconds = (minutes * 60.0) as u64;
     execute(
-        cargo("test --release --package strata-cli --test soak -- --nocapture")
+        cargo("test --release --package strata-cli --test soak -- --nocapture many_clients")
             .env("STRATA_SOAK_SECONDS", seconds.to_string())
             .env("STRATA_SOAK_CLIENTS", clients.to_string())
+            .env("STRATA_SOAK_STRICT", "1"),
+    )
+}
+
+/// Attacks on `strata serve`, on loopback: silent sockets, slow uploads, the largest bodies, grammar bombs, each for so many
+/// minutes.
+pub(crate) fn hostile(arguments: &[String]) -> Result<()> {
+    /// Longer runs say nothing more.
+    const MOST_MINUTES: f64 = 30.0;
+    let minutes = match arguments {
+        [] => 2.0,
+        [flag, minutes] if flag == "--minutes" => minutes.parse::<f64>()?,
+        _ => bail!("usage: cargo xtask soak hostile [--minutes N]"),
+    };
+    let seconds = (minutes.clamp(0.1, MOST_MINUTES) * 60.0) as u64;
+    execute(
+        cargo("test --release --package strata-cli --test soak -- --nocapture attacks")
+            .env("STRATA_HOSTILE_SECONDS", seconds.to_string())
+            .env("STRATA_HOSTILE_SHARE", "100")
             .env("STRATA_SOAK_STRICT", "1"),
     )
 }

@@ -1,5 +1,6 @@
 //! Embeddings, and documents ranked against a query.
 
+use crate::budgets::check_inputs;
 use crate::event::Timings;
 use crate::fault::{Fault, FaultKind};
 use crate::model_profile::ModelProfile;
@@ -87,10 +88,11 @@ pub struct Ranking {
 impl Embed {
     /// Prepares one engine request per text. The caller sets the client.
     pub fn prepare(&self, profile: &ModelProfile) -> Result<Vec<Request>, Fault> {
+        check_inputs(self.inputs.len())?;
         let pooling = self.pooling(profile);
         let numbered = self.inputs.iter().enumerate();
         let requests = numbered.map(|(i, input)| {
-            let mut prompt = encode(profile, input);
+            let mut prompt = encode(profile, input, self.truncate)?;
             if prompt.is_empty() {
                 return Err(Fault::bad_request(format_args!("input[{i}] is empty")));
             }
@@ -162,8 +164,10 @@ impl Rerank {
                 ));
             }
         }
+        check_inputs(self.documents.len())?;
         let numbered = self.documents.iter().enumerate();
         let requests = numbered.map(|(i, document)| {
+            profile.check_text(self.query.len() + document.len(), profile.context)?;
             let pair = profile.tokenizer.encode_pair(&self.query, document);
             check_length("document", i, pair.tokens.len(), profile)?;
             Ok(Request {
@@ -195,7 +199,8 @@ fn check_length(what: &str, i: usize, tokens: usize, profile: &ModelProfile) -> 
     ))
 }
 
-fn encode(profile: &ModelProfile, input: &[PromptPart]) -> Vec<u32> {
+fn encode(profile: &ModelProfile, input: &[PromptPart], truncate: bool) -> Result<Vec<u32>, Fault> {
+    let room = profile.text_room(profile.context);
     let options = EncodeOptions {
         add_special: true,
         parse_special: false,
@@ -203,11 +208,19 @@ fn encode(profile: &ModelProfile, input: &[PromptPart]) -> Vec<u32> {
     let mut tokens = Vec::new();
     for part in input {
         match part {
-            PromptPart::Text(text) => tokens.extend(profile.tokenizer.encode(text, options)),
+            // What is beyond it is cut off anyway.
+            PromptPart::Text(text) if truncate => {
+                let start = &text[..text.floor_char_boundary(room)];
+                tokens.extend(profile.tokenizer.encode(start, options));
+            }
+            PromptPart::Text(text) => {
+                profile.check_text(text.len(), profile.context)?;
+                tokens.extend(profile.tokenizer.encode(text, options));
+            }
             PromptPart::Tokens(given) => tokens.extend(given),
         }
     }
-    tokens
+    Ok(tokens)
 }
 
 fn normalize(values: &mut [f32]) {

@@ -21,6 +21,8 @@ pub enum FaultKind {
     Method,
     /// The body or a header is too large.
     TooLarge,
+    /// The request's target is too long.
+    TargetTooLong,
     /// The body is encoded in a way that is not supported.
     Encoding,
     /// The client was too slow.
@@ -58,7 +60,7 @@ pub enum FaultKind {
 }
 
 /// Bytes of a message and of a field's name at most: nobody is sent their own megabytes back.
-const LONGEST_MESSAGE: usize = 2000;
+const LONGEST_MESSAGE: usize = crate::budgets::BYTES_OF_AN_ERROR;
 const LONGEST_FIELD: usize = 400;
 
 /// The beginning of a text that is too long.

@@ -13,6 +13,7 @@ extern crate std;
 
 mod answer_parser;
 mod answer_stream;
+pub mod budgets;
 mod embedding;
 mod event;
 mod fault;

@@ -53,6 +53,8 @@ pub struct Conversation<'a> {
     pub thinking: Thinking,
     /// The local time.
     pub now: Option<DateTime>,
+    /// The most bytes that the prompt may have.
+    pub room: Option<usize>,
 }
 
 /// A prompt as the model sees it.
@@ -95,6 +97,12 @@ pub enum PromptError {
     /// The prompt is to end without the opening of an answer, which a Go template always writes.
     #[error("the Modelfile's template always opens an answer: leave add_generation_prompt out")]
     Closed,
+    /// The prompt is longer than it may be.
+    #[error("the prompt has {bytes} bytes")]
+    TooLong {
+        /// Its bytes.
+        bytes: usize,
+    },
     /// A message has an image, which the model cannot see.
     #[error("the model cannot see pictures")]
     Picture,
@@ -236,6 +244,9 @@ impl ChatTemplate {
         let contents: Vec<String> = conversation.messages.iter().map(Message::joined).collect();
         let contents: Vec<&str> = contents.iter().map(String::as_str).collect();
         let text = self.render(tokenizer, conversation, &contents)?;
+        if conversation.room.is_some_and(|room| text.len() > room) {
+            return Err(PromptError::TooLong { bytes: text.len() });
+        }
         let refused = |token: &str| PromptError::SpelledToken {
             token: token.to_string(),
         };

@@ -71,7 +71,8 @@ pub struct Detokenize {
 
 impl ModelProfile {
     /// Tokenizes a text.
-    pub fn tokenize(&self, request: &Tokenize) -> Tokenized {
+    pub fn tokenize(&self, request: &Tokenize) -> Result<Tokenized, Fault> {
+        self.check_tokenized(request.text.len())?;
         let options = EncodeOptions {
             add_special: request.add_special,
             parse_special: request.parse_special,
@@ -85,10 +86,10 @@ impl ModelProfile {
                 .map(|bytes| bytes.to_vec())
                 .unwrap_or_default(),
         };
-        Tokenized {
+        Ok(Tokenized {
             pieces: tokens.into_iter().map(piece).collect(),
             context: self.context,
-        }
+        })
     }
 
     /// Describes the tokenizer; `template` is the source of the chat template.

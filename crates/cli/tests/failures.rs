@@ -1,8 +1,11 @@
 //! Every failure is one sentence and an exit code, within a second.
 
-use crate::program::{Edit, Scratch, command, fails, finish, scratch, strata, tiny};
-use std::io::Read;
+use crate::program::server::{Server, TestFolder};
+use crate::program::{Edit, Scratch, command, fails, finish, scratch, strata, tale, tiny};
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 use strata_weights::gguf::{Builder, Dims};
 use strata_weights::{Gguf, Value};
 
@@ -288,4 +291,61 @@ fn a_model_without_its_tokenizer_still_computes() {
     let lines = strata(&["logits", model.path(), "--tokens", "1,2,3"]).text();
     assert_eq!(lines.lines().count(), 10);
     fails(BAD_MODEL, &["tokenizer"], &["run", model.path(), "x"]);
+}
+
+#[test]
+fn a_model_that_is_cut_short_while_it_runs_fails_alone() {
+    let folder = TestFolder::new("cut-short");
+    let file = folder.path().join("cut.gguf");
+    std::fs::copy(tale(), &file).unwrap();
+    let models = [file.to_str().unwrap(), "tale", "--stream", "always"];
+    let server = Server::start(&folder.store(), &models);
+    let ask = |model: &str, text: &str| {
+        let body = serde_json::json!({"model": model, "prompt": text, "max_tokens": 4});
+        server.ask("POST", "/v1/completions", body.to_string().as_bytes())
+    };
+    for model in ["cut", "tale"] {
+        let (status, body) = ask(model, "Once upon a time");
+        assert_eq!(status, 200, "{}", String::from_utf8_lossy(&body));
+    }
+    let length = std::fs::metadata(&file).unwrap().len();
+    let opened = std::fs::File::options().write(true).open(&file).unwrap();
+    opened.set_len(length / 2).unwrap();
+    let (status, body) = ask("cut", "There was a dog");
+    let told = String::from_utf8_lossy(&body).into_owned();
+    assert!(
+        status == 500 && told.contains("cut short"),
+        "{status}: {told}"
+    );
+    assert_eq!(ask("tale", "There was a dog").0, 200);
+    assert_eq!(server.ask("GET", "/health", b"").0, 200);
+}
+
+#[test]
+fn uploads_that_dawdle_hold_up_no_answer() {
+    let folder = TestFolder::new("dawdling");
+    let server = Server::start(&folder.store(), &["tale"]);
+    let body = serde_json::json!({"model": "tale", "prompt": "Once", "max_tokens": 2}).to_string();
+    let digest = "0".repeat(64);
+    let head = format!(
+        "POST /api/blobs/sha256:{digest} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9999\r\n\r\n "
+    );
+    // More than the threads that a runtime has for work that blocks.
+    let uploads: Vec<TcpStream> = (0..540)
+        .map(|_| {
+            let mut stream = TcpStream::connect(&server.host).unwrap();
+            stream.write_all(head.as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    std::thread::sleep(Duration::from_millis(300));
+    let begun = Instant::now();
+    let (status, answer) = server.ask("POST", "/v1/completions", body.as_bytes());
+    assert_eq!(status, 200, "{}", String::from_utf8_lossy(&answer));
+    assert!(
+        begun.elapsed() < Duration::from_secs(15),
+        "{:?}",
+        begun.elapsed()
+    );
+    drop(uploads);
 }

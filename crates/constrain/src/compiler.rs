@@ -4,11 +4,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use llguidance::api::GrammarInit;
 use llguidance::toktrie::{InferenceCapabilities, TokEnv};
 use llguidance::{Logger, ParserFactory};
+use strata_host::{Priority, lower_priority, release_free_memory};
 use strata_tokenizer::Tokenizer;
 
 use crate::cache::Cache;
@@ -23,16 +24,18 @@ use crate::vocabulary::{Vocabulary, panic_text};
 use crate::watchdog::Watchdog;
 
 /// The bytes of compiled grammars that are kept, unless said otherwise.
-const CACHE: usize = 64 << 20;
+const CACHE: usize = 32 << 20;
 /// Grammars that may be in the works at once; those that ran out of time count until they are done.
 const WORKERS: usize = 4;
 /// How long a grammar waits for its turn.
 const TURN: Duration = Duration::from_secs(10);
+/// What takes longer may leave much memory behind, which is given back.
+const LONG: Duration = Duration::from_millis(50);
 /// The compiler calls itself for each level of nesting.
 const STACK: usize = 16 << 20;
 /// What a compiled grammar takes beside what the library counts and what its source is a measure of.
 const BASE: usize = 64 << 10;
-const PER_SOURCE_BYTE: usize = 48;
+const PER_SOURCE_BYTE: usize = 160;
 
 /// Compiles grammars for a model's tokens.
 ///
@@ -116,6 +119,11 @@ impl Compiler {
         (cache.len(), cache.bytes())
     }
 
+    /// How many grammars are being compiled, those that nobody waits for any more among them.
+    pub fn running(&self) -> usize {
+        self.shared.queue.running()
+    }
+
     fn cache(&self) -> std::sync::MutexGuard<'_, Cache> {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -133,11 +141,16 @@ impl Compiler {
             .name("grammar".into())
             .stack_size(STACK)
             .spawn(move || {
+                lower_priority(Priority::Low);
+                let begun = Instant::now();
                 let compiled =
                     catch_unwind(AssertUnwindSafe(|| place.0.compile_here(&grammar, &limits)));
                 drop(place);
                 // Nobody waits any more if it took too long.
                 send.send(compiled).ok();
+                if begun.elapsed() > LONG {
+                    release_free_memory();
+                }
             });
         if let Err(error) = worker {
             return Err(CompileError::Refused {

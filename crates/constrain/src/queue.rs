@@ -51,6 +51,11 @@ impl Queue {
         }
     }
 
+    /// Places that are taken.
+    pub(crate) fn running(&self) -> usize {
+        self.state().running
+    }
+
     /// Gives a place back.
     pub(crate) fn leave(&self) {
         self.state().running -= 1;

@@ -5,6 +5,8 @@
 
 mod affinity;
 mod bandwidth;
+#[cfg(unix)]
+mod bus_guard;
 mod caches;
 mod cgroup;
 mod clock;
@@ -21,6 +23,7 @@ mod size;
 mod spin_wait;
 mod standing;
 mod threads;
+mod thrift;
 mod usage;
 
 pub use bandwidth::{Effort, read_bandwidth, read_bandwidth_of};
@@ -34,4 +37,5 @@ pub use memory_budget::{Bound, Budget, cap_process};
 pub use page_files::PageFiles;
 pub use page_report::PageReport;
 pub use threads::{Pinning, PoolOptions, ThreadPool};
+pub use thrift::{Priority, lower_priority, open_files_limit, release_free_memory};
 pub use usage::Usage;

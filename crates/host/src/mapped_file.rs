@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod tests;
 
+#[cfg(unix)]
+use crate::bus_guard::BusGuard;
 #[cfg(target_os = "linux")]
 use crate::{huge_pages::page_size, read_ahead::ReadAhead};
 use memmap2::Mmap;
@@ -25,6 +27,9 @@ pub struct MappedFile {
     read_ahead: OnceLock<Option<ReadAhead>>,
     #[cfg(target_os = "linux")]
     file: File,
+    /// Goes before the bytes do.
+    #[cfg(unix)]
+    guard: BusGuard,
     bytes: Arc<Mmap>,
 }
 
@@ -39,8 +44,8 @@ impl MappedFile {
             ));
         }
         // SAFETY: the mapping is only read. Whoever changes the file meanwhile changes the bytes, which may spoil an
-        // answer but no memory, for everything read from a file is checked where it is used; one who shortens it ends
-        // this process with a signal.
+        // answer but no memory, for everything read from a file is checked where it is used; where it is shortened,
+        // the guard puts zeros in its place.
         let bytes = Arc::new(unsafe { Mmap::map(&file)? });
         // Large pages in the system's cache make reading and dropping them several times cheaper.
         #[cfg(target_os = "linux")]
@@ -50,6 +55,8 @@ impl MappedFile {
             read_ahead: OnceLock::new(),
             #[cfg(target_os = "linux")]
             file,
+            #[cfg(unix)]
+            guard: BusGuard::new(&bytes),
             bytes,
         })
     }
@@ -57,6 +64,14 @@ impl MappedFile {
     /// All of the file.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// Whether the file still had all its bytes whenever they were read.
+    fn intact(&self) -> bool {
+        #[cfg(unix)]
+        return self.guard.is_intact();
+        #[cfg(not(unix))]
+        true
     }
 
     /// The file is read from start to end: the system may read further ahead, and forget sooner what is behind.
@@ -174,6 +189,10 @@ impl Backing for MappedFile {
             self.release(range);
         }
     }
+
+    fn is_intact(&self) -> bool {
+        self.intact()
+    }
 }
 
 /// A model that is split over several files.
@@ -190,5 +209,9 @@ impl Backing for MappedFiles {
 
     fn done_with(&self, bytes: &[u8]) {
         self.0.iter().for_each(|file| file.done_with(bytes));
+    }
+
+    fn is_intact(&self) -> bool {
+        self.0.iter().all(MappedFile::intact)
     }
 }

@@ -254,6 +254,9 @@ impl<'f> Blueprint<'f> {
                 }
             }
         }
+        if !backing.is_intact() {
+            return Err(LoadError::Damaged);
+        }
         Ok(Model::new(self.parts, packed, homes, backing))
     }
 }

@@ -82,6 +82,7 @@ impl Model {
         }
         let rows = pass.logits(decoder, work);
         let states = pass.states(decoder, rows, work);
+        self.check_file()?;
         for span in batch {
             span.sequence.advance(span.tokens.len());
         }

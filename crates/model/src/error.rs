@@ -15,6 +15,8 @@ pub enum LoadError {
     Architecture { name: String },
     #[error(transparent)]
     Metadata(#[from] GgufError),
+    #[error("the file was cut short while it was read")]
+    Damaged,
     #[error("the metadata has no {key}")]
     MissingKey { key: String },
     #[error("{key} is {value}; it must be {needs}")]
@@ -64,6 +66,8 @@ pub enum LoadError {
 pub enum BatchError {
     #[error("token {token} is not in the vocabulary of {vocabulary}")]
     Token { token: u32, vocabulary: usize },
+    #[error("the model's file was cut short while it was read")]
+    Damaged,
     #[error("the model is an encoder: it reads whole sequences and predicts nothing")]
     Encoder,
     #[error("the model is a decoder: it does not encode whole sequences")]

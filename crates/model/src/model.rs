@@ -2,7 +2,7 @@
 
 use crate::blueprint::{Blueprint, LoadOptions, Parts, Placement};
 use crate::config::Config;
-use crate::error::LoadError;
+use crate::error::{BatchError, LoadError};
 use crate::matrix::{Home, Matrix};
 use crate::tensors::NamedMatrices;
 use alloc::boxed::Box;
@@ -126,6 +126,15 @@ impl Model {
     pub(crate) fn after(&self, matrix: &Matrix) {
         if let Some(bytes) = self.file_bytes(&self.homes[matrix.id]) {
             self.backing.done_with(bytes);
+        }
+    }
+
+    /// Refuses what was computed of weights that are not in the file any more.
+    pub(crate) fn check_file(&self) -> Result<(), BatchError> {
+        if self.backing.is_intact() {
+            Ok(())
+        } else {
+            Err(BatchError::Damaged)
         }
     }
 

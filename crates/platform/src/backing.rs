@@ -10,6 +10,11 @@ pub trait Backing: Send + Sync {
 
     /// `bytes` are not read for a while: their memory may serve others. They can still be read, more slowly.
     fn done_with(&self, bytes: &[u8]);
+
+    /// Whether all bytes that were read so far were there. A file may be cut short while it is used.
+    fn is_intact(&self) -> bool {
+        true
+    }
 }
 
 /// Bytes that are in memory anyway, which no advice changes.

@@ -4,7 +4,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use strata_chat::{Fault, FaultKind};
-use strata_wire::access::{SiteRules, bearer, find_key};
+use strata_wire::Role;
+use strata_wire::access::{Site, SiteRules, bearer, find_key};
 
 /// A key with what it allows.
 #[derive(Clone, Debug)]
@@ -17,6 +18,8 @@ pub struct Key {
     pub per_minute: Option<u32>,
     /// The models that it may ask for; all if empty.
     pub models: Vec<String>,
+    /// Whether it may change the server and its store.
+    pub administers: bool,
 }
 
 /// Who may call.
@@ -43,6 +46,7 @@ pub(crate) struct Client {
     /// Tells tenants apart in the cache and in the queue.
     pub(crate) number: u64,
     models: Vec<String>,
+    administers: bool,
 }
 
 impl Client {
@@ -52,6 +56,7 @@ impl Client {
             name: None,
             number: 0,
             models: Vec::new(),
+            administers: false,
         }
     }
 
@@ -60,8 +65,24 @@ impl Client {
         self.number.to_string()
     }
 
+    /// Whether it may use a route of this role.
+    pub(crate) fn may_act_as(&self, role: Role) -> Result<(), Fault> {
+        if role < Role::Administrator || self.administers {
+            return Ok(());
+        }
+        let problem = "this needs an administrator's key: it changes the server or its models";
+        Err(Fault::new(FaultKind::Forbidden, problem))
+    }
+
+    /// Whether it may use all models there are.
+    pub(crate) fn allows_all(&self) -> bool {
+        self.models.is_empty()
+    }
+
+    /// Whether it may use a model, by any of the model's names.
     pub(crate) fn allows(&self, model: &str) -> Result<(), Fault> {
-        if self.models.is_empty() || self.models.iter().any(|allowed| allowed == model) {
+        let named = |allowed: &String| plain(allowed) == plain(model);
+        if self.models.is_empty() || self.models.iter().any(named) {
             return Ok(());
         }
         let message = format!("this key does not allow the model {model:?}");
@@ -73,13 +94,20 @@ impl Client {
 pub(crate) struct Credentials<'a> {
     pub(crate) authorization: Option<&'a str>,
     pub(crate) api_key: Option<&'a str>,
-    pub(crate) host: Option<&'a str>,
-    pub(crate) origin: Option<&'a str>,
+}
+
+/// A model's name without the tag that every model has.
+fn plain(name: &str) -> &str {
+    name.strip_suffix(":latest").unwrap_or(name)
 }
 
 impl Access {
-    /// Access with these keys; without any, everyone who reaches the port may call.
-    pub fn new(keys: Vec<Key>) -> Self {
+    /// Access with these keys; without any, everyone who reaches the port may call, and administer. So may the only key
+    /// there is, unless it is for certain models.
+    pub fn new(mut keys: Vec<Key>) -> Self {
+        if let [only] = &mut keys[..] {
+            only.administers |= only.models.is_empty();
+        }
         let full = |key: &Key| Bucket {
             tokens: f64::from(key.per_minute.unwrap_or(0)),
             filled: Instant::now(),
@@ -102,15 +130,22 @@ impl Access {
         !self.keys.is_empty()
     }
 
-    /// Lets a caller in, or says why not.
-    pub(crate) fn check(&self, caller: &Credentials<'_>) -> Result<Client, Fault> {
+    /// Looks at where a request was sent and from which page.
+    pub(crate) fn check_site(&self, site: Site<'_>) -> Result<(), Fault> {
         let rules = SiteRules {
             hosts: &self.hosts,
             origins: &self.origins,
         };
-        rules.check(caller.host, caller.origin)?;
+        rules.check(site)
+    }
+
+    /// Lets a caller in, or says why not.
+    pub(crate) fn check(&self, caller: &Credentials<'_>) -> Result<Client, Fault> {
         if self.keys.is_empty() {
-            return Ok(Client::nobody());
+            return Ok(Client {
+                administers: true,
+                ..Client::nobody()
+            });
         }
         let given = caller.authorization.and_then(bearer).or(caller.api_key);
         let secrets = self.keys.iter().map(|(key, _)| key.secret.as_str());
@@ -123,6 +158,7 @@ impl Access {
             name: Some(key.name.clone()),
             number: tenant(&key.secret),
             models: key.models.clone(),
+            administers: key.administers,
         })
     }
 }
@@ -163,6 +199,7 @@ mod tests {
             secret: secret.into(),
             per_minute,
             models: vec!["tale".into()],
+            administers: false,
         }
     }
 
@@ -173,8 +210,6 @@ mod tests {
             access.check(&Credentials {
                 authorization,
                 api_key,
-                host: None,
-                origin: None,
             })
         };
         assert!(with(Some("Bearer secret"), None).is_ok());
@@ -195,6 +230,9 @@ mod tests {
         }
         let client = with(None, Some("secret")).unwrap();
         assert!(client.allows("tale").is_ok() && client.allows("other").is_err());
+        assert!(client.allows("tale:latest").is_ok() && client.allows("tale:q8").is_err());
+        assert!(client.may_act_as(Role::Client).is_ok());
+        assert!(client.may_act_as(Role::Administrator).is_err());
     }
 
     #[test]
@@ -204,8 +242,6 @@ mod tests {
             access.check(&Credentials {
                 authorization: Some("bearer s"),
                 api_key: None,
-                host: None,
-                origin: None,
             })
         };
         assert!(call().is_ok() && call().is_ok());

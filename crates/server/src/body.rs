@@ -1,5 +1,7 @@
 //! The bodies of replies: whole, or as they come.
 
+use crate::pulse::RequestInFlight;
+use crate::state::Counted;
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use std::convert::Infallible;
@@ -48,5 +50,50 @@ impl Body for ReplyBody {
             Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
             Self::Stream(_) => SizeHint::default(),
         }
+    }
+}
+
+/// A reply's body that keeps its request in flight until the client has it.
+pub(crate) struct SentBody {
+    body: ReplyBody,
+    request: RequestInFlight,
+    /// The request is one of all that are at work.
+    _counted: Option<Counted>,
+}
+
+impl SentBody {
+    pub(crate) fn new(body: ReplyBody, request: RequestInFlight, counted: Option<Counted>) -> Self {
+        if let ReplyBody::Whole(_) = body {
+            request.owed(true);
+        }
+        Self {
+            body,
+            request,
+            _counted: counted,
+        }
+    }
+}
+
+impl Body for SentBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let this = self.get_mut();
+        if let ReplyBody::Whole(_) = this.body {
+            this.request.owed(false);
+        }
+        Pin::new(&mut this.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }

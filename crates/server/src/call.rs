@@ -16,7 +16,7 @@ use strata_chat::{
 };
 use strata_engine::{ClientId, Engine};
 use strata_wire::call::{Call, Create};
-use strata_wire::{Dialect, Reply};
+use strata_wire::{Dialect, Reply, Role};
 
 /// Does what a call asks for.
 pub(crate) async fn answer(
@@ -50,6 +50,7 @@ pub(crate) async fn answer(
 /// Calls that end with one reply.
 async fn quick(server: &Arc<Server>, caller: &Caller, call: Call) -> Result<Reply, Fault> {
     let Caller { client, stamp, .. } = caller;
+    let (pool, effort) = (&server.preparation, caller.large.effort());
     let lease_with = async |model: Option<&str>, keep_alive, context| {
         lease(server, caller, model, (keep_alive, context)).await
     };
@@ -62,19 +63,23 @@ async fn quick(server: &Arc<Server>, caller: &Caller, call: Call) -> Result<Repl
                 ..
             } = request;
             let lease = lease_with(Some(&request.model), keep_alive, context).await?;
-            write(&embed::embed(caller, &lease, &request).await?)
+            write(&embed::embed(server, caller, &lease, request).await?)
         }
         Call::Rerank(request, write) => {
             let lease = lease(Some(&request.model), None).await?;
-            write(&embed::rerank(caller, &lease, &request).await?)
+            write(&embed::rerank(server, caller, &lease, request).await?)
         }
         Call::Tokenize(request, write) => {
             let lease = lease(request.model.as_deref(), None).await?;
-            write(&lease.served.model.profile().tokenize(&request))
+            let profile = Arc::clone(lease.served.model.profile());
+            pool.run(effort, move || Ok(write(&profile.tokenize(&request)?)))
+                .await?
         }
         Call::Detokenize(request, write) => {
             let lease = lease(request.model.as_deref(), None).await?;
-            write(&lease.served.model.profile().detokenize(&request)?)
+            let profile = Arc::clone(lease.served.model.profile());
+            pool.run(effort, move || Ok(write(&profile.detokenize(&request)?)))
+                .await?
         }
         Call::Tokenizer(write) => {
             let lease = lease(None, None).await?;
@@ -88,27 +93,34 @@ async fn quick(server: &Arc<Server>, caller: &Caller, call: Call) -> Result<Repl
                 ..
             } = *request;
             let lease = lease_with(Some(&request.model), keep_alive, context).await?;
-            let prepared = ready(server, &lease, &request, stamp).await?;
+            let (_, prepared) = ready(server, caller, &lease, request).await?;
             write(&prepared.rendered())
         }
-        Call::Models(write) => write(&allowed(client, server.manager.models().list())),
-        Call::Model(name, write) => {
-            let facts = server.manager.models().find(name.as_deref())?;
-            client.allows(&facts.name)?;
-            write(&facts)
+        Call::Models(write) => {
+            let models = Arc::clone(server.manager.models());
+            write(&allowed(
+                client,
+                pool.run(effort, move || Ok(models.list())).await?,
+            ))
         }
+        Call::Model(name, write) => write(&find(server, client, name.as_deref())?),
         Call::ModelInFull(name, write) => {
-            let facts = server.manager.models().find_in_full(&name)?;
-            client.allows(&facts.name)?;
-            write(&facts)
+            find(server, client, Some(&name))?;
+            let models = Arc::clone(server.manager.models());
+            write(&pool.run(effort, move || models.find_in_full(&name)).await?)
         }
-        Call::Loaded(write) => write(&server.manager.loaded()),
+        Call::Loaded(write) => {
+            let mut loaded = server.manager.loaded();
+            loaded.retain(|model| client.allows(&model.facts.name).is_ok());
+            write(&loaded)
+        }
         Call::Load(load, write) => {
             let start = Instant::now();
-            let facts = server.manager.models().find(Some(&load.model))?;
-            client.allows(&facts.name)?;
+            let facts = find(server, client, Some(&load.model))?;
             let timings = match load.keep_alive {
                 Some(KeepAlive::For(Duration::ZERO)) => {
+                    // Others may use it.
+                    client.may_act_as(Role::Administrator)?;
                     server.manager.unload(&facts.name);
                     Timings::default()
                 }
@@ -124,7 +136,7 @@ async fn quick(server: &Arc<Server>, caller: &Caller, call: Call) -> Result<Repl
             };
             write(&timings)
         }
-        Call::Slots(write) => write(&slots(server)),
+        Call::Slots(write) => write(&slots(server, client)),
         Call::SlotAction(action, write) => {
             let lease = lease(None, None).await?;
             write(&act_on_slot(server, caller, &lease, action).await?)
@@ -169,7 +181,7 @@ async fn quick(server: &Arc<Server>, caller: &Caller, call: Call) -> Result<Repl
         }
         Call::Ready if server.is_draining() => return Err(shutting_down()),
         Call::Ready => Reply::health("ready"),
-        Call::Metrics => Reply::metrics(&crate::metrics::text(server)),
+        Call::Metrics => Reply::metrics(&crate::metrics::text(server, client)),
         call => {
             let unknown = "this server cannot do that yet";
             let unknown = |_| Fault::new(FaultKind::Unsupported, unknown);
@@ -195,16 +207,31 @@ pub(crate) async fn lease(
     (keep_alive, context): (Option<KeepAlive>, Option<usize>),
 ) -> Result<Lease, Fault> {
     let name = model.filter(|name| !name.is_empty());
-    let manager = &server.manager;
-    let lease = match manager.lease(name, keep_alive, context).await {
+    // A model that the client may not use is not loaded either.
+    let found = match find(server, &caller.client, name) {
         Err(fault) if caller.any_model && fault.field.as_deref() == Some("model") => {
-            manager.lease(None, keep_alive, context).await?
+            find(server, &caller.client, None)
         }
-        lease => lease?,
+        found => found,
     };
-    caller.client.allows(&lease.facts.name)?;
+    let name = found?.name;
+    let lease = server
+        .manager
+        .lease(Some(&name), keep_alive, context)
+        .await?;
     caller.observed.model(&lease.facts.name);
     Ok(lease)
+}
+
+/// A model that a client may use. Of others it does not even learn whether they are there.
+fn find(server: &Server, client: &Client, name: Option<&str>) -> Result<ModelFacts, Fault> {
+    let found = server.manager.models().find(name);
+    if let (Some(name), Err(_)) = (name, &found) {
+        client.allows(name)?;
+    }
+    let facts = found?;
+    client.allows(&facts.name)?;
+    Ok(facts)
 }
 
 fn allowed(client: &Client, list: Vec<ModelFacts>) -> Vec<ModelFacts> {
@@ -213,10 +240,12 @@ fn allowed(client: &Client, list: Vec<ModelFacts>) -> Vec<ModelFacts> {
 }
 
 /// The slots of all engines; those of the first come first, and requests that name no model mean these.
-fn slots(server: &Server) -> Vec<Slot> {
+fn slots(server: &Server, client: &Client) -> Vec<Slot> {
     let serving = server.manager.serving();
+    let visible = |name: &str| client.allows(name).is_ok();
     serving
         .iter()
+        .filter(|(name, _)| visible(name))
         .flat_map(|(_, served)| served.slots().list())
         .collect()
 }

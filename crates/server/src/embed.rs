@@ -2,6 +2,7 @@
 
 use crate::http::Caller;
 use crate::manager::Lease;
+use crate::state::Server;
 use std::future::poll_fn;
 use std::time::Instant;
 use strata::worker::RequestHandle;
@@ -10,16 +11,24 @@ use strata_chat::{Embed, Embeddings, Fault, Ranking, Rerank, Timings};
 
 /// Embeds texts.
 pub(crate) async fn embed(
+    server: &Server,
     caller: &Caller,
     lease: &Lease,
-    request: &Embed,
+    request: Embed,
 ) -> Result<Embeddings, Fault> {
     let start = Instant::now();
     let model = &lease.served.model;
-    let vectors = model.start_embed(request, caller.client.number)?;
+    let (starter, client) = (model.clone(), caller.client.number);
+    let start_all = move || {
+        let vectors = starter.start_embed(&request, client)?;
+        Ok((vectors, request))
+    };
+    let effort = caller.large.effort();
+    let (vectors, request) = server.preparation.run(effort, start_all).await?;
+    caller.large.release();
     let (running, lengths) = (vectors.running, vectors.lengths);
     let profile = model.profile();
-    let embeddings = finish_embed(request, profile, &wait(running).await?, &lengths)?;
+    let embeddings = finish_embed(&request, profile, &wait(running).await?, &lengths)?;
     caller.observed.embedded(embeddings.tokens);
     Ok(Embeddings {
         model: name(&request.model, lease),
@@ -35,17 +44,24 @@ pub(crate) async fn embed(
 
 /// Scores documents against a query.
 pub(crate) async fn rerank(
+    server: &Server,
     caller: &Caller,
     lease: &Lease,
-    request: &Rerank,
+    request: Rerank,
 ) -> Result<Ranking, Fault> {
-    let model = &lease.served.model;
-    let vectors = model.start_rerank(request, caller.client.number)?;
+    let (model, client) = (lease.served.model.clone(), caller.client.number);
+    let name = name(&request.model, lease);
+    let start_all = move || model.start_rerank(&request, client);
+    let vectors = server
+        .preparation
+        .run(caller.large.effort(), start_all)
+        .await?;
+    caller.large.release();
     let tokens = vectors.tokens();
     let scores = wait(vectors.running).await?;
     caller.observed.embedded(tokens);
     Ok(Ranking {
-        model: name(&request.model, lease),
+        model: name,
         ..finish_rerank(scores, tokens)
     })
 }

@@ -12,15 +12,19 @@ use crate::write_beat::next_beat;
 use bytes::Bytes;
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use strata::Events;
-use strata_chat::{Arrival, Event, Fault, FaultKind, Generate, Prepared};
+use strata_chat::{Arrival, Event, Fault, FaultKind, Format, Generate, Prepared, ToolChoice};
 use strata_wire::call::Kept;
-use strata_wire::{AnswerWriter, Framing, Reply, Stamp, begin_answer};
+use strata_wire::{AnswerWriter, Framing, Reply, begin_answer};
 use tokio::sync::mpsc;
 
 /// Pieces of a body that wait for a slow client. The engine is not held up by it: a full channel only delays the
 /// writing, and the text of an answer is small.
 pub(crate) const WAITING: usize = 64;
+
+/// A grammar that takes longer leaves memory behind.
+const LONG_COMPILE: Duration = Duration::from_millis(50);
 
 /// Answers a request for text.
 pub(crate) async fn generate(
@@ -33,7 +37,7 @@ pub(crate) async fn generate(
     if caller.wants_progress && streams {
         return generate_with_progress(server, caller, request, answer).await;
     }
-    let begun = Conversation::begin(server, caller, &request).await;
+    let begun = Conversation::begin(server, caller, request).await;
     let mut conversation = match begun {
         Ok(conversation) => conversation,
         Err(fault) => return reply(answer.fault(&fault)),
@@ -129,9 +133,9 @@ impl Delivery {
             let piece = Bytes::from(std::mem::take(&mut bytes));
             if !piece.is_empty()
                 && let Some(sender) = &self.sender
-                && sender.send(piece).await.is_err()
+                && !taken(sender.send(piece), self.server.settings.budgets.stall).await
             {
-                // A client that has gone ends the stream, and with it the engine's work.
+                // A client that has gone or listens no more ends the stream, and with it the engine's work.
                 if !self.detached {
                     return;
                 }
@@ -171,6 +175,11 @@ impl Delivery {
     }
 }
 
+/// Whether a client takes a piece of its answer in time.
+async fn taken<E>(sending: impl Future<Output = Result<(), E>>, stall: Duration) -> bool {
+    matches!(tokio::time::timeout(stall, sending).await, Ok(Ok(())))
+}
+
 /// A request on its way.
 pub(crate) struct Conversation {
     pub(crate) events: Events,
@@ -183,18 +192,15 @@ impl Conversation {
     pub(crate) async fn begin(
         server: &Arc<Server>,
         caller: &Caller,
-        request: &Generate,
+        request: Box<Generate>,
     ) -> Result<Self, Fault> {
         let Caller {
-            client,
-            stamp,
-            observed,
-            ..
+            client, observed, ..
         } = caller;
         let at = observed.start.elapsed();
         let wanted = (request.keep_alive, request.context);
         let lease = lease(server, caller, Some(&request.model), wanted).await?;
-        let prepared = ready(server, &lease, request, stamp).await?;
+        let (request, prepared) = ready(server, caller, &lease, request).await?;
         let asking = strata::Caller {
             client: client.number,
             arrival: Arrival {
@@ -203,7 +209,9 @@ impl Conversation {
             },
             clock: Some(observed.start),
         };
-        let events = lease.served.model.start(request, prepared, asking);
+        let events = lease.served.model.start(&request, prepared, asking);
+        drop(request);
+        caller.large.release();
         Ok(Self {
             events,
             observed: Arc::clone(observed),
@@ -235,21 +243,43 @@ impl Drop for Conversation {
     }
 }
 
-/// Makes a request ready on a thread that may take its time: tokenizing and compiling grammars are not for those that
-/// answer clients.
+/// Makes a request ready on a thread that may take its time, and gives it back: tokenizing and compiling grammars are not
+/// for those that answer clients.
 pub(crate) async fn ready(
     server: &Arc<Server>,
+    caller: &Caller,
     lease: &Lease,
-    request: &Generate,
-    stamp: &Stamp,
-) -> Result<Prepared, Fault> {
-    let (model, mut request) = (lease.served.model.clone(), request.clone());
+    mut request: Box<Generate>,
+) -> Result<(Box<Generate>, Prepared), Fault> {
+    let model = lease.served.model.clone();
     // No more than the model was made for.
     request.context = request.context.map(|asked| asked.min(model.context()));
-    let (stamp, seed) = (stamp.clone(), server.stamps.random());
-    let task = tokio::task::spawn_blocking(move || model.prepare(&request, stamp.context(seed)));
-    task.await.unwrap_or_else(|_| {
-        let message = "the request could not be made ready";
-        Err(Fault::new(FaultKind::Internal, message))
-    })
+    let (stamp, seed) = (caller.stamp.clone(), server.stamps.random());
+    let constrained = is_constrained(&request);
+    let prepare = move || {
+        let prepared = model.prepare(&request, stamp.context(seed))?;
+        Ok((request, prepared))
+    };
+    if !constrained {
+        return server.preparation.run(caller.large.effort(), prepare).await;
+    }
+    // Grammars wait for each other on their threads, and for nobody else.
+    let failed = || Fault::new(FaultKind::Internal, "the request could not be made ready");
+    let _place = server.grammars.acquire().await.map_err(|_| failed())?;
+    let begun = Instant::now();
+    let task = tokio::task::spawn_blocking(prepare);
+    let prepared = task.await.unwrap_or_else(|_| Err(failed()));
+    if begun.elapsed() > LONG_COMPILE {
+        server.preparation.expect_free_memory();
+    }
+    prepared
+}
+
+/// Whether a grammar may be compiled for a request.
+fn is_constrained(request: &Generate) -> bool {
+    let tools = &request.tools;
+    request.format != Format::Text
+        || !tools.list.is_empty()
+            && (!matches!(tools.choice, ToolChoice::Auto | ToolChoice::None)
+                || tools.list.iter().any(|tool| tool.strict))
 }

@@ -1,22 +1,28 @@
 //! From bytes of HTTP to a call, and from its outcome to bytes of HTTP.
 
 use crate::access::{Client, Credentials};
-use crate::body::ReplyBody;
+use crate::body::{ReplyBody, SentBody};
 use crate::encoding::Encoding;
 use crate::observation::Observation;
 use crate::page::{self, Asset};
+use crate::places::Room;
+use crate::pulse::RequestInFlight;
+use crate::request_body::{LargePlace, check_length, drain};
 use crate::state::Server;
 use crate::trace::Context;
-use crate::{call, library};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
-use hyper::body::Incoming;
+use crate::{call, library, request_body};
+use bytes::Bytes;
+use hyper::body::{Body, Incoming};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
-use strata_chat::{Fault, FaultKind};
-use strata_wire::call::Call;
+use strata_chat::json::Json;
+use strata_chat::{Fault, FaultKind, Message};
+use strata_wire::access::Site;
+use strata_wire::call::{Call, Recall};
 use strata_wire::dialect::{self, HttpRequest};
 use strata_wire::{Dialect, Framing, Reply, RequestBody, Stamp, access};
 
@@ -30,7 +36,12 @@ pub(crate) struct Caller {
     pub(crate) observed: Arc<Observation>,
     /// A model that nobody knows means the first.
     pub(crate) any_model: bool,
+    /// Its place among the large requests, if it is one.
+    pub(crate) large: LargePlace,
 }
+
+/// Bytes of a body that is parsed where it was read.
+const SHORT: usize = 16 << 10;
 
 /// A reply on its way out.
 pub(crate) type Answered = Response<ReplyBody>;
@@ -64,9 +75,13 @@ fn set_headers<'h>(
 }
 
 /// Answers one request.
-pub(crate) async fn handle(server: Arc<Server>, request: Request<Incoming>) -> Answered {
+pub(crate) async fn handle(
+    server: Arc<Server>,
+    in_flight: RequestInFlight,
+    room: Room,
+    request: Request<Incoming>,
+) -> Response<SentBody> {
     let route = route_of(request.uri().path());
-    let origin = request.headers().get(header::ORIGIN).cloned();
     let stamp = server.stamp();
     let parent = request.headers().get("traceparent");
     let parent = parent.and_then(|value| Context::parse(value.to_str().ok()?));
@@ -75,7 +90,32 @@ pub(crate) async fn handle(server: Arc<Server>, request: Request<Incoming>) -> A
     let anthropic = request.headers().contains_key("anthropic-version");
     let dialect = Dialect::of(request.uri().path(), anthropic);
     let (name, id) = dialect.request_id(&stamp);
-    let mut response = answer(&server, request, stamp, &observed).await;
+    let origin = request.headers().get(header::ORIGIN).cloned();
+    let admitted = admit(&server, &request);
+    // Whoever may not call must not read why.
+    let origin = origin.filter(|_| admitted.is_ok());
+    let counted = server.count();
+    let (head, body) = request.into_parts();
+    let keyless = dialect::needs_no_key(head.method.as_str(), head.uri.path());
+    let crowded = (room == Room::Health || counted.is_none()) && !keyless;
+    let answering = Answering {
+        server: &server,
+        dialect,
+        stamp,
+        observed: &observed,
+        in_flight: &in_flight,
+    };
+    let mut response = match admitted {
+        Err(fault) => answering.refuse(&fault, body),
+        Ok(()) if crowded => {
+            server.crowded.fetch_add(1, Ordering::Relaxed);
+            answering.refuse(&no_room(), body)
+        }
+        Ok(()) => answering.answer(head, body).await,
+    };
+    if room == Room::Health {
+        set_headers(&mut response, [("connection", "close")].into_iter());
+    }
     set_headers(&mut response, [(name, id.as_str())].into_iter());
     if let Some(origin) = origin.as_ref().and_then(|value| value.to_str().ok()) {
         let status = response.status().as_u16();
@@ -85,114 +125,223 @@ pub(crate) async fn handle(server: Arc<Server>, request: Request<Incoming>) -> A
     server
         .counts
         .count(route, response.status(), observed.start.elapsed());
-    response
+    response.map(|body| SentBody::new(body, in_flight, counted))
 }
 
-async fn answer(
-    server: &Arc<Server>,
-    request: Request<Incoming>,
+/// Looks at what a request's head says of its target, its site and its body, before anything else.
+fn admit(server: &Server, request: &Request<Incoming>) -> Result<(), Fault> {
+    let headers = request.headers();
+    let values = |name: HeaderName| headers.get_all(name).into_iter().map(HeaderValue::as_bytes);
+    let authority = request
+        .uri()
+        .authority()
+        .map(|authority| authority.as_str());
+    let site = Site::read(authority, values(header::HOST), values(header::ORIGIN))?;
+    server.settings.access.check_site(site)?;
+    let target = request.uri().path_and_query();
+    let most = server.settings.budgets.target_bytes;
+    if target.is_some_and(|target| target.as_str().len() > most) {
+        let problem = format_args!("the target is longer than {most} bytes");
+        return Err(Fault::new(FaultKind::TargetTooLong, problem));
+    }
+    let mut encodings = values(header::TRANSFER_ENCODING);
+    let clear = match (encodings.next(), encodings.next()) {
+        (None, _) => true,
+        (Some(encoding), None) => encoding.eq_ignore_ascii_case(b"chunked"),
+        _ => false,
+    };
+    if !clear {
+        let problem = "the body's length is not given in one clear way";
+        return Err(Fault::bad_request(problem));
+    }
+    Ok(())
+}
+
+/// A request on its way to an answer.
+struct Answering<'a> {
+    server: &'a Arc<Server>,
+    dialect: &'static Dialect,
     stamp: Stamp,
-    observed: &Arc<Observation>,
-) -> Answered {
-    let (head, body) = request.into_parts();
-    let target = head
-        .uri
-        .path_and_query()
-        .map_or("/", |target| target.as_str());
-    let anthropic = head.headers.contains_key("anthropic-version");
-    let dialect = Dialect::of(target, anthropic);
-    let fail = |fault: Fault| reply(dialect.fault(&fault, &stamp));
-    let asset = wanted_asset(&head);
-    // The page asks for a key itself where one is needed, and has nothing to hide.
-    let open_to_all =
-        dialect::needs_no_key(head.method.as_str(), head.uri.path()) || asset.is_some();
-    let caller = credentials(&head.headers);
-    let client = match server.settings.access.check(&caller) {
-        Ok(client) => client,
-        Err(fault) if open_to_all && fault.kind == FaultKind::Unauthenticated => Client::nobody(),
-        Err(fault) => return fail(fault),
-    };
-    observed.client(client.name.as_deref());
-    if head.method == Method::OPTIONS {
-        let asked = text(&head.headers, header::ACCESS_CONTROL_REQUEST_HEADERS);
-        return reply(access::preflight(asked));
+    observed: &'a Arc<Observation>,
+    in_flight: &'a RequestInFlight,
+}
+
+impl Answering<'_> {
+    fn fail(&self, fault: &Fault) -> Answered {
+        reply(self.dialect.fault(fault, &self.stamp))
     }
-    if let Some(asset) = asset {
-        return page(asset, &page::policy(head.uri.path(), head.uri.query()));
-    }
-    if server.is_draining() && !open_to_all {
-        return fail(shutting_down());
-    }
-    let encoding = text(&head.headers, header::CONTENT_ENCODING);
-    let encoding = match Encoding::parse(encoding) {
-        Ok(encoding) => encoding,
-        Err(fault) => return encoded(fail(fault)),
-    };
-    let route = dialect::route(head.method.as_str(), head.uri.path());
-    if route.is_some_and(|route| route.body == RequestBody::Bytes) {
-        if encoding != Encoding::Identity {
-            return fail(Fault::new(
-                FaultKind::Encoding,
-                "blobs come as they are, not compressed",
-            ));
+
+    /// Refuses a request whose body has not been read, and ends its connection.
+    fn refuse(&self, fault: &Fault, body: Incoming) -> Answered {
+        let mut refused = self.fail(fault);
+        if !body.is_end_stream() {
+            set_headers(&mut refused, [("connection", "close")].into_iter());
+            drain(body);
         }
-        return receive_blob(server, target, body, dialect, &stamp).await;
+        refused
     }
-    let body = match read(server, body, encoding).await {
-        Ok(body) => body,
-        Err(fault) => return fail(fault),
-    };
-    let asked = HttpRequest {
-        method: head.method.as_str(),
-        target,
-        body: &body,
-        anthropic,
-    };
-    let opened = {
-        let mut stored = server.stored();
-        let owner = client.owner();
-        dialect::open(&asked, &stamp, &mut stored.of(&owner))
-    };
-    match opened {
-        Ok(asked) => {
-            let caller = Caller {
-                client,
-                wants_progress: wants_progress(&head.headers),
-                stamp,
-                observed: Arc::clone(observed),
-                any_model: server.settings.any_model && dialect.allows_any_model(),
+
+    async fn answer(self, head: Parts, body: Incoming) -> Answered {
+        let server = self.server;
+        let (method, path) = (head.method.as_str(), head.uri.path());
+        let asset = wanted_asset(&head);
+        // The page asks for a key itself where one is needed, and has nothing to hide.
+        let open_to_all = dialect::needs_no_key(method, path) || asset.is_some();
+        let client = match server.settings.access.check(&credentials(&head.headers)) {
+            Ok(client) => client,
+            Err(fault) if open_to_all && fault.kind == FaultKind::Unauthenticated => {
+                Client::nobody()
+            }
+            Err(fault) => return self.refuse(&fault, body),
+        };
+        self.observed.client(client.name.as_deref());
+        if head.method == Method::OPTIONS {
+            let asked = text(&head.headers, header::ACCESS_CONTROL_REQUEST_HEADERS);
+            return reply(access::preflight(asked));
+        }
+        if let Some(asset) = asset {
+            return page(asset, &page::policy(path, head.uri.query()));
+        }
+        if server.is_draining() && !open_to_all {
+            return self.refuse(&shutting_down(), body);
+        }
+        let route = dialect::route(method, path);
+        if let Some(route) = route
+            && let Err(fault) = client.may_act_as(route.role)
+        {
+            return self.refuse(&fault, body);
+        }
+        let encoding = text(&head.headers, header::CONTENT_ENCODING);
+        let encoding = match Encoding::parse(encoding) {
+            Ok(encoding) => encoding,
+            Err(fault) => return encoded(self.refuse(&fault, body)),
+        };
+        if route.is_some_and(|route| route.body == RequestBody::Bytes) {
+            if encoding != Encoding::Identity {
+                let problem = "blobs come as they are, not compressed";
+                return self.refuse(&Fault::new(FaultKind::Encoding, problem), body);
+            }
+            return self.receive_blob(&head, body).await;
+        }
+        if let Err(fault) = check_length(server, &body) {
+            return self.refuse(&fault, body);
+        }
+        let (bytes, large) = match request_body::read(server, self.in_flight, body, encoding).await
+        {
+            Ok(read) => read,
+            Err(fault) => {
+                let mut refused = self.fail(&fault);
+                set_headers(&mut refused, [("connection", "close")].into_iter());
+                return refused;
+            }
+        };
+        let caller = Caller {
+            wants_progress: wants_progress(&head.headers),
+            any_model: server.settings.any_model && self.dialect.allows_any_model(),
+            stamp: self.stamp.clone(),
+            observed: Arc::clone(self.observed),
+            client,
+            large,
+        };
+        match self.open(head, bytes, &caller).await {
+            Ok(Ok(asked)) => call::answer(server, &caller, asked, self.dialect).await,
+            Ok(Err(refused)) => reply(refused),
+            Err(fault) => self.fail(&fault),
+        }
+    }
+
+    /// Reads what a request asks for; a long one on a thread that may take its time.
+    async fn open(
+        &self,
+        head: Parts,
+        body: Bytes,
+        caller: &Caller,
+    ) -> Result<Result<Call, Reply>, Fault> {
+        let (server, stamp) = (Arc::clone(self.server), self.stamp.clone());
+        let (owner, effort) = (caller.client.owner(), caller.large.effort());
+        let short = body.len() <= SHORT;
+        let open = move || {
+            let asked = HttpRequest {
+                method: head.method.as_str(),
+                target: target(&head),
+                body: &body,
+                anthropic: head.headers.contains_key("anthropic-version"),
             };
-            call::answer(server, &caller, asked, dialect).await
+            let mut recall = KeptByOwner {
+                server: &server,
+                owner,
+            };
+            Ok(dialect::open(&asked, &stamp, &mut recall))
+        };
+        if short {
+            return open();
         }
-        Err(refused) => reply(refused),
+        self.server.preparation.run(effort, open).await
+    }
+
+    /// A blob is as large as a model, so its bytes go to the disk as they come.
+    async fn receive_blob(&self, head: &Parts, body: Incoming) -> Answered {
+        let asked = HttpRequest {
+            method: "POST",
+            target: target(head),
+            body: &[],
+            anthropic: false,
+        };
+        match dialect::open(&asked, &self.stamp, &mut ()) {
+            Ok(Call::BlobUpload(digest, write)) => {
+                match library::receive(self.server, self.in_flight, digest, body).await {
+                    Ok(()) => reply(write(&())),
+                    Err(fault) => {
+                        let mut refused = self.fail(&fault);
+                        set_headers(&mut refused, [("connection", "close")].into_iter());
+                        refused
+                    }
+                }
+            }
+            Ok(_) => self.fail(&Fault::new(
+                FaultKind::Internal,
+                "the route does not take a blob",
+            )),
+            Err(refused) => {
+                drain(body);
+                reply(refused)
+            }
+        }
     }
 }
 
-/// A blob is as large as a model, so its bytes go to the disk as they come.
-async fn receive_blob(
-    server: &Arc<Server>,
-    target: &str,
-    body: Incoming,
-    dialect: &Dialect,
-    stamp: &Stamp,
-) -> Answered {
-    let asked = HttpRequest {
-        method: "POST",
-        target,
-        body: &[],
-        anthropic: false,
-    };
-    match dialect::open(&asked, stamp, &mut ()) {
-        Ok(Call::BlobUpload(digest, write)) => match library::receive(server, digest, body).await {
-            Ok(()) => reply(write(&())),
-            Err(fault) => reply(dialect.fault(&fault, stamp)),
-        },
-        Ok(_) => {
-            let fault = Fault::new(FaultKind::Internal, "the route does not take a blob");
-            reply(dialect.fault(&fault, stamp))
-        }
-        Err(refused) => reply(refused),
+/// The path of a request, with its query.
+fn target(head: &Parts) -> &str {
+    let target = head.uri.path_and_query();
+    target.map_or("/", |target| target.as_str())
+}
+
+/// What a client kept, found when a request names it: nothing is locked while its body is parsed.
+struct KeptByOwner<'s> {
+    server: &'s Server,
+    owner: String,
+}
+
+impl Recall for KeptByOwner<'_> {
+    fn recall(&mut self, id: &str) -> Option<Vec<Message>> {
+        self.server.stored().of(&self.owner).recall(id)
     }
+
+    fn document(&mut self, id: &str) -> Option<Json> {
+        self.server.stored().of(&self.owner).document(id)
+    }
+
+    fn conversation(&mut self, id: &str) -> Option<Vec<Json>> {
+        self.server.stored().of(&self.owner).conversation(id)
+    }
+}
+
+/// Why a request has to come back later.
+fn no_room() -> Fault {
+    let kind = FaultKind::Unavailable {
+        retry_after: Duration::from_secs(1),
+    };
+    Fault::new(kind, "the server has as many clients as it can look after")
 }
 
 /// A refusal of an encoding, with those that are taken.
@@ -201,34 +350,11 @@ fn encoded(mut refused: Answered) -> Answered {
     refused
 }
 
-async fn read(
-    server: &Server,
-    body: Incoming,
-    encoding: Encoding,
-) -> Result<hyper::body::Bytes, Fault> {
-    let most = server.settings.max_body;
-    let collected = Limited::new(body, most).collect();
-    match tokio::time::timeout(server.settings.read_timeout, collected).await {
-        Ok(Ok(body)) => encoding.decode(body.to_bytes(), most),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Fault::new(
-            FaultKind::TooLarge,
-            format_args!("the body is larger than {most} bytes"),
-        )),
-        Ok(Err(_)) => Err(Fault::bad_request("the body could not be read")),
-        Err(_) => Err(Fault::new(
-            FaultKind::Timeout,
-            "the body did not arrive in time",
-        )),
-    }
-}
-
 fn credentials(headers: &HeaderMap) -> Credentials<'_> {
     let api_key = HeaderName::from_static("x-api-key");
     Credentials {
         authorization: text(headers, header::AUTHORIZATION),
         api_key: text(headers, api_key),
-        host: text(headers, header::HOST),
-        origin: text(headers, header::ORIGIN),
     }
 }
 

@@ -3,9 +3,10 @@
 use crate::body::ReplyBody;
 use crate::http::{Answered, answered, reply};
 use crate::models::Models;
+use crate::pulse::RequestInFlight;
+use crate::request_body::SteadyBody;
 use crate::state::Server;
 use bytes::Bytes;
-use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -49,6 +50,9 @@ pub trait Receiving: Send {
     /// Keeps it, if it is what was announced.
     fn finish(self: Box<Self>) -> Result<(), Fault>;
 }
+
+/// Bytes of an upload that are written at a time.
+const PENDING: usize = 256 << 10;
 
 /// Long work.
 #[derive(Clone, Debug)]
@@ -132,57 +136,46 @@ pub(crate) async fn perform(
     answered(framing, ReplyBody::Stream(receiver))
 }
 
-/// Takes a request's body as a blob, as it comes. The client may take as long as it likes, as long as it sends.
+/// Takes a request's body as a blob, as it comes. A thread is used only while there is something to write: none waits for
+/// the client.
 pub(crate) async fn receive(
     server: &Arc<Server>,
+    request: &RequestInFlight,
     digest: String,
-    mut body: Incoming,
+    body: Incoming,
 ) -> Result<(), Fault> {
-    let models = Arc::clone(server.manager.models());
-    let (sender, mut pieces) = mpsc::channel::<Option<Bytes>>(16);
-    let broken = || Fault::bad_request("the body could not be read");
-    let writing = tokio::task::spawn_blocking(move || {
-        with_library(&*models, |library| {
-            let mut blob = library.receive(&digest)?;
-            loop {
-                match pieces.blocking_recv() {
-                    Some(Some(piece)) => blob.write(&piece)?,
-                    Some(None) => return blob.finish(),
-                    // The client is gone.
-                    None => return Err(broken()),
-                }
-            }
-        })
-    });
-    let timeout = server.settings.read_timeout;
-    let mut problem = None;
+    let mut body = SteadyBody::new(server, request, body);
+    let mut blob: Option<Box<dyn Receiving>> = None;
+    let mut pending = Vec::new();
     loop {
-        let piece = match tokio::time::timeout(timeout, body.frame()).await {
-            Ok(Some(Ok(frame))) => match frame.into_data() {
-                Ok(data) => Some(data),
-                Err(_) => continue,
-            },
-            Ok(None) => None,
-            Ok(Some(Err(_))) => {
-                problem = Some(broken());
-                break;
-            }
-            Err(_) => {
-                let message = "the body did not arrive in time";
-                problem = Some(Fault::new(FaultKind::Timeout, message));
-                break;
-            }
-        };
+        let piece = body.next().await?;
         let ended = piece.is_none();
-        // A writer that is gone has failed, and says why.
-        if sender.send(piece).await.is_err() || ended {
-            break;
+        pending.extend_from_slice(&piece.unwrap_or_default());
+        if pending.len() < PENDING && !ended {
+            continue;
+        }
+        let closed = |_| Fault::new(FaultKind::Internal, "the server takes no uploads");
+        let _writer = server.uploads.acquire().await.map_err(closed)?;
+        let (bytes, begun) = (std::mem::take(&mut pending), blob.take());
+        let wanted = digest.clone();
+        let models = Arc::clone(server.manager.models());
+        let written = ask(models, move |library| {
+            let mut blob = match begun {
+                Some(blob) => blob,
+                None => library.receive(&wanted)?,
+            };
+            blob.write(&bytes)?;
+            if ended {
+                blob.finish()?;
+                return Ok(None);
+            }
+            Ok(Some(blob))
+        });
+        blob = written.await?;
+        if ended {
+            return Ok(());
         }
     }
-    drop(sender);
-    let broke_off = |_| Fault::new(FaultKind::Internal, "the work broke off");
-    let written = writing.await.map_err(broke_off)?;
-    problem.map_or(written, Err)
 }
 
 /// Works with the store on a thread that may take its time.

@@ -4,12 +4,14 @@ use crate::http::handle;
 use crate::log::{Log, LogLevel};
 use crate::manager::Manager;
 use crate::models::Models;
+use crate::places::{Place, Room};
+use crate::socket::Socket;
 use crate::state::{Server, Settings};
 use crate::tls::Tls;
+use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use std::convert::Infallible;
 use std::future::Future;
 use std::net::{SocketAddr, TcpListener};
@@ -17,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use strata_chat::KeepAlive;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Notify;
 
 /// How often models are looked at for having been idle too long.
 const HOUSEKEEPING: Duration = Duration::from_millis(500);
@@ -25,8 +27,8 @@ const HOUSEKEEPING: Duration = Duration::from_millis(500);
 /// How long the last traces get to be sent.
 const LAST_TRACES: Duration = Duration::from_secs(2);
 
-/// Bytes of a request's head at most.
-const MAX_HEAD: usize = 64 << 10;
+/// How long a connection has that only `/health` has room for.
+const HEALTH: Duration = Duration::from_secs(2);
 
 /// A server that has its port and does not answer yet.
 pub struct Bound {
@@ -49,7 +51,7 @@ impl Bound {
         let manager = Manager::new(models, keep_alive);
         Ok(Self {
             listener,
-            server: Arc::new(Server::new(settings, manager)),
+            server: Arc::new(Server::new(settings, manager)?),
             tls,
         })
     }
@@ -81,13 +83,13 @@ impl Bound {
     async fn answer(self, stop: impl Future<Output = ()>) -> std::io::Result<()> {
         let listener = tokio::net::TcpListener::from_std(self.listener)?;
         let server = self.server;
-        let places = Arc::new(Semaphore::new(server.settings.max_connections));
         let graceful = GracefulShutdown::new();
-        let manager = Arc::clone(&server.manager);
+        let kept = Arc::clone(&server);
         let housekeeper = tokio::spawn(async move {
             loop {
                 tokio::time::sleep(HOUSEKEEPING).await;
-                manager.expire();
+                kept.manager.expire();
+                kept.preparation.tidy();
             }
         });
         let observer = Arc::clone(&server.observer);
@@ -100,34 +102,43 @@ impl Bound {
         });
         tokio::pin!(stop);
         loop {
-            let place = tokio::select! {
-                place = Arc::clone(&places).acquire_owned() => place.expect("it is never closed"),
-                () = &mut stop => break,
-            };
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
                 () = &mut stop => break,
             };
-            let Ok((stream, _)) = accepted else {
+            let Ok((stream, peer)) = accepted else {
                 // Out of file descriptors, perhaps: the connections that end will give some back.
                 tokio::time::sleep(Duration::from_millis(20)).await;
                 continue;
             };
             // Tokens are small and each should leave at once.
             let _ = stream.set_nodelay(true);
+            let address = peer.ip().to_canonical();
+            let place = server.places.take(address, &server.settings.budgets);
             let watcher = graceful.watcher();
             let (server, tls) = (Arc::clone(&server), self.tls.clone());
             tokio::spawn(async move {
-                match tls {
-                    None => talk(server, stream, watcher, place).await,
-                    Some(tls) => {
-                        let limit = server.settings.read_timeout;
-                        if let Ok(Ok(stream)) =
-                            tokio::time::timeout(limit, tls.accept(stream)).await
-                        {
-                            talk(server, stream, watcher, place).await;
+                let pulse = Arc::clone(&place.pulse);
+                let limit = match place.room {
+                    Room::Whole => Duration::MAX,
+                    Room::Health => HEALTH,
+                };
+                let overdue = pulse.overdue(&server.settings.budgets);
+                let served = async {
+                    match tls {
+                        None => talk(&server, stream, watcher, &place).await,
+                        Some(tls) => {
+                            let limit = server.settings.budgets.head;
+                            let shaken = tokio::time::timeout(limit, tls.accept(stream)).await;
+                            if let Ok(Ok(stream)) = shaken {
+                                talk(&server, stream, watcher, &place).await;
+                            }
                         }
                     }
+                };
+                tokio::select! {
+                    _ = tokio::time::timeout(limit, served) => {}
+                    () = overdue => {}
                 }
             });
         }
@@ -147,32 +158,42 @@ impl Bound {
     }
 }
 
-/// Answers one connection's requests.
-async fn talk<S>(
-    server: Arc<Server>,
-    stream: S,
-    watcher: hyper_util::server::graceful::Watcher,
-    _place: OwnedSemaphorePermit,
-) where
+/// Answers one connection's requests. One that breaks off is the client's affair; its requests end with it.
+async fn talk<S>(server: &Arc<Server>, stream: S, watcher: Watcher, place: &Place)
+where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(server.settings.read_timeout)
-        .max_buf_size(MAX_HEAD)
-        .half_close(false);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(128)
-        .max_header_list_size(MAX_HEAD as u32);
+    let budgets = &server.settings.budgets;
+    let opened = Socket::open(stream, Arc::clone(&place.pulse), budgets.first_byte).await;
+    let Ok((socket, second)) = opened else {
+        return;
+    };
+    let (own, pulse, room) = (Arc::clone(server), Arc::clone(&place.pulse), place.room);
     let service = service_fn(move |request| {
-        let server = Arc::clone(&server);
-        async move { Ok::<_, Infallible>(handle(server, request).await) }
+        let (server, in_flight) = (Arc::clone(&own), pulse.request());
+        async move { Ok::<_, Infallible>(handle(server, in_flight, room, request).await) }
     });
-    let connection = builder.serve_connection(TokioIo::new(stream), service);
-    // A connection that breaks off is the client's affair; its requests end with it.
-    let _ = watcher.watch(connection).await;
+    let stream = TokioIo::new(socket);
+    if second {
+        let mut builder = http2::Builder::new(TokioExecutor::new());
+        builder
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(budgets.streams as u32)
+            .max_header_list_size(budgets.head_bytes as u32)
+            .initial_connection_window_size(2 * budgets.small_body_bytes as u32)
+            .initial_stream_window_size(budgets.small_body_bytes as u32);
+        let _ = watcher
+            .watch(builder.serve_connection(stream, service))
+            .await;
+    } else {
+        let mut builder = http1::Builder::new();
+        builder
+            .timer(TokioTimer::new())
+            .header_read_timeout(budgets.head)
+            .max_buf_size(budgets.head_bytes)
+            .half_close(false);
+        let _ = watcher
+            .watch(builder.serve_connection(stream, service))
+            .await;
+    }
 }

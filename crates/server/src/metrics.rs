@@ -1,9 +1,11 @@
 //! What is counted here, beside the engines' own numbers.
 
+use crate::access::Client;
 use crate::state::Server;
 use hyper::StatusCode;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use strata_engine::Counters;
@@ -52,12 +54,14 @@ impl Seen {
     }
 }
 
-/// All numbers, as Prometheus reads them. They are those of the engines' latest steps, so nothing here waits for one.
-pub(crate) fn text(server: &Server) -> String {
+/// All numbers that a client may see, as Prometheus reads them. They are those of the engines' latest steps, so nothing
+/// here waits for one.
+pub(crate) fn text(server: &Server, client: &Client) -> String {
     let mut out = String::new();
     let serving = server.manager.serving();
     let seen: Vec<Seen> = serving
         .into_iter()
+        .filter(|(model, _)| client.allows(model).is_ok())
         .map(|(model, served)| Seen {
             model,
             counters: served.model.counters(),
@@ -68,6 +72,28 @@ pub(crate) fn text(server: &Server) -> String {
     let engines: Vec<_> = seen.iter().map(Seen::measured).collect();
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     metrics::write(&engines, now.map_or(0, |now| now.as_secs()), &mut out);
+    server.settings.budgets.write(&mut out);
+    // What others do is not for those who have models of their own.
+    if client.allows_all() {
+        write_server(server, &mut out);
+    }
+    metrics::write_uptime(server.started.elapsed(), &mut out);
+    out
+}
+
+/// The numbers of the server as a whole.
+fn write_server(server: &Server, out: &mut String) {
+    let places = server.places.counts();
+    let crowded = server.crowded.load(Ordering::Relaxed);
+    for (name, kind, value) in [
+        ("connections", "gauge", places.open as u64),
+        ("requests_in_flight", "gauge", server.requests() as u64),
+        ("connections_evicted_total", "counter", places.evicted),
+        ("connections_crowded_total", "counter", places.crowded),
+        ("requests_crowded_total", "counter", crowded as u64),
+    ] {
+        let _ = writeln!(out, "# TYPE strata:{name} {kind}\nstrata:{name} {value}");
+    }
     let limit = server.manager.models().limit();
     let _ = writeln!(out, "# TYPE strata:memory_limit_bytes gauge");
     let _ = writeln!(out, "strata:memory_limit_bytes {limit}");
@@ -99,6 +125,4 @@ pub(crate) fn text(server: &Server) -> String {
             "# TYPE strata:spans_lost_total counter\nstrata:spans_lost_total {lost}"
         );
     }
-    metrics::write_uptime(server.started.elapsed(), &mut out);
-    out
 }

@@ -59,14 +59,15 @@ struct Waiting {
 
 impl Waiting {
     async fn run(self, request: Box<Generate>, mut answer: Box<dyn AnswerWriter>) {
+        let asked = request.model.clone();
         let begun = {
-            let mut begin = pin!(Conversation::begin(&self.server, &self.caller, &request));
+            let mut begin = pin!(Conversation::begin(&self.server, &self.caller, request));
             let mut name = None;
             loop {
                 tokio::select! {
                     begun = &mut begin => break begun,
                     () = sleep(BEAT) => {
-                        let comment = comment(&self.loading(&request.model, &mut name));
+                        let comment = comment(&self.loading(&asked, &mut name));
                         if self.sender.send(comment.into()).await.is_err() {
                             return;
                         }

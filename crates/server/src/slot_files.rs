@@ -1,5 +1,6 @@
 //! Files of saved slots: in one folder, each client's apart, and no more bytes in all than allowed.
 
+use crate::owner_names::{OwnerNames, create_private_folder, write_private};
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -23,14 +24,15 @@ impl SlotFolder {
             let problem = "filename: must be the plain name of a file";
             return Err(Fault::bad_request(problem));
         }
-        Ok(self.path.join(format!("{owner:016x}")).join(name))
+        let names = OwnerNames::of(&self.path).map_err(failed)?;
+        Ok(self.path.join(names.name(&owner.to_string())).join(name))
     }
 
     /// Writes a file, whole or not at all.
     pub(crate) fn write(&self, owner: u64, name: &str, bytes: &[u8]) -> Result<(), Fault> {
         let path = self.file(owner, name)?;
         let folder = path.parent().unwrap_or(&self.path);
-        fs::create_dir_all(folder).map_err(failed)?;
+        create_private_folder(folder).map_err(failed)?;
         let replaced = fs::metadata(&path).map_or(0, |file| file.len());
         let held = bytes_in(&self.path, 2).map_err(failed)?;
         let after = held.saturating_sub(replaced) + bytes.len() as u64;
@@ -46,7 +48,7 @@ impl SlotFolder {
             return Err(Fault::new(kind, problem));
         }
         let draft = folder.join(format!(".{name}.part"));
-        let written = fs::write(&draft, bytes).and_then(|()| fs::rename(&draft, &path));
+        let written = write_private(&draft, bytes).and_then(|()| fs::rename(&draft, &path));
         written.map_err(|error| {
             let _ = fs::remove_file(&draft);
             failed(error)
@@ -100,7 +102,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("strata-slots-{}", std::process::id()));
         let folder = SlotFolder {
             path: path.clone(),
-            limit: 10,
+            limit: 42,
         };
         for name in ["../a", "a/b", "..", ".", "", "/etc/passwd", ".hidden"] {
             assert!(folder.write(1, name, b"x").is_err(), "{name}");
@@ -109,10 +111,23 @@ mod tests {
         folder.write(1, "a", b"12345678").unwrap();
         folder.write(1, "a", b"12345679").unwrap();
         assert_eq!(folder.read(1, "a").unwrap(), b"12345679");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let file = folder.file(1, "a").unwrap();
+            let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+            assert_eq!((mode(&file), mode(file.parent().unwrap())), (0o600, 0o700));
+        }
+        // Another folder has other names for the same owner.
+        let elsewhere = path.with_extension("other");
+        let names = |path: &Path| OwnerNames::of(path).unwrap().name("1");
+        assert_eq!(names(&path), names(&path));
+        assert_ne!(names(&path), names(&elsewhere));
+        fs::remove_dir_all(elsewhere).unwrap();
         let other = folder.read(2, "a").unwrap_err();
         assert_eq!(other.kind, FaultKind::NotFound);
         let full = folder.write(2, "b", b"123").unwrap_err();
-        assert!(full.message.contains("10 are allowed"), "{full:?}");
+        assert!(full.message.contains("42 are allowed"), "{full:?}");
         fs::remove_dir_all(path).unwrap();
     }
 }

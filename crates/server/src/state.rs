@@ -5,26 +5,26 @@ use crate::log::Log;
 use crate::manager::Manager;
 use crate::metrics::HttpCounts;
 use crate::observation::Observer;
+use crate::places::Places;
+use crate::preparation::PreparationPool;
 use crate::slot_files::SlotFolder;
 use crate::stored::StoredObjects;
 use crate::trace::{Collector, Exporter};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use strata_wire::budgets::Budgets;
 use strata_wire::{AnswerWriter, Stamp, StampSource};
+use tokio::sync::Semaphore;
 
 /// How a server works.
 #[derive(Debug)]
 pub struct Settings {
     /// Who may call.
     pub access: Access,
-    /// Bytes of a request's body at most.
-    pub max_body: usize,
-    /// Connections at most.
-    pub max_connections: usize,
-    /// How long a client may take to send its request's head, and then its body.
-    pub read_timeout: Duration,
+    /// What connections, clients and requests may take.
+    pub budgets: Budgets,
     /// How long running requests get to end when the server is told to stop.
     pub drain: Duration,
     /// Where lines about requests go.
@@ -43,9 +43,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             access: Access::default(),
-            max_body: 32 << 20,
-            max_connections: 1024,
-            read_timeout: Duration::from_secs(30),
+            budgets: Budgets::SERVER,
             drain: Duration::from_secs(30),
             log: Log::default(),
             traces: None,
@@ -66,10 +64,29 @@ pub(crate) struct Server {
     draining: AtomicBool,
     stored: Mutex<StoredObjects>,
     pub(crate) stamps: StampSource,
+    pub(crate) places: Arc<Places>,
+    /// Where requests are made ready.
+    pub(crate) preparation: PreparationPool,
+    /// Places for large bodies, for requests with grammars, and for writers of uploads.
+    pub(crate) large_bodies: Arc<Semaphore>,
+    pub(crate) grammars: Semaphore,
+    pub(crate) uploads: Semaphore,
+    requests: AtomicUsize,
+    /// Requests that were refused because there were too many.
+    pub(crate) crowded: AtomicUsize,
+}
+
+/// A request among all others, until it is dropped.
+pub(crate) struct Counted(Arc<Server>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.requests.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Server {
-    pub(crate) fn new(mut settings: Settings, manager: Arc<Manager>) -> Self {
+    pub(crate) fn new(mut settings: Settings, manager: Arc<Manager>) -> std::io::Result<Self> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let seed = now.map_or(0, |now| now.as_nanos() as u64) ^ u64::from(std::process::id()) << 32;
         let observer = Observer {
@@ -77,7 +94,15 @@ impl Server {
             traces: settings.traces.take().map(Exporter::new),
         };
         let stored = settings.stored.clone();
-        Self {
+        let budgets = &settings.budgets;
+        Ok(Self {
+            places: Places::new(),
+            preparation: PreparationPool::new(budgets.preparing_threads)?,
+            large_bodies: Arc::new(Semaphore::new(budgets.large_bodies.max(1))),
+            grammars: Semaphore::new(budgets.grammar_threads.max(1)),
+            uploads: Semaphore::new(budgets.upload_threads.max(1)),
+            requests: AtomicUsize::new(0),
+            crowded: AtomicUsize::new(0),
             settings,
             manager,
             observer: Arc::new(observer),
@@ -86,7 +111,19 @@ impl Server {
             draining: AtomicBool::new(false),
             stored: Mutex::new(StoredObjects::new(stored)),
             stamps: StampSource::new(seed),
-        }
+        })
+    }
+
+    /// Counts a request in; `None` if there are as many as may be.
+    pub(crate) fn count(self: &Arc<Self>) -> Option<Counted> {
+        let before = self.requests.fetch_add(1, Ordering::Relaxed);
+        let counted = Counted(Arc::clone(self));
+        (before < self.settings.budgets.requests).then_some(counted)
+    }
+
+    /// Requests at work.
+    pub(crate) fn requests(&self) -> usize {
+        self.requests.load(Ordering::Relaxed)
     }
 
     /// No new requests from here on.

@@ -93,6 +93,8 @@ pub struct Tokenizer {
     model: ModelKind,
     partition: partition::Partition,
     engine: Engine,
+    /// Bytes of the longest token.
+    longest: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -140,7 +142,8 @@ impl Tokenizer {
             ids.sort_unstable();
             ids
         };
-        Ok(Tokenizer {
+        let mut tokenizer = Tokenizer {
+            longest: 0,
             partition: partition::Partition::new(&vocab)?,
             engine,
             strips_space: vocab.space_prefix || vocab.model == ModelKind::WordPiece,
@@ -150,7 +153,18 @@ impl Tokenizer {
             shown: sorted(vocab.shown),
             special: vocab.special,
             tokens: vocab.tokens,
-        })
+        };
+        let lengths = tokenizer
+            .tokens
+            .ids()
+            .filter_map(|id| tokenizer.token_bytes(id));
+        tokenizer.longest = lengths.map(|bytes| bytes.len()).max().unwrap_or(0);
+        Ok(tokenizer)
+    }
+
+    /// The most bytes that one token stands for.
+    pub fn longest_token(&self) -> usize {
+        self.longest
     }
 
     /// The tokens of a text.

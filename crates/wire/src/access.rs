@@ -16,28 +16,84 @@ pub struct SiteRules<'a> {
     pub origins: &'a [String],
 }
 
-impl SiteRules<'_> {
-    /// Checks the `Host` and `Origin` of a request. A page of another site must not reach a server on the visitor's
-    /// machine, neither by a name of its own that resolves here nor by a request across sites.
-    pub fn check(&self, host: Option<&str>, origin: Option<&str>) -> Result<(), Fault> {
-        if let Some(host) = host {
-            let name = without_port(host);
-            let mut known = self.hosts.iter();
-            if !known.any(|known| known.eq_ignore_ascii_case(name)) && !is_local(name) {
-                return Err(Fault::new(
-                    FaultKind::Forbidden,
-                    format_args!("the host {name:?} is not one of this server's names"),
-                ));
+/// Where a request was sent, and from which page.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Site<'a> {
+    /// The name or address that the client has for this server, perhaps with a port.
+    pub host: &'a str,
+    /// The page that calls.
+    pub origin: Option<&'a str>,
+}
+
+impl<'a> Site<'a> {
+    /// Reads what a request's head says of it: the authority of its target, if that has one (HTTP/2 and whole URLs),
+    /// and all `Host` and `Origin` headers. One that could be read in two ways is refused.
+    pub fn read(
+        authority: Option<&'a str>,
+        hosts: impl IntoIterator<Item = &'a [u8]>,
+        origins: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Result<Self, Fault> {
+        let mut hosts = hosts.into_iter();
+        let (host, second) = (hosts.next(), hosts.next());
+        let host = match host {
+            None => None,
+            Some(host) => Some(plain(host).ok_or_else(|| unclear("the Host is not a name"))?),
+        };
+        if second.is_some() {
+            return Err(unclear("there are two Hosts"));
+        }
+        let host = match (authority, host) {
+            (Some(authority), Some(host)) if !authority.eq_ignore_ascii_case(host) => {
+                return Err(unclear("the target and the Host name two servers"));
             }
+            (authority, host) => authority.or(host).filter(|host| !host.is_empty()),
+        };
+        let mut origins = origins.into_iter();
+        let origin = match (origins.next(), origins.next()) {
+            (None, _) => None,
+            (Some(origin), None) => {
+                Some(plain(origin).ok_or_else(|| unclear("the Origin is not one"))?)
+            }
+            _ => return Err(unclear("there are two Origins")),
+        };
+        Ok(Self {
+            host: host.ok_or_else(|| unclear("there is no Host"))?,
+            origin,
+        })
+    }
+}
+
+/// A header's value without spaces and without anything but ASCII.
+fn plain(value: &[u8]) -> Option<&str> {
+    let value = core::str::from_utf8(value).ok()?.trim_matches([' ', '\t']);
+    value
+        .bytes()
+        .all(|byte| byte.is_ascii_graphic())
+        .then_some(value)
+}
+
+fn unclear(problem: &str) -> Fault {
+    Fault::bad_request(format_args!("it is not clear who is asked: {problem}"))
+}
+
+impl SiteRules<'_> {
+    /// Checks where a request was sent and from which page. A page of another site must not reach a server on the
+    /// visitor's machine, neither by a name of its own that resolves here nor by a request across sites.
+    pub fn check(&self, site: Site<'_>) -> Result<(), Fault> {
+        let Site { host, origin } = site;
+        let name = without_port(host);
+        let mut known = self.hosts.iter();
+        if !known.any(|known| known.eq_ignore_ascii_case(name)) && !is_local(name) {
+            return Err(Fault::new(
+                FaultKind::Forbidden,
+                format_args!("the host {name:?} is not one of this server's names"),
+            ));
         }
         let Some(origin) = origin else {
             return Ok(());
         };
         let (own, site) = match origin.split_once("://") {
-            Some((_, site)) => (
-                host.is_some_and(|host| site.eq_ignore_ascii_case(host)),
-                site,
-            ),
+            Some((_, site)) => (site.eq_ignore_ascii_case(host), site),
             None => (false, origin),
         };
         let mut known = self.origins.iter();
@@ -148,7 +204,7 @@ fn without_port(host: &str) -> &str {
 
 /// An address, or a name that only this machine has: nobody else can make a public name look like one.
 fn is_local(name: &str) -> bool {
-    name.is_empty() || address(name).is_some() || is_loopback(name)
+    address(name).is_some() || is_loopback(name)
 }
 
 fn is_loopback(name: &str) -> bool {
@@ -170,8 +226,8 @@ mod tests {
     #[test]
     fn names_that_others_can_point_here_are_refused() {
         let rules = SiteRules::default();
+        let check = |rules: &SiteRules<'_>, host| rules.check(Site { host, origin: None });
         for host in [
-            "",
             "localhost:1",
             "127.0.0.1:11434",
             "[::1]:80",
@@ -179,36 +235,69 @@ mod tests {
             "192.168.0.9",
             "x.localhost",
         ] {
-            assert_eq!(rules.check(Some(host), None), Ok(()), "{host}");
+            assert_eq!(check(&rules, host), Ok(()), "{host}");
         }
         for host in [
             "evil.example",
             "localhost.evil.example:11434",
             "127.0.0.1.evil.example",
+            "user@127.0.0.1",
+            "",
         ] {
-            let fault = rules.check(Some(host), None).unwrap_err();
+            let fault = check(&rules, host).unwrap_err();
             assert_eq!(fault.kind, FaultKind::Forbidden, "{host}");
         }
         let named = SiteRules {
             hosts: &["models.example".into()],
             ..rules
         };
-        assert_eq!(named.check(Some("Models.example:443"), None), Ok(()));
+        assert_eq!(check(&named, "Models.example:443"), Ok(()));
+    }
+
+    #[test]
+    fn a_request_names_one_server_in_one_way() {
+        let read = |authority, hosts: &[&'static str], origins: &[&'static str]| {
+            let bytes = |texts: &[&'static str]| -> Vec<&'static [u8]> {
+                texts.iter().map(|text| text.as_bytes()).collect()
+            };
+            let site = Site::read(authority, bytes(hosts), bytes(origins));
+            site.map(|site| (site.host, site.origin))
+                .map_err(|fault| fault.kind)
+        };
+        assert_eq!(read(None, &["a:1"], &[]), Ok(("a:1", None)));
+        assert_eq!(
+            read(Some("a:1"), &[], &["http://b"]),
+            Ok(("a:1", Some("http://b")))
+        );
+        assert_eq!(read(Some("A"), &["a"], &[]), Ok(("A", None)));
+        let unclear = Err(FaultKind::BadRequest);
+        assert_eq!(read(None, &[], &[]), unclear);
+        assert_eq!(read(None, &[""], &[]), unclear);
+        assert_eq!(read(None, &["localhost", "localhost"], &[]), unclear);
+        assert_eq!(read(Some("evil.example"), &["localhost"], &[]), unclear);
+        assert_eq!(read(None, &["l\u{f6}calhost"], &[]), unclear);
+        assert_eq!(read(None, &["local host"], &[]), unclear);
+        assert_eq!(read(None, &["a"], &["http://\u{e9}vil"]), unclear);
+        assert_eq!(read(None, &["a"], &["http://a", "http://b"]), unclear);
     }
 
     #[test]
     fn pages_of_other_sites_are_refused() {
-        let host = Some("192.168.0.9:80");
+        let host = "192.168.0.9:80";
+        let check = |rules: &SiteRules<'_>, origin| {
+            let origin = Some(origin);
+            rules.check(Site { host, origin })
+        };
         let rules = SiteRules::default();
         for own in ["http://192.168.0.9:80", "http://localhost:3000"] {
-            assert_eq!(rules.check(host, Some(own)), Ok(()), "{own}");
+            assert_eq!(check(&rules, own), Ok(()), "{own}");
         }
         for other in [
             "https://evil.example",
             "null",
             "http://localhost.evil.example",
         ] {
-            let fault = rules.check(host, Some(other)).unwrap_err();
+            let fault = check(&rules, other).unwrap_err();
             assert_eq!(fault.kind, FaultKind::Forbidden, "{other}");
         }
         for allowed in ["https://evil.example", "*"] {
@@ -216,8 +305,7 @@ mod tests {
                 origins: &[allowed.into()],
                 ..rules
             };
-            let evil = Some("https://evil.example");
-            assert_eq!(rules.check(host, evil), Ok(()), "{allowed}");
+            assert_eq!(check(&rules, "https://evil.example"), Ok(()), "{allowed}");
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::answer::Reply;
 use crate::call::{Call, Recall};
-use crate::route::{Route, RouteRequest, wrong_method};
+use crate::route::{Role, Route, RouteRequest, wrong_method};
 use crate::stamp::Stamp;
 use crate::url::path_of;
 use crate::{anthropic, llama_server, ollama, openai, server_routes};
@@ -155,7 +155,8 @@ pub fn pattern(path: &str) -> Option<&'static str> {
 /// Whether anyone may ask without a key: only whether the server lives, and what a browser asks before a page's call,
 /// which never brings one.
 pub fn needs_no_key(method: &str, path: &str) -> bool {
-    method == "OPTIONS" || routes().any(|(_, route)| route.keyless && route.id_in(path).is_some())
+    method == "OPTIONS"
+        || routes().any(|(_, route)| route.role == Role::Anyone && route.id_in(path).is_some())
 }
 
 /// Reads a request; what cannot be read is a reply already.

@@ -16,6 +16,7 @@ pub mod access;
 mod answer;
 pub mod anthropic;
 mod base64;
+pub mod budgets;
 pub mod calendar;
 pub mod call;
 pub mod dialect;
@@ -38,5 +39,5 @@ pub mod url;
 
 pub use answer::{AnswerWriter, Framing, Reply, begin_answer};
 pub use dialect::Dialect;
-pub use route::{RequestBody, Route};
+pub use route::{RequestBody, Role, Route};
 pub use stamp::{Stamp, StampSource};

@@ -1,7 +1,7 @@
 //! The OpenAPI document: the routes, what they take and what they give.
 
 use crate::dialect::{Dialect, routes};
-use crate::route::{RequestBody, Route};
+use crate::route::{RequestBody, Role, Route};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -81,7 +81,7 @@ fn operation(dialect: &Dialect, route: &Route) -> Json {
     if let Some(content) = body {
         operation.push("requestBody", Json::object([("content", content)]));
     }
-    if !route.keyless {
+    if route.role != Role::Anyone {
         let key = Json::object([("key", Json::Array(Vec::new()))]);
         operation.push("security", Json::array([key]));
     }

@@ -35,13 +35,24 @@ pub struct Route {
     pub streams: Option<Framing>,
     /// What the request's body is.
     pub body: RequestBody,
-    /// Whether it is asked without a key.
-    pub keyless: bool,
+    /// Who may ask.
+    pub role: Role,
     /// Whether it is listed in the OpenAPI document and in `Allow` headers.
     pub listed: bool,
     /// Whether the name that ends the path may have slashes in it.
     slashes: bool,
     pub(crate) open: Open,
+}
+
+/// Who may use a route, where a server has keys.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// Anyone who reaches the port.
+    Anyone,
+    /// A client, with a key, for the models that its key allows.
+    Client,
+    /// An administrator, whose key may change the server and its store.
+    Administrator,
 }
 
 /// What the body of a request is.
@@ -69,7 +80,7 @@ impl Route {
             summary,
             streams: None,
             body,
-            keyless: false,
+            role: Role::Client,
             listed: true,
             slashes: false,
             open,
@@ -108,7 +119,15 @@ impl Route {
     /// The route, open to those who have no key.
     pub(crate) const fn keyless(self) -> Self {
         Self {
-            keyless: true,
+            role: Role::Anyone,
+            ..self
+        }
+    }
+
+    /// The route, for administrators: it changes the server or its store.
+    pub(crate) const fn administrative(self) -> Self {
+        Self {
+            role: Role::Administrator,
             ..self
         }
     }

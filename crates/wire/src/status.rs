@@ -12,6 +12,7 @@ pub(crate) fn status(fault: &Fault) -> u16 {
         FaultKind::Method => 405,
         FaultKind::Timeout => 408,
         FaultKind::TooLarge => 413,
+        FaultKind::TargetTooLong => 414,
         FaultKind::Encoding => 415,
         FaultKind::RateLimited { .. } => 429,
         FaultKind::Internal | FaultKind::InvalidModel => 500,

@@ -3,6 +3,7 @@
 //! `null` counts as absent: many client libraries write out all their defaults.
 
 use super::Json;
+use crate::budgets::VALUES_OF_A_BODY;
 use crate::fault::Fault;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -140,7 +141,7 @@ pub struct Fields {
 
 /// Parses a request's body. One that says two things under one name is refused: another reader may take the other.
 pub fn parse_body(body: &[u8]) -> Result<Json, Fault> {
-    let value = Json::parse(body)
+    let value = Json::parse_within(body, VALUES_OF_A_BODY)
         .map_err(|error| Fault::bad_request(format_args!("the body is {error}")))?;
     match value.repeated_key() {
         Some(key) => {

@@ -3,8 +3,9 @@
 use super::Json;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::cell::Cell;
 use core::fmt;
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
 /// Why a text is not JSON.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -21,7 +22,17 @@ pub struct JsonError {
 impl Json {
     /// Reads a text that is one value.
     pub fn parse(text: &[u8]) -> Result<Self, JsonError> {
-        serde_json::from_slice(text).map_err(|error| {
+        Self::parse_within(text, usize::MAX)
+    }
+
+    /// Reads a text that is one value, with at most so many values in it: a list of short ones takes many times the
+    /// memory of its text.
+    pub fn parse_within(text: &[u8], values: usize) -> Result<Self, JsonError> {
+        let left = Cell::new(values);
+        let mut deserializer = serde_json::Deserializer::from_slice(text);
+        let read = Reader { left: &left }.deserialize(&mut deserializer);
+        let read = read.and_then(|value| deserializer.end().map(|()| value));
+        read.map_err(|error| {
             let whole = alloc::format!("{error}");
             // serde_json ends its sentence with the place, which stands at the front of ours.
             let what = whole
@@ -36,15 +47,25 @@ impl Json {
     }
 }
 
-impl<'de> Deserialize<'de> for Json {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Reader)
+/// Reads one value, and counts it.
+#[derive(Copy, Clone)]
+struct Reader<'c> {
+    left: &'c Cell<usize>,
+}
+
+impl<'de> DeserializeSeed<'de> for Reader<'_> {
+    type Value = Json;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Json, D::Error> {
+        let Some(left) = self.left.get().checked_sub(1) else {
+            return Err(D::Error::custom("there are too many values"));
+        };
+        self.left.set(left);
+        deserializer.deserialize_any(self)
     }
 }
 
-struct Reader;
-
-impl<'de> Visitor<'de> for Reader {
+impl<'de> Visitor<'de> for Reader<'_> {
     type Value = Json;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -85,7 +106,7 @@ impl<'de> Visitor<'de> for Reader {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Json, A::Error> {
         let mut list = Vec::new();
-        while let Some(item) = items.next_element()? {
+        while let Some(item) = items.next_element_seed(self)? {
             list.push(item);
         }
         Ok(Json::Array(list))
@@ -93,8 +114,8 @@ impl<'de> Visitor<'de> for Reader {
 
     fn visit_map<A: MapAccess<'de>>(self, mut pairs: A) -> Result<Json, A::Error> {
         let mut list = Vec::new();
-        while let Some(pair) = pairs.next_entry()? {
-            list.push(pair);
+        while let Some(key) = pairs.next_key()? {
+            list.push((key, pairs.next_value_seed(self)?));
         }
         Ok(Json::Object(list))
     }

@@ -1,6 +1,6 @@
 //! What clients send and get must survive the way through unchanged, and what is wrong must be named.
 
-use super::{Fields, Json, JsonPath};
+use super::{Fields, Json, JsonPath, parse_body};
 use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -99,4 +99,14 @@ fn numbers_out_of_range_say_what_the_range_is() {
         fault.message,
         "the body must be a JSON object, not an array"
     );
+}
+
+#[test]
+fn values_are_counted_before_they_take_memory() {
+    assert!(Json::parse_within(b"[1, {\"a\": 2}]", 4).is_ok());
+    let error = Json::parse_within(b"[1, {\"a\": 2}]", 3).unwrap_err();
+    assert_eq!(error.what, "there are too many values");
+    let many = alloc::format!("[{}0]", "0,".repeat(crate::budgets::VALUES_OF_A_BODY));
+    assert!(parse_body(many.as_bytes()).is_err());
+    assert!(Json::parse(b"[] 1").is_err());
 }

@@ -5,6 +5,7 @@ mod prompts;
 mod tool_use;
 
 use crate::answer_parser::AnswerParser;
+use crate::budgets::check_inputs;
 use crate::fault::{Fault, FaultKind};
 use crate::model_profile::ModelProfile;
 use crate::prompt::{PromptError, RenderedPrompt};
@@ -90,6 +91,7 @@ pub fn prepare(
     if request.choices == 0 {
         return Err(Fault::bad_request("no answer is asked for: choices is 0"));
     }
+    check_inputs(request.prompts.len())?;
     let positions = context_length(request, profile)?;
     let tools = ToolUse::new(request, profile)?;
     let mut prompts = Vec::new();

@@ -3,13 +3,14 @@
 use super::infill::infill;
 use super::tool_use::ToolUse;
 use super::{context_length, refused};
-use crate::fault::Fault;
-use crate::message::{Message, Role};
+use crate::fault::{Fault, FaultKind};
+use crate::message::{ContentPart, Message, Role};
 use crate::model_profile::ModelProfile;
-use crate::prompt::{self, Conversation, RenderedPrompt};
+use crate::prompt::{self, Conversation, PromptError, RenderedPrompt};
 use crate::request::{Generate, Prompt, PromptPart};
 use crate::shorten::{prompt_room, shorten};
 use crate::splitter::SplitOptions;
+use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use strata_template::jinja::DateTime;
 use strata_tokenizer::{DecodeOptions, EncodeOptions};
@@ -33,19 +34,29 @@ pub(super) struct MadePrompt {
 impl PromptMaker<'_> {
     /// Makes a prompt.
     pub(super) fn make(&self, asked: &Prompt) -> Result<MadePrompt, Fault> {
-        let mut prompt = match asked {
-            Prompt::Chat(messages) => self.chat(messages)?,
-            Prompt::Raw(parts) => self.raw(parts)?,
+        let made = match asked {
+            Prompt::Chat(messages) => {
+                self.profile.check_messages(messages.len())?;
+                self.chat(messages)
+            }
+            Prompt::Raw(parts) => self.raw(parts),
             Prompt::Infill {
                 prefix,
                 suffix,
                 files,
-            } => infill(self.profile, prefix, suffix, files)?,
+            } => {
+                let files_bytes = files.iter().map(|(name, text)| name.len() + text.len());
+                let bytes = prefix.len() + suffix.len() + files_bytes.sum::<usize>();
+                let positions = context_length(self.request, self.profile)?;
+                self.profile.check_text(bytes, positions)?;
+                infill(self.profile, prefix, suffix, files)
+            }
         };
-        let mut dropped = 0;
-        if self.request.truncate {
-            (prompt, dropped) = self.shorten(asked, prompt)?;
-        }
+        let (mut prompt, dropped) = if self.request.truncate {
+            self.shorten(asked, made)?
+        } else {
+            (made?, 0)
+        };
         let split = match asked {
             Prompt::Chat(_) => self.split(&mut prompt),
             _ => SplitOptions::default(),
@@ -76,6 +87,9 @@ impl PromptMaker<'_> {
         } else {
             messages
         };
+        let positions = context_length(self.request, self.profile)?;
+        let bytes = messages.iter().map(text_bytes).sum();
+        self.profile.check_text(bytes, positions)?;
         let thinking = self.request.thinking;
         let conversation = Conversation {
             messages,
@@ -88,9 +102,16 @@ impl PromptMaker<'_> {
             continues: self.request.continues,
             closed: self.request.closed,
             now: self.now,
+            room: Some(self.profile.text_room(positions)),
         };
         let prompt = template.prompt(&self.profile.tokenizer, &conversation);
-        prompt.map_err(|error| refused(&error))
+        prompt.map_err(|error| match error {
+            PromptError::TooLong { bytes } => {
+                let refusal = self.profile.check_text(bytes, positions);
+                refusal.err().unwrap_or_else(|| refused(&error))
+            }
+            error => refused(&error),
+        })
     }
 
     fn raw(&self, parts: &[PromptPart]) -> Result<RenderedPrompt, Fault> {
@@ -104,8 +125,9 @@ impl PromptMaker<'_> {
         for part in parts {
             match part {
                 PromptPart::Text(text) => {
-                    prompt.tokens.extend(tokenizer.encode(text, options));
-                    prompt.text.push_str(text);
+                    let text = self.within(text)?;
+                    prompt.tokens.extend(tokenizer.encode(&text, options));
+                    prompt.text.push_str(&text);
                 }
                 PromptPart::Tokens(tokens) => {
                     let spelled = DecodeOptions { show_special: true };
@@ -126,30 +148,58 @@ impl PromptMaker<'_> {
         Ok(prompt)
     }
 
+    /// A text that could fit the context. Of a longer one that may be shortened, the parts that shortening would keep.
+    fn within<'t>(&self, text: &'t str) -> Result<Cow<'t, str>, Fault> {
+        let positions = context_length(self.request, self.profile)?;
+        let room = self.profile.text_room(positions);
+        if !self.request.truncate {
+            self.profile.check_text(text.len(), positions)?;
+        }
+        let keep = match self.request.keep.unwrap_or(0) {
+            0 => 0,
+            tokens => self.profile.text_room(tokens.min(positions)),
+        };
+        if text.len() <= room.saturating_add(keep) {
+            return Ok(text.into());
+        }
+        let start = &text[..text.floor_char_boundary(keep)];
+        let end = &text[text.ceil_char_boundary(text.len() - room)..];
+        Ok([start, end].concat().into())
+    }
+
     /// Shortens a prompt to leave room for the answer: drops a conversation's oldest exchanges or a text's beginning, and
     /// cuts what is still too long where the request says so.
     /// Also returns the number of messages dropped.
     fn shorten(
         &self,
         asked: &Prompt,
-        mut prompt: RenderedPrompt,
+        made: Result<RenderedPrompt, Fault>,
     ) -> Result<(RenderedPrompt, usize), Fault> {
         let context = context_length(self.request, self.profile)?;
         let most = self.request.max_tokens.or(self.profile.max_tokens);
         let room = prompt_room(context, most);
         let mut dropped = 0;
-        if prompt.tokens.len() <= room {
-            return Ok((prompt, dropped));
-        }
-        if let Prompt::Chat(messages) = asked {
-            let fits = |messages: &[Message]| Ok(self.chat(messages)?.tokens.len() <= room);
-            let kept = shorten(messages, fits)?;
-            dropped = messages.len() - kept.len();
-            prompt = self.chat(&kept)?;
-            if prompt.tokens.len() <= room || self.request.keep.is_none() {
-                return Ok((prompt, dropped));
+        let too_long = |fault: &Fault| matches!(fault.kind, FaultKind::ContextExceeded { .. });
+        let prompt = match (made, asked) {
+            (Ok(prompt), _) if prompt.tokens.len() <= room => return Ok((prompt, dropped)),
+            (Err(fault), _) if !too_long(&fault) => return Err(fault),
+            (_, Prompt::Chat(messages)) => {
+                let fits = |messages: &[Message]| match self.chat(messages) {
+                    Ok(prompt) => Ok(prompt.tokens.len() <= room),
+                    Err(fault) if too_long(&fault) => Ok(false),
+                    Err(fault) => Err(fault),
+                };
+                let kept = shorten(messages, fits)?;
+                dropped = messages.len() - kept.len();
+                let prompt = self.chat(&kept)?;
+                if prompt.tokens.len() <= room || self.request.keep.is_none() {
+                    return Ok((prompt, dropped));
+                }
+                Ok(prompt)
             }
-        }
+            (made, _) => made,
+        };
+        let mut prompt = prompt?;
         let keep = self.request.keep.unwrap_or(0).min(room - 1);
         let cut = prompt.tokens.len() - room;
         prompt.tokens.drain(keep..keep + cut);
@@ -195,4 +245,13 @@ impl PromptMaker<'_> {
         }
         prompt.tokens.splice(0..0, before.iter().copied());
     }
+}
+
+/// Bytes of what a message says.
+fn text_bytes(message: &Message) -> usize {
+    let parts = message.parts.iter().map(|part| match part {
+        ContentPart::Text(text) => text.len(),
+        ContentPart::Image(_) => 0,
+    });
+    parts.sum::<usize>() + message.thinking.as_ref().map_or(0, |text| text.len())
 }

@@ -161,3 +161,58 @@ fn a_prompt_that_is_still_too_long_is_cut_behind_its_beginning_where_the_request
         assert_eq!(tokens(&request), expected, "{keep}");
     }
 }
+
+#[test]
+fn what_cannot_fit_is_refused_before_it_is_tokenized() {
+    let refused = |request: &Generate| rendered(request, &profile(PLAIN)).unwrap_err().kind;
+    let too_long = |kind| matches!(kind, FaultKind::ContextExceeded { context: 40, .. });
+    let long = "a".repeat(32 << 20);
+    assert!(too_long(refused(&Generate::new("", Prompt::text(&long)))));
+    let mut chat = asking(&[(Role::User, &long)]);
+    assert!(too_long(refused(&chat)));
+    // The last question stays, so that there is nothing to drop.
+    chat.truncate = true;
+    assert!(too_long(refused(&chat)));
+    let tools = "{% for t in tools %}{{ t }}{% endfor %}";
+    let mut request = asking(&[(Role::User, "a")]);
+    request.tools.list = [crate::Tool {
+        name: "t".into(),
+        description: Some("a".repeat(1 << 16)),
+        parameters: crate::json::Json::Null,
+        strict: false,
+    }]
+    .into();
+    let fault = rendered(&request, &profile(tools)).unwrap_err();
+    assert!(too_long(fault.kind), "{fault:?}");
+    let many = Prompt::Chat(alloc::vec![Message::text(Role::User, "a"); 9000]);
+    assert_eq!(refused(&Generate::new("", many)), FaultKind::TooLarge);
+    let mut many = Generate::new("", Prompt::text("a"));
+    many.prompts = alloc::vec![Prompt::text("a"); 3000];
+    assert_eq!(refused(&many), FaultKind::TooLarge);
+    let request = crate::Tokenize {
+        text: long,
+        ..crate::Tokenize::default()
+    };
+    assert!(profile(PLAIN).tokenize(&request).is_err());
+}
+
+#[test]
+fn a_long_text_that_may_be_shortened_keeps_its_start_and_its_end() {
+    let mut text = "a".repeat(20_000);
+    text.push_str("theend");
+    let mut request = Generate::new("", Prompt::text(&text));
+    request.truncate = true;
+    let spelled = |prompt: RenderedPrompt| {
+        let letter = |&token: &u32| char::from_u32(token).unwrap_or('?');
+        prompt.tokens.iter().map(letter).collect::<String>()
+    };
+    let shown = spelled(rendered(&request, &profile(PLAIN)).unwrap());
+    assert!(shown.ends_with("atheend") && shown.len() == 30, "{shown}");
+    request.prompts = [Prompt::text(alloc::format!("Start{text}"))].into();
+    request.keep = Some(5);
+    let shown = spelled(rendered(&request, &profile(PLAIN)).unwrap());
+    assert!(
+        shown.starts_with("Starta") && shown.ends_with("atheend"),
+        "{shown}"
+    );
+}

@@ -16,9 +16,9 @@ use strata::Size;
 use strata::load::AdapterFile;
 use strata::load::BUILT_IN;
 use strata_chat::KeepAlive;
-use strata_host::PageFiles;
+use strata_host::{PageFiles, open_files_limit};
 use strata_server::{
-    Access, Bound, Collector, Log, LogFormat, LogLevel, Settings, SlotFolder, Tls,
+    Access, Bound, Budgets, Collector, Log, LogFormat, LogLevel, Settings, SlotFolder, Tls,
 };
 
 const DEFAULT_PORT: u16 = 11434;
@@ -41,7 +41,7 @@ pub(crate) struct Arguments {
     /// Port to listen on, instead of the one in --host
     #[arg(short, long, value_name = "PORT")]
     port: Option<u16>,
-    /// API key that clients must send; required if other machines can reach the server
+    /// API key that clients must send; required if other machines can reach the server. It may do everything
     #[arg(
         long,
         value_name = "KEY",
@@ -49,7 +49,8 @@ pub(crate) struct Arguments {
         hide_env_values = true
     )]
     api_key: Option<String>,
-    /// File with one API key per line: NAME KEY [requests-per-minute] [model,model…]
+    /// File with one API key per line: NAME KEY [admin] [requests-per-minute] [model,model…]. Only keys with the word
+    /// admin, or the only key there is, change the server and its models
     #[arg(long, value_name = "FILE")]
     keys: Option<PathBuf>,
     /// Let other machines use the server without a key
@@ -66,6 +67,12 @@ pub(crate) struct Arguments {
         value_delimiter = ','
     )]
     allow_origin: Vec<String>,
+    /// Maximum number of connections; half of them from one address [default: 1024, or what the open-files limit allows]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=65536))]
+    max_connections: Option<u32>,
+    /// Maximum size of a request's body
+    #[arg(long, value_name = "SIZE", default_value = "32MiB")]
+    max_body: Size,
     /// TLS certificate chain, as a PEM file
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
@@ -158,6 +165,24 @@ fn log(format: Format, level: Level) -> Result<Log, Failure> {
     })
 }
 
+/// What clients may take. Connections leave files for models, uploads and caches.
+fn budgets(connections: Option<u32>, body: Size) -> Budgets {
+    const OTHER_FILES: u64 = 128;
+    let usual = Budgets::SERVER;
+    let files = open_files_limit().saturating_sub(OTHER_FILES) / 2;
+    let asked = connections.map_or(usual.connections, |asked| asked as usize);
+    let connections = asked.min(files as usize).max(2);
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    Budgets {
+        connections,
+        address_connections: connections / 2,
+        requests: connections.max(usual.requests),
+        body_bytes: body.0 as usize,
+        preparing_threads: processors.clamp(2, 4),
+        ..usual
+    }
+}
+
 /// The folder for slots, made where it is not there.
 fn slot_folder(path: PathBuf, limit: u64) -> Result<SlotFolder, Failure> {
     std::fs::create_dir_all(&path).map_err(|error| Failure::io(path.display(), &error))?;
@@ -213,6 +238,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     let scheme = if tls.is_some() { "https" } else { "http" };
     let settings = Settings {
         access,
+        budgets: budgets(arguments.max_connections, arguments.max_body),
         log: log(arguments.log_format, arguments.log_level)?,
         traces: arguments.otel_endpoint,
         any_model: arguments.any_model.unwrap_or(paths.len() == 1),

@@ -5,6 +5,7 @@
 //! STRATA_SOAK_CLIENTS, and STRATA_SOAK_STRICT for limits that only an otherwise idle machine can keep.
 
 mod client;
+mod hostile;
 mod server;
 
 use client::{Ask, Outcome};

@@ -86,6 +86,15 @@ impl Server {
         }
     }
 
+    /// Bytes of memory that the server has.
+    pub(crate) fn memory(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.process.id());
+        let status = std::fs::read_to_string(path).unwrap_or_default();
+        let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let memory = memory.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        memory.unwrap_or(0) << 10
+    }
+
     fn state(&self) -> State {
         let metrics = self.metrics();
         let sum = |start: &str, label: &str| -> usize {
@@ -96,11 +105,8 @@ impl Server {
             values.sum::<f64>() as usize
         };
         let process = format!("/proc/{}", self.process.id());
-        let status = std::fs::read_to_string(format!("{process}/status")).unwrap_or_default();
-        let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let memory = memory.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
         State {
-            memory: memory.unwrap_or(0) << 10,
+            memory: self.memory(),
             files: std::fs::read_dir(format!("{process}/fd")).map_or(0, Iterator::count),
             used_pages: sum("strata:kv_pages{", "state=\"used\""),
             cached_pages: sum("strata:kv_pages{", "state=\"cached\""),

@@ -63,7 +63,7 @@ impl Grammar {
 /// The same grammar in Lark.
 pub(crate) fn to_lark(source: &str, limits: &Limits) -> Result<String, CompileError> {
     let grammar = parser::parse(source, limits)?;
-    let terminals = terminals::choose(&grammar);
+    let terminals = terminals::choose(&grammar, limits.deadline())?;
     Ok(writer::write(&grammar, &terminals))
 }
 

@@ -8,6 +8,8 @@ use std::collections::{HashMap, HashSet};
 
 use super::alphabet::{Alphabet, Automaton, Set};
 use super::{Grammar, Node, NodeId};
+use crate::error::CompileError;
+use crate::limits::Deadline;
 
 /// A part with more characters than this, rules written out, is no terminal.
 const LARGEST: usize = 1000;
@@ -26,13 +28,14 @@ pub(super) struct Terminals {
     pub(super) rules: Vec<usize>,
 }
 
-pub(super) fn choose(grammar: &Grammar) -> Terminals {
+pub(super) fn choose(grammar: &Grammar, deadline: Deadline) -> Result<Terminals, CompileError> {
     let alphabet = Alphabet::new(grammar);
     let sizes = Sizes::of(grammar);
     let mut apart: HashSet<NodeId> = HashSet::new();
     let mut steps = STEPS;
     let mut automata: HashMap<NodeId, Automaton> = HashMap::new();
     loop {
+        deadline.check()?;
         let mut terminals = Terminals {
             parts: HashMap::new(),
             rules: Vec::new(),
@@ -41,6 +44,7 @@ pub(super) fn choose(grammar: &Grammar) -> Terminals {
         let mut at = 0;
         while let Some(rule) = terminals.rules.get(at).copied() {
             at += 1;
+            deadline.check()?;
             terminals.visit(grammar, &sizes, &apart, grammar.rules[rule]);
         }
         for (part, nullable) in &mut terminals.parts {
@@ -49,13 +53,21 @@ pub(super) fn choose(grammar: &Grammar) -> Terminals {
                 .or_insert_with(|| Automaton::new(grammar, &alphabet, *part));
             *nullable = automaton.is_nullable();
         }
-        let follow = follow(grammar, &terminals, &automata);
+        let follow = follow(grammar, &terminals, &automata, deadline)?;
         let before = apart.len();
+        let single = |part: &NodeId| matches!(grammar.nodes[*part], Node::Chars(_));
+        // Parts that can be taken apart.
+        let whole = terminals.parts.keys().copied();
+        let whole = whole.filter(|part| !single(part) && !apart.contains(part));
+        let whole: Vec<NodeId> = whole.collect();
+        if whole.len().saturating_mul(terminals.parts.len()) > STEPS {
+            apart.extend(whole);
+            continue;
+        }
         for (part, follow) in &follow {
-            for other in terminals.parts.keys() {
-                let single = matches!(grammar.nodes[*other], Node::Chars(_));
-                if !single
-                    && !apart.contains(other)
+            deadline.check()?;
+            for other in &whole {
+                if !apart.contains(other)
                     && automata[part].runs_into(&automata[other], follow, &mut steps)
                 {
                     apart.insert(*other);
@@ -63,7 +75,7 @@ pub(super) fn choose(grammar: &Grammar) -> Terminals {
             }
         }
         if apart.len() == before {
-            return terminals;
+            return Ok(terminals);
         }
     }
 }
@@ -154,7 +166,8 @@ fn follow(
     grammar: &Grammar,
     terminals: &Terminals,
     automata: &HashMap<NodeId, Automaton>,
-) -> HashMap<NodeId, Set> {
+    deadline: Deadline,
+) -> Result<HashMap<NodeId, Set>, CompileError> {
     let mut flow = Flow {
         grammar,
         terminals,
@@ -171,16 +184,19 @@ fn follow(
     while roots
         .iter()
         .fold(false, |grown, root| flow.first(*root) | grown)
-    {}
+    {
+        deadline.check()?;
+    }
     while roots
         .iter()
         .fold(false, |grown, root| flow.follow(*root) | grown)
-    {}
-    terminals
-        .parts
-        .keys()
+    {
+        deadline.check()?;
+    }
+    let parts = terminals.parts.keys();
+    Ok(parts
         .map(|part| (*part, std::mem::take(&mut flow.follow[*part])))
-        .collect()
+        .collect())
 }
 
 struct Flow<'a> {

@@ -177,3 +177,28 @@ fn bytes_that_will_be_needed_come_without_being_touched() {
         std::thread::sleep(Duration::from_millis(1));
     }
 }
+
+#[cfg(unix)]
+#[test]
+fn a_file_that_is_cut_short_is_known_to_be_damaged() {
+    let path = std::env::temp_dir().join(format!("strata-cut-{}", std::process::id()));
+    std::fs::write(&path, vec![7; 1 << 20]).unwrap();
+    let (cut, whole) = (
+        MappedFile::open(&path).unwrap(),
+        MappedFile::open(&path).unwrap(),
+    );
+    assert_eq!(cut.bytes()[1 << 19], 7);
+    File::options()
+        .write(true)
+        .open(&path)
+        .unwrap()
+        .set_len(5000)
+        .unwrap();
+    assert!(cut.is_intact());
+    assert_eq!((cut.bytes()[100], cut.bytes()[1 << 19]), (7, 0));
+    assert_eq!(cut.bytes()[(1 << 20) - 1], 0);
+    assert!(!cut.is_intact() && whole.is_intact());
+    drop(cut);
+    assert_eq!(whole.bytes()[1 << 18], 0);
+    std::fs::remove_file(&path).unwrap();
+}

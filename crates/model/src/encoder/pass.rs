@@ -26,6 +26,7 @@ impl Model {
     ) -> Result<&'w [f32], BatchError> {
         let pass = self.encoder(compute, work, inputs)?;
         pass.run(work, inputs);
+        self.check_file()?;
         Ok(&work.x[..pass.pass.tokens * pass.config.width])
     }
 
@@ -41,6 +42,7 @@ impl Model {
             return Err(BatchError::NoRankHead);
         }
         pass.run(work, inputs);
+        self.check_file()?;
         Ok(pass.scores(work, inputs))
     }
 

@@ -1,5 +1,6 @@
 //! Kept objects on disk: a file each, each owner's apart, the oldest dropped where there are too many.
 
+use crate::owner_names::{OwnerNames, create_private_folder, write_private};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,8 @@ const MOST: (usize, u64) = (16_384, 1 << 30);
 /// A folder of kept objects.
 pub(super) struct ObjectFolder {
     path: PathBuf,
+    /// What owners' folders are called; nothing is kept where that is not known.
+    names: Option<OwnerNames>,
     /// Files and bytes in it, as far as this process knows.
     held: (usize, u64),
 }
@@ -23,6 +26,7 @@ impl ObjectFolder {
         let files = files(&path);
         let bytes = files.iter().map(|file| file.bytes).sum();
         Self {
+            names: OwnerNames::of(&path).ok(),
             path,
             held: (files.len(), bytes),
         }
@@ -33,7 +37,12 @@ impl ObjectFolder {
         let letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
         let plain = |name: &str| !name.is_empty() && name.len() <= 128 && name.chars().all(letter);
         let found = plain(owner) && plain(id);
-        found.then(|| self.path.join(owner).join(format!("{id}.json")))
+        let folder = self.folder(owner).filter(|_| found)?;
+        Some(folder.join(format!("{id}.json")))
+    }
+
+    fn folder(&self, owner: &str) -> Option<PathBuf> {
+        Some(self.path.join(self.names.as_ref()?.name(owner)))
     }
 
     pub(super) fn read(&self, owner: &str, id: &str) -> Option<Kept> {
@@ -64,7 +73,8 @@ impl ObjectFolder {
 
     /// The documents of an owner whose names begin so.
     pub(super) fn documents(&self, owner: &str, prefix: &str) -> Vec<Json> {
-        let Ok(entries) = fs::read_dir(self.path.join(owner)) else {
+        let folder = self.folder(owner);
+        let Some(Ok(entries)) = folder.map(fs::read_dir) else {
             return Vec::new();
         };
         let names = entries.flatten().filter_map(|entry| {
@@ -96,16 +106,9 @@ impl ObjectFolder {
 
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = path.parent().unwrap_or(path);
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::DirBuilderExt;
-        builder.mode(0o700);
-    }
-    builder.create(folder)?;
+    create_private_folder(folder)?;
     let draft = path.with_extension("part");
-    fs::write(&draft, bytes)?;
+    write_private(&draft, bytes)?;
     fs::rename(&draft, path)
 }
 

@@ -20,6 +20,7 @@ fn a_browser_on_another_origin_may_ask_without_a_key_and_send_what_it_asks_for()
         secret: "a-long-secret-key".into(),
         per_minute: None,
         models: Vec::new(),
+        administers: false,
     }]);
     access.origins.push("https://app.example".into());
     let server = TestServer::with(access, &["tale"], u64::MAX);

@@ -1,9 +1,11 @@
 //! The server over real sockets, as clients meet it.
 
 mod clients;
+mod hostile;
 mod observed;
 mod openai;
 mod progress;
+mod roles;
 mod slots;
 mod support;
 
@@ -175,6 +177,7 @@ fn keys_guard_everything_but_health() {
         secret: "open-sesame".into(),
         per_minute: None,
         models: vec!["tale".into()],
+        administers: false,
     };
     let server = TestServer::with(Access::new(vec![key]), &["tale", "other"], u64::MAX);
     assert_eq!(server.get("/health").status, 200);

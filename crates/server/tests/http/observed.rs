@@ -61,6 +61,7 @@ fn a_request_is_a_line_without_what_was_said() {
         secret: "open-sesame".into(),
         per_minute: None,
         models: Vec::new(),
+        administers: false,
     };
     let settings = Settings {
         access: Access::new(vec![key]),

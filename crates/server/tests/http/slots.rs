@@ -24,6 +24,7 @@ impl Folder {
             secret: (*secret).into(),
             per_minute: None,
             models: Vec::new(),
+            administers: true,
         };
         Settings {
             access: Access::new(keys.iter().map(key).collect()),
@@ -103,7 +104,9 @@ fn a_slot_is_saved_erased_and_brought_back() {
     assert_eq!(text(&quick), text(&first));
 
     assert_eq!(act("restore", "{\"filename\":\"nothing\"}").status, 404);
-    let file = folder.0.join("0000000000000000").join("story.bin");
+    let folders = std::fs::read_dir(&folder.0).unwrap().flatten();
+    let mut files = folders.map(|entry| entry.path().join("story.bin"));
+    let file = files.find(|path| path.is_file()).unwrap();
     let mut bytes = std::fs::read(&file).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;

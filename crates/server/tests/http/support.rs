@@ -18,7 +18,7 @@ use strata_model::{
 };
 use strata_platform::{Inline, SystemMemory};
 use strata_quant::GgmlType;
-use strata_server::{Access, Bound, Listening, Models, Settings};
+use strata_server::{Access, Bound, Budgets, Listening, Models, Settings};
 use strata_tokenizer::Tokenizer;
 use strata_weights::{Gguf, GgufSet};
 use tokio::sync::oneshot;
@@ -204,9 +204,18 @@ impl TestServer {
             limit,
             loads: AtomicUsize::new(0),
         });
+        let budgets = if settings.budgets == Budgets::SERVER {
+            Budgets {
+                body_bytes: 1 << 20,
+                head: Duration::from_secs(2),
+                body_grace: Duration::from_secs(2),
+                ..Budgets::SERVER
+            }
+        } else {
+            settings.budgets
+        };
         let settings = Settings {
-            max_body: 1 << 20,
-            read_timeout: Duration::from_secs(2),
+            budgets,
             drain: Duration::from_secs(20),
             ..settings
         };

@@ -23,9 +23,10 @@ use smoltcp::time::{Duration, Instant};
 use smoltcp::wire::{
     EthernetAddress, Icmpv4Packet, Icmpv4Repr, IpAddress, IpCidr, IpEndpoint, Ipv4Cidr,
 };
+use strata_wire::budgets::Budgets;
 
 /// Connections at once.
-pub const CONNECTIONS: usize = 48;
+pub const CONNECTIONS: usize = Budgets::BARE_METAL.connections;
 /// Bytes that wait in a connection, to be read and to be sent.
 const RECEIVE: usize = 8 << 10;
 const SEND: usize = 16 << 10;

@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 use strata_chat::Fault;
-use strata_wire::access::{SiteRules, find_key};
+use strata_wire::access::{Site, SiteRules, find_key};
 use strata_wire::http::Head;
 
 /// Who may call.
@@ -16,12 +16,13 @@ pub struct Access {
 
 impl Access {
     /// Lets a caller in, or says why not.
-    pub(super) fn check(&self, head: &Head) -> Result<(), Fault> {
+    pub(super) fn check<'h>(&self, head: &'h Head) -> Result<(), Fault> {
         let rules = SiteRules {
             hosts: self.host.as_slice(),
             origins: &[],
         };
-        rules.check(head.host.as_deref(), head.origin.as_deref())?;
+        let bytes = |value: &'h Option<String>| value.as_deref().map(str::as_bytes);
+        rules.check(Site::read(None, bytes(&head.host), bytes(&head.origin))?)?;
         if let Some(key) = &self.key {
             find_key(head.key.as_deref(), [key.as_str()])?;
         }
@@ -35,7 +36,12 @@ mod tests {
     use strata_chat::FaultKind;
 
     fn check(access: &Access, lines: &str) -> Option<FaultKind> {
-        let text = std::format!("GET / HTTP/1.1\r\n{lines}\r\n");
+        let host = if lines.contains("host:") {
+            ""
+        } else {
+            "host: 10.0.0.1\r\n"
+        };
+        let text = std::format!("GET / HTTP/1.1\r\n{host}{lines}\r\n");
         let (head, _) = Head::parse(text.as_bytes()).unwrap().unwrap();
         access.check(&head).err().map(|fault| fault.kind)
     }

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use core::fmt::Write;
 use core::time::Duration;
 use strata_chat::{Fault, FaultKind, LoadedModel, ModelFacts, Slot, Timings};
+use strata_wire::budgets::Budgets;
 use strata_wire::call::{Call, unknown_encoding, unknown_model};
 use strata_wire::dialect::{self, HttpRequest};
 use strata_wire::http::Head;
@@ -95,7 +96,7 @@ impl Server {
             Call::Metrics => self.metrics(stamp, now),
             Call::Tokenize(request, write) => {
                 self.find(request.model.as_deref())?;
-                write(&self.model.profile.tokenize(&request))
+                write(&self.model.profile.tokenize(&request)?)
             }
             Call::Detokenize(request, write) => {
                 self.find(request.model.as_deref())?;
@@ -159,6 +160,7 @@ impl Server {
             // The one that asks is not in its place while it is looked after.
             self.clients() + 1,
         );
+        Budgets::BARE_METAL.write(&mut out);
         metrics::write_uptime(Duration::from_nanos(now), &mut out);
         Reply::metrics(&out)
     }

@@ -241,6 +241,7 @@ impl Server {
     fn refuse(&mut self, client: &mut Client, error: http::HttpError, now: u64) {
         let kind = match error {
             http::HttpError::HeadTooLarge | http::HttpError::BodyTooLarge => FaultKind::TooLarge,
+            http::HttpError::TargetTooLong => FaultKind::TargetTooLong,
             http::HttpError::Slow => FaultKind::Timeout,
             _ => FaultKind::BadRequest,
         };

@@ -155,7 +155,7 @@ fn pages_and_encodings_are_answered_as_elsewhere() {
 #[test]
 fn clients_are_answered() {
     with_server(Access::default(), |world| {
-        world.say("GET /health HTTP/1.1\r\nconnection: close\r\n\r\n");
+        world.say("GET /health HTTP/1.1\r\nhost: 10.0.0.1\r\nconnection: close\r\n\r\n");
         let health = world.hear();
         assert!(health.starts_with("HTTP/1.1 200 OK\r\n"), "{health}");
         assert_eq!(body(&health), r#"{"status":"ok"}"#);
@@ -209,7 +209,7 @@ fn clients_are_answered() {
             );
             assert!(body(&answer).contains(word), "{answer}");
         }
-        world.say("GET /metrics HTTP/1.1\r\nconnection: close\r\n\r\n");
+        world.say("GET /metrics HTTP/1.1\r\nhost: 10.0.0.1\r\nconnection: close\r\n\r\n");
         let metrics = world.hear();
         assert!(
             metrics.contains("vllm:request_success_total{model_name=\"tale\",engine=\"0\"} 2"),
@@ -227,7 +227,7 @@ fn a_client_that_goes_takes_its_work_along() {
             .replace("tale\"", "tale\",\"stream\":true");
         let len = ask.len() + 2;
         world.say(&format!(
-            "POST /v1/chat/completions HTTP/1.1\r\ncontent-length: {len}\r\n\r\n{{{ask}}}"
+            "POST /v1/chat/completions HTTP/1.1\r\nhost: 10.0.0.1\r\ncontent-length: {len}\r\n\r\n{{{ask}}}"
         ));
         while world.client.socket().recv_queue() < 500 {
             world.step();
@@ -255,7 +255,7 @@ fn the_key_is_asked_for() {
         assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
         let answer = world.post("/api/tags", "authorization: Bearer k\r\n", "");
         assert!(answer.starts_with("HTTP/1.1 405 "), "{answer}");
-        world.say("GET /health HTTP/1.1\r\nconnection: close\r\n\r\n");
+        world.say("GET /health HTTP/1.1\r\nhost: 10.0.0.1\r\nconnection: close\r\n\r\n");
         assert!(world.hear().starts_with("HTTP/1.1 200 "));
         world.say("junk\r\n\r\n");
         assert!(world.hear().starts_with("HTTP/1.1 400 "));
@@ -269,7 +269,7 @@ fn a_request_may_come_byte_by_byte() {
         while !world.client.socket().can_send() {
             world.step();
         }
-        for byte in b"GET /health HTTP/1.1\r\nconnection: close\r\n\r\n" {
+        for byte in b"GET /health HTTP/1.1\r\nhost: 10.0.0.1\r\nconnection: close\r\n\r\n" {
             assert_eq!(world.client.socket().send_slice(&[*byte]), Ok(1));
             world.step();
         }

@@ -25,6 +25,7 @@ pub(super) fn document(fault: &Fault, stamp: &Stamp) -> Json {
         FaultKind::BadRequest
         | FaultKind::ContextExceeded { .. }
         | FaultKind::Encoding
+        | FaultKind::TargetTooLong
         | FaultKind::Method
         | FaultKind::Template
         | FaultKind::Unsupported => "invalid_request_error",

@@ -3,17 +3,19 @@
 use super::body::Body;
 use super::head::Head;
 use super::{HttpError, MAX_HEAD};
+use crate::budgets::Budgets;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Write;
 use core::mem;
 
-const SECOND: u64 = 1_000_000_000;
-/// How long a client may be silent between requests, take for a request, and not take what it is sent.
-const IDLE: u64 = 60 * SECOND;
-const REQUEST: u64 = 30 * SECOND;
-const STALL: u64 = 30 * SECOND;
+/// How long a client may be silent at first, be silent between requests, take for a request, and not take what it is
+/// sent, in nanoseconds.
+const FIRST: u64 = Budgets::BARE_METAL.first_byte.as_nanos() as u64;
+const IDLE: u64 = Budgets::BARE_METAL.idle.as_nanos() as u64;
+const REQUEST: u64 = Budgets::BARE_METAL.head.as_nanos() as u64;
+const STALL: u64 = Budgets::BARE_METAL.stall.as_nanos() as u64;
 /// Bytes that wait for a client that does not take them; one that lets more wait is given up.
 const BACKLOG: usize = 4 << 20;
 
@@ -64,6 +66,8 @@ pub struct Connection {
     since: u64,
     /// When the client last took something.
     took: u64,
+    /// Whether the client has said anything yet.
+    silent: bool,
 }
 
 impl Connection {
@@ -76,6 +80,7 @@ impl Connection {
             state: State::Head,
             since: now,
             took: now,
+            silent: true,
         }
     }
 
@@ -92,6 +97,7 @@ impl Connection {
         if self.incoming.is_empty() && matches!(self.state, State::Head) {
             self.since = now;
         }
+        self.silent = false;
         self.incoming.extend_from_slice(bytes);
     }
 
@@ -267,7 +273,8 @@ impl Connection {
     pub fn is_stale(&self, now: u64) -> bool {
         let idle = matches!(self.state, State::Head) && self.incoming.is_empty();
         let waits = !self.outgoing().is_empty();
-        idle && !waits && now.saturating_sub(self.since) > IDLE
+        let patience = if self.silent { FIRST } else { IDLE };
+        idle && !waits && now.saturating_sub(self.since) > patience
             || waits && now.saturating_sub(self.took) > STALL
             || matches!(self.state, State::Last) && now.saturating_sub(self.since) > STALL
             || self.outgoing().len() > BACKLOG
@@ -294,6 +301,7 @@ fn phrase(status: u16) -> &'static str {
         405 => "Method Not Allowed",
         408 => "Request Timeout",
         413 => "Content Too Large",
+        414 => "URI Too Long",
         415 => "Unsupported Media Type",
         429 => "Too Many Requests",
         500 => "Internal Server Error",

@@ -1,6 +1,6 @@
 //! The head of a request.
 
-use super::{HttpError, MAX_HEAD, MAX_HEADERS};
+use super::{HttpError, MAX_HEAD, MAX_HEADERS, MAX_TARGET};
 use crate::access::bearer;
 use crate::url::path_of;
 use alloc::string::String;
@@ -54,7 +54,7 @@ impl Head {
                 Err(HttpError::HeadTooLarge)
             };
         };
-        let mut lines = window[..end].split(|&byte| byte == b'\n').map(trim_return);
+        let mut lines = Lines(Some(&window[..end]));
         let mut head = first_line(lines.next().unwrap_or_default())?;
         let (mut length, mut chunked) = (None, false);
         for (i, line) in lines.enumerate() {
@@ -90,9 +90,9 @@ impl Head {
             } else if is("expect") {
                 head.waits = value.eq_ignore_ascii_case("100-continue");
             } else if is("host") {
-                head.host = Some(value.into());
+                once(&mut head.host, value)?;
             } else if is("origin") {
-                head.origin = Some(value.into());
+                once(&mut head.origin, value)?;
             } else if is("access-control-request-headers") {
                 head.asked_headers = Some(value.into());
             } else if is("content-encoding") {
@@ -121,8 +121,27 @@ impl Head {
     }
 }
 
-fn trim_return(line: &[u8]) -> &[u8] {
-    line.strip_suffix(b"\r").unwrap_or(line)
+/// Lines that end with CR and LF. One of the two alone stays in its line, and no line may have it.
+struct Lines<'h>(Option<&'h [u8]>);
+
+impl<'h> Iterator for Lines<'h> {
+    type Item = &'h [u8];
+
+    fn next(&mut self) -> Option<&'h [u8]> {
+        let text = self.0?;
+        let end = text.windows(2).position(|two| two == b"\r\n");
+        self.0 = end.map(|end| &text[end + 2..]);
+        Some(&text[..end.unwrap_or(text.len())])
+    }
+}
+
+/// Takes the value of a header that comes once and is a plain text.
+fn once(place: &mut Option<String>, value: &str) -> Result<(), HttpError> {
+    let plain = value.bytes().all(|byte| byte.is_ascii_graphic());
+    if !plain || place.replace(value.into()).is_some() {
+        return Err(HttpError::Site);
+    }
+    Ok(())
 }
 
 /// Whether a byte may be part of a method or a header's name.
@@ -143,6 +162,9 @@ fn first_line(line: &[u8]) -> Result<Head, HttpError> {
         "HTTP/1.0" => false,
         _ => return Err(HttpError::FirstLine),
     };
+    if target.len() > MAX_TARGET {
+        return Err(HttpError::TargetTooLong);
+    }
     let named = (1..=16).contains(&method.len()) && method.bytes().all(is_token);
     if !named || !target.starts_with(['/', '*']) || target.bytes().any(|b| b < 0x21 || b == 0x7f) {
         return Err(HttpError::FirstLine);

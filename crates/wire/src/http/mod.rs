@@ -10,12 +10,14 @@ pub use connection::{Connection, Next, Sending};
 pub(crate) use head::is_token;
 pub use head::{Head, Length};
 
+use crate::budgets::Budgets;
 use thiserror::Error;
 
 /// Bytes of a request's head at most.
-pub const MAX_HEAD: usize = 16 << 10;
+pub const MAX_HEAD: usize = Budgets::BARE_METAL.head_bytes;
 /// Bytes of a request's body at most.
-pub const MAX_BODY: usize = 1 << 20;
+pub const MAX_BODY: usize = Budgets::BARE_METAL.body_bytes;
+const MAX_TARGET: usize = Budgets::BARE_METAL.target_bytes;
 const MAX_HEADERS: usize = 64;
 
 /// A request that cannot be read. The connection cannot be used after it.
@@ -30,6 +32,12 @@ pub enum HttpError {
     /// The first line is not one of HTTP.
     #[error("the first line is not METHOD TARGET HTTP/1.1")]
     FirstLine,
+    /// The target has more bytes than are taken.
+    #[error("the target is longer than {MAX_TARGET} bytes")]
+    TargetTooLong,
+    /// It is not clear who is asked.
+    #[error("the request names its server or its page in two ways")]
+    Site,
     /// A line of the head is not a header.
     #[error("line {line} of the head is not a header")]
     Header {

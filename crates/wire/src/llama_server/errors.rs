@@ -19,6 +19,7 @@ pub(super) fn document(fault: &Fault) -> Json {
         | FaultKind::Encoding
         | FaultKind::Method
         | FaultKind::TooLarge
+        | FaultKind::TargetTooLong
         | FaultKind::Timeout => "invalid_request_error",
         FaultKind::ContextExceeded { .. } => "exceed_context_size_error",
         FaultKind::Unauthenticated => "authentication_error",

@@ -89,6 +89,7 @@ pub static DIALECT: Dialect = Dialect {
             "Changes nothing: says that properties are not changed by requests.",
             |_| slots::change_props(),
         )
+        .administrative()
         .unlisted(),
         Route::get(
             "/slots",
@@ -99,7 +100,8 @@ pub static DIALECT: Dialect = Dialect {
             "/slots/{id}",
             "Saves, restores or erases what was computed of a text.",
             |asked| slots::act(asked.id, asked.query, asked.body),
-        ),
+        )
+        .administrative(),
         Route::get(
             "/lora-adapters",
             "The adapters and their strengths.",
@@ -109,7 +111,8 @@ pub static DIALECT: Dialect = Dialect {
             "/lora-adapters",
             "Sets the strengths of adapters.",
             |asked| slots::scale(asked.body),
-        ),
+        )
+        .administrative(),
     ],
     prefix: Some(""),
     request_id: "x-request-id",

@@ -63,33 +63,40 @@ pub static DIALECT: Dialect = Dialect {
             "Makes a model of another or of files.",
             |asked| store::create(asked.body),
         )
-        .streams(Framing::Lines),
+        .streams(Framing::Lines)
+        .administrative(),
         Route::post("/api/pull", "Fetches a model from a registry.", |asked| {
             store::pull(asked.body)
         })
-        .streams(Framing::Lines),
+        .streams(Framing::Lines)
+        .administrative(),
         Route::post("/api/push", "Sends a model to a registry.", |asked| {
             store::push(asked.body)
         })
-        .streams(Framing::Lines),
+        .streams(Framing::Lines)
+        .administrative(),
         Route::post("/api/copy", "Gives a model another name too.", |asked| {
             store::copy(asked.body)
-        }),
+        })
+        .administrative(),
         Route::delete("/api/delete", "Removes a model.", |asked| {
             store::delete(asked.body)
         })
-        .takes(RequestBody::Json),
+        .takes(RequestBody::Json)
+        .administrative(),
         Route::head(
             "/api/blobs/{id}",
             "Whether there is a file with this digest.",
             |asked| store::blob_exists(&unescape(asked.id)?),
-        ),
+        )
+        .administrative(),
         Route::post(
             "/api/blobs/{id}",
             "Takes a file with this digest.",
             |asked| store::blob_upload(&unescape(asked.id)?),
         )
-        .takes(RequestBody::Bytes),
+        .takes(RequestBody::Bytes)
+        .administrative(),
     ],
     prefix: Some("/api/"),
     request_id: "x-request-id",

@@ -58,6 +58,7 @@ pub(super) fn words(fault: &Fault) -> (&'static str, Option<&'static str>) {
         FaultKind::NotFound => ("invalid_request_error", "not_found"),
         FaultKind::Method => ("invalid_request_error", "method_not_allowed"),
         FaultKind::TooLarge => ("invalid_request_error", "request_too_large"),
+        FaultKind::TargetTooLong => ("invalid_request_error", "uri_too_long"),
         FaultKind::Encoding => ("invalid_request_error", "unsupported_content_encoding"),
         FaultKind::Timeout => ("invalid_request_error", "request_timeout"),
         FaultKind::ContextExceeded { .. } => ("invalid_request_error", "context_length_exceeded"),

@@ -1,0 +1,90 @@
+//! What a program does to leave room for others: threads that yield, memory given back, files that may be open.
+#![allow(unsafe_code)]
+
+/// How much the work of a thread matters.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Priority {
+    /// A quarter or so of a processor that others want too.
+    Low,
+    /// Little more than what others leave idle.
+    Lowest,
+}
+
+/// Lowers the priority of the calling thread, for good.
+pub fn lower_priority(to: Priority) {
+    let nice = match to {
+        Priority::Low => 5,
+        Priority::Lowest => 15,
+    };
+    #[cfg(target_os = "linux")]
+    {
+        // SAFETY: passes numbers only. On Linux it is the thread that is meant, not the process.
+        unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = nice;
+}
+
+/// Gives memory that the allocator keeps for later back to the system.
+pub fn release_free_memory() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    {
+        // SAFETY: it looks at free memory only, under the allocator's own locks.
+        unsafe { libc::malloc_trim(0) };
+    }
+}
+
+/// How many files this process may have open, once it has asked for as many as it may.
+pub fn open_files_limit() -> u64 {
+    #[cfg(unix)]
+    {
+        let mut limit = libc::rlimit {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
+        // SAFETY: the structure is there to be written to.
+        if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } == 0 {
+            let more = libc::rlimit {
+                // Some systems allow billions, and some programs then close them all one by one.
+                rlim_cur: limit.rlim_max.min(65_536).max(limit.rlim_cur),
+                ..limit
+            };
+            // SAFETY: the structure is there to be read.
+            if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &more) } == 0 {
+                return more.rlim_cur;
+            }
+            return limit.rlim_cur;
+        }
+    }
+    256
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_may_be_opened() {
+        let limit = open_files_limit();
+        assert!(limit >= 64, "{limit}");
+        assert_eq!(open_files_limit(), limit);
+    }
+
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    #[test]
+    fn freed_memory_goes_back() {
+        let resident = || {
+            let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+            let pages = text.split(' ').nth(1).unwrap();
+            pages.parse::<usize>().unwrap() * 4096
+        };
+        let before = resident();
+        // Small pieces, which the allocator keeps; the last one holds the others' memory.
+        let mut pieces: Vec<Vec<u8>> = (0..1 << 16).map(|_| vec![1; 1000]).collect();
+        let last = pieces.pop();
+        drop(pieces);
+        release_free_memory();
+        assert!(resident() < before + (24 << 20));
+        drop(last);
+    }
+}
