@@ -29,7 +29,7 @@ pub enum ConvertError {
     Unsupported { key: &'static str, found: Box<str> },
     #[error("the checkpoint has no tensors")]
     NoTensors,
-    #[error("the tensor {tensor} is none that the architecture {arch} has")]
+    #[error("the architecture {arch} has no tensor {tensor}")]
     UnknownTensor { tensor: Name, arch: &'static str },
     #[error("two tensors of the checkpoint would be {tensor}")]
     DuplicateTensor { tensor: String },

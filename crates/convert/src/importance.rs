@@ -36,7 +36,7 @@ pub enum ImportanceError {
     Duplicate { tensor: Name },
     #[error("the file ends or makes no sense at byte {offset}")]
     Damaged { offset: usize },
-    #[error("there is nothing in the file")]
+    #[error("the file is empty")]
     Empty,
 }
 

@@ -44,7 +44,7 @@ pub enum LoraError {
     Arch { arch: Name },
     #[error("the tensor {tensor} is neither a lora_A nor a lora_B")]
     Half { tensor: Name },
-    #[error("the tensor {tensor} changes none that the architecture {arch} has")]
+    #[error("the tensor {tensor} changes a tensor that the architecture {arch} does not have")]
     UnknownTensor { tensor: Name, arch: &'static str },
     #[error("the tensor {tensor} changes one of several experts, which adapters cannot")]
     Expert { tensor: Name },

@@ -50,9 +50,9 @@ impl fmt::Debug for dyn Constraint {
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 #[non_exhaustive]
 pub enum ConstraintError {
-    #[error("token {token} is not allowed at this place")]
+    #[error("token {token} is not allowed here")]
     Token { token: u32 },
-    #[error("nothing may come at this place")]
+    #[error("no token is allowed here")]
     DeadEnd,
     #[error("the constraint has exceeded its limit of {limit} {what}")]
     Limit { what: &'static str, limit: usize },

@@ -52,13 +52,13 @@ pub enum InferenceError {
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 #[non_exhaustive]
 pub enum RestoreError {
-    #[error("these are no saved session's bytes")]
+    #[error("this is not a saved session")]
     Format,
     #[error("the session was saved by version {version}, which this one does not read")]
     Version { version: u32 },
     #[error("the saved session is damaged: its checksum is wrong")]
     Checksum,
-    #[error("the session was saved with another model, or none that has a name")]
+    #[error("the session was saved with another model")]
     Model,
     #[error("token {token} of the saved session is not in the vocabulary of {vocabulary}")]
     Token { token: u32, vocabulary: usize },

@@ -40,7 +40,7 @@ pub enum SubmitError {
     #[error("the engine has no adapter {}", .adapter.0)]
     NoAdapter { adapter: AdapterId },
     #[error(
-        "{n} of {generated} answers cannot be had: from 1 to {MOST_CHOICES} are generated, and no fewer than wanted"
+        "n is {n} and best_of is {generated}; n must be from 1 to best_of, and best_of at most {MOST_CHOICES}"
     )]
     Choices { n: usize, generated: usize },
     #[error("the engine has no clock, which time limits need")]

@@ -15,7 +15,7 @@ use strata_tokenizer::{TokenKind, Tokenizer};
 
 /// A model that cannot draft for another: their tokens differ.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the draft model cannot serve: its token {token} is not the model's")]
+#[error("the draft model has another vocabulary: its token {token} is not the model's")]
 pub struct VocabularyMismatch {
     /// The first token that differs.
     pub token: u32,
