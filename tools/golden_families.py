@@ -431,6 +431,16 @@ def llama4_experts(case, name, x):
     return [(f"{block}.ffn_gate_exps.weight", gate), (f"{block}.ffn_up_exps.weight", up)]
 
 
+def bare_choice_bias(case, name, x):
+    found = re.fullmatch(r".*\.layers\.(\d+)\.mlp\.e_score_correction_bias", name)
+    return [(f"blk.{found[1]}.exp_probs_b", x)] if found else None
+
+
+def sinks(case, name, x):
+    found = re.fullmatch(r".*\.layers\.(\d+)\.self_attn\.sinks", name)
+    return [(f"blk.{found[1]}.attn_sinks.weight", x)] if found else None
+
+
 def lfm2_conv(case, name, x):
     if ".conv." not in name:
         return None
@@ -772,6 +782,35 @@ CASES = [
                                               "attention.output_scale": 0.3},
            evaluate=evaluate_grok, peer=False, seed=1,
            note="caps on scores, routers and logits; a dense network beside experts; GELU"),
+    Family("hy_v3", "hy_v3", "HYV3Config",
+           HEADS | dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=12, num_shared_experts=1,
+                        first_k_dense_replace=1, mlp_layer_types=["dense", "sparse"], router_scaling_factor=1.5,
+                        route_norm=True),
+           keys=EXPERTS | {"expert_feed_forward_length": 12, "expert_shared_feed_forward_length": 12,
+                           "expert_weights_norm": True, "expert_weights_scale": 1.5, "expert_gating_func": 2,
+                           "leading_dense_block_count": 1}, convert=bare_choice_bias, seed=1,
+           note="sigmoids, a bias for the choice, head norms"),
+    Family("deepseek2-ocr", "deepseek2-ocr",
+           tensors=shapes(1, kv=32, tied=False) | {
+               k.replace("blk.0", "blk.1"): v for k, v in shapes(1, kv=32, ffn=0).items() if k.startswith("blk.0")}
+           | {k.replace("ffn_gate_exps", "ffn_gate_up_exps"): ((4, 24, 32) if "gate_exps" in k else v)
+              for k, v in experts([1], ffn=12, shared=24).items() if "up_exps" not in k},
+           keys=base_keys(kv=4) | EXPERTS | {"leading_dense_block_count": 1, "expert_feed_forward_length": 12,
+                                             "expert_shared_count": 2, "expert_gating_func": 1},
+           seed=1, note="the text model; gates and ups of experts in one tensor"),
+    Family("granite_swa", "granite_swa", "GraniteSWAConfig",
+           TINY | dict(embedding_multiplier=3.0, logits_scaling=2.0, residual_multiplier=0.4,
+                       attention_multiplier=0.15, sliding_window=WINDOW, layer_types=SLIDING,
+                       layer_rope_theta=[10000.0, 0.0]), pairs=True, convert=sinks,
+           keys={"embedding_scale": 3.0, "logit_scale": 2.0, "residual_scale": 0.4, "attention.scale": 0.15,
+                 "attention.sliding_window": WINDOW, "attention.sliding_window_pattern": [True, False],
+                 "attention.rope_pattern": [True, False], "rope.dimension_count": 8, "rope.freq_base": 10000.0},
+           note="sinks; window of 8 and rotation on layer 0 alone"),
+    Family("phimoe", "phimoe", "PhimoeConfig",
+           {k: v for k, v in TINY.items()} | dict(intermediate_size=12, num_local_experts=4, num_experts_per_tok=2,
+                                                  attention_bias=True, lm_head_bias=True, sliding_window=None),
+           keys=EXPERTS | {"rope.scaling.original_context_length": CONTEXT}, peer=False, seed=1,
+           note="SparseMixer routing, layer norms; llama.cpp has a softmax and RMS norms"),
     Family("qwen2vl", "qwen2vl", "Qwen2Config", TIED, keys={"rope.dimension_sections": [2, 1, 1, 0]}, peer=False,
            note="the text model: axes of positions are one; llama.cpp does not read the norms' epsilon"),
     Family("qwen3vl", "qwen3vl", "Qwen3Config", HEADS, keys={"rope.dimension_sections": [2, 1, 1, 0]},

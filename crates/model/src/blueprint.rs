@@ -121,7 +121,14 @@ impl<'f> Blueprint<'f> {
         let name = metadata
             .str(key)?
             .ok_or_else(|| LoadError::MissingKey { key: key.into() })?;
-        let spec = arch::find(name).ok_or_else(|| LoadError::Architecture { name: name.into() })?;
+        let spec = arch::find(name).ok_or_else(|| {
+            let missing = arch::missing(name);
+            let name = name.into();
+            match missing {
+                Some(missing) => LoadError::KnownArchitecture { name, missing },
+                None => LoadError::Architecture { name },
+            }
+        })?;
         let embedding = "token_embd.weight";
         let vocabulary = file
             .tensor(embedding)

@@ -122,7 +122,7 @@ impl Pass<'_> {
             match gate {
                 ExpertGate::Softmax => kernels.softmax(row),
                 ExpertGate::Sigmoid => kernels.activate(Activation::Sigmoid, row),
-                ExpertGate::SoftmaxOfChosen => {}
+                ExpertGate::SoftmaxOfChosen | ExpertGate::SparseMixer => {}
             }
         });
     }
@@ -352,11 +352,15 @@ fn choose(
                     best = expert;
                 }
             }
+            let weight = match sizes.routing.gate {
+                ExpertGate::SparseMixer => mixer_weight(kernels, scores, scores[best]),
+                _ => scores[best],
+            };
             *slot = Slot {
                 expert: best as u32,
-                weight: scores[best],
+                weight,
             };
-            sum += scores[best];
+            sum += weight;
             scores[best] = f32::NEG_INFINITY;
         }
         if sizes.routing.gate == ExpertGate::SoftmaxOfChosen {
@@ -384,6 +388,16 @@ fn choose(
     for (rank, &slot) in order.iter().enumerate() {
         buffers.ranks[slot as usize] = rank as u32;
     }
+}
+
+/// The best score's weight among the scores that come near it.
+fn mixer_weight(kernels: &Kernels, scores: &[f32], best: f32) -> f32 {
+    const NEAR: f32 = 0.02;
+    let near = scores.iter().filter(|&&score| {
+        score != f32::NEG_INFINITY && (best - score) / score.abs().max(best) <= NEAR
+    });
+    let sum: f32 = near.map(|&score| kernels.exp_sub(&mut [score], best)).sum();
+    1.0 / sum
 }
 
 /// Leaves scores only to the groups that are used: those whose two best experts rank highest together.

@@ -290,11 +290,15 @@ impl ExpertFfn {
             count,
             Presence::IfPresent,
         )?;
-        let choice_bias = tensors.maybe_vector(
-            Presence::IfPresent,
-            &block_name(layer, "exp_probs_b", "bias"),
-            &[count as u64],
-        )?;
+        // Some files leave the suffix out.
+        let bare = alloc::format!("blk.{layer}.exp_probs_b");
+        let choice_bias = if tensors.has(&bare) {
+            bare
+        } else {
+            block_name(layer, "exp_probs_b", "bias")
+        };
+        let choice_bias =
+            tensors.maybe_vector(Presence::IfPresent, &choice_bias, &[count as u64])?;
         let mut biases = |name, rows: usize| {
             let shape = [rows as u64, count as u64];
             let name = block_name(layer, name, "bias");

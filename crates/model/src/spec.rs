@@ -113,6 +113,8 @@ pub enum Nope {
     FullLayers,
     /// All, where `rope.scaling.finetuned` is false.
     UnlessFinetuned,
+    /// Those where `attention.rope_pattern` is false.
+    Pattern,
 }
 
 /// What queries are multiplied by at positions past those of training: 1 + scale · ln(1 + ⌊(position + offset) / length⌋).
@@ -228,6 +230,8 @@ pub enum ExpertGate {
     Sigmoid,
     /// A softmax over those that were chosen.
     SoftmaxOfChosen,
+    /// SparseMixer (<https://arxiv.org/abs/2409.12136>): for each choice, a softmax over those left that come within 2%.
+    SparseMixer,
 }
 
 /// What an expert's weight multiplies.

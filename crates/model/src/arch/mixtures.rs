@@ -58,6 +58,45 @@ pub(super) const BAILINGMOE2: ArchSpec = ArchSpec {
     ..DOTS1
 };
 
+/// Hy3.
+pub(super) const HY_V3: ArchSpec = ArchSpec {
+    name: "hy_v3",
+    ..DOTS1
+};
+
+/// DeepSeek-OCR's text model: halves rotated.
+pub(super) const DEEPSEEK2_OCR: ArchSpec = ArchSpec {
+    name: "deepseek2-ocr",
+    experts: DEEPSEEK.experts,
+    ..HALF_SPLIT
+};
+
+/// Granite with windows, sinks, and layers that are not rotated.
+pub(super) const GRANITE_SWA: ArchSpec = ArchSpec {
+    name: "granite_swa",
+    attn_sinks: Presence::Always,
+    nope: Nope::Pattern,
+    experts: Experts::IfCounted(Routing {
+        shared: Presence::IfPresent,
+        ..Routing::MIXTRAL
+    }),
+    ..granite::SPEC
+};
+
+/// Phi-3.5-MoE: layer norms, biases in attention.
+pub(super) const PHIMOE: ArchSpec = ArchSpec {
+    name: "phimoe",
+    norm: Norm::LayerBias,
+    window: Window::Always,
+    experts: Experts::Always(Routing {
+        gate: ExpertGate::SparseMixer,
+        renormalize: false,
+        ..Routing::MIXTRAL
+    }),
+    output_bias: Presence::IfPresent,
+    ..HALF_SPLIT
+};
+
 pub(super) const ERNIE4_5_MOE: ArchSpec = ArchSpec {
     name: "ernie4_5-moe",
     experts: Experts::Always(Routing {

@@ -25,9 +25,11 @@ mod qwen3;
 mod qwen3moe;
 mod stablelm;
 mod starcoder2;
+mod unsupported;
 mod vision_text;
 
 use crate::spec::ArchSpec;
+pub use unsupported::{UNSUPPORTED, missing};
 
 /// Every architecture that can be run.
 pub const ALL: &[ArchSpec] = &[
@@ -95,6 +97,10 @@ pub const ALL: &[ArchSpec] = &[
     mixtures::DEEPSEEK,
     mixtures::BAILINGMOE,
     mixtures::BAILINGMOE2,
+    mixtures::HY_V3,
+    mixtures::DEEPSEEK2_OCR,
+    mixtures::GRANITE_SWA,
+    mixtures::PHIMOE,
     mixtures::ERNIE4_5_MOE,
     mixtures::HUNYUAN_MOE,
     mixtures::DOTS1,

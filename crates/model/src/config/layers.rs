@@ -310,6 +310,7 @@ fn rotated(
         Position::AlibiAtLayers(_) => !alibi,
         Position::Learned | Position::Alibi | Position::AlibiOrLearned => false,
     };
+    let pattern = pattern(keys, "attention.rope_pattern", shared.stored_layers)?;
     let finetuned = keys.metadata.bool(&keys.key("rope.scaling.finetuned"))?;
     let slides = windows.iter().any(|window| window.is_some());
     let layers = windows.iter().enumerate().map(|(layer, window)| {
@@ -319,6 +320,7 @@ fn rotated(
                 Nope::Every(n) => !(layer + 1).is_multiple_of(n as usize),
                 Nope::FullLayers => window.is_some() || !slides,
                 Nope::UnlessFinetuned => finetuned != Some(false),
+                Nope::Pattern => pattern.as_ref().is_none_or(|pattern| pattern[layer]),
             }
     });
     Ok(layers.collect())
@@ -367,23 +369,32 @@ fn slides(keys: &Keys<'_, '_>, window: Window, layers: usize) -> Result<Vec<bool
     let all_but_every =
         |n: usize| -> Vec<bool> { (0..layers).map(|i| n == 0 || i % n != n - 1).collect() };
     let value = keys.metadata.get(&keys.key(name));
-    let array = value.and_then(|value| value.as_array());
-    let pattern: Option<Vec<bool>> = array.and_then(|array| match array.bools() {
-        Some(bools) => Some(bools.collect()),
-        None => Some(array.integers()?.map(|i| i != 0).collect()),
-    });
+    let pattern = pattern(keys, name, layers)?;
     match (window, pattern, value) {
         (Window::Never, _, _) => Ok(vec![false; layers]),
-        (_, Some(pattern), _) if pattern.len() == layers => Ok(pattern),
-        (_, Some(pattern), _) => Err(LoadError::LayerArray {
-            key: keys.key(name),
-            found: pattern.len(),
-            layers,
-        }),
+        (_, Some(pattern), _) => Ok(pattern),
         (Window::Always, None, None) => Ok(vec![true; layers]),
         (Window::AllButEvery(n) | Window::ChunksAllButEvery(n, _), None, None) => {
             Ok(all_but_every(n as usize))
         }
         (_, None, Some(_)) => Ok(all_but_every(keys.u32(name)?.unwrap_or(0) as usize)),
+    }
+}
+
+/// An array of truths, one for each layer, if the key has one.
+fn pattern(keys: &Keys<'_, '_>, name: &str, layers: usize) -> Result<Option<Vec<bool>>, LoadError> {
+    let key = keys.key(name);
+    let array = keys.metadata.get(&key).and_then(|value| value.as_array());
+    let pattern: Option<Vec<bool>> = array.and_then(|array| match array.bools() {
+        Some(bools) => Some(bools.collect()),
+        None => Some(array.integers()?.map(|i| i != 0).collect()),
+    });
+    match pattern {
+        Some(pattern) if pattern.len() != layers => Err(LoadError::LayerArray {
+            key,
+            found: pattern.len(),
+            layers,
+        }),
+        pattern => Ok(pattern),
     }
 }
