@@ -43,7 +43,7 @@ fn is(literal: &Literal, value: &Value) -> bool {
 
 /// Heads of queries, and of keys and values.
 pub(crate) fn heads(config: &HfConfig, family: &Family) -> Result<HeadCounts, ConvertError> {
-    let queries = config.required_u32(&["num_attention_heads", "n_head"])?;
+    let queries = config.required_u32(&["num_attention_heads", "n_head", "n_heads"])?;
     let keys = match family.kv_heads {
         KvHeads::Stated | KvHeads::AttentionLayers => {
             config.u32(&["num_key_value_heads"])?.unwrap_or(queries)
@@ -126,7 +126,7 @@ pub(crate) fn write(
             builder.set_array(&kv_heads, keys)?;
         }
     }
-    let width = config.required_u32(&["hidden_size", "n_embd"])?;
+    let width = config.required_u32(&["hidden_size", "n_embd", "d_model"])?;
     let size = config.head_size()?;
     let odd = u64::from(size) * queries as u64 != u64::from(width);
     if odd || family.head_size == HeadSize::Always {
@@ -158,7 +158,7 @@ fn feed_forward(
     if family.ffn == FfnWidth::Stated {
         let stated = ["intermediate_size", "n_inner", "ffn_hidden_size"];
         if config.get(&stated).is_none() {
-            let width = config.required_u32(&["hidden_size", "n_embd"])?;
+            let width = config.required_u32(&["hidden_size", "n_embd", "d_model"])?;
             builder.set(&key, 4 * width)?;
         }
         return Ok(());

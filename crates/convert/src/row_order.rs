@@ -43,14 +43,21 @@ impl RowOrder {
             (size > 0 && size * count == rows).then_some(size)
         };
         Some(match order {
-            Order::Same | Order::Transposed | Order::Stacked | Order::Flat | Order::Squeezed => {
-                RowOrder::Same
-            }
+            Order::Same
+            | Order::Transposed
+            | Order::Stacked
+            | Order::Flat
+            | Order::Squeezed
+            | Order::Exact => RowOrder::Same,
             Order::Positions => {
                 let first = Some(heads.padding).filter(|&padding| padding < rows)?;
                 let count = rows - first;
                 RowOrder::Part { first, count }
             }
+            Order::PositionsFrom(first) => RowOrder::Part {
+                first,
+                count: rows.checked_sub(first)?,
+            },
             Order::FirstHalf => RowOrder::Part {
                 first: 0,
                 count: divided(2)?,
