@@ -17,7 +17,7 @@ and of its conversion.
     python tools/convert_check.py --strata target/release/strata qwen3      # one of them
     python tools/convert_check.py --fixtures crates/convert/tests/folders llama-llama3-rope mixtral qwen2moe gemma \\
         phi3-longrope-long gpt2 gptneox-parallel falcon-40b stablelm-parallel bert-rank xlm-roberta nomic-bert \\
-        jina-bert-v2 olmo3 lfm2                                             # write the folders that tests use
+        jina-bert-v2 olmo3 lfm2 glm4moe granitemoe-shared ernie4_5-moe nemotron afmoe   # the folders that tests use
 """
 
 import argparse
@@ -331,12 +331,14 @@ def check_encoder(name, strata):
 
 def write_fixtures(folder, names, half=True):
     """Folders of half floats, small enough to commit; CI compares their conversion with the golden files."""
-    for case in golden.CASES:
+    builders = [(case, golden.build_model) for case in golden.CASES]
+    builders += [(case, golden.golden_families.build_model) for case in golden.golden_families.CASES]
+    for case, build in builders:
         if case.name in names:
             target = folder / case.name
             shutil.rmtree(target, ignore_errors=True)
             target.mkdir(parents=True)
-            save(golden.build_model(case).half(), target)
+            save(build(case).half(), target)
             (target / "generation_config.json").unlink()
     for name in states.CASES.keys() & set(names):
         target = folder / name

@@ -374,8 +374,16 @@ fn plan_tensor(
     } else {
         first.shape.iter().rev().skip(1).product()
     };
-    let row_order = RowOrder::new(order, heads, row_count as usize).ok_or_else(shape)?;
-    if matches!(row_order, RowOrder::Part { .. }) {
+    let row_order = match (order, &first.shape[..]) {
+        (Order::FirstHalf | Order::SecondHalf, &[_, rows, _]) if rows >= 2 && rows % 2 == 0 => {
+            let size = rows as usize / 2;
+            let first = if order == Order::FirstHalf { 0 } else { size };
+            RowOrder::HalfOfItems { first, size }
+        }
+        _ => RowOrder::new(order, heads, row_count as usize).ok_or_else(shape)?,
+    };
+    let halved = matches!(row_order, RowOrder::HalfOfItems { .. });
+    if halved || matches!(row_order, RowOrder::Part { .. }) {
         let rows = if vector {
             dims.first_mut()
         } else {
@@ -391,7 +399,7 @@ fn plan_tensor(
         _ if vector && moved => View::Transposed,
         _ => View::AsIs,
     };
-    if (view == View::Transposed || moved) && first.shape.len() > 2 {
+    if (view == View::Transposed || (moved && !halved)) && first.shape.len() > 2 {
         return Err(shape());
     }
     Ok(PlannedTensor {

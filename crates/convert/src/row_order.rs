@@ -33,6 +33,11 @@ pub(crate) enum RowOrder {
         groups: usize,
         size: usize,
     },
+    /// So many rows of each item, which has twice as many, from one on.
+    HalfOfItems {
+        first: usize,
+        size: usize,
+    },
 }
 
 impl RowOrder {
@@ -93,6 +98,7 @@ impl RowOrder {
     pub(crate) fn count(self, rows: usize) -> usize {
         match self {
             RowOrder::Part { count, .. } => count,
+            RowOrder::HalfOfItems { .. } => rows / 2,
             _ => rows,
         }
     }
@@ -102,6 +108,7 @@ impl RowOrder {
         match self {
             RowOrder::Same => row,
             RowOrder::Part { first, .. } => first + row,
+            RowOrder::HalfOfItems { first, size } => row / size * 2 * size + first + row % size,
             RowOrder::Pairs { size } => {
                 let (head, at) = (row / size, row % size);
                 head * size + at % 2 * (size / 2) + at / 2
@@ -160,6 +167,13 @@ mod tests {
         );
         // Groups of two queries, a key and a value.
         assert_eq!(rows(Order::GroupsOfQkv, 8), [0, 1, 4, 5, 2, 6, 3, 7]);
+    }
+
+    #[test]
+    fn half_of_every_item_is_taken() {
+        let order = RowOrder::HalfOfItems { first: 2, size: 2 };
+        let rows: Vec<usize> = (0..order.count(8)).map(|row| order.source(row)).collect();
+        assert_eq!(rows, [2, 3, 6, 7]);
     }
 
     #[test]

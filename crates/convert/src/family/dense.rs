@@ -4,7 +4,7 @@ use super::Literal::{Bool, Number, Text};
 use super::gpt::{self, GPT2};
 use super::llama::{
     ATTENTION, COMMAND_R, FFN, GATED, LAYER_NORM, LLAMA, OLMO2, OUTER, PAIRED_ATTENTION, PRE_NORMS,
-    QK_NORMS, RMS, SILU,
+    RMS, SILU,
 };
 use super::{
     Absent, Demand, Family, Kind, KvHeads, Order, Pair, Rotary, Rule, Window, demand, ordered,
@@ -376,22 +376,4 @@ pub(super) const MPT: Family = Family {
         demand("prefix_lm", &[Bool(false)]),
     ],
     ..GPT2
-};
-
-/// Qwen2-VL's text model; what sees is left out.
-pub(super) const QWEN2_VL: Family = Family {
-    classes: &[
-        "Qwen2VLForConditionalGeneration",
-        "Qwen2_5_VLForConditionalGeneration",
-    ],
-    arch: "qwen2vl",
-    ..super::llama::QWEN2
-};
-
-/// The same of Qwen3-VL.
-pub(super) const QWEN3_VL: Family = Family {
-    classes: &["Qwen3VLForConditionalGeneration"],
-    arch: "qwen3vl",
-    rules: &[OUTER, PRE_NORMS, ATTENTION, QK_NORMS, GATED],
-    ..super::llama::QWEN3
 };

@@ -167,10 +167,15 @@ const GRANITE_EXPERTS: &[Rule] = &[
         "layers.#.block_sparse_moe.router.layer",
         "blk.#.ffn_gate_inp",
     ),
-    // Gates and ups in one tensor.
-    same(
+    ordered(
         "layers.#.block_sparse_moe.input_linear",
-        "blk.#.ffn_gate_up_exps",
+        "blk.#.ffn_gate_exps",
+        Order::FirstHalf,
+    ),
+    ordered(
+        "layers.#.block_sparse_moe.input_linear",
+        "blk.#.ffn_up_exps",
+        Order::SecondHalf,
     ),
     same(
         "layers.#.block_sparse_moe.output_linear",
@@ -219,7 +224,17 @@ pub(super) const ERNIE4_5_MOE: Family = Family {
         SHARED,
         CHOICE_BIAS,
     ],
-    pairs: &[&[FFN, RMS], COUNTS, ROUTING],
+    pairs: &[
+        &[FFN, RMS],
+        COUNTS,
+        ROUTING,
+        &[pair(
+            &["moe_layer_interval"],
+            "interleave_moe_layer_step",
+            Kind::U32,
+            Absent::Default(1.0),
+        )],
+    ],
     demands: &[SILU, demand("moe_layer_interval", &[Number(1.0)])],
     window: Window::Never,
     ..LLAMA
@@ -311,7 +326,8 @@ pub(super) const HY_V3: Family = Family {
         ROUTER_GATE,
         EXPERTS,
         SHARED_MLP,
-        CHOICE_BIAS,
+        // llama.cpp reads it without a suffix here.
+        &[exact("layers.#.mlp.expert_bias", "blk.#.exp_probs_b")],
     ],
     ..DOTS1
 };
@@ -406,10 +422,4 @@ pub(super) const LFM2_MOE: Family = Family {
     pairs: &[&[FFN], super::lfm2::PAIRS, COUNTS, ROUTING, SIGMOID],
     ffn: FfnWidth::Stated,
     ..super::lfm2::LFM2
-};
-
-pub(super) const QWEN3_VL_MOE: Family = Family {
-    classes: &["Qwen3VLMoeForConditionalGeneration"],
-    arch: "qwen3vlmoe",
-    ..super::llama::QWEN3_MOE
 };

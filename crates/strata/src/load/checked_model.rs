@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use strata_chat::ModelProfile;
 use strata_host::{HugePages, PageReport};
 use strata_model::spec::Role;
-use strata_model::{KvType, LoadError, Model, PageStorage, arch};
+use strata_model::{KvType, LoadError, Model, PageStorage};
 use strata_tokenizer::Tokenizer;
 
 /// Where weights may be, and how much memory there is.
