@@ -513,8 +513,8 @@ README = """# Golden logits
 
 Tiny random models (F32 tensors) of each architecture with the logits that Hugging Face transformers computes for them
 (float32, eager attention, {tokens} tokens, all positions), with a class of the same formulas where it has none of that
-name, or else with those of llama.cpp, or of formulas written down in `tools/golden_mixtures.py`. `CASE.gguf` is the model; `CASE.json` holds the tokens and
-the logits: {tokens} × {vocab} little-endian f32 in base64, position by position.
+name, or else with those of llama.cpp, or of formulas written down in `tools/golden_mixtures.py`. `CASE.gguf` is the
+model; `CASE.json` holds the tokens and the logits: {tokens} × {vocab} little-endian f32 in base64, position by position.
 
 Made by `python tools/golden_logits.py --out crates/model/tests/golden` and checked with `--verify`; versions: torch
 {torch}, transformers {transformers}, gguf {gguf}, llama-cpp-python {llama}.
