@@ -2,7 +2,8 @@
 
 Each case is a tiny random model built by Hugging Face transformers from a config, written as a GGUF file by this
 script with llama.cpp's tensor names and conventions, and evaluated by transformers (float32, eager attention) on one
-token sequence. Every file is then loaded by llama.cpp, which proves the conversion by a third party.
+token sequence. Every file that llama.cpp can run is then run by it, which proves the conversion by a third party.
+golden_families.py and golden_mixtures.py have the cases of most families.
 
     pip install torch transformers==5.22.2 gguf==0.19.0 llama-cpp-python==0.3.36
     python tools/golden_logits.py --out crates/model/tests/golden            # make all cases and the README
@@ -29,11 +30,10 @@ import numpy as np
 import torch
 import transformers
 
-VOCAB = 48
-N_TOKENS = 28
-WINDOW = 8
-CONTEXT = 256
-EPS = 3e-3  # large, so that a norm with another one is seen
+import golden_families
+from golden_common import (CONTEXT, EPS, N_TOKENS, VOCAB, WINDOW, add_tokenizer, llama_cpp_logits, rope,
+                           rope_interleaved, tokens_of, transformers_logits)
+
 VERIFY_TOLERANCE = 1e-4
 LLAMA_CPP_TOLERANCE = 1e-2
 
@@ -58,10 +58,6 @@ class Case:
 # ---------------------------------------------------------------------------------------------------------------------
 # The cases
 # ---------------------------------------------------------------------------------------------------------------------
-
-
-def rope(theta=10000.0, **scaling):
-    return {"rope_theta": theta, "rope_type": "default", **scaling}
 
 
 # Head size free of the hidden size.
@@ -204,6 +200,8 @@ CASES = [
               "and more, so the conversion is compared on the same model with 64 layers"),
 ]
 
+ALL_CASES = CASES + golden_families.CASES
+
 # ---------------------------------------------------------------------------------------------------------------------
 # The model in transformers
 # ---------------------------------------------------------------------------------------------------------------------
@@ -248,25 +246,9 @@ def build_model(case, layers=None):
     return model.eval()
 
 
-def tokens_of(case):
-    rng = np.random.Generator(np.random.PCG64(zlib.crc32(case.name.encode())))
-    return [1] + [int(t) for t in rng.integers(3, VOCAB, N_TOKENS - 1)]
-
-
-def transformers_logits(model, tokens):
-    with torch.no_grad():
-        return model(torch.tensor([tokens]), use_cache=False).logits[0].float().numpy()
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # GGUF
 # ---------------------------------------------------------------------------------------------------------------------
-
-
-def rope_interleaved(weight, heads):
-    """Rows of a q or k projection from half-split order (transformers) to pairs (GGUF's llama)."""
-    size = weight.shape[0] // heads
-    return weight.reshape(heads, 2, size // 2, *weight.shape[1:]).swapaxes(1, 2).reshape(weight.shape)
 
 
 def convert_tensors(case, config, state):
@@ -394,26 +376,6 @@ def add_arch_keys(writer, case, config):
         writer.add_expert_shared_feed_forward_length(config.shared_expert_intermediate_size)
 
 
-def add_tokenizer(writer):
-    """SentencePiece with single characters: enough for a loader, never used by the tests."""
-    letters = ["\u2581"] + [chr(c) for c in range(ord("!"), ord("~") + 1) if chr(c) != "<"]
-    # llama.cpp insists on the last one in phi3 files.
-    pieces = ["<unk>", "<s>", "</s>", *letters[: VOCAB - 4], "<|endoftext|>"]
-    kinds = dict.fromkeys(pieces, gguf.TokenType.NORMAL)
-    kinds |= {piece: gguf.TokenType.CONTROL for piece in ("<s>", "</s>", "<|endoftext|>")}
-    kinds["<unk>"] = gguf.TokenType.UNKNOWN
-    assert len(kinds) == len(pieces) == VOCAB
-    writer.add_tokenizer_model("llama")
-    writer.add_token_list(pieces)
-    writer.add_token_scores([-float(i) for i in range(VOCAB)])
-    writer.add_token_types([int(kinds[piece]) for piece in pieces])
-    writer.add_bos_token_id(1)
-    writer.add_eos_token_id(2)
-    writer.add_unk_token_id(0)
-    writer.add_add_bos_token(True)
-    writer.add_add_space_prefix(False)
-
-
 def write_gguf(case, model, path):
     config = model.config
     head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
@@ -475,18 +437,6 @@ def write_gguf(case, model, path):
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def llama_cpp_logits(path, tokens):
-    import llama_cpp
-
-    f32 = 0
-    llm = llama_cpp.Llama(str(path), n_ctx=CONTEXT, n_batch=CONTEXT, logits_all=True, type_k=f32, type_v=f32,
-                          flash_attn=False, n_threads=1, n_gpu_layers=0, verbose=False)
-    llm.eval(tokens)
-    scores = np.array(llm.scores[: len(tokens)], dtype=np.float32)
-    llm.close()
-    return scores
-
-
 def check_with_llama_cpp(case, path, tokens, logits):
     """Largest |difference| from transformers over the positions that llama.cpp can be right about."""
     if case.checked_layers:
@@ -506,29 +456,35 @@ def check_with_llama_cpp(case, path, tokens, logits):
 
 
 def make(case, folder):
-    """Writes the case into the folder; returns its row of the README's table."""
-    model = build_model(case)
+    """Writes the case into the folder."""
     tokens = tokens_of(case)
-    logits = transformers_logits(model, tokens)
-    assert np.isfinite(logits).all() and logits.shape == (N_TOKENS, VOCAB)
     path = folder / f"{case.name}.gguf"
-    write_gguf(case, model, path)
-    difference = check_with_llama_cpp(case, path, tokens, logits)
+    tolerance, reference = LLAMA_CPP_TOLERANCE, "transformers"
+    if isinstance(case, golden_families.Family):
+        logits, difference = golden_families.make_model(case, path)
+        tolerance, reference = case.tolerance, case.reference
+    else:
+        model = build_model(case)
+        logits = transformers_logits(model, tokens)
+        write_gguf(case, model, path)
+        difference = check_with_llama_cpp(case, path, tokens, logits)
+    assert np.isfinite(logits).all() and logits.shape == (N_TOKENS, VOCAB)
     scale = float(np.abs(logits).max())
-    if not difference <= LLAMA_CPP_TOLERANCE * scale:
+    if difference is not None and not difference <= tolerance * scale:
         raise ValueError(f"{case.name}: llama.cpp differs by {difference:.2e} (largest logit {scale:.1f})")
     content = {
         "case": case.name,
         "arch": case.arch,
         "tokens": tokens,
         "vocab": VOCAB,
-        "llama_cpp_max_difference": float(f"{difference:.2e}"),
+        "reference": reference,
+        "llama_cpp_max_difference": None if difference is None else float(f"{difference:.2e}"),
         "largest_logit": round(scale, 2),
         "logits_f32_le_base64": base64.b64encode(logits.astype("<f4").tobytes()).decode(),
     }
     (folder / f"{case.name}.json").write_text(json.dumps(content, indent=1) + "\n")
     print(f"{case.name:22} {path.stat().st_size / 1024:6.0f} KiB  largest logit {scale:5.1f}  "
-          f"llama.cpp differs by {difference:.1e}", flush=True)
+          f"llama.cpp differs by {difference or math.nan:.1e}", flush=True)
 
 
 def read_logits(path):
@@ -556,8 +512,9 @@ def verify(case, folder):
 README = """# Golden logits
 
 Tiny random models (F32 tensors) of each architecture with the logits that Hugging Face transformers computes for them
-(float32, eager attention, {tokens} tokens, all positions). `CASE.gguf` is the model; `CASE.json` holds the tokens and
-the logits: {tokens} × {vocab} little-endian f32 in base64, position by position.
+(float32, eager attention, {tokens} tokens, all positions), with a class of the same formulas where it has none of that
+name, or else with those of llama.cpp, or of formulas written down in `tools/golden_mixtures.py`. `CASE.gguf` is the
+model; `CASE.json` holds the tokens and the logits: {tokens} × {vocab} little-endian f32 in base64, position by position.
 
 Made by `python tools/golden_logits.py --out crates/model/tests/golden` and checked with `--verify`; versions: torch
 {torch}, transformers {transformers}, gguf {gguf}, llama-cpp-python {llama}.
@@ -566,18 +523,19 @@ Each file was also run by llama.cpp (F32 KV cache, no flash attention): the colu
 those of transformers. The differences above 1e-4 come from GELU, which llama.cpp reads from an f16 table of its tanh
 form (with transformers' GELU rounded so, positions agree to 1e-5 until the first rounding falls the other way).
 
-| case | GGUF architecture | largest logit | max \\|Δ\\| llama.cpp | what it exercises |
-|---|---|---|---|---|
+| case | GGUF architecture | logits from | largest logit | max \\|Δ\\| llama.cpp | what it exercises |
+|---|---|---|---|---|---|
 {rows}
 """
 
 
 def write_readme(folder):
     rows = []
-    for case in CASES:
+    for case in ALL_CASES:
         content, _ = read_logits(folder / f"{case.name}.json")
-        rows.append(f"| {case.name} | {case.arch} | {content['largest_logit']} | "
-                    f"{content['llama_cpp_max_difference']:.1e} | {case.note} |")
+        difference = content["llama_cpp_max_difference"]
+        rows.append(f"| {case.name} | {case.arch} | {content.get('reference', 'transformers')} | {content['largest_logit']} | "
+                    f"{'–' if difference is None else f'{difference:.1e}'} | {case.note} |")
     version = importlib.metadata.version
     (folder / "README.md").write_text(README.format(
         tokens=N_TOKENS, vocab=VOCAB, torch=version("torch"), transformers=version("transformers"),
@@ -592,17 +550,17 @@ def main():
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
-    unknown = set(arguments.cases) - {case.name for case in CASES}
+    unknown = set(arguments.cases) - {case.name for case in ALL_CASES}
     if unknown:
         sys.exit(f"unknown cases: {', '.join(sorted(unknown))}")
-    chosen = [case for case in CASES if not arguments.cases or case.name in arguments.cases]
+    chosen = [case for case in ALL_CASES if not arguments.cases or case.name in arguments.cases]
     if arguments.verify:
         problems = [p for p in (verify(case, arguments.out) for case in chosen) if p]
         sys.exit("\n".join(problems) if problems else 0)
     arguments.out.mkdir(parents=True, exist_ok=True)
     for case in chosen:
         make(case, arguments.out)
-    if all((arguments.out / f"{case.name}.json").exists() for case in CASES):
+    if all((arguments.out / f"{case.name}.json").exists() for case in ALL_CASES):
         write_readme(arguments.out)
 
 

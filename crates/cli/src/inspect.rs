@@ -11,16 +11,28 @@ use strata_weights::{Array, GgufSet, Tensor, Value};
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The model: a .gguf file (any part of a split one), or a name that `strata list` shows
-    file: PathBuf,
+    #[arg(required_unless_present = "architectures")]
+    file: Option<PathBuf>,
+    /// List the architectures that run, what each is checked against, and those that are known but do not run
+    #[arg(long, conflicts_with_all = ["file", "json"])]
+    architectures: bool,
     /// Print as JSON, with every array in full
     #[arg(long)]
     json: bool,
 }
 
+/// The page that the architectures' tests write.
+const ARCHITECTURES: &str = include_str!("../../../docs/architectures.md");
+
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let file = ModelFile::open(&arguments.file)?;
-    let model = file.parse()?;
     let mut out = BufWriter::new(std::io::stdout().lock());
+    let Some(file) = &arguments.file else {
+        return print_architectures(&mut out)
+            .and_then(|()| out.flush())
+            .map_err(|error| Failure::stdout(&error));
+    };
+    let file = ModelFile::open(file)?;
+    let model = file.parse()?;
     let written = if arguments.json {
         serde_json::to_writer(&mut out, &Json(&model))
             .map_err(Into::into)
@@ -31,6 +43,27 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     written
         .and_then(|()| out.flush())
         .map_err(|error| Failure::stdout(&error))
+}
+
+/// The page's headings and tables, in columns.
+fn print_architectures(out: &mut impl Write) -> std::io::Result<()> {
+    for line in ARCHITECTURES.lines() {
+        if let Some(heading) = line.strip_prefix("## ") {
+            writeln!(out, "\n{heading}")?;
+        }
+        let Some(row) = line.strip_prefix("| ") else {
+            continue;
+        };
+        let cells = row.trim_end_matches(" |").split(" | ");
+        let cells: Vec<&str> = cells.map(|cell| cell.trim_matches('`')).collect();
+        match cells[..] {
+            [name, reference, worst] => {
+                writeln!(out, "  {name:<18} {reference:<50} {worst}")?;
+            }
+            _ => writeln!(out, "  {:<18} {}", cells[0], cells[1..].join(" "))?,
+        }
+    }
+    Ok(())
 }
 
 fn print(model: &GgufSet<'_>, out: &mut impl Write) -> std::io::Result<()> {

@@ -6,6 +6,21 @@ use std::path::Path;
 use strata_weights::Gguf;
 
 #[test]
+fn inspect_lists_the_architectures() {
+    let text = strata(&["inspect", "--architectures"]).text();
+    let line = |name: &str| {
+        let mut lines = text.lines();
+        let line = lines.find(|line| line.trim_start().starts_with(name));
+        line.unwrap_or_else(|| panic!("no {name} in {text}"))
+            .to_owned()
+    };
+    assert!(line("gpt-oss ").contains("transformers, GptOss"));
+    assert!(line("bert ").contains("transformers"));
+    assert!(line("mamba ").contains("state-space"));
+    assert!(!text.contains('|'), "{text}");
+}
+
+#[test]
 fn inspect_shows_everything() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/tale/tale-q4_k_m.gguf");
     let bytes = std::fs::read(path).unwrap();

@@ -53,6 +53,10 @@ impl HfConfig {
         if let Some(Value::Object(text)) = map.remove("text_config") {
             map.extend(text);
         }
+        // MPT has its attention's numbers in a map of their own.
+        if let Some(Value::Object(attention)) = map.remove("attn_config") {
+            map.extend(attention);
+        }
         Ok(HfConfig {
             text: map,
             class,
@@ -174,9 +178,10 @@ impl HfConfig {
         kinds.map(Some).ok_or_else(|| bad(key, value))
     }
 
-    fn layers(&self) -> Result<usize, ConvertError> {
+    /// How many layers there are.
+    pub(crate) fn layers(&self) -> Result<usize, ConvertError> {
         let key = "num_hidden_layers";
-        match self.required_u32(&[key])? {
+        match self.required_u32(&[key, "n_layer", "n_layers"])? {
             layers @ 0..=MAX_LAYERS => Ok(layers as usize),
             layers => Err(bad(key, &layers.into())),
         }
@@ -187,8 +192,8 @@ impl HfConfig {
         if let Some(size) = self.u32(&["head_dim"])? {
             return Ok(size);
         }
-        let width = self.required_u32(&["hidden_size", "n_embd"])?;
-        let heads = self.required_u32(&["num_attention_heads", "n_head"])?;
+        let width = self.required_u32(&["hidden_size", "n_embd", "d_model"])?;
+        let heads = self.required_u32(&["num_attention_heads", "n_head", "n_heads"])?;
         width
             .checked_div(heads)
             .filter(|size| size * heads == width)

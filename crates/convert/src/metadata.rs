@@ -43,7 +43,7 @@ fn is(literal: &Literal, value: &Value) -> bool {
 
 /// Heads of queries, and of keys and values.
 pub(crate) fn heads(config: &HfConfig, family: &Family) -> Result<HeadCounts, ConvertError> {
-    let queries = config.required_u32(&["num_attention_heads", "n_head"])?;
+    let queries = config.required_u32(&["num_attention_heads", "n_head", "n_heads"])?;
     let keys = match family.kv_heads {
         KvHeads::Stated | KvHeads::AttentionLayers => {
             config.u32(&["num_key_value_heads"])?.unwrap_or(queries)
@@ -112,6 +112,7 @@ pub(crate) fn write(
         whole(builder, config, arch, pooling, padding as u32)?;
     }
     feed_forward(builder, config, family)?;
+    shared_experts(builder, config, family)?;
     let kv_heads = format!("{arch}.attention.head_count_kv");
     match family.kv_heads {
         KvHeads::AsQueries => {}
@@ -126,7 +127,7 @@ pub(crate) fn write(
             builder.set_array(&kv_heads, keys)?;
         }
     }
-    let width = config.required_u32(&["hidden_size", "n_embd"])?;
+    let width = config.required_u32(&["hidden_size", "n_embd", "d_model"])?;
     let size = config.head_size()?;
     let odd = u64::from(size) * queries as u64 != u64::from(width);
     if odd || family.head_size == HeadSize::Always {
@@ -156,9 +157,9 @@ fn feed_forward(
 ) -> Result<(), ConvertError> {
     let key = format!("{}.feed_forward_length", family.arch);
     if family.ffn == FfnWidth::Stated {
-        let stated = ["intermediate_size", "n_inner", "ffn_hidden_size"];
+        let stated = ["intermediate_size", "n_inner", "ffn_hidden_size", "ffn_dim"];
         if config.get(&stated).is_none() {
-            let width = config.required_u32(&["hidden_size", "n_embd"])?;
+            let width = config.required_u32(&["hidden_size", "n_embd", "d_model"])?;
             builder.set(&key, 4 * width)?;
         }
         return Ok(());
@@ -175,6 +176,27 @@ fn feed_forward(
         })?;
     }
     builder.set(&key, width)?;
+    Ok(())
+}
+
+/// The width of the experts that see every token, where the config counts them.
+fn shared_experts(
+    builder: &mut Builder,
+    config: &HfConfig,
+    family: &Family,
+) -> Result<(), ConvertError> {
+    let mut pairs = family.pairs.iter().flat_map(|pairs| pairs.iter());
+    let Some(count) = pairs.find(|pair| pair.to == "expert_shared_count") else {
+        return Ok(());
+    };
+    let (count, width) = (
+        config.u32(count.from)?,
+        config.u32(&["moe_intermediate_size"])?,
+    );
+    if let (Some(count), Some(width)) = (count, width) {
+        let key = format!("{}.expert_shared_feed_forward_length", family.arch);
+        builder.set(&key, count.saturating_mul(width))?;
+    }
     Ok(())
 }
 

@@ -40,8 +40,21 @@ pub(crate) fn find(family: &Family, name: &str) -> Option<Known> {
     {
         return Some(Known::Ignored);
     }
-    let (stem, suffix) = short.rsplit_once('.')?;
     let rules = || family.rules.iter().flat_map(|rules| rules.iter());
+    let whole = rules().filter(|rule| rule.order == Order::Exact);
+    if let Some((rule, (layer, _))) = whole
+        .into_iter()
+        .find_map(|rule| Some((rule, numbers(rule.from, short)?)))
+    {
+        let name = full_name(rule.to, layer)?;
+        let found = Match {
+            rule,
+            name,
+            item: None,
+        };
+        return Some(Known::Tensors([found].into()));
+    }
+    let (stem, suffix) = short.rsplit_once('.')?;
     let found = rules()
         .find_map(|rule| Some((rule, numbers(rule.from, stem)?)))
         .filter(|_| matches!(suffix, "weight" | "bias"));
@@ -56,7 +69,7 @@ pub(crate) fn find(family: &Family, name: &str) -> Option<Known> {
     let matches = [rule].into_iter().chain(others).map(|rule| {
         Some(Match {
             rule,
-            name: full_name(rule.to, layer, suffix)?,
+            name: full_name(rule.to, layer)? + "." + suffix,
             item: item.map(|item| item as usize),
         })
     });
@@ -64,7 +77,7 @@ pub(crate) fn find(family: &Family, name: &str) -> Option<Known> {
 }
 
 /// A rule's name with the layer's number in it.
-fn full_name(pattern: &str, layer: Option<u32>, suffix: &str) -> Option<String> {
+fn full_name(pattern: &str, layer: Option<u32>) -> Option<String> {
     let mut name = String::new();
     for part in pattern.split_inclusive('#') {
         name.push_str(part.strip_suffix('#').unwrap_or(part));
@@ -72,8 +85,14 @@ fn full_name(pattern: &str, layer: Option<u32>, suffix: &str) -> Option<String> 
             name.push_str(&alloc::format!("{}", layer?));
         }
     }
-    name.extend([".", suffix]);
     Some(name)
+}
+
+/// The layer that a checkpoint's name puts a tensor in.
+pub(crate) fn layer(name: &str) -> Option<u32> {
+    let mut parts = name.split('.');
+    parts.find(|part| *part == "layers")?;
+    number(parts.next()?)
 }
 
 /// The layer and the number in a stack of a name that fits a pattern.

@@ -263,7 +263,12 @@ fn collect(
     let family = config.family()?;
     let mut parts: Vec<Parts> = Vec::new();
     let mut by_name: BTreeMap<String, usize> = BTreeMap::new();
+    let layers = config.layers()?;
     for (source, tensor) in checkpoint.iter().enumerate() {
+        // Layers after the last predict tokens after the next.
+        if names::layer(&tensor.name).is_some_and(|layer| layer as usize >= layers) {
+            continue;
+        }
         let all = match names::find(family, &tensor.name) {
             Some(Known::Tensors(all)) => all,
             Some(Known::Ignored) => continue,
@@ -361,7 +366,7 @@ fn plan_tensor(
         Order::Transposed if dims.len() == 2 => dims.reverse(),
         Order::Stacked => dims.push(sources.len() as u64),
         Order::Flat if dims.get(1) == Some(&1) => dims.truncate(1),
-        Order::Squeezed => dims.retain(|&dim| dim != 1),
+        Order::Squeezed | Order::Exact => dims.retain(|&dim| dim != 1),
         _ => {}
     }
     let row_count: u64 = if vector {
@@ -369,8 +374,16 @@ fn plan_tensor(
     } else {
         first.shape.iter().rev().skip(1).product()
     };
-    let row_order = RowOrder::new(order, heads, row_count as usize).ok_or_else(shape)?;
-    if matches!(row_order, RowOrder::Part { .. }) {
+    let row_order = match (order, &first.shape[..]) {
+        (Order::FirstHalf | Order::SecondHalf, &[_, rows, _]) if rows >= 2 && rows % 2 == 0 => {
+            let size = rows as usize / 2;
+            let first = if order == Order::FirstHalf { 0 } else { size };
+            RowOrder::HalfOfItems { first, size }
+        }
+        _ => RowOrder::new(order, heads, row_count as usize).ok_or_else(shape)?,
+    };
+    let halved = matches!(row_order, RowOrder::HalfOfItems { .. });
+    if halved || matches!(row_order, RowOrder::Part { .. }) {
         let rows = if vector {
             dims.first_mut()
         } else {
@@ -386,7 +399,7 @@ fn plan_tensor(
         _ if vector && moved => View::Transposed,
         _ => View::AsIs,
     };
-    if (view == View::Transposed || moved) && first.shape.len() > 2 {
+    if (view == View::Transposed || (moved && !halved)) && first.shape.len() > 2 {
         return Err(shape());
     }
     Ok(PlannedTensor {
@@ -397,7 +410,11 @@ fn plan_tensor(
             sources,
             view,
             order: row_order,
-            add: part.rule.add,
+            add: if part.name.ends_with(".bias") {
+                Add::Nothing
+            } else {
+                part.rule.add
+            },
         },
     })
 }

@@ -85,7 +85,10 @@ pub(crate) fn write(
         Some(share) => share,
         None => config.f32(&["rotary_pct", "rope_pct"])?.unwrap_or(share),
     };
-    let dimensions = (head as f32 * share) as u32;
+    let dimensions = match config.u32(&["rotary_dim"])? {
+        Some(dimensions) => dimensions,
+        None => (head as f32 * share) as u32,
+    };
     let base = match parameters.anywhere("rope_theta")? {
         Some(base) => base,
         None => config.f32(&["rotary_emb_base"])?.unwrap_or(10_000.0),
@@ -99,6 +102,9 @@ pub(crate) fn write(
     };
     if let Some(base) = sliding {
         builder.set(&key("freq_base_swa"), base)?;
+    }
+    if let Some(scale) = parameters.get("llama_4_scaling_beta")? {
+        builder.set(&alloc::format!("{arch}.attention.temperature_scale"), scale)?;
     }
     scaling(builder, &parameters, &key, base, dimensions)
 }
@@ -191,9 +197,15 @@ fn yarn(
         }
     }
     // GGUF's readers sharpen by what YaRN's paper says, and multiply by the key.
-    if let Some(stated) = parameters.get("attention_factor")? {
-        let usual = 1.0 + 0.1 * libm::logf(factor.max(1.0));
-        builder.set(&key("scaling.attn_factor"), stated / usual)?;
+    let mscale = |scale: f32| 1.0 + 0.1 * scale * libm::logf(factor.max(1.0));
+    let (one, all) = (parameters.get("mscale")?, parameters.get("mscale_all_dim")?);
+    let stated = match (parameters.get("attention_factor")?, one, all) {
+        (Some(stated), _, _) => Some(stated),
+        (None, Some(one), Some(all)) => Some(mscale(one) / mscale(all)),
+        _ => None,
+    };
+    if let Some(stated) = stated {
+        builder.set(&key("scaling.attn_factor"), stated / mscale(1.0))?;
     }
     Ok(())
 }

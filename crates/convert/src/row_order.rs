@@ -33,6 +33,11 @@ pub(crate) enum RowOrder {
         groups: usize,
         size: usize,
     },
+    /// So many rows of each item, which has twice as many, from one on.
+    HalfOfItems {
+        first: usize,
+        size: usize,
+    },
 }
 
 impl RowOrder {
@@ -43,14 +48,21 @@ impl RowOrder {
             (size > 0 && size * count == rows).then_some(size)
         };
         Some(match order {
-            Order::Same | Order::Transposed | Order::Stacked | Order::Flat | Order::Squeezed => {
-                RowOrder::Same
-            }
+            Order::Same
+            | Order::Transposed
+            | Order::Stacked
+            | Order::Flat
+            | Order::Squeezed
+            | Order::Exact => RowOrder::Same,
             Order::Positions => {
                 let first = Some(heads.padding).filter(|&padding| padding < rows)?;
                 let count = rows - first;
                 RowOrder::Part { first, count }
             }
+            Order::PositionsFrom(first) => RowOrder::Part {
+                first,
+                count: rows.checked_sub(first)?,
+            },
             Order::FirstHalf => RowOrder::Part {
                 first: 0,
                 count: divided(2)?,
@@ -86,6 +98,7 @@ impl RowOrder {
     pub(crate) fn count(self, rows: usize) -> usize {
         match self {
             RowOrder::Part { count, .. } => count,
+            RowOrder::HalfOfItems { .. } => rows / 2,
             _ => rows,
         }
     }
@@ -95,6 +108,7 @@ impl RowOrder {
         match self {
             RowOrder::Same => row,
             RowOrder::Part { first, .. } => first + row,
+            RowOrder::HalfOfItems { first, size } => row / size * 2 * size + first + row % size,
             RowOrder::Pairs { size } => {
                 let (head, at) = (row / size, row % size);
                 head * size + at % 2 * (size / 2) + at / 2
@@ -153,6 +167,13 @@ mod tests {
         );
         // Groups of two queries, a key and a value.
         assert_eq!(rows(Order::GroupsOfQkv, 8), [0, 1, 4, 5, 2, 6, 3, 7]);
+    }
+
+    #[test]
+    fn half_of_every_item_is_taken() {
+        let order = RowOrder::HalfOfItems { first: 2, size: 2 };
+        let rows: Vec<usize> = (0..order.count(8)).map(|row| order.source(row)).collect();
+        assert_eq!(rows, [2, 3, 6, 7]);
     }
 
     #[test]

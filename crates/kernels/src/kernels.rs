@@ -224,6 +224,12 @@ impl Kernels {
         self.run(Arithmetic::Scale(x, s));
     }
 
+    /// x = x clamped to ±`limit`, which is not negative.
+    pub fn clamp(&self, x: &mut [f32], limit: f32) {
+        assert!(limit >= 0.0, "a limit");
+        self.run(Arithmetic::Clamp(x, limit));
+    }
+
     /// x = f(x).
     pub fn activate(&self, kind: Activation, x: &mut [f32]) {
         self.run(Activate { kind, x });
@@ -232,7 +238,12 @@ impl Kernels {
     /// gate = f(gate) · up.
     pub fn activate_mul(&self, kind: Activation, gate: &mut [f32], up: &[f32]) {
         self.activate(kind, gate);
-        self.mul(gate, up);
+        if kind == Activation::GeluQuickClamped {
+            assert_eq!(gate.len(), up.len(), "lengths");
+            self.run(Arithmetic::MulClamped(gate, up));
+        } else {
+            self.mul(gate, up);
+        }
     }
 
     /// x = cap · tanh(x / cap).

@@ -7,7 +7,7 @@ use crate::lanes::{Dot, Lanes, MAX_PARTS, Op};
 use crate::math;
 
 /// The function between the two matrices of a feed-forward layer.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Copy, Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Activation {
     /// x · sigmoid(x).
@@ -26,7 +26,21 @@ pub enum Activation {
     Sigmoid,
     /// The hyperbolic tangent.
     Tanh,
+    /// gpt-oss: x · sigmoid(1.702 x) of min(x, 7). What it gates is clamped to ±7 and raised by 1.
+    GeluQuickClamped,
+    /// xIELU (<https://arxiv.org/abs/2411.13010>): αp x² + βx above 0, αn (eˣ − 1 − x) + βx below.
+    Xielu {
+        /// αp.
+        positive: f32,
+        /// αn.
+        negative: f32,
+        /// β.
+        slope: f32,
+    },
 }
+
+/// What gpt-oss limits gates and what they gate to.
+const CLAMP: f32 = 7.0;
 
 /// A function of one number.
 trait Unary: Copy {
@@ -61,6 +75,7 @@ unary! {
         half_times_one_plus(l, x, math::erf(l, inner))
     };
     GeluQuick: |l, x| l.mul_f(x, math::sigmoid(l, l.mul_f(x, l.splat_f(1.702))));
+    GeluQuickClamped: |l, x| GeluQuick.apply(l, l.min_f(l.splat_f(CLAMP), x));
     Relu: |l, x| l.max_f(l.splat_f(0.0), x);
     ReluSquared: |l, x| {
         let positive = l.max_f(l.splat_f(0.0), x);
@@ -68,6 +83,26 @@ unary! {
     };
     Sigmoid: |l, x| math::sigmoid(l, x);
     Tanh: |l, x| math::tanh(l, x);
+}
+
+/// [`Activation::Xielu`].
+#[derive(Copy, Clone)]
+struct Xielu {
+    positive: f32,
+    negative: f32,
+    slope: f32,
+}
+
+impl Unary for Xielu {
+    #[inline(always)]
+    fn apply<L: Lanes>(self, l: L, x: L::F) -> L::F {
+        let zero = l.splat_f(0.0);
+        let (above, below) = (l.max_f(zero, x), l.min_f(zero, x));
+        let bent = l.sub_f(l.sub_f(math::exp(l, below), l.splat_f(1.0)), below);
+        let line = l.mul_f(l.splat_f(self.slope), x);
+        let line = l.fma(l.splat_f(self.negative), bent, line);
+        l.fma(l.mul_f(l.splat_f(self.positive), above), above, line)
+    }
 }
 
 /// x / 2 · (1 + y).
@@ -139,6 +174,19 @@ impl Op for Activate<'_> {
             Activation::ReluSquared => map(l, ReluSquared, self.x),
             Activation::Sigmoid => map(l, Sigmoid, self.x),
             Activation::Tanh => map(l, Tanh, self.x),
+            Activation::GeluQuickClamped => map(l, GeluQuickClamped, self.x),
+            Activation::Xielu {
+                positive,
+                negative,
+                slope,
+            } => {
+                let xielu = Xielu {
+                    positive,
+                    negative,
+                    slope,
+                };
+                map(l, xielu, self.x);
+            }
         }
     }
 }
@@ -173,8 +221,12 @@ pub(crate) enum Arithmetic<'a> {
     AddScaled(&'a mut [f32], &'a [f32], f32),
     /// x *= y.
     Mul(&'a mut [f32], &'a [f32]),
+    /// x *= y + 1, where y is clamped to ±[`CLAMP`].
+    MulClamped(&'a mut [f32], &'a [f32]),
     /// x *= s.
     Scale(&'a mut [f32], f32),
+    /// x = x clamped to ±s.
+    Clamp(&'a mut [f32], f32),
 }
 
 impl Op for Arithmetic<'_> {
@@ -186,7 +238,12 @@ impl Op for Arithmetic<'_> {
             Self::Add(x, y) => x.iter_mut().zip(y).for_each(|(x, y)| *x += y),
             Self::AddScaled(x, y, s) => x.iter_mut().zip(y).for_each(|(x, y)| *x += s * y),
             Self::Mul(x, y) => x.iter_mut().zip(y).for_each(|(x, y)| *x *= y),
+            Self::MulClamped(x, y) => {
+                let pairs = x.iter_mut().zip(y);
+                pairs.for_each(|(x, y)| *x *= y.clamp(-CLAMP, CLAMP) + 1.0);
+            }
             Self::Scale(x, s) => x.iter_mut().for_each(|x| *x *= s),
+            Self::Clamp(x, s) => x.iter_mut().for_each(|x| *x = x.clamp(-s, s)),
         }
     }
 }

@@ -5,7 +5,7 @@ use strata_kernels::{Activation, Kernels, RopeKind, ln, pow, sin_cos};
 
 const LENGTHS: [usize; 9] = [1, 2, 15, 16, 17, 31, 64, 100, 1027];
 
-const ACTIVATIONS: [Activation; 8] = [
+const ACTIVATIONS: [Activation; 10] = [
     Activation::Silu,
     Activation::GeluTanh,
     Activation::GeluErf,
@@ -14,6 +14,12 @@ const ACTIVATIONS: [Activation; 8] = [
     Activation::ReluSquared,
     Activation::Sigmoid,
     Activation::Tanh,
+    Activation::GeluQuickClamped,
+    Activation::Xielu {
+        positive: 0.8,
+        negative: 1.3,
+        slope: 0.5,
+    },
 ];
 
 /// Numbers of all sizes, with every kind that is not ordinary.
@@ -77,6 +83,7 @@ fn the_same_bits_everywhere() {
             everywhere("add_scaled", &x, |k, x| k.add_scaled(x, &y, 0.3));
             everywhere("mul", &x, |k, x| k.mul(x, &y));
             everywhere("scale", &x, |k, x| k.scale(x, 1.7));
+            everywhere("clamp", &x, |k, x| k.clamp(x, 0.7));
             everywhere("soft_cap", &x, |k, x| k.soft_cap(x, 30.0));
             everywhere("softmax", &x, |k, x| k.softmax(x));
             everywhere("exp_sub", &x, |k, x| x[0] = k.exp_sub(&mut x.to_vec(), 0.5));

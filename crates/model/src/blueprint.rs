@@ -61,6 +61,8 @@ pub(crate) enum Body {
 
 /// A decoder's layers, and the way from them to logits.
 pub(crate) struct Decoder {
+    /// Of the embedding.
+    pub(crate) embd_norm: Option<NormWeights>,
     pub(crate) layers: Vec<Layer>,
     pub(crate) output_norm: NormWeights,
     /// The embedding's own, where they are tied.
@@ -75,6 +77,15 @@ impl Decoder {
         token_embd: Matrix,
     ) -> Result<Self, LoadError> {
         let (spec, vocabulary) = (config.spec, config.vocabulary);
+        let embd_norm = match spec.embd_norm {
+            Presence::Never => None,
+            _ => Some(layer::norm(
+                tensors,
+                spec.norm,
+                "token_embd_norm",
+                config.width,
+            )?),
+        };
         let layers = (0..config.layers.len())
             .map(|index| Layer::load(tensors, config, index))
             .collect::<Result<_, _>>()?;
@@ -87,6 +98,7 @@ impl Decoder {
         let output_bias =
             tensors.maybe_vector(spec.output_bias, "output.bias", &[vocabulary as u64])?;
         Ok(Self {
+            embd_norm,
             layers,
             output_norm,
             output,
@@ -109,7 +121,14 @@ impl<'f> Blueprint<'f> {
         let name = metadata
             .str(key)?
             .ok_or_else(|| LoadError::MissingKey { key: key.into() })?;
-        let spec = arch::find(name).ok_or_else(|| LoadError::Architecture { name: name.into() })?;
+        let spec = arch::find(name).ok_or_else(|| {
+            let missing = arch::missing(name);
+            let name = name.into();
+            match missing {
+                Some(missing) => LoadError::KnownArchitecture { name, missing },
+                None => LoadError::Architecture { name },
+            }
+        })?;
         let embedding = "token_embd.weight";
         let vocabulary = file
             .tensor(embedding)
@@ -122,14 +141,17 @@ impl<'f> Blueprint<'f> {
         let config = Config::new(spec, metadata, vocabulary)?;
 
         let mut tensors = Tensors::new(file, spec);
+        tensors.skip_layers(config.layers.len()..config.stored_layers);
         let token_embd = tensors.matrix(embedding, config.width, vocabulary)?;
-        let position_embd = match spec.position {
-            Position::Learned => Some(tensors.vector(
-                "position_embd.weight",
-                &[config.width as u64, config.context as u64],
-            )?),
-            _ => None,
-        };
+        let position_embd = tensors.maybe_vector(
+            match spec.position {
+                Position::Learned => Presence::Always,
+                Position::AlibiOrLearned => Presence::IfPresent,
+                _ => Presence::Never,
+            },
+            "position_embd.weight",
+            &[config.width as u64, config.context as u64],
+        )?;
         let ropes = ropes(&mut tensors, &config, options)?;
         let body = match spec.role {
             Role::Decoder => Body::Decoder(Decoder::load(&mut tensors, &config, token_embd)?),

@@ -54,12 +54,28 @@ impl Compute<'_> {
         out: &mut [f32],
     ) {
         let weight = Some(&weights.weight[..]);
-        match kind {
-            Norm::Rms => self.kernels.rms_norm(x, weight, epsilon, out),
-            Norm::Layer | Norm::LayerBias => {
-                let bias = weights.bias.as_deref();
-                self.kernels.layer_norm(x, weight, bias, epsilon, out);
-            }
+        if kind.is_rms() {
+            self.kernels.rms_norm(x, weight, epsilon, out);
+        } else {
+            let bias = weights.bias.as_deref();
+            self.kernels.layer_norm(x, weight, bias, epsilon, out);
+        }
+    }
+
+    /// Norms one row in place.
+    pub(crate) fn norm_in_place(
+        &self,
+        kind: Norm,
+        weights: &NormWeights,
+        epsilon: f32,
+        x: &mut [f32],
+    ) {
+        let weight = Some(&weights.weight[..]);
+        if kind.is_rms() {
+            self.kernels.rms_norm_in_place(x, weight, epsilon);
+        } else {
+            let bias = weights.bias.as_deref();
+            self.kernels.layer_norm_in_place(x, weight, bias, epsilon);
         }
     }
 

@@ -68,7 +68,7 @@ impl Model {
             observer,
             tokens: batch.iter().map(|span| span.tokens.len()).sum(),
         };
-        pass.embed(work);
+        pass.embed(decoder, work);
         pass.add_norm(
             &AddNorm {
                 next: decoder.layers.first().map(Layer::mixer_input),
@@ -106,7 +106,7 @@ pub(crate) struct Pass<'a> {
 
 impl Pass<'_> {
     /// Embeddings into `x`, positions, rotations, and what is to be stored where.
-    fn embed(&self, work: &mut Workspace) {
+    fn embed(&self, decoder: &Decoder, work: &mut Workspace) {
         let (model, kernels, width) = (self.model, self.compute.kernels, self.config.width);
         let mut index = 0;
         work.stores.clear();
@@ -120,6 +120,10 @@ impl Pass<'_> {
                 }
                 if let Some(embeddings) = &model.parts.position_embd {
                     kernels.add(row, &embeddings[position * width..][..width]);
+                }
+                if let Some(norm) = &decoder.embd_norm {
+                    let (kind, epsilon) = (self.config.spec.norm, self.config.epsilon);
+                    self.compute.norm_in_place(kind, norm, epsilon, row);
                 }
                 model.rotate(position, index, &mut work.rotations);
                 work.positions[index] = TokenPosition {
@@ -135,23 +139,38 @@ impl Pass<'_> {
 
     /// Adds the mixer's branch to `x`, computes the other one, adds it, and prepares the next layer's input.
     fn ffn_branch(&self, layer: &Layer, next: Option<&Layer>, work: &mut Workspace) {
-        let mixer = AddNorm {
-            branch: Some(BranchOutput {
-                bias: layer.mixer.output().bias.as_deref(),
-                post_norm: layer.post_attn_norm.as_ref(),
-            }),
-            next: Some(BranchInput {
-                // A branch without a norm of its own shares the mixer's.
-                pre_norm: layer.ffn_norm.as_ref().or(layer.attn_norm.as_ref()),
-                formats: layer.ffn_formats(),
-            }),
-            order: if layer.parallel {
-                BranchOrder::Parallel
-            } else {
-                BranchOrder::Sequential
-            },
+        let mixer = BranchOutput {
+            bias: layer.mixer.output().bias.as_deref(),
+            post_norm: layer.post_attn_norm.as_ref(),
         };
-        self.add_norm(&mixer, work);
+        let ffn_input = BranchInput {
+            // A branch without a norm of its own shares the mixer's.
+            pre_norm: layer.ffn_norm.as_ref().or(layer.attn_norm.as_ref()),
+            formats: layer.ffn_formats(),
+        };
+        let order = if layer.parallel {
+            BranchOrder::Parallel
+        } else {
+            BranchOrder::Sequential
+        };
+        match &layer.expert_branch {
+            None => self.add_norm(&AddNorm::between(mixer, ffn_input, order), work),
+            Some(branch) => {
+                // Experts do not see the mixer's result, nor the feed-forward network theirs.
+                let input = BranchInput {
+                    pre_norm: Some(&branch.norm),
+                    formats: branch.experts.formats(),
+                };
+                let parallel = BranchOrder::Parallel;
+                self.add_norm(&AddNorm::between(mixer, input, parallel), work);
+                self.experts(&branch.experts, work);
+                let experts = BranchOutput {
+                    bias: None,
+                    post_norm: None,
+                };
+                self.add_norm(&AddNorm::between(experts, ffn_input, parallel), work);
+            }
+        }
         let bias = match &layer.ffn {
             FfnWeights::Dense(weights) => {
                 let floats = self.tokens * self.config.width;
@@ -159,8 +178,8 @@ impl Pass<'_> {
                 self.dense(weights, normed, &mut work.acts, &mut work.ffn, branch);
                 weights.down.bias.as_deref()
             }
-            FfnWeights::Experts(weights, sizes) => {
-                self.experts(weights, sizes, work);
+            FfnWeights::Experts(weights) => {
+                self.experts(weights, work);
                 None
             }
         };

@@ -13,6 +13,8 @@ use strata_weights::GgufError;
 pub enum LoadError {
     #[error("the architecture {name:?} is not supported")]
     Architecture { name: String },
+    #[error("the architecture {name:?} is not supported yet: it needs {missing}")]
+    KnownArchitecture { name: String, missing: &'static str },
     #[error(transparent)]
     Metadata(#[from] GgufError),
     #[error("the file was cut short while it was read")]

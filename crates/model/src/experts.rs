@@ -5,9 +5,11 @@ use crate::adapter::{Rows, RowsMut};
 use crate::config::ExpertConfig;
 use crate::decoder::Pass;
 use crate::layer::ExpertFfn;
+use crate::matrix::Linear;
+use crate::spec::{ExpertGate, Routing, Weighed};
 use crate::workspace::{ActParts, Acts, EXPERT_TOKENS, ExpertBuffers, Slot, Workspace};
 use core::ops::Range;
-use strata_kernels::{ActRowsMut, Gated, Product, TileMut, act_format};
+use strata_kernels::{ActRowsMut, Activation, Gated, Kernels, Product, TileMut, act_format};
 use strata_platform::Chunks;
 
 /// Experts that are computed in one go.
@@ -29,7 +31,8 @@ struct Run {
 
 impl Pass<'_> {
     /// A mixture of experts: from `normed` and its encoding into `branch`.
-    pub(crate) fn experts(&self, weights: &ExpertFfn, sizes: &ExpertConfig, work: &mut Workspace) {
+    pub(crate) fn experts(&self, weights: &ExpertFfn, work: &mut Workspace) {
+        let sizes = &weights.config;
         let width = self.config.width;
         let kernels = self.compute.kernels;
         let normed = &work.normed[..self.tokens * width];
@@ -40,17 +43,25 @@ impl Pass<'_> {
             None => out.fill(0.0),
             Some(shared) => {
                 self.dense(&shared.ffn, normed, &mut work.acts, &mut work.ffn, out);
-                self.compute.each_row(out, width, |token, row| {
-                    let gate = kernels.dot(&normed[token * width..][..width], &shared.gate);
-                    let sigmoid = 1.0 / (1.0 + kernels.exp_sub(&mut [-gate], 0.0));
-                    kernels.scale(row, sigmoid);
-                });
+                if let Some(gate) = &shared.gate {
+                    self.compute.each_row(out, width, |token, row| {
+                        let gate = kernels.dot(&normed[token * width..][..width], gate);
+                        let sigmoid = 1.0 / (1.0 + kernels.exp_sub(&mut [-gate], 0.0));
+                        kernels.scale(row, sigmoid);
+                    });
+                }
             }
         }
         for start in (0..self.tokens).step_by(EXPERT_TOKENS) {
             let tokens = EXPERT_TOKENS.min(self.tokens - start);
             let chunk = Chunk { start, tokens };
-            choose(sizes, buffers, chunk);
+            choose(
+                kernels,
+                sizes,
+                weights.choice_bias.as_deref(),
+                buffers,
+                chunk,
+            );
             self.encode_inputs(weights, sizes, normed, chunk, buffers);
             let slots = tokens * sizes.used;
             let mut from = 0;
@@ -67,6 +78,10 @@ impl Pass<'_> {
             }
             self.gather(sizes, chunk, buffers, out);
         }
+        if weights.scale != 1.0 {
+            self.compute
+                .each_row(out, width, |_, row| kernels.scale(row, weights.scale));
+        }
     }
 
     /// Every token's weight for every expert.
@@ -79,20 +94,36 @@ impl Pass<'_> {
         buffers: &mut ExpertBuffers,
     ) {
         let scores = &mut buffers.scores[..self.tokens * sizes.count];
-        self.multiply_one(&weights.router, acts, scores);
+        let Linear {
+            matrix: router,
+            bias,
+        } = &weights.router;
+        self.multiply_one(router, acts, scores);
         let x = Rows {
             floats: normed,
             stride: self.config.width,
         };
-        self.observe(&weights.router, x, self.tokens);
+        self.observe(router, x, self.tokens);
         let out = RowsMut {
             floats: &mut *scores,
             stride: sizes.count,
             offset: 0,
         };
-        self.adapt(&weights.router, x, out, every_token);
+        self.adapt(router, x, out, every_token);
+        let kernels = self.compute.kernels;
+        let Routing { gate, soft_cap, .. } = sizes.routing;
         self.compute.each_row(scores, sizes.count, |_, row| {
-            self.compute.kernels.softmax(row);
+            if let Some(bias) = bias {
+                kernels.add(row, bias);
+            }
+            if let Some(cap) = soft_cap {
+                kernels.soft_cap(row, cap);
+            }
+            match gate {
+                ExpertGate::Softmax => kernels.softmax(row),
+                ExpertGate::Sigmoid => kernels.activate(Activation::Sigmoid, row),
+                ExpertGate::SoftmaxOfChosen | ExpertGate::SparseMixer => {}
+            }
         });
     }
 
@@ -108,19 +139,42 @@ impl Pass<'_> {
         let width = self.config.width;
         let slots = chunk.tokens * sizes.used;
         // All experts of a tensor are alike.
-        let formats = [&weights.gate, &weights.up].map(|experts| act_format(experts.0[0].ty));
+        let formats =
+            [&weights.gate, &weights.up].map(|experts| act_format(experts.matrices.0[0].ty));
         for (i, format) in formats.into_iter().enumerate() {
             if i == 1 && format == formats[0] {
                 continue;
             }
-            let ExpertBuffers { inputs, order, .. } = buffers;
+            let ExpertBuffers {
+                inputs,
+                order,
+                chosen,
+                results,
+                ..
+            } = buffers;
             let rows = inputs.rows_mut(format, width, slots);
             let rows = Chunks::new(rows, format.row_bytes(width));
-            self.compute.each_piece(slots * width, rows, |rank, out| {
+            let kernels = self.compute.kernels;
+            let row = |rank: usize| {
                 let token = chunk.start + order[rank] as usize / sizes.used;
-                let x = &normed[token * width..][..width];
-                self.compute.kernels.quantize_act(format, x, out);
-            });
+                &normed[token * width..][..width]
+            };
+            match sizes.routing.weighed {
+                Weighed::Output => self.compute.each_piece(slots * width, rows, |rank, out| {
+                    kernels.quantize_act(format, row(rank), out);
+                }),
+                // Results come later: their place serves until then.
+                Weighed::Input => {
+                    let scaled = Chunks::new(&mut results[..slots * width], width);
+                    let pieces = (rows, scaled);
+                    let weigh = |rank: usize, (out, scaled): (&mut [u8], &mut [f32])| {
+                        scaled.copy_from_slice(row(rank));
+                        kernels.scale(scaled, chosen[order[rank] as usize].weight);
+                        kernels.quantize_act(format, scaled, out);
+                    };
+                    self.compute.each_piece(slots * width, pieces, weigh);
+                }
+            }
         }
     }
 
@@ -135,7 +189,7 @@ impl Pass<'_> {
     ) {
         let (width, ffn) = (self.config.width, sizes.ffn);
         let ActParts { scratch, .. } = acts.parts();
-        let format = act_format(weights.down.0[0].ty);
+        let format = act_format(weights.down.matrices.0[0].ty);
         let row = format.row_bytes(ffn);
         let fused = self.encodes_in_runs(format, ffn);
         let ExpertBuffers {
@@ -156,7 +210,8 @@ impl Pass<'_> {
             let count = run.slots.len();
             let out = hidden_left.split_off_mut(..count * 2 * ffn)?;
             let encoded = bytes_left.split_off_mut(..count * row)?;
-            let matrices = [&weights.gate, &weights.up].map(|experts| &experts.0[run.expert]);
+            let gates = [&weights.gate, &weights.up];
+            let matrices = gates.map(|experts| &experts.matrices.0[run.expert]);
             let product = |i: usize, out| Product {
                 weights: self.model.weights(matrices[i]),
                 x: inputs.range(act_format(matrices[i].ty), width, run.slots.clone()),
@@ -167,11 +222,8 @@ impl Pass<'_> {
             }
             matrices.iter().for_each(|matrix| self.model.before(matrix));
             let (gate, up) = TileMut::from_slice(out, count, 2 * ffn).split_rows(ffn);
-            let gated = Gated::new(
-                product(0, gate),
-                Some(product(1, up)),
-                self.config.spec.activation,
-            );
+            let gated = Gated::new(product(0, gate), Some(product(1, up)), weights.activation)
+                .with_biases(gates.map(|experts| experts.bias(run.expert)));
             Some(if fused {
                 gated.encoding(ActRowsMut::new(format, ffn, encoded))
             } else {
@@ -183,11 +235,11 @@ impl Pass<'_> {
             self.compute.encode(format, hidden, 2 * ffn, ffn, bytes);
         }
 
-        let mut results = &mut results[first * width..last * width];
+        let mut results_left = &mut results[first * width..last * width];
         let mut down = runs.each_ref().map(|run| {
             let count = run.slots.len();
-            let out = results.split_off_mut(..count * width)?;
-            let matrix = &weights.down.0[run.expert];
+            let out = results_left.split_off_mut(..count * width)?;
+            let matrix = &weights.down.matrices.0[run.expert];
             if count == 0 {
                 return None;
             }
@@ -201,7 +253,12 @@ impl Pass<'_> {
         self.compute.multiply(&mut down, scratch);
         for run in runs.iter().filter(|run| !run.slots.is_empty()) {
             for experts in [&weights.gate, &weights.up, &weights.down] {
-                self.model.after(&experts.0[run.expert]);
+                self.model.after(&experts.matrices.0[run.expert]);
+            }
+            if let Some(bias) = weights.down.bias(run.expert) {
+                let rows = &mut results[run.slots.start * width..run.slots.end * width];
+                self.compute
+                    .each_row(rows, width, |_, row| self.compute.kernels.add(row, bias));
             }
         }
     }
@@ -224,13 +281,13 @@ impl Pass<'_> {
                     floats: &normed[token * width..],
                     stride: width,
                 };
-                self.observe(&weights.gate.0[run.expert], input, 1);
-                self.observe(&weights.up.0[run.expert], input, 1);
+                self.observe(&weights.gate.matrices.0[run.expert], input, 1);
+                self.observe(&weights.up.matrices.0[run.expert], input, 1);
                 let hidden = Rows {
                     floats: &buffers.hidden[rank * 2 * ffn..],
                     stride: 2 * ffn,
                 };
-                self.observe(&weights.down.0[run.expert], hidden, 1);
+                self.observe(&weights.down.matrices.0[run.expert], hidden, 1);
             }
         }
     }
@@ -242,7 +299,10 @@ impl Pass<'_> {
         self.compute.each_row(out, width, |token, out| {
             for slot in token * sizes.used..(token + 1) * sizes.used {
                 let result = &buffers.results[buffers.ranks[slot] as usize * width..][..width];
-                let weight = buffers.chosen[slot].weight;
+                let weight = match sizes.routing.weighed {
+                    Weighed::Output => buffers.chosen[slot].weight,
+                    Weighed::Input => 1.0,
+                };
                 self.compute.kernels.add_scaled(out, result, weight);
             }
         });
@@ -270,24 +330,49 @@ impl ExpertBuffers {
 }
 
 /// Each token's best experts, by weight and then by number, and the order in which to compute them.
-fn choose(sizes: &ExpertConfig, buffers: &mut ExpertBuffers, chunk: Chunk) {
+fn choose(
+    kernels: &Kernels,
+    sizes: &ExpertConfig,
+    bias: Option<&[f32]>,
+    buffers: &mut ExpertBuffers,
+    chunk: Chunk,
+) {
+    let rank = |expert: usize, score: f32| bias.map_or(score, |bias| score + bias[expert]);
     for token in 0..chunk.tokens {
         let scores = &mut buffers.scores[(chunk.start + token) * sizes.count..][..sizes.count];
+        if let Some((groups, used)) = sizes.groups {
+            leave_groups(scores, groups, used, rank);
+        }
         let chosen = &mut buffers.chosen[token * sizes.used..][..sizes.used];
         let mut sum = 0.0;
         for slot in chosen.iter_mut() {
             let mut best = 0;
             for (expert, &score) in scores.iter().enumerate() {
-                if score > scores[best] {
+                if rank(expert, score) > rank(best, scores[best]) {
                     best = expert;
                 }
             }
+            let weight = match sizes.routing.gate {
+                ExpertGate::SparseMixer => mixer_weight(kernels, scores, scores[best]),
+                _ => scores[best],
+            };
             *slot = Slot {
                 expert: best as u32,
-                weight: scores[best],
+                weight,
             };
-            sum += scores[best];
+            sum += weight;
             scores[best] = f32::NEG_INFINITY;
+        }
+        if sizes.routing.gate == ExpertGate::SoftmaxOfChosen {
+            sum = 1.0;
+            let best = chosen.iter().map(|slot| slot.weight);
+            let best = best.fold(f32::NEG_INFINITY, f32::max);
+            let mut total = 0.0;
+            for slot in chosen.iter_mut() {
+                slot.weight = kernels.exp_sub(&mut [slot.weight], best);
+                total += slot.weight;
+            }
+            chosen.iter_mut().for_each(|slot| slot.weight /= total);
         }
         let divisor = if sizes.routing.renormalize { sum } else { 1.0 };
         for slot in chosen {
@@ -302,5 +387,42 @@ fn choose(sizes: &ExpertConfig, buffers: &mut ExpertBuffers, chunk: Chunk) {
     order.sort_unstable_by_key(|&slot| (buffers.chosen[slot as usize].expert, slot));
     for (rank, &slot) in order.iter().enumerate() {
         buffers.ranks[slot as usize] = rank as u32;
+    }
+}
+
+/// The best score's weight among the scores that come near it.
+fn mixer_weight(kernels: &Kernels, scores: &[f32], best: f32) -> f32 {
+    const NEAR: f32 = 0.02;
+    let near = scores.iter().filter(|&&score| {
+        score != f32::NEG_INFINITY && (best - score) / score.abs().max(best) <= NEAR
+    });
+    let sum: f32 = near.map(|&score| kernels.exp_sub(&mut [score], best)).sum();
+    1.0 / sum
+}
+
+/// Leaves scores only to the groups that are used: those whose two best experts rank highest together.
+fn leave_groups(scores: &mut [f32], groups: usize, used: usize, rank: impl Fn(usize, f32) -> f32) {
+    let size = scores.len() / groups;
+    let worth = |scores: &[f32], group: usize| {
+        let (mut best, mut second) = (f32::NEG_INFINITY, f32::NEG_INFINITY);
+        let members = scores.iter().enumerate().skip(group * size).take(size);
+        for (expert, &score) in members {
+            let rank = rank(expert, score);
+            second = second.max(rank.min(best));
+            best = best.max(rank);
+        }
+        best + second
+    };
+    for _ in used..groups {
+        let left = (0..groups).filter(|group| scores[group * size] != f32::NEG_INFINITY);
+        let worst = left.min_by(|&a, &b| {
+            // Of equals the later goes.
+            worth(scores, a)
+                .total_cmp(&worth(scores, b))
+                .then(b.cmp(&a))
+        });
+        if let Some(group) = worst {
+            scores[group * size..(group + 1) * size].fill(f32::NEG_INFINITY);
+        }
     }
 }

@@ -34,8 +34,9 @@ impl Pass<'_> {
         let format = act_format(weights.down.matrix.ty);
         self.observe_all(&weights.input, normed);
         let halves = self.halves(&weights.input, inner);
-        // What an adapter adds comes before the activation.
-        match halves.filter(|_| !self.adapts(&weights.input)) {
+        // What an adapter adds comes before the activation, and a norm sees whole rows.
+        let whole = weights.sub_norm.is_some() || self.adapts(&weights.input);
+        match halves.filter(|_| !whole) {
             Some((gate, up)) => {
                 let ActParts {
                     rows,
@@ -53,7 +54,7 @@ impl Pass<'_> {
                 let gated = Gated::new(
                     product(gate.weights, gate.format, gate_out),
                     up.map(|up| product(up.weights, up.format, up_out)),
-                    self.config.spec.activation,
+                    weights.activation,
                 );
                 let encoded = encoded.rows_mut(format, inner, self.tokens);
                 let fused = self.encodes_in_runs(format, inner);
@@ -160,9 +161,9 @@ impl Pass<'_> {
                 out,
             })
         };
-        // A layer projects into three matrices at most.
+        // A layer projects into four matrices at most.
         let linears = &projections.0;
-        let mut products = [0, 1, 2].map(|i| product(linears.get(i)));
+        let mut products = [0, 1, 2, 3].map(|i| product(linears.get(i)));
         linears.iter().for_each(|l| self.model.before(&l.matrix));
         self.compute.multiply(&mut products, scratch);
         linears.iter().for_each(|l| self.model.after(&l.matrix));
@@ -190,7 +191,7 @@ impl Pass<'_> {
     /// Biases and the activation, in place, and the result encoded: what [`Gated`] does, row by row.
     fn activate(&self, weights: &DenseFfn, acts: &mut Acts, hidden: &mut [f32]) {
         let kernels = self.compute.kernels;
-        let activation = self.config.spec.activation;
+        let activation = weights.activation;
         let (columns, inner) = (weights.input.rows(), weights.down.matrix.columns);
         self.compute.each_row(hidden, columns, |_, row| {
             weights.input.add_biases(kernels, row);
@@ -198,6 +199,10 @@ impl Pass<'_> {
             match self.config.spec.ffn {
                 Ffn::Gated(_) => kernels.activate_mul(activation, gate, up),
                 Ffn::Plain => kernels.activate(activation, gate),
+            }
+            if let Some(norm) = &weights.sub_norm {
+                let (kind, epsilon) = (self.config.spec.norm, self.config.epsilon);
+                self.compute.norm_in_place(kind, norm, epsilon, gate);
             }
         });
         self.encode_hidden(weights, acts, hidden);

@@ -2,11 +2,12 @@
 
 use crate::config::{Config, ExpertConfig};
 use crate::error::LoadError;
-use crate::matrix::{Experts, Linear, Matrix};
+use crate::matrix::{Experts, Linear};
 use crate::mixer::Mixer;
 use crate::residual::BranchInput;
-use crate::spec::{Ffn, Fusion, Norm, Presence};
+use crate::spec::{Activation, DenseBeside, Ffn, Fusion, Norm, Presence};
 use crate::tensors::{Tensors, block_name};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use strata_kernels::{ActFormat, Kernels, act_format};
 
@@ -74,30 +75,63 @@ impl Formats {
 #[derive(Clone, Debug)]
 pub(crate) enum FfnWeights {
     Dense(DenseFfn),
-    Experts(ExpertFfn, ExpertConfig),
+    Experts(Box<ExpertFfn>),
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct DenseFfn {
     /// Gate and up, or up alone.
     pub(crate) input: Projections,
+    pub(crate) activation: Activation,
+    /// Of what goes into `down`.
+    pub(crate) sub_norm: Option<NormWeights>,
     pub(crate) down: Linear,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct ExpertFfn {
-    pub(crate) router: Matrix,
-    pub(crate) gate: Experts,
-    pub(crate) up: Experts,
-    pub(crate) down: Experts,
+    pub(crate) config: ExpertConfig,
+    pub(crate) router: Linear,
+    /// Added to weights for the choice alone.
+    pub(crate) choice_bias: Option<Vec<f32>>,
+    pub(crate) gate: ExpertMatrices,
+    pub(crate) up: ExpertMatrices,
+    pub(crate) down: ExpertMatrices,
+    pub(crate) activation: Activation,
     pub(crate) shared: Option<SharedExpert>,
+    /// What the sum of all is multiplied by.
+    pub(crate) scale: f32,
 }
 
-/// The expert that sees every token, behind a sigmoid gate.
+/// One of the matrices of every expert.
+#[derive(Clone, Debug)]
+pub(crate) struct ExpertMatrices {
+    pub(crate) matrices: Experts,
+    /// (experts, rows).
+    biases: Option<Vec<f32>>,
+}
+
+impl ExpertMatrices {
+    /// An expert's bias.
+    pub(crate) fn bias(&self, expert: usize) -> Option<&[f32]> {
+        let rows = self.matrices.0[expert].rows;
+        Some(&self.biases.as_deref()?[expert * rows..][..rows])
+    }
+}
+
+/// The expert that sees every token.
 #[derive(Clone, Debug)]
 pub(crate) struct SharedExpert {
-    pub(crate) gate: Vec<f32>,
+    /// Its sigmoid multiplies the result.
+    pub(crate) gate: Option<Vec<f32>>,
     pub(crate) ffn: DenseFfn,
+}
+
+/// Experts as a branch of their own, which sees the layer's input.
+#[derive(Clone, Debug)]
+pub(crate) struct ExpertBranch {
+    pub(crate) norm: NormWeights,
+    pub(crate) experts: Box<ExpertFfn>,
 }
 
 /// One layer.
@@ -108,6 +142,7 @@ pub(crate) struct Layer {
     pub(crate) mixer: Mixer,
     pub(crate) post_attn_norm: Option<NormWeights>,
     pub(crate) parallel: bool,
+    pub(crate) expert_branch: Option<ExpertBranch>,
     pub(crate) ffn_norm: Option<NormWeights>,
     pub(crate) ffn: FfnWeights,
     pub(crate) post_ffn_norm: Option<NormWeights>,
@@ -126,11 +161,7 @@ impl Layer {
     pub(crate) fn ffn_formats(&self) -> Formats {
         match &self.ffn {
             FfnWeights::Dense(weights) => weights.input.formats().collect(),
-            FfnWeights::Experts(weights, _) => {
-                let shared = weights.shared.iter();
-                let shared = shared.flat_map(|shared| shared.ffn.input.formats());
-                shared.chain([act_format(weights.router.ty)]).collect()
-            }
+            FfnWeights::Experts(weights) => weights.formats(),
         }
     }
 
@@ -140,15 +171,43 @@ impl Layer {
         layer: usize,
     ) -> Result<Self, LoadError> {
         let spec = config.spec;
+        let names = spec.norm_names;
+        let [usual, other] = names.post_ffn;
+        let has_other = tensors.has(&block_name(layer, other, "weight"));
+        let post_ffn = if has_other { other } else { usual };
         let mut norm =
             |presence, name| block_norm(tensors, spec.norm, presence, layer, name, config.width);
         let attn_norm = norm(spec.attn_norm, "attn_norm")?;
         let attn_norm_2 = norm(spec.attn_norm_2, "attn_norm_2")?;
-        let post_attn_norm = norm(spec.post_attn_norm, "post_attention_norm")?;
-        let ffn_norm = norm(spec.ffn_norm, "ffn_norm")?;
-        let post_ffn_norm = norm(spec.post_ffn_norm, "post_ffw_norm")?;
+        let post_attn_norm = norm(spec.post_attn_norm, names.post_attn)?;
+        let ffn_norm = norm(spec.ffn_norm, names.ffn)?;
+        let post_ffn_norm = norm(spec.post_ffn_norm, post_ffn)?;
 
         let mixer = Mixer::load(tensors, config, layer)?;
+        let routes = tensors.has(&block_name(layer, "ffn_gate_inp", "weight"));
+        let mut experts = match &config.experts {
+            Some(experts) if routes => {
+                let experts = ExpertFfn::load(tensors, config, experts, layer)?;
+                Some(Box::new(experts))
+            }
+            _ => None,
+        };
+        let expert_branch = match &experts {
+            Some(weights) if weights.config.routing.dense == DenseBeside::OwnBranch => {
+                experts.take()
+            }
+            _ => None,
+        };
+        let expert_branch = match expert_branch {
+            Some(experts) => {
+                let name = alloc::format!("blk.{layer}.ffn_norm_exps");
+                Some(ExpertBranch {
+                    norm: self::norm(tensors, spec.norm, &name, config.width)?,
+                    experts,
+                })
+            }
+            None => None,
+        };
         Ok(Self {
             attn_norm,
             attn_norm_2,
@@ -156,13 +215,18 @@ impl Layer {
             post_attn_norm,
             parallel: config.parallel.unwrap_or(ffn_norm.is_none()),
             ffn_norm,
-            ffn: match &config.experts {
-                Some(experts) => {
-                    let weights = ExpertFfn::load(tensors, config, experts, layer)?;
-                    FfnWeights::Experts(weights, *experts)
+            ffn: match experts {
+                Some(experts) => FfnWeights::Experts(experts),
+                None => {
+                    // Beside experts it is as wide as the model.
+                    let ffn = match expert_branch {
+                        Some(_) => config.width,
+                        None => config.layers[layer].ffn,
+                    };
+                    FfnWeights::Dense(DenseFfn::load(tensors, config, layer, ffn)?)
                 }
-                None => FfnWeights::Dense(DenseFfn::load(tensors, config, layer)?),
             },
+            expert_branch,
             post_ffn_norm,
         })
     }
@@ -173,12 +237,16 @@ impl DenseFfn {
         tensors: &mut Tensors<'_, '_>,
         config: &Config,
         layer: usize,
+        ffn: usize,
     ) -> Result<Self, LoadError> {
-        let (width, ffn, bias) = (config.width, config.layers[layer].ffn, config.spec.ffn_bias);
+        let (width, spec) = (config.width, config.spec);
+        let bias = spec.ffn_bias;
+        let name = "ffn_sub_norm";
+        let sub_norm = block_norm(tensors, spec.norm, spec.ffn_sub_norm, layer, name, ffn)?;
         let separate = tensors.has(&block_name(layer, "ffn_gate", "weight"));
         let mut linear =
             |name, columns, rows| block_linear(tensors, layer, name, columns, rows, bias);
-        let input = match config.spec.ffn {
+        let input = match spec.ffn {
             Ffn::Gated(Fusion::AsFound) if !separate => [linear("ffn_up", width, 2 * ffn)?].into(),
             Ffn::Gated(Fusion::Separate | Fusion::AsFound) => [
                 linear("ffn_gate", width, ffn)?,
@@ -190,12 +258,22 @@ impl DenseFfn {
         };
         Ok(Self {
             input: Projections(input),
+            activation: config.layers[layer].activation,
+            sub_norm,
             down: linear("ffn_down", ffn, width)?,
         })
     }
 }
 
 impl ExpertFfn {
+    /// What their input is encoded in.
+    pub(crate) fn formats(&self) -> Formats {
+        let shared = self.shared.iter();
+        let shared = shared.flat_map(|shared| shared.ffn.input.formats());
+        let router = act_format(self.router.matrix.ty);
+        shared.chain([router]).collect()
+    }
+
     fn load(
         tensors: &mut Tensors<'_, '_>,
         config: &Config,
@@ -203,35 +281,107 @@ impl ExpertFfn {
         layer: usize,
     ) -> Result<Self, LoadError> {
         let (width, ffn, count) = (config.width, experts.ffn, experts.count);
+        let activation = config.layers[layer].activation;
+        let router = block_linear(
+            tensors,
+            layer,
+            "ffn_gate_inp",
+            width,
+            count,
+            Presence::IfPresent,
+        )?;
+        // Some files leave the suffix out.
+        let bare = alloc::format!("blk.{layer}.exp_probs_b");
+        let choice_bias = if tensors.has(&bare) {
+            bare
+        } else {
+            block_name(layer, "exp_probs_b", "bias")
+        };
+        let choice_bias =
+            tensors.maybe_vector(Presence::IfPresent, &choice_bias, &[count as u64])?;
+        let mut biases = |name, rows: usize| {
+            let shape = [rows as u64, count as u64];
+            let name = block_name(layer, name, "bias");
+            tensors.maybe_vector(Presence::IfPresent, &name, &shape)
+        };
+        let gate_biases = biases("ffn_gate_exps", ffn)?;
+        let up_biases = biases("ffn_up_exps", ffn)?;
+        let down_biases = biases("ffn_down_exps", width)?;
         let name = |name| block_name(layer, name, "weight");
+        let fused = name("ffn_gate_up_exps");
+        let (gate, up) = if tensors.has(&fused) {
+            tensors.expert_halves(&fused, width, ffn, count)?
+        } else {
+            (
+                tensors.experts(&name("ffn_gate_exps"), width, ffn, count)?,
+                tensors.experts(&name("ffn_up_exps"), width, ffn, count)?,
+            )
+        };
+        let down = tensors.experts(&name("ffn_down_exps"), ffn, width, count)?;
+        let matrices = |matrices, biases| ExpertMatrices { matrices, biases };
+        let averaged =
+            experts.routing.dense == DenseBeside::Averaged && tensors.has(&name("ffn_up"));
+        let shared = if averaged {
+            Some(SharedExpert {
+                gate: None,
+                ffn: DenseFfn::load(tensors, config, layer, config.layers[layer].ffn)?,
+            })
+        } else {
+            SharedExpert::load(tensors, experts.routing.shared, width, activation, layer)?
+        };
         Ok(Self {
-            router: tensors.matrix(&name("ffn_gate_inp"), width, count)?,
-            gate: tensors.experts(&name("ffn_gate_exps"), width, ffn, count)?,
-            up: tensors.experts(&name("ffn_up_exps"), width, ffn, count)?,
-            down: tensors.experts(&name("ffn_down_exps"), ffn, width, count)?,
-            shared: if experts.shared_ffn > 0 {
-                let ffn = experts.shared_ffn;
-                let gate = tensors.vector(&name("ffn_gate_inp_shexp"), &[width as u64])?;
-                let mut linear = |name, columns, rows| {
-                    block_linear(tensors, layer, name, columns, rows, Presence::Never)
-                };
-                Some(SharedExpert {
-                    gate,
-                    ffn: DenseFfn {
-                        input: Projections(
-                            [
-                                linear("ffn_gate_shexp", width, ffn)?,
-                                linear("ffn_up_shexp", width, ffn)?,
-                            ]
-                            .into(),
-                        ),
-                        down: linear("ffn_down_shexp", ffn, width)?,
-                    },
-                })
+            config: *experts,
+            router,
+            choice_bias,
+            gate: matrices(gate, gate_biases),
+            up: matrices(up, up_biases),
+            down: matrices(down, down_biases),
+            activation,
+            shared,
+            scale: if averaged {
+                core::f32::consts::FRAC_1_SQRT_2
             } else {
-                None
+                1.0
             },
         })
+    }
+}
+
+impl SharedExpert {
+    fn load(
+        tensors: &mut Tensors<'_, '_>,
+        presence: Presence,
+        width: usize,
+        activation: Activation,
+        layer: usize,
+    ) -> Result<Option<Self>, LoadError> {
+        let up = block_name(layer, "ffn_up_shexp", "weight");
+        let ffn = match (presence, tensors.rows(&up)) {
+            (Presence::Never, _) | (Presence::IfPresent, None) => return Ok(None),
+            (_, Some(rows)) => rows,
+            (Presence::Always, None) => return Err(LoadError::MissingTensor { name: up }),
+        };
+        let gate = tensors.maybe_vector(
+            Presence::IfPresent,
+            &block_name(layer, "ffn_gate_inp_shexp", "weight"),
+            &[width as u64],
+        )?;
+        let mut linear = |name, columns, rows| {
+            block_linear(tensors, layer, name, columns, rows, Presence::Never)
+        };
+        let input = [
+            linear("ffn_gate_shexp", width, ffn)?,
+            linear("ffn_up_shexp", width, ffn)?,
+        ];
+        Ok(Some(Self {
+            gate,
+            ffn: DenseFfn {
+                input: Projections(input.into()),
+                activation,
+                sub_norm: None,
+                down: linear("ffn_down_shexp", ffn, width)?,
+            },
+        }))
     }
 }
 
@@ -243,12 +393,21 @@ pub(crate) fn norm(
     width: usize,
 ) -> Result<NormWeights, LoadError> {
     let shape = &[width as u64];
+    let bias = match kind {
+        Norm::LayerBias => Presence::Always,
+        Norm::LayerBiasIfPresent => Presence::IfPresent,
+        Norm::Rms | Norm::Layer | Norm::LayerPlain => Presence::Never,
+    };
     Ok(NormWeights {
-        weight: tensors.vector(&alloc::format!("{name}.weight"), shape)?,
-        bias: match kind {
-            Norm::LayerBias => Some(tensors.vector(&alloc::format!("{name}.bias"), shape)?),
-            Norm::Rms | Norm::Layer => None,
+        weight: if kind == Norm::LayerPlain {
+            alloc::vec![1.0; width]
+        } else if tensors.has(name) {
+            // PLaMo's norms after branches have no suffix.
+            tensors.vector(name, shape)?
+        } else {
+            tensors.vector(&alloc::format!("{name}.weight"), shape)?
         },
+        bias: tensors.maybe_vector(bias, &alloc::format!("{name}.bias"), shape)?,
     })
 }
 

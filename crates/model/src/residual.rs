@@ -3,7 +3,6 @@
 
 use crate::decoder::Pass;
 use crate::layer::{Formats, NormWeights};
-use crate::spec::Norm;
 use crate::workspace::Workspace;
 use strata_platform::Chunks;
 
@@ -16,6 +15,21 @@ pub(crate) struct AddNorm<'a> {
     pub(crate) next: Option<BranchInput<'a>>,
     /// How the two are ordered.
     pub(crate) order: BranchOrder,
+}
+
+impl<'a> AddNorm<'a> {
+    /// From one branch to the next.
+    pub(crate) fn between(
+        branch: BranchOutput<'a>,
+        next: BranchInput<'a>,
+        order: BranchOrder,
+    ) -> Self {
+        Self {
+            branch: Some(branch),
+            next: Some(next),
+            order,
+        }
+    }
 }
 
 /// What is done to a branch's result before it is added to the residual stream.
@@ -94,14 +108,9 @@ impl Pass<'_> {
         if let Some(bias) = output.bias {
             kernels.add(branch, bias);
         }
-        if let Some(NormWeights { weight, bias }) = output.post_norm {
-            let (weight, epsilon) = (Some(&weight[..]), self.config.epsilon);
-            match self.config.spec.norm {
-                Norm::Rms => kernels.rms_norm_in_place(branch, weight, epsilon),
-                Norm::Layer | Norm::LayerBias => {
-                    kernels.layer_norm_in_place(branch, weight, bias.as_deref(), epsilon);
-                }
-            }
+        if let Some(norm) = output.post_norm {
+            let (kind, epsilon) = (self.config.spec.norm, self.config.epsilon);
+            self.compute.norm_in_place(kind, norm, epsilon, branch);
         }
         match self.config.residual_scale {
             1.0 => kernels.add(x, branch),
@@ -123,7 +132,7 @@ mod tests {
     use super::*;
     use crate::compute::Compute;
     use crate::model::Model;
-    use crate::spec::ArchSpec;
+    use crate::spec::{ArchSpec, Norm};
     use alloc::boxed::Box;
     use alloc::vec;
     use alloc::vec::Vec;

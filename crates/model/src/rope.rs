@@ -1,6 +1,7 @@
 //! Rotary positions: each dimension pair's frequency, worked out once, and cosines and sines for positions.
 
 use crate::config::{RopeConfig, RopeScaling};
+use crate::spec::YarnRange;
 use alloc::vec::Vec;
 use core::f64::consts::PI;
 use strata_kernels::sin_cos;
@@ -55,6 +56,7 @@ fn stretch(config: &RopeConfig, own: f64, pair: usize) -> f64 {
             factor,
             beta_fast,
             beta_slow,
+            range,
         } => {
             // The pair that turns `rotations` times over the original context.
             let pair_of = |rotations: f32| {
@@ -62,8 +64,13 @@ fn stretch(config: &RopeConfig, own: f64, pair: usize) -> f64 {
                 config.dimensions as f64 * libm::log(length)
                     / (2.0 * libm::log(f64::from(config.base)))
             };
-            let low = libm::floor(pair_of(beta_fast)).max(0.0);
-            let high = libm::ceil(pair_of(beta_slow)).min(config.dimensions as f64 - 1.0);
+            let (low, high) = (pair_of(beta_fast), pair_of(beta_slow));
+            let (low, high) = match range {
+                YarnRange::Rounded => (libm::floor(low), libm::ceil(high)),
+                YarnRange::Exact => (low, high),
+            };
+            let low = low.max(0.0);
+            let high = high.min(config.dimensions as f64 - 1.0);
             let ramp = ((pair as f64 - low) / (high - low).max(0.001)).clamp(0.0, 1.0);
             own / f64::from(factor) * ramp + own * (1.0 - ramp)
         }

@@ -34,6 +34,17 @@ pub enum Norm {
     Layer,
     /// The same with a bias.
     LayerBias,
+    /// The same with a bias in the models that have one.
+    LayerBiasIfPresent,
+    /// By its mean and standard deviation, without a weight either.
+    LayerPlain,
+}
+
+impl Norm {
+    /// Whether the mean is left in.
+    pub(crate) fn is_rms(self) -> bool {
+        self == Self::Rms
+    }
 }
 
 /// What mixes tokens in layers that have no key heads.
@@ -45,19 +56,33 @@ pub enum Recurrence {
     ShortConv,
 }
 
-/// Norms of queries and keys before they are rotated.
+/// Norms of queries and keys.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum QkNorm {
     /// None.
     None,
     /// Every head by itself, with one weight for all heads.
     PerHead,
+    /// The same, in the models that have them.
+    PerHeadIfPresent,
+    /// Every head that is rotated by itself, without a weight; none in the model of this many experts, which GGUF has no
+    /// key for.
+    PlainUnlessExperts(u32),
     /// Every head by itself, with its own weights, in the models that have them.
     PerHeadOwnIfPresent,
     /// All heads together as one vector.
     Whole,
     /// The same, in the models that have them.
     WholeIfPresent,
+}
+
+/// Whether queries and keys are normed before they are rotated or after.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum QkNormOrder {
+    /// Before.
+    BeforeRope,
+    /// After.
+    AfterRope,
 }
 
 /// How positions enter.
@@ -71,6 +96,55 @@ pub enum Position {
     Learned,
     /// ALiBi: scores shrink with the distance, in each head at its own rate.
     Alibi,
+    /// ALiBi in the model of this many layers, `RopeInterleaved` in the others: GGUF has no key for it.
+    AlibiAtLayers(u32),
+    /// ALiBi where `attention.max_alibi_bias` is above 0, learned vectors where it is not.
+    AlibiOrLearned,
+}
+
+/// Layers whose queries and keys are not rotated.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Nope {
+    /// None.
+    Never,
+    /// The last of every so many.
+    Every(u32),
+    /// Those without a window, in models with windows.
+    FullLayers,
+    /// All, where `rope.scaling.finetuned` is false.
+    UnlessFinetuned,
+    /// Those where `attention.rope_pattern` is false.
+    Pattern,
+}
+
+/// What queries are multiplied by at positions past those of training: 1 + scale · ln(1 + ⌊(position + offset) / length⌋).
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub enum Temperature {
+    /// Nothing.
+    Never,
+    /// As `attention.temperature_scale` says, with the original context as the length.
+    Metadata,
+    /// So in layers that are not rotated.
+    NopeLayers(TemperatureScale),
+}
+
+/// The numbers of a [`Temperature`].
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct TemperatureScale {
+    /// What the logarithm is multiplied by.
+    pub scale: f32,
+    /// Positions between two steps.
+    pub length: f32,
+    /// Added to the position.
+    pub offset: f32,
+}
+
+impl TemperatureScale {
+    /// The factor at a position.
+    pub(crate) fn at(&self, position: f32) -> f32 {
+        let steps = libm::floorf((position + self.offset) / self.length);
+        1.0 + self.scale * libm::log1pf(steps)
+    }
 }
 
 /// How the two branches of a layer join the residual stream.
@@ -107,7 +181,7 @@ pub enum Ffn {
 }
 
 /// Mixtures of experts in the place of the feed-forward network.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Copy, Clone, Debug, PartialEq)]
 pub enum Experts {
     /// The family has none.
     Never,
@@ -117,13 +191,67 @@ pub enum Experts {
     Always(Routing),
 }
 
-/// How experts are chosen and weighed.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+/// How experts are chosen and weighed. What a file has decides on biases of the router, of the choice and of experts, and on
+/// which layers have experts at all.
+#[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Routing {
+    /// How scores become weights, where `expert_gating_func` says nothing.
+    pub gate: ExpertGate,
     /// Whether the chosen experts' weights are made to sum to one.
     pub renormalize: bool,
-    /// Whether one expert sees every token, behind a sigmoid gate.
-    pub shared: bool,
+    /// One expert that sees every token, behind a sigmoid gate if the file has one.
+    pub shared: Presence,
+    /// What is multiplied by an expert's weight.
+    pub weighed: Weighed,
+    /// A dense network in layers with experts.
+    pub dense: DenseBeside,
+    /// Scores pass cap · tanh(x / cap), where the metadata says nothing.
+    pub soft_cap: Option<f32>,
+}
+
+impl Routing {
+    /// That of Mixtral: a softmax over all, made to sum to one.
+    pub const MIXTRAL: Self = Self {
+        gate: ExpertGate::Softmax,
+        renormalize: true,
+        shared: Presence::Never,
+        weighed: Weighed::Output,
+        dense: DenseBeside::Never,
+        soft_cap: None,
+    };
+}
+
+/// How a router's scores become weights.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum ExpertGate {
+    /// A softmax over all experts.
+    Softmax,
+    /// Each by itself.
+    Sigmoid,
+    /// A softmax over those that were chosen.
+    SoftmaxOfChosen,
+    /// SparseMixer (<https://arxiv.org/abs/2409.12136>): for each choice, a softmax over those left that come within 2%.
+    SparseMixer,
+}
+
+/// What an expert's weight multiplies.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Weighed {
+    /// Its result.
+    Output,
+    /// What it sees.
+    Input,
+}
+
+/// A dense network in layers with experts.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum DenseBeside {
+    /// None.
+    Never,
+    /// It sees what experts see, in the models that have it; the sum of both is multiplied by √½.
+    Averaged,
+    /// A branch of its own, as wide as the model. Experts see the layer's input, with `ffn_norm_exps`.
+    OwnBranch,
 }
 
 /// Which layers see only the nearest positions, where the metadata names a window but no pattern.
@@ -135,6 +263,8 @@ pub enum Window {
     Always,
     /// All but the last of every so many.
     AllButEvery(u32),
+    /// The same, with chunks of so many positions where the metadata names no window: a token sees its own chunk.
+    ChunksAllButEvery(u32, u32),
 }
 
 /// The RoPE of layers with a window.
@@ -149,6 +279,15 @@ pub enum WindowRope {
     },
 }
 
+/// How YaRN bounds the pairs between those that are stretched and those that are not.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum YarnRange {
+    /// Rounded outwards to whole pairs.
+    Rounded,
+    /// As the formula has it.
+    Exact,
+}
+
 /// A factor, and where it comes from.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub enum Scale {
@@ -158,8 +297,14 @@ pub enum Scale {
     SqrtWidth,
     /// The metadata's.
     Multiply,
+    /// The metadata's, or this.
+    MultiplyOr(f32),
+    /// The metadata's, or this over the square root of the number of layers.
+    MultiplyOrOverSqrtLayers(f32),
     /// One over the metadata's.
     Divide,
+    /// One over the metadata's, or this over the width.
+    DivideOrOverWidth(f32),
 }
 
 /// What attention scores are multiplied by, where the metadata says nothing.
@@ -170,6 +315,30 @@ pub enum AttnScale {
     /// 1/√(width / heads) in the model of this many layers, 1/√(head size) in the others. GGUF has no key for
     /// it, and the family's largest model differs from its siblings in just this.
     WidthPerHeadAtLayers(u32),
+    /// 1 / head size.
+    OverHeadSize,
+    /// `attention.output_scale`, or this.
+    OutputScaleOr(f32),
+}
+
+/// What norms are called: families give the same place other names, and the same name to other places.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct NormNames {
+    /// [`ArchSpec::post_attn_norm`].
+    pub post_attn: &'static str,
+    /// [`ArchSpec::ffn_norm`].
+    pub ffn: &'static str,
+    /// [`ArchSpec::post_ffn_norm`]; a file that has no such tensor may have the other.
+    pub post_ffn: [&'static str; 2],
+}
+
+/// What `feed_forward_length` counts.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum FfnLength {
+    /// The inner width.
+    Inner,
+    /// Gate and up together.
+    GateAndUp,
 }
 
 /// An architecture.
@@ -181,23 +350,33 @@ pub struct ArchSpec {
     pub role: Role,
     /// All norms. Those of a decoder's queries and keys have the same kind but never a bias.
     pub norm: Norm,
+    /// A decoder's norm of the embedding.
+    pub embd_norm: Presence,
     /// The norm before attention.
     pub attn_norm: Presence,
     /// A decoder's second norm of the layer's input, for attention; the first then serves the feed-forward network.
     /// An encoder's second norm after attention, with the layer's input added once more.
     pub attn_norm_2: Presence,
+    /// The norm of what goes into attention's last matrix.
+    pub attn_sub_norm: Presence,
     /// The norm of attention's result.
     pub post_attn_norm: Presence,
     /// The norm before the feed-forward network.
     pub ffn_norm: Presence,
+    /// The norm of what goes into the feed-forward network's last matrix.
+    pub ffn_sub_norm: Presence,
     /// The norm of the feed-forward network's result.
     pub post_ffn_norm: Presence,
+    /// What the norms are called.
+    pub norm_names: NormNames,
     /// How the branches join.
     pub residual: Residual,
     /// What mixes tokens in layers without attention.
     pub recurrence: Recurrence,
     /// Norms of queries and keys.
     pub qk_norm: QkNorm,
+    /// When they are normed.
+    pub qk_norm_order: QkNormOrder,
     /// Whether queries, keys and values are one tensor.
     pub qkv: Fusion,
     /// Biases of queries, keys and values.
@@ -206,16 +385,28 @@ pub struct ArchSpec {
     pub attn_output_bias: Presence,
     /// Scores without values, one for each head (`attn_sinks`), that take part in the softmax.
     pub attn_sinks: Presence,
+    /// A gate (`attn_gate`) whose sigmoid multiplies what goes into attention's last matrix.
+    pub attn_gate: Presence,
     /// How positions enter.
     pub position: Position,
+    /// Layers that are not rotated.
+    pub nope: Nope,
+    /// What queries are multiplied by at large positions.
+    pub temperature: Temperature,
     /// Which layers slide.
     pub window: Window,
     /// The RoPE of sliding layers.
     pub window_rope: WindowRope,
+    /// How YaRN bounds what it stretches in part.
+    pub yarn_range: YarnRange,
     /// What attention scores are multiplied by.
     pub attn_scale: AttnScale,
+    /// Scores pass cap · tanh(x / cap), where the metadata says nothing.
+    pub attn_soft_cap: Option<f32>,
     /// The feed-forward network.
     pub ffn: Ffn,
+    /// What `feed_forward_length` counts.
+    pub ffn_length: FfnLength,
     /// Its biases.
     pub ffn_bias: Presence,
     /// Its activation.
@@ -224,6 +415,8 @@ pub struct ArchSpec {
     pub experts: Experts,
     /// What embeddings are multiplied by (`embedding_scale`).
     pub embedding_scale: Scale,
+    /// What each branch is multiplied by before it is added (`residual_scale`).
+    pub residual_scale: Scale,
     /// What logits are multiplied by (`logit_scale`).
     pub logit_scale: Scale,
     /// The name of a decoder's last norm.
@@ -238,30 +431,43 @@ impl ArchSpec {
         name: "llama",
         role: Role::Decoder,
         norm: Norm::Rms,
+        embd_norm: Presence::Never,
         attn_norm: Presence::Always,
         attn_norm_2: Presence::Never,
+        attn_sub_norm: Presence::Never,
         post_attn_norm: Presence::Never,
         ffn_norm: Presence::Always,
+        ffn_sub_norm: Presence::Never,
         post_ffn_norm: Presence::Never,
+        norm_names: NormNames {
+            post_attn: "post_attention_norm",
+            ffn: "ffn_norm",
+            post_ffn: ["post_ffw_norm", "layer_output_norm"],
+        },
         residual: Residual::Sequential,
         recurrence: Recurrence::Never,
         qk_norm: QkNorm::None,
+        qk_norm_order: QkNormOrder::BeforeRope,
         qkv: Fusion::Separate,
         qkv_bias: Presence::IfPresent,
         attn_output_bias: Presence::IfPresent,
         attn_sinks: Presence::Never,
+        attn_gate: Presence::Never,
         position: Position::RopeInterleaved,
+        nope: Nope::Never,
+        temperature: Temperature::Never,
         window: Window::Always,
         window_rope: WindowRope::Same,
+        yarn_range: YarnRange::Rounded,
         attn_scale: AttnScale::HeadSize,
+        attn_soft_cap: None,
         ffn: Ffn::Gated(Fusion::Separate),
+        ffn_length: FfnLength::Inner,
         ffn_bias: Presence::IfPresent,
         activation: Activation::Silu,
-        experts: Experts::IfCounted(Routing {
-            renormalize: true,
-            shared: false,
-        }),
+        experts: Experts::IfCounted(Routing::MIXTRAL),
         embedding_scale: Scale::One,
+        residual_scale: Scale::Multiply,
         logit_scale: Scale::One,
         output_norm: "output_norm",
         output_bias: Presence::Never,

@@ -6,6 +6,7 @@ use crate::spec::{ArchSpec, Presence};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use alloc::{format, vec};
+use core::ops::Range;
 use strata_quant::GgmlType;
 use strata_weights::{GgufSet, Tensor};
 
@@ -123,6 +124,42 @@ impl<'a, 'f> Tensors<'a, 'f> {
             self.name(name, first, count);
         }
         Ok(Experts(matrices))
+    }
+
+    /// Two matrices for each of `count` experts, in one tensor: the first half of an expert's rows, and the second.
+    pub(crate) fn expert_halves(
+        &mut self,
+        name: &str,
+        columns: usize,
+        rows: usize,
+        count: usize,
+    ) -> Result<(Experts, Experts), LoadError> {
+        let tensor = self.take(name)?;
+        check_shape(tensor, &[columns as u64, 2 * rows as u64, count as u64])?;
+        let (mut first, mut second) = (Vec::new(), Vec::new());
+        let halves = tensor.data.chunks_exact(tensor.data.len() / (2 * count));
+        for (index, bytes) in halves.enumerate() {
+            let matrix = self.add(tensor, bytes, columns, rows)?;
+            let half = if index % 2 == 0 {
+                &mut first
+            } else {
+                &mut second
+            };
+            half.push(matrix);
+        }
+        if let Some(&matrix) = first.first() {
+            self.name(name, matrix, 2 * count);
+        }
+        Ok((Experts(first), Experts(second)))
+    }
+
+    /// Leaves out the tensors of layers that are not computed.
+    pub(crate) fn skip_layers(&mut self, layers: Range<usize>) {
+        for (tensor, taken) in self.file.tensors().iter().zip(&mut self.taken) {
+            let number = tensor.name.strip_prefix("blk.");
+            let number = number.and_then(|rest| rest.split_once('.')?.0.parse().ok());
+            *taken |= number.is_some_and(|number| layers.contains(&number));
+        }
     }
 
     fn name(&mut self, name: &str, matrix: Matrix, matrices: usize) {

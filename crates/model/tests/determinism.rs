@@ -44,6 +44,29 @@ const TALE: &str = "models/tale/tale-q4_k_m.gguf";
 const MIXTURE: &str = "crates/model/tests/golden/qwen2moe.gguf";
 const CONV: &str = "crates/model/tests/golden/lfm2.gguf";
 
+/// One file for each thing that attention, networks and experts do in some families alone.
+const MECHANISMS: [&str; 10] = [
+    "afmoe",    // gated attention, windows
+    "apertus",  // xIELU
+    "arctic",   // experts beside a dense network
+    "bitnet",   // norms before the last matrices
+    "bloom",    // ALiBi
+    "glm4moe",  // groups of experts
+    "gpt-oss",  // sinks, biased experts
+    "grok",     // caps
+    "llama4",   // chunks, weights on inputs
+    "mistral3", // temperature
+];
+
+/// The files of [`MECHANISMS`], with a prompt over several pages.
+fn mechanisms() -> impl Iterator<Item = (String, Vec<u32>)> {
+    let path = |name| format!("crates/model/tests/golden/{name}.gguf");
+    let tokens: Vec<u32> = prompt(5, 70).iter().map(|t| t % 48).collect();
+    MECHANISMS
+        .into_iter()
+        .map(move |name| (path(name), tokens.clone()))
+}
+
 fn bits(logits: &[f32]) -> Vec<u32> {
     assert!(logits.iter().all(|logit| logit.is_finite()));
     logits.iter().map(|logit| logit.to_bits()).collect()
@@ -73,6 +96,30 @@ fn a_prompt_fed_in_chunks_gives_the_same_logits() {
                 assert!(run(chunk) == whole, "chunks of {chunk}, {kind:?}");
             }
         }
+    }
+}
+
+#[test]
+fn every_mechanism_gives_the_same_logits_however_it_is_run() {
+    for (path, tokens) in mechanisms() {
+        let model = load(&path);
+        let run = |model: &Model, kernels, pool: &dyn Pool, chunk: usize| {
+            let mut runner = Runner::new(model, kernels, pool, KvType::F16, 96);
+            let all = tokens
+                .chunks(chunk)
+                .flat_map(|c| runner.feed(c, Output::AllLogits));
+            bits(&all.collect::<Vec<_>>())
+        };
+        let scalar = Kernels::for_isa(Isa::Scalar).unwrap();
+        let whole = run(&model, scalar, &Inline, tokens.len());
+        let pool = ThreadPool::new(Some(3)).unwrap();
+        for chunk in [1, 7, 70] {
+            let threads = run(&model, Kernels::detect(), &pool, chunk);
+            assert!(threads == whole, "{path}: chunks of {chunk}");
+        }
+        let streamed = build(&path, Placement::Within(0));
+        let streamed = run(&streamed, Kernels::detect(), &pool, 70);
+        assert!(streamed == whole, "{path}: weights left in the file");
     }
 }
 

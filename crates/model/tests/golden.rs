@@ -1,11 +1,13 @@
-//! Every architecture against Hugging Face `transformers`: tiny random models, all logits, f32 weights.
+//! Every architecture against Hugging Face `transformers`, or llama.cpp where that has no class: tiny random models, all
+//! logits, f32 weights.
 //!
 //! `tests/golden/README.md` says how the files were made.
 
-use crate::running::{Runner, base64, read};
+use crate::running::{Runner, base64, check_page, page_row, read};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use strata_kernels::{Isa, Kernels};
-use strata_model::{KvType, LoadOptions, Model, Output};
+use strata_model::{KvType, LoadOptions, Model, Output, arch};
 use strata_platform::{Inline, SystemMemory};
 use strata_weights::{Gguf, GgufSet};
 
@@ -14,6 +16,7 @@ const TOLERANCE: f32 = 1e-3;
 
 struct Case {
     name: String,
+    reference: String,
     file: Vec<u8>,
     tokens: Vec<u32>,
     logits: Vec<f32>,
@@ -35,6 +38,10 @@ fn cases() -> Vec<Case> {
             let bytes = base64(expected["logits_f32_le_base64"].as_str().unwrap());
             Case {
                 name: path.file_stem().unwrap().to_string_lossy().into(),
+                reference: expected["reference"]
+                    .as_str()
+                    .unwrap_or("transformers")
+                    .into(),
                 file: read(path),
                 tokens: expected["tokens"]
                     .as_array()
@@ -52,10 +59,11 @@ fn cases() -> Vec<Case> {
 }
 
 #[test]
-fn logits_are_those_of_transformers() {
+fn logits_are_those_of_the_reference() {
     let cases = cases();
-    assert!(cases.len() >= 30, "only {} cases", cases.len());
+    assert!(cases.len() >= 95, "only {} cases", cases.len());
     let mut failures = Vec::new();
+    let mut seen: BTreeMap<&str, (Vec<String>, f32)> = BTreeMap::new();
     for case in &cases {
         let set = GgufSet::new(vec![Gguf::parse(&case.file).unwrap()]).unwrap();
         let options = LoadOptions {
@@ -78,6 +86,11 @@ fn logits_are_those_of_transformers() {
                 .map(|(a, b)| (a - b).abs())
                 .fold(0.0, f32::max);
             let finite = logits.iter().all(|logit| logit.is_finite());
+            let (references, largest) = seen.entry(model.config().spec.name).or_default();
+            *largest = largest.max(worst);
+            if !references.contains(&case.reference) {
+                references.push(case.reference.clone());
+            }
             if worst > TOLERANCE || !finite || logits.len() != case.logits.len() {
                 failures.push(format!("{}: largest difference {worst}", case.name));
             }
@@ -93,4 +106,19 @@ fn logits_are_those_of_transformers() {
         }
     }
     assert!(failures.is_empty(), "\n{}", failures.join("\n"));
+    let rows: Vec<String> = seen
+        .iter()
+        .map(|(name, (references, worst))| page_row(name, references, *worst))
+        .collect();
+    check_page("decoders", &rows);
+}
+
+#[test]
+fn the_page_says_what_is_missing() {
+    let rows: Vec<String> = arch::UNSUPPORTED
+        .iter()
+        .inspect(|(name, _)| assert!(arch::find(name).is_none(), "{name} runs"))
+        .map(|(name, missing)| format!("| `{name}` | {missing} |"))
+        .collect();
+    check_page("unsupported", &rows);
 }

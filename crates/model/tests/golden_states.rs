@@ -2,7 +2,8 @@
 //!
 //! `tests/golden_states/README.md` says how the files were made.
 
-use crate::running::{Runner, base64, read};
+use crate::running::{Runner, base64, check_page, page_row, read};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use strata_host::ThreadPool;
@@ -132,9 +133,11 @@ fn worst(found: &[f32], expected: &[f32]) -> f32 {
 #[test]
 fn states_are_those_of_transformers() {
     let mut failures = Vec::new();
+    let mut seen: BTreeMap<&str, f32> = BTreeMap::new();
     for case in Case::all() {
         let model = case.model(Placement::Packed);
-        let states = match model.config().spec.role {
+        let spec = model.config().spec;
+        let states = match spec.role {
             Role::Encoder => encode(&model, Kernels::detect(), &Inline, &case.inputs()),
             Role::Decoder => {
                 let states = case.inputs.iter().flat_map(|(tokens, _)| {
@@ -145,11 +148,21 @@ fn states_are_those_of_transformers() {
             }
         };
         let worst = worst(&states, &case.states);
+        if spec.role == Role::Encoder {
+            let largest = seen.entry(spec.name).or_default();
+            *largest = largest.max(worst);
+        }
         if worst.is_nan() || worst > TOLERANCE {
             failures.push(format!("{}: largest difference {worst}", case.name));
         }
     }
     assert!(failures.is_empty(), "\n{}", failures.join("\n"));
+    let reference = ["transformers".to_owned()];
+    let rows: Vec<String> = seen
+        .iter()
+        .map(|(name, worst)| page_row(name, &reference, *worst))
+        .collect();
+    check_page("encoders", &rows);
 }
 
 #[test]

@@ -187,6 +187,11 @@ fn metadata_that_makes_no_sense_is_named() {
             "the architecture \"perceiver\" is not supported",
         ),
         (
+            "general.architecture",
+            Some(Value::Str("deepseek2")),
+            "the architecture \"deepseek2\" is not supported yet: it needs multi-head latent attention",
+        ),
+        (
             "llama.block_count",
             None,
             "the metadata has no llama.block_count",

@@ -6,7 +6,7 @@ use super::{
     demand, ordered, pair, same,
 };
 
-const LAYER_NORM: Pair = pair(
+pub(super) const LAYER_NORM: Pair = pair(
     &["layer_norm_epsilon", "layer_norm_eps"],
     "attention.layer_norm_epsilon",
     Kind::F32,

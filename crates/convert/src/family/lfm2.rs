@@ -3,10 +3,10 @@
 use super::Literal::{Bool, Text};
 use super::llama::LLAMA;
 use super::{
-    Absent, Family, FfnWidth, Kind, KvHeads, Order, Rule, Window, demand, ordered, pair, same,
+    Absent, Family, FfnWidth, Kind, KvHeads, Order, Pair, Rule, Window, demand, ordered, pair, same,
 };
 
-const RULES: &[Rule] = &[
+pub(super) const RULES: &[Rule] = &[
     same("embed_tokens", "token_embd"),
     // The last norm, which GGUF calls so.
     same("embedding_norm", "token_embd_norm"),
@@ -31,24 +31,26 @@ const RULES: &[Rule] = &[
     same("layers.#.feed_forward.w2", "blk.#.ffn_down"),
 ];
 
+pub(super) const PAIRS: &[Pair] = &[
+    pair(
+        &["norm_eps", "block_norm_eps"],
+        "attention.layer_norm_rms_epsilon",
+        Kind::F32,
+        Absent::Default(1e-5),
+    ),
+    pair(
+        &["conv_L_cache"],
+        "shortconv.l_cache",
+        Kind::U32,
+        Absent::Default(3.0),
+    ),
+];
+
 pub(super) const LFM2: Family = Family {
     classes: &["Lfm2ForCausalLM", "LFM2ForCausalLM"],
     arch: "lfm2",
     rules: &[RULES],
-    pairs: &[&[
-        pair(
-            &["norm_eps", "block_norm_eps"],
-            "attention.layer_norm_rms_epsilon",
-            Kind::F32,
-            Absent::Default(1e-5),
-        ),
-        pair(
-            &["conv_L_cache"],
-            "shortconv.l_cache",
-            Kind::U32,
-            Absent::Default(3.0),
-        ),
-    ]],
+    pairs: &[PAIRS],
     demands: &[
         demand("conv_bias", &[Bool(false)]),
         demand("hidden_act", &[Text("silu")]),

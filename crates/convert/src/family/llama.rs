@@ -6,22 +6,22 @@ use super::{
     Rotary, Rule, Window, demand, ordered, pair, same, shifted,
 };
 
-const OUTER: &[Rule] = &[
+pub(super) const OUTER: &[Rule] = &[
     same("embed_tokens", "token_embd"),
     same("norm", "output_norm"),
     same("lm_head", "output"),
 ];
-const PRE_NORMS: &[Rule] = &[
+pub(super) const PRE_NORMS: &[Rule] = &[
     same("layers.#.input_layernorm", "blk.#.attn_norm"),
     same("layers.#.post_attention_layernorm", "blk.#.ffn_norm"),
 ];
-const ATTENTION: &[Rule] = &[
+pub(super) const ATTENTION: &[Rule] = &[
     same("layers.#.self_attn.q_proj", "blk.#.attn_q"),
     same("layers.#.self_attn.k_proj", "blk.#.attn_k"),
     same("layers.#.self_attn.v_proj", "blk.#.attn_v"),
     same("layers.#.self_attn.o_proj", "blk.#.attn_output"),
 ];
-const PAIRED_ATTENTION: &[Rule] = &[
+pub(super) const PAIRED_ATTENTION: &[Rule] = &[
     ordered(
         "layers.#.self_attn.q_proj",
         "blk.#.attn_q",
@@ -35,16 +35,16 @@ const PAIRED_ATTENTION: &[Rule] = &[
     same("layers.#.self_attn.v_proj", "blk.#.attn_v"),
     same("layers.#.self_attn.o_proj", "blk.#.attn_output"),
 ];
-const QK_NORMS: &[Rule] = &[
+pub(super) const QK_NORMS: &[Rule] = &[
     same("layers.#.self_attn.q_norm", "blk.#.attn_q_norm"),
     same("layers.#.self_attn.k_norm", "blk.#.attn_k_norm"),
 ];
-const GATED: &[Rule] = &[
+pub(super) const GATED: &[Rule] = &[
     same("layers.#.mlp.gate_proj", "blk.#.ffn_gate"),
     same("layers.#.mlp.up_proj", "blk.#.ffn_up"),
     same("layers.#.mlp.down_proj", "blk.#.ffn_down"),
 ];
-const MIXTRAL: &[Rule] = &[
+pub(super) const MIXTRAL: &[Rule] = &[
     same("layers.#.block_sparse_moe.gate", "blk.#.ffn_gate_inp"),
     ordered(
         "layers.#.block_sparse_moe.experts.@.w1",
@@ -62,7 +62,7 @@ const MIXTRAL: &[Rule] = &[
         Order::Stacked,
     ),
 ];
-const EXPERTS: &[Rule] = &[
+pub(super) const EXPERTS: &[Rule] = &[
     same("layers.#.mlp.gate", "blk.#.ffn_gate_inp"),
     ordered(
         "layers.#.mlp.experts.@.gate_proj",
@@ -97,19 +97,19 @@ const SHARED_EXPERT: &[Rule] = &[
     ),
 ];
 
-const FFN: Pair = pair(
+pub(super) const FFN: Pair = pair(
     &["intermediate_size"],
     "feed_forward_length",
     Kind::U32,
     Absent::Error,
 );
-const RMS: Pair = pair(
+pub(super) const RMS: Pair = pair(
     &["rms_norm_eps"],
     "attention.layer_norm_rms_epsilon",
     Kind::F32,
     Absent::Default(1e-6),
 );
-const LAYER_NORM: Pair = pair(
+pub(super) const LAYER_NORM: Pair = pair(
     &["norm_epsilon", "layer_norm_eps"],
     "attention.layer_norm_epsilon",
     Kind::F32,
@@ -144,7 +144,7 @@ const EXPERT_SIZES: &[Pair] = &[
     ),
 ];
 
-const SILU: Demand = demand("hidden_act", &[Text("silu"), Text("swish")]);
+pub(super) const SILU: Demand = demand("hidden_act", &[Text("silu"), Text("swish")]);
 const TANH_GELU: Demand = demand(
     "hidden_act",
     &[Text("gelu_pytorch_tanh"), Text("gelu_new"), Text("gelu")],
@@ -417,39 +417,38 @@ pub(super) const OLMO3: Family = Family {
     ..OLMO2
 };
 
+pub(super) const GRANITE_SCALES: &[Pair] = &[
+    pair(
+        &["attention_multiplier"],
+        "attention.scale",
+        Kind::F32,
+        Absent::Default(1.0),
+    ),
+    pair(
+        &["embedding_multiplier"],
+        "embedding_scale",
+        Kind::F32,
+        Absent::Default(1.0),
+    ),
+    pair(
+        &["residual_multiplier"],
+        "residual_scale",
+        Kind::F32,
+        Absent::Default(1.0),
+    ),
+    pair(
+        &["logits_scaling"],
+        "logit_scale",
+        Kind::F32,
+        Absent::Default(1.0),
+    ),
+];
+
 pub(super) const GRANITE: Family = Family {
     classes: &["GraniteForCausalLM"],
     arch: "granite",
     rules: &[OUTER, PRE_NORMS, PAIRED_ATTENTION, GATED],
-    pairs: &[
-        &[FFN, RMS],
-        &[
-            pair(
-                &["attention_multiplier"],
-                "attention.scale",
-                Kind::F32,
-                Absent::Default(1.0),
-            ),
-            pair(
-                &["embedding_multiplier"],
-                "embedding_scale",
-                Kind::F32,
-                Absent::Default(1.0),
-            ),
-            pair(
-                &["residual_multiplier"],
-                "residual_scale",
-                Kind::F32,
-                Absent::Default(1.0),
-            ),
-            pair(
-                &["logits_scaling"],
-                "logit_scale",
-                Kind::F32,
-                Absent::Default(1.0),
-            ),
-        ],
-    ],
+    pairs: &[&[FFN, RMS], GRANITE_SCALES],
     window: Window::Never,
     ..LLAMA
 };

@@ -2,9 +2,11 @@
 //! their config's numbers GGUF wants under which key.
 
 mod bert;
+mod dense;
 mod gpt;
 mod lfm2;
 mod llama;
+mod mixtures;
 
 /// Whose heads a tensor's rows belong to.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -40,6 +42,10 @@ pub enum Order {
     SecondHalf,
     /// Positions, whose first rows in some families stand for padding.
     Positions,
+    /// Rows from this one on.
+    PositionsFrom(usize),
+    /// As they are, without dimensions of one; both names are whole, without `.weight` and `.bias` to follow.
+    Exact,
 }
 
 /// What is added to the elements.
@@ -47,7 +53,7 @@ pub enum Order {
 pub enum Add {
     /// Nothing.
     Nothing,
-    /// One: the family's norms do so when they run, and GGUF stores the sum.
+    /// One to weights: the family's norms do so when they run, and GGUF stores the sum.
     One,
 }
 
@@ -75,6 +81,10 @@ const fn ordered(from: &'static str, to: &'static str, order: Order) -> Rule {
         order,
         add: Add::Nothing,
     }
+}
+
+const fn exact(from: &'static str, to: &'static str) -> Rule {
+    ordered(from, to, Order::Exact)
 }
 
 const fn shifted(from: &'static str, to: &'static str) -> Rule {
@@ -259,25 +269,27 @@ pub(crate) const COMMON: &[Pair] = &[
             "n_positions",
             "n_ctx",
             "max_sequence_length",
+            "max_seq_len",
+            "seq_length",
         ],
         "context_length",
         Kind::U32,
         Absent::Default(2048.0),
     ),
     pair(
-        &["hidden_size", "n_embd"],
+        &["hidden_size", "n_embd", "d_model"],
         "embedding_length",
         Kind::U32,
         Absent::Error,
     ),
     pair(
-        &["num_hidden_layers", "n_layer"],
+        &["num_hidden_layers", "n_layer", "n_layers"],
         "block_count",
         Kind::U32,
         Absent::Error,
     ),
     pair(
-        &["num_attention_heads", "n_head"],
+        &["num_attention_heads", "n_head", "n_heads"],
         "attention.head_count",
         Kind::U32,
         Absent::Error,
@@ -333,6 +345,38 @@ pub const ALL: &[Family] = &[
     gpt::GPT2,
     gpt::GPT_NEOX,
     gpt::FALCON,
+    dense::ARCEE,
+    dense::SMOLLM3,
+    dense::MISTRAL3,
+    dense::OLMO,
+    dense::ERNIE4_5,
+    dense::SEED_OSS,
+    dense::HUNYUAN_DENSE,
+    dense::CHATGLM,
+    dense::GLM4,
+    dense::EXAONE4,
+    dense::COHERE2,
+    dense::JAIS2,
+    dense::NEMOTRON,
+    dense::PHI2,
+    dense::GPTJ,
+    dense::STARCODER,
+    dense::OPT,
+    dense::BLOOM,
+    dense::MPT,
+    mixtures::OLMOE,
+    mixtures::GRANITE_MOE,
+    mixtures::ERNIE4_5_MOE,
+    mixtures::HUNYUAN_MOE,
+    mixtures::DOTS1,
+    mixtures::GLM4_MOE,
+    mixtures::MINIMAX_M2,
+    mixtures::EXAONE_MOE,
+    mixtures::HY_V3,
+    mixtures::AFMOE,
+    mixtures::MELLUM,
+    mixtures::PHIMOE,
+    mixtures::LFM2_MOE,
     bert::BERT,
     bert::BERT_RANK,
     bert::ROBERTA,

@@ -1,17 +1,21 @@
 //! The architectures. Nothing but this table knows their names.
 
 mod bert;
+mod cohere2;
 mod command_r;
 mod falcon;
 mod gemma;
 mod gemma2;
 mod gemma3;
 mod gpt2;
+mod gpt_like;
 mod gptneox;
 mod granite;
 mod jina_bert_v2;
 mod lfm2;
 mod llama;
+mod llama_like;
+mod mixtures;
 mod nomic_bert;
 mod olmo2;
 mod phi3;
@@ -21,8 +25,11 @@ mod qwen3;
 mod qwen3moe;
 mod stablelm;
 mod starcoder2;
+mod unsupported;
+mod vision_text;
 
 use crate::spec::ArchSpec;
+pub use unsupported::{UNSUPPORTED, missing};
 
 /// Every architecture that can be run.
 pub const ALL: &[ArchSpec] = &[
@@ -47,6 +54,70 @@ pub const ALL: &[ArchSpec] = &[
     bert::SPEC,
     nomic_bert::SPEC,
     jina_bert_v2::SPEC,
+    cohere2::SPEC,
+    llama_like::INTERNLM2,
+    llama_like::XVERSE,
+    llama_like::BAICHUAN,
+    llama_like::REFACT,
+    llama_like::MINICPM,
+    llama_like::MISTRAL3,
+    llama_like::ARCEE,
+    llama_like::ERNIE4_5,
+    llama_like::PADDLEOCR,
+    llama_like::SMOLLM3,
+    llama_like::MAINCODER,
+    llama_like::OLMO,
+    llama_like::CHATGLM,
+    llama_like::GLM4,
+    llama_like::EXAONE,
+    llama_like::EXAONE4,
+    llama_like::QWEN,
+    llama_like::SEED_OSS,
+    llama_like::ORION,
+    llama_like::PANGU_EMBEDDED,
+    llama_like::BITNET,
+    llama_like::APERTUS,
+    llama_like::HUNYUAN_DENSE,
+    llama_like::HUNYUAN_VL,
+    llama_like::PLAMO,
+    llama_like::PLAMO3,
+    llama_like::OPENELM,
+    gpt_like::STARCODER,
+    gpt_like::OPT,
+    gpt_like::CODESHELL,
+    gpt_like::BLOOM,
+    gpt_like::MPT,
+    gpt_like::PHI2,
+    gpt_like::GPTJ,
+    gpt_like::JAIS,
+    gpt_like::JAIS2,
+    gpt_like::NEMOTRON,
+    mixtures::OLMOE,
+    mixtures::GRANITEMOE,
+    mixtures::DEEPSEEK,
+    mixtures::BAILINGMOE,
+    mixtures::BAILINGMOE2,
+    mixtures::HY_V3,
+    mixtures::DEEPSEEK2_OCR,
+    mixtures::GRANITE_SWA,
+    mixtures::PHIMOE,
+    mixtures::ERNIE4_5_MOE,
+    mixtures::HUNYUAN_MOE,
+    mixtures::DOTS1,
+    mixtures::GLM4MOE,
+    mixtures::MINIMAX_M2,
+    mixtures::EXAONE_MOE,
+    mixtures::AFMOE,
+    mixtures::MELLUM,
+    mixtures::LFM2MOE,
+    mixtures::DBRX,
+    mixtures::ARCTIC,
+    mixtures::GROK,
+    mixtures::LLAMA4,
+    mixtures::GPT_OSS,
+    vision_text::QWEN2VL,
+    vision_text::QWEN3VL,
+    vision_text::QWEN3VLMOE,
 ];
 
 /// The architecture of a name.

@@ -5,9 +5,6 @@ use crate::spec::{ArchSpec, Experts, Routing};
 
 pub(super) const SPEC: ArchSpec = ArchSpec {
     name: "qwen3moe",
-    experts: Experts::Always(Routing {
-        renormalize: true,
-        shared: false,
-    }),
+    experts: Experts::Always(Routing::MIXTRAL),
     ..qwen3::SPEC
 };

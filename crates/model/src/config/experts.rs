@@ -3,7 +3,7 @@
 use super::MAX_SIZE;
 use super::keys::Keys;
 use crate::error::LoadError;
-use crate::spec::{ArchSpec, Experts, Routing};
+use crate::spec::{ArchSpec, ExpertGate, Experts, Routing};
 
 /// Experts.
 #[derive(Copy, Clone, Debug)]
@@ -14,8 +14,8 @@ pub struct ExpertConfig {
     pub used: usize,
     /// The width of one.
     pub ffn: usize,
-    /// The width of the one that sees every token; 0 if there is none.
-    pub shared_ffn: usize,
+    /// Groups that they are chosen from, and how many of those.
+    pub groups: Option<(usize, usize)>,
     /// How they are weighed.
     pub routing: Routing,
     /// What their sum is multiplied by.
@@ -66,19 +66,54 @@ pub(super) fn experts(
         .metadata
         .bool(&keys.key("expert_weights_norm"))?
         .unwrap_or(routing.renormalize);
+    let gate = match keys.u32("expert_gating_func")? {
+        None | Some(0) => routing.gate,
+        Some(1) => ExpertGate::Softmax,
+        Some(2) => ExpertGate::Sigmoid,
+        Some(3) => ExpertGate::SoftmaxOfChosen,
+        Some(other) => {
+            return Err(LoadError::BadValue {
+                key: keys.key("expert_gating_func"),
+                value: f64::from(other),
+                needs: "1 (softmax), 2 (sigmoid) or 3 (softmax of the chosen)",
+            });
+        }
+    };
+    let soft_cap = keys.above_zero("router_logit_softcapping")?;
     Ok(Some(ExpertConfig {
         count,
         used,
         ffn,
-        shared_ffn: if routing.shared {
-            keys.required_size("expert_shared_feed_forward_length", MAX_SIZE)?
-        } else {
-            0
-        },
+        groups: groups(keys, count, used)?,
         routing: Routing {
+            gate,
             renormalize,
+            soft_cap: soft_cap.or(routing.soft_cap),
             ..routing
         },
-        scale: keys.positive("expert_weights_scale")?.unwrap_or(1.0),
+        scale: keys.above_zero("expert_weights_scale")?.unwrap_or(1.0),
     }))
+}
+
+/// The groups that experts are chosen from, where there are several.
+fn groups(
+    keys: &Keys<'_, '_>,
+    experts: usize,
+    chosen: usize,
+) -> Result<Option<(usize, usize)>, LoadError> {
+    let name = "expert_group_count";
+    let count = keys.u32(name)?.unwrap_or(0) as usize;
+    if count < 2 {
+        return Ok(None);
+    }
+    let used = keys.required_size("expert_group_used_count", 4096)?;
+    let size = experts / count;
+    if size * count != experts || size < 2 || used > count || used * size < chosen {
+        return Err(LoadError::BadValue {
+            key: keys.key(name),
+            value: count as f64,
+            needs: "even shares of the experts, enough of which are used",
+        });
+    }
+    Ok(Some((count, used)))
 }

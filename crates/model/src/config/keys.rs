@@ -47,6 +47,40 @@ impl Keys<'_, '_> {
         }
     }
 
+    /// A finite number that is not negative; 0 is none.
+    pub(super) fn above_zero(&self, name: &str) -> Result<Option<f32>, LoadError> {
+        match self.f32(name)? {
+            Some(0.0) => Ok(None),
+            _ => self.positive(name),
+        }
+    }
+
+    /// A finite number for each layer under a key without prefix: an array with an element for each, or one for all.
+    pub(super) fn floats(&self, key: &str, layers: usize) -> Result<Vec<f32>, LoadError> {
+        let key = String::from(key);
+        let value = self.metadata.get(&key);
+        let numbers = match value.and_then(|value| value.as_array()?.f32s()) {
+            Some(numbers) => numbers.collect(),
+            None => match self.metadata.f32(&key)? {
+                Some(number) => vec![number; layers],
+                None => return Err(LoadError::MissingKey { key }),
+            },
+        };
+        match numbers.iter().find(|number| !number.is_finite()) {
+            Some(&number) => Err(LoadError::BadValue {
+                key,
+                value: f64::from(number),
+                needs: "finite",
+            }),
+            None if numbers.len() != layers => Err(LoadError::LayerArray {
+                key,
+                found: numbers.len(),
+                layers,
+            }),
+            None => Ok(numbers),
+        }
+    }
+
     pub(super) fn required<T>(&self, name: &str, value: Option<T>) -> Result<T, LoadError> {
         value.ok_or_else(|| LoadError::MissingKey {
             key: self.key(name),

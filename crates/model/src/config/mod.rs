@@ -28,6 +28,8 @@ pub struct Config {
     pub spec: &'static ArchSpec,
     /// The layers.
     pub layers: Vec<LayerConfig>,
+    /// Those in the file. What comes after `layers` predicts tokens after the next, and is left out.
+    pub stored_layers: usize,
     /// The residual stream's width.
     pub width: usize,
     /// The vocabulary's size.
@@ -66,7 +68,8 @@ impl Config {
             arch: spec.name,
         };
         check_direction(&keys, spec)?;
-        let count = keys.required_size("block_count", MAX_LAYERS)?;
+        let stored_layers = keys.required_size("block_count", MAX_LAYERS)?;
+        let count = predicting_layers(&keys, stored_layers)?;
         let width = keys.required_size("embedding_length", MAX_SIZE)?;
         let epsilon = match keys.positive("attention.layer_norm_rms_epsilon")? {
             Some(epsilon) => epsilon,
@@ -77,28 +80,31 @@ impl Config {
             }
         };
         let context = keys.required_size("context_length", u32::MAX)?;
-        let experts = experts::experts(&keys, spec, count)?;
+        let experts = experts::experts(&keys, spec, stored_layers)?;
         let shared = layers::Shared {
             spec,
             layers: count,
+            stored_layers,
             width,
             context,
             ffn: experts.map(|experts| experts.ffn),
         };
         let (layers, ropes) = layers::layers(&keys, &shared)?;
+        let scale = |scale, name| scale_of(&keys, scale, name, (width, count));
         Ok(Self {
             spec,
             layers,
+            stored_layers,
             width,
             vocabulary,
             context,
             epsilon,
             parallel: parallel(&keys, spec)?,
             ropes,
-            logit_soft_cap: keys.positive("final_logit_softcapping")?,
-            embedding_scale: scale(&keys, spec.embedding_scale, "embedding_scale", width)?,
-            residual_scale: keys.positive("residual_scale")?.unwrap_or(1.0),
-            logit_scale: scale(&keys, spec.logit_scale, "logit_scale", width)?,
+            logit_soft_cap: keys.above_zero("final_logit_softcapping")?,
+            embedding_scale: scale(spec.embedding_scale, "embedding_scale")?,
+            residual_scale: scale(spec.residual_scale, "residual_scale")?,
+            logit_scale: scale(spec.logit_scale, "logit_scale")?,
             experts,
             pooling: pooling(&keys)?,
         })
@@ -149,12 +155,41 @@ fn pooling(keys: &Keys<'_, '_>) -> Result<Option<Pooling>, LoadError> {
     })
 }
 
-fn scale(keys: &Keys<'_, '_>, scale: Scale, name: &str, width: usize) -> Result<f32, LoadError> {
+/// How many of a file's layers predict the next token.
+fn predicting_layers(keys: &Keys<'_, '_>, stored: usize) -> Result<usize, LoadError> {
+    let name = "nextn_predict_layers";
+    let others = keys.u32(name)?.unwrap_or(0) as usize;
+    stored
+        .checked_sub(others)
+        .filter(|&count| count > 0)
+        .ok_or_else(|| LoadError::BadValue {
+            key: keys.key(name),
+            value: others as f64,
+            needs: "below block_count",
+        })
+}
+
+/// A factor of a model of this width and so many layers.
+fn scale_of(
+    keys: &Keys<'_, '_>,
+    scale: Scale,
+    name: &str,
+    (width, layers): (usize, usize),
+) -> Result<f32, LoadError> {
     Ok(match scale {
         Scale::One => 1.0,
         Scale::SqrtWidth => libm::sqrtf(width as f32),
         Scale::Multiply => keys.positive(name)?.unwrap_or(1.0),
+        Scale::MultiplyOr(factor) => keys.positive(name)?.unwrap_or(factor),
+        Scale::MultiplyOrOverSqrtLayers(factor) => {
+            let usual = factor / libm::sqrtf(layers as f32);
+            keys.positive(name)?.unwrap_or(usual)
+        }
         Scale::Divide => 1.0 / keys.positive(name)?.unwrap_or(1.0),
+        Scale::DivideOrOverWidth(factor) => match keys.positive(name)? {
+            Some(divisor) => 1.0 / divisor,
+            None => factor / width as f32,
+        },
     })
 }
 

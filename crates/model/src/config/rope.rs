@@ -3,7 +3,7 @@
 use super::MAX_SIZE;
 use super::keys::Keys;
 use crate::error::LoadError;
-use crate::spec::{ArchSpec, WindowRope};
+use crate::spec::{ArchSpec, WindowRope, YarnRange};
 
 /// Rotary positions.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,6 +40,8 @@ pub enum RopeScaling {
         beta_fast: f32,
         /// Rotations below which it is stretched in full.
         beta_slow: f32,
+        /// Whether the pairs between are bounded by whole ones.
+        range: YarnRange,
     },
 }
 
@@ -61,7 +63,12 @@ pub(super) fn rope(
             needs: "even and at most the head's size",
         });
     }
-    let base = keys.positive("rope.freq_base")?.unwrap_or(10_000.0);
+    let mut base = keys.positive("rope.freq_base")?.unwrap_or(10_000.0);
+    // Hunyuan's stretching of the base for long contexts.
+    if let Some(alpha) = keys.above_zero("rope.scaling.alpha")? {
+        let exponent = dimensions as f32 / (dimensions as f32 - 2.0);
+        base *= libm::powf(alpha, exponent);
+    }
     let original_context = keys
         .size("rope.scaling.original_context_length", u32::MAX)?
         .unwrap_or(context);
@@ -77,7 +84,7 @@ pub(super) fn rope(
             original_context,
         });
     }
-    let scaling = scaling(keys)?;
+    let scaling = scaling(keys, spec.yarn_range)?;
     let stretch = match scaling {
         // Attention over a stretched context is sharpened a little (YaRN, equation 22).
         RopeScaling::Yarn { factor, .. } if factor > 1.0 => 1.0 + 0.1 * libm::logf(factor),
@@ -93,7 +100,7 @@ pub(super) fn rope(
     })
 }
 
-fn scaling(keys: &Keys<'_, '_>) -> Result<RopeScaling, LoadError> {
+fn scaling(keys: &Keys<'_, '_>, range: YarnRange) -> Result<RopeScaling, LoadError> {
     let factor = keys.positive("rope.scaling.factor")?;
     let kind_key = keys.key("rope.scaling.type");
     Ok(match (keys.metadata.str(&kind_key)?, factor) {
@@ -107,6 +114,7 @@ fn scaling(keys: &Keys<'_, '_>) -> Result<RopeScaling, LoadError> {
                 .positive("rope.scaling.yarn_beta_fast")?
                 .unwrap_or(32.0),
             beta_slow: keys.positive("rope.scaling.yarn_beta_slow")?.unwrap_or(1.0),
+            range,
         },
         (Some("linear" | "yarn"), None) => {
             return Err(LoadError::MissingKey {

@@ -9,6 +9,7 @@ use crate::decoder::Pass;
 use crate::error::BatchError;
 use crate::layer::NormWeights;
 use crate::matrix::{Linear, Matrix};
+use crate::mixer::attention::Placed;
 use crate::mixer::attention::whole::Attention;
 use crate::model::Model;
 use crate::workspace::{Acts, TokenPosition, Workspace};
@@ -178,7 +179,7 @@ impl EncoderPass<'_> {
             config,
             compute,
             pass,
-            encoder,
+            ..
         } = self;
         let sizes = &layer.attention.config;
         let (tokens, width, q_width) = (pass.tokens, config.width, sizes.q_width());
@@ -186,7 +187,11 @@ impl EncoderPass<'_> {
         let qkv = &mut work.projected[..tokens * sizes.qkv_width()];
         pass.encode_input(&layer.attention.qkv, x, &mut work.acts);
         let rotations = pass.rotations(sizes, &work.rotations);
-        pass.queries_keys_values(&layer.attention, x, rotations, &mut work.acts, qkv);
+        let placed = Placed {
+            rotations,
+            positions: &work.positions[..tokens],
+        };
+        pass.queries_keys_values(&layer.attention, x, placed, &mut work.acts, qkv);
         let attention = &mut work.mixed[..tokens * q_width];
         let starts = core::mem::take(&mut work.encoder.starts);
         debug_assert_eq!(starts.len(), inputs + 1);
@@ -196,7 +201,7 @@ impl EncoderPass<'_> {
             positions: &work.positions[..tokens],
             starts: &starts,
             qkv,
-            slopes: &encoder.slopes,
+            slopes: &layer.attention.slopes,
         }
         .run(&mut work.encoder, attention);
         work.encoder.starts = starts;

@@ -5,7 +5,7 @@ use crate::error::LoadError;
 use crate::layer::{self, DenseFfn, NormWeights, block_norm};
 use crate::matrix::Linear;
 use crate::mixer::attention::AttentionWeights;
-use crate::spec::{Position, Presence};
+use crate::spec::Presence;
 use crate::tensors::Tensors;
 use alloc::vec::Vec;
 
@@ -16,8 +16,6 @@ pub(crate) struct Encoder {
     /// The norm of the embedding.
     pub(crate) norm: NormWeights,
     pub(crate) layers: Vec<EncoderLayer>,
-    /// How much scores shrink with each step of distance, by head. Empty in models without ALiBi.
-    pub(crate) slopes: Vec<f32>,
     pub(crate) rank: Option<RankHead>,
 }
 
@@ -84,10 +82,6 @@ impl Encoder {
             types,
             norm,
             layers,
-            slopes: match config.spec.position {
-                Position::Alibi => slopes(config.widest(|a| a.heads)),
-                _ => Vec::new(),
-            },
             rank: RankHead::load(tensors, config)?,
         })
     }
@@ -125,34 +119,8 @@ impl EncoderLayer {
             attention,
             attn_norm,
             attn_norm_2,
-            ffn: DenseFfn::load(tensors, config, layer)?,
+            ffn: DenseFfn::load(tensors, config, layer, config.layers[layer].ffn)?,
             ffn_norm,
         })
-    }
-}
-
-/// The rates of ALiBi (<https://arxiv.org/abs/2108.12409>): powers of 2^(−8/n) for n heads, n a power of two; heads
-/// beyond that take every other power of the next such series.
-fn slopes(heads: usize) -> Vec<f32> {
-    let whole = 1 << heads.ilog2();
-    let power =
-        |of: usize, exponent: usize| libm::pow(2.0, -8.0 * exponent as f64 / of as f64) as f32;
-    (0..heads)
-        .map(|head| match head.checked_sub(whole) {
-            None => power(whole, head + 1),
-            Some(beyond) => power(2 * whole, 2 * beyond + 1),
-        })
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::slopes;
-
-    #[test]
-    fn heads_beyond_a_power_of_two_lie_between_the_others() {
-        assert_eq!(slopes(4), [0.25, 0.0625, 0.015625, 0.00390625]);
-        assert_eq!(slopes(6)[..4], slopes(4)[..]);
-        assert_eq!(slopes(6)[4..], [slopes(8)[0], slopes(8)[2]]);
     }
 }

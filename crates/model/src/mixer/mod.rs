@@ -16,13 +16,14 @@ use crate::matrix::{Linear, Matrix};
 use crate::pages::PagesMut;
 use crate::tensors::Tensors;
 use crate::workspace::Workspace;
+use alloc::boxed::Box;
 use attention::{AttentionWeights, paged};
 use short_conv::ShortConvWeights;
 
 /// One layer's mixer.
 #[derive(Clone, Debug)]
 pub(crate) enum Mixer {
-    Attention(AttentionWeights),
+    Attention(Box<AttentionWeights>),
     ShortConv(ShortConvWeights),
 }
 
@@ -34,7 +35,8 @@ impl Mixer {
     ) -> Result<Self, LoadError> {
         match &model.layers[layer].mixer {
             MixerConfig::Attention(config) => {
-                AttentionWeights::load(tensors, model, config, layer).map(Self::Attention)
+                let weights = AttentionWeights::load(tensors, model, config, layer)?;
+                Ok(Self::Attention(Box::new(weights)))
             }
             MixerConfig::ShortConv(config) => {
                 ShortConvWeights::load(tensors, config, layer).map(Self::ShortConv)

@@ -6,7 +6,7 @@ use crate::batch::BatchLimits;
 use crate::blueprint::{Body, Decoder, Parts};
 use crate::config::Config;
 use crate::encoder::weights::Encoder;
-use crate::layer::{DenseFfn, FfnWeights};
+use crate::layer::{DenseFfn, ExpertFfn, FfnWeights};
 use crate::matrix::Matrix;
 use crate::mixer::attention::whole::{query_floats, stored_bytes};
 use strata_kernels::{self as kernels, act_format};
@@ -54,22 +54,10 @@ impl Lengths {
             }
             match &layer.ffn {
                 FfnWeights::Dense(weights) => self.dense(weights, tokens),
-                FfnWeights::Experts(weights, sizes) => {
-                    if let Some(shared) = &weights.shared {
-                        self.dense(&shared.ffn, tokens);
-                    }
-                    self.input(&weights.router, tokens);
-                    self.slots = EXPERT_TOKENS.min(tokens) * sizes.used;
-                    // All experts of a tensor are alike.
-                    for matrix in [&weights.gate.0[0], &weights.up.0[0]] {
-                        reserve(&mut self.expert_inputs, matrix, self.slots);
-                    }
-                    let down = &weights.down.0[0];
-                    reserve(&mut self.expert_encoded, down, self.slots);
-                    for matrix in [&weights.gate.0[0], &weights.up.0[0], down] {
-                        self.panel = self.panel.max(panel_bytes(matrix));
-                    }
-                }
+                FfnWeights::Experts(weights) => self.experts(weights, tokens),
+            }
+            if let Some(branch) = &layer.expert_branch {
+                self.experts(&branch.experts, tokens);
             }
         }
         self.rows = limits.logits;
@@ -98,6 +86,24 @@ impl Lengths {
     fn input(&mut self, matrix: &Matrix, rows: usize) {
         reserve(&mut self.acts, matrix, rows);
         self.panel = self.panel.max(panel_bytes(matrix));
+    }
+
+    fn experts(&mut self, weights: &ExpertFfn, tokens: usize) {
+        if let Some(shared) = &weights.shared {
+            self.dense(&shared.ffn, tokens);
+        }
+        self.input(&weights.router.matrix, tokens);
+        self.slots = EXPERT_TOKENS.min(tokens) * weights.config.used;
+        // All experts of a tensor are alike.
+        let [gate, up, down] = [&weights.gate, &weights.up, &weights.down];
+        let [gate, up, down] = [gate, up, down].map(|experts| &experts.matrices.0[0]);
+        for matrix in [gate, up] {
+            reserve(&mut self.expert_inputs, matrix, self.slots);
+        }
+        reserve(&mut self.expert_encoded, down, self.slots);
+        for matrix in [gate, up, down] {
+            self.panel = self.panel.max(panel_bytes(matrix));
+        }
     }
 
     fn dense(&mut self, dense: &DenseFfn, tokens: usize) {

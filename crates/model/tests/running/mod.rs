@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 use std::path::Path;
+use std::sync::Mutex;
 use strata_kernels::Kernels;
 use strata_model::{
     BatchLimits, Compute, KvPages, KvType, Model, Output, Sequence, Span, Workspace,
@@ -32,6 +33,34 @@ pub(crate) fn base64(text: &str) -> Vec<u8> {
         }
     }
     out
+}
+
+/// Compares a part of `docs/architectures.md` with the rows that it should have; writes them under `STRATA_RECORD`.
+pub(crate) fn check_page(part: &str, rows: &[String]) {
+    static PAGE: Mutex<()> = Mutex::new(());
+    let _alone = PAGE.lock();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/architectures.md");
+    let page = String::from_utf8(read(&path)).unwrap();
+    let (begin, end) = (
+        format!("<!-- {part} -->\n"),
+        format!("<!-- end of {part} -->"),
+    );
+    let start = page.find(&begin).expect("the page has the part") + begin.len();
+    let stop = start + page[start..].find(&end).expect("the part ends");
+    let rows: String = rows.iter().map(|row| format!("{row}\n")).collect();
+    if std::env::var_os("STRATA_RECORD").is_some() {
+        let page = format!("{}{rows}{}", &page[..start], &page[stop..]);
+        return std::fs::write(&path, page).unwrap();
+    }
+    assert!(
+        page[start..stop] == rows,
+        "docs/architectures.md is out of date: run the tests of strata-model with STRATA_RECORD=1"
+    );
+}
+
+/// A row of that page: a name, what it is compared with, and the largest difference.
+pub(crate) fn page_row(name: &str, references: &[String], worst: f32) -> String {
+    format!("| `{name}` | {} | {worst:.0e} |", references.join("; "))
 }
 
 /// One sequence and all that computing it takes.

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use strata_chat::ModelProfile;
 use strata_host::{HugePages, PageReport};
 use strata_model::spec::Role;
-use strata_model::{KvType, LoadError, Model, PageStorage, arch};
+use strata_model::{KvType, LoadError, Model, PageStorage};
 use strata_tokenizer::Tokenizer;
 
 /// Where weights may be, and how much memory there is.
@@ -270,9 +270,8 @@ fn load_failure(path: &Path, error: LoadError) -> Error {
                 .with_hint("use a smaller model, or close other programs")
         }
         LoadError::Stopped => Error::new(ErrorKind::Canceled, &error),
-        LoadError::Architecture { .. } => {
-            let known: Vec<&str> = arch::ALL.iter().map(|spec| spec.name).collect();
-            bad_model(path, &error).with_hint(format_args!("supported architectures: {}", known.join(", ")))
+        LoadError::Architecture { .. } | LoadError::KnownArchitecture { .. } => {
+            bad_model(path, &error).with_hint("`strata inspect --architectures` lists those that run")
         }
         LoadError::SurplusTensor { .. } => bad_model(path, &error).with_hint(
             "the model may be a variant of its architecture that is not supported; ignoring a tensor would make its answers wrong",

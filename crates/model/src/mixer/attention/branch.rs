@@ -1,13 +1,13 @@
 //! A decoder's attention from a layer's input on: keys and values go into pages, and every token sees those before it.
 
-use super::AttentionWeights;
 use super::paged::{Attention, AttentionOut};
+use super::{AttentionWeights, Placed};
 use crate::config::AttentionConfig;
 use crate::decoder::Pass;
 use crate::pages::{Half, LayerLayout, PagesMut};
 use crate::workspace::{Stores, Workspace};
-use strata_kernels::{Kernels, KvType, act_format};
-use strata_platform::Stretches;
+use strata_kernels::{Activation, Kernels, KvType, act_format};
+use strata_platform::{Chunks, Stretches};
 
 impl Pass<'_> {
     /// Attention, from a layer's encoded input to the encoded input of its last matrix.
@@ -25,7 +25,11 @@ impl Pass<'_> {
         let width = config.q_width();
         let qkv = &mut work.projected[..tokens * config.qkv_width()];
         let rotations = self.rotations(config, &work.rotations);
-        self.queries_keys_values(weights, &work.normed, rotations, &mut work.acts, qkv);
+        let placed = Placed {
+            rotations,
+            positions: &work.positions[..tokens],
+        };
+        self.queries_keys_values(weights, &work.normed, placed, &mut work.acts, qkv);
         self.store(layer, config, qkv, &mut work.stores, pages);
         let format = act_format(weights.output.matrix.ty);
         Attention {
@@ -36,12 +40,42 @@ impl Pass<'_> {
             positions: &work.positions[..tokens],
             qkv,
             sinks: weights.sinks.as_deref(),
+            slopes: &weights.slopes,
         }
         .run(AttentionOut {
             floats: &mut work.mixed[..tokens * width],
             encoded: work.acts.rows_mut(format, width, tokens),
             format,
             partials: &mut work.partials,
+        });
+        if config.gated || weights.sub_norm.is_some() {
+            let (mixed, encoded) = (
+                &mut work.mixed[..tokens * width],
+                work.acts.rows_mut(format, width, tokens),
+            );
+            self.gate_and_norm(weights, &mut work.projected, mixed);
+            compute.encode(format, mixed, width, width, encoded);
+        }
+    }
+
+    /// What comes between attention and its last matrix.
+    fn gate_and_norm(&self, weights: &AttentionWeights, projected: &mut [f32], mixed: &mut [f32]) {
+        let Self {
+            compute, tokens, ..
+        } = *self;
+        let (width, stride) = (weights.config.q_width(), weights.config.qkv_width());
+        let projected = &mut projected[..tokens * stride];
+        let pieces = (Chunks::new(mixed, width), Chunks::new(projected, stride));
+        compute.each_piece(tokens * width, pieces, |_, (mixed, projected)| {
+            let gate = &mut projected[stride - weights.config.gate_width()..];
+            if !gate.is_empty() {
+                compute.kernels.activate(Activation::Sigmoid, gate);
+                compute.kernels.mul(mixed, gate);
+            }
+            if let Some(norm) = &weights.sub_norm {
+                let (kind, epsilon) = (self.config.spec.norm, self.config.epsilon);
+                compute.norm_in_place(kind, norm, epsilon, mixed);
+            }
         });
     }
 
@@ -100,7 +134,8 @@ impl StoredTokens<'_> {
     fn store(&self, token: usize, position: usize, block: &mut [u8]) {
         let config = self.config;
         let row = &self.qkv[token * config.qkv_width()..][..config.qkv_width()];
-        let (keys, values) = row[config.q_width()..].split_at(config.kv_width());
+        let (keys, rest) = row[config.q_width()..].split_at(config.kv_width());
+        let values = &rest[..config.kv_width()];
         for (half, heads) in [(Half::Keys, keys), (Half::Values, values)] {
             for (head, x) in heads.chunks_exact(config.head_size).enumerate() {
                 let out = &mut block[self.layout.row(half, head, position)];

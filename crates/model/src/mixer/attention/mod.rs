@@ -6,19 +6,21 @@
 //! read: in a decoder the query heads of one token, so that a step over many sequences reads every key once; in an encoder
 //! many tokens of one head, all of which see the same keys.
 
+pub(crate) mod alibi;
 mod branch;
 pub(crate) mod paged;
 mod projection;
 mod rows;
 pub(crate) mod whole;
 
-use crate::config::{AttentionConfig, Config};
+use crate::config::{AttentionConfig, Config, ExpertConfig};
 use crate::error::LoadError;
-use crate::layer::{NormWeights, Projections, block_linear};
+use crate::layer::{NormWeights, Projections, block_linear, block_norm};
 use crate::matrix::Linear;
 use crate::spec::{ArchSpec, Fusion, Norm, Presence, QkNorm, Role};
 use crate::tensors::{Tensors, block_name};
 use alloc::vec::Vec;
+pub(crate) use projection::Placed;
 
 /// One layer's weights.
 #[derive(Clone, Debug)]
@@ -30,6 +32,10 @@ pub(crate) struct AttentionWeights {
     pub(crate) k_norm: Option<NormWeights>,
     /// A score without a value for each query head.
     pub(crate) sinks: Option<Vec<f32>>,
+    /// How much scores shrink with each step of distance, by head. Empty without ALiBi.
+    pub(crate) slopes: Vec<f32>,
+    /// Of what goes into `output`.
+    pub(crate) sub_norm: Option<NormWeights>,
     pub(crate) output: Linear,
 }
 
@@ -41,8 +47,19 @@ impl AttentionWeights {
         layer: usize,
     ) -> Result<Self, LoadError> {
         let spec = model.spec;
+        let plain = match spec.qk_norm {
+            QkNorm::PlainUnlessExperts(count) => {
+                let unlike = |experts: &ExpertConfig| experts.count != count as usize;
+                config.rope.is_some() && model.experts.as_ref().is_none_or(unlike)
+            }
+            _ => false,
+        };
         let mut head_norm = |name, heads| {
             let size = config.head_size;
+            if plain {
+                let weight = alloc::vec![1.0; size];
+                return Ok(Some(NormWeights { weight, bias: None }));
+            }
             head_norm(tensors, spec, layer, name, size as u64, heads as u64)
         };
         let q_norm = head_norm("attn_q_norm", config.heads)?;
@@ -60,6 +77,18 @@ impl AttentionWeights {
             )?,
             q_norm,
             k_norm,
+            slopes: match config.alibi {
+                Some(bias) => alibi::slopes(config.heads, bias),
+                None => Vec::new(),
+            },
+            sub_norm: block_norm(
+                tensors,
+                spec.norm,
+                spec.attn_sub_norm,
+                layer,
+                "attn_sub_norm",
+                config.q_width(),
+            )?,
             sinks: tensors.maybe_vector(
                 spec.attn_sinks,
                 &block_name(layer, "attn_sinks", "weight"),
@@ -84,7 +113,7 @@ fn qkv(
         Fusion::AsFound => tensors.has(&block_name(layer, "attn_qkv", "weight")),
     };
     let mut linear = |name, rows| block_linear(tensors, layer, name, width, rows, bias);
-    Ok(Projections(if fused {
+    let mut linears: Vec<Linear> = if fused {
         [linear("attn_qkv", q + 2 * kv)?].into()
     } else {
         [
@@ -93,10 +122,14 @@ fn qkv(
             linear("attn_v", kv)?,
         ]
         .into()
-    }))
+    };
+    if config.gated {
+        linears.push(linear("attn_gate", config.gate_width())?);
+    }
+    Ok(Projections(linears))
 }
 
-/// A norm of queries or keys. A decoder's never have a bias.
+/// A norm of queries or keys. Few decoders' have a bias.
 fn head_norm(
     tensors: &mut Tensors<'_, '_>,
     spec: &ArchSpec,
@@ -107,8 +140,9 @@ fn head_norm(
 ) -> Result<Option<NormWeights>, LoadError> {
     let whole = [size * heads];
     let (presence, shape) = match spec.qk_norm {
-        QkNorm::None => return Ok(None),
+        QkNorm::None | QkNorm::PlainUnlessExperts(_) => return Ok(None),
         QkNorm::PerHead => (Presence::Always, &[size][..]),
+        QkNorm::PerHeadIfPresent => (Presence::IfPresent, &[size][..]),
         QkNorm::Whole => (Presence::Always, &whole[..]),
         QkNorm::WholeIfPresent => (Presence::IfPresent, &whole[..]),
         QkNorm::PerHeadOwnIfPresent => (Presence::IfPresent, &[size, heads][..]),
@@ -118,10 +152,10 @@ fn head_norm(
         return Ok(None);
     };
     let bias = match (spec.role, spec.norm) {
-        (Role::Encoder, Norm::LayerBias) => {
-            Some(tensors.vector(&block_name(layer, name, "bias"), shape)?)
-        }
-        _ => None,
+        (Role::Encoder, Norm::LayerBias) => Presence::Always,
+        (Role::Decoder, Norm::LayerBiasIfPresent) => Presence::IfPresent,
+        _ => Presence::Never,
     };
+    let bias = tensors.maybe_vector(bias, &block_name(layer, name, "bias"), shape)?;
     Ok(Some(NormWeights { weight, bias }))
 }

@@ -5,6 +5,7 @@
 //! depends on nothing but the position: the result has the same bits whether a token's chunks are shared out among
 //! workers, as for a few tokens with a long context, or all done by one, as for the many tokens of a prompt.
 
+use super::alibi;
 use super::rows::{self, QueryRows};
 use crate::batch::Span;
 use crate::compute::Compute;
@@ -44,6 +45,8 @@ pub(crate) struct Attention<'a> {
     pub(crate) qkv: &'a [f32],
     /// A score without a value for each head.
     pub(crate) sinks: Option<&'a [f32]>,
+    /// By head; empty without ALiBi.
+    pub(crate) slopes: &'a [f32],
 }
 
 /// Where attention's results go.
@@ -236,10 +239,11 @@ impl Attention<'_> {
     /// The positions that a token sees; at least its own.
     fn visible(&self, token: usize) -> Range<usize> {
         let end = self.positions[token].position as usize + 1;
-        let start = self
-            .config
-            .window
-            .map_or(0, |window| end.saturating_sub(window));
+        let start = match self.config.window {
+            None => 0,
+            Some(chunk) if self.config.chunked => (end - 1) / chunk * chunk,
+            Some(window) => end.saturating_sub(window),
+        };
         start.min(end - 1)..end
     }
 
@@ -255,7 +259,7 @@ impl Attention<'_> {
         let (heads, size) = (into.maxima.len(), config.head_size);
         let head = item.group * heads;
         let kv_head = head / (config.heads / config.kv_heads);
-        let TokenPosition { span, .. } = self.positions[item.token];
+        let TokenPosition { span, position } = self.positions[item.token];
         let sequence: &Sequence = self.batch[span as usize].sequence;
         let visible = self.visible(item.token);
         let start = visible.start.max(item.chunk * CHUNK);
@@ -299,7 +303,11 @@ impl Attention<'_> {
         .attend(
             pages.clone().map(|page| stored_rows(Half::Keys, page)),
             pages.clone().map(|page| stored_rows(Half::Values, page)),
-            |_, _| (),
+            |row, scores| {
+                if let Some(&slope) = self.slopes.get(head + row) {
+                    alibi::lower(slope, position as usize, start, scores);
+                }
+            },
             &mut scores[..heads * n],
             into,
         );

@@ -6,8 +6,8 @@ use crate::decoder::Pass;
 use crate::layer::NormWeights;
 use crate::model::Model;
 use crate::rope::Rope;
-use crate::spec::{Norm, Position, QkNorm};
-use crate::workspace::Acts;
+use crate::spec::{Position, QkNorm, QkNormOrder};
+use crate::workspace::{Acts, TokenPosition};
 use alloc::vec::Vec;
 use strata_kernels::RopeKind;
 
@@ -16,6 +16,14 @@ use strata_kernels::RopeKind;
 pub(crate) struct Rotations<'a> {
     pub(crate) rope: &'a Rope,
     pub(crate) floats: &'a [f32],
+}
+
+/// Where a batch's tokens are.
+#[derive(Copy, Clone)]
+pub(crate) struct Placed<'a> {
+    /// What a layer rotates by, if it does.
+    pub(crate) rotations: Option<Rotations<'a>>,
+    pub(crate) positions: &'a [TokenPosition],
 }
 
 impl Model {
@@ -48,27 +56,43 @@ impl Pass<'_> {
         &self,
         weights: &AttentionWeights,
         input: &[f32],
-        rotations: Option<Rotations<'_>>,
+        placed: Placed<'_>,
         acts: &mut Acts,
         qkv: &mut [f32],
     ) {
+        let Placed {
+            rotations,
+            positions,
+        } = placed;
         let (config, compute) = (&weights.config, self.compute);
         self.observe_all(&weights.qkv, input);
         self.project(&weights.qkv, acts, qkv);
         self.adapt_all(&weights.qkv, input, qkv);
         compute.each_row(qkv, config.qkv_width(), |token, row| {
             weights.qkv.add_biases(compute.kernels, row);
+            if let Some(limit) = config.clamp {
+                compute.kernels.clamp(row, limit);
+            }
             let (q, rest) = row.split_at_mut(config.q_width());
             let k = &mut rest[..config.kv_width()];
-            for (heads, norm) in [(q, &weights.q_norm), (k, &weights.k_norm)] {
-                if let Some(norm) = norm {
-                    self.norm_heads(norm, config.head_size, heads);
-                }
+            let order = self.config.spec.qk_norm_order;
+            for (heads, norm) in [(&mut *q, &weights.q_norm), (k, &weights.k_norm)] {
+                let norm = |heads: &mut [f32], now: QkNormOrder| {
+                    if let Some(norm) = norm.as_ref().filter(|_| order == now) {
+                        self.norm_heads(norm, config.head_size, heads);
+                    }
+                };
+                norm(heads, QkNormOrder::BeforeRope);
                 if let Some(Rotations { rope, floats }) = rotations {
                     let size = 2 * rope.pairs();
                     let floats = &floats[token * size..][..size];
                     self.rotate(rope, floats, config.head_size, heads);
                 }
+                norm(heads, QkNormOrder::AfterRope);
+            }
+            if let Some(temperature) = config.temperature {
+                let position = positions[token].position as f32;
+                compute.kernels.scale(q, temperature.at(position));
             }
         });
     }
@@ -88,20 +112,19 @@ impl Pass<'_> {
             };
             let weight = Some(&norm.weight[range.clone()]);
             let bias = norm.bias.as_deref().map(|bias| &bias[range]);
-            match spec.norm {
-                Norm::Rms => kernels.rms_norm_in_place(head, weight, epsilon),
-                Norm::Layer | Norm::LayerBias => {
-                    kernels.layer_norm_in_place(head, weight, bias, epsilon);
-                }
+            if spec.norm.is_rms() {
+                kernels.rms_norm_in_place(head, weight, epsilon);
+            } else {
+                kernels.layer_norm_in_place(head, weight, bias, epsilon);
             }
         }
     }
 
     fn rotate(&self, rope: &Rope, rotations: &[f32], head_size: usize, heads: &mut [f32]) {
         let kind = match self.config.spec.position {
-            Position::RopeInterleaved => RopeKind::Interleaved,
+            Position::RopeInterleaved | Position::AlibiAtLayers(_) => RopeKind::Interleaved,
             Position::RopeHalfSplit => RopeKind::HalfSplit,
-            Position::Learned | Position::Alibi => return,
+            Position::Learned | Position::Alibi | Position::AlibiOrLearned => return,
         };
         let (cosines, sines) = rotations.split_at(rope.pairs());
         for head in heads.chunks_exact_mut(head_size) {

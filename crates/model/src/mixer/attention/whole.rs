@@ -3,6 +3,7 @@
 //! Queries, keys and values lie head by head, so that several tokens of one head meet the same keys together. A
 //! token's sums run over its own sequence alone and in the same order whatever is computed beside it.
 
+use super::alibi;
 use super::rows::{self, QueryRows};
 use crate::compute::Compute;
 use crate::config::AttentionConfig;
@@ -184,10 +185,8 @@ impl Rows<'_> {
 
     /// Lowers the scores of token `row` for the keys from position `first` on by their distance.
     fn add_alibi(&self, row: usize, first: usize, scores: &mut [f32]) {
-        if let Some(slope) = self.attention.slopes.get(self.head) {
-            for (j, score) in scores.iter_mut().enumerate() {
-                *score -= slope * (first + j).abs_diff(self.position + row) as f32;
-            }
+        if let Some(&slope) = self.attention.slopes.get(self.head) {
+            alibi::lower(slope, self.position + row, first, scores);
         }
     }
 }

@@ -1,0 +1,20 @@
+//! The text models of families that also see: in text, the axes of their positions are one.
+
+use super::{qwen2, qwen3, qwen3moe};
+use crate::spec::{ArchSpec, Presence};
+
+pub(super) const QWEN2VL: ArchSpec = ArchSpec {
+    name: "qwen2vl",
+    output_bias: Presence::IfPresent,
+    ..qwen2::SPEC
+};
+
+pub(super) const QWEN3VL: ArchSpec = ArchSpec {
+    name: "qwen3vl",
+    ..qwen3::SPEC
+};
+
+pub(super) const QWEN3VLMOE: ArchSpec = ArchSpec {
+    name: "qwen3vlmoe",
+    ..qwen3moe::SPEC
+};
