@@ -140,7 +140,11 @@ fn files_that_are_no_models() {
 fn architectures_and_tokenizers_that_are_not_known() {
     let file = tiny("unknown");
     let arch = Edit::new(&file).set("general.architecture", Value::Str("lama"));
-    refuses("arch", &arch.write(), &["\"lama\"", "llama, "]);
+    refuses(
+        "arch",
+        &arch.write(),
+        &["\"lama\"", "strata inspect --architectures"],
+    );
     let tokenizer = Edit::new(&file).set("tokenizer.ggml.model", Value::Str("morse"));
     refuses("tokenizer", &tokenizer.write(), &["\"morse\""]);
     let splitter = Edit::new(&file).set("tokenizer.ggml.pre", Value::Str("scissors"));

@@ -36,6 +36,10 @@ const STACK: usize = 16 << 20;
 /// What a compiled grammar takes beside what the library counts and what its source is a measure of.
 const BASE: usize = 64 << 10;
 const PER_SOURCE_BYTE: usize = 160;
+/// Rules that multiply take memory that neither their source nor the library's count tells of. Time does, beyond what
+/// ordinary ones take.
+const PER_MILLISECOND: usize = 512 << 10;
+const ORDINARY: Duration = Duration::from_millis(50);
 
 /// Compiles grammars for a model's tokens.
 ///
@@ -184,6 +188,7 @@ impl Shared {
         limits: &Limits,
     ) -> Result<(Matcher, usize), CompileError> {
         let kind = grammar.kind();
+        let begun = Instant::now();
         let written = source::write(grammar, &self.vocabulary, limits)?;
         let refused = |reason: &dyn std::fmt::Display| {
             let reason = first_line(&reason.to_string());
@@ -205,9 +210,6 @@ impl Shared {
             )
             .map_err(|error| refused(&format!("{error:#}")))?;
         let lexer = parser.parser.lexer_stats().num_bytes;
-        let bytes = BASE
-            .saturating_add(lexer)
-            .saturating_add(grammar.source_bytes().saturating_mul(PER_SOURCE_BYTE));
         let end = self.vocabulary.tokenizer().end_of_generation();
         let inner = llguidance::Matcher::new(Ok(parser)).into_cancellable();
         let watchdog = Arc::clone(&self.watchdog);
@@ -215,6 +217,12 @@ impl Shared {
         let layout = is_json.then(|| Layout::new(Arc::clone(&self.vocabulary)));
         let matcher =
             Matcher::new(inner, end, layout, *limits, watchdog).map_err(|error| refused(&error))?;
+        let bytes = BASE
+            .saturating_add(lexer)
+            .saturating_add(grammar.source_bytes().saturating_mul(PER_SOURCE_BYTE))
+            .saturating_add(
+                begun.elapsed().saturating_sub(ORDINARY).as_millis() as usize * PER_MILLISECOND,
+            );
         Ok((matcher, bytes))
     }
 }

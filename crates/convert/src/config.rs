@@ -187,6 +187,16 @@ impl HfConfig {
         }
     }
 
+    /// Layers after the last, which predict tokens after the next and are left out.
+    pub(crate) fn predicting_layers(&self) -> Result<usize, ConvertError> {
+        let keys = [
+            "num_nextn_predict_layers",
+            "num_mtp_modules",
+            "mtp_num_layers",
+        ];
+        Ok(self.u32(&keys)?.unwrap_or(0) as usize)
+    }
+
     /// A head's size: stated, or the width shared out.
     pub(crate) fn head_size(&self) -> Result<u32, ConvertError> {
         if let Some(size) = self.u32(&["head_dim"])? {

@@ -264,9 +264,9 @@ fn collect(
     let mut parts: Vec<Parts> = Vec::new();
     let mut by_name: BTreeMap<String, usize> = BTreeMap::new();
     let layers = config.layers()?;
+    let predicting = layers..layers.saturating_add(config.predicting_layers()?);
     for (source, tensor) in checkpoint.iter().enumerate() {
-        // Layers after the last predict tokens after the next.
-        if names::layer(&tensor.name).is_some_and(|layer| layer as usize >= layers) {
+        if names::layer(&tensor.name).is_some_and(|layer| predicting.contains(&(layer as usize))) {
             continue;
         }
         let all = match names::find(family, &tensor.name) {
