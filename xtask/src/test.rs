@@ -22,8 +22,14 @@ const CHECKS: [&str; 6] = [
 
 pub(crate) fn run() -> Result<()> {
     let start = Instant::now();
-    // Most of it waits for a network, and the checks do not need it.
-    let peers = std::thread::spawn(Peers::install);
+    // Most of it waits for a network or runs on one processor, and the checks do not need it.
+    let peers = std::thread::spawn(|| -> Result<_> {
+        let Some(peers) = Peers::install()? else {
+            return Ok(None);
+        };
+        let templates = peers.expected_templates()?;
+        Ok(Some((peers, templates)))
+    });
     for command in CHECKS {
         let mut command = cargo(command);
         // Workspaces of their own, which share what they have in common.
@@ -46,9 +52,9 @@ pub(crate) fn run() -> Result<()> {
         Err(panic) => std::panic::resume_unwind(panic),
     };
     let mut tests = cargo("test --workspace --tests");
-    if let Some(peers) = &peers {
+    if let Some((peers, templates)) = &peers {
         tests.env("STRATA_PYTHON", peers.python());
-        if let Some(expected) = peers.expected_templates()? {
+        if let Some(expected) = templates {
             tests.env("STRATA_TEMPLATE_EXPECTED", expected);
         }
     }
@@ -56,7 +62,7 @@ pub(crate) fn run() -> Result<()> {
     execute(&mut cargo("test --workspace --doc"))?;
     tests_are_built();
     timed("emulated AArch64", aarch64::run)?;
-    if let Some(peers) = peers {
+    if let Some((peers, _)) = peers {
         timed("peers", || peers.check())?;
     }
     timed("conformance", conformance::run)?;
