@@ -90,7 +90,9 @@ fn same_service(here: SocketAddr, guest: &Guest, prompts: usize) -> Result<()> {
     let there = guest.address();
     server::doors(there)?;
     server::same_answers(here, there, prompts)?;
-    server::recorded_answers(there)?;
+    // The few prompts of CI go with half of the recordings.
+    let one_of = if prompts == usize::MAX { 1 } else { 2 };
+    server::recorded_answers(there, one_of)?;
     server::crowd(there)?;
     server::official_client(here, there)?;
     server::well(guest)
