@@ -77,7 +77,8 @@ export async function open(address, screenshots) {
 export async function close() {
   browser.kill();
   await new Promise((resolve) => { browser.once('close', resolve); });
-  rmSync(profile, { recursive: true, force: true, maxRetries: 5 });
+  // Its helpers may write for a moment longer.
+  rmSync(profile, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
 }
 
 /** Gives the next calls of a path these bodies, as a model would that says just this. */

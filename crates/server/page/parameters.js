@@ -43,7 +43,8 @@ export async function showDefaults() {
   const shown = {
     ...defaults,
     max_tokens: limit > 0 ? limit : t('until_done'),
-    seed: defaults.seed >= 0 ? defaults.seed : t('random'),
+    // As llama-server says it: the largest number, or one below 0.
+    seed: defaults.seed >= 0 && defaults.seed < 0xffffffff ? defaults.seed : t('random'),
   };
   for (const field of fields()) {
     const value = shown[field.name];
