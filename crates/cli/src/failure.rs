@@ -20,8 +20,9 @@ pub(crate) enum Kind {
 
 /// Appended to `--help`.
 pub(crate) const EXIT_CODES: &str = "\
-Set STRATA_ISA=scalar (or avx2, avx512, …) to force an instruction set, and STRATA_PREFETCH=BYTES to set how far ahead
-weights are prefetched instead of measuring it (0 for none); results stay the same.
+Environment variables that change the speed and never a result:
+  STRATA_ISA       the instruction set to use: scalar, avx2, avx512, …
+  STRATA_PREFETCH  how many bytes ahead weights are prefetched, instead of what is measured
 
 Exit codes:
   0  success

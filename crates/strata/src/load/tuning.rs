@@ -12,9 +12,6 @@ use strata_model::{Compute, GgmlType, Model, TypeTuning};
 use strata_platform::Pool;
 use strata_store::Store;
 
-/// The variable that sets the distance of all prefetches, in bytes; 0 is none.
-const PREFETCH: &str = "STRATA_PREFETCH";
-
 /// A file in the store's folder.
 const FILE: &str = "tuning.json";
 
@@ -91,7 +88,7 @@ impl Machine {
             // Where it cannot be kept it is measured again the next time.
             let _ = write(&path, &key, kept);
         }
-        if let Some(bytes) = forced_distance() {
+        if let Some(bytes) = self.forced_prefetch {
             for &ty in GgmlType::ALL {
                 self.kernels.prefetch().set_distance(ty, bytes);
             }
@@ -111,10 +108,6 @@ impl Machine {
         };
         model.tune(ty, compute, &MonotonicClock::default())
     }
-}
-
-fn forced_distance() -> Option<usize> {
-    std::env::var(PREFETCH).ok()?.trim().parse().ok()
 }
 
 /// What is kept of a type.
