@@ -11,12 +11,14 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// The workspaces that have a lock file: the program, the fuzz targets, the bare machine, a program that embeds Strata.
-const WORKSPACES: [&str; 4] = [
+/// The workspaces that have a lock file: the program, the fuzz targets, the bare machine, a program that embeds Strata,
+/// and the proof that the libraries need no standard library.
+const WORKSPACES: [&str; 5] = [
     "Cargo.toml",
     "fuzz/Cargo.toml",
     "crates/unikernel/boot/Cargo.toml",
     "crates/strata/tests/embedder/Cargo.toml",
+    "xtask/no_std/Cargo.toml",
 ];
 /// What Strata is built for here. Packages of other systems are no part of it.
 const PLATFORMS: [&str; 2] = ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"];
@@ -103,7 +105,10 @@ fn packages(manifest: &str) -> Result<Vec<Package>> {
     }
     let output = command.output().context("cannot start cargo")?;
     if !output.status.success() {
-        bail!("{manifest}: {}", String::from_utf8_lossy(&output.stderr));
+        bail!(
+            "{manifest}: {}`cargo metadata --manifest-path {manifest}` writes its lock file anew",
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
     let json: Value = serde_json::from_slice(&output.stdout)?;
     let array = |value: &Value| value.as_array().cloned().unwrap_or_default();

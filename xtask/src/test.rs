@@ -29,6 +29,7 @@ pub(crate) fn run() -> Result<()> {
         let templates = peers.expected_templates()?;
         Ok(Some((peers, templates)))
     });
+    timed("dependencies", deny::run)?;
     for command in CHECKS {
         let mut command = cargo(command);
         // Workspaces of their own, which share what they have in common.
@@ -40,7 +41,6 @@ pub(crate) fn run() -> Result<()> {
         }
         execute(&mut command)?;
     }
-    timed("dependencies", deny::run)?;
     if std::env::var_os("STRATA_FIXTURES").is_none() {
         eprintln!(
             "\nskipped: the tests over published vocabularies and templates, because STRATA_FIXTURES is not set"
