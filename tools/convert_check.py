@@ -124,6 +124,7 @@ def compare_files(ours, theirs):
 
 def greedy(path, tokens, count):
     """llama.cpp's continuation, and what it makes of the text."""
+    import llama_library
     import llama_cpp
 
     llm = llama_cpp.Llama(str(path), n_ctx=golden.CONTEXT, logits_all=True, type_k=0, type_v=0, flash_attn=False,

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import urllib.request
 
+import llama_library
 import llama_cpp
 import numpy as np
 

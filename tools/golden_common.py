@@ -54,6 +54,7 @@ def add_tokenizer(writer):
 
 
 def llama_cpp_logits(path, tokens):
+    import llama_library
     import llama_cpp
 
     f32 = 0

@@ -327,6 +327,7 @@ def write_gguf(name, model, path):
 
 
 def llama_cpp_states(path, texts):
+    import llama_library
     import llama_cpp
 
     f32 = 0

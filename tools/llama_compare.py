@@ -23,6 +23,7 @@ import tempfile
 
 import gguf
 import numpy
+import llama_library
 from llama_cpp import Llama
 
 POSITIONS = 200

@@ -127,6 +127,7 @@ def transformers_embeddings(folder: pathlib.Path, tokenizer) -> numpy.ndarray:
 
 def llama_cpp_embeddings(path: pathlib.Path) -> numpy.ndarray | None:
     try:
+        import llama_library
         import llama_cpp
     except ImportError:
         return None

@@ -9,6 +9,7 @@ Needs llama-cpp-python and numpy. `strata perplexity MODEL TEXT --ctx CTX` shoul
 
 import sys
 
+import llama_library
 import llama_cpp
 import numpy as np
 

@@ -20,6 +20,7 @@ import sys
 import tempfile
 
 import gguf
+import llama_library
 import llama_cpp as api
 import numpy
 

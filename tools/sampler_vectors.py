@@ -18,6 +18,7 @@ import ctypes
 import sys
 from pathlib import Path
 
+import llama_library
 import llama_cpp
 import numpy as np
 

@@ -12,6 +12,7 @@ import sys
 import tempfile
 
 import numpy
+import llama_library
 from llama_cpp import Llama
 
 MIXES = ["f32", "f16", "bf16", "q8_0", "q4_0", "q4_k_m", "q5_k_m", "q6_k"]

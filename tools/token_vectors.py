@@ -524,6 +524,7 @@ def vectors(folder):
 
 
 def llama_ids(vocabulary, out, count=4000, seed=23):
+    import llama_library
     from llama_cpp import Llama
 
     model = Llama(vocabulary, vocab_only=True, verbose=False)

@@ -125,7 +125,7 @@ pub(crate) fn overhead(arguments: &[String]) -> Result<()> {
 }
 
 fn peers() -> Result<Peers> {
-    match Peers::install()? {
+    match Peers::install_native()? {
         Some(peers) => Ok(peers),
         None => bail!("llama.cpp could not be installed"),
     }

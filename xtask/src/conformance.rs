@@ -1,6 +1,7 @@
 //! `cargo xtask conformance`: the official clients of OpenAI, Anthropic and Ollama against `strata serve`.
 
 use crate::command::{answers, run as execute, strata_for_checks, target};
+use crate::llama_cpp;
 use crate::python::Python;
 use anyhow::Result;
 use std::path::Path;
@@ -70,9 +71,37 @@ fn libraries() -> Result<()> {
     )
 }
 
-/// Everything: also LangChain, LiteLLM and other libraries, Node and a browser, on the page and on another origin.
+/// What llama-server's own tests need.
+const SUITE: &[&str] = &[
+    "aiohttp==3.14.5",
+    "filelock==4.2.10",
+    "numpy==2.4.6",
+    "openai==2.54.0",
+    "prometheus-client==0.26.0",
+    "pytest==9.2.0",
+    "pytest-timeout==2.4.0",
+    "requests==2.34.2",
+];
+
+/// llama-server's own tests.
+fn llama_suite() -> Result<()> {
+    let what = "llama-server's own tests";
+    let Some(python) = Python::install("llama-suite", SUITE, None, what)? else {
+        return Ok(());
+    };
+    let strata = strata_for_checks()?;
+    let sources = llama_cpp::sources(&python)?;
+    python.script(
+        "llama_suite/run.py",
+        what,
+        &[&strata.to_string_lossy(), &sources.to_string_lossy()],
+    )
+}
+
+/// Everything: also llama-server's own tests, LangChain, LiteLLM and other libraries, Node and a browser, on the page and on another origin.
 pub(crate) fn full() -> Result<()> {
     run()?;
+    llama_suite()?;
     libraries()?;
     let what = "the checks with LangChain and LiteLLM";
     let Some(python) = Python::install("clients-full", MORE, None, what)? else {

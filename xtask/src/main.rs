@@ -9,6 +9,7 @@ mod deny;
 mod fuzz;
 #[cfg(test)]
 mod layers;
+mod llama_cpp;
 mod loc;
 mod peers;
 mod python;
@@ -31,7 +32,8 @@ cargo xtask TASK
   peers            only the checks against other people's implementations
   conformance [--full]
                    the official clients of OpenAI, Anthropic and Ollama against `strata serve tale` (part of `test`);
-                   --full adds openai for Node, LangChain, LiteLLM, and the page in Chromium
+                   --full adds llama-server's own tests, openai for Node, LangChain, LiteLLM and other
+                   libraries, and the page in Chromium
   vectors          make the committed test vectors again, with the peers' packages
   bench vs-llamacpp [MODEL.gguf…] [--9b] [--threads N] [--rounds N] [--isa NAME] [--quick]
                    speed and memory beside llama.cpp on the same files, medians of alternate runs, and how near that

@@ -1,6 +1,7 @@
 //! Checks against implementations that we did not write: Python's `gguf`, `jinja2`, `tokenizers`, and llama.cpp.
 
 use crate::command::{strata_for_checks, target};
+use crate::llama_cpp::LlamaCpp;
 use crate::python::Python;
 use anyhow::{Result, bail};
 use std::path::{Path, PathBuf};
@@ -14,7 +15,6 @@ const PACKAGES: &[&str] = &[
     "sentencepiece==0.2.2",
     "transformers==5.22.2",
 ];
-const LLAMA_CPP: &str = "llama-cpp-python==0.3.36";
 
 /// A Python environment with the peers in it.
 pub(crate) struct Peers(Python);
@@ -50,12 +50,15 @@ pub(crate) fn vectors() -> Result<()> {
 impl Peers {
     /// Installs the packages, or says why the checks are left out.
     pub(crate) fn install() -> Result<Option<Self>> {
-        let python = Python::install(
-            "peers",
-            PACKAGES,
-            Some(LLAMA_CPP),
-            "the checks against other implementations",
-        )?;
+        let what = "the checks against other implementations";
+        let python = Python::install("peers", PACKAGES, Some(LlamaCpp::for_checks()), what)?;
+        Ok(python.map(Self))
+    }
+
+    /// The same with a llama.cpp that is compiled for this processor, to measure against.
+    pub(crate) fn install_native() -> Result<Option<Self>> {
+        let what = "the measurements against llama.cpp";
+        let python = Python::install("peers-native", PACKAGES, Some(LlamaCpp::Native), what)?;
         Ok(python.map(Self))
     }
 

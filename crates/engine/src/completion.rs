@@ -52,9 +52,12 @@ impl Engine {
             active.ended = true;
             release(&mut self.cache, self.draft_model.as_mut(), active);
             self.scheduler.remove(active.id);
+            let longest = self.counters.longest.max(active.tokens.len());
+            self.counters.longest = longest;
             if let Aim::Write(writer) = &active.aim {
                 self.counters.drafted_tokens += writer.usage.drafted_tokens as u64;
                 self.counters.accepted_tokens += writer.usage.accepted_tokens as u64;
+                self.counters.drafts += writer.drafts;
                 self.counters.forced_tokens += writer.forced_tokens as u64;
                 let tokens = writer.usage.generated_tokens as f64;
                 self.answer_tokens += (tokens - self.answer_tokens) * GAIN;

@@ -27,6 +27,10 @@ pub struct Counters {
     pub drafted_tokens: u64,
     /// Drafted tokens that were accepted.
     pub accepted_tokens: u64,
+    /// Drafts made, of one or more tokens each.
+    pub drafts: u64,
+    /// Tokens of the longest sequence there was.
+    pub longest: usize,
     /// Tokens that a constraint left no choice for, and that were not sampled.
     pub forced_tokens: u64,
     /// Sequences whose beginning was looked for in the cache.

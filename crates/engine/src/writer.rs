@@ -39,6 +39,8 @@ pub(crate) struct Writer {
     pub(crate) score: f64,
     pub(crate) usage: Usage,
     pub(crate) forced_tokens: usize,
+    /// Drafts that were checked.
+    pub(crate) drafts: u64,
     pub(crate) drafter: Drafter,
 }
 
@@ -82,6 +84,7 @@ impl Writer {
                 ..Usage::default()
             },
             forced_tokens: 0,
+            drafts: 0,
             drafter: Drafter::new(request.speculation, most_guesses),
         })
     }
@@ -166,6 +169,7 @@ impl Writer {
                 break (right, end);
             }
         };
+        self.drafts += u64::from(!draft.is_empty());
         self.usage.drafted_tokens += draft.len();
         self.usage.accepted_tokens += right;
         let new = tokens.len() - text;

@@ -181,7 +181,7 @@ async fn quick(server: &Arc<Server>, caller: &Caller, call: Call) -> Result<Repl
         }
         Call::Ready if server.is_draining() => return Err(shutting_down()),
         Call::Ready => Reply::health("ready"),
-        Call::Metrics => Reply::metrics(&crate::metrics::text(server, client)),
+        Call::Metrics => crate::metrics::reply(server, client),
         call => {
             let unknown = "this server cannot do that yet";
             let unknown = |_| Fault::new(FaultKind::Unsupported, unknown);

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use strata_engine::Counters;
+use strata_wire::Reply;
 use strata_wire::metrics::{self, AdapterUse, Measured};
 
 /// Requests by route and status.
@@ -56,7 +57,7 @@ impl Seen {
 
 /// All numbers that a client may see, as Prometheus reads them. They are those of the engines' latest steps, so nothing
 /// here waits for one.
-pub(crate) fn text(server: &Server, client: &Client) -> String {
+pub(crate) fn reply(server: &Server, client: &Client) -> Reply {
     let mut out = String::new();
     let serving = server.manager.serving();
     let seen: Vec<Seen> = serving
@@ -71,14 +72,16 @@ pub(crate) fn text(server: &Server, client: &Client) -> String {
         .collect();
     let engines: Vec<_> = seen.iter().map(Seen::measured).collect();
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    metrics::write(&engines, now.map_or(0, |now| now.as_secs()), &mut out);
+    let now = now.map_or(0, |now| now.as_secs());
+    metrics::write(&engines, now, &mut out);
     server.settings.budgets.write(&mut out);
     // What others do is not for those who have models of their own.
     if client.allows_all() {
         write_server(server, &mut out);
     }
-    metrics::write_uptime(server.started.elapsed(), &mut out);
-    out
+    let uptime = server.started.elapsed();
+    metrics::write_uptime(uptime, &mut out);
+    Reply::metrics(&out, now.saturating_sub(uptime.as_secs()))
 }
 
 /// The numbers of the server as a whole.

@@ -137,10 +137,12 @@ impl Reply {
         Self::json(&Json::object([("status", word.into())]))
     }
 
-    /// The server's numbers, as Prometheus reads them.
-    pub fn metrics(text: &str) -> Self {
+    /// The server's numbers, as Prometheus reads them; it started so many seconds after 1970.
+    pub fn metrics(text: &str, started: u64) -> Self {
+        let started = alloc::format!("{started}");
         Self {
             content_type: "text/plain; version=0.0.4; charset=utf-8",
+            headers: alloc::vec![("process-start-time-unix", started)],
             ..Self::text(text)
         }
     }

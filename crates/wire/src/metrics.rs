@@ -1,5 +1,7 @@
 //! The engine's numbers as Prometheus reads them: under the names that vLLM gave them, which gateways and dashboards
-//! know, and under our own where it has none.
+//! know, under our own where it has none, and once more under llama-server's.
+
+mod llama_server;
 
 use alloc::format;
 use alloc::string::String;
@@ -250,6 +252,7 @@ pub fn write(engines: &[Measured<'_>], now: u64, out: &mut String) {
         "max_lora=\"{most}\",running_lora_adapters=\"{running}\",waiting_lora_adapters=\"{waiting}\""
     );
     let _ = writeln!(out, "vllm:lora_requests_info{{{adapters}}} {now}");
+    llama_server::write(engines, out);
 }
 
 fn head(out: &mut String, name: &str, help: &str, kind: &str) {

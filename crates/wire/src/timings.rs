@@ -8,12 +8,21 @@ use strata_chat::{Event, Fault, Timings, Usage};
 pub(crate) fn write(usage: &Usage, timings: &Timings) -> Json {
     let computed = usage.prompt_tokens.saturating_sub(usage.cached_tokens);
     let mut object = Json::object([("cache_n", usage.cached_tokens.into())]);
-    for (name, tokens, time) in [
-        ("prompt", computed, timings.prompt),
-        ("predicted", usage.generated_tokens, timings.generate),
+    // The first token comes out of the prompt's last step, so it is no part of the time that the others took.
+    let generated = usage.generated_tokens;
+    for (name, tokens, counted, time) in [
+        ("prompt", computed, computed, timings.prompt),
+        (
+            "predicted",
+            generated,
+            generated.saturating_sub(1),
+            timings.generate,
+        ),
     ] {
         let per = |a: f64, b: f64| if b > 0.0 { a / b } else { 0.0 };
-        let count = tokens as f64;
+        let count = counted as f64;
+        // Waiting for the first step is no time spent on the prompt.
+        let time = if tokens == 0 { Duration::ZERO } else { time };
         let milliseconds = time.as_secs_f64() * 1e3;
         let key = |what: &str| alloc::format!("{name}_{what}");
         object.push(&key("n"), tokens);
@@ -65,6 +74,11 @@ impl ProgressReport {
             self.latest = Some((*usage, *timings));
             return None;
         }
+        let so_far = Usage {
+            prompt_tokens: *computed,
+            ..*usage
+        };
+        self.latest = Some((so_far, *timings));
         self.prompt.then(|| {
             Json::object([
                 ("total", usage.prompt_tokens.into()),

@@ -161,8 +161,10 @@ impl Server {
             self.clients() + 1,
         );
         Budgets::BARE_METAL.write(&mut out);
-        metrics::write_uptime(Duration::from_nanos(now), &mut out);
-        Reply::metrics(&out)
+        let uptime = Duration::from_nanos(now);
+        metrics::write_uptime(uptime, &mut out);
+        let started = stamp.unix_seconds.saturating_sub(uptime.as_secs());
+        Reply::metrics(&out, started)
     }
 }
 

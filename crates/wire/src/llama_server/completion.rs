@@ -88,7 +88,8 @@ fn refuse(fields: &mut Fields) -> Result<(), Fault> {
             return Err(unsupported(&fields.at(name), "more than 0"));
         }
     }
-    // How tokens are guessed ahead, which changes nothing about the answer.
+    // Where tokens are drawn, and how they are guessed ahead, which changes nothing about the answer.
+    fields.ignore(&["backend_sampling"]);
     for name in ["n_max", "n_min", "p_min"] {
         fields.maybe_number(&format!("speculative.{name}"), ANY)?;
     }

@@ -16,6 +16,7 @@ pub(crate) use errors::fault;
 
 use crate::answer::Framing;
 use crate::dialect::Dialect;
+use crate::request_fields::chat::LastAnswer;
 use crate::route::Route;
 use crate::{openai, rerank};
 use unprefixed::reworded;
@@ -35,9 +36,14 @@ pub static DIALECT: Dialect = Dialect {
         Route::post(
             "/chat/completions",
             "The next message of a conversation.",
-            |asked| openai::chat(asked).map(reworded),
+            |asked| openai::chat(asked, LastAnswer::GoesOn).map(reworded),
         )
         .streams(Framing::Events),
+        Route::post(
+            "/chat/completions/input_tokens",
+            "How many tokens a conversation has.",
+            |asked| openai::count(asked.body, LastAnswer::GoesOn),
+        ),
         Route::post(
             "/responses",
             "The next turn of a conversation, kept so that another can follow it.",

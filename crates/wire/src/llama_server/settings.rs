@@ -74,20 +74,14 @@ pub(super) fn sampling(sampling: &Sampling, settings: &mut Json) {
     if let Some(breakers) = &s.dry_sequence_breakers {
         settings.push("dry_sequence_breakers", breakers.clone());
     }
-    if !s.logit_bias.is_empty() {
-        let biases = s.logit_bias.iter().map(|(text, bias)| {
-            let token = match text {
-                TokenOrText::Token(token) => Json::from(*token),
-                TokenOrText::Text(text) => text.as_str().into(),
-            };
-            // A token that cannot be has no number in JSON.
-            let bias = if bias.is_finite() {
-                Json::from(*bias)
-            } else {
-                false.into()
-            };
-            Json::array([token, bias])
-        });
-        settings.push("logit_bias", Json::array(biases));
-    }
+    let biases = s.logit_bias.iter().map(|(text, bias)| {
+        let token = match text {
+            TokenOrText::Token(token) => Json::from(*token),
+            TokenOrText::Text(text) => text.as_str().into(),
+        };
+        // Infinity, for a token that cannot be, has no form in JSON.
+        let bias = bias.is_finite().then_some(*bias);
+        Json::object([("bias", bias.into()), ("token", token)])
+    });
+    settings.push("logit_bias", Json::array(biases));
 }

@@ -2,7 +2,7 @@
 
 use crate::answer::Reply;
 use crate::call::Call;
-use crate::request_fields::chat;
+use crate::request_fields::chat::{self, LastAnswer};
 use alloc::boxed::Box;
 use alloc::string::String;
 use strata_chat::json::{Fields, Json};
@@ -68,7 +68,7 @@ fn tokenize_chat(mut fields: Fields) -> Result<Call, Fault> {
             return Err(Fault::field(&fields.at(name), problem));
         }
     }
-    let (request, _) = chat::read_fields(fields)?;
+    let (request, _) = chat::read_fields(fields, LastAnswer::Stands)?;
     Ok(Call::Render(
         Box::new(request),
         Box::new(|rendered| counted(rendered.tokens.clone().into(), rendered.context, None)),
@@ -138,7 +138,7 @@ pub(super) fn info() -> Call {
 
 /// The prompt that a chat would give the model.
 pub(super) fn apply_template(body: &[u8]) -> Result<Call, Fault> {
-    let (request, _) = chat::read(body)?;
+    let (request, _) = chat::read(body, LastAnswer::GoesOn)?;
     Ok(Call::Render(
         Box::new(request),
         Box::new(|rendered| {

@@ -173,7 +173,8 @@ impl AnswerWriter for CompletionAnswer {
             Event::Progress { .. } => {
                 let progress = self.options.report.hear(event).filter(|_| self.stream);
                 if let Some(progress) = progress {
-                    let piece = self.take(0, false).with("prompt_progress", progress);
+                    let mut piece = self.take(0, false).with("prompt_progress", progress);
+                    self.options.report.add_timings(&mut piece);
                     server_sent(None, &piece, out);
                 }
             }
@@ -226,7 +227,10 @@ impl AnswerWriter for CompletionAnswer {
 
 /// A token and its alternatives: with log-probabilities, or with the probabilities that it was drawn with.
 fn probability(token: &TokenLogprobs, post_sampling: bool) -> Json {
-    let top = token.top.iter().map(|other| one(other, post_sampling));
+    // What the samplers left nothing of could not have been drawn.
+    let possible = |other: &&TokenLogprob| !post_sampling || libm::expf(other.logprob) > 0.0;
+    let top = token.top.iter().filter(possible);
+    let top = top.map(|other| one(other, post_sampling));
     let key = if post_sampling {
         "top_probs"
     } else {

@@ -16,6 +16,7 @@ pub use responses::{Page, ResponseStore, kept_from_json, kept_to_json};
 use crate::answer::Framing;
 use crate::call::Call;
 use crate::dialect::Dialect;
+use crate::request_fields::chat::LastAnswer;
 use crate::rerank;
 use crate::route::{Route, RouteRequest};
 use crate::stamp::Stamp;
@@ -32,13 +33,18 @@ pub static DIALECT: Dialect = Dialect {
         Route::post(
             "/v1/chat/completions",
             "The next message of a conversation.",
-            chat,
+            |asked| chat(asked, LastAnswer::Stands),
         )
         .streams(Framing::Events),
         Route::post(
             "/v1/chat/completions/render",
             "The tokens that a conversation would give the model.",
             |asked| chat::render(asked.body, asked.stamp),
+        ),
+        Route::post(
+            "/v1/chat/completions/input_tokens",
+            "How many tokens a conversation has.",
+            |asked| count(asked.body, LastAnswer::Stands),
         ),
         Route::get(
             "/v1/chat/completions",
@@ -157,8 +163,13 @@ pub static DIALECT: Dialect = Dialect {
 };
 
 /// Opens a chat.
-pub(crate) fn chat(asked: &mut RouteRequest<'_>) -> Result<Call, Fault> {
-    chat::open(asked.body, asked.stamp)
+pub(crate) fn chat(asked: &mut RouteRequest<'_>, last: LastAnswer) -> Result<Call, Fault> {
+    chat::open(asked.body, asked.stamp, last)
+}
+
+/// Counts a chat's tokens.
+pub(crate) fn count(body: &[u8], last: LastAnswer) -> Result<Call, Fault> {
+    chat::count(body, last)
 }
 
 /// Opens a request for a response.

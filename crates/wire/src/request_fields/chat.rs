@@ -20,6 +20,8 @@ pub(crate) struct ReplyOptions {
     pub(crate) legacy: bool,
     /// The field in which tokens are told.
     pub(crate) tokens: Option<&'static str>,
+    /// The prompt is told as the model sees it.
+    pub(crate) verbose: bool,
     /// What is told of progress.
     pub(crate) report: ProgressReport,
     /// The tools that take free text.
@@ -28,19 +30,31 @@ pub(crate) struct ReplyOptions {
     pub(crate) stored: Option<Json>,
 }
 
+/// What becomes of an assistant's message that a conversation ends with, unless the request says so.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum LastAnswer {
+    /// It is complete, and another one follows.
+    Stands,
+    /// It is the beginning of the answer, as with llama-server.
+    GoesOn,
+}
+
 /// Reads the body of a chat.
-pub(crate) fn read(body: &[u8]) -> Result<(Generate, ReplyOptions), Fault> {
-    read_fields(Fields::parse(body)?)
+pub(crate) fn read(body: &[u8], last: LastAnswer) -> Result<(Generate, ReplyOptions), Fault> {
+    read_fields(Fields::parse(body)?, last)
 }
 
 /// Reads the fields of a chat.
-pub(crate) fn read_fields(mut fields: Fields) -> Result<(Generate, ReplyOptions), Fault> {
+pub(crate) fn read_fields(
+    mut fields: Fields,
+    last: LastAnswer,
+) -> Result<(Generate, ReplyOptions), Fault> {
     let model = model(&mut fields)?;
     let messages = messages::messages(&mut fields)?;
     let own_last = messages.last().is_some_and(|m| m.role == Role::Assistant);
     let mut request = Generate::new(model, Prompt::Chat(messages));
     let report = generation::read(&mut fields, &mut request, Ranges::Narrow)?;
-    continues(&mut fields, own_last, &mut request)?;
+    continues(&mut fields, own_last, last, &mut request)?;
     request.max_tokens = max_tokens(&mut fields)?;
     let choices = fields.maybe_integer("n", 1..=MAX_CHOICES)?;
     request.choices = choices.unwrap_or(1) as usize;
@@ -57,9 +71,10 @@ pub(crate) fn read_fields(mut fields: Fields) -> Result<(Generate, ReplyOptions)
         usage: generation::stream_usage(&mut fields, request.stream)?,
         legacy: false,
         tokens: generation::token_key(&mut fields)?,
+        verbose: fields.maybe_boolean("verbose")? == Some(true),
         report,
     };
-    request.tokens = options.tokens.is_some();
+    request.tokens = options.tokens.is_some() || options.verbose;
     if let Some(functions) = tools::legacy(&mut fields)? {
         if !request.tools.list.is_empty() {
             let path = fields.at("functions");
@@ -132,10 +147,16 @@ fn max_tokens(fields: &mut Fields) -> Result<Option<usize>, Fault> {
 }
 
 /// vLLM's and llama-server's way to have the last message completed, or no answer opened.
-fn continues(fields: &mut Fields, own_last: bool, request: &mut Generate) -> Result<(), Fault> {
+fn continues(
+    fields: &mut Fields,
+    own_last: bool,
+    last: LastAnswer,
+    request: &mut Generate,
+) -> Result<(), Fault> {
     let go_on = fields.maybe_boolean("continue_final_message")?;
     let turn = fields.maybe_boolean("add_generation_prompt")?;
-    let go_on = go_on.unwrap_or(false);
+    let goes_on = own_last && turn.is_none() && last == LastAnswer::GoesOn;
+    let go_on = go_on.unwrap_or(goes_on);
     if go_on && !own_last {
         let path = fields.at("continue_final_message");
         return Err(Fault::field(

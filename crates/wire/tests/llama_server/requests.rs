@@ -60,6 +60,20 @@ fn every_form_of_prompt_is_understood() {
 }
 
 #[test]
+fn the_beginning_of_an_answer_goes_on() {
+    let chat = |fields: &str| {
+        let messages = r#"[{"role":"user","content":"u"},{"role":"assistant","content":"a"}]"#;
+        let body = format!(r#"{{"messages":{messages}{fields}}}"#);
+        let request = read("/chat/completions", &body).unwrap();
+        (request.continues, request.closed)
+    };
+    assert_eq!(chat(""), (true, false));
+    assert_eq!(chat(r#","continue_final_message":false"#), (false, false));
+    assert_eq!(chat(r#","add_generation_prompt":true"#), (false, false));
+    assert_eq!(chat(r#","add_generation_prompt":false"#), (false, true));
+}
+
+#[test]
 fn silence_leaves_sampling_to_the_model() {
     let request = completion("").unwrap();
     assert_eq!(request.sampling, Default::default());

@@ -96,10 +96,10 @@ impl ChatAnswer {
         if self.options.usage {
             chunk.push("usage", Json::Null);
         }
-        match beside.progress {
-            Some(progress) => chunk.push("prompt_progress", progress),
-            None => self.options.report.add_timings(&mut chunk),
+        if let Some(progress) = beside.progress {
+            chunk.push("prompt_progress", progress);
         }
+        self.options.report.add_timings(&mut chunk);
         server_sent(None, &chunk, out);
     }
 
@@ -279,7 +279,11 @@ impl ChatAnswer {
         document
     }
 
-    fn prompt(&mut self, tokens: &[u32], logprobs: &[TokenLogprobs]) {
+    fn prompt(&mut self, text: &str, tokens: &[u32], logprobs: &[TokenLogprobs]) {
+        if self.options.verbose {
+            let seen = Json::object([("prompt", text.into())]);
+            self.prompt.push(("__verbose", seen));
+        }
         if self.options.tokens == Some("token_ids") {
             let tokens = tokens.to_vec().into();
             self.prompt.push(("prompt_token_ids", tokens));
@@ -309,8 +313,11 @@ impl AnswerWriter for ChatAnswer {
                 self.keep(usage, timings);
             }
             Event::Prompt {
-                tokens, logprobs, ..
-            } => self.prompt(tokens, logprobs),
+                text,
+                tokens,
+                logprobs,
+                ..
+            } => self.prompt(text, tokens, logprobs),
             Event::Started { .. } | Event::Progress { .. } | Event::Failed(_) => {}
             Event::Text { choice, .. }
             | Event::Thinking { choice, .. }
