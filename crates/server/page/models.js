@@ -157,7 +157,8 @@ function card(one) {
       button('use', () => use(name), false),
       loaded ? button('unload', () => hold(name, 0)) : button('load', (pressed) => hold(name, undefined, pressed)),
       button('details', () => look(name)),
-      button('remove', () => remove(name))),
+      // Only what is in the store has a tag: files and the built-in model are not the store's to remove.
+      name.includes(':') && button('remove', () => remove(name))),
     opened.has(name) && sheet(opened.get(name)));
 }
 
