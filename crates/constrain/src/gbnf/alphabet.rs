@@ -110,6 +110,14 @@ struct State {
 /// Repetitions up to this number are written out.
 const EXACT_REPEATS: u32 = 4;
 
+/// How often an automaton has a part that is repeated.
+pub(super) fn copies(least: u32, most: Option<u32>) -> u32 {
+    match most.unwrap_or(least).max(least) {
+        times @ 1..=EXACT_REPEATS => times,
+        _ => 1,
+    }
+}
+
 impl Automaton {
     pub(super) fn new(grammar: &Grammar, alphabet: &Alphabet, node: NodeId) -> Self {
         let mut automaton = Automaton {
@@ -122,6 +130,11 @@ impl Automaton {
         start.insert(0);
         automaton.start = automaton.closed(start);
         automaton
+    }
+
+    /// How many states it has.
+    pub(super) fn len(&self) -> usize {
+        self.states.len()
     }
 
     fn state(&mut self) -> usize {
@@ -155,11 +168,17 @@ impl Automaton {
             Node::Repeat(item, least, most) => {
                 let exact = most.unwrap_or(*least).max(*least) <= EXACT_REPEATS;
                 let least = if exact { *least } else { (*least).min(1) };
+                let most = most.filter(|_| exact);
                 let mut at = from;
-                for _ in 0..least {
+                // Where there is no end, the last one that must come is the one that comes again.
+                let before = match most {
+                    Some(_) => least,
+                    None => least.saturating_sub(1),
+                };
+                for _ in 0..before {
                     at = self.part(grammar, alphabet, *item, at);
                 }
-                match most.filter(|_| exact) {
+                match most {
                     Some(most) => {
                         let end = self.state();
                         for _ in least..most {
@@ -174,7 +193,7 @@ impl Automaton {
                         self.states[at].silent.push(again);
                         let last = self.part(grammar, alphabet, *item, again);
                         self.states[last].silent.push(again);
-                        again
+                        if least > 0 { last } else { again }
                     }
                 }
             }

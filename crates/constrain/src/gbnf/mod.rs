@@ -10,6 +10,8 @@ mod parser;
 mod terminals;
 mod writer;
 
+use std::collections::HashMap;
+
 use crate::error::CompileError;
 use crate::limits::Limits;
 
@@ -42,12 +44,21 @@ struct Grammar {
     /// What each rule says.
     rules: Vec<NodeId>,
     root: usize,
+    /// The node of each set of characters: a long text has few that differ.
+    sets: HashMap<Ranges, NodeId>,
 }
 
 impl Grammar {
     fn add(&mut self, node: Node) -> NodeId {
+        let new = self.nodes.len();
+        if let Node::Chars(ranges) = &node {
+            if let Some(same) = self.sets.get(ranges) {
+                return *same;
+            }
+            self.sets.insert(ranges.clone(), new);
+        }
         self.nodes.push(node);
-        self.nodes.len() - 1
+        new
     }
 
     /// The nodes that a node is made of, rules aside.

@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::alphabet::{Alphabet, Automaton, Set};
+use super::alphabet::{Alphabet, Automaton, Set, copies};
 use super::{Grammar, Node, NodeId};
 use crate::error::CompileError;
 use crate::limits::Deadline;
@@ -16,6 +16,9 @@ const LARGEST: usize = 1000;
 
 /// Nor is one that has more when its repetitions are, too.
 const LONGEST: usize = 1 << 16;
+
+/// States of all automata together, about a hundred bytes each; parts that would need more are taken apart.
+const STATES: usize = 100_000;
 
 /// Steps for finding out which terminals run into each other; beyond them, all do.
 const STEPS: usize = 200_000;
@@ -47,11 +50,25 @@ pub(super) fn choose(grammar: &Grammar, deadline: Deadline) -> Result<Terminals,
             deadline.check()?;
             terminals.visit(grammar, &sizes, &apart, grammar.rules[rule]);
         }
-        for (part, nullable) in &mut terminals.parts {
-            let automaton = automata
-                .entry(*part)
-                .or_insert_with(|| Automaton::new(grammar, &alphabet, *part));
+        let mut states: usize = automata.values().map(Automaton::len).sum();
+        let known = apart.len();
+        let mut parts: Vec<_> = terminals.parts.iter_mut().collect();
+        parts.sort_unstable_by_key(|(part, _)| **part);
+        for (part, nullable) in parts {
+            let single = matches!(grammar.nodes[*part], Node::Chars(_));
+            let more = sizes.0[*part].map_or(0, |size| size.states);
+            if !automata.contains_key(part) && !single && states.saturating_add(more) > STATES {
+                apart.insert(*part);
+                continue;
+            }
+            let automaton = automata.entry(*part).or_insert_with(|| {
+                states = states.saturating_add(more);
+                Automaton::new(grammar, &alphabet, *part)
+            });
             *nullable = automaton.is_nullable();
+        }
+        if apart.len() > known {
+            continue;
         }
         let follow = follow(grammar, &terminals, &automata, deadline)?;
         let before = apart.len();
@@ -116,6 +133,8 @@ struct Size {
     written: usize,
     /// The characters of its texts.
     repeated: usize,
+    /// The states of its automaton, about.
+    states: usize,
 }
 
 impl Sizes {
@@ -140,6 +159,7 @@ impl Sizes {
         let mut size = Size {
             written: 1,
             repeated: 1,
+            states: 2,
         };
         match &grammar.nodes[node] {
             Node::Chars(ranges) => size.written = ranges.len(),
@@ -148,12 +168,15 @@ impl Sizes {
                 let times = most.unwrap_or(0).max(*least).max(1);
                 size = sizes[*item]?;
                 size.repeated = size.repeated.saturating_mul(times as usize);
+                let copies = copies(*least, *most) as usize;
+                size.states = size.states.saturating_mul(copies).saturating_add(1);
             }
             Node::Seq(items) | Node::Alt(items) => {
                 for item in items {
                     let item = sizes[*item]?;
                     size.written = size.written.saturating_add(item.written);
                     size.repeated = size.repeated.saturating_add(item.repeated);
+                    size.states = size.states.saturating_add(item.states);
                 }
             }
         }

@@ -2,6 +2,7 @@
 
 use super::OPENAI;
 use crate::pairs::script;
+use strata_chat::json::Json;
 use strata_chat::{Fault, FaultKind, Message, Prompt, Role};
 use strata_wire::call::{Call, Kept, Recall};
 use strata_wire::openai::ResponseStore;
@@ -31,6 +32,39 @@ fn answered(body: &str, recall: &mut dyn Recall, name: &str) -> Option<Kept> {
     let kept = answer.kept();
     assert_eq!(answer.kept(), None);
     kept
+}
+
+#[test]
+fn items_of_stored_responses_can_be_named() {
+    let mut store = ResponseStore::new(10, 1 << 20);
+    let kept = answered(r#"{"input":"Hi"}"#, &mut store.of("ann"), "thinking").unwrap();
+    let items = kept.document.get("output").unwrap().clone();
+    store.keep("ann", kept);
+    let Json::Array(items) = items else {
+        panic!("the output is a list");
+    };
+    let name = |item: &Json| item.get("id").unwrap().as_str().unwrap().to_string();
+    let names: Vec<String> = items.iter().map(name).collect();
+    let references = names
+        .iter()
+        .map(|name| format!(r#"{{"type":"item_reference","id":"{name}"}}"#));
+    let references = references.collect::<Vec<_>>().join(",");
+    let body = format!(r#"{{"input":[{references},{{"role":"user","content":"And?"}}]}}"#);
+    let list = conversation(&body, &mut store.of("ann")).unwrap();
+    let said: Vec<_> = list.iter().map(|m| (m.role, m.joined())).collect();
+    let expected = [(Role::Assistant, "Hello!"), (Role::User, "And?")];
+    assert_eq!(said, expected.map(|(role, text)| (role, text.to_string())));
+    assert_eq!(list[0].thinking.as_deref(), Some("The user says 你好."));
+
+    // Nobody else's, and none that is not there.
+    let fault = conversation(&body, &mut store.of("bob")).unwrap_err();
+    assert_eq!(fault.kind, FaultKind::NotFound);
+    assert_eq!(fault.field.as_deref(), Some("input[0].id"));
+    for id in ["msg_0123abcd_9", "msg", "", "_", "msg_é_0"] {
+        let body = format!(r#"{{"input":[{{"type":"item_reference","id":"{id}"}}]}}"#);
+        let fault = conversation(&body, &mut store.of("ann")).unwrap_err();
+        assert_eq!(fault.kind, FaultKind::NotFound, "{id}");
+    }
 }
 
 #[test]
@@ -135,7 +169,7 @@ fn what_cannot_be_honoured_is_named() {
             "tools[0].type",
         ),
         (
-            r#""input":[{"type":"item_reference","id":"i"}]"#,
+            r#""input":[{"type":"computer_call","id":"i"}]"#,
             "input[0].type",
         ),
         (r#""input":[]"#, "input"),

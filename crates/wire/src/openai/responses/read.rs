@@ -50,6 +50,7 @@ pub(super) fn response(
     let input = fields
         .take("input")
         .ok_or_else(|| fields.missing("input"))?;
+    let input = dereferenced(input, &path, recall)?;
     conversation.extend(items::messages(input, &path)?);
     name_results(&mut conversation);
     let system = instructions.map(|text| Message::text(Role::System, text));
@@ -188,6 +189,46 @@ fn history(
             format_args!("cannot be combined with previous_response_id"),
         )),
     }
+}
+
+/// The input with the items that it only names: those of answers that are kept.
+fn dereferenced(input: Json, path: &JsonPath, recall: &mut dyn Recall) -> Result<Json, Fault> {
+    let Json::Array(mut items) = input else {
+        return Ok(input);
+    };
+    for (index, item) in items.iter_mut().enumerate() {
+        let is_reference = item.get("type").and_then(Json::as_str) == Some("item_reference");
+        let Some(id) = item
+            .get("id")
+            .and_then(Json::as_str)
+            .filter(|_| is_reference)
+        else {
+            continue;
+        };
+        let Some(found) = kept_item(id, recall) else {
+            return Err(Fault {
+                kind: FaultKind::NotFound,
+                ..Fault::field(
+                    &path.item(index).field("id"),
+                    format_args!("there is no item named {id:?} in a stored response"),
+                )
+            });
+        };
+        *item = found;
+    }
+    Ok(Json::Array(items))
+}
+
+/// An item of an answer that is kept. Its name has the answer's in it.
+fn kept_item(id: &str, recall: &mut dyn Recall) -> Option<Json> {
+    let (_, rest) = id.split_once('_')?;
+    let (stamp, _) = rest.rsplit_once('_')?;
+    let document = recall.document(&alloc::format!("resp_{stamp}"))?;
+    let Some(Json::Array(items)) = document.get("output") else {
+        return None;
+    };
+    let is_named = |item: &&Json| item.get("id").and_then(Json::as_str) == Some(id);
+    items.iter().find(is_named).cloned()
 }
 
 fn thinking(fields: &mut Fields) -> Result<Thinking, Fault> {
