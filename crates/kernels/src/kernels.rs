@@ -21,6 +21,7 @@ use crate::peak::DotPeak;
 use crate::prefetch::Prefetch;
 use crate::rope::{RopeKind, Rotate};
 use crate::short_conv::ShortConv;
+use crate::state::StateStep;
 use crate::tile::TileMut;
 use crate::vector::{
     Activate, Activation, Arithmetic, DotProduct, ExpSub, LayerNorm, Max, RmsNorm, SoftCap,
@@ -304,6 +305,12 @@ impl Kernels {
             gate,
             out,
         });
+    }
+
+    /// One token of a linear recurrence.
+    pub fn state_step(&self, step: StateStep<'_>) {
+        assert!(step.fits(), "a number for each key and value");
+        self.run(step);
     }
 
     /// Stores one row of keys or values. `out` is [`KvType::row_bytes`] long.

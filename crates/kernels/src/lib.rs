@@ -16,6 +16,8 @@
 //! - **Float weights** have four sums a row by column modulo 4, joined as (s0 + s1) + (s2 + s3).
 //! - **Sums over a vector** run in 16 lanes, element i in lane i modulo 16, joined as a tree: +8, +4, +2, +1.
 //! - **Short convolutions** sum each channel over its taps in order, the oldest position first: `acc = fma(tap, x, acc)`.
+//! - **Linear recurrences** ([`StateStep`]) take tokens one by one in f32: what is left of a state is `decay · state`; sums
+//!   over keys run in order, `acc = fma(key, state, acc)`. So a chunk's length never shows.
 //! - `exp`, `tanh` and `erf` are polynomials of our own; `sin`, `cos` and `pow` come from pure Rust in f64.
 //!
 //! # How to use it
@@ -38,6 +40,7 @@ mod peak;
 mod prefetch;
 mod rope;
 mod short_conv;
+mod state;
 mod tile;
 mod vector;
 
@@ -52,5 +55,6 @@ pub use panel::layout::{is_packed, pack_panel, packed_bytes, panel_bytes, unpack
 pub use panel::matmul::Panels;
 pub use prefetch::Prefetch;
 pub use rope::{RopeKind, ln, pow, sin_cos};
+pub use state::{Decay, StateRule, StateStep};
 pub use tile::TileMut;
 pub use vector::Activation;

@@ -6,6 +6,7 @@ mod isa;
 mod job;
 mod layout;
 mod matmul;
+mod state;
 mod support;
 mod tile;
 mod vector;
