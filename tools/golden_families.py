@@ -5,7 +5,10 @@ import re
 
 import numpy as np
 
+import golden_latent
 import golden_mixtures
+import golden_recurrent
+import golden_rwkv
 from golden_common import CONTEXT, EPS, VOCAB, WINDOW, rope
 from golden_model import (HEADS, LAYER_NORM, SLIDING, TIED, TINY, Family, base_keys, build_model, gguf_name, make_model,
                           shapes)
@@ -185,4 +188,4 @@ CASES = [
            {k: v for k, v in LAYER_NORM.items() if k != "layer_norm_eps"}
            | dict(norm_eps=EPS, head_dim=8, rope_parameters=rope(partial_rotary_factor=0.5)),
            keys={"attention.layer_norm_epsilon": EPS}, note="layer norms of 1 + weight, ReLU², half of each head rotated"),
-] + golden_mixtures.CASES
+] + golden_mixtures.CASES + golden_recurrent.CASES + golden_latent.CASES + golden_rwkv.CASES

@@ -3,7 +3,8 @@
 Each case is a tiny random model built by Hugging Face transformers from a config, written as a GGUF file by this
 script with llama.cpp's tensor names and conventions, and evaluated by transformers (float32, eager attention) on one
 token sequence. Every file that llama.cpp can run is then run by it, which proves the conversion by a third party.
-golden_families.py and golden_mixtures.py have the cases of most families.
+golden_families.py, golden_mixtures.py, golden_recurrent.py, golden_latent.py and golden_rwkv.py have the cases of most
+families.
 
     pip install torch transformers==5.22.2 gguf==0.19.0 llama-cpp-python==0.3.36
     python tools/golden_logits.py --out crates/model/tests/golden            # make all cases and the README
@@ -511,9 +512,9 @@ def verify(case, folder):
 
 README = """# Golden logits
 
-Tiny random models (F32 tensors) of each architecture with the logits that Hugging Face transformers computes for them
+Tiny random models (F32 tensors, or F16 where that holds the same values) of each architecture with the logits that Hugging Face transformers computes for them
 (float32, eager attention, {tokens} tokens, all positions), with a class of the same formulas where it has none of that
-name, or else with those of llama.cpp, or of formulas written down in `tools/golden_mixtures.py`. `CASE.gguf` is the
+name, or else with those of llama.cpp, or of formulas written down in `tools/golden_mixtures.py` and `tools/golden_rwkv.py`. `CASE.gguf` is the
 model; `CASE.json` holds the tokens and the logits: {tokens} × {vocab} little-endian f32 in base64, position by position.
 
 Made by `python tools/golden_logits.py --out crates/model/tests/golden` and checked with `--verify`; versions: torch

@@ -38,6 +38,7 @@ class Family:
     checked_positions: int = N_TOKENS
     tolerance: float = 1e-2  # of llama.cpp, over the largest logit
     seed: int = 0
+    half: bool = True  # values that f16 can hold, stored so
     note: str = ""
 
     @property
@@ -53,11 +54,12 @@ class Family:
 # ---------------------------------------------------------------------------------------------------------------------
 
 GLOBAL_NAMES = [
-    (r"(model|transformer)(\.decoder)?\.(embed_tokens|wte|word_embeddings)\.weight", "token_embd.weight"),
+    (r"(model|transformer|backbone)(\.decoder)?\.(embed_tokens|wte|word_embeddings|embeddings)\.weight",
+     "token_embd.weight"),
     (r"(transformer\.wpe|model\.decoder\.embed_positions)\.weight", "position_embd.weight"),
     (r"transformer\.word_embeddings_layernorm\.(\w+)", r"token_embd_norm.\1"),
     (r"model\.embedding_norm\.weight", r"token_embd_norm.weight"),
-    (r"(?:model\.norm|model\.final_layernorm|transformer\.ln_f|transformer\.norm_f|model\.decoder\.final_layer_norm)"
+    (r"(?:model\.norm|model\.final_layernorm|transformer\.ln_f|\w+\.norm_f|model\.decoder\.final_layer_norm)"
      r"\.(\w+)", r"output_norm.\1"),
     (r"lm_head\.(\w+)", r"output.\1"),
 ]
@@ -105,7 +107,7 @@ def convert_tensor(case, config, name, x):
     """A parameter as GGUF has it: names and arrays."""
     if case.convert and (found := case.convert(case, name, x)) is not None:
         return found
-    heads = config.num_attention_heads
+    heads = first(config, "num_attention_heads") or 1
     kv_heads = getattr(config, "num_key_value_heads", None) or heads
     if case.pairs and ".q_proj." in name:
         x = interleaved(case, x, heads)
@@ -140,18 +142,31 @@ def interleaved(case, x, heads):
 # Weights
 # ---------------------------------------------------------------------------------------------------------------------
 
+# Tensors that are matrices to llama.cpp and here.
+MATRIX = re.compile(r"token_embd|output|attn_(q|k|v|qkv|gate|q_a|q_b|kv_a_mqa|kv_b|k_b|v_b)\.|ffn_|ssm_(in|x|out|beta|alpha|ba)\.|"
+                    r"(time|channel)_mix_(key|value|receptance|gate|output|w1|w2|a1|a2|v1|v2|g1|g2|decay_w1|decay_w2)\.")
+
 # transformers adds 1 to these norms' weights when it runs; GGUF stores the sum.
-SHIFTED_NORM = {"nemotron"}
+SHIFTED_NORM = {"nemotron", "qwen3next", "qwen35", "qwen35moe"}
+
+
+def shifted(case, name):
+    return case.arch in SHIFTED_NORM and re.search(r"norm\.weight", name) and "linear_attn" not in name
 
 
 def random_parameter(case, name, shape):
     """Values that keep activations near 1, attention peaked, every bias and norm weight at work."""
+    x = random_floats(case, name, shape)
+    return x.astype(np.float16).astype(np.float32) if case.half else x
+
+
+def random_floats(case, name, shape):
     rng = np.random.Generator(np.random.PCG64(zlib.crc32(f"{case.name}/{case.seed}/{name}".encode())))
     x = rng.standard_normal(shape).astype(np.float32)
     stem, part = name.rsplit(".", 1) if "." in name else (name, "")
-    norm = re.search(r"norm|ln_\d|ln_f", stem.rsplit(".", 1)[-1])
+    norm = re.search(r"norm|ln_\d|ln_f|mix_ln", stem.rsplit(".", 1)[-1])
     if norm and part == "weight":
-        return np.float32(0.2) * x + np.float32(0.0 if case.arch in SHIFTED_NORM else 1.0)
+        return np.float32(0.2) * x + np.float32(0.0 if shifted(case, name) else 1.0)
     if "bias" in part or part in ("sinks", "alpha_p", "alpha_n"):
         return np.float32(0.2) * x
     if "attn_sinks" in stem:
@@ -188,7 +203,7 @@ def first(config, *names):
 
 def config_keys(case, config):
     """What every config says."""
-    heads, width = config.num_attention_heads, config.hidden_size
+    heads, width = first(config, "num_attention_heads") or 1, config.hidden_size
     size = first(config, "head_dim") or width // heads
     parameters = first(config, "rope_parameters") or {}
     parameters = parameters.get("full_attention", parameters)
@@ -227,7 +242,8 @@ def add_key(writer, key, value):
         writer.add_array(key, value)
 
 
-def write_gguf(case, path, keys, tensors):
+def write_gguf(case, path, keys, tensors, half=False):
+    """Writes a model. With `half`, matrices whose values f16 can hold are stored so."""
     writer = gguf.GGUFWriter(path, case.arch)
     writer.add_name(f"golden {case.name}")
     writer.add_file_type(gguf.LlamaFileType.ALL_F32)
@@ -238,7 +254,11 @@ def write_gguf(case, path, keys, tensors):
             add_key(writer, key if key.startswith("xielu.") else f"{case.arch}.{key}", value)
     add_tokenizer(writer)
     for name, x in tensors:
-        writer.add_tensor(name, np.ascontiguousarray(x, dtype=np.float32))
+        x = np.ascontiguousarray(x, dtype=np.float32)
+        short = x.astype(np.float16)
+        if half and x.ndim > 1 and MATRIX.search(name) and (short.astype(np.float32) == x).all():
+            x = short
+        writer.add_tensor(name, x)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -251,26 +271,28 @@ def make_model(case, path):
     if not case.config_class:
         tensors = [(name, random_parameter(case, name, shape)) for name, shape in case.tensors.items()]
         write_gguf(case, path, {}, tensors)
-        if not case.evaluate:
-            return llama_cpp_logits(path, tokens), None
-        return case.evaluate(case, dict(tensors), tokens), None
+        evaluate = case.evaluate or (lambda case, tensors, tokens: llama_cpp_logits(path, tokens))
+        logits = evaluate(case, dict(tensors), tokens)
+        write_gguf(case, path, {}, tensors, case.half)
+        return logits, None
     model = build_model(case)
     config = model.config
     tied = model.get_output_embeddings().weight is model.get_input_embeddings().weight
     tensors = []
     for name, tensor in model.state_dict().items():
         x = tensor.numpy()
-        if case.arch in SHIFTED_NORM and re.search(r"norm\.weight", name):
+        if shifted(case, name):
             x = x + np.float32(1)
         if not (tied and name == "lm_head.weight"):
             tensors += convert_tensor(case, config, name, x)
     tensors += [(name, random_parameter(case, name, shape)) for name, shape in case.extra.items()]
     write_gguf(case, path, config_keys(case, config), tensors)
     logits = transformers_logits(model, tokens)
-    if not case.peer:
-        return logits, None
     n = case.checked_positions
-    return logits, float(np.abs(llama_cpp_logits(path, tokens[:n]) - logits[:n]).max())
+    # With f16 weights llama.cpp would round activations too.
+    difference = float(np.abs(llama_cpp_logits(path, tokens[:n]) - logits[:n]).max()) if case.peer else None
+    write_gguf(case, path, config_keys(case, config), tensors, case.half)
+    return logits, difference
 
 
 # ---------------------------------------------------------------------------------------------------------------------

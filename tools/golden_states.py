@@ -417,6 +417,8 @@ is a torch module in that script.
 Each file was also run by llama.cpp, which reads every text as a single one: the column gives max |Δ| between its states
 and the same of transformers. The larger ones come from GELU, which llama.cpp reads from an f16 table of its tanh form.
 
+Encoders besides BERT's own come from `tools/golden_encoders.py`.
+
 | case | GGUF architecture | max \\|Δ\\| llama.cpp | what it exercises |
 |---|---|---|---|
 {rows}

@@ -99,7 +99,6 @@ mod tests {
     use super::*;
     use crate::page_mover::tiny_config;
     use crate::request::{AdapterId, ClientId};
-    use strata_model::MixerConfig;
 
     const SALT: Salt = Salt {
         client: ClientId(1),
@@ -110,7 +109,7 @@ mod tests {
     fn layout(kind: KvType) -> PageLayout {
         let mut config = tiny_config();
         for layer in &mut config.layers {
-            if let MixerConfig::Attention(attention) = &mut layer.mixer {
+            if let Some(attention) = layer.mixer.attention_mut() {
                 attention.head_size = 32;
             }
         }

@@ -194,12 +194,13 @@ impl Session {
         let (kind, page) = (kind_number(layout.kind()), layout.page_bytes());
         match engine.digest {
             Some(digest) if digest != saved.digest => return Err(RestoreError::Model),
-            Some(_) if (kind, page as u64) == (saved.kind, saved.page) && page > 0 => {
+            Some(_) if (kind, page as u64) == (saved.kind, saved.page) => {
                 let salt = session.salt();
-                let last = saved.pages.len() / page;
-                for (index, bytes) in saved.pages.chunks_exact(page).enumerate() {
+                // Models without attention have pages of no bytes, and states.
+                for index in 0..saved.count {
+                    let bytes = &saved.pages[index * page..][..page];
                     let tokens = &session.tokens[..(index + 1) * PAGE];
-                    let state = (index + 1 == last).then_some(saved.state);
+                    let state = (index + 1 == saved.count).then_some(saved.state);
                     if !engine.cache.take_in(salt, tokens, bytes, state) {
                         break;
                     }
@@ -234,6 +235,8 @@ struct Saved<'b> {
     kind: u8,
     page: u64,
     tokens: Vec<u32>,
+    /// How many pages there are.
+    count: usize,
     pages: &'b [u8],
     /// The recurrent state after the last page.
     state: &'b [u8],
@@ -272,6 +275,7 @@ impl<'b> Saved<'b> {
         if !whole {
             return Err(format);
         }
+        let count = pages as usize;
         let (pages, state) = rest.split_at(page_bytes as usize);
         let tokens = tokens.chunks_exact(4);
         Ok(Self {
@@ -281,6 +285,7 @@ impl<'b> Saved<'b> {
             tokens: tokens
                 .map(|bytes| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
                 .collect(),
+            count,
             pages,
             state,
         })

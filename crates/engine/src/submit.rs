@@ -287,8 +287,11 @@ impl Engine {
             if needed > limit {
                 return Err(SubmitError::Memory { needed, limit });
             }
-            let own = (limit / page - tokens / PAGE) / answers;
-            positions = positions.min((tokens / PAGE + own) * PAGE);
+            // Pages of models without attention take nothing.
+            if let Some(pages) = limit.checked_div(page) {
+                let own = (pages - tokens / PAGE) / answers;
+                positions = positions.min((tokens / PAGE + own) * PAGE);
+            }
         }
         Ok(positions - tokens)
     }

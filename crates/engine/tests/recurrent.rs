@@ -1,19 +1,19 @@
 //! Recurrent states that cannot be cut back: batches, chunks, drafts, preemption and few slots for states change how an
 //! answer is computed, never the answer.
 
-use crate::lfm2::{Lfm2, Shape, assert_no_leak};
+use crate::stateful::{Shape, Stateful, assert_no_leak};
 use crate::tale::{Answer, run, run_one};
 use strata_engine::{Choices, Counters, Request, Speculation};
 use strata_model::PAGE;
 
-const LOOKUP: Speculation = Speculation::PromptLookup { max_draft: 8 };
+pub(crate) const LOOKUP: Speculation = Speculation::PromptLookup { max_draft: 8 };
 const DRAFT: Speculation = Speculation::DraftModel { max_draft: 6 };
 
 /// Requests of many lengths, greedy and sampled in turn, of which some repeat themselves.
-fn requests(lfm2: &Lfm2, count: u64) -> Vec<Request> {
+pub(crate) fn requests(stateful: &Stateful, count: u64) -> Vec<Request> {
     let request = |seed: u64| {
         let len = [5, 40, 3 * PAGE, 1, 70, 2 * PAGE + 1][seed as usize % 6];
-        let mut request = lfm2.request(seed, len, 30 + seed as usize % 7);
+        let mut request = stateful.request(seed, len, 30 + seed as usize % 7);
         if seed % 3 == 1 {
             let again = request.prompt.clone();
             request.prompt.extend(again);
@@ -25,8 +25,13 @@ fn requests(lfm2: &Lfm2, count: u64) -> Vec<Request> {
 
 /// Runs requests side by side and checks that each gets what it gets alone.
 #[track_caller]
-fn assert_all_same(lfm2: &Lfm2, shape: Shape, requests: &[Request], alone: &[Answer]) -> Counters {
-    let mut engine = lfm2.engine(shape);
+pub(crate) fn assert_all_same(
+    stateful: &Stateful,
+    shape: Shape,
+    requests: &[Request],
+    alone: &[Answer],
+) -> Counters {
+    let mut engine = stateful.engine(shape);
     for request in requests {
         engine.submit(request.clone()).unwrap();
     }
@@ -41,22 +46,25 @@ fn assert_all_same(lfm2: &Lfm2, shape: Shape, requests: &[Request], alone: &[Ans
     counters
 }
 
-fn alone(lfm2: &Lfm2, requests: &[Request]) -> Vec<Answer> {
-    requests.iter().map(|request| lfm2.alone(request)).collect()
+pub(crate) fn alone(stateful: &Stateful, requests: &[Request]) -> Vec<Answer> {
+    requests
+        .iter()
+        .map(|request| stateful.alone(request))
+        .collect()
 }
 
 #[test]
 fn an_engine_says_what_the_executor_says_token_by_token() {
-    let lfm2 = Lfm2::load();
+    let stateful = Stateful::load();
     for (seed, len) in [(0, 1), (2, 31), (4, PAGE), (6, 3 * PAGE + 7)] {
-        let request = lfm2.request(seed, len, 40);
-        let expected = lfm2.greedy(&request.prompt, 40);
+        let request = stateful.request(seed, len, 40);
+        let expected = stateful.greedy(&request.prompt, 40);
         for batch in [1, 3, 31, 32, 50, 512] {
             let shape = Shape {
                 batch,
                 ..Shape::default()
             };
-            let answer = run_one(&mut lfm2.engine(shape), request.clone());
+            let answer = run_one(&mut stateful.engine(shape), request.clone());
             assert_eq!(answer.tokens, expected, "{len} tokens by {batch}");
         }
     }
@@ -64,27 +72,27 @@ fn an_engine_says_what_the_executor_says_token_by_token() {
 
 #[test]
 fn requests_in_batches_of_any_size_get_what_they_get_alone() {
-    let lfm2 = Lfm2::load();
-    let requests = requests(&lfm2, 8);
-    let alone = alone(&lfm2, &requests);
+    let stateful = Stateful::load();
+    let requests = requests(&stateful, 8);
+    let alone = alone(&stateful, &requests);
     for (batch, slots) in [(1, 8), (7, 3), (33, 8), (512, 8)] {
         let shape = Shape {
             batch,
             requests: slots,
             ..Shape::default()
         };
-        assert_all_same(&lfm2, shape, &requests, &alone);
+        assert_all_same(&stateful, shape, &requests, &alone);
     }
 }
 
 #[test]
 fn drafts_are_rolled_back_to_a_checkpoint_and_replayed() {
-    let lfm2 = Lfm2::load();
-    let mut plain = requests(&lfm2, 8);
+    let stateful = Stateful::load();
+    let mut plain = requests(&stateful, 8);
     // Long enough to come back to what was said.
     plain[0].max_tokens = Some(300);
     plain[3].max_tokens = Some(300);
-    let alone = alone(&lfm2, &plain);
+    let alone = alone(&stateful, &plain);
     let guessing: Vec<Request> = plain
         .iter()
         .map(|request| Request {
@@ -99,7 +107,7 @@ fn drafts_are_rolled_back_to_a_checkpoint_and_replayed() {
             max_draft: 8,
             ..Shape::default()
         };
-        let counters = assert_all_same(&lfm2, shape, &guessing, &alone);
+        let counters = assert_all_same(&stateful, shape, &guessing, &alone);
         let (drafted, accepted) = (counters.drafted_tokens, counters.accepted_tokens);
         assert!(accepted > 0, "{drafted} drafted");
         assert!(drafted > accepted, "none was wrong");
@@ -108,11 +116,11 @@ fn drafts_are_rolled_back_to_a_checkpoint_and_replayed() {
 
 #[test]
 fn a_draft_model_may_be_recurrent_too() {
-    let (lfm2, dimmed) = (Lfm2::load(), Lfm2::dimmed());
-    let requests = requests(&lfm2, 6);
-    let alone = alone(&lfm2, &requests);
+    let (stateful, dimmed) = (Stateful::load(), Stateful::dimmed());
+    let requests = requests(&stateful, 6);
+    let alone = alone(&stateful, &requests);
     // Itself is always right; the other is wrong now and then.
-    for (draft, always) in [(&lfm2, true), (&dimmed, false)] {
+    for (draft, always) in [(&stateful, true), (&dimmed, false)] {
         for (batch, slots, states) in [
             (512, 1, None),
             (7, 1, None),
@@ -126,7 +134,7 @@ fn a_draft_model_may_be_recurrent_too() {
                 ..Shape::default()
             };
             let drafts = Shape { states, ..shape };
-            let mut engine = lfm2
+            let mut engine = stateful
                 .engine(shape)
                 .with_draft_model(draft.executor(drafts), &draft.tokenizer)
                 .unwrap();
@@ -159,11 +167,11 @@ fn a_draft_model_may_be_recurrent_too() {
 
 #[test]
 fn requests_that_are_displaced_come_back_with_the_same_answer() {
-    let lfm2 = Lfm2::load();
+    let stateful = Stateful::load();
     let requests: Vec<Request> = (0..6)
-        .map(|seed| lfm2.request(seed, 20 + 13 * seed as usize, 90))
+        .map(|seed| stateful.request(seed, 20 + 13 * seed as usize, 90))
         .collect();
-    let alone = alone(&lfm2, &requests);
+    let alone = alone(&stateful, &requests);
     for (pages, states) in [(9, None), (7, Some(4)), (12, Some(3))] {
         for speculation in [Speculation::Off, LOOKUP] {
             let shape = Shape {
@@ -180,7 +188,7 @@ fn requests_that_are_displaced_come_back_with_the_same_answer() {
                     ..request.clone()
                 })
                 .collect();
-            let counters = assert_all_same(&lfm2, shape, &requests, &alone);
+            let counters = assert_all_same(&stateful, shape, &requests, &alone);
             assert!(counters.preemptions > 0, "{pages} pages");
         }
     }
@@ -188,9 +196,9 @@ fn requests_that_are_displaced_come_back_with_the_same_answer() {
 
 #[test]
 fn a_single_slot_serves_one_sequence_after_the_other_and_drops_drafts() {
-    let lfm2 = Lfm2::load();
-    let plain = requests(&lfm2, 6);
-    let alone = alone(&lfm2, &plain);
+    let stateful = Stateful::load();
+    let plain = requests(&stateful, 6);
+    let alone = alone(&stateful, &plain);
     let mut drafted = Vec::new();
     for states in [1, 2, 3] {
         let requests: Vec<Request> = plain
@@ -207,7 +215,7 @@ fn a_single_slot_serves_one_sequence_after_the_other_and_drops_drafts() {
             max_draft: 8,
             ..Shape::default()
         };
-        let counters = assert_all_same(&lfm2, shape, &requests, &alone);
+        let counters = assert_all_same(&stateful, shape, &requests, &alone);
         drafted.push(counters.drafted_tokens);
     }
     // A checkpoint needs a second slot.
@@ -216,7 +224,7 @@ fn a_single_slot_serves_one_sequence_after_the_other_and_drops_drafts() {
 
 #[test]
 fn several_answers_and_beams_are_the_same_however_many_slots_there_are() {
-    let lfm2 = Lfm2::load();
+    let stateful = Stateful::load();
     let sample = Choices::Sample { n: 3, best_of: 3 };
     let beams = Choices::Beams {
         n: 2,
@@ -227,22 +235,22 @@ fn several_answers_and_beams_are_the_same_however_many_slots_there_are() {
     for (seed, choices) in [(1, sample), (3, sample), (0, beams), (5, beams)] {
         requests.push(Request {
             choices,
-            ..lfm2.request(seed, 20 + 30 * seed as usize, 40)
+            ..stateful.request(seed, 20 + 30 * seed as usize, 40)
         });
     }
     // Each answer by itself: the seeds ascend.
     for request in &requests[..2] {
-        let all = answers(&lfm2, Shape::default(), request);
+        let all = answers(&stateful, Shape::default(), request);
         assert_eq!(all.len(), 3);
         for (choice, tokens) in all.iter().enumerate() {
             let mut one = request.clone();
             one.choices = Choices::default();
             one.sampling.seed += choice as u64;
-            assert_eq!(*tokens, lfm2.alone(&one).tokens, "answer {choice}");
+            assert_eq!(*tokens, stateful.alone(&one).tokens, "answer {choice}");
         }
     }
     for request in &requests {
-        let expected = answers(&lfm2, Shape::default(), request);
+        let expected = answers(&stateful, Shape::default(), request);
         for (slots, states, pages) in [(3, None, 64), (3, Some(3), 64), (2, Some(2), 11)] {
             let shape = Shape {
                 pages,
@@ -252,7 +260,7 @@ fn several_answers_and_beams_are_the_same_however_many_slots_there_are() {
                 ..Shape::default()
             };
             assert_eq!(
-                answers(&lfm2, shape, request),
+                answers(&stateful, shape, request),
                 expected,
                 "{slots} {states:?}"
             );
@@ -261,8 +269,8 @@ fn several_answers_and_beams_are_the_same_however_many_slots_there_are() {
 }
 
 /// All answers to a request, in their order.
-fn answers(lfm2: &Lfm2, shape: Shape, request: &Request) -> Vec<Vec<u32>> {
-    let mut engine = lfm2.engine(shape);
+fn answers(stateful: &Stateful, shape: Shape, request: &Request) -> Vec<Vec<u32>> {
+    let mut engine = stateful.engine(shape);
     let wanted = request.choices.wanted();
     engine.submit(request.clone()).unwrap();
     let mut answers: Vec<Answer> = (0..wanted).map(|_| Answer::default()).collect();

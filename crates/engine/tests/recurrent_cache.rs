@@ -1,7 +1,7 @@
 //! What is kept of recurrent sequences: snapshots in the prefix cache, in saved sessions, and in a store behind both.
 
-use crate::lfm2::{Lfm2, Shape, assert_no_leak};
 use crate::shelf::Shelf;
+use crate::stateful::{Shape, Stateful, assert_no_leak};
 use crate::tale::{Answer, run, run_one};
 use strata_engine::{
     Choices, ClientId, Engine, EventKind, ModelDigest, Request, Session, Speculation, SubmitError,
@@ -11,15 +11,15 @@ use strata_model::PAGE;
 const DIGEST: ModelDigest = ModelDigest([7; 32]);
 
 /// A request with another beginning put before its own prompt.
-fn after(lfm2: &Lfm2, beginning: &[u32], seed: u64, own: usize) -> Request {
-    let mut request = lfm2.request(seed, own, 12);
+pub(crate) fn after(stateful: &Stateful, beginning: &[u32], seed: u64, own: usize) -> Request {
+    let mut request = stateful.request(seed, own, 12);
     request.prompt.splice(..0, beginning.to_vec());
     request
 }
 
 /// Runs a request, and checks that it gets what it gets alone. Gives how many tokens were cached.
 #[track_caller]
-fn assert_same(lfm2: &Lfm2, engine: &mut Engine, request: &Request) -> usize {
+pub(crate) fn assert_same(stateful: &Stateful, engine: &mut Engine, request: &Request) -> usize {
     engine.submit(request.clone()).unwrap();
     let (mut answer, mut started) = (Answer::default(), None);
     while !engine.is_idle() {
@@ -28,60 +28,60 @@ fn assert_same(lfm2: &Lfm2, engine: &mut Engine, request: &Request) -> usize {
             kind => answer.take(kind),
         });
     }
-    assert_eq!(answer.tokens, lfm2.alone(request).tokens);
+    assert_eq!(answer.tokens, stateful.alone(request).tokens);
     assert_eq!(started, Some(answer.usage().cached_tokens));
     started.unwrap()
 }
 
 #[test]
 fn a_beginning_is_found_again_where_a_snapshot_was_taken() {
-    let lfm2 = Lfm2::load();
-    let first = lfm2.request(0, 4 * PAGE + 10, 12);
+    let stateful = Stateful::load();
+    let first = stateful.request(0, 4 * PAGE + 10, 12);
     // Where a prompt's batches end there are snapshots: with the last page, or with each.
     for (batch, parted) in [(512, [4, 4, 0, 0]), (PAGE, [4, 4, 2, 1])] {
         let shape = Shape {
             batch,
             ..Shape::default()
         };
-        let mut engine = lfm2.engine(shape);
-        assert_eq!(assert_same(&lfm2, &mut engine, &first), 0);
+        let mut engine = stateful.engine(shape);
+        assert_eq!(assert_same(&stateful, &mut engine, &first), 0);
         let places = [4 * PAGE + 10, 4 * PAGE, 2 * PAGE + 20, PAGE];
         for (seed, (at, pages)) in (1..).zip(places.into_iter().zip(parted)) {
-            let request = after(&lfm2, &first.prompt[..at], seed, 30);
-            let cached = assert_same(&lfm2, &mut engine, &request);
+            let request = after(&stateful, &first.prompt[..at], seed, 30);
+            let cached = assert_same(&stateful, &mut engine, &request);
             assert_eq!(cached, pages * PAGE, "{at} in common, batches of {batch}");
         }
-        let again = assert_same(&lfm2, &mut engine, &first);
+        let again = assert_same(&stateful, &mut engine, &first);
         assert_eq!(again, 4 * PAGE, "the last token is computed in any case");
         // Another client finds nothing.
         let stranger = Request {
             client: ClientId(5),
             ..first.clone()
         };
-        assert_eq!(assert_same(&lfm2, &mut engine, &stranger), 0);
+        assert_eq!(assert_same(&stateful, &mut engine, &stranger), 0);
         assert_no_leak(&mut engine, shape);
     }
 }
 
 #[test]
 fn a_turn_goes_on_from_where_the_answer_before_it_ended() {
-    let lfm2 = Lfm2::load();
+    let stateful = Stateful::load();
     for speculation in [Speculation::Off, Speculation::PromptLookup { max_draft: 6 }] {
         let shape = Shape {
             max_draft: 6,
             ..Shape::default()
         };
-        let mut engine = lfm2.engine(shape);
-        let mut text = lfm2.prompt(3, 50);
+        let mut engine = stateful.engine(shape);
+        let mut text = stateful.prompt(3, 50);
         for turn in 0..4 {
             let before = text.len();
-            text.extend(lfm2.prompt(100 + turn, 9));
+            text.extend(stateful.prompt(100 + turn, 9));
             let request = Request {
                 prompt: text.clone(),
                 speculation,
-                ..lfm2.request(turn, 1, 25)
+                ..stateful.request(turn, 1, 25)
             };
-            let cached = assert_same(&lfm2, &mut engine, &request);
+            let cached = assert_same(&stateful, &mut engine, &request);
             if turn > 0 {
                 // Its last token was never computed; a draft that was wrong at the end has cost a few more.
                 let drafts = if speculation == Speculation::Off {
@@ -91,7 +91,7 @@ fn a_turn_goes_on_from_where_the_answer_before_it_ended() {
                 };
                 assert!(cached < before && before <= cached + drafts, "{cached}");
             }
-            text.extend(lfm2.alone(&request).tokens);
+            text.extend(stateful.alone(&request).tokens);
         }
         assert_no_leak(&mut engine, shape);
     }
@@ -99,8 +99,8 @@ fn a_turn_goes_on_from_where_the_answer_before_it_ended() {
 
 #[test]
 fn snapshots_make_way_for_running_sequences() {
-    let lfm2 = Lfm2::load();
-    let common = lfm2.prompt(77, 3 * PAGE);
+    let stateful = Stateful::load();
+    let common = stateful.prompt(77, 3 * PAGE);
     for states in [1, 2, 4] {
         let shape = Shape {
             states: Some(states),
@@ -108,23 +108,23 @@ fn snapshots_make_way_for_running_sequences() {
             requests: 3,
             ..Shape::default()
         };
-        let mut engine = lfm2.engine(shape);
+        let mut engine = stateful.engine(shape);
         let requests: Vec<Request> = (0..9)
-            .map(|seed| after(&lfm2, &common[..seed as usize % 4 * PAGE], seed, 20))
+            .map(|seed| after(&stateful, &common[..seed as usize % 4 * PAGE], seed, 20))
             .collect();
         for request in &requests {
             engine.submit(request.clone()).unwrap();
         }
         let answers = run(&mut engine);
         for (answer, request) in answers.values().zip(&requests) {
-            assert_eq!(answer.tokens, lfm2.alone(request).tokens);
+            assert_eq!(answer.tokens, stateful.alone(request).tokens);
         }
         // One by one there is room for a snapshot of an answer's end beside the sequence, if there is a second slot.
-        let first = after(&lfm2, &common, 50, 5);
-        assert_same(&lfm2, &mut engine, &first);
-        let mut next = after(&lfm2, &first.prompt, 51, 0);
-        next.prompt.extend(lfm2.alone(&first).tokens);
-        let cached = assert_same(&lfm2, &mut engine, &next);
+        let first = after(&stateful, &common, 50, 5);
+        assert_same(&stateful, &mut engine, &first);
+        let mut next = after(&stateful, &first.prompt, 51, 0);
+        next.prompt.extend(stateful.alone(&first).tokens);
+        let cached = assert_same(&stateful, &mut engine, &next);
         let expected = if states == 1 {
             0
         } else {
@@ -137,30 +137,30 @@ fn snapshots_make_way_for_running_sequences() {
         states: Some(0),
         ..Shape::default()
     };
-    let refused = lfm2.engine(shape).submit(lfm2.request(1, 4, 4));
+    let refused = stateful.engine(shape).submit(stateful.request(1, 4, 4));
     assert!(matches!(refused, Err(SubmitError::Unsupported { .. })));
 }
 
 #[test]
 fn sessions_are_saved_with_their_state_and_fork() {
-    let lfm2 = Lfm2::load();
+    let stateful = Stateful::load();
     let shape = Shape {
         batch: 64,
         ..Shape::default()
     };
-    let settings = lfm2.request(1, 3 * PAGE + 5, 20);
-    let mut here = lfm2.engine(shape).with_digest(DIGEST);
+    let settings = stateful.request(1, 3 * PAGE + 5, 20);
+    let mut here = stateful.engine(shape).with_digest(DIGEST);
     let mut session = Session::open(settings.clone());
     session.run(&mut here, &mut |_| {}).unwrap();
     let mut fork = session.fork();
     fork.append(&[1, 2, 3]);
     session.append(&[4, 5]);
     let saved = session.save(&mut here);
-    let expected = lfm2.alone(&session.request()).tokens;
+    let expected = stateful.alone(&session.request()).tokens;
     let one = session.run(&mut here, &mut |_| {}).unwrap();
     assert_eq!(one.tokens, expected);
     assert_eq!(one.usage.cached_tokens, 3 * PAGE + 5 + 19);
-    let expected_fork = lfm2.alone(&fork.request()).tokens;
+    let expected_fork = stateful.alone(&fork.request()).tokens;
     let other = fork.run(&mut here, &mut |_| {}).unwrap();
     assert_eq!(other.tokens, expected_fork);
     assert!(other.usage.cached_tokens >= 3 * PAGE);
@@ -168,11 +168,11 @@ fn sessions_are_saved_with_their_state_and_fork() {
     // Elsewhere, in an engine that knows nothing, and in one that knows the pages and has lost their state.
     for states in [None, Some(2)] {
         let shape = Shape { states, ..shape };
-        let mut there = lfm2.engine(shape).with_digest(DIGEST);
+        let mut there = stateful.engine(shape).with_digest(DIGEST);
         if states.is_some() {
             run_one(&mut there, settings.clone());
             for seed in 10..13 {
-                run_one(&mut there, lfm2.request(seed, PAGE + 1, 3));
+                run_one(&mut there, stateful.request(seed, PAGE + 1, 3));
             }
         }
         let mut restored = Session::restore(&mut there, settings.clone(), &saved).unwrap();
@@ -187,26 +187,27 @@ fn sessions_are_saved_with_their_state_and_fork() {
 
 #[test]
 fn a_store_keeps_states_beside_pages_over_a_restart() {
-    let lfm2 = Lfm2::load();
-    let first = lfm2.request(1, 5 * PAGE + 3, 40);
-    let next = after(&lfm2, &first.prompt, 2, 10);
+    let stateful = Stateful::load();
+    let first = stateful.request(1, 5 * PAGE + 3, 40);
+    let next = after(&stateful, &first.prompt, 2, 10);
     let shape = Shape {
         batch: 64,
         ..Shape::default()
     };
     let shelf = Shelf::default();
     let with_store = |shape: Shape| {
-        lfm2.engine(shape)
+        stateful
+            .engine(shape)
             .with_store(Box::new(shelf.clone()), DIGEST)
     };
     let mut engine = with_store(shape);
-    assert_same(&lfm2, &mut engine, &first);
+    assert_same(&stateful, &mut engine, &first);
     engine.persist();
     assert_no_leak(&mut engine, shape);
     for states in [None, Some(2), Some(1)] {
         let shape = Shape { states, ..shape };
         let mut engine = with_store(shape);
-        let cached = assert_same(&lfm2, &mut engine, &next);
+        let cached = assert_same(&stateful, &mut engine, &next);
         // A single slot is the sequence's own.
         let expected = if states == Some(1) { 0 } else { 5 * PAGE };
         assert_eq!(cached, expected, "{states:?}");
@@ -215,12 +216,12 @@ fn a_store_keeps_states_beside_pages_over_a_restart() {
 
     // An answer's pages are stored without a state; once they are in a prompt they get one.
     let mut longer = first.clone();
-    longer.prompt.extend(lfm2.alone(&first).tokens);
+    longer.prompt.extend(stateful.alone(&first).tokens);
     let mut engine = with_store(shape);
-    assert_eq!(assert_same(&lfm2, &mut engine, &longer), 5 * PAGE);
+    assert_eq!(assert_same(&stateful, &mut engine, &longer), 5 * PAGE);
     engine.persist();
     let mut engine = with_store(shape);
-    assert_eq!(assert_same(&lfm2, &mut engine, &longer), 6 * PAGE);
+    assert_eq!(assert_same(&stateful, &mut engine, &longer), 6 * PAGE);
 
     // What is damaged is computed again.
     for content in shelf.0.lock().unwrap().values_mut() {
@@ -228,13 +229,13 @@ fn a_store_keeps_states_beside_pages_over_a_restart() {
         content[middle] ^= 4;
     }
     let mut engine = with_store(shape);
-    assert_eq!(assert_same(&lfm2, &mut engine, &longer), 0);
+    assert_eq!(assert_same(&stateful, &mut engine, &longer), 0);
     assert_no_leak(&mut engine, shape);
 }
 
 #[test]
 fn pages_and_states_without_room_go_to_the_store_and_come_back() {
-    let lfm2 = Lfm2::load();
+    let stateful = Stateful::load();
     let shape = Shape {
         pages: 8,
         states: Some(2),
@@ -242,19 +243,22 @@ fn pages_and_states_without_room_go_to_the_store_and_come_back() {
         ..Shape::default()
     };
     let shelf = Shelf::default();
-    let mut engine = lfm2.engine(shape).with_store(Box::new(shelf), DIGEST);
-    let (first, other) = (lfm2.request(2, 6 * PAGE, 20), lfm2.request(3, 6 * PAGE, 20));
-    assert_eq!(assert_same(&lfm2, &mut engine, &first), 0);
-    assert_eq!(assert_same(&lfm2, &mut engine, &other), 0);
+    let mut engine = stateful.engine(shape).with_store(Box::new(shelf), DIGEST);
+    let (first, other) = (
+        stateful.request(2, 6 * PAGE, 20),
+        stateful.request(3, 6 * PAGE, 20),
+    );
+    assert_eq!(assert_same(&stateful, &mut engine, &first), 0);
+    assert_eq!(assert_same(&stateful, &mut engine, &other), 0);
     assert!(engine.counters().stored_pages > 0);
-    assert!(assert_same(&lfm2, &mut engine, &first) >= 4 * PAGE);
+    assert!(assert_same(&stateful, &mut engine, &first) >= 4 * PAGE);
     assert!(engine.counters().restored_pages > 0);
     assert_no_leak(&mut engine, shape);
 }
 
 #[test]
 fn canceled_requests_give_back_pages_and_states() {
-    let lfm2 = Lfm2::load();
+    let stateful = Stateful::load();
     let shape = Shape {
         batch: 40,
         requests: 4,
@@ -262,13 +266,13 @@ fn canceled_requests_give_back_pages_and_states() {
         ..Shape::default()
     };
     for steps in [1, 2, 5, 9] {
-        let mut engine = lfm2
+        let mut engine = stateful
             .engine(shape)
-            .with_draft_model(lfm2.executor(shape), &lfm2.tokenizer)
+            .with_draft_model(stateful.executor(shape), &stateful.tokenizer)
             .unwrap();
         let mut ids = Vec::new();
         for seed in 0..6 {
-            let mut request = lfm2.request(seed, 10 + 20 * seed as usize, 40);
+            let mut request = stateful.request(seed, 10 + 20 * seed as usize, 40);
             match seed {
                 1 | 2 => request.speculation = Speculation::DraftModel { max_draft: 4 },
                 3 => request.speculation = Speculation::PromptLookup { max_draft: 4 },

@@ -8,6 +8,7 @@ use crate::config::Config;
 use crate::error::BatchError;
 use crate::kv_pages::KvPages;
 use crate::layer::{FfnWeights, Layer};
+use crate::mixer::Mixer;
 use crate::model::Model;
 use crate::observer::Observer;
 use crate::pages::{PAGE, PagesMut};
@@ -71,14 +72,18 @@ impl Model {
         pass.embed(decoder, work);
         pass.add_norm(
             &AddNorm {
-                next: decoder.layers.first().map(Layer::mixer_input),
+                next: decoder.layers.first().map(Layer::input),
                 ..AddNorm::default()
             },
             work,
         );
         for (index, layer) in decoder.layers.iter().enumerate() {
-            pass.mix(index, &layer.mixer, &mut kv, work);
-            pass.ffn_branch(layer, decoder.layers.get(index + 1), work);
+            let next = decoder.layers.get(index + 1);
+            if let Some(mixer) = &layer.mixer {
+                pass.mix(index, mixer, &mut kv, work);
+                pass.after_mixer(layer, mixer, next, work);
+            }
+            pass.ffn_branch(index, layer, next, &mut kv, work);
         }
         let rows = pass.logits(decoder, work);
         let states = pass.states(decoder, rows, work);
@@ -137,16 +142,31 @@ impl Pass<'_> {
         }
     }
 
-    /// Adds the mixer's branch to `x`, computes the other one, adds it, and prepares the next layer's input.
-    fn ffn_branch(&self, layer: &Layer, next: Option<&Layer>, work: &mut Workspace) {
+    /// Adds the mixer's branch to `x`, and prepares the input of what comes next: the feed-forward network, or the next
+    /// layer.
+    fn after_mixer(
+        &self,
+        layer: &Layer,
+        mixer: &Mixer,
+        next: Option<&Layer>,
+        work: &mut Workspace,
+    ) {
         let mixer = BranchOutput {
-            bias: layer.mixer.output().bias.as_deref(),
+            bias: mixer.bias(),
             post_norm: layer.post_attn_norm.as_ref(),
         };
+        if let FfnWeights::Nothing = layer.ffn {
+            let between = AddNorm {
+                branch: Some(mixer),
+                next: next.map(Layer::input),
+                ..AddNorm::default()
+            };
+            return self.add_norm(&between, work);
+        }
         let ffn_input = BranchInput {
             // A branch without a norm of its own shares the mixer's.
             pre_norm: layer.ffn_norm.as_ref().or(layer.attn_norm.as_ref()),
-            formats: layer.ffn_formats(),
+            formats: layer.ffn.formats(),
         };
         let order = if layer.parallel {
             BranchOrder::Parallel
@@ -171,7 +191,23 @@ impl Pass<'_> {
                 self.add_norm(&AddNorm::between(experts, ffn_input, parallel), work);
             }
         }
+    }
+
+    /// Computes the feed-forward network, adds it to `x`, and prepares the next layer's input.
+    fn ffn_branch(
+        &self,
+        index: usize,
+        layer: &Layer,
+        next: Option<&Layer>,
+        pages: &mut PagesMut<'_>,
+        work: &mut Workspace,
+    ) {
         let bias = match &layer.ffn {
+            FfnWeights::Nothing => return,
+            FfnWeights::ChannelMix(weights) => {
+                self.channel_mix(index, weights, pages, work);
+                None
+            }
             FfnWeights::Dense(weights) => {
                 let floats = self.tokens * self.config.width;
                 let (normed, branch) = (&work.normed[..floats], &mut work.branch[..floats]);
@@ -183,13 +219,15 @@ impl Pass<'_> {
                 None
             }
         };
+        let every = self.config.halve_every;
         let ffn = AddNorm {
             branch: Some(BranchOutput {
                 bias,
                 post_norm: layer.post_ffn_norm.as_ref(),
             }),
-            next: next.map(Layer::mixer_input),
+            next: next.map(Layer::input),
             order: BranchOrder::Sequential,
+            halve: every.is_some_and(|every| (index + 1).is_multiple_of(every)),
         };
         self.add_norm(&ffn, work);
     }

@@ -4,7 +4,7 @@ use crate::adaptation::every_token;
 use crate::adapter::{Rows, RowsMut};
 use crate::config::ExpertConfig;
 use crate::decoder::Pass;
-use crate::layer::ExpertFfn;
+use crate::layer::{ExpertFfn, ExpertMatrices, Formats};
 use crate::matrix::Linear;
 use crate::spec::{ExpertGate, Routing, Weighed};
 use crate::workspace::{ActParts, Acts, EXPERT_TOKENS, ExpertBuffers, Slot, Workspace};
@@ -139,12 +139,12 @@ impl Pass<'_> {
         let width = self.config.width;
         let slots = chunk.tokens * sizes.used;
         // All experts of a tensor are alike.
-        let formats =
-            [&weights.gate, &weights.up].map(|experts| act_format(experts.matrices.0[0].ty));
-        for (i, format) in formats.into_iter().enumerate() {
-            if i == 1 && format == formats[0] {
-                continue;
-            }
+        let inputs = [Some(&weights.gate), weights.up.as_ref()];
+        let inputs = inputs.into_iter().flatten();
+        let formats: Formats = inputs
+            .map(|experts| act_format(experts.matrices.0[0].ty))
+            .collect();
+        for format in formats.iter() {
             let ExpertBuffers {
                 inputs,
                 order,
@@ -210,20 +210,25 @@ impl Pass<'_> {
             let count = run.slots.len();
             let out = hidden_left.split_off_mut(..count * 2 * ffn)?;
             let encoded = bytes_left.split_off_mut(..count * row)?;
-            let gates = [&weights.gate, &weights.up];
-            let matrices = gates.map(|experts| &experts.matrices.0[run.expert]);
-            let product = |i: usize, out| Product {
-                weights: self.model.weights(matrices[i]),
-                x: inputs.range(act_format(matrices[i].ty), width, run.slots.clone()),
-                out,
+            let product = |experts: &ExpertMatrices, out| {
+                let matrix = &experts.matrices.0[run.expert];
+                self.model.before(matrix);
+                Product {
+                    weights: self.model.weights(matrix),
+                    x: inputs.range(act_format(matrix.ty), width, run.slots.clone()),
+                    out,
+                }
             };
             if count == 0 {
                 return None;
             }
-            matrices.iter().for_each(|matrix| self.model.before(matrix));
             let (gate, up) = TileMut::from_slice(out, count, 2 * ffn).split_rows(ffn);
-            let gated = Gated::new(product(0, gate), Some(product(1, up)), weights.activation)
-                .with_biases(gates.map(|experts| experts.bias(run.expert)));
+            let gate = product(&weights.gate, gate);
+            let up = weights.up.as_ref().map(|experts| product(experts, up));
+            let gated = Gated::new(gate, up, weights.activation).with_biases([
+                weights.gate.bias(run.expert),
+                weights.up.as_ref().and_then(|up| up.bias(run.expert)),
+            ]);
             Some(if fused {
                 gated.encoding(ActRowsMut::new(format, ffn, encoded))
             } else {
@@ -252,7 +257,11 @@ impl Pass<'_> {
         });
         self.compute.multiply(&mut down, scratch);
         for run in runs.iter().filter(|run| !run.slots.is_empty()) {
-            for experts in [&weights.gate, &weights.up, &weights.down] {
+            let up = weights.up.as_ref();
+            for experts in [Some(&weights.gate), up, Some(&weights.down)]
+                .into_iter()
+                .flatten()
+            {
                 self.model.after(&experts.matrices.0[run.expert]);
             }
             if let Some(bias) = weights.down.bias(run.expert) {
@@ -282,7 +291,9 @@ impl Pass<'_> {
                     stride: width,
                 };
                 self.observe(&weights.gate.matrices.0[run.expert], input, 1);
-                self.observe(&weights.up.matrices.0[run.expert], input, 1);
+                if let Some(up) = &weights.up {
+                    self.observe(&up.matrices.0[run.expert], input, 1);
+                }
                 let hidden = Rows {
                     floats: &buffers.hidden[rank * 2 * ffn..],
                     stride: 2 * ffn,

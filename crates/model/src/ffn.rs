@@ -169,6 +169,39 @@ impl Pass<'_> {
         linears.iter().for_each(|l| self.model.after(&l.matrix));
     }
 
+    /// Matrices over a part of each row, from `offset` on, side by side in `out`; without their biases.
+    pub(crate) fn project_part(
+        &self,
+        projections: &Projections,
+        (rows, stride, offset): (&[f32], usize, usize),
+        acts: &mut Acts,
+        out: &mut [f32],
+    ) {
+        let (width, columns) = (projections.columns(), projections.rows());
+        let formats: Formats = projections.formats().collect();
+        let rows = &rows[offset..];
+        for format in formats.iter() {
+            let encoded = acts.rows_mut(format, width, self.tokens);
+            self.compute.encode(format, rows, stride, width, encoded);
+        }
+        self.project(projections, acts, out);
+        let mut offset = 0;
+        for linear in &projections.0 {
+            let x = Rows {
+                floats: rows,
+                stride,
+            };
+            self.observe(&linear.matrix, x, self.tokens);
+            let out = RowsMut {
+                floats: &mut *out,
+                stride: columns,
+                offset,
+            };
+            self.adapt(&linear.matrix, x, out, every_token);
+            offset += linear.matrix.rows;
+        }
+    }
+
     /// One matrix over the rows that were encoded last, as many as `out` has room for.
     pub(crate) fn multiply_one(&self, matrix: &Matrix, acts: &mut Acts, out: &mut [f32]) {
         let tokens = out.len() / matrix.rows;

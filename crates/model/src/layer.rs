@@ -4,8 +4,9 @@ use crate::config::{Config, ExpertConfig};
 use crate::error::LoadError;
 use crate::matrix::{Experts, Linear};
 use crate::mixer::Mixer;
+use crate::mixer::channel_mix::ChannelMixWeights;
 use crate::residual::BranchInput;
-use crate::spec::{Activation, DenseBeside, Ffn, Fusion, Norm, Presence};
+use crate::spec::{Activation, Branches, DenseBeside, Ffn, Fusion, Norm, Presence};
 use crate::tensors::{Tensors, block_name};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -74,8 +75,42 @@ impl Formats {
 /// The feed-forward network, or experts.
 #[derive(Clone, Debug)]
 pub(crate) enum FfnWeights {
+    /// None: the layer ends with its mixer.
+    Nothing,
+    ChannelMix(Box<ChannelMixWeights>),
     Dense(DenseFfn),
     Experts(Box<ExpertFfn>),
+}
+
+impl FfnWeights {
+    /// Experts where the layer has a router, else a dense network.
+    pub(crate) fn load(
+        tensors: &mut Tensors<'_, '_>,
+        config: &Config,
+        layer: usize,
+    ) -> Result<Self, LoadError> {
+        let routes = tensors.has(&block_name(layer, "ffn_gate_inp", "weight"));
+        match &config.experts {
+            Some(experts) if routes => {
+                let experts = ExpertFfn::load(tensors, config, experts, layer)?;
+                Ok(Self::Experts(Box::new(experts)))
+            }
+            _ => {
+                let ffn = config.layers[layer].ffn;
+                DenseFfn::load(tensors, config, layer, ffn).map(Self::Dense)
+            }
+        }
+    }
+
+    /// What its input is encoded in.
+    pub(crate) fn formats(&self) -> Formats {
+        match self {
+            Self::Nothing => Formats::default(),
+            Self::ChannelMix(weights) => weights.key.formats().collect(),
+            Self::Dense(weights) => weights.input.formats().collect(),
+            Self::Experts(weights) => weights.formats(),
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -95,7 +130,8 @@ pub(crate) struct ExpertFfn {
     /// Added to weights for the choice alone.
     pub(crate) choice_bias: Option<Vec<f32>>,
     pub(crate) gate: ExpertMatrices,
-    pub(crate) up: ExpertMatrices,
+    /// None where nothing is gated: `gate` then has what others call up.
+    pub(crate) up: Option<ExpertMatrices>,
     pub(crate) down: ExpertMatrices,
     pub(crate) activation: Activation,
     pub(crate) shared: Option<SharedExpert>,
@@ -139,7 +175,8 @@ pub(crate) struct ExpertBranch {
 pub(crate) struct Layer {
     pub(crate) attn_norm: Option<NormWeights>,
     pub(crate) attn_norm_2: Option<NormWeights>,
-    pub(crate) mixer: Mixer,
+    /// None where the layer is a feed-forward network.
+    pub(crate) mixer: Option<Mixer>,
     pub(crate) post_attn_norm: Option<NormWeights>,
     pub(crate) parallel: bool,
     pub(crate) expert_branch: Option<ExpertBranch>,
@@ -149,19 +186,17 @@ pub(crate) struct Layer {
 }
 
 impl Layer {
-    /// What the mixer begins with.
-    pub(crate) fn mixer_input(&self) -> BranchInput<'_> {
-        BranchInput {
-            pre_norm: self.attn_norm_2.as_ref().or(self.attn_norm.as_ref()),
-            formats: self.mixer.input().formats().collect(),
-        }
-    }
-
-    /// What the feed-forward network's input is encoded in.
-    pub(crate) fn ffn_formats(&self) -> Formats {
-        match &self.ffn {
-            FfnWeights::Dense(weights) => weights.input.formats().collect(),
-            FfnWeights::Experts(weights) => weights.formats(),
+    /// What the layer begins with.
+    pub(crate) fn input(&self) -> BranchInput<'_> {
+        match &self.mixer {
+            Some(mixer) => BranchInput {
+                pre_norm: self.attn_norm_2.as_ref().or(self.attn_norm.as_ref()),
+                formats: mixer.formats(),
+            },
+            None => BranchInput {
+                pre_norm: self.attn_norm.as_ref(),
+                formats: self.ffn.formats(),
+            },
         }
     }
 
@@ -180,7 +215,10 @@ impl Layer {
         let attn_norm = norm(spec.attn_norm, "attn_norm")?;
         let attn_norm_2 = norm(spec.attn_norm_2, "attn_norm_2")?;
         let post_attn_norm = norm(spec.post_attn_norm, names.post_attn)?;
-        let ffn_norm = norm(spec.ffn_norm, names.ffn)?;
+        let ffn_norm = match spec.branches {
+            Branches::Both | Branches::ChannelMix => norm(spec.ffn_norm, names.ffn)?,
+            Branches::MixerAlone | Branches::One => None,
+        };
         let post_ffn_norm = norm(spec.post_ffn_norm, post_ffn)?;
 
         let mixer = Mixer::load(tensors, config, layer)?;
@@ -217,6 +255,12 @@ impl Layer {
             ffn_norm,
             ffn: match experts {
                 Some(experts) => FfnWeights::Experts(experts),
+                None if config.layers[layer].ffn == 0 => FfnWeights::Nothing,
+                None if spec.branches == Branches::ChannelMix => {
+                    let sizes = (config.width, config.layers[layer].ffn);
+                    let weights = ChannelMixWeights::load(tensors, sizes, layer)?;
+                    FfnWeights::ChannelMix(Box::new(weights))
+                }
                 None => {
                     // Beside experts it is as wide as the model.
                     let ffn = match expert_branch {
@@ -309,13 +353,17 @@ impl ExpertFfn {
         let down_biases = biases("ffn_down_exps", width)?;
         let name = |name| block_name(layer, name, "weight");
         let fused = name("ffn_gate_up_exps");
-        let (gate, up) = if tensors.has(&fused) {
-            tensors.expert_halves(&fused, width, ffn, count)?
+        let plain = config.spec.ffn == Ffn::Plain;
+        let (gate, up) = if plain {
+            let up = tensors.experts(&name("ffn_up_exps"), width, ffn, count)?;
+            (up, None)
+        } else if tensors.has(&fused) {
+            let (gate, up) = tensors.expert_halves(&fused, width, ffn, count)?;
+            (gate, Some(up))
         } else {
-            (
-                tensors.experts(&name("ffn_gate_exps"), width, ffn, count)?,
-                tensors.experts(&name("ffn_up_exps"), width, ffn, count)?,
-            )
+            let gate = tensors.experts(&name("ffn_gate_exps"), width, ffn, count)?;
+            let up = tensors.experts(&name("ffn_up_exps"), width, ffn, count)?;
+            (gate, Some(up))
         };
         let down = tensors.experts(&name("ffn_down_exps"), ffn, width, count)?;
         let matrices = |matrices, biases| ExpertMatrices { matrices, biases };
@@ -327,14 +375,21 @@ impl ExpertFfn {
                 ffn: DenseFfn::load(tensors, config, layer, config.layers[layer].ffn)?,
             })
         } else {
-            SharedExpert::load(tensors, experts.routing.shared, width, activation, layer)?
+            SharedExpert::load(tensors, config, experts.routing.shared, layer)?
         };
         Ok(Self {
             config: *experts,
             router,
             choice_bias,
-            gate: matrices(gate, gate_biases),
-            up: matrices(up, up_biases),
+            gate: matrices(
+                gate,
+                if plain {
+                    up_biases.clone()
+                } else {
+                    gate_biases
+                },
+            ),
+            up: up.map(|up| matrices(up, up_biases)),
             down: matrices(down, down_biases),
             activation,
             shared,
@@ -350,11 +405,11 @@ impl ExpertFfn {
 impl SharedExpert {
     fn load(
         tensors: &mut Tensors<'_, '_>,
+        config: &Config,
         presence: Presence,
-        width: usize,
-        activation: Activation,
         layer: usize,
     ) -> Result<Option<Self>, LoadError> {
+        let width = config.width;
         let up = block_name(layer, "ffn_up_shexp", "weight");
         let ffn = match (presence, tensors.rows(&up)) {
             (Presence::Never, _) | (Presence::IfPresent, None) => return Ok(None),
@@ -369,15 +424,16 @@ impl SharedExpert {
         let mut linear = |name, columns, rows| {
             block_linear(tensors, layer, name, columns, rows, Presence::Never)
         };
-        let input = [
-            linear("ffn_gate_shexp", width, ffn)?,
-            linear("ffn_up_shexp", width, ffn)?,
-        ];
+        let mut input = Vec::new();
+        if config.spec.ffn != Ffn::Plain {
+            input.push(linear("ffn_gate_shexp", width, ffn)?);
+        }
+        input.push(linear("ffn_up_shexp", width, ffn)?);
         Ok(Some(Self {
             gate,
             ffn: DenseFfn {
-                input: Projections(input.into()),
-                activation,
+                input: Projections(input),
+                activation: config.layers[layer].activation,
                 sub_norm: None,
                 down: linear("ffn_down_shexp", ffn, width)?,
             },

@@ -46,7 +46,8 @@ pub use batch::{BatchLimits, Output, Outputs, Span};
 pub use blueprint::{Blueprint, LoadOptions, Placement};
 pub use compute::Compute;
 pub use config::{
-    AttentionConfig, Config, ExpertConfig, LayerConfig, MixerConfig, RopeConfig, RopeScaling,
+    AttentionConfig, Config, DeltaNetConfig, ExpertConfig, LatentConfig, LayerConfig, MambaConfig,
+    MambaVersion, MixerConfig, RecurrentConfig, RopeConfig, RopeScaling, RwkvConfig, RwkvVersion,
     ShortConvConfig,
 };
 pub use cpu_executor::CpuExecutor;

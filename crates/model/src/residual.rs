@@ -15,6 +15,8 @@ pub(crate) struct AddNorm<'a> {
     pub(crate) next: Option<BranchInput<'a>>,
     /// How the two are ordered.
     pub(crate) order: BranchOrder,
+    /// Whether the sum is halved.
+    pub(crate) halve: bool,
 }
 
 impl<'a> AddNorm<'a> {
@@ -28,6 +30,7 @@ impl<'a> AddNorm<'a> {
             branch: Some(branch),
             next: Some(next),
             order,
+            halve: false,
         }
     }
 }
@@ -64,6 +67,9 @@ impl Pass<'_> {
         let add = |x: &mut [f32], branch: &mut [f32]| {
             if let Some(output) = &between.branch {
                 self.add_branch(output, x, branch);
+                if between.halve {
+                    self.compute.kernels.scale(x, 0.5);
+                }
             }
         };
         let Some(input) = &between.next else {

@@ -3,6 +3,9 @@
 //! A spec says which tensors a family has and how they are put together; sizes and scales come from the
 //! file's metadata. The decoder and the encoder read a spec and never a family's name.
 
+mod recurrence;
+
+pub use recurrence::{Branches, Recurrence, RecurrentLayers, SharedKeys};
 pub use strata_kernels::Activation;
 
 /// Whether a tensor belongs to the family.
@@ -47,15 +50,6 @@ impl Norm {
     }
 }
 
-/// What mixes tokens in layers that have no key heads.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Recurrence {
-    /// Nothing: all layers have attention.
-    Never,
-    /// A short convolution.
-    ShortConv,
-}
-
 /// Norms of queries and keys.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum QkNorm {
@@ -76,6 +70,26 @@ pub enum QkNorm {
     WholeIfPresent,
 }
 
+/// What keys and values are made from.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum KeySource {
+    /// A layer's input.
+    Input,
+    /// A short vector that is.
+    Latent,
+}
+
+/// A gate whose sigmoid multiplies what goes into attention's last matrix.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum AttnGate {
+    /// None.
+    Never,
+    /// A matrix of its own, `attn_gate`.
+    Own,
+    /// Rows of `attn_q`: those of each head come after its queries.
+    WithQueries,
+}
+
 /// Whether queries and keys are normed before they are rotated or after.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum QkNormOrder {
@@ -88,6 +102,8 @@ pub enum QkNormOrder {
 /// How positions enter.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Position {
+    /// Not at all: those before a token have left their traces.
+    None,
     /// Rotary; dimensions 2i and 2i+1 turn together.
     RopeInterleaved,
     /// Rotary; dimensions i and i + half turn together.
@@ -263,7 +279,9 @@ pub enum Window {
     Always,
     /// All but the last of every so many.
     AllButEvery(u32),
-    /// The same, with chunks of so many positions where the metadata names no window: a token sees its own chunk.
+    /// All but the first of every so many.
+    AllButFirstOf(u32),
+    /// All but the last, with chunks of so many positions where the metadata names no window: a token sees its own chunk.
     ChunksAllButEvery(u32, u32),
 }
 
@@ -371,12 +389,18 @@ pub struct ArchSpec {
     pub norm_names: NormNames,
     /// How the branches join.
     pub residual: Residual,
-    /// What mixes tokens in layers without attention.
+    /// The branches of a layer.
+    pub branches: Branches,
+    /// What mixes tokens in recurrent layers.
     pub recurrence: Recurrence,
+    /// Which those are.
+    pub recurrent_layers: RecurrentLayers,
     /// Norms of queries and keys.
     pub qk_norm: QkNorm,
     /// When they are normed.
     pub qk_norm_order: QkNormOrder,
+    /// What keys and values are made from.
+    pub keys: KeySource,
     /// Whether queries, keys and values are one tensor.
     pub qkv: Fusion,
     /// Biases of queries, keys and values.
@@ -385,8 +409,8 @@ pub struct ArchSpec {
     pub attn_output_bias: Presence,
     /// Scores without values, one for each head (`attn_sinks`), that take part in the softmax.
     pub attn_sinks: Presence,
-    /// A gate (`attn_gate`) whose sigmoid multiplies what goes into attention's last matrix.
-    pub attn_gate: Presence,
+    /// What multiplies what goes into attention's last matrix.
+    pub attn_gate: AttnGate,
     /// How positions enter.
     pub position: Position,
     /// Layers that are not rotated.
@@ -445,14 +469,17 @@ impl ArchSpec {
             post_ffn: ["post_ffw_norm", "layer_output_norm"],
         },
         residual: Residual::Sequential,
+        branches: Branches::Both,
         recurrence: Recurrence::Never,
+        recurrent_layers: RecurrentLayers::WithoutKeyHeads,
         qk_norm: QkNorm::None,
         qk_norm_order: QkNormOrder::BeforeRope,
+        keys: KeySource::Input,
         qkv: Fusion::Separate,
         qkv_bias: Presence::IfPresent,
         attn_output_bias: Presence::IfPresent,
         attn_sinks: Presence::Never,
-        attn_gate: Presence::Never,
+        attn_gate: AttnGate::Never,
         position: Position::RopeInterleaved,
         nope: Nope::Never,
         temperature: Temperature::Never,

@@ -45,17 +45,22 @@ const MIXTURE: &str = "crates/model/tests/golden/qwen2moe.gguf";
 const CONV: &str = "crates/model/tests/golden/lfm2.gguf";
 
 /// One file for each thing that attention, networks and experts do in some families alone.
-const MECHANISMS: [&str; 10] = [
-    "afmoe",    // gated attention, windows
-    "apertus",  // xIELU
-    "arctic",   // experts beside a dense network
-    "bitnet",   // norms before the last matrices
-    "bloom",    // ALiBi
-    "glm4moe",  // groups of experts
-    "gpt-oss",  // sinks, biased experts
-    "grok",     // caps
-    "llama4",   // chunks, weights on inputs
-    "mistral3", // temperature
+const MECHANISMS: [&str; 15] = [
+    "afmoe",     // gated attention, windows
+    "apertus",   // xIELU
+    "arctic",    // experts beside a dense network
+    "bitnet",    // norms before the last matrices
+    "bloom",     // ALiBi
+    "deepseek2", // a compressed cache
+    "deepseek2-expanded",
+    "falcon-h1", // Mamba beside attention
+    "glm4moe",   // groups of experts
+    "gpt-oss",   // sinks, biased experts
+    "grok",      // caps
+    "llama4",    // chunks, weights on inputs
+    "mistral3",  // temperature
+    "qwen3next", // the delta rule, gates among queries
+    "rwkv7",
 ];
 
 /// The files of [`MECHANISMS`], with a prompt over several pages.

@@ -188,8 +188,8 @@ fn metadata_that_makes_no_sense_is_named() {
         ),
         (
             "general.architecture",
-            Some(Value::Str("deepseek2")),
-            "the architecture \"deepseek2\" is not supported yet: it needs multi-head latent attention",
+            Some(Value::Str("deepseek32")),
+            "the architecture \"deepseek32\" is not supported yet: it needs sparse attention",
         ),
         (
             "llama.block_count",

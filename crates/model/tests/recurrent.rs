@@ -12,6 +12,19 @@ use strata_model::{
 use strata_platform::{Inline, Pool, SystemMemory};
 use strata_weights::{Gguf, GgufSet};
 
+/// Every kind of recurrence, alone, with attention, and beside it.
+const MODELS: [&str; 9] = [
+    "lfm2",
+    "mamba",
+    "mamba2",
+    "granitehybrid",
+    "falcon-h1",
+    "nemotron_h",
+    "qwen35",
+    "rwkv6",
+    "rwkv7",
+];
+
 fn model(name: &str) -> Arc<Model> {
     let path = format!("tests/golden/{name}.gguf");
     let bytes = read(&Path::new(env!("CARGO_MANIFEST_DIR")).join(path));
@@ -76,29 +89,52 @@ impl Machine {
 
 #[test]
 fn chunks_of_any_length_leave_the_same_state_and_logits() {
-    let model = model("lfm2");
-    let layout = PageLayout::new(model.config(), KvType::F16);
-    // Three convolutions over 3 positions of 48 channels, and two layers of pages.
-    assert_eq!(layout.state_bytes(), 3 * 2 * 48 * 4);
-    assert_eq!(layout.page_bytes(), 2 * 2 * 32 * 16 * 2);
     let tokens = prompt(1, 70);
-    let run = |chunk: usize| {
-        let (mut machine, mut sequence) = (Machine::new(&model), Sequence::default());
-        let logits: Vec<u32> = tokens
-            .chunks(chunk)
-            .flat_map(|chunk| machine.feed(&mut sequence, chunk, Output::AllLogits))
-            .collect();
-        (logits, machine.state(&sequence))
-    };
-    let whole = run(tokens.len());
-    for chunk in [1, 2, 3, 4, 7, 32] {
-        assert!(run(chunk) == whole, "chunks of {chunk}");
+    for name in MODELS {
+        let model = model(name);
+        let run = |chunk: usize| {
+            let (mut machine, mut sequence) = (Machine::new(&model), Sequence::default());
+            let logits: Vec<u32> = tokens
+                .chunks(chunk)
+                .flat_map(|chunk| machine.feed(&mut sequence, chunk, Output::AllLogits))
+                .collect();
+            (logits, machine.state(&sequence))
+        };
+        let whole = run(tokens.len());
+        for chunk in [1, 2, 3, 4, 7, 32] {
+            assert!(run(chunk) == whole, "{name}, chunks of {chunk}");
+        }
     }
 }
 
 #[test]
+fn layers_have_pages_or_states_or_both() {
+    let sizes = |name| {
+        let layout = PageLayout::new(model(name).config(), KvType::F16);
+        (layout.state_bytes(), layout.page_bytes())
+    };
+    // Three convolutions over 3 positions of 48 channels, and two layers of pages.
+    assert_eq!(sizes("lfm2"), (3 * 2 * 48 * 4, 2 * 2 * 32 * 16 * 2));
+    // Two convolutions over 4 positions of 64 channels, and 16 numbers for each channel.
+    assert_eq!(sizes("mamba"), (2 * (3 * 64 + 64 * 16) * 4, 0));
+    // One of 64 channels and what goes into the states and comes out, and a layer of pages.
+    let state = (3 * (64 + 2 * 16) + 64 * 16) * 4;
+    assert_eq!(sizes("granitehybrid"), (state, 2 * 2 * 32 * 8 * 2));
+    // Four states of 8 by 8.
+    let state = (3 * 64 + 4 * 8 * 8) * 4;
+    assert_eq!(sizes("qwen35"), (state, 2 * 2 * 32 * 8 * 2));
+    // Two layers of both.
+    let state = 2 * (3 * (32 + 2 * 16) + 32 * 8) * 4;
+    assert_eq!(sizes("falcon-h1"), (state, 2 * 2 * 2 * 32 * 8 * 2));
+}
+
+#[test]
 fn threads_and_instruction_sets_give_the_same_logits() {
-    let model = model("lfm2");
+    MODELS.into_iter().for_each(assert_same_everywhere);
+}
+
+fn assert_same_everywhere(name: &str) {
+    let model = model(name);
     let tokens = prompt(2, 90);
     let run = |kernels, pool: Arc<dyn Pool + Send>| {
         let mut machine = Machine::with(&model, kernels, pool);
@@ -116,14 +152,22 @@ fn threads_and_instruction_sets_give_the_same_logits() {
         for threads in [1, 2, 3] {
             let pool = Arc::new(ThreadPool::new(Some(threads)).unwrap());
             let logits = run(kernels, pool);
-            assert!(logits == expected, "{} on {threads} threads", isa.name());
+            assert!(
+                logits == expected,
+                "{name}: {} on {threads} threads",
+                isa.name()
+            );
         }
     }
 }
 
 #[test]
 fn sequences_in_a_batch_get_what_they_get_alone() {
-    let model = model("lfm2");
+    MODELS.into_iter().for_each(assert_same_in_a_batch);
+}
+
+fn assert_same_in_a_batch(name: &str) {
+    let model = model(name);
     let prompts: Vec<Vec<u32>> = (0..4)
         .map(|i| prompt(i, [1, 2, 3, 40][i as usize]))
         .collect();
@@ -179,7 +223,11 @@ fn sequences_in_a_batch_get_what_they_get_alone() {
 
 #[test]
 fn a_restored_state_goes_on_as_it_did() {
-    let model = model("lfm2");
+    MODELS.into_iter().for_each(assert_restored);
+}
+
+fn assert_restored(name: &str) {
+    let model = model(name);
     let (mut machine, mut sequence) = (Machine::new(&model), Sequence::default());
     machine.feed(&mut sequence, &prompt(3, 40), Output::None);
     let (len, state) = (sequence.len(), sequence.state().unwrap());
@@ -202,7 +250,11 @@ fn a_restored_state_goes_on_as_it_did() {
 
 #[test]
 fn a_fork_goes_on_as_the_original_would() {
-    let model = model("lfm2");
+    MODELS.into_iter().for_each(assert_forked);
+}
+
+fn assert_forked(name: &str) {
+    let model = model(name);
     let mut kv = KvPages::new(model.config(), KvType::F16, 512, &SystemMemory).unwrap();
     let compute = strata_model::Compute {
         kernels: Kernels::detect(),
@@ -238,7 +290,11 @@ fn a_fork_goes_on_as_the_original_would() {
 
 #[test]
 fn a_slot_that_was_used_before_begins_empty() {
-    let model = model("lfm2");
+    MODELS.into_iter().for_each(assert_empty_slot);
+}
+
+fn assert_empty_slot(name: &str) {
+    let model = model(name);
     let (mut machine, mut sequence) = (Machine::new(&model), Sequence::default());
     let expected = machine.feed(&mut sequence, &[4, 5], Output::AllLogits);
     machine.feed(&mut sequence, &prompt(5, 20), Output::None);

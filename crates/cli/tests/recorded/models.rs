@@ -89,7 +89,7 @@ impl Models {
             }
         }
         // `strata serve` takes decoders only. Encoders are for `strata embed`.
-        files.retain(|file| !file.contains("bert"));
+        files.retain(|file| !file.contains("bert") && !file.contains("embed"));
         let tale = tale();
         for (name, more) in [("thinker", THINKER), ("caller", CALLER), ("teller", TELLER)] {
             folder.create(name, &format!("FROM {tale}\n{more}\n"));

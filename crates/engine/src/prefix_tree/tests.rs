@@ -7,7 +7,7 @@ use crate::cache::{Cache, CachedSequence};
 use crate::page_mover::{PageMover, recurrent_config, tiny_config};
 use crate::random::{Random, Stream};
 use std::vec;
-use strata_model::{Config, MixerConfig};
+use strata_model::Config;
 use world::{World, pretend};
 
 const PAGES: usize = 24;
@@ -25,7 +25,7 @@ fn salt(number: u64) -> Salt {
 fn windowed(config: &Config, layers: &[Option<usize>]) -> Config {
     let layer = |&window: &Option<usize>| {
         let mut layer = config.layers[0].clone();
-        if let MixerConfig::Attention(attention) = &mut layer.mixer {
+        if let Some(attention) = layer.mixer.attention_mut() {
             attention.window = window;
         }
         layer
@@ -39,7 +39,7 @@ fn windowed(config: &Config, layers: &[Option<usize>]) -> Config {
 /// The same with a layer that has a recurrent state.
 fn recurrent(mut config: Config) -> Config {
     let layers = recurrent_config().layers.into_iter();
-    let state = layers.filter(|layer| matches!(layer.mixer, MixerConfig::ShortConv(_)));
+    let state = layers.filter(|layer| layer.mixer.recurrent().is_some());
     config.layers.extend(state.take(1));
     config
 }

@@ -9,8 +9,9 @@ use strata_engine::{Engine, EngineOptions, Request};
 use strata_model::{Executor, KvType, Model, Output, Sequence, Span};
 use strata_tokenizer::Tokenizer;
 
-/// LFM2 with random weights: three short convolutions and two layers of attention.
-pub(crate) struct Lfm2 {
+/// A model with random weights whose layers have states: LFM2, with three short convolutions and two layers of attention,
+/// unless another is asked for.
+pub(crate) struct Stateful {
     pub(crate) model: Arc<Model>,
     pub(crate) tokenizer: Arc<Tokenizer>,
 }
@@ -54,19 +55,24 @@ impl Shape {
     }
 }
 
-impl Lfm2 {
+impl Stateful {
     pub(crate) fn load() -> Self {
-        Self::parse(&Self::file())
+        Self::named("lfm2")
+    }
+
+    /// One of the models that the architectures are checked with.
+    pub(crate) fn named(name: &str) -> Self {
+        Self::parse(&Self::file(name))
     }
 
     /// A model that speaks much like it: one layer's feed-forward network is missing.
     pub(crate) fn dimmed() -> Self {
-        Self::parse(&tale::dimmed(Self::file()))
+        Self::parse(&tale::dimmed(Self::file("lfm2")))
     }
 
-    fn file() -> Vec<u8> {
+    fn file(name: &str) -> Vec<u8> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../model/tests/golden");
-        std::fs::read(folder.join("lfm2.gguf")).unwrap()
+        std::fs::read(folder.join(format!("{name}.gguf"))).unwrap()
     }
 
     /// The file has no tokenizer; that of another model has its tokens and more.

@@ -8,6 +8,7 @@ pub(super) const SPEC: ArchSpec = ArchSpec {
     name: "bert",
     role: Role::Encoder,
     norm: Norm::LayerBias,
+    embd_norm: Presence::Always,
     attn_norm: Presence::Never,
     ffn_norm: Presence::Never,
     qkv: Fusion::AsFound,

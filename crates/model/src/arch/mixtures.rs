@@ -3,8 +3,8 @@
 use super::llama_like::{DENSE, HALF_SPLIT, HUNYUAN_DENSE};
 use super::{granite, lfm2, qwen3moe};
 use crate::spec::{
-    Activation, ArchSpec, AttnScale, DenseBeside, ExpertGate, Experts, Fusion, Nope, Norm,
-    NormNames, Presence, QkNorm, QkNormOrder, Routing, Scale, Temperature, TemperatureScale,
+    Activation, ArchSpec, AttnGate, AttnScale, DenseBeside, ExpertGate, Experts, Fusion, Nope,
+    Norm, NormNames, Presence, QkNorm, QkNormOrder, Routing, Scale, Temperature, TemperatureScale,
     Weighed, Window, WindowRope, YarnRange,
 };
 
@@ -159,7 +159,7 @@ pub(super) const AFMOE: ArchSpec = ArchSpec {
     name: "afmoe",
     post_attn_norm: Presence::Always,
     post_ffn_norm: Presence::Always,
-    attn_gate: Presence::Always,
+    attn_gate: AttnGate::Own,
     embedding_scale: Scale::SqrtWidth,
     ..EXAONE_MOE
 };

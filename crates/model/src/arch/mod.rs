@@ -3,6 +3,7 @@
 mod bert;
 mod cohere2;
 mod command_r;
+mod encoders;
 mod falcon;
 mod gemma;
 mod gemma2;
@@ -12,6 +13,7 @@ mod gpt_like;
 mod gptneox;
 mod granite;
 mod jina_bert_v2;
+mod latent;
 mod lfm2;
 mod llama;
 mod llama_like;
@@ -23,8 +25,10 @@ mod qwen2;
 mod qwen2moe;
 mod qwen3;
 mod qwen3moe;
+mod rwkv;
 mod stablelm;
 mod starcoder2;
+mod state_spaces;
 mod unsupported;
 mod vision_text;
 
@@ -115,6 +119,31 @@ pub const ALL: &[ArchSpec] = &[
     mixtures::GROK,
     mixtures::LLAMA4,
     mixtures::GPT_OSS,
+    state_spaces::MAMBA,
+    state_spaces::MAMBA2,
+    state_spaces::JAMBA,
+    state_spaces::GRANITEHYBRID,
+    state_spaces::FALCON_H1,
+    state_spaces::NEMOTRON_H,
+    state_spaces::NEMOTRON_H_MOE,
+    state_spaces::QWEN3NEXT,
+    state_spaces::QWEN35,
+    state_spaces::QWEN35MOE,
+    latent::DEEPSEEK2,
+    latent::MISTRAL4,
+    latent::MINICPM3,
+    latent::PLM,
+    rwkv::RWKV6,
+    rwkv::RWKV7,
+    rwkv::RWKV6QWEN2,
+    rwkv::ARWKV7,
+    encoders::LLAMA_EMBED,
+    encoders::EUROBERT,
+    encoders::NEO_BERT,
+    encoders::MODERN_BERT,
+    encoders::GEMMA_EMBEDDING,
+    encoders::JINA_BERT_V3,
+    encoders::NOMIC_BERT_MOE,
     vision_text::QWEN2VL,
     vision_text::QWEN3VL,
     vision_text::QWEN3VLMOE,

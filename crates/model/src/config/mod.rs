@@ -1,17 +1,24 @@
 //! A model's sizes and scales, read from its metadata and checked.
 
+mod attention;
 mod experts;
 mod keys;
 mod layers;
+mod recurrent;
 mod rope;
 
 use crate::error::LoadError;
 use crate::pooling::Pooling;
 use crate::spec::{ArchSpec, Residual, Role, Scale};
 use alloc::vec::Vec;
+pub use attention::{AttentionConfig, LatentConfig};
 pub use experts::ExpertConfig;
 use keys::Keys;
-pub use layers::{AttentionConfig, LayerConfig, MixerConfig, ShortConvConfig};
+pub use layers::{LayerConfig, MixerConfig};
+pub use recurrent::{
+    DeltaNetConfig, MambaConfig, MambaVersion, RecurrentConfig, RwkvConfig, RwkvVersion,
+    ShortConvConfig,
+};
 pub use rope::{RopeConfig, RopeScaling};
 use strata_kernels::KvType;
 use strata_weights::Metadata;
@@ -42,6 +49,8 @@ pub struct Config {
     pub parallel: Option<bool>,
     /// The RoPEs of attention layers, each once.
     pub ropes: Vec<RopeConfig>,
+    /// After every so many layers the residual stream is halved, as their weights expect.
+    pub halve_every: Option<usize>,
     /// Logits pass cap · tanh(x / cap).
     pub logit_soft_cap: Option<f32>,
     /// What embeddings are multiplied by.
@@ -101,6 +110,10 @@ impl Config {
             epsilon,
             parallel: parallel(&keys, spec)?,
             ropes,
+            halve_every: match keys.u32("rescale_every_n_layers")? {
+                None | Some(0) => None,
+                Some(layers) => Some(layers as usize),
+            },
             logit_soft_cap: keys.above_zero("final_logit_softcapping")?,
             embedding_scale: scale(spec.embedding_scale, "embedding_scale")?,
             residual_scale: scale(spec.residual_scale, "residual_scale")?,

@@ -1,13 +1,13 @@
 //! `encode`: from whole sequences to states, through every layer.
 
 use super::EncoderInput;
-use super::weights::{Encoder, EncoderLayer};
+use super::weights::{Encoder, EncoderLayer, EncoderNorms};
 use crate::blueprint::Body;
 use crate::compute::Compute;
 use crate::config::Config;
 use crate::decoder::Pass;
 use crate::error::BatchError;
-use crate::layer::NormWeights;
+use crate::layer::{FfnWeights, NormWeights};
 use crate::matrix::{Linear, Matrix};
 use crate::mixer::attention::Placed;
 use crate::mixer::attention::whole::Attention;
@@ -123,9 +123,9 @@ impl EncoderPass<'_> {
         }
         self.embed(work, inputs);
         for layer in &self.encoder.layers {
-            self.attention_branch(layer, inputs.len(), work);
-            self.ffn_branch(layer, work);
+            self.layer(layer, inputs.len(), work);
         }
+        self.finish(work);
     }
 
     /// Embeddings into `x`, positions and rotations.
@@ -140,6 +140,9 @@ impl EncoderPass<'_> {
             for (position, &token) in input.tokens.iter().enumerate() {
                 let row = &mut work.branch[index * width..][..width];
                 model.embedding(token, &mut work.row, row);
+                if self.config.embedding_scale != 1.0 {
+                    kernels.scale(row, self.config.embedding_scale);
+                }
                 if !types.is_empty() {
                     let from = if position < input.second {
                         0
@@ -161,11 +164,11 @@ impl EncoderPass<'_> {
         }
         work.encoder.starts.push(index as u32);
         let rows = index * width;
-        self.norm(
-            &self.encoder.norm,
-            &work.branch[..rows],
-            &mut work.x[..rows],
-        );
+        let (embedded, x) = (&work.branch[..rows], &mut work.x[..rows]);
+        match &self.encoder.norm {
+            Some(norm) => self.norm(norm, embedded, x),
+            None => x.copy_from_slice(embedded),
+        }
     }
 
     fn norm(&self, weights: &NormWeights, x: &[f32], out: &mut [f32]) {
@@ -173,8 +176,71 @@ impl EncoderPass<'_> {
         self.compute.norm(spec.norm, weights, *epsilon, x, out);
     }
 
-    /// Attention, the layer's input, their norm: from `x` into `normed`.
-    fn attention_branch(&self, layer: &EncoderLayer, inputs: usize, work: &mut Workspace) {
+    /// A layer, from `x` into `x`.
+    fn layer(&self, layer: &EncoderLayer, inputs: usize, work: &mut Workspace) {
+        let (width, compute) = (self.config.width, self.compute);
+        let rows = self.pass.tokens * width;
+        match &layer.norms {
+            EncoderNorms::After { attn, attn_2, ffn } => {
+                work.normed[..rows].copy_from_slice(&work.x[..rows]);
+                self.attention(layer, inputs, work);
+                let (x, branch) = (&mut work.x[..rows], &mut work.branch[..rows]);
+                let normed = &mut work.normed[..rows];
+                compute.add(branch, x, width);
+                self.norm(attn, branch, normed);
+                if let Some(norm) = attn_2 {
+                    branch.copy_from_slice(normed);
+                    compute.add(branch, x, width);
+                    self.norm(norm, branch, normed);
+                }
+                self.network(layer, work);
+                let (normed, branch) = (&work.normed[..rows], &mut work.branch[..rows]);
+                compute.add(branch, normed, width);
+                self.norm(ffn, branch, &mut work.x[..rows]);
+            }
+            EncoderNorms::Before {
+                attn,
+                post_attn,
+                ffn,
+                post_ffn,
+            } => {
+                self.before(attn.as_ref(), work);
+                self.attention(layer, inputs, work);
+                self.after(post_attn.as_ref(), work);
+                self.before(ffn.as_ref(), work);
+                self.network(layer, work);
+                self.after(post_ffn.as_ref(), work);
+            }
+        }
+    }
+
+    /// What a branch sees, from `x` into `normed`.
+    fn before(&self, norm: Option<&NormWeights>, work: &mut Workspace) {
+        let rows = self.pass.tokens * self.config.width;
+        let (x, normed) = (&work.x[..rows], &mut work.normed[..rows]);
+        match norm {
+            Some(norm) => self.norm(norm, x, normed),
+            None => normed.copy_from_slice(x),
+        }
+    }
+
+    /// Adds `branch` to `x`, normed if there is a norm.
+    fn after(&self, norm: Option<&NormWeights>, work: &mut Workspace) {
+        let width = self.config.width;
+        let rows = self.pass.tokens * width;
+        let branch = match norm {
+            Some(norm) => {
+                let normed = &mut work.normed[..rows];
+                self.norm(norm, &work.branch[..rows], normed);
+                normed
+            }
+            None => &mut work.branch[..rows],
+        };
+        self.compute.add(&mut work.x[..rows], branch, width);
+    }
+
+    /// Attention, from `normed` into `branch`.
+    fn attention(&self, layer: &EncoderLayer, inputs: usize, work: &mut Workspace) {
         let Self {
             config,
             compute,
@@ -183,7 +249,7 @@ impl EncoderPass<'_> {
         } = self;
         let sizes = &layer.attention.config;
         let (tokens, width, q_width) = (pass.tokens, config.width, sizes.q_width());
-        let x = &work.x[..tokens * width];
+        let x = &work.normed[..tokens * width];
         let qkv = &mut work.projected[..tokens * sizes.qkv_width()];
         pass.encode_input(&layer.attention.qkv, x, &mut work.acts);
         let rotations = pass.rotations(sizes, &work.rotations);
@@ -191,7 +257,7 @@ impl EncoderPass<'_> {
             rotations,
             positions: &work.positions[..tokens],
         };
-        pass.queries_keys_values(&layer.attention, x, placed, &mut work.acts, qkv);
+        pass.queries_keys_values(&layer.attention, x, placed, (&mut work.acts, &mut []), qkv);
         let attention = &mut work.mixed[..tokens * q_width];
         let starts = core::mem::take(&mut work.encoder.starts);
         debug_assert_eq!(starts.len(), inputs + 1);
@@ -205,35 +271,49 @@ impl EncoderPass<'_> {
         }
         .run(&mut work.encoder, attention);
         work.encoder.starts = starts;
-
         let branch = &mut work.branch[..tokens * width];
-        let normed = &mut work.normed[..tokens * width];
         self.linear(&layer.attention.output, attention, &mut work.acts, branch);
-        compute.add(branch, x, width);
-        self.norm(&layer.attn_norm, branch, normed);
-        if let Some(norm) = &layer.attn_norm_2 {
-            branch.copy_from_slice(normed);
-            compute.add(branch, x, width);
-            self.norm(norm, branch, normed);
-        }
     }
 
-    /// The feed-forward network, its input, their norm: from `normed` into `x`.
-    fn ffn_branch(&self, layer: &EncoderLayer, work: &mut Workspace) {
+    /// The feed-forward network, from `normed` into `branch`.
+    fn network(&self, layer: &EncoderLayer, work: &mut Workspace) {
         let width = self.config.width;
         let rows = self.pass.tokens * width;
+        for format in layer.ffn.formats().iter() {
+            let encoded = work.acts.rows_mut(format, width, self.pass.tokens);
+            let normed = &work.normed[..rows];
+            self.compute.encode(format, normed, width, width, encoded);
+        }
+        let ffn = match &layer.ffn {
+            FfnWeights::Nothing | FfnWeights::ChannelMix(_) => {
+                unreachable!("an encoder has a network in every layer")
+            }
+            FfnWeights::Experts(experts) => return self.pass.experts(experts, work),
+            FfnWeights::Dense(ffn) => ffn,
+        };
         let (normed, branch) = (&work.normed[..rows], &mut work.branch[..rows]);
         self.pass
-            .encode_input(&layer.ffn.input, normed, &mut work.acts);
-        self.pass
-            .dense(&layer.ffn, normed, &mut work.acts, &mut work.ffn, branch);
-        if let Some(bias) = &layer.ffn.down.bias {
+            .dense(ffn, normed, &mut work.acts, &mut work.ffn, branch);
+        if let Some(bias) = &ffn.down.bias {
             self.compute.each_row(branch, width, |_, row| {
                 self.compute.kernels.add(row, bias);
             });
         }
-        self.compute.add(branch, normed, width);
-        self.norm(&layer.ffn_norm, branch, &mut work.x[..rows]);
+    }
+
+    /// What comes after the last layer, in `x`.
+    fn finish(&self, work: &mut Workspace) {
+        let width = self.config.width;
+        let rows = self.pass.tokens * width;
+        if let Some(norm) = &self.encoder.output_norm {
+            self.before(Some(norm), work);
+            work.x[..rows].copy_from_slice(&work.normed[..rows]);
+        }
+        if let [up, down] = &self.encoder.dense[..] {
+            let hidden = &mut work.ffn[..self.pass.tokens * up.matrix.rows];
+            self.linear(up, &work.x[..rows], &mut work.acts, hidden);
+            self.linear(down, hidden, &mut work.acts, &mut work.x[..rows]);
+        }
     }
 
     /// The classifier's scores of each sequence's first state.

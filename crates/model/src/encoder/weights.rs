@@ -2,7 +2,7 @@
 
 use crate::config::Config;
 use crate::error::LoadError;
-use crate::layer::{self, DenseFfn, NormWeights, block_norm};
+use crate::layer::{self, FfnWeights, NormWeights, block_norm};
 use crate::matrix::Linear;
 use crate::mixer::attention::AttentionWeights;
 use crate::spec::Presence;
@@ -14,21 +14,70 @@ pub(crate) struct Encoder {
     /// (types, width): added to a token by the segment that it is in. Empty in models without.
     pub(crate) types: Vec<f32>,
     /// The norm of the embedding.
-    pub(crate) norm: NormWeights,
+    pub(crate) norm: Option<NormWeights>,
     pub(crate) layers: Vec<EncoderLayer>,
+    /// The norm of the last layer's states.
+    pub(crate) output_norm: Option<NormWeights>,
+    /// What is done to states before they are pooled. It is linear: pooled states would give the same.
+    pub(crate) dense: Vec<Linear>,
     pub(crate) rank: Option<RankHead>,
 }
 
 /// One layer.
 pub(crate) struct EncoderLayer {
     pub(crate) attention: AttentionWeights,
-    /// After attention and the layer's input.
-    pub(crate) attn_norm: NormWeights,
-    /// Once more, with the layer's input added once more.
-    pub(crate) attn_norm_2: Option<NormWeights>,
-    pub(crate) ffn: DenseFfn,
-    /// After the feed-forward network and its input.
-    pub(crate) ffn_norm: NormWeights,
+    pub(crate) norms: EncoderNorms,
+    pub(crate) ffn: FfnWeights,
+}
+
+/// Where the norms of a layer are.
+pub(crate) enum EncoderNorms {
+    /// After the branches.
+    After {
+        /// After attention and the layer's input.
+        attn: NormWeights,
+        /// Once more, with the layer's input added once more.
+        attn_2: Option<NormWeights>,
+        /// After the feed-forward network and its input.
+        ffn: NormWeights,
+    },
+    /// Before the branches, whose results may be normed too.
+    Before {
+        attn: Option<NormWeights>,
+        post_attn: Option<NormWeights>,
+        ffn: Option<NormWeights>,
+        post_ffn: Option<NormWeights>,
+    },
+}
+
+impl EncoderNorms {
+    fn load(
+        tensors: &mut Tensors<'_, '_>,
+        config: &Config,
+        layer: usize,
+    ) -> Result<Self, LoadError> {
+        let spec = config.spec;
+        let mut norm =
+            |presence, name| block_norm(tensors, spec.norm, presence, layer, name, config.width);
+        if spec.attn_norm != Presence::Never {
+            return Ok(Self::Before {
+                attn: norm(spec.attn_norm, "attn_norm")?,
+                post_attn: norm(spec.post_attn_norm, spec.norm_names.post_attn)?,
+                ffn: norm(spec.ffn_norm, spec.norm_names.ffn)?,
+                post_ffn: norm(spec.post_ffn_norm, spec.norm_names.post_ffn[0])?,
+            });
+        }
+        let attn_2 = norm(spec.attn_norm_2, "attn_norm_2")?;
+        let mut norm = |name: &str| {
+            let name = alloc::format!("blk.{layer}.{name}");
+            layer::norm(tensors, spec.norm, &name, config.width)
+        };
+        Ok(Self::After {
+            attn: norm("attn_output_norm")?,
+            attn_2,
+            ffn: norm("layer_output_norm")?,
+        })
+    }
 }
 
 /// From a sequence's first state to scores: tanh(dense), then output; either may be absent.
@@ -74,14 +123,26 @@ impl Encoder {
             }
             None => Vec::new(),
         };
-        let norm = layer::norm(tensors, config.spec.norm, "token_embd_norm", config.width)?;
+        let spec = config.spec;
+        let mut norm = |presence, name| match presence {
+            Presence::Never => Ok(None),
+            _ => layer::norm(tensors, spec.norm, name, config.width).map(Some),
+        };
+        let embedding = norm(spec.embd_norm, "token_embd_norm")?;
+        let output = match spec.attn_norm {
+            Presence::Never => Presence::Never,
+            Presence::Always | Presence::IfPresent => Presence::Always,
+        };
+        let output_norm = norm(output, spec.output_norm)?;
         let layers = (0..config.layers.len())
             .map(|index| EncoderLayer::load(tensors, config, index))
             .collect::<Result<_, _>>()?;
         Ok(Self {
             types,
-            norm,
+            norm: embedding,
             layers,
+            output_norm,
+            dense: dense(tensors, config)?,
             rank: RankHead::load(tensors, config)?,
         })
     }
@@ -93,34 +154,27 @@ impl EncoderLayer {
         config: &Config,
         layer: usize,
     ) -> Result<Self, LoadError> {
-        let (spec, width) = (config.spec, config.width);
         let attention = config.layers[layer].attention();
         let attention = attention.expect("an encoder has attention in every layer");
-        let attention = AttentionWeights::load(tensors, config, attention, layer)?;
-        let attn_norm_2 = block_norm(
-            tensors,
-            spec.norm,
-            spec.attn_norm_2,
-            layer,
-            "attn_norm_2",
-            width,
-        )?;
-        let mut norm = |name: &str| {
-            layer::norm(
-                tensors,
-                spec.norm,
-                &alloc::format!("blk.{layer}.{name}"),
-                width,
-            )
-        };
-        let attn_norm = norm("attn_output_norm")?;
-        let ffn_norm = norm("layer_output_norm")?;
         Ok(Self {
-            attention,
-            attn_norm,
-            attn_norm_2,
-            ffn: DenseFfn::load(tensors, config, layer, config.layers[layer].ffn)?,
-            ffn_norm,
+            norms: EncoderNorms::load(tensors, config, layer)?,
+            attention: AttentionWeights::load(tensors, config, attention, layer)?,
+            ffn: FfnWeights::load(tensors, config, layer)?,
         })
     }
+}
+
+/// What `dense_2` and `dense_3` do to states.
+fn dense(tensors: &mut Tensors<'_, '_>, config: &Config) -> Result<Vec<Linear>, LoadError> {
+    let Some(inner) = tensors.rows("dense_2.weight") else {
+        return Ok(Vec::new());
+    };
+    let mut linear = |name, columns, rows| {
+        let matrix = tensors.matrix(name, columns, rows)?;
+        Ok::<_, LoadError>(Linear { matrix, bias: None })
+    };
+    Ok(Vec::from([
+        linear("dense_2.weight", config.width, inner)?,
+        linear("dense_3.weight", inner, config.width)?,
+    ]))
 }

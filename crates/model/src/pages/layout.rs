@@ -4,7 +4,7 @@
 //! each head's positions lie next to each other: attention over one head reads contiguous rows. Layers whose blocks have
 //! one size draw from one class of blocks, so that what a layer gives back any layer of its class can take.
 
-use crate::config::{AttentionConfig, Config, MixerConfig};
+use crate::config::{AttentionConfig, Config};
 use alloc::vec::Vec;
 use core::ops::Range;
 use strata_kernels::KvType;
@@ -37,6 +37,8 @@ pub(crate) struct LayerLayout {
     heads: usize,
     /// Bytes of one head's key or value at one position.
     row: usize,
+    /// Whether values are the keys, and stored once.
+    shared: bool,
 }
 
 impl LayerLayout {
@@ -47,12 +49,19 @@ impl LayerLayout {
 
     /// Bytes of the block.
     pub(crate) fn bytes(&self) -> usize {
-        2 * self.heads * self.head()
+        let halves = if self.shared { 1 } else { 2 };
+        halves * self.heads * self.head()
+    }
+
+    /// Whether values are the keys, and stored once.
+    pub(crate) fn values_are_keys(&self) -> bool {
+        self.shared
     }
 
     /// One head's keys or values at some positions, within the block.
     pub(crate) fn rows(&self, half: Half, head: usize, positions: Range<usize>) -> Range<usize> {
-        let start = (half as usize * self.heads + head) * self.head();
+        let half = if self.shared { 0 } else { half as usize };
+        let start = (half * self.heads + head) * self.head();
         start + positions.start * self.row..start + positions.end * self.row
     }
 
@@ -100,12 +109,12 @@ impl PageLayout {
         };
         for layer in &config.layers {
             let start = layout.state_bytes;
-            match &layer.mixer {
-                MixerConfig::Attention(attention) => layout.add(attention),
-                MixerConfig::ShortConv(conv) => {
-                    layout.layers.push(None);
-                    layout.state_bytes += conv.state_bytes();
-                }
+            match layer.mixer.attention() {
+                Some(attention) => layout.add(attention),
+                None => layout.layers.push(None),
+            }
+            if let Some(recurrent) = layer.mixer.recurrent() {
+                layout.state_bytes += recurrent.state_bytes();
             }
             layout.states.push(start..layout.state_bytes);
         }
@@ -122,6 +131,7 @@ impl PageLayout {
             class: 0,
             heads: attention.kv_heads,
             row: self.kind.row_bytes(attention.head_size),
+            shared: attention.latent.is_some_and(|latent| latent.compressed),
         };
         let bytes = layer.bytes();
         let known = self.classes.iter().position(|class| class.bytes == bytes);

@@ -6,8 +6,9 @@ use crate::batch::BatchLimits;
 use crate::blueprint::{Body, Decoder, Parts};
 use crate::config::Config;
 use crate::encoder::weights::Encoder;
-use crate::layer::{DenseFfn, ExpertFfn, FfnWeights};
+use crate::layer::{DenseFfn, ExpertFfn, ExpertMatrices, FfnWeights};
 use crate::matrix::Matrix;
+use crate::mixer::Mixer;
 use crate::mixer::attention::whole::{query_floats, stored_bytes};
 use strata_kernels::{self as kernels, act_format};
 
@@ -49,13 +50,15 @@ impl Lengths {
     fn decoder(&mut self, decoder: &Decoder, limits: BatchLimits) {
         let tokens = limits.tokens;
         for layer in &decoder.layers {
-            for matrix in layer.mixer.matrices() {
+            for matrix in layer.mixer.iter().flat_map(Mixer::matrices) {
                 self.input(matrix, tokens);
             }
-            match &layer.ffn {
-                FfnWeights::Dense(weights) => self.dense(weights, tokens),
-                FfnWeights::Experts(weights) => self.experts(weights, tokens),
+            if let Some((matrices, heads)) = layer.mixer.as_ref().and_then(Mixer::head_matrices) {
+                for matrix in matrices {
+                    self.input(matrix, heads * tokens);
+                }
             }
+            self.network(&layer.ffn, tokens);
             if let Some(branch) = &layer.expert_branch {
                 self.experts(&branch.experts, tokens);
             }
@@ -70,7 +73,11 @@ impl Lengths {
                 self.input(&linear.matrix, tokens);
             }
             self.input(&layer.attention.output.matrix, tokens);
-            self.dense(&layer.ffn, tokens);
+            self.network(&layer.ffn, tokens);
+        }
+        for linear in &encoder.dense {
+            self.input(&linear.matrix, tokens);
+            self.ffn = self.ffn.max(linear.matrix.rows);
         }
         if let Some(head) = &encoder.rank {
             for linear in [&head.dense, &head.output].into_iter().flatten() {
@@ -81,6 +88,22 @@ impl Lengths {
         self.starts = tokens + 1;
         self.queries = config.widest(|attention| query_floats(attention, tokens));
         self.stored = config.widest(|attention| stored_bytes(attention, tokens));
+    }
+
+    fn network(&mut self, ffn: &FfnWeights, tokens: usize) {
+        match ffn {
+            FfnWeights::Nothing => {}
+            FfnWeights::ChannelMix(weights) => {
+                let receptance = weights.receptance.iter().flat_map(|(_, matrix)| &matrix.0);
+                let linears = weights.key.0.iter().chain(&weights.value.0);
+                for linear in linears.chain(receptance) {
+                    self.input(&linear.matrix, tokens);
+                }
+                self.ffn = self.ffn.max(weights.key.rows());
+            }
+            FfnWeights::Dense(weights) => self.dense(weights, tokens),
+            FfnWeights::Experts(weights) => self.experts(weights, tokens),
+        }
     }
 
     fn input(&mut self, matrix: &Matrix, rows: usize) {
@@ -95,15 +118,17 @@ impl Lengths {
         self.input(&weights.router.matrix, tokens);
         self.slots = EXPERT_TOKENS.min(tokens) * weights.config.used;
         // All experts of a tensor are alike.
-        let [gate, up, down] = [&weights.gate, &weights.up, &weights.down];
-        let [gate, up, down] = [gate, up, down].map(|experts| &experts.matrices.0[0]);
-        for matrix in [gate, up] {
-            reserve(&mut self.expert_inputs, matrix, self.slots);
+        let first = |experts: &ExpertMatrices| experts.matrices.0[0];
+        for experts in [Some(&weights.gate), weights.up.as_ref()]
+            .into_iter()
+            .flatten()
+        {
+            reserve(&mut self.expert_inputs, &first(experts), self.slots);
+            self.panel = self.panel.max(panel_bytes(&first(experts)));
         }
-        reserve(&mut self.expert_encoded, down, self.slots);
-        for matrix in [gate, up, down] {
-            self.panel = self.panel.max(panel_bytes(matrix));
-        }
+        let down = first(&weights.down);
+        reserve(&mut self.expert_encoded, &down, self.slots);
+        self.panel = self.panel.max(panel_bytes(&down));
     }
 
     fn dense(&mut self, dense: &DenseFfn, tokens: usize) {

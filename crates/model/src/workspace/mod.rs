@@ -28,12 +28,18 @@ pub struct Workspace {
     /// A branch's result: (tokens, width).
     pub(crate) branch: Vec<f32>,
     /// What a mixer projects its input to: attention's queries, keys and values, (tokens, heads + 2 kv_heads, head_size),
-    /// or a convolution's gates and inputs, (tokens, 3, channels).
+    /// or what a recurrence takes in, (tokens, floats).
     pub(crate) projected: Vec<f32>,
     /// What goes into a mixer's last matrix: (tokens, heads, head_size) or (tokens, channels).
     pub(crate) mixed: Vec<f32>,
-    /// The recurrent states of one layer, each where its span's first token is: (tokens, floats).
+    /// What one layer's convolutions kept, each where its span's first token is: (tokens, floats).
     pub(crate) states: Vec<f32>,
+    /// What a mixer has between its first matrices and its last: (tokens, floats).
+    pub(crate) spare: Vec<f32>,
+    /// The result of the first of two mixers: (tokens, width).
+    pub(crate) second: Vec<f32>,
+    /// The first layer's values, which later ones mix with theirs: (tokens, width).
+    pub(crate) first_values: Vec<f32>,
     /// Chunks of attention before they are joined.
     pub(crate) partials: Vec<f32>,
     /// Gate and up, or up alone: (tokens, ffn or 2 ffn).
@@ -134,6 +140,9 @@ impl Workspace {
             projected: vec![0.0; tokens * mixer.projected],
             mixed: vec![0.0; tokens * mixer.mixed],
             states: vec![0.0; tokens * mixer.state],
+            spare: vec![0.0; tokens * mixer.spare],
+            second: vec![0.0; tokens * mixer.second],
+            first_values: vec![0.0; tokens * mixer.first_values],
             partials: vec![0.0; mixer.partials],
             ffn: vec![0.0; tokens * lengths.ffn],
             acts: Acts::new(lengths.acts, lengths.hidden, streaming * lengths.panel),
@@ -175,6 +184,9 @@ impl Workspace {
             + mixer.projected
             + mixer.mixed
             + mixer.state
+            + mixer.spare
+            + mixer.second
+            + mixer.first_values
             + lengths.ffn
             + 2 * parts.ropes.iter().map(Rope::pairs).sum::<usize>()
             + experts;

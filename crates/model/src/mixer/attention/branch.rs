@@ -5,6 +5,7 @@ use super::{AttentionWeights, Placed};
 use crate::config::AttentionConfig;
 use crate::decoder::Pass;
 use crate::pages::{Half, LayerLayout, PagesMut};
+use crate::spec::AttnGate;
 use crate::workspace::{Stores, Workspace};
 use strata_kernels::{Activation, Kernels, KvType, act_format};
 use strata_platform::{Chunks, Stretches};
@@ -29,9 +30,23 @@ impl Pass<'_> {
             rotations,
             positions: &work.positions[..tokens],
         };
-        self.queries_keys_values(weights, &work.normed, placed, &mut work.acts, qkv);
+        let buffers = (&mut work.acts, &mut work.spare[..]);
+        match &weights.latent {
+            None => self.queries_keys_values(weights, &work.normed, placed, buffers, qkv),
+            Some(latent) => {
+                self.latent_qkv((weights, latent), &work.normed, placed, buffers, qkv);
+            }
+        }
         self.store(layer, config, qkv, &mut work.stores, pages);
         let format = act_format(weights.output.matrix.ty);
+        let (floats, encoded) = if weights.latent.is_some() {
+            // What heads find is not what the last matrix sees.
+            let start = work.spare.len() - tokens * width;
+            (&mut work.spare[start..], None)
+        } else {
+            let encoded = work.acts.rows_mut(format, width, tokens);
+            (&mut work.mixed[..tokens * width], Some((encoded, format)))
+        };
         Attention {
             compute,
             config,
@@ -43,12 +58,14 @@ impl Pass<'_> {
             slopes: &weights.slopes,
         }
         .run(AttentionOut {
-            floats: &mut work.mixed[..tokens * width],
-            encoded: work.acts.rows_mut(format, width, tokens),
-            format,
+            floats,
+            encoded,
             partials: &mut work.partials,
         });
-        if config.gated || weights.sub_norm.is_some() {
+        if let Some(latent) = &weights.latent {
+            return self.finish_latent((weights, latent), work);
+        }
+        if config.gate != AttnGate::Never || weights.sub_norm.is_some() {
             let (mixed, encoded) = (
                 &mut work.mixed[..tokens * width],
                 work.acts.rows_mut(format, width, tokens),
@@ -137,6 +154,9 @@ impl StoredTokens<'_> {
         let (keys, rest) = row[config.q_width()..].split_at(config.kv_width());
         let values = &rest[..config.kv_width()];
         for (half, heads) in [(Half::Keys, keys), (Half::Values, values)] {
+            if matches!(half, Half::Values) && self.layout.values_are_keys() {
+                continue;
+            }
             for (head, x) in heads.chunks_exact(config.head_size).enumerate() {
                 let out = &mut block[self.layout.row(half, head, position)];
                 self.kernels.kv_store(self.kind, x, out);

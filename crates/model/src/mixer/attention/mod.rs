@@ -8,6 +8,7 @@
 
 pub(crate) mod alibi;
 mod branch;
+mod latent;
 pub(crate) mod paged;
 mod projection;
 mod rows;
@@ -17,17 +18,20 @@ use crate::config::{AttentionConfig, Config, ExpertConfig};
 use crate::error::LoadError;
 use crate::layer::{NormWeights, Projections, block_linear, block_norm};
 use crate::matrix::Linear;
-use crate::spec::{ArchSpec, Fusion, Norm, Presence, QkNorm, Role};
+use crate::spec::{ArchSpec, AttnGate, Fusion, Norm, Presence, QkNorm, Role};
 use crate::tensors::{Tensors, block_name};
 use alloc::vec::Vec;
+use latent::LatentWeights;
 pub(crate) use projection::Placed;
 
 /// One layer's weights.
 #[derive(Clone, Debug)]
 pub(crate) struct AttentionWeights {
     pub(crate) config: AttentionConfig,
-    /// Queries, keys, values.
+    /// Queries, keys, values, or what they are made from.
     pub(crate) qkv: Projections,
+    /// What makes them.
+    pub(crate) latent: Option<LatentWeights>,
     pub(crate) q_norm: Option<NormWeights>,
     pub(crate) k_norm: Option<NormWeights>,
     /// A score without a value for each query head.
@@ -66,12 +70,19 @@ impl AttentionWeights {
         let k_norm = head_norm("attn_k_norm", config.kv_heads)?;
         Ok(Self {
             config: *config,
-            qkv: qkv(tensors, model, config, layer)?,
+            qkv: match &config.latent {
+                Some(latent) => latent::first(tensors, model, (config, latent), layer)?,
+                None => qkv(tensors, model, config, layer)?,
+            },
+            latent: match &config.latent {
+                Some(latent) => Some(LatentWeights::load(tensors, (config, latent), layer)?),
+                None => None,
+            },
             output: block_linear(
                 tensors,
                 layer,
                 "attn_output",
-                config.q_width(),
+                config.mixed_width(),
                 model.width,
                 spec.attn_output_bias,
             )?,
@@ -113,6 +124,10 @@ fn qkv(
         Fusion::AsFound => tensors.has(&block_name(layer, "attn_qkv", "weight")),
     };
     let mut linear = |name, rows| block_linear(tensors, layer, name, width, rows, bias);
+    let q = match config.gate {
+        AttnGate::WithQueries => 2 * q,
+        AttnGate::Never | AttnGate::Own => q,
+    };
     let mut linears: Vec<Linear> = if fused {
         [linear("attn_qkv", q + 2 * kv)?].into()
     } else {
@@ -123,7 +138,7 @@ fn qkv(
         ]
         .into()
     };
-    if config.gated {
+    if config.gate == AttnGate::Own {
         linears.push(linear("attn_gate", config.gate_width())?);
     }
     Ok(Projections(linears))

@@ -53,9 +53,8 @@ pub(crate) struct Attention<'a> {
 pub(crate) struct AttentionOut<'a> {
     /// (tokens, heads, head_size).
     pub(crate) floats: &'a mut [f32],
-    /// The same, encoded for the next matrix.
-    pub(crate) encoded: &'a mut [u8],
-    pub(crate) format: ActFormat,
+    /// The same, encoded for the next matrix, if that comes next.
+    pub(crate) encoded: Option<(&'a mut [u8], ActFormat)>,
     /// [`partial_floats`].
     pub(crate) partials: &'a mut [f32],
 }
@@ -92,22 +91,20 @@ impl Attention<'_> {
     pub(crate) fn run(&self, out: AttentionOut<'_>) {
         let tokens = self.positions.len();
         let width = self.config.q_width();
-        let row = out.format.row_bytes(width);
         let workers = self.compute.pool.workers();
         let products =
             self.config.q_width() * (0..tokens).map(|t| self.visible(t).len()).sum::<usize>();
         if self.are_few() && workers > 1 && products > LITTLE {
             self.split(out.floats, out.partials);
-            self.compute
-                .encode(out.format, out.floats, width, width, out.encoded);
+            if let Some((encoded, format)) = out.encoded {
+                self.compute
+                    .encode(format, out.floats, width, width, encoded);
+            }
             return;
         }
         let block = (tokens / (8 * workers)).clamp(1, BLOCK);
-        let pieces = (
-            Chunks::new(out.floats, block * width),
-            Chunks::new(out.encoded, block * row),
-        );
-        let work = |index: usize, (floats, encoded): (&mut [f32], &mut [u8])| {
+        let floats = Chunks::new(out.floats, block * width);
+        let attend = |index: usize, floats: &mut [f32]| {
             let group = group_size(self.config) * self.config.head_size;
             for unit in 0..width / group {
                 for (i, out) in floats.chunks_exact_mut(width).enumerate() {
@@ -115,11 +112,21 @@ impl Attention<'_> {
                     self.attend(index * block + i, unit, out);
                 }
             }
+        };
+        let Some((encoded, format)) = out.encoded else {
+            return if products <= LITTLE {
+                each_alone(floats, attend);
+            } else {
+                for_each_piece(self.compute.pool, floats, attend);
+            };
+        };
+        let row = format.row_bytes(width);
+        let pieces = (floats, Chunks::new(encoded, block * row));
+        let work = |index: usize, (floats, encoded): (&mut [f32], &mut [u8])| {
+            attend(index, floats);
             let rows = floats.chunks_exact(width);
             for (floats, encoded) in rows.zip(encoded.chunks_exact_mut(row)) {
-                self.compute
-                    .kernels
-                    .quantize_act(out.format, floats, encoded);
+                self.compute.kernels.quantize_act(format, floats, encoded);
             }
         };
         if products <= LITTLE {

@@ -6,7 +6,7 @@ use crate::decoder::Pass;
 use crate::layer::NormWeights;
 use crate::model::Model;
 use crate::rope::Rope;
-use crate::spec::{Position, QkNorm, QkNormOrder};
+use crate::spec::{AttnGate, Position, QkNorm, QkNormOrder};
 use crate::workspace::{Acts, TokenPosition};
 use alloc::vec::Vec;
 use strata_kernels::RopeKind;
@@ -57,7 +57,7 @@ impl Pass<'_> {
         weights: &AttentionWeights,
         input: &[f32],
         placed: Placed<'_>,
-        acts: &mut Acts,
+        (acts, spare): (&mut Acts, &mut [f32]),
         qkv: &mut [f32],
     ) {
         let Placed {
@@ -66,8 +66,15 @@ impl Pass<'_> {
         } = placed;
         let (config, compute) = (&weights.config, self.compute);
         self.observe_all(&weights.qkv, input);
-        self.project(&weights.qkv, acts, qkv);
-        self.adapt_all(&weights.qkv, input, qkv);
+        if config.gate == AttnGate::WithQueries {
+            let projected = &mut spare[..qkv.len()];
+            self.project(&weights.qkv, acts, projected);
+            self.adapt_all(&weights.qkv, input, projected);
+            self.part_gates(config, projected, qkv);
+        } else {
+            self.project(&weights.qkv, acts, qkv);
+            self.adapt_all(&weights.qkv, input, qkv);
+        }
         compute.each_row(qkv, config.qkv_width(), |token, row| {
             weights.qkv.add_biases(compute.kernels, row);
             if let Some(limit) = config.clamp {
@@ -97,6 +104,22 @@ impl Pass<'_> {
         });
     }
 
+    /// Brings rows in which each head's gate comes after its queries into the usual order: queries, keys, values, gates.
+    fn part_gates(&self, config: &AttentionConfig, from: &[f32], to: &mut [f32]) {
+        let (size, q, kv) = (config.head_size, config.q_width(), config.kv_width());
+        self.compute.each_row(to, config.qkv_width(), |token, to| {
+            let from = &from[token * config.qkv_width()..][..config.qkv_width()];
+            let (both, rest) = from.split_at(2 * q);
+            let (queries, others) = to.split_at_mut(q);
+            let (keys_values, gates) = others.split_at_mut(2 * kv);
+            keys_values.copy_from_slice(rest);
+            for (head, both) in both.chunks_exact(2 * size).enumerate() {
+                queries[head * size..][..size].copy_from_slice(&both[..size]);
+                gates[head * size..][..size].copy_from_slice(&both[size..]);
+            }
+        });
+    }
+
     /// Norms queries or keys of one token, each head or all together.
     fn norm_heads(&self, norm: &NormWeights, head_size: usize, heads: &mut [f32]) {
         let spec = self.config.spec;
@@ -120,11 +143,19 @@ impl Pass<'_> {
         }
     }
 
-    fn rotate(&self, rope: &Rope, rotations: &[f32], head_size: usize, heads: &mut [f32]) {
+    pub(super) fn rotate(
+        &self,
+        rope: &Rope,
+        rotations: &[f32],
+        head_size: usize,
+        heads: &mut [f32],
+    ) {
         let kind = match self.config.spec.position {
             Position::RopeInterleaved | Position::AlibiAtLayers(_) => RopeKind::Interleaved,
             Position::RopeHalfSplit => RopeKind::HalfSplit,
-            Position::Learned | Position::Alibi | Position::AlibiOrLearned => return,
+            Position::None | Position::Learned | Position::Alibi | Position::AlibiOrLearned => {
+                return;
+            }
         };
         let (cosines, sines) = rotations.split_at(rope.pairs());
         for head in heads.chunks_exact_mut(head_size) {

@@ -175,12 +175,30 @@ impl Rows<'_> {
             queries.attend(
                 stored(keys),
                 stored(values),
-                |row, scores| self.add_alibi(row, block * KEYS, scores),
+                |row, scores| {
+                    self.add_alibi(row, block * KEYS, scores);
+                    self.hide(row, block * KEYS, scores);
+                },
                 &mut scores[..rows * n],
                 &mut total,
             );
         }
         total.finish(queries.kernels, None);
+    }
+
+    /// Hides what token `row` does not see of the keys from position `first` on: those further away than half a window,
+    /// before it or after. It sees itself, beside which hidden scores vanish.
+    fn hide(&self, row: usize, first: usize, scores: &mut [f32]) {
+        const HIDDEN: f32 = -1e30;
+        let Some(window) = self.attention.config.window else {
+            return;
+        };
+        let position = self.position + row;
+        for (i, score) in scores.iter_mut().enumerate() {
+            if position.abs_diff(first + i) > window / 2 {
+                *score = HIDDEN;
+            }
+        }
     }
 
     /// Lowers the scores of token `row` for the keys from position `first` on by their distance.
