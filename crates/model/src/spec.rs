@@ -3,8 +3,10 @@
 //! A spec says which tensors a family has and how they are put together; sizes and scales come from the
 //! file's metadata. The decoder and the encoder read a spec and never a family's name.
 
+mod attention;
 mod recurrence;
 
+pub use attention::{AttnGate, KeySource};
 pub use recurrence::{Branches, Recurrence, RecurrentLayers, SharedKeys};
 pub use strata_kernels::Activation;
 
@@ -68,26 +70,6 @@ pub enum QkNorm {
     Whole,
     /// The same, in the models that have them.
     WholeIfPresent,
-}
-
-/// What keys and values are made from.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum KeySource {
-    /// A layer's input.
-    Input,
-    /// A short vector that is.
-    Latent,
-}
-
-/// A gate whose sigmoid multiplies what goes into attention's last matrix.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum AttnGate {
-    /// None.
-    Never,
-    /// A matrix of its own, `attn_gate`.
-    Own,
-    /// Rows of `attn_q`: those of each head come after its queries.
-    WithQueries,
 }
 
 /// Whether queries and keys are normed before they are rotated or after.

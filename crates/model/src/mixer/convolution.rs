@@ -81,7 +81,7 @@ impl ConvWeights {
 }
 
 /// The columns of a batch's tokens, and what their spans kept of the positions before.
-pub(super) struct Columns<'a> {
+pub(in crate::mixer) struct Columns<'a> {
     pub(super) shape: ConvShape,
     /// (tokens, stride).
     pub(super) rows: &'a [f32],
