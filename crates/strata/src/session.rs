@@ -37,6 +37,11 @@ impl Session {
         self.tokens.extend(tokens);
     }
 
+    /// Appends tokens to the text: an answer that was generated elsewhere.
+    pub fn append_tokens(&mut self, tokens: &[u32]) {
+        self.tokens.extend(tokens);
+    }
+
     /// The text so far. Control tokens are left out.
     pub fn text(&self) -> String {
         self.model.detokenize(&self.tokens)

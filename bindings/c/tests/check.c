@@ -1,0 +1,280 @@
+/* Every function of strata.h, with good and bad arguments. The first argument is the answer that must come. */
+#define _POSIX_C_SOURCE 200809L
+#include "strata.h"
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define CHECK(holds)                                                                             \
+    do {                                                                                         \
+        if (!(holds)) {                                                                          \
+            const char *message = strata_error_message();                                        \
+            fprintf(stderr, "line %d: %s (%s)\n", __LINE__, #holds, message ? message : "-");    \
+            exit(1);                                                                             \
+        }                                                                                        \
+    } while (0)
+
+#define FAILS(call, code)                                                                        \
+    do {                                                                                         \
+        CHECK(!(call));                                                                          \
+        CHECK(strata_error_code() && strcmp(strata_error_code(), code) == 0);                    \
+        CHECK(strata_error_message()[0]);                                                        \
+    } while (0)
+
+static const char *STORY = "{\"messages\":[{\"role\":\"user\",\"content\":\"Tell me a story about a fox.\"}],"
+                           "\"temperature\":0,\"max_tokens\":32%s}";
+static const char *LONG = "{\"prompt\":\"Once upon a time\",\"temperature\":0,\"max_tokens\":4000,\"ignore_eos\":true,"
+                          "\"stream\":true}";
+
+/* The string after "key":" with its escapes undone as far as stories have any; the caller frees it. */
+static char *string_of(const char *json, const char *key) {
+    char pattern[64];
+    snprintf(pattern, sizeof pattern, "\"%s\":\"", key);
+    const char *at = strstr(json, pattern);
+    if (!at)
+        return NULL;
+    at += strlen(pattern);
+    char *text = malloc(strlen(at) + 1), *end = text;
+    for (; *at && *at != '"'; at++) {
+        if (*at == '\\') {
+            at++;
+            *end++ = *at == 'n' ? '\n' : *at;
+        } else {
+            *end++ = *at;
+        }
+    }
+    *end = 0;
+    return text;
+}
+
+/* The one document of a stream. */
+static char *whole(strata_stream *stream) {
+    char *document = NULL, *more = NULL;
+    CHECK(stream);
+    CHECK(strata_next(stream, -1, &document) == STRATA_DOCUMENT);
+    CHECK(document);
+    CHECK(strata_next(stream, -1, &more) == STRATA_END && !more);
+    strata_stream_free(stream);
+    return document;
+}
+
+static void answers(strata_model *model, const char *expected) {
+    char request[512];
+    snprintf(request, sizeof request, STORY, "");
+    char *document = whole(strata_chat(model, request));
+    char *text = string_of(document, "content");
+    CHECK(text && strcmp(text, expected) == 0);
+    free(text);
+    strata_string_free(document);
+
+    /* The same, piece by piece, woken by the descriptor. */
+    snprintf(request, sizeof request, STORY, ",\"stream\":true");
+    strata_stream *stream = strata_chat(model, request);
+    CHECK(stream);
+    struct pollfd waiting = {strata_stream_fd(stream), POLLIN, 0};
+    CHECK(waiting.fd >= 0 && strata_stream_fd(stream) == waiting.fd);
+    char *all = calloc(1, 4096);
+    int pieces = 0, status = STRATA_PENDING;
+    while (status != STRATA_END) {
+        CHECK(poll(&waiting, 1, 60000) == 1);
+        while ((status = strata_next(stream, 0, &document)) == STRATA_DOCUMENT) {
+            text = string_of(document, "content");
+            if (text) {
+                strcat(all, text);
+                pieces++;
+            }
+            free(text);
+            strata_string_free(document);
+        }
+        CHECK(status != STRATA_ERROR);
+    }
+    CHECK(strcmp(all, expected) == 0 && pieces > 5);
+    free(all);
+    /* The end stays the end, and the descriptor readable. */
+    CHECK(strata_next(stream, 0, NULL) == STRATA_END);
+    CHECK(poll(&waiting, 1, 0) == 1);
+    strata_cancel(stream);
+    CHECK(strata_next(stream, 0, NULL) == STRATA_END);
+    strata_stream_free(stream);
+    FAILS(strata_next(stream, 0, &document) != STRATA_ERROR, "invalid_argument");
+    CHECK(strstr(strata_error_message(), "was freed"));
+    strata_stream_free(stream);
+    CHECK(strcmp(strata_error_code(), "invalid_argument") == 0);
+    FAILS(strata_next((strata_stream *)model, 0, NULL) != STRATA_ERROR, "invalid_argument");
+}
+
+static void *cancel_soon(void *stream) {
+    struct timespec moment = {0, 20000000};
+    nanosleep(&moment, NULL);
+    strata_cancel(stream);
+    return NULL;
+}
+
+static void cancels(strata_model *model) {
+    char *document;
+    strata_stream *stream = strata_complete(model, LONG);
+    CHECK(stream);
+    CHECK(strata_next(stream, -1, &document) == STRATA_DOCUMENT);
+    strata_string_free(document);
+    pthread_t other;
+    CHECK(pthread_create(&other, NULL, cancel_soon, stream) == 0);
+    int status;
+    while ((status = strata_next(stream, -1, NULL)) == STRATA_DOCUMENT) {
+    }
+    CHECK(status == STRATA_ERROR && strcmp(strata_error_code(), "canceled") == 0);
+    pthread_join(other, NULL);
+    strata_stream_free(stream);
+    /* A long prompt, canceled while it is computed: the next request does not wait for it. */
+    size_t words = 3500;
+    char *request = malloc(words * 6 + 200), *end = request;
+    end += sprintf(end, "{\"prompt\":\"");
+    for (size_t i = 0; i < words; i++)
+        end += sprintf(end, "%s ", i % 3 ? "fox" : "owl");
+    sprintf(end, "\",\"max_tokens\":1}");
+    stream = strata_complete(model, request);
+    free(request);
+    CHECK(strata_next(stream, 30, NULL) == STRATA_PENDING);
+    strata_cancel(stream);
+    CHECK(strata_next(stream, -1, NULL) == STRATA_ERROR);
+    strata_stream_free(stream);
+    /* A stream keeps its model. */
+    strata_model *again = strata_model_clone(model);
+    stream = strata_complete(again, "{\"prompt\":\"Once\",\"max_tokens\":4}");
+    strata_model_free(again);
+    FAILS(strata_model_info(again), "invalid_argument");
+    strata_string_free(whole(stream));
+}
+
+static void others(strata_model *model) {
+    size_t count = 0;
+    uint32_t *tokens = strata_tokenize(model, "Once upon a time", 16, &count);
+    CHECK(tokens && count > 3);
+    char *text = strata_detokenize(model, tokens, count);
+    CHECK(text && strstr(text, "Once upon a time"));
+    strata_string_free(text);
+    strata_tokens_free(tokens, count);
+    tokens = strata_tokenize(model, "", 0, &count);
+    CHECK(tokens);
+    strata_tokens_free(tokens, count);
+    FAILS(strata_tokenize(model, "\xff", 1, &count), "invalid_argument");
+    FAILS(strata_tokenize(model, "a", 1, NULL), "invalid_argument");
+    FAILS(strata_tokenize(NULL, "a", 1, &count), "invalid_argument");
+
+    char *document = whole(strata_embed(model, "{\"input\":[\"a fox\",\"an owl\"]}"));
+    CHECK(strstr(document, "\"index\":1") && strstr(document, "\"embedding\":["));
+    strata_string_free(document);
+    document = whole(strata_request(model, "/v1/models", NULL));
+    CHECK(strstr(document, "\"object\":\"list\""));
+    strata_string_free(document);
+    FAILS(strata_request(model, "/v1/nothing", "{}"), "not_found");
+    FAILS(strata_chat(model, "{"), "invalid_argument");
+    FAILS(strata_chat(model, NULL), "invalid_argument");
+    FAILS(strata_chat(model, "{\"messages\":[],\"tempreature\":1}"), "invalid_argument");
+    /* What only the model can tell comes with the stream. */
+    strata_stream *stream = strata_rerank(model, "{\"query\":\"a\",\"documents\":[\"b\"]}");
+    CHECK(stream && strata_next(stream, -1, &document) == STRATA_ERROR && !document);
+    CHECK(strcmp(strata_error_code(), "unsupported") == 0);
+    strata_stream_free(stream);
+    stream = strata_request(model, "/v1/responses", "{\"input\":\"a\",\"background\":true}");
+    CHECK(stream && strata_next(stream, -1, &document) == STRATA_ERROR);
+    strata_stream_free(stream);
+
+    text = strata_model_info(model);
+    CHECK(text && strstr(text, "\"name\":\"tale\""));
+    strata_string_free(text);
+    text = strata_adapters(model);
+    CHECK(text && strcmp(text, "[]") == 0);
+    strata_string_free(text);
+    CHECK(strata_adapters_set(model, "[]") == 0);
+    FAILS(strata_adapters_set(model, "[{\"id\":3}]") != -1, "invalid_argument");
+    text = strata_plan("tale", "{\"context\":512}");
+    CHECK(text && strstr(text, "\"fits\":true") && strstr(text, "\"context\":512"));
+    strata_string_free(text);
+    FAILS(strata_plan("nowhere.gguf", NULL), "not_found");
+    FAILS(strata_open("tale", "{\"memory\":\"1k\"}"), "out_of_memory");
+    FAILS(strata_open(NULL, NULL), "invalid_argument");
+    FAILS(strata_open("tale", "{\"contxt\":1}"), "invalid_argument");
+    CHECK(strstr(strata_features(), "embeddings") && strata_version()[0]);
+    CHECK(strata_abi_version() == STRATA_ABI_VERSION && !strata_error_hint());
+}
+
+static char *run_session(strata_session *session, const char *request) {
+    char *document = whole(strata_session_run(session, request));
+    char *text = string_of(document, "text");
+    strata_string_free(document);
+    CHECK(text);
+    return text;
+}
+
+static void sessions(strata_model *model) {
+    const char *few = "{\"max_tokens\":6,\"temperature\":0}";
+    strata_session *session = strata_session_new(model);
+    CHECK(session && strata_session_append(session, "Once upon a time") == 0);
+    strata_session *fork = strata_session_fork(session);
+    char *first = run_session(session, few), *again = run_session(fork, few);
+    CHECK(first[0] && strcmp(first, again) == 0);
+    char *text = strata_session_text(session);
+    CHECK(text && strncmp(text, "Once upon a time", 16) == 0 && strstr(text, first));
+    strata_string_free(text);
+    free(again);
+    /* It runs once at a time, and a canceled run leaves no trace. */
+    char *before = strata_session_text(session);
+    strata_stream *stream = strata_session_run(session, "{\"max_tokens\":2000,\"ignore_eos\":true,\"stream\":true}");
+    CHECK(stream && strata_next(stream, -1, NULL) == STRATA_DOCUMENT);
+    FAILS(strata_session_append(session, "x") == 0, "invalid_argument");
+    FAILS(strata_session_run(session, few), "invalid_argument");
+    strata_stream_free(stream);
+    text = strata_session_text(session);
+    CHECK(strcmp(text, before) == 0);
+    strata_string_free(text);
+    strata_string_free(before);
+    FAILS(strata_session_run(session, "{\"prompt\":\"x\"}"), "invalid_argument");
+    FAILS(strata_session_run(session, "[]"), "invalid_argument");
+    /* Saved and restored it goes on alike. */
+    size_t count = 0;
+    uint8_t *bytes = strata_session_save(fork, &count);
+    CHECK(bytes && count > 0);
+    strata_session *restored = strata_session_restore(model, bytes, count);
+    CHECK(restored);
+    char *a = run_session(fork, few), *b = run_session(restored, few);
+    CHECK(strcmp(a, b) == 0);
+    FAILS(strata_session_restore(model, bytes, 3), "invalid_argument");
+    strata_bytes_free(bytes, count);
+    free(a);
+    free(b);
+    free(first);
+    strata_session_free(session);
+    strata_session_free(fork);
+    strata_session_free(restored);
+    FAILS(strata_session_text(session), "invalid_argument");
+}
+
+int main(int count, char **arguments) {
+    CHECK(count == 2);
+    strata_stream *load = strata_load("tale", "{\"sessions\":true,\"context\":4096}");
+    CHECK(load);
+    int documents = 0, status;
+    while ((status = strata_next(load, -1, NULL)) == STRATA_DOCUMENT)
+        documents++;
+    CHECK(status == STRATA_END && documents > 0);
+    strata_model *model = strata_stream_model(load);
+    CHECK(model);
+    FAILS(strata_stream_model(load), "invalid_argument");
+    strata_stream_free(load);
+    answers(model, arguments[1]);
+    cancels(model);
+    others(model);
+    sessions(model);
+    load = strata_load("tale", NULL);
+    strata_stream_free(load);
+    strata_model_free(model);
+    strata_model_free(NULL);
+    strata_stream_free(NULL);
+    strata_session_free(NULL);
+    strata_string_free(NULL);
+    puts("all is well");
+    return 0;
+}

@@ -1,0 +1,83 @@
+//! What is known of a model, and what it would take, as JSON.
+
+use crate::options::options;
+use strata::chat_types::json::Json;
+use strata::chat_types::{AdapterFacts, Fault};
+use strata::{Error, Model, ModelFacts};
+
+/// What is known of a model.
+pub fn info(model: &Model) -> Json {
+    let seconds = model.load_time().as_secs_f64();
+    facts(model.facts())
+        .with("load_seconds", seconds)
+        .with("adapters", list(&model.worker().adapters().facts()))
+}
+
+/// What a model would take, in bytes, without loading it.
+pub fn plan(model: &str, json: &[u8]) -> Result<Json, Error> {
+    let (options, _) = options(json)?;
+    let plan = Model::plan(model, &options)?;
+    Ok(Json::object([
+        ("weights", plan.weights.into()),
+        ("kv", plan.kv.into()),
+        ("activations", plan.activations.into()),
+        ("draft", plan.draft.into()),
+        ("program", plan.program.into()),
+        ("total", plan.total().into()),
+        ("limit", plan.limit.into()),
+        ("limited_by", plan.limited_by.into()),
+        ("fits", plan.fits.into()),
+        ("streamed", plan.streamed.into()),
+        ("context", plan.context.into()),
+        ("remedies", plan.remedies.into()),
+        ("model", facts(&plan.facts)),
+    ]))
+}
+
+/// A model's adapters with their strengths in requests that name none.
+pub fn adapters(model: &Model) -> Json {
+    list(&model.worker().adapters().facts())
+}
+
+/// Sets those strengths: `[{"id":0,"scale":0.5}]`. Adapters that are not listed are left out.
+pub fn set_adapters(model: &Model, json: &[u8]) -> Result<(), Error> {
+    let path = strata::chat_types::json::JsonPath::root();
+    let mut given = Vec::new();
+    for (path, item) in path.list(Json::parse(json)?)? {
+        let mut fields = path.object(item)?;
+        let id = fields.maybe_integer("id", 0..=i64::from(u32::MAX))?;
+        let id = id.ok_or_else(|| fields.missing("id"))?;
+        let scale = fields.maybe_number("scale", f64::MIN..=f64::MAX)?;
+        fields.finish()?;
+        given.push((id as usize, scale.unwrap_or(1.0) as f32));
+    }
+    let set: Result<(), Fault> = model.worker().adapters().scale(&given);
+    Ok(set?)
+}
+
+fn list(adapters: &[AdapterFacts]) -> Json {
+    Json::array(adapters.iter().map(|adapter| {
+        Json::object([
+            ("id", adapter.id.into()),
+            ("path", adapter.path.as_str().into()),
+            ("scale", adapter.scale.into()),
+        ])
+    }))
+}
+
+fn facts(facts: &ModelFacts) -> Json {
+    let capabilities = facts.capabilities.iter();
+    let capabilities = capabilities.map(|capability| capability.name().into());
+    Json::object([
+        ("name", facts.name.as_str().into()),
+        ("family", facts.family.as_str().into()),
+        ("parameters", facts.parameters.into()),
+        ("quantization", facts.quantization.as_str().into()),
+        ("context", facts.context.into()),
+        ("trained_context", facts.trained_context.into()),
+        ("embedding", facts.embedding.into()),
+        ("vocabulary", facts.vocabulary.into()),
+        ("capabilities", Json::array(capabilities)),
+        ("template", facts.template.clone().into()),
+    ])
+}

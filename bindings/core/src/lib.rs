@@ -1,0 +1,43 @@
+//! What the bindings of all languages share: a model's requests and answers as JSON.
+//!
+//! A request is the body of one of the server's routes, read by the same code; its answer is a [`JsonStream`] of the
+//! documents that the server would send. Streams are pulled: [`JsonStream::next`] waits, [`JsonStream::poll_next`] wakes a
+//! task, and [`JsonStream::descriptor`] wakes an event loop. Any thread may cancel one at any time.
+#![forbid(unsafe_code)]
+
+mod info;
+mod jobs;
+mod load;
+mod options;
+mod request;
+mod session;
+mod signal;
+mod source;
+mod stream;
+mod tools;
+
+pub use info::{adapters, info, plan, set_adapters};
+pub use load::{load, open};
+pub use request::{milliseconds, request};
+pub use session::SharedSession;
+pub use strata::{Error, ErrorKind, Json, Model};
+pub use stream::{JsonStream, Next};
+pub use tools::chat_with_tools;
+
+/// What this build can do, by name. Bindings check it together with the ABI's number.
+pub const FEATURES: &[&str] = &[
+    "adapters",
+    "chat",
+    "completions",
+    "embeddings",
+    "grammars",
+    "plan",
+    "rerank",
+    "sessions",
+    "tale",
+    "tokenize",
+    "tools",
+];
+
+/// The version of the library.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,0 +1,134 @@
+//! The options of a model, as a JSON object.
+
+use strata::chat_types::Fault;
+use strata::chat_types::json::{Fields, Json, JsonPath};
+use strata::{Error, KvType, Mix, Options, Stream};
+
+const KV: [(&str, KvType); 3] = [
+    ("f16", KvType::F16),
+    ("q8_0", KvType::Q8_0),
+    ("f32", KvType::F32),
+];
+
+const STREAM: [(&str, Stream); 3] = [
+    ("auto", Stream::Auto),
+    ("never", Stream::Never),
+    ("always", Stream::Always),
+];
+
+/// Reads options, and the number of threads where one is given. Nothing at all is the defaults.
+pub(crate) fn options(json: &[u8]) -> Result<(Options, Option<usize>), Error> {
+    if json.is_empty() {
+        return Ok((Options::default(), None));
+    }
+    let fields = Fields::new(Json::parse(json)?, JsonPath::root());
+    Ok(read(fields.map_err(|_| {
+        Fault::bad_request("the options must be a JSON object")
+    })?)?)
+}
+
+fn read(mut fields: Fields) -> Result<(Options, Option<usize>), Fault> {
+    let mut options = Options::default();
+    match fields.take("memory") {
+        None => {}
+        Some(Json::Int(bytes)) if bytes > 0 => options = options.memory(&bytes.to_string()),
+        Some(value) => options = options.memory(&fields.at("memory").string(value)?),
+    }
+    if let Some(stream) = fields.maybe_word("stream", &STREAM)? {
+        options = options.stream(stream);
+    }
+    let threads = number(&mut fields, "threads", 1..=1024)?;
+    if let Some(threads) = threads {
+        options = options.threads(threads);
+    }
+    if let Some(tokens) = number(&mut fields, "batch", 1..=16_384)? {
+        options = options.batch(tokens);
+    }
+    if let Some(kind) = fields.maybe_word("kv", &KV)? {
+        options = options.kv(kind);
+    }
+    if let Some(tokens) = number(&mut fields, "context", 1..=i64::from(u32::MAX))? {
+        options = options.context(tokens);
+    }
+    if let Some(requests) = number(&mut fields, "requests", 1..=65_536)? {
+        options = options.requests(requests);
+    }
+    let mixes: Vec<(&str, Mix)> = Mix::ALL.iter().map(|mix| (mix.name(), *mix)).collect();
+    if let Some(mix) = fields.maybe_word("quantize", &mixes)? {
+        options = options.quantize(mix);
+    }
+    if let Some(tokens) = number(&mut fields, "max_draft", 0..=64)? {
+        options = options.max_draft(tokens);
+    }
+    if let Some(model) = fields.maybe_string("draft_model")? {
+        options = options.draft_model(model);
+    }
+    for (path, item) in fields.items("adapters")? {
+        options = match item {
+            Json::String(file) => options.adapter(file, 0.0),
+            item => {
+                let mut adapter = path.object(item)?;
+                let file = adapter.string("path")?;
+                let scale = adapter.maybe_number("scale", f64::MIN..=f64::MAX)?;
+                adapter.finish()?;
+                options.adapter(file, scale.unwrap_or(0.0) as f32)
+            }
+        };
+    }
+    if let Some(mut cache) = fields.maybe_object("cache")? {
+        let folder = cache.string("folder")?;
+        let bytes = cache.maybe_integer("bytes", 1..=i64::MAX)?;
+        let bytes = bytes.ok_or_else(|| cache.missing("bytes"))?;
+        cache.finish()?;
+        options = options.cache(folder, bytes as u64);
+    }
+    if let Some(saved) = fields.maybe_boolean("sessions")? {
+        options = options.sessions(saved);
+    }
+    fields.finish()?;
+    Ok((options, threads))
+}
+
+fn number(
+    fields: &mut Fields,
+    name: &str,
+    range: std::ops::RangeInclusive<i64>,
+) -> Result<Option<usize>, Fault> {
+    let value = fields.maybe_integer(name, range)?;
+    Ok(value.map(|number| number as usize))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_option_is_read() {
+        let all = br#"{"memory":"6G","stream":"never","threads":2,"batch":64,"kv":"q8_0","context":512,"requests":3,
+            "quantize":"q4_k_m","max_draft":4,"draft_model":"small.gguf","adapters":["a.gguf",{"path":"b.gguf","scale":0.5}],
+            "cache":{"folder":"here","bytes":1000},"sessions":true}"#;
+        let (options, threads) = options(all).unwrap();
+        assert_eq!(threads, Some(2));
+        let shown = format!("{options:?}");
+        for part in ["Never", "Q8_0", "512", "small.gguf", "b.gguf", "here"] {
+            assert!(shown.contains(part), "{part}: {shown}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_option_is_named() {
+        for (json, part) in [
+            (r#"{"memroy":"6G"}"#, "memroy"),
+            (r#"{"kv":"f8"}"#, "f16"),
+            (r#"{"threads":0}"#, "threads"),
+            (r#"{"adapters":[{"scale":1}]}"#, "adapters[0].path"),
+            (r#"{"cache":{"folder":"x"}}"#, "cache.bytes"),
+            ("[]", "JSON object"),
+            ("{", "JSON"),
+        ] {
+            let error = options(json.as_bytes()).unwrap_err();
+            assert!(error.to_string().contains(part), "{json}: {error}");
+            assert_eq!(error.code(), "invalid_argument");
+        }
+    }
+}

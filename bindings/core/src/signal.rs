@@ -1,0 +1,132 @@
+//! Tells whoever waits for a stream that there is something to read: threads, tasks, event loops.
+
+use std::io::{self, PipeReader, PipeWriter, Read, Write, pipe};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Wake, Waker};
+use std::time::Instant;
+
+/// Set while a stream may have something to read. The engine's thread sets it, so setting never waits for a reader.
+#[derive(Default)]
+pub(crate) struct Signal {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    set: bool,
+    task: Option<Waker>,
+    /// Holds one byte while the signal is set.
+    pipe: Option<(PipeReader, PipeWriter)>,
+}
+
+impl Signal {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn set(&self) {
+        let mut state = self.state();
+        if !state.set {
+            state.set = true;
+            if let Some((_, writer)) = &mut state.pipe {
+                // An empty pipe has room for a byte.
+                let _ = writer.write_all(&[1]);
+            }
+        }
+        let task = state.task.take();
+        drop(state);
+        self.changed.notify_all();
+        if let Some(task) = task {
+            task.wake();
+        }
+    }
+
+    /// Clears it. Whoever calls this looks at the stream afterwards.
+    pub(crate) fn clear(&self) {
+        let mut state = self.state();
+        if std::mem::take(&mut state.set)
+            && let Some((reader, _)) = &mut state.pipe
+        {
+            let _ = reader.read_exact(&mut [0]);
+        }
+    }
+
+    /// Waits until it is set, or until `end`. Says whether it is set.
+    pub(crate) fn wait(&self, end: Option<Instant>) -> bool {
+        let mut state = self.state();
+        while !state.set {
+            state = match end {
+                None => {
+                    let waited = self.changed.wait(state);
+                    waited.unwrap_or_else(PoisonError::into_inner)
+                }
+                Some(end) => {
+                    let left = end.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        return false;
+                    }
+                    let waited = self.changed.wait_timeout(state, left);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+        true
+    }
+
+    /// Wakes a task when it is set, at once if it is set already.
+    pub(crate) fn wake_task(&self, task: &Waker) {
+        let mut state = self.state();
+        if state.set {
+            drop(state);
+            task.wake_by_ref();
+        } else {
+            state.task = Some(task.clone());
+        }
+    }
+
+    /// The end of a pipe that can be read while it is set.
+    #[cfg(unix)]
+    pub(crate) fn descriptor(&self) -> io::Result<std::os::fd::RawFd> {
+        use std::os::fd::AsRawFd;
+        let mut state = self.state();
+        if state.pipe.is_none() {
+            let (reader, mut writer) = pipe()?;
+            if state.set {
+                writer.write_all(&[1])?;
+            }
+            state.pipe = Some((reader, writer));
+        }
+        let pipe = state.pipe.as_ref();
+        Ok(pipe.map_or(-1, |(reader, _)| reader.as_raw_fd()))
+    }
+}
+
+impl Wake for Signal {
+    fn wake(self: Arc<Self>) {
+        self.set();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_descriptor_can_be_read_while_the_signal_is_set() {
+        let signal = Arc::new(Signal::default());
+        signal.set();
+        assert!(signal.descriptor().unwrap() >= 0);
+        assert_eq!(signal.descriptor().unwrap(), signal.descriptor().unwrap());
+        // As often as one likes: there is never more than one byte in the pipe.
+        for _ in 0..100_000 {
+            signal.set();
+        }
+        signal.clear();
+        signal.clear();
+        assert!(!signal.wait(Some(Instant::now() + Duration::from_millis(1))));
+        Waker::from(Arc::clone(&signal)).wake();
+        assert!(signal.wait(None));
+    }
+}
