@@ -33,9 +33,14 @@ pub(crate) fn tests_are_built() {
     TESTED.store(true, Ordering::Relaxed);
 }
 
+/// Whether they were.
+pub(crate) fn were_tests_built() -> bool {
+    TESTED.load(Ordering::Relaxed)
+}
+
 /// The program as the tests build it: quick enough for checks, and built once for all of them.
 pub(crate) fn strata_for_checks() -> Result<PathBuf> {
-    if !TESTED.load(Ordering::Relaxed) {
+    if !were_tests_built() {
         run(&mut cargo(
             "build --quiet --profile test --package strata-cli",
         ))?;

@@ -1,6 +1,7 @@
 //! `cargo xtask test`: everything that must hold, in the order that fails soonest.
 
 use crate::aarch64;
+use crate::bindings;
 use crate::command::{cargo, run as execute, target, tests_are_built};
 use crate::conformance;
 use crate::deny;
@@ -60,6 +61,7 @@ pub(crate) fn run() -> Result<()> {
     execute(&mut tests)?;
     execute(&mut cargo("test --workspace --doc"))?;
     tests_are_built();
+    timed("bindings", bindings::ci)?;
     timed("emulated AArch64", aarch64::run)?;
     if let Some((peers, _)) = peers {
         timed("peers", || peers.check())?;

@@ -1,5 +1,5 @@
-//! The C interface: its header, programs in C that use it, and their stress.
+//! The C interface: its header, and adapters for the tests of all languages. Programs in C are run by
+//! `cargo xtask test-bindings c`.
 
 mod adapters;
 mod header;
-mod programs;

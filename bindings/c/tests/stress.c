@@ -1,4 +1,5 @@
-/* 64 threads ask, cancel each other's streams and free everything in any order, for as many seconds as the argument says.
+/* 64 threads ask, cancel each other's streams and free everything in any order, for as many
+ * seconds as STRATA_STRESS_SECONDS says.
  * No crash, no deadlock, and memory that stays flat. */
 #define _POSIX_C_SOURCE 200809L
 #include "strata.h"
@@ -112,8 +113,9 @@ static void *work(void *number) {
     return NULL;
 }
 
-int main(int count_of, char **arguments) {
-    double seconds = count_of > 1 ? atof(arguments[1]) : 3.0;
+int main(void) {
+    const char *given = getenv("STRATA_STRESS_SECONDS");
+    double seconds = given ? atof(given) : 3.0;
     model = strata_open("tale", "{\"context\":512,\"requests\":16}");
     if (!model) {
         fprintf(stderr, "%s\n", strata_error_message());
@@ -140,9 +142,12 @@ int main(int count_of, char **arguments) {
         pthread_join(threads[i], NULL);
     for (unsigned i = 0; i < SHARED; i++)
         strata_stream_free(swap(i, NULL));
-    printf("%ld asked, %ld ended, %ld canceled, %ld failed; %ld kB, then %ld kB\n", asked, ended, canceled, failed,
-           early, late);
+    fprintf(stderr, "%ld asked, %ld ended, %ld canceled, %ld failed; %ld kB, then %ld kB\n", asked, ended, canceled,
+            failed, early, late);
     /* The cache's pages fill in the first seconds. */
     long most = early + (seconds < 10 ? 65536 : 16384);
-    return failed > 0 || ended == 0 || canceled == 0 || late > most;
+    if (failed > 0 || ended == 0 || canceled == 0 || late > most)
+        return 1;
+    puts("feature stress");
+    return 0;
 }

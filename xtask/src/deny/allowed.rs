@@ -42,7 +42,7 @@ pub(super) const DUPLICATES: [(&str, &str); 6] = [
 ];
 
 /// Packages that run code of their own while Strata is built: build scripts (`build.rs`) and procedural macros.
-pub(super) const BUILD_CODE: [(&str, &str); 44] = [
+pub(super) const BUILD_CODE: [(&str, &str); 53] = [
     ("ahash", "asks the compiler's version"),
     ("anyhow", "asks the compiler's version"),
     ("bytemuck_derive", "derives"),
@@ -56,6 +56,7 @@ pub(super) const BUILD_CODE: [(&str, &str); 44] = [
     ("displaydoc", "derives"),
     ("divan-macros", "benchmarks' attributes"),
     ("enumn", "derives"),
+    ("futures-macro", "attributes; napi's"),
     ("generic-array", "asks the compiler's version"),
     (
         "getrandom",
@@ -75,9 +76,28 @@ pub(super) const BUILD_CODE: [(&str, &str); 44] = [
         "asks which floating-point instructions the target has",
     ),
     ("llguidance", "writes its version down"),
+    (
+        "napi",
+        "asks what the target is; of the binding for Node alone",
+    ),
+    ("napi-derive", "exports functions to Node"),
+    (
+        "napi-sys",
+        "asks what the target is; of the binding for Node alone",
+    ),
     ("nix", "names for groups of targets"),
     ("portable-atomic", "asks which atomics the target has"),
     ("proc-macro2", "asks the compiler's version"),
+    (
+        "pyo3",
+        "asks Python's version; of the binding for Python alone",
+    ),
+    (
+        "pyo3-ffi",
+        "asks Python's version; of the binding for Python alone",
+    ),
+    ("pyo3-macros", "exports functions to Python"),
+    ("pyo3-macros-backend", "asks Python's version"),
     ("quote", "asks the compiler's version"),
     ("ref-cast", "asks the compiler's version"),
     ("ref-cast-impl", "derives"),
@@ -93,6 +113,7 @@ pub(super) const BUILD_CODE: [(&str, &str); 44] = [
     ("serde_json", "asks how wide the target's arithmetic is"),
     ("smoltcp", "reads its environment for the sizes of buffers"),
     ("strum_macros", "derives"),
+    ("target-lexicon", "reads the target's name; pyo3's"),
     ("thiserror", "asks the compiler's version"),
     ("thiserror-impl", "derives"),
     ("tokio-macros", "attributes"),

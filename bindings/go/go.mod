@@ -1,0 +1,3 @@
+module strata.dev/strata
+
+go 1.23

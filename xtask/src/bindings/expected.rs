@@ -1,0 +1,116 @@
+//! What every language must say: asked of the program and of its server.
+
+use super::folder;
+use crate::command::{cargo, run as execute, target};
+use anyhow::{Context, Result, ensure};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
+
+/// What the tests of the languages compare with, in their environment.
+pub(super) struct Expected {
+    variables: Vec<(&'static str, String)>,
+}
+
+impl Expected {
+    pub(super) fn ask(seconds: u32) -> Result<Self> {
+        let adapters = folder().join("adapters");
+        std::fs::create_dir_all(&adapters)?;
+        let adapter = |name: &str| adapters.join(name).to_string_lossy().into_owned();
+        if !adapters.join("two.gguf").exists() {
+            execute(
+                cargo("test --quiet --package strata-c --test c -- adapters")
+                    .env("STRATA_ADAPTER_FOLDER", &adapters),
+            )?;
+        }
+        Ok(Self {
+            variables: vec![
+                ("STRATA_STORY", story()?),
+                ("STRATA_EMBEDDING", embedding()?),
+                ("STRATA_ADAPTER_ONE", adapter("one.gguf")),
+                ("STRATA_ADAPTER_TWO", adapter("two.gguf")),
+                ("STRATA_STRESS_SECONDS", seconds.to_string()),
+            ],
+        })
+    }
+
+    /// Runs a test and gives the features that it has seen work.
+    pub(super) fn features(&self, command: &mut Command) -> Result<Vec<String>> {
+        for (name, value) in &self.variables {
+            command.env(name, value);
+        }
+        Ok(said(command)?
+            .lines()
+            .filter_map(|line| line.strip_prefix("feature "))
+            .map(String::from)
+            .collect())
+    }
+}
+
+/// Runs a command and gives what it prints.
+pub(super) fn said(command: &mut Command) -> Result<String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let child = command.stdout(Stdio::piped()).spawn();
+    let output = child
+        .and_then(std::process::Child::wait_with_output)
+        .with_context(|| format!("cannot start {program}"))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    ensure!(
+        output.status.success(),
+        "{program} failed ({}):\n{text}",
+        output.status
+    );
+    Ok(text)
+}
+
+fn strata() -> Command {
+    Command::new(target().join("debug/strata"))
+}
+
+/// The greedy answer of `strata run`.
+fn story() -> Result<String> {
+    let mut run = strata();
+    run.args(["run", "tale", "Tell me a story about a fox."]);
+    run.args(["--temp", "0", "-n", "32"]).stderr(Stdio::null());
+    let text = said(&mut run)?;
+    Ok(text.strip_suffix('\n').unwrap_or(&text).to_owned())
+}
+
+/// The vector that `/v1/embeddings` gives, as the server writes it.
+fn embedding() -> Result<String> {
+    let mut serve = strata();
+    serve.args(["serve", "tale", "--port", "0"]);
+    let mut server = serve.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
+    let log = server.stderr.take().context("the server's log")?;
+    let mut lines = BufReader::new(log).lines();
+    let address = lines.find_map(|line| {
+        let line = line.ok()?;
+        let (_, address) = line.split_once("listening on http://")?;
+        Some(address.split_whitespace().next()?.to_owned())
+    });
+    let answer = address
+        .context("the server does not say where it listens")
+        .and_then(|address| post(&address));
+    server.kill()?;
+    server.wait()?;
+    let answer = answer?;
+    let (_, list) = answer
+        .split_once("\"embedding\":")
+        .context("no embedding")?;
+    let (list, _) = list.split_once(']').context("no embedding")?;
+    Ok(format!("{list}]"))
+}
+
+fn post(address: &str) -> Result<String> {
+    let body = r#"{"input":"a fox and an owl"}"#;
+    let mut socket = TcpStream::connect(address)?;
+    write!(
+        socket,
+        "POST /v1/embeddings HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\nconnection: close\r\n\
+         content-length: {}\r\n\r\n{body}",
+        body.len()
+    )?;
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer)?;
+    Ok(answer)
+}

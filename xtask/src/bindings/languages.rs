@@ -1,0 +1,72 @@
+//! The languages: how each one's package is made, installed and tested.
+
+mod compiled;
+mod scripts;
+
+use super::expected::Expected;
+use anyhow::Result;
+
+/// A language.
+pub(super) struct Language {
+    /// Its folder in `bindings`.
+    pub(super) name: &'static str,
+    /// Its name in the table.
+    pub(super) title: &'static str,
+    pub(super) in_ci: bool,
+    /// Tests it and says what worked; nothing where its toolchain cannot be had.
+    pub(super) test: fn(&Expected) -> Result<Option<Vec<String>>>,
+}
+
+pub(super) const LANGUAGES: &[Language] = &[
+    Language {
+        name: "c",
+        title: "C",
+        in_ci: true,
+        test: compiled::c,
+    },
+    Language {
+        name: "cpp",
+        title: "C++",
+        in_ci: true,
+        test: compiled::cpp,
+    },
+    Language {
+        name: "python",
+        title: "Python",
+        in_ci: true,
+        test: scripts::python,
+    },
+    Language {
+        name: "node",
+        title: "Node",
+        in_ci: true,
+        test: scripts::node,
+    },
+    Language {
+        name: "go",
+        title: "Go",
+        in_ci: true,
+        test: compiled::go,
+    },
+    Language {
+        name: "php",
+        title: "PHP",
+        in_ci: true,
+        test: scripts::php,
+    },
+    Language {
+        name: "ruby",
+        title: "Ruby",
+        in_ci: false,
+        test: scripts::ruby,
+    },
+];
+
+/// What to do where a toolchain cannot be had: under CI that is a failure.
+fn missing(what: &str, error: anyhow::Error) -> Result<Option<Vec<String>>> {
+    if std::env::var_os("CI").is_some() {
+        return Err(error.context(format!("installing {what}")));
+    }
+    eprintln!("skipped: {what} could not be installed: {error:#}");
+    Ok(None)
+}

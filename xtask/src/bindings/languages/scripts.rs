@@ -1,0 +1,229 @@
+//! Python, Node, PHP and Ruby.
+
+use super::super::expected::{Expected, said};
+use super::super::package::{copy, fresh, prefix, stripped};
+use super::super::{folder, readme};
+use super::missing;
+use crate::command::{answers, debian_install, root, run as execute};
+use crate::python::Python;
+use anyhow::{Context, Result, ensure};
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// What the tests in Python use beside the package. It needs none of them.
+const PYTHON: &[&str] = &["numpy==2.4.6", "openai==3.49.0"];
+
+pub(super) fn python(expected: &Expected) -> Result<Option<Vec<String>>> {
+    let what = "the tests in Python";
+    let Some(python) = Python::install("bindings-python", PYTHON, None, what)? else {
+        return Ok(None);
+    };
+    let (place, source) = (fresh("python")?, root().join("bindings/python"));
+    let library = folder().join("_strata.abi3.so");
+    stripped("lib_strata.so", &library)?;
+    let mut pack = Command::new(python.interpreter());
+    pack.arg(source.join("pack.py")).args([&library, &place]);
+    let wheel = said(&mut pack)?;
+    let mut install = Command::new(python.interpreter());
+    install.args([
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "install",
+        "--quiet",
+    ]);
+    install.args(["--no-deps", "--force-reinstall", wheel.trim()]);
+    execute(&mut install)?;
+    let run = |file: &Path| {
+        let mut command = Command::new(python.interpreter());
+        // Nothing of the repository is found by accident.
+        command.arg("-I").arg(file).current_dir(&place);
+        command.env("PYTHONFAULTHANDLER", "1");
+        command
+    };
+    let features = expected.features(&mut run(&source.join("tests/check.py")))?;
+    let example = place.join("start.py");
+    fs::write(&example, readme::start("python", "python")?)?;
+    readme::told(&said(&mut run(&example))?)?;
+    Ok(Some(features))
+}
+
+/// What the tests in Node use beside the package.
+const ZOD: &str = "zod@4.6.7";
+
+pub(super) fn node(expected: &Expected) -> Result<Option<Vec<String>>> {
+    if !answers(Command::new("node").arg("--version")) {
+        if let Err(error) = debian_install(&["nodejs", "npm"]) {
+            return missing("Node", error);
+        }
+    }
+    let (package, source) = (fresh("node/package")?, root().join("bindings/node"));
+    for part in ["lib", "package.json", "README.md"] {
+        let from = source.join(part);
+        if from.is_dir() {
+            copy(&from, &package.join(part))?;
+        } else {
+            fs::copy(from, package.join(part))?;
+        }
+    }
+    fs::create_dir_all(package.join("prebuilt"))?;
+    let machine = if cfg!(target_arch = "x86_64") {
+        "x64"
+    } else {
+        "arm64"
+    };
+    stripped(
+        "libstrata_node.so",
+        &package.join(format!("prebuilt/linux-{machine}.node")),
+    )?;
+    let project = fresh("node/project")?;
+    let npm = |arguments: &[&str], place: &Path| {
+        let mut command = Command::new("npm");
+        command.args(arguments).current_dir(place);
+        said(&mut command)
+    };
+    let packed = npm(&["pack", "--silent", "--pack-destination", ".."], &package)?;
+    let tarball = folder().join("node").join(packed.trim());
+    fs::write(
+        project.join("package.json"),
+        "{\"type\":\"module\",\"private\":true}\n",
+    )?;
+    let tarball = tarball.to_string_lossy().into_owned();
+    let install = [
+        "install",
+        "--silent",
+        "--no-audit",
+        "--no-fund",
+        "--ignore-scripts",
+    ];
+    npm(&[&install[..], &[&tarball, ZOD]].concat(), &project)?;
+    fs::copy(source.join("test/check.mjs"), project.join("check.mjs"))?;
+    let run = |file: &str| {
+        let mut command = Command::new("node");
+        command.arg(file).current_dir(&project);
+        command
+    };
+    let features = expected.features(&mut run("check.mjs"))?;
+    fs::write(project.join("start.mjs"), readme::start("node", "js")?)?;
+    readme::told(&said(&mut run("start.mjs"))?)?;
+    Ok(Some(features))
+}
+
+pub(super) fn ruby(expected: &Expected) -> Result<Option<Vec<String>>> {
+    if !answers(Command::new("ruby").arg("--version"))
+        && let Err(error) = debian_install(&["ruby"])
+    {
+        return missing("Ruby", error);
+    }
+    let (package, source) = (fresh("ruby/package")?, root().join("bindings/ruby"));
+    copy(&source, &package)?;
+    let library = package.join("lib/strata/libstrata_c.so");
+    fs::copy(prefix().join("lib/libstrata_c.so"), library)?;
+    let gems = fresh("ruby/gems")?;
+    let gem = |arguments: &[&str]| {
+        let mut command = Command::new("gem");
+        command.args(arguments).current_dir(&package);
+        said(&mut command)
+    };
+    gem(&["build", "--quiet", "strata.gemspec"])?;
+    let place = gems.to_string_lossy().into_owned();
+    let install = [
+        "install",
+        "--quiet",
+        "--local",
+        "--no-document",
+        "--install-dir",
+    ];
+    gem(&[&install[..], &[&place, "strata-llm-0.1.0.gem"]].concat())?;
+    let run = |file: &Path| {
+        let mut command = Command::new("ruby");
+        command.arg(file).current_dir(&gems);
+        command.env("GEM_PATH", &gems).env("GEM_HOME", &gems);
+        command
+    };
+    let features = expected.features(&mut run(&source.join("test/check.rb")))?;
+    let example = gems.join("start.rb");
+    fs::write(&example, readme::start("ruby", "ruby")?)?;
+    readme::told(&said(&mut run(&example))?)?;
+    Ok(Some(features))
+}
+
+pub(super) fn php(expected: &Expected) -> Result<Option<Vec<String>>> {
+    let has_ffi = || {
+        let mut php = Command::new("php");
+        answers(php.args(["-r", "exit(extension_loaded('ffi') ? 0 : 1);"]))
+    };
+    if !has_ffi() {
+        if let Err(error) = debian_install(&["php-cli"]) {
+            return missing("PHP", error);
+        }
+    }
+    ensure!(has_ffi(), "PHP has no FFI");
+    let (package, source) = (fresh("php/strata")?, root().join("bindings/php"));
+    copy(&source, &package)?;
+    for (from, to) in [
+        ("include/strata.h", "include"),
+        ("lib/libstrata_c.so", "lib"),
+    ] {
+        fs::create_dir_all(package.join(to))?;
+        fs::copy(prefix().join(from), package.join(from))?;
+    }
+    let mut test = Command::new("php");
+    test.arg(source.join("tests/check.php")).arg(&package);
+    let mut features = expected.features(&mut test)?;
+    let project = fresh("php/project")?;
+    fs::write(project.join("start.php"), readme::start("php", "php")?)?;
+    readme::told(&said(
+        Command::new("php").arg("start.php").current_dir(&project),
+    )?)?;
+    preloaded(&package, &project)?;
+    features.push("preload".into());
+    Ok(Some(features))
+}
+
+/// A server of PHP's in which only preloaded files may use FFI, as under FPM.
+fn preloaded(package: &Path, project: &Path) -> Result<()> {
+    let header = said(Command::new("php").arg(package.join("header.php")))?;
+    let kept = project.join("strata-preload.h");
+    fs::write(&kept, header)?;
+    let page = "<?php\necho Strata\\Model::load('tale')->chat('Tell me a story.', temperature: 0, max_tokens: 32)->text();\n\
+                try { FFI::cdef('int x;'); echo 'free'; } catch (FFI\\Exception) { echo ' [restricted]'; }\n";
+    fs::write(project.join("page.php"), page)?;
+    let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+    let settings = [
+        format!("ffi.preload={}", kept.display()),
+        format!("opcache.preload={}", package.join("preload.php").display()),
+        "opcache.preload_user=root".into(),
+        "opcache.enable=1".into(),
+        "opcache.enable_cli=1".into(),
+        "ffi.enable=preload".into(),
+    ];
+    let mut server = Command::new("php")
+        .args(settings.iter().flat_map(|setting| ["-d", setting]))
+        .args(["-S", &address.to_string(), "page.php"])
+        .current_dir(project)
+        .stderr(Stdio::null())
+        .spawn()?;
+    let start = Instant::now();
+    let mut socket = loop {
+        match TcpStream::connect(address) {
+            Ok(socket) => break Ok(socket),
+            Err(error) if start.elapsed() > Duration::from_secs(10) => break Err(error),
+            Err(_) => std::thread::sleep(Duration::from_millis(20)),
+        }
+    };
+    let mut answer = String::new();
+    if let Ok(socket) = &mut socket {
+        write!(socket, "GET / HTTP/1.0\r\n\r\n")?;
+        socket.read_to_string(&mut answer)?;
+    }
+    server.kill()?;
+    server.wait()?;
+    socket.context("PHP's server did not start")?;
+    ensure!(answer.contains("[restricted]"), "{answer}");
+    readme::told(&answer)
+}

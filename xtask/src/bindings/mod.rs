@@ -1,0 +1,89 @@
+//! `cargo xtask test-bindings`: every language's package is built, installed and tested in a folder of its own.
+
+mod expected;
+mod languages;
+mod package;
+mod readme;
+mod table;
+
+use crate::command::{cargo, run as execute, target, were_tests_built};
+use anyhow::{Result, bail, ensure};
+use expected::Expected;
+use languages::LANGUAGES;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// How long 64 streams are started and canceled in each language.
+const SHORT: u32 = 3;
+const LONG: u32 = 60;
+
+/// What of the languages' packages is compiled.
+const PACKAGES: &str = "-p strata-c -p strata-cli -p strata-node -p strata-python";
+
+/// The folder in which packages are made and tested.
+fn folder() -> PathBuf {
+    target().join("bindings")
+}
+
+pub(crate) fn run(arguments: &[String]) -> Result<()> {
+    let (flags, names): (Vec<&str>, Vec<&str>) = arguments
+        .iter()
+        .map(String::as_str)
+        .partition(|argument| argument.starts_with("--"));
+    let known = |flag: &&str| ["--minute", "--write-table"].contains(flag);
+    if let Some(flag) = flags.iter().find(|flag| !known(flag)) {
+        bail!("test-bindings has no {flag}: see `cargo xtask help`");
+    }
+    let all: Vec<&str> = LANGUAGES.iter().map(|language| language.name).collect();
+    for name in &names {
+        ensure!(all.contains(name), "{name} is none of {}", all.join(", "));
+    }
+    let wanted = if names.is_empty() { all } else { names };
+    let seconds = if flags.contains(&"--minute") {
+        LONG
+    } else {
+        SHORT
+    };
+    test(&wanted, seconds, flags.contains(&"--write-table"))
+}
+
+/// What CI runs: the languages whose toolchains are small.
+pub(crate) fn ci() -> Result<()> {
+    let quick = LANGUAGES.iter().filter(|language| language.in_ci);
+    let names: Vec<&str> = quick.map(|language| language.name).collect();
+    test(&names, SHORT, false)
+}
+
+fn test(names: &[&str], seconds: u32, writes: bool) -> Result<()> {
+    build()?;
+    std::fs::create_dir_all(folder())?;
+    package::c()?;
+    let expected = Expected::ask(seconds)?;
+    let mut seen = BTreeMap::new();
+    for language in LANGUAGES.iter().filter(|one| names.contains(&one.name)) {
+        let start = Instant::now();
+        eprintln!("\n▸ {}", language.title);
+        let features = (language.test)(&expected)?;
+        if let Some(features) = features {
+            eprintln!(
+                "  {} features, {:.1} s",
+                features.len(),
+                start.elapsed().as_secs_f64()
+            );
+            seen.insert(language.name, features);
+        }
+    }
+    table::compare(&seen, writes)
+}
+
+/// Builds what the packages hold. After the tests of the workspace all but the last step is there, if it is asked for with
+/// the features of the whole workspace.
+fn build() -> Result<()> {
+    let which = if were_tests_built() {
+        "--workspace"
+    } else {
+        PACKAGES
+    };
+    execute(&mut cargo(&format!("build --quiet --profile test {which}")))
+}

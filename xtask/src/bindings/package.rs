@@ -1,0 +1,91 @@
+//! The C library as it is installed: a folder with include, lib and pkg-config's file.
+
+use super::folder;
+use crate::command::{root, run as execute, target};
+use anyhow::{Context, Result};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Where the C library is installed for the tests.
+pub(super) fn prefix() -> PathBuf {
+    folder().join("c")
+}
+
+/// Installs the C library.
+pub(super) fn c() -> Result<()> {
+    let (prefix, source) = (prefix(), root().join("bindings/c"));
+    fs::create_dir_all(prefix.join("include"))?;
+    fs::create_dir_all(prefix.join("lib/pkgconfig"))?;
+    fs::copy(
+        source.join("include/strata.h"),
+        prefix.join("include/strata.h"),
+    )?;
+    let hpp = root().join("bindings/cpp/include/strata.hpp");
+    fs::copy(hpp, prefix.join("include/strata.hpp"))?;
+    stripped("libstrata_c.so", &prefix.join("lib/libstrata_c.so"))?;
+    let wanted = fs::read_to_string(source.join("strata.pc.in"))?;
+    let wanted = wanted
+        .replace("@PREFIX@", &prefix.to_string_lossy())
+        .replace("@VERSION@", env!("CARGO_PKG_VERSION"));
+    fs::write(prefix.join("lib/pkgconfig/strata.pc"), wanted)?;
+    Ok(())
+}
+
+/// Copies a library that was built, without what debuggers read.
+pub(super) fn stripped(name: &str, to: &Path) -> Result<()> {
+    let from = target().join("debug").join(name);
+    let strip = Command::new("strip")
+        .args(["--strip-debug", "-o"])
+        .args([to, &from])
+        .status();
+    if !strip.is_ok_and(|status| status.success()) {
+        fs::copy(&from, to).with_context(|| from.display().to_string())?;
+    }
+    Ok(())
+}
+
+/// Copies a folder's files, and those of its folders.
+pub(super) fn copy(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from).with_context(|| from.display().to_string())? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
+}
+
+/// An empty folder for a test.
+pub(super) fn fresh(name: &str) -> Result<PathBuf> {
+    let fresh = folder().join(name);
+    if fresh.exists() {
+        fs::remove_dir_all(&fresh)?;
+    }
+    fs::create_dir_all(&fresh)?;
+    Ok(fresh)
+}
+
+/// Compiles a program with what pkg-config says of the installed library, and nothing else.
+pub(super) fn compile(compiler: &str, flags: &[&str], source: &Path, to: &Path) -> Result<()> {
+    let found = Command::new("pkg-config")
+        .args(["--cflags", "--libs", "strata"])
+        .env("PKG_CONFIG_PATH", prefix().join("lib/pkgconfig"))
+        .output()
+        .context("cannot start pkg-config")?;
+    let found = String::from_utf8_lossy(&found.stdout).into_owned();
+    execute(
+        Command::new(compiler)
+            .args(["-Wall", "-Wextra", "-Werror", "-pedantic", "-O1", "-g"])
+            .args(flags)
+            .arg(source)
+            .arg("-o")
+            .arg(to)
+            .args(found.split_whitespace())
+            .arg("-lpthread"),
+    )
+}
