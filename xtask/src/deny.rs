@@ -11,10 +11,11 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// The workspaces that have a lock file: the program, the fuzz targets, the bare machine, a program that embeds Strata,
-/// and the proof that the libraries need no standard library.
-const WORKSPACES: [&str; 5] = [
+/// The workspaces that have a lock file: the program, WebAssembly, the fuzz targets, the bare machine, a program that
+/// embeds Strata, and the proof that the libraries need no standard library.
+const WORKSPACES: [&str; 6] = [
     "Cargo.toml",
+    "bindings/wasm/Cargo.toml",
     "fuzz/Cargo.toml",
     "crates/unikernel/boot/Cargo.toml",
     "crates/strata/tests/embedder/Cargo.toml",

@@ -30,10 +30,11 @@ cargo xtask TASK
                    (STRATA_FIXTURES=DIR adds the tests that read published vocabularies and templates)
   test-aarch64     the kernels' tests and a story of the built-in model on an emulated AArch64 processor
                    (part of `test`; Debian's cross compiler and qemu are installed where apt-get can)
-  test-bindings [LANGUAGE…] [--minute] [--write-table]
+  test-bindings [LANGUAGE…] [--minute] [--frameworks] [--write-table]
                    packages of the library for other languages, each built, installed and tested in a folder of its own
                    (those of C, C++, Python, Node, Go and PHP are part of `test`); --minute starts and cancels 64 streams
-                   for a minute instead of seconds; --write-table notes what worked in bindings/README.md
+                   for a minute instead of seconds; --frameworks adds LangChain and LlamaIndex; --write-table notes what
+                   worked in bindings/README.md
   peers            only the checks against other people's implementations
   conformance [--full]
                    the official clients of OpenAI, Anthropic and Ollama against `strata serve tale` (part of `test`);

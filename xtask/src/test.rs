@@ -30,6 +30,7 @@ pub(crate) fn run() -> Result<()> {
         let templates = peers.expected_templates()?;
         Ok(Some((peers, templates)))
     });
+    let toolchains = std::thread::spawn(bindings::toolchains);
     timed("dependencies", deny::run)?;
     for command in CHECKS {
         let mut command = cargo(command);
@@ -61,6 +62,10 @@ pub(crate) fn run() -> Result<()> {
     execute(&mut tests)?;
     execute(&mut cargo("test --workspace --doc"))?;
     tests_are_built();
+    match toolchains.join() {
+        Ok(installed) => installed?,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
     timed("bindings", bindings::ci)?;
     timed("emulated AArch64", aarch64::run)?;
     if let Some((peers, _)) = peers {

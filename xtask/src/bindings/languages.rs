@@ -2,9 +2,11 @@
 
 mod compiled;
 mod scripts;
+mod wasm;
 
 use super::expected::Expected;
 use anyhow::Result;
+pub(super) use scripts::frameworks;
 
 /// A language.
 pub(super) struct Language {
@@ -60,7 +62,20 @@ pub(super) const LANGUAGES: &[Language] = &[
         in_ci: false,
         test: scripts::ruby,
     },
+    Language {
+        name: "wasm",
+        title: "WebAssembly",
+        in_ci: false,
+        test: wasm::wasm,
+    },
 ];
+
+/// Installs packages that come from Python's index.
+pub(super) fn install() -> Result<()> {
+    scripts::python_packages()?;
+    compiled::go_package()?;
+    Ok(())
+}
 
 /// What to do where a toolchain cannot be had: under CI that is a failure.
 fn missing(what: &str, error: anyhow::Error) -> Result<Option<Vec<String>>> {

@@ -31,7 +31,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         .iter()
         .map(String::as_str)
         .partition(|argument| argument.starts_with("--"));
-    let known = |flag: &&str| ["--minute", "--write-table"].contains(flag);
+    let known = |flag: &&str| ["--frameworks", "--minute", "--write-table"].contains(flag);
     if let Some(flag) = flags.iter().find(|flag| !known(flag)) {
         bail!("test-bindings has no {flag}: see `cargo xtask help`");
     }
@@ -45,7 +45,16 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     } else {
         SHORT
     };
-    test(&wanted, seconds, flags.contains(&"--write-table"))
+    test(&wanted, seconds, flags.contains(&"--write-table"))?;
+    if flags.contains(&"--frameworks") {
+        languages::frameworks(&Expected::ask(seconds)?)?;
+    }
+    Ok(())
+}
+
+/// Installs what CI's languages need and takes its time from a network.
+pub(crate) fn toolchains() -> Result<()> {
+    languages::install()
 }
 
 /// What CI runs: the languages whose toolchains are small.

@@ -80,7 +80,7 @@ pub(super) fn compile(compiler: &str, flags: &[&str], source: &Path, to: &Path) 
     let found = String::from_utf8_lossy(&found.stdout).into_owned();
     execute(
         Command::new(compiler)
-            .args(["-Wall", "-Wextra", "-Werror", "-pedantic", "-O1", "-g"])
+            .args(["-Wall", "-Wextra", "-Werror", "-pedantic", "-g"])
             .args(flags)
             .arg(source)
             .arg("-o")

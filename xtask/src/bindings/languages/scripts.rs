@@ -17,17 +17,53 @@ use std::time::{Duration, Instant};
 /// What the tests in Python use beside the package. It needs none of them.
 const PYTHON: &[&str] = &["numpy==2.4.6", "openai==3.49.0"];
 
+pub(super) fn python_packages() -> Result<Option<Python>> {
+    Python::install("bindings-python", PYTHON, None, "the tests in Python")
+}
+
 pub(super) fn python(expected: &Expected) -> Result<Option<Vec<String>>> {
-    let what = "the tests in Python";
-    let Some(python) = Python::install("bindings-python", PYTHON, None, what)? else {
+    let Some(python) = python_packages()? else {
         return Ok(None);
     };
-    let (place, source) = (fresh("python")?, root().join("bindings/python"));
+    let place = fresh("python")?;
+    install_wheel(&python, &place)?;
+    let tests = root().join("bindings/python/tests");
+    let features = expected.features(&mut isolated(&python, &tests.join("check.py"), &place))?;
+    let example = place.join("start.py");
+    fs::write(&example, readme::start("python", "python")?)?;
+    readme::told(&said(&mut isolated(&python, &example, &place))?)?;
+    Ok(Some(features))
+}
+
+/// LangChain and LlamaIndex, with the client that both take.
+const FRAMEWORKS: &[&str] = &[
+    "openai==2.54.0",
+    "langchain-openai==1.7.3",
+    "llama-index-llms-openai-like==0.8.1",
+    "llama-index-embeddings-openai-like==0.4.0",
+];
+
+/// The package under the frameworks that it has adapters for.
+pub(in super::super) fn frameworks(expected: &Expected) -> Result<()> {
+    let what = "LangChain and LlamaIndex";
+    let Some(python) = Python::install("bindings-frameworks", FRAMEWORKS, None, what)? else {
+        return Ok(());
+    };
+    let place = fresh("frameworks")?;
+    install_wheel(&python, &place)?;
+    let test = root().join("bindings/python/tests/frameworks.py");
+    let seen = expected.features(&mut isolated(&python, &test, &place))?;
+    ensure!(seen == ["langchain", "llama_index"], "{seen:?}");
+    Ok(())
+}
+
+/// Makes a wheel of what was built and installs it.
+fn install_wheel(python: &Python, place: &Path) -> Result<()> {
     let library = folder().join("_strata.abi3.so");
     stripped("lib_strata.so", &library)?;
     let mut pack = Command::new(python.interpreter());
-    pack.arg(source.join("pack.py")).args([&library, &place]);
-    let wheel = said(&mut pack)?;
+    pack.arg(root().join("bindings/python/pack.py"));
+    let wheel = said(pack.arg(&library).arg(place))?;
     let mut install = Command::new(python.interpreter());
     install.args([
         "-m",
@@ -37,29 +73,25 @@ pub(super) fn python(expected: &Expected) -> Result<Option<Vec<String>>> {
         "--quiet",
     ]);
     install.args(["--no-deps", "--force-reinstall", wheel.trim()]);
-    execute(&mut install)?;
-    let run = |file: &Path| {
-        let mut command = Command::new(python.interpreter());
-        // Nothing of the repository is found by accident.
-        command.arg("-I").arg(file).current_dir(&place);
-        command.env("PYTHONFAULTHANDLER", "1");
-        command
-    };
-    let features = expected.features(&mut run(&source.join("tests/check.py")))?;
-    let example = place.join("start.py");
-    fs::write(&example, readme::start("python", "python")?)?;
-    readme::told(&said(&mut run(&example))?)?;
-    Ok(Some(features))
+    execute(&mut install)
+}
+
+/// A script in an interpreter that finds nothing of the repository by accident.
+fn isolated(python: &Python, file: &Path, place: &Path) -> Command {
+    let mut command = Command::new(python.interpreter());
+    command.arg("-I").arg(file).current_dir(place);
+    command.env("PYTHONFAULTHANDLER", "1");
+    command
 }
 
 /// What the tests in Node use beside the package.
 const ZOD: &str = "zod@4.6.7";
 
 pub(super) fn node(expected: &Expected) -> Result<Option<Vec<String>>> {
-    if !answers(Command::new("node").arg("--version")) {
-        if let Err(error) = debian_install(&["nodejs", "npm"]) {
-            return missing("Node", error);
-        }
+    if !answers(Command::new("node").arg("--version"))
+        && let Err(error) = debian_install(&["nodejs", "npm"])
+    {
+        return missing("Node", error);
     }
     let (package, source) = (fresh("node/package")?, root().join("bindings/node"));
     for part in ["lib", "package.json", "README.md"] {
@@ -157,10 +189,10 @@ pub(super) fn php(expected: &Expected) -> Result<Option<Vec<String>>> {
         let mut php = Command::new("php");
         answers(php.args(["-r", "exit(extension_loaded('ffi') ? 0 : 1);"]))
     };
-    if !has_ffi() {
-        if let Err(error) = debian_install(&["php-cli"]) {
-            return missing("PHP", error);
-        }
+    if !has_ffi()
+        && let Err(error) = debian_install(&["php-cli"])
+    {
+        return missing("PHP", error);
     }
     ensure!(has_ffi(), "PHP has no FFI");
     let (package, source) = (fresh("php/strata")?, root().join("bindings/php"));

@@ -1,0 +1,104 @@
+//! From the bytes of a file to a model that answers.
+
+use crate::host::Host;
+use crate::request::Running;
+use alloc::boxed::Box;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::ControlFlow;
+use strata::load::{ContextChoice, Needs, ParsedModel, Platform, TokenizerUse};
+use strata::{Json, KvType, LocalModel};
+use strata_chat::ModelFacts;
+use strata_engine::{Engine, EngineOptions};
+use strata_kernels::Kernels;
+use strata_model::{CpuExecutor, Placement};
+use strata_platform::{Backing, Inline, SystemMemory};
+use strata_weights::{Gguf, GgufSet};
+use strata_wire::StampSource;
+
+/// Tokens of a prompt that are computed in a step: few, so that the host gets its turn soon.
+const BATCH: usize = 16;
+
+/// A file in memory, for the weights that are read as they lie.
+struct Bytes(Vec<u8>);
+
+impl Backing for Bytes {
+    fn part(&self, index: usize) -> Option<&[u8]> {
+        (index == 0).then_some(&*self.0)
+    }
+    fn will_need(&self, _: &[u8]) {}
+    fn done_with(&self, _: &[u8]) {}
+}
+
+/// A model and the requests that it answers.
+pub(crate) struct Opened {
+    pub(crate) model: LocalModel,
+    pub(crate) stamps: StampSource,
+    pub(crate) running: Vec<Running>,
+    pub(crate) last: u32,
+}
+
+impl Opened {
+    /// What is known of the model, as JSON.
+    pub(crate) fn info(&self) -> String {
+        let facts = &self.model.facts;
+        Json::object([
+            ("name", facts.name.as_str().into()),
+            ("family", facts.family.as_str().into()),
+            ("parameters", facts.parameters.into()),
+            ("context", facts.context.into()),
+            ("isa", Kernels::detect().isa().name().into()),
+        ])
+        .text()
+    }
+}
+
+pub(crate) fn open(file: Vec<u8>, context: usize, requests: usize) -> Result<Opened, String> {
+    fn said(error: impl ToString) -> String {
+        error.to_string()
+    }
+    let backing = Arc::new(Bytes(file));
+    let first = Gguf::parse(&backing.0).map_err(said)?;
+    let set = GgufSet::new(vec![first]).map_err(said)?;
+    let choice = ContextChoice {
+        asked: (context > 0).then_some(context),
+        preset: None,
+    };
+    let parsed = ParsedModel::new(&set, choice, TokenizerUse::Required).map_err(said)?;
+    let options = parsed.engine_options(EngineOptions {
+        batch: BATCH,
+        requests,
+        ..EngineOptions::default()
+    });
+    let profile = parsed.profile(parsed.template.as_deref()).map_err(said)?;
+    let profile = Arc::new(profile);
+    let facts = ModelFacts::of_file("model", &set);
+    let facts = parsed.facts(facts, Some(&profile), options.requests);
+    let needs = Needs::of_engine(&options, KvType::F16, 1);
+    let mut progress = |loaded, total| {
+        Host::progress(loaded, total);
+        ControlFlow::Continue(())
+    };
+    let platform = Platform {
+        pool: Arc::new(Inline),
+        memory: &SystemMemory,
+        progress: &mut progress,
+    };
+    let loaded = parsed.load(&needs, Placement::Packed, backing.clone(), platform);
+    let (model, storage) = loaded.map_err(said)?;
+    let executor = CpuExecutor::new(model, Kernels::detect(), Arc::new(Inline), storage, needs.limits);
+    let tokenizer = Arc::clone(&profile.tokenizer);
+    let model = LocalModel {
+        engine: Engine::new(Box::new(executor), tokenizer, options),
+        profile,
+        facts,
+    };
+    Ok(Opened {
+        model: model.with_clock(Arc::new(Host)),
+        stamps: StampSource::new(Host::seed()),
+        running: Vec::new(),
+        last: 0,
+    })
+}
