@@ -1,7 +1,9 @@
 // What every binding must do, in Node. Says `feature NAME` for each thing that it has seen work.
 // `cargo xtask test-bindings node` sets what is expected in the environment.
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Worker } from 'node:worker_threads';
 import { load, plan, StrataError } from 'strata-llm';
 
 const { STRATA_STORY: STORY, STRATA_ADAPTER_ONE: ONE, STRATA_ADAPTER_TWO: TWO } = process.env;
@@ -155,6 +157,18 @@ async function others(model) {
   feature('errors');
 }
 
+/** A thread of JavaScript comes, asks and goes; another is ended in the middle of an answer. */
+async function threads() {
+  const source = (work) => `require('strata-llm').load('tale').then(async (model) => { ${work} })`;
+  const asks = source(`process.exitCode = (await model.chat(${JSON.stringify(ASKED)}, ${JSON.stringify(SETTINGS)}).text()).length`);
+  const first = new Worker(asks, { eval: true });
+  assert.deepEqual(await once(first, 'exit'), [STORY.length]);
+  const endless = source('for await (const _ of model.complete("Once", { max_tokens: 2000, ignore_eos: true }));');
+  const second = new Worker(endless, { eval: true });
+  await sleep(200);
+  await second.terminate();
+}
+
 async function stress() {
   const model = await load('tale', { context: 512, requests: 16 });
   const end = performance.now() + SECONDS * 1000;
@@ -199,5 +213,6 @@ await embeddings(model);
 await adapters();
 await sessions(model);
 await others(model);
+await threads();
 await stress();
 await model.close();

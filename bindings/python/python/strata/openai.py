@@ -6,10 +6,8 @@ types and helpers, give it a transport: ``openai.OpenAI(**strata.openai.connecti
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
-from importlib import metadata
 from typing import Any
 
 from ._errors import Error
@@ -152,6 +150,9 @@ class AsyncOpenAI(OpenAI):
 
 def _httpx() -> Any:
     """The HTTP library of the ``openai`` package that is installed: httpx, or httpx2 for newer versions."""
+    import importlib
+    from importlib import metadata
+
     try:
         needs = metadata.requires("openai") or []
     except metadata.PackageNotFoundError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -46,6 +45,8 @@ class Stream:
     async def next_text_async(self) -> str | None:
         """Awaits the next document. No thread waits for it: the engine wakes the event loop. Canceling the task that
         awaits it cancels the request."""
+        import asyncio  # A twentieth of a second, for those who need it.
+
         try:
             while True:
                 there, document = self._raw.poll()
@@ -89,6 +90,8 @@ class Stream:
 
 
 async def _readable(descriptor: int) -> None:
+    import asyncio
+
     loop = asyncio.get_running_loop()
     ready = loop.create_future()
 

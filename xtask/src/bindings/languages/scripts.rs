@@ -64,14 +64,7 @@ fn install_wheel(python: &Python, place: &Path) -> Result<()> {
     let mut pack = Command::new(python.interpreter());
     pack.arg(root().join("bindings/python/pack.py"));
     let wheel = said(pack.arg(&library).arg(place))?;
-    let mut install = Command::new(python.interpreter());
-    install.args([
-        "-m",
-        "pip",
-        "--disable-pip-version-check",
-        "install",
-        "--quiet",
-    ]);
+    let mut install = python.pip_install();
     install.args(["--no-deps", "--force-reinstall", wheel.trim()]);
     execute(&mut install)
 }
