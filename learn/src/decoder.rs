@@ -13,6 +13,7 @@ use strata_weights::{Gguf, Metadata, Tensor};
 use crate::checkpoint;
 pub use crate::checkpoint::DecoderError;
 
+// ANCHOR: config
 /// The sizes of a model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
@@ -37,7 +38,9 @@ pub struct Config {
     /// Positions are divided by this (linear scaling of the context).
     pub rope_scale: f32,
 }
+// ANCHOR_END: config
 
+// ANCHOR: weights
 /// What the model learned.
 #[derive(Clone, Debug)]
 pub struct Weights {
@@ -60,7 +63,9 @@ pub(crate) struct Layer {
     pub(crate) ffn_up: Vec<f32>,      // (n_ff, n_embd)
     pub(crate) ffn_down: Vec<f32>,    // (n_embd, n_ff)
 }
+// ANCHOR_END: weights
 
+// ANCHOR: state
 /// What the model keeps from one token to the next.
 #[derive(Clone, Debug)]
 pub struct KvCache {
@@ -86,7 +91,9 @@ pub struct State {
     up: Vec<f32>,     // (n_ff)
     logits: Vec<f32>, // (n_vocab)
 }
+// ANCHOR_END: state
 
+// ANCHOR: decoder
 /// A model that is ready to run.
 #[derive(Clone, Debug)]
 pub struct Decoder {
@@ -94,7 +101,9 @@ pub struct Decoder {
     weights: Weights,
     state: State,
 }
+// ANCHOR_END: decoder
 
+// ANCHOR: forward
 impl Decoder {
     /// Feeds the token at a position and gives the logits (n_vocab) of the token that follows.
     ///
@@ -116,6 +125,7 @@ impl Decoder {
         s.x.copy_from_slice(&w.token_embd[token * c.n_embd..][..c.n_embd]);
 
         for (i, layer) in w.layers.iter().enumerate() {
+            // ANCHOR: qkv
             // What the token asks (q), what it can be found by (k) and what it has to say (v).
             rms_norm(&mut s.normed, &s.x, &layer.attn_norm, c.norm_eps);
             matmul(&mut s.q, &layer.attn_q, &s.normed);
@@ -123,14 +133,18 @@ impl Decoder {
             matmul(&mut s.v, &layer.attn_v, &s.normed);
             rope(&mut s.q, &w.rope_freqs, position);
             rope(&mut s.k, &w.rope_freqs, position);
+            // ANCHOR_END: qkv
 
+            // ANCHOR: cache
             // Keys and values stay for the tokens to come.
             let (keys, values) = (&mut s.cache.keys[i], &mut s.cache.values[i]);
             keys.truncate(position * kv_dim);
             keys.extend_from_slice(&s.k);
             values.truncate(position * kv_dim);
             values.extend_from_slice(&s.v);
+            // ANCHOR_END: cache
 
+            // ANCHOR: attention
             // Each head looks at all positions so far, and takes the more of a value the better its key answers q.
             for (head, out) in s.heads.chunks_exact_mut(c.head_dim).enumerate() {
                 let q = &s.q[head * c.head_dim..][..c.head_dim];
@@ -150,7 +164,9 @@ impl Decoder {
             }
             matmul(&mut s.branch, &layer.attn_output, &s.heads);
             add(&mut s.x, &s.branch);
+            // ANCHOR_END: attention
 
+            // ANCHOR: feed_forward
             // The feed-forward network: down(silu(gate(x)) * up(x)).
             rms_norm(&mut s.normed, &s.x, &layer.ffn_norm, c.norm_eps);
             matmul(&mut s.gate, &layer.ffn_gate, &s.normed);
@@ -160,15 +176,21 @@ impl Decoder {
             }
             matmul(&mut s.branch, &layer.ffn_down, &s.gate);
             add(&mut s.x, &s.branch);
+            // ANCHOR_END: feed_forward
         }
 
+        // ANCHOR: output
         // A token is the likelier the more its row looks like x.
         rms_norm(&mut s.normed, &s.x, &w.output_norm, c.norm_eps);
         let output = w.output.as_ref().unwrap_or(&w.token_embd);
         matmul(&mut s.logits, output, &s.normed);
+        // ANCHOR_END: output
         &s.logits
     }
+}
+// ANCHOR_END: forward
 
+impl Decoder {
     /// Loads a model, all weights as f32.
     pub fn from_gguf(gguf: &Gguf<'_>) -> Result<Decoder, DecoderError> {
         Decoder::from_tensors(gguf.metadata(), gguf.tensors())
@@ -180,12 +202,7 @@ impl Decoder {
         tensors: &[Tensor<'_>],
     ) -> Result<Decoder, DecoderError> {
         let (config, weights) = checkpoint::read(metadata, tensors)?;
-        let state = State::new(&config);
-        Ok(Decoder {
-            config,
-            weights,
-            state,
-        })
+        Ok(Decoder::new(config, weights))
     }
 
     /// The sizes.
@@ -193,9 +210,43 @@ impl Decoder {
         &self.config
     }
 
+    /// How the last token shared its attention among the positions, for each head of the last layer.
+    pub fn last_attention(&self) -> Vec<Vec<f32>> {
+        let (c, s) = (&self.config, &self.state);
+        let kv_dim = c.n_head_kv * c.head_dim;
+        let Some(keys) = s.cache.keys.last() else {
+            return Vec::new();
+        };
+        let heads = s.q.chunks_exact(c.head_dim).enumerate();
+        heads
+            .map(|(head, q)| {
+                let kv = head / (c.n_head / c.n_head_kv) * c.head_dim;
+                let mut scores: Vec<f32> = keys
+                    .chunks_exact(kv_dim)
+                    .map(|key| dot(q, &key[kv..][..c.head_dim]) / (c.head_dim as f32).sqrt())
+                    .collect();
+                softmax(&mut scores);
+                scores
+            })
+            .collect()
+    }
+
     /// What is kept of the tokens so far. Another sequence's can be put in its place.
     pub fn cache_mut(&mut self) -> &mut KvCache {
         &mut self.state.cache
+    }
+}
+
+// ANCHOR: state_new
+impl Decoder {
+    /// A model before its first token.
+    pub(crate) fn new(config: Config, weights: Weights) -> Decoder {
+        let state = State::new(&config);
+        Decoder {
+            config,
+            weights,
+            state,
+        }
     }
 }
 
@@ -221,7 +272,9 @@ impl State {
         }
     }
 }
+// ANCHOR_END: state_new
 
+// ANCHOR: rms_norm
 /// Scales x to a mean square of 1, then each element by its weight.
 fn rms_norm(out: &mut [f32], x: &[f32], weight: &[f32], eps: f32) {
     let scale = 1.0 / (dot(x, x) / x.len() as f32 + eps).sqrt();
@@ -229,7 +282,9 @@ fn rms_norm(out: &mut [f32], x: &[f32], weight: &[f32], eps: f32) {
         *out = x * scale * weight;
     }
 }
+// ANCHOR_END: rms_norm
 
+// ANCHOR: matmul
 /// out = matrix · x, with the matrix (out.len(), x.len()).
 fn matmul(out: &mut [f32], matrix: &[f32], x: &[f32]) {
     for (out, row) in out.iter_mut().zip(matrix.chunks_exact(x.len())) {
@@ -240,13 +295,17 @@ fn matmul(out: &mut [f32], matrix: &[f32], x: &[f32]) {
 fn dot(a: &[f32], b: &[f32]) -> f32 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
+// ANCHOR_END: matmul
 
+// ANCHOR: add
 fn add(x: &mut [f32], y: &[f32]) {
     for (x, y) in x.iter_mut().zip(y) {
         *x += y;
     }
 }
+// ANCHOR_END: add
 
+// ANCHOR: softmax
 /// Makes positive shares of 1 out of scores. The largest is taken off first, so that `exp` cannot overflow.
 fn softmax(x: &mut [f32]) {
     let max = x.iter().copied().fold(f32::NEG_INFINITY, f32::max);
@@ -259,7 +318,9 @@ fn softmax(x: &mut [f32]) {
         *x /= sum;
     }
 }
+// ANCHOR_END: softmax
 
+// ANCHOR: rope
 /// Turns each pair of neighbours by an angle that grows with the position, in every head. The dot product of a q and a
 /// k then knows how far apart they are.
 fn rope(heads: &mut [f32], freqs: &[f64], position: usize) {
@@ -271,3 +332,4 @@ fn rope(heads: &mut [f32], freqs: &[f64], position: usize) {
         }
     }
 }
+// ANCHOR_END: rope

@@ -1,19 +1,15 @@
 //! The decoder against Hugging Face transformers, and on the built-in model.
 
-use std::path::{Path, PathBuf};
-
 use strata_learn::decoder::{Decoder, DecoderError};
 use strata_weights::Gguf;
+
+use crate::{repository, tale};
 
 /// Transformers' logits of a golden case: (positions, n_vocab).
 struct Golden {
     file: Vec<u8>,
     tokens: Vec<u32>,
     logits: Vec<f32>,
-}
-
-fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
 fn golden(case: &str) -> Golden {
@@ -172,11 +168,7 @@ fn an_earlier_position_can_be_fed_again() {
 fn the_built_in_model_expects_english() {
     use strata_tokenizer::{EncodeOptions, Tokenizer};
 
-    let path = repository().join("models/tale/tale-q4_k_m.gguf");
-    let Ok(file) = std::fs::read(path) else {
-        eprintln!("skipped: models/tale/tale-q4_k_m.gguf is not there");
-        return;
-    };
+    let Some(file) = tale() else { return };
     let gguf = Gguf::parse(&file).expect("a valid file");
     let tokenizer = Tokenizer::from_gguf(gguf.metadata()).expect("a tokenizer");
     let mut decoder = Decoder::from_gguf(&gguf).expect("a supported model");

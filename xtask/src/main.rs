@@ -4,6 +4,7 @@ mod aarch64;
 mod baremetal;
 mod bench;
 mod bindings;
+mod book;
 mod command;
 mod conformance;
 mod deny;
@@ -74,6 +75,8 @@ cargo xtask TASK
                    boots it in QEMU: faults, disks, network cards, power, models good and bad, UEFI from sticks and
                    discs, and the same bytes by HTTP as from this system; --quick is only the last (part of `test`),
                    --minutes adds mixed load (qemu-system-x86 and ovmf are installed where apt-get can)
+  book             check the links and listings of learn/book, and render it into target/book with mdbook, which is
+                   installed from crates.io where it is not (the check is part of `test`)
   loc              the lines of everything that runs on the bare machine, by layer; fails where they are too many
   help             this text
 
@@ -106,6 +109,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ["vectors"] => peers::vectors(),
         ["bench", "vs-llamacpp", ..] => bench::vs_llamacpp(&arguments[2..]),
         ["bench", "serving", ..] => bench::serving(&arguments[2..]),
+        ["book"] => book::run(),
         ["loc", ..] => loc::run(&arguments[1..]),
         ["bench", "quantize", ..] => bench::quantize(&arguments[2..]),
         ["bench", "baremetal", ..] => baremetal::run(&arguments[2..]),

@@ -2,6 +2,7 @@
 
 use crate::aarch64;
 use crate::bindings;
+use crate::book;
 use crate::command::{cargo, run as execute, target, tests_are_built};
 use crate::conformance;
 use crate::deny;
@@ -32,6 +33,7 @@ pub(crate) fn run() -> Result<()> {
     });
     let toolchains = std::thread::spawn(bindings::toolchains);
     timed("dependencies", deny::run)?;
+    book::check()?;
     for command in CHECKS {
         let mut command = cargo(command);
         // Workspaces of their own, which share what they have in common.

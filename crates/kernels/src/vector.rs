@@ -251,6 +251,7 @@ impl Op for Arithmetic<'_> {
 /// a · b.
 pub(crate) struct DotProduct<'a>(pub(crate) &'a [f32], pub(crate) &'a [f32]);
 
+// ANCHOR: dot_product
 impl Op for DotProduct<'_> {
     type Out = f32;
 
@@ -272,6 +273,7 @@ impl Op for DotProduct<'_> {
         l.sum(&lanes)
     }
 }
+// ANCHOR_END: dot_product
 
 /// Σ x.
 #[inline(always)]

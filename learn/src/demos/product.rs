@@ -1,0 +1,170 @@
+//! The demonstrations of parts 5 to 7.
+
+use std::fmt::Write;
+
+use super::{PROMPT, missing};
+use crate::bpe::{Bpe, split, train};
+use crate::bytes::ReadError;
+use crate::decoder::Decoder;
+use crate::experts::route;
+use crate::gguf::ModelFile;
+use crate::pages::{Pages, Table};
+use crate::paging::Tables;
+use crate::prefix_tree::PrefixTree;
+use crate::scheduler::{Sequence, plan};
+use crate::steering::speculate;
+use crate::text::token_bytes;
+
+/// A text whose end stood in it before.
+const REPETITIVE: &str = "The cat sat on the mat. The dog sat on the mat. The cat sat on the mat. The dog sat on the \
+                          mat. The cat";
+
+pub(super) fn tokens(file: &ModelFile<'_>) -> Result<String, ReadError> {
+    let bpe = Bpe::from_file(file).ok_or_else(|| missing("byte-level vocabulary"))?;
+    let mut out = String::new();
+    for text in [
+        "Once upon a time",
+        "Unbelievable!",
+        "I'll pay 1234 euros",
+        "東京",
+    ] {
+        _ = write!(out, "{text:?}:");
+        for token in bpe.encode(text) {
+            let bytes = token_bytes(file, token);
+            _ = match std::str::from_utf8(&bytes) {
+                Ok(text) => write!(out, " {text:?}"),
+                Err(_) => write!(out, " {bytes:02x?}"),
+            };
+        }
+        out.push('\n');
+    }
+    let story = "the cat sat on the mat and the rat sat on the hat";
+    _ = write!(out, "six merges of {story:?}:");
+    for (left, right) in train(&split(story), 6) {
+        let (left, right) = (
+            String::from_utf8_lossy(&left),
+            String::from_utf8_lossy(&right),
+        );
+        _ = write!(out, " {left:?}+{right:?}");
+    }
+    out.push('\n');
+    Ok(out)
+}
+
+pub(super) fn experts() -> String {
+    let mut out = String::new();
+    for (token, scores) in [
+        ("certain", [0.1, 5.0, 0.2, 0.1]),
+        ("torn", [0.1, 2.0, 2.1, 0.1]),
+        ("indifferent", [0.1, 0.2, 0.2, 0.1]),
+    ] {
+        _ = write!(out, "{token:<12}");
+        for (expert, weight) in route(&scores, 2) {
+            _ = write!(out, " expert {expert} with {weight:.3}");
+        }
+        out.push('\n');
+    }
+    out
+}
+
+pub(super) fn schedule() -> String {
+    let sequence = |name, prompt, answer| Sequence {
+        name,
+        prompt,
+        answer,
+    };
+    let mut sequences = [
+        sequence("ann", 0, 4),
+        sequence("bob", 40, 3),
+        sequence("cid", 5, 3),
+    ];
+    let mut out = String::new();
+    for step in 1.. {
+        let shares = plan(&mut sequences, 16);
+        if shares.is_empty() {
+            break;
+        }
+        _ = write!(out, "step {step}:");
+        for share in shares {
+            _ = write!(out, " {} {}", sequences[share.sequence].name, share.tokens);
+        }
+        out.push('\n');
+    }
+    out
+}
+
+pub(super) fn pages() -> String {
+    let mut pages = Pages::new(16);
+    let mut tree = PrefixTree::default();
+    let mut out = String::new();
+    let system: Vec<u32> = (0..64).collect();
+    for (name, question, len) in [("first chat", 1000, 20), ("second chat", 2000, 40)] {
+        let prompt: Vec<u32> = system
+            .iter()
+            .copied()
+            .chain(question..question + len)
+            .collect();
+        let found = tree.find(&prompt, &mut pages);
+        let reused = found.len();
+        let mut table = Table {
+            len: found.len() * crate::pages::PAGE,
+            pages: found,
+        };
+        while table.len < prompt.len() && table.append(&mut pages).is_some() {}
+        tree.insert(&prompt, &table.pages, &mut pages);
+        let (all, free) = (&table.pages, pages.free());
+        _ = writeln!(
+            out,
+            "{name}: {} tokens in pages {all:?}, {reused} of them found; {free} pages free",
+            prompt.len()
+        );
+        table.release(&mut pages);
+    }
+    _ = writeln!(
+        out,
+        "both ended: {} pages free, the rest is remembered",
+        pages.free()
+    );
+    while tree.evict(&mut pages) {}
+    _ = writeln!(out, "all evicted: {} pages free", pages.free());
+    out
+}
+
+pub(super) fn drafts(file: &ModelFile<'_>) -> Result<String, ReadError> {
+    let mut decoder = Decoder::load(file)?;
+    let mut out = String::new();
+    let bpe = Bpe::from_file(file).ok_or_else(|| missing("byte-level vocabulary"))?;
+    let repeated = bpe.encode(REPETITIVE);
+    for (name, prompt) in [
+        ("a fresh prompt", &PROMPT[..]),
+        ("a repetitive one", &repeated),
+    ] {
+        for most in [0, 4] {
+            let (tokens, steps) = speculate(&mut decoder, prompt, 24, most);
+            let count = tokens.len();
+            _ = writeln!(
+                out,
+                "{name}, drafts of {most}: {count} tokens in {steps} steps"
+            );
+        }
+    }
+    Ok(out)
+}
+
+pub(super) fn paging() -> String {
+    let mut out = String::new();
+    for (name, level, size) in [("4 KiB", 1, 4096u64), ("2 MiB", 2, 2 << 20)] {
+        let mut tables = Tables::default();
+        let gigabyte = 1u64 << 30;
+        for page in 0..gigabyte / size {
+            tables.map(page * size, page * size, level);
+        }
+        let (count, kib) = (tables.count(), tables.count() * 4);
+        _ = writeln!(
+            out,
+            "a gigabyte in pages of {name}: {} entries, {count} tables, {kib} KiB",
+            gigabyte / size
+        );
+    }
+    out
+}
