@@ -16,6 +16,8 @@ mod inspect;
 mod logits;
 mod machine_limits;
 mod memory;
+mod pack;
+mod packed;
 mod part_file;
 mod perplexity;
 mod plan;
@@ -77,6 +79,7 @@ enum Command {
     Quantize(quantize::Arguments),
     Imatrix(imatrix::Arguments),
     Synth(synth::Arguments),
+    Pack(pack::Arguments),
     Image(image::Arguments),
     Boot(boot::Arguments),
     Doctor(doctor::Arguments),
@@ -86,7 +89,8 @@ enum Command {
 
 /// The command line, or how the program ends without running a command.
 fn parse() -> Result<Arguments, ExitCode> {
-    Arguments::try_parse().map_err(|error| {
+    let words = packed::command_line().map_err(|failure| failure.report())?;
+    Arguments::try_parse_from(words).map_err(|error| {
         if error.kind() == ErrorKind::InvalidSubcommand
             && let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand)
         {
@@ -141,6 +145,7 @@ fn main() -> ExitCode {
         Command::Quantize(arguments) => quantize::run(&arguments),
         Command::Imatrix(arguments) => imatrix::run(&arguments),
         Command::Synth(arguments) => synth::run(&arguments),
+        Command::Pack(arguments) => pack::run(&arguments),
         Command::Image(arguments) => image::run(&arguments),
         Command::Boot(arguments) => boot::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),

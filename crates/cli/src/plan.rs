@@ -45,18 +45,33 @@ pub(crate) struct Arguments {
     speculation: SpeculationArguments,
 }
 
+impl Arguments {
+    /// How the model would be opened, but for the memory.
+    pub(crate) fn options(&self) -> Options {
+        let mut options = Options::default()
+            .requests(1)
+            .kv(self.kv.into())
+            .batch(self.batch.into());
+        if let Some(context) = self.ctx {
+            options = options.context(context as usize);
+        }
+        if let Some(threads) = self.threads {
+            options = options.threads(threads.into());
+        }
+        self.speculation.add_to(options)
+    }
+
+    /// The same, with the memory that is planned for.
+    pub(crate) fn options_within_memory(&self) -> Options {
+        match self.memory {
+            Some(Size(bytes)) => self.options().memory(&bytes.to_string()),
+            None => self.options(),
+        }
+    }
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let mut options = Options::default()
-        .requests(1)
-        .kv(arguments.kv.into())
-        .batch(arguments.batch.into());
-    if let Some(context) = arguments.ctx {
-        options = options.context(context as usize);
-    }
-    if let Some(threads) = arguments.threads {
-        options = options.threads(threads.into());
-    }
-    let options = arguments.speculation.add_to(options);
+    let options = arguments.options();
     let plan = match arguments.memory {
         Some(Size(bytes)) => Model::plan_within(&arguments.model, &options, bytes),
         None => Model::plan(&arguments.model, &options),

@@ -16,6 +16,7 @@ mod images;
 mod loopback;
 mod manners;
 mod ollama_requests;
+mod packs;
 mod program;
 mod quantize;
 mod readme;

@@ -8,7 +8,7 @@ mod tests;
 use crate::bus_guard::BusGuard;
 #[cfg(target_os = "linux")]
 use crate::{huge_pages::page_size, read_ahead::ReadAhead};
-use memmap2::Mmap;
+use memmap2::{Mmap, MmapOptions};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -31,11 +31,23 @@ pub struct MappedFile {
     #[cfg(unix)]
     guard: BusGuard,
     bytes: Arc<Mmap>,
+    /// Where in the file they begin.
+    #[cfg(target_os = "linux")]
+    base: u64,
 }
 
 impl MappedFile {
     /// Maps a regular file; anything else (a folder, a pipe, a device) is an error of the kind `InvalidInput`.
     pub fn open(path: &Path) -> io::Result<Self> {
+        Self::map(path, None)
+    }
+
+    /// Maps a part of a regular file. What is not all within the file is an error of the kind `InvalidInput`.
+    pub fn open_range(path: &Path, range: Range<u64>) -> io::Result<Self> {
+        Self::map(path, Some(range))
+    }
+
+    fn map(path: &Path, range: Option<Range<u64>>) -> io::Result<Self> {
         let file = open(path)?;
         if !file.metadata()?.is_file() {
             return Err(io::Error::new(
@@ -43,10 +55,24 @@ impl MappedFile {
                 "it is not a regular file",
             ));
         }
+        let mut options = MmapOptions::new();
+        if let Some(range) = &range {
+            let length = range.end.checked_sub(range.start);
+            let length = length.and_then(|length| usize::try_from(length).ok());
+            match length {
+                Some(length) if range.end <= file.metadata()?.len() => {
+                    options.offset(range.start).len(length);
+                }
+                _ => {
+                    let what = "the range is not within the file";
+                    return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+                }
+            }
+        }
         // SAFETY: the mapping is only read. Whoever changes the file meanwhile changes the bytes, which may spoil an
         // answer but no memory, for everything read from a file is checked where it is used; where it is shortened,
         // the guard puts zeros in its place.
-        let bytes = Arc::new(unsafe { Mmap::map(&file)? });
+        let bytes = Arc::new(unsafe { options.map(&file)? });
         // Large pages in the system's cache make reading and dropping them several times cheaper.
         #[cfg(target_os = "linux")]
         let _ = bytes.advise(memmap2::Advice::HugePage);
@@ -58,10 +84,12 @@ impl MappedFile {
             #[cfg(unix)]
             guard: BusGuard::new(&bytes),
             bytes,
+            #[cfg(target_os = "linux")]
+            base: range.map_or(0, |range| range.start),
         })
     }
 
-    /// All of the file.
+    /// All of the file, or of the part that was mapped.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -145,7 +173,8 @@ impl MappedFile {
 
     fn advise_file(&self, range: Range<usize>, advice: i32) {
         use std::os::fd::AsRawFd;
-        let (Ok(start), Ok(len)) = (range.start.try_into(), range.len().try_into()) else {
+        let start = self.base + range.start as u64;
+        let (Ok(start), Ok(len)) = (start.try_into(), range.len().try_into()) else {
             return;
         };
         // SAFETY: passes numbers only, and the descriptor is open.

@@ -27,10 +27,17 @@ The ending of NAME tells what is written:
 pub(crate) struct Arguments {
     /// The model: a .gguf file, or a name that `strata list` shows
     #[arg(value_name = "MODEL", default_value = BUILT_IN)]
-    model: PathBuf,
+    pub(crate) model: PathBuf,
     /// Output file; the extension selects the kind of image
     #[arg(short, long, value_name = "NAME.{elf,efi,img,iso}")]
-    output: PathBuf,
+    pub(crate) output: PathBuf,
+    #[command(flatten)]
+    pub(crate) settings: SettingArguments,
+}
+
+/// What an image is told, beside its model.
+#[derive(Clone, Default, clap::Args)]
+pub(crate) struct SettingArguments {
     /// API key that clients must send
     #[arg(
         long,
@@ -38,36 +45,43 @@ pub(crate) struct Arguments {
         env = "STRATA_API_KEY",
         hide_env_values = true
     )]
-    api_key: Option<String>,
+    pub(crate) api_key: Option<String>,
     /// Let everyone use the server without a key
     #[arg(long, conflicts_with = "api_key")]
-    insecure_no_auth: bool,
+    pub(crate) insecure_no_auth: bool,
     /// File with more settings, one per line: port = 80
     #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    pub(crate) config: Option<PathBuf>,
     /// The unikernel image [default: the one in this program, or the one built by `cargo xtask unikernel`]
     #[arg(long, value_name = "FILE")]
-    kernel: Option<PathBuf>,
+    pub(crate) kernel: Option<PathBuf>,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    write_image(arguments, &[])
+}
+
+/// Writes an image with more settings than the flags have.
+pub(crate) fn write_image(arguments: &Arguments, more: &[Setting]) -> Result<(), Failure> {
     let output = &arguments.output;
     let ending = output.extension().and_then(|ending| ending.to_str());
     let form = ending.and_then(Form::by_ending).ok_or_else(|| {
         let sentence = format_args!("{}: unknown kind of image", output.display());
         Failure::new(Kind::Usage, sentence).hint("use a name that ends in .elf, .efi, .img or .iso")
     })?;
+    let settings = &arguments.settings;
     let mut options = vec![("name".to_owned(), name(&arguments.model))];
-    if let Some(path) = &arguments.config {
+    options.extend_from_slice(more);
+    if let Some(path) = &settings.config {
         options.extend(config::read(path)?);
     }
-    if let Some(key) = &arguments.api_key {
+    if let Some(key) = &settings.api_key {
         options.retain(|(name, _)| !KEYS.contains(&name.as_str()));
         options.push((KEYS[0].into(), key.clone()));
     }
     check(&options)?;
     let has_key = options.iter().any(|(key, _)| KEYS.contains(&key.as_str()));
-    if form.for_hardware() && !arguments.insecure_no_auth && !has_key {
+    if form.for_hardware() && !settings.insecure_no_auth && !has_key {
         let sentence = format_args!(
             "refusing to write {} without an API key: other machines will be able to reach it",
             output.display()
@@ -75,7 +89,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Err(Failure::new(Kind::Usage, sentence)
             .hint("set --api-key, or --insecure-no-auth to allow everyone"));
     }
-    let file = kernel::find(arguments.kernel.as_deref())?;
+    let file = kernel::find(settings.kernel.as_deref())?;
     let kernel = kernel::parse(&file)?;
     let model = ModelFile::open(&arguments.model)?;
     model.parse()?;

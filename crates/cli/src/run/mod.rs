@@ -122,7 +122,7 @@ impl Arguments {
     }
 
     /// How models are opened.
-    fn options(&self) -> Options {
+    pub(crate) fn options(&self) -> Options {
         let mut options = self.compute.options().requests(1);
         if let Some(context) = self.ctx {
             options = options.context(context as usize);

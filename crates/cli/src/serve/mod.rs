@@ -12,9 +12,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use strata::Size;
 use strata::load::AdapterFile;
 use strata::load::BUILT_IN;
+use strata::{Options, Size};
 use strata_chat::KeepAlive;
 use strata_host::{PageFiles, open_files_limit};
 use strata_server::{
@@ -126,6 +126,21 @@ pub(crate) struct Arguments {
     compute: ComputeArguments,
 }
 
+impl Arguments {
+    /// How models are opened, but for caches and adapters.
+    pub(crate) fn options(&self) -> Options {
+        let options = self
+            .compute
+            .options()
+            .requests(self.parallel.into())
+            .sessions(self.slot_save_path.is_some());
+        match self.ctx {
+            Some(context) => options.context(context as usize),
+            None => options,
+        }
+    }
+}
+
 /// How lines are written.
 #[derive(Copy, Clone, Default, clap::ValueEnum)]
 enum Format {
@@ -202,20 +217,13 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         }
         _ => None,
     };
+    let mut options = arguments.options();
     let mut paths = arguments.models;
     if paths.is_empty() {
         paths.push(BUILT_IN.into());
     }
     for path in &mut paths {
         *path = arguments.fetch.bring(path)?;
-    }
-    let mut options = arguments
-        .compute
-        .options()
-        .requests(arguments.parallel.into())
-        .sessions(arguments.slot_save_path.is_some());
-    if let Some(context) = arguments.ctx {
-        options = options.context(context as usize);
     }
     let stored = arguments.cache.as_ref().map(|cache| cache.join("objects"));
     if let Some(folder) = arguments.cache {
@@ -275,7 +283,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
 }
 
 /// The address under which a browser on this machine finds the server.
-fn reachable(address: SocketAddr) -> SocketAddr {
+pub(crate) fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
         IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),

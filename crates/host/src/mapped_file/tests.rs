@@ -49,6 +49,27 @@ fn bytes_are_the_files() {
 }
 
 #[test]
+fn a_part_is_mapped_alone() {
+    let bytes = pattern(MB);
+    let file = Temporary::new("part", &bytes);
+    for range in [0..1, 0..MB, 65_536..65_537, 65_536..MB, 100..70_000] {
+        let part = MappedFile::open_range(&file.0, range.start as u64..range.end as u64).unwrap();
+        assert!(part.bytes() == &bytes[range.clone()], "{range:?}");
+        part.advise_sequential();
+        part.will_need(part.bytes());
+        part.done_with(part.bytes());
+        assert!(part.bytes() == &bytes[range.clone()], "{range:?}");
+    }
+    let (past, end) = (MB as u64 + 1, u64::MAX);
+    #[expect(clippy::reversed_empty_ranges, reason = "a mistake to be refused")]
+    for range in [0..past, past..past + 1, 0..end, 5..4] {
+        let refused = MappedFile::open_range(&file.0, range.clone()).err();
+        let refused = refused.unwrap_or_else(|| panic!("{range:?}"));
+        assert_eq!(refused.kind(), io::ErrorKind::InvalidInput);
+    }
+}
+
+#[test]
 fn what_is_not_a_regular_file_is_refused() {
     let folder = MappedFile::open(&std::env::temp_dir()).err().unwrap();
     assert_eq!(folder.kind(), io::ErrorKind::InvalidInput);

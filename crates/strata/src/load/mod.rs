@@ -20,6 +20,8 @@ mod memory_plan;
 #[cfg(feature = "std")]
 mod model_file;
 mod needs;
+#[cfg(feature = "std")]
+mod packed_model;
 mod parsed_model;
 #[cfg(feature = "std")]
 mod preset;

@@ -1,6 +1,7 @@
 //! The bytes of models: files mapped into memory, with the parts of a split one found beside the first, Hugging Face
 //! folders put together as they are, or the model that is built in.
 
+use super::packed_model;
 use super::parsed_model::trained_context;
 use super::preset::Preset;
 use super::stored::{store_error, stored};
@@ -84,6 +85,14 @@ impl ModelFile {
             && let Some(stored) = stored(path)
         {
             return Self::open_stored(&stored?);
+        }
+        if let Some(packed) = packed_model::open(path) {
+            let (file, preset) = packed?;
+            return Ok(Self {
+                paths: vec![path.into()],
+                bytes: Bytes::Mapped(Arc::new(MappedFiles(vec![file]))),
+                preset: preset.map(Box::new),
+            });
         }
         let paths: Vec<PathBuf> = match split {
             Some(split) => split

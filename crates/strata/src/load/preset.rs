@@ -9,6 +9,7 @@ use std::time::UNIX_EPOCH;
 use strata_chat::json::Json;
 use strata_chat::parameters::Parameters;
 use strata_chat::{Message, Role};
+use strata_pack::{PackedModel, PackedPreset};
 use strata_store::{StoreError, StoredModel};
 
 /// What a Modelfile made of a model.
@@ -78,6 +79,35 @@ impl Preset {
             licenses: model.licenses().map_err(fail)?,
             adapters: model.adapters().map_err(fail)?,
             modelfile: format!("# Modelfile of {}\n{modelfile}", model.name),
+        })
+    }
+
+    /// What an artifact has beside one of its models.
+    pub(super) fn packed(model: &PackedModel, preset: &PackedPreset) -> Result<Self, Error> {
+        let written = preset.parameters.iter();
+        let written: Vec<(String, Json)> = written
+            .map(|(name, value)| (name.clone(), json(value)))
+            .collect();
+        let parameters = Parameters::of_model(written.clone()).map_err(|fault| {
+            let sentence = format_args!("{} cannot be run: {}", model.file, fault.message);
+            Error::new(ErrorKind::InvalidModel, sentence)
+        })?;
+        let messages = preset.messages.iter().cloned();
+        let name = model.file.strip_suffix(".gguf").unwrap_or(&model.file);
+        Ok(Self {
+            name: format!("{name}:latest"),
+            digest: model.sha256.clone(),
+            bytes: model.bytes,
+            modified: 0,
+            template: preset.template.clone().map(TemplateText::of_modelfile),
+            own_template: true,
+            system: preset.system.clone(),
+            messages: messages.filter_map(|m| said(&m.role, m.content)).collect(),
+            parameters,
+            written,
+            licenses: model.licenses.clone(),
+            adapters: Vec::new(),
+            modelfile: format!("FROM {}\n", model.file),
         })
     }
 

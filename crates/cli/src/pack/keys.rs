@@ -1,0 +1,54 @@
+//! Keys in files.
+
+use crate::failure::{Failure, Kind};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use strata_pack::{PublicKey, SigningKey};
+
+/// A private key, of which only its owner may know.
+pub(super) fn signing(path: &Path) -> Result<SigningKey, Failure> {
+    SigningKey::from_pem(&text(path)?).map_err(|error| {
+        let sentence = format_args!("{}: {error}", path.display());
+        Failure::new(Kind::Usage, sentence).hint("`strata pack --new-key FILE` writes one")
+    })
+}
+
+/// A public key.
+pub(super) fn public(path: &Path) -> Result<PublicKey, Failure> {
+    PublicKey::from_pem(&text(path)?).map_err(|error| {
+        let sentence = format_args!("{}: {error}", path.display());
+        Failure::new(Kind::Usage, sentence).hint("name the file that ends in .pub")
+    })
+}
+
+fn text(path: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(path).map_err(|error| Failure::io(path.display(), &error))
+}
+
+/// Writes a new private key and its public key. Files that are there are left alone.
+pub(super) fn create(path: &Path) -> Result<(), Failure> {
+    let mut seed = [0; 32];
+    let random = "/dev/urandom";
+    File::open(random)
+        .and_then(|mut file| file.read_exact(&mut seed))
+        .map_err(|error| Failure::io(random, &error))?;
+    let key = SigningKey::from_seed(seed);
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".pub");
+    let beside = PathBuf::from(beside);
+    write(path, 0o600, &key.to_pem())?;
+    write(&beside, 0o644, &key.public().to_pem())?;
+    println!("{} signs; {} checks", path.display(), beside.display());
+    Ok(())
+}
+
+fn write(path: &Path, mode: u32, text: &str) -> Result<(), Failure> {
+    let mut options = File::options();
+    let options = options.write(true).create_new(true).mode(mode);
+    options
+        .open(path)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .map_err(|error| Failure::io(path.display(), &error))
+}

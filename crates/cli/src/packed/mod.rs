@@ -1,0 +1,215 @@
+//! This program with models behind it, as `strata pack` writes it: what its words mean, and which model is run.
+
+mod health;
+
+use crate::failure::{Failure, Kind};
+use crate::{Arguments, Command};
+use clap::Parser;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use strata::{Model, Options};
+use strata_host::MappedFile;
+use strata_pack::{Artifact, MODELS, StartMode, Zip};
+
+const HELP: &str = "\
+Usage:
+  PROGRAM [PROMPT]... [FLAGS]   answer a prompt, or start as it was packed to
+  PROGRAM run [PROMPT]...       chat, or answer a prompt: the flags of `strata run`
+  PROGRAM serve                 serve the OpenAI, Anthropic and Ollama APIs: the flags of `strata serve`
+  PROGRAM plan                  show how much memory it needs here: the flags of `strata plan`
+  PROGRAM health                ask the server at OLLAMA_HOST whether it is up
+  PROGRAM manifest              show what is packed
+  PROGRAM strata COMMAND        every other command of Strata
+
+It holds several quantizations of a model, perhaps, and uses the largest one that fits. `unzip PROGRAM` takes
+the models out.";
+
+/// The command line, with the model where this program has models behind it.
+pub(crate) fn command_line() -> Result<Vec<OsString>, Failure> {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let Some(program) = std::env::current_exe().ok().filter(|path| is_packed(path)) else {
+        return Ok(words);
+    };
+    let file =
+        MappedFile::open(&program).map_err(|error| Failure::io(program.display(), &error))?;
+    let refused = |error| {
+        let sentence = format_args!("{}: {error}", program.display());
+        Failure::new(Kind::BadModel, sentence).hint("download it again, from who made it")
+    };
+    let artifact = Artifact::read(file.bytes()).map_err(refused)?;
+    artifact.verify_signature(None).map_err(refused)?;
+    let start = &artifact.manifest.start;
+    let words = match meaning(words.get(1..).unwrap_or_default(), start.mode) {
+        Meaning::Help => {
+            println!("{}\n\n{HELP}", artifact.manifest.name);
+            std::process::exit(0);
+        }
+        Meaning::Health => {
+            health::check()?;
+            std::process::exit(0);
+        }
+        Meaning::Manifest => {
+            return Ok(vec![
+                "strata".into(),
+                "pack".into(),
+                "--inspect".into(),
+                program.into(),
+            ]);
+        }
+        Meaning::Plain(rest) => return Ok([&["strata".into()], rest].concat()),
+        Meaning::Model(command, rest) => Words {
+            command,
+            context: start.context,
+            rest,
+        },
+    };
+    let models = artifact.manifest.models.iter();
+    let paths: Vec<PathBuf> = models
+        .map(|model| program.join(MODELS).join(&model.file))
+        .collect();
+    let index = choose(&paths, &words)?;
+    artifact.verify_model(index).map_err(refused)?;
+    Ok(words.with(&paths[index]))
+}
+
+/// Whether a file ends as those with an archive behind them do.
+fn is_packed(path: &Path) -> bool {
+    let tail = || {
+        let mut file = File::open(path)?;
+        file.seek(SeekFrom::End(-64))?;
+        let mut tail = Vec::new();
+        file.read_to_end(&mut tail)?;
+        std::io::Result::Ok(tail)
+    };
+    tail().is_ok_and(|tail| Zip::is_at_end_of(&tail))
+}
+
+/// What is asked of a program with models.
+#[derive(Debug, PartialEq)]
+enum Meaning<'a> {
+    Help,
+    Health,
+    Manifest,
+    /// A command of the program as it always is.
+    Plain(&'a [OsString]),
+    /// A command that takes the model, and what comes after it.
+    Model(&'static str, &'a [OsString]),
+}
+
+fn meaning(words: &[OsString], mode: StartMode) -> Meaning<'_> {
+    let first = words.first().and_then(|word| word.to_str());
+    let rest = words.get(1..).unwrap_or_default();
+    match (first, mode) {
+        (Some("--help" | "-h" | "help"), _) => Meaning::Help,
+        (Some("health"), _) => Meaning::Health,
+        (Some("manifest"), _) => Meaning::Manifest,
+        (Some("strata"), _) => Meaning::Plain(rest),
+        (Some("--version" | "-V"), _) => Meaning::Plain(words),
+        (Some("run"), _) => Meaning::Model("run", rest),
+        (Some("serve"), _) => Meaning::Model("serve", rest),
+        (Some("plan"), _) => Meaning::Model("plan", rest),
+        (Some(word), StartMode::Serve) if !word.starts_with('-') => Meaning::Model("run", words),
+        (_, StartMode::Serve) => Meaning::Model("serve", words),
+        (_, StartMode::Chat) => Meaning::Model("run", words),
+    }
+}
+
+/// A command line that lacks its model.
+struct Words<'a> {
+    command: &'static str,
+    context: u64,
+    rest: &'a [OsString],
+}
+
+impl Words<'_> {
+    fn with(&self, model: &Path) -> Vec<OsString> {
+        let mut words: Vec<OsString> = vec!["strata".into(), self.command.into(), model.into()];
+        let sets_context = |word: &OsString| {
+            let word = word.to_string_lossy();
+            word == "--ctx" || word.starts_with("--ctx=")
+        };
+        if !self.rest.iter().any(sets_context) {
+            words.push(format!("--ctx={}", self.context).into());
+        }
+        words.extend_from_slice(self.rest);
+        words
+    }
+
+    /// How the command would open a model; nothing where it does not, or the words make no sense.
+    fn options(&self, model: &Path) -> Option<Options> {
+        match Arguments::try_parse_from(self.with(model)).ok()?.command {
+            Command::Run(arguments) => Some(arguments.options()),
+            Command::Serve(arguments) => Some(arguments.options()),
+            Command::Plan(arguments) => Some(arguments.options_within_memory()),
+            _ => None,
+        }
+    }
+}
+
+/// The first model that fits, or else the last and smallest: the command itself says what is to be done then.
+fn choose(models: &[PathBuf], words: &Words<'_>) -> Result<usize, Failure> {
+    let Some(last) = models.len().checked_sub(1) else {
+        return Err(Failure::new(
+            Kind::BadModel,
+            "no model is packed in this program",
+        ));
+    };
+    for (index, model) in models[..last].iter().enumerate() {
+        let Some(options) = words.options(model) else {
+            return Ok(last);
+        };
+        if Model::plan(model, &options)?.fits {
+            return Ok(index);
+        }
+    }
+    Ok(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_commands_or_a_prompt() {
+        let words =
+            |text: &str| -> Vec<OsString> { text.split_whitespace().map(OsString::from).collect() };
+        let model = |text: &str, mode| match meaning(&words(text), mode) {
+            Meaning::Model(command, rest) => (command, rest.len()),
+            other => panic!("{text}: {other:?}"),
+        };
+        use StartMode::{Chat, Serve};
+        assert_eq!(model("", Chat), ("run", 0));
+        assert_eq!(model("", Serve), ("serve", 0));
+        assert_eq!(model("Once upon", Chat), ("run", 2));
+        assert_eq!(model("Once upon", Serve), ("run", 2));
+        assert_eq!(model("--port 80", Serve), ("serve", 2));
+        assert_eq!(model("--temp 0", Chat), ("run", 2));
+        assert_eq!(model("run serve", Serve), ("run", 1));
+        assert_eq!(model("serve --port 80", Chat), ("serve", 2));
+        assert_eq!(model("plan", Serve), ("plan", 0));
+        assert_eq!(meaning(&words("--help"), Chat), Meaning::Help);
+        assert_eq!(meaning(&words("manifest"), Chat), Meaning::Manifest);
+        assert_eq!(
+            meaning(&words("strata list"), Chat),
+            Meaning::Plain(&words("list"))
+        );
+    }
+
+    #[test]
+    fn the_packed_context_is_used_where_no_other_is_asked_for() {
+        let with = |rest: &[&str]| {
+            let rest: Vec<OsString> = rest.iter().map(OsString::from).collect();
+            let words = Words {
+                command: "run",
+                context: 256,
+                rest: &rest,
+            };
+            words.with(Path::new("m"))
+        };
+        assert_eq!(with(&["x"]), ["strata", "run", "m", "--ctx=256", "x"]);
+        assert_eq!(with(&["--ctx", "8"]), ["strata", "run", "m", "--ctx", "8"]);
+        assert_eq!(with(&["--ctx=8"]), ["strata", "run", "m", "--ctx=8"]);
+    }
+}

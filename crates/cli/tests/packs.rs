@@ -1,0 +1,297 @@
+//! `strata pack`: executables that answer as the program does, and what is refused.
+
+use crate::program::server::{Server, TestFolder};
+use crate::program::{Run, fails, finish, strata, tiny};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const FAILED: i32 = 1;
+const USAGE: i32 = 2;
+const BAD_MODEL: i32 = 3;
+const GREEDY: [&str; 5] = ["--temp", "0", "-n", "12", "Once upon a time"];
+
+fn path(folder: &TestFolder, name: &str) -> String {
+    folder.path().join(name).to_str().unwrap().into()
+}
+
+/// Runs an artifact, or another program.
+fn start(program: &str, words: &[&str]) -> Run {
+    let mut command = Command::new(program);
+    command.args(words).stdin(Stdio::null());
+    finish(command)
+}
+
+fn small_model(folder: &TestFolder, name: &str) -> String {
+    let path = path(folder, name);
+    std::fs::write(&path, tiny(name)).unwrap();
+    path
+}
+
+#[test]
+fn an_executable_answers_as_the_program_does() {
+    let folder = TestFolder::new("pack-run");
+    let out = path(&folder, "story.run");
+    strata(&["pack", "tale", "-o", &out]).text();
+    let expected = strata(&[&["run", "tale"], &GREEDY[..]].concat()).text();
+    assert_eq!(start(&out, &GREEDY).text(), expected);
+    assert_eq!(
+        start(&out, &[&["run"], &GREEDY[..]].concat()).text(),
+        expected
+    );
+    // The model inside is a model like others.
+    let inside = format!("{out}/models/tale.gguf");
+    let words = [&["run", inside.as_str()], &GREEDY[..]].concat();
+    assert_eq!(strata(&words).text(), expected);
+    let missing = format!("{out}/models/tail.gguf");
+    fails(
+        BAD_MODEL,
+        &["models/tail.gguf", "models/tale.gguf"],
+        &["plan", &missing],
+    );
+    // It packs itself again, without what is behind it.
+    let again = path(&folder, "again.run");
+    start(&out, &["strata", "pack", &inside, "-o", &again]).text();
+    assert!(std::fs::read(&out).unwrap() == std::fs::read(&again).unwrap());
+    assert!(start(&out, &["--help"]).text().contains("unzip PROGRAM"));
+    assert!(start(&out, &["manifest"]).text().contains("tale.gguf"));
+}
+
+#[test]
+fn an_executable_serves() {
+    let folder = TestFolder::new("pack-serve");
+    let (model, out) = (small_model(&folder, "tiny.gguf"), path(&folder, "tiny.run"));
+    strata(&[
+        "pack",
+        &model,
+        "-o",
+        &out,
+        "--start",
+        "serve",
+        "--system",
+        "Be brief.",
+    ])
+    .text();
+    let mut command = Command::new(&out);
+    command
+        .env("OLLAMA_MODELS", folder.store())
+        .args(["--threads", "1"]);
+    let server = Server::spawn(command);
+    let (status, body) = server.ask("GET", "/v1/models", b"");
+    assert_eq!(status, 200);
+    assert!(String::from_utf8_lossy(&body).contains("tiny"));
+    let (_, shown) = server.ask("POST", "/api/show", br#"{"model":"tiny"}"#);
+    assert!(String::from_utf8_lossy(&shown).contains("Be brief."));
+    let health = |host: &str| {
+        let mut command = Command::new(&out);
+        finish({
+            command.arg("health").env("OLLAMA_HOST", host);
+            command
+        })
+    };
+    assert_eq!(health(&server.host).code, Some(0));
+    let gone = server.host.clone();
+    drop(server);
+    assert_eq!(health(&gone).code, Some(FAILED));
+}
+
+#[test]
+fn a_package_holds_the_executable() {
+    let folder = TestFolder::new("pack-deb");
+    let (model, out) = (small_model(&folder, "tiny.gguf"), path(&folder, "tiny.deb"));
+    strata(&["pack", &model, "-o", &out]).text();
+    let verified = strata(&["pack", "--verify", &out]).text();
+    assert!(verified.contains("every byte"), "{verified}");
+    let root = path(&folder, "root");
+    let unpacked = Command::new("dpkg-deb").args(["-x", &out, &root]).status();
+    let Ok(unpacked) = unpacked else {
+        eprintln!("dpkg-deb is not here");
+        return;
+    };
+    assert!(unpacked.success());
+    let expected = strata(&[&["run", model.as_str()], &GREEDY[..]].concat()).text();
+    let program = format!("{root}/usr/bin/strata-tiny");
+    assert_eq!(start(&program, &GREEDY).text(), expected);
+}
+
+#[test]
+fn bootable_images_know_their_models_digest() {
+    let folder = TestFolder::new("pack-image");
+    let (kernel, out) = (path(&folder, "kernel.elf"), path(&folder, "a.img"));
+    std::fs::write(&kernel, crate::fake::kernel()).unwrap();
+    let model = small_model(&folder, "m.gguf");
+    let words = [
+        "pack",
+        &model,
+        "-o",
+        &out,
+        "--kernel",
+        &kernel,
+        "--insecure-no-auth",
+    ];
+    strata(&[&words[..], &["--ctx", "64"]].concat()).text();
+    let image = std::fs::read(&out).unwrap();
+    let digest = strata_pack::sha256(&std::fs::read(&model).unwrap());
+    let settings = format!("name = \"m\"\nsha256 = \"{digest}\"\nctx = \"64\"\n");
+    let found = image
+        .windows(settings.len())
+        .any(|window| window == settings.as_bytes());
+    assert!(found, "{settings}");
+    let refused = [&words[..], &["--system", "x"]].concat();
+    fails(USAGE, &["--system", "bootable image"], &refused);
+}
+
+#[test]
+fn the_largest_model_that_fits_is_used() {
+    let folder = TestFolder::new("pack-choice");
+    let (large, small) = (path(&folder, "large.gguf"), path(&folder, "small.gguf"));
+    for (path, mix) in [(&large, "f16"), (&small, "q4_0")] {
+        strata(&["synth", path, "--shape", "tiny", "--mix", mix]).text();
+    }
+    let out = path(&folder, "both.run");
+    // In whatever order they are named.
+    strata(&["pack", &small, &large, "-o", &out, "--ctx", "64"]).text();
+    let plan = |model: &str| strata(&["plan", model, "--json", "--ctx", "64"]).out;
+    let (large, small) = (plan(&large), plan(&small));
+    let (most, least) = (number(&large, "total_bytes"), number(&small, "total_bytes"));
+    assert!(most > least + (1 << 20));
+    let chosen = |memory: u64| {
+        let memory = memory.to_string();
+        let plan = start(&out, &["plan", "--json", "--memory", &memory]).out;
+        number(&plan, "weights_bytes")
+    };
+    let weights = |plan: &[u8]| number(plan, "weights_bytes");
+    assert_eq!(chosen(most + (1 << 20)), weights(&large));
+    assert_eq!(chosen(most.midpoint(least)), weights(&small));
+    assert_eq!(chosen(least - (1 << 20)), weights(&small));
+    let short = start(&out, &["plan", "--memory", "1M"]);
+    assert_eq!(short.code, Some(4));
+}
+
+fn number(json: &[u8], key: &str) -> u64 {
+    let json: serde_json::Value = serde_json::from_slice(json).unwrap();
+    json[key].as_u64().unwrap()
+}
+
+#[test]
+fn modelfiles_come_along() {
+    let folder = TestFolder::new("pack-modelfile");
+    let model = small_model(&folder, "base.gguf");
+    let modelfile = format!(
+        "FROM {model}\nSYSTEM Be a fox.\nPARAMETER num_predict 5\nPARAMETER seed 7\n\
+         TEMPLATE \"\"\"{{{{ .System }}}} {{{{ .Prompt }}}}\"\"\"\nLICENSE Only for foxes.\n"
+    );
+    folder.create("fox", &modelfile);
+    let out = path(&folder, "fox.run");
+    folder.strata(&["pack", "fox", "-o", &out], "").text();
+    let json = strata(&["pack", "--inspect", &out, "--json"]).text();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let packed = &json["models"][0];
+    assert_eq!(packed["licenses"][0], "Only for foxes.");
+    assert_eq!(packed["preset"]["system"], "Be a fox.");
+    let expected = folder.strata(&["run", "fox", "Hello"], "");
+    assert_eq!(start(&out, &["Hello"]).out, expected.out);
+    assert_eq!(expected.code, Some(0), "{}", expected.err);
+}
+
+#[test]
+fn signed_artifacts_are_refused_once_they_are_changed() {
+    let folder = TestFolder::new("pack-sign");
+    let (model, out) = (small_model(&folder, "m.gguf"), path(&folder, "m.run"));
+    let (key, other) = (path(&folder, "key"), path(&folder, "other"));
+    for key in [&key, &other] {
+        strata(&["pack", "--new-key", key]).text();
+    }
+    fails(FAILED, &["key", "exists"], &["pack", "--new-key", &key]);
+    let (key_pub, other_pub) = (format!("{key}.pub"), format!("{other}.pub"));
+    strata(&["pack", &model, "-o", &out, "--sign", &key]).text();
+    let whole = std::fs::read(&out).unwrap();
+    strata(&["pack", &model, "-o", &out, "--sign", &key]).text();
+    assert!(std::fs::read(&out).unwrap() == whole, "the same bytes");
+    let text = strata(&["pack", "--verify", &out, "--key", &key_pub]).text();
+    assert!(text.contains("every byte"), "{text}");
+    let verify = |words: &[&str]| strata(&[&["pack", "--verify", &out], words].concat());
+    let refused = verify(&["--key", &other_pub]);
+    assert_eq!(refused.code, Some(BAD_MODEL));
+    assert!(refused.err.contains("signed by"), "{}", refused.err);
+    let weights = whole
+        .windows(4)
+        .rposition(|window| window == b"GGUF")
+        .unwrap()
+        + 40_000;
+    let changed = path(&folder, "changed.run");
+    write_changed(&whole, weights, &changed);
+    let refused = strata(&["pack", "--verify", &changed]);
+    assert_eq!(refused.code, Some(BAD_MODEL));
+    assert!(refused.err.contains("SHA-256"), "{}", refused.err);
+    for words in [&["Hello"][..], &["serve"], &["plan"]] {
+        let refused = start(&changed, words);
+        assert_eq!(refused.code, Some(BAD_MODEL), "{words:?}");
+        assert!(refused.err.contains("SHA-256"), "{}", refused.err);
+    }
+    let at = whole
+        .windows(9)
+        .rposition(|window| window == b"\"format\":")
+        .unwrap();
+    write_changed(&whole, at + 60, &changed);
+    let refused = start(&changed, &["Hello"]);
+    assert_eq!(refused.code, Some(BAD_MODEL), "{}", refused.err);
+}
+
+/// Writes an executable with one bit changed. Another program makes the last copy: a file that this process has open, if
+/// only in a child that another test is starting, cannot be executed.
+fn write_changed(whole: &[u8], at: usize, path: &str) {
+    let mut bytes = whole.to_vec();
+    bytes[at] ^= 1;
+    let part = format!("{path}.part");
+    std::fs::write(&part, bytes).unwrap();
+    let copied = Command::new("install")
+        .args(["-m", "755", &part, path])
+        .status();
+    assert!(copied.unwrap().success());
+}
+
+#[test]
+fn packs_that_make_no_sense() {
+    let folder = TestFolder::new("pack-wrong");
+    let (model, out) = (small_model(&folder, "m.gguf"), path(&folder, "m.run"));
+    let pack = |code, words: &[&str], rest: &[&str]| {
+        fails(code, words, &[&["pack"], rest].concat());
+    };
+    pack(
+        USAGE,
+        &["m.zip", ".run"],
+        &[&model, "-o", &path(&folder, "m.zip")],
+    );
+    pack(USAGE, &["--kernel"], &[&model, "-o", &out, "--kernel", "k"]);
+    pack(
+        USAGE,
+        &["C library", "--program"],
+        &[&model, "-o", &path(&folder, "m.oci")],
+    );
+    pack(USAGE, &["two models"], &[&model, &model, "-o", &out]);
+    pack(USAGE, &["--output"], &[&model, "--inspect", &out]);
+    pack(
+        USAGE,
+        &["Linux executable"],
+        &[&model, "-o", &out, "--program", &model],
+    );
+    pack(
+        USAGE,
+        &["Ed25519 private key"],
+        &[&model, "-o", &out, "--sign", &model_text(&folder)],
+    );
+    pack(
+        FAILED,
+        &["nowhere"],
+        &[&model, "-o", &out, "--sign", "nowhere"],
+    );
+    pack(BAD_MODEL, &["not an artifact"], &["--inspect", &model]);
+    pack(BAD_MODEL, &["not an artifact"], &["--verify", &model]);
+    assert!(!Path::new(&out).exists());
+}
+
+fn model_text(folder: &TestFolder) -> String {
+    let path: PathBuf = folder.path().join("text");
+    std::fs::write(&path, "no key").unwrap();
+    path.to_str().unwrap().into()
+}
