@@ -1,4 +1,4 @@
-//! Exercise 5.3: routing without making the shares add up to 1.
+//! Exercise 5.4: routing without making the shares add up to 1.
 
 /// The `k` best experts, the best first, with their shares of a softmax over *all* experts.
 pub fn route(scores: &[f32], k: usize) -> Vec<(usize, f32)> {

@@ -16,7 +16,7 @@ use crate::sampling::{candidates, min_p, temperature, top_k, top_p};
 use crate::text::token_bytes;
 
 /// The names of the demonstrations.
-pub const NAMES: [&str; 14] = [
+pub const NAMES: [&str; 15] = [
     "halves",
     "contents",
     "lanes",
@@ -31,6 +31,7 @@ pub const NAMES: [&str; 14] = [
     "pages",
     "drafts",
     "paging",
+    "narrow",
 ];
 
 /// "Once upon a time", in the tokens of the built-in model.
@@ -53,6 +54,7 @@ pub fn show(name: &str, file: &ModelFile<'_>) -> Result<String, ReadError> {
         "pages" => Ok(product::pages()),
         "drafts" => product::drafts(file),
         "paging" => Ok(product::paging()),
+        "narrow" => Ok(product::narrow()),
         _ => Err(missing(&format!("demonstration {name:?}"))),
     }
 }

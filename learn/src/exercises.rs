@@ -28,10 +28,16 @@ pub mod q8_0;
 pub mod qk_norm;
 #[path = "../exercises/roofline.rs"]
 pub mod roofline;
+#[path = "../exercises/saturation.rs"]
+pub mod saturation;
 #[path = "../exercises/shared_pages.rs"]
 pub mod shared_pages;
 #[path = "../exercises/shares.rs"]
 pub mod shares;
+#[path = "../exercises/shorten.rs"]
+pub mod shorten;
+#[path = "../exercises/split_rows.rs"]
+pub mod split_rows;
 #[path = "../exercises/strides.rs"]
 pub mod strides;
 #[path = "../exercises/surprise.rs"]

@@ -11,7 +11,7 @@ use crate::svg::{Cell, bars, curves, rows, shades};
 use crate::text::token_bytes;
 
 /// The pictures' names.
-pub const NAMES: [&str; 20] = [
+pub const NAMES: [&str; 23] = [
     "half",
     "tensor",
     "file",
@@ -32,6 +32,9 @@ pub const NAMES: [&str; 20] = [
     "drafts",
     "address",
     "ring",
+    "chat",
+    "registers",
+    "workers",
 ];
 
 /// One of the [`NAMES`] as SVG.
@@ -47,23 +50,18 @@ pub fn picture(name: &str, file: &ModelFile<'_>) -> Result<String, ReadError> {
                     "f16",
                     cells(&[
                         ("±", 1.0),
-                        ("exponent 5", 5.0),
+                        ("exp 5", 5.0),
                         ("fraction 10", 10.0),
                         ("", 16.0),
                     ]),
                 ),
                 (
                     "f32",
-                    cells(&[("±", 1.0), ("exponent 8", 8.0), ("fraction 23", 23.0)]),
+                    cells(&[("±", 1.0), ("exp 8", 8.0), ("fraction 23", 23.0)]),
                 ),
                 (
                     "bf16",
-                    cells(&[
-                        ("±", 1.0),
-                        ("exponent 8", 8.0),
-                        ("fraction 7", 7.0),
-                        ("", 16.0),
-                    ]),
+                    cells(&[("±", 1.0), ("exp 8", 8.0), ("fraction 7", 7.0), ("", 16.0)]),
                 ),
             ],
         ),
@@ -98,9 +96,9 @@ pub fn picture(name: &str, file: &ModelFile<'_>) -> Result<String, ReadError> {
                 (
                     "Q4_K, 144 bytes",
                     cells(&[
-                        ("d", 8.0),
-                        ("dmin", 8.0),
-                        ("scales", 12.0),
+                        ("d", 10.0),
+                        ("dmin", 18.0),
+                        ("scales", 24.0),
                         ("256 quants", 128.0),
                     ]),
                 ),
@@ -109,8 +107,8 @@ pub fn picture(name: &str, file: &ModelFile<'_>) -> Result<String, ReadError> {
                     cells(&[
                         ("low bits", 128.0),
                         ("high bits", 64.0),
-                        ("scales", 20.0),
-                        ("d", 8.0),
+                        ("scales", 34.0),
+                        ("d", 12.0),
                     ]),
                 ),
             ],
@@ -245,7 +243,7 @@ pub fn picture(name: &str, file: &ModelFile<'_>) -> Result<String, ReadError> {
                     "qwen3",
                     cells(&[
                         ("norm", 1.0),
-                        ("attention with q, k norms", 2.0),
+                        ("attention, norms", 2.0),
                         ("norm", 1.0),
                         ("gated", 2.0),
                     ]),
@@ -325,6 +323,56 @@ pub fn picture(name: &str, file: &ModelFile<'_>) -> Result<String, ReadError> {
                 (
                     "chat 3",
                     cells(&[("page 6", 1.0), ("page 7", 1.0), ("", 1.0), ("", 1.0)]),
+                ),
+            ],
+        ),
+        "chat" => rows(
+            "A chat and the prompt that the model sees",
+            &[
+                (
+                    "the chat",
+                    cells(&[("user", 1.0), ("Tell me a story about a fox.", 3.0)]),
+                ),
+                (
+                    "the prompt",
+                    cells(&[("<|im_start|>user", 2.0), ("Tell me a story …", 2.0)]),
+                ),
+                (
+                    "",
+                    cells(&[("<|im_end|>", 1.5), ("<|im_start|>assistant", 2.5)]),
+                ),
+            ],
+        ),
+        "registers" => {
+            let parts = |n: usize| {
+                (0..n)
+                    .map(|_| (format!("{} floats", 16 / n), 1.0))
+                    .collect()
+            };
+            rows(
+                "Sixteen lanes in the registers of three instruction sets",
+                &[
+                    ("AVX-512", parts(1)),
+                    ("AVX2", parts(2)),
+                    ("NEON", parts(4)),
+                ],
+            )
+        }
+        "workers" => rows(
+            "Runs of rows, taken by two workers of which one was interrupted",
+            &[
+                (
+                    "worker 0",
+                    cells(&[
+                        ("run 0", 1.0),
+                        ("run 2", 1.0),
+                        ("run 3", 1.0),
+                        ("run 5", 1.0),
+                    ]),
+                ),
+                (
+                    "worker 1",
+                    cells(&[("run 1", 1.0), ("elsewhere", 2.0), ("run 4", 1.0)]),
                 ),
             ],
         ),

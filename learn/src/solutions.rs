@@ -28,10 +28,16 @@ pub mod q8_0;
 pub mod qk_norm;
 #[path = "../exercises/solutions/roofline.rs"]
 pub mod roofline;
+#[path = "../exercises/solutions/saturation.rs"]
+pub mod saturation;
 #[path = "../exercises/solutions/shared_pages.rs"]
 pub mod shared_pages;
 #[path = "../exercises/solutions/shares.rs"]
 pub mod shares;
+#[path = "../exercises/solutions/shorten.rs"]
+pub mod shorten;
+#[path = "../exercises/solutions/split_rows.rs"]
+pub mod split_rows;
 #[path = "../exercises/solutions/strides.rs"]
 pub mod strides;
 #[path = "../exercises/solutions/surprise.rs"]

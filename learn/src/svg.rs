@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-const WIDTH: f64 = 640.0;
+const WIDTH: f64 = 480.0;
 const ROW: f64 = 34.0;
-const LABEL: f64 = 150.0;
+const LABEL: f64 = 122.0;
 
 /// A box: its text and how wide it is beside the others of its row.
 pub(crate) type Cell = (String, f64);
@@ -14,7 +14,7 @@ fn document(title: &str, height: f64, shapes: &str) -> String {
     format!(
         "<svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{title}\" \
          style=\"width:100%;max-width:{WIDTH}px;height:auto\" fill=\"currentColor\" \
-         font-family=\"sans-serif\" font-size=\"13\">\n<title>{title}</title>\n{shapes}</svg>\n"
+         font-family=\"sans-serif\" font-size=\"14\">\n<title>{title}</title>\n{shapes}</svg>\n"
     )
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn bars(title: &str, bars: &[(String, f64)]) -> String {
     for (i, (label, value)) in bars.iter().enumerate() {
         let y = i as f64 * ROW + 4.0;
         text(&mut out, LABEL - 8.0, y + 18.0, "end", label);
-        let width = value / most * (WIDTH - LABEL - 90.0);
+        let width = value / most * (WIDTH - LABEL - 70.0);
         rect(&mut out, [LABEL, y, width, ROW - 8.0], 0.18);
         let number = if *value >= 100.0 {
             format!("{value:.0}")
@@ -96,7 +96,7 @@ pub(crate) fn shades(title: &str, columns: &[String], table: &[(String, Vec<f32>
         text(&mut out, LABEL - 8.0, y + 18.0, "end", label);
         for (j, share) in shares.iter().enumerate() {
             let x = LABEL + j as f64 * width;
-            rect(&mut out, [x, y, width, ROW - 4.0], f64::from(*share) * 0.7);
+            rect(&mut out, [x, y, width, ROW - 4.0], f64::from(*share) * 0.35);
             let number = format!("{share:.2}");
             text(&mut out, x + width / 2.0, y + 18.0, "middle", &number);
         }

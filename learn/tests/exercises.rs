@@ -64,10 +64,13 @@ exercises! {
     exercise_surprise: pieces::surprise, surprise::surprise;
     exercise_pair: product::pair, pair::most_frequent;
     exercise_qk_norm: product::qk_norm, qk_norm::qk_norm;
+    exercise_shorten: product::shorten, shorten::shorten;
     exercise_shares: product::shares, shares::route;
     exercise_fair: product::fair, fair::fair_shares;
     exercise_shared_pages: product::shared_pages, shared_pages::shared_pages;
     exercise_expected: product::expected, expected::expected_tokens;
+    exercise_saturation: arithmetic::saturation, saturation::largest_quant;
+    exercise_split_rows: product::split_rows, split_rows::rows_of;
     exercise_indices: product::indices, indices::indices;
     exercise_checksum_update: product::checksum_update, checksum_update::update;
 }

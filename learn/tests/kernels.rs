@@ -6,6 +6,7 @@ use strata_learn::blocks::{dequantize_q4_0, dequantize_q4_k, quantize_q4_0, quan
 use strata_learn::demos::numbers;
 use strata_learn::half::{f16_to_f32, f32_to_f16};
 use strata_learn::lanes::{dot_lanes, dot_q4_0, quantize_act};
+use strata_learn::narrow::{dot_narrow, dot_wide, multiply_pairs};
 use strata_quant::{F16, GgmlType, dequantize, quantize};
 
 /// Every backend of this processor.
@@ -161,4 +162,23 @@ fn rotation_and_gate_are_the_products() {
     for (ours, theirs) in ours.iter().zip(&gate) {
         assert!((ours - theirs).abs() < 1e-6);
     }
+}
+
+#[test]
+fn narrow_sums_are_exact_for_small_quants() {
+    for seed in 0..100 {
+        let random = numbers(64, seed);
+        let a: [u8; 32] = std::array::from_fn(|i| ((random[i] + 1.0) * 7.99) as u8);
+        let b: [i8; 32] = std::array::from_fn(|i| (random[i + 32] * 127.0) as i8);
+        let exact: i32 = a
+            .iter()
+            .zip(&b)
+            .map(|(a, b)| i32::from(*a) * i32::from(*b))
+            .sum();
+        assert_eq!((dot_narrow(&a, &b), dot_wide(&a, &b)), (exact, exact));
+    }
+    // The extremes of 4 bits just fit; those of 8 bits do not.
+    assert_eq!(dot_narrow(&[15; 32], &[-127; 32]), 32 * 15 * -127);
+    assert_eq!(multiply_pairs([255; 4], [127; 4]), [32767; 2]);
+    assert_eq!(dot_wide(&[255; 32], &[127; 32]), 32 * 255 * 127);
 }

@@ -1,7 +1,10 @@
 //! Part 7: page tables, the ring of a network card, checksums.
 
+use strata_learn::demos::numbers;
 use strata_learn::paging::Tables;
 use strata_learn::ring::{Ring, checksum};
+use strata_learn::scheduler::matmul_batch;
+use strata_learn::workers::{Job, matmul_together};
 
 #[test]
 fn addresses_are_found_through_four_levels() {
@@ -47,4 +50,19 @@ fn a_real_header_checks_out() {
     without[10..12].fill(0);
     assert_eq!(checksum(&without), 0xb861);
     assert_eq!(checksum(&[0xff]), !0xff00);
+}
+
+#[test]
+fn any_number_of_workers_gives_the_same_bits() {
+    for rows in [0, 1, 16, 17, 100] {
+        let (matrix, x) = (numbers(rows * 64, 1), numbers(64, 2));
+        let alone = matmul_batch(&matrix, std::slice::from_ref(&x)).remove(0);
+        for threads in 1..5 {
+            assert_eq!(matmul_together(&matrix, &x, threads), alone, "{rows} rows");
+        }
+        let job = Job::new(&matrix, &x);
+        assert_eq!(job.work(), rows.div_ceil(16));
+        assert_eq!(job.work(), 0, "there is nothing left");
+        assert_eq!(job.finish(), alone);
+    }
 }

@@ -10,6 +10,7 @@ mod outputs;
 mod program;
 mod sampling;
 mod serving;
+mod template;
 
 use std::path::{Path, PathBuf};
 

@@ -1,18 +1,24 @@
 //! `cargo xtask book`: checks the sources of `learn/book`, and renders them with mdbook.
 
+mod outputs;
 mod source;
+
+pub(crate) use outputs::check as check_outputs;
 
 use crate::command::{answers, cargo, root, run as execute, target};
 use anyhow::{Result, bail};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The version that the book is rendered with.
 const MDBOOK: &str = "0.5.4";
 
-/// Checks the book, and renders it into `target/book`.
-pub(crate) fn run() -> Result<()> {
+/// Checks the book, with a `strata` also the outputs that it shows, and renders it into `target/book`.
+pub(crate) fn run(strata: Option<&Path>) -> Result<()> {
     check()?;
+    if let Some(strata) = strata {
+        check_outputs(strata)?;
+    }
     let Some(mdbook) = mdbook()? else {
         return Ok(());
     };

@@ -75,8 +75,10 @@ cargo xtask TASK
                    boots it in QEMU: faults, disks, network cards, power, models good and bad, UEFI from sticks and
                    discs, and the same bytes by HTTP as from this system; --quick is only the last (part of `test`),
                    --minutes adds mixed load (qemu-system-x86 and ovmf are installed where apt-get can)
-  book             check the links and listings of learn/book, and render it into target/book with mdbook, which is
-                   installed from crates.io where it is not (the check is part of `test`)
+  book [--strata FILE]
+                   check the links and listings of learn/book, and render it into target/book with mdbook, which is
+                   installed from crates.io where it is not; --strata compares the outputs that the book shows with
+                   those of a program (the checks are part of `test`)
   loc              the lines of everything that runs on the bare machine, by layer; fails where they are too many
   help             this text
 
@@ -109,7 +111,8 @@ fn run(arguments: &[String]) -> Result<()> {
         ["vectors"] => peers::vectors(),
         ["bench", "vs-llamacpp", ..] => bench::vs_llamacpp(&arguments[2..]),
         ["bench", "serving", ..] => bench::serving(&arguments[2..]),
-        ["book"] => book::run(),
+        ["book"] => book::run(None),
+        ["book", "--strata", file] => book::run(Some(file.as_ref())),
         ["loc", ..] => loc::run(&arguments[1..]),
         ["bench", "quantize", ..] => bench::quantize(&arguments[2..]),
         ["bench", "baremetal", ..] => baremetal::run(&arguments[2..]),

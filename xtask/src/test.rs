@@ -3,7 +3,7 @@
 use crate::aarch64;
 use crate::bindings;
 use crate::book;
-use crate::command::{cargo, run as execute, target, tests_are_built};
+use crate::command::{cargo, run as execute, strata_for_checks, target, tests_are_built};
 use crate::conformance;
 use crate::deny;
 use crate::peers::Peers;
@@ -64,6 +64,7 @@ pub(crate) fn run() -> Result<()> {
     execute(&mut tests)?;
     execute(&mut cargo("test --workspace --doc"))?;
     tests_are_built();
+    book::check_outputs(&strata_for_checks()?)?;
     match toolchains.join() {
         Ok(installed) => installed?,
         Err(panic) => std::panic::resume_unwind(panic),

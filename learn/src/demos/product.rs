@@ -8,6 +8,7 @@ use crate::bytes::ReadError;
 use crate::decoder::Decoder;
 use crate::experts::route;
 use crate::gguf::ModelFile;
+use crate::narrow::{dot_narrow, dot_wide};
 use crate::pages::{Pages, Table};
 use crate::paging::Tables;
 use crate::prefix_tree::PrefixTree;
@@ -165,6 +166,22 @@ pub(super) fn paging() -> String {
             "a gigabyte in pages of {name}: {} entries, {count} tables, {kib} KiB",
             gigabyte / size
         );
+    }
+    out
+}
+
+pub(super) fn narrow() -> String {
+    let mut out = String::from("quant times byte, 32 times   16-bit sums   32-bit sums\n");
+    for (a, b) in [(15u8, 127i8), (15, -127), (31, 127), (32, 127), (255, 127)] {
+        // One pair at a time fits; how many can be added up depends on the quants.
+        let fits = 2 * i32::from(a) * i32::from(b).abs() * 8 <= 32767;
+        let narrow = if fits {
+            dot_narrow(&[a; 32], &[b; 32]).to_string()
+        } else {
+            "overflow".into()
+        };
+        let wide = dot_wide(&[a; 32], &[b; 32]);
+        _ = writeln!(out, "{a:>9} times {b:>4} {narrow:>22} {wide:>13}");
     }
     out
 }

@@ -30,3 +30,14 @@ pub(super) fn roofline(tokens_per_second: fn(f64, f64, f64, f64, f64) -> f64) {
     assert_eq!(speed(4.0), 80.0, "four share each read");
     assert_eq!(speed(50.0), 100.0, "then the multipliers are");
 }
+
+pub(super) fn saturation(largest_quant: fn(u32) -> u32) {
+    for pairs in [1, 2, 4, 8, 16] {
+        let fits = |quant: i32| 2 * 127 * quant * pairs <= 32767;
+        let largest = largest_quant(pairs as u32) as i32;
+        assert!(
+            fits(largest) && !fits(largest + 1),
+            "{pairs} pairs: {largest}"
+        );
+    }
+}

@@ -1,10 +1,13 @@
 //! Checks of the exercises of parts 5 to 7.
 
+use std::ops::Range;
+
 use strata_kernels::Kernels;
 use strata_learn::demos::numbers;
 use strata_learn::paging::Tables;
 use strata_learn::ring::checksum;
 use strata_learn::sampling::uniform;
+use strata_learn::template::Message;
 
 type MostFrequent = fn(&[Vec<u32>]) -> Option<(u32, u32)>;
 
@@ -98,4 +101,45 @@ pub(super) fn checksum_update(update: fn(u16, u16, u16) -> u16) {
         let old = std::mem::replace(&mut words[4], word(99));
         assert_eq!(update(before, old, words[4]), checksum(&bytes(&words)));
     }
+}
+
+pub(super) fn split_rows(rows_of: fn(usize, usize, usize) -> Range<usize>) {
+    for (workers, rows) in [(1, 5), (3, 10), (4, 4), (8, 3), (7, 1000), (2, 0)] {
+        let mut next = 0;
+        let mut lengths = Vec::new();
+        for worker in 0..workers {
+            let range = rows_of(worker, workers, rows);
+            assert_eq!(range.start, next, "worker {worker} of {workers}");
+            next = range.end;
+            lengths.push(range.len());
+        }
+        assert_eq!(next, rows);
+        let (least, most) = (lengths.iter().min(), lengths.iter().max());
+        assert!(most.expect("a worker") - least.expect("a worker") <= 1);
+    }
+}
+
+pub(super) fn shorten(shorten: fn(&[Message], usize) -> Vec<Message>) {
+    let message = |(role, content): (&str, &str)| Message {
+        role: role.into(),
+        content: content.into(),
+    };
+    let chat = [
+        ("system", "1234"),
+        ("user", "12345"),
+        ("assistant", "123"),
+        ("user", "12"),
+    ]
+    .map(message);
+    let roles = |most| -> Vec<String> {
+        let kept = shorten(&chat, most).into_iter();
+        kept.map(|message| message.role).collect()
+    };
+    assert_eq!(roles(14), ["system", "user", "assistant", "user"]);
+    // The answer would fit, but nothing may begin with it.
+    assert_eq!(roles(13), ["system", "user"]);
+    assert_eq!(roles(6), ["system", "user"]);
+    assert_eq!(roles(5), ["system"]);
+    assert_eq!(shorten(&chat[1..], 10).len(), 3);
+    assert!(shorten(&[], 10).is_empty());
 }

@@ -1,0 +1,8 @@
+//! Exercise 2.4: the bytes that 16 bits can bear.
+
+/// The largest quant that can be multiplied with signed bytes from -127 to 127, `pairs` times two products added in 16
+/// bits, without anything being clipped or wrapping around, whatever the numbers are.
+pub fn largest_quant(pairs: u32) -> u32 {
+    // The positive end is the narrower one: 32767 against -32768.
+    32767 / (2 * 127 * pairs)
+}
