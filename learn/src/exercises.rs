@@ -4,6 +4,8 @@
 pub mod bf16;
 #[path = "../exercises/checksum_update.rs"]
 pub mod checksum_update;
+#[path = "../exercises/dart.rs"]
+pub mod dart;
 #[path = "../exercises/expected.rs"]
 pub mod expected;
 #[path = "../exercises/fair.rs"]

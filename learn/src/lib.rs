@@ -8,6 +8,7 @@ pub mod blocks;
 pub mod bpe;
 pub mod bytes;
 mod checkpoint;
+pub mod chunks;
 pub mod decoder;
 pub mod demos;
 pub mod exercises;

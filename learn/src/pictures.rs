@@ -11,7 +11,7 @@ use crate::svg::{Cell, bars, curves, rows, shades};
 use crate::text::token_bytes;
 
 /// The pictures' names.
-pub const NAMES: [&str; 23] = [
+pub const NAMES: [&str; 24] = [
     "half",
     "tensor",
     "file",
@@ -32,6 +32,7 @@ pub const NAMES: [&str; 23] = [
     "drafts",
     "address",
     "ring",
+    "chunks",
     "chat",
     "registers",
     "workers",
@@ -323,6 +324,28 @@ pub fn picture(name: &str, file: &ModelFile<'_>) -> Result<String, ReadError> {
                 (
                     "chat 3",
                     cells(&[("page 6", 1.0), ("page 7", 1.0), ("", 1.0), ("", 1.0)]),
+                ),
+            ],
+        ),
+        "chunks" => rows(
+            "A thousand positions in chunks of 256, by one worker and by two",
+            &[
+                (
+                    "one worker",
+                    cells(&[("0", 256.0), ("0", 256.0), ("0", 256.0), ("0", 232.0)]),
+                ),
+                (
+                    "two workers",
+                    cells(&[("0", 256.0), ("0", 256.0), ("1", 256.0), ("1", 232.0)]),
+                ),
+                (
+                    "joined as",
+                    cells(&[
+                        ("first", 256.0),
+                        ("second", 256.0),
+                        ("third", 256.0),
+                        ("last", 232.0),
+                    ]),
                 ),
             ],
         ),

@@ -4,6 +4,8 @@
 pub mod bf16;
 #[path = "../exercises/solutions/checksum_update.rs"]
 pub mod checksum_update;
+#[path = "../exercises/solutions/dart.rs"]
+pub mod dart;
 #[path = "../exercises/solutions/expected.rs"]
 pub mod expected;
 #[path = "../exercises/solutions/fair.rs"]

@@ -68,6 +68,7 @@ exercises! {
     exercise_shares: product::shares, shares::route;
     exercise_fair: product::fair, fair::fair_shares;
     exercise_shared_pages: product::shared_pages, shared_pages::shared_pages;
+    exercise_dart: product::dart, dart::token_of;
     exercise_expected: product::expected, expected::expected_tokens;
     exercise_saturation: arithmetic::saturation, saturation::largest_quant;
     exercise_split_rows: product::split_rows, split_rows::rows_of;

@@ -3,6 +3,7 @@
 use strata_kernels::{ActFormat, ActRows, Kernels, Panels, TileMut, pack_panel, packed_bytes};
 use strata_learn::blocks::quantize_q4_0;
 use strata_learn::bpe::Bpe;
+use strata_learn::chunks::attend;
 use strata_learn::decoder::Decoder;
 use strata_learn::demos::numbers;
 use strata_learn::gguf::ModelFile;
@@ -184,4 +185,25 @@ fn drafts_change_the_steps_and_not_the_answer() {
     let (drafted, steps) = speculate(&mut decoder, &prompt, 16, 4);
     assert_eq!(drafted, plain);
     assert!(steps <= 8, "{steps} steps");
+}
+
+#[test]
+fn chunks_do_not_show_the_number_of_threads() {
+    let scores: Vec<f32> = numbers(1000, 1).iter().map(|x| x * 20.0).collect();
+    let values: Vec<Vec<f32>> = (0..1000).map(|i| numbers(8, i)).collect();
+    let alone = attend(&scores, &values, 256, 1);
+    for threads in 2..6 {
+        assert_eq!(attend(&scores, &values, 256, threads), alone);
+    }
+    // Against a softmax over everything in f64.
+    let weight = |score: &f32| (f64::from(*score) - 20.0).exp();
+    let sum: f64 = scores.iter().map(weight).sum();
+    for (i, ours) in alone.iter().enumerate() {
+        let parts = scores.iter().zip(&values);
+        let exact: f64 = parts.map(|(s, v)| weight(s) / sum * f64::from(v[i])).sum();
+        assert!((f64::from(*ours) - exact).abs() < 1e-5);
+    }
+    // Chunks of another size are another order, and other bits.
+    assert_ne!(attend(&scores, &values, 100, 1), alone);
+    assert!(attend(&[], &[], 256, 2).is_empty());
 }

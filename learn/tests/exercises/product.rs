@@ -143,3 +143,23 @@ pub(super) fn shorten(shorten: fn(&[Message], usize) -> Vec<Message>) {
     assert_eq!(shorten(&chat[1..], 10).len(), 3);
     assert!(shorten(&[], 10).is_empty());
 }
+
+type TokenOf = fn(&[(u32, f64)], f64) -> Option<u32>;
+
+pub(super) fn dart(token_of: TokenOf) {
+    let list = [(7, 0.5), (2, 0.25), (9, 0.125), (4, 0.125)];
+    let mut other = list;
+    other.reverse();
+    for i in 0..64 {
+        let dart = f64::from(i) / 64.0;
+        let expected = match i {
+            0..16 => 2,
+            16..24 => 4,
+            24..56 => 7,
+            _ => 9,
+        };
+        assert_eq!(token_of(&list, dart), Some(expected), "{dart}");
+        assert_eq!(token_of(&other, dart), Some(expected), "{dart}");
+    }
+    assert_eq!(token_of(&[], 0.5), None);
+}
