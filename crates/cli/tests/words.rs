@@ -16,7 +16,8 @@ fn inspect_lists_the_architectures() {
     };
     assert!(line("gpt-oss ").contains("transformers, GptOss"));
     assert!(line("bert ").contains("transformers"));
-    assert!(line("mamba ").contains("state-space"));
+    assert!(line("mamba ").contains("transformers, Mamba"));
+    assert!(line("plamo2 ").contains("state-space"));
     assert!(!text.contains('|'), "{text}");
 }
 
