@@ -86,6 +86,12 @@ func cancel(t *testing.T, ctx context.Context, model *strata.Model) {
 	if _, err := strata.Text(model.Complete(short, "Once upon a time", long...)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatal(err)
 	}
+	// In a prompt's computation, too.
+	prompt, stop := context.WithTimeout(ctx, 3*time.Millisecond)
+	defer stop()
+	if _, err := strata.Text(model.Complete(prompt, strings.Repeat("fox owl ", 900))); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(err)
+	}
 	over, stop := context.WithCancel(ctx)
 	stop()
 	if _, err := strata.Text(model.Complete(over, "Once", long...)); !errors.Is(err, context.Canceled) {

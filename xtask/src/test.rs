@@ -55,6 +55,7 @@ pub(crate) fn run() -> Result<()> {
         Err(panic) => std::panic::resume_unwind(panic),
     };
     let mut tests = cargo("test --workspace --tests");
+    tests.env(bindings::ADAPTERS, bindings::adapters()?);
     if let Some((peers, templates)) = &peers {
         tests.env("STRATA_PYTHON", peers.python());
         if let Some(expected) = templates {

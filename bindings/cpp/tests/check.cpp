@@ -51,7 +51,21 @@ static void streams(const strata::Model &model, const std::string &expected) {
     }
     other.join();
     CHECK(code == "canceled");
-    bool pending = true;
+    // In a prompt's computation, too.
+    std::string words;
+    for (int i = 0; i < 900; i++)
+        words += "fox owl ";
+    bool pending = false;
+    strata::Stream prompt = model.complete(R"({"max_tokens":1,"prompt":")" + words + "\"}");
+    CHECK(!prompt.next(std::chrono::milliseconds(1), pending) && pending);
+    prompt.cancel();
+    try {
+        prompt.next();
+        CHECK(false);
+    } catch (const strata::Error &error) {
+        CHECK(error.canceled());
+    }
+    pending = true;
     strata::Stream slow = model.complete(LONG);
     while (pending)
         slow.next(std::chrono::milliseconds(5), pending);

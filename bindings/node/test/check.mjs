@@ -42,6 +42,8 @@ async function cancel(model) {
     assert.ok(event.text);
     break;
   }
+  const long = model.complete('owl fox '.repeat(900), { signal: AbortSignal.timeout(3) });
+  await assert.rejects(long.text(), { name: 'TimeoutError' });
   // A long prompt is computed while the event loop turns.
   const prompt = model.complete('fox owl '.repeat(900), { max_tokens: 1 });
   const computed = prompt.text();

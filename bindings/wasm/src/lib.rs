@@ -138,7 +138,9 @@ pub extern "C" fn step() -> i32 {
 /// What comes next of a request: 1 with a document at [`output`], 2 if there is none yet, 0 after the last, −1 with an error.
 #[unsafe(no_mangle)]
 pub extern "C" fn next(number: u32) -> i32 {
-    let next = opened().as_mut().map_or(Next::End, |model| model.next(number));
+    let next = opened()
+        .as_mut()
+        .map_or(Next::End, |model| model.next(number));
     match next {
         Next::Document(text) => {
             give(text);

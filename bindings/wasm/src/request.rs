@@ -44,7 +44,9 @@ fn elapsed() -> Duration {
 impl Opened {
     /// Starts a request; gives its number.
     pub(crate) fn request(&mut self, path: &str, body: &[u8]) -> Result<u32, Error> {
-        let stamp = self.stamps.stamp(Duration::from_millis(Host::unix_milliseconds()));
+        let stamp = self
+            .stamps
+            .stamp(Duration::from_millis(Host::unix_milliseconds()));
         let request = HttpRequest {
             method: if body.is_empty() { "GET" } else { "POST" },
             target: path,
@@ -53,7 +55,12 @@ impl Opened {
         };
         let mut dialects = DIALECTS.iter();
         let call = dialects.find_map(|dialect| dialect.open(&request, &stamp, &mut ()));
-        let nothing = || Err(Fault::new(FaultKind::NotFound, "there is nothing at this path"));
+        let nothing = || {
+            Err(Fault::new(
+                FaultKind::NotFound,
+                "there is nothing at this path",
+            ))
+        };
         let call = call.unwrap_or_else(nothing)?;
         let mut running = Running {
             number: self.last + 1,
@@ -83,7 +90,8 @@ impl Opened {
             Call::Model(_, write) => Some(write(&self.model.facts)),
             Call::Models(write) => Some(write(&alloc::vec![self.model.facts.clone()])),
             call => Some(call.reply().map_err(|_| {
-                let what = "this is not there in WebAssembly: use `strata serve` or another binding";
+                let what =
+                    "this is not there in WebAssembly: use `strata serve` or another binding";
                 Error::new(ErrorKind::Unsupported, what)
             })?),
         };
@@ -145,11 +153,7 @@ impl Opened {
 
 impl Running {
     /// Takes an event of the engine; gives it back if it is another's.
-    fn hear(
-        &mut self,
-        event: strata_engine::Event,
-        now: Duration,
-    ) -> Option<strata_engine::Event> {
+    fn hear(&mut self, event: strata_engine::Event, now: Duration) -> Option<strata_engine::Event> {
         let (Some(generation), Some(writer)) = (&mut self.generation, &mut self.writer) else {
             return Some(event);
         };

@@ -36,6 +36,11 @@ setTimeout(() => abort.abort(), 30);
 await assert.rejects(all(model.chat(ASKED, { ...SETTINGS, max_tokens: 400, signal: abort.signal })), {
   name: 'AbortError',
 });
+// In a prompt's computation, too: a step computes 16 of its tokens.
+const long = { prompt: 'fox owl '.repeat(200), max_tokens: 1 };
+await assert.rejects(all(model.request('/v1/completions', long, { signal: AbortSignal.timeout(10) })), {
+  name: 'TimeoutError',
+});
 for await (const piece of model.chat(ASKED, SETTINGS)) {
   assert.ok(piece);
   break;

@@ -1,10 +1,11 @@
 //! What every language must say: asked of the program and of its server.
 
-use super::folder;
+use super::{PACKAGES, folder};
 use crate::command::{cargo, run as execute, target};
 use anyhow::{Context, Result, ensure};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 /// What the tests of the languages compare with, in their environment.
@@ -12,16 +13,23 @@ pub(super) struct Expected {
     variables: Vec<(&'static str, String)>,
 }
 
+/// Names the folder into which the tests of `bindings/c` write adapters.
+pub(crate) const ADAPTERS: &str = "STRATA_ADAPTER_FOLDER";
+
+/// That folder.
+pub(crate) fn adapters() -> Result<PathBuf> {
+    let adapters = folder().join("adapters");
+    std::fs::create_dir_all(&adapters)?;
+    Ok(adapters)
+}
+
 impl Expected {
     pub(super) fn ask(seconds: u32) -> Result<Self> {
-        let adapters = folder().join("adapters");
-        std::fs::create_dir_all(&adapters)?;
+        let adapters = adapters()?;
         let adapter = |name: &str| adapters.join(name).to_string_lossy().into_owned();
         if !adapters.join("two.gguf").exists() {
-            execute(
-                cargo("test --quiet --package strata-c --test c -- adapters")
-                    .env("STRATA_ADAPTER_FOLDER", &adapters),
-            )?;
+            let test = format!("test --quiet {PACKAGES} --test c -- adapters");
+            execute(cargo(&test).env(ADAPTERS, &adapters))?;
         }
         Ok(Self {
             variables: vec![

@@ -9,6 +9,7 @@ mod table;
 use crate::command::{cargo, run as execute, target, were_tests_built};
 use anyhow::{Result, bail, ensure};
 use expected::Expected;
+pub(crate) use expected::{ADAPTERS, adapters};
 use languages::LANGUAGES;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -86,11 +87,11 @@ fn test(names: &[&str], seconds: u32, writes: bool) -> Result<()> {
     table::compare(&seen, writes)
 }
 
-/// Builds what the packages hold. After the tests of the workspace all but the last step is there, if it is asked for with
-/// the features of the whole workspace.
+/// Builds what the packages hold. After the tests of the workspace only the bindings' own crates are missing, if it is asked
+/// for with the features that the tests have.
 fn build() -> Result<()> {
     let which = if were_tests_built() {
-        "--workspace"
+        "--workspace --lib --bins --tests"
     } else {
         PACKAGES
     };
