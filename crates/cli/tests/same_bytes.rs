@@ -56,12 +56,14 @@ fn a_drawn_text_is_the_same_everywhere() {
 }
 
 #[test]
-fn a_recurrent_model_writes_the_same_everywhere() {
-    let file = Scratch(scratch("same-lfm2"));
-    strata(&["synth", file.path(), "--shape", "tiny-lfm2"]).text();
+fn recurrent_models_and_experts_write_the_same_everywhere() {
     let prompt = "Mia had a red kite. One windy day she took it up the hill behind the mill.";
-    let greedy = [file.path(), "--temp", "0", "-n", "24", "--raw", prompt];
-    assert!(same_everywhere(&greedy).len() > 20);
+    for shape in ["tiny-lfm2", "tiny-hybrid", "tiny-moe"] {
+        let file = Scratch(scratch(&format!("same-{shape}")));
+        strata(&["synth", file.path(), "--shape", shape]).text();
+        let greedy = [file.path(), "--temp", "0", "-n", "24", "--raw", prompt];
+        assert!(same_everywhere(&greedy).len() > 20, "{shape}");
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `strata synth`: models with random weights and real shapes, for tests and benchmarks.
 //!
-//! The file is a llama, or an LFM2, that any GGUF reader can load. Its activations stay sane: every matrix keeps the
+//! The file is a llama, an LFM2, a Qwen3 with experts or a Granite 4 that any GGUF reader can load. Its activations stay sane: every matrix keeps the
 //! size of what passes through it, each layer adds a little to the residual stream, and logits come out
 //! with a standard deviation near one.
 
@@ -47,10 +47,13 @@ enum Values {
     /// Ones of either sign. As the last norm this parts a tied output from the embedding: without it
     /// every token would predict itself.
     Signs,
+    /// All −1: decays of states.
+    MinusOnes,
 }
 
-/// Positions that a short convolution sees.
+/// Positions that a short convolution sees, and that of a state space.
 const TAPS: u64 = 3;
+const SSM_TAPS: u64 = 4;
 
 struct Tensor {
     name: String,
@@ -100,6 +103,10 @@ fn tensors(d: &Dimensions, mix: Mix) -> Vec<Tensor> {
         layers: d.layers,
         tied: d.output == Output::Tied,
         heads_per_key: d.heads / d.kv_heads,
+        experts: match d.mixers {
+            Layers::Experts(experts) => experts.count,
+            _ => 0,
+        },
         ..ModelFacts::default()
     };
 
@@ -148,10 +155,18 @@ fn tensors(d: &Dimensions, mix: Mix) -> Vec<Tensor> {
                 hidden,
                 keep(hidden) * branch,
             );
+        } else if let Layers::Mamba2(_, space) = d.mixers {
+            let inner = 2 * hidden;
+            let rows = 2 * inner + 2 * u64::from(space.state) + u64::from(space.heads);
+            block("ssm_in", Role::Other, hidden, rows, keep(hidden));
+            block("ssm_out", Role::Other, inner, hidden, keep(inner) * branch);
         } else {
             let (input, output) = ("shortconv.in_proj", "shortconv.out_proj");
             block(input, Role::Other, hidden, 3 * hidden, keep(hidden));
             block(output, Role::Other, hidden, hidden, keep(hidden) * branch);
+        }
+        if let Layers::Experts(_) = d.mixers {
+            continue;
         }
         block("ffn_gate", Role::Other, hidden, ffn, keep(hidden));
         block("ffn_up", Role::Other, hidden, ffn, keep(hidden));
@@ -172,6 +187,28 @@ fn tensors(d: &Dimensions, mix: Mix) -> Vec<Tensor> {
             keep(hidden),
         );
     }
+    if let Layers::Experts(experts) = d.mixers {
+        let (ffn, count) = (u64::from(experts.ffn), u64::from(experts.count));
+        let down = keep(ffn) / gated * branch;
+        for index in 0..d.layers {
+            let place = Layer {
+                index,
+                of: d.layers,
+            };
+            for (name, role, columns, rows, deviation) in [
+                ("ffn_gate_exps", Role::Experts, hidden, ffn, keep(hidden)),
+                ("ffn_up_exps", Role::Experts, hidden, ffn, keep(hidden)),
+                ("ffn_down_exps", Role::FfnDown(place), ffn, hidden, down),
+            ] {
+                all.push(Tensor {
+                    name: format!("blk.{index}.{name}.weight"),
+                    ty: mix.choose(role, &facts, columns),
+                    dims: vec![columns, rows, count],
+                    values: Values::Noise(deviation),
+                });
+            }
+        }
+    }
     let mut floats = |name: String, dims: &[u64], values| {
         all.push(Tensor {
             name,
@@ -186,6 +223,26 @@ fn tensors(d: &Dimensions, mix: Mix) -> Vec<Tensor> {
         floats(name("ffn_norm"), &[hidden], Values::Ones);
         match d.mixers {
             Layers::Attention => {}
+            Layers::Mamba2(..) if d.attends(layer) => {}
+            Layers::Mamba2(_, space) => {
+                let (inner, heads) = (2 * hidden, u64::from(space.heads));
+                let channels = inner + 2 * u64::from(space.state);
+                let taps = Values::Noise(keep(SSM_TAPS));
+                floats(name("ssm_conv1d"), &[SSM_TAPS, channels], taps);
+                floats(name("ssm_norm"), &[inner], Values::Ones);
+                let bare = |name: &str| format!("blk.{layer}.{name}");
+                floats(bare("ssm_dt.bias"), &[heads], Values::Noise(0.5));
+                floats(bare("ssm_a"), &[1, heads], Values::MinusOnes);
+                floats(bare("ssm_d"), &[1, heads], Values::Ones);
+            }
+            Layers::Experts(experts) => {
+                let head = u64::from(d.head_dim());
+                floats(name("attn_q_norm"), &[head], Values::Ones);
+                floats(name("attn_k_norm"), &[head], Values::Ones);
+                // A router in f32, and experts that are told apart.
+                let router = &[hidden, u64::from(experts.count)];
+                floats(name("ffn_gate_inp"), router, Values::Noise(keep(hidden)));
+            }
             Layers::ShortConv(_) if d.attends(layer) => {
                 let head = u64::from(d.head_dim());
                 floats(name("attn_q_norm"), &[head], Values::Ones);
@@ -198,8 +255,8 @@ fn tensors(d: &Dimensions, mix: Mix) -> Vec<Tensor> {
         }
     }
     let output_norm = match d.mixers {
-        Layers::Attention => "output_norm.weight",
         Layers::ShortConv(_) => "token_embd_norm.weight",
+        _ => "output_norm.weight",
     };
     floats(output_norm.into(), &[hidden], Values::Signs);
     all
@@ -227,13 +284,30 @@ fn describe(arguments: &Arguments, tensors: &[Tensor]) -> Result<Layout, WriteEr
     file.set(&key("attention.head_count"), d.heads)?;
     let kv_heads = key("attention.head_count_kv");
     match d.mixers {
-        Layers::Attention => file.set(&kv_heads, d.kv_heads)?,
-        Layers::ShortConv(_) => {
+        Layers::Attention | Layers::Experts(_) => file.set(&kv_heads, d.kv_heads)?,
+        Layers::ShortConv(_) | Layers::Mamba2(..) => {
             let heads = (0..d.layers).map(|layer| d.kv_heads as i32 * i32::from(d.attends(layer)));
-            file.set_array(&kv_heads, heads)?;
-            file.set(&key("shortconv.l_cache"), TAPS as u32)?
+            file.set_array(&kv_heads, heads)?
         }
     };
+    match d.mixers {
+        Layers::Attention => {}
+        Layers::ShortConv(_) => {
+            file.set(&key("shortconv.l_cache"), TAPS as u32)?;
+        }
+        Layers::Experts(experts) => {
+            file.set(&key("expert_count"), experts.count)?;
+            file.set(&key("expert_used_count"), experts.used)?;
+            file.set(&key("expert_feed_forward_length"), experts.ffn)?;
+        }
+        Layers::Mamba2(_, space) => {
+            file.set(&key("ssm.conv_kernel"), SSM_TAPS as u32)?;
+            file.set(&key("ssm.inner_size"), 2 * d.hidden)?;
+            file.set(&key("ssm.state_size"), space.state)?;
+            file.set(&key("ssm.time_step_rank"), space.heads)?;
+            file.set(&key("ssm.group_count"), 1)?;
+        }
+    }
     file.set(&key("attention.layer_norm_rms_epsilon"), 1e-5f32)?;
     file.set(&key("rope.dimension_count"), d.head_dim())?;
     file.set(&key("rope.freq_base"), d.rope_base)?;
@@ -288,6 +362,10 @@ fn draw(tensor: &Tensor, random: &mut Random, out: &mut [u8]) {
     match tensor.values {
         Values::Ones => ones(false),
         Values::Signs => ones(true),
+        Values::MinusOnes => {
+            let minus_one = (-1.0f32).to_le_bytes();
+            out.as_chunks_mut().0.fill(minus_one);
+        }
         Values::Noise(deviation) => blocks::fill(tensor.ty, deviation, random, out),
     }
 }

@@ -27,6 +27,16 @@ pub(crate) enum Shape {
     /// LFM2-1.2B's
     #[value(name = "lfm2-1.2b")]
     Lfm2,
+    /// 4 layers of experts, for tests
+    TinyMoe,
+    /// Qwen3-30B-A3B's with half its layers and a quarter of its experts
+    #[value(name = "moe-4b")]
+    Moe,
+    /// 4 layers of Mamba 2 and attention, for tests
+    TinyHybrid,
+    /// Granite-4.0-H-Micro's
+    #[value(name = "hybrid-3b")]
+    Hybrid,
 }
 
 /// Whether the output matrix is the embedding's.
@@ -45,6 +55,25 @@ pub(crate) enum Layers {
     Attention,
     /// LFM2's: attention with head norms in these, short convolutions in the others.
     ShortConv(&'static [u32]),
+    /// Qwen3's with experts: attention with head norms.
+    Experts(Experts),
+    /// Granite 4's: attention in these, Mamba 2 in the others.
+    Mamba2(&'static [u32], StateSpace),
+}
+
+/// A layer's experts.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Experts {
+    pub(crate) count: u32,
+    pub(crate) used: u32,
+    pub(crate) ffn: u32,
+}
+
+/// A layer's state space, twice as wide as the model.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct StateSpace {
+    pub(crate) heads: u32,
+    pub(crate) state: u32,
 }
 
 /// The sizes that make a model.
@@ -68,14 +97,18 @@ impl Dimensions {
         match self.mixers {
             Layers::Attention => "llama",
             Layers::ShortConv(_) => "lfm2",
+            Layers::Experts(_) => "qwen3moe",
+            Layers::Mamba2(..) => "granitehybrid",
         }
     }
 
     /// Whether a layer is attention.
     pub(crate) fn attends(&self, layer: u32) -> bool {
         match self.mixers {
-            Layers::Attention => true,
-            Layers::ShortConv(attention) => attention.contains(&layer),
+            Layers::Attention | Layers::Experts(_) => true,
+            Layers::ShortConv(attention) | Layers::Mamba2(attention, _) => {
+                attention.contains(&layer)
+            }
         }
     }
 
@@ -99,6 +132,10 @@ impl Shape {
             Self::B9 => "9b",
             Self::TinyLfm2 => "tiny-lfm2",
             Self::Lfm2 => "lfm2-1.2b",
+            Self::TinyMoe => "tiny-moe",
+            Self::Moe => "moe-4b",
+            Self::TinyHybrid => "tiny-hybrid",
+            Self::Hybrid => "hybrid-3b",
         }
     }
 
@@ -139,6 +176,54 @@ impl Shape {
                 context: 128_000,
                 rope_base: 1_000_000.0,
                 mixers: Layers::ShortConv(&[2, 5, 8, 10, 12, 14]),
+                ..llama3
+            },
+            Self::TinyMoe => Dimensions {
+                mixers: Layers::Experts(Experts {
+                    count: 8,
+                    used: 2,
+                    ffn: 256,
+                }),
+                ..tiny
+            },
+            Self::Moe => Dimensions {
+                layers: 24,
+                ffn: 6144,
+                heads: 16,
+                kv_heads: 4,
+                vocabulary: 151_936,
+                context: 40_960,
+                rope_base: 1_000_000.0,
+                output: Output::Own,
+                mixers: Layers::Experts(Experts {
+                    count: 32,
+                    used: 8,
+                    ffn: 768,
+                }),
+                ..llama3
+            },
+            Self::TinyHybrid => Dimensions {
+                output: Output::Tied,
+                mixers: Layers::Mamba2(
+                    &[1, 3],
+                    StateSpace {
+                        heads: 8,
+                        state: 32,
+                    },
+                ),
+                ..tiny
+            },
+            Self::Hybrid => Dimensions {
+                layers: 40,
+                vocabulary: 100_352,
+                rope_base: 10_000.0,
+                mixers: Layers::Mamba2(
+                    &[5, 15, 25, 35],
+                    StateSpace {
+                        heads: 64,
+                        state: 128,
+                    },
+                ),
                 ..llama3
             },
             Self::B0_5 => Dimensions {
