@@ -252,7 +252,8 @@ fn answers_are_as_long_as_asked_and_end_where_asked() {
     let drawn = ok(&server.post("/completion", body));
     for token in list(&drawn, "completion_probabilities") {
         assert_eq!(at(token, "prob"), &Json::Float(1.0), "{token}");
-        assert_eq!(list(token, "top_probs").len(), 5);
+        // Nothing is left for the others.
+        assert_eq!(list(token, "top_probs").len(), 1);
     }
 }
 
@@ -283,5 +284,5 @@ fn progress_is_told_while_a_prompt_is_computed() {
     assert!(told.last().is_some_and(|(done, all)| done == all));
     let timed = events.iter().filter(|e| at(e, "stop") == &false.into());
     let timed = timed.filter(|e| e.get("timings").is_some()).count();
-    assert_eq!(timed, 2);
+    assert_eq!(timed, told.len() + 2);
 }
