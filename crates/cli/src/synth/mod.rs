@@ -305,7 +305,7 @@ fn describe(arguments: &Arguments, tensors: &[Tensor]) -> Result<Layout, WriteEr
             file.set(&key("ssm.inner_size"), 2 * d.hidden)?;
             file.set(&key("ssm.state_size"), space.state)?;
             file.set(&key("ssm.time_step_rank"), space.heads)?;
-            file.set(&key("ssm.group_count"), 1)?;
+            file.set(&key("ssm.group_count"), 1_u32)?;
         }
     }
     file.set(&key("attention.layer_norm_rms_epsilon"), 1e-5f32)?;
