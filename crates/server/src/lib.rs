@@ -10,6 +10,7 @@ mod call;
 mod embed;
 mod encoding;
 mod generate;
+mod head_scan;
 mod http;
 mod library;
 mod listen;

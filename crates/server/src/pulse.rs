@@ -62,10 +62,10 @@ impl Pulse {
         }
     }
 
-    /// How many requests have begun, if none is in flight.
-    pub(crate) fn idle(&self) -> Option<u64> {
+    /// Whether no request is in flight.
+    pub(crate) fn is_idle(&self) -> bool {
         let state = self.state();
-        (state.working + state.receiving == 0).then_some(state.requests)
+        state.working + state.receiving == 0
     }
 
     /// Whether the client takes what is written.
@@ -220,6 +220,6 @@ mod tests {
         request.owed(false);
         assert!(!pulse.time_left(&short).is_zero());
         drop(request);
-        assert_eq!(pulse.idle(), Some(1));
+        assert!(pulse.is_idle());
     }
 }

@@ -1,5 +1,6 @@
 //! A client's socket, watched: which HTTP it speaks, whether it takes what it is sent, and whether heads are clear.
 
+use crate::head_scan::HeadScan;
 use crate::pulse::Pulse;
 use std::io;
 use std::pin::Pin;
@@ -71,12 +72,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Socket<S> {
             buffer.put_slice(&rest[..part]);
             this.taken += part;
         }
-        if let (Some(head), Some(requests)) = (&mut this.head, this.pulse.idle())
-            && !head.is_clear(requests, &buffer.filled()[before..])
+        if let Some(head) = &mut this.head
+            && !head.is_clear(&buffer.filled()[before..])
         {
-            // As far as the client takes it at once.
-            let _ = Pin::new(&mut this.stream).poll_write(context, UNCLEAR);
-            let _ = Pin::new(&mut this.stream).poll_flush(context);
+            // As far as the client takes it at once, and never inside another reply.
+            if this.pulse.is_idle() {
+                let _ = Pin::new(&mut this.stream).poll_write(context, UNCLEAR);
+                let _ = Pin::new(&mut this.stream).poll_flush(context);
+            }
             return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
         }
         Poll::Ready(Ok(()))
@@ -116,62 +119,5 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Socket<S> {
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.get_mut().stream).poll_shutdown(context)
-    }
-}
-
-/// Looks for lines of a head that end with LF alone. The parser behind would take them, and a proxy in front may have
-/// read them otherwise.
-#[derive(Default)]
-struct HeadScan {
-    last: u8,
-    /// Bytes of the line so far.
-    line: usize,
-    /// Whether the head has begun.
-    begun: bool,
-    /// The requests that had come when the head ended.
-    ended: Option<u64>,
-}
-
-impl HeadScan {
-    /// Looks at what comes while `requests` requests have come and none is in flight.
-    fn is_clear(&mut self, requests: u64, bytes: &[u8]) -> bool {
-        if self.ended.is_some_and(|then| requests > then) {
-            *self = Self::default();
-        }
-        for &byte in bytes {
-            if self.ended.is_some() {
-                break;
-            }
-            if byte == b'\n' {
-                if self.last != b'\r' {
-                    return false;
-                }
-                if self.begun && self.line == 0 {
-                    self.ended = Some(requests);
-                }
-                self.line = 0;
-            } else if byte != b'\r' {
-                self.begun = true;
-                self.line += 1;
-            }
-            self.last = byte;
-        }
-        true
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_feed_alone_is_refused_in_heads_and_not_in_bodies() {
-        let mut scan = HeadScan::default();
-        assert!(scan.is_clear(0, b"\r\nGET / HTTP/1.1\r\na: b\r\n\r\nbody\nbody"));
-        assert!(scan.is_clear(0, b"more\n"));
-        assert!(!scan.is_clear(1, b"GET / HTTP/1.1\n"));
-        let mut scan = HeadScan::default();
-        assert!(scan.is_clear(0, b"GET / HTTP/1.1\r") && scan.is_clear(0, b"\na: b"));
-        assert!(!scan.is_clear(0, b"\nc: d"));
     }
 }

@@ -354,6 +354,20 @@ fn lengths_are_answered_before_bodies_and_framing_must_be_clear() {
 }
 
 #[test]
+fn a_request_that_is_sent_ahead_must_be_clear_too() {
+    let server = TestServer::start();
+    let clear = "GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    let closing = "GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    let unclear = "GET /health HTTP/1.1\r\nhost: localhost\nconnection: close\r\n\r\n";
+    let answers = |second: &str| {
+        let reply = server.raw(format!("{clear}{second}").as_bytes());
+        reply.matches("HTTP/1.1 200").count()
+    };
+    assert_eq!(answers(closing), 2);
+    assert!(answers(unclear) < 2);
+}
+
+#[test]
 fn an_error_never_echoes_what_was_sent() {
     let server = TestServer::start();
     let long = "x".repeat(500_000);
