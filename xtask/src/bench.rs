@@ -12,6 +12,8 @@ const MIXES: &[&str] = &["q4_k_m", "q4_0", "q8_0"];
 /// What the scripts are given.
 struct Arguments<'a> {
     models: Vec<&'a str>,
+    /// A published model, where none is named.
+    published: bool,
     /// Sizes so small that only their running is tested.
     quick: bool,
     large: bool,
@@ -22,6 +24,7 @@ impl<'a> Arguments<'a> {
     fn new(arguments: &'a [String]) -> Self {
         let mut found = Self {
             models: Vec::new(),
+            published: false,
             quick: false,
             large: false,
             rest: Vec::new(),
@@ -29,6 +32,7 @@ impl<'a> Arguments<'a> {
         for argument in arguments {
             match argument.as_str() {
                 "--9b" => found.large = true,
+                "--published" => found.published = true,
                 // `--model FILE` is the same as FILE.
                 "--model" => {}
                 model if model.ends_with(".gguf") => found.models.push(model),
@@ -66,11 +70,16 @@ pub(crate) fn vs_llamacpp(arguments: &[String]) -> Result<()> {
     let peers = peers()?;
     let strata = strata()?;
     let mixes = if arguments.quick { &MIXES[..1] } else { MIXES };
+    let models = if arguments.published && arguments.models.is_empty() {
+        Vec::from([peers.published_model()?])
+    } else {
+        arguments.models(&strata, mixes)?
+    };
     let mut script = Command::new(peers.python());
     script
         .arg(root().join("bench/vs_llamacpp.py"))
         .arg(&strata)
-        .args(arguments.models(&strata, mixes)?);
+        .args(models);
     if arguments.large {
         let shape = if arguments.quick { "tiny" } else { "9b" };
         let model = synthetic(&strata, shape, MIXES[0])?;

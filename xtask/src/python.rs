@@ -83,6 +83,12 @@ impl Python {
         command
     }
 
+    /// The environment's folder.
+    pub(crate) fn folder(&self) -> &Path {
+        let folder = self.interpreter.ancestors().nth(2);
+        folder.unwrap_or(&self.interpreter)
+    }
+
     pub(crate) fn interpreter(&self) -> &Path {
         &self.interpreter
     }
