@@ -20,6 +20,9 @@ pub(crate) struct Places(Mutex<Table>);
 struct Table {
     next: u64,
     taken: HashMap<u64, Taken>,
+    /// Connections with room for everything, by address: a flood of others must not make each of them slow.
+    whole: HashMap<IpAddr, usize>,
+    all_whole: usize,
     counts: PlaceCounts,
 }
 
@@ -77,13 +80,8 @@ impl Places {
     /// A place for a connection.
     pub(crate) fn take(self: &Arc<Self>, address: IpAddr, budgets: &Budgets) -> Place {
         let mut table = self.table();
-        let whole = table
-            .taken
-            .values()
-            .filter(|taken| taken.room == Room::Whole);
-        let (all, own) = whole.fold((0, 0), |(all, own), taken| {
-            (all + 1, own + usize::from(taken.address == address))
-        });
+        let own = table.whole.get(&address).copied().unwrap_or(0);
+        let all = table.all_whole;
         let free = if own >= budgets.address_connections {
             table.evict(budgets, YOUNG, |taken| {
                 taken.room == Room::Whole && taken.address == address
@@ -108,6 +106,10 @@ impl Places {
             pulse: Arc::clone(&pulse),
             room,
         };
+        if room == Room::Whole {
+            *table.whole.entry(address).or_default() += 1;
+            table.all_whole += 1;
+        }
         table.taken.insert(number, taken);
         Place {
             places: Arc::clone(self),
@@ -135,17 +137,31 @@ impl Table {
         let Some((_, number)) = waiting.min() else {
             return false;
         };
-        if let Some(taken) = self.taken.remove(&number) {
+        if let Some(taken) = self.remove(number) {
             taken.pulse.end();
         }
         self.counts.evicted += 1;
         true
     }
+
+    fn remove(&mut self, number: u64) -> Option<Taken> {
+        let taken = self.taken.remove(&number)?;
+        if taken.room == Room::Whole {
+            self.all_whole -= 1;
+            if let Some(own) = self.whole.get_mut(&taken.address) {
+                *own -= 1;
+                if *own == 0 {
+                    self.whole.remove(&taken.address);
+                }
+            }
+        }
+        Some(taken)
+    }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.places.table().taken.remove(&self.number);
+        self.places.table().remove(self.number);
     }
 }
 
@@ -185,6 +201,10 @@ mod tests {
         assert_eq!(places.counts().open, 4);
         drop((requests, busy));
         drop(other);
-        assert_eq!(take(3).room, Room::Whole);
+        let last = take(3);
+        assert_eq!(last.room, Room::Whole);
+        drop((first, third, health, last));
+        let table = places.table();
+        assert!(table.taken.is_empty() && table.whole.is_empty() && table.all_whole == 0);
     }
 }

@@ -39,7 +39,8 @@ pub struct Budgets {
     pub requests: usize,
     /// Streams of an HTTP/2 connection.
     pub streams: usize,
-    /// Connections, from all clients.
+    /// Connections, from all clients. One that says nothing costs little, and one that is ended comes again at once: so there
+    /// are many.
     pub connections: usize,
     /// Connections of one address.
     pub address_connections: usize,
@@ -69,8 +70,8 @@ impl Budgets {
         large_bodies: 4,
         requests: 1024,
         streams: 32,
-        connections: 1024,
-        address_connections: 512,
+        connections: 8192,
+        address_connections: 4096,
         health_connections: 16,
         preparing_threads: 2,
         grammar_threads: 8,

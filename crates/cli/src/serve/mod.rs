@@ -67,7 +67,7 @@ pub(crate) struct Arguments {
         value_delimiter = ','
     )]
     allow_origin: Vec<String>,
-    /// Maximum number of connections; half of them from one address [default: 1024, or what the open-files limit allows]
+    /// Maximum number of connections; half of them from one address [default: 8192, or what the open-files limit allows]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=65536))]
     max_connections: Option<u32>,
     /// Maximum size of a request's body
@@ -185,13 +185,16 @@ fn budgets(connections: Option<u32>, body: Size) -> Budgets {
     const OTHER_FILES: u64 = 128;
     let usual = Budgets::SERVER;
     let files = open_files_limit().saturating_sub(OTHER_FILES) / 2;
-    let asked = connections.map_or(usual.connections, |asked| asked as usize);
-    let connections = asked.min(files as usize).max(2);
+    let asked = connections.map(|asked| asked as usize);
+    let connections = asked
+        .unwrap_or(usual.connections)
+        .min(files as usize)
+        .max(2);
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     Budgets {
         connections,
         address_connections: connections / 2,
-        requests: connections.max(usual.requests),
+        requests: usual.requests.max(asked.unwrap_or(0).min(connections)),
         body_bytes: body.0 as usize,
         preparing_threads: processors.clamp(2, 4),
         ..usual
