@@ -16,7 +16,7 @@ use crate::sampling::{candidates, min_p, temperature, top_k, top_p};
 use crate::text::token_bytes;
 
 /// The names of the demonstrations.
-pub const NAMES: [&str; 15] = [
+pub const NAMES: [&str; 16] = [
     "halves",
     "contents",
     "lanes",
@@ -27,6 +27,7 @@ pub const NAMES: [&str; 15] = [
     "attention",
     "tokens",
     "experts",
+    "patches",
     "schedule",
     "pages",
     "drafts",
@@ -50,6 +51,7 @@ pub fn show(name: &str, file: &ModelFile<'_>) -> Result<String, ReadError> {
         "attention" => attention(file),
         "tokens" => product::tokens(file),
         "experts" => Ok(product::experts()),
+        "patches" => Ok(product::patches()),
         "schedule" => Ok(product::schedule()),
         "pages" => Ok(product::pages()),
         "drafts" => product::drafts(file),

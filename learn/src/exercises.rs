@@ -24,6 +24,8 @@ pub mod layer_norm;
 pub mod pair;
 #[path = "../exercises/parameters.rs"]
 pub mod parameters;
+#[path = "../exercises/picture_tokens.rs"]
+pub mod picture_tokens;
 #[path = "../exercises/q8_0.rs"]
 pub mod q8_0;
 #[path = "../exercises/qk_norm.rs"]

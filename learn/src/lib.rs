@@ -20,6 +20,7 @@ mod loader;
 pub mod narrow;
 pub mod pages;
 pub mod paging;
+pub mod patches;
 pub mod pictures;
 pub mod prefix_tree;
 pub mod ring;

@@ -11,7 +11,7 @@ use crate::svg::{Cell, bars, curves, rows, shades};
 use crate::text::token_bytes;
 
 /// The pictures' names.
-pub const NAMES: [&str; 24] = [
+pub const NAMES: [&str; 25] = [
     "half",
     "tensor",
     "file",
@@ -27,6 +27,7 @@ pub const NAMES: [&str; 24] = [
     "merges",
     "layer",
     "experts",
+    "patches",
     "schedule",
     "prefix",
     "drafts",
@@ -256,6 +257,35 @@ pub fn picture(name: &str, file: &ModelFile<'_>) -> Result<String, ReadError> {
                         ("convolution", 2.0),
                         ("norm", 1.0),
                         ("gated", 2.0),
+                    ]),
+                ),
+            ],
+        ),
+        "patches" => rows(
+            "A picture between words: the text, cut into tokens, and the rows that the model sees",
+            &[
+                (
+                    "the picture",
+                    cells(&[
+                        ("patch", 1.0),
+                        ("patch", 1.0),
+                        ("patch", 1.0),
+                        ("patch", 1.0),
+                    ]),
+                ),
+                ("merged", cells(&[("row", 1.0), ("row", 1.0)])),
+                (
+                    "the text",
+                    cells(&[("What", 1.0), (" is", 1.0), ("<image>", 1.0), ("?", 1.0)]),
+                ),
+                (
+                    "the model",
+                    cells(&[
+                        ("What", 1.0),
+                        (" is", 1.0),
+                        ("row", 1.0),
+                        ("row", 1.0),
+                        ("?", 1.0),
                     ]),
                 ),
             ],

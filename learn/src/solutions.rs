@@ -24,6 +24,8 @@ pub mod layer_norm;
 pub mod pair;
 #[path = "../exercises/solutions/parameters.rs"]
 pub mod parameters;
+#[path = "../exercises/solutions/picture_tokens.rs"]
+pub mod picture_tokens;
 #[path = "../exercises/solutions/q8_0.rs"]
 pub mod q8_0;
 #[path = "../exercises/solutions/qk_norm.rs"]

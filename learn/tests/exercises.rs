@@ -66,6 +66,7 @@ exercises! {
     exercise_qk_norm: product::qk_norm, qk_norm::qk_norm;
     exercise_shorten: product::shorten, shorten::shorten;
     exercise_shares: product::shares, shares::route;
+    exercise_picture_tokens: product::picture_tokens, picture_tokens::picture_tokens;
     exercise_fair: product::fair, fair::fair_shares;
     exercise_shared_pages: product::shared_pages, shared_pages::shared_pages;
     exercise_dart: product::dart, dart::token_of;

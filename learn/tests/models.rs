@@ -1,10 +1,11 @@
-//! Part 5: the tokenizer against the product's, experts, and the recurrent layer against its kernel.
+//! Part 5: the tokenizer against the product's, experts, the recurrent layer and patches against their kernels.
 
 use strata_kernels::Kernels;
 use strata_learn::bpe::{Bpe, split, train};
 use strata_learn::demos::numbers;
 use strata_learn::experts::{mixture, route};
 use strata_learn::gguf::ModelFile;
+use strata_learn::patches::{Picture, embed, look_around, merge, patches, project, ring, splice};
 use strata_learn::short_conv::ShortConv;
 use strata_tokenizer::{EncodeOptions, Tokenizer};
 use strata_weights::Gguf;
@@ -91,4 +92,74 @@ fn the_recurrent_layer_has_the_kernels_bits() {
             assert_eq!(ours.to_bits(), theirs.to_bits(), "position {position}");
         }
     }
+}
+
+/// A matrix of random numbers.
+fn matrix(rows: usize, columns: usize, seed: u64) -> Vec<Vec<f32>> {
+    let rows = (0..rows).map(|row| numbers(columns, seed + row as u64));
+    rows.collect()
+}
+
+#[test]
+fn patches_have_the_kernels_bits_and_are_a_convolution() {
+    let picture = Picture::from_bytes(16, &ring(16), [0.48, 0.46, 0.41], [0.27, 0.26, 0.28]);
+    assert_eq!((picture.width, picture.height), (16, 16));
+    let (size, width) = (4, 24);
+    let cut = patches(&picture, size);
+    assert_eq!((cut.len(), cut[0].len()), (16, 48));
+    let (filters, places) = (matrix(width, 48, 1), matrix(16, width, 100));
+    let embedded = embed(&cut, &filters, &places);
+    for (at, row) in embedded.iter().enumerate() {
+        for (filter, value) in row.iter().enumerate() {
+            let dot = Kernels::detect().dot(&filters[filter], &cut[at]);
+            assert_eq!(value.to_bits(), (dot + places[at][filter]).to_bits());
+            // A convolution whose steps are as long as its filter, written out.
+            let (top, left) = (at / 4 * size, at % 4 * size);
+            let mut sum = f64::from(places[at][filter]);
+            for channel in 0..3 {
+                for y in 0..size {
+                    for x in 0..size {
+                        let pixel = picture.planes[channel][(top + y) * 16 + left + x];
+                        let weight = filters[filter][(channel * size + y) * size + x];
+                        sum += f64::from(pixel) * f64::from(weight);
+                    }
+                }
+            }
+            assert!((sum - f64::from(*value)).abs() < 1e-4, "{sum} {value}");
+        }
+    }
+}
+
+#[test]
+fn the_tower_does_not_know_where_a_patch_is_unless_it_is_told() {
+    let rows = matrix(6, 16, 7);
+    let seen = look_around(&rows, &rows, &rows);
+    let mut turned = rows.clone();
+    turned.rotate_left(2);
+    let mut again = look_around(&turned, &turned, &turned);
+    again.rotate_right(2);
+    for (a, b) in seen.concat().iter().zip(&again.concat()) {
+        assert!((a - b).abs() < 1e-5);
+    }
+    // One that looks at copies of one thing sees that thing.
+    let same = vec![rows[0].clone(); 4];
+    for (a, b) in look_around(&rows, &same, &same)[3].iter().zip(&rows[0]) {
+        assert!((a - b).abs() < 1e-5);
+    }
+}
+
+#[test]
+fn a_picture_stands_among_the_words_as_rows() {
+    let cut: Vec<Vec<f32>> = (0..20).map(|n| vec![n as f32; 2]).collect();
+    let merged = merge(&cut, 5);
+    // Five in a row and four rows: the fifth is dropped.
+    assert_eq!(merged.len(), 4);
+    assert_eq!(merged[0], [0.0, 0.0, 1.0, 1.0, 5.0, 5.0, 6.0, 6.0]);
+    assert_eq!(merged[3][0], 12.0);
+    let picture = project(&merged, &matrix(3, 8, 9));
+    let row = |word: u32| vec![word as f32; 3];
+    let rows = splice(&[5, 9, 6], 9, row, &picture);
+    assert_eq!(rows.len(), 6);
+    assert_eq!((&rows[0], &rows[5]), (&row(5), &row(6)));
+    assert_eq!(rows[1..5], picture[..]);
 }

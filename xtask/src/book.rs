@@ -13,6 +13,9 @@ use std::process::Command;
 /// The version that the book is rendered with.
 const MDBOOK: &str = "0.5.4";
 
+/// Words that the book has at least.
+const LEAST_WORDS: usize = 25_000;
+
 /// Checks the book, with a `strata` also the outputs that it shows, and renders it into `target/book`.
 pub(crate) fn run(strata: Option<&Path>) -> Result<()> {
     check()?;
@@ -39,6 +42,9 @@ pub(crate) fn check() -> Result<()> {
     let book = source::Book::read(&root().join("learn/book/src"))?;
     report(&book.problems())?;
     let (chapters, words) = (book.chapters.len(), book.words());
+    if words < LEAST_WORDS {
+        bail!("the book has {words} words, and should have {LEAST_WORDS}");
+    }
     eprintln!("the book: {chapters} chapters, {words} words, every link and listing found");
     Ok(())
 }

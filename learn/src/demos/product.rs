@@ -11,8 +11,10 @@ use crate::gguf::ModelFile;
 use crate::narrow::{dot_narrow, dot_wide};
 use crate::pages::{Pages, Table};
 use crate::paging::Tables;
+use crate::patches::{Picture, merge, patches as cut, ring};
 use crate::prefix_tree::PrefixTree;
 use crate::scheduler::{Sequence, plan};
+use crate::solutions::picture_tokens::picture_tokens;
 use crate::steering::speculate;
 use crate::text::token_bytes;
 
@@ -50,6 +52,52 @@ pub(super) fn tokens(file: &ModelFile<'_>) -> Result<String, ReadError> {
     }
     out.push('\n');
     Ok(out)
+}
+
+pub(super) fn patches() -> String {
+    const SHADES: [char; 4] = ['.', '-', '+', '#'];
+    let side = 16;
+    let picture = Picture::from_bytes(side, &ring(side), [0.5; 3], [0.25; 3]);
+    let cut = cut(&picture, 4);
+    let mut out =
+        String::from("the picture, its red in four shades       the mean red of each patch\n");
+    let shade = |x: f32| SHADES[((x + 2.0).clamp(0.0, 3.99)) as usize];
+    for y in 0..side {
+        let line: String = picture.planes[0][y * side..][..side]
+            .iter()
+            .flat_map(|x| [shade(*x), ' '])
+            .collect();
+        out.push_str(line.trim_end());
+        if y % 4 == 1 {
+            _ = write!(out, "          ");
+            for patch in &cut[y / 4 * 4..][..4] {
+                let red = &patch[..16];
+                _ = write!(out, " {:>6.2}", red.iter().sum::<f32>() / 16.0);
+            }
+        }
+        out.push('\n');
+    }
+    _ = writeln!(
+        out,
+        "{} patches of {} numbers; merged two by two, {} of {}",
+        cut.len(),
+        cut[0].len(),
+        merge(&cut, 4).len(),
+        merge(&cut, 4)[0].len()
+    );
+    for (width, height, patch, merge) in [
+        (224, 224, 16, 1),
+        (336, 336, 14, 1),
+        (448, 448, 14, 2),
+        (1920, 1080, 14, 2),
+    ] {
+        let tokens = picture_tokens(width, height, patch, merge);
+        _ = writeln!(
+            out,
+            "{width:>5} × {height:<4} patches of {patch}, merged {merge} × {merge}: {tokens:>5} tokens"
+        );
+    }
+    out
 }
 
 pub(super) fn experts() -> String {

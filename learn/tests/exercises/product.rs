@@ -44,6 +44,15 @@ pub(super) fn shares(route: Route) {
     assert!(route(&[1000.0, 0.0], 1)[0].1.is_finite());
 }
 
+pub(super) fn picture_tokens(picture_tokens: fn(usize, usize, usize, usize) -> usize) {
+    assert_eq!(picture_tokens(224, 224, 14, 1), 256);
+    assert_eq!(picture_tokens(336, 336, 14, 1), 576);
+    assert_eq!(picture_tokens(448, 448, 14, 2), 256);
+    // A pixel more costs a whole row.
+    assert_eq!(picture_tokens(449, 448, 14, 2), 272);
+    assert_eq!(picture_tokens(1, 1, 16, 4), 1);
+}
+
 pub(super) fn fair(fair_shares: fn(usize, &[usize]) -> Vec<usize>) {
     for budget in 0..30 {
         let wants = [3, 0, 10, 7];
