@@ -128,6 +128,7 @@ impl Engine {
                 old => old + (speed - old) * GAIN,
             };
         }
+        self.show_step(time);
     }
 }
 

@@ -10,7 +10,8 @@ use crate::request::AdapterId;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use strata_model::{
-    BatchError, Executor, Outputs, PAGE, PageId, PageTable, Reach, Sequence, Span, StateId,
+    BatchError, Executor, Observer, Outputs, PAGE, PageId, PageTable, Reach, Sequence, Span,
+    StateId,
 };
 use strata_platform::PageStore;
 
@@ -96,6 +97,15 @@ impl Cache {
     /// Computes a batch.
     pub(crate) fn forward(&mut self, batch: &mut [Span<'_>]) -> Result<Outputs<'_>, BatchError> {
         self.executor.forward(&self.table, batch)
+    }
+
+    /// Computes a batch, and shows someone what happens inside.
+    pub(crate) fn observe(
+        &mut self,
+        batch: &mut [Span<'_>],
+        observer: &dyn Observer,
+    ) -> Result<Outputs<'_>, BatchError> {
+        self.executor.observe(&self.table, batch, observer)
     }
 
     #[cfg(test)]

@@ -11,6 +11,7 @@ use crate::request::RequestId;
 use crate::scheduler::Scheduler;
 use crate::speculation::VocabularyMismatch;
 use crate::speculation::draft_model::DraftModel;
+use crate::watch::StepWatcher;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -109,6 +110,8 @@ pub struct Engine {
     pub(crate) answer_tokens: f64,
     pub(crate) next_request: u64,
     pub(crate) next_sequence: u64,
+    /// Who is shown each step.
+    pub(crate) watchers: Vec<StepWatcher>,
 }
 
 impl Engine {
@@ -138,6 +141,7 @@ impl Engine {
             answer_tokens: 0.0,
             next_request: 0,
             next_sequence: 0,
+            watchers: Vec::new(),
         }
     }
 

@@ -56,6 +56,7 @@ mod encode;
 mod engine;
 mod exponential;
 mod group;
+mod inspect;
 pub mod logprobs;
 mod page_admission;
 #[cfg(test)]
@@ -73,12 +74,14 @@ mod standing;
 mod step;
 pub mod stop;
 mod submit;
+mod watch;
 mod writer;
 
 pub use adapters::AdapterMismatch;
 pub use constraint::{Constraint, ConstraintError, TokenMask};
 pub use counters::{BUCKETS, Blocked, Counters, Histogram};
 pub use engine::{Engine, EngineOptions};
+pub use inspect::InspectError;
 pub use page_store::ModelDigest;
 pub use request::{
     AdapterId, Choices, ClientId, Event, EventKind, FinishReason, Limits, Priority, Request,
@@ -90,3 +93,4 @@ pub use speculation::{Speculation, VocabularyMismatch};
 pub use standing::Standing;
 pub use strata_model::Pooling;
 pub use submit::{MOST_CHOICES, SubmitError};
+pub use watch::{StepPage, StepReport, StepSequence, StepWatcher};

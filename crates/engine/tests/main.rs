@@ -7,6 +7,7 @@ mod durable;
 mod embeddings;
 mod limits;
 mod llama_cpp;
+mod looking;
 mod oracle;
 mod page_files;
 mod recurrent;

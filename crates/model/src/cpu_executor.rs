@@ -49,7 +49,7 @@ impl CpuExecutor {
         &self.model
     }
 
-    /// Computes a batch as [`forward`](Executor::forward) does, and shows `observer` what goes into each matrix.
+    /// Computes a batch as [`forward`](Executor::forward) does, and shows `observer` what happens inside.
     pub fn forward_observed(
         &mut self,
         table: &PageTable,
@@ -94,6 +94,19 @@ impl Executor for CpuExecutor {
         batch: &mut [Span<'_>],
     ) -> Result<Outputs<'_>, BatchError> {
         self.forward_observed(table, batch, None)
+    }
+
+    fn observe(
+        &mut self,
+        table: &PageTable,
+        batch: &mut [Span<'_>],
+        observer: &dyn Observer,
+    ) -> Result<Outputs<'_>, BatchError> {
+        self.forward_observed(table, batch, Some(observer))
+    }
+
+    fn inside(&self) -> Option<&Model> {
+        Some(&self.model)
     }
 
     fn encode(&mut self, inputs: &[EncoderInput<'_>]) -> Result<&[f32], BatchError> {

@@ -31,7 +31,7 @@ impl Model {
         self.pass(compute, kv.parts_mut(), work, batch, None)
     }
 
-    /// The same, with someone who is shown what goes into each matrix.
+    /// The same, with someone who is shown what happens inside.
     pub fn forward_observed<'w>(
         &self,
         compute: &Compute<'_>,

@@ -8,6 +8,8 @@ use crate::batch::{BatchLimits, Outputs, Span};
 use crate::config::Config;
 use crate::encoder::EncoderInput;
 use crate::error::BatchError;
+use crate::model::Model;
+use crate::observer::Observer;
 use crate::pages::{PageCopy, PageId, PageTable, StateId};
 use alloc::vec::Vec;
 
@@ -48,6 +50,23 @@ pub trait Executor: Send {
         table: &PageTable,
         batch: &mut [Span<'_>],
     ) -> Result<Outputs<'_>, BatchError>;
+
+    /// Computes a batch as [`forward`](Self::forward) does, with the same result, and shows `observer` what happens on the
+    /// way; an executor that cannot look inside shows nothing.
+    fn observe(
+        &mut self,
+        table: &PageTable,
+        batch: &mut [Span<'_>],
+        observer: &dyn Observer,
+    ) -> Result<Outputs<'_>, BatchError> {
+        let _ = observer;
+        self.forward(table, batch)
+    }
+
+    /// The model, where its weights can be looked at.
+    fn inside(&self) -> Option<&Model> {
+        None
+    }
 
     /// Computes the states of whole sequences with an encoder: (tokens, width), one after the other.
     fn encode(&mut self, inputs: &[EncoderInput<'_>]) -> Result<&[f32], BatchError>;

@@ -36,6 +36,7 @@ mod pages;
 mod pooling;
 mod residual;
 mod rope;
+mod row_formats;
 pub mod spec;
 mod tensors;
 mod tuning;
@@ -56,12 +57,13 @@ pub use error::{BatchError, LoadError};
 pub use executor::{Executor, ExecutorMemory};
 pub use kv_pages::KvPages;
 pub use model::Model;
-pub use observer::{MatrixTensor, Observer};
+pub use observer::{AttentionShares, MatrixTensor, Observer};
 pub use pages::{
     OutOfPages, PAGE, PageCopy, PageId, PageLayout, PageStorage, PageTable, Reach, Sequence,
     StateId,
 };
 pub use pooling::{Pooled, Pooling, normalize};
+pub use row_formats::{ROW_FORMATS, RowFormat};
 pub use strata_kernels::KvType;
 pub use strata_quant::GgmlType;
 pub use tuning::TypeTuning;

@@ -7,9 +7,11 @@ use crate::matrix::{Home, Matrix};
 use crate::tensors::NamedMatrices;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use alloc::vec;
 use alloc::vec::Vec;
 use strata_kernels::{Panels, Rows, Weights};
 use strata_platform::{Backing, Memory, Pool, Region, Resident};
+use strata_quant::GgmlType;
 use strata_weights::GgufSet;
 
 /// A model, ready to run.
@@ -136,6 +138,32 @@ impl Model {
         } else {
             Err(BatchError::Damaged)
         }
+    }
+
+    /// A row of the matrix of a number as it is stored, and the type of its bytes; `None` if there is no such row.
+    pub fn matrix_row(&self, matrix: usize, row: usize) -> Option<(GgmlType, Vec<u8>)> {
+        let mut tensors = self.parts.names.iter();
+        let named = tensors.find(|named| {
+            let first = named.matrix.id;
+            (first..first + named.matrices).contains(&matrix)
+        })?;
+        let matrix = Matrix {
+            id: matrix,
+            ..named.matrix
+        };
+        if row >= matrix.rows {
+            return None;
+        }
+        let mut bytes = vec![0; matrix.row_bytes()];
+        match self.weights(&matrix) {
+            Weights::Packed(panels) => panels.read_row(row, &mut bytes),
+            Weights::Rows(_) => {
+                let file = self.file_bytes(&self.homes[matrix.id])?;
+                let len = bytes.len();
+                bytes.copy_from_slice(&file[row * len..][..len]);
+            }
+        }
+        Some((matrix.ty, bytes))
     }
 
     /// A token's row of the embedding, through `bytes`, which is as long as a row in the file.

@@ -8,6 +8,7 @@ mod golden;
 mod golden_states;
 mod layers;
 mod loading;
+mod observing;
 mod oracle;
 mod recurrent;
 mod running;

@@ -47,6 +47,8 @@ mod embed;
 #[cfg(feature = "std")]
 mod events;
 #[cfg(feature = "std")]
+mod lesson;
+#[cfg(feature = "std")]
 mod model;
 #[cfg(feature = "std")]
 mod open;
@@ -72,6 +74,7 @@ pub use {
     answer::{Answer, AsyncAnswer, Completion, Delta},
     embed::{Vectors, finish_embed, finish_rerank, take},
     events::Events,
+    lesson::{Look, Seen, SeenRow, SeenShares, SeenSteps, SeenTensor},
     model::{Caller, Model},
     open::{Listeners, Runtime},
     options::{Options, Stream},

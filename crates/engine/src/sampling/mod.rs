@@ -5,6 +5,7 @@ mod candidates;
 mod dry;
 mod history;
 mod settings;
+mod stages;
 mod truncate;
 
 #[cfg(test)]
@@ -25,6 +26,7 @@ pub use candidates::Candidate;
 pub use settings::{
     Dry, DynamicTemperature, Lookback, Mirostat, Penalties, SamplerSettings, SettingsError, Xtc,
 };
+pub use stages::Stage;
 
 /// Logits from which no token can be chosen, or a saved state that cannot be continued.
 #[derive(Debug, Clone, Copy, PartialEq, Error)]
@@ -127,6 +129,19 @@ impl Sampler {
             proposed: None,
             settings: Arc::new(settings),
         })
+    }
+
+    /// The sampler at the same place of the same text, with other settings that look back as far.
+    fn with_settings(&self, settings: SamplerSettings) -> Self {
+        let mut history = History::new(&settings);
+        for token in self.history.tokens() {
+            history.push(token);
+        }
+        Self {
+            history,
+            settings: Arc::new(settings),
+            ..self.clone()
+        }
     }
 
     /// What the sampler was made with.

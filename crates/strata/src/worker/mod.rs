@@ -55,6 +55,7 @@ pub struct Worker {
     commands: Sender<Command>,
     adapters: Arc<Adapters>,
     counters: Arc<Mutex<Counters>>,
+    turns: Arc<Turns>,
     tickets: Mutex<u64>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -179,7 +180,7 @@ impl Worker {
             ids: AdapterIds::default(),
             adapters: Arc::clone(&adapters),
             counters: Arc::clone(&counters),
-            turns,
+            turns: Arc::clone(&turns),
             gone: Vec::new(),
         };
         let body = move || {
@@ -196,6 +197,7 @@ impl Worker {
             commands,
             adapters,
             counters,
+            turns,
             tickets: Mutex::new(0),
             thread: Mutex::new(Some(thread)),
         })
@@ -244,6 +246,16 @@ impl Worker {
     ) {
         let act = move |engine: &mut Engine| done(act(engine));
         let _ = self.commands.send(Command::Act(Box::new(act)));
+    }
+
+    /// Does something that computes: like [`act`](Self::act), in the engine's turn among those of the machine.
+    pub fn act_in_turn<T: Send + 'static>(
+        &self,
+        act: impl FnOnce(&mut Engine) -> T + Send + 'static,
+        done: impl FnOnce(T) + Send + 'static,
+    ) {
+        let turns = Arc::clone(&self.turns);
+        self.act(move |engine| turns.take(|| act(engine)), done);
     }
 
     /// Does something to the engine between two steps, and waits for it; `None` if the engine is gone.

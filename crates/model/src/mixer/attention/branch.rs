@@ -47,7 +47,7 @@ impl Pass<'_> {
             let encoded = work.acts.rows_mut(format, width, tokens);
             (&mut work.mixed[..tokens * width], Some((encoded, format)))
         };
-        Attention {
+        let attention = Attention {
             compute,
             config,
             kv: pages.storage.layer(pages.table, layer),
@@ -56,12 +56,13 @@ impl Pass<'_> {
             qkv,
             sinks: weights.sinks.as_deref(),
             slopes: &weights.slopes,
-        }
-        .run(AttentionOut {
+        };
+        attention.run(AttentionOut {
             floats,
             encoded,
             partials: &mut work.partials,
         });
+        self.observe_attention(layer, &attention);
         if let Some(latent) = &weights.latent {
             return self.finish_latent((weights, latent), work);
         }

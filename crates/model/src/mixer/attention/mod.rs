@@ -12,6 +12,7 @@ mod latent;
 pub(crate) mod paged;
 mod projection;
 mod rows;
+mod shares;
 pub(crate) mod whole;
 
 use crate::config::{AttentionConfig, Config, ExpertConfig};

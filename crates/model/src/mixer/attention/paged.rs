@@ -244,7 +244,7 @@ impl Attention<'_> {
     }
 
     /// The positions that a token sees; at least its own.
-    fn visible(&self, token: usize) -> Range<usize> {
+    pub(super) fn visible(&self, token: usize) -> Range<usize> {
         let end = self.positions[token].position as usize + 1;
         let start = match self.config.window {
             None => 0,
