@@ -8,6 +8,7 @@
 
 import { check, click, close, faults, open, shot, type, until } from './page_check/browser.mjs';
 import { chat, conversations, files, versions, waiting } from './page_check/chat.mjs';
+import { lessons } from './page_check/lessons.mjs';
 import { code, copies, formulas, markdown } from './page_check/text.mjs';
 import { tools } from './page_check/tools.mjs';
 import { access, inside, languages, live, looks, models } from './page_check/views.mjs';
@@ -49,7 +50,7 @@ async function busy() {
 const parts = { start, chat, versions, waiting: () => waiting(busy), files, conversations, markdown, code, formulas, copies };
 if (peer) parts.tools = () => tools(peer);
 if (pulled) parts.models = () => models(pulled);
-Object.assign(parts, { live, inside, access, languages, looks: () => looks() });
+Object.assign(parts, { live, inside, lessons, access, languages, looks: () => looks() });
 
 let failed = null;
 try {

@@ -4,6 +4,7 @@ use crate::access::Client;
 use crate::embed;
 use crate::generate::{generate, ready};
 use crate::http::{Answered, Caller, reply, shutting_down};
+use crate::lessons;
 use crate::library::{Work, ask, perform};
 use crate::manager::Lease;
 use crate::slots::Slots;
@@ -178,6 +179,10 @@ async fn quick(server: &Arc<Server>, caller: &Caller, call: Call) -> Result<Repl
             let new = (stamp.id.as_str(), stamp.unix_seconds);
             let document = server.stored().converse(&client.owner(), &wanted, new)?;
             write(&document)
+        }
+        Call::Lesson(lesson, write) => {
+            let lease = lease(lesson.model(), None).await?;
+            write(&lessons::answer(server, caller, &lease, *lesson).await?)
         }
         Call::Ready if server.is_draining() => return Err(shutting_down()),
         Call::Ready => Reply::health("ready"),

@@ -12,6 +12,7 @@ mod encoding;
 mod generate;
 mod head_scan;
 mod http;
+mod lessons;
 mod library;
 mod listen;
 mod log;

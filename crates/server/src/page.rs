@@ -1,4 +1,4 @@
-//! The page for browsers: a chat, a live view of the engine and a look inside, as files in the program.
+//! The page for browsers: a chat, a live view of the engine, a look inside with its lessons, as files in the program.
 //!
 //! They are plain modules and styles, served as they are in `crates/server/page`.
 
@@ -72,6 +72,8 @@ const FILES: &[(&str, Asset)] = files![
     "/files.js": SCRIPT,
     "/highlight.js": SCRIPT,
     "/inside.js": SCRIPT,
+    "/lesson_chats.js": SCRIPT,
+    "/lessons.js": SCRIPT,
     "/live.js": SCRIPT,
     "/markdown.js": SCRIPT,
     "/math.js": SCRIPT,
@@ -94,6 +96,7 @@ const FILES: &[(&str, Asset)] = files![
     "/words/ja.js": SCRIPT,
     "/words/zh.js": SCRIPT,
     "/chat.css": STYLE,
+    "/lessons.css": STYLE,
     "/style.css": STYLE,
     "/views.css": STYLE,
     "/icon.svg": PICTURE,

@@ -71,6 +71,8 @@ pub(crate) struct Server {
     pub(crate) large_bodies: Arc<Semaphore>,
     pub(crate) grammars: Semaphore,
     pub(crate) uploads: Semaphore,
+    /// A place for one lesson.
+    pub(crate) lessons: Semaphore,
     requests: AtomicUsize,
     /// Requests that were refused because there were too many.
     pub(crate) crowded: AtomicUsize,
@@ -101,6 +103,7 @@ impl Server {
             large_bodies: Arc::new(Semaphore::new(budgets.large_bodies.max(1))),
             grammars: Semaphore::new(budgets.grammar_threads.max(1)),
             uploads: Semaphore::new(budgets.upload_threads.max(1)),
+            lessons: Semaphore::new(1),
             requests: AtomicUsize::new(0),
             crowded: AtomicUsize::new(0),
             settings,

@@ -4,6 +4,7 @@
 //! came with it, so a dialect's words never leave its folder.
 
 use crate::answer::{AnswerWriter, Framing, Reply};
+use crate::lessons::Lesson;
 use crate::openai::Page;
 use crate::openapi;
 use alloc::boxed::Box;
@@ -66,6 +67,8 @@ pub enum Call {
     Stored(Stored, ReplyWriter<Json>),
     /// A conversation that the server keeps.
     Conversation(KeptConversation, ReplyWriter<Json>),
+    /// What happens inside the model.
+    Lesson(Box<Lesson>, ReplyWriter<Json>),
     /// Liveness; needs no key.
     Health,
     /// Readiness: whether requests are taken.

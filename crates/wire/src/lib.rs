@@ -22,6 +22,7 @@ pub mod call;
 pub mod dialect;
 mod gather;
 pub mod http;
+pub mod lessons;
 pub mod llama_server;
 mod logprobs;
 pub mod metrics;

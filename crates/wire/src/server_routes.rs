@@ -1,7 +1,8 @@
-//! The routes that belong to no client's API: the page, whether the server lives, its numbers.
+//! The routes that belong to no client's API: the page, whether the server lives, its numbers, its lessons.
 
 use crate::call::Call;
 use crate::dialect::Dialect;
+use crate::lessons;
 use crate::llama_server;
 use crate::route::Route;
 
@@ -26,6 +27,16 @@ pub(crate) static DIALECT: Dialect = Dialect {
         Route::get("/metrics", "The server's numbers, for Prometheus.", |_| {
             Ok(Call::Metrics)
         }),
+        Route::post(
+            "/lessons/prompt",
+            "What happens inside the model for a prompt.",
+            |asked| lessons::prompt(asked.body),
+        ),
+        Route::post(
+            "/lessons/pages",
+            "How texts share batches and pages.",
+            |asked| lessons::pages(asked.body),
+        ),
         Route::get("/openapi.json", "This document.", |_| Ok(Call::OpenApi)),
     ],
     prefix: None,

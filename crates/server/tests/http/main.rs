@@ -2,6 +2,7 @@
 
 mod clients;
 mod hostile;
+mod lessons;
 mod observed;
 mod openai;
 mod progress;

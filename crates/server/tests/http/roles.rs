@@ -118,6 +118,11 @@ fn a_key_is_for_its_models_and_those_of_others_are_not_even_loaded() {
         ("/api/generate", r#"{"model":"$"}"#.into()),
         ("/api/embed", r#"{"model":"$","input":"a"}"#.into()),
         ("/api/show", r#"{"model":"$"}"#.into()),
+        ("/lessons/prompt", r#"{"model":"$","prompt":"a"}"#.into()),
+        (
+            "/lessons/pages",
+            r#"{"model":"$","texts":["a"],"max_tokens":1}"#.into(),
+        ),
     ];
     for (path, body) in &routes {
         for model in ["other", "nobody"] {

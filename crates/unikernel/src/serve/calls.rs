@@ -174,6 +174,7 @@ fn why_not(call: &Call) -> &'static str {
         Call::Embed(..) => "this machine writes texts: it makes no embeddings",
         Call::Rerank(..) => "this machine writes texts: it ranks no documents",
         Call::ScaleAdapters(..) => "this machine has no adapters",
+        Call::Lesson(..) => "this machine gives no lessons: `strata serve` does",
         Call::SlotAction(..) => "this machine keeps no texts: it has no files",
         _ => "this machine has one model and no files: it cannot do that",
     }
