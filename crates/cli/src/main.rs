@@ -13,6 +13,7 @@ mod fetching;
 mod image;
 mod imatrix;
 mod inspect;
+mod learn;
 mod logits;
 mod machine_limits;
 mod memory;
@@ -83,6 +84,7 @@ enum Command {
     Image(image::Arguments),
     Boot(boot::Arguments),
     Doctor(doctor::Arguments),
+    Learn(learn::Arguments),
     Completions(completions::CompletionArguments),
     Man(completions::ManArguments),
 }
@@ -149,6 +151,7 @@ fn main() -> ExitCode {
         Command::Image(arguments) => image::run(&arguments),
         Command::Boot(arguments) => boot::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
+        Command::Learn(arguments) => learn::run(&arguments),
         Command::Completions(arguments) => {
             completions::completions(&arguments, Arguments::command())
         }

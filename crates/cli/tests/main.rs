@@ -12,6 +12,7 @@ mod fetching;
 mod guessing;
 mod hints;
 mod images;
+mod learning;
 #[path = "../../store/tests/loopback/mod.rs"]
 mod loopback;
 mod manners;
