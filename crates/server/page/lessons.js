@@ -6,8 +6,9 @@ import { number, onLanguage, share, t } from './words.js';
 import * as chats from './lesson_chats.js';
 
 const decoder = new TextDecoder();
-/** The latest answer of the server. */
+/** The latest answer of the server, and the model that it is of. */
 let seen = null;
+let looked = null;
 /** The row of the attention whose shares are read out. */
 let row = null;
 let asked = 0;
@@ -37,6 +38,9 @@ function later() {
 async function look() {
   asked += 1;
   const turn = asked;
+  // Another model has other layers and tensors.
+  if (model() !== looked) for (const id of ['#lesson-layer', '#lesson-head', '#lesson-tensor', '#lesson-row']) $(id).value = '';
+  looked = model();
   const value = (id) => ($(id).value === '' ? undefined : Number($(id).value));
   const body = {
     prompt: $('#prompt').value,
