@@ -3,10 +3,11 @@
 //   node tools/page_check.mjs http://127.0.0.1:11434 [FOLDER FOR SCREENSHOTS]
 //
 // The program is `chromium`, or what the variable CHROMIUM names. A key for the server is read from STRATA_API_KEY. MCP_PEER is
-// the address of tools/mcp_peer.py and PULL_MODEL a model that the server can pull; what needs them is left out without
-// them. PARTS=chat,tools runs only these. tools/page_check.py starts all of it.
+// the address of tools/mcp_peer.py, PULL_MODEL a model that the server can pull and BOOK the address that `strata learn`
+// prints; what needs them is left out without them. PARTS=chat,tools runs only these. tools/page_check.py starts all of it.
 
 import { check, click, close, faults, open, shot, type, until } from './page_check/browser.mjs';
+import { book } from './page_check/book.mjs';
 import { chat, conversations, files, versions, waiting } from './page_check/chat.mjs';
 import { lessons } from './page_check/lessons.mjs';
 import { code, copies, formulas, markdown } from './page_check/text.mjs';
@@ -18,7 +19,7 @@ if (!address) {
   console.error('usage: node tools/page_check.mjs ADDRESS [FOLDER FOR SCREENSHOTS]');
   process.exit(2);
 }
-const { STRATA_API_KEY: key, MCP_PEER: peer, PULL_MODEL: pulled, PARTS: wanted } = process.env;
+const { STRATA_API_KEY: key, MCP_PEER: peer, PULL_MODEL: pulled, BOOK: shelf, PARTS: wanted } = process.env;
 const headers = { 'content-type': 'application/json', ...(key && { authorization: `Bearer ${key}` }) };
 
 async function start() {
@@ -51,6 +52,7 @@ const parts = { start, chat, versions, waiting: () => waiting(busy), files, conv
 if (peer) parts.tools = () => tools(peer);
 if (pulled) parts.models = () => models(pulled);
 Object.assign(parts, { live, inside, lessons, access, languages, looks: () => looks() });
+if (shelf) parts.book = () => book(shelf);
 
 let failed = null;
 try {

@@ -4,11 +4,12 @@
     python tools/page_check.py PROGRAM [FOLDER FOR SCREENSHOTS]
 
 PROGRAM is the `strata` program. A registry with one model (the repository's models/tale), an MCP server and a server with an
-empty store are started; `tools/page_check.mjs` does the rest.
+empty store are started; `tools/page_check.mjs` does the rest, for the page and for the book that `strata learn` serves.
 """
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -28,12 +29,16 @@ def main():
         # Two at a time, so that others wait.
         server = strata_server.StrataServer(program, folder, ["tale", "--parallel", "2"], STRATA_REGISTRIES=registry.host)
         peer = subprocess.Popen([sys.executable, TOOLS / "mcp_peer.py", server.url], stdout=subprocess.PIPE, text=True)
+        reader = subprocess.Popen([program, "learn", "--port", "0"], stdout=subprocess.PIPE, text=True)
         environment = {
             **os.environ,
+            "BOOK": re.search(r"http://\S+", reader.stdout.readline()).group(),
             "MCP_PEER": f"http://127.0.0.1:{peer.stdout.readline().strip()}",
             "PULL_MODEL": f"{registry.host}/library/teller:1",
         }
         ended = subprocess.run(["node", TOOLS / "page_check.mjs", server.url, *shots], env=environment, timeout=900)
+        reader.terminate()
+        reader.wait(timeout=30)
         peer.terminate()
         peer.wait(timeout=30)
         stopped = server.stop()

@@ -47,6 +47,8 @@ export function ask(method, params = {}) {
 
 /** What the browser complains of. */
 export const faults = [];
+/** Where pages may load from. */
+export const origins = new Set();
 /** Requests that the page gave up. */
 export const canceled = { count: 0 };
 
@@ -54,6 +56,7 @@ export const canceled = { count: 0 };
 export async function open(address, screenshots) {
   shots = screenshots;
   const { origin } = new URL(address);
+  origins.add(origin);
   const { targetInfos } = await ask('Target.getTargets');
   const { targetId } = targetInfos.find(({ type: kind }) => kind === 'page');
   ({ sessionId: session } = await ask('Target.attachToTarget', { targetId, flatten: true }));
@@ -61,7 +64,7 @@ export async function open(address, screenshots) {
     if (method === 'Runtime.exceptionThrown') faults.push(params.exceptionDetails.exception?.description ?? params.exceptionDetails.text);
     // Calls that are refused on purpose are told by the network, not by the page.
     if (method === 'Log.entryAdded' && params.entry.level === 'error' && params.entry.source !== 'network') faults.push(params.entry.text);
-    if (method === 'Network.requestWillBeSent' && !/^(blob|data|about):/.test(params.request.url) && new URL(params.request.url).origin !== origin) {
+    if (method === 'Network.requestWillBeSent' && !/^(blob|data|about):/.test(params.request.url) && !origins.has(new URL(params.request.url).origin)) {
       faults.push(`asked for ${params.request.url}`);
     }
     if (method === 'Network.loadingFailed' && params.canceled) canceled.count += 1;
