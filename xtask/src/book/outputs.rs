@@ -1,7 +1,9 @@
-//! The outputs of `strata` that the book shows and that are the same on every machine.
+//! The outputs of `strata` that the book shows and that are the same on every machine, and its command lines.
 
+use super::source::Book;
 use crate::command::root;
 use anyhow::{Context, Result, bail};
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
@@ -60,8 +62,46 @@ pub(crate) fn check(strata: &Path) -> Result<()> {
             bail!("{path} is not what `strata` prints:\n{printed}");
         }
     }
-    eprintln!("the book: {} outputs are those of `strata`", OUTPUTS.len());
+    let commands = run_commands(strata)?;
+    eprintln!(
+        "the book: {} outputs are those of `strata`, {commands} command lines work",
+        OUTPUTS.len()
+    );
     Ok(())
+}
+
+/// Runs the chapters' command lines of the program, but for those that measure, or stay. Says how many.
+fn run_commands(strata: &Path) -> Result<usize> {
+    let book = Book::read(&root().join("learn/book/src"))?;
+    let short = |line: &&str| {
+        let stays = ["bench", "boot", "doctor", "serve"];
+        !stays
+            .iter()
+            .any(|name| line.contains(&format!("strata {name}")))
+    };
+    let lines: BTreeSet<&str> = book
+        .chapters
+        .iter()
+        .flat_map(|chapter| chapter.commands())
+        .filter(short)
+        .collect();
+    let folder = std::path::absolute(strata)?;
+    let folder = folder.parent().context("the program is in no folder")?;
+    let mut path = folder.as_os_str().to_owned();
+    path.push(":");
+    path.push(std::env::var_os("PATH").unwrap_or_default());
+    for line in &lines {
+        let mut shell = Command::new("bash");
+        shell
+            .args(["-o", "pipefail", "-c", line])
+            .env("PATH", &path);
+        let output = shell.current_dir(root()).stdin(Stdio::null()).output()?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            bail!("`{line}` of the book fails: {said}");
+        }
+    }
+    Ok(lines.len())
 }
 
 impl Output {

@@ -106,13 +106,21 @@ impl Chapter {
         })
     }
 
+    /// The command lines that run the program.
+    pub(crate) fn commands(&self) -> impl Iterator<Item = &str> {
+        let lines = self.text.lines();
+        let lines = lines.filter_map(|line| line.strip_prefix("$ "));
+        lines.filter(|line| line.contains("strata ") && !line.starts_with("cargo "))
+    }
+
     fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         let folder = self.path.parent().unwrap_or(Path::new("."));
-        let mut rust = false;
+        let (mut rust, mut printed) = (false, false);
         for line in self.text.lines() {
             if let Some(language) = line.strip_prefix("```") {
                 rust = language.starts_with("rust");
+                printed = language == "text";
                 continue;
             }
             match line
@@ -121,6 +129,7 @@ impl Chapter {
             {
                 Some(include) => faults.extend(bad_include(folder, include)),
                 None if rust => faults.push(format!("code that is not included: {line}")),
+                None if printed => faults.push(format!("no command printed: {line}")),
                 None => {}
             }
         }
@@ -129,6 +138,9 @@ impl Chapter {
                 |section: &&&str| !self.text.lines().any(|line| line.starts_with(**section));
             let missing = SECTIONS.iter().filter(lacks);
             faults.extend(missing.map(|section| format!("there is no {section:?}")));
+            if self.commands().next().is_none() && !self.text.contains("`strata ") {
+                faults.push("there is nothing to run with `strata`".into());
+            }
         }
         for line in self.prose() {
             for span in line.split('`').skip(1).step_by(2) {
@@ -222,7 +234,7 @@ mod tests {
     #[test]
     fn what_is_missing_is_named() {
         let faults = chapter(
-            "```rust\n{{#include ../../src/lanes.rs:nothing}}\nlet x = 1;\n```\nSee `crates/nowhere`.",
+            "```rust\n{{#include ../../src/lanes.rs:nothing}}\nlet x = 1;\n```\n```text\n7\n```\nSee `crates/nowhere`.",
         )
         .faults();
         assert_eq!(
@@ -230,6 +242,7 @@ mod tests {
             [
                 "../../src/lanes.rs has no anchor nothing",
                 "code that is not included: let x = 1;",
+                "no command printed: 7",
                 "there is no crates/nowhere",
             ]
         );
