@@ -1,6 +1,6 @@
 """Checks the page of `strata serve` in a headless Chromium, with all that it talks to on the loopback address.
 
-    pip install mcp
+    pip install mcp markdown-it-py
     python tools/page_check.py PROGRAM [FOLDER FOR SCREENSHOTS]
 
 PROGRAM is the `strata` program. A registry with one model (the repository's models/tale), an MCP server and a server with an
@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 
+import book_check
 import strata_server
 from model_registry import Registry
 
@@ -30,9 +31,11 @@ def main():
         server = strata_server.StrataServer(program, folder, ["tale", "--parallel", "2"], STRATA_REGISTRIES=registry.host)
         peer = subprocess.Popen([sys.executable, TOOLS / "mcp_peer.py", server.url], stdout=subprocess.PIPE, text=True)
         reader = subprocess.Popen([program, "learn", "--port", "0"], stdout=subprocess.PIPE, text=True)
+        book = re.search(r"http://\S+", reader.stdout.readline()).group()
+        book_check.compare(book)
         environment = {
             **os.environ,
-            "BOOK": re.search(r"http://\S+", reader.stdout.readline()).group(),
+            "BOOK": book,
             "MCP_PEER": f"http://127.0.0.1:{peer.stdout.readline().strip()}",
             "PULL_MODEL": f"{registry.host}/library/teller:1",
         }

@@ -32,8 +32,8 @@ const MORE: &[&str] = &[
     "pyyaml==6.0.3",
 ];
 
-/// What the page talks to in its checks: an MCP server.
-const PAGE_PEERS: &[&str] = &["mcp==2.3.0"];
+/// What the page and the book are checked with: an MCP server, a renderer of Markdown.
+const PAGE_PEERS: &[&str] = &["mcp==2.3.0", "markdown-it-py==4.3.0"];
 
 /// Clients for Node and for pages, and what puts them into a page.
 const NODE: &[&str] = &[
