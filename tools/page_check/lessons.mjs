@@ -52,9 +52,10 @@ async function samplers() {
 
 async function quantization() {
   await set('#lesson-tensor', 'blk.0.attn_q.weight');
-  await until('the tensor', () => document.querySelectorAll('#lesson-formats tbody tr').length > 5 && document.querySelector('#lesson-row').max === '511');
+  await until('the tensor', () => document.querySelectorAll('#lesson-formats tbody tr').length > 5 && document.querySelector('#lesson-stored').textContent.startsWith('512 '));
+  const first = (await texts('#lesson-formats tbody tr'))[0];
   await set('#lesson-row', '17');
-  await until('the row', () => document.querySelector('#lesson-status').textContent === '' && document.querySelector('#lesson-row').value === '17');
+  await until('the row', (other) => document.querySelector('#lesson-formats tbody tr').textContent !== other, first);
   const errors = await page(() => [...document.querySelectorAll('#lesson-formats tbody tr')].slice(1).map((row) => [row.children[0].textContent, parseFloat(row.children[2].textContent)]));
   const of = Object.fromEntries(errors);
   check(of.Q8_0 < of.Q4_0 && of.Q4_0 < of.Q2_K, `fewer bits lose more: ${errors.map(([name, error]) => `${name} ${error}%`).join(', ')}`);

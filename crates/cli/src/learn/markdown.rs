@@ -150,6 +150,11 @@ fn span(text: &str) -> (String, &str) {
     {
         let (target, label) = (escape(&page_of(target)), inline(label));
         return (format!("<a href=\"{target}\">{label}</a>"), after);
+    } else if text.starts_with("<https://")
+        && let Some((address, after)) = text[1..].split_once('>')
+    {
+        let address = escape(address);
+        return (format!("<a href=\"{address}\">{address}</a>"), after);
     } else if let Some(rest) = text.strip_prefix('\\')
         && let Some(c) = rest.chars().next().filter(char::is_ascii_punctuation)
     {
@@ -202,10 +207,9 @@ const KEYWORDS: [&str; 28] = [
 
 /// A line of Rust, with its keywords and comments marked.
 fn rust(line: &str, out: &mut String) {
-    let comment = line.find("//").filter(|&at| {
-        // Not inside of a text.
-        line[..at].matches('"').count().is_multiple_of(2)
-    });
+    // Not inside of a text.
+    let outside = |at: &usize| line[..*at].matches('"').count().is_multiple_of(2);
+    let comment = line.match_indices("//").map(|(at, _)| at).find(outside);
     let (code, comment) = line.split_at(comment.unwrap_or(line.len()));
     let mut rest = code;
     let in_word = |c: char| c.is_alphanumeric() || c == '_';
@@ -259,6 +263,10 @@ mod tests {
 
     #[test]
     fn marks_that_begin_nothing_stand_for_themselves() {
+        assert_eq!(
+            html("<https://a.b>\n"),
+            "<p><a href=\"https://a.b\">https://a.b</a></p>\n"
+        );
         assert_eq!(html("2 * 3 < 7 and [x]\n"), "<p>2 * 3 &lt; 7 and [x]</p>\n");
         assert_eq!(
             html("<svg style=\"a\" fill=\"b\">\n</svg>\n"),

@@ -67,7 +67,7 @@ fn a_prompt_is_seen_from_inside() {
     let said = format!("{{{PROMPT},\"n_predict\":1,\"temperature\":0}}");
     let said = server.post("/completion", &said).json();
     assert_eq!(get(&said, &["content"]), &top);
-    assert_eq!(get(&lesson, &["row", "columns"]), &Json::Int(1408));
+    assert_eq!(get(&lesson, &["row", "columns"]), &Json::Int(1536));
     let formats = list(&lesson, &["row", "formats"]);
     let error = |name: &str| {
         let mut formats = formats.iter();

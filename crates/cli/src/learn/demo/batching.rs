@@ -143,7 +143,7 @@ fn finish(told: &mut Told) -> Result<(), Failure> {
 
 /// The steps, a line for each.
 fn chart(show: &mut Show, steps: &[StepReport], told: &[Told]) -> Result<(), Failure> {
-    show.line("step  ms  batch")?;
+    show.line("step    ms batch")?;
     for (at, step) in steps.iter().enumerate() {
         let mut batch = String::new();
         for sequence in &step.sequences {
@@ -157,7 +157,7 @@ fn chart(show: &mut Show, steps: &[StepReport], told: &[Told]) -> Result<(), Fai
             batch.extend(std::iter::repeat_n(letter, sequence.tokens));
         }
         let (at, ms) = (at + 1, step.time.as_secs_f64() * 1000.0);
-        show.line(format!("{at:>4} {ms:>4.1} {batch}"))?;
+        show.line(format!("{at:>4} {ms:>5.1} {batch}"))?;
     }
     show.line("(small letters: prompt)")
 }
