@@ -81,7 +81,9 @@ export async function close() {
   browser.kill();
   await new Promise((resolve) => { browser.once('close', resolve); });
   // Its helpers may write for a moment longer.
-  rmSync(profile, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
+  try {
+    rmSync(profile, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
+  } catch { /* A folder that is left behind is no fault of the page. */ }
 }
 
 /** Gives the next calls of a path these bodies, as a model would that says just this. */
