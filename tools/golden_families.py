@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 
+import golden_gemma
 import golden_latent
 import golden_mixtures
 import golden_recurrent
@@ -188,4 +189,5 @@ CASES = [
            {k: v for k, v in LAYER_NORM.items() if k != "layer_norm_eps"}
            | dict(norm_eps=EPS, head_dim=8, rope_parameters=rope(partial_rotary_factor=0.5)),
            keys={"attention.layer_norm_epsilon": EPS}, note="layer norms of 1 + weight, ReLU², half of each head rotated"),
-] + golden_mixtures.CASES + golden_recurrent.CASES + golden_latent.CASES + golden_rwkv.CASES
+] + golden_mixtures.CASES + golden_recurrent.CASES + golden_latent.CASES + golden_rwkv.CASES \
+    + golden_gemma.CASES

@@ -3,7 +3,7 @@
 Each case is a tiny random model built by Hugging Face transformers from a config, written as a GGUF file by this
 script with llama.cpp's tensor names and conventions, and evaluated by transformers (float32, eager attention) on one
 token sequence. Every file that llama.cpp can run is then run by it, which proves the conversion by a third party.
-golden_families.py, golden_mixtures.py, golden_recurrent.py, golden_latent.py and golden_rwkv.py have the cases of most
+golden_families.py, golden_mixtures.py, golden_recurrent.py, golden_latent.py, golden_rwkv.py and golden_gemma.py have the cases of most
 families.
 
     pip install torch transformers==5.22.2 gguf==0.19.0 llama-cpp-python==0.3.36
@@ -32,6 +32,7 @@ import torch
 import transformers
 
 import golden_families
+from golden_model import MATRIX
 from golden_common import (CONTEXT, EPS, N_TOKENS, VOCAB, WINDOW, add_tokenizer, llama_cpp_logits, rope,
                            rope_interleaved, tokens_of, transformers_logits)
 
@@ -52,6 +53,7 @@ class Case:
     seed: int = 0  # of the weights; chosen so that no router is near a tie
     # llama.cpp ignores this model's sliding window: only positions inside the first window can agree.
     checked_positions: int = N_TOKENS
+    half: bool = False  # values that f16 can hold, matrices stored so
     # llama.cpp reads some tensors only in deep models: it is checked on this many layers instead.
     checked_layers: int = 0
 
@@ -82,7 +84,7 @@ def longrope(original):
 
 CASES = [
     Case("llama", "llama", "LlamaConfig",
-         FREE | dict(num_hidden_layers=3, rope_parameters=rope(), tie_word_embeddings=False),
+         FREE | dict(rope_parameters=rope(), tie_word_embeddings=False),
          note="GQA; heads wider than the hidden size"),
     Case("llama-llama3-rope", "llama", "LlamaConfig",
          FREE | dict(tie_word_embeddings=True,
@@ -97,7 +99,7 @@ CASES = [
          note="YaRN by 4 from a context of 64, with its attention factor"),
     Case("llama-bias", "llama", "LlamaConfig",
          FREE | dict(num_key_value_heads=4, attention_bias=True, mlp_bias=True, rope_parameters=rope()),
-         note="biases on every projection, no GQA"),
+         half=True, note="biases on every projection, no GQA"),
     Case("mistral-window", "llama", "MistralConfig",
          FREE | dict(rope_parameters=rope(), sliding_window=WINDOW),
          keys={"attention.sliding_window": WINDOW}, checked_positions=WINDOW,
@@ -105,87 +107,87 @@ CASES = [
               "first 8 positions"),
     Case("mixtral", "llama", "MixtralConfig",
          FREE | dict(rope_parameters=rope(1e6), num_local_experts=4, num_experts_per_tok=2, intermediate_size=24),
-         seed=10, note="4 experts, 2 used, renormalized"),
+         seed=10, half=True, note="4 experts, 2 used, renormalized"),
     Case("qwen2", "qwen2", "Qwen2Config",
-         TIED | dict(rope_parameters=rope(1e6), tie_word_embeddings=True), note="tied; q, k, v biases"),
+         TIED | dict(rope_parameters=rope(1e6), tie_word_embeddings=True), half=True, note="tied; q, k, v biases"),
     Case("qwen3", "qwen3", "Qwen3Config", FREE | dict(rope_parameters=rope(1e6)),
          note="RMSNorm on each q and k head"),
     Case("qwen2moe", "qwen2moe", "Qwen2MoeConfig",
          SMALL | dict(rope_parameters=rope(1e6), num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16,
                       shared_expert_intermediate_size=24, norm_topk_prob=False),
-         seed=26, note="4 experts, 2 used, not renormalized, gated shared expert"),
+         seed=26, half=True, note="4 experts, 2 used, not renormalized, gated shared expert"),
     Case("qwen3moe", "qwen3moe", "Qwen3MoeConfig",
          FREE | dict(rope_parameters=rope(1e6), num_experts=6, num_experts_per_tok=3, moe_intermediate_size=16,
-                     norm_topk_prob=True), seed=35, note="6 experts, 3 used, renormalized"),
+                     norm_topk_prob=True), seed=35, half=True, note="6 experts, 3 used, renormalized"),
     Case("gemma", "gemma", "GemmaConfig",
          FREE | dict(num_key_value_heads=1, rope_parameters=rope(), tie_word_embeddings=True), note="tied; MQA"),
     Case("gemma2", "gemma2", "Gemma2Config",
          FREE | dict(num_hidden_layers=3, rope_parameters=rope(), sliding_window=WINDOW, query_pre_attn_scalar=16,
                      attn_logit_softcapping=5.0, final_logit_softcapping=6.0, tie_word_embeddings=True),
-         note="tied; window of 8 on layers 0 and 2; soft-caps 5 (attention) and 6 (logits)"),
+         half=True, note="tied; window of 8 on layers 0 and 2; soft-caps 5 (attention) and 6 (logits)"),
     Case("gemma3", "gemma3", "Gemma3TextConfig",
          FREE | dict(num_hidden_layers=7, num_attention_heads=2, num_key_value_heads=1, intermediate_size=24,
                      sliding_window=WINDOW, query_pre_attn_scalar=16, tie_word_embeddings=True,
                      rope_parameters={"full_attention": rope(1e6, rope_type="linear", factor=8.0),
                                       "sliding_attention": rope(10000.0)}),
-         note="tied; layer 5 is global (base 1e6, linear factor 8), the others have a window of 8 and base 1e4"),
+         half=True, note="tied; layer 5 is global (base 1e6, linear factor 8), the others have a window of 8 and base 1e4"),
     Case("phi3", "phi3", "Phi3Config", TIED | dict(rope_parameters=rope(), original_max_position_embeddings=CONTEXT),
-         note="fused `attn_qkv` with GQA; gate and up fused in `ffn_up`, gate first"),
+         half=True, note="fused `attn_qkv` with GQA; gate and up fused in `ffn_up`, gate first"),
     Case("phi3-window", "phi3", "Phi3Config",
          SMALL | dict(rope_parameters=rope(), original_max_position_embeddings=CONTEXT, sliding_window=WINDOW),
          checked_positions=WINDOW,
-         note="window of 8 on every layer; llama.cpp ignores it, so it is compared on the first 8 positions"),
+         half=True, note="window of 8 on every layer; llama.cpp ignores it, so it is compared on the first 8 positions"),
     Case("phi3-longrope-short", "phi3", "Phi3Config", SMALL | longrope(CONTEXT),
-         note="`rope_factors_short` in use (sequence within the original context of 256); 12 of 16 dimensions rotated"),
+         half=True, note="`rope_factors_short` in use (sequence within the original context of 256); 12 of 16 dimensions rotated"),
     Case("phi3-longrope-long", "phi3", "Phi3Config", SMALL | longrope(16) | dict(tie_word_embeddings=True),
          note="tied; `rope_factors_long` in use for all positions (sequence longer than the original context of 16)"),
     Case("gpt2", "gpt2", "GPT2Config",
          dict(vocab_size=VOCAB, n_positions=40, n_embd=48, n_layer=2, n_head=3, n_inner=64, resid_pdrop=0.0,
               embd_pdrop=0.0, attn_pdrop=0.0, layer_norm_epsilon=EPS, bos_token_id=1, eos_token_id=2),
-         note="tied; learned positions; tanh GELU"),
+         half=True, note="tied; learned positions; tanh GELU"),
     Case("gptneox-parallel", "gptneox", "GPTNeoXConfig",
          LAYER_NORM | dict(use_parallel_residual=True, rope_parameters=rope(partial_rotary_factor=0.25)),
-         note="4 of 16 dimensions rotated; erf GELU (llama.cpp: tanh)"),
+         half=True, note="4 of 16 dimensions rotated; erf GELU (llama.cpp: tanh)"),
     Case("gptneox-serial", "gptneox", "GPTNeoXConfig",
          LAYER_NORM | dict(use_parallel_residual=False, rope_parameters=rope(partial_rotary_factor=0.5)),
-         note="8 of 16 dimensions rotated; erf GELU (llama.cpp: tanh)"),
+         half=True, note="8 of 16 dimensions rotated; erf GELU (llama.cpp: tanh)"),
     Case("falcon-7b", "falcon", "FalconConfig",
          dict(vocab_size=VOCAB, hidden_size=48, num_hidden_layers=2, num_attention_heads=3, multi_query=True,
               parallel_attn=True, bias=False, ffn_hidden_size=64, rope_parameters=rope(),
               max_position_embeddings=CONTEXT, layer_norm_epsilon=EPS, bos_token_id=1, eos_token_id=2),
-         note="tied; multi-query; one norm; erf GELU (llama.cpp: tanh)"),
+         half=True, note="tied; multi-query; one norm; erf GELU (llama.cpp: tanh)"),
     Case("falcon-40b", "falcon", "FalconConfig",
          dict(vocab_size=VOCAB, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, num_kv_heads=2,
               new_decoder_architecture=True, bias=False, ffn_hidden_size=48, rope_parameters=rope(),
               max_position_embeddings=CONTEXT, layer_norm_epsilon=EPS, bos_token_id=1, eos_token_id=2,
               tie_word_embeddings=False),
-         note="GQA; `attn_norm_2` feeds attention, `attn_norm` the FFN; erf GELU (llama.cpp: tanh)"),
+         half=True, note="GQA; `attn_norm_2` feeds attention, `attn_norm` the FFN; erf GELU (llama.cpp: tanh)"),
     Case("starcoder2", "starcoder2", "Starcoder2Config",
          LAYER_NORM | dict(norm_epsilon=EPS, rope_parameters=rope(1e5), tie_word_embeddings=True, sliding_window=None,
                            intermediate_size=48),
-         note="tied; biases everywhere; tanh GELU"),
+         half=True, note="tied; biases everywhere; tanh GELU"),
     Case("stablelm", "stablelm", "StableLmConfig",
          LAYER_NORM | dict(use_qkv_bias=True, rope_parameters=rope(partial_rotary_factor=0.25)),
-         note="q, k, v biases; 4 of 16 dimensions rotated"),
+         half=True, note="q, k, v biases; 4 of 16 dimensions rotated"),
     Case("stablelm-parallel", "stablelm", "StableLmConfig",
          LAYER_NORM | dict(use_parallel_residual=True, qk_layernorm=True, hidden_size=64, num_attention_heads=4,
                            num_key_value_heads=2, rope_parameters=rope(partial_rotary_factor=0.25)),
-         note="parallel residual (no `ffn_norm`); LayerNorm on each q and k head with its own weights"),
+         half=True, note="parallel residual (no `ffn_norm`); LayerNorm on each q and k head with its own weights"),
     Case("olmo2", "olmo2", "Olmo2Config", TIED | dict(rope_parameters=rope(5e5)),
-         note="norms after attention and FFN; q and k norms over all heads together"),
+         half=True, note="norms after attention and FFN; q and k norms over all heads together"),
     Case("olmo3", "olmo2", "Olmo3Config",
-         SMALL | dict(num_hidden_layers=5, sliding_window=WINDOW,
+         SMALL | dict(num_hidden_layers=5, hidden_size=32, num_attention_heads=2, sliding_window=WINDOW,
                      layer_types=["sliding_attention" if i in (0, 2, 3) else "full_attention" for i in range(5)],
                      rope_parameters={"full_attention": rope(5e5, rope_type="yarn", factor=4.0,
                                                              original_max_position_embeddings=64),
                                       "sliding_attention": rope(5e5)}),
-         note="window of 8 and unscaled RoPE on layers 0, 2 and 3 (`sliding_window_pattern`), YaRN by 4 on 1 and 4"),
+         half=True, note="window of 8 and unscaled RoPE on layers 0, 2 and 3 (`sliding_window_pattern`), YaRN by 4 on 1 and 4"),
     Case("lfm2", "lfm2", "Lfm2Config",
          {k: v for k, v in SMALL.items() if k != "rms_norm_eps"}
-         | dict(num_hidden_layers=5, norm_eps=EPS, conv_L_cache=3, block_auto_adjust_ff_dim=False,
+         | dict(num_hidden_layers=5, hidden_size=32, num_attention_heads=2, norm_eps=EPS, conv_L_cache=3, block_auto_adjust_ff_dim=False,
                 layer_types=["conv", "conv", "full_attention", "conv", "full_attention"], rope_parameters=rope(1e6),
                 tie_word_embeddings=True),
-         note="tied; short convolutions over 3 positions in layers 0, 1 and 3, attention with head norms in 2 and 4"),
+         half=True, note="tied; short convolutions over 3 positions in layers 0, 1 and 3, attention with head norms in 2 and 4"),
     Case("granite", "granite", "GraniteConfig",
          SMALL | dict(rope_parameters=rope(), embedding_multiplier=3.0, logits_scaling=2.0, residual_multiplier=0.4,
                      attention_multiplier=0.15, tie_word_embeddings=True),
@@ -218,6 +220,11 @@ def is_norm(name):
 
 def random_parameter(case, name, shape):
     """Values that keep activations near 1, attention peaked, every bias and norm weight at work."""
+    x = random_floats(case, name, shape)
+    return x.astype(np.float16).astype(np.float32) if case.half else x
+
+
+def random_floats(case, name, shape):
     rng = np.random.Generator(np.random.PCG64(zlib.crc32(f"{case.name}/{case.seed}/{name}".encode())))
     x = rng.standard_normal(shape).astype(np.float32)
     if is_norm(name) and name.endswith("weight"):
@@ -377,7 +384,8 @@ def add_arch_keys(writer, case, config):
         writer.add_expert_shared_feed_forward_length(config.shared_expert_intermediate_size)
 
 
-def write_gguf(case, model, path):
+def write_gguf(case, model, path, half=False):
+    """Writes a model. With `half`, matrices are stored in f16, which must hold their values."""
     config = model.config
     head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     kv_heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
@@ -420,7 +428,9 @@ def write_gguf(case, model, path):
         mapped = names.get_name(name, try_suffixes=(".weight", ".bias"))
         if mapped is None:
             raise ValueError(f"{case.name}: no GGUF name for {name}")
-        writer.add_tensor(mapped, np.ascontiguousarray(x, dtype=np.float32))
+        x = np.ascontiguousarray(x, dtype=np.float32)
+        stored = half and x.ndim > 1 and MATRIX.search(mapped)
+        writer.add_tensor(mapped, x.astype(np.float16) if stored else x)
     parameters = getattr(config, "rope_parameters", None) or {}
     if parameters.get("rope_type") == "llama3":
         writer.add_tensor("rope_freqs.weight", llama3_factors(config))
@@ -469,6 +479,8 @@ def make(case, folder):
         logits = transformers_logits(model, tokens)
         write_gguf(case, model, path)
         difference = check_with_llama_cpp(case, path, tokens, logits)
+        # With f16 weights llama.cpp would round activations too.
+        write_gguf(case, model, path, case.half)
     assert np.isfinite(logits).all() and logits.shape == (N_TOKENS, VOCAB)
     scale = float(np.abs(logits).max())
     if difference is not None and not difference <= tolerance * scale:

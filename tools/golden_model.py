@@ -41,6 +41,9 @@ class Family:
     half: bool = True  # values that f16 can hold, stored so
     note: str = ""
 
+    def extra_value(self, name, shape):
+        return random_parameter(self, name, shape)
+
     @property
     def reference(self):
         """What the logits come from."""
@@ -143,7 +146,7 @@ def interleaved(case, x, heads):
 # ---------------------------------------------------------------------------------------------------------------------
 
 # Tensors that are matrices to llama.cpp and here.
-MATRIX = re.compile(r"token_embd|output|attn_(q|k|v|qkv|gate|q_a|q_b|kv_a_mqa|kv_b|k_b|v_b)\.|ffn_|ssm_(in|x|out|beta|alpha|ba)\.|"
+MATRIX = re.compile(r"per_layer_model_proj|inp_gate|\d\.proj\.|altup_proj|altup_unembd_proj|laurel_[lr]\.|token_embd|output|attn_(q|k|v|qkv|gate|q_a|q_b|kv_a_mqa|kv_b|k_b|v_b)\.|ffn_|ssm_(in|x|out|beta|alpha|ba)\.|"
                     r"(time|channel)_mix_(key|value|receptance|gate|output|w1|w2|a1|a2|v1|v2|g1|g2|decay_w1|decay_w2)\.")
 
 # transformers adds 1 to these norms' weights when it runs; GGUF stores the sum.
@@ -169,6 +172,8 @@ def random_floats(case, name, shape):
         return np.float32(0.2) * x + np.float32(0.0 if shifted(case, name) else 1.0)
     if "bias" in part or part in ("sinks", "alpha_p", "alpha_n"):
         return np.float32(0.2) * x
+    if part in ("layer_scalar", "per_expert_scale", "scale", "correct_output_scale"):
+        return np.float32(0.2) * x + np.float32(1)
     if "attn_sinks" in stem:
         return x
     if re.search(r"embed|wte|wpe|word_embeddings|token_embd|position_embd", name):
@@ -185,7 +190,7 @@ def build_model(case):
     config._experts_implementation = "eager"
     model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager", dtype=torch.float32)
     values = dict(model.named_parameters())
-    biases = {k: v for k, v in model.named_buffers() if k.endswith(("score_correction_bias", "expert_bias"))}
+    biases = {k: v for k, v in model.named_buffers() if k.endswith(("score_correction_bias", "expert_bias", "layer_scalar"))}
     with torch.no_grad():
         for name, parameter in (values | biases).items():
             parameter.copy_(torch.from_numpy(random_parameter(case, name, tuple(parameter.shape))))
@@ -277,6 +282,7 @@ def make_model(case, path):
         return logits, None
     model = build_model(case)
     config = model.config
+    config.allow_global_per_layer_attribute_access = True
     tied = model.get_output_embeddings().weight is model.get_input_embeddings().weight
     tensors = []
     for name, tensor in model.state_dict().items():
@@ -285,7 +291,7 @@ def make_model(case, path):
             x = x + np.float32(1)
         if not (tied and name == "lm_head.weight"):
             tensors += convert_tensor(case, config, name, x)
-    tensors += [(name, random_parameter(case, name, shape)) for name, shape in case.extra.items()]
+    tensors += [(name, case.extra_value(name, shape)) for name, shape in case.extra.items()]
     write_gguf(case, path, config_keys(case, config), tensors)
     logits = transformers_logits(model, tokens)
     n = case.checked_positions

@@ -12,7 +12,8 @@ STATE = {"ssm.conv_kernel": 4, "ssm.inner_size": 64, "ssm.state_size": 16, "ssm.
 HEADED = STATE | {"ssm.time_step_rank": 8, "ssm.group_count": 1}
 MAMBA = dict(vocab_size=VOCAB, hidden_size=32, state_size=16, num_hidden_layers=2, expand=2, conv_kernel=4,
              layer_norm_epsilon=EPS, bos_token_id=1, eos_token_id=2, pad_token_id=None)
-MAMBA_KEYS = {"context_length": 256, "feed_forward_length": 0, "attention.head_count": 0,
+MAMBA_KEYS = {"context_length": 2**20, "feed_forward_length": 0, "attention.head_count": 0, "attention.head_count_kv": None,
+              "attention.key_length": None, "attention.value_length": None, "attention.layer_norm_epsilon": None,
               "attention.layer_norm_rms_epsilon": EPS}
 
 NAMES = {"in_proj": "ssm_in", "x_proj": "ssm_x", "dt_proj": "ssm_dt", "out_proj": "ssm_out", "dt_layernorm": "ssm_dt_norm",
@@ -120,6 +121,7 @@ def delta_net(case, name, x):
 DELTA = HEADS | dict(layer_types=["linear_attention", "full_attention"], linear_num_key_heads=2, linear_num_value_heads=4,
                      linear_key_head_dim=8, linear_value_head_dim=8, linear_conv_kernel_dim=4,
                      rope_parameters=rope(partial_rotary_factor=0.5))
+SECTIONS = dict(rope_parameters=rope(partial_rotary_factor=0.5, mrope_section=[1, 1, 0]))
 DELTA_KEYS = {"ssm.conv_kernel": 4, "ssm.inner_size": 32, "ssm.state_size": 8, "ssm.time_step_rank": 4,
               "ssm.group_count": 2, "full_attention_interval": 2, "rope.dimension_count": 4,
               "attention.key_length": 8, "attention.value_length": 8}
@@ -155,7 +157,7 @@ CASES = [
            keys=EXPERTS | HEADED | {"attention.head_count_kv": [0, 2], "expert_shared_feed_forward_length": 8,
                                     "embedding_scale": 3.0, "logit_scale": 2.0, "residual_scale": 0.4,
                                     "attention.scale": 0.15, "rope.scaling.finetuned": False},
-           convert=granite_hybrid, seed=1, note="Mamba 2 and attention without positions; experts, one sees every token"),
+           convert=granite_hybrid, pairs=True, seed=1, note="Mamba 2 and attention without positions; experts, one sees every token"),
     Family("granitehybrid-dense", "granitehybrid", "GraniteMoeHybridConfig",
            TINY | dict(layer_types=["linear_attention", "full_attention"], num_local_experts=0, num_experts_per_tok=0,
                        shared_intermediate_size=20, mamba_n_heads=8, mamba_d_head=8, mamba_n_groups=1, mamba_d_state=16,
@@ -196,10 +198,10 @@ CASES = [
     Family("qwen3next", "qwen3next", "Qwen3NextConfig", DELTA | DELTA_EXPERTS, keys=DELTA_KEYS | DELTA_EXPERT_KEYS,
            convert=delta_net, names=POST, seed=1, tolerance=3e-2,
            note="gated delta rule; gated attention; experts; llama.cpp adds another number to lengths"),
-    Family("qwen35", "qwen35", "Qwen3_5TextConfig", DELTA,
+    Family("qwen35", "qwen35", "Qwen3_5TextConfig", DELTA | SECTIONS,
            keys=DELTA_KEYS | {"rope.dimension_sections": [1, 1, 0, 0]}, convert=delta_net, names=POST,
            note="the same with dense networks; axes of positions are one"),
-    Family("qwen35moe", "qwen35moe", "Qwen3_5MoeTextConfig", DELTA | DELTA_EXPERTS,
+    Family("qwen35moe", "qwen35moe", "Qwen3_5MoeTextConfig", DELTA | DELTA_EXPERTS | SECTIONS,
            keys=DELTA_KEYS | DELTA_EXPERT_KEYS | {"rope.dimension_sections": [1, 1, 0, 0]}, convert=delta_net, names=POST,
            seed=1, note="the same with experts"),
 ]

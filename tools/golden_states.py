@@ -30,6 +30,8 @@ import torch
 import transformers
 from torch import nn
 
+from golden_model import MATRIX
+
 VOCAB = 64
 WIDTH = 48
 HEADS = 3
@@ -160,7 +162,8 @@ def build(name):
             else:
                 peaked = any(word in parameter_name for word in ("query", "key", "q_proj", "k_proj"))
                 x = x * np.float32((2.5 if peaked else 1.5) / math.sqrt(parameter.shape[-1]))
-            parameter.copy_(torch.from_numpy(x))
+            # Values that f16 can hold.
+            parameter.copy_(torch.from_numpy(x.astype(np.float16).astype(np.float32)))
     return model
 
 
@@ -289,7 +292,8 @@ def add_tokenizer(writer, kind):
     writer.add_token_types([int(kind) for kind in types])
 
 
-def write_gguf(name, model, path):
+def write_gguf(name, model, path, half=False):
+    """Writes a model. With `half`, matrices are stored in f16."""
     arch, _, tokenizer, pooling, *_ = CASES[name]
     writer = gguf.GGUFWriter(path, arch)
     writer.add_name(f"golden {name}")
@@ -314,7 +318,9 @@ def write_gguf(name, model, path):
         writer.add_classifier_output_labels(["a", "b", "c"])
     add_tokenizer(writer, tokenizer)
     for tensor_name, x in tensors(name, model):
-        writer.add_tensor(tensor_name, np.ascontiguousarray(x, dtype=np.float32))
+        x = np.ascontiguousarray(x, dtype=np.float32)
+        stored = half and x.ndim > 1 and MATRIX.search(tensor_name)
+        writer.add_tensor(tensor_name, x.astype(np.float16) if stored else x)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -366,6 +372,8 @@ def make(name, folder):
     path = folder / f"{name}.gguf"
     write_gguf(name, model, path)
     difference = check_with_llama_cpp(name, model, path)
+    # With f16 weights llama.cpp would round activations too.
+    write_gguf(name, model, path, half=True)
     scale = float(np.abs(states).max())
     if not difference <= LLAMA_CPP_TOLERANCE * scale:
         raise ValueError(f"{name}: llama.cpp differs by {difference:.2e} (largest state {scale:.1f})")
@@ -406,7 +414,7 @@ def verify(name, folder):
 
 README = """# Golden states
 
-Tiny random models (F32 tensors) with the states that Hugging Face transformers computes for them (float32, eager
+Tiny random models (F32 tensors, F16 matrices) with the states that Hugging Face transformers computes for them (float32, eager
 attention), of texts of {lengths} tokens. `CASE.gguf` is the model; `CASE.json` holds the texts, where the second of two
 begins, the states ({tokens} × {width} little-endian f32 in base64) and the scores of models with a classifier.
 

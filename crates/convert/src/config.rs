@@ -8,13 +8,27 @@ use serde_json::{Map, Value};
 use strata_weights::gguf::Name;
 
 use crate::error::ConvertError;
-use crate::family::{self, Family};
+use crate::family::{self, Family, When};
 
 /// The most bytes of a `config.json`; the largest published ones have about a hundred thousand.
 const MAX_LEN: usize = 4 << 20;
 
 /// The most layers of a model whose layers differ.
 const MAX_LAYERS: u32 = 1024;
+
+/// Lists of what each layer is.
+const LAYER_TYPES: [&str; 2] = ["layer_types", "layers_block_type"];
+
+/// What a layer is, where layers differ.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum LayerKind {
+    Attention,
+    Recurrent,
+    /// A feed-forward network alone.
+    Network,
+    /// Experts alone.
+    Experts,
+}
 
 /// A parsed `config.json`.
 #[derive(Clone, Debug)]
@@ -53,9 +67,11 @@ impl HfConfig {
         if let Some(Value::Object(text)) = map.remove("text_config") {
             map.extend(text);
         }
-        // MPT has its attention's numbers in a map of their own.
-        if let Some(Value::Object(attention)) = map.remove("attn_config") {
-            map.extend(attention);
+        // MPT and DBRX have the numbers of attention and networks in maps of their own.
+        for part in ["attn_config", "ffn_config"] {
+            if let Some(Value::Object(part)) = map.remove(part) {
+                map.extend(part);
+            }
         }
         Ok(HfConfig {
             text: map,
@@ -78,6 +94,18 @@ impl HfConfig {
         Ok(self)
     }
 
+    /// The same with what the `config.json` of a dense layer after pooling says.
+    pub fn with_dense(mut self, name: &str, json: &[u8]) -> Result<HfConfig, ConvertError> {
+        let map: Map<String, Value> = serde_json::from_slice(json).map_err(not_json)?;
+        for (from, to) in [("in_features", "in"), ("out_features", "out")] {
+            if let Some(size) = map.get(from) {
+                let key = alloc::format!("{name}_feat_{to}");
+                self.text.insert(key, size.clone());
+            }
+        }
+        Ok(self)
+    }
+
     /// The same with what `generation_config.json` says.
     pub fn with_generation(mut self, json: &[u8]) -> Result<HfConfig, ConvertError> {
         self.generation = serde_json::from_slice(json).map_err(not_json)?;
@@ -96,7 +124,20 @@ impl HfConfig {
 
     /// The family that the class in `architectures` belongs to.
     pub fn family(&self) -> Result<&'static Family, ConvertError> {
-        family::find(&self.class).ok_or_else(|| ConvertError::Class {
+        for family in family::of_class(&self.class) {
+            let meant = match family.when {
+                When::Always => true,
+                When::NoExperts => self.u32(&["num_local_experts"])? == Some(0),
+                When::ExpertLayers => {
+                    let kinds = self.layer_kinds()?.unwrap_or_default();
+                    kinds.contains(&LayerKind::Experts)
+                }
+            };
+            if meant {
+                return Ok(family);
+            }
+        }
+        Err(ConvertError::Class {
             name: Name::new(&self.class),
         })
     }
@@ -142,10 +183,88 @@ impl HfConfig {
         }
     }
 
-    /// Which layers are attention: as `layer_types` says, or `full_attn_idxs`; all if neither does.
-    pub(crate) fn attention_layers(&self) -> Result<Vec<bool>, ConvertError> {
+    /// The numbers of a list; none where there is no list.
+    pub(crate) fn numbers(&self, key: &'static str) -> Result<Vec<f32>, ConvertError> {
+        let Some((_, list)) = self.get(&[key]) else {
+            return Ok(Vec::new());
+        };
+        let list = list
+            .as_array()
+            .filter(|list| list.len() <= MAX_LAYERS as usize);
+        let list = list.ok_or_else(|| bad(key, &Value::Null))?;
+        list.iter().map(|value| number(key, value)).collect()
+    }
+
+    /// A number that the first layer without a window has of its own.
+    pub(crate) fn layer_number(
+        &self,
+        key: &'static str,
+        sliding: &[bool],
+    ) -> Result<Option<u32>, ConvertError> {
+        let full = sliding.iter().position(|slides| !slides);
+        let layers = self.get(&["per_layer_config"]);
+        let layers = layers.and_then(|(_, layers)| layers.as_object());
+        let layer = full.zip(layers);
+        let own = layer.and_then(|(full, layers)| layers.get(&full.to_string())?.get(key));
+        match own {
+            None => Ok(None),
+            Some(value) => match value.as_u64().and_then(|n| u32::try_from(n).ok()) {
+                Some(number) => Ok(Some(number)),
+                None => Err(bad(key, value)),
+            },
+        }
+    }
+
+    /// A number of the rotary positions of layers without windows.
+    pub(crate) fn full_rope(&self, key: &'static str) -> Result<Option<f32>, ConvertError> {
+        let rope = self.get(&["rope_parameters"]);
+        let full = rope.and_then(|(_, rope)| rope.get("full_attention")?.get(key));
+        full.map(|value| number(key, value)).transpose()
+    }
+
+    /// What each layer is, where layers differ.
+    pub(crate) fn layer_kinds(&self) -> Result<Option<Vec<LayerKind>>, ConvertError> {
+        let layers = self.layers()?;
+        if let Some((key, value)) = self.get(&["hybrid_override_pattern"])
+            && let Some(pattern) = value.as_str()
+        {
+            let kinds = pattern.bytes().map(|letter| match letter {
+                b'M' => Some(LayerKind::Recurrent),
+                b'*' => Some(LayerKind::Attention),
+                b'-' => Some(LayerKind::Network),
+                b'E' => Some(LayerKind::Experts),
+                _ => None,
+            });
+            let kinds: Option<Vec<_>> = kinds.collect();
+            let kinds = kinds.filter(|kinds| kinds.len() == layers);
+            return kinds.map(Some).ok_or_else(|| bad(key, value));
+        }
         if let Some(kinds) = self.layer_types()? {
-            return Ok(kinds.iter().map(|&kind| kind != "conv").collect());
+            let kinds = kinds.into_iter().map(|kind| match kind {
+                "conv" | "mamba" | "linear_attention" | "recurrent" => LayerKind::Recurrent,
+                "mlp" => LayerKind::Network,
+                "moe" => LayerKind::Experts,
+                _ => LayerKind::Attention,
+            });
+            return Ok(Some(kinds.collect()));
+        }
+        let interval = self.u32(&["attn_layer_period", "full_attention_interval"])?;
+        let Some(period) = interval.filter(|&period| period > 0) else {
+            return Ok(None);
+        };
+        let offset = self.u32(&["attn_layer_offset"])?.unwrap_or(period - 1) as usize;
+        let kinds = (0..layers).map(|layer| match layer % period as usize == offset {
+            true => LayerKind::Attention,
+            false => LayerKind::Recurrent,
+        });
+        Ok(Some(kinds.collect()))
+    }
+
+    /// Which layers are attention: as [`layer_kinds`](Self::layer_kinds) or `full_attn_idxs` say; all if neither does.
+    pub(crate) fn attention_layers(&self) -> Result<Vec<bool>, ConvertError> {
+        if let Some(kinds) = self.layer_kinds()? {
+            let attends = |&kind: &LayerKind| kind == LayerKind::Attention;
+            return Ok(kinds.iter().map(attends).collect());
         }
         let layers = self.layers()?;
         let Some((key, list)) = self.get(&["full_attn_idxs"]) else {
@@ -169,7 +288,7 @@ impl HfConfig {
 
     /// What each layer is.
     fn layer_types(&self) -> Result<Option<Vec<&str>>, ConvertError> {
-        let Some((key, value)) = self.get(&["layer_types"]) else {
+        let Some((key, value)) = self.get(&LAYER_TYPES) else {
             return Ok(None);
         };
         let layers = self.layers()?;
@@ -181,6 +300,13 @@ impl HfConfig {
     /// How many layers there are.
     pub(crate) fn layers(&self) -> Result<usize, ConvertError> {
         let key = "num_hidden_layers";
+        // Nemotron's configs only list what layers are.
+        if let Some((_, list)) = self.get(&LAYER_TYPES)
+            && self.get(&[key]).is_none()
+            && let Some(list) = list.as_array()
+        {
+            return Ok(list.len().min(MAX_LAYERS as usize));
+        }
         match self.required_u32(&[key, "n_layer", "n_layers"])? {
             layers @ 0..=MAX_LAYERS => Ok(layers as usize),
             layers => Err(bad(key, &layers.into())),

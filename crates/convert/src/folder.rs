@@ -60,7 +60,11 @@ const BESIDE: &[&str] = &[
     "generation_config.json",
     "chat_template.jinja",
     "1_Pooling/config.json",
+    "2_Dense/config.json",
+    "3_Dense/config.json",
 ];
+/// Layers after pooling that sentence-transformers keep in folders of their own, and GGUF's names of them.
+const DENSE: [(&str, &str); 2] = [("2_Dense", "dense_2"), ("3_Dense", "dense_3")];
 /// Indices of split checkpoints and whole ones, the best first.
 const CHECKPOINTS: &[(&str, &str)] = &[
     ("model.safetensors.index.json", "model.safetensors"),
@@ -88,7 +92,10 @@ impl Folder {
     /// Opens a folder, or the folder of one of its files, which is then all of the weights.
     pub fn open(path: &Path) -> Result<Folder, FolderError> {
         let (folder, files) = if path.is_dir() {
-            (path.to_owned(), weight_files(path)?)
+            let mut files = weight_files(path)?;
+            let dense = DENSE.map(|(folder, _)| path.join(folder).join("model.safetensors"));
+            files.extend(dense.into_iter().filter(|path| path.is_file()));
+            (path.to_owned(), files)
         } else {
             let parent = path.parent().filter(|parent| *parent != Path::new(""));
             let parent = parent.unwrap_or(Path::new("."));
@@ -130,6 +137,11 @@ impl Folder {
         if let Some(generation) = self.file("generation_config.json") {
             config = config.with_generation(generation)?;
         }
+        for (folder, name) in DENSE {
+            if let Some(dense) = self.file(&std::format!("{folder}/config.json")) {
+                config = config.with_dense(name, dense)?;
+            }
+        }
         Ok(match self.file("1_Pooling/config.json") {
             Some(pooling) => config.with_pooling(pooling)?,
             None => config,
@@ -154,6 +166,7 @@ impl Folder {
         let mut tensors = Vec::new();
         for (path, file) in &self.weights {
             let bytes = file.bytes();
+            let first = tensors.len();
             tensors.extend(if is_safetensors(path) {
                 safetensors::parse(bytes).map_err(|source| FolderError::Safetensors {
                     path: path.clone(),
@@ -165,6 +178,15 @@ impl Folder {
                     source,
                 })?
             });
+            let parent = path.parent().and_then(Path::file_name);
+            let dense = DENSE.iter().find(|(folder, _)| {
+                parent.is_some_and(|parent| parent == *folder) && path.parent() != Some(&self.path)
+            });
+            if let Some((folder, _)) = dense {
+                for tensor in &mut tensors[first..] {
+                    tensor.name = std::format!("{folder}.{}", tensor.name).into();
+                }
+            }
         }
         Ok(tensors)
     }

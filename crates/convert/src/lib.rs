@@ -16,6 +16,8 @@ mod error;
 pub mod family;
 #[cfg(feature = "std")]
 mod folder;
+mod fp4;
+mod gemma;
 mod importance;
 mod lora;
 #[cfg(feature = "std")]
@@ -30,6 +32,8 @@ mod recipe;
 mod requantize;
 mod rope;
 mod row_order;
+mod states;
+mod tensor_plan;
 mod write;
 
 pub use config::HfConfig;

@@ -15,7 +15,7 @@ use strata_weights::gguf::Name;
 use strata_weights::{CheckpointTensor, ReadError};
 
 use crate::config::quoted;
-use crate::family::{self, Family, Order};
+use crate::family::{self, Change, Family, Order};
 use crate::names::{self, Known};
 use crate::row_order::{HeadCounts, RowOrder};
 
@@ -103,7 +103,7 @@ impl Lora {
         let heads = HeadCounts {
             queries: base.heads,
             keys: base.kv_heads,
-            padding: 0,
+            ..HeadCounts::default()
         };
         let tensors = checkpoint
             .iter()
@@ -259,12 +259,20 @@ impl LoraTensor {
         };
         let order = match (half, found.rule.order) {
             (Half::A, _) => RowOrder::Same,
-            (Half::B, Order::Positions | Order::Flat | Order::FirstHalf | Order::SecondHalf) => {
-                return Err(shape());
-            }
             // A matrix that the checkpoint has turned round is changed by matrices that are not.
-            (Half::B, order) => RowOrder::new(order, heads, rows as usize).ok_or_else(shape)?,
+            (
+                Half::B,
+                order @ (Order::Same
+                | Order::Transposed
+                | Order::Pairs(_)
+                | Order::HeadsOfQkv
+                | Order::GroupsOfQkv),
+            ) => RowOrder::new(order, heads, 1, rows as usize).ok_or_else(shape)?,
+            (Half::B, _) => return Err(shape()),
         };
+        if found.rule.change != Change::Nothing {
+            return Err(shape());
+        }
         let source = tensor.rows()?;
         let mut data = Vec::with_capacity(source.len() * source.columns() * 4);
         let mut row = vec![0.0; source.columns()];

@@ -5,17 +5,27 @@ use alloc::format;
 use serde_json::Value;
 use strata_weights::gguf::Builder;
 
-use crate::config::{HfConfig, bad, quoted};
+use crate::config::{HfConfig, LayerKind, bad, quoted};
 use crate::error::ConvertError;
 use crate::family::{
-    Absent, COMMON, Demand, Family, FfnWidth, HeadSize, Kind, KvHeads, Literal, Pair, Reading,
-    Window,
+    Absent, COMMON, Demand, Extras, Family, FfnWidth, HeadSize, Kind, KvHeads, Latent, Literal,
+    Pair, Reading, Window,
 };
+use crate::gemma;
 use crate::rope::{self, RopeTensors};
 use crate::row_order::HeadCounts;
+use crate::states;
 
 /// GGUF's number for the pooling of models with a classifier.
 const RANK: u32 = 4;
+
+/// How many experts there are.
+const EXPERT_COUNT: &[&str] = &[
+    "n_routed_experts",
+    "num_local_experts",
+    "num_experts",
+    "moe_num_experts",
+];
 
 /// Checks what a config demands of a model.
 pub(crate) fn check(config: &HfConfig, family: &Family) -> Result<(), ConvertError> {
@@ -43,10 +53,15 @@ fn is(literal: &Literal, value: &Value) -> bool {
 
 /// Heads of queries, and of keys and values.
 pub(crate) fn heads(config: &HfConfig, family: &Family) -> Result<HeadCounts, ConvertError> {
-    let queries = config.required_u32(&["num_attention_heads", "n_head", "n_heads"])?;
+    let queries = match family.kv_heads {
+        KvHeads::Never => 0,
+        _ => config.required_u32(&["num_attention_heads", "n_head", "n_heads"])?,
+    };
     let keys = match family.kv_heads {
+        KvHeads::Never => 0,
         KvHeads::Stated | KvHeads::AttentionLayers => {
-            config.u32(&["num_key_value_heads"])?.unwrap_or(queries)
+            let keys = config.u32(&["num_key_value_heads", "kv_n_heads"])?;
+            keys.unwrap_or(queries)
         }
         KvHeads::AsQueries => queries,
         KvHeads::Falcon => {
@@ -67,6 +82,9 @@ pub(crate) fn heads(config: &HfConfig, family: &Family) -> Result<HeadCounts, Co
             Reading::Forward => 0,
             Reading::Whole { padding, .. } => padding as usize,
         },
+        experts: config.u32(EXPERT_COUNT)?.unwrap_or(0) as usize,
+        states: states::counts(config, family)?,
+        latent: states::latent(config, family)?,
     })
 }
 
@@ -97,13 +115,19 @@ pub(crate) fn write(
 ) -> Result<RopeTensors, ConvertError> {
     sampling(builder, config)?;
     let arch = family.arch;
-    let pairs = family.pairs.iter().flat_map(|pairs| pairs.iter());
+    let pairs = || family.pairs.iter().flat_map(|pairs| pairs.iter());
     let HeadCounts {
         queries,
         keys,
         padding,
+        ..
     } = heads(config, family)?;
-    for pair in COMMON.iter().chain(pairs) {
+    // A family's own pair comes before that of all.
+    let common = COMMON.iter().filter(|pair| {
+        let mut own = pairs();
+        !own.any(|own| own.to == pair.to)
+    });
+    for pair in common.chain(pairs()) {
         if padding == 0 || pair.to != "context_length" {
             write_pair(builder, config, arch, pair)?;
         }
@@ -115,7 +139,9 @@ pub(crate) fn write(
     shared_experts(builder, config, family)?;
     let kv_heads = format!("{arch}.attention.head_count_kv");
     match family.kv_heads {
-        KvHeads::AsQueries => {}
+        _ if family.latent != Latent::Never => states::write_latent(builder, config, family)?,
+        _ if family.extras == Extras::Gemma4 => {}
+        KvHeads::AsQueries | KvHeads::Never => {}
         KvHeads::Stated | KvHeads::Falcon => {
             builder.set(&kv_heads, keys as u32)?;
         }
@@ -127,10 +153,19 @@ pub(crate) fn write(
             builder.set_array(&kv_heads, keys)?;
         }
     }
+    let extra = gemma::write(builder, config, family)?;
+    states::write(builder, config, family)?;
+    if family.kv_heads == KvHeads::Never {
+        return Ok(RopeTensors::default());
+    }
+    if family.latent != Latent::Never {
+        return rope::write(builder, config, family);
+    }
     let width = config.required_u32(&["hidden_size", "n_embd", "d_model"])?;
     let size = config.head_size()?;
     let odd = u64::from(size) * queries as u64 != u64::from(width);
-    if odd || family.head_size == HeadSize::Always {
+    let always = family.head_size == HeadSize::Always;
+    if (odd || always) && family.extras != Extras::Gemma4 {
         builder.set(&format!("{arch}.attention.key_length"), size)?;
         builder.set(&format!("{arch}.attention.value_length"), size)?;
     }
@@ -146,7 +181,9 @@ pub(crate) fn write(
     for (key, text) in family.texts {
         builder.set(&format!("{arch}.{key}"), *text)?;
     }
-    rope::write(builder, config, family)
+    let mut rope = rope::write(builder, config, family)?;
+    rope.tensors.extend(extra.tensors);
+    Ok(rope)
 }
 
 /// The inner width of the feed-forward network.
@@ -156,6 +193,23 @@ fn feed_forward(
     family: &Family,
 ) -> Result<(), ConvertError> {
     let key = format!("{}.feed_forward_length", family.arch);
+    if family.ffn == FfnWidth::Paired {
+        return Ok(());
+    }
+    if family.ffn == FfnWidth::NetworkLayers {
+        let kinds = config.layer_kinds()?.ok_or(ConvertError::Missing {
+            key: "layers_block_type",
+        })?;
+        let dense = config.u32(&["intermediate_size"])?.unwrap_or(0);
+        let experts = config.u32(&["moe_intermediate_size"])?.unwrap_or(0);
+        let lengths = kinds.into_iter().map(|kind| match kind {
+            LayerKind::Network => dense as i32,
+            LayerKind::Experts => experts as i32,
+            LayerKind::Attention | LayerKind::Recurrent => 0,
+        });
+        builder.set_array(&key, lengths)?;
+        return Ok(());
+    }
     if family.ffn == FfnWidth::Stated {
         let stated = ["intermediate_size", "n_inner", "ffn_hidden_size", "ffn_dim"];
         if config.get(&stated).is_none() {
@@ -235,6 +289,7 @@ fn write_pair(
     let default = match (config.get(pair.from), pair.absent) {
         (Some(_), _) => 0.0,
         (None, Absent::Default(default)) => default,
+        (None, Absent::Layers) => config.layers()? as f64,
         (None, Absent::Skip) => return Ok(()),
         (None, Absent::Error) => {
             let key = pair.from.first().copied().unwrap_or("");

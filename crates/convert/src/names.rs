@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::family::{BUFFERS, Family, HEADS, Order, PREFIXES, Reading, Rule, VISION};
+use crate::family::{BUFFERS, Family, HEADS, Naming, PREFIXES, Reading, Rule, VISION};
 
 /// What a name turned out to be.
 pub(crate) enum Known {
@@ -18,6 +18,7 @@ pub(crate) struct Match {
     pub(crate) rule: &'static Rule,
     /// In GGUF, `.weight` or `.bias` included.
     pub(crate) name: String,
+    pub(crate) layer: usize,
     /// The number in a stack.
     pub(crate) item: Option<usize>,
 }
@@ -40,40 +41,38 @@ pub(crate) fn find(family: &Family, name: &str) -> Option<Known> {
     {
         return Some(Known::Ignored);
     }
-    let rules = || family.rules.iter().flat_map(|rules| rules.iter());
-    let whole = rules().filter(|rule| rule.order == Order::Exact);
-    if let Some((rule, (layer, _))) = whole
-        .into_iter()
-        .find_map(|rule| Some((rule, numbers(rule.from, short)?)))
-    {
-        let name = full_name(rule.to, layer)?;
-        let found = Match {
-            rule,
-            name,
-            item: None,
+    // A tensor that several rules have a share of is several.
+    let matches = |naming: Naming, name: &str, suffix: &str| {
+        let rules = || {
+            let rules = family.rules.iter().flat_map(|rules| rules.iter());
+            rules.filter(move |rule| rule.naming == naming)
         };
-        return Some(Known::Tensors([found].into()));
-    }
-    let (stem, suffix) = short.rsplit_once('.')?;
-    let found = rules()
-        .find_map(|rule| Some((rule, numbers(rule.from, stem)?)))
-        .filter(|_| matches!(suffix, "weight" | "bias"));
-    let Some((rule, (layer, item))) = found else {
-        let head = HEADS.iter().any(|prefix| short.starts_with(prefix));
-        let whole = family.reading != Reading::Forward;
-        return (head && whole).then_some(Known::Ignored);
+        let (first, (layer, item)) =
+            rules().find_map(|rule| Some((rule, numbers(rule.from, name)?)))?;
+        let sharing = rules().filter(|rule| rule.from == first.from);
+        let matches = sharing.map(|rule| {
+            Some(Match {
+                rule,
+                name: full_name(rule.to, layer)? + suffix,
+                layer: layer.unwrap_or(0) as usize,
+                item: item.map(|item| item as usize),
+            })
+        });
+        matches.collect::<Option<Vec<_>>>()
     };
-    let other_half =
-        rules().filter(|other| other.order == Order::SecondHalf && other.from == rule.from);
-    let others = other_half.filter(|_| rule.order == Order::FirstHalf);
-    let matches = [rule].into_iter().chain(others).map(|rule| {
-        Some(Match {
-            rule,
-            name: full_name(rule.to, layer)? + "." + suffix,
-            item: item.map(|item| item as usize),
-        })
-    });
-    matches.collect::<Option<_>>().map(Known::Tensors)
+    if let Some(found) = matches(Naming::Whole, short, "") {
+        return Some(Known::Tensors(found));
+    }
+    let (stem, _) = short.rsplit_once('.')?;
+    let suffix = &short[stem.len()..];
+    let found = match suffix {
+        ".weight" | ".bias" => matches(Naming::Stem, stem, suffix),
+        _ => None,
+    };
+    found.map(Known::Tensors).or_else(|| {
+        let head = HEADS.iter().any(|prefix| short.starts_with(prefix));
+        (head && family.reading != Reading::Forward).then_some(Known::Ignored)
+    })
 }
 
 /// A rule's name with the layer's number in it.
@@ -124,7 +123,7 @@ mod tests {
     use crate::family;
 
     fn gguf_name(class: &str, name: &str) -> Option<String> {
-        match find(family::find(class).expect("a class"), name)? {
+        match find(family::of_class(class).next().expect("a class"), name)? {
             Known::Tensors(found) => {
                 let names: Vec<String> = found.into_iter().map(|found| found.name).collect();
                 Some(names.join(" "))

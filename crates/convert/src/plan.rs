@@ -12,13 +12,14 @@ use strata_weights::{CheckpointTensor, Dtype, Gguf};
 
 use crate::config::HfConfig;
 use crate::error::ConvertError;
-use crate::family::{Add, Order};
+use crate::family::Order;
 use crate::importance::Importance;
 use crate::metadata;
 use crate::mix::{Mix, ModelFacts};
 use crate::names::{self, Known};
 use crate::recipe::Recipe;
-use crate::row_order::{HeadCounts, RowOrder};
+use crate::row_order::RowOrder;
+use crate::tensor_plan::{self, Edit, Make, View};
 use crate::write;
 
 /// What a file is made for.
@@ -42,27 +43,6 @@ pub struct PlannedTensor {
     pub(crate) make: Make,
 }
 
-/// What a tensor is made of.
-#[derive(Clone, Debug)]
-pub(crate) enum Make {
-    Values(Vec<f32>),
-    Rows {
-        /// Numbers of the checkpoint's tensors, one after the other.
-        sources: Vec<usize>,
-        view: View,
-        order: RowOrder,
-        add: Add,
-    },
-}
-
-/// How a source is looked at.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) enum View {
-    AsIs,
-    /// Rows and columns exchanged; for a vector whose elements are to be moved as well.
-    Transposed,
-}
-
 /// A checkpoint's tensors and the file that they become.
 #[derive(Debug)]
 pub struct Plan<'t, 'a> {
@@ -75,12 +55,15 @@ pub struct Plan<'t, 'a> {
 }
 
 /// A tensor that is being put together.
-struct Parts {
-    name: String,
-    rule: &'static crate::family::Rule,
+pub(crate) struct Parts {
+    pub(crate) name: String,
+    pub(crate) rule: &'static crate::family::Rule,
     /// Number in the stack and number in the checkpoint.
-    sources: Vec<(usize, usize)>,
+    pub(crate) sources: Vec<(usize, usize)>,
 }
+
+/// Arrays of the metadata whose elements are tensors, a layer each.
+type Arrays = BTreeMap<String, Vec<(usize, usize)>>;
 
 impl<'t, 'a> Plan<'t, 'a> {
     /// Looks at a checkpoint: its config, all its tensors, and its vocabulary if it has one.
@@ -114,22 +97,39 @@ impl<'t, 'a> Plan<'t, 'a> {
         }
         recipe.describe(&mut builder)?;
         let extra = metadata::write(&mut builder, config, family)?;
+        let (parts, arrays) = collect(config, checkpoint)?;
+        for (key, sources) in arrays {
+            let numbers = sources
+                .into_iter()
+                .map(|(_, source)| tensor_plan::number(checkpoint, source));
+            builder.set_array(&key, numbers.collect::<Result<Vec<f32>, _>>()?)?;
+        }
         if let Some(vocabulary) = vocabulary {
             vocabulary.write(&mut builder)?;
         }
         let metadata = builder.finish()?.header;
 
-        let parts = collect(config, checkpoint)?;
         let has_output = parts.iter().any(|part| part.name == "output.weight");
         let weighed = recipe.importance.is_some();
         let facts = ModelFacts::new(Gguf::parse(&metadata)?.metadata(), has_output, weighed);
         let mut tensors = Vec::with_capacity(parts.len());
         for part in &parts {
             // What no mix touches is f32 here, as llama.cpp's converter has it.
-            tensors.push(plan_tensor(part, checkpoint, heads, |name, dims| {
-                let chosen = recipe.choose(&facts, name, dims);
-                chosen.unwrap_or(GgmlType::F32)
-            })?);
+            tensors.push(tensor_plan::plan(
+                part,
+                checkpoint,
+                (config, heads),
+                |part| {
+                    let (name, dims, source) = part;
+                    match recipe.mix {
+                        // 4-bit floats stay what they are, as llama.cpp's converter has it.
+                        Mix::F32 | Mix::F16 | Mix::Bf16 if source == Some(Dtype::U8) => {
+                            GgmlType::MXFP4
+                        }
+                        _ => recipe.choose(&facts, name, dims).unwrap_or(GgmlType::F32),
+                    }
+                },
+            )?);
         }
         let names = tensors.iter().map(|tensor| &*tensor.name);
         recipe.check(names.zip(tensors.iter().map(|tensor| &*tensor.dims)))?;
@@ -197,6 +197,7 @@ impl<'t, 'a> Plan<'t, 'a> {
     pub fn source_type(&self, tensor: &PlannedTensor) -> Option<Dtype> {
         match &tensor.make {
             Make::Rows { sources, .. } => Some(self.checkpoint.get(*sources.first()?)?.dtype),
+            Make::Blocks { sources, .. } => Some(self.checkpoint.get(sources[0])?.dtype),
             Make::Values(_) => None,
         }
     }
@@ -205,6 +206,7 @@ impl<'t, 'a> Plan<'t, 'a> {
     pub fn sources(&self, tensor: &PlannedTensor) -> impl Iterator<Item = &'a [u8]> {
         let sources = match &tensor.make {
             Make::Rows { sources, .. } => sources.as_slice(),
+            Make::Blocks { sources, .. } => sources,
             Make::Values(_) => &[],
         };
         let source = |&index: &usize| self.checkpoint.get(index)?.plain();
@@ -220,9 +222,10 @@ impl<'t, 'a> Plan<'t, 'a> {
         match &tensor.make {
             Make::Rows {
                 sources,
-                view: View::AsIs,
+                view: View::AS_IS,
                 order: RowOrder::Same,
-                add: Add::Nothing,
+                columns: RowOrder::Same,
+                edit: Edit::Nothing,
             } if sources.len() == 1 => {
                 let source = self.checkpoint.get(*sources.first()?)?;
                 let same = source.dtype.ggml() == Some(tensor.ty);
@@ -259,8 +262,9 @@ fn own_mix(checkpoint: &[CheckpointTensor<'_>]) -> Mix {
 fn collect(
     config: &HfConfig,
     checkpoint: &[CheckpointTensor<'_>],
-) -> Result<Vec<Parts>, ConvertError> {
+) -> Result<(Vec<Parts>, Arrays), ConvertError> {
     let family = config.family()?;
+    let mut arrays = Arrays::new();
     let mut parts: Vec<Parts> = Vec::new();
     let mut by_name: BTreeMap<String, usize> = BTreeMap::new();
     let layers = config.layers()?;
@@ -280,7 +284,15 @@ fn collect(
             }
         };
         for found in all {
-            let item = found.item.unwrap_or(0);
+            let item = match found.rule.order {
+                Order::Scales => 1,
+                _ => found.item.unwrap_or(0),
+            };
+            if found.rule.order == Order::Metadata {
+                let array = arrays.entry(found.name).or_default();
+                array.push((found.layer, source));
+                continue;
+            }
             match by_name.get(&found.name).and_then(|&at| parts.get_mut(at)) {
                 None => {
                     by_name.insert(found.name.clone(), parts.len());
@@ -290,8 +302,16 @@ fn collect(
                         sources: vec![(item, source)],
                     });
                 }
-                Some(part) if found.rule.order == Order::Stacked => {
+                Some(part)
+                    if matches!(
+                        found.rule.order,
+                        Order::Stacked | Order::Blocks(_) | Order::Scales
+                    ) =>
+                {
                     part.sources.push((item, source));
+                    if let Order::Blocks(_) = found.rule.order {
+                        part.rule = found.rule;
+                    }
                 }
                 Some(_) => return Err(ConvertError::DuplicateTensor { tensor: found.name }),
             }
@@ -319,7 +339,8 @@ fn collect(
     if is_tied(config, &parts, checkpoint)? {
         parts.retain(|part| part.name != "output.weight");
     }
-    Ok(parts)
+    arrays.values_mut().for_each(|array| array.sort_unstable());
+    Ok((parts, arrays))
 }
 
 /// Whether the output matrix is the embedding once more.
@@ -340,81 +361,4 @@ fn is_tied(
         || config
             .bool(&["tie_word_embeddings", "tie_embedding"])?
             .unwrap_or(false))
-}
-
-fn plan_tensor(
-    part: &Parts,
-    checkpoint: &[CheckpointTensor<'_>],
-    heads: HeadCounts,
-    choose: impl FnOnce(&str, &[u64]) -> GgmlType,
-) -> Result<PlannedTensor, ConvertError> {
-    let sources: Vec<usize> = part.sources.iter().map(|&(_, source)| source).collect();
-    let of = |index: usize| checkpoint.get(index);
-    let first = sources.first().and_then(|&index| of(index));
-    let first = first.ok_or(ConvertError::NoTensors)?;
-    let shape = || ConvertError::Shape {
-        tensor: Name::new(&first.name),
-    };
-    let alike = |&index: &usize| of(index).is_some_and(|tensor| tensor.shape == first.shape);
-    if !sources.iter().all(alike) {
-        return Err(shape());
-    }
-    let mut dims: Vec<u64> = first.shape.iter().rev().copied().collect();
-    let vector = dims.len() == 1;
-    let order = part.rule.order;
-    match order {
-        Order::Transposed if dims.len() == 2 => dims.reverse(),
-        Order::Stacked => dims.push(sources.len() as u64),
-        Order::Flat if dims.get(1) == Some(&1) => dims.truncate(1),
-        Order::Squeezed | Order::Exact => dims.retain(|&dim| dim != 1),
-        _ => {}
-    }
-    let row_count: u64 = if vector {
-        dims.first().copied().unwrap_or(0)
-    } else {
-        first.shape.iter().rev().skip(1).product()
-    };
-    let row_order = match (order, &first.shape[..]) {
-        (Order::FirstHalf | Order::SecondHalf, &[_, rows, _]) if rows >= 2 && rows % 2 == 0 => {
-            let size = rows as usize / 2;
-            let first = if order == Order::FirstHalf { 0 } else { size };
-            RowOrder::HalfOfItems { first, size }
-        }
-        _ => RowOrder::new(order, heads, row_count as usize).ok_or_else(shape)?,
-    };
-    let halved = matches!(row_order, RowOrder::HalfOfItems { .. });
-    if halved || matches!(row_order, RowOrder::Part { .. }) {
-        let rows = if vector {
-            dims.first_mut()
-        } else {
-            dims.get_mut(1)
-        };
-        if let Some(rows) = rows {
-            *rows = row_order.count(*rows as usize) as u64;
-        }
-    }
-    let moved = row_order != RowOrder::Same;
-    let view = match order {
-        Order::Transposed if !vector => View::Transposed,
-        _ if vector && moved => View::Transposed,
-        _ => View::AsIs,
-    };
-    if (view == View::Transposed || (moved && !halved)) && first.shape.len() > 2 {
-        return Err(shape());
-    }
-    Ok(PlannedTensor {
-        ty: choose(&part.name, &dims),
-        name: part.name.clone(),
-        dims,
-        make: Make::Rows {
-            sources,
-            view,
-            order: row_order,
-            add: if part.name.ends_with(".bias") {
-                Add::Nothing
-            } else {
-                part.rule.add
-            },
-        },
-    })
 }

@@ -165,8 +165,8 @@ impl RowSource for BlockRows<'_> {
         self.columns
     }
 
-    fn unchanged(&self, _: usize) -> Option<&[u8]> {
-        None
+    fn copy(&self, _: usize, _: &mut [u8]) -> bool {
+        false
     }
 
     fn read(&self, row: usize, values: &mut [f32]) -> Option<()> {

@@ -8,7 +8,7 @@ use strata_weights::gguf::Builder;
 
 use crate::config::{HfConfig, bad, number, quoted};
 use crate::error::ConvertError;
-use crate::family::{Family, Rotary};
+use crate::family::{Extras, Family, Latent, Rotary};
 
 /// The most factors of a scaling: one for each pair of a head's dimensions.
 const MAX_FACTORS: usize = 4096;
@@ -68,10 +68,19 @@ pub(crate) fn write(
     config: &HfConfig,
     family: &Family,
 ) -> Result<RopeTensors, ConvertError> {
-    let Rotary::Share(share) = family.rotary else {
-        return Ok(RopeTensors::default());
-    };
     let arch = family.arch;
+    let share = match family.rotary {
+        Rotary::None => return Ok(RopeTensors::default()),
+        Rotary::Share(share) => share,
+        Rotary::ByLayer => 1.0,
+        Rotary::UnlessNope => {
+            let kind = config.get(&["position_embedding_type"]);
+            if kind.and_then(|(_, kind)| kind.as_str()) != Some("rope") {
+                builder.set(&alloc::format!("{arch}.rope.scaling.finetuned"), false)?;
+            }
+            1.0
+        }
+    };
     let key = |name: &str| alloc::format!("{arch}.rope.{name}");
     let whole = config.get(&["rope_parameters", "rope_scaling"]);
     let whole = whole.and_then(|(_, value)| value.as_object());
@@ -80,10 +89,17 @@ pub(crate) fn write(
         config,
         map: full.or(whole),
     };
-    let head = config.head_size()?;
+    let head = match family.latent {
+        Latent::Never => config.head_size()?,
+        Latent::Compressed | Latent::Expanded => config.required_u32(&["qk_rope_head_dim"])?,
+    };
     let share = match parameters.anywhere("partial_rotary_factor")? {
         Some(share) => share,
         None => config.f32(&["rotary_pct", "rope_pct"])?.unwrap_or(share),
+    };
+    let share = match family.latent {
+        Latent::Never => share,
+        Latent::Compressed | Latent::Expanded => 1.0,
     };
     let dimensions = match config.u32(&["rotary_dim"])? {
         Some(dimensions) => dimensions,
@@ -93,8 +109,34 @@ pub(crate) fn write(
         Some(base) => base,
         None => config.f32(&["rotary_emb_base"])?.unwrap_or(10_000.0),
     };
-    builder.set(&key("dimension_count"), dimensions)?;
+    // A base for each layer, or 0 where nothing turns.
+    let bases = match family.rotary {
+        Rotary::ByLayer => config.numbers("layer_rope_theta")?,
+        _ => Vec::new(),
+    };
+    let turning = bases.iter().copied().find(|&base| base > 0.0);
+    let base = turning.unwrap_or(base);
+    if let Some(other) = bases.iter().find(|&&other| other > 0.0 && other != base) {
+        return Err(bad("layer_rope_theta", &Value::from(*other)));
+    }
+    if !bases.is_empty() {
+        let pattern: Vec<bool> = bases.iter().map(|&base| base > 0.0).collect();
+        builder.set_array(&alloc::format!("{arch}.attention.rope_pattern"), pattern)?;
+    }
+    // Gemma 4's differ by layer.
+    if family.extras != Extras::Gemma4 {
+        builder.set(&key("dimension_count"), dimensions)?;
+    }
     builder.set(&key("freq_base"), base)?;
+    // Pairs that turn with time, height and width; the fourth is never used.
+    let sections = whole.and_then(|map| map.get("mrope_section")?.as_array());
+    if let Some(sections) = sections {
+        let sections = sections
+            .iter()
+            .map(|size| size.as_i64().unwrap_or(0) as i32);
+        let sections: Vec<i32> = sections.chain([0, 0, 0, 0]).take(4).collect();
+        builder.set_array(&key("dimension_sections"), sections)?;
+    }
     let sliding = whole.and_then(|map| map.get("sliding_attention")?.get("rope_theta"));
     let sliding = match sliding {
         Some(value) => Some(number("rope_theta", value)?),
@@ -106,24 +148,24 @@ pub(crate) fn write(
     if let Some(scale) = parameters.get("llama_4_scaling_beta")? {
         builder.set(&alloc::format!("{arch}.attention.temperature_scale"), scale)?;
     }
-    scaling(builder, &parameters, &key, base, dimensions)
+    let latent = family.latent != Latent::Never;
+    scaling(builder, &parameters, &key, (base, dimensions, latent))
 }
 
 fn scaling(
     builder: &mut Builder,
     parameters: &Parameters<'_>,
     key: &dyn Fn(&str) -> String,
-    base: f32,
-    dimensions: u32,
+    (base, dimensions, latent): (f32, u32, bool),
 ) -> Result<RopeTensors, ConvertError> {
     let mut extra = RopeTensors::default();
     match parameters.kind() {
-        "default" => {}
+        "default" | "mrope" | "proportional" => {}
         "linear" => {
             builder.set(&key("scaling.type"), "linear")?;
             builder.set(&key("scaling.factor"), parameters.required("factor")?)?;
         }
-        "yarn" => yarn(builder, parameters, key)?,
+        "yarn" => yarn(builder, parameters, key, latent)?,
         "llama3" => {
             let values = llama3(parameters, base, dimensions)?;
             extra.tensors.push(("rope_freqs.weight", values));
@@ -177,6 +219,7 @@ fn yarn(
     builder: &mut Builder,
     parameters: &Parameters<'_>,
     key: &dyn Fn(&str) -> String,
+    latent: bool,
 ) -> Result<(), ConvertError> {
     let factor = parameters.required("factor")?;
     builder.set(&key("scaling.type"), "yarn")?;
@@ -199,6 +242,17 @@ fn yarn(
     // GGUF's readers sharpen by what YaRN's paper says, and multiply by the key.
     let mscale = |scale: f32| 1.0 + 0.1 * scale * libm::logf(factor.max(1.0));
     let (one, all) = (parameters.get("mscale")?, parameters.get("mscale_all_dim")?);
+    if let (true, Some(all)) = (latent, all) {
+        // Scores grow, and rotations do not.
+        if one != Some(all) {
+            return Err(ConvertError::Unsupported {
+                key: "mscale",
+                found: quoted(&Value::from(one)),
+            });
+        }
+        builder.set(&key("scaling.yarn_log_multiplier"), 0.1 * all)?;
+        return Ok(());
+    }
     let stated = match (parameters.get("attention_factor")?, one, all) {
         (Some(stated), _, _) => Some(stated),
         (None, Some(one), Some(all)) => Some(mscale(one) / mscale(all)),

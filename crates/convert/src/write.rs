@@ -10,10 +10,11 @@ use strata_weights::Rows;
 use strata_weights::gguf::Name;
 
 use crate::error::ConvertError;
-use crate::family::Add;
+use crate::fp4::Fp4Rows;
 use crate::importance::Importance;
-use crate::plan::{Make, Plan, PlannedTensor, View};
+use crate::plan::{Plan, PlannedTensor};
 use crate::row_order::RowOrder;
+use crate::tensor_plan::{Edit, Make};
 
 /// Bytes of a tensor that are made before they are handed out.
 pub(crate) const STEP: usize = 8 << 20;
@@ -44,26 +45,52 @@ impl Plan<'_, '_> {
                 let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
                 sink(&bytes).map_err(WriteFailure::Sink)
             }
+            Make::Blocks {
+                sources: [blocks, scales],
+                order,
+            } => {
+                let rows = Fp4Rows::new(
+                    self.checkpoint.get(*blocks),
+                    self.checkpoint.get(*scales),
+                    (*order, tensor.ty == GgmlType::MXFP4),
+                );
+                let job = Job {
+                    rows: &rows.ok_or_else(|| ConvertError::Shape {
+                        tensor: Name::new(&tensor.name),
+                    })?,
+                    name: &tensor.name,
+                    ty: tensor.ty,
+                    importance: self.importance(tensor, 0)?,
+                };
+                job.run(pool, sink)
+            }
             Make::Rows {
                 sources,
                 view,
                 order,
-                add,
+                columns,
+                edit,
             } => {
                 for (item, &index) in sources.iter().enumerate() {
                     let Some(source) = self.checkpoint.get(index) else {
                         continue;
                     };
                     let rows = source.rows().map_err(ConvertError::from)?;
-                    let rows = match view {
-                        View::AsIs => rows,
-                        View::Transposed => rows.transposed(),
+                    let rows = match view.item_rows {
+                        None => rows,
+                        Some(item_rows) => rows.items_transposed(item_rows),
                     };
+                    let rows = match view.columns {
+                        None => rows,
+                        Some((first, step, count)) => rows.some_columns(first, step, count),
+                    };
+                    let untouched = *edit == Edit::Nothing && *columns == RowOrder::Same;
                     let rows = CheckpointRows {
                         rows: &rows,
                         order: *order,
-                        add: *add,
-                        same: source.dtype.ggml() == Some(tensor.ty) && *add == Add::Nothing,
+                        columns: *columns,
+                        edit,
+                        same: source.dtype.ggml() == Some(tensor.ty) && untouched,
                     };
                     let importance = self.importance(tensor, item)?;
                     let job = Job {
@@ -88,8 +115,8 @@ pub(crate) trait RowSource: Sync {
     /// How long each is.
     fn columns(&self) -> usize;
 
-    /// A row's bytes where they need no change.
-    fn unchanged(&self, row: usize) -> Option<&[u8]>;
+    /// Writes a row's bytes where they need no change, and says whether it did.
+    fn copy(&self, row: usize, out: &mut [u8]) -> bool;
 
     /// A row's floats; `None` if there is no such row.
     fn read(&self, row: usize, values: &mut [f32]) -> Option<()>;
@@ -99,7 +126,9 @@ pub(crate) trait RowSource: Sync {
 struct CheckpointRows<'r, 'a> {
     rows: &'r Rows<'a>,
     order: RowOrder,
-    add: Add,
+    /// The order of columns.
+    columns: RowOrder,
+    edit: &'r Edit,
     /// Whether bytes are copied.
     same: bool,
 }
@@ -113,14 +142,32 @@ impl RowSource for CheckpointRows<'_, '_> {
         self.rows.columns()
     }
 
-    fn unchanged(&self, row: usize) -> Option<&[u8]> {
-        self.same.then(|| self.rows.bytes(self.order.source(row)))?
+    fn copy(&self, row: usize, out: &mut [u8]) -> bool {
+        let bytes = self.same.then(|| self.rows.bytes(self.order.source(row)));
+        bytes
+            .flatten()
+            .map(|bytes| out.copy_from_slice(bytes))
+            .is_some()
     }
 
     fn read(&self, row: usize, values: &mut [f32]) -> Option<()> {
         self.rows.read(self.order.source(row), values)?;
-        if self.add == Add::One {
-            values.iter_mut().for_each(|value| *value += 1.0);
+        if self.columns != RowOrder::Same {
+            let before = values.to_vec();
+            for (column, value) in values.iter_mut().enumerate() {
+                *value = *before.get(self.columns.source(column))?;
+            }
+        }
+        match self.edit {
+            Edit::Nothing => {}
+            Edit::PlusOne => values.iter_mut().for_each(|value| *value += 1.0),
+            Edit::Decay => values
+                .iter_mut()
+                .for_each(|value| *value = -libm::expf(*value)),
+            Edit::Factors(factors) => {
+                let (_, factor) = factors.iter().find(|(end, _)| row < *end)?;
+                values.iter_mut().for_each(|value| *value *= factor);
+            }
         }
         Some(())
     }
@@ -193,8 +240,7 @@ impl<S: RowSource> Job<'_, S> {
     }
 
     fn row(&self, row: usize, values: &mut [f32], out: &mut [u8]) -> Result<(), RowFault> {
-        if let Some(bytes) = self.rows.unchanged(row) {
-            out.copy_from_slice(bytes);
+        if self.rows.copy(row, out) {
             return Ok(());
         }
         self.rows.read(row, values).ok_or(RowFault::Unreadable)?;

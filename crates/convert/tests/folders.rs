@@ -58,36 +58,59 @@ fn shown(value: Value<'_>) -> String {
     }
 }
 
-#[test]
-fn tensors_and_metadata_are_those_of_the_golden_files() {
-    assert!(names().len() >= 15);
-    for name in names() {
-        let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../model/tests");
-        let read = |folder: &str| fs::read(tests.join(folder).join(format!("{name}.gguf")));
-        let golden = read("golden").or_else(|_| read("golden_states")).unwrap();
-        let golden = Gguf::parse(&golden).unwrap();
-        let file = convert(&folders().join(&name), Some(Mix::F32)).unwrap();
-        let gguf = Gguf::parse(&file).unwrap();
-        assert_eq!(gguf.tensors().len(), golden.tensors().len(), "{name}");
-        for tensor in gguf.tensors() {
-            let want = golden.tensor(tensor.name).expect(tensor.name);
-            let squeezed = |tensor: &Tensor<'_>| {
-                let dims = tensor.dims.iter().copied().filter(|&dim| dim != 1);
-                dims.collect::<Vec<_>>()
-            };
-            assert_eq!(squeezed(tensor), squeezed(want), "{name} {}", tensor.name);
-            for (a, b) in floats(tensor).iter().zip(floats(want)) {
-                let close = (a - b).abs() <= 1e-3 * b.abs().max(0.1);
-                assert!(close, "{name} {}: {a} is not {b}", tensor.name);
-            }
-        }
-        let ours = about_the_model(gguf.metadata());
-        for (key, want) in about_the_model(golden.metadata()) {
-            let found = ours.iter().find(|(name, _)| *name == key);
-            let found = found.unwrap_or_else(|| panic!("{name}: {key} is missing"));
-            assert_eq!(shown(found.1), shown(want), "{name}: {key}");
+/// What of a folder's conversion is not as in the golden file of the same model.
+fn differences(name: &str) -> Result<Vec<String>, FolderError> {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../model/tests");
+    let read = |folder: &str| fs::read(tests.join(folder).join(format!("{name}.gguf")));
+    let golden = read("golden").or_else(|_| read("golden_states")).unwrap();
+    let golden = Gguf::parse(&golden).unwrap();
+    let file = convert(&folders().join(name), Some(Mix::F32))?;
+    let gguf = Gguf::parse(&file).unwrap();
+    let mut differences = Vec::new();
+    for want in golden.tensors() {
+        if gguf.tensor(want.name).is_none() {
+            differences.push(format!("{} is missing", want.name));
         }
     }
+    for tensor in gguf.tensors() {
+        let Some(want) = golden.tensor(tensor.name) else {
+            differences.push(format!("{} is too much", tensor.name));
+            continue;
+        };
+        let squeezed = |tensor: &Tensor<'_>| {
+            let dims = tensor.dims.iter().copied().filter(|&dim| dim != 1);
+            dims.collect::<Vec<_>>()
+        };
+        if squeezed(tensor) != squeezed(want) {
+            differences.push(format!("{} is {:?}", tensor.name, tensor.dims));
+            continue;
+        }
+        let (ours, theirs) = (floats(tensor), floats(want));
+        let far = |(a, b): &(&f32, &f32)| (*a - *b).abs() > 1e-3 * b.abs().max(0.1);
+        if let Some((a, b)) = ours.iter().zip(&theirs).find(far) {
+            differences.push(format!("{}: {a} is not {b}", tensor.name));
+        }
+    }
+    let ours = about_the_model(gguf.metadata());
+    for (key, want) in about_the_model(golden.metadata()) {
+        let found = ours.iter().find(|(name, _)| *name == key);
+        let found = found.map(|found| shown(found.1));
+        if found.as_ref() != Some(&shown(want)) {
+            differences.push(format!("{key} is {found:?}, not {}", shown(want)));
+        }
+    }
+    Ok(differences)
+}
+
+#[test]
+fn tensors_and_metadata_are_those_of_the_golden_files() {
+    assert!(names().len() >= 40);
+    let mut failures = Vec::new();
+    for name in names() {
+        let found = differences(&name).unwrap_or_else(|error| vec![error.to_string()]);
+        failures.extend(found.iter().map(|found| format!("{name}: {found}")));
+    }
+    assert!(failures.is_empty(), "\n{}", failures.join("\n"));
 }
 
 #[test]

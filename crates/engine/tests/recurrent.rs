@@ -2,7 +2,7 @@
 //! answer is computed, never the answer.
 
 use crate::stateful::{Shape, Stateful, assert_no_leak};
-use crate::tale::{Answer, run, run_one};
+use crate::tale::{Answer, run};
 use strata_engine::{Choices, Counters, Request, Speculation};
 use strata_model::PAGE;
 
@@ -51,38 +51,6 @@ pub(crate) fn alone(stateful: &Stateful, requests: &[Request]) -> Vec<Answer> {
         .iter()
         .map(|request| stateful.alone(request))
         .collect()
-}
-
-#[test]
-fn an_engine_says_what_the_executor_says_token_by_token() {
-    let stateful = Stateful::load();
-    for (seed, len) in [(0, 1), (2, 31), (4, PAGE), (6, 3 * PAGE + 7)] {
-        let request = stateful.request(seed, len, 40);
-        let expected = stateful.greedy(&request.prompt, 40);
-        for batch in [1, 3, 31, 32, 50, 512] {
-            let shape = Shape {
-                batch,
-                ..Shape::default()
-            };
-            let answer = run_one(&mut stateful.engine(shape), request.clone());
-            assert_eq!(answer.tokens, expected, "{len} tokens by {batch}");
-        }
-    }
-}
-
-#[test]
-fn requests_in_batches_of_any_size_get_what_they_get_alone() {
-    let stateful = Stateful::load();
-    let requests = requests(&stateful, 8);
-    let alone = alone(&stateful, &requests);
-    for (batch, slots) in [(1, 8), (7, 3), (33, 8), (512, 8)] {
-        let shape = Shape {
-            batch,
-            requests: slots,
-            ..Shape::default()
-        };
-        assert_all_same(&stateful, shape, &requests, &alone);
-    }
 }
 
 #[test]
@@ -180,6 +148,7 @@ fn requests_that_are_displaced_come_back_with_the_same_answer() {
                 batch: 64,
                 requests: 4,
                 max_draft: 4,
+                ..Shape::default()
             };
             let requests: Vec<Request> = requests
                 .iter()

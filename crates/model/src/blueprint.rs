@@ -1,5 +1,6 @@
 //! A file checked against its architecture: all of a model but its weights in memory.
 
+use crate::altup::Streams;
 use crate::arch;
 use crate::batch::BatchLimits;
 use crate::config::Config;
@@ -9,6 +10,7 @@ use crate::layer::{self, Layer, NormWeights};
 use crate::matrix::{Home, Matrix};
 use crate::model::Model;
 use crate::pages::PageLayout;
+use crate::per_layer::LayerEmbeddings;
 use crate::rope::Rope;
 use crate::spec::{Position, Presence, Role};
 use crate::tensors::{NamedMatrices, Source, Tensors};
@@ -63,6 +65,10 @@ pub(crate) enum Body {
 pub(crate) struct Decoder {
     /// Of the embedding.
     pub(crate) embd_norm: Option<NormWeights>,
+    /// What makes the embeddings of layers.
+    pub(crate) layer_embeddings: Option<LayerEmbeddings>,
+    /// What makes and joins several residual streams.
+    pub(crate) streams: Option<Streams>,
     pub(crate) layers: Vec<Layer>,
     pub(crate) output_norm: NormWeights,
     /// The embedding's own, where they are tied.
@@ -86,6 +92,8 @@ impl Decoder {
                 config.width,
             )?),
         };
+        let layer_embeddings = LayerEmbeddings::load(tensors, config)?;
+        let streams = Streams::load(tensors, config)?;
         let layers = (0..config.layers.len())
             .map(|index| Layer::load(tensors, config, index))
             .collect::<Result<_, _>>()?;
@@ -99,6 +107,8 @@ impl Decoder {
             tensors.maybe_vector(spec.output_bias, "output.bias", &[vocabulary as u64])?;
         Ok(Self {
             embd_norm,
+            layer_embeddings,
+            streams,
             layers,
             output_norm,
             output,

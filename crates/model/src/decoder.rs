@@ -70,20 +70,35 @@ impl Model {
             tokens: batch.iter().map(|span| span.tokens.len()).sum(),
         };
         pass.embed(decoder, work);
-        pass.add_norm(
-            &AddNorm {
-                next: decoder.layers.first().map(Layer::input),
-                ..AddNorm::default()
-            },
-            work,
-        );
+        pass.embed_layers(decoder, work);
+        match &decoder.streams {
+            Some(streams) => pass.part_streams(streams, work),
+            None => pass.add_norm(
+                &AddNorm {
+                    next: decoder.layers.first().map(Layer::input),
+                    ..AddNorm::default()
+                },
+                work,
+            ),
+        }
         for (index, layer) in decoder.layers.iter().enumerate() {
-            let next = decoder.layers.get(index + 1);
+            let after = decoder.layers.get(index + 1);
+            let next = after.filter(|_| !layer.has_end());
+            if let Some(altup) = &layer.altup {
+                pass.predict(altup, layer.input(), work);
+                pass.laurel(&altup.laurel, layer, work);
+            }
             if let Some(mixer) = &layer.mixer {
                 pass.mix(index, mixer, &mut kv, work);
                 pass.after_mixer(layer, mixer, next, work);
             }
             pass.ffn_branch(index, layer, next, &mut kv, work);
+            if layer.has_end() {
+                pass.end_layer(index, layer, after, work);
+            }
+        }
+        if let Some(streams) = &decoder.streams {
+            pass.join_streams(streams, work);
         }
         let rows = pass.logits(decoder, work);
         let states = pass.states(decoder, rows, work);
@@ -173,6 +188,19 @@ impl Pass<'_> {
         } else {
             BranchOrder::Sequential
         };
+        if layer.altup.is_some() {
+            let added = AddNorm {
+                branch: Some(mixer),
+                ..AddNorm::default()
+            };
+            self.add_norm(&added, work);
+            self.add_laurel(work);
+            let begin = AddNorm {
+                next: Some(ffn_input),
+                ..AddNorm::default()
+            };
+            return self.add_norm(&begin, work);
+        }
         match &layer.expert_branch {
             None => self.add_norm(&AddNorm::between(mixer, ffn_input, order), work),
             Some(branch) => {

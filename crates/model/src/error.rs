@@ -37,6 +37,10 @@ pub enum LoadError {
     LayersDiffer { key: String },
     #[error("{heads} query heads cannot share {kv_heads} key heads evenly")]
     Heads { heads: usize, kv_heads: usize },
+    #[error(
+        "layer {layer} has no keys and values, and no layer before it has any that it could read"
+    )]
+    NothingToShare { layer: usize },
     #[error("value heads of {value} beside key heads of {key} are not supported")]
     ValueLength { key: usize, value: usize },
     #[error("the rotary scaling {kind:?} is not supported")]

@@ -35,10 +35,17 @@ impl Pass<'_> {
         let sizes = &weights.config;
         let width = self.config.width;
         let kernels = self.compute.kernels;
+        if let Some(beside) = &weights.beside {
+            self.before_routing(beside, &weights.router, work);
+        }
+        let normed = &work.normed[..self.tokens * width];
+        self.route(weights, sizes, normed, &mut work.acts, &mut work.experts);
+        if let Some(beside) = &weights.beside {
+            self.after_routing(beside, work);
+        }
         let normed = &work.normed[..self.tokens * width];
         let out = &mut work.branch[..self.tokens * width];
         let buffers = &mut work.experts;
-        self.route(weights, sizes, normed, &mut work.acts, buffers);
         match &weights.shared {
             None => out.fill(0.0),
             Some(shared) => {
@@ -62,6 +69,11 @@ impl Pass<'_> {
                 buffers,
                 chunk,
             );
+            if let Some(beside) = &weights.beside {
+                for slot in &mut buffers.chosen[..tokens * sizes.used] {
+                    slot.weight *= beside.scales[slot.expert as usize];
+                }
+            }
             self.encode_inputs(weights, sizes, normed, chunk, buffers);
             let slots = tokens * sizes.used;
             let mut from = 0;
@@ -81,6 +93,9 @@ impl Pass<'_> {
         if weights.scale != 1.0 {
             self.compute
                 .each_row(out, width, |_, row| kernels.scale(row, weights.scale));
+        }
+        if let Some(beside) = &weights.beside {
+            self.after_experts(beside, work);
         }
     }
 

@@ -35,7 +35,8 @@ impl Pass<'_> {
         self.observe_all(&weights.input, normed);
         let halves = self.halves(&weights.input, inner);
         // What an adapter adds comes before the activation, and a norm sees whole rows.
-        let whole = weights.sub_norm.is_some() || self.adapts(&weights.input);
+        let whole =
+            weights.sub_norm.is_some() || weights.sparsity.is_some() || self.adapts(&weights.input);
         match halves.filter(|_| !whole) {
             Some((gate, up)) => {
                 let ActParts {
@@ -136,6 +137,20 @@ impl Pass<'_> {
         workers == 1 || inner / format.block_len().max(PANEL_ROWS) >= 2 * workers
     }
 
+    /// Matrices over rows of their own width, side by side in `out`; without their biases.
+    pub(crate) fn project_rows(
+        &self,
+        matrices: &Projections,
+        x: &[f32],
+        acts: &mut Acts,
+        out: &mut [f32],
+    ) {
+        self.encode_input(matrices, x, acts);
+        self.observe_all(matrices, x);
+        self.project(matrices, acts, out);
+        self.adapt_all(matrices, x, out);
+    }
+
     /// Encodes the rows that some matrices share.
     pub(crate) fn encode_input(&self, projections: &Projections, input: &[f32], acts: &mut Acts) {
         let width = projections.columns();
@@ -229,6 +244,9 @@ impl Pass<'_> {
         self.compute.each_row(hidden, columns, |_, row| {
             weights.input.add_biases(kernels, row);
             let (gate, up) = row.split_at_mut(inner);
+            if let Some(deviations) = weights.sparsity {
+                keep_largest(gate, deviations);
+            }
             match self.config.spec.ffn {
                 Ffn::Gated(_) => kernels.activate_mul(activation, gate, up),
                 Ffn::Plain => kernels.activate(activation, gate),
@@ -247,4 +265,23 @@ impl Pass<'_> {
         let rows = acts.parts().hidden.rows_mut(format, inner, self.tokens);
         self.compute.encode(format, hidden, columns, inner, rows);
     }
+}
+
+/// Takes the mean and so many standard deviations from each of `x`, and leaves what is above 0.
+fn keep_largest(x: &mut [f32], deviations: f32) {
+    let mean = mean(x.iter().copied());
+    let square = |x: &f32| (x - mean) * (x - mean);
+    let deviation = libm::sqrtf(self::mean(x.iter().map(square)));
+    let least = mean + deviation * deviations;
+    x.iter_mut().for_each(|x| *x = (*x - least).max(0.0));
+}
+
+/// The mean, in 16 lanes.
+fn mean(x: impl ExactSizeIterator<Item = f32>) -> f32 {
+    let count = x.len() as f32;
+    let mut lanes = [0.0f32; 16];
+    for (i, x) in x.enumerate() {
+        lanes[i % 16] += x;
+    }
+    lanes.iter().sum::<f32>() / count
 }

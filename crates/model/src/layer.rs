@@ -1,15 +1,21 @@
 //! The weights of one layer.
 
+mod readers;
+
+use crate::altup::AltUp;
 use crate::config::{Config, ExpertConfig};
+use crate::dense_beside::DenseBesideExperts;
 use crate::error::LoadError;
 use crate::matrix::{Experts, Linear};
 use crate::mixer::Mixer;
 use crate::mixer::channel_mix::ChannelMixWeights;
+use crate::per_layer::LayerInput;
 use crate::residual::BranchInput;
-use crate::spec::{Activation, Branches, DenseBeside, Ffn, Fusion, Norm, Presence};
+use crate::spec::{Activation, Branches, DenseBeside, Ffn, Fusion, Presence};
 use crate::tensors::{Tensors, block_name};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+pub(crate) use readers::{block_linear, block_norm, norm, projection};
 use strata_kernels::{ActFormat, Kernels, act_format};
 
 /// A norm's weights.
@@ -118,6 +124,8 @@ pub(crate) struct DenseFfn {
     /// Gate and up, or up alone.
     pub(crate) input: Projections,
     pub(crate) activation: Activation,
+    /// How many standard deviations above the mean a gate must be not to be 0, if that is so.
+    pub(crate) sparsity: Option<f32>,
     /// Of what goes into `down`.
     pub(crate) sub_norm: Option<NormWeights>,
     pub(crate) down: Linear,
@@ -135,6 +143,8 @@ pub(crate) struct ExpertFfn {
     pub(crate) down: ExpertMatrices,
     pub(crate) activation: Activation,
     pub(crate) shared: Option<SharedExpert>,
+    /// A dense network with norms of its own.
+    pub(crate) beside: Option<Box<DenseBesideExperts>>,
     /// What the sum of all is multiplied by.
     pub(crate) scale: f32,
 }
@@ -183,9 +193,20 @@ pub(crate) struct Layer {
     pub(crate) ffn_norm: Option<NormWeights>,
     pub(crate) ffn: FfnWeights,
     pub(crate) post_ffn_norm: Option<NormWeights>,
+    /// What it does with the embedding that it has of a token.
+    pub(crate) input_embedding: Option<Box<LayerInput>>,
+    /// Where there are several residual streams.
+    pub(crate) altup: Option<Box<AltUp>>,
+    /// What its result is multiplied by.
+    pub(crate) output_scale: Option<f32>,
 }
 
 impl Layer {
+    /// Whether something comes after the feed-forward network.
+    pub(crate) fn has_end(&self) -> bool {
+        self.input_embedding.is_some() || self.altup.is_some() || self.output_scale.is_some()
+    }
+
     /// What the layer begins with.
     pub(crate) fn input(&self) -> BranchInput<'_> {
         match &self.mixer {
@@ -236,6 +257,10 @@ impl Layer {
             }
             _ => None,
         };
+        let input_embedding = LayerInput::load(tensors, config, layer)?.map(Box::new);
+        let altup = AltUp::load(tensors, config, layer)?.map(Box::new);
+        let scale = block_name(layer, "layer_output_scale", "weight");
+        let output_scale = tensors.maybe_vector(spec.layer_scale, &scale, &[1])?;
         let expert_branch = match expert_branch {
             Some(experts) => {
                 let name = alloc::format!("blk.{layer}.ffn_norm_exps");
@@ -272,6 +297,9 @@ impl Layer {
             },
             expert_branch,
             post_ffn_norm,
+            input_embedding,
+            altup,
+            output_scale: output_scale.map(|scale| scale[0]),
         })
     }
 }
@@ -303,6 +331,7 @@ impl DenseFfn {
         Ok(Self {
             input: Projections(input),
             activation: config.layers[layer].activation,
+            sparsity: config.layers[layer].sparsity,
             sub_norm,
             down: linear("ffn_down", ffn, width)?,
         })
@@ -312,6 +341,9 @@ impl DenseFfn {
 impl ExpertFfn {
     /// What their input is encoded in.
     pub(crate) fn formats(&self) -> Formats {
+        if let Some(beside) = &self.beside {
+            return beside.dense.input.formats().collect();
+        }
         let shared = self.shared.iter();
         let shared = shared.flat_map(|shared| shared.ffn.input.formats());
         let router = act_format(self.router.matrix.ty);
@@ -393,6 +425,7 @@ impl ExpertFfn {
             down: matrices(down, down_biases),
             activation,
             shared,
+            beside: DenseBesideExperts::load(tensors, config, experts, layer)?.map(Box::new),
             scale: if averaged {
                 core::f32::consts::FRAC_1_SQRT_2
             } else {
@@ -434,64 +467,10 @@ impl SharedExpert {
             ffn: DenseFfn {
                 input: Projections(input),
                 activation: config.layers[layer].activation,
+                sparsity: None,
                 sub_norm: None,
                 down: linear("ffn_down_shexp", ffn, width)?,
             },
         }))
     }
-}
-
-/// A norm by its full name without `.weight` and `.bias`.
-pub(crate) fn norm(
-    tensors: &mut Tensors<'_, '_>,
-    kind: Norm,
-    name: &str,
-    width: usize,
-) -> Result<NormWeights, LoadError> {
-    let shape = &[width as u64];
-    let bias = match kind {
-        Norm::LayerBias => Presence::Always,
-        Norm::LayerBiasIfPresent => Presence::IfPresent,
-        Norm::Rms | Norm::Layer | Norm::LayerPlain => Presence::Never,
-    };
-    Ok(NormWeights {
-        weight: if kind == Norm::LayerPlain {
-            alloc::vec![1.0; width]
-        } else if tensors.has(name) {
-            // PLaMo's norms after branches have no suffix.
-            tensors.vector(name, shape)?
-        } else {
-            tensors.vector(&alloc::format!("{name}.weight"), shape)?
-        },
-        bias: tensors.maybe_vector(bias, &alloc::format!("{name}.bias"), shape)?,
-    })
-}
-
-pub(crate) fn block_norm(
-    tensors: &mut Tensors<'_, '_>,
-    kind: Norm,
-    presence: Presence,
-    layer: usize,
-    name: &str,
-    width: usize,
-) -> Result<Option<NormWeights>, LoadError> {
-    match presence {
-        Presence::Never => Ok(None),
-        Presence::IfPresent if !tensors.has(&block_name(layer, name, "weight")) => Ok(None),
-        _ => norm(tensors, kind, &alloc::format!("blk.{layer}.{name}"), width).map(Some),
-    }
-}
-
-pub(crate) fn block_linear(
-    tensors: &mut Tensors<'_, '_>,
-    layer: usize,
-    name: &str,
-    columns: usize,
-    rows: usize,
-    bias: Presence,
-) -> Result<Linear, LoadError> {
-    Ok(Linear {
-        matrix: tensors.matrix(&block_name(layer, name, "weight"), columns, rows)?,
-        bias: tensors.maybe_vector(bias, &block_name(layer, name, "bias"), &[rows as u64])?,
-    })
 }

@@ -168,7 +168,11 @@ impl Model {
 
     /// A token's row of the embedding, through `bytes`, which is as long as a row in the file.
     pub(crate) fn embedding(&self, token: u32, bytes: &mut [u8], out: &mut [f32]) {
-        let matrix = &self.parts.token_embd;
+        self.table_row(&self.parts.token_embd, token, bytes, out);
+    }
+
+    /// A token's row of a table.
+    pub(crate) fn table_row(&self, matrix: &Matrix, token: u32, bytes: &mut [u8], out: &mut [f32]) {
         if let Some(file) = self.file_bytes(&self.homes[matrix.id]) {
             let row = bytes.len();
             bytes.copy_from_slice(&file[token as usize * row..][..row]);

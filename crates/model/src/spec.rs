@@ -6,7 +6,7 @@
 mod attention;
 mod recurrence;
 
-pub use attention::{AttnGate, KeySource};
+pub use attention::{AttnGate, KeySource, ValueNorm};
 pub use recurrence::{Branches, Recurrence, RecurrentLayers, SharedKeys};
 pub use strata_kernels::Activation;
 
@@ -250,6 +250,9 @@ pub enum DenseBeside {
     Averaged,
     /// A branch of its own, as wide as the model. Experts see the layer's input, with `ffn_norm_exps`.
     OwnBranch,
+    /// Both see the residual stream, each through its own norm, and so does the router; the sum of what they find,
+    /// normed, is the branch.
+    Normed,
 }
 
 /// Which layers see only the nearest positions, where the metadata names a window but no pattern.
@@ -319,6 +322,8 @@ pub enum AttnScale {
     OverHeadSize,
     /// `attention.output_scale`, or this.
     OutputScaleOr(f32),
+    /// Nothing.
+    One,
 }
 
 /// What norms are called: families give the same place other names, and the same name to other places.
@@ -383,6 +388,8 @@ pub struct ArchSpec {
     pub qk_norm_order: QkNormOrder,
     /// What keys and values are made from.
     pub keys: KeySource,
+    /// The norm of values.
+    pub value_norm: ValueNorm,
     /// Whether queries, keys and values are one tensor.
     pub qkv: Fusion,
     /// Biases of queries, keys and values.
@@ -425,6 +432,10 @@ pub struct ArchSpec {
     pub residual_scale: Scale,
     /// What logits are multiplied by (`logit_scale`).
     pub logit_scale: Scale,
+    /// What a layer's result is multiplied by (`layer_output_scale`).
+    pub layer_scale: Presence,
+    /// Whether there are several residual streams, of which a layer computes one (`altup`).
+    pub streams: Presence,
     /// The name of a decoder's last norm.
     pub output_norm: &'static str,
     /// The bias of the output matrix.
@@ -457,6 +468,7 @@ impl ArchSpec {
         qk_norm: QkNorm::None,
         qk_norm_order: QkNormOrder::BeforeRope,
         keys: KeySource::Input,
+        value_norm: ValueNorm::Never,
         qkv: Fusion::Separate,
         qkv_bias: Presence::IfPresent,
         attn_output_bias: Presence::IfPresent,
@@ -478,6 +490,8 @@ impl ArchSpec {
         embedding_scale: Scale::One,
         residual_scale: Scale::Multiply,
         logit_scale: Scale::One,
+        layer_scale: Presence::Never,
+        streams: Presence::Never,
         output_norm: "output_norm",
         output_bias: Presence::Never,
     };

@@ -107,9 +107,17 @@ impl<'a> CheckpointTensor<'a> {
             bytes,
             rows,
             columns,
+            item_rows: rows,
+            item_stride: 0,
             row_stride,
             column_stride,
+            offset: 0,
         })
+    }
+
+    /// The bytes of a tensor that holds no floats.
+    pub fn raw(&self) -> Option<&'a [u8]> {
+        self.plain().filter(|_| self.dtype == Dtype::U8)
     }
 }
 
@@ -120,9 +128,13 @@ pub struct Rows<'a> {
     bytes: Cow<'a, [u8]>,
     rows: usize,
     columns: usize,
-    /// In elements.
+    /// Rows that are one stride apart; from the last of them to the next it is another.
+    item_rows: usize,
+    /// Strides and the first element's place are in elements.
+    item_stride: usize,
     row_stride: usize,
     column_stride: usize,
+    offset: usize,
 }
 
 impl Rows<'_> {
@@ -143,13 +155,42 @@ impl Rows<'_> {
 
     /// Rows and columns exchanged.
     pub fn transposed(self) -> Self {
+        let rows = self.rows;
+        self.items_transposed(rows)
+    }
+
+    /// Rows and columns of every item of `item_rows` rows exchanged. Nothing is left of rows that do not fill items.
+    pub fn items_transposed(self, item_rows: usize) -> Self {
+        let items = self.rows.checked_div(item_rows).unwrap_or(0);
+        let fits = self.item_stride == 0 && items * item_rows == self.rows;
         Self {
-            rows: self.columns,
-            columns: self.rows,
+            rows: if fits { items * self.columns } else { 0 },
+            columns: item_rows,
+            item_rows: self.columns,
+            item_stride: item_rows * self.row_stride,
             row_stride: self.column_stride,
             column_stride: self.row_stride,
             ..self
         }
+    }
+
+    /// So many columns of each row: the first of them, and every so many after it. Nothing is left where there are fewer.
+    pub fn some_columns(self, first: usize, step: usize, count: usize) -> Self {
+        let last = count.saturating_sub(1).saturating_mul(step);
+        let fits = count > 0 && last.saturating_add(first) < self.columns;
+        Self {
+            rows: if fits { self.rows } else { 0 },
+            columns: count,
+            offset: self.offset + first * self.column_stride,
+            column_stride: step * self.column_stride,
+            ..self
+        }
+    }
+
+    /// The place of a row's first element.
+    fn start(&self, row: usize) -> usize {
+        let (item, row) = (row / self.item_rows, row % self.item_rows);
+        self.offset + item * self.item_stride + row * self.row_stride
     }
 
     /// The bytes of a row, where they are side by side.
@@ -158,7 +199,7 @@ impl Rows<'_> {
             return None;
         }
         let size = self.dtype.size();
-        let start = row.checked_mul(self.row_stride)?.checked_mul(size)?;
+        let start = self.start(row).checked_mul(size)?;
         let len = self.columns.checked_mul(size)?;
         self.bytes.get(start..start.checked_add(len)?)
     }
@@ -176,7 +217,7 @@ impl Rows<'_> {
         }
         let size = self.dtype.size();
         for (column, value) in out.iter_mut().enumerate() {
-            let element = row * self.row_stride + column * self.column_stride;
+            let element = self.start(row) + column * self.column_stride;
             let bytes = self.bytes.get(element * size..)?.get(..size)?;
             self.dtype.floats(bytes, core::slice::from_mut(value))?;
         }

@@ -2,8 +2,8 @@
 
 use super::Literal::{Bool, Number, Text};
 use super::{
-    Absent, Family, FfnWidth, HeadSize, Kind, KvHeads, Order, Reading, Rotary, Rule, Window,
-    demand, ordered, pair, same,
+    Absent, Extras, Family, FfnWidth, HeadSize, Kind, KvHeads, Latent, Order, Reading, Rotary,
+    Rule, Share, States, When, Window, demand, ordered, pair, same,
 };
 
 const BODY: &[Rule] = &[
@@ -40,6 +40,7 @@ const RANK: u32 = 4;
 
 pub(super) const BERT: Family = Family {
     classes: &["BertModel", "BertForMaskedLM"],
+    when: When::Always,
     arch: "bert",
     rules: &[BODY],
     pairs: &[&[
@@ -63,6 +64,9 @@ pub(super) const BERT: Family = Family {
     kv_heads: KvHeads::AsQueries,
     ffn: FfnWidth::Stated,
     head_size: HeadSize::WhereOdd,
+    states: States::Never,
+    latent: Latent::Never,
+    extras: Extras::Never,
     rotary: Rotary::None,
     window: Window::Never,
     reading: Reading::Whole {
@@ -175,12 +179,12 @@ pub(super) const JINA_BERT_V2: Family = Family {
             ordered(
                 "encoder.layer.#.mlp.gated_layers",
                 "blk.#.ffn_gate",
-                Order::FirstHalf,
+                Order::Rows(Share::FirstHalf),
             ),
             ordered(
                 "encoder.layer.#.mlp.gated_layers",
                 "blk.#.ffn_up",
-                Order::SecondHalf,
+                Order::Rows(Share::SecondHalf),
             ),
             same("encoder.layer.#.mlp.wo", "blk.#.ffn_down"),
             same("encoder.layer.#.mlp.layernorm", "blk.#.layer_output_norm"),
@@ -188,12 +192,12 @@ pub(super) const JINA_BERT_V2: Family = Family {
             ordered(
                 "encoder.layer.#.mlp.up_gated_layer",
                 "blk.#.ffn_up",
-                Order::FirstHalf,
+                Order::Rows(Share::FirstHalf),
             ),
             ordered(
                 "encoder.layer.#.mlp.up_gated_layer",
                 "blk.#.ffn_gate",
-                Order::SecondHalf,
+                Order::Rows(Share::SecondHalf),
             ),
             same("encoder.layer.#.mlp.down_layer", "blk.#.ffn_down"),
             same(

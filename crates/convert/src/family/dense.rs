@@ -3,12 +3,12 @@
 use super::Literal::{Bool, Number, Text};
 use super::gpt::{self, GPT2};
 use super::llama::{
-    ATTENTION, COMMAND_R, FFN, GATED, LAYER_NORM, LLAMA, OLMO2, OUTER, PAIRED_ATTENTION, PRE_NORMS,
-    RMS, SILU,
+    ATTENTION, COMMAND_R, FFN, GATED, GRANITE, LAYER_NORM, LLAMA, OLMO2, OUTER, PAIRED_ATTENTION,
+    PRE_NORMS, QK_NORMS, QWEN2, QWEN3, RMS, SILU,
 };
 use super::{
-    Absent, Demand, Family, Kind, KvHeads, Order, Pair, Rotary, Rule, Window, demand, ordered,
-    pair, same, shifted,
+    Absent, Demand, Family, Kind, KvHeads, Order, Pair, Rotary, Rule, Window, demand, exact,
+    ordered, pair, same, shifted, whole,
 };
 
 const PLAIN: &[Rule] = &[
@@ -376,4 +376,91 @@ pub(super) const MPT: Family = Family {
         demand("prefix_lm", &[Bool(false)]),
     ],
     ..GPT2
+};
+
+pub(super) const APERTUS: Family = Family {
+    classes: &["ApertusForCausalLM"],
+    arch: "apertus",
+    rules: &[
+        OUTER,
+        ATTENTION,
+        QK_NORMS,
+        PLAIN,
+        &[
+            same("layers.#.attention_layernorm", "blk.#.attn_norm"),
+            same("layers.#.feedforward_layernorm", "blk.#.ffn_norm"),
+            whole(
+                "layers.#.mlp.act_fn.alpha_p",
+                "xielu.alpha_p",
+                Order::Metadata,
+            ),
+            whole(
+                "layers.#.mlp.act_fn.alpha_n",
+                "xielu.alpha_n",
+                Order::Metadata,
+            ),
+            whole("layers.#.mlp.act_fn.beta", "xielu.beta", Order::Metadata),
+            whole("layers.#.mlp.act_fn.eps", "xielu.eps", Order::Metadata),
+        ],
+    ],
+    pairs: &[&[FFN, RMS]],
+    demands: &[
+        demand("hidden_act", &[Text("xielu")]),
+        demand("qk_norm", &[Bool(true)]),
+        demand("post_norm", &[Bool(false)]),
+    ],
+    window: Window::Never,
+    ..LLAMA
+};
+
+pub(super) const BITNET: Family = Family {
+    classes: &["BitNetForCausalLM", "BitnetForCausalLM"],
+    arch: "bitnet",
+    rules: &[
+        OUTER,
+        PRE_NORMS,
+        ATTENTION,
+        GATED,
+        &[
+            same("layers.#.self_attn.attn_sub_norm", "blk.#.attn_sub_norm"),
+            same("layers.#.mlp.ffn_sub_norm", "blk.#.ffn_sub_norm"),
+        ],
+    ],
+    pairs: &[&[FFN, RMS]],
+    // Weights that are packed, or that layers round before they use them.
+    demands: &[SILU, demand("quantization_config", &[])],
+    window: Window::Never,
+    ..LLAMA
+};
+
+pub(super) const GRANITE_SWA: Family = Family {
+    classes: &["GraniteSWAForCausalLM"],
+    arch: "granite_swa",
+    rules: &[
+        OUTER,
+        PRE_NORMS,
+        PAIRED_ATTENTION,
+        GATED,
+        &[exact("layers.#.self_attn.sinks", "blk.#.attn_sinks.weight")],
+    ],
+    rotary: Rotary::ByLayer,
+    window: Window::Layers,
+    ..GRANITE
+};
+
+/// The text model: what belongs to its eyes is left out.
+pub(super) const QWEN2_VL: Family = Family {
+    classes: &[
+        "Qwen2VLForConditionalGeneration",
+        "Qwen2_5_VLForConditionalGeneration",
+    ],
+    arch: "qwen2vl",
+    ..QWEN2
+};
+
+/// The text model.
+pub(super) const QWEN3_VL: Family = Family {
+    classes: &["Qwen3VLForConditionalGeneration"],
+    arch: "qwen3vl",
+    ..QWEN3
 };

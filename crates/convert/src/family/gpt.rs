@@ -2,8 +2,8 @@
 
 use super::Literal::{Bool, Text};
 use super::{
-    Absent, Family, FfnWidth, HeadSize, Kind, KvHeads, Order, Pair, Reading, Rotary, Rule, Window,
-    demand, ordered, pair, same,
+    Absent, Extras, Family, FfnWidth, HeadSize, Kind, KvHeads, Latent, Order, Pair, Reading,
+    Rotary, Rule, States, When, Window, demand, ordered, pair, same,
 };
 
 pub(super) const LAYER_NORM: Pair = pair(
@@ -22,6 +22,7 @@ const FFN: Pair = pair(
 
 pub(super) const GPT2: Family = Family {
     classes: &["GPT2LMHeadModel"],
+    when: When::Always,
     arch: "gpt2",
     rules: &[&[
         same("wte", "token_embd"),
@@ -48,6 +49,9 @@ pub(super) const GPT2: Family = Family {
     kv_heads: KvHeads::AsQueries,
     ffn: FfnWidth::Stated,
     head_size: HeadSize::WhereOdd,
+    states: States::Never,
+    latent: Latent::Never,
+    extras: Extras::Never,
     rotary: Rotary::None,
     window: Window::Never,
     reading: Reading::Forward,

@@ -2,8 +2,8 @@
 
 use super::Literal::{Bool, EmptyList, Number, Text};
 use super::{
-    Absent, Add, Demand, Family, FfnWidth, HeadSize, Heads, Kind, KvHeads, Order, Pair, Reading,
-    Rotary, Rule, Window, demand, ordered, pair, same, shifted,
+    Absent, Change, Demand, Extras, Family, FfnWidth, HeadSize, Heads, Kind, KvHeads, Latent,
+    Order, Pair, Reading, Rotary, Rule, States, When, Window, demand, ordered, pair, same, shifted,
 };
 
 pub(super) const OUTER: &[Rule] = &[
@@ -80,7 +80,7 @@ pub(super) const EXPERTS: &[Rule] = &[
         Order::Stacked,
     ),
 ];
-const SHARED_EXPERT: &[Rule] = &[
+pub(super) const SHARED_EXPERT: &[Rule] = &[
     ordered(
         "layers.#.mlp.shared_expert_gate",
         "blk.#.ffn_gate_inp_shexp",
@@ -163,6 +163,7 @@ pub(super) const LLAMA: Family = Family {
         "MistralForCausalLM",
         "MixtralForCausalLM",
     ],
+    when: When::Always,
     arch: "llama",
     rules: &[OUTER, PRE_NORMS, PAIRED_ATTENTION, GATED, MIXTRAL],
     pairs: &[&[FFN, RMS], EXPERT_COUNTS],
@@ -170,6 +171,9 @@ pub(super) const LLAMA: Family = Family {
     kv_heads: KvHeads::Stated,
     head_size: HeadSize::WhereOdd,
     ffn: FfnWidth::Stated,
+    states: States::Never,
+    latent: Latent::Never,
+    extras: Extras::Never,
     rotary: Rotary::Share(1.0),
     window: Window::Stated,
     reading: Reading::Forward,
@@ -459,7 +463,7 @@ pub(super) const COMMAND_R: Family = Family {
     rules: &[
         OUTER,
         &[Rule {
-            add: Add::Nothing,
+            change: Change::Nothing,
             ..same("layers.#.input_layernorm", "blk.#.attn_norm")
         }],
         ATTENTION,

@@ -6,12 +6,12 @@ use super::llama::{
     PAIRED_ATTENTION, PRE_NORMS, QK_NORMS, RMS, SILU,
 };
 use super::{
-    Absent, Family, FfnWidth, Kind, Order, Pair, Rotary, Rule, Window, demand, exact, ordered,
-    pair, same,
+    Absent, Family, FfnWidth, Kind, Order, Pair, Rotary, Rule, Share, Window, demand, exact,
+    ordered, pair, same,
 };
 use crate::family::Literal::{Bool, EmptyList, Number};
 
-const SHARED: &[Rule] = &[
+pub(super) const SHARED: &[Rule] = &[
     same(
         "layers.#.mlp.shared_experts.gate_proj",
         "blk.#.ffn_gate_shexp",
@@ -29,7 +29,7 @@ const SHARED_MLP: &[Rule] = &[
 ];
 const ROUTER_GATE: &[Rule] = &[same("layers.#.mlp.router.gate", "blk.#.ffn_gate_inp")];
 /// The bias of the choice, under the names that it has.
-const CHOICE_BIAS: &[Rule] = &[
+pub(super) const CHOICE_BIAS: &[Rule] = &[
     exact(
         "layers.#.mlp.gate.e_score_correction_bias",
         "blk.#.exp_probs_b.bias",
@@ -53,7 +53,7 @@ const CHOICE_BIAS: &[Rule] = &[
     ),
 ];
 
-const COUNTS: &[Pair] = &[
+pub(super) const COUNTS: &[Pair] = &[
     pair(
         &[
             "n_routed_experts",
@@ -78,7 +78,7 @@ const COUNTS: &[Pair] = &[
         Absent::Error,
     ),
 ];
-const ROUTING: &[Pair] = &[
+pub(super) const ROUTING: &[Pair] = &[
     pair(
         &["norm_topk_prob", "route_norm"],
         "expert_weights_norm",
@@ -129,7 +129,7 @@ const ROUTING: &[Pair] = &[
     ),
 ];
 /// GGUF's number for sigmoids.
-const SIGMOID: &[Pair] = &[pair(
+pub(super) const SIGMOID: &[Pair] = &[pair(
     &[],
     "expert_gating_func",
     Kind::U32,
@@ -162,7 +162,7 @@ pub(super) const OLMOE: Family = Family {
     ..LLAMA
 };
 
-const GRANITE_EXPERTS: &[Rule] = &[
+pub(super) const GRANITE_EXPERTS: &[Rule] = &[
     same(
         "layers.#.block_sparse_moe.router.layer",
         "blk.#.ffn_gate_inp",
@@ -170,12 +170,12 @@ const GRANITE_EXPERTS: &[Rule] = &[
     ordered(
         "layers.#.block_sparse_moe.input_linear",
         "blk.#.ffn_gate_exps",
-        Order::FirstHalf,
+        Order::Rows(Share::FirstHalf),
     ),
     ordered(
         "layers.#.block_sparse_moe.input_linear",
         "blk.#.ffn_up_exps",
-        Order::SecondHalf,
+        Order::Rows(Share::SecondHalf),
     ),
     same(
         "layers.#.block_sparse_moe.output_linear",
@@ -184,12 +184,12 @@ const GRANITE_EXPERTS: &[Rule] = &[
     ordered(
         "layers.#.shared_mlp.input_linear",
         "blk.#.ffn_gate_shexp",
-        Order::FirstHalf,
+        Order::Rows(Share::FirstHalf),
     ),
     ordered(
         "layers.#.shared_mlp.input_linear",
         "blk.#.ffn_up_shexp",
-        Order::SecondHalf,
+        Order::Rows(Share::SecondHalf),
     ),
     same("layers.#.shared_mlp.output_linear", "blk.#.ffn_down_shexp"),
 ];

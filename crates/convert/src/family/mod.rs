@@ -3,10 +3,15 @@
 
 mod bert;
 mod dense;
+mod encoders;
+mod fused_experts;
+mod gemma;
 mod gpt;
+mod latent;
 mod lfm2;
 mod llama;
 mod mixtures;
+mod recurrent;
 
 /// Whose heads a tensor's rows belong to.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -15,6 +20,21 @@ pub enum Heads {
     Query,
     /// Keys' and values'.
     KeyValue,
+}
+
+/// Which of an item's rows, or columns, become a tensor's; another rule has the others.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Share {
+    /// All.
+    All,
+    /// The first half.
+    FirstHalf,
+    /// The second half.
+    SecondHalf,
+    /// Those with even numbers.
+    Even,
+    /// Those with odd numbers.
+    Odd,
 }
 
 /// How rows get from a checkpoint's tensor into GGUF's.
@@ -36,25 +56,68 @@ pub enum Order {
     Flat,
     /// Without dimensions of one.
     Squeezed,
-    /// The first half of the rows; another rule has the second.
-    FirstHalf,
-    /// The second half.
-    SecondHalf,
+    /// A vector as a matrix of one column.
+    Column,
+    /// A vector as a matrix with a row for each group of states.
+    Groups,
+    /// Some rows of each item.
+    Rows(Share),
+    /// Some columns of each row.
+    Columns(Share),
+    /// Items of (in, out) as (out, in), and some of the rows.
+    Turned(Share),
+    /// Rows of all experts, one after the other.
+    Experts,
+    /// The same, with each expert's rows and columns exchanged.
+    ExpertsTurned,
+    /// Keys from keys and values of all heads, with each head's rows and columns exchanged.
+    LatentKeys,
+    /// The values among them.
+    LatentValues,
+    /// From groups of a query, a key, values and gates to all queries, all keys, all values.
+    StateQkv,
+    /// The gates among them.
+    StateGates,
+    /// Value heads of one group from neighbours to as far apart as there are groups.
+    Striding,
+    /// The same behind all queries and keys.
+    StridingBehindKeys,
+    /// The same with columns.
+    StridingColumns,
     /// Positions, whose first rows in some families stand for padding.
     Positions,
     /// Rows from this one on.
     PositionsFrom(usize),
-    /// As they are, without dimensions of one; both names are whole, without `.weight` and `.bias` to follow.
-    Exact,
+    /// Some rows of 4-bit floats in blocks of 32, whose scales another rule has.
+    Blocks(Share),
+    /// Their scales.
+    Scales,
+    /// A number that goes into an array of the metadata, with an element for each layer.
+    Metadata,
 }
 
-/// What is added to the elements.
+/// Which part of a tensor's name a rule has.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Add {
+pub enum Naming {
+    /// All but `.weight` or `.bias`.
+    Stem,
+    /// All.
+    Whole,
+}
+
+/// What is done to the elements.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub enum Change {
     /// Nothing.
     Nothing,
-    /// One to weights: the family's norms do so when they run, and GGUF stores the sum.
-    One,
+    /// One is added to weights: the family's norms do so when they run, and GGUF stores the sum.
+    PlusOne,
+    /// x becomes −eˣ.
+    Decay,
+    /// They are multiplied by numbers of the config: keys, and places in lists.
+    Times(&'static [(&'static str, Option<usize>)]),
+    /// Rows are multiplied by the multipliers of what they make: gates, x, B, C and steps of a state space.
+    StateMultipliers,
 }
 
 /// A tensor's two names. `#` stands for the layer and `@` for the number in a stack; `.weight` and `.bias` follow.
@@ -64,10 +127,12 @@ pub struct Rule {
     pub from: &'static str,
     /// In GGUF.
     pub to: &'static str,
+    /// Which part of the names these are.
+    pub naming: Naming,
     /// How rows are moved.
     pub order: Order,
-    /// What is added.
-    pub add: Add,
+    /// What is done to the elements.
+    pub change: Change,
 }
 
 const fn same(from: &'static str, to: &'static str) -> Rule {
@@ -78,18 +143,35 @@ const fn ordered(from: &'static str, to: &'static str, order: Order) -> Rule {
     Rule {
         from,
         to,
+        naming: Naming::Stem,
         order,
-        add: Add::Nothing,
+        change: Change::Nothing,
+    }
+}
+
+/// Names that are whole.
+const fn whole(from: &'static str, to: &'static str, order: Order) -> Rule {
+    Rule {
+        naming: Naming::Whole,
+        ..ordered(from, to, order)
     }
 }
 
 const fn exact(from: &'static str, to: &'static str) -> Rule {
-    ordered(from, to, Order::Exact)
+    whole(from, to, Order::Squeezed)
+}
+
+/// Logarithms of decays.
+const fn decay(from: &'static str, to: &'static str, order: Order) -> Rule {
+    Rule {
+        change: Change::Decay,
+        ..whole(from, to, order)
+    }
 }
 
 const fn shifted(from: &'static str, to: &'static str) -> Rule {
     Rule {
-        add: Add::One,
+        change: Change::PlusOne,
         ..same(from, to)
     }
 }
@@ -114,6 +196,8 @@ pub enum Absent {
     Skip,
     /// Write this.
     Default(f64),
+    /// Write how many layers are listed.
+    Layers,
 }
 
 /// A number of the config and its key in GGUF, after the architecture's name.
@@ -175,6 +259,8 @@ pub enum KvHeads {
     Falcon,
     /// As `num_key_value_heads` says in layers of attention, and none in the others.
     AttentionLayers,
+    /// There is no attention.
+    Never,
 }
 
 /// The inner width of the feed-forward network.
@@ -184,6 +270,11 @@ pub enum FfnWidth {
     Stated,
     /// Two thirds of what the config says, times a factor, and rounded up to a multiple, unless it says not to.
     Adjusted,
+    /// As a pair says.
+    Paired,
+    /// As the config says in layers that are feed-forward networks, that of experts in those that have them, and 0 in the
+    /// others.
+    NetworkLayers,
 }
 
 /// When a head's size is written.
@@ -195,6 +286,41 @@ pub enum HeadSize {
     Always,
 }
 
+/// What layers have instead of attention, or beside it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum States {
+    /// Nothing.
+    Never,
+    /// A state space whose steps belong to channels.
+    Mamba,
+    /// One whose steps belong to heads.
+    Mamba2,
+    /// The gated delta rule.
+    DeltaNet,
+}
+
+/// Whether keys and values are made from a short vector.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Latent {
+    /// They are not.
+    Never,
+    /// They are, and it is what is kept of a token.
+    Compressed,
+    /// They are, and each head's are kept.
+    Expanded,
+}
+
+/// Numbers that a config has by layer.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Extras {
+    /// None.
+    Never,
+    /// Those of Gemma 3n.
+    Gemma3n,
+    /// Those of Gemma 4.
+    Gemma4,
+}
+
 /// Rotary positions.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub enum Rotary {
@@ -202,6 +328,10 @@ pub enum Rotary {
     None,
     /// Rotary; this share of a head turns where the config does not say.
     Share(f32),
+    /// Rotary, unless `position_embedding_type` says something else.
+    UnlessNope,
+    /// Rotary in the layers whose `layer_rope_theta` is not 0.
+    ByLayer,
 }
 
 /// When a sliding window is written.
@@ -231,11 +361,24 @@ pub enum Reading {
     },
 }
 
+/// Which models of a class are meant, where it has several kinds.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum When {
+    /// All that no family before takes.
+    Always,
+    /// Those without experts.
+    NoExperts,
+    /// Those with layers of experts.
+    ExpertLayers,
+}
+
 /// A family of models.
 #[derive(Copy, Clone, Debug)]
 pub struct Family {
     /// `architectures` in `config.json`.
     pub classes: &'static [&'static str],
+    /// Which of them.
+    pub when: When,
     /// `general.architecture`.
     pub arch: &'static str,
     /// Its tensors.
@@ -250,6 +393,12 @@ pub struct Family {
     pub head_size: HeadSize,
     /// The feed-forward network.
     pub ffn: FfnWidth,
+    /// Recurrences.
+    pub states: States,
+    /// Keys and values from a short vector.
+    pub latent: Latent,
+    /// Numbers by layer.
+    pub extras: Extras,
     /// Rotary positions.
     pub rotary: Rotary,
     /// Sliding windows.
@@ -316,10 +465,18 @@ pub(crate) const PREFIXES: &[&str] = &[
     "gpt_neox.",
     "bert.",
     "roberta.",
+    "backbone.",
 ];
 
-/// What belongs to the eyes of a model that also sees.
-pub(crate) const VISION: &[&str] = &["vision_tower.", "multi_modal_projector.", "visual."];
+/// What belongs to the eyes of a model that also sees, or to what
+/// also predicts tokens after the next.
+pub(crate) const VISION: &[&str] = &[
+    "vision_tower.",
+    "vision_model.",
+    "multi_modal_projector.",
+    "visual.",
+    "mtp.",
+];
 
 /// What an encoder was trained with and does not need for embeddings.
 pub(crate) const HEADS: &[&str] = &["pooler.", "cls.", "lm_head."];
@@ -377,6 +534,36 @@ pub const ALL: &[Family] = &[
     mixtures::MELLUM,
     mixtures::PHIMOE,
     mixtures::LFM2_MOE,
+    dense::APERTUS,
+    dense::BITNET,
+    dense::GRANITE_SWA,
+    dense::QWEN2_VL,
+    dense::QWEN3_VL,
+    fused_experts::GPT_OSS,
+    fused_experts::LLAMA4,
+    fused_experts::DBRX,
+    recurrent::MAMBA,
+    recurrent::FALCON_MAMBA,
+    recurrent::MAMBA2,
+    recurrent::JAMBA,
+    recurrent::GRANITE_HYBRID_DENSE,
+    recurrent::GRANITE_HYBRID,
+    recurrent::FALCON_H1,
+    recurrent::NEMOTRON_H_MOE,
+    recurrent::NEMOTRON_H,
+    recurrent::QWEN3_NEXT,
+    recurrent::QWEN35,
+    recurrent::QWEN35_MOE,
+    latent::DEEPSEEK_V3,
+    latent::DEEPSEEK_V2,
+    latent::MISTRAL4,
+    latent::MINICPM3,
+    gemma::GEMMA3N,
+    gemma::GEMMA4,
+    encoders::EUROBERT,
+    encoders::MODERN_BERT,
+    encoders::GEMMA_EMBEDDING,
+    encoders::JINA_BERT_V3,
     bert::BERT,
     bert::BERT_RANK,
     bert::ROBERTA,
@@ -385,7 +572,8 @@ pub const ALL: &[Family] = &[
     bert::JINA_BERT_V2,
 ];
 
-/// The family of a class.
-pub fn find(class: &str) -> Option<&'static Family> {
-    ALL.iter().find(|family| family.classes.contains(&class))
+/// The families of a class: the first whose [`When`] is fulfilled is meant.
+pub fn of_class(class: &str) -> impl Iterator<Item = &'static Family> {
+    ALL.iter()
+        .filter(move |family| family.classes.contains(&class))
 }

@@ -6,7 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 use strata_engine::random::{Random, Stream};
 use strata_engine::{Engine, EngineOptions, Request};
+use strata_host::{Pinning, PoolOptions, ThreadPool};
+use strata_kernels::{Isa, Kernels};
 use strata_model::{Executor, KvType, Model, Output, Sequence, Span};
+use strata_platform::{Inline, Pool};
 use strata_tokenizer::Tokenizer;
 
 /// A model with random weights whose layers have states: LFM2, with three short convolutions and two layers of attention,
@@ -14,6 +17,36 @@ use strata_tokenizer::Tokenizer;
 pub(crate) struct Stateful {
     pub(crate) model: Arc<Model>,
     pub(crate) tokenizer: Arc<Tokenizer>,
+}
+
+/// What an engine computes with.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Machine {
+    pub(crate) isa: Isa,
+    pub(crate) workers: usize,
+}
+
+impl Machine {
+    /// Every instruction set that this processor has, with one worker and with several.
+    pub(crate) fn all() -> Vec<Self> {
+        let there = Isa::ALL
+            .iter()
+            .filter(|isa| Kernels::for_isa(**isa).is_some());
+        there
+            .flat_map(|&isa| [1, 3].map(|workers| Self { isa, workers }))
+            .collect()
+    }
+
+    fn pool(self) -> Arc<dyn Pool + Send> {
+        if self.workers == 1 {
+            return Arc::new(Inline);
+        }
+        let options = PoolOptions {
+            workers: Some(self.workers),
+            pinning: Pinning::None,
+        };
+        Arc::new(ThreadPool::new(options).unwrap())
+    }
 }
 
 /// What an engine has.
@@ -25,6 +58,7 @@ pub(crate) struct Shape {
     pub(crate) batch: usize,
     pub(crate) requests: usize,
     pub(crate) max_draft: usize,
+    pub(crate) machine: Machine,
 }
 
 impl Default for Shape {
@@ -35,6 +69,10 @@ impl Default for Shape {
             batch: 512,
             requests: 1,
             max_draft: 0,
+            machine: Machine {
+                isa: Kernels::detect().isa(),
+                workers: 1,
+            },
         }
     }
 }
@@ -88,7 +126,8 @@ impl Stateful {
             kind: KvType::F32,
             pages: shape.pages,
             states: shape.states,
-            ..ExecutorSetup::default()
+            pool: shape.machine.pool(),
+            kernels: Kernels::for_isa(shape.machine.isa).unwrap(),
         };
         setup.executor(&self.model, &shape.options())
     }

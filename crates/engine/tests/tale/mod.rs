@@ -28,6 +28,7 @@ pub(crate) struct ExecutorSetup {
     /// Slots for recurrent states; as many as the engine asks for if nothing is said.
     pub(crate) states: Option<usize>,
     pub(crate) pool: Arc<dyn Pool + Send>,
+    pub(crate) kernels: &'static Kernels,
 }
 
 impl Default for ExecutorSetup {
@@ -37,6 +38,7 @@ impl Default for ExecutorSetup {
             pages: PAGES,
             states: None,
             pool: Arc::new(Inline),
+            kernels: Kernels::detect(),
         }
     }
 }
@@ -48,7 +50,7 @@ impl ExecutorSetup {
         let states = self.states.unwrap_or(options.states());
         let positions = self.pages * PAGE;
         let storage = PageStorage::new(layout, positions, states, &SystemMemory).unwrap();
-        let (kernels, limits) = (Kernels::detect(), options.limits());
+        let (kernels, limits) = (self.kernels, options.limits());
         let model = Arc::clone(model);
         Box::new(CpuExecutor::new(model, kernels, self.pool, storage, limits))
     }

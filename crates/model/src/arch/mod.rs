@@ -8,6 +8,7 @@ mod falcon;
 mod gemma;
 mod gemma2;
 mod gemma3;
+mod gemma3n;
 mod gpt2;
 mod gpt_like;
 mod gptneox;
@@ -45,6 +46,8 @@ pub const ALL: &[ArchSpec] = &[
     gemma::SPEC,
     gemma2::SPEC,
     gemma3::SPEC,
+    gemma3n::GEMMA3N,
+    gemma3n::GEMMA4,
     phi3::SPEC,
     gpt2::SPEC,
     gptneox::SPEC,

@@ -25,8 +25,6 @@ pub const UNSUPPORTED: &[(&str, &str)] = &[
     ("dots3note", MLA),
     ("dream", DIFFUSION),
     ("eagle3", DRAFTS),
-    ("gemma3n", "per-layer embeddings, AltUp and Laurel"),
-    ("gemma4", "per-layer embeddings and shared keys and values"),
     ("gemma4-assistant", DRAFTS),
     ("glm-dsa", SPARSE),
     ("glm5-next", MLA),

@@ -42,6 +42,8 @@ pub struct AttentionConfig {
     pub gate: AttnGate,
     /// Whether keys and values are made from a short vector.
     pub latent: Option<LatentConfig>,
+    /// The layer whose keys and values it reads, if it has none of its own.
+    pub shares: Option<usize>,
 }
 
 /// Keys and values that are made from a short vector.
@@ -82,7 +84,8 @@ impl AttentionConfig {
 
     /// The width of queries, keys, values and the gate together.
     pub(crate) fn qkv_width(&self) -> usize {
-        self.q_width() + 2 * self.kv_width() + self.gate_width()
+        let own = if self.shares.is_some() { 0 } else { 2 };
+        self.q_width() + own * self.kv_width() + self.gate_width()
     }
 
     /// The width of the gate; 0 if there is none.
@@ -101,6 +104,10 @@ pub(super) struct AttentionKeys {
     kv_heads: Vec<usize>,
     head_sizes: Option<Vec<usize>>,
     value_sizes: Option<Vec<usize>>,
+    /// Of layers with windows.
+    window_sizes: [Option<usize>; 2],
+    /// The first layer without keys and values of its own.
+    first_sharing: usize,
     windows: Vec<Option<usize>>,
     rotated: Vec<bool>,
     soft_cap: Option<f32>,
@@ -124,6 +131,14 @@ impl AttentionKeys {
             kv_heads,
             head_sizes: keys.sizes("attention.key_length", count, 1..=MAX_SIZE)?,
             value_sizes: keys.sizes("attention.value_length", count, 1..=MAX_SIZE)?,
+            window_sizes: [
+                keys.size("attention.key_length_swa", MAX_SIZE)?,
+                keys.size("attention.value_length_swa", MAX_SIZE)?,
+            ],
+            first_sharing: {
+                let sharing = keys.u32("attention.shared_kv_layers")?.unwrap_or(0) as usize;
+                shared.layers.saturating_sub(sharing)
+            },
             rotated: rotated(keys, shared, &windows, alibi.is_some())?,
             windows,
             soft_cap: soft_cap.or(shared.spec.attn_soft_cap),
@@ -147,7 +162,10 @@ impl AttentionKeys {
         if kv_heads == 0 || !heads.is_multiple_of(kv_heads) {
             return Err(LoadError::Heads { heads, kv_heads });
         }
+        let sliding = self.windows[layer].is_some();
+        let [key_size, value_size] = self.window_sizes.map(|size| size.filter(|_| sliding));
         let head_size = match &self.head_sizes {
+            _ if key_size.is_some() => key_size.unwrap_or(0),
             Some(sizes) => sizes[layer],
             None if shared.width.is_multiple_of(heads) => shared.width / heads,
             None => {
@@ -156,11 +174,11 @@ impl AttentionKeys {
                 });
             }
         };
-        let value_size = self.value_sizes.as_ref().map(|sizes| sizes[layer]);
+        let stated = self.value_sizes.as_ref().map(|sizes| sizes[layer]);
+        let value_size = value_size.or(stated);
         check_head_size(keys, head_size, value_size)?;
         let (rotated, window) = (self.rotated[layer], self.windows[layer]);
         let rope = if rotated {
-            let sliding = window.is_some();
             let rope = rope::rope(keys, shared.spec, head_size, shared.context, sliding)?;
             Some(number(ropes, rope))
         } else {
@@ -180,6 +198,7 @@ impl AttentionKeys {
             clamp: self.clamp,
             gate: shared.spec.attn_gate,
             latent: None,
+            shares: self.shares(layer)?,
         })
     }
 
@@ -242,7 +261,19 @@ impl AttentionKeys {
                 value,
                 compressed,
             }),
+            shares: None,
         })
+    }
+
+    /// The layer whose keys and values a layer reads: the last with its own that slides as this one does.
+    fn shares(&self, layer: usize) -> Result<Option<usize>, LoadError> {
+        if layer < self.first_sharing || self.first_sharing == 0 {
+            return Ok(None);
+        }
+        let slides = |layer: usize| self.windows[layer].is_some();
+        let alike = |&other: &usize| slides(other) == slides(layer);
+        let found = (0..self.first_sharing).rev().find(alike);
+        found.map(Some).ok_or(LoadError::NothingToShare { layer })
     }
 }
 
@@ -281,6 +312,7 @@ fn scale(
                 1.0 / libm::sqrtf((shared.width / heads) as f32)
             }
             (None, AttnScale::OverHeadSize) => 1.0 / head_size as f32,
+            (None, AttnScale::One) => 1.0,
             (None, AttnScale::OutputScaleOr(scale)) => {
                 keys.above_zero("attention.output_scale")?.unwrap_or(scale)
             }

@@ -57,6 +57,19 @@ impl Keys<'_, '_> {
 
     /// A finite number for each layer under a key without prefix: an array with an element for each, or one for all.
     pub(super) fn floats(&self, key: &str, layers: usize) -> Result<Vec<f32>, LoadError> {
+        let numbers = self.numbers(key, layers)?;
+        match numbers.iter().find(|number| !number.is_finite()) {
+            Some(&number) => Err(LoadError::BadValue {
+                key: key.into(),
+                value: f64::from(number),
+                needs: "finite",
+            }),
+            None => Ok(numbers),
+        }
+    }
+
+    /// The same, with numbers that need not be finite.
+    pub(super) fn numbers(&self, key: &str, layers: usize) -> Result<Vec<f32>, LoadError> {
         let key = String::from(key);
         let value = self.metadata.get(&key);
         let numbers = match value.and_then(|value| value.as_array()?.f32s()) {
@@ -66,19 +79,14 @@ impl Keys<'_, '_> {
                 None => return Err(LoadError::MissingKey { key }),
             },
         };
-        match numbers.iter().find(|number| !number.is_finite()) {
-            Some(&number) => Err(LoadError::BadValue {
-                key,
-                value: f64::from(number),
-                needs: "finite",
-            }),
-            None if numbers.len() != layers => Err(LoadError::LayerArray {
+        if numbers.len() != layers {
+            return Err(LoadError::LayerArray {
                 key,
                 found: numbers.len(),
                 layers,
-            }),
-            None => Ok(numbers),
+            });
         }
+        Ok(numbers)
     }
 
     pub(super) fn required<T>(&self, name: &str, value: Option<T>) -> Result<T, LoadError> {

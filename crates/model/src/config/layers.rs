@@ -19,6 +19,8 @@ pub struct LayerConfig {
     pub ffn: usize,
     /// Its activation.
     pub activation: Activation,
+    /// How many standard deviations above the mean a gate must be not to be 0, if that is so.
+    pub sparsity: Option<f32>,
 }
 
 /// What lets a layer's tokens see each other.
@@ -91,6 +93,11 @@ pub(super) fn layers(
         true => Some(AttentionKeys::new(keys, shared)?),
         false => None,
     };
+    let key = keys.key("activation_sparsity_scale");
+    let sparsity = match keys.metadata.get(&key) {
+        None => None,
+        Some(_) => Some(keys.numbers(&key, shared.stored_layers)?),
+    };
     let mut ropes = Vec::new();
     let layers = kinds.iter().enumerate().map(|(layer, kind)| {
         let recurrent = || recurrent::recurrent(keys, shared);
@@ -107,6 +114,10 @@ pub(super) fn layers(
             },
             ffn: ffn[layer],
             activation: activations[layer],
+            sparsity: sparsity
+                .as_ref()
+                .map(|all| all[layer])
+                .filter(|s| s.is_finite()),
         })
     });
     Ok((layers.collect::<Result<_, _>>()?, ropes))

@@ -7,9 +7,10 @@ mod layers;
 mod recurrent;
 mod rope;
 
+use crate::altup::MAX_STREAMS;
 use crate::error::LoadError;
 use crate::pooling::Pooling;
-use crate::spec::{ArchSpec, Residual, Role, Scale};
+use crate::spec::{ArchSpec, Presence, Residual, Role, Scale};
 use alloc::vec::Vec;
 pub use attention::{AttentionConfig, LatentConfig};
 pub use experts::ExpertConfig;
@@ -63,6 +64,19 @@ pub struct Config {
     pub experts: Option<ExpertConfig>,
     /// How states become an embedding, if the file says.
     pub pooling: Option<Pooling>,
+    /// The size of the embedding that each layer has of a token, if it has one.
+    pub layer_input: Option<usize>,
+    /// The residual streams, if there are several.
+    pub streams: Option<StreamConfig>,
+}
+
+/// Several residual streams.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct StreamConfig {
+    /// How many there are.
+    pub count: usize,
+    /// Which of them layers compute.
+    pub active: usize,
 }
 
 impl Config {
@@ -120,6 +134,11 @@ impl Config {
             logit_scale: scale(spec.logit_scale, "logit_scale")?,
             experts,
             pooling: pooling(&keys)?,
+            layer_input: match keys.u32("embedding_length_per_layer_input")? {
+                None | Some(0) => None,
+                Some(_) => keys.size("embedding_length_per_layer_input", MAX_SIZE)?,
+            },
+            streams: streams(&keys, spec)?,
         })
     }
 
@@ -154,6 +173,23 @@ fn check_direction(keys: &Keys<'_, '_>, spec: &ArchSpec) -> Result<(), LoadError
         }),
         _ => Ok(()),
     }
+}
+
+fn streams(keys: &Keys<'_, '_>, spec: &ArchSpec) -> Result<Option<StreamConfig>, LoadError> {
+    if spec.streams == Presence::Never {
+        return Ok(None);
+    }
+    let name = "altup.num_inputs";
+    let count = keys.required_size(name, MAX_SIZE)?;
+    let active = keys.u32("altup.active_idx")?.unwrap_or(0) as usize;
+    if !(2..=MAX_STREAMS).contains(&count) || active >= count {
+        return Err(LoadError::BadValue {
+            key: keys.key(name),
+            value: count as f64,
+            needs: "2 to 8, and above altup.active_idx",
+        });
+    }
+    Ok(Some(StreamConfig { count, active }))
 }
 
 fn pooling(keys: &Keys<'_, '_>) -> Result<Option<Pooling>, LoadError> {

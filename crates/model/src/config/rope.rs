@@ -53,9 +53,11 @@ pub(super) fn rope(
     context: usize,
     sliding: bool,
 ) -> Result<RopeConfig, LoadError> {
-    let dimensions = keys
-        .size("rope.dimension_count", MAX_SIZE)?
-        .unwrap_or(head_size);
+    let mut dimensions = keys.size("rope.dimension_count", MAX_SIZE)?;
+    if sliding && let Some(own) = keys.size("rope.dimension_count_swa", MAX_SIZE)? {
+        dimensions = Some(own);
+    }
+    let dimensions = dimensions.unwrap_or(head_size);
     if dimensions > head_size || dimensions % 2 != 0 {
         return Err(LoadError::BadValue {
             key: keys.key("rope.dimension_count"),

@@ -3,12 +3,10 @@
 use super::convolution::{Columns, ConvShape};
 use crate::decoder::Pass;
 use crate::error::LoadError;
-use crate::layer::{Projections, block_linear};
+use crate::layer::{Projections, projection};
 use crate::pages::PagesMut;
-use crate::spec::Presence;
 use crate::tensors::{Tensors, block_name};
-use crate::workspace::{Acts, Workspace};
-use alloc::vec;
+use crate::workspace::Workspace;
 use alloc::vec::Vec;
 use strata_kernels::Activation;
 
@@ -35,26 +33,25 @@ impl ChannelMixWeights {
         (width, ffn): (usize, usize),
         layer: usize,
     ) -> Result<Self, LoadError> {
-        let never = Presence::Never;
         let shape = &[width as u64];
         let name = |part| block_name(layer, part, "weight");
         let gated = tensors.has(&name("channel_mix_receptance"));
         let lerp = tensors.vector(&name("channel_mix_lerp_k"), shape)?;
-        let key = block_linear(tensors, layer, "channel_mix_key", width, ffn, never)?;
-        let value = block_linear(tensors, layer, "channel_mix_value", ffn, width, never)?;
+        let key = projection(tensors, layer, "channel_mix_key", (width, ffn))?;
+        let value = projection(tensors, layer, "channel_mix_value", (ffn, width))?;
         let receptance = if gated {
             let lerp = tensors.vector(&name("channel_mix_lerp_r"), shape)?;
             let name = "channel_mix_receptance";
-            let matrix = block_linear(tensors, layer, name, width, width, never)?;
-            Some((lerp, Projections(vec![matrix])))
+            let matrix = projection(tensors, layer, name, (width, width))?;
+            Some((lerp, matrix))
         } else {
             None
         };
         Ok(Self {
             width,
             lerp,
-            key: Projections(vec![key]),
-            value: Projections(vec![value]),
+            key,
+            value,
             receptance,
         })
     }
@@ -102,32 +99,24 @@ impl Pass<'_> {
         };
         if let Some((share, matrix)) = &weights.receptance {
             lerp(share, mixed);
-            self.multiply(matrix, mixed, &mut work.acts, gate);
+            self.project_rows(matrix, mixed, &mut work.acts, gate);
             self.compute.each_row(gate, width, |_, row| {
                 kernels.activate(Activation::Sigmoid, row);
             });
         }
         lerp(&weights.lerp, mixed);
         let hidden = &mut work.ffn[..tokens * ffn];
-        self.multiply(&weights.key, mixed, &mut work.acts, hidden);
+        self.project_rows(&weights.key, mixed, &mut work.acts, hidden);
         self.compute.each_row(hidden, ffn, |_, row| {
             kernels.activate(Activation::ReluSquared, row);
         });
         let branch = &mut work.branch[..floats];
-        self.multiply(&weights.value, hidden, &mut work.acts, branch);
+        self.project_rows(&weights.value, hidden, &mut work.acts, branch);
         if weights.receptance.is_some() {
             self.compute.each_row(branch, width, |token, row| {
                 kernels.mul(row, &gate[token * width..][..width]);
             });
         }
         self.write_columns(layer, &columns, pages.storage);
-    }
-
-    /// A matrix over rows of its own width.
-    fn multiply(&self, matrix: &Projections, x: &[f32], acts: &mut Acts, out: &mut [f32]) {
-        self.encode_input(matrix, x, acts);
-        self.observe_all(matrix, x);
-        self.project(matrix, acts, out);
-        self.adapt_all(matrix, x, out);
     }
 }

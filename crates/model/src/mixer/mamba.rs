@@ -9,7 +9,7 @@ use super::scan::{ScanShape, softplus};
 use crate::config::{MambaConfig, MambaVersion};
 use crate::decoder::Pass;
 use crate::error::LoadError;
-use crate::layer::{Projections, block_linear};
+use crate::layer::{Projections, block_linear, projection};
 use crate::matrix::{Linear, Matrix};
 use crate::pages::PagesMut;
 use crate::spec::Presence;
@@ -135,14 +135,7 @@ impl MambaWeights {
         layer: usize,
     ) -> Result<Self, LoadError> {
         let (inner, state) = (config.inner, config.state);
-        let input = block_linear(
-            tensors,
-            layer,
-            "ssm_in",
-            width,
-            config.projected(),
-            Presence::Never,
-        )?;
+        let input = projection(tensors, layer, "ssm_in", (width, config.projected()))?;
         let conv = ConvWeights::load(
             tensors,
             config.conv(),
@@ -183,7 +176,7 @@ impl MambaWeights {
         };
         Ok(Self {
             config: *config,
-            input: Projections(vec![input]),
+            input,
             conv,
             selection,
             step_bias,
@@ -226,9 +219,8 @@ impl Selection {
         layer: usize,
     ) -> Result<Self, LoadError> {
         let (inner, state) = (config.inner, config.state);
-        let never = Presence::Never;
-        let input = block_linear(tensors, layer, "ssm_x", inner, config.selection(), never)?;
-        let steps = block_linear(tensors, layer, "ssm_dt", rank, inner, never)?;
+        let input = projection(tensors, layer, "ssm_x", (inner, config.selection()))?;
+        let steps = projection(tensors, layer, "ssm_dt", (rank, inner))?;
         let name = |part| block_name(layer, part, "weight");
         let norms = if normed {
             Some([rank, state, state].map(|size| vec![1.0; size]))
@@ -242,9 +234,9 @@ impl Selection {
             None
         };
         Ok(Self {
-            input: Projections(vec![input]),
+            input,
             norms,
-            steps: Projections(vec![steps]),
+            steps,
         })
     }
 }
@@ -371,10 +363,7 @@ impl Pass<'_> {
         steps: &mut [f32],
     ) {
         let width = selection.input.rows();
-        self.encode_input(&selection.input, x, acts);
-        self.observe_all(&selection.input, x);
-        self.project(&selection.input, acts, selected);
-        self.adapt_all(&selection.input, x, selected);
+        self.project_rows(&selection.input, x, acts, selected);
         if let Some(norms) = &selection.norms {
             self.compute.each_row(selected, width, |_, row| {
                 let mut rest = row;

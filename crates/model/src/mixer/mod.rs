@@ -21,7 +21,7 @@ use crate::error::LoadError;
 use crate::layer::Formats;
 use crate::matrix::{Linear, Matrix};
 use crate::pages::PagesMut;
-use crate::spec::AttnGate;
+use crate::spec::{AttnGate, DenseBeside};
 use crate::tensors::Tensors;
 use crate::workspace::Workspace;
 use alloc::boxed::Box;
@@ -164,7 +164,22 @@ impl MixerSizes {
     pub(crate) fn of(config: &Config) -> Self {
         let layers = config.layers.iter();
         let sizes = layers.map(|layer| layer.mixer.sizes(config.width));
-        sizes.fold(Self::default(), Self::or)
+        // Branches beside and after mixers use their buffers.
+        let beside = Self {
+            spare: config.layer_input.unwrap_or(0),
+            second: match &config.experts {
+                Some(experts) if experts.routing.dense == DenseBeside::Normed => config.width,
+                _ => 0,
+            },
+            ..Self::default()
+        };
+        let streams = Self {
+            spare: config.width,
+            second: config.width,
+            ..Self::default()
+        };
+        let streams = config.streams.map_or(Self::default(), |_| streams);
+        sizes.fold(beside.or(streams), Self::or)
     }
 
     /// Enough for either.

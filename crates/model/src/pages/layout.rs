@@ -110,8 +110,8 @@ impl PageLayout {
         for layer in &config.layers {
             let start = layout.state_bytes;
             match layer.mixer.attention() {
-                Some(attention) => layout.add(attention),
-                None => layout.layers.push(None),
+                Some(attention) if attention.shares.is_none() => layout.add(attention),
+                _ => layout.layers.push(None),
             }
             if let Some(recurrent) = layer.mixer.recurrent() {
                 layout.state_bytes += recurrent.state_bytes();

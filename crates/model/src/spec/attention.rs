@@ -19,3 +19,13 @@ pub enum AttnGate {
     /// Rows of `attn_q`: those of each head come after its queries.
     WithQueries,
 }
+
+/// The norm of values.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum ValueNorm {
+    /// None.
+    Never,
+    /// Every head by itself, without a weight. Layers without a matrix for values make them from their keys, before those
+    /// are normed.
+    Plain,
+}

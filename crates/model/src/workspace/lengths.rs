@@ -35,13 +35,22 @@ pub(super) struct Lengths {
     pub(super) stored: usize,
     /// Its classifier's scores.
     pub(super) scores: usize,
+    /// Floats of a token's residual streams, where there are several.
+    pub(super) streams: usize,
+    /// Floats of a token's embeddings for layers, and bytes of a row of their table.
+    pub(super) layer_inputs: usize,
+    pub(super) layer_row: usize,
 }
 
 impl Lengths {
     pub(super) fn new(parts: &Parts, limits: BatchLimits) -> Self {
         let mut lengths = Self::default();
         match &parts.body {
-            Body::Decoder(decoder) => lengths.decoder(decoder, limits),
+            Body::Decoder(decoder) => {
+                lengths.decoder(decoder, limits);
+                let streams = parts.config.streams.map_or(0, |streams| streams.count);
+                lengths.streams = streams * parts.config.width;
+            }
             Body::Encoder(encoder) => lengths.encoder(&parts.config, encoder, limits.tokens),
         }
         lengths
@@ -58,10 +67,30 @@ impl Lengths {
                     self.input(matrix, heads * tokens);
                 }
             }
+            let altup = layer.altup.iter().flat_map(|altup| altup.matrices());
+            let input = layer.input_embedding.iter();
+            let input = input.flat_map(|input| input.gate.0.iter().chain(&input.projection.0));
+            for matrix in altup.chain(input.map(|linear| &linear.matrix)) {
+                self.input(matrix, tokens);
+            }
             self.network(&layer.ffn, tokens);
             if let Some(branch) = &layer.expert_branch {
                 self.experts(&branch.experts, tokens);
             }
+        }
+        for matrix in decoder
+            .streams
+            .iter()
+            .flat_map(|streams| streams.matrices())
+        {
+            self.input(matrix, tokens);
+        }
+        if let Some(embeddings) = &decoder.layer_embeddings {
+            for linear in &embeddings.projection.0 {
+                self.input(&linear.matrix, tokens);
+            }
+            self.layer_inputs = embeddings.table.columns;
+            self.layer_row = embeddings.table.row_bytes();
         }
         self.rows = limits.logits;
         self.input(&decoder.output, limits.logits);
@@ -114,6 +143,9 @@ impl Lengths {
     fn experts(&mut self, weights: &ExpertFfn, tokens: usize) {
         if let Some(shared) = &weights.shared {
             self.dense(&shared.ffn, tokens);
+        }
+        if let Some(beside) = &weights.beside {
+            self.dense(&beside.dense, tokens);
         }
         self.input(&weights.router.matrix, tokens);
         self.slots = EXPERT_TOKENS.min(tokens) * weights.config.used;

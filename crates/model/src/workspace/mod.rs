@@ -40,6 +40,13 @@ pub struct Workspace {
     pub(crate) second: Vec<f32>,
     /// The first layer's values, which later ones mix with theirs: (tokens, width).
     pub(crate) first_values: Vec<f32>,
+    /// All residual streams, where there are several: (tokens, streams, width).
+    pub(crate) streams: Vec<f32>,
+    /// The embeddings that layers have of tokens: (tokens, layers, size).
+    pub(crate) layer_inputs: Vec<f32>,
+    /// A row of their table, as it is in the file and as floats.
+    pub(crate) layer_row: Vec<u8>,
+    pub(crate) layer_floats: Vec<f32>,
     /// Chunks of attention before they are joined.
     pub(crate) partials: Vec<f32>,
     /// Gate and up, or up alone: (tokens, ffn or 2 ffn).
@@ -143,6 +150,10 @@ impl Workspace {
             spare: vec![0.0; tokens * mixer.spare],
             second: vec![0.0; tokens * mixer.second],
             first_values: vec![0.0; tokens * mixer.first_values],
+            streams: vec![0.0; tokens * lengths.streams],
+            layer_inputs: vec![0.0; tokens * lengths.layer_inputs],
+            layer_row: vec![0; lengths.layer_row],
+            layer_floats: vec![0.0; lengths.layer_inputs],
             partials: vec![0.0; mixer.partials],
             ffn: vec![0.0; tokens * lengths.ffn],
             acts: Acts::new(lengths.acts, lengths.hidden, streaming * lengths.panel),
@@ -187,6 +198,8 @@ impl Workspace {
             + mixer.spare
             + mixer.second
             + mixer.first_values
+            + lengths.streams
+            + lengths.layer_inputs
             + lengths.ffn
             + 2 * parts.ropes.iter().map(Rope::pairs).sum::<usize>()
             + experts;
@@ -197,6 +210,7 @@ impl Workspace {
             + lengths.slots * by_slot
             + 2 * lengths.queries
             + lengths.scores
+            + lengths.layer_inputs
             + mixer.partials;
         let encoded = [
             lengths.acts,
@@ -212,6 +226,7 @@ impl Workspace {
             + lengths.starts * size_of::<u32>()
             + lengths.slots * (size_of::<Slot>() + 2 * size_of::<u32>())
             + parts.token_embd.row_bytes()
+            + lengths.layer_row
             + streaming * lengths.panel
     }
 

@@ -37,7 +37,9 @@ impl Pass<'_> {
                 self.latent_qkv((weights, latent), &work.normed, placed, buffers, qkv);
             }
         }
-        self.store(layer, config, qkv, &mut work.stores, pages);
+        if config.shares.is_none() {
+            self.store(layer, config, qkv, &mut work.stores, pages);
+        }
         let format = act_format(weights.output.matrix.ty);
         let (floats, encoded) = if weights.latent.is_some() {
             // What heads find is not what the last matrix sees.
@@ -50,7 +52,9 @@ impl Pass<'_> {
         let attention = Attention {
             compute,
             config,
-            kv: pages.storage.layer(pages.table, layer),
+            kv: pages
+                .storage
+                .layer(pages.table, config.shares.unwrap_or(layer)),
             batch: self.batch,
             positions: &work.positions[..tokens],
             qkv,

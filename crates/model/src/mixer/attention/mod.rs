@@ -19,7 +19,7 @@ use crate::config::{AttentionConfig, Config, ExpertConfig};
 use crate::error::LoadError;
 use crate::layer::{NormWeights, Projections, block_linear, block_norm};
 use crate::matrix::Linear;
-use crate::spec::{ArchSpec, AttnGate, Fusion, Norm, Presence, QkNorm, Role};
+use crate::spec::{ArchSpec, AttnGate, Fusion, Norm, Presence, QkNorm, Role, ValueNorm};
 use crate::tensors::{Tensors, block_name};
 use alloc::vec::Vec;
 use latent::LatentWeights;
@@ -68,7 +68,10 @@ impl AttentionWeights {
             head_norm(tensors, spec, layer, name, size as u64, heads as u64)
         };
         let q_norm = head_norm("attn_q_norm", config.heads)?;
-        let k_norm = head_norm("attn_k_norm", config.kv_heads)?;
+        let k_norm = match config.shares {
+            None => head_norm("attn_k_norm", config.kv_heads)?,
+            Some(_) => None,
+        };
         Ok(Self {
             config: *config,
             qkv: match &config.latent {
@@ -124,6 +127,9 @@ fn qkv(
         Fusion::Separate => false,
         Fusion::AsFound => tensors.has(&block_name(layer, "attn_qkv", "weight")),
     };
+    // Values without a matrix of their own are made by that of keys.
+    let own_values = model.spec.value_norm == ValueNorm::Never
+        || tensors.has(&block_name(layer, "attn_v", "weight"));
     let mut linear = |name, rows| block_linear(tensors, layer, name, width, rows, bias);
     let q = match config.gate {
         AttnGate::WithQueries => 2 * q,
@@ -131,6 +137,11 @@ fn qkv(
     };
     let mut linears: Vec<Linear> = if fused {
         [linear("attn_qkv", q + 2 * kv)?].into()
+    } else if config.shares.is_some() {
+        [linear("attn_q", q)?].into()
+    } else if !own_values {
+        let (queries, keys) = (linear("attn_q", q)?, linear("attn_k", kv)?);
+        [queries, keys.clone(), keys].into()
     } else {
         [
             linear("attn_q", q)?,

@@ -6,7 +6,7 @@ use crate::decoder::Pass;
 use crate::layer::NormWeights;
 use crate::model::Model;
 use crate::rope::Rope;
-use crate::spec::{AttnGate, Position, QkNorm, QkNormOrder};
+use crate::spec::{AttnGate, Position, QkNorm, QkNormOrder, ValueNorm};
 use crate::workspace::{Acts, TokenPosition};
 use alloc::vec::Vec;
 use strata_kernels::RopeKind;
@@ -81,7 +81,18 @@ impl Pass<'_> {
                 compute.kernels.clamp(row, limit);
             }
             let (q, rest) = row.split_at_mut(config.q_width());
-            let k = &mut rest[..config.kv_width()];
+            let kv = if config.shares.is_some() {
+                0
+            } else {
+                config.kv_width()
+            };
+            let (k, rest) = rest.split_at_mut(kv);
+            if self.config.spec.value_norm == ValueNorm::Plain {
+                for head in rest[..kv].chunks_exact_mut(config.head_size) {
+                    let epsilon = self.config.epsilon;
+                    compute.kernels.rms_norm_in_place(head, None, epsilon);
+                }
+            }
             let order = self.config.spec.qk_norm_order;
             for (heads, norm) in [(&mut *q, &weights.q_norm), (k, &weights.k_norm)] {
                 let norm = |heads: &mut [f32], now: QkNormOrder| {

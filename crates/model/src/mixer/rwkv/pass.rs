@@ -54,10 +54,7 @@ impl Pass<'_> {
 
     /// A matrix over rows of its own width, with its bias.
     fn through(&self, matrix: &Projections, x: &[f32], acts: &mut Acts, out: &mut [f32]) {
-        self.encode_input(matrix, x, acts);
-        self.observe_all(matrix, x);
-        self.project(matrix, acts, out);
-        self.adapt_all(matrix, x, out);
+        self.project_rows(matrix, x, acts, out);
         if matrix.0[0].bias.is_some() {
             self.compute.each_row(out, matrix.rows(), |_, row| {
                 matrix.add_biases(self.compute.kernels, row);

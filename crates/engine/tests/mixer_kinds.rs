@@ -1,0 +1,180 @@
+//! Every kind of mixer through the whole engine: how an answer is computed never shows in it. Instruction sets and workers
+//! change from one batch to the next; `every_machine_gives_the_same_answers` has all of them with everything.
+
+use crate::recurrent::{LOOKUP, alone, assert_all_same, requests};
+use crate::recurrent_cache::{after, assert_same};
+use crate::stateful::{Machine, Shape, Stateful, assert_no_leak};
+use strata_engine::{ModelDigest, Request, Session, Speculation};
+use strata_model::PAGE;
+
+/// Recurrences alone, with attention, beside attention; with experts; networks as layers of their own.
+const RECURRENT: [&str; 10] = [
+    "lfm2",
+    "mamba",
+    "mamba2",
+    "jamba",
+    "granitehybrid",
+    "falcon-h1",
+    "nemotron_h_moe",
+    "qwen3next",
+    "rwkv6",
+    "arwkv7",
+];
+
+/// Attention: plain, with windows, chunks and sinks; of short vectors; with biases by distance; over shared keys.
+const ATTENTION: [&str; 7] = [
+    "llama",
+    "mistral-window",
+    "gpt-oss",
+    "llama4",
+    "deepseek2",
+    "bloom",
+    "gemma3n",
+];
+
+fn kinds() -> impl Iterator<Item = &'static str> {
+    RECURRENT.into_iter().chain(ATTENTION)
+}
+
+/// Batches of several sizes, with and without drafts, on these machines in turn.
+fn assert_no_difference(name: &str, machines: &[Machine]) {
+    let model = Stateful::named(name);
+    let mut plain = requests(&model, 6);
+    // Long enough to come back to what was said.
+    plain[0].max_tokens = Some(200);
+    let alone = alone(&model, &plain);
+    let guessing: Vec<Request> = plain
+        .iter()
+        .map(|request| Request {
+            speculation: LOOKUP,
+            ..request.clone()
+        })
+        .collect();
+    let shapes = [(7, 3), (33, 6), (512, 6)];
+    for ((batch, slots), machine) in shapes.into_iter().zip(machines.iter().cycle()) {
+        let shape = Shape {
+            batch,
+            requests: slots,
+            max_draft: 8,
+            machine: *machine,
+            ..Shape::default()
+        };
+        assert_all_same(&model, shape, &plain, &alone);
+        let counters = assert_all_same(&model, shape, &guessing, &alone);
+        assert!(counters.drafted_tokens > 0, "{name}");
+    }
+}
+
+#[test]
+fn batches_chunks_drafts_and_machines_change_nothing() {
+    let machines = Machine::all();
+    for (index, name) in kinds().enumerate() {
+        let mut machines = machines.clone();
+        machines.rotate_left(3 * index % Machine::all().len());
+        assert_no_difference(name, &machines);
+    }
+}
+
+/// Minutes: `cargo test -p strata-engine --release --test engine -- --ignored every_machine`.
+#[test]
+#[ignore = "takes minutes"]
+fn every_machine_gives_the_same_answers() {
+    for name in kinds() {
+        for machine in Machine::all() {
+            assert_no_difference(name, &[machine]);
+            displace(name, machine);
+            go_on(name, machine);
+        }
+    }
+}
+
+#[test]
+fn an_engine_says_what_the_executor_says_token_by_token() {
+    for name in kinds() {
+        let model = Stateful::named(name);
+        let request = model.request(2, 2 * PAGE + 7, 20);
+        let expected = model.greedy(&request.prompt, 20);
+        assert_eq!(model.alone(&request).tokens, expected, "{name}");
+    }
+}
+
+#[test]
+fn pages_without_bytes_are_within_any_memory() {
+    let model = Stateful::named("mamba");
+    let mut request = model.request(2, PAGE + 7, 20);
+    let expected = model.alone(&request).tokens;
+    request.limits.memory = Some(1);
+    assert_eq!(model.alone(&request).tokens, expected);
+}
+
+#[test]
+fn displaced_requests_come_back_with_the_same_answer() {
+    for (name, machine) in kinds().zip(Machine::all().into_iter().cycle()) {
+        displace(name, machine);
+    }
+}
+
+fn displace(name: &str, machine: Machine) {
+    let model = Stateful::named(name);
+    let requests: Vec<Request> = (0..4)
+        .map(|seed| model.request(seed, 20 + 13 * seed as usize, 60))
+        .collect();
+    let alone = alone(&model, &requests);
+    let shape = Shape {
+        pages: 6,
+        states: Some(4),
+        batch: 64,
+        requests: 4,
+        max_draft: 0,
+        machine,
+    };
+    let counters = assert_all_same(&model, shape, &requests, &alone);
+    assert!(counters.preemptions > 0, "{name}");
+}
+
+#[test]
+fn beginnings_turns_and_sessions_go_on_from_their_states() {
+    for (name, machine) in kinds().zip(Machine::all().into_iter().rev().cycle()) {
+        go_on(name, machine);
+    }
+}
+
+fn go_on(name: &str, machine: Machine) {
+    let model = Stateful::named(name);
+    let shape = Shape {
+        batch: 64,
+        max_draft: 6,
+        machine,
+        ..Shape::default()
+    };
+    let digest = ModelDigest([7; 32]);
+    let mut engine = model.engine(shape).with_digest(digest);
+    let first = model.request(0, 3 * PAGE + 10, 12);
+    assert_eq!(assert_same(&model, &mut engine, &first), 0, "{name}");
+    let next = after(&model, &first.prompt, 1, 20);
+    let cached = assert_same(&model, &mut engine, &next);
+    assert_eq!(cached, 3 * PAGE, "{name}");
+    let mut turn = first.clone();
+    turn.prompt.extend(model.alone(&first).tokens);
+    turn.prompt.extend([3, 4, 5]);
+    turn.speculation = Speculation::PromptLookup { max_draft: 6 };
+    let cached = assert_same(&model, &mut engine, &turn);
+    assert_eq!(cached, first.prompt.len() + 11, "{name}");
+
+    let settings = model.request(1, 2 * PAGE + 5, 20);
+    let mut session = Session::open(settings.clone());
+    session.run(&mut engine, &mut |_| {}).unwrap();
+    session.append(&[4, 5]);
+    let saved = session.save(&mut engine);
+    let expected = model.alone(&session.request()).tokens;
+    let here = session.run(&mut engine, &mut |_| {}).unwrap();
+    assert_eq!(here.tokens, expected, "{name}");
+    let mut there = model.engine(shape).with_digest(digest);
+    let mut restored = Session::restore(&mut there, settings, &saved).unwrap();
+    let same = restored.run(&mut there, &mut |_| {}).unwrap();
+    assert_eq!(same.tokens, expected, "{name}");
+    assert_eq!(same.usage.cached_tokens, 2 * PAGE, "{name}");
+    restored.forget(&mut there);
+    assert_no_leak(&mut there, shape);
+    assert_no_leak(&mut engine, shape);
+}
