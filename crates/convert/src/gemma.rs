@@ -77,12 +77,14 @@ fn four(builder: &mut Builder, config: &HfConfig, arch: &str) -> Result<RopeTens
     let full_keys = config.layer_number("num_key_value_heads", &sliding)?;
     let stated = config.u32(&["num_global_key_value_heads"])?;
     let full_keys = full_keys.or(stated.filter(|_| shared)).unwrap_or(keys);
-    let heads = sliding.iter();
-    let heads = heads.map(|&slides| if slides { keys } else { full_keys } as i32);
-    builder.set_array(
-        &format!("{arch}.attention.head_count_kv"),
-        heads.collect::<Vec<_>>(),
-    )?;
+    let key = format!("{arch}.attention.head_count_kv");
+    if full_keys == keys {
+        builder.set(&key, keys)?;
+    } else {
+        let heads = sliding.iter();
+        let heads = heads.map(|&slides| if slides { keys } else { full_keys } as i32);
+        builder.set_array(&key, heads.collect::<Vec<_>>())?;
+    }
 
     let width = config.required_u32(&["intermediate_size"])?;
     let sharing = config.u32(&["num_kv_shared_layers"])?.unwrap_or(0) as usize;

@@ -239,8 +239,12 @@ fn shared_experts(
     config: &HfConfig,
     family: &Family,
 ) -> Result<(), ConvertError> {
-    let mut pairs = family.pairs.iter().flat_map(|pairs| pairs.iter());
-    let Some(count) = pairs.find(|pair| pair.to == "expert_shared_count") else {
+    let find = |key: &str| {
+        let mut pairs = family.pairs.iter().flat_map(|pairs| pairs.iter());
+        pairs.find(|pair| pair.to == key)
+    };
+    let stated = find("expert_shared_feed_forward_length");
+    let Some(count) = find("expert_shared_count").filter(|_| stated.is_none()) else {
         return Ok(());
     };
     let (count, width) = (
