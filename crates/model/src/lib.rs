@@ -50,9 +50,10 @@ pub use batch::{BatchLimits, Output, Outputs, Span};
 pub use blueprint::{Blueprint, LoadOptions, Placement};
 pub use compute::Compute;
 pub use config::{
-    AttentionConfig, Config, DeltaNetConfig, ExpertConfig, LatentConfig, LayerConfig, MambaConfig,
-    MambaVersion, MixerConfig, RecurrentConfig, RopeConfig, RopeScaling, RwkvConfig, RwkvVersion,
-    ShortConvConfig,
+    AttentionConfig, Config, DeltaNetConfig, ExpertConfig, KimiDeltaConfig, LatentConfig,
+    LayerConfig, LightningConfig, MambaConfig, MambaVersion, MixerConfig, RecurrentConfig,
+    RgLruConfig, RopeConfig, RopeScaling, Rwkv4Config, RwkvConfig, RwkvVersion, ShortConvConfig,
+    StreamConfig,
 };
 pub use cpu_executor::CpuExecutor;
 pub use encoder::EncoderInput;

@@ -92,6 +92,10 @@ impl Pass<'_> {
                     BranchOrder::Sequential => {
                         add(x, branch);
                         self.pre_norm(input, x, normed);
+                        if let Some(scale) = self.config.normed_residual {
+                            x.copy_from_slice(normed);
+                            self.compute.kernels.scale(x, scale);
+                        }
                     }
                     BranchOrder::Parallel => {
                         self.pre_norm(input, x, normed);

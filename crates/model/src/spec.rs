@@ -156,6 +156,8 @@ pub enum Residual {
     ParallelWithoutFfnNorm,
     /// As `use_parallel_residual` says.
     Metadata,
+    /// Sequential; a branch's normed input, times `residual_scale`, is what its result is added to.
+    Normed,
 }
 
 /// Whether projections of the same input are one tensor.

@@ -153,6 +153,13 @@ impl<'a, 'f> Tensors<'a, 'f> {
         Ok((Experts(first), Experts(second)))
     }
 
+    /// Leaves out a tensor that is not used, if the file has it.
+    pub(crate) fn skip(&mut self, name: &str) {
+        if let Some(index) = self.file.tensor_index(name) {
+            self.taken[index] = true;
+        }
+    }
+
     /// Leaves out the tensors of layers that are not computed.
     pub(crate) fn skip_layers(&mut self, layers: Range<usize>) {
         for (tensor, taken) in self.file.tensors().iter().zip(&mut self.taken) {

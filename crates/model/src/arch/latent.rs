@@ -2,7 +2,8 @@
 
 use super::llama_like::{DENSE, HALF_SPLIT, MINICPM};
 use crate::spec::{
-    Activation, ArchSpec, Experts, Ffn, KeySource, Presence, Routing, Scale, Temperature,
+    Activation, ArchSpec, Experts, Ffn, KeySource, Position, Presence, Recurrence, Routing, Scale,
+    Temperature,
 };
 
 /// DeepSeek V2, V3 and R1, Kimi K2, GLM-4.7-Flash, Mistral Large 3.
@@ -21,6 +22,15 @@ pub(super) const DEEPSEEK2: ArchSpec = ArchSpec {
 /// Mistral Small 4.
 pub(super) const MISTRAL4: ArchSpec = ArchSpec {
     name: "mistral4",
+    ..DEEPSEEK2
+};
+
+/// Kimi Linear: latent attention without positions in every fourth layer, Kimi's delta rule in the others.
+pub(super) const KIMI_LINEAR: ArchSpec = ArchSpec {
+    name: "kimi-linear",
+    recurrence: Recurrence::KimiDelta,
+    position: Position::None,
+    temperature: Temperature::Never,
     ..DEEPSEEK2
 };
 

@@ -17,6 +17,13 @@ pub(super) const RWKV6: ArchSpec = ArchSpec {
     ..DENSE
 };
 
+/// RWKV 4, whose name is ours: llama.cpp has none.
+pub(super) const RWKV4: ArchSpec = ArchSpec {
+    name: "rwkv4",
+    recurrence: Recurrence::Rwkv4,
+    ..RWKV6
+};
+
 pub(super) const RWKV7: ArchSpec = ArchSpec {
     name: "rwkv7",
     recurrence: Recurrence::Rwkv7,

@@ -1,10 +1,10 @@
 //! Families whose layers have states: Mamba, Mamba 2, the gated delta rule, alone or with attention.
 
 use super::llama_like::{DENSE, HALF_SPLIT};
-use super::{granite, qwen2moe};
+use super::{gemma, granite, qwen2moe};
 use crate::spec::{
     Activation, ArchSpec, AttnGate, Branches, ExpertGate, Experts, Ffn, Nope, NormNames, Position,
-    Presence, QkNorm, Recurrence, RecurrentLayers, Routing, SharedKeys,
+    Presence, QkNorm, Recurrence, RecurrentLayers, Residual, Routing, Scale, SharedKeys,
 };
 
 pub(super) const MAMBA: ArchSpec = ArchSpec {
@@ -111,4 +111,27 @@ pub(super) const QWEN35: ArchSpec = ArchSpec {
     name: "qwen35",
     experts: Experts::Never,
     ..QWEN35MOE
+};
+
+/// RecurrentGemma, whose name is ours: linear recurrent units, and attention over windows in every third layer.
+pub(super) const RECURRENT_GEMMA: ArchSpec = ArchSpec {
+    name: "recurrent-gemma",
+    recurrence: Recurrence::RgLru,
+    attn_output_bias: Presence::Always,
+    ffn_bias: Presence::Always,
+    embedding_scale: Scale::Multiply,
+    ..gemma::SPEC
+};
+
+/// MiniMax-01: lightning attention in seven layers of eight, attention in the eighth; experts.
+pub(super) const MINIMAX_01: ArchSpec = ArchSpec {
+    name: "minimax-01",
+    residual: Residual::Normed,
+    residual_scale: Scale::One,
+    recurrence: Recurrence::Lightning,
+    recurrent_layers: RecurrentLayers::AllButEvery(8),
+    qkv_bias: Presence::Never,
+    attn_output_bias: Presence::Never,
+    experts: Experts::Always(Routing::MIXTRAL),
+    ..HALF_SPLIT
 };

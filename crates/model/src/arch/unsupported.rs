@@ -33,13 +33,11 @@ pub const UNSUPPORTED: &[(&str, &str)] = &[
     ("hrm_text", "layers that are run several times"),
     ("hy_v4", MLA),
     ("kimi-k3", DELTA_NET),
-    ("kimi-linear", DELTA_NET),
     ("laguna", "attention gates of one number a head"),
     ("llada", DIFFUSION),
     ("llada-moe", DIFFUSION),
     ("maple", "experts whose gates are clamped by layer"),
     ("mimo2", "value heads of another size than key heads"),
-    ("minimax-01", "lightning attention"),
     ("minimax-m3", SPARSE),
     (
         "muse-glimmer",

@@ -246,7 +246,10 @@ impl AttentionKeys {
             head_size,
             window: None,
             chunked: false,
-            rope: Some(number(ropes, rope)),
+            rope: match shared.spec.position {
+                Position::None => None,
+                _ => Some(number(ropes, rope)),
+            },
             scale,
             soft_cap: self.soft_cap,
             alibi: None,

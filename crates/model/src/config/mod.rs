@@ -17,8 +17,8 @@ pub use experts::ExpertConfig;
 use keys::Keys;
 pub use layers::{LayerConfig, MixerConfig};
 pub use recurrent::{
-    DeltaNetConfig, MambaConfig, MambaVersion, RecurrentConfig, RwkvConfig, RwkvVersion,
-    ShortConvConfig,
+    DeltaNetConfig, KimiDeltaConfig, LightningConfig, MambaConfig, MambaVersion, RecurrentConfig,
+    RgLruConfig, Rwkv4Config, RwkvConfig, RwkvVersion, ShortConvConfig,
 };
 pub use rope::{RopeConfig, RopeScaling};
 use strata_kernels::KvType;
@@ -58,6 +58,8 @@ pub struct Config {
     pub embedding_scale: f32,
     /// What each branch is multiplied by before it is added.
     pub residual_scale: f32,
+    /// A branch's input, normed, times this takes the residual stream's place, if that is so.
+    pub normed_residual: Option<f32>,
     /// What logits are multiplied by.
     pub logit_scale: f32,
     /// Experts instead of one feed-forward network.
@@ -131,6 +133,10 @@ impl Config {
             logit_soft_cap: keys.above_zero("final_logit_softcapping")?,
             embedding_scale: scale(spec.embedding_scale, "embedding_scale")?,
             residual_scale: scale(spec.residual_scale, "residual_scale")?,
+            normed_residual: match spec.residual {
+                Residual::Normed => Some(keys.positive("residual_scale")?.unwrap_or(1.0)),
+                _ => None,
+            },
             logit_scale: scale(spec.logit_scale, "logit_scale")?,
             experts,
             pooling: pooling(&keys)?,
@@ -244,7 +250,7 @@ fn scale_of(
 
 fn parallel(keys: &Keys<'_, '_>, spec: &ArchSpec) -> Result<Option<bool>, LoadError> {
     Ok(match spec.residual {
-        Residual::Sequential => Some(false),
+        Residual::Sequential | Residual::Normed => Some(false),
         Residual::Parallel => Some(true),
         Residual::ParallelWithoutFfnNorm => None,
         Residual::Metadata => {

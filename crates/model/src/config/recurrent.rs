@@ -20,8 +20,16 @@ pub enum RecurrentConfig {
     Mamba(MambaConfig),
     /// The gated delta rule.
     DeltaNet(DeltaNetConfig),
-    /// RWKV.
+    /// RWKV 6 and 7.
     Rwkv(RwkvConfig),
+    /// Kimi's delta rule.
+    KimiDelta(KimiDeltaConfig),
+    /// A real-gated linear recurrent unit.
+    RgLru(RgLruConfig),
+    /// RWKV 4.
+    Rwkv4(Rwkv4Config),
+    /// Lightning attention.
+    Lightning(LightningConfig),
 }
 
 impl RecurrentConfig {
@@ -32,6 +40,10 @@ impl RecurrentConfig {
             Self::Mamba(config) => config.conv().state_floats() + config.scan().state_floats(),
             Self::DeltaNet(config) => config.conv().state_floats() + config.scan().state_floats(),
             Self::Rwkv(config) => config.kept() + config.scan().state_floats(),
+            Self::KimiDelta(config) => config.conv().state_floats() + config.scan().state_floats(),
+            Self::RgLru(config) => config.conv().state_floats() + config.scan().state_floats(),
+            Self::Rwkv4(config) => config.kept() + config.scan().state_floats(),
+            Self::Lightning(config) => config.scan().state_floats(),
         };
         floats * size_of::<f32>()
     }
@@ -93,6 +105,44 @@ pub struct DeltaNetConfig {
     pub taps: usize,
     /// Which key head a value head reads.
     pub shared: SharedKeys,
+}
+
+/// One layer's delta rule with decays by key.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct KimiDeltaConfig {
+    /// Heads.
+    pub heads: usize,
+    /// A head's size.
+    pub size: usize,
+    /// Positions that convolutions sum over.
+    pub taps: usize,
+}
+
+/// One layer's linear recurrent unit.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct RgLruConfig {
+    /// Channels.
+    pub channels: usize,
+    /// Heads, each of which has gates of its own.
+    pub heads: usize,
+    /// Positions that the convolution sums over.
+    pub taps: usize,
+}
+
+/// One layer's lightning attention.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct LightningConfig {
+    /// Heads.
+    pub heads: usize,
+    /// A head's size.
+    pub size: usize,
+}
+
+/// One layer of RWKV 4.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Rwkv4Config {
+    /// Channels.
+    pub width: usize,
 }
 
 /// One layer of RWKV.
@@ -205,6 +255,12 @@ pub(super) fn recurrent(
         Recurrence::Mamba | Recurrence::Mamba2 => mamba(keys, shared).map(RecurrentConfig::Mamba),
         Recurrence::DeltaNet(shared) => delta_net(keys, shared).map(RecurrentConfig::DeltaNet),
         Recurrence::Rwkv6 | Recurrence::Rwkv7 => rwkv(keys, shared).map(RecurrentConfig::Rwkv),
+        Recurrence::Rwkv4 => Ok(RecurrentConfig::Rwkv4(Rwkv4Config {
+            width: shared.width,
+        })),
+        Recurrence::KimiDelta => kimi_delta(keys, shared).map(RecurrentConfig::KimiDelta),
+        Recurrence::RgLru => rg_lru(keys).map(RecurrentConfig::RgLru),
+        Recurrence::Lightning => lightning(keys, shared).map(RecurrentConfig::Lightning),
     }
 }
 
@@ -261,6 +317,38 @@ fn delta_net(keys: &Keys<'_, '_>, shared: SharedKeys) -> Result<DeltaNetConfig, 
         value_size: inner / value_heads,
         taps: taps(keys, "ssm.conv_kernel")?,
         shared,
+    })
+}
+
+fn kimi_delta(keys: &Keys<'_, '_>, shared: &Shared<'_>) -> Result<KimiDeltaConfig, LoadError> {
+    let name = "kda.head_dim";
+    let size = keys.required_size(name, MAX_SIZE)?;
+    check_values(keys, name, size)?;
+    let heads = keys.sizes("attention.head_count", shared.stored_layers, 1..=MAX_HEADS)?;
+    let heads = keys.required("attention.head_count", heads)?;
+    Ok(KimiDeltaConfig {
+        heads: heads[0],
+        size,
+        taps: taps(keys, "ssm.conv_kernel")?,
+    })
+}
+
+fn lightning(keys: &Keys<'_, '_>, shared: &Shared<'_>) -> Result<LightningConfig, LoadError> {
+    let name = "attention.key_length";
+    let heads = keys.required_size("attention.head_count", MAX_HEADS)?;
+    let size = keys.size(name, MAX_SIZE)?.unwrap_or(shared.width / heads);
+    check_values(keys, name, size)?;
+    Ok(LightningConfig { heads, size })
+}
+
+fn rg_lru(keys: &Keys<'_, '_>) -> Result<RgLruConfig, LoadError> {
+    let channels = keys.required_size("ssm.inner_size", MAX_SIZE)?;
+    let heads = keys.required_size("ssm.group_count", MAX_SIZE)?;
+    divides(keys, "ssm.group_count", heads, channels)?;
+    Ok(RgLruConfig {
+        channels,
+        heads,
+        taps: taps(keys, "ssm.conv_kernel")?,
     })
 }
 

@@ -49,6 +49,8 @@ pub(crate) struct ConvWeights {
     pub(crate) bias: Option<Vec<f32>>,
     /// (channels): a factor that changes nothing.
     ones: Vec<f32>,
+    /// What sums pass.
+    activation: Option<Activation>,
 }
 
 impl ConvWeights {
@@ -64,19 +66,55 @@ impl ConvWeights {
             &block_name(layer, name, "weight"),
             &[taps as u64, channels as u64],
         )?;
+        let bias =
+            tensors.maybe_vector(bias, &block_name(layer, name, "bias"), &[channels as u64])?;
+        Ok(Self::new(&by_channel, shape, bias))
+    }
+
+    /// The weights of several tensors, each with its share of the channels.
+    pub(crate) fn join(
+        tensors: &mut Tensors<'_, '_>,
+        shape: ConvShape,
+        layer: usize,
+        names: &[&str],
+    ) -> Result<Self, LoadError> {
+        let (taps, channels) = (shape.taps as u64, (shape.channels / names.len()) as u64);
+        let mut all = Vec::new();
+        for name in names {
+            let name = block_name(layer, name, "weight");
+            // Some files have a dimension of one between.
+            let between = tensors.rows(&name) == Some(1);
+            let shape = [taps, 1, channels];
+            let plain = [taps, channels];
+            let shape = if between { &shape[..] } else { &plain[..] };
+            all.extend(tensors.vector(&name, shape)?);
+        }
+        Ok(Self::new(&all, shape, None))
+    }
+
+    /// The same, with sums as they are.
+    pub(crate) fn without_activation(self) -> Self {
+        Self {
+            activation: None,
+            ..self
+        }
+    }
+
+    /// From weights by channel.
+    fn new(by_channel: &[f32], shape: ConvShape, bias: Option<Vec<f32>>) -> Self {
+        let (channels, taps) = (shape.channels, shape.taps);
         let mut by_position = vec![0.0; by_channel.len()];
         for (channel, own) in by_channel.chunks_exact(taps).enumerate() {
             for (position, &tap) in own.iter().enumerate() {
                 by_position[position * channels + channel] = tap;
             }
         }
-        let bias =
-            tensors.maybe_vector(bias, &block_name(layer, name, "bias"), &[channels as u64])?;
-        Ok(Self {
+        Self {
             taps: by_position,
             bias,
             ones: vec![1.0; channels],
-        })
+            activation: Some(Activation::Silu),
+        }
     }
 }
 
@@ -127,7 +165,7 @@ impl Pass<'_> {
         at.position as usize - self.batch[at.span as usize].sequence.len()
     }
 
-    /// SiLU of every token's sums, into `out` (tokens, channels). `states` is (tokens, kept, channels), for use on the
+    /// Every token's sums, activated, into `out` (tokens, channels). `states` is (tokens, kept, channels), for use on the
     /// way; what the sequences keep is brought up to date.
     pub(super) fn convolve(
         &self,
@@ -150,7 +188,9 @@ impl Pass<'_> {
             if let Some(bias) = &weights.bias {
                 kernels.add(out, bias);
             }
-            kernels.activate(Activation::Silu, out);
+            if let Some(activation) = weights.activation {
+                kernels.activate(activation, out);
+            }
         });
         self.write_columns(layer, &columns, storage);
     }

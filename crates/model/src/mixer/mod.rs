@@ -5,8 +5,11 @@
 
 pub(crate) mod attention;
 pub(crate) mod channel_mix;
+mod channel_scan;
 pub(crate) mod convolution;
 mod delta_net;
+mod kimi_delta;
+mod lightning;
 mod mamba;
 mod recurrent;
 mod rwkv;
@@ -90,11 +93,18 @@ impl Mixer {
 
     /// The bias of the last matrix, which is added with the branch.
     pub(crate) fn bias(&self) -> Option<&[f32]> {
-        self.attention()?.output.bias.as_deref()
+        match self {
+            Self::Attention(attention) => attention.output.bias.as_deref(),
+            Self::Recurrent(recurrent) => recurrent.output().bias.as_deref(),
+            Self::Both(attention, _) => attention.output.bias.as_deref(),
+        }
     }
 
     /// The matrices that each head has its own of, as they are in one head, and the number of heads.
     pub(crate) fn head_matrices(&self) -> Option<([&Matrix; 2], usize)> {
+        if let Some(Recurrent::RgLru(weights)) = self.recurrent() {
+            return Some(weights.head_matrices());
+        }
         let attention = self.attention()?;
         let matrices = attention.latent.as_ref()?.head_matrices()?;
         Some((matrices, attention.config.heads))

@@ -2,7 +2,10 @@
 
 use super::MixerSizes;
 use super::channel_mix;
+use super::channel_scan::{RgLruWeights, Rwkv4Weights};
 use super::delta_net::DeltaNetWeights;
+use super::kimi_delta::KimiDeltaWeights;
+use super::lightning::LightningWeights;
 use super::mamba::MambaWeights;
 use super::rwkv::RwkvWeights;
 use super::short_conv::ShortConvWeights;
@@ -14,6 +17,7 @@ use crate::matrix::{Linear, Matrix};
 use crate::pages::PagesMut;
 use crate::tensors::Tensors;
 use crate::workspace::Workspace;
+use alloc::vec::Vec;
 
 /// One layer's recurrence.
 #[derive(Clone, Debug)]
@@ -22,6 +26,10 @@ pub(crate) enum Recurrent {
     Mamba(MambaWeights),
     DeltaNet(DeltaNetWeights),
     Rwkv(RwkvWeights),
+    KimiDelta(KimiDeltaWeights),
+    RgLru(RgLruWeights),
+    Rwkv4(Rwkv4Weights),
+    Lightning(LightningWeights),
 }
 
 impl Recurrent {
@@ -44,6 +52,19 @@ impl Recurrent {
             RecurrentConfig::Rwkv(config) => {
                 RwkvWeights::load(tensors, config, layer).map(Self::Rwkv)
             }
+            RecurrentConfig::KimiDelta(config) => {
+                KimiDeltaWeights::load(tensors, model.width, config, layer).map(Self::KimiDelta)
+            }
+            RecurrentConfig::RgLru(config) => {
+                RgLruWeights::load(tensors, model.width, config, layer).map(Self::RgLru)
+            }
+            RecurrentConfig::Rwkv4(config) => {
+                Rwkv4Weights::load(tensors, config, layer).map(Self::Rwkv4)
+            }
+            RecurrentConfig::Lightning(config) => {
+                let sizes = (model.width, model.layers.len());
+                LightningWeights::load(tensors, sizes, config, layer).map(Self::Lightning)
+            }
         }
     }
 
@@ -54,6 +75,10 @@ impl Recurrent {
             Self::Mamba(weights) => &weights.input,
             Self::DeltaNet(weights) => &weights.input,
             Self::Rwkv(weights) => &weights.receptance,
+            Self::KimiDelta(weights) => &weights.input,
+            Self::RgLru(weights) => &weights.input,
+            Self::Rwkv4(weights) => &weights.receptance,
+            Self::Lightning(weights) => &weights.input,
         }
     }
 
@@ -64,18 +89,25 @@ impl Recurrent {
             Self::Mamba(weights) => &weights.output,
             Self::DeltaNet(weights) => &weights.output,
             Self::Rwkv(weights) => &weights.output,
+            Self::KimiDelta(weights) => &weights.output,
+            Self::RgLru(weights) => &weights.output,
+            Self::Rwkv4(weights) => &weights.output,
+            Self::Lightning(weights) => &weights.output,
         }
     }
 
     /// Those between.
     pub(super) fn inner_matrices(&self) -> impl Iterator<Item = &Matrix> {
-        let (mamba, rwkv) = match self {
-            Self::Mamba(weights) => (Some(weights.inner_matrices()), None),
-            Self::Rwkv(weights) => (None, Some(weights.inner_matrices())),
-            Self::ShortConv(_) | Self::DeltaNet(_) => (None, None),
+        let inner: Vec<&Matrix> = match self {
+            Self::Mamba(weights) => weights.inner_matrices().collect(),
+            Self::Rwkv(weights) => weights.inner_matrices().collect(),
+            Self::KimiDelta(weights) => weights.inner_matrices().collect(),
+            Self::Rwkv4(weights) => weights.inner_matrices().collect(),
+            Self::ShortConv(_) | Self::DeltaNet(_) | Self::RgLru(_) | Self::Lightning(_) => {
+                Vec::new()
+            }
         };
-        let mamba = mamba.into_iter().flatten();
-        mamba.chain(rwkv.into_iter().flatten())
+        inner.into_iter()
     }
 }
 
@@ -100,6 +132,25 @@ impl RecurrentConfig {
                 config.conv().state_floats(),
                 config.spare(),
             ),
+            Self::KimiDelta(config) => (
+                config.projected(),
+                config.width(),
+                config.conv().state_floats(),
+                config.spare(),
+            ),
+            Self::RgLru(config) => (
+                2 * config.channels,
+                config.channels,
+                config.conv().state_floats(),
+                config.spare(),
+            ),
+            Self::Rwkv4(config) => (
+                0,
+                config.width,
+                config.shift().state_floats(),
+                config.spare().max(channel_mix::spare(config.width)),
+            ),
+            Self::Lightning(config) => (4 * config.width(), config.width(), 0, config.width()),
             Self::Rwkv(config) => {
                 return MixerSizes {
                     mixed: config.width,
@@ -134,6 +185,10 @@ impl Pass<'_> {
             Recurrent::Mamba(weights) => self.mamba(layer, weights, pages, work),
             Recurrent::DeltaNet(weights) => self.delta_net(layer, weights, pages, work),
             Recurrent::Rwkv(weights) => self.rwkv(layer, weights, pages, work),
+            Recurrent::KimiDelta(weights) => self.kimi_delta(layer, weights, pages, work),
+            Recurrent::RgLru(weights) => self.rg_lru(layer, weights, pages, work),
+            Recurrent::Rwkv4(weights) => self.rwkv4(layer, weights, pages, work),
+            Recurrent::Lightning(weights) => self.lightning(layer, weights, pages, work),
         }
     }
 }

@@ -13,6 +13,14 @@ pub enum Recurrence {
     Mamba2,
     /// The gated delta rule.
     DeltaNet(SharedKeys),
+    /// Kimi's delta rule.
+    KimiDelta,
+    /// Lightning attention.
+    Lightning,
+    /// A real-gated linear recurrent unit (RecurrentGemma).
+    RgLru,
+    /// RWKV 4.
+    Rwkv4,
     /// RWKV 6.
     Rwkv6,
     /// RWKV 7.

@@ -322,7 +322,7 @@ impl Pass<'_> {
     }
 
     /// Each head's matrix over its own input. Results come one after the other in `out`, each behind a gap.
-    fn by_head<'a>(
+    pub(in crate::mixer) fn by_head<'a>(
         &self,
         matrices: &Experts,
         input: impl Fn(usize, usize) -> &'a [f32] + Sync,

@@ -72,6 +72,12 @@ impl AttentionWeights {
             None => head_norm("attn_k_norm", config.kv_heads)?,
             Some(_) => None,
         };
+        if config.shares.is_some() {
+            // Files have them, though nothing reads them.
+            for unused in ["attn_k", "attn_v", "attn_k_norm"] {
+                tensors.skip(&block_name(layer, unused, "weight"));
+            }
+        }
         Ok(Self {
             config: *config,
             qkv: match &config.latent {
