@@ -256,6 +256,10 @@ CASES = [
                                 "rope.scaling.original_context_length": 64},
            names={"post_attention_layernorm": "post_attention_norm"}, convert=gpt_oss_tensors, peer=False, seed=1,
            note="YaRN, whose range is not rounded; llama.cpp rounds it"),
+    Family("gpt-oss-mxfp4", "gpt-oss", "GptOssConfig", GPT_OSS | dict(intermediate_size=32),
+           keys=GPT_OSS_KEYS | {"expert_feed_forward_length": 32}, names={"post_attention_layernorm": "post_attention_norm"},
+           convert=gpt_oss_tensors, seed=1, tolerance=5e-2, fp4="_exps.weight",
+           note="experts in 4-bit floats (MXFP4), as it is published; activations are rounded to 8 bits, here and there"),
     Family("bailingmoe2", "bailingmoe2",
            tensors=shapes(1, fused=True, tied=False) | {
                k.replace("blk.0", "blk.1"): v for k, v in shapes(1, fused=True, ffn=0).items() if k.startswith("blk.0")}

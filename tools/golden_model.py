@@ -39,6 +39,7 @@ class Family:
     tolerance: float = 1e-2  # of llama.cpp, over the largest logit
     seed: int = 0
     half: bool = True  # values that f16 can hold, stored so
+    fp4: str = ""  # tensors whose values 4-bit floats can hold, stored so
     note: str = ""
 
     def extra_value(self, name, shape):
@@ -160,6 +161,11 @@ def shifted(case, name):
 def random_parameter(case, name, shape):
     """Values that keep activations near 1, attention peaked, every bias and norm weight at work."""
     x = random_floats(case, name, shape)
+    if case.fp4 and name.endswith((".experts.gate_up_proj", ".experts.down_proj")):
+        # Blocks run along what experts see, which is the last axis but one here.
+        kind = gguf.GGMLQuantizationType.MXFP4
+        x = gguf.dequantize(gguf.quantize(np.ascontiguousarray(x.swapaxes(1, 2)), kind), kind).swapaxes(1, 2)
+        return np.ascontiguousarray(x)
     return x.astype(np.float16).astype(np.float32) if case.half else x
 
 
@@ -261,6 +267,11 @@ def write_gguf(case, path, keys, tensors, half=False):
     for name, x in tensors:
         x = np.ascontiguousarray(x, dtype=np.float32)
         short = x.astype(np.float16)
+        if case.fp4 and re.search(case.fp4, name):
+            packed = gguf.quantize(x, gguf.GGMLQuantizationType.MXFP4)
+            assert (gguf.dequantize(packed, gguf.GGMLQuantizationType.MXFP4) == x).all(), name
+            writer.add_tensor(name, packed, raw_dtype=gguf.GGMLQuantizationType.MXFP4)
+            continue
         if half and x.ndim > 1 and MATRIX.search(name) and (short.astype(np.float32) == x).all():
             x = short
         writer.add_tensor(name, x)

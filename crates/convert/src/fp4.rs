@@ -86,3 +86,42 @@ impl RowSource for Fp4Rows<'_> {
         dequantize(GgmlType::MXFP4, &block, values).ok()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::family::{Order, Share};
+    use crate::row_order::HeadCounts;
+    use alloc::vec::Vec;
+
+    /// A safetensors file of two experts with two rows of a block each: codes count up, scales are 1 and 2.
+    fn file() -> Vec<u8> {
+        let header = br#"{"b":{"dtype":"U8","shape":[2,2,1,16],"data_offsets":[0,64]},"s":{"dtype":"U8","shape":[2,2,1],"data_offsets":[64,68]}}"#;
+        let mut file = Vec::from((header.len() as u64).to_le_bytes());
+        file.extend_from_slice(header);
+        file.extend((0..64u8).map(|i| (i % 8) | (i % 4) << 4));
+        file.extend([127, 128, 127, 128]);
+        file
+    }
+
+    #[test]
+    fn neighbours_share_a_byte_in_checkpoints_and_distant_values_in_gguf() {
+        let file = file();
+        let tensors = strata_weights::safetensors::parse(&file).expect("a valid file");
+        let order = |share| RowOrder::new(Order::Blocks(share), HeadCounts::default(), 2, 4);
+        let order = order(Share::Odd).expect("even rows");
+        let rows = Fp4Rows::new(tensors.first(), tensors.get(1), (order, true)).expect("they fit");
+        assert_eq!((rows.count(), rows.columns()), (2, 32));
+        let (mut block, mut values) = ([0; 17], [0.0; 32]);
+        assert!(rows.copy(0, &mut block));
+        assert_eq!(block[0], 128);
+        rows.read(0, &mut values).expect("a row");
+        // Value 2i is the lower half of byte i, value 2i + 1 the upper one; codes 0 to 7 are 0 to 6, and the scale is 2.
+        let codes = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0];
+        for (i, value) in values.iter().enumerate() {
+            let code = if i % 2 == 0 { i / 2 % 8 } else { i / 2 % 4 };
+            assert_eq!(*value, 2.0 * codes[code], "value {i}");
+        }
+        assert!(Fp4Rows::new(tensors.get(1), tensors.first(), (order, true)).is_none());
+    }
+}

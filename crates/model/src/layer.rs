@@ -356,6 +356,11 @@ impl ExpertFfn {
         experts: &ExpertConfig,
         layer: usize,
     ) -> Result<Self, LoadError> {
+        let own = ExpertConfig {
+            ffn: config.layers[layer].expert_ffn.unwrap_or(experts.ffn),
+            ..*experts
+        };
+        let experts = &own;
         let (width, ffn, count) = (config.width, experts.ffn, experts.count);
         let activation = config.layers[layer].activation;
         let router = block_linear(

@@ -20,6 +20,8 @@ struct Case {
     file: Vec<u8>,
     tokens: Vec<u32>,
     logits: Vec<f32>,
+    /// Models whose weights are quantized, and so their activations, are given more.
+    tolerance: f32,
 }
 
 fn cases() -> Vec<Case> {
@@ -43,6 +45,9 @@ fn cases() -> Vec<Case> {
                     .unwrap_or("transformers")
                     .into(),
                 file: read(path),
+                tolerance: expected["tolerance"]
+                    .as_f64()
+                    .map_or(TOLERANCE, |tolerance| tolerance as f32),
                 tokens: expected["tokens"]
                     .as_array()
                     .unwrap()
@@ -87,11 +92,13 @@ fn logits_are_those_of_the_reference() {
                 .fold(0.0, f32::max);
             let finite = logits.iter().all(|logit| logit.is_finite());
             let (references, largest) = seen.entry(model.config().spec.name).or_default();
-            *largest = largest.max(worst);
+            if case.tolerance == TOLERANCE {
+                *largest = largest.max(worst);
+            }
             if !references.contains(&case.reference) {
                 references.push(case.reference.clone());
             }
-            if worst > TOLERANCE || !finite || logits.len() != case.logits.len() {
+            if worst > case.tolerance || !finite || logits.len() != case.logits.len() {
                 failures.push(format!("{}: largest difference {worst}", case.name));
             }
             let same = bits.get_or_insert_with(|| logits.clone());

@@ -12,7 +12,7 @@ pub struct ExpertConfig {
     pub count: usize,
     /// How many see a token.
     pub used: usize,
-    /// The width of one.
+    /// The width of one, in the layer where they are widest.
     pub ffn: usize,
     /// Groups that they are chosen from, and how many of those.
     pub groups: Option<(usize, usize)>,
@@ -55,8 +55,9 @@ pub(super) fn experts(
             needs: "at least expert_used_count and at most 4096",
         });
     }
-    let ffn = match keys.size("expert_feed_forward_length", MAX_SIZE)? {
-        Some(ffn) => ffn,
+    let ffn = match widths(keys, layers)? {
+        // Layers without experts may have a width of 0.
+        Some(widths) => widths.into_iter().max().unwrap_or(0).max(1),
         None => {
             let ffn = keys.uniform_size("feed_forward_length", layers, MAX_SIZE)?;
             keys.required("expert_feed_forward_length", ffn)?
@@ -93,6 +94,14 @@ pub(super) fn experts(
         },
         scale: keys.above_zero("expert_weights_scale")?.unwrap_or(1.0),
     }))
+}
+
+/// The widths of all layers' experts, where the file has them.
+pub(super) fn widths(
+    keys: &Keys<'_, '_>,
+    layers: usize,
+) -> Result<Option<alloc::vec::Vec<usize>>, LoadError> {
+    keys.sizes("expert_feed_forward_length", layers, 0..=MAX_SIZE)
 }
 
 /// The groups that experts are chosen from, where there are several.

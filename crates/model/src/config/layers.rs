@@ -2,6 +2,7 @@
 
 use super::MAX_SIZE;
 use super::attention::{AttentionConfig, AttentionKeys};
+use super::experts;
 use super::keys::Keys;
 use super::recurrent::{self, LayerKind, RecurrentConfig};
 use super::rope::RopeConfig;
@@ -17,6 +18,8 @@ pub struct LayerConfig {
     pub mixer: MixerConfig,
     /// The inner width of the feed-forward network.
     pub ffn: usize,
+    /// The width of an expert, where the file says so by layer.
+    pub expert_ffn: Option<usize>,
     /// Its activation.
     pub activation: Activation,
     /// How many standard deviations above the mean a gate must be not to be 0, if that is so.
@@ -93,6 +96,10 @@ pub(super) fn layers(
         true => Some(AttentionKeys::new(keys, shared)?),
         false => None,
     };
+    let expert_ffn = match shared.ffn {
+        Some(_) => experts::widths(keys, shared.stored_layers)?,
+        None => None,
+    };
     let key = keys.key("activation_sparsity_scale");
     let sparsity = match keys.metadata.get(&key) {
         None => None,
@@ -113,6 +120,7 @@ pub(super) fn layers(
                 LayerKind::Both => MixerConfig::Both(attend()?, recurrent()?),
             },
             ffn: ffn[layer],
+            expert_ffn: expert_ffn.as_ref().map(|widths| widths[layer]),
             activation: activations[layer],
             sparsity: sparsity
                 .as_ref()
