@@ -493,7 +493,7 @@ def make(case, folder):
         "reference": reference,
         "llama_cpp_max_difference": None if difference is None else float(f"{difference:.2e}"),
         "largest_logit": round(scale, 2),
-        **({"tolerance": 0.05 * round(scale, 2)} if getattr(case, "fp4", "") else {}),
+        **({"tolerance": round(0.03 * scale, 3)} if getattr(case, "fp4", "") else {}),
         "logits_f32_le_base64": base64.b64encode(logits.astype("<f4").tobytes()).decode(),
     }
     (folder / f"{case.name}.json").write_text(json.dumps(content, indent=1) + "\n")

@@ -73,6 +73,19 @@ impl HfConfig {
                 map.extend(part);
             }
         }
+        // Kimi Linear's too, some of whose names mean something else outside.
+        if let Some(Value::Object(linear)) = map.remove("linear_attn_config") {
+            for (from, to) in [
+                ("head_dim", "linear_head_dim"),
+                ("num_heads", "linear_num_heads"),
+                ("short_conv_kernel_size", "linear_conv_kernel_dim"),
+                ("full_attn_layers", "full_attn_layers"),
+            ] {
+                if let Some(value) = linear.get(from) {
+                    map.insert(to.into(), value.clone());
+                }
+            }
+        }
         Ok(HfConfig {
             text: map,
             class,
@@ -245,6 +258,22 @@ impl HfConfig {
                 "mlp" => LayerKind::Network,
                 "moe" => LayerKind::Experts,
                 _ => LayerKind::Attention,
+            });
+            return Ok(Some(kinds.collect()));
+        }
+        // Numbers from 1 on (Kimi Linear), a number for each layer (MiniMax-01), a pattern that repeats (RecurrentGemma).
+        if let Some((key, list)) = self.get(&["full_attn_layers", "attn_type_list", "block_types"])
+        {
+            let list = list.as_array().filter(|list| !list.is_empty());
+            let list = list.ok_or_else(|| bad(key, &Value::Null))?;
+            let attends = |layer: usize| match key {
+                "full_attn_layers" => list.iter().any(|n| n.as_u64() == Some(layer as u64 + 1)),
+                "attn_type_list" => list.get(layer).and_then(Value::as_u64) == Some(1),
+                _ => list[layer % list.len()].as_str() == Some("attention"),
+            };
+            let kinds = (0..layers).map(|layer| match attends(layer) {
+                true => LayerKind::Attention,
+                false => LayerKind::Recurrent,
             });
             return Ok(Some(kinds.collect()));
         }

@@ -196,6 +196,10 @@ fn feed_forward(
     if family.ffn == FfnWidth::Paired {
         return Ok(());
     }
+    if family.ffn == FfnWidth::Halved {
+        builder.set(&key, config.required_u32(&["intermediate_size"])? / 2)?;
+        return Ok(());
+    }
     if family.ffn == FfnWidth::NetworkLayers {
         let kinds = config.layer_kinds()?.ok_or(ConvertError::Missing {
             key: "layers_block_type",

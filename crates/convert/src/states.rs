@@ -30,7 +30,9 @@ fn stated(config: &HfConfig, keys: &[&'static str]) -> Result<Option<u32>, Conve
 /// What rows of recurrent layers are counted by.
 pub(crate) fn counts(config: &HfConfig, family: &Family) -> Result<StateCounts, ConvertError> {
     Ok(match family.states {
-        States::Never | States::Mamba => StateCounts::default(),
+        States::Never | States::Mamba | States::KimiDelta | States::Lightning | States::RgLru => {
+            StateCounts::default()
+        }
         States::Mamba2 => StateCounts {
             groups: config.required_u32(GROUPS)? as usize,
             ..StateCounts::default()
@@ -89,6 +91,17 @@ pub(crate) fn write(
     };
     match family.states {
         States::Never => return Ok(()),
+        States::KimiDelta => {
+            let size = config.required_u32(&["linear_head_dim"])?;
+            set("conv_kernel", config.u32(TAPS)?.unwrap_or(4))?;
+            builder.set(&format!("{arch}.kda.head_dim"), size)?;
+            return Ok(());
+        }
+        States::RgLru => return rg_lru(builder, config, arch),
+        States::Lightning => {
+            lightning(builder, config, arch)?;
+            return interval(builder, config, arch);
+        }
         States::Mamba => {
             let usual = config.required_u32(WIDTH)?.div_ceil(16);
             let rank = stated(config, &["time_step_rank", "mamba_dt_rank"])?;
@@ -113,7 +126,11 @@ pub(crate) fn write(
         set("state_size", config.required_u32(STATE)?)?;
         return Ok(());
     }
-    // All layers but the last of every so many; or a list, where they are not.
+    interval(builder, config, arch)
+}
+
+/// Writes which layers are recurrent: all but the last of every so many; or a list, where that is not so.
+fn interval(builder: &mut Builder, config: &HfConfig, arch: &str) -> Result<(), ConvertError> {
     let attends = config.attention_layers()?;
     let every = attends.iter().position(|&attends| attends);
     let every = every.map_or(attends.len() + 1, |first| first + 1);
@@ -124,6 +141,46 @@ pub(crate) fn write(
         let recurrent: Vec<bool> = attends.iter().map(|attends| !attends).collect();
         builder.set_array(&key, recurrent)?;
     }
+    Ok(())
+}
+
+/// The keys of linear recurrent units.
+fn rg_lru(builder: &mut Builder, config: &HfConfig, arch: &str) -> Result<(), ConvertError> {
+    let width = config.required_u32(WIDTH)?;
+    let channels = config.u32(&["lru_width"])?.unwrap_or(width);
+    let heads = config.required_u32(&["num_attention_heads"])?;
+    for (name, value) in [
+        ("inner_size", channels),
+        ("group_count", heads),
+        ("conv_kernel", config.u32(&["conv1d_width"])?.unwrap_or(4)),
+    ] {
+        builder.set(&format!("{arch}.ssm.{name}"), value)?;
+    }
+    // Embeddings are multiplied by a root that was rounded to 16 bits.
+    let root = libm::sqrtf(width as f32).to_bits();
+    let rounded = (root + 0x7fff + (root >> 16 & 1)) & 0xffff_0000;
+    let scale = f32::from_bits(rounded);
+    builder.set(&format!("{arch}.embedding_scale"), scale)?;
+    Ok(())
+}
+
+/// What MiniMax-01 multiplies residuals by; GGUF has one number for all.
+fn lightning(builder: &mut Builder, config: &HfConfig, arch: &str) -> Result<(), ConvertError> {
+    let mut scale = None;
+    for keys in [
+        &["full_attn_alpha_factor", "layernorm_full_attention_alpha"],
+        &[
+            "linear_attn_alpha_factor",
+            "layernorm_linear_attention_alpha",
+        ],
+        &["mlp_alpha_factor", "layernorm_mlp_alpha"],
+    ] {
+        let own = config.f32(keys)?.unwrap_or(1.0);
+        if *scale.get_or_insert(own) != own {
+            return Err(bad(keys[0], &own.into()));
+        }
+    }
+    builder.set(&format!("{arch}.residual_scale"), scale.unwrap_or(1.0))?;
     Ok(())
 }
 
@@ -148,11 +205,19 @@ pub(crate) fn write_latent(
     set("kv_lora_rank", rank)?;
     match family.latent {
         Latent::Compressed => {
-            set("head_count_kv", 1)?;
+            if family.states == States::Never {
+                set("head_count_kv", 1)?;
+            }
             set("key_length", rank.saturating_add(rotated))?;
             set("value_length", rank)?;
             set("key_length_mla", query)?;
             set("value_length_mla", counts.value as u32)?;
+            if family.states != States::Never {
+                let layers = config.attention_layers()?;
+                let keys: Vec<i32> = layers.into_iter().map(i32::from).collect();
+                let key = format!("{arch}.attention.head_count_kv");
+                builder.set_array(&key, keys)?;
+            }
         }
         Latent::Expanded | Latent::Never => {
             let heads = config.required_u32(&["num_attention_heads"])?;

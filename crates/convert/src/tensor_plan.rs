@@ -64,6 +64,7 @@ pub(crate) enum Edit {
     Nothing,
     PlusOne,
     Decay,
+    OneMinus,
     /// Factors of the rows before each of these.
     Factors(Vec<(usize, f32)>),
 }
@@ -74,6 +75,7 @@ impl Edit {
             Change::Nothing => Edit::Nothing,
             Change::PlusOne => Edit::PlusOne,
             Change::Decay => Edit::Decay,
+            Change::OneMinus => Edit::OneMinus,
             Change::Times(keys) => {
                 let mut product = 1.0;
                 for &(key, place) in keys {
@@ -227,7 +229,7 @@ fn view(order: Order, counts: HeadCounts, shape: &[u64]) -> Option<(View, Vec<u6
                 dims.push(1);
             }
         }
-        (Order::Column, &[size]) => dims = vec![1, size],
+        (Order::Column, _) => dims = vec![1, shape.iter().product()],
         (Order::Groups, &[size]) => {
             let groups = counts.states.groups as u64;
             dims = vec![divided(size, groups)?, groups];

@@ -161,6 +161,7 @@ impl RowSource for CheckpointRows<'_, '_> {
         match self.edit {
             Edit::Nothing => {}
             Edit::PlusOne => values.iter_mut().for_each(|value| *value += 1.0),
+            Edit::OneMinus => values.iter_mut().for_each(|value| *value = 1.0 - *value),
             Edit::Decay => values
                 .iter_mut()
                 .for_each(|value| *value = -libm::expf(*value)),

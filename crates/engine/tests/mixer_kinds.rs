@@ -8,7 +8,7 @@ use strata_engine::{ModelDigest, Request, Session, Speculation};
 use strata_model::PAGE;
 
 /// Recurrences alone, with attention, beside attention; with experts; networks as layers of their own.
-const RECURRENT: [&str; 10] = [
+const RECURRENT: [&str; 14] = [
     "lfm2",
     "mamba",
     "mamba2",
@@ -19,6 +19,10 @@ const RECURRENT: [&str; 10] = [
     "qwen3next",
     "rwkv6",
     "arwkv7",
+    "kimi-linear",
+    "minimax-01",
+    "recurrent-gemma",
+    "rwkv4",
 ];
 
 /// Attention: plain, with windows, chunks and sinks; of short vectors; with biases by distance; over shared keys.
@@ -139,7 +143,9 @@ fn displace(name: &str, machine: Machine) {
         machine,
     };
     let counters = assert_all_same(&model, shape, &requests, &alone);
-    assert!(counters.preemptions > 0, "{name}");
+    // Windows give pages back before others need them.
+    let windows = ["mistral-window", "recurrent-gemma"].contains(&name);
+    assert!(counters.preemptions > 0 || windows, "{name}");
 }
 
 #[test]

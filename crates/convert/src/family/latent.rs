@@ -7,7 +7,7 @@ use super::{
     Absent, Family, Kind, Latent, Order, Rotary, Rule, Window, demand, ordered, pair, same,
 };
 
-const QUERIES: &[Rule] = &[
+pub(super) const QUERIES: &[Rule] = &[
     same("layers.#.self_attn.q_proj", "blk.#.attn_q"),
     same("layers.#.self_attn.q_a_proj", "blk.#.attn_q_a"),
     same("layers.#.self_attn.q_a_layernorm", "blk.#.attn_q_a_norm"),
@@ -19,7 +19,7 @@ const QUERIES: &[Rule] = &[
     same("layers.#.self_attn.kv_a_layernorm", "blk.#.attn_kv_a_norm"),
     same("layers.#.self_attn.o_proj", "blk.#.attn_output"),
 ];
-const APART: &[Rule] = &[
+pub(super) const APART: &[Rule] = &[
     ordered(
         "layers.#.self_attn.kv_b_proj",
         "blk.#.attn_k_b",

@@ -66,7 +66,12 @@ pub(super) const COUNTS: &[Pair] = &[
         Absent::Error,
     ),
     pair(
-        &["num_experts_per_tok", "moe_k", "moe_topk"],
+        &[
+            "num_experts_per_tok",
+            "num_experts_per_token",
+            "moe_k",
+            "moe_topk",
+        ],
         "expert_used_count",
         Kind::U32,
         Absent::Error,
@@ -80,7 +85,7 @@ pub(super) const COUNTS: &[Pair] = &[
 ];
 pub(super) const ROUTING: &[Pair] = &[
     pair(
-        &["norm_topk_prob", "route_norm"],
+        &["norm_topk_prob", "route_norm", "moe_renormalize"],
         "expert_weights_norm",
         Kind::Bool,
         Absent::Default(1.0),

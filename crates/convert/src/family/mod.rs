@@ -9,6 +9,7 @@ mod gemma;
 mod gpt;
 mod latent;
 mod lfm2;
+mod linear;
 mod llama;
 mod mixtures;
 mod recurrent;
@@ -114,6 +115,8 @@ pub enum Change {
     PlusOne,
     /// x becomes −eˣ.
     Decay,
+    /// x becomes 1 − x.
+    OneMinus,
     /// They are multiplied by numbers of the config: keys, and places in lists.
     Times(&'static [(&'static str, Option<usize>)]),
     /// Rows are multiplied by the multipliers of what they make: gates, x, B, C and steps of a state space.
@@ -272,6 +275,8 @@ pub enum FfnWidth {
     Adjusted,
     /// As a pair says.
     Paired,
+    /// Half of what the config says.
+    Halved,
     /// As the config says in layers that are feed-forward networks, that of experts in those that have them, and 0 in the
     /// others.
     NetworkLayers,
@@ -297,6 +302,12 @@ pub enum States {
     Mamba2,
     /// The gated delta rule.
     DeltaNet,
+    /// The same with decays by key.
+    KimiDelta,
+    /// Lightning attention.
+    Lightning,
+    /// Linear recurrent units.
+    RgLru,
 }
 
 /// Whether keys and values are made from a short vector.
@@ -466,6 +477,7 @@ pub(crate) const PREFIXES: &[&str] = &[
     "bert.",
     "roberta.",
     "backbone.",
+    "rwkv.",
 ];
 
 /// What belongs to the eyes of a model that also sees, or to what
@@ -558,6 +570,10 @@ pub const ALL: &[Family] = &[
     latent::DEEPSEEK_V2,
     latent::MISTRAL4,
     latent::MINICPM3,
+    linear::KIMI_LINEAR,
+    linear::MINIMAX_01,
+    linear::RECURRENT_GEMMA,
+    linear::RWKV4,
     gemma::GEMMA3N,
     gemma::GEMMA4,
     encoders::EUROBERT,

@@ -39,7 +39,7 @@ macro_rules! state_space {
     };
 }
 
-const NO_ATTENTION: &[Pair] = &[
+pub(super) const NO_ATTENTION: &[Pair] = &[
     pair(
         &[],
         "context_length",
