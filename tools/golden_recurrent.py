@@ -280,7 +280,7 @@ CASES = [
                q_lora_rank=None, layer_types=["linear_attention", "full_attention"], mlp_layer_types=["dense", "sparse"],
                linear_head_dim=8, linear_num_heads=4, linear_conv_kernel_dim=4, num_local_experts=4),
            keys={k: v for k, v in (golden_latent.COMPRESSED | golden_latent.ROUTED_KEYS).items() if "q_lora" not in k} | {
-               "attention.head_count_kv": [0, 1], "kda.head_dim": 8, "ssm.conv_kernel": 4},
+               "attention.head_count_kv": [0, 1], "rope.freq_base": None, "kda.head_dim": 8, "ssm.conv_kernel": 4},
            convert=kimi, names=golden_latent.NAMES, seed=1,
            note="the delta rule with decays by key; latent attention without positions; sigmoids"),
     Family("recurrent-gemma", "recurrent-gemma", "RecurrentGemmaConfig",

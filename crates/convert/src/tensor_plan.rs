@@ -240,7 +240,7 @@ fn view(order: Order, counts: HeadCounts, shape: &[u64]) -> Option<(View, Vec<u6
         }
         (Order::Turned(_), _) => return None,
         (Order::Experts, &[rows, columns]) => {
-            dims = vec![columns, divided(rows, experts)?, experts]
+            dims = vec![columns, divided(rows, experts)?, experts];
         }
         (Order::ExpertsTurned, &[rows, columns]) => {
             let inner = divided(rows, experts)?;

@@ -11,6 +11,10 @@ use super::{
 };
 
 const KIMI: &[Rule] = &[
+    // Some checkpoints have dense networks under the name of experts.
+    same("layers.#.block_sparse_moe.gate_proj", "blk.#.ffn_gate"),
+    same("layers.#.block_sparse_moe.up_proj", "blk.#.ffn_up"),
+    same("layers.#.block_sparse_moe.down_proj", "blk.#.ffn_down"),
     same("layers.#.self_attn.k_proj", "blk.#.attn_k"),
     same("layers.#.self_attn.v_proj", "blk.#.attn_v"),
     ordered(

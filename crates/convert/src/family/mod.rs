@@ -460,6 +460,10 @@ pub(crate) const COMMON: &[Pair] = &[
 pub(crate) const BUFFERS: &[&str] = &[
     "layers.#.self_attn.rotary_emb.inv_freq",
     "layers.#.attention.rotary_emb.inv_freq",
+    "layers.#.self_attn.slope_rate",
+    "layers.#.self_attn.query_decay",
+    "layers.#.self_attn.key_decay",
+    "layers.#.self_attn.diagonal_decay",
     "layers.#.attention.bias",
     "layers.#.attention.masked_bias",
     "rotary_emb.inv_freq",
