@@ -104,19 +104,20 @@ fn print(plan: &Plan, arguments: &Arguments) -> std::io::Result<()> {
         Some(_) => "--memory".into(),
         None => plan.limited_by.clone(),
     };
-    let model = [
+    let tokens = format!("{} tokens", plan.context);
+    let states = (plan.states > 0).then(|| {
+        let note = format!("{}: running sequences and snapshots", plan.state_count);
+        ("recurrent states", plan.states, note)
+    });
+    let first = [
         ("weights", plan.weights, String::new()),
-        (
-            "keys and values",
-            plan.kv,
-            format!("{} tokens", plan.context),
-        ),
-        (
-            "activations",
-            plan.activations,
-            format!("{} tokens at a time", arguments.batch),
-        ),
+        ("keys and values", plan.kv - plan.states, tokens),
     ];
+    let model = first.into_iter().chain(states).chain([(
+        "activations",
+        plan.activations,
+        format!("{} tokens at a time", arguments.batch),
+    )]);
     let draft = (plan.draft > 0).then(|| {
         let note = "and everything it needs".into();
         ("draft model", plan.draft, note)
@@ -126,7 +127,7 @@ fn print(plan: &Plan, arguments: &Arguments) -> std::io::Result<()> {
         ("total", plan.total(), String::new()),
         ("limit", plan.limit, limit),
     ];
-    for (name, bytes, note) in model.into_iter().chain(draft).chain(rest) {
+    for (name, bytes, note) in model.chain(draft).chain(rest) {
         let line = format!("{name:<16} {:>10}  {note}", Size(bytes).to_string());
         writeln!(out, "{}", line.trim_end())?;
     }
@@ -168,6 +169,7 @@ fn print_json(plan: &Plan) -> std::io::Result<()> {
         "context": plan.context,
         "weights_bytes": plan.weights,
         "kv_bytes": plan.kv,
+        "state_bytes": plan.states,
         "workspace_bytes": plan.activations,
         "draft_bytes": plan.draft,
         "program_bytes": plan.program,

@@ -154,30 +154,30 @@ fn repeated(data: &[f32], head: usize) -> Vec<f32> {
 
 #[test]
 fn layers_of_other_sizes_give_the_logits_of_equal_ones() {
-    // Layer 1 has each key and value head twice, and layer 2 a wider network whose further units do nothing.
+    // Layer 0 has each key and value head twice, and layer 1 a wider network whose further units do nothing.
     let source = golden("llama");
     let (ffn, wide) = (40, 56);
     let file = edited(
         &source,
         &["llama.attention.head_count_kv", "llama.feed_forward_length"],
         |b| {
-            let kv_heads = [2_u32, 4, 2];
+            let kv_heads = [4_u32, 2];
             b.set_array("llama.attention.head_count_kv", kv_heads)
                 .unwrap();
-            let widths = [ffn as u32, ffn as u32, wide as u32];
+            let widths = [ffn as u32, wide as u32];
             b.set_array("llama.feed_forward_length", widths).unwrap();
         },
         &|name, mut dims, mut data| {
             match name {
-                "blk.1.attn_k.weight" | "blk.1.attn_v.weight" => {
+                "blk.0.attn_k.weight" | "blk.0.attn_v.weight" => {
                     data = repeated(&data, 16 * dims[0] as usize);
                     dims[1] *= 2;
                 }
-                "blk.2.ffn_gate.weight" | "blk.2.ffn_up.weight" => {
+                "blk.1.ffn_gate.weight" | "blk.1.ffn_up.weight" => {
                     dims[1] = wide;
                     data.resize((dims[0] * wide) as usize, 0.0);
                 }
-                "blk.2.ffn_down.weight" => {
+                "blk.1.ffn_down.weight" => {
                     dims[0] = wide;
                     let rows = data.chunks_exact(ffn);
                     let padding = [0.0; 16];
@@ -211,19 +211,19 @@ fn arrays_are_checked_by_layer() {
     };
     let kv = "llama.attention.head_count_kv";
     assert_eq!(
-        refusal(kv, &[2, 2]),
-        "llama.attention.head_count_kv has 2 elements; the model has 3 layers"
+        refusal(kv, &[2, 2, 2]),
+        "llama.attention.head_count_kv has 3 elements; the model has 2 layers"
     );
     assert_eq!(
-        refusal(kv, &[2, 3, 2]),
+        refusal(kv, &[2, 3]),
         "4 query heads cannot share 3 key heads evenly"
     );
     assert_eq!(
-        refusal(kv, &[2, 0, 2]),
+        refusal(kv, &[2, 0]),
         "llama.attention.head_count_kv is 0; it must be above 0 and within reason"
     );
     assert!(
-        refusal("llama.feed_forward_length", &[40, 41, 40])
+        refusal("llama.feed_forward_length", &[40, 41])
             .starts_with("the tensor blk.1.ffn_gate.weight has the shape [32, 40]")
     );
 }

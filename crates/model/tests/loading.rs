@@ -147,7 +147,7 @@ fn a_mixers_tensors_belong_to_its_layers() {
         );
     }
     let wide = refusal(&replaced(&source, key, Some(Value::U32(4))));
-    assert!(wide.starts_with("the tensor blk.0.shortconv.conv.weight has the shape [3, 48]"));
+    assert!(wide.starts_with("the tensor blk.0.shortconv.conv.weight has the shape [3, 32]"));
 }
 
 #[test]

@@ -113,8 +113,8 @@ fn layers_have_pages_or_states_or_both() {
         let layout = PageLayout::new(model(name).config(), KvType::F16);
         (layout.state_bytes(), layout.page_bytes())
     };
-    // Three convolutions over 3 positions of 48 channels, and two layers of pages.
-    assert_eq!(sizes("lfm2"), (3 * 2 * 48 * 4, 2 * 2 * 32 * 16 * 2));
+    // Three convolutions over 3 positions of 32 channels, and two layers of pages.
+    assert_eq!(sizes("lfm2"), (3 * 2 * 32 * 4, 2 * 2 * 32 * 16 * 2));
     // Two convolutions over 4 positions of 64 channels, and 16 numbers for each channel.
     assert_eq!(sizes("mamba"), (2 * (3 * 64 + 64 * 16) * 4, 0));
     // One of 64 channels and what goes into the states and comes out, and a layer of pages.

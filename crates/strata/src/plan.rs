@@ -17,6 +17,10 @@ pub struct Plan {
     pub weights: u64,
     /// Keys, values and recurrent states.
     pub kv: u64,
+    /// The recurrent states among them: those of running sequences, and snapshots to go on from. 0 in models without.
+    pub states: u64,
+    /// How many of those there is room for.
+    pub state_count: usize,
     /// Activations.
     pub activations: u64,
     /// The draft model, with all that it needs; 0 without one.
@@ -61,6 +65,11 @@ pub(crate) fn plan(path: &Path, options: &Options, limit: Limit) -> Result<Plan,
     Ok(Plan {
         weights: plan.weights,
         kv: plan.kv,
+        states: (checked.blueprint.state_bytes() as u64).saturating_mul(needs.states as u64),
+        state_count: match checked.blueprint.state_bytes() {
+            0 => 0,
+            _ => needs.states,
+        },
         activations: plan.workspace - draft,
         draft,
         program: plan.program,

@@ -24,6 +24,15 @@ fn a_plan_says_what_a_model_takes_and_what_would_help() {
     let drafting = Options::default().draft_model("tale");
     assert!(Model::plan("tale", &drafting).unwrap().draft > plan.weights);
 
+    // States of recurrent layers have a budget of their own, snapshots included.
+    assert_eq!((plan.states, plan.state_count), (0, 0));
+    let hybrid = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../model/tests/golden/granitehybrid.gguf"
+    );
+    let hybrid = Model::plan(hybrid, &Options::default()).unwrap();
+    assert!(hybrid.state_count > 16 && hybrid.states > 0 && hybrid.states < hybrid.kv);
+
     let tight = Options::default().memory("64M");
     let plan = Model::plan("tale", &tight).unwrap();
     assert_eq!((plan.fits, plan.limit), (false, 64_000_000));
