@@ -147,7 +147,7 @@ def interleaved(case, x, heads):
 # ---------------------------------------------------------------------------------------------------------------------
 
 # Tensors that are matrices to llama.cpp and here.
-MATRIX = re.compile(r"per_layer_model_proj|inp_gate|\d\.proj\.|altup_proj|altup_unembd_proj|laurel_[lr]\.|ssm_[fg]_[ab]\.|lru_(x|y|out|input_gate|decay_gate)\.|token_embd|output|attn_(q|k|v|qkv|gate|q_a|q_b|kv_a_mqa|kv_b|k_b|v_b)\.|ffn_|ssm_(in|x|out|beta|alpha|ba)\.|"
+MATRIX = re.compile(r"shortconv\.(in|out)_proj|per_layer_model_proj|inp_gate|\d\.proj\.|altup_proj|altup_unembd_proj|laurel_[lr]\.|ssm_[fg]_[ab]\.|lru_(x|y|out|input_gate|decay_gate)\.|token_embd|output|attn_(q|k|v|qkv|gate|q_a|q_b|kv_a_mqa|kv_b|k_b|v_b)\.|ffn_|ssm_(in|x|out|beta|alpha|ba)\.|"
                     r"(time|channel)_mix_(key|value|receptance|gate|output|w1|w2|a1|a2|v1|v2|g1|g2|decay_w1|decay_w2)\.")
 
 # transformers adds 1 to these norms' weights when it runs; GGUF stores the sum.

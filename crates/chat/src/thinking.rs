@@ -70,7 +70,7 @@ pub struct ThinkingMarks {
 }
 
 impl ThinkingMarks {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self {
             begin: "<think>",
             end: "</think>",
@@ -78,6 +78,10 @@ impl ThinkingMarks {
         Self {
             begin: "<seed:think>",
             end: "</seed:think>",
+        },
+        Self {
+            begin: "<|channel>thought",
+            end: "<channel|>",
         },
         Self {
             begin: "[THINK]",

@@ -143,8 +143,8 @@ fn displace(name: &str, machine: Machine) {
         machine,
     };
     let counters = assert_all_same(&model, shape, &requests, &alone);
-    // Windows give pages back before others need them.
-    let windows = ["mistral-window", "recurrent-gemma"].contains(&name);
+    // Layers with windows give pages back before others need them.
+    let windows = ATTENTION.contains(&name) || name == "recurrent-gemma";
     assert!(counters.preemptions > 0 || windows, "{name}");
 }
 

@@ -245,6 +245,10 @@ const FAMILIES: &[(CallFormat, &str)] = &[
         "<TOOLCALL>[{\"name\": \"f\", \"arguments\": @F}, {\"name\": \"g\", \"arguments\": @G}]</TOOLCALL>",
     ),
     (
+        CallFormat::MiniMax,
+        "<tool_calls>\n{\"name\": \"f\", \"arguments\": @F}\n{\"name\": \"g\", \"arguments\": @G}\n</tool_calls>",
+    ),
+    (
         CallFormat::Command,
         "<|START_ACTION|>[\n    {\"tool_call_id\": \"0\", \"tool_name\": \"f\", \"parameters\": @F},\n    {\"tool_call_id\": \"1\", \"tool_name\": \"g\", \"parameters\": @G}\n]<|END_ACTION|>",
     ),

@@ -1,5 +1,6 @@
 //! Reading what stands between the marks of a call.
 
+use super::loose;
 use crate::json::Json;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -21,6 +22,12 @@ pub(crate) enum Block {
     DeepSeek,
     /// Kimi's inner marks around `functions.name:0` and JSON.
     Kimi,
+    /// `[name(key=value)]`, or as [`Block::Json`].
+    Python,
+    /// `call:name{key:value}`.
+    Gemma,
+    /// `[{"name": {…}}]`.
+    NamedObjects,
 }
 
 /// What stands around each of DeepSeek's calls.
@@ -52,6 +59,9 @@ impl Block {
             Self::KeysAndValues => keys_and_values(text).map(|call| [call].into()),
             Self::DeepSeek => between(text, DEEPSEEK_CALL).map(deep_seek).collect(),
             Self::Kimi => between(text, KIMI_CALL).map(kimi).collect(),
+            Self::Python => loose::python(text).or_else(|| json(text)),
+            Self::Gemma => loose::gemma(text),
+            Self::NamedObjects => named_objects(text),
         }
     }
 }
@@ -78,6 +88,17 @@ pub(crate) fn json(text: &str) -> Option<Vec<Named>> {
     let calls: Option<Vec<_>> = parts
         .map(|part| call(Json::parse(part.as_bytes()).ok()?))
         .collect();
+    calls.filter(|calls| !calls.is_empty())
+}
+
+/// A list of objects, each with a tool's name as its only key.
+fn named_objects(text: &str) -> Option<Vec<Named>> {
+    let list = Json::parse(text.trim().as_bytes()).ok()?;
+    let calls = list.as_array()?.iter().map(|item| match item.as_object()? {
+        [(name, arguments @ Json::Object(_))] => Some((name.clone(), arguments.clone())),
+        _ => None,
+    });
+    let calls: Option<Vec<_>> = calls.collect();
     calls.filter(|calls| !calls.is_empty())
 }
 

@@ -72,7 +72,12 @@ impl CallReader {
             Block::NameThenJson(separator) => Form::Either(Head::Separated(separator)),
             Block::DeepSeek => Form::Named(NamedCalls::new(Head::DeepSeek)),
             Block::Kimi => Form::Named(NamedCalls::new(Head::Kimi)),
-            Block::Parameters | Block::OpenParameters | Block::KeysAndValues => Form::Other,
+            Block::Parameters
+            | Block::OpenParameters
+            | Block::KeysAndValues
+            | Block::Python
+            | Block::Gemma
+            | Block::NamedObjects => Form::Other,
         };
         Self {
             form,

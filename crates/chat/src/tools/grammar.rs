@@ -51,6 +51,7 @@ impl CallFormat {
             Self::Mistral => ["[TOOL_CALLS][", ", ", "]", "arguments"],
             Self::Granite3 => ["<|tool_call|>[", ", ", "]", "arguments"],
             Self::Nemotron => ["<TOOLCALL>[", ", ", "]</TOOLCALL>", "arguments"],
+            Self::MiniMax => ["<tool_calls>\n", "\n", "\n</tool_calls>", "arguments"],
             Self::FireFunction => ["functools[", ", ", "]", "arguments"],
             Self::Llama3 => ["", "; ", "", "parameters"],
             Self::Hermes => [
@@ -68,6 +69,9 @@ impl CallFormat {
             | Self::Command
             | Self::CommandR
             | Self::Kimi
+            | Self::Lfm2
+            | Self::Gemma4
+            | Self::Apertus
             | Self::Harmony => return None,
         })
     }

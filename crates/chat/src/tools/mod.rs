@@ -8,6 +8,7 @@ pub(crate) mod block;
 pub(crate) mod call_reader;
 pub(crate) mod choice;
 pub mod grammar;
+pub(crate) mod loose;
 pub(crate) mod object_reader;
 
 use block::Block;
@@ -45,6 +46,14 @@ pub enum CallFormat {
     CommandR,
     /// Kimi K2: sections of calls.
     Kimi,
+    /// LFM2: Python's calls between marks.
+    Lfm2,
+    /// Gemma 4: `call:name{…}` with quotation marks of its own.
+    Gemma4,
+    /// MiniMax: JSON objects between `<tool_calls>` marks.
+    MiniMax,
+    /// Apertus: objects with the tool's name as their key.
+    Apertus,
     /// gpt-oss: channels with recipients.
     Harmony,
     /// A model without a way of its own: bare JSON, as the system prompt asks for.
@@ -89,7 +98,11 @@ impl CallFormat {
             (&["<|START_ACTION|>"], CallFormat::Command),
             (&["<TOOLCALL>"], CallFormat::Nemotron),
             (&["[TOOL_CALLS]"], CallFormat::Mistral),
+            (&["<|tool_call_start|>"], CallFormat::Lfm2),
+            (&["<|tool_call>", "call:"], CallFormat::Gemma4),
+            (&["<|tools_prefix|>"], CallFormat::Apertus),
             (&["<tool_call>"], CallFormat::Hermes),
+            (&["<tool_calls>"], CallFormat::MiniMax),
             (&["<|tool_call|>"], CallFormat::Granite3),
             (&["<function="], CallFormat::Functionary31),
             (&[">>>all"], CallFormat::Functionary32),
@@ -136,6 +149,18 @@ impl CallFormat {
         const FUNCTIONARY32: &[Marks] = &[open(">>>", Block::NameThenJson("\n"))];
         const FIREFUNCTION: &[Marks] = &[open("functools", Block::Json)];
         const GRANITE3: &[Marks] = &[open("<|tool_call|>", Block::Json)];
+        const LFM2: &[Marks] = &[marks(
+            "<|tool_call_start|>",
+            "<|tool_call_end|>",
+            Block::Python,
+        )];
+        const GEMMA4: &[Marks] = &[marks("<|tool_call>", "<tool_call|>", Block::Gemma)];
+        const MINIMAX: &[Marks] = &[marks("<tool_calls>", "</tool_calls>", Block::Json)];
+        const APERTUS: &[Marks] = &[marks(
+            "<|tools_prefix|>",
+            "<|tools_suffix|>",
+            Block::NamedObjects,
+        )];
         const NEMOTRON: &[Marks] = &[marks("<TOOLCALL>", "</TOOLCALL>", Block::Json)];
         const COMMAND: &[Marks] = &[marks("<|START_ACTION|>", "<|END_ACTION|>", Block::Json)];
         const COMMAND_R: &[Marks] = &[marks("Action: ```json", "```", Block::Json)];
@@ -157,6 +182,10 @@ impl CallFormat {
             Self::FireFunction => FIREFUNCTION,
             Self::Granite3 => GRANITE3,
             Self::Nemotron => NEMOTRON,
+            Self::Lfm2 => LFM2,
+            Self::Gemma4 => GEMMA4,
+            Self::MiniMax => MINIMAX,
+            Self::Apertus => APERTUS,
             Self::Command => COMMAND,
             Self::CommandR => COMMAND_R,
             Self::Kimi => KIMI,

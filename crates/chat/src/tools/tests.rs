@@ -121,6 +121,10 @@ fn published_templates_are_recognised() {
             CallFormat::Command,
         ),
         ("Kimi-K2-Instruct", CallFormat::Kimi),
+        ("LFM2-8B-A1B", CallFormat::Lfm2),
+        ("google-gemma-4-31B-it", CallFormat::Gemma4),
+        ("MiniMax-M1", CallFormat::MiniMax),
+        ("Apertus-8B-Instruct", CallFormat::Apertus),
         ("ibm-granite-granite-4.0", CallFormat::Hermes),
         ("microsoft-Phi-3.5-mini-instruct", CallFormat::Generic),
     ] {
