@@ -17,7 +17,10 @@ and of its conversion.
     python tools/convert_check.py --strata target/release/strata qwen3      # one of them
     python tools/convert_check.py --fixtures crates/convert/tests/folders llama-llama3-rope mixtral qwen2moe gemma \\
         phi3-longrope-long gpt2 gptneox-parallel falcon-40b stablelm-parallel bert-rank xlm-roberta nomic-bert \\
-        jina-bert-v2 olmo3 lfm2 glm4moe granitemoe-shared ernie4_5-moe nemotron afmoe   # the folders that tests use
+        jina-bert-v2 olmo3 lfm2 glm4moe granitemoe-shared ernie4_5-moe nemotron afmoe mamba mamba-falcon mamba2 jamba \\
+        granitehybrid granitehybrid-dense falcon-h1 nemotron_h nemotron_h_moe qwen3next qwen35 qwen35moe deepseek2 \\
+        deepseek2-lite minicpm3 gpt-oss llama4 dbrx apertus bitnet granite_swa gemma3n gemma4 kimi-linear minimax-01 \\
+        recurrent-gemma rwkv4   # the folders that tests use
 """
 
 import argparse
@@ -190,17 +193,15 @@ def check(case, strata):
     return [f"{case.name}: {problem}" for problem in problems]
 
 
-# Classes that stand in for others in golden_families.py are not those families' own, and these are not converted: numbers
-# that go into the metadata, experts stored (in, out), other activations.
-NOT_CONVERTED = {"apertus", "bitnet", "dbrx", "gpt-oss", "gpt-oss-yarn", "granite_swa", "llama4"}
+# Classes that stand in for others in golden_families.py are not those families' own.
 STAND_INS = {"LlamaConfig", "GraniteConfig", "StableLmConfig", "Starcoder2Config", "Qwen2Config", "Qwen3Config",
              "Qwen3MoeConfig"}
 
 
 def convertible(case):
     """Whether the case's folder is one that strata converts."""
-    return (case.config_class and case.config_class not in STAND_INS and case.name not in NOT_CONVERTED
-            and case.arch not in ("maincoder", "hunyuan_vl") and not case.extra)
+    return (case.config_class and case.config_class not in STAND_INS and not case.fp4
+            and case.arch not in ("maincoder", "hunyuan_vl") and (not case.extra or case.arch == "gemma4"))
 
 
 def check_family(case, strata):
