@@ -6,9 +6,11 @@
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use strata_quant::GgmlType;
+use strata_quant::{GgmlType, dequantize};
 
-use crate::{ActRows, Kernels, PANEL_ROWS, Panels, TileMut, pack_panel, packed_bytes};
+use crate::{
+    ActRows, Kernels, PANEL_ROWS, Panels, TileMut, is_packed, pack_panel, packed_bytes, panel_bytes,
+};
 
 /// A matrix, packed already or as it is in the file.
 #[derive(Copy, Clone)]
@@ -78,6 +80,64 @@ impl Weights<'_> {
         match self {
             Self::Packed(panels) => panels.rows(),
             Self::Rows(rows) => rows.rows,
+        }
+    }
+
+    const fn shape(&self) -> (GgmlType, usize) {
+        match self {
+            Self::Packed(panels) => (panels.ty(), panels.cols()),
+            Self::Rows(rows) => (rows.ty, rows.cols),
+        }
+    }
+
+    /// The type of its panels on a device: types that are not packed become F32, which gives the same bits.
+    pub const fn panel_type(&self) -> GgmlType {
+        let (ty, _) = self.shape();
+        if is_packed(ty) { ty } else { GgmlType::F32 }
+    }
+
+    /// Bytes of one of its panels on a device.
+    pub const fn device_panel_bytes(&self) -> usize {
+        panel_bytes(self.panel_type(), self.shape().1)
+    }
+
+    /// Writes panel `index`, in the type of [`panel_type`](Self::panel_type).
+    ///
+    /// # Panics
+    /// If there is no such panel, or `out` is not [`device_panel_bytes`](Self::device_panel_bytes) long.
+    pub fn write_panel(&self, index: usize, out: &mut [u8]) {
+        let (ty, cols) = self.shape();
+        let first = index * PANEL_ROWS;
+        let count = PANEL_ROWS.min(self.rows() - first);
+        let bytes = match self {
+            Self::Packed(panels) if is_packed(ty) => {
+                let panel = panel_bytes(ty, cols);
+                out.copy_from_slice(&panels.bytes()[index * panel..][..panel]);
+                return;
+            }
+            Self::Packed(panels) => panels.bytes(),
+            Self::Rows(rows) => rows.bytes,
+        };
+        let row = bytes.len() / self.rows();
+        let rows = &bytes[first * row..][..count * row];
+        if is_packed(ty) {
+            return pack_panel(ty, cols, rows, out);
+        }
+        out.fill(0);
+        let mut values = [0.0; 256];
+        let block = ty.block_len();
+        for (r, row) in rows.chunks_exact(row).enumerate() {
+            for (b, bytes) in row.chunks_exact(ty.block_bytes()).enumerate() {
+                let values = &mut values[..block];
+                // As in a product of such weights, NaN says that a type has no values.
+                if dequantize(ty, bytes, values).is_err() {
+                    values.fill(f32::NAN);
+                }
+                for (c, value) in values.iter().enumerate() {
+                    let at = ((b * block + c) * PANEL_ROWS + r) * 4;
+                    out[at..][..4].copy_from_slice(&value.to_le_bytes());
+                }
+            }
         }
     }
 }

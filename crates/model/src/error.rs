@@ -94,6 +94,8 @@ pub enum BatchError {
     Position { position: usize, positions: usize },
     #[error("the sequence has pages for {room} positions and the batch reaches {needed}")]
     Pages { room: usize, needed: usize },
+    #[error("{reason}")]
+    Device { reason: String },
     #[error("the sequence has no recurrent state, which the model needs")]
     State,
     #[error("a window begins at position {position} and the sequence holds it from {held} on")]

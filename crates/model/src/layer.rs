@@ -158,6 +158,11 @@ pub(crate) struct ExpertMatrices {
 }
 
 impl ExpertMatrices {
+    /// All biases: (experts, rows).
+    pub(crate) fn biases(&self) -> Option<&[f32]> {
+        self.biases.as_deref()
+    }
+
     /// An expert's bias.
     pub(crate) fn bias(&self, expert: usize) -> Option<&[f32]> {
         let rows = self.matrices.0[expert].rows;

@@ -23,6 +23,7 @@ mod config;
 mod cpu_executor;
 mod decoder;
 mod dense_beside;
+mod device;
 mod encoder;
 mod error;
 mod executor;
@@ -56,6 +57,10 @@ pub use config::{
     StreamConfig,
 };
 pub use cpu_executor::CpuExecutor;
+pub use device::{
+    DeviceAttention, DeviceDense, DeviceExpertMatrices, DeviceExperts, DeviceFeedForward,
+    DeviceLayer, DeviceLinear, DeviceMatrix, DeviceModel, DeviceNorm, NotOnDevice,
+};
 pub use encoder::EncoderInput;
 pub use error::{BatchError, LoadError};
 pub use executor::{Executor, ExecutorMemory};
@@ -63,8 +68,8 @@ pub use kv_pages::KvPages;
 pub use model::Model;
 pub use observer::{AttentionShares, MatrixTensor, Observer};
 pub use pages::{
-    OutOfPages, PAGE, PageCopy, PageId, PageLayout, PageStorage, PageTable, Reach, Sequence,
-    StateId,
+    LayerBlocks, OutOfPages, PAGE, PageCopy, PageId, PageLayout, PageStorage, PageTable, Reach,
+    Sequence, StateId,
 };
 pub use pooling::{Pooled, Pooling, normalize};
 pub use row_formats::{ROW_FORMATS, RowFormat};

@@ -139,7 +139,7 @@ pub struct TemperatureScale {
 
 impl TemperatureScale {
     /// The factor at a position.
-    pub(crate) fn at(&self, position: f32) -> f32 {
+    pub fn at(&self, position: f32) -> f32 {
         let steps = libm::floorf((position + self.offset) / self.length);
         1.0 + self.scale * libm::log1pf(steps)
     }

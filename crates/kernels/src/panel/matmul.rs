@@ -97,7 +97,7 @@ impl<'a> Panels<'a> {
         }
     }
 
-    pub(super) const fn bytes(&self) -> &'a [u8] {
+    pub(crate) const fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 }

@@ -72,6 +72,17 @@ impl LayerLayout {
     }
 }
 
+/// A layer's blocks: keys before values, each head's positions next to each other.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct LayerBlocks {
+    /// Which class they are drawn from.
+    pub class: usize,
+    /// Bytes of one.
+    pub bytes: usize,
+    /// How far back the layer looks.
+    pub reach: Reach,
+}
+
 /// Blocks of one size.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct BlockClass {
@@ -141,6 +152,21 @@ impl PageLayout {
         });
         self.classes[layer.class].layers += 1;
         self.layers.push(Some(layer));
+    }
+
+    /// Where a layer's blocks are, for storage on a device; none for layers that keep no keys and values.
+    pub fn blocks(&self, layer: usize) -> Option<LayerBlocks> {
+        let layer = self.layers[layer]?;
+        Some(LayerBlocks {
+            class: layer.class,
+            bytes: layer.bytes(),
+            reach: layer.reach,
+        })
+    }
+
+    /// The classes of blocks: bytes of a block, and how many layers draw from the class.
+    pub fn classes(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.classes.iter().map(|class| (class.bytes, class.layers))
     }
 
     /// How keys and values are stored.

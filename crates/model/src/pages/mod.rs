@@ -9,7 +9,7 @@ mod storage;
 mod table;
 
 pub(crate) use layout::{Half, LayerLayout};
-pub use layout::{PAGE, PageLayout, Reach};
+pub use layout::{LayerBlocks, PAGE, PageLayout, Reach};
 pub use sequence::Sequence;
 pub use storage::PageStorage;
 pub(crate) use storage::{LayerStarts, PagesMut, StoredPages};

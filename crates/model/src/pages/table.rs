@@ -307,8 +307,8 @@ impl PageTable {
         Ok((fork, copy))
     }
 
-    /// The blocks of one layer, by page.
-    pub(super) fn layer(&self, layer: usize) -> &[u32] {
+    /// The blocks of one layer, by page; what no page has there is no block's number.
+    pub fn layer(&self, layer: usize) -> &[u32] {
         &self.blocks[layer]
     }
 }

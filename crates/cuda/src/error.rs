@@ -1,0 +1,40 @@
+//! What can go wrong with a device.
+
+use strata_model::{BatchError, NotOnDevice};
+
+/// Why a device cannot be used, or failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
+#[non_exhaustive]
+pub enum DeviceError {
+    #[error("no NVIDIA driver was found on this machine")]
+    NoDriver,
+    #[error("the NVIDIA driver is too old: it has no {missing}")]
+    OldDriver { missing: String },
+    #[error("there is no GPU {index}: the driver has {count}")]
+    NoDevice { index: usize, count: usize },
+    #[error("{name} has compute capability {major}.{minor}; 7.5 or later is needed")]
+    OldDevice {
+        name: String,
+        major: i32,
+        minor: i32,
+    },
+    #[error("the GPU has not enough memory, {doing}")]
+    OutOfMemory { doing: &'static str },
+    #[error("the model needs {needed} bytes of the GPU's memory, of which {free} are free")]
+    Full { needed: u64, free: u64 },
+    #[error("the GPU failed, {doing}: {reason}")]
+    Driver { doing: &'static str, reason: String },
+    #[error("a row of {width} values is too wide for the GPU")]
+    Wide { width: usize },
+    #[error(transparent)]
+    Unsupported(#[from] NotOnDevice),
+}
+
+impl From<DeviceError> for BatchError {
+    fn from(error: DeviceError) -> Self {
+        Self::Device {
+            reason: error.to_string(),
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! The GPU's executor against the processors', bit for bit: its kernels emulated on a CPU.
+
+#[cfg(unix)]
+mod emulation;
+#[cfg(unix)]
+mod forward;
