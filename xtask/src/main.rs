@@ -7,6 +7,7 @@ mod bindings;
 mod book;
 mod command;
 mod conformance;
+mod cuda;
 mod deny;
 mod fuzz;
 #[cfg(test)]
@@ -57,6 +58,11 @@ cargo xtask TASK
                    time to the first token, image, memory, tokens a CPU-second, latencies, as ratios
   bench overhead [--streams N] [--tokens N] [--rounds N]
                    what HTTP and JSON cost: the same streams through the server and through the engine alone
+  bench gpu [SHAPE…]
+                   decode and prefill of llamas with random weights (1b, 8b, 32b) on the GPU of this machine
+  cuda [--check]   compile the GPU's kernels with the pinned wheels of CUDA's compiler into crates/cuda/ptx, or check that
+                   what is committed there is what comes out
+  test-gpu         golden models and the built-in one on the GPU of this machine against the processors, bit for bit
   soak serve [--minutes N] [--clients N]
                    many clients of all dialects, some of which go away: leaks, errors, latencies, starvation
   soak hostile [--minutes N]
@@ -121,6 +127,10 @@ fn run(arguments: &[String]) -> Result<()> {
         ["bench", "quantize", ..] => bench::quantize(&arguments[2..]),
         ["bench", "baremetal", ..] => baremetal::run(&arguments[2..]),
         ["bench", "overhead", ..] => bench::overhead(&arguments[2..]),
+        ["cuda"] => cuda::build(false),
+        ["cuda", "--check"] => cuda::build(true),
+        ["test-gpu"] => cuda::test(),
+        ["bench", "gpu", ..] => cuda::bench(&arguments[2..]),
         ["soak", "serve", ..] => soak::serve(&arguments[2..]),
         ["soak", "hostile", ..] => soak::hostile(&arguments[2..]),
         ["soak", "engine", ..] => soak::engine(&arguments[2..]),

@@ -4,7 +4,7 @@ use crate::failure::{Failure, Kind};
 use crate::progress::LoadProgress;
 use std::path::Path;
 use strata::load::{self, CheckedModel, LoadedModel, Machine, ModelFile, Needs, WeightChoice};
-use strata::{Listeners, Model, Options, Runtime, Size};
+use strata::{Device, Listeners, Model, Options, Runtime, Size};
 use strata_convert::Mix;
 use strata_model::KvType;
 use strata_model::PageStorage;
@@ -31,6 +31,20 @@ pub(crate) struct ComputeArguments {
     /// Quantize a Hugging Face folder while loading it: q8_0, q4_k_m, …
     #[arg(long, value_name = "TYPE", value_parser = mix)]
     pub(crate) quant: Option<Mix>,
+}
+
+/// What computes a model. The answers are the same.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Computing")]
+pub(crate) struct DeviceArguments {
+    /// What computes: cpu, cuda:N, or auto, a GPU that has room for the model or else the processors
+    #[arg(long, value_name = "DEVICE", default_value = "cpu", value_parser = device)]
+    pub(crate) device: Device,
+}
+
+/// A device by its name.
+fn device(name: &str) -> Result<Device, String> {
+    name.parse()
 }
 
 /// As the flags are where none is given.

@@ -1,6 +1,6 @@
 // Attention over pages, in chunks of 256 positions that are joined in order (crates/model/src/mixer/attention/paged.rs).
 //
-// A block has a token, H query heads that share keys, and either all chunks one after the other, or every so-manieth of
+// A block has a token, H query heads that share keys, and either all chunks one after the other, or one in gridDim.z of
 // them, whose results `join_chunks` then joins.
 #include "kv.cuh"
 #include "math.cuh"
@@ -29,6 +29,12 @@ DEVICE Range visible(const AttentionArgs &a, int position) {
     int start = 0;
     if (window) start = a.chunked ? position / window * window : end > window ? end - window : 0;
     return {min(start, end - 1), end};
+}
+
+// A step of the tree that joins 16 lanes.
+template <int STEP> DEVICE void add_lanes(float (&lanes)[16]) {
+#pragma unroll
+    for (int l = 0; l < STEP; l++) lanes[l] = lanes[l] + lanes[l + STEP];
 }
 
 // One head's share of a softmax.
@@ -96,10 +102,7 @@ template <int KIND, int H> DEVICE void attend(const AttentionArgs &a) {
             }
 #pragma unroll
             for (int h = 0; h < H; h++) {
-#pragma unroll
-                for (int step = 8; step; step /= 2)
-#pragma unroll
-                    for (int l = 0; l < step; l++) lanes[h][l] = lanes[h][l] + lanes[h][l + step];
+                add_lanes<8>(lanes[h]), add_lanes<4>(lanes[h]), add_lanes<2>(lanes[h]), add_lanes<1>(lanes[h]);
                 float score = a.scale * lanes[h][0];
                 if (a.cap != 0.0f) score = soft_cap(score, a.cap, a.inverse_cap);
                 if (a.slopes) score = score - a.slopes[head + h] * float(position - at);

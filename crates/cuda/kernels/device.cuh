@@ -6,6 +6,9 @@
 #else
 #include <stdint.h>
 
+// Sums of 32 products begin at the bits of 1.5 · 2^23, so they are floats already: 1.5 · 2^23 + sum, exactly.
+static const int FLOAT_SUM = 0x4b400000;
+
 #define DEVICE static __device__ __forceinline__
 #define DEVICE_MEMBER __device__ __forceinline__
 #define BLOCKS(...) __launch_bounds__(__VA_ARGS__)
@@ -70,7 +73,7 @@ template <int N> DEVICE void copies_wait() { asm volatile("cp.async.wait_group %
 DEVICE void multiply_32(int (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1) {
     asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%10,%10,%10};"
         : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
-        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1), "r"(0));
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1), "r"(FLOAT_SUM));
 }
 DEVICE void multiply_16(int (&d)[4], uint32_t a0, uint32_t a1, uint32_t b0) {
     asm("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%7,%7,%7,%7};"

@@ -196,6 +196,7 @@ static inline void copies_end() {}
 template <int N> static inline void copies_wait() {}
 
 // The fragments are those of the PTX manual: m16n8k32, and m16n8k16 where only the first half is given.
+static const int FLOAT_SUM = 0x4b400000; // see device.cuh
 static inline void multiply_tile(int (&d)[4], const uint32_t *a, const uint32_t *b, int halves) {
     auto &slots = emulation::slots[emulation::warp()];
     const unsigned lane = emulation::lane();
@@ -204,7 +205,7 @@ static inline void multiply_tile(int (&d)[4], const uint32_t *a, const uint32_t 
     emulation::meet(0xffffffffu);
     for (int i = 0; i < 4; i++) {
         const unsigned row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
-        d[i] = 0;
+        d[i] = halves == 2 ? FLOAT_SUM : 0;
         for (unsigned k = 0; k < 4; k++)
             for (int half = 0; half < halves; half++)
                 d[i] = dot_bytes(int(slots[row % 8 * 4 + k][half * 2 + row / 8]), int(slots[column * 4 + k][4 + half]), d[i]);

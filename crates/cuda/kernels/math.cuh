@@ -68,7 +68,7 @@ DEVICE float sigmoid(float x) { return divide(1.0f, 1.0f + exponential(-0.0f - x
 
 DEVICE float soft_cap(float x, float cap, float inverse) { return cap * hyperbolic_tangent(x * inverse); }
 
-// The numbers are those of `Activation` in src/pass/ffn.rs.
+// The numbers are those of `Activation` in src/args.rs.
 struct ActivationArgs {
     uint32_t kind;
     float positive, negative, slope;

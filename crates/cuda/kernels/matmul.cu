@@ -1,4 +1,4 @@
-// The products of one quantized type, TYPE. The sizes are known to src/pass/matmul.rs as well.
+// The products of one quantized type, TYPE. The sizes are known to src/matmul.rs as well.
 #include "matmul.cuh"
 
 #define JOIN_NAMES(a, b) a##_##b

@@ -291,7 +291,8 @@ template <class W, int BM, int BN, int WM, int WN, int STAGES> DEVICE void gemm(
                         const float2 r = rs[m][i / 2];
                         const float dx = i % 2 ? ts.z : ts.x, sx = i % 2 ? ts.w : ts.y;
                         float &o = acc[m][n][i];
-                        o = fmaf(r.x * dx, float(sums[i]), o);
+                        const float sum = split ? float(sums[i]) : float_of(uint32_t(sums[i])) - 12582912.0f;
+                        o = fmaf(r.x * dx, sum, o);
                         if (W::KIND == MINIMA) o = fmaf(r.y, sx, o);
                         if (W::KIND == SPLIT_MINIMA) {
                             const int halves = int(bits_of(sx));

@@ -6,6 +6,7 @@ use crate::error::DeviceError;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ffi::{CString, c_char, c_int, c_uint, c_void};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 type Launch = unsafe extern "C" fn(
     *const c_char,
@@ -18,7 +19,10 @@ type Launch = unsafe extern "C" fn(
 ) -> c_int;
 type Has = unsafe extern "C" fn(*const c_char) -> c_int;
 
-/// The kernels in a library. Threads must take turns: its state is global.
+/// Whose turn it is to launch.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// The kernels in a library.
 pub(crate) struct Emulator {
     facts: DeviceFacts,
     launch: Launch,
@@ -27,7 +31,7 @@ pub(crate) struct Emulator {
     memory: Vec<(*mut u8, Layout)>,
 }
 
-// SAFETY: the memory is owned; whoever has the emulator calls the library alone (see `Emulator`).
+// SAFETY: the memory is owned; launches take turns.
 unsafe impl Send for Emulator {}
 
 impl Emulator {
@@ -158,6 +162,8 @@ impl Backend for Emulator {
             shared <= self.facts.shared as usize,
             "{name:?} has {shared} bytes"
         );
+        // The library's state is global.
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: the caller's promise.
         unsafe { (self.launch)(name.as_ptr(), x, y, z, shape.threads, shared, arguments) };
         Ok(())

@@ -25,6 +25,12 @@ pub enum DeviceError {
     Full { needed: u64, free: u64 },
     #[error("the GPU failed, {doing}: {reason}")]
     Driver { doing: &'static str, reason: String },
+    #[error("{name} does not give the bits of the processors: {wrong} of {all} differ")]
+    OtherBits {
+        name: String,
+        wrong: usize,
+        all: usize,
+    },
     #[error("a row of {width} values is too wide for the GPU")]
     Wide { width: usize },
     #[error(transparent)]

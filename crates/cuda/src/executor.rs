@@ -8,15 +8,19 @@ use crate::gpu::Gpu;
 use crate::matmul::Multiplier;
 use crate::pages::DevicePages;
 use crate::pass::{Kernels, Pass};
-use crate::weights::{FeedForward, Uploader, Weights, weight_bytes};
+use crate::proof;
+use crate::weights::{Uploader, Weights, for_each_matrix, weight_bytes};
 use std::collections::HashMap;
 use std::sync::Arc;
 use strata_kernels::Kernels as CpuKernels;
 use strata_model::{
-    Adapter, BatchError, BatchLimits, Config, EncoderInput, Executor, ExecutorMemory, KvType,
-    Model, Outputs, PageCopy, PageId, PageLayout, PageTable, Span, StateId,
+    Adapter, BatchError, BatchLimits, Config, DeviceModel, EncoderInput, Executor, ExecutorMemory,
+    GgmlType, KvType, Model, Outputs, PageCopy, PageId, PageLayout, PageTable, Span, StateId,
 };
 use strata_platform::Pool;
+
+/// The part of the memory left that pages may take beyond what is asked for: one in so many.
+const PAGE_SHARE: u64 = 2;
 
 /// Recordings that are kept at most.
 const RECORDINGS: usize = 64;
@@ -30,8 +34,10 @@ pub struct CudaOptions<'a> {
     pub device: usize,
     /// How keys and values are stored.
     pub kv: KvType,
-    /// Pages of keys and values.
+    /// Pages of keys and values at least.
     pub pages: usize,
+    /// Pages that are taken where the memory that is left has room for them.
+    pub most_pages: usize,
     /// The largest batch.
     pub limits: BatchLimits,
     /// Workers that make embeddings and pack weights.
@@ -63,8 +69,9 @@ pub struct CudaExecutor {
 impl CudaExecutor {
     /// Uploads a model, whose weights may have stayed in their file, and takes the memory for batches.
     pub fn open(model: Arc<Model>, options: CudaOptions<'_>) -> Result<Self, DeviceError> {
-        let gpu = Gpu::open(options.device)?;
-        Self::on(Box::new(gpu), model, options)
+        let gpu: Box<dyn Backend> = Box::new(Gpu::open(options.device)?);
+        let backend = proof::prove(gpu, &panel_types(&model.device_parts()?), options.kv)?;
+        Self::on(backend, model, options)
     }
 
     /// The same on the emulation of a GPU of some compute capability: for tests.
@@ -80,7 +87,12 @@ impl CudaExecutor {
         Self::on(Box::new(emulator), model, options)
     }
 
-    fn on(
+    /// The device, for another model.
+    pub(crate) fn into_backend(self) -> Box<dyn Backend> {
+        self.backend
+    }
+
+    pub(crate) fn on(
         mut backend: Box<dyn Backend>,
         model: Arc<Model>,
         options: CudaOptions<'_>,
@@ -101,14 +113,16 @@ impl CudaExecutor {
         };
         let weights = Uploader::new(&mut *backend, &*options.pool, &mut progress).upload(&parts)?;
         let mut multiplier = Multiplier::new(backend.facts());
-        for ty in types(&weights) {
+        for ty in panel_types(&parts) {
             multiplier.load(&mut *backend, ty)?;
         }
         let kernels = Kernels::load(&mut *backend, options.kv)?;
         let (buffers, _) = Buffers::new(&mut *backend, config, &weights, options.limits)?;
         let layers = config.layers.len();
-        let pages = DevicePages::new(&mut *backend, layout, layers, options.pages)?;
-        let batch = BatchMemory::new(&mut *backend, &model, options.limits, options.pages)?;
+        let room = backend.free_memory()? / PAGE_SHARE / layout.page_bytes().max(1) as u64;
+        let count = options.most_pages.min(room as usize).max(options.pages);
+        let pages = DevicePages::new(&mut *backend, layout, layers, count)?;
+        let batch = BatchMemory::new(&mut *backend, &model, options.limits, count)?;
         let logits = backend.alloc_host(4 * options.limits.logits * config.vocabulary)?;
         let states = backend.alloc_host(4 * options.limits.tokens * config.width)?;
         drop(parts);
@@ -220,33 +234,15 @@ impl CudaExecutor {
     }
 }
 
-/// The types of a model's panels.
-fn types(weights: &Weights) -> Vec<strata_model::GgmlType> {
-    let mut types = vec![weights.output.matrix.ty];
-    for layer in &weights.layers {
-        types.extend(layer.attention.qkv.iter().map(|linear| linear.matrix.ty));
-        types.push(layer.attention.output.matrix.ty);
-        let inner = match &layer.ffn {
-            FeedForward::Experts(experts) => Some(experts),
-            _ => None,
-        };
-        let branch = layer.expert_branch.as_ref().map(|(_, experts)| experts);
-        let experts: Vec<_> = inner.into_iter().chain(branch).collect();
-        for experts in &experts {
-            types.push(experts.router.matrix.ty);
-            types.extend([experts.gate.first.ty, experts.down.first.ty]);
-            types.extend(experts.up.map(|up| up.first.ty));
+/// The types of a model's panels, each once.
+fn panel_types(model: &DeviceModel<'_>) -> Vec<GgmlType> {
+    let mut types = Vec::new();
+    for_each_matrix(model, &mut |matrix| {
+        let ty = matrix.weights.panel_type();
+        if !types.contains(&ty) {
+            types.push(ty);
         }
-        let shared = experts.iter().filter_map(|experts| experts.shared.as_ref());
-        let own = match &layer.ffn {
-            FeedForward::Dense(dense) => Some(dense),
-            _ => None,
-        };
-        for dense in shared.chain(own) {
-            types.extend(dense.input.iter().map(|linear| linear.matrix.ty));
-            types.push(dense.down.matrix.ty);
-        }
-    }
+    });
     types
 }
 

@@ -253,3 +253,7 @@ fn shared_bytes(ty: GgmlType, tile: &Tile) -> usize {
     let pairs = usize::from(is_split(ty)) + usize::from(ty == GgmlType::Q2_K);
     tile.stages * stage + 8 * (tile.rows + tile.tokens) * 8 + pairs * 8 * tile.rows * 4
 }
+
+#[cfg(all(test, unix))]
+#[path = "matmul_tests.rs"]
+mod tests;

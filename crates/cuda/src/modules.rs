@@ -4,7 +4,7 @@
 struct Module {
     name: &'static str,
     /// From compute capability 7.5, 8.0 and 9.0 on.
-    texts: [&'static str; 3],
+    texts: [&'static [u8]; 3],
 }
 
 macro_rules! modules {
@@ -12,9 +12,9 @@ macro_rules! modules {
         const MODULES: &[Module] = &[$(Module {
             name: $name,
             texts: [
-                include_str!(concat!("../ptx/sm_75/", $name, ".ptx")),
-                include_str!(concat!("../ptx/sm_80/", $name, ".ptx")),
-                include_str!(concat!("../ptx/sm_90/", $name, ".ptx")),
+                include_bytes!(concat!("../ptx/sm_75/", $name, ".ptx.z")),
+                include_bytes!(concat!("../ptx/sm_80/", $name, ".ptx.z")),
+                include_bytes!(concat!("../ptx/sm_90/", $name, ".ptx.z")),
             ],
         }),*];
     };
@@ -28,12 +28,12 @@ modules! {
 }
 
 /// The text of a module for a GPU.
-pub(crate) fn find(name: &str, capability: (i32, i32)) -> Option<&'static str> {
+pub(crate) fn find(name: &str, capability: (i32, i32)) -> Option<Vec<u8>> {
     let module = MODULES.iter().find(|module| module.name == name)?;
     let text = match capability {
         (9.., _) => 2,
         (8, _) => 1,
         _ => 0,
     };
-    Some(module.texts[text])
+    miniz_oxide::inflate::decompress_to_vec_zlib(module.texts[text]).ok()
 }

@@ -114,46 +114,44 @@ pub(crate) struct Weights {
 /// Bytes that a model's weights take on a device.
 pub(crate) fn weight_bytes(model: &DeviceModel<'_>) -> usize {
     let mut all = 0;
-    let mut add = |matrix: &DeviceMatrix<'_>| all += matrix_bytes(matrix);
-    add(&model.output.matrix);
-    for layer in &model.layers {
-        layer
-            .attention
-            .qkv
-            .iter()
-            .for_each(|linear| add(&linear.matrix));
-        add(&layer.attention.output.matrix);
-        let mut dense = |dense: &DeviceDense<'_>| {
-            dense.input.iter().for_each(|linear| add(&linear.matrix));
-            add(&dense.down.matrix);
-        };
-        if let DeviceFeedForward::Dense(ffn) = &layer.ffn {
-            dense(ffn);
+    for_each_matrix(model, &mut |matrix| all += matrix_bytes(matrix));
+    all
+}
+
+/// Calls `seen` with every matrix of a model.
+pub(crate) fn for_each_matrix(model: &DeviceModel<'_>, seen: &mut dyn FnMut(&DeviceMatrix<'_>)) {
+    fn dense(dense: &DeviceDense<'_>, seen: &mut dyn FnMut(&DeviceMatrix<'_>)) {
+        dense.input.iter().for_each(|linear| seen(&linear.matrix));
+        seen(&dense.down.matrix);
+    }
+    fn experts(experts: &DeviceExperts<'_>, seen: &mut dyn FnMut(&DeviceMatrix<'_>)) {
+        seen(&experts.router.matrix);
+        let parts = [
+            Some(&experts.gate),
+            experts.up.as_ref(),
+            Some(&experts.down),
+        ];
+        for part in parts.into_iter().flatten() {
+            part.matrices.iter().for_each(&mut *seen);
         }
-        let branch = layer.expert_branch.as_ref().map(|(_, experts)| experts);
-        let inner = match &layer.ffn {
-            DeviceFeedForward::Experts(experts) => Some(experts),
-            _ => None,
-        };
-        for experts in branch.into_iter().chain(inner) {
-            if let Some(shared) = &experts.shared {
-                dense(shared);
-            }
-        }
-        let branch = layer.expert_branch.as_ref().map(|(_, experts)| experts);
-        for experts in branch.into_iter().chain(inner) {
-            add(&experts.router.matrix);
-            let parts = [
-                Some(&experts.gate),
-                experts.up.as_ref(),
-                Some(&experts.down),
-            ];
-            for part in parts.into_iter().flatten() {
-                part.matrices.iter().for_each(&mut add);
-            }
+        if let Some(shared) = &experts.shared {
+            dense(shared, seen);
         }
     }
-    all
+    seen(&model.output.matrix);
+    for layer in &model.layers {
+        let attention = &layer.attention;
+        attention.qkv.iter().for_each(|linear| seen(&linear.matrix));
+        seen(&attention.output.matrix);
+        if let Some((_, branch)) = &layer.expert_branch {
+            experts(branch, seen);
+        }
+        match &layer.ffn {
+            DeviceFeedForward::Nothing => {}
+            DeviceFeedForward::Dense(ffn) => dense(ffn, seen),
+            DeviceFeedForward::Experts(ffn) => experts(ffn, seen),
+        }
+    }
 }
 
 fn matrix_bytes(matrix: &DeviceMatrix<'_>) -> usize {

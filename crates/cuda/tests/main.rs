@@ -1,6 +1,8 @@
 //! The GPU's executor against the processors', bit for bit: its kernels emulated on a CPU.
 
 #[cfg(unix)]
+mod compare;
+#[cfg(unix)]
 mod emulation;
 #[cfg(unix)]
 mod forward;

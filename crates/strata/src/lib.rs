@@ -43,6 +43,8 @@ pub use strata_model::KvType;
 #[cfg(feature = "std")]
 mod answer;
 #[cfg(feature = "std")]
+mod device;
+#[cfg(feature = "std")]
 mod embed;
 #[cfg(feature = "std")]
 mod events;
@@ -70,6 +72,8 @@ pub mod worker;
 #[cfg(feature = "std")]
 pub use strata_convert::Mix;
 #[cfg(feature = "std")]
+pub use strata_cuda::{DeviceFacts, devices};
+#[cfg(feature = "std")]
 pub use {
     answer::{Answer, AsyncAnswer, Completion, Delta},
     embed::{Vectors, finish_embed, finish_rerank, take},
@@ -77,7 +81,7 @@ pub use {
     lesson::{Look, Seen, SeenRow, SeenShares, SeenSteps, SeenTensor},
     model::{Caller, Model},
     open::{Listeners, Runtime},
-    options::{Options, Stream},
+    options::{Device, Options, Stream},
     parts::{LoadReport, Parts},
     plan::Plan,
     request::{Request, assistant, system, tool_result, user},

@@ -18,8 +18,8 @@ use strata_chat::json::Json;
 use strata_chat::{ModelFacts, ModelProfile};
 use strata_engine::{Engine, EngineOptions, ModelDigest, Speculation};
 use strata_host::{MonotonicClock, PageFiles};
-use strata_model::PAGE;
 use strata_model::spec::Role;
+use strata_model::{Executor, PAGE};
 use strata_platform::Pool;
 
 /// Tokens of a prompt whose log-probabilities are computed together.
@@ -29,7 +29,7 @@ const SCORING: usize = 32;
 const EXTRA_SHARE: u64 = 4;
 
 /// Whole contexts that pages are added for at most. More requests than that share them: few are that long.
-const MOST_CONTEXTS: usize = 16;
+pub(crate) const MOST_CONTEXTS: usize = 16;
 
 /// Tokens that a draft model drafts at a time where no number is given.
 const DRAFT: usize = 8;
@@ -169,28 +169,43 @@ pub(crate) fn open(
         Some(path) => Some(load_draft(path, options, &mut needs, runtime)?),
         None => None,
     };
-    let extra = add_pages(&mut needs, &checked, &engine_options, choice, runtime);
-    let (loaded, storage) = checked.load_any(needs, choice, machine, &mut progress)?;
+    let device = crate::device::open(
+        &file,
+        options,
+        (needs, &engine_options),
+        machine,
+        &mut progress,
+    )?;
+    let mut extra = 0;
+    let (loaded, executor, mut description) = match device {
+        Some(opened) => opened,
+        None => {
+            extra = add_pages(&mut needs, &checked, &engine_options, choice, runtime);
+            let (loaded, storage) = checked.load_any(needs, choice, machine, &mut progress)?;
+            let mut description = loaded.description("weights", &storage);
+            let tuning = machine.tune(&loaded.model).to_string();
+            if !tuning.is_empty() {
+                description += &format!("\n{tuning}");
+            }
+            let executor = machine.executor(&loaded.model, storage, engine_options.limits());
+            let executor: Box<dyn Executor> = Box::new(executor);
+            (loaded, executor, description)
+        }
+    };
     profile.labels = loaded.model.labels();
     let profile = Arc::new(profile);
-    let mut description = loaded.description("weights", &storage);
-    let tuning = machine.tune(&loaded.model).to_string();
-    if !tuning.is_empty() {
-        description += &format!("\n{tuning}");
-    }
     if let Some((draft, storage)) = &draft {
         description += &format!("\n{}", draft.description("draft weights", storage));
     }
     let load = LoadReport {
         time: loaded.load_time,
         description,
-        streamed_bytes: loaded.model.streamed_bytes() as u64,
+        streamed_bytes: executor.memory().streamed as u64,
         extra_bytes: extra,
     };
-    let executor = machine.executor(&loaded.model, storage, engine_options.limits());
     let tokenizer = Arc::clone(&profile.tokenizer);
     let mut engine =
-        Engine::new(Box::new(executor), tokenizer, engine_options)
+        Engine::new(executor, tokenizer, engine_options)
             .with_clock(Arc::<MonotonicClock>::clone(&runtime.clock));
     if options.cache.is_some() || options.sessions {
         let digest = ModelDigest(load::sha256(&file.parse()?));

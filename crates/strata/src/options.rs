@@ -3,6 +3,7 @@
 use crate::load::AdapterFile;
 use crate::size::Size;
 use std::path::PathBuf;
+use std::str::FromStr;
 use strata_convert::Mix;
 use strata_model::KvType;
 
@@ -16,6 +17,32 @@ pub enum Stream {
     Never,
     /// All of them.
     Always,
+}
+
+/// What computes a model. The answers have the same bytes on all of them.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum Device {
+    /// The first GPU where the machine has one that takes the model; the processors otherwise.
+    Auto,
+    /// The processors.
+    #[default]
+    Cpu,
+    /// An NVIDIA GPU, by its number. A model that it cannot take is refused.
+    Cuda(usize),
+}
+
+impl FromStr for Device {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match (text, text.strip_prefix("cuda:").map(str::parse)) {
+            ("auto", _) => Ok(Self::Auto),
+            ("cpu", _) => Ok(Self::Cpu),
+            ("cuda", _) => Ok(Self::Cuda(0)),
+            (_, Some(Ok(index))) => Ok(Self::Cuda(index)),
+            _ => Err("expected auto, cpu or cuda:N".into()),
+        }
+    }
 }
 
 /// How a model is opened. The defaults serve one program that asks a few things at once.
@@ -35,6 +62,7 @@ pub struct Options {
     pub(crate) adapters: Vec<AdapterFile>,
     pub(crate) cache: Option<(PathBuf, u64)>,
     pub(crate) sessions: bool,
+    pub(crate) device: Device,
 }
 
 impl Default for Options {
@@ -54,6 +82,7 @@ impl Default for Options {
             adapters: Vec::new(),
             cache: None,
             sessions: false,
+            device: Device::Cpu,
         }
     }
 }
@@ -151,6 +180,13 @@ impl Options {
         self
     }
 
+    /// What computes the model. [default: the processors]
+    #[must_use]
+    pub fn device(mut self, device: Device) -> Self {
+        self.device = device;
+        self
+    }
+
     /// A folder in which computed prompts outlive the process, and the bytes that it may take.
     #[must_use]
     pub fn cache(mut self, folder: impl Into<PathBuf>, bytes: u64) -> Self {
@@ -163,5 +199,22 @@ impl Options {
     pub fn sessions(mut self, saved: bool) -> Self {
         self.sessions = saved;
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Device;
+
+    #[test]
+    fn a_device_is_read_by_its_name() {
+        let read = |text: &str| text.parse::<Device>();
+        assert_eq!(read("auto"), Ok(Device::Auto));
+        assert_eq!(read("cpu"), Ok(Device::Cpu));
+        assert_eq!(read("cuda"), Ok(Device::Cuda(0)));
+        assert_eq!(read("cuda:3"), Ok(Device::Cuda(3)));
+        for wrong in ["", "gpu", "cuda:", "cuda:x", "cuda0"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -7,7 +7,7 @@ mod markdown;
 mod screen;
 mod speculation;
 
-use crate::computing::ComputeArguments;
+use crate::computing::{ComputeArguments, DeviceArguments};
 use crate::failure::{Failure, Kind};
 use crate::fetching::FetchArguments;
 use crate::sampling::{self, SamplingArguments};
@@ -84,6 +84,8 @@ pub(crate) struct Arguments {
     fetch: FetchArguments,
     #[command(flatten)]
     compute: ComputeArguments,
+    #[command(flatten)]
+    device: DeviceArguments,
 }
 
 /// The word that stands for standard input.
@@ -123,7 +125,8 @@ impl Arguments {
 
     /// How models are opened.
     pub(crate) fn options(&self) -> Options {
-        let mut options = self.compute.options().requests(1);
+        let options = self.compute.options().device(self.device.device);
+        let mut options = options.requests(1);
         if let Some(context) = self.ctx {
             options = options.context(context as usize);
         }

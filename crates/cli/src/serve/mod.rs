@@ -4,7 +4,7 @@ pub(crate) mod keys;
 mod library;
 pub(crate) mod models;
 
-use crate::computing::ComputeArguments;
+use crate::computing::{ComputeArguments, DeviceArguments};
 use crate::failure::{Failure, Kind};
 use crate::fetching::FetchArguments;
 use models::LocalModels;
@@ -124,6 +124,8 @@ pub(crate) struct Arguments {
     fetch: FetchArguments,
     #[command(flatten)]
     compute: ComputeArguments,
+    #[command(flatten)]
+    device: DeviceArguments,
 }
 
 impl Arguments {
@@ -132,6 +134,7 @@ impl Arguments {
         let options = self
             .compute
             .options()
+            .device(self.device.device)
             .requests(self.parallel.into())
             .sessions(self.slot_save_path.is_some());
         match self.ctx {
