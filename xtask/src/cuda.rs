@@ -73,7 +73,12 @@ pub(crate) fn build(check: bool) -> Result<()> {
     });
     let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
     if failed.is_empty() {
-        eprintln!("{} texts for GPUs are as committed", jobs.len());
+        let done = if check {
+            "are as committed"
+        } else {
+            "were written"
+        };
+        eprintln!("{} texts for GPUs {done}", jobs.len());
         return Ok(());
     }
     bail!("{}", failed.join("\n"));
