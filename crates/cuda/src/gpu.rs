@@ -35,10 +35,8 @@ pub fn devices() -> Vec<DeviceFacts> {
 fn count(driver: &Driver) -> Result<usize, DeviceError> {
     let mut count = 0;
     // SAFETY: the pointer is to a local.
-    driver.check(
-        unsafe { (driver.device_count)(&raw mut count) },
-        "counting devices",
-    )?;
+    let status = unsafe { (driver.device_count)(&raw mut count) };
+    driver.check(status, "counting devices")?;
     Ok(count as usize)
 }
 
@@ -47,16 +45,12 @@ fn facts(driver: &Driver, index: usize) -> Result<(c_int, DeviceFacts), DeviceEr
     let doing = "asking what it can do";
     let mut device = 0;
     // SAFETY: the pointers, here and below, are to locals of the lengths given.
-    driver.check(
-        unsafe { (driver.device)(&raw mut device, index as c_int) },
-        doing,
-    )?;
+    let status = unsafe { (driver.device)(&raw mut device, index as c_int) };
+    driver.check(status, doing)?;
     let mut name = [0; 256];
     // SAFETY: likewise.
-    driver.check(
-        unsafe { (driver.device_name)(name.as_mut_ptr(), 256, device) },
-        doing,
-    )?;
+    let status = unsafe { (driver.device_name)(name.as_mut_ptr(), 256, device) };
+    driver.check(status, doing)?;
     let name = name
         .iter()
         .take_while(|&&c| c != 0)
@@ -64,10 +58,8 @@ fn facts(driver: &Driver, index: usize) -> Result<(c_int, DeviceFacts), DeviceEr
         .collect();
     let mut memory = 0;
     // SAFETY: likewise.
-    driver.check(
-        unsafe { (driver.device_memory)(&raw mut memory, device) },
-        doing,
-    )?;
+    let status = unsafe { (driver.device_memory)(&raw mut memory, device) };
+    driver.check(status, doing)?;
     let attribute = |which| {
         let mut value = 0;
         // SAFETY: likewise.
@@ -121,17 +113,14 @@ impl Gpu {
         let (mut context, mut stream) = (null_mut(), null_mut());
         let doing = "opening it";
         // SAFETY: the pointers are to locals; the device is one that the driver has.
-        driver.check(
-            unsafe { (driver.retain_context)(&raw mut context, device) },
-            doing,
-        )?;
+        let status = unsafe { (driver.retain_context)(&raw mut context, device) };
+        driver.check(status, doing)?;
         // SAFETY: the context was just given.
-        driver.check(unsafe { (driver.set_context)(context) }, doing)?;
+        let status = unsafe { (driver.set_context)(context) };
+        driver.check(status, doing)?;
         // SAFETY: the pointer is to a local.
-        driver.check(
-            unsafe { (driver.stream)(&raw mut stream, NON_BLOCKING) },
-            doing,
-        )?;
+        let status = unsafe { (driver.stream)(&raw mut stream, NON_BLOCKING) };
+        driver.check(status, doing)?;
         Ok(Self {
             driver,
             device,

@@ -14,6 +14,7 @@ use crate::mixer::attention::AttentionWeights;
 use crate::model::Model;
 use crate::pages::PageLayout;
 use crate::spec::{Activation, AttnGate, Ffn, Norm, Position, QkNorm, QkNormOrder};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use strata_kernels::{Kernels, RopeKind, Weights};
 use strata_quant::GgmlType;
@@ -120,7 +121,7 @@ pub enum DeviceFeedForward<'m> {
     /// One network.
     Dense(DeviceDense<'m>),
     /// Experts.
-    Experts(DeviceExperts<'m>),
+    Experts(Box<DeviceExperts<'m>>),
 }
 
 /// A feed-forward network.
@@ -210,7 +211,7 @@ impl Model {
                 FfnWeights::Nothing => DeviceFeedForward::Nothing,
                 FfnWeights::Dense(dense) => DeviceFeedForward::Dense(self.device_dense(dense)),
                 FfnWeights::Experts(experts) => {
-                    DeviceFeedForward::Experts(self.device_experts(experts))
+                    DeviceFeedForward::Experts(Box::new(self.device_experts(experts)))
                 }
                 FfnWeights::ChannelMix(_) => {
                     return Err(NotOnDevice {

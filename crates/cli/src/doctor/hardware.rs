@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use strata::DeviceFacts;
 use strata::load::Machine;
 use strata_host::{Cache, HugePages, PageReport, control_group_limit};
 use strata_kernels::{CpuFeatures, Isa};
@@ -37,6 +38,8 @@ pub(super) struct Hardware {
     pub(super) memory_bytes: Option<u64>,
     /// The limit of its control groups.
     pub(super) group_limit_bytes: Option<u64>,
+    /// NVIDIA's, where there is a driver.
+    pub(super) gpus: Vec<DeviceFacts>,
 }
 
 impl Hardware {
@@ -65,6 +68,7 @@ impl Hardware {
             huge_share: huge_share(),
             memory_bytes: text("/proc/meminfo").and_then(|meminfo| total(&meminfo)),
             group_limit_bytes: control_group_limit(),
+            gpus: strata::devices(),
         }
     }
 }

@@ -148,7 +148,14 @@ impl Report {
             .memory_bytes
             .map_or_else(unknown, |bytes| Size(bytes).to_string());
         let gigabytes = |speed: f64| format!("{:.1} GB/s", speed / 1e9);
-        vec![
+        let gpus = hardware.gpus.iter().enumerate().map(|(index, gpu)| {
+            let ((major, minor), memory) = (gpu.capability, Size(gpu.memory));
+            let name = &gpu.name;
+            let gpu =
+                format!("{name}, {memory}, compute capability {major}.{minor} (cuda:{index})");
+            ("GPU", gpu)
+        });
+        let mut lines = vec![
             ("processor", hardware.cpu.clone().unwrap_or_else(unknown)),
             (
                 "processors",
@@ -211,7 +218,9 @@ impl Report {
                     None => unknown(),
                 },
             ),
-        ]
+        ];
+        lines.extend(gpus);
+        lines
     }
 
     pub(super) fn json(&self) -> Value {

@@ -137,9 +137,7 @@ fn tale_is_same(path: &Path, kv: KvType, pool: &Arc<dyn Pool + Send>) -> bool {
         let mut steps = vec![vec![0; count]; 5];
         steps[0][0] = 300;
         steps[1][0] = 290;
-        for i in 1..count {
-            steps[2][i] = 1 + random.below(7);
-        }
+        steps[2].fill_with(|| 1 + random.below(7));
         steps[2][0] = 1;
         steps[3] = vec![1; count];
         steps[4] = vec![1; count];
