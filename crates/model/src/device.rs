@@ -13,7 +13,7 @@ use crate::mixer::Mixer;
 use crate::mixer::attention::AttentionWeights;
 use crate::model::Model;
 use crate::pages::PageLayout;
-use crate::spec::{Activation, AttnGate, Ffn, Norm, Position, QkNorm, QkNormOrder};
+use crate::spec::{Activation, AttnGate, Ffn, Norm, Position, QkNorm, QkNormOrder, ValueNorm};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use strata_kernels::{Kernels, RopeKind, Weights};
@@ -193,6 +193,12 @@ impl Model {
             let what = "recurrent layers and layers without attention";
             return Err(NotOnDevice { what });
         };
+        let sparse = matches!(&layer.ffn, FfnWeights::Dense(dense) if dense.sparsity.is_some());
+        let beside = matches!(&layer.ffn, FfnWeights::Experts(experts) if experts.beside.is_some());
+        if layer.has_end() || sparse || beside {
+            let what = "layers with embeddings, streams or dense networks of their own";
+            return Err(NotOnDevice { what });
+        }
         let ffn_norm = layer.ffn_norm.as_ref().or(layer.attn_norm.as_ref());
         let branch = layer.expert_branch.as_ref();
         Ok(DeviceLayer {
@@ -234,6 +240,10 @@ impl Model {
             Some("layers with latent attention")
         } else if config.gate == AttnGate::WithQueries {
             Some("layers with gates among their queries")
+        } else if config.shares.is_some() || spec.value_norm != ValueNorm::Never {
+            Some("layers that share their keys or norm their values")
+        } else if self.parts.config.normed_residual.is_some() {
+            Some("residual streams that are normed")
         } else if config.head_size > 256 {
             Some("heads of more than 256 values")
         } else if after && whole && weights.q_norm.is_some() {
