@@ -133,6 +133,10 @@ strata_stream *strata_embed(strata_model *model, const char *request);
 /* Ranks documents by how well they answer a query. request is the body of POST /v1/rerank. The stream has one document. */
 strata_stream *strata_rerank(strata_model *model, const char *request);
 
+/* Turns speech into text. This build runs no speech models: it returns NULL, and strata_error_code says "unsupported", until
+ * strata_features lists "transcriptions". */
+strata_stream *strata_transcribe(strata_model *model, const char *request);
+
 /* Asks for anything that `strata serve` answers with one model: path is a route such as "/v1/responses", "/v1/messages" or
  * "/api/chat", request its JSON body, or NULL for a GET. All else is as with strata_chat. */
 strata_stream *strata_request(strata_model *model, const char *path, const char *request);

@@ -25,6 +25,6 @@ pub use session::{
 pub use stream::{
     strata_cancel, strata_chat, strata_chat_tools, strata_complete, strata_embed, strata_load,
     strata_next, strata_request, strata_rerank, strata_stream_fd, strata_stream_free,
-    strata_stream_model, strata_tool_result,
+    strata_stream_model, strata_tool_result, strata_transcribe,
 };
 pub use version::{strata_abi_version, strata_features, strata_version};

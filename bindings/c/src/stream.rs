@@ -152,6 +152,21 @@ pub unsafe extern "C" fn strata_rerank(
     unsafe { ask(model, "/v1/rerank", request) }
 }
 
+/// Turns speech into text. This build runs no speech models: it returns NULL, and strata_error_code says "unsupported", until
+/// strata_features lists "transcriptions".
+///
+/// # Safety
+///
+/// The text ends with a zero byte.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn strata_transcribe(
+    model: *const StrataModel,
+    request: *const c_char,
+) -> *mut StrataStream {
+    // SAFETY: the caller says so.
+    unsafe { ask(model, "/v1/audio/transcriptions", request) }
+}
+
 /// Asks for anything that `strata serve` answers with one model: path is a route such as "/v1/responses", "/v1/messages" or
 /// "/api/chat", request its JSON body, or NULL for a GET. All else is as with strata_chat.
 ///

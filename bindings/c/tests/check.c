@@ -280,6 +280,8 @@ static void others(strata_model *model) {
     CHECK(stream && strata_next(stream, -1, &document) == STRATA_ERROR && !document);
     CHECK(strcmp(strata_error_code(), "unsupported") == 0);
     strata_stream_free(stream);
+    FAILS(strata_transcribe(model, "{\"file\":\"\"}"), "unsupported");
+    CHECK(!strstr(strata_features(), "transcriptions"));
     stream = strata_request(model, "/v1/responses", "{\"input\":\"a\",\"background\":true}");
     CHECK(stream && strata_next(stream, -1, &document) == STRATA_ERROR);
     strata_stream_free(stream);

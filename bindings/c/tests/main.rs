@@ -2,4 +2,5 @@
 //! `cargo xtask test-bindings c`.
 
 mod adapters;
+mod dart;
 mod header;

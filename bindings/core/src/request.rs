@@ -57,8 +57,15 @@ fn panicked() -> Error {
     )
 }
 
+/// Where OpenAI's clients send speech.
+const TRANSCRIPTIONS: &str = "/v1/audio/transcriptions";
+
 /// Reads a request as the server does.
 pub(crate) fn read(path: &str, body: &[u8], stamp: &Stamp) -> Result<Call, Error> {
+    if path == TRANSCRIPTIONS {
+        let what = "this build runs no speech models: it cannot transcribe";
+        return Err(Error::new(ErrorKind::Unsupported, what));
+    }
     let request = HttpRequest {
         method: if body.is_empty() { "GET" } else { "POST" },
         target: path,

@@ -309,6 +309,8 @@ public:
     Stream chat_tools(const std::string &request) const { return Stream(strata_chat_tools(get(), request.c_str())); }
     Stream embed(const std::string &request) const { return Stream(strata_embed(get(), request.c_str())); }
     Stream rerank(const std::string &request) const { return Stream(strata_rerank(get(), request.c_str())); }
+    // Fails as "unsupported" until strata_features() lists "transcriptions".
+    Stream transcribe(const std::string &request) const { return Stream(strata_transcribe(get(), request.c_str())); }
     Stream request(const std::string &path, const std::string &body) const {
         return Stream(strata_request(get(), path.c_str(), body.c_str()));
     }

@@ -226,6 +226,7 @@ def others(model: strata.Model) -> None:
         (lambda: strata.load("tale", contxt=1), "invalid_argument"),
         (lambda: model.chat("a", tempreature=1).text, "invalid_argument"),
         (lambda: model.rerank("a", ["b"]), "unsupported"),
+        (lambda: model.request("/v1/audio/transcriptions", {"file": ""}), "unsupported"),
         (lambda: model.complete("fox " * 9000).text, "context_exceeded"),
     ]:
         try:

@@ -18,6 +18,8 @@ pub enum Isa {
     Neon,
     /// The same with the dot-product instructions.
     NeonDot,
+    /// WebAssembly's 128-bit registers.
+    Simd128,
 }
 
 impl Isa {
@@ -30,6 +32,7 @@ impl Isa {
         Isa::Avx512Vnni,
         Isa::Neon,
         Isa::NeonDot,
+        Isa::Simd128,
     ];
 
     /// The spelling that `STRATA_ISA` takes.
@@ -42,6 +45,7 @@ impl Isa {
             Isa::Avx512Vnni => "avx512-vnni",
             Isa::Neon => "neon",
             Isa::NeonDot => "neon-dot",
+            Isa::Simd128 => "simd128",
         }
     }
 
@@ -103,6 +107,8 @@ impl CpuFeatures {
             Isa::Avx512Vnni => self.avx512_vnni,
             Isa::Neon => self.neon,
             Isa::NeonDot => self.neon_dot,
+            // A module has it or is refused as a whole.
+            Isa::Simd128 => cfg!(all(target_arch = "wasm32", target_feature = "simd128")),
         }
     }
 

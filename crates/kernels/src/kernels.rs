@@ -9,6 +9,8 @@ use crate::act::{ActFormat, ActRows, Quantize};
 ))]
 use crate::arch::aarch64::{Sdot, Widen, neon::Neon};
 use crate::arch::scalar::Scalar;
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+use crate::arch::wasm32::Simd128;
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 use crate::arch::x86_64::{Maddubs, Vnni, ymm::Ymm, zmm::Zmm};
 use crate::attention::scores::Scores;
@@ -43,6 +45,7 @@ static AVX512: Kernels = Kernels::new(Isa::Avx512);
 static AVX512_VNNI: Kernels = Kernels::new(Isa::Avx512Vnni);
 static NEON: Kernels = Kernels::new(Isa::Neon);
 static NEON_DOT: Kernels = Kernels::new(Isa::NeonDot);
+static SIMD128: Kernels = Kernels::new(Isa::Simd128);
 
 impl Kernels {
     const fn new(isa: Isa) -> Self {
@@ -67,6 +70,7 @@ impl Kernels {
             Isa::Avx512Vnni => &AVX512_VNNI,
             Isa::Neon => &NEON,
             Isa::NeonDot => &NEON_DOT,
+            Isa::Simd128 => &SIMD128,
         })
     }
 
@@ -117,6 +121,8 @@ impl Kernels {
             ))]
             // SAFETY: likewise.
             Isa::NeonDot => unsafe { Neon::<Sdot>::new() }.call(op),
+            #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+            Isa::Simd128 => Simd128.call(op),
             _ => Scalar.call(op),
         }
     }

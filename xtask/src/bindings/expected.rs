@@ -42,6 +42,28 @@ impl Expected {
         })
     }
 
+    /// The files of the adapters.
+    pub(super) fn adapters(&self) -> Vec<PathBuf> {
+        let named = self.variables.iter();
+        let named = named.filter(|(name, _)| name.starts_with("STRATA_ADAPTER"));
+        named.map(|(_, file)| file.into()).collect()
+    }
+
+    /// The same for a test that finds the adapters in a folder of its own.
+    pub(super) fn features_in(&self, command: &mut Command, folder: &str) -> Result<Vec<String>> {
+        let mut moved = Self {
+            variables: self.variables.clone(),
+        };
+        for (name, value) in &mut moved.variables {
+            if name.starts_with("STRATA_ADAPTER")
+                && let Some((_, file)) = value.rsplit_once('/')
+            {
+                *value = format!("{folder}/{file}");
+            }
+        }
+        moved.features(command)
+    }
+
     /// Runs a test and gives the features that it has seen work.
     pub(super) fn features(&self, command: &mut Command) -> Result<Vec<String>> {
         for (name, value) in &self.variables {

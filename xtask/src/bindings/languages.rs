@@ -1,7 +1,9 @@
 //! The languages: how each one's package is made, installed and tested.
 
 mod compiled;
+mod managed;
 mod scripts;
+mod unstable;
 mod wasm;
 
 use super::expected::Expected;
@@ -61,6 +63,30 @@ pub(super) const LANGUAGES: &[Language] = &[
         title: "Ruby",
         in_ci: false,
         test: scripts::ruby,
+    },
+    Language {
+        name: "java",
+        title: "Java",
+        in_ci: false,
+        test: managed::java,
+    },
+    Language {
+        name: "csharp",
+        title: "C#",
+        in_ci: false,
+        test: managed::csharp,
+    },
+    Language {
+        name: "dart",
+        title: "Dart",
+        in_ci: false,
+        test: unstable::dart,
+    },
+    Language {
+        name: "swift",
+        title: "Swift",
+        in_ci: false,
+        test: unstable::swift,
     },
     Language {
         name: "wasm",

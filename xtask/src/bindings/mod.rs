@@ -5,6 +5,7 @@ mod languages;
 mod package;
 mod readme;
 mod table;
+mod unstable;
 
 use crate::command::{cargo, run as execute, target, were_tests_built};
 use anyhow::{Result, bail, ensure};

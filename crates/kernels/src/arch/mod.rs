@@ -8,6 +8,8 @@
 ))]
 pub(crate) mod aarch64;
 pub(crate) mod scalar;
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+pub(crate) mod wasm32;
 // Not on targets without SSE registers, as bare-metal ones are by default: there a function cannot switch them on.
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 pub(crate) mod x86_64;

@@ -1,0 +1,2 @@
+/* pkg-config says where it is. */
+#include <strata.h>
