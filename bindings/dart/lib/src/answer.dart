@@ -62,22 +62,32 @@ class Answer extends Stream<Event> {
   Stream<Event> _events() async* {
     final stream = _stream = _start();
     if (_canceled) stream.cancel();
-    await for (final document in stream.documents) {
-      if (document['object'] == 'tool.calls') {
-        final calls = [for (final call in document['calls'] as List) ToolCall.of(call as Map<String, dynamic>)];
-        yield Event('', '', calls, document);
-        if (!calls.every((call) => _functions.containsKey(call.name))) return;
-        // What was said before its calls is no part of the answer.
-        _calls.clear();
-        _said.clear();
-        for (final call in calls) {
-          stream.toolResult(call.id, await _functions[call.name]!.call(call.arguments));
+    try {
+      await for (final document in stream.documents) {
+        if (document['object'] == 'tool.calls') {
+          final calls = [for (final call in document['calls'] as List) ToolCall.of(call as Map<String, dynamic>)];
+          yield Event('', '', calls, document);
+          if (!await _answered(calls, stream)) return;
+          continue;
         }
-        continue;
+        final event = _hear(document);
+        if (event.text.isNotEmpty || event.thinking.isNotEmpty) yield event;
       }
-      final event = _hear(document);
-      if (event.text.isNotEmpty || event.thinking.isNotEmpty) yield event;
+    } finally {
+      stream.close();
     }
+  }
+
+  /// Answers calls, if there are functions for all of them.
+  Future<bool> _answered(List<ToolCall> calls, JsonStream stream) async {
+    if (!calls.every((call) => _functions.containsKey(call.name))) return false;
+    // What was said before its calls is no part of the answer.
+    _calls.clear();
+    _said.clear();
+    for (final call in calls) {
+      stream.toolResult(call.id, await _functions[call.name]!.call(call.arguments));
+    }
+    return true;
   }
 
   Event _hear(Map<String, dynamic> document) {

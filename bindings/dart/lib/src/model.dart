@@ -104,6 +104,7 @@ final class Model implements Finalizable {
   Future<List<Float32List>> embed(List<String> texts) async {
     final stream = request('/v1/embeddings', {'input': texts, 'encoding_format': 'base64'});
     final document = await stream.documents.first;
+    stream.close();
     return [
       for (final one in document['data'] as List)
         base64Decode(one['embedding'] as String).buffer.asFloat32List(),

@@ -63,7 +63,8 @@ final class JsonStream implements Finalizable {
       onResume: ask,
       onCancel: () async {
         answers.close();
-        close();
+        // One that has ended stays as it is.
+        cancel();
         // It may wait to be asked.
         (await isolate).kill(priority: Isolate.beforeNextEvent);
       },

@@ -104,7 +104,7 @@ func others(_ model: Model) async throws {
 func adapters() async throws {
     let files = [environment["STRATA_ADAPTER_ONE"]!, environment["STRATA_ADAPTER_TWO"]!]
     let model = try Model("tale", options: ["adapters": files])
-    func ask(_ scales: [Int: Double]?) async throws -> String {
+    @Sendable func ask(_ scales: [Int: Double]?) async throws -> String {
         try await model.complete("Once upon a time", adapters: scales, fields: ["temperature": 0, "max_tokens": 16]).text()
     }
     let alone = [try await ask(nil), try await ask([0: 1]), try await ask([1: 1])]
@@ -124,42 +124,56 @@ func resident() -> Int {
     return Int(text.split(separator: " ")[1])! * 4
 }
 
+/// What 64 threads share.
+final class Shared: @unchecked Sendable {
+    private let lock = NSLock()
+    private var streams = [JsonStream?](repeating: nil, count: 64)
+    private(set) var ended = 0
+    private(set) var canceled = 0
+
+    func keep(_ stream: JsonStream) {
+        lock.lock()
+        streams[Int.random(in: 0..<64)] = stream
+        lock.unlock()
+    }
+
+    func cancelAny() {
+        lock.lock()
+        let stream = streams[Int.random(in: 0..<64)]
+        lock.unlock()
+        stream?.cancel()
+    }
+
+    func count(canceled isCanceled: Bool) {
+        lock.lock()
+        if isCanceled { canceled += 1 } else { ended += 1 }
+        lock.unlock()
+    }
+}
+
 /// 64 threads, which cancel each other's streams.
 func stress() throws {
     let seconds = Double(environment["STRATA_STRESS_SECONDS"] ?? "3")!
     let model = try Model("tale", options: ["context": 512, "requests": 16])
     let end = Date().addingTimeInterval(seconds)
-    let lock = NSLock()
-    var shared = [JsonStream?](repeating: nil, count: 64)
-    var ended = 0
-    var canceled = 0
+    let shared = Shared()
     let group = DispatchGroup()
     for _ in 0..<64 {
         group.enter()
         Thread.detachNewThread {
             while Date() < end {
-                let fields: Json = ["prompt": "Once upon a time \(Int.random(in: 0..<50))", "stream": true, "max_tokens": Int.random(in: 1...24)]
+                let prompt = "Once upon a time \(Int.random(in: 0..<50))"
                 do {
-                    let stream = try model.request("/v1/completions", fields)
-                    lock.lock()
-                    shared[Int.random(in: 0..<64)] = stream
-                    lock.unlock()
+                    let body: Json = ["prompt": prompt, "stream": true, "max_tokens": Int.random(in: 1...24)]
+                    let stream = try model.request("/v1/completions", body)
+                    shared.keep(stream)
                     while try stream.next() != nil {
-                        if Int.random(in: 0..<16) == 0 {
-                            lock.lock()
-                            let other = shared[Int.random(in: 0..<64)]
-                            lock.unlock()
-                            other?.cancel()
-                        }
+                        if Int.random(in: 0..<16) == 0 { shared.cancelAny() }
                     }
-                    lock.lock()
-                    ended += 1
-                    lock.unlock()
+                    shared.count(canceled: false)
                 } catch {
                     check((error as? StrataError)?.code == "canceled", error)
-                    lock.lock()
-                    canceled += 1
-                    lock.unlock()
+                    shared.count(canceled: true)
                 }
             }
             group.leave()
@@ -169,8 +183,9 @@ func stress() throws {
     let early = resident()
     group.wait()
     let late = resident()
-    check(ended > 0 && canceled > 0 && late < early + (seconds < 10 ? 131_072 : 65_536), "\(early) kB, then \(late) kB")
-    FileHandle.standardError.write(Data("\(ended) ended, \(canceled) canceled; \(early) kB, then \(late) kB\n".utf8))
+    let told = "\(shared.ended) ended, \(shared.canceled) canceled; \(early) kB, then \(late) kB\n"
+    check(shared.ended > 0 && shared.canceled > 0 && late < early + (seconds < 10 ? 131_072 : 65_536), told)
+    FileHandle.standardError.write(Data(told.utf8))
     feature("stress")
 }
 
