@@ -1,11 +1,11 @@
 //! `cargo xtask test-bindings`: every language's package is built, installed and tested in a folder of its own.
 
+mod debian_root;
 mod expected;
 mod languages;
 mod package;
 mod readme;
 mod table;
-mod unstable;
 
 use crate::command::{cargo, run as execute, target, were_tests_built};
 use anyhow::{Result, bail, ensure};

