@@ -70,22 +70,48 @@ pub(super) fn fresh(name: &str) -> Result<PathBuf> {
     Ok(fresh)
 }
 
-/// Compiles a program with what pkg-config says of the installed library, and nothing else.
-pub(super) fn compile(compiler: &str, flags: &[&str], source: &Path, to: &Path) -> Result<()> {
+/// What pkg-config says of the installed library.
+fn pkg_config(arguments: &[&str]) -> Result<Vec<String>> {
     let found = Command::new("pkg-config")
-        .args(["--cflags", "--libs", "strata"])
+        .args(arguments)
+        .arg("strata")
         .env("PKG_CONFIG_PATH", prefix().join("lib/pkgconfig"))
         .output()
         .context("cannot start pkg-config")?;
     let found = String::from_utf8_lossy(&found.stdout).into_owned();
+    Ok(found.split_whitespace().map(String::from).collect())
+}
+
+fn compiler(name: &str, flags: &[&str], source: &Path, to: &Path) -> Command {
+    let mut command = Command::new(name);
+    command
+        .args(["-Wall", "-Wextra", "-Werror", "-pedantic", "-g"])
+        .args(flags)
+        .arg(source)
+        .arg("-o")
+        .arg(to);
+    command
+}
+
+/// Compiles a program with what pkg-config says of the installed library, and nothing else.
+pub(super) fn compile(name: &str, flags: &[&str], source: &Path, to: &Path) -> Result<()> {
+    let mut command = compiler(name, flags, source, to);
     execute(
-        Command::new(compiler)
-            .args(["-Wall", "-Wextra", "-Werror", "-pedantic", "-g"])
-            .args(flags)
-            .arg(source)
-            .arg("-o")
-            .arg(to)
-            .args(found.split_whitespace())
+        command
+            .args(pkg_config(&["--cflags", "--libs"])?)
             .arg("-lpthread"),
     )
+}
+
+/// Compiles a program in C that has the static library in it.
+pub(super) fn compile_static(flags: &[&str], source: &Path, to: &Path) -> Result<()> {
+    let mut command = compiler("cc", flags, source, to);
+    command.args(pkg_config(&["--cflags"])?);
+    // It is too large to be copied for each test.
+    command.arg(target().join("debug/libstrata_c.a"));
+    let libraries = pkg_config(&["--static", "--libs"])?;
+    let others = libraries
+        .iter()
+        .filter(|word| !word.contains("strata") && !word.starts_with("-L"));
+    execute(command.args(others))
 }

@@ -1,7 +1,7 @@
 //! C, C++ and Go: programs that link the C library.
 
 use super::super::expected::{Expected, said};
-use super::super::package::{compile, copy, fresh, prefix};
+use super::super::package::{compile, compile_static, copy, fresh, prefix};
 use super::super::{folder, readme};
 use super::missing;
 use crate::command::root;
@@ -36,6 +36,10 @@ pub(super) fn c(expected: &Expected) -> Result<Option<Vec<String>>> {
     fs::write(&source, readme::start("c", "c")?)?;
     compile("cc", &["-std=c99"], &source, &place.join("start"))?;
     readme::told(&said(&mut program(&place.join("start")))?)?;
+    // The static library, which needs nothing at run time that a C program does not.
+    let alone = place.join("alone");
+    compile_static(&["-std=c99"], &source, &alone)?;
+    readme::told(&said(&mut Command::new(&alone))?)?;
     Ok(Some(features))
 }
 

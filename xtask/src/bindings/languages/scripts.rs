@@ -30,7 +30,7 @@ pub(super) fn python(expected: &Expected) -> Result<Option<Vec<String>>> {
     let tests = root().join("bindings/python/tests");
     let features = expected.features(&mut isolated(&python, &tests.join("check.py"), &place))?;
     let example = place.join("start.py");
-    fs::write(&example, readme::start("python", "python")?)?;
+    fs::write(&example, readme::all("python", "python")?)?;
     readme::told(&said(&mut isolated(&python, &example, &place))?)?;
     Ok(Some(features))
 }
@@ -77,6 +77,23 @@ fn isolated(python: &Python, file: &Path, place: &Path) -> Command {
     command
 }
 
+/// Puts the package together, with the library of this machine.
+pub(super) fn node_package(package: &Path) -> Result<()> {
+    let source = root().join("bindings/node");
+    copy(&source.join("lib"), &package.join("lib"))?;
+    for part in ["package.json", "README.md"] {
+        fs::copy(source.join(part), package.join(part))?;
+    }
+    fs::create_dir_all(package.join("prebuilt"))?;
+    let machine = if cfg!(target_arch = "x86_64") {
+        "x64"
+    } else {
+        "arm64"
+    };
+    let prebuilt = format!("prebuilt/linux-{machine}.node");
+    stripped("libstrata_node.so", &package.join(prebuilt))
+}
+
 /// What the tests in Node use beside the package.
 const ZOD: &str = "zod@4.6.7";
 
@@ -87,24 +104,7 @@ pub(super) fn node(expected: &Expected) -> Result<Option<Vec<String>>> {
         return missing("Node", error);
     }
     let (package, source) = (fresh("node/package")?, root().join("bindings/node"));
-    for part in ["lib", "package.json", "README.md"] {
-        let from = source.join(part);
-        if from.is_dir() {
-            copy(&from, &package.join(part))?;
-        } else {
-            fs::copy(from, package.join(part))?;
-        }
-    }
-    fs::create_dir_all(package.join("prebuilt"))?;
-    let machine = if cfg!(target_arch = "x86_64") {
-        "x64"
-    } else {
-        "arm64"
-    };
-    stripped(
-        "libstrata_node.so",
-        &package.join(format!("prebuilt/linux-{machine}.node")),
-    )?;
+    node_package(&package)?;
     let project = fresh("node/project")?;
     let npm = |arguments: &[&str], place: &Path| {
         let mut command = Command::new("npm");
@@ -133,7 +133,7 @@ pub(super) fn node(expected: &Expected) -> Result<Option<Vec<String>>> {
         command
     };
     let features = expected.features(&mut run("check.mjs"))?;
-    fs::write(project.join("start.mjs"), readme::start("node", "js")?)?;
+    fs::write(project.join("start.mjs"), readme::all("node", "js")?)?;
     readme::told(&said(&mut run("start.mjs"))?)?;
     Ok(Some(features))
 }

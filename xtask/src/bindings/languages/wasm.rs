@@ -1,15 +1,32 @@
 //! WebAssembly, built here and run under Node.
 
-use super::super::expected::Expected;
+use super::super::expected::{Expected, said};
 use super::super::folder;
 use super::super::package::{copy, fresh};
 use super::missing;
+use super::scripts::node_package;
 use crate::command::{answers, cargo, debian_install, root, run as execute, target};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+const TALE: &str = "models/tale/tale-q4_k_m.gguf";
+/// Models that together have most types of weights, and layers of each kind.
+const MODELS: [(&str, &str); 12] = [
+    ("tiny", "q4_0"),
+    ("tiny", "q4_1"),
+    ("tiny", "q5_0"),
+    ("tiny", "q5_1"),
+    ("tiny", "q8_0"),
+    ("tiny", "q2_k"),
+    ("tiny", "q3_k_m"),
+    ("tiny", "q5_k_m"),
+    ("tiny", "f16"),
+    ("tiny-lfm2", "q4_k_m"),
+    ("tiny-moe", "q6_k"),
+    ("tiny-hybrid", "bf16"),
+];
 const TARGET: &str = "wasm32-unknown-unknown";
 /// Debian's compiler for browsers' builds knows the target, and comes with the sources of what rustup would bring built.
 const DEBIAN: [&str; 2] = ["rustc-web", "rust-web-src"];
@@ -21,14 +38,57 @@ pub(super) fn wasm(expected: &Expected) -> Result<Option<Vec<String>>> {
         Err(error) => return missing("the compiler for WebAssembly", error),
     };
     let (place, source) = (fresh("wasm")?, root().join("bindings/wasm"));
-    copy(&source.join("js"), &place.join("js"))?;
-    copy(&source.join("test"), &place.join("test"))?;
+    for part in ["js", "page", "test"] {
+        copy(&source.join(part), &place.join(part))?;
+    }
     fs::copy(&module, place.join("strata.wasm"))?;
-    let mut node = Command::new("node");
-    node.current_dir(&place)
-        .args(["test/check.mjs", "strata.wasm"])
-        .arg(root().join("models/tale/tale-q4_k_m.gguf"));
-    expected.features(&mut node).map(Some)
+    fs::copy(root().join(TALE), place.join("tale.gguf"))?;
+    let node = |arguments: &[&str]| {
+        let mut node = Command::new("node");
+        node.current_dir(&place).args(arguments);
+        node
+    };
+    let features = expected.features(&mut node(&["test/check.mjs", "strata.wasm", "tale.gguf"]))?;
+    native(
+        expected,
+        &place,
+        &mut node(&["test/native.mjs", "strata.wasm", "native"]),
+    )?;
+    page(expected, &place, &node)?;
+    Ok(Some(features))
+}
+
+/// Compares with the native engine: the built-in model, and models with random weights of many types.
+fn native(expected: &Expected, place: &Path, node: &mut Command) -> Result<()> {
+    node_package(&place.join("native"))?;
+    node.arg(root().join(TALE));
+    for (shape, mix) in MODELS {
+        let file = place.join(format!("{shape}-{mix}.gguf"));
+        let mut synth = Command::new(target().join("debug/strata"));
+        synth.arg("synth").arg(&file);
+        said(synth.args(["--shape", shape, "--mix", mix]))?;
+        node.arg(file);
+    }
+    let seen = expected.features(node)?;
+    ensure!(
+        seen == ["native"],
+        "WebAssembly beside the native engine: {seen:?}"
+    );
+    Ok(())
+}
+
+/// The page in one file, in a browser, with no server.
+fn page(expected: &Expected, place: &Path, node: &dyn Fn(&[&str]) -> Command) -> Result<()> {
+    let packed = said(&mut node(&["page/pack.mjs", "strata.wasm", "tale.gguf"]))?;
+    fs::write(place.join("tale.html"), packed)?;
+    let browser = std::env::var("CHROMIUM").unwrap_or_else(|_| "chromium".into());
+    if !answers(Command::new(&browser).arg("--version")) {
+        eprintln!("skipped: the page, because there is no {browser}");
+        return Ok(());
+    }
+    let seen = expected.features(&mut node(&["test/browser.mjs", "tale.html"]))?;
+    ensure!(seen == ["browser"], "the page in a browser: {seen:?}");
+    Ok(())
 }
 
 /// Builds the module; says where it is.
