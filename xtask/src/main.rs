@@ -34,8 +34,8 @@ cargo xtask TASK
                    (part of `test`; Debian's cross compiler and qemu are installed where apt-get can)
   test-bindings [LANGUAGE…] [--minute] [--frameworks] [--write-table]
                    packages of the library for other languages, each built, installed and tested in a folder of its own
-                   (those of C, C++, Python, Node, Go and PHP are part of `test`); --minute starts and cancels 64 streams
-                   for a minute instead of seconds; --frameworks adds LangChain and LlamaIndex; --write-table notes what
+                   (those of C, C++, Python, Node, Go and PHP are part of `test`; Swift's toolchain is 0.7 GB to fetch);
+                   --minute starts and cancels 64 streams for a minute instead of seconds; --frameworks adds LangChain and LlamaIndex; --write-table notes what
                    worked in bindings/README.md
   peers [--published]
                    only the checks against other people's implementations; --published compares a published model in
@@ -63,6 +63,9 @@ cargo xtask TASK
   cuda [--check]   compile the GPU's kernels with the pinned wheels of CUDA's compiler into crates/cuda/ptx, or check that
                    what is committed there is what comes out
   test-gpu         golden models and the built-in one on the GPU of this machine against the processors, bit for bit
+  bench bindings [--quick]
+                   streams of the built-in model in Python, Node and Go, in turns with `strata bench` and llama-cpp-python:
+                   first token from the process's start, tokens a second, calls a token, memory
   soak serve [--minutes N] [--clients N]
                    many clients of all dialects, some of which go away: leaks, errors, latencies, starvation
   soak hostile [--minutes N]
@@ -131,6 +134,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ["cuda", "--check"] => cuda::build(true),
         ["test-gpu"] => cuda::test(),
         ["bench", "gpu", ..] => cuda::bench(&arguments[2..]),
+        ["bench", "bindings", ..] => bindings::bench(&arguments[2..]),
         ["soak", "serve", ..] => soak::serve(&arguments[2..]),
         ["soak", "hostile", ..] => soak::hostile(&arguments[2..]),
         ["soak", "engine", ..] => soak::engine(&arguments[2..]),

@@ -8,7 +8,8 @@ mod wasm;
 
 use super::expected::Expected;
 use anyhow::Result;
-pub(super) use scripts::frameworks;
+pub(super) use compiled::go_command;
+pub(super) use scripts::{frameworks, install_wheel, node_package};
 
 /// A language.
 pub(super) struct Language {

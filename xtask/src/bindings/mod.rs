@@ -1,5 +1,6 @@
 //! `cargo xtask test-bindings`: every language's package is built, installed and tested in a folder of its own.
 
+mod bench;
 mod debian_root;
 mod expected;
 mod languages;
@@ -9,6 +10,7 @@ mod table;
 
 use crate::command::{cargo, run as execute, target, were_tests_built};
 use anyhow::{Result, bail, ensure};
+pub(crate) use bench::run as bench;
 use expected::Expected;
 pub(crate) use expected::{ADAPTERS, adapters};
 use languages::LANGUAGES;

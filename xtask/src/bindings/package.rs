@@ -12,9 +12,30 @@ pub(super) fn prefix() -> PathBuf {
     folder().join("c")
 }
 
-/// Installs the C library.
+/// How libraries were built.
+#[derive(Clone, Copy)]
+pub(super) enum Build {
+    Test,
+    Release,
+}
+
+impl Build {
+    fn folder(self) -> &'static str {
+        match self {
+            Self::Test => "debug",
+            Self::Release => "release",
+        }
+    }
+}
+
+/// Installs the C library for the tests.
 pub(super) fn c() -> Result<()> {
-    let (prefix, source) = (prefix(), root().join("bindings/c"));
+    install(&prefix(), Build::Test)
+}
+
+/// Installs the C library in a folder.
+pub(super) fn install(prefix: &Path, build: Build) -> Result<()> {
+    let source = root().join("bindings/c");
     fs::create_dir_all(prefix.join("include"))?;
     fs::create_dir_all(prefix.join("lib/pkgconfig"))?;
     fs::copy(
@@ -23,7 +44,7 @@ pub(super) fn c() -> Result<()> {
     )?;
     let hpp = root().join("bindings/cpp/include/strata.hpp");
     fs::copy(hpp, prefix.join("include/strata.hpp"))?;
-    stripped("libstrata_c.so", &prefix.join("lib/libstrata_c.so"))?;
+    stripped(build, "libstrata_c.so", &prefix.join("lib/libstrata_c.so"))?;
     let wanted = fs::read_to_string(source.join("strata.pc.in"))?;
     let wanted = wanted
         .replace("@PREFIX@", &prefix.to_string_lossy())
@@ -33,8 +54,8 @@ pub(super) fn c() -> Result<()> {
 }
 
 /// Copies a library that was built, without what debuggers read.
-pub(super) fn stripped(name: &str, to: &Path) -> Result<()> {
-    let from = target().join("debug").join(name);
+pub(super) fn stripped(build: Build, name: &str, to: &Path) -> Result<()> {
+    let from = target().join(build.folder()).join(name);
     let strip = Command::new("strip")
         .args(["--strip-debug", "-o"])
         .args([to, &from])

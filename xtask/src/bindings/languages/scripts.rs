@@ -1,7 +1,7 @@
 //! Python, Node, PHP and Ruby.
 
 use super::super::expected::{Expected, said};
-use super::super::package::{copy, fresh, prefix, stripped};
+use super::super::package::{Build, copy, fresh, prefix, stripped};
 use super::super::{folder, readme};
 use super::missing;
 use crate::command::{answers, debian_install, root, run as execute};
@@ -26,7 +26,7 @@ pub(super) fn python(expected: &Expected) -> Result<Option<Vec<String>>> {
         return Ok(None);
     };
     let place = fresh("python")?;
-    install_wheel(&python, &place)?;
+    install_wheel(&python, &place, Build::Test)?;
     let tests = root().join("bindings/python/tests");
     let features = expected.features(&mut isolated(&python, &tests.join("check.py"), &place))?;
     let example = place.join("start.py");
@@ -50,7 +50,7 @@ pub(in super::super) fn frameworks(expected: &Expected) -> Result<()> {
         return Ok(());
     };
     let place = fresh("frameworks")?;
-    install_wheel(&python, &place)?;
+    install_wheel(&python, &place, Build::Test)?;
     let test = root().join("bindings/python/tests/frameworks.py");
     let seen = expected.features(&mut isolated(&python, &test, &place))?;
     ensure!(seen == ["langchain", "llama_index"], "{seen:?}");
@@ -58,9 +58,9 @@ pub(in super::super) fn frameworks(expected: &Expected) -> Result<()> {
 }
 
 /// Makes a wheel of what was built and installs it.
-fn install_wheel(python: &Python, place: &Path) -> Result<()> {
+pub(in super::super) fn install_wheel(python: &Python, place: &Path, build: Build) -> Result<()> {
     let library = folder().join("_strata.abi3.so");
-    stripped("lib_strata.so", &library)?;
+    stripped(build, "lib_strata.so", &library)?;
     let mut pack = Command::new(python.interpreter());
     pack.arg(root().join("bindings/python/pack.py"));
     let wheel = said(pack.arg(&library).arg(place))?;
@@ -78,7 +78,7 @@ fn isolated(python: &Python, file: &Path, place: &Path) -> Command {
 }
 
 /// Puts the package together, with the library of this machine.
-pub(super) fn node_package(package: &Path) -> Result<()> {
+pub(in super::super) fn node_package(package: &Path, build: Build) -> Result<()> {
     let source = root().join("bindings/node");
     copy(&source.join("lib"), &package.join("lib"))?;
     for part in ["package.json", "README.md"] {
@@ -91,7 +91,7 @@ pub(super) fn node_package(package: &Path) -> Result<()> {
         "arm64"
     };
     let prebuilt = format!("prebuilt/linux-{machine}.node");
-    stripped("libstrata_node.so", &package.join(prebuilt))
+    stripped(build, "libstrata_node.so", &package.join(prebuilt))
 }
 
 /// What the tests in Node use beside the package.
@@ -104,7 +104,7 @@ pub(super) fn node(expected: &Expected) -> Result<Option<Vec<String>>> {
         return missing("Node", error);
     }
     let (package, source) = (fresh("node/package")?, root().join("bindings/node"));
-    node_package(&package)?;
+    node_package(&package, Build::Test)?;
     let project = fresh("node/project")?;
     let npm = |arguments: &[&str], place: &Path| {
         let mut command = Command::new("npm");

@@ -2,7 +2,7 @@
 
 use super::super::expected::{Expected, said};
 use super::super::folder;
-use super::super::package::{copy, fresh};
+use super::super::package::{Build, copy, fresh};
 use super::missing;
 use super::scripts::node_package;
 use crate::command::{answers, cargo, debian_install, root, run as execute, target};
@@ -60,7 +60,7 @@ pub(super) fn wasm(expected: &Expected) -> Result<Option<Vec<String>>> {
 
 /// Compares with the native engine: the built-in model, and models with random weights of many types.
 fn native(expected: &Expected, place: &Path, node: &mut Command) -> Result<()> {
-    node_package(&place.join("native"))?;
+    node_package(&place.join("native"), Build::Test)?;
     node.arg(root().join(TALE));
     for (shape, mix) in MODELS {
         let file = place.join(format!("{shape}-{mix}.gguf"));
