@@ -225,6 +225,9 @@ pub(super) fn csharp(expected: &Expected) -> Result<Option<Vec<String>>> {
         dotnet.envs([
             ("DOTNET_CLI_TELEMETRY_OPTOUT", "1"),
             ("DOTNET_NOLOGO", "1"),
+            // Nothing may stay behind to compile the next project sooner.
+            ("MSBUILDDISABLENODEREUSE", "1"),
+            ("UseSharedCompilation", "false"),
             ("DOTNET_SKIP_FIRST_TIME_EXPERIENCE", "1"),
             // It would ask for a library of Unicode's that is not here.
             ("DOTNET_SYSTEM_GLOBALIZATION_INVARIANT", "1"),
