@@ -14,8 +14,10 @@ const joined = (...sources) =>
 
 const base64 = (bytes) => Buffer.from(bytes).toString('base64');
 const part = (id, content) => `<script type="text/plain" id="${id}">${content}</script>\n`;
+// Browsers start no modules as workers from a file, so this one is a plain script.
+const plain = `(async () => {\n${joined(strata, worker).replaceAll('import.meta.url', 'location.href')}\n})();\n`;
 const parts =
-  part('worker', base64(joined(strata, worker))) +
+  part('worker', base64(plain)) +
   part('module', base64(await readFile(module))) +
   part('model', base64(await readFile(model)));
 const own = `<script type="module">\n${joined(strata, worker, script)}</script>`;

@@ -7,11 +7,17 @@ const params = new URLSearchParams(location.search);
 /** The parts: out of this file, where they were packed into it, or beside it. */
 async function parts() {
   const packed = (id) => element(id)?.textContent;
-  const bytes = async (text) => (await fetch(`data:application/octet-stream;base64,${text}`)).arrayBuffer();
+  const bytes = (base64) => {
+    const text = atob(base64);
+    const all = new Uint8Array(text.length);
+    for (let place = 0; place < all.length; place++) all[place] = text.charCodeAt(place);
+    return all.buffer;
+  };
   if (packed('module')) {
     const script = new Blob([atob(packed('worker'))], { type: 'text/javascript' });
-    const worker = new Worker(URL.createObjectURL(script), { type: 'module' });
-    return { module: await bytes(packed('module')), file: await bytes(packed('model')), worker };
+    const worker = new Worker(URL.createObjectURL(script));
+    worker.addEventListener('error', (problem) => facts(`the worker failed: ${problem.message}`));
+    return { module: bytes(packed('module')), file: bytes(packed('model')), worker };
   }
   const file = await (await fetch('tale.gguf')).arrayBuffer();
   return { module: new URL('strata.wasm', location.href).href, file };
