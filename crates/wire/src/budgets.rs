@@ -88,7 +88,7 @@ impl Budgets {
         requests: 48,
         streams: 0,
         connections: 48,
-        address_connections: 48,
+        address_connections: 40,
         health_connections: 0,
         preparing_threads: 0,
         grammar_threads: 0,

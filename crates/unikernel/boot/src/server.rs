@@ -7,6 +7,7 @@ use alloc::sync::Arc;
 use core::ops::ControlFlow;
 use strata_unikernel::boot::{BootInfo, CommandLine};
 use strata_unikernel::drivers::{Devices, Disk};
+use strata_unikernel::machine::entropy::Entropy;
 use strata_unikernel::machine::heap::HugePages;
 use strata_unikernel::machine::processors::WORKERS;
 use strata_unikernel::machine::workers::LimitedPool;
@@ -37,18 +38,19 @@ pub(crate) fn serve(
     machine: &Machine,
     devices: &mut Devices,
 ) -> ! {
+    let mut entropy = entropy(info, &devices.entropy);
     let Devices {
         disks,
         cards,
         functions,
+        ..
     } = devices;
     let mut shell = Shell::new(info, options, (machine.processors(), &HEAP), functions);
     let mut next = ModelCommand::Load;
     loop {
         let network = match Settings::from_options(&shell.options) {
             Ok(settings) => cards.first_mut().map(|card| {
-                let seed = cpu::time_stamp().rotate_left(17);
-                Network::new(card.as_mut(), &settings, seed, time::now())
+                Network::new(card.as_mut(), &settings, entropy.draw(), time::now())
             }),
             Err(error) => {
                 say!("{error}");
@@ -59,6 +61,7 @@ pub(crate) fn serve(
             say!("there is no network to serve through");
         }
         let mut serving = Serving {
+            entropy: &mut entropy,
             shell: &mut shell,
             network,
             disks,
@@ -84,8 +87,22 @@ pub(crate) fn serve(
     }
 }
 
+/// What this machine has of random numbers, and says so.
+fn entropy(info: &BootInfo, devices: &[u8]) -> Entropy {
+    let mut entropy = Entropy::new(cpu::time_stamp());
+    entropy.add("the processor", &cpu::random_bytes());
+    entropy.add("firmware", info.entropy.as_ref().map_or(&[][..], |bytes| bytes));
+    entropy.add("virtio", devices);
+    match entropy.sources() {
+        [] => say!("nothing here gives random numbers: names, seeds and sequence numbers can be guessed"),
+        sources => say!("random numbers from {}", sources.join(", ")),
+    }
+    entropy
+}
+
 /// The machine while it has the same model, or none.
 struct Serving<'r, 'i, 'n> {
+    entropy: &'r mut Entropy,
     shell: &'r mut Shell<'i>,
     network: Option<Network<'n>>,
     disks: &'r [Disk],
@@ -167,7 +184,8 @@ impl Serving<'_, '_, '_> {
                 key: settings::key(options).map(Into::into),
                 host: options.get("host").map(Into::into),
             },
-            seed: cpu::time_stamp() ^ time::now().rotate_left(40),
+            seed: self.entropy.draw()[0],
+            guessable: self.entropy.sources().is_empty(),
             // SAFETY: this is the bare machine.
             epoch: unsafe { calendar::now() }
                 .unwrap_or(0)

@@ -102,6 +102,11 @@ impl CommandLine {
         values(self.as_str(), key)
     }
 
+    /// The keys of the line, also of bare ones.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        words(self.as_str()).map(|word| word.split_once('=').map_or(word, |(key, _)| key))
+    }
+
     /// Adds `key=value`, which then holds; not if there is no room or it cannot be written so.
     pub fn set(&mut self, key: &str, value: &str) -> bool {
         let pieces = [" ", key, "=\"", value, "\""];

@@ -7,6 +7,7 @@ pub mod pvh;
 pub mod uefi;
 pub mod uefi_memory;
 
+use crate::machine::entropy::ASKED;
 pub use command_line::CommandLine;
 use memory_map::{MemoryMap, Range};
 pub(crate) use strata_image::le;
@@ -54,6 +55,8 @@ pub struct BootInfo {
     pub module_sha256: Option<[u8; 32]>,
     /// The screen.
     pub framebuffer: Option<Framebuffer>,
+    /// Random bytes that firmware gave.
+    pub entropy: Option<[u8; ASKED]>,
 }
 
 impl BootInfo {
@@ -69,6 +72,7 @@ impl BootInfo {
             module_was_named: false,
             module_sha256: None,
             framebuffer: None,
+            entropy: None,
         }
     }
 }

@@ -6,6 +6,7 @@
 use super::memory_map::{MemoryMap, PAGE, Range};
 use super::{BootInfo, CommandLine, Framebuffer, Source, uefi_memory};
 use crate::machine::cpu;
+use crate::machine::entropy::ASKED;
 use crate::say;
 use crate::storage::{MODELS, SETTINGS, digest_from};
 use core::ffi::c_void;
@@ -31,6 +32,7 @@ const LOADED_IMAGE: Guid = Guid(0x11d2_9562_5b1b_31a1, 0x3b72_69c9_a000_3f8e);
 const FILE_SYSTEM: Guid = Guid(0x11d2_6459_964e_5b22, 0x3b72_69c9_a000_398e);
 const DEVICE_PATH: Guid = Guid(0x11d2_6d3f_0957_6e91, 0x3b72_69c9_a000_398e);
 const GRAPHICS: Guid = Guid(0x4a38_23dc_9042_a9de, 0x6a51_80d0_de7a_fb96);
+const RANDOM: Guid = Guid(0x433d_eade_3152_bca5, 0x441f_29dc_1cc0_2e86);
 
 type Handle = *mut c_void;
 
@@ -111,6 +113,12 @@ struct GraphicsMode {
     address: u64,
 }
 
+#[repr(C)]
+struct Random {
+    skipped: usize,
+    get: unsafe extern "efiapi" fn(*mut Random, *const Guid, usize, *mut u8) -> Status,
+}
+
 /// Calls firmware with interrupts on, as it wants, and off again afterwards: its handlers run on the program's stack, and
 /// the precompiled core library keeps live data below the stack pointer.
 macro_rules! call {
@@ -152,6 +160,7 @@ unsafe fn ask_and_exit(handle: Handle, table: u64) -> Result<BootInfo, Status> {
         // Firmware's own watchdog would reset the machine after five minutes.
         call!((services.set_watchdog_timer)(0, 0, 0, core::ptr::null()));
         info.framebuffer = framebuffer(services);
+        info.entropy = random_bytes(services);
         if let Some(image) = protocol::<LoadedImage>(services, handle, &LOADED_IMAGE) {
             info.command_line = options(&*image);
             read_volume(services, (*image).device, &mut info);
@@ -181,22 +190,41 @@ unsafe fn protocol<T>(services: &BootServices, handle: Handle, guid: &Guid) -> O
     (status == 0 && !found.is_null()).then_some(found.cast())
 }
 
+/// The first protocol of a kind that any device has.
+///
+/// # Safety
+/// The services must be up.
+unsafe fn locate<T>(services: &BootServices, guid: &Guid) -> Option<*mut T> {
+    let mut found = null_mut();
+    // SAFETY: the caller's promise.
+    let status = unsafe { call!((services.locate_protocol)(guid, null_mut(), &mut found)) };
+    (status == 0 && !found.is_null()).then_some(found.cast())
+}
+
+/// # Safety
+/// The services must be up.
+unsafe fn random_bytes(services: &BootServices) -> Option<[u8; ASKED]> {
+    let mut bytes = [0; ASKED];
+    // SAFETY: the caller's promise; the bytes are as many as are asked for, by the usual algorithm.
+    let status = unsafe {
+        let random = locate::<Random>(services, &RANDOM)?;
+        call!(((*random).get)(
+            random,
+            core::ptr::null(),
+            ASKED,
+            bytes.as_mut_ptr()
+        ))
+    };
+    (status == 0).then_some(bytes)
+}
+
 /// # Safety
 /// The services must be up.
 unsafe fn framebuffer(services: &BootServices) -> Option<Framebuffer> {
-    let mut found = null_mut();
     // SAFETY: the caller's promise; what is found stays valid, and its fields are as the specification says.
     unsafe {
-        if call!((services.locate_protocol)(
-            &GRAPHICS,
-            null_mut(),
-            &mut found
-        )) != 0
-            || found.is_null()
-        {
-            return None;
-        }
-        let mode = &*(*found.cast::<Graphics>()).mode;
+        let graphics = locate::<Graphics>(services, &GRAPHICS)?;
+        let mode = &*(*graphics).mode;
         let [_, width, height, format, _, _, _, _, stride] = *mode.info;
         // Four bytes a pixel, red or blue first; others have no such memory.
         (format < 2 && mode.address != 0 && stride >= width).then_some(Framebuffer {

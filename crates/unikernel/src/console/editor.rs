@@ -1,5 +1,6 @@
 //! A line that is being typed, with a history and completion.
 
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -94,10 +95,8 @@ impl Editor {
         Key::Show(text)
     }
 
+    /// Completes the line as far as all fitting words agree; lists them where that adds nothing.
     fn complete(&mut self, words: &[&str]) -> Key {
-        if self.line.is_empty() {
-            return Key::Nothing;
-        }
         let fitting = || words.iter().filter(|word| word.starts_with(&self.line));
         let mut common = match fitting().next() {
             Some(first) => *first,
@@ -108,8 +107,13 @@ impl Editor {
             common = &common[..same.count()];
         }
         let mut added = String::from(&common[self.line.len()..]);
-        if fitting().count() == 1 {
-            added.push(' ');
+        match fitting().count() {
+            1 => added.push(' '),
+            _ if added.is_empty() => {
+                let list: Vec<&str> = fitting().copied().collect();
+                return Key::Show(format!("\n{}\n> {}", list.join("  "), self.line));
+            }
+            _ => {}
         }
         self.line.push_str(&added);
         Key::Show(added)
@@ -138,6 +142,16 @@ mod tests {
         assert_eq!(lines(b"h\t\r"), ["help "]);
         assert_eq!(lines(b"i\tn\t\r"), ["info "]);
         assert_eq!(lines(b"x\t\r"), ["x"]);
+    }
+
+    #[test]
+    fn the_tabulator_lists_what_it_cannot_choose_from() {
+        let mut editor = Editor::default();
+        let words = ["help", "info", "ip"];
+        let shown = |text: &str| Key::Show(text.into());
+        assert_eq!(editor.key(b'\t', &words), shown("\nhelp  info  ip\n> "));
+        editor.key(b'i', &words);
+        assert_eq!(editor.key(b'\t', &words), shown("\ninfo  ip\n> i"));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::e1000::{self, E1000};
 use super::nvme::Nvme;
 use super::pci::{self, Function};
 use super::persistent::PersistentMemory;
-use super::virtio::{SameAddresses, VirtioCard, VirtioDisk};
+use super::virtio::{SameAddresses, VirtioCard, VirtioDisk, random_bytes};
 use super::{DeviceError, Disk, NetDevice, Registers};
 use crate::boot::CommandLine;
 use crate::boot::memory_map::Range;
@@ -109,6 +109,8 @@ pub struct Devices {
     pub cards: Vec<Box<dyn NetDevice>>,
     /// Everything on PCI, whether there is a driver or not.
     pub functions: Vec<Function>,
+    /// Random bytes, where a device gives some.
+    pub entropy: Vec<u8>,
 }
 
 static CLOCK: TimeStamps = TimeStamps;
@@ -153,8 +155,12 @@ impl Devices {
         const NVME: (u8, u8, u8) = (1, 8, 2);
         let Function { place, info } = function;
         let on = Command::MEMORY_SPACE | Command::BUS_MASTER;
-        let virtio = virtio_device_type(info)
-            .filter(|kind| matches!(kind, DeviceType::Block | DeviceType::Network));
+        let virtio = virtio_device_type(info).filter(|kind| {
+            matches!(
+                kind,
+                DeviceType::Block | DeviceType::Network | DeviceType::EntropySource
+            )
+        });
         let is_nvme = (info.class, info.subclass, info.prog_if) == NVME;
         let is_e1000 = info.vendor_id == 0x8086 && e1000::DEVICES.contains(&info.device_id);
         if let Some(kind) = virtio {
@@ -195,6 +201,7 @@ impl Devices {
                 self.disks.push(Arc::new(Lock::new(disk)));
             }
             DeviceType::Network => self.cards.push(Box::new(VirtioCard::new(transport)?)),
+            DeviceType::EntropySource => self.entropy.extend(random_bytes(transport)?),
             _ => {}
         }
         Ok(())

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::{BlockDevice, DeviceError, MAX_FRAME, NetDevice, check_range};
+use crate::machine::entropy::ASKED;
 use alloc::alloc::{alloc_zeroed, dealloc, handle_alloc_error};
 use alloc::boxed::Box;
 use alloc::vec;
@@ -10,6 +11,7 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 use virtio_drivers::device::blk::{SECTOR_SIZE, VirtIOBlk};
 use virtio_drivers::device::net::VirtIONetRaw;
+use virtio_drivers::device::rng::VirtIORng;
 use virtio_drivers::transport::Transport;
 use virtio_drivers::{BufferDirection, Error, Hal, PAGE_SIZE};
 
@@ -83,6 +85,21 @@ fn failed(device: &'static str, error: Error) -> DeviceError {
         _ => "it broke the protocol",
     };
     DeviceError::Unusable { device, why }
+}
+
+/// Bytes of a device that gives random ones.
+pub fn random_bytes<T: Transport>(transport: T) -> Result<[u8; ASKED], DeviceError> {
+    let told = |error| failed("virtio source of random numbers", error);
+    let mut device = VirtIORng::<SameAddresses, T>::new(transport).map_err(told)?;
+    let mut bytes = [0; ASKED];
+    let mut given = 0;
+    while given < ASKED {
+        match device.request_entropy(&mut bytes[given..]).map_err(told)? {
+            0 => return Err(told(Error::IoError)),
+            more => given += more.min(ASKED - given),
+        }
+    }
+    Ok(bytes)
 }
 
 /// A disk.

@@ -1,7 +1,9 @@
 //! The instructions that only a bare machine has: ports, model-specific and control registers.
 #![allow(unsafe_code)]
 
+use super::entropy;
 use super::features::{Features, Leaf};
+use alloc::vec::Vec;
 use core::arch::asm;
 use core::arch::x86_64::{__cpuid_count, _rdtsc};
 
@@ -153,6 +155,42 @@ pub fn frame_pointer() -> u64 {
     // SAFETY: it only copies a register.
     unsafe { asm!("mov {}, rbp", out(reg) pointer, options(nomem, nostack, preserves_flags)) }
     pointer
+}
+
+/// Random bytes of the processor's own, of both kinds where it has both; none where it has neither or does not answer.
+pub fn random_bytes() -> Vec<u8> {
+    /// How often an instruction is asked that has nothing ready.
+    const TRIES: usize = 64;
+    const RDRAND: u32 = 1 << 30;
+    const RDSEED: u32 = 1 << 18;
+    let mut bytes = Vec::new();
+    let mut ask = |number: fn() -> (u64, u8)| {
+        for _ in 0..entropy::ASKED / 8 {
+            let given = (0..TRIES).map(|_| number()).find(|(_, ready)| *ready != 0);
+            bytes.extend(given.iter().flat_map(|(number, _)| number.to_le_bytes()));
+        }
+    };
+    if cpuid(0, 0).eax >= 7 && cpuid(7, 0).ebx & RDSEED != 0 {
+        ask(|| {
+            let (number, ready): (u64, u8);
+            // SAFETY: the processor has the instruction, which only writes a register and flags.
+            unsafe {
+                asm!("rdseed {}", "setc {}", out(reg) number, out(reg_byte) ready, options(nomem, nostack));
+            }
+            (number, ready)
+        });
+    }
+    if cpuid(1, 0).ecx & RDRAND != 0 {
+        ask(|| {
+            let (number, ready): (u64, u8);
+            // SAFETY: as above.
+            unsafe {
+                asm!("rdrand {}", "setc {}", out(reg) number, out(reg_byte) ready, options(nomem, nostack));
+            }
+            (number, ready)
+        });
+    }
+    bytes
 }
 
 /// Lets interrupts in.

@@ -4,6 +4,7 @@ pub mod acpi;
 pub mod backtrace;
 pub mod calendar;
 pub mod descriptors;
+pub mod entropy;
 pub mod features;
 pub mod heap;
 pub mod last_words;

@@ -1,11 +1,13 @@
 //! A network card as smoltcp sees one.
 
+use super::sequence::SequenceKey;
 use crate::drivers::{MAX_FRAME, NetDevice};
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::time::Instant;
 use smoltcp::wire::{EthernetFrame, EthernetProtocol, IpProtocol, Ipv4Packet, TcpPacket};
+use strata_wire::budgets::Budgets;
 
 /// An Ethernet frame without a VLAN tag.
 const FRAME: usize = 1514;
@@ -19,12 +21,15 @@ pub(super) struct Card<'a> {
     pub(super) frames: (u64, u64),
     /// Clients that have a connection, by address and port.
     pub(super) known: Vec<(Ipv4Addr, u16)>,
-    /// Whether there is a place for one more.
+    /// Whether there is a place for one more, and whether somebody came while there was none.
     pub(super) has_place: bool,
+    pub(super) turned_away: bool,
+    /// Hides the stack's sequence numbers.
+    key: Option<SequenceKey>,
 }
 
 impl<'a> Card<'a> {
-    pub(super) fn new(device: &'a mut dyn NetDevice) -> Self {
+    pub(super) fn new(device: &'a mut dyn NetDevice, key: Option<SequenceKey>) -> Self {
         Self {
             device,
             received: [0; MAX_FRAME],
@@ -32,23 +37,43 @@ impl<'a> Card<'a> {
             frames: (0, 0),
             known: Vec::new(),
             has_place: true,
+            turned_away: false,
+            key,
         }
+    }
+
+    /// Whether a client has as many connections as one address may.
+    fn has_its_share(&self, client: Ipv4Addr) -> bool {
+        let own = self.known.iter().filter(|(address, _)| *address == client);
+        own.count() >= Budgets::BARE_METAL.address_connections
     }
 }
 
-/// Who begins a TCP connection with this frame.
-fn beginner(frame: &[u8]) -> Option<(Ipv4Addr, u16)> {
-    let ethernet = EthernetFrame::new_checked(frame).ok()?;
+/// Looks at the TCP segment in a frame, if there is one: from which address, to which, and the segment.
+pub(super) fn tcp_segment<R>(
+    frame: &mut [u8],
+    look: impl FnOnce([u8; 4], [u8; 4], &mut TcpPacket<&mut [u8]>) -> R,
+) -> Option<R> {
+    let mut ethernet = EthernetFrame::new_checked(frame).ok()?;
     if ethernet.ethertype() != EthernetProtocol::Ipv4 {
         return None;
     }
-    let packet = Ipv4Packet::new_checked(ethernet.payload()).ok()?;
-    if packet.next_header() != IpProtocol::Tcp {
+    let mut packet = Ipv4Packet::new_checked(ethernet.payload_mut()).ok()?;
+    if packet.next_header() != IpProtocol::Tcp || packet.more_frags() || packet.frag_offset() != 0 {
         return None;
     }
-    let segment = TcpPacket::new_checked(packet.payload()).ok()?;
-    let begins = segment.syn() && !segment.ack();
-    begins.then(|| (packet.src_addr(), segment.src_port()))
+    let (from, to) = (packet.src_addr().octets(), packet.dst_addr().octets());
+    let mut segment = TcpPacket::new_checked(packet.payload_mut()).ok()?;
+    Some(look(from, to, &mut segment))
+}
+
+/// Who begins a TCP connection with this frame.
+fn beginner(frame: &mut [u8]) -> Option<(Ipv4Addr, u16)> {
+    let begins = tcp_segment(frame, |from, _, segment| {
+        let begins = segment.syn() && !segment.ack();
+        begins.then(|| (from.into(), segment.src_port()))
+    });
+    begins.flatten()
 }
 
 /// A frame that has come.
@@ -65,6 +90,7 @@ pub(super) struct Room<'c> {
     device: &'c mut dyn NetDevice,
     buffer: &'c mut [u8; FRAME],
     count: &'c mut u64,
+    key: Option<SequenceKey>,
 }
 
 impl TxToken for Room<'_> {
@@ -73,6 +99,9 @@ impl TxToken for Room<'_> {
         let frame = &mut self.buffer[..len];
         frame.fill(0);
         let result = write(frame);
+        if let Some(key) = self.key {
+            key.hide(frame);
+        }
         // A frame that is lost is sent again by whoever needs it.
         *self.count += u64::from(self.device.send(frame).is_ok());
         result
@@ -97,20 +126,28 @@ impl Device for Card<'_> {
         let len = loop {
             let len = self.device.receive(&mut self.received)?.min(MAX_FRAME);
             self.frames.0 += 1;
-            let Some(client) = beginner(&self.received[..len]) else {
+            let Some(client) = beginner(&mut self.received[..len]) else {
                 break len;
             };
             // A client that is impatient begins its connection twice. Another socket that listens would take the second
             // beginning for a new client, and the two would end each other. One for whom there is no place is not sent
             // away: it tries again by itself.
-            if self.has_place && !self.known.contains(&client) {
+            if self.known.contains(&client) || self.has_its_share(client.0) {
+                continue;
+            }
+            if self.has_place {
                 break len;
             }
+            self.turned_away = true;
         };
+        if let Some(key) = self.key {
+            key.reveal(&mut self.received[..len]);
+        }
         let room = Room {
             device: self.device,
             buffer: &mut self.sent,
             count: &mut self.frames.1,
+            key: self.key,
         };
         Some((Received(&self.received[..len]), room))
     }
@@ -120,6 +157,7 @@ impl Device for Card<'_> {
             device: self.device,
             buffer: &mut self.sent,
             count: &mut self.frames.1,
+            key: self.key,
         })
     }
 

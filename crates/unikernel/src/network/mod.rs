@@ -5,6 +5,7 @@
 //! connection and do not go on lose it to others.
 
 mod card;
+mod sequence;
 mod settings;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -16,6 +17,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use card::Card;
 use core::net::Ipv4Addr;
+use sequence::SequenceKey;
 use smoltcp::iface::{Config, Interface, PollIngressSingleResult, SocketHandle, SocketSet};
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::socket::{dhcpv4, icmp, tcp};
@@ -89,12 +91,18 @@ struct PooledSocket {
 }
 
 impl<'a> Network<'a> {
-    /// A network that listens. `seed` makes its choices unlike those of other machines; `now` is in nanoseconds, as
+    /// A network that listens. What it chooses follows from `secret`, and is as hard to guess; `now` is in nanoseconds, as
     /// everywhere here.
-    pub fn new(device: &'a mut dyn NetDevice, settings: &Settings, seed: u64, now: u64) -> Self {
+    pub fn new(
+        device: &'a mut dyn NetDevice,
+        settings: &Settings,
+        secret: [u64; 2],
+        now: u64,
+    ) -> Self {
         let mut config = Config::new(EthernetAddress(device.address()).into());
-        config.random_seed = seed;
-        let mut card = Card::new(device);
+        let key = SequenceKey::new(secret);
+        config.random_seed = key.seed();
+        let mut card = Card::new(device, Some(key));
         let mut interface = Interface::new(config, &mut card, instant(now));
         let mut sockets = SocketSet::new(Vec::new());
         let dhcp = match settings.address {
@@ -238,6 +246,11 @@ impl<'a> Network<'a> {
     /// Whether clients may come.
     pub fn is_open(&self) -> bool {
         self.open
+    }
+
+    /// Whether a client found no place since this was asked last.
+    pub fn take_turned_away(&mut self) -> bool {
+        core::mem::take(&mut self.card.turned_away)
     }
 
     /// Asks a machine for an echo of a number. Says whether the question could be put.

@@ -30,6 +30,8 @@ use strata_wire::{AnswerWriter, Framing, Reply, Stamp, StampSource, begin_answer
 
 /// Bytes that all requests and answers may hold; clients that would add to more must wait.
 const MEMORY: usize = 16 << 20;
+/// How long a client is waited for when others want its place, in nanoseconds.
+const SLOW: u64 = 1_000_000_000;
 /// Stored answers, and their bytes, at most.
 const STORED: (usize, usize) = (64, 4 << 20);
 
@@ -40,6 +42,8 @@ pub struct ServeSettings {
     pub access: Access,
     /// Makes names and seeds unlike those of other machines.
     pub seed: u64,
+    /// Whether that can be guessed, because the machine has no source of random numbers: `/health` tells.
+    pub guessable: bool,
     /// Seconds from 1970 to when the clock began.
     pub epoch: u64,
 }
@@ -106,10 +110,11 @@ impl Server {
         self.clients.iter().flatten().count()
     }
 
-    /// Continues a text by at most so many tokens, while no client is looked after, and calls `emit` after each step with
-    /// the text that is new.
+    /// Continues a text by at most so many tokens, and calls `emit` after each step with the text that is new. Clients are
+    /// looked after meanwhile.
     pub fn continue_text(
         &mut self,
+        mut network: Option<&mut Network<'_>>,
         start: &str,
         tokens: usize,
         emit: &mut dyn FnMut(&str),
@@ -126,6 +131,10 @@ impl Server {
                 deliver(clients, event, now());
             });
             emit(&text(&events)?);
+            if let Some(network) = network.as_deref_mut() {
+                network.poll(self.clock.now_ns());
+                self.attend_all(network, &|| clock.now_ns());
+            }
         }
         Ok(())
     }
@@ -148,10 +157,7 @@ impl Server {
 
     /// Looks after all clients and computes one step. Says whether there is more to compute.
     pub fn step(&mut self, network: &mut Network<'_>, now: impl Fn() -> u64) -> bool {
-        for index in 0..CONNECTIONS {
-            let client = self.clients[index].take();
-            self.clients[index] = self.attend(client, network.connection(index), now());
-        }
+        self.attend_all(network, &now);
         if self.model.engine.is_idle() {
             return false;
         }
@@ -160,6 +166,37 @@ impl Server {
             deliver(clients, event, Duration::from_nanos(now()));
         });
         true
+    }
+
+    /// Looks after all clients.
+    fn attend_all(&mut self, network: &mut Network<'_>, now: &dyn Fn() -> u64) {
+        for index in 0..CONNECTIONS {
+            let client = self.clients[index].take();
+            self.clients[index] = self.attend(client, network.connection(index), now());
+        }
+        if network.take_turned_away() {
+            self.make_room(network, now());
+        }
+    }
+
+    /// Ends the connection that has been waiting for its client longest, if that is long: somebody else has come.
+    fn make_room(&mut self, network: &mut Network<'_>, now: u64) {
+        let waiting = self
+            .clients
+            .iter()
+            .enumerate()
+            .filter_map(|(index, client)| {
+                let since = client.as_ref()?.http.waits_since()?;
+                (now.saturating_sub(since) > SLOW).then_some((since, index))
+            });
+        let Some((_, index)) = waiting.min() else {
+            return;
+        };
+        if let Some(mut connection) = network.connection(index) {
+            connection.abort();
+        }
+        let gone = self.clients[index].take();
+        self.disconnect(gone);
     }
 
     /// Reads what a client says, answers what can be answered, and sends what can be sent.

@@ -87,13 +87,14 @@ pub(crate) fn with_server(access: Access, test: impl FnOnce(&mut World<'_>)) {
     let settings = ServeSettings {
         access,
         seed: 1,
+        guessable: false,
         epoch: 1_700_000_000,
     };
     let server = Server::new(model, Arc::<Steps>::clone(&clock), settings);
     let (mut here, mut there) = wire();
     test(&mut World {
         server,
-        network: Network::new(&mut here, &network_settings(), 1, 0),
+        network: Network::new(&mut here, &network_settings(), [1, 2], 0),
         client: Client::new(&mut there),
         clock,
     });
@@ -279,6 +280,47 @@ fn a_request_may_come_byte_by_byte() {
 }
 
 #[test]
+fn clients_that_dawdle_lose_their_places_to_others() {
+    with_server(Access::default(), |world| {
+        for number in 0..CONNECTIONS {
+            // From so many addresses that none has more than its share.
+            world.client.move_to(2 + (number / 20) as u8);
+            world.client.connect_once_more();
+            for _ in 0..4 {
+                world.step();
+            }
+            world.client.socket().send_slice(b"GET /he").unwrap();
+            world.step();
+        }
+        assert_eq!(world.server.clients(), CONNECTIONS);
+        world.client.move_to(9);
+        world.client.connect_once_more();
+        let begun = world.clock.now_ns();
+        world.say("GET /health HTTP/1.1\r\nhost: 10.0.0.1\r\nconnection: close\r\n\r\n");
+        assert!(world.hear().starts_with("HTTP/1.1 200 "));
+        assert!(world.clock.now_ns() - begun < 5_000_000_000);
+    });
+}
+
+#[test]
+fn clients_are_answered_while_the_shell_computes() {
+    with_server(Access::default(), |world| {
+        world.say("GET /health HTTP/1.1\r\nhost: 10.0.0.1\r\nconnection: close\r\n\r\n");
+        let mut steps = 0;
+        let (server, network, client) = (&mut world.server, &mut world.network, &mut world.client);
+        let clock = &world.clock;
+        let mut heard = 0;
+        let continued = server.continue_text(Some(network), "Once upon a time", 32, &mut |_| {
+            steps += 1;
+            client.poll(clock.now_ns());
+            heard += client.socket().recv_slice(&mut [0; 512]).unwrap_or(0);
+        });
+        continued.unwrap();
+        assert!(steps > 16 && heard > 100, "{heard} bytes in {steps} steps");
+    });
+}
+
+#[test]
 fn the_shell_continues_a_text_as_a_client_does() {
     with_server(Access::default(), |world| {
         let ask = r#"{"model":"tale","prompt":"Once upon a time","max_tokens":16,"temperature":0}"#;
@@ -295,10 +337,10 @@ fn the_shell_continues_a_text_as_a_client_does() {
         let mut emit = |text: &str| told.push_str(text);
         let continued = world
             .server
-            .continue_text("Once upon a time", 16, &mut emit);
+            .continue_text(None, "Once upon a time", 16, &mut emit);
         continued.unwrap();
         assert_eq!(told, expected);
-        let refused = world.server.continue_text("", 16, &mut |_| {});
+        let refused = world.server.continue_text(None, "", 16, &mut |_| {});
         assert_eq!(
             refused.is_ok(),
             world.server.model.profile.tokenizer.added().bos

@@ -172,7 +172,7 @@ pub(super) fn counters(counters: &Counters) {
 }
 
 /// Tokens a second, read and written. The text begins with the time, so that none of it is known already.
-pub(super) fn speed(server: &mut Server) {
+pub(super) fn speed(server: &mut Server, mut network: Option<&mut Network<'_>>) {
     let text = format!(
         "{} {}",
         time::now(),
@@ -181,7 +181,8 @@ pub(super) fn speed(server: &mut Server) {
     let mut measure = |text: &str, tokens| {
         let before = server.counters().clone();
         let start = time::now();
-        let told = server.continue_text(text, tokens, &mut |_| watchdog::progress());
+        let network = network.as_deref_mut();
+        let told = server.continue_text(network, text, tokens, &mut |_| watchdog::progress());
         if let Err(fault) = told {
             say!("{}", fault.message);
         }

@@ -219,7 +219,7 @@ impl<'i> Shell<'i> {
             "shutdown" => power::shut_down(),
             "config" => settings::command(&mut self.options, rest),
             "watchdog" => match rest.parse::<u64>() {
-                Ok(seconds) => watchdog::arm(seconds.saturating_mul(SECOND)),
+                Ok(_) => settings::set(&mut self.options, "watchdog", rest),
                 Err(_) if rest.is_empty() => {
                     say!("{} s", settings::step_timeout(&self.options) / SECOND);
                 }
@@ -231,7 +231,10 @@ impl<'i> Shell<'i> {
                 None => say!("there is no network"),
             },
             "top" | "ai" | "bench" => match &mut context.server {
-                Some(server) => self.server_command(command, rest, server),
+                Some(server) => {
+                    let network = context.network.as_deref_mut();
+                    self.server_command(command, rest, server, network);
+                }
                 None => say!("there is no model; model load takes one"),
             },
             other => say!("there is no command {other:?}; help lists those there are"),
@@ -274,13 +277,19 @@ impl<'i> Shell<'i> {
         }
     }
 
-    fn server_command(&mut self, command: &str, rest: &str, server: &mut Server) {
+    fn server_command(
+        &mut self,
+        command: &str,
+        rest: &str,
+        server: &mut Server,
+        network: Option<&mut Network<'_>>,
+    ) {
         match command {
             "top" => self.activity = Activity::Top { next: 0 },
-            "bench" => inspect::speed(server),
+            "bench" => inspect::speed(server, network),
             _ if rest.is_empty() => say!("ai PROMPT"),
             _ => {
-                let told = server.continue_text(rest, 128, &mut |text| {
+                let told = server.continue_text(network, rest, 128, &mut |text| {
                     watchdog::progress();
                     console::write(format_args!("{text}"));
                 });

@@ -3,11 +3,16 @@
 use crate::boot::CommandLine;
 use crate::machine::crash::{self, Policy};
 use crate::machine::watchdog;
+use crate::network;
 use crate::say;
+use crate::storage::digest_from;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use strata_image::settings::{SETTINGS, is_known, pairs};
 
+/// What a command line may say beside the settings: for tests, and what hypervisors add.
+const FOR_BOOT: [&str; 4] = ["check", "fault", "then", "virtio_mmio.device"];
 const SECRET: [&str; 2] = ["api-key", "key"];
 
 /// Takes over what `strata.toml` says: tells what is wrong with it, and does what must be done at once.
@@ -20,6 +25,12 @@ pub fn apply(options: &CommandLine) {
             Ok(_) => {}
             Err(error) => say!("strata.toml: {error}"),
         }
+    }
+    for key in options
+        .keys()
+        .filter(|key| !is_known(key) && !FOR_BOOT.contains(key))
+    {
+        say!("the command line sets {key}, which means nothing here");
     }
     if let Some(name) = options.get("panic") {
         match Policy::named(name) {
@@ -65,19 +76,50 @@ pub(super) fn command(options: &mut CommandLine, rest: &str) {
                 }
             }
         }
-        (Some("set"), Some(key), _) if !is_known(key) => say!("there is no setting {key}"),
-        (Some("set"), Some(key), Some(value)) => {
-            if !options.set(key, value.trim()) {
-                return say!("that cannot be set: it is too long, or has quotes in it");
-            }
-            match key {
-                "watchdog" => watchdog::arm(step_timeout(options)),
-                "panic" => apply(options),
-                _ => say!("from the next model load on"),
-            }
-        }
+        (Some("set"), Some(key), Some(value)) => set(options, key, value.trim()),
         _ => say!("config get [KEY], config set KEY VALUE"),
     }
+}
+
+/// Sets what can be set, and does what must be done at once.
+pub(super) fn set(options: &mut CommandLine, key: &str, value: &str) {
+    if !is_known(key) {
+        return say!("there is no setting {key}");
+    }
+    let mut changed = options.clone();
+    if !changed.set(key, value) {
+        return say!("that cannot be set: it is too long, or has quotes in it");
+    }
+    if let Err(problem) = check(&changed, key, value) {
+        return say!("{problem}; it stays as it was");
+    }
+    *options = changed;
+    match key {
+        "watchdog" => watchdog::arm(step_timeout(options)),
+        "panic" => apply(options),
+        _ => say!("from the next model load on"),
+    }
+}
+
+/// Whether the machine can go on with a value.
+fn check(options: &CommandLine, key: &str, value: &str) -> Result<(), String> {
+    let fits = match key {
+        "ip" | "gw" | "port" => {
+            let checked = network::Settings::from_options(options);
+            return checked.map(drop).map_err(|error| format!("{error}"));
+        }
+        "ctx" | "threads" => value.parse::<usize>().is_ok_and(|number| number > 0),
+        "watchdog" | "n" | "seed" => value.parse::<u64>().is_ok(),
+        "temp" => value.parse::<f32>().is_ok_and(|heat| heat >= 0.0),
+        "panic" => Policy::named(value).is_some(),
+        "console" => matches!(value, "serial" | "screen"),
+        "sha256" => digest_from(value.as_bytes()).is_some(),
+        _ => true,
+    };
+    let meaning = SETTINGS.iter().find(|(name, _)| *name == key);
+    let (_, meaning) = meaning.copied().unwrap_or_default();
+    let problem = || format!("{key}={value} is not {meaning}");
+    if fits { Ok(()) } else { Err(problem()) }
 }
 
 /// A command line as anyone may see it.

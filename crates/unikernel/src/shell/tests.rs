@@ -111,6 +111,15 @@ fn settings_are_read_and_changed_and_keys_stay_hidden() {
         ("config set port 8080", "from the next model load on"),
         ("config set colour red", "there is no setting colour"),
         ("config set port \"80", "that cannot be set"),
+        (
+            "config set port abc",
+            "port=abc is not a port from 1 to 65535",
+        ),
+        ("config set ip nowhere", "it stays as it was"),
+        ("config set threads 0", "threads=0 is not"),
+        ("config set console lamp", "console=lamp is not"),
+        ("watchdog 300", ""),
+        ("watchdog", "300 s"),
         ("config get port", "8080"),
         ("config forget", "config set KEY VALUE"),
     ] {

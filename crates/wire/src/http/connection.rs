@@ -269,6 +269,14 @@ impl Connection {
         matches!(self.state, State::Last) && self.outgoing().is_empty()
     }
 
+    /// Since when it is the client that is waited for; nothing while a request is worked on.
+    pub fn waits_since(&self) -> Option<u64> {
+        if !self.outgoing().is_empty() {
+            return Some(self.took);
+        }
+        (!self.is_busy()).then_some(self.since)
+    }
+
     /// Whether the client is to be given up: it neither asks nor listens.
     pub fn is_stale(&self, now: u64) -> bool {
         let idle = matches!(self.state, State::Head) && self.incoming.is_empty();

@@ -67,7 +67,7 @@ pub(crate) struct Client<'a> {
 impl<'a> Client<'a> {
     pub(crate) fn new(end: &'a mut End) -> Self {
         let config = Config::new(EthernetAddress(CLIENT_CARD).into());
-        let mut card = Card::new(end);
+        let mut card = Card::new(end, None);
         let mut interface = Interface::new(config, &mut card, instant(0));
         set_address(&mut interface, Some(Ipv4Cidr::new(CLIENT, 24)), None);
         let mut sockets = SocketSet::new(Vec::new());
@@ -83,6 +83,18 @@ impl<'a> Client<'a> {
 
     pub(crate) fn socket(&mut self) -> &mut tcp::Socket<'static> {
         self.sockets.get_mut(self.socket)
+    }
+
+    /// Goes on under another address of the same network.
+    pub(crate) fn move_to(&mut self, last: u8) {
+        let address = Ipv4Cidr::new(Ipv4Addr::new(10, 0, 0, last), 24);
+        set_address(&mut self.interface, Some(address), None);
+    }
+
+    /// Begins a connection and leaves the one before it open.
+    pub(crate) fn connect_once_more(&mut self) {
+        self.socket = self.sockets.add(socket());
+        self.connect();
     }
 
     pub(crate) fn connect(&mut self) {
