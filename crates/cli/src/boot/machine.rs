@@ -3,13 +3,17 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::OpenOptions;
-use std::io::Write;
+use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// How long QEMU may take to say whether KVM works.
-const PROBING: Duration = Duration::from_secs(10);
+/// How long the kernel may take to boot with KVM; it takes some tenths of a second.
+const PROBING: Duration = Duration::from_secs(5);
+
+/// What the kernel says on a machine without a network card, once it has started its processors and devices.
+const BOOTED: &str = "there is no network";
 
 /// What QEMU emulates.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -68,10 +72,10 @@ impl Accelerator {
         }
     }
 
-    /// KVM, where this user may use it and QEMU gets along with it.
-    pub(super) fn best(qemu: &str) -> Self {
+    /// KVM, where this user may use it and a kernel boots with it.
+    pub(super) fn best(qemu: &str, kernel: &Path) -> Self {
         let device = OpenOptions::new().read(true).write(true).open("/dev/kvm");
-        if device.is_ok() && starts_with_kvm(qemu).unwrap_or(false) {
+        if device.is_ok() && boots_with_kvm(qemu, kernel).unwrap_or(false) {
             Self::Kvm
         } else {
             Self::Tcg
@@ -79,31 +83,57 @@ impl Accelerator {
     }
 }
 
-/// Whether a machine that halts at once can be started: inside of other virtual machines the device may be there, and
-/// QEMU end with a fault all the same.
-fn starts_with_kvm(qemu: &str) -> std::io::Result<bool> {
+/// Whether the kernel gets as far as looking for a network: inside of other virtual machines the device may be there, and
+/// the guest stand still or QEMU end with a fault all the same.
+fn boots_with_kvm(qemu: &str, kernel: &Path) -> std::io::Result<bool> {
     let mut probe = Command::new(qemu)
-        .args(
-            "-M microvm -accel kvm -cpu max -nodefaults -display none -S -monitor stdio".split(' '),
-        )
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
+        .args("-M microvm -accel kvm -cpu max -m 256M -nodefaults -display none".split(' '))
+        .args(["-serial", "stdio", "-kernel"])
+        .arg(kernel)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()?;
-    if let Some(mut monitor) = probe.stdin.take() {
-        // Where it has ended already, its status tells.
-        let _ = monitor.write_all(b"quit\n");
+    let (sender, receiver) = mpsc::channel();
+    if let Some(mut serial) = probe.stdout.take() {
+        std::thread::spawn(move || {
+            let mut bytes = [0; 512];
+            while let Ok(len @ 1..) = serial.read(&mut bytes) {
+                if sender.send(bytes[..len].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
     }
-    let begin = Instant::now();
-    while begin.elapsed() < PROBING {
-        if let Some(status) = probe.try_wait()? {
-            return Ok(status.success());
+    let (begin, mut said) = (Instant::now(), Vec::new());
+    let boots = loop {
+        match receiver.recv_timeout(PROBING.saturating_sub(begin.elapsed())) {
+            Ok(bytes) => said.extend(bytes),
+            // It has ended, or stands still.
+            Err(_) => break false,
         }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    probe.kill()?;
+        if String::from_utf8_lossy(&said).contains(BOOTED) {
+            break true;
+        }
+    };
+    // It may have ended by now.
+    let _ = probe.kill();
     probe.wait()?;
-    Ok(false)
+    Ok(boots)
+}
+
+/// Firmware for virtual machines, as distributions install it.
+const FIRMWARE: [&str; 5] = [
+    "/usr/share/OVMF/OVMF_CODE_4M.fd",
+    "/usr/share/OVMF/OVMF_CODE.fd",
+    "/usr/share/edk2/x64/OVMF_CODE.4m.fd",
+    "/usr/share/edk2/ovmf/OVMF_CODE.fd",
+    "/opt/homebrew/share/qemu/edk2-x86_64-code.fd",
+];
+
+/// Where this machine has such firmware.
+pub(super) fn firmware() -> Option<&'static Path> {
+    FIRMWARE.iter().map(Path::new).find(|path| path.is_file())
 }
 
 impl fmt::Display for Accelerator {
@@ -124,6 +154,8 @@ pub(super) enum Model<'a> {
     Module(&'a Path),
     /// The file is a disk.
     Disk(&'a Path),
+    /// A disk with the kernel and the model, which this firmware boots.
+    Firmware { code: &'a Path, disk: &'a Path },
 }
 
 /// A guest.
@@ -146,19 +178,31 @@ impl Guest<'_> {
         command.args(["-smp", &self.processors.to_string(), "-cpu", "max"]);
         command.args(["-nodefaults", "-display", "none", "-serial", "stdio"]);
         command.args(["-accel", self.accelerator.name()]);
-        command.arg("-kernel").arg(self.kernel);
+        let drive = |fields: &str, path: &Path| {
+            // A comma ends a field, and two of them are one.
+            let path = path.to_string_lossy().replace(',', ",,");
+            format!("{fields},format=raw,readonly=on,file={path}")
+        };
+        let disk = format!("{},drive=model", self.machine.virtio("blk"));
         match self.model {
-            Model::Attached => {}
-            Model::Module(path) => drop(command.arg("-initrd").arg(path)),
-            Model::Disk(path) => {
-                let mut drive = OsString::from("if=none,id=model,format=raw,readonly=on,file=");
-                // A comma ends a field, and two of them are one.
-                drive.push(path.to_string_lossy().replace(',', ",,"));
-                let disk = format!("{},drive=model", self.machine.virtio("blk"));
-                command.arg("-drive").arg(drive).args(["-device", &disk]);
+            Model::Firmware { code, disk: path } => {
+                command.args(["-drive", &drive("if=pflash", code)]);
+                command.args(["-drive", &drive("if=none,id=model", path)]);
+                command.args(["-device", &disk]);
+            }
+            _ => {
+                command.arg("-kernel").arg(self.kernel);
+                command.args(["-append", self.options]);
             }
         }
-        command.args(["-append", self.options]);
+        match self.model {
+            Model::Attached | Model::Firmware { .. } => {}
+            Model::Module(path) => drop(command.arg("-initrd").arg(path)),
+            Model::Disk(path) => {
+                command.args(["-drive", &drive("if=none,id=model", path)]);
+                command.args(["-device", &disk]);
+            }
+        }
         let (here, there) = self.forward;
         let network = format!("user,id=n,hostfwd=tcp:127.0.0.1:{here}-:{there}");
         let card = format!("{},netdev=n", self.machine.virtio("net"));
@@ -193,7 +237,7 @@ mod tests {
         assert!(line.contains("hostfwd=tcp:127.0.0.1:8080-:11434"), "{line}");
         assert!(line.contains("-m 128M -smp 2"), "{line}");
         assert!(
-            line.contains("-kernel k -initrd m -append name=x"),
+            line.contains("-kernel k -append name=x -initrd m"),
             "{line}"
         );
         assert!(!line.contains("kvm"), "{line}");
@@ -206,6 +250,39 @@ mod tests {
             line.contains("readonly=on,file=a,,b -device virtio-blk-pci,drive=model"),
             "{line}"
         );
+        let line = described(&Guest {
+            machine: Machine::Q35,
+            model: Model::Firmware {
+                code: Path::new("ovmf"),
+                disk: Path::new("disk"),
+            },
+            ..guest
+        });
+        assert!(
+            line.contains("if=pflash,format=raw,readonly=on,file=ovmf"),
+            "{line}"
+        );
+        assert!(!line.contains("-kernel"), "{line}");
+    }
+
+    /// A machine whose KVM starts no instruction says nothing and does not end.
+    #[test]
+    fn a_guest_that_stands_still_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = |text: &str| {
+            let path = folder.path().join("qemu");
+            std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+            use std::os::unix::fs::PermissionsExt;
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+            path.to_string_lossy().into_owned()
+        };
+        let kernel = Path::new("k");
+        let begin = Instant::now();
+        assert!(!boots_with_kvm(&program("exec sleep 60"), kernel).unwrap());
+        assert!(begin.elapsed() < 4 * PROBING);
+        assert!(!boots_with_kvm(&program("echo fault; exit 1"), kernel).unwrap());
+        let boots = format!("echo \"strata: {BOOTED} to serve through\"; exec sleep 60");
+        assert!(boots_with_kvm(&program(&boots), kernel).unwrap());
     }
 
     #[test]

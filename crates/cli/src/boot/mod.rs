@@ -58,6 +58,9 @@ pub(crate) struct Arguments {
     /// The machine type that QEMU emulates [default: microvm, or q35 with extra QEMU arguments]
     #[arg(long, value_enum)]
     machine: Option<Machine>,
+    /// Boot a disk image by UEFI firmware (OVMF), as real machines do; implies --machine q35
+    #[arg(long, conflicts_with_all = ["machine"])]
+    uefi: bool,
     /// How to run the guest [default: KVM where available, otherwise emulation]
     #[arg(long, value_enum)]
     accel: Option<machine::Accelerator>,
@@ -91,29 +94,39 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let folder = tempfile::Builder::new().prefix("strata-boot-").tempdir();
     let folder = folder.map_err(|error| Failure::io("cannot create a temporary folder", &error))?;
     let path = folder.path().join("kernel.elf");
+    let disk = folder.path().join("disk.img");
+    let written = std::fs::write(&path, kernel.stripped());
+    written.map_err(|error| Failure::io(path.display(), &error))?;
+    let accelerator = arguments
+        .accel
+        .unwrap_or_else(|| machine::Accelerator::best(QEMU, &path));
     let source = match model.file() {
-        Some(file) => {
-            let written = std::fs::write(&path, kernel.stripped());
-            written.map_err(|error| Failure::io(path.display(), &error))?;
-            match bytes.len() as u64 {
-                ..=MOST_MODULE => Model::Module(file),
-                _ => Model::Disk(file),
-            }
+        _ if arguments.uefi => {
+            let code = machine::firmware().ok_or_else(|| {
+                Failure::new(Kind::Failed, "UEFI firmware for QEMU is not installed")
+                    .hint("install ovmf (Debian, Ubuntu) or edk2-ovmf (Fedora, Arch)")
+            })?;
+            let layout = image::layout(Form::Img, &kernel, &options, bytes, &arguments.model)?;
+            image::write(&layout, &disk)?;
+            Model::Firmware { code, disk: &disk }
         }
+        Some(file) => match bytes.len() as u64 {
+            ..=MOST_MODULE => Model::Module(file),
+            _ => Model::Disk(file),
+        },
         None => {
             let layout = image::layout(Form::Elf, &kernel, &[], bytes, &arguments.model)?;
             image::write(&layout, &path)?;
             Model::Attached
         }
     };
-    let accelerator = arguments
-        .accel
-        .unwrap_or_else(|| machine::Accelerator::best(QEMU));
     let mut command = Command::new(QEMU);
     machine::Guest {
-        machine: arguments
-            .machine
-            .unwrap_or_else(|| Machine::for_arguments(&arguments.qemu)),
+        machine: match arguments.machine {
+            _ if arguments.uefi => Machine::Q35,
+            Some(machine) => machine,
+            None => Machine::for_arguments(&arguments.qemu),
+        },
         accelerator,
         memory,
         processors: arguments.cpus.map_or_else(processors, usize::from),
