@@ -498,7 +498,7 @@ fn clients_for_whom_there_is_no_place_are_not_sent_away() {
             }
         }
     }
-    assert_eq!(network.connections().count(), CONNECTIONS);
+    assert_eq!(network.connections().count(), SHARE);
     // Those who never complete what they began lose their places to those who try again.
     let later = 2 * HANDSHAKE;
     network.poll(later);
