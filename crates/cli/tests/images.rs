@@ -50,10 +50,11 @@ fn images_hold_the_model_and_the_settings() {
         assert!(text.contains("18.9 MB"), "{text}");
         let image = std::fs::read(&out).unwrap();
         let settings = match ending {
-            "elf" | "efi" => "name=tale port=80 ip=10.0.0.5/24 api-key=secret-key",
-            _ => "name = \"tale\"\nport = \"80\"\nip = \"10.0.0.5/24\"\napi-key = \"secret-key\"\n",
+            "elf" | "efi" => "name=tale port=80 ip=10.0.0.5/24 api-key-sha256=85dbe1",
+            _ => "name = \"tale\"\nport = \"80\"\nip = \"10.0.0.5/24\"\napi-key-sha256 = \"85dbe1",
         };
         assert!(contains(&image, settings.as_bytes()), "{ending}");
+        assert!(!contains(&image, b"secret-key"), "{ending}");
         let at = (0..image.len())
             .step_by(512)
             .find(|at| image[*at..].starts_with(b"GGUF"));

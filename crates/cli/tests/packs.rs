@@ -131,7 +131,7 @@ fn bootable_images_know_their_models_digest() {
     strata(&[&words[..], &["--ctx", "64"]].concat()).text();
     let image = std::fs::read(&out).unwrap();
     let digest = strata_pack::sha256(&std::fs::read(&model).unwrap());
-    let settings = format!("name = \"m\"\nsha256 = \"{digest}\"\nctx = \"64\"\n");
+    let settings = format!("name = \"m\"\nctx = \"64\"\nsha256 = \"{digest}\"\n");
     let found = image
         .windows(settings.len())
         .any(|window| window == settings.as_bytes());

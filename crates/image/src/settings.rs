@@ -4,9 +4,14 @@
 use thiserror::Error;
 
 /// What may be set, and what it means.
-pub const SETTINGS: [(&str, &str); 18] = [
+pub const SETTINGS: [(&str, &str); 20] = [
     ("api-key", "what clients must bring"),
     ("key", "the same"),
+    (
+        "api-key-sha256",
+        "its SHA-256 instead, which tells nobody the key",
+    ),
+    ("shell", "off: the serial line takes no commands"),
     ("host", "a name that clients may know the machine by"),
     ("ip", "dhcp, or ADDRESS/PREFIX[,GATEWAY]"),
     ("gw", "the gateway"),

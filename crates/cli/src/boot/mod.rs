@@ -89,6 +89,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             .map(|key| ("api-key".to_owned(), key)),
     );
     image::check(&options)?;
+    image::hide_key(&mut options);
     free(arguments.port)?;
 
     let folder = tempfile::Builder::new().prefix("strata-boot-").tempdir();

@@ -10,11 +10,13 @@ use std::path::{Path, PathBuf};
 use strata::Size;
 use strata::load::{BUILT_IN, ModelFile};
 use strata_image::{Form, ImageError, Kernel, Layout, Setting, image};
+use strata_pack::sha256;
 
 /// The unikernel takes no shorter keys.
 const SHORTEST_KEY: usize = 8;
 /// What it calls them.
-const KEYS: [&str; 2] = ["api-key", "key"];
+const KEYS: [&str; 3] = ["api-key", "key", KEY_DIGEST];
+const KEY_DIGEST: &str = "api-key-sha256";
 
 /// Write a bootable image with a model and its server
 #[derive(clap::Args)]
@@ -80,6 +82,7 @@ pub(crate) fn write_image(arguments: &Arguments, more: &[Setting]) -> Result<(),
         options.push((KEYS[0].into(), key.clone()));
     }
     check(&options)?;
+    hide_key(&mut options);
     let has_key = options.iter().any(|(key, _)| KEYS.contains(&key.as_str()));
     if form.for_hardware() && !settings.insecure_no_auth && !has_key {
         let sentence = format_args!(
@@ -94,6 +97,9 @@ pub(crate) fn write_image(arguments: &Arguments, more: &[Setting]) -> Result<(),
     let model = ModelFile::open(&arguments.model)?;
     model.parse()?;
     let bytes = model.whole()?;
+    if !options.iter().any(|(key, _)| key == "sha256") {
+        options.push(("sha256".into(), sha256(bytes)));
+    }
     let layout = layout(form, &kernel, &options, bytes, &arguments.model)?;
     write(&layout, output)?;
     let beside = layout.len() - bytes.len() as u64;
@@ -105,6 +111,16 @@ pub(crate) fn write_image(arguments: &Arguments, more: &[Setting]) -> Result<(),
         Size(beside)
     );
     Ok(())
+}
+
+/// Puts the digest of the key in its place: whoever reads the image or the command line learns nothing that opens it.
+pub(crate) fn hide_key(options: &mut [Setting]) {
+    for (name, value) in options {
+        if KEYS[..2].contains(&name.as_str()) {
+            *value = sha256(value.as_bytes());
+            *name = KEY_DIGEST.into();
+        }
+    }
 }
 
 /// The image, or why there is none, with what to do about it.
@@ -147,7 +163,7 @@ pub(crate) fn check(settings: &[Setting]) -> Result<(), Failure> {
             let sentence = format_args!("{key}: only printable ASCII without quotes is allowed");
             return Err(Failure::new(Kind::Usage, sentence));
         }
-        if KEYS.contains(&key.as_str()) && value.len() < SHORTEST_KEY {
+        if KEYS[..2].contains(&key.as_str()) && value.len() < SHORTEST_KEY {
             let sentence = format_args!("the key must have at least {SHORTEST_KEY} characters");
             return Err(Failure::new(Kind::Usage, sentence));
         }

@@ -4,8 +4,7 @@ use super::Arguments;
 use crate::failure::{Failure, Kind};
 use crate::image;
 use std::path::{Path, PathBuf};
-use strata::load::{BUILT_IN, ModelFile};
-use strata_pack::sha256;
+use strata::load::BUILT_IN;
 
 /// Writes an image with one model, whose digest the bare machine checks before it runs it.
 pub(super) fn write(arguments: &Arguments, output: &Path) -> Result<(), Failure> {
@@ -28,15 +27,13 @@ pub(super) fn write(arguments: &Arguments, output: &Path) -> Result<(), Failure>
             return Err(Failure::new(Kind::Usage, sentence));
         }
     };
-    let digest = sha256(ModelFile::open(&model)?.whole()?);
-    let mut settings = vec![("sha256".to_owned(), digest)];
-    settings.extend(arguments.ctx.map(|ctx| ("ctx".to_owned(), ctx.to_string())));
+    let context = arguments.ctx.map(|ctx| ("ctx".to_owned(), ctx.to_string()));
     let arguments = image::Arguments {
         model,
         output: output.into(),
         settings: arguments.settings.clone(),
     };
-    image::write_image(&arguments, &settings)
+    image::write_image(&arguments, context.as_slice())
 }
 
 /// Refuses the flags of bootable images for others. A key in the environment is no flag.

@@ -15,15 +15,13 @@ use strata_unikernel::machine::{Machine, calendar, cpu, local_apic, power, time,
 use strata_unikernel::model::{self, LoadSettings, LocalModel, Placement, Platform};
 use strata_unikernel::network::{Network, Settings};
 use strata_unikernel::say;
-use strata_unikernel::serve::{Access, ServeSettings, Server};
+use strata_unikernel::serve::{Access, ClientKey, ServeSettings, Server};
 use strata_unikernel::shell::settings::{self, step_timeout};
 use strata_unikernel::shell::{ModelCommand, Shell, ShellContext};
 
 /// Sequences that run side by side, and how many of their tokens are computed together.
 const REQUESTS: usize = 8;
 const BATCH: usize = 128;
-/// Characters that a key has at least: shorter ones are guessed.
-const SHORTEST_KEY: usize = 8;
 /// How long an idle machine sleeps before it looks at its devices again, in microseconds: as long as it likes where the
 /// card wakes it, and not long where nobody knows.
 const NAP: u32 = 1000;
@@ -119,7 +117,7 @@ struct Serving<'r, 'i, 'n> {
 enum Failure {
     Source(SourceError),
     Model(model::ModelError),
-    Key,
+    Key(&'static str),
 }
 
 impl core::fmt::Display for Failure {
@@ -127,7 +125,7 @@ impl core::fmt::Display for Failure {
         match self {
             Self::Source(error) => error.fmt(f),
             Self::Model(error) => error.fmt(f),
-            Self::Key => write!(f, "the key has fewer than {SHORTEST_KEY} characters"),
+            Self::Key(problem) => f.write_str(problem),
         }
     }
 }
@@ -135,10 +133,9 @@ impl core::fmt::Display for Failure {
 impl Serving<'_, '_, '_> {
     fn with_model(&mut self, info: &BootInfo) -> Result<ModelCommand, Failure> {
         let options = self.shell.options.clone();
-        match settings::key(&options) {
-            None => say!("no api-key= is given: whoever reaches the port may call"),
-            Some(key) if key.len() < SHORTEST_KEY => return Err(Failure::Key),
-            Some(_) => {}
+        let key = settings::key(&options).map_err(Failure::Key)?;
+        if key.is_none() {
+            say!("no api-key= is given: whoever reaches the port may call");
         }
         watchdog::arm(step_timeout(&options));
         let source = source::model(info, &options, self.disks).map_err(Failure::Source)?;
@@ -164,13 +161,14 @@ impl Serving<'_, '_, '_> {
         let name = options.get("name").unwrap_or("model");
         let opened = model::open(&source, name, load, platform);
         let (model, placement) = opened.map_err(Failure::Model)?;
-        Ok(self.serve(model, placement, &options))
+        Ok(self.serve(model, placement, key, &options))
     }
 
     fn serve(
         &mut self,
         model: LocalModel,
         placement: Placement,
+        key: Option<ClientKey>,
         options: &CommandLine,
     ) -> ModelCommand {
         if let Placement::Within(bytes) = placement {
@@ -181,7 +179,7 @@ impl Serving<'_, '_, '_> {
         }
         let serving = ServeSettings {
             access: Access {
-                key: settings::key(options).map(Into::into),
+                key,
                 host: options.get("host").map(Into::into),
             },
             seed: self.entropy.draw()[0],

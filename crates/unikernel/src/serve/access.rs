@@ -1,15 +1,50 @@
 //! Who may call: a key, and no pages of other sites.
 
+use alloc::format;
 use alloc::string::String;
 use strata_chat::Fault;
+use strata_platform::Sha256;
 use strata_wire::access::{Site, SiteRules, find_key};
 use strata_wire::http::Head;
+
+/// What calls must bring, or what that sums to: an image that is lost then tells nobody the key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClientKey {
+    /// The key.
+    Text(String),
+    /// Its SHA-256.
+    Digest([u8; 32]),
+}
+
+impl From<&str> for ClientKey {
+    fn from(key: &str) -> Self {
+        Self::Text(key.into())
+    }
+}
+
+impl ClientKey {
+    /// Lets a caller in who brings it.
+    fn check(&self, given: Option<&str>) -> Result<(), Fault> {
+        let hex = |digest: &[u8; 32]| {
+            let digits = digest.iter().map(|byte| format!("{byte:02x}"));
+            digits.collect::<String>()
+        };
+        let found = match self {
+            Self::Text(key) => find_key(given, [key.as_str()]),
+            Self::Digest(digest) => {
+                let given = given.map(|key| hex(&Sha256::digest(key)));
+                find_key(given.as_deref(), [hex(digest).as_str()])
+            }
+        };
+        found.map(drop)
+    }
+}
 
 /// Who may call.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
     /// The key that calls must bring; without one, everyone who reaches the port may call.
-    pub key: Option<String>,
+    pub key: Option<ClientKey>,
     /// A name of this machine, beside its addresses.
     pub host: Option<String>,
 }
@@ -24,7 +59,7 @@ impl Access {
         let bytes = |value: &'h Option<String>| value.as_deref().map(str::as_bytes);
         rules.check(Site::read(None, bytes(&head.host), bytes(&head.origin))?)?;
         if let Some(key) = &self.key {
-            find_key(head.key.as_deref(), [key.as_str()])?;
+            key.check(head.key.as_deref())?;
         }
         Ok(())
     }
@@ -48,15 +83,17 @@ mod tests {
 
     #[test]
     fn the_key_opens_and_others_do_not() {
-        let access = Access {
-            key: Some("secret".into()),
-            host: None,
-        };
-        assert_eq!(check(&access, "Authorization: Bearer secret\r\n"), None);
-        assert_eq!(check(&access, "x-api-key: secret\r\n"), None);
-        for lines in ["", "x-api-key: secre\r\n", "x-api-key: secret2\r\n"] {
-            let refused = Some(FaultKind::Unauthenticated);
-            assert_eq!(check(&access, lines), refused, "{lines}");
+        for key in ["secret".into(), ClientKey::Digest(Sha256::digest("secret"))] {
+            let access = Access {
+                key: Some(key),
+                host: None,
+            };
+            assert_eq!(check(&access, "Authorization: Bearer secret\r\n"), None);
+            assert_eq!(check(&access, "x-api-key: secret\r\n"), None);
+            for lines in ["", "x-api-key: secre\r\n", "x-api-key: secret2\r\n"] {
+                let refused = Some(FaultKind::Unauthenticated);
+                assert_eq!(check(&access, lines), refused, "{lines}");
+            }
         }
     }
 

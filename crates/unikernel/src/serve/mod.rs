@@ -8,7 +8,7 @@ mod calls;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use access::Access;
+pub use access::{Access, ClientKey};
 pub use strata_chat::ModelFacts;
 pub use strata_engine::Counters;
 

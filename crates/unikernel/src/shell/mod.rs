@@ -125,6 +125,13 @@ impl<'i> Shell<'i> {
 
     /// Does what was typed, and goes on with what was begun.
     pub fn poll(&mut self, context: &mut ShellContext<'_, '_>) -> Option<ModelCommand> {
+        if self.options.get("shell") == Some("off") {
+            // What is typed is read, so that it does not wait for a shell that comes back.
+            (0..64)
+                .take_while(|_| console::read_byte().is_some())
+                .count();
+            return None;
+        }
         if !self.greeted {
             self.greeted = true;
             prompt();

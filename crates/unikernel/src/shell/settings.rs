@@ -5,6 +5,7 @@ use crate::machine::crash::{self, Policy};
 use crate::machine::watchdog;
 use crate::network;
 use crate::say;
+use crate::serve::ClientKey;
 use crate::storage::digest_from;
 use alloc::format;
 use alloc::string::String;
@@ -57,9 +58,21 @@ pub fn number(options: &CommandLine, key: &str) -> Option<u64> {
     number
 }
 
-/// The key that clients must bring.
-pub fn key(options: &CommandLine) -> Option<&str> {
-    options.get("api-key").or_else(|| options.get("key"))
+/// Characters that a key has at least: shorter ones are guessed.
+const SHORTEST_KEY: usize = 8;
+
+/// The key that clients must bring, or why there can be none.
+pub fn key(options: &CommandLine) -> Result<Option<ClientKey>, &'static str> {
+    if let Some(digits) = options.get("api-key-sha256") {
+        let digest = digest_from(digits.as_bytes()).map(ClientKey::Digest);
+        return digest
+            .map(Some)
+            .ok_or("api-key-sha256= is not 64 hexadecimal digits");
+    }
+    match options.get("api-key").or_else(|| options.get("key")) {
+        Some(key) if key.len() < SHORTEST_KEY => Err("the key has fewer than 8 characters"),
+        key => Ok(key.map(Into::into)),
+    }
 }
 
 /// `config get [KEY]`, `config set KEY VALUE`.
@@ -113,7 +126,8 @@ fn check(options: &CommandLine, key: &str, value: &str) -> Result<(), String> {
         "temp" => value.parse::<f32>().is_ok_and(|heat| heat >= 0.0),
         "panic" => Policy::named(value).is_some(),
         "console" => matches!(value, "serial" | "screen"),
-        "sha256" => digest_from(value.as_bytes()).is_some(),
+        "shell" => matches!(value, "on" | "off"),
+        "sha256" | "api-key-sha256" => digest_from(value.as_bytes()).is_some(),
         _ => true,
     };
     let meaning = SETTINGS.iter().find(|(name, _)| *name == key);

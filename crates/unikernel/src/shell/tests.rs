@@ -130,6 +130,21 @@ fn settings_are_read_and_changed_and_keys_stay_hidden() {
 }
 
 #[test]
+fn a_shell_that_is_off_takes_no_commands() {
+    let mut session = Session::new("shell=off");
+    let mut context = ShellContext {
+        server: None,
+        network: None,
+        disks: &[],
+    };
+    let before = log();
+    type_in("config set shell on\ruptime\r");
+    assert_eq!(session.shell.poll(&mut context), None);
+    assert_eq!(log(), before);
+    assert_eq!(session.shell.options.get("shell"), Some("off"));
+}
+
+#[test]
 fn what_was_said_is_told_again() {
     let mut session = Session::new("");
     session.alone("cpuid");
