@@ -19,8 +19,11 @@ pub struct Stage {
     pub candidates: Vec<Candidate>,
 }
 
-/// Names of the steps in their order, each with what turns it off.
-const STEPS: [(&str, fn(&mut SamplerSettings)); 9] = [
+/// A step's name, and what turns it off.
+type Step = (&'static str, fn(&mut SamplerSettings));
+
+/// The steps in their order.
+const STEPS: [Step; 9] = [
     ("logit_bias", |s| s.logit_bias.clear()),
     ("penalties", |s| {
         s.penalties = Penalties {
