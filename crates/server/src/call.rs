@@ -182,7 +182,7 @@ async fn quick(server: &Arc<Server>, caller: &Caller, call: Call) -> Result<Repl
         }
         Call::Lesson(lesson, write) => {
             let lease = lease(lesson.model(), None).await?;
-            write(&lessons::answer(server, caller, &lease, *lesson).await?)
+            write(&lessons::answer(server, caller, &lease, lesson).await?)
         }
         Call::Ready if server.is_draining() => return Err(shutting_down()),
         Call::Ready => Reply::health("ready"),

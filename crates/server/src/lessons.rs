@@ -45,7 +45,7 @@ pub(crate) async fn answer(
         return Err(Fault::new(kind, "other lessons are being given"));
     };
     match lesson {
-        Lesson::Prompt(lesson) => prompt(server, caller, lease, lesson).await,
+        Lesson::Prompt(lesson) => prompt(server, caller, lease, *lesson).await,
         Lesson::Pages(lesson) => sharing::answer(server, caller, lease, lesson).await,
     }
 }

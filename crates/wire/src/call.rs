@@ -68,7 +68,7 @@ pub enum Call {
     /// A conversation that the server keeps.
     Conversation(KeptConversation, ReplyWriter<Json>),
     /// What happens inside the model.
-    Lesson(Box<Lesson>, ReplyWriter<Json>),
+    Lesson(Lesson, ReplyWriter<Json>),
     /// Liveness; needs no key.
     Health,
     /// Readiness: whether requests are taken.

@@ -23,7 +23,7 @@ pub const MOST_TOKENS: usize = 64;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Lesson {
     /// What the model makes of a prompt.
-    Prompt(PromptLesson),
+    Prompt(Box<PromptLesson>),
     /// How texts share steps and pages.
     Pages(PagesLesson),
 }
@@ -85,7 +85,7 @@ pub(crate) fn prompt(body: &[u8]) -> Result<Call, Fault> {
         sampling: sampling(&mut fields, Ranges::Wide)?,
     };
     fields.finish()?;
-    Ok(call(Lesson::Prompt(lesson)))
+    Ok(call(Lesson::Prompt(Box::new(lesson))))
 }
 
 /// Reads `/lessons/pages`.
@@ -109,7 +109,7 @@ pub(crate) fn pages(body: &[u8]) -> Result<Call, Fault> {
 }
 
 fn call(lesson: Lesson) -> Call {
-    Call::Lesson(Box::new(lesson), Box::new(Reply::json))
+    Call::Lesson(lesson, Box::new(Reply::json))
 }
 
 #[cfg(test)]
@@ -118,7 +118,7 @@ mod tests {
 
     fn lesson(read: Result<Call, Fault>) -> Result<Lesson, String> {
         match read {
-            Ok(Call::Lesson(lesson, _)) => Ok(*lesson),
+            Ok(Call::Lesson(lesson, _)) => Ok(lesson),
             Ok(_) => panic!("another call"),
             Err(fault) => Err(fault.message),
         }
