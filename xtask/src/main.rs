@@ -58,14 +58,14 @@ cargo xtask TASK
                    time to the first token, image, memory, tokens a CPU-second, latencies, as ratios
   bench overhead [--streams N] [--tokens N] [--rounds N]
                    what HTTP and JSON cost: the same streams through the server and through the engine alone
+  bench bindings [--quick]
+                   streams of the built-in model in Python, Node and Go, in turns with `strata bench` and llama-cpp-python:
+                   first token from the process's start, tokens a second, calls a token, memory
   bench gpu [SHAPE…]
                    decode and prefill of llamas with random weights (1b, 8b, 32b) on the GPU of this machine
   cuda [--check]   compile the GPU's kernels with the pinned wheels of CUDA's compiler into crates/cuda/ptx, or check that
                    what is committed there is what comes out
   test-gpu         golden models and the built-in one on the GPU of this machine against the processors, bit for bit
-  bench bindings [--quick]
-                   streams of the built-in model in Python, Node and Go, in turns with `strata bench` and llama-cpp-python:
-                   first token from the process's start, tokens a second, calls a token, memory
   soak serve [--minutes N] [--clients N]
                    many clients of all dialects, some of which go away: leaks, errors, latencies, starvation
   soak hostile [--minutes N]
