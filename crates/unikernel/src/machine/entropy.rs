@@ -17,7 +17,7 @@ impl Entropy {
     /// Nothing but the time, which others may know too.
     pub fn new(time_stamp: u64) -> Self {
         let mut sum = Sha256::new();
-        sum.update(&time_stamp.to_le_bytes());
+        sum.update(time_stamp.to_le_bytes());
         Self {
             sum,
             sources: Vec::new(),
@@ -43,7 +43,7 @@ impl Entropy {
     pub fn draw(&mut self) -> [u64; 2] {
         self.drawn += 1;
         let mut sum = self.sum.clone();
-        sum.update(&self.drawn.to_le_bytes());
+        sum.update(self.drawn.to_le_bytes());
         let digest = sum.finalize();
         let word = |at: usize| {
             let mut bytes = [0; 8];
