@@ -3,6 +3,7 @@
 //! Written for Unix. Huge pages, pinned workers, memory limits and advice about files need Linux; on another system
 //! their absence only costs speed.
 
+mod accept_queue;
 mod affinity;
 mod bandwidth;
 #[cfg(unix)]
@@ -26,6 +27,7 @@ mod threads;
 mod thrift;
 mod usage;
 
+pub use accept_queue::lengthen_accept_queue;
 pub use bandwidth::{Effort, read_bandwidth, read_bandwidth_of};
 pub use caches::Cache;
 pub use cgroup::control_group_limit;

@@ -18,6 +18,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 use strata_chat::KeepAlive;
+use strata_host::lengthen_accept_queue;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
 
@@ -48,6 +49,7 @@ impl Bound {
     ) -> std::io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
+        lengthen_accept_queue(&listener);
         let manager = Manager::new(models, keep_alive);
         Ok(Self {
             listener,
