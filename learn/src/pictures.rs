@@ -1,5 +1,7 @@
 //! The book's pictures, made from its own code and the built-in model.
 
+mod file_parts;
+
 use crate::bytes::ReadError;
 use crate::decoder::Decoder;
 use crate::demos::PROMPT;
@@ -9,6 +11,7 @@ use crate::sampling::candidates;
 use crate::solutions::expected::expected_tokens;
 use crate::svg::{Cell, bars, curves, rows, shades};
 use crate::text::token_bytes;
+use file_parts::file_picture;
 
 /// The pictures' names.
 pub const NAMES: [&str; 25] = [
@@ -483,24 +486,4 @@ pub fn picture(name: &str, file: &ModelFile<'_>) -> Result<String, ReadError> {
 fn quoted(file: &ModelFile<'_>, token: u32) -> String {
     let text = String::from_utf8_lossy(&token_bytes(file, token)).into_owned();
     format!("\u{201c}{text}\u{201d}")
-}
-
-/// The parts of a file, by the megabytes of its tensors.
-fn file_picture(file: &ModelFile<'_>) -> String {
-    let mut parts = vec![
-        ("embeddings".to_string(), 0.0),
-        ("attention".to_string(), 0.0),
-        ("feed-forward".to_string(), 0.0),
-        ("norms".to_string(), 0.0),
-    ];
-    for (name, tensor) in &file.tensors {
-        let part = match *name {
-            name if name.contains("norm") => 3,
-            name if name.contains("attn") => 1,
-            name if name.contains("ffn") => 2,
-            _ => 0,
-        };
-        parts[part].1 += tensor.data.len() as f64 / 1e6;
-    }
-    bars("Megabytes of the built-in model", &parts)
 }

@@ -138,7 +138,8 @@ impl Chapter {
                 |section: &&&str| !self.text.lines().any(|line| line.starts_with(**section));
             let missing = SECTIONS.iter().filter(lacks);
             faults.extend(missing.map(|section| format!("there is no {section:?}")));
-            if self.commands().next().is_none() && !self.text.contains("`strata ") {
+            let named = ["`strata ", "| strata "].map(|start| self.text.contains(start));
+            if self.commands().next().is_none() && !named.contains(&true) {
                 faults.push("there is nothing to run with `strata`".into());
             }
         }
