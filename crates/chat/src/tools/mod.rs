@@ -99,6 +99,7 @@ impl CallFormat {
             (&["<TOOLCALL>"], CallFormat::Nemotron),
             (&["[TOOL_CALLS]"], CallFormat::Mistral),
             (&["<|tool_call_start|>"], CallFormat::Lfm2),
+            (&["<|tool_list_start|>"], CallFormat::Lfm2),
             (&["<|tool_call>", "call:"], CallFormat::Gemma4),
             (&["<|tools_prefix|>"], CallFormat::Apertus),
             (&["<tool_call>"], CallFormat::Hermes),
