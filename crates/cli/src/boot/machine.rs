@@ -184,24 +184,25 @@ impl Guest<'_> {
             format!("{fields},format=raw,readonly=on,file={path}")
         };
         let disk = format!("{},drive=model", self.machine.virtio("blk"));
-        match self.model {
-            Model::Firmware { code, disk: path } => {
-                command.args(["-drive", &drive("if=pflash", code)]);
-                command.args(["-drive", &drive("if=none,id=model", path)]);
-                command.args(["-device", &disk]);
-            }
-            _ => {
-                command.arg("-kernel").arg(self.kernel);
-                command.args(["-append", self.options]);
-            }
+        let firmware = matches!(self.model, Model::Firmware { .. });
+        if !firmware {
+            command.arg("-kernel").arg(self.kernel);
         }
         match self.model {
-            Model::Attached | Model::Firmware { .. } => {}
+            Model::Attached => {}
             Model::Module(path) => drop(command.arg("-initrd").arg(path)),
             Model::Disk(path) => {
                 command.args(["-drive", &drive("if=none,id=model", path)]);
                 command.args(["-device", &disk]);
             }
+            Model::Firmware { code, disk: path } => {
+                command.args(["-drive", &drive("if=pflash", code)]);
+                command.args(["-drive", &drive("if=none,id=model", path)]);
+                command.args(["-device", &disk]);
+            }
+        }
+        if !firmware {
+            command.args(["-append", self.options]);
         }
         let (here, there) = self.forward;
         let network = format!("user,id=n,hostfwd=tcp:127.0.0.1:{here}-:{there}");
@@ -237,7 +238,7 @@ mod tests {
         assert!(line.contains("hostfwd=tcp:127.0.0.1:8080-:11434"), "{line}");
         assert!(line.contains("-m 128M -smp 2"), "{line}");
         assert!(
-            line.contains("-kernel k -append name=x -initrd m"),
+            line.contains("-kernel k -initrd m -append name=x"),
             "{line}"
         );
         assert!(!line.contains("kvm"), "{line}");
