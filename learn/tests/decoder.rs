@@ -129,7 +129,7 @@ fn names_the_tensor_or_key_that_is_wrong() {
         (
             "llama.block_count",
             4_000_000_000,
-            "tensor blk.3.attn_norm.weight is missing",
+            "tensor blk.2.attn_norm.weight is missing",
         ),
         (
             "llama.attention.head_count_kv",
