@@ -60,7 +60,8 @@ fn report(chosen: &[&str]) -> Result<()> {
     println!("\nnot covered:\n  {}", others.join("\n  "));
     println!(
         "\nKernels run for the instruction sets that this machine has. Modules of the bare machine run only there\n\
-         (`cargo xtask test-boot`), those of AArch64 only emulated (`cargo xtask test-aarch64`). AddressSanitizer sees\n\
+         (`cargo xtask test-boot`), those of AArch64 only emulated (`cargo xtask test-aarch64`), those of GPUs only there\n\
+         (`cargo xtask test-gpu`) or in an emulation that switches stacks. AddressSanitizer sees\n\
          accesses outside of what is allocated and after it was freed. It does not see broken aliasing rules, races, or\n\
          memory that is read before it is written: that takes Miri, which a stable toolchain does not have."
     );
@@ -101,8 +102,11 @@ mod tests {
                 .any(|name| module.starts_with(&format!("crates/{name}/")));
             // Allocators that count, for tests and the fuzzer, and one of the program's that gives memory back.
             let counts = module.contains("/tests/") || module.contains("/examples/");
+            // Calls of a GPU's driver, or of an emulation whose fibers the sanitizer takes for one stack.
+            let gpu = module.starts_with("crates/cuda/");
             covered
                 || counts
+                || gpu
                 || matches!(
                     module.as_str(),
                     "crates/cli/src/memory.rs" | "crates/fuzz/src/meter.rs"
