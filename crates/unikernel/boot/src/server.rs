@@ -47,9 +47,9 @@ pub(crate) fn serve(
     let mut next = ModelCommand::Load;
     loop {
         let network = match Settings::from_options(&shell.options) {
-            Ok(settings) => cards.first_mut().map(|card| {
-                Network::new(card.as_mut(), &settings, entropy.draw(), time::now())
-            }),
+            Ok(settings) => cards
+                .first_mut()
+                .map(|card| Network::new(card.as_mut(), &settings, entropy.draw(), time::now())),
             Err(error) => {
                 say!("{error}");
                 None
@@ -89,10 +89,15 @@ pub(crate) fn serve(
 fn entropy(info: &BootInfo, devices: &[u8]) -> Entropy {
     let mut entropy = Entropy::new(cpu::time_stamp());
     entropy.add("the processor", &cpu::random_bytes());
-    entropy.add("firmware", info.entropy.as_ref().map_or(&[][..], |bytes| bytes));
+    entropy.add(
+        "firmware",
+        info.entropy.as_ref().map_or(&[][..], |bytes| bytes),
+    );
     entropy.add("virtio", devices);
     match entropy.sources() {
-        [] => say!("nothing here gives random numbers: names, seeds and sequence numbers can be guessed"),
+        [] => say!(
+            "nothing here gives random numbers: names, seeds and sequence numbers can be guessed"
+        ),
         sources => say!("random numbers from {}", sources.join(", ")),
     }
     entropy
