@@ -81,7 +81,7 @@ pub(super) fn same_answers(here: SocketAddr, there: SocketAddr, prompts: usize) 
     let begin = Instant::now();
     let prompts = &PROMPTS[..prompts.min(PROMPTS.len())];
     let requests: Vec<String> = prompts.iter().copied().flat_map(requests).collect();
-    let streamed = prompts[..3].iter().map(|prompt| stream(prompt));
+    let streamed = prompts.iter().take(3).map(|prompt| stream(prompt));
     let requests: Vec<String> = requests.into_iter().chain(streamed).collect();
     let tokens = in_lanes(&requests, |request| same_answer(here, there, request))?;
     ensure!(
