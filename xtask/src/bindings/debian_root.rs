@@ -25,7 +25,7 @@ impl Root {
         for part in [
             "lists/partial",
             "archives/partial",
-            "root/work",
+            "root/home",
             "root/tmp",
             "root/proc",
         ] {
@@ -72,9 +72,9 @@ impl Root {
         Ok(Self(root))
     }
 
-    /// A folder in the system that programs see as `/work/NAME`, empty.
+    /// A folder in the system that programs see as `/home/NAME`, empty.
     pub(super) fn fresh(&self, name: &str) -> Result<PathBuf> {
-        let place = self.0.join("work").join(name);
+        let place = self.0.join("home").join(name);
         if place.exists() {
             fs::remove_dir_all(&place)?;
         }
@@ -82,7 +82,7 @@ impl Root {
         Ok(place)
     }
 
-    /// A program of the system, started in `/work/NAME`.
+    /// A program of the system, started in `/home/NAME`.
     pub(super) fn command(&self, name: &str, program: &str) -> Command {
         let mut command = Command::new("unshare");
         command.args(["--mount", "--pid", "--fork", "--mount-proc"]);
@@ -90,7 +90,7 @@ impl Root {
             command.arg("--map-root-user");
         }
         command.arg(format!("--root={}", self.0.display()));
-        command.arg(format!("--wd=/work/{name}")).arg(program);
+        command.arg(format!("--wd=/home/{name}")).arg(program);
         command.env("HOME", "/tmp");
         command
     }

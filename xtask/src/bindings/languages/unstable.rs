@@ -34,7 +34,7 @@ pub(super) fn dart(expected: &Expected) -> Result<Option<Vec<String>>> {
     let run = |name: &str, arguments: &[&str]| {
         let mut dart = system.command(name, "/usr/bin/dart");
         dart.args(arguments);
-        dart.env("STRATA_LIBRARY", "/work/project/libstrata_c.so");
+        dart.env("STRATA_LIBRARY", "/home/project/libstrata_c.so");
         dart
     };
     said(&mut run("strata", &["pub", "get", "--offline"]))?;
@@ -43,7 +43,7 @@ pub(super) fn dart(expected: &Expected) -> Result<Option<Vec<String>>> {
     said(&mut run("project", &["format", "--output=none", "app"]))?;
     adapters(expected, &project)?;
     let mut features = run("project", &["run", "check.dart"]);
-    let features = expected.features_in(&mut features, "/work/project")?;
+    let features = expected.features_in(&mut features, "/home/project")?;
     readme::told(&said(&mut run("project", &["run", "start.dart"]))?)?;
     Ok(Some(features))
 }
@@ -74,7 +74,7 @@ pub(super) fn swift(expected: &Expected) -> Result<Option<Vec<String>>> {
             "-I.",
             "-L.",
             "-Xcc",
-            "-I/work/strata",
+            "-I/home/strata",
         ]);
         said(
             swiftc
@@ -104,7 +104,7 @@ pub(super) fn swift(expected: &Expected) -> Result<Option<Vec<String>>> {
     swiftc(&[&program[..], &["-o", "run-start", "Start.swift"]].concat())?;
     adapters(expected, &place)?;
     let mut check: Command = system.command("strata", "./run-check");
-    let features = expected.features_in(&mut check, "/work/strata")?;
+    let features = expected.features_in(&mut check, "/home/strata")?;
     readme::told(&said(&mut system.command("strata", "./run-start"))?)?;
     Ok(Some(features))
 }
