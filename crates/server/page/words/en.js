@@ -251,7 +251,7 @@ export default {
   lesson_working: 'Computing…',
   lesson_tokens: 'Tokens',
   lesson_attention: 'Attention',
-  attention_hint: 'Each row is a token; the darker a cell, the more the token takes from that position. Choose a row to read its shares.',
+  attention_hint: 'Each row is a token; the stronger a cell’s shade, the more the token takes from that position. Choose a row to read its shares.',
   layer: 'Layer',
   head: 'Head',
   no_attention: 'This layer has no attention.',
