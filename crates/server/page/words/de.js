@@ -242,7 +242,7 @@ export default {
   lesson_working: 'Wird berechnet …',
   lesson_tokens: 'Token',
   lesson_attention: 'Attention',
-  attention_hint: 'Jede Zeile ist ein Token; je dunkler ein Feld, desto mehr nimmt das Token von dieser Position. Wählen Sie eine Zeile, um ihre Anteile zu lesen.',
+  attention_hint: 'Jede Zeile ist ein Token; je kräftiger ein Feld, desto mehr nimmt das Token von dieser Position. Wählen Sie eine Zeile, um ihre Anteile zu lesen.',
   layer: 'Schicht',
   head: 'Kopf',
   no_attention: 'Diese Schicht hat keine Attention.',

@@ -242,7 +242,7 @@ export default {
   lesson_working: 'Calculando…',
   lesson_tokens: 'Tokens',
   lesson_attention: 'Atención',
-  attention_hint: 'Cada fila es un token; cuanto más oscura la celda, más toma el token de esa posición. Elige una fila para leer sus partes.',
+  attention_hint: 'Cada fila es un token; cuanto más intensa la celda, más toma el token de esa posición. Elige una fila para leer sus partes.',
   layer: 'Capa',
   head: 'Cabeza',
   no_attention: 'Esta capa no tiene atención.',

@@ -242,7 +242,7 @@ export default {
   lesson_working: 'Calcul…',
   lesson_tokens: 'Tokens',
   lesson_attention: 'Attention',
-  attention_hint: 'Chaque ligne est un token ; plus une case est foncée, plus le token prend à cette position. Choisissez une ligne pour lire ses parts.',
+  attention_hint: 'Chaque ligne est un token ; plus une case est marquée, plus le token prend à cette position. Choisissez une ligne pour lire ses parts.',
   layer: 'Couche',
   head: 'Tête',
   no_attention: 'Cette couche n’a pas d’attention.',
