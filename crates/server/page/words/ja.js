@@ -242,7 +242,7 @@ export default {
   lesson_working: '計算中…',
   lesson_tokens: 'トークン',
   lesson_attention: 'アテンション',
-  attention_hint: '各行がトークンです。セルがはっきりしたほど、その位置から多くを取り込みます。行を選ぶと割合を読めます。',
+  attention_hint: '各行がトークンです。セルがはっきりしているほど、その位置から多くを取り込みます。行を選ぶと割合を読めます。',
   layer: 'レイヤー',
   head: 'ヘッド',
   no_attention: 'このレイヤーにはアテンションがありません。',

@@ -242,7 +242,7 @@ export default {
   lesson_working: '计算中…',
   lesson_tokens: 'Token',
   lesson_attention: '注意力',
-  attention_hint: '每行是一个 token；单元格越深，该 token 从那个位置取得越多。选择一行可读出其份额。',
+  attention_hint: '每行是一个 token；单元格颜色越明显，该 token 从那个位置取得越多。选择一行可读出其份额。',
   layer: '层',
   head: '头',
   no_attention: '这一层没有注意力。',
