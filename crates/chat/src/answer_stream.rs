@@ -17,7 +17,7 @@ use core::mem;
 use core::time::Duration;
 use returned_prompt::{ReturnedPrompt, with_bytes};
 use strata_engine::sampling::SampleError;
-use strata_engine::{EventKind, FinishReason, Request, RequestError, SubmitError};
+use strata_engine::{ConstraintError, EventKind, FinishReason, Request, RequestError, SubmitError};
 use strata_tokenizer::Tokenizer;
 
 /// When a request arrived, on the clock that also times its events.
@@ -392,6 +392,8 @@ pub fn failure(error: &RequestError) -> Fault {
     let kind = match error {
         RequestError::Sample(SampleError::NotFinite { .. }) => FaultKind::InvalidModel,
         RequestError::Sample(SampleError::AllBanned) => FaultKind::BadRequest,
+        // The grammar asks for more than there is for one.
+        RequestError::Constraint(ConstraintError::Limit { .. }) => FaultKind::BadRequest,
         _ => FaultKind::Internal,
     };
     Fault::new(kind, error)

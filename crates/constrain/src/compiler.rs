@@ -25,8 +25,9 @@ use crate::watchdog::Watchdog;
 
 /// The bytes of compiled grammars that are kept, unless said otherwise.
 const CACHE: usize = 32 << 20;
-/// Grammars that may be in the works at once; those that ran out of time count until they are done.
-const WORKERS: usize = 4;
+/// Grammars that may be in the works at once, at least and at most: one for two processors. Those that ran out of time count
+/// until they are done.
+const WORKERS: (usize, usize) = (2, 4);
 /// How long a grammar waits for its turn.
 const TURN: Duration = Duration::from_secs(10);
 /// What takes longer may leave much memory behind, which is given back.
@@ -239,7 +240,10 @@ struct CompilerSlot(Arc<Shared>);
 
 impl CompilerSlot {
     fn take(shared: &Arc<Shared>) -> Result<Self, CompileError> {
-        match shared.queue.enter(WORKERS, TURN) {
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        let (least, most) = WORKERS;
+        let workers = (processors / 2).clamp(least, most);
+        match shared.queue.enter(workers, TURN) {
             Ok(()) => Ok(CompilerSlot(Arc::clone(shared))),
             Err(running) => Err(CompileError::Busy { running }),
         }

@@ -102,6 +102,18 @@ pub enum CompileError {
         /// The rule.
         name: String,
     },
+    /// A rule goes on for too long.
+    #[error(
+        "every text that satisfies the {kind}'s rule {name:?} has more than {limit} characters"
+    )]
+    LongText {
+        /// The kind of grammar.
+        kind: &'static str,
+        /// The rule.
+        name: String,
+        /// How many there may be.
+        limit: u64,
+    },
     /// Something that must have content has none.
     #[error("{what} must not be empty")]
     Empty {

@@ -54,9 +54,39 @@ impl Matcher {
         matcher.find_forced()?;
         if matcher.forced.is_empty() && !matcher.is_complete() {
             // The first mask finds out what the grammar costs, and what it remembers serves every copy.
-            matcher.compute_mask()?;
+            let allowed = matcher.compute_mask()?;
+            matcher.try_token(allowed.first_bit_set())?;
+        } else {
+            matcher.try_token(matcher.forced.front().map(|token| *token as usize))?;
         }
         Ok(matcher)
+    }
+
+    /// Finds out what a grammar costs after a first token, where it is no engine's step that takes longer. Only a limit is an
+    /// error: whether anything may follow this token is not asked.
+    fn try_token(&self, token: Option<usize>) -> Result<(), ConstraintError> {
+        let Some(token) = token else {
+            return Ok(());
+        };
+        let mut trial = self.copy();
+        let tried = match trial.inner.try_consume_tokens(&[token as u32]) {
+            Ok(_) => {
+                trial.forced.clear();
+                trial.find_forced().and_then(|()| {
+                    let is_over = !trial.forced.is_empty() || trial.is_complete();
+                    if is_over {
+                        Ok(())
+                    } else {
+                        trial.compute_mask().map(drop)
+                    }
+                })
+            }
+            Err(error) => Err(failed(&trial.inner, &error, &trial.limits)),
+        };
+        match tried {
+            Err(limit @ ConstraintError::Limit { .. }) => Err(limit),
+            _ => Ok(()),
+        }
     }
 
     /// Looks for tokens that must come next, if none are known.
@@ -65,6 +95,13 @@ impl Matcher {
             self.forced = self.inner.compute_ff_tokens().into();
             if let Some(reason) = self.inner.get_error() {
                 return Err(failed(&self.inner, &reason, &self.limits));
+            }
+            // Rules that multiply can leave no choice for millions.
+            let limit = self.limits.repeats as usize;
+            if self.forced.len() > limit {
+                self.forced = VecDeque::new();
+                let what = "tokens in a row that leave no choice";
+                return Err(ConstraintError::Limit { what, limit });
             }
         }
         Ok(())

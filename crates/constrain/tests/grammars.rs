@@ -207,6 +207,34 @@ fn faults_of_gbnf_say_where() {
 }
 
 #[test]
+fn rules_that_multiply_are_refused_before_an_engine_sees_them() {
+    let doubling = |is: &str| -> String {
+        let rule = |i| format!("r{i}{is} r{} r{}\n", i + 1, i + 1);
+        (0..60).map(rule).collect::<String>() + "r60" + is + " \"a\"\n"
+    };
+    // At once, behind choices, and where nobody has to go.
+    for root in ["r0", "[ab] [cd] r0", "\"a\" | r0"] {
+        let source = format!("root ::= {root}\n{}", doubling(" ::="));
+        let refused = BYTE_LEVEL.compile(&Grammar::Gbnf(source));
+        assert!(
+            matches!(refused, Err(CompileError::LongText { .. })),
+            "{refused:?}"
+        );
+    }
+    let words: Vec<String> = (0..4000).map(|i| format!("\"w{i}\"")).collect();
+    for grammar in [
+        Grammar::Lark(format!("start: r0\n{}", doubling(":"))),
+        Grammar::Gbnf(format!("root ::= {}", words.join(" | "))),
+    ] {
+        let refused = BYTE_LEVEL.compile(&grammar);
+        let CompileError::Refused { reason, .. } = refused.unwrap_err() else {
+            panic!("{grammar:?}");
+        };
+        assert!(reason.contains("exceeded its limit"), "{reason}");
+    }
+}
+
+#[test]
 fn lark_is_held_to_and_cannot_ask_for_what_is_not_text() {
     let grammar = Grammar::Lark(
         "start: greeting \"!\" | %json {\"type\": \"integer\", \"minimum\": 3, \"maximum\": 5}\n\

@@ -246,6 +246,15 @@ fn a_failure_ends_it() {
 }
 
 #[test]
+fn a_grammar_beyond_its_limits_is_the_request_s_fault() {
+    let what = "readings for a token";
+    let error = RequestError::Constraint(ConstraintError::Limit { what, limit: 9 });
+    assert_eq!(failure(&error).kind, FaultKind::BadRequest);
+    let error = RequestError::Constraint(ConstraintError::DeadEnd);
+    assert_eq!(failure(&error).kind, FaultKind::Internal);
+}
+
+#[test]
 fn no_prompt_is_an_error() {
     let world = RequestContext {
         now: None,

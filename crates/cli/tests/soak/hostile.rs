@@ -118,7 +118,7 @@ const ATTACKS: &[Attack] = &[
 fn bomb(round: usize) -> String {
     match round % 3 {
         0 => {
-            let words: Vec<String> = (0..5000).map(|i| format!("\\\"w{round}x{i}\\\"")).collect();
+            let words: Vec<String> = (0..4000).map(|i| format!("\\\"w{round}x{i}\\\"")).collect();
             format!("\"grammar\":\"root ::= {}\"", words.join(" | "))
         }
         1 => {

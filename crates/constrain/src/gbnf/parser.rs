@@ -48,12 +48,21 @@ impl<'a> Parser<'a> {
             self.grammar.rules.push(node.ok_or_else(|| unknown(name))?);
         }
         self.grammar.root = *self.names.get("root").ok_or_else(|| unknown("root"))?;
-        let endless = endless(&self.grammar);
-        if let Some((name, _)) = endless.and_then(|rule| self.defined.get(rule)) {
-            return Err(CompileError::Endless {
-                kind: KIND,
-                name: name.to_string(),
-            });
+        // Whoever began such a rule could never end.
+        let limit = self.limits.repeats;
+        for ((name, _), length) in self.defined.iter().zip(shortest(&self.grammar)) {
+            let name = || name.to_string();
+            match length {
+                None => {
+                    let (kind, name) = (KIND, name());
+                    return Err(CompileError::Endless { kind, name });
+                }
+                Some(length) if length > limit => {
+                    let (kind, name) = (KIND, name());
+                    return Err(CompileError::LongText { kind, name, limit });
+                }
+                Some(_) => {}
+            }
         }
         for rule in 0..self.grammar.rules.len() {
             loop_for_tail(&mut self.grammar, rule);
@@ -405,24 +414,29 @@ fn complement(ranges: Ranges) -> Ranges {
     out
 }
 
-/// A rule that no text of finite length satisfies: whoever began it could never end.
-fn endless(grammar: &Grammar) -> Option<usize> {
-    let mut ends = vec![false; grammar.nodes.len()];
+/// The characters of the shortest text that satisfies each rule; nothing where no text of finite length does.
+fn shortest(grammar: &Grammar) -> Vec<Option<u64>> {
+    let mut lengths: Vec<Option<u64>> = vec![None; grammar.nodes.len()];
     loop {
-        let mut grown = false;
+        let mut changed = false;
         for node in 0..grammar.nodes.len() {
             let now = match &grammar.nodes[node] {
-                Node::Chars(_) | Node::Repeat(_, 0, _) => true,
-                Node::Rule(rule) => ends[grammar.rules[*rule]],
-                Node::Seq(items) => items.iter().all(|item| ends[*item]),
-                Node::Alt(items) => items.iter().any(|item| ends[*item]),
-                Node::Repeat(item, ..) => ends[*item],
+                Node::Chars(_) => Some(1),
+                Node::Repeat(_, 0, _) => Some(0),
+                Node::Rule(rule) => lengths[grammar.rules[*rule]],
+                Node::Seq(items) => items.iter().try_fold(0u64, |sum, item| {
+                    lengths[*item].map(|length| sum.saturating_add(length))
+                }),
+                Node::Alt(items) => items.iter().filter_map(|item| lengths[*item]).min(),
+                Node::Repeat(item, least, _) => {
+                    lengths[*item].map(|length| length.saturating_mul(u64::from(*least)))
+                }
             };
-            grown |= now && !ends[node];
-            ends[node] |= now;
+            changed |= now != lengths[node];
+            lengths[node] = now;
         }
-        if !grown {
-            return grammar.rules.iter().position(|body| !ends[*body]);
+        if !changed {
+            return grammar.rules.iter().map(|body| lengths[*body]).collect();
         }
     }
 }
