@@ -1,6 +1,6 @@
 //! Running other programs, from the root of the repository.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,6 +23,25 @@ pub(crate) fn cargo(arguments: &str) -> Command {
     let mut command = Command::new(env!("CARGO"));
     command.args(arguments.split_whitespace());
     command
+}
+
+/// A cargo call whose compiler is clippy's: it compiles as ever, and every lint is an error. All calls of a run must be of
+/// this kind to share what they build.
+pub(crate) fn linting_cargo(arguments: &str) -> Result<Command> {
+    let output = Command::new("rustc").args(["--print", "sysroot"]).output();
+    let sysroot = output.context("cannot start rustc")?.stdout;
+    let sysroot = PathBuf::from(String::from_utf8_lossy(&sysroot).trim());
+    let driver = sysroot.join("bin/clippy-driver");
+    ensure!(
+        driver.is_file(),
+        "this toolchain has no clippy: `rustup component add clippy`"
+    );
+    let mut command = cargo(arguments);
+    // Clippy splits its arguments at this word.
+    command
+        .env("RUSTC_WORKSPACE_WRAPPER", driver)
+        .env("CLIPPY_ARGS", "-Dwarnings__CLIPPY_HACKERY__");
+    Ok(command)
 }
 
 /// Whether this run has built the program with the tests of the workspace.

@@ -90,13 +90,12 @@ fn test(names: &[&str], seconds: u32, writes: bool) -> Result<()> {
     table::compare(&seen, writes)
 }
 
-/// Builds what the packages hold. After the tests of the workspace only the bindings' own crates are missing, if it is asked
-/// for with the features that the tests have.
+/// Builds what the packages hold, unless the tests of the workspace have.
 fn build() -> Result<()> {
-    let which = if were_tests_built() {
-        "--workspace --lib --bins --tests"
-    } else {
-        PACKAGES
-    };
-    execute(&mut cargo(&format!("build --quiet --profile test {which}")))
+    if were_tests_built() {
+        return Ok(());
+    }
+    execute(&mut cargo(&format!(
+        "build --quiet --profile test {PACKAGES}"
+    )))
 }

@@ -43,7 +43,7 @@ fn number(name: &str, default: u64) -> u64 {
 
 #[test]
 fn many_clients_of_all_dialects() {
-    let seconds = number("STRATA_SOAK_SECONDS", 10);
+    let seconds = number("STRATA_SOAK_SECONDS", 6);
     let clients = number("STRATA_SOAK_CLIENTS", 40) as usize;
     let strict = std::env::var_os("STRATA_SOAK_STRICT").is_some();
     let server = Server::start();
