@@ -1,7 +1,7 @@
 //! How near the kernels come to the machine's limits: decode in GB/s of weights against a plain read, prefill in
 //! operations a second against the instructions' peak.
 //!
-//! `cargo run --release -p strata-kernels --example bandwidth [--threads N] [--isa NAME] [--batch N] [--tokens N]
+//! `cargo run --release -p strata-kernels --example throughput [--threads N] [--isa NAME] [--batch N] [--tokens N]
 //! [--cols N] [TYPE…]`; `--batch` is the tokens of a decode step, `--tokens` those of a prefill.
 
 use std::hint::black_box;
