@@ -102,15 +102,24 @@ impl Cross {
         target().join("aarch64")
     }
 
-    /// A cargo call for the target. Most of the time goes into building, so only the kernels are optimized.
+    /// A cargo call for the target. Most of the time goes into building, so only the kernels are optimized, a little.
     fn cargo(&self, arguments: &str) -> Command {
         let mut command = cargo(arguments);
         let variable = |name: &str| {
             let target = TARGET.to_uppercase().replace('-', "_");
             format!("CARGO_TARGET_{target}_{name}")
         };
-        for package in ["engine", "model", "template", "tokenizer", "weights"] {
-            let setting = format!("profile.test.package.strata-{package}.opt-level=0");
+        let levels = [
+            ("engine", 0),
+            ("kernels", 1),
+            ("model", 0),
+            ("quant", 1),
+            ("template", 0),
+            ("tokenizer", 0),
+            ("weights", 0),
+        ];
+        for (package, level) in levels {
+            let setting = format!("profile.test.package.strata-{package}.opt-level={level}");
             command.args(["--config", &setting]);
         }
         command
