@@ -378,7 +378,7 @@ pub fn refusal(error: &SubmitError) -> Fault {
         },
         SubmitError::NoAdapter { .. } => FaultKind::NotFound,
         SubmitError::Unsupported { .. } | SubmitError::NoDraftModel => FaultKind::Unsupported,
-        &SubmitError::Pages { tokens, room } => FaultKind::ContextExceeded {
+        &(SubmitError::Pages { tokens, room } | SubmitError::SourceTooLong { tokens, room }) => FaultKind::ContextExceeded {
             prompt_tokens: tokens,
             context: room,
         },

@@ -34,6 +34,8 @@ pub struct ModelProfile {
     pub messages: Vec<Message>,
     /// Whether the model is an encoder, which embeds texts and generates none.
     pub encoder: bool,
+    /// The token that begins an answer, in encoder-decoders, whose prompts are sources.
+    pub start: Option<u32>,
     /// Default pooling of embeddings.
     pub pooling: Pooling,
     /// Scores that its classifier gives a text; 0 without one.
@@ -56,6 +58,7 @@ impl ModelProfile {
             system: None,
             messages: Vec::new(),
             encoder: false,
+            start: None,
             pooling: Pooling::Mean,
             labels: 0,
             speculation: Speculation::Off,
@@ -75,6 +78,7 @@ impl ModelProfile {
             system: self.system.clone(),
             messages: self.messages.clone(),
             encoder: self.encoder,
+            start: self.start,
             pooling: self.pooling,
             labels: self.labels,
             speculation: self.speculation,
@@ -87,6 +91,19 @@ impl ModelProfile {
         self.template = Some(ChatTemplate::go(source));
         self.thinking = ThinkingMarks::of_template(source);
         self
+    }
+
+    /// Makes a text's tokens a source with the beginning of an answer after it, where the model reads sources. Tokens that
+    /// have such a beginning already stay as they are; `text` has the end that the model wants put after it.
+    pub fn end_source(&self, tokens: &mut Vec<u32>, text: bool) {
+        let Some(start) = self.start.filter(|start| !tokens.contains(start)) else {
+            return;
+        };
+        let tokenizer = &*self.tokenizer;
+        let end = tokenizer.special().eos;
+        let end = end.filter(|end| text && tokenizer.added().eos && tokens.last() != Some(end));
+        tokens.extend(end);
+        tokens.push(start);
     }
 
     /// The engine's sampling settings: those of `asked`, else the model's, else [`Sampling::defaults`]; `seed` is for

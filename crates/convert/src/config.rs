@@ -336,7 +336,7 @@ impl HfConfig {
         {
             return Ok(list.len().min(MAX_LAYERS as usize));
         }
-        match self.required_u32(&[key, "n_layer", "n_layers"])? {
+        match self.required_u32(&[key, "n_layer", "n_layers", "num_layers"])? {
             layers @ 0..=MAX_LAYERS => Ok(layers as usize),
             layers => Err(bad(key, &layers.into())),
         }
@@ -354,7 +354,7 @@ impl HfConfig {
 
     /// A head's size: stated, or the width shared out.
     pub(crate) fn head_size(&self) -> Result<u32, ConvertError> {
-        if let Some(size) = self.u32(&["head_dim"])? {
+        if let Some(size) = self.u32(&["head_dim", "d_kv"])? {
             return Ok(size);
         }
         let width = self.required_u32(&["hidden_size", "n_embd", "d_model"])?;

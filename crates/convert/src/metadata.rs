@@ -55,7 +55,7 @@ fn is(literal: &Literal, value: &Value) -> bool {
 pub(crate) fn heads(config: &HfConfig, family: &Family) -> Result<HeadCounts, ConvertError> {
     let queries = match family.kv_heads {
         KvHeads::Never => 0,
-        _ => config.required_u32(&["num_attention_heads", "n_head", "n_heads"])?,
+        _ => config.required_u32(&["num_attention_heads", "n_head", "n_heads", "num_heads"])?,
     };
     let keys = match family.kv_heads {
         KvHeads::Never => 0,
@@ -79,7 +79,7 @@ pub(crate) fn heads(config: &HfConfig, family: &Family) -> Result<HeadCounts, Co
         queries: queries as usize,
         keys: keys as usize,
         padding: match family.reading {
-            Reading::Forward => 0,
+            Reading::Forward | Reading::Source => 0,
             Reading::Whole { padding, .. } => padding as usize,
         },
         experts: config.u32(EXPERT_COUNT)?.unwrap_or(0) as usize,
@@ -283,6 +283,33 @@ fn whole(
     builder.set(&format!("{arch}.pooling_type"), pooling)?;
     if let Some(types) = config.u32(&["type_vocab_size"])? {
         builder.set("tokenizer.ggml.token_type_count", types)?;
+    }
+    Ok(())
+}
+
+/// What logits are scaled by in models that answer sources, where that does not follow from whether the output is the
+/// embedding.
+pub(crate) fn output_scale(
+    builder: &mut Builder,
+    config: &HfConfig,
+    family: &Family,
+    has_output: bool,
+) -> Result<(), ConvertError> {
+    if family.reading != Reading::Source {
+        return Ok(());
+    }
+    let scales = match config.bool(&["scale_decoder_outputs"])? {
+        Some(scales) => scales,
+        None => config.bool(&["tie_word_embeddings"])?.unwrap_or(true),
+    };
+    if scales == has_output {
+        let width = config.required_u32(&["d_model"])?;
+        let scale = if scales {
+            1.0 / libm::sqrtf(width as f32)
+        } else {
+            1.0
+        };
+        builder.set(&format!("{}.logit_scale", family.arch), scale)?;
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::family::{BUFFERS, Family, HEADS, Naming, PREFIXES, Reading, Rule, VISION};
+use crate::family::{BUFFERS, Family, HEADS, Naming, Order, PREFIXES, Reading, Rule, VISION};
 
 /// What a name turned out to be.
 pub(crate) enum Known {
@@ -49,7 +49,7 @@ pub(crate) fn find(family: &Family, name: &str) -> Option<Known> {
         };
         let (first, (layer, item)) =
             rules().find_map(|rule| Some((rule, numbers(rule.from, name)?)))?;
-        let sharing = rules().filter(|rule| rule.from == first.from);
+        let sharing = rules().filter(|rule| rule.from == first.from && rule.order != Order::Copy);
         let matches = sharing.map(|rule| {
             Some(Match {
                 rule,
@@ -71,7 +71,7 @@ pub(crate) fn find(family: &Family, name: &str) -> Option<Known> {
     };
     found.map(Known::Tensors).or_else(|| {
         let head = HEADS.iter().any(|prefix| short.starts_with(prefix));
-        (head && family.reading != Reading::Forward).then_some(Known::Ignored)
+        (head && matches!(family.reading, Reading::Whole { .. })).then_some(Known::Ignored)
     })
 }
 

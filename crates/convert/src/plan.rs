@@ -12,7 +12,7 @@ use strata_weights::{CheckpointTensor, Dtype, Gguf};
 
 use crate::config::HfConfig;
 use crate::error::ConvertError;
-use crate::family::Order;
+use crate::family::{Family, Order, Reading};
 use crate::importance::Importance;
 use crate::metadata;
 use crate::mix::{Mix, ModelFacts};
@@ -104,12 +104,13 @@ impl<'t, 'a> Plan<'t, 'a> {
                 .map(|(_, source)| tensor_plan::number(checkpoint, source));
             builder.set_array(&key, numbers.collect::<Result<Vec<f32>, _>>()?)?;
         }
+        let has_output = parts.iter().any(|part| part.name == "output.weight");
+        metadata::output_scale(&mut builder, config, family, has_output)?;
         if let Some(vocabulary) = vocabulary {
             vocabulary.write(&mut builder)?;
         }
         let metadata = builder.finish()?.header;
 
-        let has_output = parts.iter().any(|part| part.name == "output.weight");
         let weighed = recipe.importance.is_some();
         let facts = ModelFacts::new(Gguf::parse(&metadata)?.metadata(), has_output, weighed);
         let mut tensors = Vec::with_capacity(parts.len());
@@ -336,7 +337,7 @@ fn collect(
             }
         }
     }
-    if is_tied(config, &parts, checkpoint)? {
+    if is_tied(config, family, &parts, checkpoint)? {
         parts.retain(|part| part.name != "output.weight");
     }
     arrays.values_mut().for_each(|array| array.sort_unstable());
@@ -346,6 +347,7 @@ fn collect(
 /// Whether the output matrix is the embedding once more.
 fn is_tied(
     config: &HfConfig,
+    family: &Family,
     parts: &[Parts],
     checkpoint: &[CheckpointTensor<'_>],
 ) -> Result<bool, ConvertError> {
@@ -357,6 +359,10 @@ fn is_tied(
         (Some(a), Some(b)) => core::ptr::eq(a, b),
         _ => false,
     };
+    // What T5's configs say of it is how logits are scaled.
+    if family.reading == Reading::Source {
+        return Ok(shared);
+    }
     Ok(shared
         || config
             .bool(&["tie_word_embeddings", "tie_embedding"])?

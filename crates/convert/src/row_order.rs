@@ -101,6 +101,7 @@ impl RowOrder {
             | Order::ExpertsTurned
             | Order::StridingColumns
             | Order::Scales
+            | Order::Copy
             | Order::Metadata => RowOrder::Same,
             Order::Positions => RowOrder::from(counts.padding, rows)?,
             Order::PositionsFrom(first) => RowOrder::from(first, rows)?,

@@ -100,6 +100,12 @@ impl ActiveSequence {
         self.tokens.len() - self.held.sequence.len()
     }
 
+    /// Tokens that must be computed together now: a source that has not been read.
+    pub(crate) fn fewest(&self) -> usize {
+        let computed = self.held.sequence.len();
+        self.salt.source.saturating_sub(computed)
+    }
+
     /// Whether the batch computes the one token that the next follows.
     pub(crate) fn decodes(&self) -> bool {
         self.in_batch == 1 && self.pending() == 1
@@ -200,6 +206,7 @@ impl ActiveSequence {
         };
         self.rows = rows;
         self.tokens.extend_from_slice(&self.draft);
+        self.held.sequence.set_source(self.salt.source);
         Span {
             tokens: &self.tokens[from..from + self.in_batch + self.draft.len()],
             sequence: &mut self.held.sequence,

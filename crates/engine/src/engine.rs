@@ -239,6 +239,19 @@ impl Engine {
         self.executor().config().spec.role == Role::Encoder
     }
 
+    /// How many of a sequence's tokens are its source: those before the first that begins an answer. 0 in models that read
+    /// none.
+    pub(crate) fn source_of(&self, tokens: &[u32]) -> usize {
+        let source = self.executor().config().source.as_ref();
+        let end = source.and_then(|source| tokens.iter().position(|&token| token == source.start));
+        end.unwrap_or(0)
+    }
+
+    /// Whether the model reads a source before it writes.
+    pub(crate) fn reads_source(&self) -> bool {
+        self.executor().config().source.is_some()
+    }
+
     pub(crate) fn now(&self) -> Duration {
         let now = |clock: &Arc<dyn Clock>| Duration::from_nanos(clock.now_ns());
         self.clock.as_ref().map_or(Duration::ZERO, now)

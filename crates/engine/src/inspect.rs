@@ -45,6 +45,7 @@ impl Engine {
             return Err(InspectError::TooLong { tokens, most });
         }
         let mut held = CachedSequence::default();
+        held.sequence.set_source(self.source_of(prompt));
         if !self.cache.reserve(&mut held, tokens) {
             return Err(InspectError::NoRoom);
         }

@@ -26,6 +26,10 @@ impl Pages for PageAdmission<'_> {
         if reusable > 0 {
             self.cache
                 .attach(active.salt, &tokens[..reusable], &mut active.held);
+            // Of a source all is there, or none is of use.
+            if active.fewest() > 0 {
+                self.cache.release(&mut active.held);
+            }
         }
         let pending = active.pending();
         active.known = tokens.len();
@@ -42,6 +46,10 @@ impl Pages for PageAdmission<'_> {
             draft.attach(active.salt, &tokens[..reusable], &mut active.drafted);
         }
         Some(pending)
+    }
+
+    fn fewest(&mut self, id: SequenceId) -> usize {
+        find(self.active, id).map_or(0, |active| active.fewest())
     }
 
     fn reserve(&mut self, id: SequenceId, tokens: usize) -> bool {

@@ -40,6 +40,9 @@ impl PageKey {
             hash.update((layout.state_bytes() as u64).to_le_bytes());
         }
         hash.update(salt.client.0.to_le_bytes());
+        if salt.source > 0 {
+            hash.update((salt.source as u64).to_le_bytes());
+        }
         Some(Self(hash.finalize()))
     }
 
@@ -104,6 +107,7 @@ mod tests {
         client: ClientId(1),
         adapter: None,
         alone: None,
+        source: 0,
     };
 
     fn layout(kind: KvType) -> PageLayout {
@@ -125,8 +129,10 @@ mod tests {
             client: ClientId(2),
             ..SALT
         };
+        let source = Salt { source: 3, ..SALT };
         let keys = [
             first,
+            root(model, KvType::F16, source),
             root(ModelDigest([2; 32]), KvType::F16, SALT),
             root(model, KvType::Q8_0, SALT),
             root(model, KvType::F16, other),

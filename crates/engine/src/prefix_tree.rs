@@ -25,6 +25,9 @@ pub(crate) struct Salt {
     pub(crate) adapter: Option<AdapterId>,
     /// A request whose pages are for itself only.
     pub(crate) alone: Option<RequestId>,
+    /// Positions of a source at the beginning, 0 without one. What is computed of it depends on all of it, so sequences share
+    /// a beginning only if their sources are as long, and only past them.
+    pub(crate) source: usize,
 }
 
 /// A node's number.

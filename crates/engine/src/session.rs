@@ -130,7 +130,7 @@ impl Session {
 
     /// Writes the session down, with those of its pages that are in the cache. The settings are not part of it.
     pub fn save(&self, engine: &mut Engine) -> Vec<u8> {
-        let salt = self.salt();
+        let salt = self.salt(engine);
         let kept = engine.cache.kept(salt, &self.tokens);
         let (executor, table) = (engine.cache.executor(), engine.cache.table());
         let layout = table.layout();
@@ -195,7 +195,7 @@ impl Session {
         match engine.digest {
             Some(digest) if digest != saved.digest => return Err(RestoreError::Model),
             Some(_) if (kind, page as u64) == (saved.kind, saved.page) => {
-                let salt = session.salt();
+                let salt = session.salt(engine);
                 // Models without attention have pages of no bytes, and states.
                 for index in 0..saved.count {
                     let bytes = &saved.pages[index * page..][..page];
@@ -215,16 +215,18 @@ impl Session {
     /// what is kept.
     pub fn forget(&self, engine: &mut Engine) {
         if engine.is_idle() {
-            engine.cache.clear(self.salt());
+            let salt = self.salt(engine);
+            engine.cache.clear(salt);
             engine.refresh();
         }
     }
 
-    fn salt(&self) -> Salt {
+    fn salt(&self, engine: &Engine) -> Salt {
         Salt {
             client: self.settings.client,
             adapter: self.settings.adapter,
             alone: None,
+            source: engine.source_of(&self.tokens),
         }
     }
 }

@@ -51,6 +51,10 @@ pub enum SubmitError {
     PerToken { needed: Duration, limit: Duration },
     #[error("the text takes {needed} bytes of memory, and {limit} are allowed")]
     Memory { needed: usize, limit: usize },
+    #[error("the prompt must be a source and, after it, the token that begins an answer")]
+    Source,
+    #[error("the source has {tokens} tokens, and {room} are read at once at most")]
+    SourceTooLong { tokens: usize, room: usize },
     #[error("the engine cannot do this: {what}")]
     Unsupported { what: &'static str },
     #[error(transparent)]
@@ -90,6 +94,7 @@ impl Engine {
             client: request.client,
             adapter: request.adapter,
             alone: (!request.cache).then_some(id),
+            source: self.source_of(&request.prompt),
         };
         let now = self.now();
         let mut group = Group::new(request.choices.wanted(), generated, request.limits, now);
@@ -149,6 +154,9 @@ impl Engine {
         if let Some(&token) = request.prompt.iter().find(|token| !known(token)) {
             return Err(SubmitError::Token { token, vocabulary });
         }
+        if self.reads_source() {
+            self.check_source(request)?;
+        }
         let writes = request.task == Task::Generate && request.max_tokens != Some(0);
         if tokens + usize::from(writes) > context {
             return Err(SubmitError::TooLong { tokens, context });
@@ -167,6 +175,41 @@ impl Engine {
         self.check_task(request)?;
         self.check_time(request)?;
         self.room(request)
+    }
+
+    /// Refuses what an encoder-decoder cannot do, and sources that there is never room for.
+    fn check_source(&self, request: &Request) -> Result<(), SubmitError> {
+        let asked = [
+            (
+                request.task != Task::Generate,
+                "an encoder-decoder has no embeddings and no scores",
+            ),
+            (
+                request.adapter.is_some(),
+                "encoder-decoders have no adapters",
+            ),
+            (
+                request.prompt_logprobs.is_some(),
+                "a source has no log-probabilities",
+            ),
+            (
+                matches!(request.speculation, Speculation::DraftModel { .. }),
+                "encoder-decoders have no draft models",
+            ),
+        ];
+        if let Some(&(_, what)) = asked.iter().find(|(asked, _)| *asked) {
+            return Err(SubmitError::Unsupported { what });
+        }
+        let tokens = self.source_of(&request.prompt);
+        if tokens == 0 {
+            return Err(SubmitError::Source);
+        }
+        // Beside it every other sequence can have its next token.
+        let room = self.options.tokens() + 1 - self.options.requests();
+        if tokens > room {
+            return Err(SubmitError::SourceTooLong { tokens, room });
+        }
+        Ok(())
     }
 
     fn check_task(&self, request: &Request) -> Result<(), SubmitError> {
@@ -236,12 +279,14 @@ impl Engine {
             client: request.client,
             adapter: request.adapter,
             alone: None,
+            source: self.source_of(&request.prompt),
         };
         let kept = if request.cache {
             self.cache.kept_len(salt, &request.prompt)
         } else {
             0
         };
+        let kept = if kept < salt.source { 0 } else { kept };
         let needed = time.predict_all(request.prompt.len() - kept, self.options.tokens());
         match first {
             Some(limit) if needed > limit => Err(SubmitError::Deadline { needed, limit }),

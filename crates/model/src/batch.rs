@@ -40,12 +40,22 @@ pub struct Span<'a> {
 }
 
 impl Span<'_> {
+    /// How many of the tokens are read by an encoder.
+    pub(crate) fn read(&self) -> usize {
+        self.sequence.source.saturating_sub(self.sequence.len)
+    }
+
+    /// How many are not.
+    pub(crate) fn written(&self) -> usize {
+        self.tokens.len().saturating_sub(self.read())
+    }
+
     /// How many rows of logits the span asks for.
     pub fn rows(&self) -> usize {
         match self.output {
             Output::None | Output::States => 0,
-            Output::LastLogits => self.tokens.len().min(1),
-            Output::AllLogits => self.tokens.len(),
+            Output::LastLogits => self.written().min(1),
+            Output::AllLogits => self.written(),
         }
     }
 }
@@ -83,7 +93,7 @@ pub(crate) fn check(
     }
     for span in batch {
         if let Some(Adapted { adapter, scale }) = span.adapter {
-            if !adapter.fits(model) {
+            if !adapter.fits(model) || model.config().source.is_some() {
                 return Err(BatchError::ForeignAdapter);
             }
             if !scale.is_finite() {
@@ -95,6 +105,16 @@ pub(crate) fn check(
             return Err(BatchError::Pages {
                 room: span.sequence.room(),
                 needed,
+            });
+        }
+        let (source, computed) = (span.sequence.source, span.sequence.len);
+        if (source > 0) != model.config().source.is_some() {
+            return Err(BatchError::Source);
+        }
+        if computed < source && (computed > 0 || span.tokens.len() < source) {
+            return Err(BatchError::PartOfSource {
+                tokens: span.tokens.len(),
+                source_tokens: source,
             });
         }
         if layout.is_recurrent() && span.sequence.state().is_none() {

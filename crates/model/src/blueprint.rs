@@ -69,6 +69,8 @@ pub(crate) struct Decoder {
     pub(crate) layer_embeddings: Option<LayerEmbeddings>,
     /// What makes and joins several residual streams.
     pub(crate) streams: Option<Streams>,
+    /// What reads a source, if there is one.
+    pub(crate) source: Option<Encoder>,
     pub(crate) layers: Vec<Layer>,
     pub(crate) output_norm: NormWeights,
     /// The embedding's own, where they are tied.
@@ -94,6 +96,14 @@ impl Decoder {
         };
         let layer_embeddings = LayerEmbeddings::load(tensors, config)?;
         let streams = Streams::load(tensors, config)?;
+        let source = match &config.source {
+            Some(source) => {
+                tensors.part = source.encoder.spec.part;
+                Some(Encoder::load(tensors, &source.encoder)?)
+            }
+            None => None,
+        };
+        tensors.part = spec.part;
         let layers = (0..config.layers.len())
             .map(|index| Layer::load(tensors, config, index))
             .collect::<Result<_, _>>()?;
@@ -109,6 +119,7 @@ impl Decoder {
             embd_norm,
             layer_embeddings,
             streams,
+            source,
             layers,
             output_norm,
             output,
@@ -148,7 +159,8 @@ impl<'f> Blueprint<'f> {
             .dims
             .get(1)
             .map_or(1, |&rows| rows as usize);
-        let config = Config::new(spec, metadata, vocabulary)?;
+        let tied = file.tensor("output.weight").is_none();
+        let config = Config::new(spec, metadata, (vocabulary, tied))?;
 
         let mut tensors = Tensors::new(file, spec);
         tensors.skip_layers(config.layers.len()..config.stored_layers);

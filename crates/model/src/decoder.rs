@@ -67,38 +67,13 @@ impl Model {
             compute,
             batch,
             observer,
-            tokens: batch.iter().map(|span| span.tokens.len()).sum(),
+            tokens: batch.iter().map(Span::written).sum(),
         };
-        pass.embed(decoder, work);
-        pass.embed_layers(decoder, work);
-        match &decoder.streams {
-            Some(streams) => pass.part_streams(streams, work),
-            None => pass.add_norm(
-                &AddNorm {
-                    next: decoder.layers.first().map(Layer::input),
-                    ..AddNorm::default()
-                },
-                work,
-            ),
+        if let Some(encoder) = &decoder.source {
+            pass.read_sources(encoder, decoder, &mut kv, work);
         }
-        for (index, layer) in decoder.layers.iter().enumerate() {
-            let after = decoder.layers.get(index + 1);
-            let next = after.filter(|_| !layer.has_end());
-            if let Some(altup) = &layer.altup {
-                pass.predict(altup, layer.input(), work);
-                pass.laurel(&altup.laurel, layer, work);
-            }
-            if let Some(mixer) = &layer.mixer {
-                pass.mix(index, mixer, &mut kv, work);
-                pass.after_mixer(layer, mixer, next, work);
-            }
-            pass.ffn_branch(index, layer, next, &mut kv, work);
-            if layer.has_end() {
-                pass.end_layer(index, layer, after, work);
-            }
-        }
-        if let Some(streams) = &decoder.streams {
-            pass.join_streams(streams, work);
+        if pass.tokens > 0 || decoder.source.is_none() {
+            pass.layers(decoder, &mut kv, work);
         }
         let rows = pass.logits(decoder, work);
         let states = pass.states(decoder, rows, work);
@@ -125,13 +100,55 @@ pub(crate) struct Pass<'a> {
 }
 
 impl Pass<'_> {
+    /// From tokens to the residual stream after the last layer, in `x`.
+    fn layers(&self, decoder: &Decoder, pages: &mut PagesMut<'_>, work: &mut Workspace) {
+        self.embed(decoder, work);
+        self.embed_layers(decoder, work);
+        match &decoder.streams {
+            Some(streams) => self.part_streams(streams, work),
+            None => self.add_norm(
+                &AddNorm {
+                    next: decoder.layers.first().map(Layer::input),
+                    ..AddNorm::default()
+                },
+                work,
+            ),
+        }
+        for (index, layer) in decoder.layers.iter().enumerate() {
+            let after = decoder.layers.get(index + 1);
+            let next = after.filter(|_| !layer.has_end());
+            if let Some(altup) = &layer.altup {
+                self.predict(altup, layer.input(), work);
+                self.laurel(&altup.laurel, layer, work);
+            }
+            if let Some(mixer) = &layer.mixer {
+                self.mix(index, mixer, pages, work);
+                if let Some(cross) = &layer.cross {
+                    let mixer = BranchOutput {
+                        bias: mixer.bias(),
+                        post_norm: None,
+                    };
+                    self.cross(index, mixer, cross, pages, work);
+                }
+                self.after_mixer(layer, mixer, next, work);
+            }
+            self.ffn_branch(index, layer, next, pages, work);
+            if layer.has_end() {
+                self.end_layer(index, layer, after, work);
+            }
+        }
+        if let Some(streams) = &decoder.streams {
+            self.join_streams(streams, work);
+        }
+    }
+
     /// Embeddings into `x`, positions, rotations, and what is to be stored where.
     fn embed(&self, decoder: &Decoder, work: &mut Workspace) {
         let (model, kernels, width) = (self.model, self.compute.kernels, self.config.width);
         let mut index = 0;
         work.stores.clear();
         for (span_index, span) in self.batch.iter().enumerate() {
-            for (i, &token) in span.tokens.iter().enumerate() {
+            for (i, &token) in span.tokens.iter().enumerate().skip(span.read()) {
                 let position = span.sequence.len + i;
                 let row = &mut work.x[index * width..][..width];
                 model.embedding(token, &mut work.row, row);
@@ -167,7 +184,8 @@ impl Pass<'_> {
         work: &mut Workspace,
     ) {
         let mixer = BranchOutput {
-            bias: mixer.bias(),
+            // Attention over a source comes between, and has none.
+            bias: mixer.bias().filter(|_| layer.cross.is_none()),
             post_norm: layer.post_attn_norm.as_ref(),
         };
         if let FfnWeights::Nothing = layer.ffn {
@@ -268,7 +286,7 @@ impl Pass<'_> {
         let width = config.width;
         let (mut rows, mut end) = (0, 0);
         for span in self.batch {
-            end += span.tokens.len();
+            end += span.written();
             for from in end - span.rows()..end {
                 work.last[rows * width..][..width]
                     .copy_from_slice(&work.x[from * width..][..width]);
@@ -323,7 +341,7 @@ impl Pass<'_> {
         let width = self.config.width;
         let (mut first, mut states) = (0, 0);
         for span in self.batch {
-            let tokens = span.tokens.len();
+            let tokens = span.written();
             if span.output == Output::States {
                 self.compute.norm(
                     self.config.spec.norm,

@@ -176,6 +176,11 @@ impl Model {
         let Body::Decoder(decoder) = &self.parts.body else {
             return Err(NotOnDevice { what: "encoders" });
         };
+        if decoder.source.is_some() {
+            return Err(NotOnDevice {
+                what: "encoder-decoders",
+            });
+        }
         let layers = decoder.layers.iter().map(|layer| self.device_layer(layer));
         Ok(DeviceModel {
             config: &self.parts.config,
@@ -387,7 +392,11 @@ impl Model {
         match self.parts.config.spec.position {
             Position::RopeInterleaved | Position::AlibiAtLayers(_) => Some(RopeKind::Interleaved),
             Position::RopeHalfSplit => Some(RopeKind::HalfSplit),
-            Position::None | Position::Learned | Position::Alibi | Position::AlibiOrLearned => None,
+            Position::None
+            | Position::Learned
+            | Position::Alibi
+            | Position::AlibiOrLearned
+            | Position::Buckets => None,
         }
     }
 

@@ -98,6 +98,10 @@ pub enum BatchError {
     Device { reason: String },
     #[error("the sequence has no recurrent state, which the model needs")]
     State,
+    #[error("an encoder-decoder needs a source for every sequence, and other models have none")]
+    Source,
+    #[error("a source is read at once: the span has {tokens} of its {source_tokens} tokens")]
+    PartOfSource { tokens: usize, source_tokens: usize },
     #[error("a window begins at position {position} and the sequence holds it from {held} on")]
     Forgotten { position: usize, held: usize },
 }

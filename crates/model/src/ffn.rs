@@ -112,7 +112,7 @@ impl Pass<'_> {
         };
         match (&input.0[..], self.config.spec.ffn) {
             ([gate, up], _) => Some((half(gate), Some(half(up)))),
-            ([plain], Ffn::Plain) => Some((half(plain), None)),
+            ([plain], Ffn::Plain | Ffn::GatedOrRelu) => Some((half(plain), None)),
             ([both], Ffn::Gated(_)) => {
                 let both = half(both);
                 let (gate, up) = both.weights.split_rows(inner)?;
@@ -248,7 +248,8 @@ impl Pass<'_> {
                 keep_largest(gate, deviations);
             }
             match self.config.spec.ffn {
-                Ffn::Gated(_) => kernels.activate_mul(activation, gate, up),
+                Ffn::GatedOrRelu if up.is_empty() => kernels.activate(activation, gate),
+                Ffn::Gated(_) | Ffn::GatedOrRelu => kernels.activate_mul(activation, gate, up),
                 Ffn::Plain => kernels.activate(activation, gate),
             }
             if let Some(norm) = &weights.sub_norm {

@@ -44,7 +44,8 @@ impl KvPages {
     pub fn fork(&mut self, sequence: &Sequence, len: usize) -> Result<Sequence, OutOfPages> {
         let len = len.min(sequence.len());
         let pages = sequence.pages();
-        let (fork, copy) = self.table.adopt(pages, len, sequence.forgotten())?;
+        let (mut fork, copy) = self.table.adopt(pages, len, sequence.forgotten())?;
+        fork.source = sequence.source;
         if let Some(copy) = copy {
             self.storage.copy(&self.table, copy);
         }

@@ -8,6 +8,7 @@ use crate::dense_beside::DenseBesideExperts;
 use crate::error::LoadError;
 use crate::matrix::{Experts, Linear};
 use crate::mixer::Mixer;
+use crate::mixer::attention::CrossAttention;
 use crate::mixer::channel_mix::ChannelMixWeights;
 use crate::per_layer::LayerInput;
 use crate::residual::BranchInput;
@@ -192,6 +193,8 @@ pub(crate) struct Layer {
     pub(crate) attn_norm_2: Option<NormWeights>,
     /// None where the layer is a feed-forward network.
     pub(crate) mixer: Option<Mixer>,
+    /// Attention over a source, between the mixer and the feed-forward network.
+    pub(crate) cross: Option<Box<CrossAttention>>,
     pub(crate) post_attn_norm: Option<NormWeights>,
     pub(crate) parallel: bool,
     pub(crate) expert_branch: Option<ExpertBranch>,
@@ -248,6 +251,10 @@ impl Layer {
         let post_ffn_norm = norm(spec.post_ffn_norm, post_ffn)?;
 
         let mixer = Mixer::load(tensors, config, layer)?;
+        let cross = match config.source {
+            Some(_) => Some(Box::new(CrossAttention::load(tensors, config, layer)?)),
+            None => None,
+        };
         let routes = tensors.has(&block_name(layer, "ffn_gate_inp", "weight"));
         let mut experts = match &config.experts {
             Some(experts) if routes => {
@@ -280,6 +287,7 @@ impl Layer {
             attn_norm,
             attn_norm_2,
             mixer,
+            cross,
             post_attn_norm,
             parallel: config.parallel.unwrap_or(ffn_norm.is_none()),
             ffn_norm,
@@ -325,7 +333,8 @@ impl DenseFfn {
             |name, columns, rows| block_linear(tensors, layer, name, columns, rows, bias);
         let input = match spec.ffn {
             Ffn::Gated(Fusion::AsFound) if !separate => [linear("ffn_up", width, 2 * ffn)?].into(),
-            Ffn::Gated(Fusion::Separate | Fusion::AsFound) => [
+            Ffn::GatedOrRelu if !separate => [linear("ffn_up", width, ffn)?].into(),
+            Ffn::Gated(Fusion::Separate | Fusion::AsFound) | Ffn::GatedOrRelu => [
                 linear("ffn_gate", width, ffn)?,
                 linear("ffn_up", width, ffn)?,
             ]
@@ -333,9 +342,13 @@ impl DenseFfn {
             Ffn::Gated(Fusion::Fused) => [linear("ffn_up", width, 2 * ffn)?].into(),
             Ffn::Plain => [linear("ffn_up", width, ffn)?].into(),
         };
+        let activation = match spec.ffn {
+            Ffn::GatedOrRelu if !separate => Activation::Relu,
+            _ => config.layers[layer].activation,
+        };
         Ok(Self {
             input: Projections(input),
-            activation: config.layers[layer].activation,
+            activation,
             sparsity: config.layers[layer].sparsity,
             sub_norm,
             down: linear("ffn_down", ffn, width)?,

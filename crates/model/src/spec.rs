@@ -6,7 +6,7 @@
 mod attention;
 mod recurrence;
 
-pub use attention::{AttnGate, KeySource, ValueNorm};
+pub use attention::{AttnGate, KeySource, Temperature, TemperatureScale, ValueNorm};
 pub use recurrence::{Branches, Recurrence, RecurrentLayers, SharedKeys};
 pub use strata_kernels::Activation;
 
@@ -98,6 +98,8 @@ pub enum Position {
     AlibiAtLayers(u32),
     /// ALiBi where `attention.max_alibi_bias` is above 0, learned vectors where it is not.
     AlibiOrLearned,
+    /// A learned number for each head and bucket of distances is added to scores.
+    Buckets,
 }
 
 /// Layers whose queries and keys are not rotated.
@@ -113,36 +115,6 @@ pub enum Nope {
     UnlessFinetuned,
     /// Those where `attention.rope_pattern` is false.
     Pattern,
-}
-
-/// What queries are multiplied by at positions past those of training: 1 + scale · ln(1 + ⌊(position + offset) / length⌋).
-#[derive(Copy, Clone, Debug, PartialEq)]
-pub enum Temperature {
-    /// Nothing.
-    Never,
-    /// As `attention.temperature_scale` says, with the original context as the length.
-    Metadata,
-    /// So in layers that are not rotated.
-    NopeLayers(TemperatureScale),
-}
-
-/// The numbers of a [`Temperature`].
-#[derive(Copy, Clone, Debug, PartialEq)]
-pub struct TemperatureScale {
-    /// What the logarithm is multiplied by.
-    pub scale: f32,
-    /// Positions between two steps.
-    pub length: f32,
-    /// Added to the position.
-    pub offset: f32,
-}
-
-impl TemperatureScale {
-    /// The factor at a position.
-    pub fn at(&self, position: f32) -> f32 {
-        let steps = libm::floorf((position + self.offset) / self.length);
-        1.0 + self.scale * libm::log1pf(steps)
-    }
 }
 
 /// How the two branches of a layer join the residual stream.
@@ -178,6 +150,8 @@ pub enum Ffn {
     Gated(Fusion),
     /// activation(up(x)).
     Plain,
+    /// Gated in the models that have `ffn_gate`, ReLU(up(x)) in the others: GGUF has no key for it.
+    GatedOrRelu,
 }
 
 /// Mixtures of experts in the place of the feed-forward network.
@@ -310,6 +284,9 @@ pub enum Scale {
     Divide,
     /// One over the metadata's, or this over the width.
     DivideOrOverWidth(f32),
+    /// The metadata's, or one over the square root of the width where the output is the embedding, which GGUF has no key
+    /// for.
+    OverSqrtWidthIfTied,
 }
 
 /// What attention scores are multiplied by, where the metadata says nothing.
@@ -355,6 +332,10 @@ pub struct ArchSpec {
     pub name: &'static str,
     /// How it reads.
     pub role: Role,
+    /// What the names of its layers and its last norm begin with: `enc.` or `dec.` in encoder-decoders.
+    pub part: &'static str,
+    /// The encoder whose states a decoder reads beside its own tokens, under the same keys.
+    pub source: Option<&'static ArchSpec>,
     /// All norms. Those of a decoder's queries and keys have the same kind but never a bias.
     pub norm: Norm,
     /// A decoder's norm of the embedding.
@@ -449,6 +430,8 @@ impl ArchSpec {
     pub const LLAMA: Self = Self {
         name: "llama",
         role: Role::Decoder,
+        part: "",
+        source: None,
         norm: Norm::Rms,
         embd_norm: Presence::Never,
         attn_norm: Presence::Always,

@@ -3,6 +3,7 @@
 use crate::error::LoadError;
 use crate::matrix::{Experts, Matrix};
 use crate::spec::{ArchSpec, Presence};
+use alloc::borrow::Cow;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use alloc::{format, vec};
@@ -29,6 +30,8 @@ pub(crate) struct NamedMatrices {
 pub(crate) struct Tensors<'a, 'f> {
     file: &'a GgufSet<'f>,
     spec: &'static ArchSpec,
+    /// Which part of an encoder-decoder names are of.
+    pub(crate) part: &'static str,
     taken: Vec<bool>,
     /// All matrices by number, which is the order of their use.
     pub(crate) sources: Vec<Source<'f>>,
@@ -41,26 +44,39 @@ impl<'a, 'f> Tensors<'a, 'f> {
         Self {
             file,
             spec,
+            part: spec.part,
             taken: vec![false; file.tensors().len()],
             sources: Vec::new(),
             names: Vec::new(),
         }
     }
 
+    /// The name that the file has for what is called so in other architectures.
+    fn full<'n>(&self, name: &'n str) -> Cow<'n, str> {
+        if self.part.is_empty() || !(name.starts_with("blk.") || name.starts_with("output_norm")) {
+            return name.into();
+        }
+        let name = name.replace("attn_output.", "attn_o.");
+        format!("{}{name}", self.part).into()
+    }
+
     /// Whether the file has a tensor of this name.
     pub(crate) fn has(&self, name: &str) -> bool {
-        self.file.tensor(name).is_some()
+        self.file.tensor(&self.full(name)).is_some()
     }
 
     /// How many rows the matrix of this name has, if the file has it.
     pub(crate) fn rows(&self, name: &str) -> Option<usize> {
-        let dims = &self.file.tensor(name)?.dims;
+        let dims = &self.file.tensor(&self.full(name))?.dims;
         Some(dims.get(1).map_or(1, |&rows| rows as usize))
     }
 
     fn take(&mut self, name: &str) -> Result<&'a Tensor<'f>, LoadError> {
-        let missing = || LoadError::MissingTensor { name: name.into() };
-        let index = self.file.tensor_index(name).ok_or_else(missing)?;
+        let name = self.full(name);
+        let index = self.file.tensor_index(&name);
+        let index = index.ok_or_else(|| LoadError::MissingTensor {
+            name: name.into_owned(),
+        })?;
         self.taken[index] = true;
         Ok(&self.file.tensors()[index])
     }
@@ -155,7 +171,7 @@ impl<'a, 'f> Tensors<'a, 'f> {
 
     /// Leaves out a tensor that is not used, if the file has it.
     pub(crate) fn skip(&mut self, name: &str) {
-        if let Some(index) = self.file.tensor_index(name) {
+        if let Some(index) = self.file.tensor_index(&self.full(name)) {
             self.taken[index] = true;
         }
     }
@@ -171,7 +187,7 @@ impl<'a, 'f> Tensors<'a, 'f> {
 
     fn name(&mut self, name: &str, matrix: Matrix, matrices: usize) {
         self.names.push(NamedMatrices {
-            name: name.into(),
+            name: self.full(name).into_owned(),
             matrix,
             matrices,
         });

@@ -7,7 +7,8 @@ use strata_chat::{Sampling, prompt};
 use strata_engine::{EventKind, Request, RestoreError, Session as Saved};
 use strata_tokenizer::EncodeOptions;
 
-/// A text that grows over many runs. It holds its tokens; what was computed of them stays in the model's cache for as long as
+/// A text that grows over many runs. With an encoder-decoder what stands there before the first run is the source, and what
+/// comes after it the answer. It holds its tokens; what was computed of them stays in the model's cache for as long as
 /// there is room, and is computed again if there is not.
 #[derive(Clone)]
 pub struct Session {
@@ -56,8 +57,10 @@ impl Session {
     /// is left to the model. Where it fails the text stays as it was.
     pub fn run(&mut self, max_tokens: usize, sampling: &Sampling) -> Result<String, Error> {
         let profile = self.model.profile();
+        let mut prompt = self.tokens.clone();
+        profile.end_source(&mut prompt, true);
         let request = Request {
-            prompt: self.tokens.clone(),
+            prompt: prompt.clone(),
             max_tokens: Some(max_tokens),
             sampling: profile.sampling_settings(sampling, self.model.stamp().seed),
             speculation: profile.speculation,
@@ -86,6 +89,7 @@ impl Session {
             }
         }
         running.end();
+        self.tokens = prompt;
         self.tokens.extend(tokens);
         Ok(text)
     }

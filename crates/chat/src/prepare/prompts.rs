@@ -62,6 +62,9 @@ impl PromptMaker<'_> {
             _ => SplitOptions::default(),
         };
         self.follow(&mut prompt);
+        let is_tokens = |part: &PromptPart| matches!(part, PromptPart::Tokens(_));
+        let text = !matches!(asked, Prompt::Raw(parts) if parts.iter().all(is_tokens));
+        self.profile.end_source(&mut prompt.tokens, text);
         Ok(MadePrompt {
             prompt,
             split,
@@ -73,6 +76,7 @@ impl PromptMaker<'_> {
         let template = match &self.profile.template {
             Some(Ok(template)) => template,
             Some(Err(error)) => return Err(refused(error)),
+            None if self.profile.start.is_some() => return self.source(messages),
             None => {
                 return Err(Fault::bad_request(
                     "the model has no chat template: give it a text to complete instead",
@@ -112,6 +116,24 @@ impl PromptMaker<'_> {
             }
             error => refused(&error),
         })
+    }
+
+    /// The source of a model that knows no conversations: what is said in one, a line for each message.
+    fn source(&self, messages: &[Message]) -> Result<RenderedPrompt, Fault> {
+        let opens = self.request.before.is_empty() && self.request.preset;
+        let opened = if opens {
+            self.with_opening(messages)
+        } else {
+            messages.to_vec()
+        };
+        let mut lines = Vec::new();
+        for part in opened.iter().flat_map(|message| &message.parts) {
+            match part {
+                ContentPart::Text(text) => lines.push(text.as_str()),
+                ContentPart::Image(_) => return Err(refused(&PromptError::Picture)),
+            }
+        }
+        self.raw(&[PromptPart::Text(lines.join("\n"))])
     }
 
     fn raw(&self, parts: &[PromptPart]) -> Result<RenderedPrompt, Fault> {
@@ -243,7 +265,10 @@ impl PromptMaker<'_> {
         if prompt.tokens.first().copied() == begins && begins.is_some() {
             prompt.tokens.remove(0);
         }
-        prompt.tokens.splice(0..0, before.iter().copied());
+        // What was read and written before is one source with this.
+        let before = before.iter().copied();
+        let before = before.filter(|token| Some(*token) != self.profile.start);
+        prompt.tokens.splice(0..0, before);
     }
 }
 

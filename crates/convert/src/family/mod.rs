@@ -15,6 +15,7 @@ mod llama;
 mod mixtures;
 mod recurrent;
 mod rule;
+mod t5;
 
 pub use rule::{Change, Heads, Naming, Order, Rule, Share};
 use rule::{decay, exact, ordered, same, shifted, whole};
@@ -210,6 +211,8 @@ pub enum Reading {
         /// How states become one, where nothing is said; GGUF's number.
         pooling: u32,
     },
+    /// A source as a whole, and what is written after it from left to right.
+    Source,
 }
 
 /// Which models of a class are meant, where it has several kinds.
@@ -430,6 +433,8 @@ pub const ALL: &[Family] = &[
     bert::ROBERTA_RANK,
     bert::NOMIC_BERT,
     bert::JINA_BERT_V2,
+    t5::T5,
+    t5::T5ENCODER,
 ];
 
 /// The families of a class: the first whose [`When`] is fulfilled is meant.

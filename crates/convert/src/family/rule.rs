@@ -79,6 +79,8 @@ pub enum Order {
     Blocks(Share),
     /// Their scales.
     Scales,
+    /// Another tensor once more, which is left out.
+    Copy,
     /// A number that goes into an array of the metadata, with an element for each layer.
     Metadata,
 }

@@ -18,6 +18,7 @@ fn salt(number: u64) -> Salt {
         client: ClientId(number / 2),
         adapter: (number % 2 == 1).then_some(AdapterId(7)),
         alone: None,
+        source: 0,
     }
 }
 

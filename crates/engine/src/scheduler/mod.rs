@@ -13,15 +13,17 @@
 //!   sequence is never the one, so something always gets on; and whoever waits longest is admitted before those that came
 //!   later, so nobody waits for ever.
 
+mod sequence;
 mod step_time;
 #[cfg(test)]
 mod tests;
 
 use crate::counters::Blocked;
-use crate::request::{ClientId, Priority};
+use crate::request::ClientId;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::time::Duration;
+pub(crate) use sequence::{ScheduledSequence, SequenceId};
 pub(crate) use step_time::StepTime;
 
 /// Tokens of prompts in a step, at least: waiting sequences get on, however many others are running.
@@ -33,52 +35,20 @@ const FIRST_STEP: usize = 32;
 /// Where nobody waits for a next token, steps may be this many times as long.
 const IDLE_STRETCH: u32 = 4;
 
-/// How much earlier a sequence counts as having come, for each class of priority above the lowest.
-const HEAD_START: Duration = Duration::from_secs(30);
-
 /// How often a sequence gives its place to one of a higher priority.
 const MOST_DISPLACED: u8 = 2;
-
-/// Names a sequence.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct SequenceId(pub(crate) u64);
-
-/// A sequence to be computed, as far as planning goes.
-#[derive(Clone, Debug)]
-pub(crate) struct ScheduledSequence {
-    pub(crate) id: SequenceId,
-    pub(crate) client: ClientId,
-    pub(crate) priority: Priority,
-    pub(crate) arrival: Duration,
-    /// When it comes before the client's other sequences, because its deadline is near.
-    pub(crate) urgent: Option<Duration>,
-    /// How long its steps may take.
-    pub(crate) target: Option<Duration>,
-    /// Tokens to compute; 0 while it waits for something else.
-    pub(crate) pending: usize,
-    pub(crate) admitted: bool,
-    pub(crate) displaced: u8,
-}
-
-impl ScheduledSequence {
-    /// Better-placed sequences are greater: they keep their memory.
-    fn rank(&self) -> (Priority, core::cmp::Reverse<(Duration, SequenceId)>) {
-        (self.priority, core::cmp::Reverse((self.arrival, self.id)))
-    }
-
-    /// The place among its client's sequences; the least comes first.
-    fn place(&self, now: Duration) -> (bool, i128, SequenceId) {
-        let urgent = self.urgent.is_some_and(|from| now >= from);
-        let start = HEAD_START.as_nanos() as i128 * self.priority as i128;
-        (!urgent, self.arrival.as_nanos() as i128 - start, self.id)
-    }
-}
 
 /// The memory that sequences compute in.
 pub(crate) trait Pages {
     /// Finds what is cached of a sequence and takes room for the rest; afterwards there must be room for
     /// `headroom` sequences to grow. Gives the tokens left to compute, or nothing and takes nothing.
     fn admit(&mut self, sequence: SequenceId, headroom: usize) -> Option<usize>;
+
+    /// Tokens of an admitted sequence that must be computed together now, if any must.
+    fn fewest(&mut self, sequence: SequenceId) -> usize {
+        let _ = sequence;
+        0
+    }
 
     /// Makes room for that many tokens more of an admitted sequence.
     fn reserve(&mut self, sequence: SequenceId, tokens: usize) -> bool;
@@ -245,9 +215,19 @@ impl Scheduler {
             } else {
                 left
             };
-            let tokens = pending.min(most).min(left);
+            let mut tokens = pending.min(most).min(left);
+            let fewest = pages.fewest(id);
+            if tokens < fewest {
+                // What cannot be cut may take longer than steps should, and waits where a batch has no room for it.
+                let given: usize = self.shares.iter().map(|share| share.tokens).sum();
+                tokens = if given + fewest <= room.tokens {
+                    fewest
+                } else {
+                    0
+                };
+            }
             if tokens > 0 && self.secure(id, tokens, pages) {
-                left -= tokens;
+                left = left.saturating_sub(tokens);
                 self.give(id, tokens);
             }
         }

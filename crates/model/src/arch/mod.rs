@@ -30,6 +30,7 @@ mod rwkv;
 mod stablelm;
 mod starcoder2;
 mod state_spaces;
+mod t5;
 mod unsupported;
 mod vision_text;
 
@@ -154,6 +155,8 @@ pub const ALL: &[ArchSpec] = &[
     vision_text::QWEN2VL,
     vision_text::QWEN3VL,
     vision_text::QWEN3VLMOE,
+    t5::T5,
+    t5::T5ENCODER,
 ];
 
 /// The architecture of a name.

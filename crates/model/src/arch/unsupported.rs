@@ -52,8 +52,6 @@ pub const UNSUPPORTED: &[(&str, &str)] = &[
     ("smallthinker", "routers that read a layer's input"),
     ("spark2_5", "attention gates of one number a head"),
     ("step35", "attention gates of one number a head"),
-    ("t5", "encoder-decoders"),
-    ("t5encoder", "relative position buckets"),
     ("talkie", "skips from the embedding to every layer"),
     ("wavtokenizer-dec", SPEECH),
 ];

@@ -1,5 +1,6 @@
 //! The sizes of each layer's attention.
 
+use super::buckets::{BucketConfig, buckets};
 use super::keys::Keys;
 use super::layers::Shared;
 use super::rope::{self, RopeConfig, RopeScaling};
@@ -34,6 +35,8 @@ pub struct AttentionConfig {
     pub soft_cap: Option<f32>,
     /// ALiBi's largest bias, if scores shrink with the distance.
     pub alibi: Option<f32>,
+    /// The buckets of distances, if each has a number that is added to scores.
+    pub buckets: Option<BucketConfig>,
     /// What queries are multiplied by at large positions.
     pub temperature: Option<TemperatureScale>,
     /// Queries, keys and values are clamped to ± this.
@@ -194,6 +197,7 @@ impl AttentionKeys {
             scale: scale(keys, shared, heads, head_size)?,
             soft_cap: self.soft_cap,
             alibi: self.alibi,
+            buckets: buckets(keys, shared)?,
             temperature: temperature(keys, shared, rotated)?,
             clamp: self.clamp,
             gate: shared.spec.attn_gate,
@@ -253,6 +257,7 @@ impl AttentionKeys {
             scale,
             soft_cap: self.soft_cap,
             alibi: None,
+            buckets: None,
             temperature: temperature(keys, shared, true)?,
             clamp: None,
             gate: AttnGate::Never,
@@ -355,7 +360,11 @@ fn rotated(
     let rotary = match shared.spec.position {
         Position::RopeInterleaved | Position::RopeHalfSplit => true,
         Position::AlibiAtLayers(_) => !alibi,
-        Position::None | Position::Learned | Position::Alibi | Position::AlibiOrLearned => false,
+        Position::None
+        | Position::Learned
+        | Position::Alibi
+        | Position::AlibiOrLearned
+        | Position::Buckets => false,
     };
     let pattern = pattern(keys, "attention.rope_pattern", shared.stored_layers)?;
     let finetuned = keys.metadata.bool(&keys.key("rope.scaling.finetuned"))?;

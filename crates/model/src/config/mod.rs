@@ -1,6 +1,7 @@
 //! A model's sizes and scales, read from its metadata and checked.
 
 mod attention;
+mod buckets;
 mod experts;
 mod keys;
 mod layers;
@@ -11,8 +12,10 @@ use crate::altup::MAX_STREAMS;
 use crate::error::LoadError;
 use crate::pooling::Pooling;
 use crate::spec::{ArchSpec, Presence, Residual, Role, Scale};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 pub use attention::{AttentionConfig, LatentConfig};
+pub use buckets::BucketConfig;
 pub use experts::ExpertConfig;
 use keys::Keys;
 pub use layers::{LayerConfig, MixerConfig};
@@ -70,6 +73,17 @@ pub struct Config {
     pub layer_input: Option<usize>,
     /// The residual streams, if there are several.
     pub streams: Option<StreamConfig>,
+    /// What is read before anything is written, in encoder-decoders.
+    pub source: Option<SourceConfig>,
+}
+
+/// The part of an encoder-decoder that reads. A sequence is the source, the token that begins what is written, and that.
+#[derive(Clone, Debug)]
+pub struct SourceConfig {
+    /// The encoder.
+    pub encoder: Box<Config>,
+    /// The token that begins what is written: the first in a sequence ends its source.
+    pub start: u32,
 }
 
 /// Several residual streams.
@@ -82,18 +96,26 @@ pub struct StreamConfig {
 }
 
 impl Config {
-    /// Reads the metadata of a model whose vocabulary has `vocabulary` tokens.
+    /// Reads the metadata of a model whose vocabulary has `vocabulary` tokens, and whose output is the embedding if it is
+    /// `tied`.
     pub(crate) fn new(
         spec: &'static ArchSpec,
         metadata: &Metadata<'_>,
-        vocabulary: usize,
+        (vocabulary, tied): (usize, bool),
     ) -> Result<Self, LoadError> {
         let keys = Keys {
             metadata,
             arch: spec.name,
         };
         check_direction(&keys, spec)?;
-        let stored_layers = keys.required_size("block_count", MAX_LAYERS)?;
+        let own_layers = match spec.source {
+            Some(_) => keys.size("decoder_block_count", MAX_LAYERS)?,
+            None => None,
+        };
+        let stored_layers = match own_layers {
+            Some(layers) => layers,
+            None => keys.required_size("block_count", MAX_LAYERS)?,
+        };
         let count = predicting_layers(&keys, stored_layers)?;
         let width = keys.required_size("embedding_length", MAX_SIZE)?;
         let epsilon = match keys.positive("attention.layer_norm_rms_epsilon")? {
@@ -115,14 +137,16 @@ impl Config {
             ffn: experts.map(|experts| experts.ffn),
         };
         let (layers, ropes) = layers::layers(&keys, &shared)?;
-        let scale = |scale, name| scale_of(&keys, scale, name, (width, count));
+        let scale = |scale, name| scale_of(&keys, scale, name, (width, count, tied));
+        let source = source(&keys, spec, (vocabulary, tied))?;
         Ok(Self {
             spec,
             layers,
             stored_layers,
             width,
             vocabulary,
-            context,
+            // Source and answer may each be as long.
+            context: context * (1 + usize::from(source.is_some())),
             epsilon,
             parallel: parallel(&keys, spec)?,
             ropes,
@@ -145,6 +169,7 @@ impl Config {
                 Some(_) => keys.size("embedding_length_per_layer_input", MAX_SIZE)?,
             },
             streams: streams(&keys, spec)?,
+            source,
         })
     }
 
@@ -179,6 +204,27 @@ fn check_direction(keys: &Keys<'_, '_>, spec: &ArchSpec) -> Result<(), LoadError
         }),
         _ => Ok(()),
     }
+}
+
+fn source(
+    keys: &Keys<'_, '_>,
+    spec: &ArchSpec,
+    sizes: (usize, bool),
+) -> Result<Option<SourceConfig>, LoadError> {
+    let Some(encoder) = spec.source else {
+        return Ok(None);
+    };
+    let name = "decoder_start_token_id";
+    let start = keys.u32(name)?.unwrap_or(0);
+    if start as usize >= sizes.0 {
+        return Err(LoadError::BadValue {
+            key: keys.key(name),
+            value: f64::from(start),
+            needs: "a token of the vocabulary",
+        });
+    }
+    let encoder = Box::new(Config::new(encoder, keys.metadata, sizes)?);
+    Ok(Some(SourceConfig { encoder, start }))
 }
 
 fn streams(keys: &Keys<'_, '_>, spec: &ArchSpec) -> Result<Option<StreamConfig>, LoadError> {
@@ -224,12 +270,12 @@ fn predicting_layers(keys: &Keys<'_, '_>, stored: usize) -> Result<usize, LoadEr
         })
 }
 
-/// A factor of a model of this width and so many layers.
+/// A factor of a model of this width and so many layers, whose output may be the embedding.
 fn scale_of(
     keys: &Keys<'_, '_>,
     scale: Scale,
     name: &str,
-    (width, layers): (usize, usize),
+    (width, layers, tied): (usize, usize, bool),
 ) -> Result<f32, LoadError> {
     Ok(match scale {
         Scale::One => 1.0,
@@ -244,6 +290,11 @@ fn scale_of(
         Scale::DivideOrOverWidth(factor) => match keys.positive(name)? {
             Some(divisor) => 1.0 / divisor,
             None => factor / width as f32,
+        },
+        Scale::OverSqrtWidthIfTied => match keys.positive(name)? {
+            Some(factor) => factor,
+            None if tied => 1.0 / libm::sqrtf(width as f32),
+            None => 1.0,
         },
     })
 }

@@ -4,6 +4,7 @@
 //! whose norms come after their branches.
 
 mod pass;
+mod source;
 pub(crate) mod weights;
 
 /// A sequence to encode, or a pair that is read together.

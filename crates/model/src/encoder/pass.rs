@@ -26,7 +26,7 @@ impl Model {
         inputs: &[EncoderInput<'_>],
     ) -> Result<&'w [f32], BatchError> {
         let pass = self.encoder(compute, work, inputs)?;
-        pass.run(work, inputs);
+        pass.run(work, inputs.iter().copied());
         self.check_file()?;
         Ok(&work.x[..pass.pass.tokens * pass.config.width])
     }
@@ -42,7 +42,7 @@ impl Model {
         if pass.encoder.rank.is_none() {
             return Err(BatchError::NoRankHead);
         }
-        pass.run(work, inputs);
+        pass.run(work, inputs.iter().copied());
         self.check_file()?;
         Ok(pass.scores(work, inputs))
     }
@@ -90,52 +90,66 @@ impl Model {
                 return Err(BatchError::Token { token, vocabulary });
             }
         }
-        Ok(EncoderPass {
+        Ok(EncoderPass::new(self, (encoder, config), compute, tokens))
+    }
+}
+
+/// Sequences on their way through an encoder.
+pub(super) struct EncoderPass<'a> {
+    encoder: &'a Encoder,
+    config: &'a Config,
+    compute: &'a Compute<'a>,
+    /// For the matrices, which are a decoder's too.
+    pub(super) pass: Pass<'a>,
+}
+
+impl<'a> EncoderPass<'a> {
+    /// Sequences of so many tokens in all.
+    pub(super) fn new(
+        model: &'a Model,
+        (encoder, config): (&'a Encoder, &'a Config),
+        compute: &'a Compute<'a>,
+        tokens: usize,
+    ) -> Self {
+        Self {
             encoder,
             config,
             compute,
             pass: Pass {
-                model: self,
+                model,
                 config,
                 compute,
                 batch: &[],
                 observer: None,
                 tokens,
             },
-        })
+        }
     }
-}
 
-/// Sequences on their way through an encoder.
-struct EncoderPass<'a> {
-    encoder: &'a Encoder,
-    config: &'a Config,
-    compute: &'a Compute<'a>,
-    /// For the matrices, which are a decoder's too.
-    pass: Pass<'a>,
-}
-
-impl EncoderPass<'_> {
     /// All states, into `x`.
-    fn run(&self, work: &mut Workspace, inputs: &[EncoderInput<'_>]) {
-        if inputs.is_empty() {
+    pub(super) fn run<'i>(
+        &self,
+        work: &mut Workspace,
+        inputs: impl Iterator<Item = EncoderInput<'i>>,
+    ) {
+        if self.pass.tokens == 0 {
             return;
         }
         self.embed(work, inputs);
         for layer in &self.encoder.layers {
-            self.layer(layer, inputs.len(), work);
+            self.layer(layer, work);
         }
         self.finish(work);
     }
 
     /// Embeddings into `x`, positions and rotations.
-    fn embed(&self, work: &mut Workspace, inputs: &[EncoderInput<'_>]) {
+    fn embed<'i>(&self, work: &mut Workspace, inputs: impl Iterator<Item = EncoderInput<'i>>) {
         let (model, kernels, width) = (self.pass.model, self.compute.kernels, self.config.width);
         let types = &self.encoder.types;
         let second_type = if types.len() >= 2 * width { width } else { 0 };
         let mut index = 0;
         work.encoder.starts.clear();
-        for (span, input) in inputs.iter().enumerate() {
+        for (span, input) in inputs.enumerate() {
             work.encoder.starts.push(index as u32);
             for (position, &token) in input.tokens.iter().enumerate() {
                 let row = &mut work.branch[index * width..][..width];
@@ -177,13 +191,13 @@ impl EncoderPass<'_> {
     }
 
     /// A layer, from `x` into `x`.
-    fn layer(&self, layer: &EncoderLayer, inputs: usize, work: &mut Workspace) {
+    fn layer(&self, layer: &EncoderLayer, work: &mut Workspace) {
         let (width, compute) = (self.config.width, self.compute);
         let rows = self.pass.tokens * width;
         match &layer.norms {
             EncoderNorms::After { attn, attn_2, ffn } => {
                 work.normed[..rows].copy_from_slice(&work.x[..rows]);
-                self.attention(layer, inputs, work);
+                self.attention(layer, work);
                 let (x, branch) = (&mut work.x[..rows], &mut work.branch[..rows]);
                 let normed = &mut work.normed[..rows];
                 compute.add(branch, x, width);
@@ -205,7 +219,7 @@ impl EncoderPass<'_> {
                 post_ffn,
             } => {
                 self.before(attn.as_ref(), work);
-                self.attention(layer, inputs, work);
+                self.attention(layer, work);
                 self.after(post_attn.as_ref(), work);
                 self.before(ffn.as_ref(), work);
                 self.network(layer, work);
@@ -240,7 +254,7 @@ impl EncoderPass<'_> {
     }
 
     /// Attention, from `normed` into `branch`.
-    fn attention(&self, layer: &EncoderLayer, inputs: usize, work: &mut Workspace) {
+    fn attention(&self, layer: &EncoderLayer, work: &mut Workspace) {
         let Self {
             config,
             compute,
@@ -260,7 +274,6 @@ impl EncoderPass<'_> {
         pass.queries_keys_values(&layer.attention, x, placed, (&mut work.acts, &mut []), qkv);
         let attention = &mut work.mixed[..tokens * q_width];
         let starts = core::mem::take(&mut work.encoder.starts);
-        debug_assert_eq!(starts.len(), inputs + 1);
         Attention {
             compute,
             config: sizes,
@@ -268,6 +281,7 @@ impl EncoderPass<'_> {
             starts: &starts,
             qkv,
             slopes: &layer.attention.slopes,
+            buckets: layer.attention.buckets.as_ref(),
         }
         .run(&mut work.encoder, attention);
         work.encoder.starts = starts;

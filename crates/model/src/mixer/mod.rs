@@ -189,7 +189,11 @@ impl MixerSizes {
             ..Self::default()
         };
         let streams = config.streams.map_or(Self::default(), |_| streams);
-        sizes.fold(beside.or(streams), Self::or)
+        let sizes = sizes.fold(beside.or(streams), Self::or);
+        match &config.source {
+            Some(source) => sizes.or(Self::of(&source.encoder)),
+            None => sizes,
+        }
     }
 
     /// Enough for either.
@@ -240,7 +244,7 @@ impl Pass<'_> {
     }
 
     /// The last matrix, into `branch`.
-    fn mixer_output(&self, output: &Linear, work: &mut Workspace) {
+    pub(crate) fn mixer_output(&self, output: &Linear, work: &mut Workspace) {
         let output = &output.matrix;
         let branch = &mut work.branch[..self.tokens * output.rows];
         self.multiply_one(output, &mut work.acts, branch);

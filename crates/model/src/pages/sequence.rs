@@ -16,12 +16,24 @@ pub struct Sequence {
     /// Where its recurrent state is, as of `len` positions. Before the first position a state is empty, whatever bytes
     /// its storage holds.
     pub(crate) state: Option<StateId>,
+    /// Positions at the beginning that an encoder reads.
+    pub(crate) source: usize,
 }
 
 impl Sequence {
     /// Positions that have been computed.
     pub fn len(&self) -> usize {
         self.len
+    }
+
+    /// How many positions at its beginning are a source, which an encoder reads; 0 in models without.
+    pub fn source(&self) -> usize {
+        self.source
+    }
+
+    /// Says how long the source is, before anything is computed of it or after it was shared.
+    pub fn set_source(&mut self, positions: usize) {
+        self.source = positions;
     }
 
     /// Whether it has none.

@@ -281,6 +281,7 @@ impl PageTable {
             len: whole * PAGE,
             forgotten: forgotten.min(whole),
             state: None,
+            source: 0,
         };
         let partial = !len.is_multiple_of(PAGE);
         // Pages that are shared have no user for the fork yet, so nothing is given back where there is no room.

@@ -1,4 +1,4 @@
-//! Where attention's keys, values and gates come from.
+//! Where attention's keys, values and gates come from, and what becomes of queries.
 
 /// What keys and values are made from.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -28,4 +28,34 @@ pub enum ValueNorm {
     /// Every head by itself, without a weight. Layers without a matrix for values make them from their keys, before those
     /// are normed.
     Plain,
+}
+
+/// What queries are multiplied by at positions past those of training: 1 + scale · ln(1 + ⌊(position + offset) / length⌋).
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub enum Temperature {
+    /// Nothing.
+    Never,
+    /// As `attention.temperature_scale` says, with the original context as the length.
+    Metadata,
+    /// So in layers that are not rotated.
+    NopeLayers(TemperatureScale),
+}
+
+/// The numbers of a [`Temperature`].
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct TemperatureScale {
+    /// What the logarithm is multiplied by.
+    pub scale: f32,
+    /// Positions between two steps.
+    pub length: f32,
+    /// Added to the position.
+    pub offset: f32,
+}
+
+impl TemperatureScale {
+    /// The factor at a position.
+    pub fn at(&self, position: f32) -> f32 {
+        let steps = libm::floorf((position + self.offset) / self.length);
+        1.0 + self.scale * libm::log1pf(steps)
+    }
 }

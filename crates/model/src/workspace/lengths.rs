@@ -50,6 +50,9 @@ impl Lengths {
                 lengths.decoder(decoder, limits);
                 let streams = parts.config.streams.map_or(0, |streams| streams.count);
                 lengths.streams = streams * parts.config.width;
+                if let (Some(source), Some(encoder)) = (&parts.config.source, &decoder.source) {
+                    lengths.encoder(&source.encoder, encoder, limits.tokens);
+                }
             }
             Body::Encoder(encoder) => lengths.encoder(&parts.config, encoder, limits.tokens),
         }
@@ -66,6 +69,9 @@ impl Lengths {
                 for matrix in matrices {
                     self.input(matrix, heads * tokens);
                 }
+            }
+            for matrix in layer.cross.iter().flat_map(|cross| cross.matrices()) {
+                self.input(matrix, tokens);
             }
             let altup = layer.altup.iter().flat_map(|altup| altup.matrices());
             let input = layer.input_embedding.iter();

@@ -159,9 +159,16 @@ impl<'f> ParsedModel<'f> {
 
     /// The engine's options for this model.
     pub fn engine_options(&self, asked: EngineOptions) -> EngineOptions {
+        let requests = asked.requests.max(1);
+        // A source is never cut: the longest must fit, beside the next tokens of others.
+        let source = match self.blueprint.config().source {
+            Some(_) => self.context.saturating_add(requests),
+            None => 0,
+        };
         EngineOptions {
             context: self.context,
-            requests: asked.requests.max(1),
+            requests,
+            batch: asked.batch.max(source),
             ..asked
         }
     }
@@ -173,6 +180,7 @@ impl<'f> ParsedModel<'f> {
         let config = self.blueprint.config();
         profile.sampling = self.sampling.clone();
         profile.encoder = config.spec.role == Role::Encoder;
+        profile.start = config.source.as_ref().map(|source| source.start);
         profile.pooling = config.pooling.unwrap_or(profile.pooling);
         Ok(profile)
     }

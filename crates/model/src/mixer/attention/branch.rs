@@ -1,6 +1,6 @@
 //! A decoder's attention from a layer's input on: keys and values go into pages, and every token sees those before it.
 
-use super::paged::{Attention, AttentionOut};
+use super::paged::{Attention, AttentionOut, Sees};
 use super::{AttentionWeights, Placed};
 use crate::config::AttentionConfig;
 use crate::decoder::Pass;
@@ -38,7 +38,14 @@ impl Pass<'_> {
             }
         }
         if config.shares.is_none() {
-            self.store(layer, config, qkv, &mut work.stores, pages);
+            let stride = config.qkv_width();
+            let rows = StoredRows {
+                config,
+                floats: qkv,
+                stride,
+                offset: config.q_width(),
+            };
+            self.store(layer, rows, &mut work.stores, pages);
         }
         let format = act_format(weights.output.matrix.ty);
         let (floats, encoded) = if weights.latent.is_some() {
@@ -60,6 +67,8 @@ impl Pass<'_> {
             qkv,
             sinks: weights.sinks.as_deref(),
             slopes: &weights.slopes,
+            buckets: weights.buckets.as_ref(),
+            sees: Sees::Itself,
         };
         attention.run(AttentionOut {
             floats,
@@ -102,28 +111,26 @@ impl Pass<'_> {
     }
 
     /// Keys and values into their pages.
-    fn store(
+    pub(super) fn store(
         &self,
         layer: usize,
-        config: &AttentionConfig,
-        qkv: &[f32],
+        rows: StoredRows<'_>,
         stores: &mut Stores,
         pages: &mut PagesMut<'_>,
     ) {
         let PagesMut { table, storage } = pages;
         let tokens = StoredTokens {
             kernels: self.compute.kernels,
-            config,
             kind: storage.layout().kind(),
             layout: storage.layer_layout(layer),
-            qkv,
+            rows,
         };
         let bytes = tokens.layout.bytes();
         let (memory, starts) = storage.layer_mut(table, layer);
         stores.sort(starts);
         let stores = &*stores;
         match Stretches::new(memory, stores.starts(), bytes) {
-            Some(blocks) => self.compute.each_piece(qkv.len(), blocks, |index, block| {
+            Some(blocks) => self.compute.each_piece(rows.floats.len(), blocks, |index, block| {
                 for (token, position) in stores.run(index) {
                     tokens.store(token, position, block);
                 }
@@ -141,23 +148,35 @@ impl Pass<'_> {
     }
 }
 
+/// Keys and values in rows, one for each token.
+#[derive(Copy, Clone)]
+pub(super) struct StoredRows<'a> {
+    pub(super) config: &'a AttentionConfig,
+    pub(super) floats: &'a [f32],
+    pub(super) stride: usize,
+    /// Where in a row keys begin; values come after them.
+    pub(super) offset: usize,
+}
+
 /// Keys and values to be stored in one layer.
 struct StoredTokens<'a> {
     kernels: &'a Kernels,
-    config: &'a AttentionConfig,
     kind: KvType,
     layout: LayerLayout,
-    /// (tokens, heads + 2 kv_heads, head_size).
-    qkv: &'a [f32],
+    rows: StoredRows<'a>,
 }
 
 impl StoredTokens<'_> {
     /// One token's keys and values, into its page's block.
     fn store(&self, token: usize, position: usize, block: &mut [u8]) {
-        let config = self.config;
-        let row = &self.qkv[token * config.qkv_width()..][..config.qkv_width()];
-        let (keys, rest) = row[config.q_width()..].split_at(config.kv_width());
-        let values = &rest[..config.kv_width()];
+        let StoredRows {
+            config,
+            floats,
+            stride,
+            offset,
+        } = self.rows;
+        let row = &floats[token * stride + offset..][..2 * config.kv_width()];
+        let (keys, values) = row.split_at(config.kv_width());
         for (half, heads) in [(Half::Keys, keys), (Half::Values, values)] {
             if matches!(half, Half::Values) && self.layout.values_are_keys() {
                 continue;

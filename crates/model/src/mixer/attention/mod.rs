@@ -8,6 +8,8 @@
 
 pub(crate) mod alibi;
 mod branch;
+mod buckets;
+mod cross;
 mod latent;
 pub(crate) mod paged;
 mod projection;
@@ -22,6 +24,8 @@ use crate::matrix::Linear;
 use crate::spec::{ArchSpec, AttnGate, Fusion, Norm, Presence, QkNorm, Role, ValueNorm};
 use crate::tensors::{Tensors, block_name};
 use alloc::vec::Vec;
+pub(crate) use buckets::Buckets;
+pub(crate) use cross::CrossAttention;
 use latent::LatentWeights;
 pub(crate) use projection::Placed;
 
@@ -39,6 +43,8 @@ pub(crate) struct AttentionWeights {
     pub(crate) sinks: Option<Vec<f32>>,
     /// How much scores shrink with each step of distance, by head. Empty without ALiBi.
     pub(crate) slopes: Vec<f32>,
+    /// What is added to scores by distance.
+    pub(crate) buckets: Option<Buckets>,
     /// Of what goes into `output`.
     pub(crate) sub_norm: Option<NormWeights>,
     pub(crate) output: Linear,
@@ -101,6 +107,13 @@ impl AttentionWeights {
             slopes: match config.alibi {
                 Some(bias) => alibi::slopes(config.heads, bias),
                 None => Vec::new(),
+            },
+            buckets: match config.buckets {
+                Some(buckets) => {
+                    let place = (config.heads, layer);
+                    Some(Buckets::load(tensors, spec.role, buckets, place)?)
+                }
+                None => None,
             },
             sub_norm: block_norm(
                 tensors,

@@ -5,7 +5,7 @@
 //! depends on nothing but the position: the result has the same bits whether a token's chunks are shared out among
 //! workers, as for a few tokens with a long context, or all done by one, as for the many tokens of a prompt.
 
-use super::alibi;
+use super::{Buckets, alibi};
 use super::rows::{self, QueryRows};
 use crate::batch::Span;
 use crate::compute::Compute;
@@ -47,6 +47,18 @@ pub(crate) struct Attention<'a> {
     pub(crate) sinks: Option<&'a [f32]>,
     /// By head; empty without ALiBi.
     pub(crate) slopes: &'a [f32],
+    /// What is added to scores by distance.
+    pub(crate) buckets: Option<&'a Buckets>,
+    pub(crate) sees: Sees,
+}
+
+/// What a token sees of its sequence.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Sees {
+    /// What comes after the source, up to itself.
+    Itself,
+    /// The source.
+    Source,
 }
 
 /// Where attention's results go.
@@ -243,15 +255,20 @@ impl Attention<'_> {
         unreachable!("items are numbered up to the chunks of all tokens")
     }
 
-    /// The positions that a token sees; at least its own.
+    /// The positions that a token sees; at least its own, or all of the source.
     pub(super) fn visible(&self, token: usize) -> Range<usize> {
-        let end = self.positions[token].position as usize + 1;
+        let TokenPosition { span, position } = self.positions[token];
+        let source = self.batch[span as usize].sequence.source();
+        if self.sees == Sees::Source {
+            return 0..source;
+        }
+        let end = position as usize + 1;
         let start = match self.config.window {
             None => 0,
             Some(chunk) if self.config.chunked => (end - 1) / chunk * chunk,
             Some(window) => end.saturating_sub(window),
         };
-        start.min(end - 1)..end
+        start.min(end - 1).max(source)..end
     }
 
     fn group_sinks(&self, group: usize) -> Option<&[f32]> {
@@ -313,6 +330,9 @@ impl Attention<'_> {
             |row, scores| {
                 if let Some(&slope) = self.slopes.get(head + row) {
                     alibi::lower(slope, position as usize, start, scores);
+                }
+                if let Some(buckets) = self.buckets {
+                    buckets.add(head + row, position as usize, start, scores);
                 }
             },
             &mut scores[..heads * n],

@@ -164,9 +164,11 @@ impl Pass<'_> {
         let kind = match self.config.spec.position {
             Position::RopeInterleaved | Position::AlibiAtLayers(_) => RopeKind::Interleaved,
             Position::RopeHalfSplit => RopeKind::HalfSplit,
-            Position::None | Position::Learned | Position::Alibi | Position::AlibiOrLearned => {
-                return;
-            }
+            Position::None
+            | Position::Learned
+            | Position::Alibi
+            | Position::AlibiOrLearned
+            | Position::Buckets => return,
         };
         let (cosines, sines) = rotations.split_at(rope.pairs());
         for head in heads.chunks_exact_mut(head_size) {

@@ -35,6 +35,9 @@ impl Attention<'_> {
         if let Some(&slope) = self.slopes.get(head) {
             alibi::lower(slope, position as usize, visible.start, &mut scores);
         }
+        if let Some(buckets) = self.buckets {
+            buckets.add(head, position as usize, visible.start, &mut scores);
+        }
         let sink = self.sinks.map(|sinks| sinks[head]);
         let maximum = kernels.max(&scores).max(sink.unwrap_or(f32::NEG_INFINITY));
         let mut sum = kernels.exp_sub(&mut scores, maximum);

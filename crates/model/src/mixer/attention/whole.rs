@@ -3,7 +3,7 @@
 //! Queries, keys and values lie head by head, so that several tokens of one head meet the same keys together. A
 //! token's sums run over its own sequence alone and in the same order whatever is computed beside it.
 
-use super::alibi;
+use super::{Buckets, alibi};
 use super::rows::{self, QueryRows};
 use crate::compute::Compute;
 use crate::config::AttentionConfig;
@@ -42,6 +42,8 @@ pub(crate) struct Attention<'a> {
     pub(crate) qkv: &'a [f32],
     /// By head; empty without ALiBi.
     pub(crate) slopes: &'a [f32],
+    /// What is added to scores by distance.
+    pub(crate) buckets: Option<&'a Buckets>,
 }
 
 impl Attention<'_> {
@@ -176,7 +178,7 @@ impl Rows<'_> {
                 stored(keys),
                 stored(values),
                 |row, scores| {
-                    self.add_alibi(row, block * KEYS, scores);
+                    self.add_distances(row, block * KEYS, scores);
                     self.hide(row, block * KEYS, scores);
                 },
                 &mut scores[..rows * n],
@@ -201,10 +203,13 @@ impl Rows<'_> {
         }
     }
 
-    /// Lowers the scores of token `row` for the keys from position `first` on by their distance.
-    fn add_alibi(&self, row: usize, first: usize, scores: &mut [f32]) {
+    /// Adds to the scores of token `row` what the distance of the keys from position `first` on does.
+    fn add_distances(&self, row: usize, first: usize, scores: &mut [f32]) {
         if let Some(&slope) = self.attention.slopes.get(self.head) {
             alibi::lower(slope, self.position + row, first, scores);
+        }
+        if let Some(buckets) = self.attention.buckets {
+            buckets.add(self.head, self.position + row, first, scores);
         }
     }
 }
