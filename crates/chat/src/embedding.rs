@@ -10,7 +10,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Display;
 use strata_engine::{Request, Task};
-use strata_tokenizer::EncodeOptions;
+use strata_tokenizer::{EncodeOptions, Pair};
 
 /// A request to embed texts.
 #[derive(Clone, Debug, PartialEq)]
@@ -158,6 +158,8 @@ impl Rerank {
         match profile.labels {
             0 => return unsupported(&"the model has no classifier to rank with"),
             1 => {}
+            // Yes and no.
+            2 if profile.rank_prompt.is_some() => {}
             labels => {
                 return unsupported(&format_args!(
                     "the model sorts texts into {labels} classes and ranks none"
@@ -168,7 +170,14 @@ impl Rerank {
         let numbered = self.documents.iter().enumerate();
         let requests = numbered.map(|(i, document)| {
             profile.check_text(self.query.len() + document.len(), profile.context)?;
-            let pair = profile.tokenizer.encode_pair(&self.query, document);
+            let tokenizer = &*profile.tokenizer;
+            let pair = match &profile.rank_prompt {
+                Some(prompt) => Pair {
+                    tokens: prompt.encode(tokenizer, &self.query, document),
+                    second: 0,
+                },
+                None => tokenizer.encode_pair(&self.query, document),
+            };
             check_length("document", i, pair.tokens.len(), profile)?;
             Ok(Request {
                 prompt: pair.tokens,

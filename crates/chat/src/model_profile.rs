@@ -3,7 +3,7 @@
 use crate::prompt::{ChatTemplate, PromptError};
 use crate::sampling::{self, Sampling};
 use crate::thinking::ThinkingMarks;
-use crate::{Capability, Message};
+use crate::{Capability, Message, RankPrompt};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -40,6 +40,8 @@ pub struct ModelProfile {
     pub pooling: Pooling,
     /// Scores that its classifier gives a text; 0 without one.
     pub labels: usize,
+    /// How a query and a document are put to its classifier, if that is trained to judge a prompt.
+    pub rank_prompt: Option<RankPrompt>,
     /// How tokens are drafted ahead. Answers do not depend on it.
     pub speculation: Speculation,
 }
@@ -61,6 +63,7 @@ impl ModelProfile {
             start: None,
             pooling: Pooling::Mean,
             labels: 0,
+            rank_prompt: None,
             speculation: Speculation::Off,
         }
     }
@@ -81,6 +84,7 @@ impl ModelProfile {
             start: self.start,
             pooling: self.pooling,
             labels: self.labels,
+            rank_prompt: self.rank_prompt.clone(),
             speculation: self.speculation,
         };
         profile.with_go_template(source)

@@ -14,7 +14,7 @@ Prints a score and the document on each line, the best first. The scores are the
 Example:
   strata rerank bge-reranker.gguf \"What is a panda?\" \"A bear of China.\" \"A kind of bread.\"")]
 pub(crate) struct Arguments {
-    /// The model: an encoder with a classification head
+    /// The model: one with a classification head
     model: PathBuf,
     /// The query
     query: String,

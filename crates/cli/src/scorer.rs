@@ -94,9 +94,17 @@ impl<'a> Scorer<'a> {
             Output::AllLogits => limits.logits,
             Output::None | Output::LastLogits | Output::States => limits.tokens,
         };
+        if let Some(source) = &self.executor.config().source
+            && self.sequence.is_empty()
+        {
+            let end = tokens.iter().position(|&token| token == source.start);
+            self.sequence.set_source(end.unwrap_or(0));
+        }
         let mut rest = tokens;
         while !rest.is_empty() {
-            let (now, later) = rest.split_at(step.min(rest.len()));
+            // A source is not cut.
+            let unread = self.sequence.source().saturating_sub(self.sequence.len());
+            let (now, later) = rest.split_at(step.max(unread).min(rest.len()));
             rest = later;
             let span = Span {
                 sequence: &mut self.sequence,

@@ -16,6 +16,9 @@ const MAX_LEN: usize = 4 << 20;
 /// The most layers of a model whose layers differ.
 const MAX_LAYERS: u32 = 1024;
 
+/// What the classes of models with a classifier end with.
+const CLASSIFIES: &str = "ForSequenceClassification";
+
 /// Lists of what each layer is.
 const LAYER_TYPES: [&str; 2] = ["layer_types", "layers_block_type"];
 
@@ -137,7 +140,14 @@ impl HfConfig {
 
     /// The family that the class in `architectures` belongs to.
     pub fn family(&self) -> Result<&'static Family, ConvertError> {
-        for family in family::of_class(&self.class) {
+        // A decoder with a classifier in the place of its output.
+        let named = |ending: &str| {
+            let base = self.class.strip_suffix(CLASSIFIES)?;
+            Some(alloc::format!("{base}{ending}"))
+        };
+        let others = [named("ForCausalLM"), named("LMHeadModel")];
+        let others = others.iter().flatten().flat_map(|class| family::of_class(class));
+        for family in family::of_class(&self.class).chain(others) {
             let meant = match family.when {
                 When::Always => true,
                 When::NoExperts => self.u32(&["num_local_experts"])? == Some(0),
@@ -153,6 +163,21 @@ impl HfConfig {
         Err(ConvertError::Class {
             name: Name::new(&self.class),
         })
+    }
+
+    /// Whether it is a model with a classifier.
+    pub(crate) fn classifies(&self) -> bool {
+        self.class.ends_with(CLASSIFIES)
+    }
+
+    /// The names of a classifier's labels, by number.
+    pub(crate) fn labels(&self) -> Vec<String> {
+        let labels = self.text.get("id2label").and_then(Value::as_object);
+        let numbered = (0..).map_while(|label: u32| {
+            let label = labels?.get(&label.to_string())?;
+            Some(label.as_str()?.into())
+        });
+        numbered.collect()
     }
 
     /// What is under the first of these names that is there and not null.

@@ -132,6 +132,14 @@ pub(crate) fn write(
             write_pair(builder, config, arch, pair)?;
         }
     }
+    if config.classifies() && family.reading == Reading::Forward {
+        builder.set(&format!("{arch}.pooling_type"), RANK)?;
+        let labels = config.labels();
+        if !labels.is_empty() {
+            let key = format!("{arch}.classifier.output_labels");
+            builder.set_array(&key, labels.iter().map(|label| label.as_str()))?;
+        }
+    }
     if let Reading::Whole { pooling, .. } = family.reading {
         whole(builder, config, arch, pooling, padding as u32)?;
     }

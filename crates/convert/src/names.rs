@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::family::{BUFFERS, Family, HEADS, Naming, Order, PREFIXES, Reading, Rule, VISION};
+use crate::family::{BUFFERS, CLASSIFIER, Family, HEADS, Naming, Order, PREFIXES, Reading, Rule, VISION};
 
 /// What a name turned out to be.
 pub(crate) enum Known {
@@ -44,7 +44,10 @@ pub(crate) fn find(family: &Family, name: &str) -> Option<Known> {
     // A tensor that several rules have a share of is several.
     let matches = |naming: Naming, name: &str, suffix: &str| {
         let rules = || {
-            let rules = family.rules.iter().flat_map(|rules| rules.iter());
+            let decodes = family.reading == Reading::Forward;
+            let classifier = decodes.then_some(&CLASSIFIER);
+            let rules = family.rules.iter().chain(classifier);
+            let rules = rules.flat_map(|rules| rules.iter());
             rules.filter(move |rule| rule.naming == naming)
         };
         let (first, (layer, item)) =

@@ -47,6 +47,8 @@ pub(crate) struct ActiveSequence {
     pub(crate) begun: bool,
     /// When its latest token came.
     pub(crate) latest: Option<Duration>,
+    /// The state of its last token, if it is to be scored.
+    pub(crate) last_state: Vec<f32>,
     /// Whether it has ended and is to be removed.
     pub(crate) ended: bool,
 }
@@ -91,6 +93,7 @@ impl ActiveSequence {
             known: 0,
             begun: false,
             latest: None,
+            last_state: Vec::new(),
             ended: false,
         }
     }

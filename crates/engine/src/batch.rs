@@ -79,7 +79,30 @@ impl Engine {
             };
             active.settle(done, group, tell);
         }
+        self.score(tell);
         self.settle(now.saturating_sub(start), tokens, texts);
+    }
+
+    /// Has the classifier score the sequences that are to be scored and whose last state is known.
+    fn score(&mut self, tell: &mut dyn FnMut(Event)) {
+        for active in &mut self.active {
+            let state = core::mem::take(&mut active.last_state);
+            let Some(group) = self.groups.get_mut(&active.request) else {
+                continue;
+            };
+            if state.is_empty() || group.failed {
+                continue;
+            }
+            let done = match self.cache.executor_mut().classify(&state) {
+                Err(error) => Err(error.into()),
+                Ok(scores) => {
+                    let kind = EventKind::Embedding(scores.to_vec());
+                    group.tell(active.request, active.choice, kind, tell);
+                    Ok(Some((FinishReason::Complete, SmallString::default())))
+                }
+            };
+            active.settle(done, group, tell);
+        }
     }
 
     /// Keeps what was computed, and counts it.
@@ -159,7 +182,13 @@ impl ActiveSequence {
                     .whole
                     .then(|| (FinishReason::Complete, SmallString::default())))
             }
-            Aim::Score(_) => Ok(None),
+            Aim::Score(_) => {
+                if self.whole {
+                    let width = states.len() / self.in_batch;
+                    self.last_state = states[states.len() - width..].to_vec();
+                }
+                Ok(None)
+            }
             Aim::Search(beam) => {
                 if self.whole {
                     beam.learn(logits, candidates, chooser)?;

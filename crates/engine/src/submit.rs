@@ -219,8 +219,7 @@ impl Engine {
         }
         let what = match (request.task, self.encodes()) {
             (Task::Generate, true) => "the model reads texts and writes none",
-            (Task::Score { .. }, false) => "the model has no classifier",
-            (Task::Score { .. }, true) if self.executor().labels() == 0 => {
+            (Task::Score { .. }, _) if self.executor().labels() == 0 => {
                 "the model has no classifier"
             }
             (_, true) if request.adapter.is_some() => "encoders have no adapters",

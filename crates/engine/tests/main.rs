@@ -4,6 +4,7 @@ mod beams;
 mod crowd;
 mod determinism;
 mod durable;
+mod encoder_decoder;
 mod embeddings;
 mod limits;
 mod llama_cpp;

@@ -4,7 +4,7 @@ use crate::altup::Streams;
 use crate::arch;
 use crate::batch::BatchLimits;
 use crate::config::Config;
-use crate::encoder::weights::Encoder;
+use crate::encoder::weights::{Encoder, RankHead};
 use crate::error::LoadError;
 use crate::layer::{self, Layer, NormWeights};
 use crate::matrix::{Home, Matrix};
@@ -76,6 +76,8 @@ pub(crate) struct Decoder {
     /// The embedding's own, where they are tied.
     pub(crate) output: Matrix,
     pub(crate) output_bias: Option<Vec<f32>>,
+    /// What makes scores of a sequence's last state.
+    pub(crate) rank: Option<RankHead>,
 }
 
 impl Decoder {
@@ -124,6 +126,7 @@ impl Decoder {
             output_norm,
             output,
             output_bias,
+            rank: RankHead::load(tensors, config)?,
         })
     }
 }

@@ -125,6 +125,14 @@ impl Executor for CpuExecutor {
         self.model.rank(&compute, &mut self.work, inputs)
     }
 
+    fn classify(&mut self, states: &[f32]) -> Result<&[f32], BatchError> {
+        let compute = Compute {
+            kernels: self.kernels,
+            pool: &*self.pool,
+        };
+        self.model.classify(&compute, &mut self.work, states)
+    }
+
     fn labels(&self) -> usize {
         self.model.labels()
     }

@@ -74,7 +74,14 @@ pub trait Executor: Send {
     /// Computes the scores of whole sequences with an encoder's classifier: (inputs, labels).
     fn rank(&mut self, inputs: &[EncoderInput<'_>]) -> Result<&[f32], BatchError>;
 
-    /// How many scores [`rank`](Self::rank) gives for an input; 0 without a classifier.
+    /// Computes the scores of states of a decoder, (states, width), with its classifier: (states, labels).
+    fn classify(&mut self, states: &[f32]) -> Result<&[f32], BatchError> {
+        let _ = states;
+        Err(BatchError::NoRankHead)
+    }
+
+    /// How many scores [`rank`](Self::rank) gives for an input, or [`classify`](Self::classify) for a state; 0 without a
+    /// classifier.
     fn labels(&self) -> usize;
 
     /// Whether spans can be computed with this adapter.

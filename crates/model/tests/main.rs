@@ -12,4 +12,5 @@ mod observing;
 mod oracle;
 mod recurrent;
 mod running;
+mod sources;
 mod windows;

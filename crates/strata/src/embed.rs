@@ -6,7 +6,7 @@ use crate::worker::{Heard, RequestHandle};
 use std::collections::VecDeque;
 use strata_chat::{
     Embed, Embeddings, Event, Fault, Generate, ModelProfile, Prompt, PromptPart, Ranking, Rerank,
-    failure, refusal,
+    failure, rank_score, refusal,
 };
 use strata_engine::{ClientId, EventKind, Request};
 
@@ -204,9 +204,8 @@ pub fn finish_embed(
 
 /// The scores of documents.
 pub fn finish_rerank(scores: Vec<Vec<f32>>, tokens: usize) -> Ranking {
-    let first = |values: Vec<f32>| values.first().copied().unwrap_or(0.0);
     Ranking {
-        scores: scores.into_iter().map(first).collect(),
+        scores: scores.iter().map(|scores| rank_score(scores)).collect(),
         tokens,
         ..Ranking::default()
     }

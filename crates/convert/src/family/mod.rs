@@ -315,6 +315,9 @@ pub(crate) const BUFFERS: &[&str] = &[
     "embeddings.position_ids",
 ];
 
+/// What decoders with a classifier have beside their own.
+pub(crate) const CLASSIFIER: &[Rule] = &[same("score", "cls.output")];
+
 /// What checkpoints put in front of the names of a model's tensors.
 pub(crate) const PREFIXES: &[&str] = &[
     "language_model.",

@@ -4,6 +4,7 @@
 //! whose norms come after their branches.
 
 mod pass;
+mod rank;
 mod source;
 pub(crate) mod weights;
 

@@ -1,19 +1,17 @@
 //! `encode`: from whole sequences to states, through every layer.
 
 use super::EncoderInput;
-use super::weights::{Encoder, EncoderLayer, EncoderNorms};
+use super::weights::{Encoder, EncoderLayer, EncoderNorms, RankHead};
 use crate::blueprint::Body;
 use crate::compute::Compute;
 use crate::config::Config;
 use crate::decoder::Pass;
 use crate::error::BatchError;
 use crate::layer::{FfnWeights, NormWeights};
-use crate::matrix::{Linear, Matrix};
 use crate::mixer::attention::Placed;
 use crate::mixer::attention::whole::Attention;
 use crate::model::Model;
-use crate::workspace::{Acts, TokenPosition, Workspace};
-use strata_kernels::{Activation, act_format};
+use crate::workspace::{TokenPosition, Workspace};
 
 impl Model {
     /// Computes the states of whole sequences: (tokens, width), one after the other.
@@ -47,12 +45,14 @@ impl Model {
         Ok(pass.scores(work, inputs))
     }
 
-    /// How many scores [`rank`](Self::rank) gives for an input; 0 in models without a classifier.
+    /// How many scores [`rank`](Self::rank) gives for an input, or [`classify`](Self::classify) for a state; 0 in models
+    /// without a classifier.
     pub fn labels(&self) -> usize {
-        match &self.parts.body {
-            Body::Encoder(encoder) => encoder.rank.as_ref().map_or(0, |head| head.labels()),
-            Body::Decoder(_) => 0,
-        }
+        let head = match &self.parts.body {
+            Body::Encoder(encoder) => &encoder.rank,
+            Body::Decoder(decoder) => &decoder.rank,
+        };
+        head.as_ref().map_or(0, RankHead::labels)
     }
 
     /// Refuses what cannot be computed, before anything is.
@@ -286,7 +286,7 @@ impl<'a> EncoderPass<'a> {
         .run(&mut work.encoder, attention);
         work.encoder.starts = starts;
         let branch = &mut work.branch[..tokens * width];
-        self.linear(&layer.attention.output, attention, &mut work.acts, branch);
+        self.pass.linear(&layer.attention.output, attention, &mut work.acts, branch);
     }
 
     /// The feed-forward network, from `normed` into `branch`.
@@ -325,8 +325,8 @@ impl<'a> EncoderPass<'a> {
         }
         if let [up, down] = &self.encoder.dense[..] {
             let hidden = &mut work.ffn[..self.pass.tokens * up.matrix.rows];
-            self.linear(up, &work.x[..rows], &mut work.acts, hidden);
-            self.linear(down, hidden, &mut work.acts, &mut work.x[..rows]);
+            self.pass.linear(up, &work.x[..rows], &mut work.acts, hidden);
+            self.pass.linear(down, hidden, &mut work.acts, &mut work.x[..rows]);
         }
     }
 
@@ -341,38 +341,9 @@ impl<'a> EncoderPass<'a> {
             row.copy_from_slice(&work.x[first * width..][..width]);
             first += input.tokens.len();
         }
-        let Some(head) = &self.encoder.rank else {
-            return &[];
-        };
-        let mut input = &work.normed[..count * width];
-        let scores = &mut work.encoder.scores[..count * head.labels()];
-        if let Some(dense) = &head.dense {
-            let out = match head.output {
-                Some(_) => &mut work.branch[..count * width],
-                None => &mut *scores,
-            };
-            self.linear(dense, input, &mut work.acts, out);
-            self.compute.kernels.activate(Activation::Tanh, out);
-            input = &work.branch[..count * width];
-        }
-        if let Some(output) = &head.output {
-            self.linear(output, input, &mut work.acts, scores);
-        }
-        scores
-    }
-
-    /// A matrix and its bias, over rows of `input`.
-    fn linear(&self, linear: &Linear, input: &[f32], acts: &mut Acts, out: &mut [f32]) {
-        let Matrix { ty, columns, .. } = linear.matrix;
-        let format = act_format(ty);
-        let encoded = acts.rows_mut(format, columns, input.len() / columns);
-        self.compute
-            .encode(format, input, columns, columns, encoded);
-        self.pass.multiply_one(&linear.matrix, acts, out);
-        if let Some(bias) = &linear.bias {
-            self.compute.each_row(out, bias.len(), |_, row| {
-                self.compute.kernels.add(row, bias);
-            });
+        match &self.encoder.rank {
+            Some(head) => head.scores(&self.pass, count, work),
+            None => &[],
         }
     }
 }

@@ -80,7 +80,7 @@ impl EncoderNorms {
     }
 }
 
-/// From a sequence's first state to scores: tanh(dense), then output; either may be absent.
+/// From a sequence's first state to scores, or its last in decoders: tanh(dense), then output; either may be absent.
 pub(crate) struct RankHead {
     pub(crate) dense: Option<Linear>,
     pub(crate) output: Option<Linear>,
@@ -93,7 +93,10 @@ impl RankHead {
         last.map_or(0, |linear| linear.matrix.rows)
     }
 
-    fn load(tensors: &mut Tensors<'_, '_>, config: &Config) -> Result<Option<Self>, LoadError> {
+    pub(crate) fn load(
+        tensors: &mut Tensors<'_, '_>,
+        config: &Config,
+    ) -> Result<Option<Self>, LoadError> {
         let width = config.width;
         let mut linear = |name: &str, rows: Option<usize>| -> Result<Option<Linear>, LoadError> {
             let weight = alloc::format!("{name}.weight");

@@ -5,7 +5,7 @@ use super::acts::FORMATS;
 use crate::batch::BatchLimits;
 use crate::blueprint::{Body, Decoder, Parts};
 use crate::config::Config;
-use crate::encoder::weights::Encoder;
+use crate::encoder::weights::{Encoder, RankHead};
 use crate::layer::{DenseFfn, ExpertFfn, ExpertMatrices, FfnWeights};
 use crate::matrix::Matrix;
 use crate::mixer::Mixer;
@@ -98,6 +98,7 @@ impl Lengths {
             self.layer_inputs = embeddings.table.columns;
             self.layer_row = embeddings.table.row_bytes();
         }
+        self.rank(decoder.rank.as_ref(), tokens);
         self.rows = limits.logits;
         self.input(&decoder.output, limits.logits);
     }
@@ -114,15 +115,19 @@ impl Lengths {
             self.input(&linear.matrix, tokens);
             self.ffn = self.ffn.max(linear.matrix.rows);
         }
-        if let Some(head) = &encoder.rank {
+        self.rank(encoder.rank.as_ref(), tokens);
+        self.starts = tokens + 1;
+        self.queries = config.widest(|attention| query_floats(attention, tokens));
+        self.stored = config.widest(|attention| stored_bytes(attention, tokens));
+    }
+
+    fn rank(&mut self, head: Option<&RankHead>, tokens: usize) {
+        if let Some(head) = head {
             for linear in [&head.dense, &head.output].into_iter().flatten() {
                 self.input(&linear.matrix, tokens);
             }
             self.scores = tokens * head.labels();
         }
-        self.starts = tokens + 1;
-        self.queries = config.widest(|attention| query_floats(attention, tokens));
-        self.stored = config.widest(|attention| stored_bytes(attention, tokens));
     }
 
     fn network(&mut self, ffn: &FfnWeights, tokens: usize) {

@@ -96,6 +96,12 @@ impl<'a> Runner<'a> {
     /// Feeds tokens in one batch.
     pub(crate) fn feed(&mut self, tokens: &[u32], output: Output) -> Vec<f32> {
         self.kv.reserve(&mut self.sequence, tokens.len()).unwrap();
+        if let Some(source) = &self.model.config().source
+            && self.sequence.is_empty()
+        {
+            let end = tokens.iter().position(|&token| token == source.start);
+            self.sequence.set_source(end.expect("the first chunk has all of the source"));
+        }
         let span = Span {
             sequence: &mut self.sequence,
             tokens,

@@ -7,7 +7,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::ops::ControlFlow;
 use strata_chat::parameters::{Parameters, of_file};
-use strata_chat::{ModelFacts, ModelProfile, Sampling};
+use strata_chat::{ModelFacts, ModelProfile, RankPrompt, Sampling};
 use strata_engine::EngineOptions;
 use strata_model::spec::{Position, Role};
 use strata_model::{Blueprint, LoadError, LoadOptions, Model, PageLayout, PageStorage, Placement};
@@ -102,6 +102,8 @@ pub struct ParsedModel<'f> {
     pub tokenizer: Result<Arc<Tokenizer>, TokenizerError>,
     /// The chat template in its file, in Jinja.
     pub template: Option<String>,
+    /// The prompt that it ranks by, if it is trained to say yes or no to one.
+    rank_prompt: Option<RankPrompt>,
     /// Positions that a sequence has at most.
     pub context: usize,
     /// The sampling settings that its file recommends.
@@ -145,6 +147,9 @@ impl<'f> ParsedModel<'f> {
             blueprint,
             tokenizer,
             template,
+            rank_prompt: metadata
+                .str("tokenizer.chat_template.rerank")?
+                .and_then(RankPrompt::new),
             context,
             sampling: Parameters::of_model(of_file(metadata))
                 .map(|read| read.sampling)
@@ -181,6 +186,7 @@ impl<'f> ParsedModel<'f> {
         profile.sampling = self.sampling.clone();
         profile.encoder = config.spec.role == Role::Encoder;
         profile.start = config.source.as_ref().map(|source| source.start);
+        profile.rank_prompt.clone_from(&self.rank_prompt);
         profile.pooling = config.pooling.unwrap_or(profile.pooling);
         Ok(profile)
     }
