@@ -6,8 +6,8 @@ use std::path::Path;
 use strata::load::{self, CheckedModel, LoadedModel, Machine, ModelFile, Needs, WeightChoice};
 use strata::{Device, Listeners, Model, Options, Runtime, Size};
 use strata_convert::Mix;
-use strata_model::KvType;
-use strata_model::PageStorage;
+use strata_model::spec::ArchSpec;
+use strata_model::{KvType, PageStorage, arch};
 
 /// How the model is computed. Only `--kv` and `--quant` change the result.
 #[derive(clap::Args)]
@@ -31,6 +31,9 @@ pub(crate) struct ComputeArguments {
     /// Quantize a Hugging Face folder while loading it: q8_0, q4_k_m, …
     #[arg(long, value_name = "TYPE", value_parser = mix)]
     pub(crate) quant: Option<Mix>,
+    /// Run a model of this architecture, which nothing was compared with: `strata inspect --architectures` lists them
+    #[arg(long, value_name = "NAME", value_parser = untested)]
+    pub(crate) untested: Option<&'static ArchSpec>,
 }
 
 /// What computes a model. The answers are the same.
@@ -57,8 +60,17 @@ impl Default for ComputeArguments {
             memory: None,
             stream: Stream::Auto,
             quant: None,
+            untested: None,
         }
     }
+}
+
+/// An architecture that nothing was compared with, by its name.
+fn untested(name: &str) -> Result<&'static ArchSpec, String> {
+    arch::untested(name).ok_or_else(|| {
+        let all: Vec<&str> = arch::UNTESTED.iter().map(|(spec, _)| spec.name).collect();
+        format!("expected one of {}", all.join(", "))
+    })
 }
 
 /// A mix by its name.
@@ -76,6 +88,10 @@ impl ComputeArguments {
             .stream(self.stream.into())
             .batch(self.batch.into())
             .kv(self.kv.into());
+        let options = match self.untested {
+            Some(spec) => options.untested(spec.name),
+            None => options,
+        };
         let options = match self.threads {
             Some(threads) => options.threads(threads.into()),
             None => options,
@@ -97,7 +113,7 @@ impl ComputeArguments {
     pub(crate) fn open(&self, path: &Path) -> Result<ModelFile, Failure> {
         let mut progress = LoadProgress::new();
         let show = &mut |done, all| progress.show(done, all);
-        Ok(ModelFile::open_as(path, self.quant, show)?)
+        Ok(ModelFile::open_as(path, self.quant, show)?.allowing(self.untested))
     }
 
     /// Loads a model that predicts tokens.

@@ -86,6 +86,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let context = options.long.max(options.prefix + OWN) + options.tokens + PAGE;
     let load = LoadOptions {
         context: Some(context),
+        ..LoadOptions::default()
     };
     let model = Model::load(&set, load, &memory, &*pool, &mut |_, _| {})?;
     let bench = Bench {

@@ -12,7 +12,7 @@ use crate::model::Model;
 use crate::pages::PageLayout;
 use crate::per_layer::LayerEmbeddings;
 use crate::rope::Rope;
-use crate::spec::{Position, Presence, Role};
+use crate::spec::{ArchSpec, Position, Presence, Role};
 use crate::tensors::{NamedMatrices, Source, Tensors};
 use crate::workspace::Workspace;
 use alloc::boxed::Box;
@@ -29,6 +29,8 @@ pub struct LoadOptions {
     /// Positions that a sequence will have at most; the model's own context if not given. Some models choose
     /// their rotary factors by it.
     pub context: Option<usize>,
+    /// An architecture that nothing was compared with and that was asked for by its name.
+    pub untested: Option<&'static ArchSpec>,
 }
 
 /// Where weights are put.
@@ -145,11 +147,15 @@ impl<'f> Blueprint<'f> {
         let name = metadata
             .str(key)?
             .ok_or_else(|| LoadError::MissingKey { key: key.into() })?;
-        let spec = arch::find(name).ok_or_else(|| {
+        let asked = options.untested.filter(|spec| spec.name == name);
+        let spec = arch::find(name).or(asked).ok_or_else(|| {
             let missing = arch::missing(name);
             let name = name.into();
             match missing {
                 Some(missing) => LoadError::KnownArchitecture { name, missing },
+                None if arch::untested(&name).is_some() => {
+                    LoadError::UntestedArchitecture { name }
+                }
                 None => LoadError::Architecture { name },
             }
         })?;
@@ -166,6 +172,9 @@ impl<'f> Blueprint<'f> {
         let config = Config::new(spec, metadata, (vocabulary, tied))?;
 
         let mut tensors = Tensors::new(file, spec);
+        if spec.indexer != Presence::Never {
+            tensors.skip_all(".indexer.");
+        }
         tensors.skip_layers(config.layers.len()..config.stored_layers);
         let token_embd = tensors.matrix(embedding, config.width, vocabulary)?;
         let position_embd = tensors.maybe_vector(

@@ -15,6 +15,8 @@ pub enum LoadError {
     Architecture { name: String },
     #[error("the architecture {name:?} is not supported yet: it needs {missing}")]
     KnownArchitecture { name: String, missing: &'static str },
+    #[error("the architecture {name:?} is untested: nothing was compared with what it computes")]
+    UntestedArchitecture { name: String },
     #[error(transparent)]
     Metadata(#[from] GgufError),
     #[error("the file was cut short while it was read")]

@@ -371,6 +371,8 @@ pub struct ArchSpec {
     pub qk_norm_order: QkNormOrder,
     /// What keys and values are made from.
     pub keys: KeySource,
+    /// An indexer that chooses keys. It is left out, and with it the positions past as many as it chooses.
+    pub indexer: Presence,
     /// The norm of values.
     pub value_norm: ValueNorm,
     /// Whether queries, keys and values are one tensor.
@@ -453,6 +455,7 @@ impl ArchSpec {
         qk_norm: QkNorm::None,
         qk_norm_order: QkNormOrder::BeforeRope,
         keys: KeySource::Input,
+        indexer: Presence::Never,
         value_norm: ValueNorm::Never,
         qkv: Fusion::Separate,
         qkv_bias: Presence::IfPresent,

@@ -176,6 +176,13 @@ impl<'a, 'f> Tensors<'a, 'f> {
         }
     }
 
+    /// Leaves out every tensor whose name has this part.
+    pub(crate) fn skip_all(&mut self, part: &str) {
+        for (tensor, taken) in self.file.tensors().iter().zip(&mut self.taken) {
+            *taken |= tensor.name.contains(part);
+        }
+    }
+
     /// Leaves out the tensors of layers that are not computed.
     pub(crate) fn skip_layers(&mut self, layers: Range<usize>) {
         for (tensor, taken) in self.file.tensors().iter().zip(&mut self.taken) {

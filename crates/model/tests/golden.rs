@@ -73,6 +73,7 @@ fn logits_are_those_of_the_reference() {
         let set = GgufSet::new(vec![Gguf::parse(&case.file).unwrap()]).unwrap();
         let options = LoadOptions {
             context: Some(case.tokens.len()),
+            ..LoadOptions::default()
         };
         let model = match Model::load(&set, options, &SystemMemory, &Inline, &mut |_, _| {}) {
             Ok(model) => model,
@@ -118,6 +119,16 @@ fn logits_are_those_of_the_reference() {
         .map(|(name, (references, worst))| page_row(name, references, *worst))
         .collect();
     check_page("decoders", &rows);
+}
+
+#[test]
+fn the_page_says_what_is_untested() {
+    let rows: Vec<String> = arch::UNTESTED
+        .iter()
+        .inspect(|(spec, _)| assert!(arch::find(spec.name).is_none(), "{} runs", spec.name))
+        .map(|(spec, how)| format!("| `{}` | {how} |", spec.name))
+        .collect();
+    check_page("untested", &rows);
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Files that are not what they say: one clear sentence, and nothing large allocated.
 
-use crate::running::read;
+use crate::running::{Runner, read};
 use std::path::Path;
-use strata_model::{LoadError, LoadOptions, Model};
+use strata_kernels::Kernels;
+use strata_model::{KvType, LoadError, LoadOptions, Model, Output, arch};
 use strata_platform::{Inline, Memory, OutOfMemory, Region, SystemMemory};
 use strata_quant::GgmlType;
 use strata_weights::gguf::Builder;
@@ -188,8 +189,8 @@ fn metadata_that_makes_no_sense_is_named() {
         ),
         (
             "general.architecture",
-            Some(Value::Str("deepseek32")),
-            "the architecture \"deepseek32\" is not supported yet: it needs sparse attention",
+            Some(Value::Str("deepseek4")),
+            "the architecture \"deepseek4\" is not supported yet: it needs sparse attention",
         ),
         (
             "llama.block_count",
@@ -351,4 +352,78 @@ fn an_encoder_that_makes_no_sense_is_named() {
         message(edited(&bert, &same, &[("output.weight", &[48, 64])])),
         "the tensor output.weight does not belong to the architecture bert"
     );
+}
+
+/// A copy under another architecture's name, with an indexer in its first layer.
+fn indexed(source: &[u8], from: &str, to: &str) -> Vec<u8> {
+    let gguf = Gguf::parse(source).unwrap();
+    let mut builder = Builder::new();
+    builder.set("general.architecture", to).unwrap();
+    for (key, value) in gguf.metadata().iter() {
+        if key != "general.architecture" {
+            let key = match key.strip_prefix(from) {
+                Some(rest) => format!("{to}{rest}"),
+                None => key.to_owned(),
+            };
+            builder.set_value(&key, value).unwrap();
+        }
+    }
+    builder
+        .set(&format!("{to}.attention.indexer.top_k"), 48_u32)
+        .unwrap();
+    for tensor in gguf.tensors() {
+        builder
+            .tensor(tensor.name, tensor.ty, &tensor.dims)
+            .unwrap();
+    }
+    builder
+        .tensor("blk.0.indexer.proj.weight", GgmlType::F32, &[32, 4])
+        .unwrap();
+    let mut file = filled(&builder);
+    let places: Vec<(usize, &[u8])> = {
+        let copy = Gguf::parse(&file).unwrap();
+        let place = |tensor: &strata_weights::Tensor<'_>| {
+            tensor.data.as_ptr() as usize - file.as_ptr() as usize
+        };
+        let places = gguf.tensors().iter().map(|tensor| {
+            let to = copy.tensor(tensor.name).unwrap();
+            (place(to), tensor.data)
+        });
+        places.collect()
+    };
+    for (start, data) in places {
+        file[start..][..data.len()].copy_from_slice(data);
+    }
+    file
+}
+
+#[test]
+fn an_untested_architecture_runs_only_if_it_is_asked_for_by_name() {
+    let source = golden("deepseek2");
+    for name in ["deepseek32", "glm-dsa"] {
+        let file = indexed(&source, "deepseek2", name);
+        let sentence = refusal(&file);
+        assert!(sentence.contains("is untested"), "{sentence}");
+        let load = |file: &[u8], name: &str| {
+            let set = GgufSet::new(vec![Gguf::parse(file).unwrap()]).unwrap();
+            let options = LoadOptions {
+                untested: arch::untested(name),
+                ..LoadOptions::default()
+            };
+            Model::load(&set, options, &SystemMemory, &Inline, &mut |_, _| {})
+        };
+        let other = if name == "glm-dsa" { "deepseek32" } else { "glm-dsa" };
+        assert!(load(&file, other).is_err(), "another was asked for");
+        let model = load(&file, name).unwrap();
+        assert_eq!(model.config().context, 48, "more keys would be chosen from");
+        let tokens: Vec<u32> = (1..40).collect();
+        let run = |model: &Model| {
+            let mut runner = Runner::new(model, Kernels::detect(), &Inline, KvType::F32, 64);
+            let logits = runner.feed(&tokens, Output::AllLogits);
+            logits.iter().map(|x| x.to_bits()).collect::<Vec<_>>()
+        };
+        let plain = load(&source, "").unwrap();
+        assert!(run(&model) == run(&plain), "{name} is not deepseek2");
+    }
+    assert!(arch::untested("llama").is_none());
 }

@@ -223,6 +223,7 @@ fn read(path: &str, streams: usize) -> Result<Shared, Failure> {
     let pool = Arc::new(ThreadPool::new(None)?);
     let options = LoadOptions {
         context: Some(CONTEXT),
+        ..LoadOptions::default()
     };
     let memory = HugePages::Transparent;
     let model = Model::load(&file, options, &memory, &*pool, &mut |_, _| {})?;

@@ -154,6 +154,7 @@ pub(crate) fn open(
     let file = ModelFile::open_as(path, options.quantize, &mut |done, all| {
         canceled = canceled || progress(done, all).is_break();
     })?;
+    let file = file.allowing(options.untested);
     if canceled {
         return Err(Error::new(ErrorKind::Canceled, "the load was canceled"));
     }

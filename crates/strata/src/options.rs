@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use strata_convert::Mix;
 use strata_model::KvType;
+use strata_model::spec::ArchSpec;
 
 /// Whether weights may stay in the file.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -57,6 +58,7 @@ pub struct Options {
     pub(crate) most_context: Option<usize>,
     pub(crate) requests: usize,
     pub(crate) quantize: Option<Mix>,
+    pub(crate) untested: Option<&'static ArchSpec>,
     pub(crate) max_draft: usize,
     pub(crate) draft: Option<PathBuf>,
     pub(crate) adapters: Vec<AdapterFile>,
@@ -77,6 +79,7 @@ impl Default for Options {
             most_context: None,
             requests: 8,
             quantize: None,
+            untested: None,
             max_draft: 0,
             draft: None,
             adapters: Vec::new(),
@@ -151,6 +154,13 @@ impl Options {
     #[must_use]
     pub fn quantize(mut self, mix: Mix) -> Self {
         self.quantize = Some(mix);
+        self
+    }
+
+    /// Runs a model of this architecture though nothing was compared with what it computes; `None` of others.
+    #[must_use]
+    pub fn untested(mut self, name: &str) -> Self {
+        self.untested = strata_model::arch::untested(name);
         self
     }
 

@@ -155,7 +155,7 @@ fn processors() -> usize {
 fn needed(model: &ModelFile) -> Result<u64, Failure> {
     let file = model.parse()?;
     let bytes = model.whole()?.len() as u64;
-    let blueprint = Blueprint::new(&file, LoadOptions { context: None })
+    let blueprint = Blueprint::new(&file, LoadOptions::default())
         .map_err(|error| strata::load::bad_model(model.path(), error))?;
     let positions = POSITIONS.min(2 * blueprint.config().context);
     let kv = blueprint.kv_bytes(KvType::F16, positions, 0) as u64;

@@ -23,6 +23,7 @@ pub(crate) fn bench(shape: &str, pool: &Arc<dyn Pool + Send>) -> bool {
     let set = GgufSet::new(vec![Gguf::parse(&bytes).expect("a file")]).expect("a set");
     let options = LoadOptions {
         context: Some(8192),
+        ..LoadOptions::default()
     };
     let model =
         Model::load(&set, options, &SystemMemory, &**pool, &mut |_, _| {}).expect("a model");

@@ -19,6 +19,19 @@ pub(super) const DEEPSEEK2: ArchSpec = ArchSpec {
     ..DENSE
 };
 
+/// DeepSeek V3.2, as long as its indexer would choose every key: then it is DeepSeek V3.
+pub(super) const DEEPSEEK32: ArchSpec = ArchSpec {
+    name: "deepseek32",
+    indexer: Presence::Always,
+    ..DEEPSEEK2
+};
+
+/// GLM 5: the same.
+pub(super) const GLM_DSA: ArchSpec = ArchSpec {
+    name: "glm-dsa",
+    ..DEEPSEEK32
+};
+
 /// Mistral Small 4.
 pub(super) const MISTRAL4: ArchSpec = ArchSpec {
     name: "mistral4",

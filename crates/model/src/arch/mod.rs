@@ -159,6 +159,24 @@ pub const ALL: &[ArchSpec] = &[
     t5::T5ENCODER,
 ];
 
+/// Those that should run and that nothing was compared with, so they are refused unless asked for by name; and how they run.
+pub const UNTESTED: &[(&ArchSpec, &str)] = &[
+    (
+        &latent::DEEPSEEK32,
+        "as `deepseek2`, with every key, up to as many positions as its indexer would choose",
+    ),
+    (
+        &latent::GLM_DSA,
+        "as `deepseek2`, with every key, up to as many positions as its indexer would choose",
+    ),
+];
+
+/// The architecture of a name, among those that nothing was compared with.
+pub fn untested(name: &str) -> Option<&'static ArchSpec> {
+    let mut all = UNTESTED.iter().map(|(spec, _)| *spec);
+    all.find(|spec| spec.name == name)
+}
+
 /// The architecture of a name.
 pub fn find(name: &str) -> Option<&'static ArchSpec> {
     ALL.iter().find(|spec| spec.name == name)

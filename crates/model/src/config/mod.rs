@@ -126,7 +126,11 @@ impl Config {
                 keys.required(name, epsilon)?
             }
         };
-        let context = keys.required_size("context_length", u32::MAX)?;
+        let mut context = keys.required_size("context_length", u32::MAX)?;
+        if spec.indexer != Presence::Never {
+            let chosen = keys.required_size("attention.indexer.top_k", u32::MAX)?;
+            context = context.min(chosen);
+        }
         let experts = experts::experts(&keys, spec, stored_layers)?;
         let shared = layers::Shared {
             spec,

@@ -93,6 +93,7 @@ impl Models for TestModels {
         let template = file.metadata().str("tokenizer.chat_template").unwrap();
         let options = LoadOptions {
             context: Some(context),
+            ..LoadOptions::default()
         };
         let model = Model::load(&file, options, &SystemMemory, &Inline, &mut |_, _| {}).unwrap();
         let options = EngineOptions {

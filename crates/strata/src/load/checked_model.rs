@@ -75,7 +75,8 @@ impl<'f> CheckedModel<'f> {
             asked: context,
             preset: preset.and_then(|preset| preset.parameters.context),
         };
-        let parsed = ParsedModel::new(&file.parse()?, context, tokenizer_use)
+        let untested = file.untested();
+        let parsed = ParsedModel::with_untested(&file.parse()?, context, tokenizer_use, untested)
             .map_err(|error| parse_failure(file.path(), error))?;
         let in_file = parsed.template.clone().map(TemplateText::Jinja);
         let template = match preset {
@@ -273,6 +274,8 @@ fn load_failure(path: &Path, error: LoadError) -> Error {
         LoadError::Architecture { .. } | LoadError::KnownArchitecture { .. } => {
             bad_model(path, &error).with_hint("`strata inspect --architectures` lists those that run")
         }
+        LoadError::UntestedArchitecture { name } => bad_model(path, &error)
+            .with_hint(format_args!("use --untested {name} to run it all the same")),
         LoadError::SurplusTensor { .. } => bad_model(path, &error).with_hint(
             "the model may be a variant of its architecture that is not supported; ignoring a tensor would make its answers wrong",
         ),

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use strata_convert::{Direct, Folder, FolderError, Mix, Options};
 use strata_host::{MappedFile, MappedFiles, ThreadPool};
+use strata_model::spec::ArchSpec;
 use strata_platform::{Backing, Resident};
 use strata_store::StoredModel;
 use strata_weights::{Gguf, GgufSet, SplitName};
@@ -39,6 +40,8 @@ pub struct ModelFile {
     bytes: Bytes,
     /// What its Modelfile says, if it is one of the store.
     preset: Option<Box<Preset>>,
+    /// An architecture that nothing was compared with and that was asked for by its name.
+    untested: Option<&'static ArchSpec>,
 }
 
 enum Bytes {
@@ -92,6 +95,7 @@ impl ModelFile {
                 paths: vec![path.into()],
                 bytes: Bytes::Mapped(Arc::new(MappedFiles(vec![file]))),
                 preset: preset.map(Box::new),
+                untested: None,
             });
         }
         let paths: Vec<PathBuf> = match split {
@@ -122,6 +126,7 @@ impl ModelFile {
             paths,
             bytes,
             preset,
+            untested: None,
         })
     }
 
@@ -141,6 +146,18 @@ impl ModelFile {
     /// What its Modelfile says, if it is a model of the store.
     pub fn preset(&self) -> Option<&Preset> {
         self.preset.as_deref()
+    }
+
+    /// The architecture that was asked for by its name, among those that nothing was compared with.
+    pub fn untested(&self) -> Option<&'static ArchSpec> {
+        self.untested
+    }
+
+    /// Lets the file be of an architecture that nothing was compared with.
+    #[must_use]
+    pub fn allowing(mut self, untested: Option<&'static ArchSpec>) -> Self {
+        self.untested = untested;
+        self
     }
 
     fn open_folder(
@@ -163,6 +180,7 @@ impl ModelFile {
             paths: vec![path.to_path_buf()],
             bytes: Bytes::Folder(Arc::new(direct)),
             preset: None,
+            untested: None,
         })
     }
 
@@ -180,6 +198,7 @@ impl ModelFile {
             paths: vec![BUILT_IN.into()],
             bytes: Bytes::BuiltIn(bytes),
             preset: None,
+            untested: None,
         })
     }
 

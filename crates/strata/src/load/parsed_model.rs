@@ -9,7 +9,7 @@ use core::ops::ControlFlow;
 use strata_chat::parameters::{Parameters, of_file};
 use strata_chat::{ModelFacts, ModelProfile, RankPrompt, Sampling};
 use strata_engine::EngineOptions;
-use strata_model::spec::{Position, Role};
+use strata_model::spec::{ArchSpec, Position, Role};
 use strata_model::{Blueprint, LoadError, LoadOptions, Model, PageLayout, PageStorage, Placement};
 use strata_platform::{Backing, Memory, Pool};
 use strata_tokenizer::{Tokenizer, TokenizerError};
@@ -117,17 +117,28 @@ impl<'f> ParsedModel<'f> {
         context: ContextChoice,
         tokenizer_use: TokenizerUse,
     ) -> Result<Self, ParseError> {
+        Self::with_untested(file, context, tokenizer_use, None)
+    }
+
+    /// The same; the file may be of an architecture that nothing was compared with, if that is the one asked for.
+    pub fn with_untested(
+        file: &GgufSet<'f>,
+        context: ContextChoice,
+        tokenizer_use: TokenizerUse,
+        untested: Option<&'static ArchSpec>,
+    ) -> Result<Self, ParseError> {
         let metadata = file.metadata();
         let context = context.positions(metadata);
         let mut tokenizer = Tokenizer::from_gguf(metadata).map(Arc::new);
         if tokenizer_use == TokenizerUse::Required {
             tokenizer = Ok(tokenizer?);
         }
-        let blueprint = Blueprint::new(file, LoadOptions { context })?;
+        let blueprint = Blueprint::new(file, LoadOptions { context, untested })?;
         let config = blueprint.config();
         let context = context.unwrap_or(config.context);
         // A table of positions has no more than it has; others can be asked for more than the model was trained for.
-        if config.spec.position == Position::Learned && context > config.context {
+        let bounded = config.spec.position == Position::Learned || untested.is_some();
+        if bounded && context > config.context {
             return Err(ParseError::Positions {
                 has: config.context,
                 asked: context,
