@@ -9,6 +9,9 @@ use std::process::Command;
 /// The mixes that are compared where no model is named; the first is enough for a glance.
 const MIXES: &[&str] = &["q4_k_m", "q4_0", "q8_0"];
 
+/// Shapes whose layers are not those of a llama, with a mix each.
+const FAMILIES: &[(&str, &str)] = &[("moe-4b", "q4_k_m"), ("hybrid-3b", "q4_k_m")];
+
 /// What the scripts are given.
 struct Arguments<'a> {
     models: Vec<&'a str>,
@@ -17,6 +20,8 @@ struct Arguments<'a> {
     /// Sizes so small that only their running is tested.
     quick: bool,
     large: bool,
+    /// Experts and state spaces.
+    families: bool,
     rest: Vec<&'a str>,
 }
 
@@ -27,11 +32,13 @@ impl<'a> Arguments<'a> {
             published: false,
             quick: false,
             large: false,
+            families: false,
             rest: Vec::new(),
         };
         for argument in arguments {
             match argument.as_str() {
                 "--9b" => found.large = true,
+                "--families" => found.families = true,
                 "--published" => found.published = true,
                 // `--model FILE` is the same as FILE.
                 "--model" => {}
@@ -52,6 +59,16 @@ impl<'a> Arguments<'a> {
     /// The models that are named, or synthetic ones of these mixes.
     fn models(&self, strata: &Path, mixes: &[&str]) -> Result<Vec<PathBuf>> {
         match &self.models[..] {
+            [] if self.families => FAMILIES
+                .iter()
+                .map(|(shape, mix)| {
+                    let shape = match shape.split_once('-') {
+                        Some((kind, _)) if self.quick => &format!("tiny-{kind}"),
+                        _ => *shape,
+                    };
+                    synthetic(strata, shape, mix)
+                })
+                .collect(),
             [] => mixes
                 .iter()
                 .map(|mix| synthetic(strata, self.shape(), mix))
@@ -64,7 +81,7 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// Strata and llama.cpp, alternately. `arguments` are models, `--9b` and the script's own flags.
+/// Strata and llama.cpp, alternately. `arguments` are models, `--families`, `--9b` and the script's own flags.
 pub(crate) fn vs_llamacpp(arguments: &[String]) -> Result<()> {
     let arguments = Arguments::new(arguments);
     let peers = peers()?;

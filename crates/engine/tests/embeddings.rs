@@ -244,3 +244,62 @@ fn an_encoder_embeds_and_scores_many_texts_with_the_bits_of_each_alone() {
         }
     }
 }
+
+#[test]
+fn a_decoders_classifier_scores_texts_of_any_length_beside_others() {
+    let tale = Tale::load();
+    let model = golden("qwen3-rank.gguf");
+    let mut random = Random::new(3, Stream::Token);
+    let texts: Vec<Vec<u32>> = [1, 5, 40, 70, 33]
+        .iter()
+        .map(|len| (0..*len).map(|_| (random.next_u64() % 48) as u32).collect())
+        .collect();
+    let expected: Vec<Vec<u32>> = texts
+        .iter()
+        .map(|tokens| {
+            let state = directly(&model, tokens, Pooling::Last);
+            let limits = BatchLimits {
+                tokens: 1,
+                logits: 0,
+            };
+            let mut work = Workspace::new(&model, limits, 1);
+            bits(model.classify(&compute(), &mut work, &state).unwrap())
+        })
+        .collect();
+    for batch in [512, 16] {
+        let options = EngineOptions {
+            context: 96,
+            batch,
+            requests: 3,
+            ..EngineOptions::default()
+        };
+        let setup = ExecutorSetup {
+            pages: 12,
+            ..ExecutorSetup::default()
+        };
+        let executor = setup.executor(&model, &options);
+        let mut engine = Engine::new(executor, Arc::clone(&tale.tokenizer), options);
+        let submit = |engine: &mut Engine, tokens: &Vec<u32>, task| {
+            let request = Request {
+                prompt: tokens.clone(),
+                task,
+                max_tokens: Some(9),
+                ..Request::default()
+            };
+            engine.submit(request).unwrap()
+        };
+        let writing = submit(&mut engine, &texts[2], Task::Generate);
+        let ids: Vec<RequestId> = texts
+            .iter()
+            .map(|tokens| submit(&mut engine, tokens, Task::Score { second: 0 }))
+            .collect();
+        let results = run_all(&mut engine);
+        for (id, expected) in ids.iter().zip(&expected) {
+            let (scores, answer) = &results[id];
+            assert_eq!(bits(scores.as_ref().unwrap()), *expected);
+            assert_eq!(answer.reason(), FinishReason::Complete);
+        }
+        assert!(results[&writing].0.is_none());
+        assert_eq!(engine.free_pages() + engine.counters().kept_pages, 12);
+    }
+}

@@ -202,6 +202,44 @@ fn scores_are_those_of_transformers() {
 }
 
 #[test]
+fn a_decoders_classifier_scores_last_states_as_transformers_does() {
+    let mut ranked = 0;
+    for case in Case::all() {
+        let model = case.model(Placement::Packed);
+        let Some(expected) = case.scores.as_ref() else {
+            continue;
+        };
+        if model.config().spec.role == Role::Encoder {
+            continue;
+        }
+        let labels = expected.len() / case.inputs.len();
+        assert_eq!(model.labels(), labels, "{}", case.name);
+        let width = model.config().width;
+        let mut bits_of = None;
+        for kernels in [Kernels::for_isa(Isa::Scalar).unwrap(), Kernels::detect()] {
+            let mut last = Vec::new();
+            let mut runner = Runner::new(&model, kernels, &Inline, KvType::F32, 96);
+            for (tokens, _) in &case.inputs {
+                runner = Runner::new(&model, kernels, &Inline, KvType::F32, 96);
+                let states = runner.feed(tokens, Output::States);
+                last.extend_from_slice(&states[states.len() - width..]);
+            }
+            let together = model.classify(&runner.compute, &mut runner.work, &last);
+            let together = together.unwrap().to_vec();
+            assert!(worst(&together, expected) < TOLERANCE, "{}", case.name);
+            for (state, scores) in last.chunks(width).zip(together.chunks(labels)) {
+                let alone = model.classify(&runner.compute, &mut runner.work, state);
+                assert_eq!(bits(alone.unwrap()), bits(scores));
+            }
+            let same = bits_of.get_or_insert_with(|| bits(&together));
+            assert_eq!(*same, bits(&together), "{}", case.name);
+        }
+        ranked += 1;
+    }
+    assert_eq!(ranked, 3);
+}
+
+#[test]
 fn texts_in_a_batch_get_what_they_get_alone() {
     for (case, model) in Case::encoders() {
         let kernels = Kernels::detect();
