@@ -8,6 +8,7 @@ mod errors;
 mod lifetime;
 mod loading;
 mod sessions;
+mod sources;
 mod support;
 mod together;
 mod tools;
