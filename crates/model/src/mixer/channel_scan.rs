@@ -6,7 +6,7 @@
 //! numerator, its denominator and the largest exponent.
 
 use super::convolution::{Columns, ConvShape, ConvWeights};
-use super::scan::{ScanShape, softplus};
+use super::scan::{Gate, ScanShape, softplus};
 use crate::config::{RgLruConfig, Rwkv4Config};
 use crate::decoder::Pass;
 use crate::error::LoadError;
@@ -17,8 +17,7 @@ use crate::spec::Presence;
 use crate::tensors::{Tensors, block_name};
 use crate::workspace::Workspace;
 use alloc::vec::Vec;
-use strata_kernels::{Activation, Kernels, TileMut, act_format};
-use strata_platform::Chunks;
+use strata_kernels::{Activation, Kernels, TileMut};
 
 /// Channels that are a unit of work, at most.
 const CHANNELS: usize = 64;
@@ -320,23 +319,14 @@ impl Pass<'_> {
         let storage = &mut *pages.storage;
         let read = self.scan(layer, (shape, conv.state_floats()), storage, read, step);
 
-        let format = act_format(weights.output.matrix.ty);
-        let pieces = (
-            Chunks::new(&mut work.mixed[..tokens * width], width),
-            Chunks::new(
-                work.acts.rows_mut(format, width, tokens),
-                format.row_bytes(width),
-            ),
-            Chunks::new(projected, 2 * width),
-        );
-        compute.each_piece(tokens * width, pieces, |token, (out, encoded, row)| {
-            let at = positions[token];
-            read.gather(token, self.place(at), self.span_tokens(at), out);
-            let gate = &mut row[width..];
-            kernels.activate(Activation::GeluTanh, gate);
-            kernels.mul(out, gate);
-            kernels.quantize_act(format, out, encoded);
-        });
+        let gate = Gate {
+            rows: projected,
+            stride: 2 * width,
+            offset: width,
+            activation: Activation::GeluTanh,
+        };
+        let out = (&mut work.mixed[..], &mut work.acts, &positions[..]);
+        self.gate_read(&read, gate, &weights.output, out, |_, _| {});
     }
 
     /// RWKV 4's mixing of tokens, from a layer's normed input to the encoded input of its last matrix.
@@ -394,21 +384,13 @@ impl Pass<'_> {
         let storage = &mut *pages.storage;
         let read = self.scan(layer, (shape, config.kept()), storage, read, step);
 
-        let format = act_format(weights.output.matrix.ty);
-        let pieces = (
-            Chunks::new(&mut work.mixed[..floats], width),
-            Chunks::new(
-                work.acts.rows_mut(format, width, tokens),
-                format.row_bytes(width),
-            ),
-            Chunks::new(gate, width),
-        );
-        compute.each_piece(floats, pieces, |token, (out, encoded, gate)| {
-            let at = positions[token];
-            read.gather(token, self.place(at), self.span_tokens(at), out);
-            kernels.activate(Activation::Sigmoid, gate);
-            kernels.mul(out, gate);
-            kernels.quantize_act(format, out, encoded);
-        });
+        let gate = Gate {
+            rows: gate,
+            stride: width,
+            offset: 0,
+            activation: Activation::Sigmoid,
+        };
+        let out = (&mut work.mixed[..], &mut work.acts, &positions[..]);
+        self.gate_read(&read, gate, &weights.output, out, |_, _| {});
     }
 }

@@ -5,7 +5,7 @@
 //! normed head by head and multiplied by SiLU of a gate.
 
 use super::convolution::{ConvShape, ConvWeights};
-use super::scan::{ScanShape, softplus};
+use super::scan::{Gate, NormTime, ScanShape, softplus};
 use crate::config::DeltaNetConfig;
 use crate::decoder::Pass;
 use crate::error::LoadError;
@@ -17,11 +17,7 @@ use crate::tensors::{Tensors, block_name};
 use crate::workspace::Workspace;
 use alloc::format;
 use alloc::vec::Vec;
-use strata_kernels::{Activation, Decay, Kernels, StateRule, StateStep, act_format};
-use strata_platform::Chunks;
-
-/// Added to the square of a length.
-const EPSILON: f32 = 1e-6;
+use strata_kernels::{Activation, Decay, Kernels, StateRule, StateStep};
 
 impl DeltaNetConfig {
     fn key_width(&self) -> usize {
@@ -207,17 +203,8 @@ impl Pass<'_> {
             (pages.storage, &mut work.states),
             convolved,
         );
-        let scale = 1.0 / libm::sqrtf(config.key_size as f32);
-        compute.each_row(convolved, conv.channels, |_, row| {
-            let (queries, rest) = row.split_at_mut(config.key_width());
-            let keys = &mut rest[..config.key_width()];
-            for (heads, scale) in [(queries, scale), (keys, 1.0)] {
-                for head in heads.chunks_exact_mut(config.key_size) {
-                    let square = kernels.dot(head, head);
-                    kernels.scale(head, scale / libm::sqrtf(square + EPSILON));
-                }
-            }
-        });
+        let heads = (config.key_width(), config.key_size);
+        self.unit_heads(convolved, conv.channels, heads);
         let (rows, columns) = (&*projected, &*convolved);
         let step = |token: usize, head: usize, state: &mut [u8], out: &mut [f32]| {
             let row = &rows[token * stride..][..stride];
@@ -227,26 +214,19 @@ impl Pass<'_> {
         let storage = &mut *pages.storage;
         let read = self.scan(layer, (shape, conv.state_floats()), storage, read, step);
 
-        let format = act_format(weights.output.matrix.ty);
-        let pieces = (
-            Chunks::new(&mut work.mixed[..tokens * width], width),
-            Chunks::new(
-                work.acts.rows_mut(format, width, tokens),
-                format.row_bytes(width),
-            ),
-            Chunks::new(projected, stride),
-        );
-        let positions = &work.positions;
-        compute.each_piece(tokens * width, pieces, |token, (out, encoded, row)| {
-            let at = positions[token];
-            read.gather(token, self.place(at), self.span_tokens(at), out);
-            for head in out.chunks_exact_mut(config.value_size) {
-                kernels.rms_norm_in_place(head, Some(&weights.norm), self.config.epsilon);
+        let gate = Gate {
+            rows: projected,
+            stride,
+            offset: conv.channels,
+            activation: Activation::Silu,
+        };
+        let out = (&mut work.mixed[..], &mut work.acts, &work.positions[..]);
+        self.gate_read(&read, gate, &weights.output, out, |time, out| {
+            if time == NormTime::BeforeGate {
+                for head in out.chunks_exact_mut(config.value_size) {
+                    kernels.rms_norm_in_place(head, Some(&weights.norm), self.config.epsilon);
+                }
             }
-            let gate = &mut row[conv.channels..][..width];
-            kernels.activate(Activation::Silu, gate);
-            kernels.mul(out, gate);
-            kernels.quantize_act(format, out, encoded);
         });
     }
 }

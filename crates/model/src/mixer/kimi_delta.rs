@@ -4,7 +4,7 @@
 //! pairs of matrices with little between them; the sigmoid of the gate multiplies what heads read, normed.
 
 use super::convolution::{ConvShape, ConvWeights};
-use super::scan::{ScanShape, softplus};
+use super::scan::{Gate, NormTime, ScanShape, softplus};
 use crate::config::KimiDeltaConfig;
 use crate::decoder::Pass;
 use crate::error::LoadError;
@@ -16,11 +16,7 @@ use crate::tensors::{Tensors, block_name};
 use crate::workspace::Workspace;
 use alloc::format;
 use alloc::vec::Vec;
-use strata_kernels::{Activation, Decay, StateRule, StateStep, act_format};
-use strata_platform::Chunks;
-
-/// Added to the square of a length.
-const EPSILON: f32 = 1e-6;
+use strata_kernels::{Activation, Decay, StateRule, StateStep};
 
 impl KimiDeltaConfig {
     /// The width of all heads.
@@ -155,16 +151,7 @@ impl Pass<'_> {
             (pages.storage, &mut work.states),
             convolved,
         );
-        let scale = 1.0 / libm::sqrtf(size as f32);
-        compute.each_row(convolved, conv.channels, |_, row| {
-            let (queries, rest) = row.split_at_mut(width);
-            for (heads, scale) in [(queries, scale), (&mut rest[..width], 1.0)] {
-                for head in heads.chunks_exact_mut(size) {
-                    let square = kernels.dot(head, head);
-                    kernels.scale(head, scale / libm::sqrtf(square + EPSILON));
-                }
-            }
-        });
+        self.unit_heads(convolved, conv.channels, (width, size));
         compute.each_row(decays, width, |_, row| {
             kernels.add(row, &weights.decay_bias);
             for (head, rate) in row.chunks_exact_mut(size).zip(&weights.rates) {
@@ -193,25 +180,19 @@ impl Pass<'_> {
         let storage = &mut *pages.storage;
         let read = self.scan(layer, (shape, conv.state_floats()), storage, read, step);
 
-        let format = act_format(weights.output.matrix.ty);
-        let pieces = (
-            Chunks::new(&mut work.mixed[..tokens * width], width),
-            Chunks::new(
-                work.acts.rows_mut(format, width, tokens),
-                format.row_bytes(width),
-            ),
-            Chunks::new(gate, width),
-        );
-        let positions = &work.positions;
-        compute.each_piece(tokens * width, pieces, |token, (out, encoded, gate)| {
-            let at = positions[token];
-            read.gather(token, self.place(at), self.span_tokens(at), out);
-            for head in out.chunks_exact_mut(size) {
-                kernels.rms_norm_in_place(head, Some(&weights.norm), self.config.epsilon);
+        let gate = Gate {
+            rows: gate,
+            stride: width,
+            offset: 0,
+            activation: Activation::Sigmoid,
+        };
+        let out = (&mut work.mixed[..], &mut work.acts, &work.positions[..]);
+        self.gate_read(&read, gate, &weights.output, out, |time, out| {
+            if time == NormTime::BeforeGate {
+                for head in out.chunks_exact_mut(size) {
+                    kernels.rms_norm_in_place(head, Some(&weights.norm), self.config.epsilon);
+                }
             }
-            kernels.activate(Activation::Sigmoid, gate);
-            kernels.mul(out, gate);
-            kernels.quantize_act(format, out, encoded);
         });
     }
 }

@@ -2,7 +2,7 @@
 //! rate. SiLU of queries, keys and values goes in; what heads read is normed, all together, and multiplied by the sigmoid of a
 //! gate.
 
-use super::scan::ScanShape;
+use super::scan::{Gate, NormTime, ScanShape};
 use crate::config::LightningConfig;
 use crate::decoder::Pass;
 use crate::error::LoadError;
@@ -13,8 +13,7 @@ use crate::spec::Presence;
 use crate::tensors::{Tensors, block_name};
 use crate::workspace::Workspace;
 use alloc::vec::Vec;
-use strata_kernels::{Activation, Decay, StateRule, StateStep, act_format};
-use strata_platform::Chunks;
+use strata_kernels::{Activation, Decay, StateRule, StateStep};
 
 impl LightningConfig {
     /// The width of all heads.
@@ -95,9 +94,7 @@ impl Pass<'_> {
         self.project(&weights.input, &mut work.acts, projected);
         self.adapt_all(&weights.input, &work.normed, projected);
         compute.each_row(projected, stride, |_, row| {
-            let (qkv, gate) = row.split_at_mut(3 * width);
-            kernels.activate(Activation::Silu, qkv);
-            kernels.activate(Activation::Sigmoid, gate);
+            kernels.activate(Activation::Silu, &mut row[..3 * width]);
         });
         let rows = &*projected;
         let step = |token: usize, head: usize, state: &mut [u8], out: &mut [f32]| {
@@ -115,21 +112,17 @@ impl Pass<'_> {
         let read = &mut work.spare[..tokens * width];
         let read = self.scan(layer, (shape, 0), pages.storage, read, step);
 
-        let format = act_format(weights.output.matrix.ty);
-        let pieces = (
-            Chunks::new(&mut work.mixed[..tokens * width], width),
-            Chunks::new(
-                work.acts.rows_mut(format, width, tokens),
-                format.row_bytes(width),
-            ),
-        );
-        let positions = &work.positions;
-        compute.each_piece(tokens * width, pieces, |token, (out, encoded)| {
-            let at = positions[token];
-            read.gather(token, self.place(at), self.span_tokens(at), out);
-            kernels.rms_norm_in_place(out, Some(&weights.norm), self.config.epsilon);
-            kernels.mul(out, &rows[token * stride + 3 * width..][..width]);
-            kernels.quantize_act(format, out, encoded);
+        let gate = Gate {
+            rows: projected,
+            stride,
+            offset: 3 * width,
+            activation: Activation::Sigmoid,
+        };
+        let out = (&mut work.mixed[..], &mut work.acts, &work.positions[..]);
+        self.gate_read(&read, gate, &weights.output, out, |time, out| {
+            if time == NormTime::BeforeGate {
+                kernels.rms_norm_in_place(out, Some(&weights.norm), self.config.epsilon);
+            }
         });
     }
 }

@@ -5,7 +5,7 @@
 //! a gate multiplies the result.
 
 use super::convolution::{ConvShape, ConvWeights};
-use super::scan::{ScanShape, softplus};
+use super::scan::{Gate, NormTime, ScanShape, softplus};
 use crate::config::{MambaConfig, MambaVersion};
 use crate::decoder::Pass;
 use crate::error::LoadError;
@@ -18,8 +18,7 @@ use crate::workspace::{Acts, Workspace};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
-use strata_kernels::{Activation, Decay, StateRule, StateStep, act_format};
-use strata_platform::Chunks;
+use strata_kernels::{Activation, Decay, StateRule, StateStep};
 
 /// Channels whose states are a unit of work, at most, where steps belong to channels.
 const CHANNELS: usize = 64;
@@ -325,31 +324,22 @@ impl Pass<'_> {
         let storage = &mut *pages.storage;
         let read = self.scan(layer, (shape, conv.state_floats()), storage, read, step);
 
-        let format = act_format(weights.output.matrix.ty);
-        let pieces = (
-            Chunks::new(&mut work.mixed[..tokens * inner], inner),
-            Chunks::new(
-                work.acts.rows_mut(format, inner, tokens),
-                format.row_bytes(inner),
-            ),
-            Chunks::new(projected, config.projected()),
-        );
-        let positions = &work.positions;
-        compute.each_piece(tokens * inner, pieces, |token, (out, encoded, row)| {
-            let at = positions[token];
-            read.gather(token, self.place(at), self.span_tokens(at), out);
-            let gate = &mut row[config.gate()..][..inner];
-            kernels.activate(Activation::Silu, gate);
-            kernels.mul(out, gate);
-            if let (Some(norm), MambaVersion::Heads { groups, .. }) =
-                (&weights.norm, config.version)
+        let gate = Gate {
+            rows: projected,
+            stride: config.projected(),
+            offset: config.gate(),
+            activation: Activation::Silu,
+        };
+        let out = (&mut work.mixed[..], &mut work.acts, &work.positions[..]);
+        self.gate_read(&read, gate, &weights.output, out, |time, out| {
+            if let (NormTime::AfterGate, Some(norm), MambaVersion::Heads { groups, .. }) =
+                (time, &weights.norm, config.version)
             {
                 let size = inner / groups;
                 for (out, weight) in out.chunks_exact_mut(size).zip(norm.chunks_exact(size)) {
                     kernels.rms_norm_in_place(out, Some(weight), self.config.epsilon);
                 }
             }
-            kernels.quantize_act(format, out, encoded);
         });
     }
 

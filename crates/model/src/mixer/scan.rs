@@ -4,8 +4,10 @@
 //! A head of a sequence is the unit of work. Its state is changed where it is stored, behind what convolutions keep.
 
 use crate::decoder::Pass;
+use crate::matrix::Linear;
 use crate::pages::PageStorage;
-use crate::workspace::TokenPosition;
+use crate::workspace::{Acts, TokenPosition};
+use strata_kernels::{Activation, act_format};
 use strata_platform::Chunks;
 
 /// The largest value head.
@@ -99,6 +101,73 @@ impl Pass<'_> {
             shape,
             floats: read,
         }
+    }
+}
+
+/// What multiplies what tokens read, after an activation: a part of each token's row.
+pub(super) struct Gate<'a> {
+    pub(super) rows: &'a mut [f32],
+    pub(super) stride: usize,
+    pub(super) offset: usize,
+    pub(super) activation: Activation,
+}
+
+/// When what a token reads is normed.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum NormTime {
+    BeforeGate,
+    AfterGate,
+}
+
+impl Pass<'_> {
+    /// What tokens read, normed by `norm` and multiplied by a gate, into `mixed`, and encoded for the last matrix.
+    pub(super) fn gate_read(
+        &self,
+        read: &Read<'_>,
+        gate: Gate<'_>,
+        output: &Linear,
+        (mixed, acts, positions): (&mut [f32], &mut Acts, &[TokenPosition]),
+        norm: impl Fn(NormTime, &mut [f32]) + Sync,
+    ) {
+        let (width, tokens, kernels) = (read.shape.width(), self.tokens, self.compute.kernels);
+        let format = act_format(output.matrix.ty);
+        let pieces = (
+            Chunks::new(&mut mixed[..tokens * width], width),
+            Chunks::new(
+                acts.rows_mut(format, width, tokens),
+                format.row_bytes(width),
+            ),
+            Chunks::new(gate.rows, gate.stride),
+        );
+        self.compute
+            .each_piece(tokens * width, pieces, |token, (out, encoded, row)| {
+                let at = positions[token];
+                read.gather(token, self.place(at), self.span_tokens(at), out);
+                norm(NormTime::BeforeGate, out);
+                let row = &mut row[gate.offset..][..width];
+                kernels.activate(gate.activation, row);
+                kernels.mul(out, row);
+                norm(NormTime::AfterGate, out);
+                kernels.quantize_act(format, out, encoded);
+            });
+    }
+
+    /// Brings heads of queries and keys, side by side at the beginning of each row of `stride`, to length 1, and queries to
+    /// what makes their products with keys as large as `size` allows.
+    pub(super) fn unit_heads(&self, rows: &mut [f32], stride: usize, (width, size): (usize, usize)) {
+        /// Added to the square of a length.
+        const EPSILON: f32 = 1e-6;
+        let kernels = self.compute.kernels;
+        let scale = 1.0 / libm::sqrtf(size as f32);
+        self.compute.each_row(rows, stride, |_, row| {
+            let (queries, rest) = row.split_at_mut(width);
+            for (heads, scale) in [(queries, scale), (&mut rest[..width], 1.0)] {
+                for head in heads.chunks_exact_mut(size) {
+                    let square = kernels.dot(head, head);
+                    kernels.scale(head, scale / libm::sqrtf(square + EPSILON));
+                }
+            }
+        });
     }
 }
 
