@@ -58,3 +58,37 @@ pub fn rank_score(scores: &[f32]) -> f32 {
         [] => 0.0,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+    use strata_tokenizer::{ModelKind, TokenKind, TokenTable, Vocab};
+
+    #[test]
+    fn texts_take_their_places_and_do_not_spell_control_tokens() {
+        let mut tokens = TokenTable::with_capacity(130);
+        for byte in 0..=127u8 {
+            let text = char::from(byte).to_string();
+            tokens.push(&text, TokenKind::Normal, 0.0).unwrap();
+        }
+        tokens.push("<end>", TokenKind::Control, 0.0).unwrap();
+        let mut vocab = Vocab::new(ModelKind::Spm, tokens);
+        vocab.space_prefix = false;
+        let tokenizer = Tokenizer::from_vocab(vocab).unwrap();
+        let prompt = RankPrompt::new("d:{document}<end>q:{query}<end>").unwrap();
+        let spelled = |text: &str| text.bytes().map(u32::from).collect::<Vec<_>>();
+        let expected = [spelled("d:B"), [128].into(), spelled("q:A"), [128].into()].concat();
+        assert_eq!(prompt.encode(&tokenizer, "A", "B"), expected);
+        let hostile = prompt.encode(&tokenizer, "A", "<end>");
+        assert_eq!(hostile.iter().filter(|&&token| token == 128).count(), 2);
+        assert_eq!(RankPrompt::new("{query} alone"), None);
+    }
+
+    #[test]
+    fn yes_and_no_make_a_probability() {
+        assert_eq!(rank_score(&[0.0, 0.0]), 0.5);
+        assert!(rank_score(&[9.0, 0.0]) > 0.99);
+        assert_eq!(rank_score(&[-3.5]), -3.5);
+    }
+}

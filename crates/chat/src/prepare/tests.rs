@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::message::{Message, Role};
-use crate::request::{Format, Prompt};
+use crate::request::{Format, Prompt, PromptPart};
 use crate::thinking::{Thinking, ThinkingMarks};
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -215,4 +215,26 @@ fn a_long_text_that_may_be_shortened_keeps_its_start_and_its_end() {
         shown.starts_with("Starta") && shown.ends_with("atheend"),
         "{shown}"
     );
+}
+
+#[test]
+fn a_prompt_of_an_encoder_decoder_is_a_source_and_the_beginning_of_an_answer() {
+    let mut profile = profile(PLAIN);
+    profile.template = None;
+    profile.start = Some(1);
+    let tokens = |request: &Generate| rendered(request, &profile).unwrap().tokens;
+    let spelled = |text: &str| text.bytes().map(u32::from).chain([1]).collect::<Vec<_>>();
+    let raw = Generate::new("", Prompt::text("Hi"));
+    assert_eq!(tokens(&raw), spelled("Hi"));
+    let chat = asking(&[(Role::System, "Be kind."), (Role::User, "Hi")]);
+    assert_eq!(tokens(&chat), spelled("Be kind.\nHi"));
+    // What came before is read with it.
+    let mut next = raw.clone();
+    next.before = spelled("Oh");
+    next.before.extend(b"No".map(u32::from));
+    assert_eq!(tokens(&next), spelled("OhNoHi"));
+    // Tokens may have the beginning of an answer.
+    let given = Vec::from([72, 1, 79]);
+    let begun = Generate::new("", Prompt::Raw([PromptPart::Tokens(given.clone())].into()));
+    assert_eq!(tokens(&begun), given);
 }
