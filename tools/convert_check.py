@@ -36,8 +36,11 @@ import numpy as np
 import torch
 import transformers
 
+import golden_encoders as encoders
 import golden_logits as golden
+import golden_ranks as ranks
 import golden_states as states
+import golden_t5 as t5
 
 TOLERANCE = 1e-3
 TEXT = "A B! AA"
@@ -331,6 +334,51 @@ def check_encoder(name, strata):
     return [f"{name}: {problem}" for problem in problems]
 
 
+# Of golden_encoders.py, those whose class is the family's own.
+LATER_ENCODERS = ["eurobert", "modern-bert", "gemma-embedding", "jina-bert-v3"]
+
+
+def check_later_encoder(name, strata):
+    """The same for the encoders of golden_encoders.py."""
+    from safetensors.torch import save_file
+
+    model, problems = encoders.build(name), []
+    with tempfile.TemporaryDirectory() as root:
+        root = Path(root)
+        folder, out = root / name, root / "out.gguf"
+        model.save_pretrained(folder)
+        (folder / "tokenizer.json").write_text(json.dumps(wordpiece_json(), ensure_ascii=False))
+        expected = dict(encoders.tensors(name, model))
+        if name == "gemma-embedding":
+            modules = []
+            for number, (tensor, shape) in zip("23", encoders.DENSE.items()):
+                (folder / f"{number}_Dense").mkdir()
+                x = encoders.random(name, tensor, shape)
+                expected[tensor] = x
+                save_file({"linear.weight": torch.from_numpy(x)}, folder / f"{number}_Dense" / "model.safetensors")
+                config = {"in_features": shape[1], "out_features": shape[0], "bias": False,
+                          "activation_function": "torch.nn.modules.linear.Identity"}
+                (folder / f"{number}_Dense" / "config.json").write_text(json.dumps(config))
+        run = subprocess.run([strata, "convert", folder, "-o", out, "--type", "f32"], capture_output=True, text=True)
+        if run.returncode != 0:
+            print(f"{name:22} {run.stderr.strip()}", flush=True)
+            return [f"{name}: {run.stderr.strip()}"]
+        found = {key: data for key, (shape, data) in tensors_of(out).items()}
+        if found.keys() != expected.keys():
+            problems.append(f"the tensors {sorted(found.keys() ^ expected.keys())} are only in one of the files")
+        else:
+            far = [key for key in found if np.abs(np.ravel(found[key]) - np.ravel(expected[key])).max() > 1e-6]
+            problems += [f"{key} has other values" for key in far]
+        embed = lambda path: subprocess.run([strata, "embed", path, "a bed", "--json"], capture_output=True, text=True)
+        answer, again = embed(folder), embed(out)
+        if answer.returncode != 0 or answer.stdout.count(".") < encoders.WIDTH:
+            problems.append(f"the folder embeds nothing: {answer.stderr.strip()}")
+        if answer.stdout != again.stdout.replace(str(out), str(folder)):
+            problems.append("the folder and its conversion embed differently")
+    print(f"{name:22} {'; '.join(problems) or 'ok'}", flush=True)
+    return [f"{name}: {problem}" for problem in problems]
+
+
 def write_fixtures(folder, names, half=True):
     """Folders of half floats, small enough to commit; CI compares their conversion with the golden files."""
     builders = [(case, golden.build_model) for case in golden.CASES]
@@ -378,6 +426,16 @@ def main():
     for name in ENCODERS:
         if not arguments.cases or name in arguments.cases:
             problems += check_encoder(name, arguments.strata)
+    for name in LATER_ENCODERS:
+        if not arguments.cases or name in arguments.cases:
+            problems += check_later_encoder(name, arguments.strata)
+    own = Path(__file__).parent.parent / "crates/model/tests/golden"
+    for name in t5.CASES:
+        if not arguments.cases or name in arguments.cases:
+            t5.check(name, arguments.strata.resolve())
+    for name in ranks.CASES:
+        if not arguments.cases or name in arguments.cases:
+            ranks.check(name, own, arguments.strata.resolve())
     sys.exit("\n".join(problems) if problems else 0)
 
 
