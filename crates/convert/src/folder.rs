@@ -56,6 +56,7 @@ const BESIDE: &[&str] = &[
     "config.json",
     "tokenizer.json",
     "tokenizer.model",
+    "spiece.model",
     "tokenizer_config.json",
     "generation_config.json",
     "chat_template.jinja",
@@ -152,7 +153,9 @@ impl Folder {
     pub fn vocabulary(&self) -> Result<Option<Vocabulary>, FolderError> {
         let files = Files {
             tokenizer_json: self.file("tokenizer.json"),
-            sentencepiece: self.file("tokenizer.model"),
+            sentencepiece: self
+                .file("tokenizer.model")
+                .or_else(|| self.file("spiece.model")),
             tokenizer_config: self.file("tokenizer_config.json"),
             generation_config: self.file("generation_config.json"),
             config: self.file("config.json"),

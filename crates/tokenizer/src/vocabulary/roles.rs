@@ -43,7 +43,9 @@ pub(super) fn assign(vocabulary: &mut Vocabulary, settings: &Settings) {
         // A tokenizer.json that puts nothing around a text means it.
         let usual = vocabulary.algorithm == Algorithm::Spm && around.is_none();
         let bos = has(0).or(adds("add_bos_token")).unwrap_or(usual);
-        let eos = has(1).or(adds("add_eos_token")).unwrap_or(false);
+        // T5 puts an end after a text, and its SentencePiece file does not say so.
+        let unstated = vocabulary.algorithm == Algorithm::Unigram && around.is_none();
+        let eos = has(1).or(adds("add_eos_token")).unwrap_or(unstated);
         vocabulary.flags.insert("add_bos_token", bos);
         vocabulary.flags.insert("add_eos_token", eos);
     }
