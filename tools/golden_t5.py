@@ -39,8 +39,8 @@ SIZES = dict(vocab_size=VOCAB, d_model=WIDTH, d_ff=FFN, n_positions=POSITIONS, l
              eos_token_id=END, decoder_start_token_id=START, attn_implementation="eager", dropout_rate=0.0)
 # name: (config, what it exercises)
 CASES = {
-    "t5": (dict(d_kv=8, num_heads=4, num_layers=2, num_decoder_layers=3, feed_forward_proj="relu"),
-           "tied, scaled by 1/√width; ReLU; three layers that write"),
+    "t5": (dict(d_kv=8, num_heads=4, num_layers=3, num_decoder_layers=2, feed_forward_proj="relu"),
+           "tied, scaled by 1/√width; ReLU; three layers that read, two that write"),
     "t5-gated": (dict(d_kv=12, num_heads=3, num_layers=2, num_decoder_layers=2, feed_forward_proj="gated-gelu",
                       relative_attention_num_buckets=8, relative_attention_max_distance=20, tie_word_embeddings=False),
                  "T5 1.1: not tied; gated GELU; heads wider than the model; distances to 20 in 8 buckets, so llama.cpp cannot "
@@ -55,7 +55,7 @@ def random(case, name, shape):
     if "norm" in name:
         return np.float32(0.2) * x + np.float32(1)
     if "shared" in name:
-        return np.float32(0.6) * x
+        return (np.float32(0.6) * x).astype(np.float16).astype(np.float32)
     if "relative" in name:
         return x
     # Scores are not scaled.

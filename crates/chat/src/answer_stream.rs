@@ -378,10 +378,12 @@ pub fn refusal(error: &SubmitError) -> Fault {
         },
         SubmitError::NoAdapter { .. } => FaultKind::NotFound,
         SubmitError::Unsupported { .. } | SubmitError::NoDraftModel => FaultKind::Unsupported,
-        &(SubmitError::Pages { tokens, room } | SubmitError::SourceTooLong { tokens, room }) => FaultKind::ContextExceeded {
-            prompt_tokens: tokens,
-            context: room,
-        },
+        &(SubmitError::Pages { tokens, room } | SubmitError::SourceTooLong { tokens, room }) => {
+            FaultKind::ContextExceeded {
+                prompt_tokens: tokens,
+                context: room,
+            }
+        }
         _ => FaultKind::BadRequest,
     };
     Fault::new(kind, error)

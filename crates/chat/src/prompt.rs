@@ -352,7 +352,10 @@ impl ChatTemplate {
     }
 }
 
-pub(crate) fn controls<'a>(tokenizer: &'a Tokenizer, tokens: &'a [u32]) -> impl Iterator<Item = u32> + 'a {
+pub(crate) fn controls<'a>(
+    tokenizer: &'a Tokenizer,
+    tokens: &'a [u32],
+) -> impl Iterator<Item = u32> + 'a {
     tokens
         .iter()
         .copied()

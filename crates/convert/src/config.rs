@@ -146,7 +146,10 @@ impl HfConfig {
             Some(alloc::format!("{base}{ending}"))
         };
         let others = [named("ForCausalLM"), named("LMHeadModel")];
-        let others = others.iter().flatten().flat_map(|class| family::of_class(class));
+        let others = others
+            .iter()
+            .flatten()
+            .flat_map(|class| family::of_class(class));
         for family in family::of_class(&self.class).chain(others) {
             let meant = match family.when {
                 When::Always => true,

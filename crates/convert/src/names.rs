@@ -3,7 +3,9 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::family::{BUFFERS, CLASSIFIER, Family, HEADS, Naming, Order, PREFIXES, Reading, Rule, VISION};
+use crate::family::{
+    BUFFERS, CLASSIFIER, Family, HEADS, Naming, Order, PREFIXES, Reading, Rule, VISION,
+};
 
 /// What a name turned out to be.
 pub(crate) enum Known {

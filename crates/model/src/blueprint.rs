@@ -153,9 +153,7 @@ impl<'f> Blueprint<'f> {
             let name = name.into();
             match missing {
                 Some(missing) => LoadError::KnownArchitecture { name, missing },
-                None if arch::untested(&name).is_some() => {
-                    LoadError::UntestedArchitecture { name }
-                }
+                None if arch::untested(&name).is_some() => LoadError::UntestedArchitecture { name },
                 None => LoadError::Architecture { name },
             }
         })?;

@@ -51,10 +51,10 @@ pub use batch::{BatchLimits, Output, Outputs, Span};
 pub use blueprint::{Blueprint, LoadOptions, Placement};
 pub use compute::Compute;
 pub use config::{
-    AttentionConfig, BucketConfig, Config, DeltaNetConfig, ExpertConfig, KimiDeltaConfig, LatentConfig,
-    LayerConfig, LightningConfig, MambaConfig, MambaVersion, MixerConfig, RecurrentConfig,
-    RgLruConfig, RopeConfig, RopeScaling, Rwkv4Config, RwkvConfig, RwkvVersion, ShortConvConfig,
-    SourceConfig, StreamConfig,
+    AttentionConfig, BucketConfig, Config, DeltaNetConfig, ExpertConfig, KimiDeltaConfig,
+    LatentConfig, LayerConfig, LightningConfig, MambaConfig, MambaVersion, MixerConfig,
+    RecurrentConfig, RgLruConfig, RopeConfig, RopeScaling, Rwkv4Config, RwkvConfig, RwkvVersion,
+    ShortConvConfig, SourceConfig, StreamConfig,
 };
 pub use cpu_executor::CpuExecutor;
 pub use device::{

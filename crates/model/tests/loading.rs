@@ -412,7 +412,11 @@ fn an_untested_architecture_runs_only_if_it_is_asked_for_by_name() {
             };
             Model::load(&set, options, &SystemMemory, &Inline, &mut |_, _| {})
         };
-        let other = if name == "glm-dsa" { "deepseek32" } else { "glm-dsa" };
+        let other = if name == "glm-dsa" {
+            "deepseek32"
+        } else {
+            "glm-dsa"
+        };
         assert!(load(&file, other).is_err(), "another was asked for");
         let model = load(&file, name).unwrap();
         assert_eq!(model.config().context, 48, "more keys would be chosen from");

@@ -50,8 +50,8 @@ impl Plan {
 }
 
 pub(crate) fn plan(path: &Path, options: &Options, limit: Limit) -> Result<Plan, Error> {
-    let file = ModelFile::open_as(path, options.quantize, &mut |_, _| {})?
-        .allowing(options.untested);
+    let file =
+        ModelFile::open_as(path, options.quantize, &mut |_, _| {})?.allowing(options.untested);
     let checked = options.check(&file, TokenizerUse::Optional)?;
     checked.check_kv(options.kv)?;
     let available = std::thread::available_parallelism().map_or(1, usize::from);
@@ -86,8 +86,8 @@ pub(crate) fn plan(path: &Path, options: &Options, limit: Limit) -> Result<Plan,
 
 /// What is known of a model, without a plan of its memory.
 pub(crate) fn inspect(path: &Path, options: &Options) -> Result<ModelFacts, Error> {
-    let file = ModelFile::open_as(path, options.quantize, &mut |_, _| {})?
-        .allowing(options.untested);
+    let file =
+        ModelFile::open_as(path, options.quantize, &mut |_, _| {})?.allowing(options.untested);
     let checked = options.check(&file, TokenizerUse::Required)?;
     let profile = checked.profile()?;
     facts(&file, &checked, Some(&profile), options)

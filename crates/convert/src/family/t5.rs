@@ -12,10 +12,22 @@ const ENCODER: &[Rule] = &[
     ordered("encoder.embed_tokens", "token_embd", Order::Copy),
     same("encoder.final_layer_norm", "enc.output_norm"),
     same("encoder.block.#.layer.0.layer_norm", "enc.blk.#.attn_norm"),
-    same("encoder.block.#.layer.0.SelfAttention.q", "enc.blk.#.attn_q"),
-    same("encoder.block.#.layer.0.SelfAttention.k", "enc.blk.#.attn_k"),
-    same("encoder.block.#.layer.0.SelfAttention.v", "enc.blk.#.attn_v"),
-    same("encoder.block.#.layer.0.SelfAttention.o", "enc.blk.#.attn_o"),
+    same(
+        "encoder.block.#.layer.0.SelfAttention.q",
+        "enc.blk.#.attn_q",
+    ),
+    same(
+        "encoder.block.#.layer.0.SelfAttention.k",
+        "enc.blk.#.attn_k",
+    ),
+    same(
+        "encoder.block.#.layer.0.SelfAttention.v",
+        "enc.blk.#.attn_v",
+    ),
+    same(
+        "encoder.block.#.layer.0.SelfAttention.o",
+        "enc.blk.#.attn_o",
+    ),
     same(
         "encoder.block.#.layer.0.SelfAttention.relative_attention_bias",
         "enc.blk.#.attn_rel_b",
@@ -44,10 +56,22 @@ const DECODER: &[Rule] = &[
     same("decoder.final_layer_norm", "dec.output_norm"),
     same("lm_head", "output"),
     same("decoder.block.#.layer.0.layer_norm", "dec.blk.#.attn_norm"),
-    same("decoder.block.#.layer.0.SelfAttention.q", "dec.blk.#.attn_q"),
-    same("decoder.block.#.layer.0.SelfAttention.k", "dec.blk.#.attn_k"),
-    same("decoder.block.#.layer.0.SelfAttention.v", "dec.blk.#.attn_v"),
-    same("decoder.block.#.layer.0.SelfAttention.o", "dec.blk.#.attn_o"),
+    same(
+        "decoder.block.#.layer.0.SelfAttention.q",
+        "dec.blk.#.attn_q",
+    ),
+    same(
+        "decoder.block.#.layer.0.SelfAttention.k",
+        "dec.blk.#.attn_k",
+    ),
+    same(
+        "decoder.block.#.layer.0.SelfAttention.v",
+        "dec.blk.#.attn_v",
+    ),
+    same(
+        "decoder.block.#.layer.0.SelfAttention.o",
+        "dec.blk.#.attn_o",
+    ),
     same(
         "decoder.block.#.layer.0.SelfAttention.relative_attention_bias",
         "dec.blk.#.attn_rel_b",

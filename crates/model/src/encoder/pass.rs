@@ -286,7 +286,8 @@ impl<'a> EncoderPass<'a> {
         .run(&mut work.encoder, attention);
         work.encoder.starts = starts;
         let branch = &mut work.branch[..tokens * width];
-        self.pass.linear(&layer.attention.output, attention, &mut work.acts, branch);
+        self.pass
+            .linear(&layer.attention.output, attention, &mut work.acts, branch);
     }
 
     /// The feed-forward network, from `normed` into `branch`.
@@ -325,8 +326,10 @@ impl<'a> EncoderPass<'a> {
         }
         if let [up, down] = &self.encoder.dense[..] {
             let hidden = &mut work.ffn[..self.pass.tokens * up.matrix.rows];
-            self.pass.linear(up, &work.x[..rows], &mut work.acts, hidden);
-            self.pass.linear(down, hidden, &mut work.acts, &mut work.x[..rows]);
+            self.pass
+                .linear(up, &work.x[..rows], &mut work.acts, hidden);
+            self.pass
+                .linear(down, hidden, &mut work.acts, &mut work.x[..rows]);
         }
     }
 

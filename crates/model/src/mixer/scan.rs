@@ -154,7 +154,12 @@ impl Pass<'_> {
 
     /// Brings heads of queries and keys, side by side at the beginning of each row of `stride`, to length 1, and queries to
     /// what makes their products with keys as large as `size` allows.
-    pub(super) fn unit_heads(&self, rows: &mut [f32], stride: usize, (width, size): (usize, usize)) {
+    pub(super) fn unit_heads(
+        &self,
+        rows: &mut [f32],
+        stride: usize,
+        (width, size): (usize, usize),
+    ) {
         /// Added to the square of a length.
         const EPSILON: f32 = 1e-6;
         let kernels = self.compute.kernels;

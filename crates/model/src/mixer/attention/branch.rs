@@ -130,11 +130,13 @@ impl Pass<'_> {
         stores.sort(starts);
         let stores = &*stores;
         match Stretches::new(memory, stores.starts(), bytes) {
-            Some(blocks) => self.compute.each_piece(rows.floats.len(), blocks, |index, block| {
-                for (token, position) in stores.run(index) {
-                    tokens.store(token, position, block);
-                }
-            }),
+            Some(blocks) => self
+                .compute
+                .each_piece(rows.floats.len(), blocks, |index, block| {
+                    for (token, position) in stores.run(index) {
+                        tokens.store(token, position, block);
+                    }
+                }),
             // Two spans write to one page: the later one stays, as in the order of the batch.
             None => {
                 for (index, &start) in stores.starts().iter().enumerate() {

@@ -5,8 +5,8 @@
 //! depends on nothing but the position: the result has the same bits whether a token's chunks are shared out among
 //! workers, as for a few tokens with a long context, or all done by one, as for the many tokens of a prompt.
 
-use super::{Buckets, alibi};
 use super::rows::{self, QueryRows};
+use super::{Buckets, alibi};
 use crate::batch::Span;
 use crate::compute::Compute;
 use crate::config::AttentionConfig;

@@ -3,8 +3,8 @@
 //! Queries, keys and values lie head by head, so that several tokens of one head meet the same keys together. A
 //! token's sums run over its own sequence alone and in the same order whatever is computed beside it.
 
-use super::{Buckets, alibi};
 use super::rows::{self, QueryRows};
+use super::{Buckets, alibi};
 use crate::compute::Compute;
 use crate::config::AttentionConfig;
 use crate::workspace::{EncoderBuffers, TokenPosition};
