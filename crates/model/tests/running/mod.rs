@@ -100,8 +100,7 @@ impl<'a> Runner<'a> {
             && self.sequence.is_empty()
         {
             let end = tokens.iter().position(|&token| token == source.start);
-            self.sequence
-                .set_source(end.expect("the first chunk has all of the source"));
+            self.sequence.set_source(end.unwrap_or(tokens.len()));
         }
         let span = Span {
             sequence: &mut self.sequence,
