@@ -20,7 +20,7 @@ and of its conversion.
         jina-bert-v2 olmo3 lfm2 glm4moe granitemoe-shared ernie4_5-moe nemotron afmoe mamba mamba-falcon mamba2 jamba \\
         granitehybrid granitehybrid-dense falcon-h1 nemotron_h nemotron_h_moe qwen3next qwen35 qwen35moe deepseek2 \\
         deepseek2-lite minicpm3 gpt-oss llama4 dbrx apertus bitnet granite_swa gemma3n gemma4 kimi-linear minimax-01 \\
-        recurrent-gemma rwkv4   # the folders that tests use
+        recurrent-gemma rwkv4   # the folders that tests use, besides that of golden_t5.py
 """
 
 import argparse
