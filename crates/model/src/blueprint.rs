@@ -72,14 +72,14 @@ pub(crate) struct Decoder {
     /// What makes and joins several residual streams.
     pub(crate) streams: Option<Streams>,
     /// What reads a source, if there is one.
-    pub(crate) source: Option<Encoder>,
+    pub(crate) source: Option<Box<Encoder>>,
     pub(crate) layers: Vec<Layer>,
     pub(crate) output_norm: NormWeights,
     /// The embedding's own, where they are tied.
     pub(crate) output: Matrix,
     pub(crate) output_bias: Option<Vec<f32>>,
     /// What makes scores of a sequence's last state.
-    pub(crate) rank: Option<RankHead>,
+    pub(crate) rank: Option<Box<RankHead>>,
 }
 
 impl Decoder {
@@ -103,7 +103,7 @@ impl Decoder {
         let source = match &config.source {
             Some(source) => {
                 tensors.part = source.encoder.spec.part;
-                Some(Encoder::load(tensors, &source.encoder)?)
+                Some(Box::new(Encoder::load(tensors, &source.encoder)?))
             }
             None => None,
         };
@@ -128,7 +128,7 @@ impl Decoder {
             output_norm,
             output,
             output_bias,
-            rank: RankHead::load(tensors, config)?,
+            rank: RankHead::load(tensors, config)?.map(Box::new),
         })
     }
 }

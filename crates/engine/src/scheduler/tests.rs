@@ -1,6 +1,7 @@
 //! Thousands of random workloads, with time that is only a number.
 
 use super::*;
+use crate::Priority;
 use crate::random::{Random, Stream};
 use std::collections::BTreeMap as Map;
 use std::println;

@@ -49,10 +49,10 @@ impl Model {
     /// without a classifier.
     pub fn labels(&self) -> usize {
         let head = match &self.parts.body {
-            Body::Encoder(encoder) => &encoder.rank,
-            Body::Decoder(decoder) => &decoder.rank,
+            Body::Encoder(encoder) => encoder.rank.as_ref(),
+            Body::Decoder(decoder) => decoder.rank.as_deref(),
         };
-        head.as_ref().map_or(0, RankHead::labels)
+        head.map_or(0, RankHead::labels)
     }
 
     /// Refuses what cannot be computed, before anything is.

@@ -98,7 +98,7 @@ impl Lengths {
             self.layer_inputs = embeddings.table.columns;
             self.layer_row = embeddings.table.row_bytes();
         }
-        self.rank(decoder.rank.as_ref(), tokens);
+        self.rank(decoder.rank.as_deref(), tokens);
         self.rows = limits.logits;
         self.input(&decoder.output, limits.logits);
     }
