@@ -2,7 +2,8 @@
 //
 // One token (`gemv`): producer warps sum the integers of different units at once, a half-warp a unit, a lane a row, and
 // leave scales and sums in shared memory; one warp a panel applies the fused multiply-adds in order.
-// Several tokens (`gemm`): mma.m16n8k32.s8 is one panel's 16 rows × one group of 32 columns × 8 tokens, and the panel's
+// A few tokens: see few.cuh.
+// Many tokens (`gemm`): mma.m16n8k32.s8 is one panel's 16 rows × one group of 32 columns × 8 tokens, and the panel's
 // words are its A fragment; the fused multiply-adds follow in registers.
 #pragma once
 #include "rows.cuh"

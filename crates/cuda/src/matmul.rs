@@ -11,6 +11,9 @@ use strata_model::GgmlType;
 /// Bytes of 256 quantized activations.
 const UNIT: usize = 352;
 
+/// Shared memory of a block that is the driver's own.
+const RESERVED: usize = 1024;
+
 /// Bytes of a quantized row.
 pub(crate) fn act_bytes(columns: usize) -> usize {
     columns.div_ceil(256) * UNIT
@@ -28,31 +31,45 @@ pub(crate) struct Input {
     pub(crate) shared_by: usize,
 }
 
-/// Tokens × rows in one tile of a kernel for several tokens.
+/// Tokens of a row of blocks in the kernel for a few, and how many of those rows are still faster than tiles, although each
+/// reads all weights.
+const FEW: usize = 8;
+const FEW_ROWS: usize = 2;
+
+/// Rows × tokens in one tile of a kernel for many tokens.
 struct Tile {
+    name: &'static str,
     rows: usize,
     tokens: usize,
-    threads: u32,
     stages: usize,
 }
 
-const TILES: [Tile; 3] = [
+/// Four warps each.
+const TILE_THREADS: usize = 128;
+
+const TILES: [Tile; 4] = [
     Tile {
+        name: "gemm_32x32",
         rows: 32,
-        tokens: 8,
-        threads: 64,
-        stages: 4,
+        tokens: 32,
+        stages: 3,
     },
     Tile {
+        name: "gemm_32x64",
+        rows: 32,
+        tokens: 64,
+        stages: 3,
+    },
+    Tile {
+        name: "gemm_64x64",
         rows: 64,
-        tokens: 32,
-        threads: 128,
+        tokens: 64,
         stages: 2,
     },
     Tile {
+        name: "gemm_128x64",
         rows: 128,
         tokens: 64,
-        threads: 128,
         stages: 2,
     },
 ];
@@ -61,13 +78,19 @@ const TILES: [Tile; 3] = [
 #[derive(Copy, Clone)]
 enum TypeKernels {
     Float(Kernel),
-    Quantized { gemv: Kernel, gemm: [Kernel; 3] },
+    Quantized {
+        gemv: Kernel,
+        few: Kernel,
+        tiles: [Kernel; TILES.len()],
+    },
 }
 
 /// The kernels of the types that a model has.
 pub(crate) struct Multiplier {
     kernels: HashMap<GgmlType, TypeKernels>,
+    /// Shared memory that a block may have, and that a processor has.
     shared: usize,
+    shared_in_all: usize,
     processors: usize,
     tensor_cores: bool,
 }
@@ -77,6 +100,7 @@ impl Multiplier {
         Self {
             kernels: HashMap::new(),
             shared: facts.shared as usize,
+            shared_in_all: facts.shared as usize + RESERVED,
             processors: facts.processors as usize,
             tensor_cores: facts.has_tensor_cores(),
         }
@@ -98,9 +122,11 @@ impl Multiplier {
             _ => {
                 let module = format!("matmul_{ty:?}");
                 let mut find = |kind: &str| backend.kernel(&module, &format!("{kind}_{ty:?}"));
+                let [first, second, third, fourth] = TILES.each_ref().map(|tile| find(tile.name));
                 TypeKernels::Quantized {
+                    tiles: [first?, second?, third?, fourth?],
                     gemv: find("gemv")?,
-                    gemm: [find("gemm_8")?, find("gemm_32")?, find("gemm_64")?],
+                    few: find("few")?,
                 }
             }
         };
@@ -186,25 +212,28 @@ impl Multiplier {
                 };
                 launch(backend, kernel, shape, &arguments)
             }
-            TypeKernels::Quantized { gemv, gemm } => {
+            TypeKernels::Quantized { gemv, few, tiles } => {
                 arguments.x = input.acts;
                 arguments.x_stride = act_bytes(columns) as u32;
-                let shared_input = input.shared_by > 1;
-                if tokens > 1 && self.tensor_cores && experts == 0 && !shared_input {
-                    let (tile, shared) = self.tile(ty, panels * 16, tokens);
-                    let Tile {
-                        rows,
-                        tokens: wide,
-                        threads,
-                        ..
-                    } = TILES[tile];
-                    let grid = [(panels * 16).div_ceil(rows), tokens.div_ceil(wide), 1];
+                if tokens > 1 && self.tensor_cores && experts == 0 && input.shared_by == 1 {
+                    let (kernel, [x, y], threads, shared) = if tokens <= FEW_ROWS * FEW {
+                        let grid = [panels, tokens.div_ceil(FEW)];
+                        (few, grid, FEW_THREADS, few_shared_bytes(ty))
+                    } else {
+                        let which = self.tile(ty, panels * 16, tokens);
+                        let tile = &TILES[which];
+                        let grid = [
+                            (panels * 16).div_ceil(tile.rows),
+                            tokens.div_ceil(tile.tokens),
+                        ];
+                        (tiles[which], grid, TILE_THREADS, shared_bytes(ty, tile))
+                    };
                     let shape = Shape {
-                        grid: grid.map(|n| n as u32),
-                        threads,
+                        grid: [x as u32, y as u32, 1],
+                        threads: threads as u32,
                         shared: shared as u32,
                     };
-                    return launch(backend, gemm[tile], shape, &arguments);
+                    return launch(backend, kernel, shape, &arguments);
                 }
                 let chain = chain_arrays(ty) * 2 * 8 * 144 * 4;
                 let staged = chain + act_bytes(columns) <= self.shared;
@@ -219,18 +248,20 @@ impl Multiplier {
         }
     }
 
-    /// The largest tile that fits and leaves no processor idle, and its shared memory.
-    fn tile(&self, ty: GgmlType, rows: usize, tokens: usize) -> (usize, usize) {
-        let mut best = (0, shared_bytes(ty, &TILES[0]));
-        for (index, tile) in TILES.iter().enumerate().skip(1) {
+    /// The tile that takes the least time, as far as can be told: what a group of 32 columns costs a warp, whose results
+    /// wait for each other, in blocks side by side on a processor, as often as these are filled.
+    fn tile(&self, ty: GgmlType, rows: usize, tokens: usize) -> usize {
+        let time = |tile: &Tile| {
             let blocks = rows.div_ceil(tile.rows) * tokens.div_ceil(tile.tokens);
-            let shared = shared_bytes(ty, tile);
-            let wide = tokens > TILES[index - 1].tokens;
-            if wide && blocks >= self.processors && shared <= self.shared {
-                best = (index, shared);
-            }
-        }
-        best
+            let room = self.shared_in_all / (shared_bytes(ty, tile) + RESERVED);
+            let beside = blocks.div_ceil(self.processors).min(room).max(1);
+            let work = 6 * tile.rows * tile.tokens / TILE_THREADS + 40;
+            blocks.div_ceil(self.processors * beside) * (work + 150).max(beside * work)
+        };
+        let fits = |tile: &Tile| shared_bytes(ty, tile) <= self.shared;
+        let all = TILES.iter().enumerate().filter(|(_, tile)| fits(tile));
+        all.min_by_key(|(_, tile)| time(tile))
+            .map_or(0, |(index, _)| index)
     }
 }
 
@@ -247,8 +278,25 @@ fn chain_arrays(ty: GgmlType) -> usize {
     }
 }
 
+/// Bytes of a unit of 256 columns of a panel.
+fn unit_bytes(ty: GgmlType) -> usize {
+    16 * ty.block_bytes() * (256 / ty.block_len())
+}
+
+/// As in `kernels/few.cuh`: four producers, and a thread for each row of a panel and token.
+const PRODUCERS: usize = 4;
+const FEW_THREADS: usize = PRODUCERS * 32 + 16 * FEW;
+
+fn few_shared_bytes(ty: GgmlType) -> usize {
+    let unit = unit_bytes(ty);
+    let stages = if unit <= 2600 { 3 } else { 2 };
+    let slots = PRODUCERS * stages * (unit + FEW * (UNIT + 16));
+    let pairs = if ty == GgmlType::Q2_K { 16 * 4 } else { 0 };
+    slots + 2 * PRODUCERS * 8 * (16 * FEW * 4 + 16 * 8 + FEW * 8 + pairs)
+}
+
 fn shared_bytes(ty: GgmlType, tile: &Tile) -> usize {
-    let unit = 16 * ty.block_bytes() * (256 / ty.block_len());
+    let unit = unit_bytes(ty);
     let stage = tile.rows / 16 * unit + tile.tokens * (UNIT + 16);
     let pairs = usize::from(is_split(ty)) + usize::from(ty == GgmlType::Q2_K);
     tile.stages * stage + 8 * (tile.rows + tile.tokens) * 8 + pairs * 8 * tile.rows * 4

@@ -82,10 +82,16 @@ fn rows(ty: GgmlType, rows: usize, columns: usize, random: &mut Random) -> Vec<u
     data
 }
 
-fn check(
+fn check(ty: GgmlType, sizes: (usize, usize, usize), capability: (i32, i32)) {
+    check_on(ty, sizes, capability, None);
+}
+
+/// With so many processors as far as the choice of a tile is concerned.
+fn check_on(
     ty: GgmlType,
     (rows_count, columns, tokens): (usize, usize, usize),
     capability: (i32, i32),
+    processors: Option<usize>,
 ) {
     let Some(library) = emulation::library() else {
         return;
@@ -128,6 +134,7 @@ fn check(
     let (at, floats, units) = (take(&packed), take(&floats), take(&units));
     let out = device.alloc(4 * expected.len(), "").unwrap();
     let mut multiplier = Multiplier::new(device.facts());
+    multiplier.processors = processors.unwrap_or(multiplier.processors);
     multiplier.load(&mut device, ty).unwrap();
     let input = Input {
         floats,
@@ -170,10 +177,11 @@ fn every_type_gives_the_bits_of_the_processors() {
         // Blocks of 32 need not fill the last unit.
         let columns = if ty.block_len() == 256 { 768 } else { 416 };
         check(ty, (35, columns, 1), (8, 0));
+        check(ty, (35, columns, 3), (8, 0));
         check(ty, (35, columns, 9), (8, 0));
         check(ty, (130, 256, 20), (8, 0));
     }
-    // Rows long enough for several rounds, the largest tiles, and a GPU without tensor cores.
+    // Rows long enough for several rounds, every tile, and a GPU without tensor cores.
     for ty in [
         GgmlType::Q4_K,
         GgmlType::Q6_K,
@@ -181,7 +189,26 @@ fn every_type_gives_the_bits_of_the_processors() {
         GgmlType::Q2_K,
     ] {
         check(ty, (16, 6400, 1), (8, 0));
+        check(ty, (16, 6400, 8), (8, 0));
         check(ty, (150, 256, 70), (8, 0));
         check(ty, (17, 512, 3), (7, 5));
     }
+}
+
+#[test]
+fn every_tile_gives_the_bits_of_the_processors() {
+    let Some(library) = emulation::library() else {
+        return;
+    };
+    let device = Emulator::open(library, (8, 0)).unwrap();
+    let mut multiplier = Multiplier::new(device.facts());
+    let mut tiles = Vec::new();
+    for processors in [100, 10, 2, 1] {
+        multiplier.processors = processors;
+        tiles.push(multiplier.tile(GgmlType::Q4_K, 600, 33));
+        for ty in [GgmlType::Q4_K, GgmlType::Q6_K] {
+            check_on(ty, (600, 256, 33), (8, 0), Some(processors));
+        }
+    }
+    assert_eq!(tiles, [0, 1, 2, 3]);
 }
