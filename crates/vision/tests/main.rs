@@ -1,0 +1,6 @@
+//! All tests of this crate from outside.
+
+mod decoding;
+mod hostile;
+mod recipes;
+mod vectors;
