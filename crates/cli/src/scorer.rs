@@ -114,6 +114,7 @@ impl<'a> Scorer<'a> {
                     output => output,
                 },
                 adapter: None,
+                embedded: &[],
             };
             let config = self.executor.config();
             let (vocabulary, width) = (config.vocabulary, config.width);

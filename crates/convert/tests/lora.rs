@@ -147,6 +147,7 @@ fn logits(model: &Model, tokens: &[u32], adapter: Option<&Adapter>) -> Vec<f32> 
         output: Output::AllLogits,
         adapter: adapter.map(|adapter| Adapted {
             adapter,
+            embedded: &[],
             scale: 1.0,
         }),
     };

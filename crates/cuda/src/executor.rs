@@ -277,6 +277,10 @@ impl Executor for CudaExecutor {
         if batch.iter().any(|span| span.adapter.is_some()) {
             return Err(BatchError::ForeignAdapter);
         }
+        if batch.iter().any(|span| !span.embedded.is_empty()) {
+            let reason = "the CUDA executor takes no images".into();
+            return Err(BatchError::Device { reason });
+        }
         if let Some(fault) = &self.fault {
             return Err(fault.clone().into());
         }

@@ -97,6 +97,7 @@ fn logits(executor: &mut dyn Executor) -> Result<Vec<f32>, strata_model::BatchEr
                 tokens,
                 output: Output::AllLogits,
                 adapter: None,
+                embedded: &[],
             })
             .collect();
         let outputs = executor.forward(&table, &mut batch)?;

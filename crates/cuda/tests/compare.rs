@@ -82,6 +82,7 @@ impl Side {
                 tokens,
                 output,
                 adapter: None,
+                embedded: &[],
             })
             .collect();
         let outputs = self.executor.forward(&self.table, &mut batch).unwrap();

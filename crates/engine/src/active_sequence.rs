@@ -2,6 +2,7 @@
 
 use crate::beams::Beam;
 use crate::cache::CachedSequence;
+use crate::images::Images;
 use crate::prefix_tree::Salt;
 use crate::request::{Request, RequestId, Usage};
 use crate::scheduler::SequenceId;
@@ -25,6 +26,7 @@ pub(crate) struct ActiveSequence {
     pub(crate) tokens: Vec<u32>,
     /// How many of them are the prompt.
     pub(crate) prompt: usize,
+    pub(crate) images: Images,
     pub(crate) held: CachedSequence,
     /// What the draft model has computed of them.
     pub(crate) drafted: CachedSequence,
@@ -81,6 +83,7 @@ impl ActiveSequence {
             salt,
             tokens: of.prompt.clone(),
             prompt: of.prompt.len(),
+            images: Images::new(&of.images),
             held: CachedSequence::default(),
             drafted: CachedSequence::default(),
             aim,
@@ -215,6 +218,7 @@ impl ActiveSequence {
             sequence: &mut self.held.sequence,
             output,
             adapter,
+            embedded: self.images.runs(),
         }
     }
 

@@ -114,8 +114,8 @@ impl Engine {
                 continue;
             }
             if active.leaves_pages() {
-                self.cache
-                    .record(active.salt, &active.tokens, &mut active.held);
+                let keys = active.images.keys(&active.tokens);
+                self.cache.record(active.salt, &keys, &mut active.held);
                 if active.is_landmark() {
                     self.cache.snapshot_page(&active.held);
                 }

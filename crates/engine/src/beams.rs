@@ -350,7 +350,8 @@ impl Search {
         (cache, scheduler): (&mut Cache, &mut Scheduler),
     ) {
         for text in texts.iter_mut() {
-            cache.record_tail(text.salt, &text.tokens, &mut text.held);
+            let keys = text.images.keys(&text.tokens);
+            cache.record_tail(text.salt, &keys, &mut text.held);
         }
         let mut places: Vec<Option<(Way, Beam)>> = texts.iter().map(|_| None).collect();
         let mut others = Vec::new();

@@ -54,6 +54,7 @@ impl Engine {
             tokens: prompt,
             output: Output::LastLogits,
             adapter: None,
+            embedded: &[],
         };
         let computed = self.cache.observe(&mut [span], observer);
         let logits = computed.map(|outputs| outputs.logits.to_vec());

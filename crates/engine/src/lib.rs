@@ -56,6 +56,7 @@ mod encode;
 mod engine;
 mod exponential;
 mod group;
+mod images;
 mod inspect;
 pub mod logprobs;
 mod page_admission;
@@ -91,6 +92,6 @@ pub use session::{Completion, InferenceError, RestoreError, Session, run_inferen
 pub use small_string::SmallString;
 pub use speculation::{Speculation, VocabularyMismatch};
 pub use standing::Standing;
-pub use strata_model::Pooling;
+pub use strata_model::{EmbeddedRun, Grid, Pooling};
 pub use submit::{MOST_CHOICES, SubmitError};
 pub use watch::{StepPage, StepReport, StepSequence, StepWatcher};

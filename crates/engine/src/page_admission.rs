@@ -24,8 +24,9 @@ impl Pages for PageAdmission<'_> {
         let reusable = active.reusable();
         let tokens = &active.tokens;
         if reusable > 0 {
+            let keys = active.images.keys(tokens);
             self.cache
-                .attach(active.salt, &tokens[..reusable], &mut active.held);
+                .attach(active.salt, &keys[..reusable], &mut active.held);
             // Of a source all is there, or none is of use.
             if active.fewest() > 0 {
                 self.cache.release(&mut active.held);
@@ -72,6 +73,7 @@ pub(crate) fn release(
     let ActiveSequence {
         salt,
         tokens,
+        images,
         held,
         drafted,
         known,
@@ -81,7 +83,7 @@ pub(crate) fn release(
     cache.rollback(held, tokens.len());
     let known = (*known).min(tokens.len());
     if matches!(active.aim, Aim::Write(_) | Aim::Search(_)) {
-        cache.record_tail(*salt, tokens, held);
+        cache.record_tail(*salt, &images.keys(tokens), held);
     }
     cache.release(held);
     if let Some(draft) = draft_model {

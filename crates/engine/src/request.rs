@@ -9,13 +9,15 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
-use strata_model::{BatchError, Pooling};
+use strata_model::{BatchError, EmbeddedRun, Pooling};
 
 /// A prompt, and what is wanted of it.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The prompt's tokens; at least one.
     pub prompt: Vec<u32>,
+    /// Positions of the prompt whose embeddings are given, in order: its images. The tokens there are placeholders.
+    pub images: Vec<EmbeddedRun>,
     /// How tokens are chosen.
     pub sampling: SamplerSettings,
     /// Tokens to generate at most; as many as there is room for if not given.
@@ -65,6 +67,7 @@ impl Default for Request {
     fn default() -> Self {
         Self {
             prompt: Vec::new(),
+            images: Vec::new(),
             sampling: SamplerSettings::default(),
             max_tokens: None,
             min_tokens: 0,

@@ -105,6 +105,41 @@ impl Engine {
                 .iter_mut()
                 .for_each(ActiveSequence::end_at_landmark);
         }
+        self.keep_images_whole();
+    }
+
+    /// Positions of an image that see each other are computed in one batch. A batch ends before them, or has all of them
+    /// at the cost of what other prompts get; if there is no room, the sequence waits for the next step.
+    fn keep_images_whole(&mut self) {
+        let room = self.executor().limits().tokens;
+        for index in 0..self.active.len() {
+            let active = &self.active[index];
+            let computed = active.held.sequence.len();
+            let end = computed + active.in_batch;
+            let Some(run) = active.images.cut_at(computed, end) else {
+                continue;
+            };
+            let (start, end) = (run.start, run.range().end);
+            if active.in_batch == 0 {
+                continue;
+            }
+            if start > computed {
+                self.active[index].in_batch = start - computed;
+                continue;
+            }
+            let needed = end - computed;
+            let mut others: usize = self.active.iter().map(|other| other.in_batch).sum();
+            others -= self.active[index].in_batch;
+            for other in &mut self.active[index + 1..] {
+                if needed + others > room && other.in_batch > 1 {
+                    others -= other.in_batch;
+                    other.in_batch = 0;
+                }
+            }
+            let active = &mut self.active[index];
+            let fits = needed + others <= room && self.cache.reserve(&mut active.held, needed);
+            active.in_batch = if fits { needed } else { 0 };
+        }
     }
 
     /// Cuts what prompts get whose every token needs a row of logits.

@@ -4,6 +4,7 @@ use crate::active_sequence::{ActiveSequence, Aim};
 use crate::beams::{Beam, Search};
 use crate::engine::Engine;
 use crate::group::Group;
+use crate::images::Images;
 use crate::prefix_tree::Salt;
 use crate::request::{AdapterId, Choices, Request, RequestId, Task};
 use crate::sampling::SettingsError;
@@ -172,6 +173,7 @@ impl Engine {
             let what = "the model is recurrent, and there is no slot for a state";
             return Err(SubmitError::Unsupported { what });
         }
+        self.check_images(request)?;
         self.check_task(request)?;
         self.check_time(request)?;
         self.room(request)
@@ -187,6 +189,10 @@ impl Engine {
             (
                 request.adapter.is_some(),
                 "encoder-decoders have no adapters",
+            ),
+            (
+                !request.images.is_empty(),
+                "encoder-decoders read no images",
             ),
             (
                 request.prompt_logprobs.is_some(),
@@ -210,6 +216,52 @@ impl Engine {
             return Err(SubmitError::SourceTooLong { tokens, room });
         }
         Ok(())
+    }
+
+    /// Refuses images that the executor cannot compute.
+    fn check_images(&self, request: &Request) -> Result<(), SubmitError> {
+        if request.images.is_empty() {
+            return Ok(());
+        }
+        let mutual = || request.images.iter().filter(|run| run.mutual);
+        let room = self
+            .options
+            .tokens()
+            .saturating_sub(self.options.requests());
+        let width = self.executor().config().width;
+        let mut end = 0;
+        let fits = request.images.iter().all(|run| {
+            let after = run.start >= end;
+            end = run.range().end;
+            after && run.len > 0 && run.rows.len() == run.len * width
+        });
+        let faults = [
+            (
+                !self.executor().takes_embeddings(),
+                "images are computed on the processors only: run the model with the device cpu",
+            ),
+            (self.encodes(), "an encoder reads no images"),
+            (
+                !fits || end > request.prompt.len(),
+                "an image's embeddings do not fit the prompt",
+            ),
+            (
+                self.cache.is_recurrent() && mutual().next().is_some(),
+                "images whose positions see each other, in a recurrent model",
+            ),
+            (
+                request.prompt_logprobs.is_some() && mutual().next().is_some(),
+                "log-probabilities of a prompt with an image whose positions see each other",
+            ),
+            (
+                mutual().any(|run| run.len > room),
+                "an image has more positions than a batch has room for: use a larger batch",
+            ),
+        ];
+        match faults.iter().find(|(fault, _)| *fault) {
+            Some(&(_, what)) => Err(SubmitError::Unsupported { what }),
+            None => Ok(()),
+        }
     }
 
     fn check_task(&self, request: &Request) -> Result<(), SubmitError> {
@@ -281,7 +333,8 @@ impl Engine {
             source: self.source_of(&request.prompt),
         };
         let kept = if request.cache {
-            self.cache.kept_len(salt, &request.prompt)
+            let keys = Images::new(&request.images);
+            self.cache.kept_len(salt, &keys.keys(&request.prompt))
         } else {
             0
         };

@@ -45,6 +45,7 @@ fn directly(model: &Model, tokens: &[u32], kind: Pooling) -> Vec<f32> {
         tokens,
         output: Output::States,
         adapter: None,
+        embedded: &[],
     };
     let outputs = model
         .forward(&compute, &mut kv, &mut work, &mut [span])

@@ -94,6 +94,7 @@ fn an_engine_says_what_the_executor_says_token_by_token() {
             tokens: &tokens[from..],
             output: Output::LastLogits,
             adapter: None,
+            embedded: &[],
         };
         let logits = executor.forward(&table, &mut [span]).unwrap().logits;
         let best = (0..logits.len()).max_by(|&a, &b| logits[a].total_cmp(&logits[b]));

@@ -248,6 +248,7 @@ fn forward(
             tokens,
             output,
             adapter: None,
+            embedded: &[],
         })
         .collect();
     executor.forward(table, &mut batch).unwrap().logits.to_vec()

@@ -1,6 +1,7 @@
 //! What `forward` computes: tokens of one or more sequences.
 
 use crate::adapter::Adapted;
+use crate::embedded::{self, EmbeddedRun};
 use crate::error::BatchError;
 use crate::model::Model;
 use crate::pages::{PAGE, PageLayout, Sequence};
@@ -37,6 +38,8 @@ pub struct Span<'a> {
     pub output: Output,
     /// The adapter that they are computed with. What is stored of a sequence depends on it.
     pub adapter: Option<Adapted<'a>>,
+    /// All the sequence's positions whose embeddings are given, in order; positions count from its beginning.
+    pub embedded: &'a [EmbeddedRun],
 }
 
 impl Span<'_> {
@@ -126,6 +129,8 @@ pub(crate) fn check(
                 positions,
             });
         }
+        let positions = span.sequence.len()..needed;
+        embedded::check(span.embedded, positions, model.config().width)?;
         let sees = (span.sequence.len() + 1).saturating_sub(layout.window().unwrap_or(0));
         let held = span.sequence.forgotten() * PAGE;
         if sees < held {

@@ -169,7 +169,7 @@ impl<'f> Blueprint<'f> {
         let tied = file.tensor("output.weight").is_none();
         let config = Config::new(spec, metadata, (vocabulary, tied))?;
 
-        let mut tensors = Tensors::new(file, spec);
+        let mut tensors = Tensors::new(file, spec.name, spec.part);
         if spec.indexer != Presence::Never {
             tensors.skip_all(".indexer.");
         }
@@ -331,7 +331,7 @@ fn locate(backing: &dyn Backing, bytes: &[u8]) -> Result<Home, LoadError> {
 const STEP: usize = 8 << 20;
 
 /// Packs one matrix, panels shared out among the workers; asks for `next` before the last step.
-fn pack(
+pub(crate) fn pack(
     source: &Source<'_>,
     next: Option<&[u8]>,
     out: &mut [u8],

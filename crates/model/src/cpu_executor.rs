@@ -109,6 +109,10 @@ impl Executor for CpuExecutor {
         Some(&self.model)
     }
 
+    fn takes_embeddings(&self) -> bool {
+        true
+    }
+
     fn encode(&mut self, inputs: &[EncoderInput<'_>]) -> Result<&[f32], BatchError> {
         let compute = Compute {
             kernels: self.kernels,

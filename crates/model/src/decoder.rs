@@ -5,6 +5,7 @@ use crate::batch::{self, Output, Outputs, Span};
 use crate::blueprint::{Body, Decoder};
 use crate::compute::Compute;
 use crate::config::Config;
+use crate::embedded::run_at;
 use crate::error::BatchError;
 use crate::kv_pages::KvPages;
 use crate::layer::{FfnWeights, Layer};
@@ -151,9 +152,15 @@ impl Pass<'_> {
             for (i, &token) in span.tokens.iter().enumerate().skip(span.read()) {
                 let position = span.sequence.len + i;
                 let row = &mut work.x[index * width..][..width];
-                model.embedding(token, &mut work.row, row);
-                if self.config.embedding_scale != 1.0 {
-                    kernels.scale(row, self.config.embedding_scale);
+                let run = run_at(span.embedded, position);
+                match run {
+                    Some(run) => row.copy_from_slice(run.row(position)),
+                    None => {
+                        model.embedding(token, &mut work.row, row);
+                        if self.config.embedding_scale != 1.0 {
+                            kernels.scale(row, self.config.embedding_scale);
+                        }
+                    }
                 }
                 if let Some(embeddings) = &model.parts.position_embd {
                     kernels.add(row, &embeddings[position * width..][..width]);
@@ -162,10 +169,14 @@ impl Pass<'_> {
                     let (kind, epsilon) = (self.config.spec.norm, self.config.epsilon);
                     self.compute.norm_in_place(kind, norm, epsilon, row);
                 }
-                model.rotate(position, index, &mut work.rotations);
+                model.rotate_axes(span.embedded, position, index, &mut work.rotations);
                 work.positions[index] = TokenPosition {
                     span: span_index as u32,
                     position: position as u32,
+                    end: run
+                        .filter(|run| run.mutual)
+                        .map_or(position + 1, |run| run.range().end)
+                        as u32,
                 };
                 let page = span.sequence.pages[position / PAGE];
                 work.stores.add(page, index, position);

@@ -17,6 +17,10 @@ pub enum LoadError {
     KnownArchitecture { name: String, missing: &'static str },
     #[error("the architecture {name:?} is untested: nothing was compared with what it computes")]
     UntestedArchitecture { name: String },
+    #[error("the file's architecture is {arch:?}; a projector's is \"clip\"")]
+    NotATower { arch: String },
+    #[error("the projector {name:?} is not supported; these are: {known}")]
+    Projector { name: String, known: String },
     #[error(transparent)]
     Metadata(#[from] GgufError),
     #[error("the file was cut short while it was read")]
@@ -96,6 +100,10 @@ pub enum BatchError {
     Position { position: usize, positions: usize },
     #[error("the sequence has pages for {room} positions and the batch reaches {needed}")]
     Pages { room: usize, needed: usize },
+    #[error("the embeddings given for the positions from {start} on do not fit the model")]
+    Embedded { start: usize },
+    #[error("positions {start} to {end} see each other, and the batch has only some of them")]
+    CutRun { start: usize, end: usize },
     #[error("{reason}")]
     Device { reason: String },
     #[error("the sequence has no recurrent state, which the model needs")]

@@ -68,6 +68,11 @@ pub trait Executor: Send {
         None
     }
 
+    /// Whether positions of a batch may come with their embeddings, as images do.
+    fn takes_embeddings(&self) -> bool {
+        false
+    }
+
     /// Computes the states of whole sequences with an encoder: (tokens, width), one after the other.
     fn encode(&mut self, inputs: &[EncoderInput<'_>]) -> Result<&[f32], BatchError>;
 

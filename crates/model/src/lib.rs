@@ -24,6 +24,7 @@ mod cpu_executor;
 mod decoder;
 mod dense_beside;
 mod device;
+mod embedded;
 mod encoder;
 mod error;
 mod executor;
@@ -43,6 +44,7 @@ mod rope;
 mod row_formats;
 pub mod spec;
 mod tensors;
+mod tower;
 mod tuning;
 mod workspace;
 
@@ -61,6 +63,7 @@ pub use device::{
     DeviceAttention, DeviceDense, DeviceExpertMatrices, DeviceExperts, DeviceFeedForward,
     DeviceLayer, DeviceLinear, DeviceMatrix, DeviceModel, DeviceNorm, NotOnDevice,
 };
+pub use embedded::{EmbeddedRun, Grid};
 pub use encoder::EncoderInput;
 pub use error::{BatchError, LoadError};
 pub use executor::{Executor, ExecutorMemory};
@@ -75,5 +78,9 @@ pub use pooling::{Pooled, Pooling, normalize};
 pub use row_formats::{ROW_FORMATS, RowFormat};
 pub use strata_kernels::KvType;
 pub use strata_quant::GgmlType;
+pub use tower::{
+    Merge, ProjectorStep, Tower, TowerConfig, TowerError, TowerImage, TowerPosition, TowerRows,
+    TowerSpec,
+};
 pub use tuning::TypeTuning;
 pub use workspace::Workspace;

@@ -12,6 +12,8 @@ pub(crate) struct Rope {
     /// Radians by position, one for each pair of dimensions.
     frequencies: Vec<f64>,
     magnitude: f32,
+    /// The axis that each pair turns by; empty where positions have only one.
+    axes: Vec<u8>,
 }
 
 impl Rope {
@@ -29,12 +31,30 @@ impl Rope {
         Self {
             frequencies,
             magnitude: config.magnitude,
+            axes: config.axes(),
         }
     }
 
     /// How many pairs of dimensions turn.
     pub(crate) fn pairs(&self) -> usize {
         self.frequencies.len()
+    }
+
+    /// Whether pairs turn by different axes of a position.
+    pub(crate) fn has_axes(&self) -> bool {
+        !self.axes.is_empty()
+    }
+
+    /// Writes the cosines of places on the axes, then their sines.
+    pub(crate) fn write_axes(&self, places: [usize; 3], out: &mut [f32]) {
+        let (cosines, sines) = out.split_at_mut(self.pairs());
+        let turns = self.frequencies.iter().zip(&self.axes);
+        for ((turn, cosine), sine) in turns.zip(cosines).zip(sines) {
+            let (frequency, &axis) = turn;
+            let (s, c) = sin_cos(frequency * places[axis as usize] as f64);
+            *cosine = c * self.magnitude;
+            *sine = s * self.magnitude;
+        }
     }
 
     /// Writes a position's cosines, then its sines.

@@ -5,9 +5,11 @@
 
 mod attention;
 mod recurrence;
+mod rope;
 
 pub use attention::{AttnGate, KeySource, Temperature, TemperatureScale, ValueNorm};
 pub use recurrence::{Branches, Recurrence, RecurrentLayers, SharedKeys};
+pub use rope::{RopeAxes, WindowRope, YarnRange};
 pub use strata_kernels::Activation;
 
 /// Whether a tensor belongs to the family.
@@ -246,27 +248,6 @@ pub enum Window {
     ChunksAllButEvery(u32, u32),
 }
 
-/// The RoPE of layers with a window.
-#[derive(Copy, Clone, Debug, PartialEq)]
-pub enum WindowRope {
-    /// That of the other layers.
-    Same,
-    /// Without scaling.
-    Unscaled {
-        /// The base where the file has no `rope.freq_base_swa`; if none, that of the other layers.
-        base: Option<f32>,
-    },
-}
-
-/// How YaRN bounds the pairs between those that are stretched and those that are not.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum YarnRange {
-    /// Rounded outwards to whole pairs.
-    Rounded,
-    /// As the formula has it.
-    Exact,
-}
-
 /// A factor, and where it comes from.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub enum Scale {
@@ -397,6 +378,8 @@ pub struct ArchSpec {
     pub window_rope: WindowRope,
     /// How YaRN bounds what it stretches in part.
     pub yarn_range: YarnRange,
+    /// The axes of positions.
+    pub rope_axes: RopeAxes,
     /// What attention scores are multiplied by.
     pub attn_scale: AttnScale,
     /// Scores pass cap · tanh(x / cap), where the metadata says nothing.
@@ -468,6 +451,7 @@ impl ArchSpec {
         window: Window::Always,
         window_rope: WindowRope::Same,
         yarn_range: YarnRange::Rounded,
+        rope_axes: RopeAxes::One,
         attn_scale: AttnScale::HeadSize,
         attn_soft_cap: None,
         ffn: Ffn::Gated(Fusion::Separate),

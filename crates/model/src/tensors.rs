@@ -2,7 +2,7 @@
 
 use crate::error::LoadError;
 use crate::matrix::{Experts, Matrix};
-use crate::spec::{ArchSpec, Presence};
+use crate::spec::Presence;
 use alloc::borrow::Cow;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -29,7 +29,7 @@ pub(crate) struct NamedMatrices {
 /// Hands tensors out, and remembers which.
 pub(crate) struct Tensors<'a, 'f> {
     file: &'a GgufSet<'f>,
-    spec: &'static ArchSpec,
+    arch: &'static str,
     /// Which part of an encoder-decoder names are of.
     pub(crate) part: &'static str,
     taken: Vec<bool>,
@@ -40,11 +40,11 @@ pub(crate) struct Tensors<'a, 'f> {
 }
 
 impl<'a, 'f> Tensors<'a, 'f> {
-    pub(crate) fn new(file: &'a GgufSet<'f>, spec: &'static ArchSpec) -> Self {
+    pub(crate) fn new(file: &'a GgufSet<'f>, arch: &'static str, part: &'static str) -> Self {
         Self {
             file,
-            spec,
-            part: spec.part,
+            arch,
+            part,
             taken: vec![false; file.tensors().len()],
             sources: Vec::new(),
             names: Vec::new(),
@@ -93,6 +93,18 @@ impl<'a, 'f> Tensors<'a, 'f> {
         Ok(values)
     }
 
+    /// `count` vectors of floats, one after the other, of whatever length they have; gives that too.
+    pub(crate) fn vectors(
+        &mut self,
+        name: &str,
+        count: usize,
+    ) -> Result<(Vec<f32>, usize), LoadError> {
+        let length = self.file.tensor(name).and_then(|t| t.dims.first().copied());
+        let length = length.unwrap_or(1);
+        let values = self.vector(name, &[length, count as u64])?;
+        Ok((values, length as usize))
+    }
+
     /// A vector that the family may or must have.
     pub(crate) fn maybe_vector(
         &mut self,
@@ -116,6 +128,26 @@ impl<'a, 'f> Tensors<'a, 'f> {
     ) -> Result<Matrix, LoadError> {
         let tensor = self.take(name)?;
         check_shape(tensor, &[columns as u64, rows as u64])?;
+        let matrix = self.add(tensor, tensor.data, columns, rows)?;
+        self.name(name, matrix, 1);
+        Ok(matrix)
+    }
+
+    /// A convolution whose kernel covers what it is moved by: a matrix of `rows` rows over the elements of all other
+    /// dimensions.
+    pub(crate) fn patch_matrix(
+        &mut self,
+        name: &str,
+        kernel: &[u64],
+        rows: usize,
+    ) -> Result<Matrix, LoadError> {
+        let tensor = self.take(name)?;
+        let shape: Vec<u64> = kernel.iter().copied().chain([rows as u64]).collect();
+        check_shape(tensor, &shape)?;
+        let columns = kernel.iter().product::<u64>() as usize;
+        if !columns.is_multiple_of(tensor.ty.block_len()) {
+            return Err(unfit(tensor));
+        }
         let matrix = self.add(tensor, tensor.data, columns, rows)?;
         self.name(name, matrix, 1);
         Ok(matrix)
@@ -183,6 +215,15 @@ impl<'a, 'f> Tensors<'a, 'f> {
         }
     }
 
+    /// Leaves out the tensors of a tower's layers from a number on.
+    pub(crate) fn skip_prefixed(&mut self, prefix: &str, from: usize) {
+        for (tensor, taken) in self.file.tensors().iter().zip(&mut self.taken) {
+            let number = tensor.name.strip_prefix(prefix);
+            let number = number.and_then(|rest| rest.split_once('.')?.0.parse::<usize>().ok());
+            *taken |= number.is_some_and(|number| number >= from);
+        }
+    }
+
     /// Leaves out the tensors of layers that are not computed.
     pub(crate) fn skip_layers(&mut self, layers: Range<usize>) {
         for (tensor, taken) in self.file.tensors().iter().zip(&mut self.taken) {
@@ -244,7 +285,7 @@ impl<'a, 'f> Tensors<'a, 'f> {
             None => Ok(()),
             Some(index) => Err(LoadError::SurplusTensor {
                 name: self.file.tensors()[index].name.to_string(),
-                arch: self.spec.name,
+                arch: self.arch,
             }),
         }
     }

@@ -180,6 +180,7 @@ fn run(
             tokens,
             output: Output::AllLogits,
             adapter: *adapter,
+            embedded: &[],
         });
     }
     let outputs = model.forward(&compute, &mut kv, &mut work, &mut batch)?;

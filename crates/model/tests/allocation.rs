@@ -52,6 +52,7 @@ fn forward(runner: &mut Runner<'_>, tokens: &[u32]) -> usize {
         tokens,
         output: Output::LastLogits,
         adapter: None,
+        embedded: &[],
     };
     let before = allocations();
     let (kv, work) = (&mut runner.kv, &mut runner.work);

@@ -219,6 +219,7 @@ fn sequences_in_a_batch_get_what_they_get_alone() {
                     tokens,
                     output,
                     adapter: None,
+                    embedded: &[],
                 },
             ));
         }
@@ -272,6 +273,7 @@ fn states_are_the_same_in_chunks_and_beside_logits() {
                 tokens: &tokens,
                 output,
                 adapter: None,
+                embedded: &[],
             }
         })
         .collect();
@@ -322,6 +324,7 @@ fn refused_batches_change_nothing() {
             tokens,
             output: Output::LastLogits,
             adapter: None,
+            embedded: &[],
         };
         let result = model.forward(
             &runner.compute,

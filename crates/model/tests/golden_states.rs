@@ -327,6 +327,7 @@ fn what_cannot_be_encoded_is_refused() {
             tokens: &[],
             output: Output::LastLogits,
             adapter: None,
+            embedded: &[],
         };
         let refused = model.forward(&compute, &mut runner.kv, &mut runner.work, &mut [span]);
         assert_eq!(refused.err(), Some(BatchError::Encoder));

@@ -6,6 +6,7 @@ mod determinism;
 mod dispatches;
 mod golden;
 mod golden_states;
+mod golden_vision;
 mod layers;
 mod loading;
 mod observing;

@@ -59,6 +59,7 @@ fn feed_observed(runner: &mut Runner<'_>, tokens: &[u32], observer: &dyn Observe
         tokens,
         output: Output::AllLogits,
         adapter: None,
+        embedded: &[],
     };
     let (compute, work) = (&runner.compute, &mut runner.work);
     let outputs = runner

@@ -74,6 +74,7 @@ impl Machine {
             tokens,
             output,
             adapter: None,
+            embedded: &[],
         };
         let outputs = self.executor.forward(&self.table, &mut [span]).unwrap();
         bits(outputs.logits)
@@ -191,6 +192,7 @@ fn assert_same_in_a_batch(name: &str) {
             tokens,
             output,
             adapter: None,
+            embedded: &[],
         };
         // A span without tokens changes nothing.
         let none = span(&mut empty, (&[][..], Output::None));
@@ -272,6 +274,7 @@ fn assert_forked(name: &str) {
             tokens,
             output: Output::LastLogits,
             adapter: None,
+            embedded: &[],
         };
         bits(
             model
@@ -316,6 +319,7 @@ fn a_sequence_without_a_state_is_refused() {
         tokens: &[1],
         output: Output::None,
         adapter: None,
+        embedded: &[],
     };
     let result = machine.executor.forward(&machine.table, &mut [span]);
     assert_eq!(result.err(), Some(BatchError::State));

@@ -124,6 +124,7 @@ fn sequences_in_a_batch_get_what_they_get_alone() {
                 tokens,
                 output,
                 adapter: None,
+                embedded: &[],
             });
         }
         let written: Vec<usize> = (0..6).filter(|i| step - *i as i32 % 2 == 1).collect();
@@ -171,6 +172,7 @@ fn a_source_is_read_at_once_or_refused() {
             tokens,
             output: Output::LastLogits,
             adapter: None,
+            embedded: &[],
         };
         let refused = model.forward(compute, kv, work, &mut [span]).err();
         refused

@@ -105,6 +105,7 @@ fn refusal(runner: &mut Runner<'_>, sequence: &mut Sequence) -> BatchError {
         tokens: &[1],
         output: Output::LastLogits,
         adapter: None,
+        embedded: &[],
     };
     let (kv, work) = (&mut runner.kv, &mut runner.work);
     let computed = runner.model.forward(&runner.compute, kv, work, &mut [span]);
@@ -151,6 +152,7 @@ impl Executed {
             tokens,
             output: Output::LastLogits,
             adapter: None,
+            embedded: &[],
         };
         let outputs = self.executor.forward(&self.table, &mut [span]);
         outputs.unwrap().logits.to_vec()

@@ -75,6 +75,7 @@ impl<'r> DraftRequest<'r> {
                 _ => Output::LastLogits,
             },
             adapter: None,
+            embedded: &[],
         }
     }
 }

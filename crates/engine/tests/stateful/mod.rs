@@ -183,6 +183,7 @@ impl Stateful {
                 tokens: &tokens[at..=at],
                 output: Output::LastLogits,
                 adapter: None,
+                embedded: &[],
             };
             let logits = executor.forward(&table, &mut [span]).unwrap().logits;
             if at + 1 == tokens.len() {

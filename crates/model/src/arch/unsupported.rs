@@ -15,7 +15,10 @@ pub const UNSUPPORTED: &[(&str, &str)] = &[
         "chameleon",
         "layer norms of heads with biases, and image tokens",
     ),
-    ("clip", "image encoders: pass the text model's file"),
+    (
+        "clip",
+        "the text model that it is the projector of: pass that, and this with --mmproj",
+    ),
     ("cogvlm", "second weights for image tokens"),
     ("cohere2moe", "the mean of routed and shared experts"),
     ("deci", "layers without attention or without a network"),

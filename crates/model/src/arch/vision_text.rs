@@ -1,11 +1,12 @@
 //! The text models of families that also see: in text, the axes of their positions are one.
 
 use super::{qwen2, qwen3, qwen3moe};
-use crate::spec::{ArchSpec, Presence};
+use crate::spec::{ArchSpec, Presence, RopeAxes};
 
 pub(super) const QWEN2VL: ArchSpec = ArchSpec {
     name: "qwen2vl",
     output_bias: Presence::IfPresent,
+    rope_axes: RopeAxes::Sections,
     ..qwen2::SPEC
 };
 

@@ -3,7 +3,8 @@
 use super::MAX_SIZE;
 use super::keys::Keys;
 use crate::error::LoadError;
-use crate::spec::{ArchSpec, WindowRope, YarnRange};
+use crate::spec::{ArchSpec, RopeAxes, WindowRope, YarnRange};
+use alloc::vec::Vec;
 
 /// Rotary positions.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +21,20 @@ pub struct RopeConfig {
     pub magnitude: f32,
     /// Positions that the unscaled frequencies were trained for.
     pub original_context: usize,
+    /// How many pairs turn by each axis of a position, one axis after the other; none where there is only one.
+    pub sections: Option<[usize; 3]>,
+}
+
+impl RopeConfig {
+    /// The axis that each pair turns by; empty where positions have only one.
+    pub(crate) fn axes(&self) -> Vec<u8> {
+        let Some(sections) = self.sections else {
+            return Vec::new();
+        };
+        let axes = (0u8..).zip(sections);
+        axes.flat_map(|(axis, pairs)| core::iter::repeat_n(axis, pairs))
+            .collect()
+    }
 }
 
 /// How frequencies are stretched for long contexts.
@@ -84,6 +99,7 @@ pub(super) fn rope(
             scaling: RopeScaling::None,
             magnitude: 1.0,
             original_context,
+            sections: None,
         });
     }
     let scaling = scaling(keys, spec.yarn_range)?;
@@ -99,7 +115,38 @@ pub(super) fn rope(
         scaling,
         magnitude: stretch * keys.positive("rope.scaling.attn_factor")?.unwrap_or(1.0),
         original_context,
+        sections: sections(keys, spec.rope_axes, dimensions / 2)?,
     })
+}
+
+/// How many pairs turn by each axis.
+fn sections(
+    keys: &Keys<'_, '_>,
+    axes: RopeAxes,
+    pairs: usize,
+) -> Result<Option<[usize; 3]>, LoadError> {
+    let key = keys.key("rope.dimension_sections");
+    let found = match axes {
+        RopeAxes::One => None,
+        RopeAxes::Sections => keys.metadata.array(&key)?,
+    };
+    let Some(found) = found else {
+        return Ok(None);
+    };
+    let mut sizes = found.integers().into_iter().flatten();
+    let mut next = || sizes.next().and_then(|size| usize::try_from(size).ok());
+    let sections = [next(), next(), next()].map(|size| size.unwrap_or(usize::MAX));
+    let sum = sections
+        .iter()
+        .fold(0usize, |sum, size| sum.saturating_add(*size));
+    if sum != pairs {
+        return Err(LoadError::BadValue {
+            key,
+            value: sum as f64,
+            needs: "three sizes that sum up to the pairs of a head",
+        });
+    }
+    Ok(Some(sections))
 }
 
 fn scaling(keys: &Keys<'_, '_>, range: YarnRange) -> Result<RopeScaling, LoadError> {

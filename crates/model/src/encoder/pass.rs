@@ -172,6 +172,7 @@ impl<'a> EncoderPass<'a> {
                 work.positions[index] = TokenPosition {
                     span: span as u32,
                     position: position as u32,
+                    end: input.tokens.len() as u32,
                 };
                 index += 1;
             }

@@ -75,6 +75,8 @@ pub(crate) struct TokenPosition {
     /// Its span of the batch.
     pub(crate) span: u32,
     pub(crate) position: u32,
+    /// The positions that it sees without regard to windows: those before this one.
+    pub(crate) end: u32,
 }
 
 /// Buffers for attention over whole sequences, which a decoder does not need.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use strata_kernels::Kernels;
 use strata_model::{
-    BatchLimits, Compute, KvPages, KvType, Model, Output, Sequence, Span, Workspace,
+    BatchLimits, Compute, EmbeddedRun, KvPages, KvType, Model, Output, Sequence, Span, Workspace,
 };
 use strata_platform::{Pool, SystemMemory};
 
@@ -95,6 +95,16 @@ impl<'a> Runner<'a> {
 
     /// Feeds tokens in one batch.
     pub(crate) fn feed(&mut self, tokens: &[u32], output: Output) -> Vec<f32> {
+        self.feed_embedded(tokens, &[], output)
+    }
+
+    /// Feeds tokens of a sequence with images in one batch.
+    pub(crate) fn feed_embedded(
+        &mut self,
+        tokens: &[u32],
+        embedded: &[EmbeddedRun],
+        output: Output,
+    ) -> Vec<f32> {
         self.kv.reserve(&mut self.sequence, tokens.len()).unwrap();
         if let Some(source) = &self.model.config().source
             && self.sequence.is_empty()
@@ -107,6 +117,7 @@ impl<'a> Runner<'a> {
             tokens,
             output,
             adapter: None,
+            embedded,
         };
         let outputs = self
             .model

@@ -54,6 +54,7 @@ pub(super) fn pretend(cache: &mut Cache, held: &mut CachedSequence, tokens: &[u3
         tokens: &tokens[from..],
         output: Output::None,
         adapter: None,
+        embedded: &[],
     };
     cache.forward(&mut [span]).unwrap();
     assert_eq!(held.sequence.len(), tokens.len());

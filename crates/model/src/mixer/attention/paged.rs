@@ -257,18 +257,22 @@ impl Attention<'_> {
 
     /// The positions that a token sees; at least its own, or all of the source.
     pub(super) fn visible(&self, token: usize) -> Range<usize> {
-        let TokenPosition { span, position } = self.positions[token];
+        let TokenPosition {
+            span,
+            position,
+            end,
+        } = self.positions[token];
         let source = self.batch[span as usize].sequence.source();
         if self.sees == Sees::Source {
             return 0..source;
         }
-        let end = position as usize + 1;
+        let position = position as usize;
         let start = match self.config.window {
             None => 0,
-            Some(chunk) if self.config.chunked => (end - 1) / chunk * chunk,
-            Some(window) => end.saturating_sub(window),
+            Some(chunk) if self.config.chunked => position / chunk * chunk,
+            Some(window) => (position + 1).saturating_sub(window),
         };
-        start.min(end - 1).max(source)..end
+        start.min(position).max(source)..end as usize
     }
 
     fn group_sinks(&self, group: usize) -> Option<&[f32]> {
@@ -283,7 +287,7 @@ impl Attention<'_> {
         let (heads, size) = (into.maxima.len(), config.head_size);
         let head = item.group * heads;
         let kv_head = head / (config.heads / config.kv_heads);
-        let TokenPosition { span, position } = self.positions[item.token];
+        let TokenPosition { span, position, .. } = self.positions[item.token];
         let sequence: &Sequence = self.batch[span as usize].sequence;
         let visible = self.visible(item.token);
         let start = visible.start.max(item.chunk * CHUNK);

@@ -3,6 +3,7 @@
 use super::AttentionWeights;
 use crate::config::AttentionConfig;
 use crate::decoder::Pass;
+use crate::embedded::{EmbeddedRun, axes};
 use crate::layer::NormWeights;
 use crate::model::Model;
 use crate::rope::Rope;
@@ -32,6 +33,29 @@ impl Model {
         for (rope, out) in self.parts.ropes.iter().zip(out) {
             let size = 2 * rope.pairs();
             rope.write(position, &mut out[token * size..][..size]);
+        }
+    }
+
+    /// The same for a token of a sequence with images, whose positions have axes where the model's rotations do.
+    pub(crate) fn rotate_axes(
+        &self,
+        runs: &[EmbeddedRun],
+        position: usize,
+        token: usize,
+        out: &mut [Vec<f32>],
+    ) {
+        if runs.is_empty() {
+            return self.rotate(position, token, out);
+        }
+        let places = axes(runs, position);
+        for (rope, out) in self.parts.ropes.iter().zip(out) {
+            let size = 2 * rope.pairs();
+            let out = &mut out[token * size..][..size];
+            if rope.has_axes() {
+                rope.write_axes(places, out);
+            } else {
+                rope.write(position, out);
+            }
         }
     }
 }

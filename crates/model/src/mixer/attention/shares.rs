@@ -15,7 +15,7 @@ impl Attention<'_> {
         let Self { config, kv, .. } = self;
         let kernels = self.compute.kernels;
         let size = config.head_size;
-        let TokenPosition { span, position } = self.positions[token];
+        let TokenPosition { span, position, .. } = self.positions[token];
         let sequence = &self.batch[span as usize].sequence;
         let visible = self.visible(token);
         let kv_head = head / (config.heads / config.kv_heads);

@@ -1,0 +1,32 @@
+//! How families vary rotary positions.
+
+/// The RoPE of layers with a window.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub enum WindowRope {
+    /// That of the other layers.
+    Same,
+    /// Without scaling.
+    Unscaled {
+        /// The base where the file has no `rope.freq_base_swa`; if none, that of the other layers.
+        base: Option<f32>,
+    },
+}
+
+/// How YaRN bounds the pairs between those that are stretched and those that are not.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum YarnRange {
+    /// Rounded outwards to whole pairs.
+    Rounded,
+    /// As the formula has it.
+    Exact,
+}
+
+/// What a pair of dimensions turns by where images have positions of their own: time, row or column.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum RopeAxes {
+    /// Positions have one axis.
+    One,
+    /// The first pairs turn by time, those after them by the row, the last by the column
+    /// (`rope.dimension_sections`).
+    Sections,
+}

@@ -1,0 +1,63 @@
+//! Towers: from an image's pixels to embeddings that a language model reads in place of tokens.
+//!
+//! A tower is a vision transformer (<https://arxiv.org/abs/2010.11929>) and a projector, in a GGUF file of its own
+//! (`general.architecture` is `clip`, and `clip.projector_type` names the family). A family is a [`TowerSpec`]; sizes
+//! and scales come from the file. Attention and matrices are those of the text encoders, and the numerics contract
+//! holds: the same pixels give the same bits on any number of workers and any instruction set.
+
+mod config;
+mod pass;
+mod patches;
+mod projector;
+mod spec;
+mod weights;
+
+pub use config::TowerConfig;
+pub use spec::{Merge, ProjectorStep, TowerPosition, TowerSpec};
+pub use weights::Tower;
+
+use crate::embedded::Grid;
+use alloc::vec::Vec;
+
+/// An image, or a tile of one, as a tower reads it.
+#[derive(Copy, Clone, Debug)]
+pub struct TowerImage<'a> {
+    /// (3, height, width): red, green and blue, normalized.
+    pub pixels: &'a [f32],
+    /// In pixels.
+    pub height: usize,
+    /// In pixels.
+    pub width: usize,
+}
+
+/// What a tower makes of an image.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TowerRows {
+    /// (positions, width of the text model).
+    pub rows: Vec<f32>,
+    /// How the positions lie in the image.
+    pub grid: Grid,
+}
+
+/// Why an image cannot be embedded.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
+#[non_exhaustive]
+pub enum TowerError {
+    #[error("an image of {width}×{height} pixels is not made of whole patches of {patch}")]
+    Patches {
+        width: usize,
+        height: usize,
+        patch: usize,
+    },
+    #[error(
+        "an image of {width}×{height} pixels does not fit the tower, which reads {size}×{size}"
+    )]
+    Size {
+        width: usize,
+        height: usize,
+        size: usize,
+    },
+    #[error("the image has {found} numbers; {expected} are three for each pixel")]
+    Pixels { found: usize, expected: usize },
+}
