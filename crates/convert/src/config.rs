@@ -97,6 +97,16 @@ impl HfConfig {
         })
     }
 
+    /// The model's class.
+    pub(crate) fn class(&self) -> &str {
+        &self.class
+    }
+
+    /// What the config says of the model's eyes.
+    pub(crate) fn vision(&self) -> Option<&Map<String, Value>> {
+        self.text.get("vision_config")?.as_object()
+    }
+
     /// The same with what `1_Pooling/config.json` of sentence-transformers says.
     pub fn with_pooling(mut self, json: &[u8]) -> Result<HfConfig, ConvertError> {
         let map: Map<String, Value> = serde_json::from_slice(json).map_err(not_json)?;

@@ -60,6 +60,7 @@ const BESIDE: &[&str] = &[
     "tokenizer_config.json",
     "generation_config.json",
     "chat_template.jinja",
+    "preprocessor_config.json",
     "1_Pooling/config.json",
     "2_Dense/config.json",
     "3_Dense/config.json",
@@ -162,6 +163,22 @@ impl Folder {
             chat_template: self.file("chat_template.jinja"),
         };
         Ok(Vocabulary::read(&files).map_err(ConvertError::from)?)
+    }
+
+    /// The file of the model's eyes, if it sees; see [`Plan::projector`].
+    pub fn projector<'t, 'a>(
+        &self,
+        config: &HfConfig,
+        checkpoint: &'t [CheckpointTensor<'a>],
+    ) -> Result<Option<Plan<'t, 'a>>, FolderError> {
+        let beside = self.file("preprocessor_config.json");
+        let name = self.name();
+        Ok(Plan::projector(
+            config,
+            checkpoint,
+            beside,
+            name.as_deref(),
+        )?)
     }
 
     /// The tensors of all files.

@@ -28,6 +28,7 @@ mod names;
 #[cfg(feature = "std")]
 mod outline;
 mod plan;
+mod projector;
 mod recipe;
 mod requantize;
 mod rope;

@@ -81,7 +81,7 @@ pub(crate) fn find(family: &Family, name: &str) -> Option<Known> {
 }
 
 /// A rule's name with the layer's number in it.
-fn full_name(pattern: &str, layer: Option<u32>) -> Option<String> {
+pub(crate) fn full_name(pattern: &str, layer: Option<u32>) -> Option<String> {
     let mut name = String::new();
     for part in pattern.split_inclusive('#') {
         name.push_str(part.strip_suffix('#').unwrap_or(part));
@@ -100,7 +100,7 @@ pub(crate) fn layer(name: &str) -> Option<u32> {
 }
 
 /// The layer and the number in a stack of a name that fits a pattern.
-fn numbers(pattern: &str, name: &str) -> Option<(Option<u32>, Option<u32>)> {
+pub(crate) fn numbers(pattern: &str, name: &str) -> Option<(Option<u32>, Option<u32>)> {
     let (mut layer, mut item) = (None, None);
     let mut parts = name.split('.');
     for expected in pattern.split('.') {

@@ -155,6 +155,24 @@ impl<'t, 'a> Plan<'t, 'a> {
         })
     }
 
+    /// A file of these tensors.
+    pub(crate) fn of_parts(
+        checkpoint: &'t [CheckpointTensor<'a>],
+        tensors: Vec<PlannedTensor>,
+        layout: Layout,
+        metadata: Vec<u8>,
+        mix: Mix,
+    ) -> Self {
+        Self {
+            checkpoint,
+            importance: None,
+            tensors,
+            layout,
+            metadata,
+            mix,
+        }
+    }
+
     /// The importance of the columns of one of a tensor's sources.
     pub(crate) fn importance(
         &self,

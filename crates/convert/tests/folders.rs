@@ -308,3 +308,40 @@ fn hostile_folders_end_in_an_error() {
     let result = folder.convert(&plan, Vec::new(), &Inline, &mut |_, _| {});
     assert!(result.unwrap_err().to_string().contains("not finite"));
 }
+
+#[test]
+fn eyes_become_the_file_that_the_converter_of_llama_cpp_writes() {
+    let folders = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/eyes");
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../model/tests/golden_vision");
+    for name in ["gemma3", "qwen2vl", "qwen2.5vl", "mistral3"] {
+        let folder = Folder::open(&folders.join(name)).unwrap();
+        let (config, checkpoint) = (folder.config().unwrap(), folder.tensors().unwrap());
+        let plan = folder.projector(&config, &checkpoint).unwrap().unwrap();
+        let mut file = Vec::new();
+        folder
+            .convert(&plan, &mut file, &Inline, &mut |_, _| {})
+            .unwrap();
+        let expected = fs::read(golden.join(format!("{name}.mmproj.gguf"))).unwrap();
+        let (file, expected) = (Gguf::parse(&file).unwrap(), Gguf::parse(&expected).unwrap());
+        assert_eq!(file.tensors().len(), expected.tensors().len(), "{name}");
+        for tensor in expected.tensors() {
+            let mut found = file.tensors().iter();
+            let found = found.find(|found| found.name == tensor.name);
+            let found = found.unwrap_or_else(|| panic!("{name}: no {}", tensor.name));
+            assert_eq!(found.dims, tensor.dims, "{name}: {}", tensor.name);
+            assert!(found.data == tensor.data, "{name}: {}", tensor.name);
+        }
+        let free = ["clip.vision.image_size", "general.name"];
+        for (key, value) in expected.metadata().iter() {
+            if free.contains(&key) {
+                continue;
+            }
+            let found = file.metadata().get(key);
+            assert_eq!(
+                found.map(|value| format!("{value:?}")),
+                Some(format!("{value:?}")),
+                "{name}: {key}"
+            );
+        }
+    }
+}

@@ -1,0 +1,488 @@
+//! The eyes of a model that also sees, as a file of their own: a tower and its projector, under the names and keys of
+//! llama.cpp's converter.
+
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use serde_json::{Map, Value};
+use strata_quant::GgmlType;
+use strata_weights::gguf::{Builder, Name};
+use strata_weights::{CheckpointTensor, Dtype};
+
+use crate::config::HfConfig;
+use crate::error::ConvertError;
+use crate::mix::Mix;
+use crate::names::{full_name, numbers};
+use crate::plan::{Plan, PlannedTensor};
+use crate::row_order::RowOrder;
+use crate::tensor_plan::{Edit, Make, View};
+
+/// How a tensor is changed on the way.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Way {
+    /// Not at all.
+    Same,
+    /// One is added to its elements.
+    PlusOne,
+    /// Rows of heads from halves to pairs.
+    Pairs,
+    /// A convolution over two frames, each of which becomes a tensor.
+    Frames,
+}
+
+/// A name in the checkpoint, without what is in front of it and without `.weight` or `.bias`, and the one in GGUF.
+type Rule = (&'static str, &'static str, Way);
+
+/// A kind of eyes.
+struct Eyes {
+    /// The model's class.
+    classes: &'static [&'static str],
+    /// `clip.projector_type`.
+    projector: &'static str,
+    rules: &'static [&'static [Rule]],
+    /// What `clip.use_gelu` or `clip.use_silu` says, if either is true.
+    activation: Option<&'static str>,
+    /// The colors' mean and deviation where nothing beside the weights says.
+    colors: [[f32; 3]; 2],
+    /// The epsilon of norms where the config has none.
+    epsilon: f32,
+}
+
+const HALF: [[f32; 3]; 2] = [[0.5; 3], [0.5; 3]];
+const CLIP: [[f32; 3]; 2] = [
+    [0.481_454_66, 0.457_827_5, 0.408_210_73],
+    [0.268_629_54, 0.261_302_6, 0.275_777_1],
+];
+
+const SIGLIP: &[Rule] = &[
+    ("embeddings.patch_embedding", "v.patch_embd", Way::Same),
+    (
+        "embeddings.position_embedding",
+        "v.position_embd",
+        Way::Same,
+    ),
+    ("post_layernorm", "v.post_ln", Way::Same),
+    ("encoder.layers.#.layer_norm1", "v.blk.#.ln1", Way::Same),
+    ("encoder.layers.#.layer_norm2", "v.blk.#.ln2", Way::Same),
+    (
+        "encoder.layers.#.self_attn.q_proj",
+        "v.blk.#.attn_q",
+        Way::Same,
+    ),
+    (
+        "encoder.layers.#.self_attn.k_proj",
+        "v.blk.#.attn_k",
+        Way::Same,
+    ),
+    (
+        "encoder.layers.#.self_attn.v_proj",
+        "v.blk.#.attn_v",
+        Way::Same,
+    ),
+    (
+        "encoder.layers.#.self_attn.out_proj",
+        "v.blk.#.attn_out",
+        Way::Same,
+    ),
+    ("encoder.layers.#.mlp.fc1", "v.blk.#.ffn_up", Way::Same),
+    ("encoder.layers.#.mlp.fc2", "v.blk.#.ffn_down", Way::Same),
+];
+const QWEN: &[Rule] = &[
+    ("patch_embed.proj", "v.patch_embd", Way::Frames),
+    ("blocks.#.norm1", "v.blk.#.ln1", Way::Same),
+    ("blocks.#.norm2", "v.blk.#.ln2", Way::Same),
+    ("blocks.#.attn.qkv", "v.blk.#.attn_qkv", Way::Same),
+    ("blocks.#.attn.proj", "v.blk.#.attn_out", Way::Same),
+    ("merger.ln_q", "v.post_ln", Way::Same),
+    ("merger.mlp.0", "mm.0", Way::Same),
+    ("merger.mlp.2", "mm.2", Way::Same),
+];
+const PIXTRAL: &[Rule] = &[
+    ("patch_conv", "v.patch_embd", Way::Same),
+    ("ln_pre", "v.pre_ln", Way::Same),
+    (
+        "transformer.layers.#.attention_norm",
+        "v.blk.#.ln1",
+        Way::Same,
+    ),
+    ("transformer.layers.#.ffn_norm", "v.blk.#.ln2", Way::Same),
+    (
+        "transformer.layers.#.attention.q_proj",
+        "v.blk.#.attn_q",
+        Way::Pairs,
+    ),
+    (
+        "transformer.layers.#.attention.k_proj",
+        "v.blk.#.attn_k",
+        Way::Pairs,
+    ),
+    (
+        "transformer.layers.#.attention.v_proj",
+        "v.blk.#.attn_v",
+        Way::Same,
+    ),
+    (
+        "transformer.layers.#.attention.o_proj",
+        "v.blk.#.attn_out",
+        Way::Same,
+    ),
+    (
+        "transformer.layers.#.feed_forward.gate_proj",
+        "v.blk.#.ffn_gate",
+        Way::Same,
+    ),
+    (
+        "transformer.layers.#.feed_forward.up_proj",
+        "v.blk.#.ffn_up",
+        Way::Same,
+    ),
+    (
+        "transformer.layers.#.feed_forward.down_proj",
+        "v.blk.#.ffn_down",
+        Way::Same,
+    ),
+    ("multi_modal_projector.norm", "mm.input_norm", Way::Same),
+    (
+        "multi_modal_projector.patch_merger.merging_layer",
+        "mm.patch_merger",
+        Way::Same,
+    ),
+    ("multi_modal_projector.linear_1", "mm.1", Way::Same),
+    ("multi_modal_projector.linear_2", "mm.2", Way::Same),
+];
+
+const ALL: &[Eyes] = &[
+    Eyes {
+        classes: &["Gemma3ForConditionalGeneration"],
+        projector: "gemma3",
+        rules: &[
+            SIGLIP,
+            &[
+                (
+                    "multi_modal_projector.mm_input_projection_weight",
+                    "mm.input_projection.weight",
+                    Way::Same,
+                ),
+                (
+                    "multi_modal_projector.mm_soft_emb_norm",
+                    "mm.soft_emb_norm",
+                    Way::PlusOne,
+                ),
+            ],
+        ],
+        activation: Some("clip.use_gelu"),
+        colors: HALF,
+        epsilon: 1e-6,
+    },
+    Eyes {
+        classes: &["Qwen2VLForConditionalGeneration"],
+        projector: "qwen2vl_merger",
+        rules: &[
+            QWEN,
+            &[
+                ("blocks.#.mlp.fc1", "v.blk.#.ffn_up", Way::Same),
+                ("blocks.#.mlp.fc2", "v.blk.#.ffn_down", Way::Same),
+            ],
+        ],
+        activation: None,
+        colors: CLIP,
+        epsilon: 1e-6,
+    },
+    Eyes {
+        classes: &["Qwen2_5_VLForConditionalGeneration"],
+        projector: "qwen2.5vl_merger",
+        rules: &[
+            QWEN,
+            &[
+                ("blocks.#.mlp.gate_proj", "v.blk.#.ffn_gate", Way::Same),
+                ("blocks.#.mlp.up_proj", "v.blk.#.ffn_up", Way::Same),
+                ("blocks.#.mlp.down_proj", "v.blk.#.ffn_down", Way::Same),
+            ],
+        ],
+        activation: Some("clip.use_silu"),
+        colors: CLIP,
+        epsilon: 1e-6,
+    },
+    Eyes {
+        classes: &["Mistral3ForConditionalGeneration"],
+        projector: "pixtral",
+        rules: &[PIXTRAL],
+        activation: Some("clip.use_silu"),
+        colors: CLIP,
+        epsilon: 1e-5,
+    },
+];
+
+/// What checkpoints put in front of the names of a tower's tensors.
+const PREFIXES: &[&str] = &["model.", "vision_tower.", "vision_model.", "visual."];
+
+/// Where a checkpoint's names belong to its eyes.
+const SEEING: &[&str] = &["vision_tower.", "visual.", "multi_modal_projector."];
+
+impl Eyes {
+    /// What a name becomes; `None` for what is no part of the eyes, or not needed.
+    fn find(&self, name: &str) -> Result<Option<(String, Way)>, ConvertError> {
+        let inner = name.strip_prefix("model.").unwrap_or(name);
+        if !SEEING.iter().any(|prefix| inner.starts_with(prefix)) {
+            return Ok(None);
+        }
+        let mut short = name;
+        while let Some(rest) = PREFIXES
+            .iter()
+            .find_map(|prefix| short.strip_prefix(prefix))
+        {
+            short = rest;
+        }
+        // SigLIP's own way of pooling patches.
+        if short.starts_with("head.") {
+            return Ok(None);
+        }
+        let rules = || self.rules.iter().flat_map(|rules| rules.iter());
+        let (stem, suffix) = match short.rsplit_once('.') {
+            Some((stem, "weight")) => (stem, ".weight"),
+            Some((stem, "bias")) => (stem, ".bias"),
+            _ => (short, ""),
+        };
+        let found = rules().find_map(|&(from, to, way)| {
+            let (layer, _) = numbers(from, stem)?;
+            Some((full_name(to, layer)? + suffix, way))
+        });
+        let unknown = || ConvertError::UnknownTensor {
+            tensor: Name::new(name),
+            arch: self.projector,
+        };
+        found.map(Some).ok_or_else(unknown)
+    }
+}
+
+/// `vision_config`, and what the preprocessor's file says.
+struct Sizes<'c> {
+    vision: &'c Map<String, Value>,
+    beside: Map<String, Value>,
+}
+
+impl Sizes<'_> {
+    fn optional(&self, keys: &[&'static str]) -> Option<u32> {
+        let value = keys.iter().find_map(|key| self.vision.get(*key))?;
+        // Some have a pair of alike sides.
+        let value = value.get(0).unwrap_or(value);
+        value.as_u64().and_then(|number| u32::try_from(number).ok())
+    }
+
+    fn size(&self, keys: &[&'static str]) -> Result<u32, ConvertError> {
+        let key = keys.first().copied().unwrap_or_default();
+        self.optional(keys).ok_or(ConvertError::Missing { key })
+    }
+
+    fn colors(&self, key: &str, otherwise: [f32; 3]) -> Vec<f32> {
+        let list = self.beside.get(key).and_then(Value::as_array);
+        let numbers = list.map(|list| list.iter().filter_map(Value::as_f64));
+        let numbers = numbers.map(|numbers| numbers.map(|n| n as f32).collect::<Vec<f32>>());
+        numbers
+            .filter(|numbers| numbers.len() == 3)
+            .unwrap_or_else(|| otherwise.to_vec())
+    }
+
+    /// A number beside the weights, or in a map of sizes there.
+    fn pixels(&self, key: &str, side: &str) -> Option<u32> {
+        let whole = self.beside.get(key);
+        let inner = self.beside.get("size").and_then(|size| size.get(side));
+        let number = whole.or(inner)?.as_u64()?;
+        u32::try_from(number).ok()
+    }
+}
+
+impl<'t, 'a> Plan<'t, 'a> {
+    /// The file of the eyes of a model that also sees; `None` for one that does not, or whose eyes are not known.
+    /// `beside` is its `preprocessor_config.json`. Matrices are f32 or f16 as the checkpoint has them.
+    pub fn projector(
+        config: &HfConfig,
+        checkpoint: &'t [CheckpointTensor<'a>],
+        beside: Option<&[u8]>,
+        name: Option<&str>,
+    ) -> Result<Option<Self>, ConvertError> {
+        let eyes = ALL
+            .iter()
+            .find(|eyes| eyes.classes.contains(&config.class()));
+        let (Some(eyes), Some(vision)) = (eyes, config.vision()) else {
+            return Ok(None);
+        };
+        let beside = beside.and_then(|json| serde_json::from_slice(json).ok());
+        let sizes = Sizes {
+            vision,
+            beside: beside.unwrap_or_default(),
+        };
+        let heads = sizes.size(&["num_attention_heads", "num_heads"])?;
+        let mut tensors = Vec::new();
+        let mut layers = 0;
+        for (source, tensor) in checkpoint.iter().enumerate() {
+            let Some((name, way)) = eyes.find(&tensor.name)? else {
+                continue;
+            };
+            let layer = name
+                .strip_prefix("v.blk.")
+                .and_then(|rest| rest.split('.').next());
+            let layer: Option<u32> = layer.and_then(|layer| layer.parse().ok());
+            layers = layers.max(layer.map_or(0, |layer| layer + 1));
+            tensors.extend(planned(tensor, source, name, (way, heads))?);
+        }
+        if tensors.is_empty() {
+            return Ok(None);
+        }
+        let ffn = tensors
+            .iter()
+            .find(|tensor| tensor.name == "v.blk.0.ffn_up.weight");
+        let ffn = ffn.and_then(|tensor| tensor.dims.get(1)).copied();
+        let mut builder = Builder::new();
+        builder.set("general.architecture", "clip")?;
+        builder.set("general.type", "mmproj")?;
+        if let Some(name) = name {
+            builder.set("general.name", name)?;
+        }
+        builder.set("clip.has_vision_encoder", true)?;
+        builder.set("clip.projector_type", eyes.projector)?;
+        if let Some(key) = eyes.activation {
+            builder.set(key, true)?;
+        }
+        eyes.describe(&mut builder, &sizes, config)?;
+        builder.set("clip.vision.block_count", layers)?;
+        builder.set("clip.vision.attention.head_count", heads)?;
+        builder.set("clip.vision.feed_forward_length", ffn.unwrap_or(0) as u32)?;
+        let metadata = builder.finish()?.header;
+        for tensor in &tensors {
+            builder.tensor(&tensor.name, tensor.ty, &tensor.dims)?;
+        }
+        let layout = builder.finish()?;
+        Ok(Some(Self::of_parts(
+            checkpoint,
+            tensors,
+            layout,
+            metadata,
+            Mix::F16,
+        )))
+    }
+}
+
+impl Eyes {
+    /// Writes sizes and scales.
+    fn describe(
+        &self,
+        builder: &mut Builder,
+        sizes: &Sizes<'_>,
+        config: &HfConfig,
+    ) -> Result<(), ConvertError> {
+        let key = |name: &str| alloc::format!("clip.vision.{name}");
+        let patch = sizes.size(&["patch_size"])?;
+        // Qwen's towers read images of any size.
+        let side = sizes.optional(&["image_size"]).unwrap_or(40 * patch);
+        let width: &[&'static str] = &["embed_dim", "hidden_size"];
+        builder.set(&key("image_size"), side)?;
+        builder.set(&key("patch_size"), patch)?;
+        builder.set(&key("embedding_length"), sizes.size(width)?)?;
+        let epsilon = ["layer_norm_eps", "rms_norm_eps"];
+        let epsilon = epsilon
+            .iter()
+            .find_map(|key| sizes.vision.get(*key)?.as_f64());
+        let epsilon = epsilon.map_or(self.epsilon, |epsilon| epsilon as f32);
+        builder.set(&key("attention.layer_norm_epsilon"), epsilon)?;
+        let [mean, deviation] = self.colors;
+        builder.set_array(&key("image_mean"), sizes.colors("image_mean", mean))?;
+        builder.set_array(&key("image_std"), sizes.colors("image_std", deviation))?;
+        match self.projector {
+            "gemma3" => {
+                let tokens = config.u32(&["mm_tokens_per_image"])?.unwrap_or(256);
+                let positions = (1..=side / patch).find(|n| n * n == tokens);
+                let value = || ConvertError::Missing {
+                    key: "mm_tokens_per_image",
+                };
+                let positions = positions.ok_or_else(value)?;
+                builder.set(&key("projector.scale_factor"), side / patch / positions)?;
+            }
+            "pixtral" => {
+                let merge = config.u32(&["spatial_merge_size"])?.unwrap_or(1);
+                builder.set(&key("spatial_merge_size"), merge)?;
+            }
+            _ => {
+                let merge = sizes.optional(&["spatial_merge_size"]).unwrap_or(2);
+                builder.set(&key("spatial_merge_size"), merge)?;
+                let pixels = [
+                    ("image_min_pixels", "min_pixels", "shortest_edge"),
+                    ("image_max_pixels", "max_pixels", "longest_edge"),
+                ];
+                for (to, from, side) in pixels {
+                    if let Some(pixels) = sizes.pixels(from, side) {
+                        builder.set(&key(to), pixels)?;
+                    }
+                }
+            }
+        }
+        if self.projector == "qwen2.5vl_merger" {
+            let full = sizes.vision.get("fullatt_block_indexes");
+            let first = full.and_then(|list| list.get(0)?.as_u64()).unwrap_or(7);
+            builder.set(&key("n_wa_pattern"), first as u32 + 1)?;
+            let window = sizes.optional(&["window_size"]).unwrap_or(112);
+            builder.set(&key("window_size"), window)?;
+        }
+        Ok(())
+    }
+}
+
+/// A tensor's place in the file, or two for the frames of a convolution.
+fn planned(
+    tensor: &CheckpointTensor<'_>,
+    source: usize,
+    name: String,
+    (way, heads): (Way, u32),
+) -> Result<Vec<PlannedTensor>, ConvertError> {
+    let shape = || ConvertError::Shape {
+        tensor: Name::new(&tensor.name),
+    };
+    let matrix = tensor.shape.len() == 2 && !name.contains("position");
+    let ty = match tensor.dtype {
+        Dtype::F32 | Dtype::F64 => GgmlType::F32,
+        _ if matrix => GgmlType::F16,
+        _ => GgmlType::F32,
+    };
+    let dims: Vec<u64> = tensor.shape.iter().rev().copied().collect();
+    let make = |order, edit| Make::Rows {
+        sources: vec![source],
+        view: View::AS_IS,
+        order,
+        columns: RowOrder::Same,
+        edit,
+    };
+    let one = |name, dims, order, edit| PlannedTensor {
+        name,
+        ty,
+        dims,
+        make: make(order, edit),
+    };
+    Ok(match (way, &tensor.shape[..]) {
+        (Way::Frames, &[width, channels, 2, height, columns]) => {
+            let dims = vec![columns, height, channels, width];
+            let items = width.saturating_mul(channels) as usize;
+            let height = height as usize;
+            let names = [name.clone(), name + ".1"];
+            let frames = names.into_iter().enumerate().map(|(frame, name)| {
+                let order = RowOrder::Parts {
+                    items,
+                    item: 2 * height,
+                    parts: [(frame * height, height), (0, 0), (0, 0)],
+                };
+                one(name, dims.clone(), order, Edit::Nothing)
+            });
+            frames.collect()
+        }
+        (Way::Frames, _) => return Err(shape()),
+        (Way::Pairs, &[rows, _]) => {
+            let size = (rows as usize).checked_div(heads as usize).unwrap_or(0);
+            if size == 0 || !size.is_multiple_of(2) || size * heads as usize != rows as usize {
+                return Err(shape());
+            }
+            vec![one(name, dims, RowOrder::Pairs { size }, Edit::Nothing)]
+        }
+        (Way::PlusOne, _) => vec![one(name, dims, RowOrder::Same, Edit::PlusOne)],
+        _ => vec![one(name, dims, RowOrder::Same, Edit::Nothing)],
+    })
+}
