@@ -2,6 +2,7 @@
 
 use crate::prompt::{ChatTemplate, PromptError};
 use crate::sampling::{self, Sampling};
+use crate::sight::Sight;
 use crate::thinking::ThinkingMarks;
 use crate::{Capability, Message, RankPrompt};
 use alloc::string::String;
@@ -44,6 +45,8 @@ pub struct ModelProfile {
     pub rank_prompt: Option<RankPrompt>,
     /// How tokens are drafted ahead. Answers do not depend on it.
     pub speculation: Speculation,
+    /// What turns images into parts of a prompt, in models that see.
+    pub sight: Option<Arc<dyn Sight>>,
 }
 
 impl ModelProfile {
@@ -65,6 +68,7 @@ impl ModelProfile {
             labels: 0,
             rank_prompt: None,
             speculation: Speculation::Off,
+            sight: None,
         }
     }
 
@@ -86,6 +90,7 @@ impl ModelProfile {
             labels: self.labels,
             rank_prompt: self.rank_prompt.clone(),
             speculation: self.speculation,
+            sight: self.sight.clone(),
         };
         profile.with_go_template(source)
     }
@@ -130,6 +135,7 @@ impl ModelProfile {
         for (can, capability) in [
             (calls, Capability::Tools),
             (infills, Capability::Insert),
+            (self.sight.is_some(), Capability::Vision),
             (self.thinking.is_some(), Capability::Thinking),
         ] {
             if can {

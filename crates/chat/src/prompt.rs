@@ -11,13 +11,15 @@ mod values;
 pub use go_values::go_value;
 
 use crate::json::Json;
+use crate::sight::{Sight, SightError, Sights, SplicedTokens};
 use crate::tools::CallFormat;
-use crate::{ContentPart, Message, Role, Thinking, Tool};
+use crate::{Fault, Message, Role, Thinking, Tool};
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use strata_engine::EmbeddedRun;
 use strata_template::go::{GoError, GoOptions, GoTemplate};
 use strata_template::jinja::{DateTime, RenderOptions, Template, TemplateError};
 use strata_tokenizer::{EncodeOptions, TokenKind, Tokenizer};
@@ -55,6 +57,8 @@ pub struct Conversation<'a> {
     pub now: Option<DateTime>,
     /// The most bytes that the prompt may have.
     pub room: Option<usize>,
+    /// What turns images into parts of the prompt, in models that see.
+    pub sight: Option<&'a dyn Sight>,
 }
 
 /// A prompt as the model sees it.
@@ -68,6 +72,8 @@ pub struct RenderedPrompt {
     pub added: usize,
     /// The context length it must fit in.
     pub context: usize,
+    /// The positions of its images.
+    pub images: Vec<EmbeddedRun>,
 }
 
 /// Why a conversation cannot be rendered.
@@ -106,6 +112,27 @@ pub enum PromptError {
     /// A message has an image, which the model cannot see.
     #[error("the model cannot see pictures")]
     Picture,
+    /// A message has a mark that stands for an image.
+    #[error(
+        "a message beside an image has the noncharacter U+FDD0 or U+FDD1, which marks the place of one"
+    )]
+    ImageMark,
+    /// The template leaves an image out, or writes it twice.
+    #[error("the model's chat template does not write each message with an image once, in order")]
+    ImagePlace,
+    /// An image cannot be read.
+    #[error("{}", .0.message)]
+    Image(Fault),
+}
+
+impl From<SightError> for PromptError {
+    fn from(error: SightError) -> Self {
+        match error {
+            SightError::Blind => Self::Picture,
+            SightError::Mark => Self::ImageMark,
+            SightError::Image(fault) => Self::Image(fault),
+        }
+    }
 }
 
 const TRUSTED: EncodeOptions = EncodeOptions {
@@ -201,17 +228,18 @@ impl ChatTemplate {
         tokenizer: &Tokenizer,
         conversation: &Conversation<'_>,
     ) -> Result<RenderedPrompt, PromptError> {
-        let has_picture = |message: &Message| {
-            let pictures = |part: &ContentPart| matches!(part, ContentPart::Image(_));
-            message.parts.iter().any(pictures)
+        let (sights, marked);
+        let (sights, messages) = match Sights::of(conversation.messages, conversation.sight)? {
+            None => (&Sights::default(), conversation.messages),
+            Some(seen) => {
+                (sights, marked) = seen;
+                (&sights, &marked[..])
+            }
         };
-        if conversation.messages.iter().any(has_picture) {
-            return Err(PromptError::Picture);
-        }
         if conversation.closed && matches!(self.language, Language::Go(_)) {
             return Err(PromptError::Closed);
         }
-        let (said, begun) = match conversation.messages {
+        let (said, begun) = match messages {
             [said @ .., last] if conversation.continues => (said, last.joined()),
             said => (said, String::new()),
         };
@@ -220,7 +248,7 @@ impl ChatTemplate {
             ..*conversation
         };
         let shown = if self.shows_tools || shown.tools.is_empty() {
-            self.encode(tokenizer, &shown)
+            self.encode(tokenizer, &shown, sights)
         } else {
             let messages = explain_tools(said, shown.tools);
             let shown = Conversation {
@@ -228,11 +256,20 @@ impl ChatTemplate {
                 tools: &[],
                 ..shown
             };
-            self.encode(tokenizer, &shown)
+            self.encode(tokenizer, &shown, sights)
         };
         let mut prompt = shown?;
-        prompt.tokens.extend(tokenizer.encode(&begun, PLAIN));
-        prompt.text.push_str(&begun);
+        let mut more = SplicedTokens {
+            tokens: prompt.tokens,
+            runs: prompt.images,
+        };
+        sights.encode(tokenizer, &begun, PLAIN, &mut more);
+        (prompt.tokens, prompt.images) = (more.tokens, more.runs);
+        prompt.text += &begun;
+        if !sights.are_all_in(&prompt.text) {
+            return Err(PromptError::ImagePlace);
+        }
+        prompt.text = sights.shown(&prompt.text);
         Ok(prompt)
     }
 
@@ -240,6 +277,7 @@ impl ChatTemplate {
         &self,
         tokenizer: &Tokenizer,
         conversation: &Conversation<'_>,
+        sights: &Sights,
     ) -> Result<RenderedPrompt, PromptError> {
         let contents: Vec<String> = conversation.messages.iter().map(Message::joined).collect();
         let contents: Vec<&str> = contents.iter().map(String::as_str).collect();
@@ -255,18 +293,31 @@ impl ChatTemplate {
                 return Err(refused(token));
             }
         }
-        let whole = tokenizer.encode(&text, TRUSTED);
-        let tokens = match self.encode_apart(tokenizer, conversation, &contents, &text) {
-            Some(apart) if controls(tokenizer, &apart).ne(controls(tokenizer, &whole)) => apart,
+        let mut whole = SplicedTokens::default();
+        sights.encode(tokenizer, &text, TRUSTED, &mut whole);
+        let parts = (&contents[..], &text[..]);
+        let made = match self.encode_apart(tokenizer, conversation, parts, sights) {
+            Some(apart)
+                if controls(tokenizer, &apart.tokens).ne(controls(tokenizer, &whole.tokens)) =>
+            {
+                apart
+            }
             Some(_) => whole,
             None => match contents.iter().find_map(|text| spelled(tokenizer, text)) {
                 Some(token) => return Err(refused(token)),
                 None => whole,
             },
         };
+        let before = made.tokens.len();
+        let tokens = begin(tokenizer, made.tokens);
+        let mut images = made.runs;
+        for run in &mut images {
+            run.start += tokens.len() - before;
+        }
         Ok(RenderedPrompt {
-            tokens: begin(tokenizer, tokens),
+            tokens,
             text,
+            images,
             ..RenderedPrompt::default()
         })
     }
@@ -305,9 +356,9 @@ impl ChatTemplate {
         &self,
         tokenizer: &Tokenizer,
         conversation: &Conversation<'_>,
-        contents: &[&str],
-        text: &str,
-    ) -> Option<Vec<u32>> {
+        (contents, text): (&[&str], &str),
+        sights: &Sights,
+    ) -> Option<SplicedTokens> {
         let marks: Vec<String> = (0..contents.len())
             .map(|index| format!("Message{index}Ends"))
             .collect();
@@ -335,19 +386,19 @@ impl ChatTemplate {
 
         let trimmed: Vec<&str> = contents.iter().map(|text| text.trim()).collect();
         [contents, &trimmed].into_iter().find_map(|contents| {
-            let (mut joined, mut tokens, mut end) = (String::new(), Vec::new(), 0);
+            let (mut joined, mut made, mut end) = (String::new(), SplicedTokens::default(), 0);
             for &(at, index) in &places {
                 let own = &rendered[end..at];
-                tokens.extend(tokenizer.encode(own, TRUSTED));
-                tokens.extend(tokenizer.encode(contents[index], PLAIN));
+                sights.encode(tokenizer, own, TRUSTED, &mut made);
+                sights.encode(tokenizer, contents[index], PLAIN, &mut made);
                 joined.push_str(own);
                 joined.push_str(contents[index]);
                 end = at + marks[index].len();
             }
             let own = &rendered[end..];
-            tokens.extend(tokenizer.encode(own, TRUSTED));
+            sights.encode(tokenizer, own, TRUSTED, &mut made);
             joined.push_str(own);
-            (joined == text).then_some(tokens)
+            (joined == text).then_some(made)
         })
     }
 }

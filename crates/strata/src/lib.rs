@@ -65,6 +65,8 @@ mod request;
 #[cfg(feature = "std")]
 mod session;
 #[cfg(feature = "std")]
+mod sight;
+#[cfg(feature = "std")]
 mod size;
 #[cfg(feature = "std")]
 pub mod worker;
@@ -84,7 +86,7 @@ pub use {
     options::{Device, Options, Stream},
     parts::{LoadReport, Parts},
     plan::Plan,
-    request::{Request, assistant, system, tool_result, user},
+    request::{Request, assistant, image, system, tool_result, user},
     session::Session,
     size::Size,
 };

@@ -8,6 +8,7 @@ use crate::load::{
 use crate::model::Model;
 use crate::options::Options;
 use crate::parts::{LoadReport, Parts};
+use crate::sight::{self, TowerSight};
 use crate::size::Size;
 use crate::worker::{LoadedAdapter, Monitor};
 use std::ops::ControlFlow;
@@ -15,7 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use strata_chat::json::Json;
-use strata_chat::{ModelFacts, ModelProfile};
+use strata_chat::{ModelFacts, ModelProfile, Sight};
 use strata_engine::{Engine, EngineOptions, ModelDigest, Speculation};
 use strata_host::{MonotonicClock, PageFiles};
 use strata_model::spec::Role;
@@ -161,10 +162,22 @@ pub(crate) fn open(
     let machine = &runtime.machine;
     let checked = options.check(&file, TokenizerUse::Required)?;
     checked.check_kv(options.kv)?;
+    let (sight, seeing) = eyes(&file, &checked, options, machine)?;
+    let raised;
+    let options = match &sight {
+        // An image whose positions see each other is computed in one batch, beside what others decode.
+        Some(sight) if sight.config().mutual => {
+            let needed = sight.config().positions() + options.requests;
+            raised = options.clone().batch(options.batch.max(needed));
+            &raised
+        }
+        _ => options,
+    };
     let mut needs = options.needs(&checked, machine.pool.workers());
     let engine_options = options.engine(&checked);
     let mut profile = checked.profile()?;
     profile.speculation = options.speculation();
+    profile.sight = sight.map(|sight| Arc::new(sight) as Arc<dyn Sight>);
     let facts = facts(&file, &checked, Some(&profile), options)?;
     let draft = match &options.draft {
         Some(path) => Some(load_draft(path, options, &mut needs, runtime)?),
@@ -198,6 +211,7 @@ pub(crate) fn open(
     if let Some((draft, storage)) = &draft {
         description += &format!("\n{}", draft.description("draft weights", storage));
     }
+    description += &seeing;
     let load = LoadReport {
         time: loaded.load_time,
         description,
@@ -263,6 +277,33 @@ pub(crate) fn open(
         }
     }));
     Model::from_parts(parts, listeners)
+}
+
+/// The model's projector, if there is one, and a line about it. One that was found beside the model and does not belong
+/// to it is left alone.
+fn eyes(
+    file: &ModelFile,
+    checked: &CheckedModel<'_>,
+    options: &Options,
+    machine: &Arc<Machine>,
+) -> Result<(Option<TowerSight>, String), Error> {
+    let asked = options.projector.as_deref();
+    if checked.role() == Role::Encoder && asked.is_none() {
+        return Ok((None, String::new()));
+    }
+    let Some(path) = sight::find(file, asked) else {
+        return Ok((None, String::new()));
+    };
+    let config = checked.blueprint.config();
+    match TowerSight::load(&path, config, machine, options.cache.is_some()) {
+        Ok(sight) => {
+            let (family, size) = (sight.config().family, sight.bytes() >> 20);
+            let line = format!("\nimages through {} ({family}, {size} MiB)", path.display());
+            Ok((Some(sight), line))
+        }
+        Err(error) if asked.is_some() || file.preset().is_some() => Err(error),
+        Err(error) => Ok((None, format!("\nno images: {error}"))),
+    }
 }
 
 /// Adds pages to those that the plan asks for, so that as many requests as may run side by side find room: within a

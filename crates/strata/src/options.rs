@@ -61,6 +61,7 @@ pub struct Options {
     pub(crate) untested: Option<&'static ArchSpec>,
     pub(crate) max_draft: usize,
     pub(crate) draft: Option<PathBuf>,
+    pub(crate) projector: Option<PathBuf>,
     pub(crate) adapters: Vec<AdapterFile>,
     pub(crate) cache: Option<(PathBuf, u64)>,
     pub(crate) sessions: bool,
@@ -82,6 +83,7 @@ impl Default for Options {
             untested: None,
             max_draft: 0,
             draft: None,
+            projector: None,
             adapters: Vec::new(),
             cache: None,
             sessions: false,
@@ -118,6 +120,14 @@ impl Options {
     #[must_use]
     pub fn batch(mut self, tokens: usize) -> Self {
         self.batch = tokens;
+        self
+    }
+
+    /// The file of the projector that lets the model see images. [default: the one of the store, or `*mmproj*.gguf` beside
+    /// the model's file]
+    #[must_use]
+    pub fn projector(mut self, path: impl Into<PathBuf>) -> Self {
+        self.projector = Some(path.into());
         self
     }
 

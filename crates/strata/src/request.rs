@@ -8,11 +8,22 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use strata_chat::json::Json;
-use strata_chat::{Format, Generate, Message, Prompt, Role, Thinking, Tool, ToolCall, ToolChoice};
+use strata_chat::{
+    ContentPart, Format, Generate, Image, Message, Prompt, Role, Thinking, Tool, ToolCall,
+    ToolChoice,
+};
 
 /// A message of the user.
 pub fn user(text: impl Into<String>) -> Message {
     Message::text(Role::User, text)
+}
+
+/// A part of a message: an image file, not decoded. Models that see read PNG, JPEG, WebP, GIF and BMP.
+pub fn image(bytes: impl Into<Vec<u8>>) -> ContentPart {
+    ContentPart::Image(Image {
+        media_type: None,
+        bytes: bytes.into(),
+    })
 }
 
 /// A message that tells the model how to behave.

@@ -140,6 +140,7 @@ pub fn prepare(
         }
         Ok(Request {
             prompt: prompt.tokens.clone(),
+            images: prompt.images.clone(),
             sampling: settings.clone(),
             max_tokens: if positions < profile.context {
                 Some(most.unwrap_or(usize::MAX).min(positions - tokens))
@@ -194,6 +195,9 @@ fn context_length(request: &Generate, profile: &ModelProfile) -> Result<usize, F
 }
 
 fn refused(error: &PromptError) -> Fault {
+    if let PromptError::Image(fault) = error {
+        return fault.clone();
+    }
     let kind = match error {
         PromptError::Picture => FaultKind::Unsupported,
         PromptError::Template(_) | PromptError::GoTemplate(_) => FaultKind::InvalidModel,

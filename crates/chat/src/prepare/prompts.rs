@@ -107,6 +107,7 @@ impl PromptMaker<'_> {
             closed: self.request.closed,
             now: self.now,
             room: Some(self.profile.text_room(positions)),
+            sight: self.profile.sight.as_deref(),
         };
         let prompt = template.prompt(&self.profile.tokenizer, &conversation);
         prompt.map_err(|error| match error {
@@ -222,6 +223,15 @@ impl PromptMaker<'_> {
             (made, _) => made,
         };
         let mut prompt = prompt?;
+        if !prompt.images.is_empty() {
+            return Err(Fault::new(
+                FaultKind::ContextExceeded {
+                    prompt_tokens: prompt.tokens.len(),
+                    context,
+                },
+                "a prompt with images cannot be cut: its last message does not fit the context",
+            ));
+        }
         let keep = self.request.keep.unwrap_or(0).min(room - 1);
         let cut = prompt.tokens.len() - room;
         prompt.tokens.drain(keep..keep + cut);
@@ -262,12 +272,17 @@ impl PromptMaker<'_> {
             return;
         }
         let begins = self.profile.tokenizer.special().bos;
-        if prompt.tokens.first().copied() == begins && begins.is_some() {
+        let removed = prompt.tokens.first().copied() == begins && begins.is_some();
+        if removed {
             prompt.tokens.remove(0);
         }
         // What was read and written before is one source with this.
         let before = before.iter().copied();
         let before = before.filter(|token| Some(*token) != self.profile.start);
+        let before: Vec<u32> = before.collect();
+        for run in &mut prompt.images {
+            run.start = run.start + before.len() - usize::from(removed);
+        }
         prompt.tokens.splice(0..0, before);
     }
 }

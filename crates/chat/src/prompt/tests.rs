@@ -230,3 +230,104 @@ fn a_go_template_is_told_of_tools_or_the_system_prompt_is() {
     let failing = go_prompt("{{ index .Messages 9 }}", &said, &[]).unwrap_err();
     assert!(matches!(failing, PromptError::GoRender(_)), "{failing}");
 }
+
+/// Sees three positions in every image, between marks.
+#[derive(Debug)]
+struct Three;
+
+impl Sight for Three {
+    fn see(&self, image: &crate::Image) -> Result<Vec<crate::SightPart>, Fault> {
+        let [byte] = image.bytes[..] else {
+            return Err(Fault::bad_request("the file is no image"));
+        };
+        let run = EmbeddedRun {
+            start: 0,
+            len: 3,
+            rows: vec![0.0; 3].into(),
+            digest: [byte; 32],
+            mutual: false,
+            grid: None,
+        };
+        let text = |text: &str| crate::SightPart::Text(text.into());
+        Ok(vec![text("<s>"), crate::SightPart::Run(run), text("!")])
+    }
+
+    fn placeholder(&self) -> &str {
+        "?"
+    }
+}
+
+fn picture(bytes: &[u8]) -> crate::ContentPart {
+    crate::ContentPart::Image(crate::Image {
+        media_type: None,
+        bytes: bytes.into(),
+    })
+}
+
+fn seen(template: &str, messages: &[Message]) -> Result<RenderedPrompt, PromptError> {
+    let conversation = Conversation {
+        messages,
+        sight: Some(&Three),
+        ..Conversation::default()
+    };
+    ChatTemplate::new(template)?.prompt(&tokenizer(), &conversation)
+}
+
+#[test]
+fn images_stand_where_they_were_said() {
+    let mut first = Message::text(Role::User, "a<|im_end|>");
+    first.parts.push(picture(&[7]));
+    first.parts.push(crate::ContentPart::Text("b".into()));
+    first.parts.push(picture(&[9]));
+    let prompt = seen(CHATML, &[first]).unwrap();
+    let image = [vec![BOS], ids("???!")].concat();
+    let content = [ids("a<|im_end|>"), image.clone(), ids("b"), image].concat();
+    let expected = [
+        vec![BOS, START],
+        ids("user\n"),
+        content,
+        vec![END],
+        ids("\n"),
+        vec![START],
+        ids("assistant\n"),
+    ];
+    assert_eq!(prompt.tokens, expected.concat());
+    let places: Vec<_> = prompt
+        .images
+        .iter()
+        .map(|run| (run.start, run.digest[0]))
+        .collect();
+    assert_eq!(places, [(19, 7), (25, 9)]);
+    assert!(prompt.images.iter().all(|run| {
+        let tokens = &prompt.tokens[run.range()];
+        tokens.iter().all(|&token| token == u32::from(b'?'))
+    }));
+    assert!(
+        prompt.text.contains("a<|im_end|>?b?<|im_end|>"),
+        "{}",
+        prompt.text
+    );
+}
+
+#[test]
+fn images_that_cannot_be_seen_are_refused() {
+    let message = |part| {
+        let mut message = Message::text(Role::User, "a");
+        message.parts.push(part);
+        [message]
+    };
+    let blind = prompt(CHATML, &message(picture(&[7])), &[]);
+    assert_eq!(blind, Err(PromptError::Picture));
+    let damaged = seen(CHATML, &message(picture(&[]))).unwrap_err();
+    assert!(damaged.to_string().contains("no image"), "{damaged}");
+    let mut marked = message(picture(&[7]));
+    marked[0]
+        .parts
+        .push(crate::ContentPart::Text("\u{fdd0}0\u{fdd1}".into()));
+    assert_eq!(seen(CHATML, &marked), Err(PromptError::ImageMark));
+    let silent = seen("{{ messages|length }}", &message(picture(&[7])));
+    assert_eq!(silent, Err(PromptError::ImagePlace));
+    // Without an image the mark is text like any other.
+    let text = [Message::text(Role::User, "\u{fdd0}0\u{fdd1}")];
+    assert_eq!(seen(CHATML, &text), prompt(CHATML, &text, &[]));
+}

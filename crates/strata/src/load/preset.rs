@@ -39,6 +39,8 @@ pub struct Preset {
     pub licenses: Vec<String>,
     /// Adapters that belong to it.
     pub adapters: Vec<PathBuf>,
+    /// Projectors that belong to it.
+    pub projectors: Vec<PathBuf>,
     /// The Modelfile that would make it again.
     pub modelfile: String,
 }
@@ -78,6 +80,7 @@ impl Preset {
             written,
             licenses: model.licenses().map_err(fail)?,
             adapters: model.adapters().map_err(fail)?,
+            projectors: model.projectors().map_err(fail)?,
             modelfile: format!("# Modelfile of {}\n{modelfile}", model.name),
         })
     }
@@ -107,6 +110,7 @@ impl Preset {
             written,
             licenses: model.licenses.clone(),
             adapters: Vec::new(),
+            projectors: Vec::new(),
             modelfile: format!("FROM {}\n", model.file),
         })
     }

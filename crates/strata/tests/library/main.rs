@@ -5,6 +5,7 @@ mod answers;
 mod chat;
 mod constraints;
 mod errors;
+mod images;
 mod lifetime;
 mod loading;
 mod sessions;
