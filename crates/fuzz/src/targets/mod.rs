@@ -5,6 +5,7 @@ mod dialects;
 mod disks;
 mod grammars;
 mod machine;
+mod pictures;
 mod store;
 mod templates;
 mod tokenizers;
@@ -42,6 +43,12 @@ pub const ALL: &[Target] = &[
     machine::BOOT,
     disks::DISK,
     disks::IMAGE,
+    pictures::PNG,
+    pictures::JPEG,
+    pictures::WEBP,
+    pictures::GIF,
+    pictures::BMP,
+    pictures::PROJECTOR,
 ];
 
 /// Words of JSON and of the schemas and requests that are written in it.
