@@ -4,7 +4,7 @@ use crate::computing::mix;
 use crate::failure::Failure;
 use crate::part_file;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 use strata::load::{bad_folder, check_conversion};
 use strata_convert::{Folder, FolderError, Mix, Options, Plan, WriteFailure};
@@ -13,7 +13,8 @@ use strata_host::ThreadPool;
 /// Convert a Hugging Face folder or a PyTorch checkpoint to GGUF
 ///
 /// Reads safetensors or PyTorch files, whole or split, with config.json and the tokenizer files beside them. No code in a
-/// checkpoint is executed. `strata run FOLDER` works without conversion.
+/// checkpoint is executed. Of a model that sees, what reads images goes to a second file, mmproj-FILE, beside the first.
+/// `strata run FOLDER` works without conversion.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -40,6 +41,8 @@ pub(crate) struct Arguments {
 /// What was done.
 struct Summary {
     mix: Mix,
+    /// The file of the model's eyes, if it sees.
+    projector: Option<PathBuf>,
     tensors: usize,
     bytes: u64,
     tokens: Option<usize>,
@@ -85,8 +88,25 @@ fn convert(arguments: &Arguments) -> Result<Summary, Failure> {
         WriteFailure::Convert(error) => fail(error.into()).into(),
         WriteFailure::Sink(error) => Failure::io(arguments.out.display(), &error),
     })?;
+    let eyes = folder.projector(&config, &checkpoint).map_err(fail)?;
+    let projector = match &eyes {
+        None => None,
+        Some(plan) => {
+            let path = beside(&arguments.out);
+            let total = plan.layout().total_len;
+            part_file::write(&path, total, "converting the projector", |out, bar| {
+                folder.convert(plan, out, &pool, &mut |done, _| bar.set_position(done))
+            })
+            .map_err(|failure| match failure {
+                WriteFailure::Convert(error) => Failure::from(fail(error.into())),
+                WriteFailure::Sink(error) => Failure::io(path.display(), &error),
+            })?;
+            Some(path)
+        }
+    };
     Ok(Summary {
         mix: plan.mix(),
+        projector,
         tensors: plan.tensors().len(),
         bytes: plan.layout().total_len,
         tokens: vocabulary.map(|vocabulary| vocabulary.len()),
@@ -94,9 +114,17 @@ fn convert(arguments: &Arguments) -> Result<Summary, Failure> {
     })
 }
 
+/// Where the projector of a model goes: into a file that is found beside it.
+fn beside(out: &Path) -> PathBuf {
+    let name = out.file_name().unwrap_or_default().to_string_lossy();
+    let name = name.strip_suffix(".gguf").unwrap_or(&name);
+    out.with_file_name(format!("mmproj-{name}.gguf"))
+}
+
 fn print(arguments: &Arguments, summary: &Summary) -> std::io::Result<()> {
     let Summary {
         mix,
+        projector,
         tensors,
         bytes,
         tokens,
@@ -108,6 +136,7 @@ fn print(arguments: &Arguments, summary: &Summary) -> std::io::Result<()> {
         let value = serde_json::json!({
             "file": path.to_string(),
             "type": mix.name(),
+            "projector": projector.as_ref().map(|path| path.display().to_string()),
             "tensors": tensors,
             "tokens": tokens,
             "bytes": bytes,
@@ -120,5 +149,9 @@ fn print(arguments: &Arguments, summary: &Summary) -> std::io::Result<()> {
         "{path}: {}, {tensors} tensors, {:.1} MB in {seconds:.1} s",
         mix.name(),
         *bytes as f64 / 1e6
-    )
+    )?;
+    match projector {
+        Some(path) => writeln!(out, "{}: the projector, for images", path.display()),
+        None => Ok(()),
+    }
 }

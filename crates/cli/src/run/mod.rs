@@ -4,6 +4,7 @@ mod answer;
 mod chat;
 mod constraint;
 mod markdown;
+mod pictures;
 mod screen;
 mod speculation;
 
@@ -34,12 +35,13 @@ Examples:
   strata run model.gguf --temp 0 -n 64 \"The capital of France is\"
   strata run model.gguf --format schema.json \"Describe a fox.\"
   strata run model.gguf --system \"Answer in one word.\" < question.txt
-  strata run model.gguf \"Summarize this:\" - < article.txt")]
+  strata run model.gguf \"Summarize this:\" - < article.txt
+  strata run gemma3 \"What is this?\" photo.jpg     a model that sees")]
 pub(crate) struct Arguments {
     /// The model: a .gguf file, a Hugging Face folder, or a name, which is downloaded if needed
     #[arg(default_value = BUILT_IN)]
     model: PathBuf,
-    /// The prompt; `-` stands for standard input
+    /// The prompt; `-` stands for standard input, and paths of image files for the images
     prompt: Vec<String>,
     /// System prompt
     #[arg(long, value_name = "TEXT", conflicts_with = "raw")]
@@ -59,6 +61,9 @@ pub(crate) struct Arguments {
     /// LoRA adapter: a GGUF file or a PEFT folder, optionally with a scale, as in PATH=0.5
     #[arg(long, value_name = "PATH[=SCALE]")]
     lora: Option<String>,
+    /// Projector that lets the model see images [default: the model's own, or *mmproj*.gguf beside its file]
+    #[arg(long, value_name = "FILE")]
+    mmproj: Option<PathBuf>,
     /// Print settings and timings to standard error
     #[arg(long)]
     verbose: bool,
@@ -129,6 +134,9 @@ impl Arguments {
         let mut options = options.requests(1);
         if let Some(context) = self.ctx {
             options = options.context(context as usize);
+        }
+        if let Some(path) = &self.mmproj {
+            options = options.projector(path);
         }
         self.speculation.add_to(options)
     }
@@ -226,8 +234,13 @@ impl ModelRun {
                 words.iter().map(word).collect::<Vec<_>>().join(" ")
             }
         };
+        if model.profile().sight.is_none()
+            && let Some(path) = pictures::first(&text)
+        {
+            return Err(pictures::blind(&path));
+        }
         let request = Generate {
-            prompts: vec![asked(arguments, &model, opening, text)],
+            prompts: vec![asked(arguments, &model, opening, text)?],
             ..request
         };
         let look = Look::of_output(arguments.plain, !arguments.nowordwrap);
@@ -314,12 +327,25 @@ fn is_raw(arguments: &Arguments, model: &Model) -> bool {
 }
 
 /// A text as the model is asked: through its template, after the beginning of the conversation, or as it is.
-fn asked(arguments: &Arguments, model: &Model, mut before: Vec<Message>, text: String) -> Asked {
+fn asked(
+    arguments: &Arguments,
+    model: &Model,
+    mut before: Vec<Message>,
+    text: String,
+) -> Result<Asked, Failure> {
     if is_raw(arguments, model) {
-        return Asked::text(text);
+        return Ok(Asked::text(text));
     }
-    before.push(Message::text(Role::User, text));
-    Asked::Chat(before)
+    before.push(said(model, text)?);
+    Ok(Asked::Chat(before))
+}
+
+/// What the user says, with the images that it names where the model sees.
+fn said(model: &Model, text: String) -> Result<Message, Failure> {
+    if model.profile().sight.is_some() {
+        return pictures::message(&text);
+    }
+    Ok(Message::text(Role::User, text))
 }
 
 fn prompt(arguments: &Arguments) -> Prompt {

@@ -94,6 +94,9 @@ pub(crate) struct Arguments {
     /// LoRA adapter for the first model: a GGUF file or a PEFT folder, optionally with a scale, as in PATH=0.5
     #[arg(long, value_name = "PATH[=SCALE]")]
     lora: Vec<String>,
+    /// Projector that lets the first model see images [default: the model's own, or *mmproj*.gguf beside its file]
+    #[arg(long, value_name = "FILE")]
+    mmproj: Option<PathBuf>,
     /// Folder in which computed prompts, stored responses and conversations are kept across restarts
     #[arg(long, value_name = "FOLDER")]
     cache: Option<PathBuf>,
@@ -241,6 +244,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     for text in &arguments.lora {
         let AdapterFile { path, scale } = AdapterFile::parse(text)?;
         first = first.adapter(path, scale);
+    }
+    if let Some(path) = &arguments.mmproj {
+        first = first.projector(path);
     }
     if let Some(mix) = arguments.compute.quant {
         first = first.quantize(mix);

@@ -5,7 +5,7 @@ use super::{Topic, is_turn};
 use crate::failure::{Failure, Kind};
 use crate::run::answer::{self, Answer};
 use crate::run::screen::{Look, Screen, Thoughts};
-use crate::run::{Arguments, asked, is_raw};
+use crate::run::{Arguments, asked, is_raw, said};
 use crate::sampling;
 use crate::store_commands::{self, base, built_in};
 use serde_json::{Map, Value};
@@ -86,7 +86,7 @@ impl<'s> Session<'s> {
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Answer, Failure> {
         let (arguments, model) = (self.topic.arguments, self.topic.model);
-        let prompt = asked(arguments, model, self.messages.clone(), text.to_owned());
+        let prompt = asked(arguments, model, self.messages.clone(), text.to_owned())?;
         let request = Generate {
             prompts: vec![prompt],
             ..self.request.clone()
@@ -99,7 +99,7 @@ impl<'s> Session<'s> {
             answer.report(&request, model.load_report(), read);
         }
         if !is_raw(arguments, model) {
-            self.messages.push(Message::text(Role::User, text));
+            self.messages.push(said(model, text.to_owned())?);
             self.forget(answer.dropped);
             let said = Message::text(Role::Assistant, answer.text.clone());
             self.messages.push(said);
