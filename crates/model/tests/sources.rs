@@ -174,8 +174,7 @@ fn a_source_is_read_at_once_or_refused() {
             adapter: None,
             embedded: &[],
         };
-        let refused = model.forward(compute, kv, work, &mut [span]).err();
-        refused
+        model.forward(compute, kv, work, &mut [span]).err()
     };
     assert_eq!(feed(0, &tokens), Some(BatchError::Source));
     let part = BatchError::PartOfSource {
