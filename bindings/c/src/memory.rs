@@ -53,8 +53,8 @@ pub(crate) unsafe fn items<'a, T>(pointer: *const T, count: usize) -> Result<&'a
     Ok(unsafe { std::slice::from_raw_parts(pointer, count) })
 }
 
-/// A text for C, which frees it.
-pub(crate) fn give_string(given: &str) -> *mut c_char {
+/// A text for C, which frees it. It is not copied unless there is no room for its end.
+pub(crate) fn give_string(given: String) -> *mut c_char {
     text(given).into_raw()
 }
 
@@ -88,7 +88,7 @@ unsafe fn free_items<T>(pointer: *mut T, count: usize) {
 /// # Safety
 ///
 /// `place` is NULL or can be written to.
-pub(crate) unsafe fn put_string(place: *mut *mut c_char, value: Option<&str>) {
+pub(crate) unsafe fn put_string(place: *mut *mut c_char, value: Option<String>) {
     if !place.is_null() {
         let pointer = value.map_or(null_mut(), give_string);
         // SAFETY: the caller says so.

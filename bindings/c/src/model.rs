@@ -38,7 +38,7 @@ pub unsafe extern "C" fn strata_plan(model: *const c_char, options: *const c_cha
     guard(null_mut(), || {
         // SAFETY: the caller says so.
         let (model, options) = unsafe { (string(model, "the model")?, json(options)?) };
-        Ok(give_string(&core::plan(model, options)?.text()))
+        Ok(give_string(core::plan(model, options)?.text()))
     })
 }
 
@@ -60,7 +60,7 @@ pub extern "C" fn strata_model_free(model: *mut StrataModel) {
 #[unsafe(no_mangle)]
 pub extern "C" fn strata_model_info(model: *const StrataModel) -> *mut c_char {
     guard(null_mut(), || {
-        Ok(give_string(&core::info(&MODELS.get(model)?).text()))
+        Ok(give_string(core::info(&MODELS.get(model)?).text()))
     })
 }
 
@@ -69,7 +69,7 @@ pub extern "C" fn strata_model_info(model: *const StrataModel) -> *mut c_char {
 #[unsafe(no_mangle)]
 pub extern "C" fn strata_adapters(model: *const StrataModel) -> *mut c_char {
     guard(null_mut(), || {
-        Ok(give_string(&core::adapters(&MODELS.get(model)?).text()))
+        Ok(give_string(core::adapters(&MODELS.get(model)?).text()))
     })
 }
 
@@ -130,6 +130,6 @@ pub unsafe extern "C" fn strata_detokenize(
     guard(null_mut(), || {
         // SAFETY: the caller says so.
         let tokens = unsafe { items(tokens, count) }?;
-        Ok(give_string(&MODELS.get(model)?.detokenize(tokens)))
+        Ok(give_string(MODELS.get(model)?.detokenize(tokens)))
     })
 }

@@ -56,7 +56,7 @@ pub unsafe extern "C" fn strata_session_run(
 #[unsafe(no_mangle)]
 pub extern "C" fn strata_session_text(session: *const StrataSession) -> *mut c_char {
     guard(null_mut(), || {
-        Ok(give_string(&SESSIONS.get(session)?.text()))
+        Ok(give_string(SESSIONS.get(session)?.text()))
     })
 }
 

@@ -206,7 +206,7 @@ pub unsafe extern "C" fn strata_next(
         match STREAMS.get(stream)?.next(milliseconds(timeout_ms)) {
             Next::Document(text) => {
                 // SAFETY: the caller says so.
-                unsafe { put_string(document, Some(&text)) };
+                unsafe { put_string(document, Some(text)) };
                 Ok(DOCUMENT)
             }
             Next::Pending => Ok(PENDING),

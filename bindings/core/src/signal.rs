@@ -15,6 +15,8 @@ pub(crate) struct Signal {
 #[derive(Default)]
 struct State {
     set: bool,
+    /// Threads that wait: where there are none, telling them would be a system call for nothing.
+    sleepers: usize,
     task: Option<Waker>,
     /// Holds one byte while the signal is set.
     pipe: Option<(PipeReader, PipeWriter)>,
@@ -35,8 +37,11 @@ impl Signal {
             }
         }
         let task = state.task.take();
+        let sleepers = state.sleepers;
         drop(state);
-        self.changed.notify_all();
+        if sleepers > 0 {
+            self.changed.notify_all();
+        }
         if let Some(task) = task {
             task.wake();
         }
@@ -56,20 +61,22 @@ impl Signal {
     pub(crate) fn wait(&self, end: Option<Instant>) -> bool {
         let mut state = self.state();
         while !state.set {
-            state = match end {
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return false;
+            }
+            state.sleepers += 1;
+            state = match left {
                 None => {
                     let waited = self.changed.wait(state);
                     waited.unwrap_or_else(PoisonError::into_inner)
                 }
-                Some(end) => {
-                    let left = end.saturating_duration_since(Instant::now());
-                    if left.is_zero() {
-                        return false;
-                    }
+                Some(left) => {
                     let waited = self.changed.wait_timeout(state, left);
                     waited.unwrap_or_else(PoisonError::into_inner).0
                 }
             };
+            state.sleepers -= 1;
         }
         true
     }

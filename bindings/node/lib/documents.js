@@ -7,16 +7,14 @@ const { call } = require('./errors.js');
 /** Those that wait, by number. */
 const waiting = new Map();
 let last = 0;
+/** One timer for all: it costs less to hold it or let it go than to make another for each token. */
 let keepAlive;
 let listener;
 
 function wake(number) {
   const resolve = waiting.get(number);
   waiting.delete(number);
-  if (waiting.size === 0) {
-    clearInterval(keepAlive);
-    keepAlive = undefined;
-  }
+  if (waiting.size === 0) keepAlive.unref();
   resolve?.();
 }
 
@@ -24,6 +22,7 @@ function wake(number) {
 function ready(raw) {
   listener ??= new native.Listener(wake);
   keepAlive ??= setInterval(() => {}, 1 << 30);
+  if (waiting.size === 0) keepAlive.ref();
   last = (last + 1) >>> 0;
   const number = last;
   return new Promise((resolve) => {

@@ -24,50 +24,133 @@ function turn() {
   });
 }
 
+/** Pages of 64 KiB: what the module for threads is linked with, and 4 GiB. */
+const FIRST_PAGES = 1024;
+const MOST_PAGES = 65536;
+/** Bytes of a thread's stack. */
+const STACK = 1 << 20;
+
+/** Whether threads can share memory: in cross-origin-isolated pages, and outside browsers. */
+export function canShare() {
+  return typeof SharedArrayBuffer !== 'undefined' && (globalThis.crossOriginIsolated ?? true);
+}
+
+async function processors() {
+  if (globalThis.navigator?.hardwareConcurrency) return navigator.hardwareConcurrency;
+  return (await import('node:os')).availableParallelism();
+}
+
+/** A module from where it is: an address, a response, bytes, or the module itself. */
+async function compile(module) {
+  const given = await (typeof module === 'string' || module instanceof URL ? fetch(module) : module);
+  if (given instanceof WebAssembly.Module) return given;
+  if (typeof Response !== 'undefined' && given instanceof Response) return WebAssembly.compileStreaming(given);
+  return WebAssembly.compile(given);
+}
+
 /**
- * Opens a model. `module` is a WebAssembly.Module, a Response or bytes; `file` the bytes of a GGUF file. `progress` hears of
- * bytes loaded and bytes in all.
+ * Opens a model. `module` is the address of a WebAssembly module, a Response, bytes or a WebAssembly.Module; `threaded` is the
+ * one for threads, which is used where they can share memory, with as many `threads` as there are processors; `file` is the
+ * bytes of a GGUF file. `progress` hears of bytes loaded and bytes in all.
  */
-export async function load({ module, file, context = 0, requests = 4, progress }) {
+export async function load({ module, threaded, threads, file, context = 0, requests = 4, progress }) {
   const model = new Model(progress);
-  await model._start(module);
+  const count = threaded !== undefined && canShare() ? (threads ?? (await processors())) : 1;
+  await model._start(count > 1 ? threaded : module, count);
   model.info = model._open(new Uint8Array(file), context, requests);
   return model;
 }
 
-class Model {
-  constructor(progress) {
-    this._progress = progress;
-    this._computing = undefined;
+/** A thread's life: computes for the instance that has asked for it. `ready` is called before it begins. */
+export async function compute({ compiled, memory, stack, number }, ready) {
+  const say = (pointer, length) => console.error(text(memory, pointer, length));
+  const host = { now: () => performance.now(), unix: () => Date.now(), random: () => 0, progress() {}, say };
+  const { exports } = await WebAssembly.instantiate(compiled, { host, env: { memory } });
+  exports.__stack_pointer.value = stack;
+  ready();
+  exports.work(number);
+}
+
+/** Starts a thread, and waits until it can compute. */
+async function startThread(parts) {
+  const script = new URL('worker.mjs', import.meta.url);
+  const inBrowser = typeof Worker !== 'undefined';
+  const made = inBrowser ? new Worker(script, { type: 'module' }) : new (await import('node:worker_threads')).Worker(script);
+  await new Promise((resolve, reject) => {
+    if (inBrowser) {
+      made.onmessage = resolve;
+      made.onerror = (problem) => reject(new Error(`a thread failed: ${problem.message}`));
+    } else made.once('message', resolve).once('error', reject).unref();
+    made.postMessage({ thread: parts });
+  });
+  return made;
+}
+
+/** A text in a module's memory. */
+function text(memory, pointer, length) {
+  // A view would be cut off where memory grows, and decoders take no memory that is shared.
+  return new TextDecoder().decode(new Uint8Array(memory.buffer, pointer >>> 0, length).slice());
+}
+
+/** What can be asked of a model, in this thread or in another. */
+export class Requests {
+  /** The text of an answer, piece by piece. */
+  async *chat(messages, { signal, ...fields } = {}) {
+    const list = typeof messages === 'string' ? [{ role: 'user', content: messages }] : messages;
+    const body = { messages: list, stream: true, ...fields };
+    for await (const { choices } of this.request('/v1/chat/completions', body, { signal })) {
+      const piece = choices[0]?.delta?.content;
+      if (piece) yield piece;
+    }
   }
 
-  async _start(module) {
+  /** Vectors of length 1: a `Float32Array` for each text, or one for one text. */
+  async embed(input, { signal, ...fields } = {}) {
+    const body = { input, ...fields, encoding_format: 'base64' };
+    const { value } = await this.request('/v1/embeddings', body, { signal }).next();
+    const rows = value.data.map(({ embedding }) => {
+      const bytes = Uint8Array.from(atob(embedding), (letter) => letter.charCodeAt(0));
+      return new Float32Array(bytes.buffer);
+    });
+    return typeof input === 'string' ? rows[0] : rows;
+  }
+}
+
+class Model extends Requests {
+  constructor(progress) {
+    super();
+    this._progress = progress;
+    this._computing = undefined;
+    this._threads = [];
+  }
+
+  async _start(module, threads) {
+    const compiled = await compile(module);
     const host = {
       now: () => performance.now(),
       unix: () => Date.now(),
       random: () => Math.random(),
       progress: (loaded, total) => this._progress?.(loaded, total),
-      say: (pointer, length) => console.error(this._read(pointer, length)),
+      say: (pointer, length) => console.error(text(this._memory, pointer, length)),
     };
-    const isResponse = typeof Response !== 'undefined' && module instanceof Response;
-    const made = isResponse
-      ? await WebAssembly.instantiateStreaming(module, { host })
-      : await WebAssembly.instantiate(module, { host });
-    this._wasm = (made.instance ?? made).exports;
-  }
-
-  _read(pointer, length) {
-    // A view would be cut off where memory grows.
-    return new TextDecoder().decode(new Uint8Array(this._wasm.memory.buffer, pointer, length).slice());
+    const limits = { initial: FIRST_PAGES, maximum: MOST_PAGES, shared: true };
+    const memory = threads > 1 ? new WebAssembly.Memory(limits) : undefined;
+    this._wasm = (await WebAssembly.instantiate(compiled, { host, env: { memory } })).exports;
+    this._memory = memory ?? this._wasm.memory;
+    for (let number = 1; number < threads; number++) {
+      const stack = ((this._wasm.allocate(STACK) + STACK) & ~15) >>> 0;
+      this._threads.push(await startThread({ compiled, memory, stack, number }));
+    }
+    if (threads > 1) this._wasm.set_threads(threads);
   }
 
   _output() {
-    return this._read(this._wasm.output(), this._wasm.output_len());
+    return text(this._memory, this._wasm.output(), this._wasm.output_len());
   }
 
   _write(bytes) {
-    const pointer = this._wasm.allocate(bytes.length);
-    new Uint8Array(this._wasm.memory.buffer, pointer, bytes.length).set(bytes);
+    const pointer = this._wasm.allocate(bytes.length) >>> 0;
+    new Uint8Array(this._memory.buffer, pointer, bytes.length).set(bytes);
     return [pointer, bytes.length];
   }
 
@@ -80,9 +163,9 @@ class Model {
 
   /** Asks what `strata serve` is asked at a path. Leaving the loop cancels, and so does the signal, between two steps. */
   async *request(path, body, { signal } = {}) {
-    const text = (given) => this._write(new TextEncoder().encode(given));
-    const [where, whereLength] = text(path);
-    const [what, whatLength] = text(body === undefined ? '' : JSON.stringify(body));
+    const written = (given) => this._write(new TextEncoder().encode(given));
+    const [where, whereLength] = written(path);
+    const [what, whatLength] = written(body === undefined ? '' : JSON.stringify(body));
     const number = this._wasm.request(where, whereLength, what, whatLength);
     if (number === 0) throw new StrataError(JSON.parse(this._output()));
     try {
@@ -108,18 +191,14 @@ class Model {
     return this._computing;
   }
 
-  /** The text of an answer, piece by piece. */
-  async *chat(messages, { signal, ...fields } = {}) {
-    const list = typeof messages === 'string' ? [{ role: 'user', content: messages }] : messages;
-    const body = { messages: list, stream: true, ...fields };
-    for await (const { choices } of this.request('/v1/chat/completions', body, { signal })) {
-      const piece = choices[0]?.delta?.content;
-      if (piece) yield piece;
-    }
+  /** Bytes of memory that the module has taken. */
+  get memory() {
+    return this._memory.buffer.byteLength;
   }
 
-  /** Lets go of the model. */
+  /** Lets go of the model, and of its threads. */
   close() {
     this._wasm.close();
+    for (const thread of this._threads.splice(0)) thread.terminate();
   }
 }

@@ -3,7 +3,7 @@
 //   const model = await loadInWorker({ module: 'strata.wasm', file: bytes, progress });
 //   for await (const piece of model.chat('Hello', { signal })) …
 
-import { load, StrataError } from './strata.mjs';
+import { compute, load, Requests, StrataError } from './strata.mjs';
 
 /** Opens a model in a worker. `worker` is one that runs this file; by default it is made here, in browsers and in Node. */
 export async function loadInWorker({ progress, worker, ...options }) {
@@ -19,8 +19,9 @@ async function ownWorker() {
   return new NodeWorker(here);
 }
 
-class RemoteModel {
+class RemoteModel extends Requests {
   constructor(worker, progress) {
+    super();
     this._worker = worker;
     this._progress = progress;
     this._last = 0;
@@ -81,16 +82,6 @@ class RemoteModel {
     }
   }
 
-  /** Like the same of a model in this thread. */
-  async *chat(messages, { signal, ...fields } = {}) {
-    const list = typeof messages === 'string' ? [{ role: 'user', content: messages }] : messages;
-    const body = { messages: list, stream: true, ...fields };
-    for await (const { choices } of this.request('/v1/chat/completions', body, { signal })) {
-      const piece = choices[0]?.delta?.content;
-      if (piece) yield piece;
-    }
-  }
-
   /** Ends the worker. */
   close() {
     return this._worker.terminate();
@@ -113,12 +104,12 @@ function serve(post, listen) {
     }
     running.delete(number);
   };
-  listen(async ({ number, load: options, path, body, cancel }) => {
+  listen(async ({ number, load: options, path, body, cancel, thread }) => {
+    if (thread) return compute(thread, () => post({ ready: true }));
     if (cancel) return running.get(number)?.abort();
     if (path) return run(number, path, body);
     try {
-      const module = typeof options.module === 'string' ? await fetch(options.module) : options.module;
-      model = await load({ ...options, module, progress: (...progress) => post({ progress }) });
+      model = await load({ ...options, progress: (...progress) => post({ progress }) });
       post({ number, value: model.info });
     } catch (error) {
       post({ number, error: said(error) });

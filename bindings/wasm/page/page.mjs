@@ -20,7 +20,8 @@ async function parts() {
     return { module: bytes(packed('module')), file: bytes(packed('model')), worker };
   }
   const file = await (await fetch('tale.gguf')).arrayBuffer();
-  return { module: new URL('strata.wasm', location.href).href, file };
+  const beside = (name) => new URL(name, location.href).href;
+  return { module: beside('strata.wasm'), threaded: beside('strata-threads.wasm'), file };
 }
 
 function facts(text) {

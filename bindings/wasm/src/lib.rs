@@ -1,14 +1,20 @@
-//! The engine for browsers and edge runtimes: one model in one thread of WebAssembly, asked in JSON.
+//! The engine for browsers and edge runtimes: one model in a module of WebAssembly, asked in JSON by one thread. Built for
+//! shared memory, other threads help it to compute.
 //!
 //! The host calls [`step`] until nothing is under way, and does other things between two steps. Texts go in through memory
 //! that [`allocate`] gives; what a call gives back lies at [`output`], until the next call.
 #![no_std]
+#![cfg_attr(target_feature = "atomics", feature(stdarch_wasm_atomic_wait))]
 
 extern crate alloc;
 
 mod host;
+mod memory;
 mod model;
 mod request;
+#[cfg(target_feature = "atomics")]
+mod threads;
+mod vectors;
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -18,15 +24,15 @@ use model::Opened;
 use request::Next;
 
 #[global_allocator]
-static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
+static ALLOCATOR: memory::Allocator = memory::Allocator::new();
 
-/// Everything, for the one thread there is.
+/// Everything, for the one thread that asks.
 struct Global {
     model: UnsafeCell<Option<Opened>>,
     output: UnsafeCell<Vec<u8>>,
 }
 
-// SAFETY: a module without shared memory has one thread.
+// SAFETY: one thread asks. Others, if there are any, only do the tasks of a pool, which have what they need with them.
 unsafe impl Sync for Global {}
 
 static GLOBAL: Global = Global {
@@ -36,13 +42,13 @@ static GLOBAL: Global = Global {
 
 /// The model. Calls do not nest: the host's functions, which are called from inside, never call back.
 fn opened() -> &'static mut Option<Opened> {
-    // SAFETY: there is one thread, and no other reference while a call lasts.
+    // SAFETY: one thread asks, and there is no other reference while a call lasts.
     unsafe { &mut *GLOBAL.model.get() }
 }
 
 /// Puts a text where the host reads it.
 fn give(text: String) {
-    // SAFETY: there is one thread, and no other reference while a call lasts.
+    // SAFETY: as above.
     unsafe { *GLOBAL.output.get() = text.into_bytes() };
 }
 
@@ -66,7 +72,7 @@ pub extern "C" fn allocate(len: usize) -> *mut u8 {
 /// Where the text is that the latest call gave.
 #[unsafe(no_mangle)]
 pub extern "C" fn output() -> *const u8 {
-    // SAFETY: there is one thread, and no other reference while a call lasts.
+    // SAFETY: one thread asks, and there is no other reference while a call lasts.
     unsafe { (*GLOBAL.output.get()).as_ptr() }
 }
 
@@ -169,9 +175,26 @@ pub extern "C" fn close() {
     *opened() = None;
 }
 
+/// Says how many threads compute, the one that asks included; before a model is opened. Gives how many will.
+#[cfg(target_feature = "atomics")]
+#[unsafe(no_mangle)]
+pub extern "C" fn set_threads(count: usize) -> usize {
+    threads::set_workers(count)
+}
+
+/// The life of such a thread, by its number from 1 on: computes when it is asked to, and never returns. The host has given the
+/// instance a stack of its own.
+#[cfg(target_feature = "atomics")]
+#[unsafe(no_mangle)]
+pub extern "C" fn work(number: usize) {
+    threads::serve(number);
+}
+
 /// Tells the host what went wrong, and ends.
 #[panic_handler]
 fn panicked(panic: &core::panic::PanicInfo<'_>) -> ! {
+    #[cfg(target_feature = "atomics")]
+    threads::panicked();
     Host::say(&panic.to_string());
     core::arch::wasm32::unreachable()
 }

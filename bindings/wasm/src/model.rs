@@ -14,7 +14,7 @@ use strata_chat::ModelFacts;
 use strata_engine::{Engine, EngineOptions};
 use strata_kernels::Kernels;
 use strata_model::{CpuExecutor, Placement};
-use strata_platform::{Backing, Inline, SystemMemory};
+use strata_platform::{Backing, Pool, SystemMemory};
 use strata_weights::{Gguf, GgufSet};
 use strata_wire::StampSource;
 
@@ -30,6 +30,14 @@ impl Backing for Bytes {
     }
     fn will_need(&self, _: &[u8]) {}
     fn done_with(&self, _: &[u8]) {}
+}
+
+/// Who computes.
+fn pool() -> Arc<dyn Pool + Send> {
+    #[cfg(target_feature = "atomics")]
+    return Arc::new(crate::threads::Workers);
+    #[cfg(not(target_feature = "atomics"))]
+    return Arc::new(strata_platform::Inline);
 }
 
 /// A model and the requests that it answers.
@@ -50,6 +58,7 @@ impl Opened {
             ("parameters", facts.parameters.into()),
             ("context", facts.context.into()),
             ("isa", Kernels::detect().isa().name().into()),
+            ("threads", pool().workers().into()),
         ])
         .text()
     }
@@ -76,13 +85,13 @@ pub(crate) fn open(file: Vec<u8>, context: usize, requests: usize) -> Result<Ope
     let profile = Arc::new(profile);
     let facts = ModelFacts::of_file("model", &set);
     let facts = parsed.facts(facts, Some(&profile), options.requests);
-    let needs = Needs::of_engine(&options, KvType::F16, 1);
+    let needs = Needs::of_engine(&options, KvType::F16, pool().workers());
     let mut progress = |loaded, total| {
         Host::progress(loaded, total);
         ControlFlow::Continue(())
     };
     let platform = Platform {
-        pool: Arc::new(Inline),
+        pool: pool(),
         memory: &SystemMemory,
         progress: &mut progress,
     };
@@ -91,7 +100,7 @@ pub(crate) fn open(file: Vec<u8>, context: usize, requests: usize) -> Result<Ope
     let executor = CpuExecutor::new(
         model,
         Kernels::detect(),
-        Arc::new(Inline),
+        pool(),
         storage,
         needs.limits,
     );

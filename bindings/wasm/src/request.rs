@@ -2,12 +2,13 @@
 
 use crate::host::Host;
 use crate::model::Opened;
+use crate::vectors::{Heard, VectorRun};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
-use strata::{Error, ErrorKind, Generation, Json};
+use strata::{Error, ErrorKind, Generation, Json, LocalModel};
 use strata_chat::{Arrival, Event, Fault, FaultKind};
 use strata_platform::Clock;
 use strata_wire::call::Call;
@@ -25,11 +26,16 @@ pub(crate) enum Next {
 /// A request on its way.
 pub(crate) struct Running {
     number: u32,
-    generation: Option<Generation>,
-    writer: Option<Box<dyn AnswerWriter>>,
+    work: Option<Work>,
     bytes: Vec<u8>,
     documents: VecDeque<String>,
     failure: Option<Error>,
+}
+
+/// What the engine does for a request.
+enum Work {
+    Text(Generation, Box<dyn AnswerWriter>),
+    Vectors(Box<VectorRun>),
 }
 
 /// An error as JSON.
@@ -64,8 +70,7 @@ impl Opened {
         let call = call.unwrap_or_else(nothing)?;
         let mut running = Running {
             number: self.last + 1,
-            generation: None,
-            writer: None,
+            work: None,
             bytes: Vec::new(),
             documents: VecDeque::new(),
             failure: None,
@@ -81,8 +86,17 @@ impl Opened {
                 };
                 writer.answered_by(&self.model.facts.name);
                 let generation = self.model.start(&request, prepared, arrival)?;
-                running.generation = Some(generation);
-                running.writer = Some(writer);
+                running.work = Some(Work::Text(generation, writer));
+                None
+            }
+            Call::Embed(request, write) => {
+                let LocalModel {
+                    engine,
+                    profile,
+                    facts,
+                } = &mut self.model;
+                let run = VectorRun::start(engine, profile, &facts.name, request, write)?;
+                running.work = Some(Work::Vectors(Box::new(run)));
                 None
             }
             Call::Tokenize(request, write) => Some(write(&profile.tokenize(&request)?)),
@@ -107,7 +121,7 @@ impl Opened {
     /// Computes a step, and says whether anything is under way.
     pub(crate) fn step(&mut self) -> bool {
         let Self { model, running, .. } = self;
-        if !running.iter().any(|one| one.generation.is_some()) {
+        if !running.iter().any(|one| one.work.is_some()) {
             return false;
         }
         let mut heard = Vec::new();
@@ -122,7 +136,7 @@ impl Opened {
                 event = one.hear(given, now);
             }
         }
-        running.iter().any(|one| one.generation.is_some())
+        running.iter().any(|one| one.work.is_some())
     }
 
     pub(crate) fn next(&mut self, number: u32) -> Next {
@@ -134,7 +148,7 @@ impl Opened {
         if let Some(document) = one.documents.pop_front() {
             return Next::Document(document);
         }
-        if one.generation.is_some() {
+        if one.work.is_some() {
             return Next::Pending;
         }
         let over = self.running.swap_remove(place);
@@ -144,8 +158,11 @@ impl Opened {
     pub(crate) fn cancel(&mut self, number: u32) {
         if let Some(place) = self.running.iter().position(|one| one.number == number) {
             let over = self.running.swap_remove(place);
-            if let Some(generation) = over.generation {
-                generation.cancel(&mut self.model.engine);
+            let engine = &mut self.model.engine;
+            match over.work {
+                Some(Work::Text(generation, _)) => generation.cancel(engine),
+                Some(Work::Vectors(run)) => run.cancel(engine),
+                None => {}
             }
         }
     }
@@ -154,8 +171,21 @@ impl Opened {
 impl Running {
     /// Takes an event of the engine; gives it back if it is another's.
     fn hear(&mut self, event: strata_engine::Event, now: Duration) -> Option<strata_engine::Event> {
-        let (Some(generation), Some(writer)) = (&mut self.generation, &mut self.writer) else {
-            return Some(event);
+        let (generation, writer) = match &mut self.work {
+            None => return Some(event),
+            Some(Work::Text(generation, writer)) => (generation, writer),
+            Some(Work::Vectors(run)) => match run.hear(event) {
+                Heard::Another(event) => return Some(event),
+                Heard::More => return None,
+                Heard::End(answer) => {
+                    match answer {
+                        Ok(document) => self.documents.push_back(document),
+                        Err(fault) => self.failure = Some(fault.into()),
+                    }
+                    self.work = None;
+                    return None;
+                }
+            },
         };
         let mut events = Vec::new();
         let other = generation.push(event, now, &mut events);
@@ -168,7 +198,7 @@ impl Running {
         }
         let framing = writer.framing();
         if over {
-            self.generation = None;
+            self.work = None;
         }
         if (framing != Framing::Whole || over) && self.failure.is_none() {
             self.split(framing);

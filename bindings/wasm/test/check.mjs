@@ -1,5 +1,5 @@
-// The engine in WebAssembly, under Node: the bytes of `strata run`, cancel, errors, a worker.
-// node check.mjs strata.wasm model.gguf
+// The engine in WebAssembly, under Node: the bytes of `strata run`, cancel, errors, a worker, threads.
+// node check.mjs strata.wasm model.gguf [strata-threads.wasm]
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { load, StrataError } from '../js/strata.mjs';
@@ -8,7 +8,8 @@ import { loadInWorker } from '../js/worker.mjs';
 const STORY = process.env.STRATA_STORY;
 const ASKED = 'Tell me a story about a fox.';
 const SETTINGS = { temperature: 0, max_tokens: 32 };
-const [module, file] = await Promise.all(process.argv.slice(2, 4).map((path) => readFile(path)));
+const SECONDS = Number(process.env.STRATA_STRESS_SECONDS ?? 3);
+const [module, file, threaded] = await Promise.all(process.argv.slice(2, 5).map((path) => readFile(path)));
 
 const feature = (name) => console.log('feature', name);
 const failsWith = (code) => (error) => error instanceof StrataError && error.code === code;
@@ -49,6 +50,11 @@ for await (const piece of model.chat(ASKED, SETTINGS)) {
 assert.equal((await all(model.chat(ASKED, SETTINGS))).join(''), STORY);
 feature('cancel');
 
+// The server writes as few digits as give the same 32 bits again.
+const vector = await model.embed('a fox and an owl');
+assert.deepEqual(vector, Float32Array.from(JSON.parse(process.env.STRATA_EMBEDDING)));
+feature('embeddings');
+
 const [tokens] = await all(model.request('/tokenize', { content: 'Once upon a time' }));
 assert.ok(tokens.tokens.length > 3);
 feature('tokenize');
@@ -65,3 +71,57 @@ assert.equal((await all(other.chat(ASKED, SETTINGS))).join(''), STORY);
 clearInterval(timer);
 assert.ok(ticks > 3, 'this thread stays free');
 await other.close();
+
+/** 64 streams at once, canceled at random by themselves and by each other. */
+async function stress(options) {
+  const asked = await load({ ...options, file, context: 512, requests: 16 });
+  const end = performance.now() + SECONDS * 1000;
+  const dice = (sides) => Math.floor(Math.random() * sides);
+  const counts = { ended: 0, canceled: 0 };
+  const shared = [];
+  const work = async () => {
+    while (performance.now() < end) {
+      const own = (shared[dice(64)] = new AbortController());
+      const body = { prompt: `Once upon a time ${dice(50)}`, max_tokens: 1 + dice(24), stream: true };
+      try {
+        for await (const _ of asked.request('/v1/completions', body, { signal: own.signal })) {
+          if (dice(16) === 0) shared[dice(64)]?.abort();
+          if (dice(64) === 0) break;
+        }
+        counts.ended++;
+      } catch (error) {
+        assert.equal(error.name, 'AbortError', error);
+        counts.canceled++;
+      }
+    }
+  };
+  const workers = Array.from({ length: 64 }, work);
+  await new Promise((resolve) => setTimeout(resolve, (SECONDS * 1000) / 3));
+  const early = asked.memory;
+  await Promise.all(workers);
+  assert.ok(counts.ended > 0 && counts.canceled > 0, JSON.stringify(counts));
+  assert.ok(asked.memory < early + 4e6, `${early}, then ${asked.memory} bytes`);
+  console.error(counts, early, 'bytes, then', asked.memory);
+  const said = (await all(asked.chat(ASKED, SETTINGS))).join('');
+  assert.equal(said, STORY);
+  asked.close();
+}
+
+await stress({ module });
+if (threaded) {
+  // More threads than there are processors, too.
+  for (const threads of [2, 3]) {
+    const many = await load({ module, threaded, threads, file, context: 512 });
+    assert.equal(many.info.threads, threads);
+    const from = performance.now();
+    assert.equal((await all(many.chat(ASKED, SETTINGS))).join(''), STORY);
+    console.error(`${threads} threads: 32 tokens in ${((performance.now() - from) / 1000).toFixed(2)} s`);
+    many.close();
+  }
+  await stress({ module, threaded, threads: 2 });
+  const remote = await loadInWorker({ module, threaded, threads: 2, file, context: 512 });
+  assert.equal(remote.info.threads, 2);
+  assert.equal((await all(remote.chat(ASKED, SETTINGS))).join(''), STORY);
+  await remote.close();
+}
+feature('stress');

@@ -8,7 +8,6 @@ use crate::llama_cpp::LlamaCpp;
 use crate::python::Python;
 use anyhow::{Context, Result, bail};
 use std::fs;
-use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
@@ -50,7 +49,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         .arg(format!(
             "llama-cpp-python={interpreter} -I {scripts}/stream_llama.py"
         ));
-    execute(compare.env("LD_LIBRARY_PATH", place.join("c/lib")))
+    execute(compare.env("LD_LIBRARY_PATH", place.join("c/lib")))?;
+    Ok(fs::remove_dir_all(&place)?)
 }
 
 /// Builds the program in Go with the library of a release.
@@ -77,10 +77,5 @@ fn go_program(place: &Path) -> Result<std::path::PathBuf> {
             .arg(&project)
             .args(["-o", "stream", "."]),
     )?;
-    // Programs find the library beside them as it is installed.
-    let _ = symlink(
-        library.join("lib/libstrata_c.so"),
-        project.join("libstrata_c.so"),
-    );
     Ok(project.join("stream"))
 }

@@ -9,7 +9,7 @@ mod wasm;
 use super::expected::Expected;
 use anyhow::Result;
 pub(super) use compiled::go_command;
-pub(super) use scripts::{frameworks, install_wheel, node_package};
+pub(super) use scripts::{frameworks, install_wheel, node_package, pip_install};
 
 /// A language.
 pub(super) struct Language {

@@ -25,7 +25,7 @@ const LONG: u32 = 60;
 /// What of the languages' packages is compiled.
 const PACKAGES: &str = "-p strata-c -p strata-cli -p strata-node -p strata-python";
 
-/// The folder in which packages are made and tested.
+/// The folder with toolchains, caches and the packages that were built. They are tested [elsewhere](package::outside).
 fn folder() -> PathBuf {
     target().join("bindings")
 }
@@ -35,7 +35,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         .iter()
         .map(String::as_str)
         .partition(|argument| argument.starts_with("--"));
-    let known = |flag: &&str| ["--frameworks", "--minute", "--write-table"].contains(flag);
+    let known = |flag: &&str| ["--frameworks", "--minute", "--pip", "--write-table"].contains(flag);
     if let Some(flag) = flags.iter().find(|flag| !known(flag)) {
         bail!("test-bindings has no {flag}: see `cargo xtask help`");
     }
@@ -52,6 +52,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     test(&wanted, seconds, flags.contains(&"--write-table"))?;
     if flags.contains(&"--frameworks") {
         languages::frameworks(&Expected::ask(seconds)?)?;
+    }
+    if flags.contains(&"--pip") {
+        languages::pip_install()?;
     }
     Ok(())
 }
@@ -87,7 +90,9 @@ fn test(names: &[&str], seconds: u32, writes: bool) -> Result<()> {
             seen.insert(language.name, features);
         }
     }
-    table::compare(&seen, writes)
+    table::compare(&seen, writes)?;
+    // After a failure it stays, to be looked at.
+    Ok(std::fs::remove_dir_all(package::outside())?)
 }
 
 /// Builds what the packages hold, unless the tests of the workspace have.

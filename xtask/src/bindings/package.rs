@@ -1,15 +1,34 @@
-//! The C library as it is installed: a folder with include, lib and pkg-config's file.
+//! Where packages are put together and used, outside the repository; and the C library as it is installed there: a folder with
+//! include, lib and pkg-config's file.
 
 use super::folder;
 use crate::command::{root, run as execute, target};
 use anyhow::{Context, Result};
 use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// A folder outside the repository, this checkout's own: what is run there finds nothing but what was installed.
+pub(super) fn outside() -> PathBuf {
+    let mut checkout = DefaultHasher::new();
+    target().hash(&mut checkout);
+    let name = format!("strata-bindings-{:016x}", checkout.finish());
+    std::env::temp_dir().join(name)
+}
+
 /// Where the C library is installed for the tests.
 pub(super) fn prefix() -> PathBuf {
-    folder().join("c")
+    outside().join("c")
+}
+
+/// Keeps a package that was built, for whoever wants to install it.
+pub(super) fn keep(package: &Path) -> Result<()> {
+    let packages = folder().join("packages");
+    fs::create_dir_all(&packages)?;
+    let name = package.file_name().context("a package is a file")?;
+    fs::copy(package, packages.join(name))?;
+    Ok(())
 }
 
 /// How libraries were built.
@@ -45,6 +64,7 @@ pub(super) fn install(prefix: &Path, build: Build) -> Result<()> {
     let hpp = root().join("bindings/cpp/include/strata.hpp");
     fs::copy(hpp, prefix.join("include/strata.hpp"))?;
     stripped(build, "libstrata_c.so", &prefix.join("lib/libstrata_c.so"))?;
+    linked(build, "libstrata_c.a", &prefix.join("lib/libstrata_c.a"))?;
     let wanted = fs::read_to_string(source.join("strata.pc.in"))?;
     let wanted = wanted
         .replace("@PREFIX@", &prefix.to_string_lossy())
@@ -66,6 +86,18 @@ pub(super) fn stripped(build: Build, name: &str, to: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Puts a library that was built somewhere as it is, without a copy where that can be done: this one is large.
+fn linked(build: Build, name: &str, to: &Path) -> Result<()> {
+    let from = target().join(build.folder()).join(name);
+    if to.exists() {
+        fs::remove_file(to)?;
+    }
+    if fs::hard_link(&from, to).is_err() {
+        fs::copy(&from, to).with_context(|| from.display().to_string())?;
+    }
+    Ok(())
+}
+
 /// Copies a folder's files, and those of its folders.
 pub(super) fn copy(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to)?;
@@ -81,9 +113,9 @@ pub(super) fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// An empty folder for a test.
+/// An empty folder for a test, outside the repository.
 pub(super) fn fresh(name: &str) -> Result<PathBuf> {
-    let fresh = folder().join(name);
+    let fresh = outside().join(name);
     if fresh.exists() {
         fs::remove_dir_all(&fresh)?;
     }
@@ -128,8 +160,7 @@ pub(super) fn compile(name: &str, flags: &[&str], source: &Path, to: &Path) -> R
 pub(super) fn compile_static(flags: &[&str], source: &Path, to: &Path) -> Result<()> {
     let mut command = compiler("cc", flags, source, to);
     command.args(pkg_config(&["--cflags"])?);
-    // It is too large to be copied for each test.
-    command.arg(target().join("debug/libstrata_c.a"));
+    command.arg(prefix().join("lib/libstrata_c.a"));
     let libraries = pkg_config(&["--static", "--libs"])?;
     let others = libraries
         .iter()

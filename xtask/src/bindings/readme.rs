@@ -3,22 +3,8 @@
 use crate::command::root;
 use anyhow::{Context, Result, ensure};
 
-/// The first block of code in a language under "Start" of a binding's README.
-pub(super) fn start(binding: &str, language: &str) -> Result<String> {
-    let path = root().join("bindings").join(binding).join("README.md");
-    let text = std::fs::read_to_string(&path)?;
-    let (_, rest) = text
-        .split_once("\n## Start\n")
-        .with_context(|| format!("{} has no Start", path.display()))?;
-    let (_, rest) = rest
-        .split_once(&format!("```{language}\n"))
-        .with_context(|| format!("{} starts with no {language}", path.display()))?;
-    let (code, _) = rest.split_once("```").context("a block that ends")?;
-    Ok(code.to_owned())
-}
-
-/// All blocks of code in a language from "Start" on, as one program.
-pub(super) fn all(binding: &str, language: &str) -> Result<String> {
+/// The blocks of code in a language from "Start" of a binding's README on.
+fn blocks(binding: &str, language: &str) -> Result<Vec<String>> {
     let path = root().join("bindings").join(binding).join("README.md");
     let text = std::fs::read_to_string(&path)?;
     let (_, rest) = text
@@ -26,11 +12,30 @@ pub(super) fn all(binding: &str, language: &str) -> Result<String> {
         .with_context(|| format!("{} has no Start", path.display()))?;
     let begin = format!("```{language}\n");
     let blocks = rest.split(&begin).skip(1);
-    let blocks: Vec<&str> = blocks
-        .filter_map(|block| block.split("```").next())
-        .collect();
-    ensure!(blocks.len() > 1, "{} has no more examples", path.display());
-    Ok(blocks.join("\n"))
+    let blocks = blocks.filter_map(|block| block.split("```").next());
+    Ok(blocks.map(String::from).collect())
+}
+
+/// The first of them.
+pub(super) fn start(binding: &str, language: &str) -> Result<String> {
+    let first = blocks(binding, language)?.into_iter().next();
+    first.with_context(|| format!("{binding}'s README starts with no {language}"))
+}
+
+/// Those after the first, as one.
+pub(super) fn others(binding: &str, language: &str) -> Result<String> {
+    let others = blocks(binding, language)?;
+    ensure!(others.len() > 1, "{binding}'s README has no more examples");
+    Ok(others[1..].join("\n"))
+}
+
+/// All of them, as one program.
+pub(super) fn all(binding: &str, language: &str) -> Result<String> {
+    Ok(format!(
+        "{}\n{}",
+        start(binding, language)?,
+        others(binding, language)?
+    ))
 }
 
 /// An example has told a story.
@@ -40,4 +45,35 @@ pub(super) fn told(output: &str) -> Result<()> {
         "the README's example told no story: {output:?}"
     );
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::languages::LANGUAGES;
+    use super::*;
+
+    /// What readers look for, in this order.
+    const SECTIONS: [&str; 10] = [
+        "Install",
+        "Start",
+        "Streaming",
+        "Tools",
+        "Schema",
+        "Embeddings",
+        "LoRA",
+        "Cancel",
+        "Memory plan",
+        "Threads",
+    ];
+
+    #[test]
+    fn every_binding_tells_of_the_same_things() {
+        for language in LANGUAGES {
+            let path = root().join("bindings").join(language.name);
+            let text = std::fs::read_to_string(path.join("README.md")).unwrap();
+            let titles = text.lines().filter_map(|line| line.strip_prefix("## "));
+            let known = titles.filter(|title| SECTIONS.contains(title));
+            assert_eq!(known.collect::<Vec<_>>(), SECTIONS, "{}", language.name);
+        }
+    }
 }

@@ -12,7 +12,7 @@ from .streams import Stream
 from .tools import Tool
 
 
-@dataclass
+@dataclass(slots=True)
 class Event:
     """A piece of an answer."""
 

@@ -20,6 +20,8 @@ pub enum Heard {
 struct State {
     heard: VecDeque<Heard>,
     closed: bool,
+    /// Threads that wait: where there are none, telling them would be a system call for nothing at each token.
+    sleepers: usize,
     /// Whoever waits for the next event, and whoever waits for the end.
     next: Option<Waker>,
     end: Option<Waker>,
@@ -53,8 +55,11 @@ impl QueueWriter {
         let mut state = self.0.state();
         state.heard.push_back(heard);
         let waker = state.next.take();
+        let sleepers = state.sleepers;
         drop(state);
-        self.0.changed.notify_one();
+        if sleepers > 0 {
+            self.0.changed.notify_one();
+        }
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -92,8 +97,10 @@ impl QueueReader {
             if state.closed {
                 return None;
             }
+            state.sleepers += 1;
             let waited = self.0.changed.wait(state);
             state = waited.unwrap_or_else(PoisonError::into_inner);
+            state.sleepers -= 1;
         }
     }
 
@@ -111,8 +118,10 @@ impl QueueReader {
             if left.is_zero() {
                 return Err(TimedOut);
             }
+            state.sleepers += 1;
             let waited = self.0.changed.wait_timeout(state, left);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            state.sleepers -= 1;
         }
     }
 

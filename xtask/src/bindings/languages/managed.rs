@@ -2,7 +2,7 @@
 
 use super::super::debian_root::Root;
 use super::super::expected::{Expected, said};
-use super::super::package::{copy, fresh, prefix};
+use super::super::package::{copy, fresh, keep, prefix};
 use super::super::{folder, readme};
 use super::missing;
 use crate::command::{answers, debian_install, root, run as execute};
@@ -24,6 +24,7 @@ pub(super) fn java(expected: &Expected) -> Result<Option<Vec<String>>> {
     }
     let (place, source) = (fresh("java")?, root().join("bindings/java"));
     let jar = java_package(&place, &source)?;
+    keep(&jar)?;
     let run = |classes: &Path, name: &str| {
         let mut java = Command::new("java");
         let path = format!("{}:{}", jar.display(), classes.display());
@@ -36,10 +37,17 @@ pub(super) fn java(expected: &Expected) -> Result<Option<Vec<String>>> {
     let mut features = expected.features(&mut run(&tests, "Check"))?;
     let project = place.join("project");
     fs::create_dir_all(&project)?;
-    let start = project.join("Start.java");
+    let (start, more) = (project.join("Start.java"), project.join("More.java"));
     fs::write(&start, readme::start("java", "java")?)?;
-    javac(&[start], Some(&jar), &project)?;
+    let others = readme::others("java", "java")?;
+    let program = format!(
+        "import dev.strata.*;\n\npublic class More {{\n    public static void main(String[] arguments) {{\n        \
+         try (Model model = Strata.load(\"tale\")) {{\n{others}}}\n    }}\n}}\n"
+    );
+    fs::write(&more, program)?;
+    javac(&[start, more], Some(&jar), &project)?;
     readme::told(&said(&mut run(&project, "Start"))?)?;
+    said(&mut run(&project, "More"))?;
     features.retain(|feature| feature != "flow");
     match kotlin() {
         Ok(compiler) => kotlin_flows(&compiler, &jar, &place, expected)?,
@@ -134,6 +142,12 @@ fn kotlin_flows(compiler: &Path, jar: &Path, place: &Path, expected: &Expected) 
         library("kotlinx-coroutines-core-jvm.jar")
     );
     let (classes, source) = (place.join("kotlin"), root().join("bindings/java"));
+    let example = readme::start("java", "kotlin")?;
+    let program = format!(
+        "import dev.strata.*\nimport kotlinx.coroutines.runBlocking\n\n\
+         fun main() = runBlocking {{ loadModel(\"tale\").use {{ model ->\n{example}}} }}\n"
+    );
+    fs::write(place.join("Start.kt"), program)?;
     execute(
         Command::new("java")
             .args(["-Xmx1g", "-cp"])
@@ -150,14 +164,18 @@ fn kotlin_flows(compiler: &Path, jar: &Path, place: &Path, expected: &Expected) 
             ])
             .arg(&classes)
             .arg(source.join("kotlin/Flows.kt"))
-            .arg(source.join("test/Check.kt")),
+            .arg(source.join("test/Check.kt"))
+            .arg(place.join("Start.kt")),
     )?;
-    let mut java = Command::new("java");
     let path = format!("{libraries}:{}", classes.display());
-    java.args(["-cp", &path, "CheckKt"]).current_dir(place);
-    let seen = expected.features(&mut java)?;
+    let run = |name: &str| {
+        let mut java = Command::new("java");
+        java.args(["-cp", &path, name]).current_dir(place);
+        java
+    };
+    let seen = expected.features(&mut run("CheckKt"))?;
     ensure!(seen == ["flow"], "Kotlin's flows: {seen:?}");
-    Ok(())
+    readme::told(&said(&mut run("StartKt"))?)
 }
 
 /// Installs a package of npm's in a folder of its own, once.
@@ -257,6 +275,7 @@ pub(super) fn csharp(expected: &Expected) -> Result<Option<Vec<String>>> {
     fs::write(library.join("nuget.config"), NUGET)?;
     let pack = ["pack", "-v", "q", "-c", "Release", "-o", "../packages"];
     said(&mut dotnet(&pack, &library))?;
+    keep(&place.join("packages/Strata.Llm.0.1.0.nupkg"))?;
     let project = |name: &str, program: String| -> Result<PathBuf> {
         let folder = place.join(name);
         fs::create_dir_all(&folder)?;
@@ -271,5 +290,20 @@ pub(super) fn csharp(expected: &Expected) -> Result<Option<Vec<String>>> {
     let features = expected.features(&mut dotnet(&["out/check.dll"], &check))?;
     let start = project("start", readme::start("csharp", "csharp")?)?;
     readme::told(&said(&mut dotnet(&["out/start.dll"], &start))?)?;
+    let more = project("more", csharp_examples()?)?;
+    said(&mut dotnet(&["out/more.dll"], &more))?;
     Ok(Some(features))
+}
+
+/// The README's other examples as a program: types stand outside the function.
+fn csharp_examples() -> Result<String> {
+    let others = readme::others("csharp", "csharp")?;
+    let is_type = |part: &&str| part.starts_with("class ");
+    let (types, statements): (Vec<&str>, Vec<&str>) = others.split("\n\n").partition(is_type);
+    Ok(format!(
+        "using System;\nusing Strata;\n\ninternal static class More\n{{\n{}\n    private static void Main()\n    {{\n        \
+         using Model model = Model.Load(\"tale\");\n{}\n    }}\n}}\n",
+        types.join("\n"),
+        statements.join("\n")
+    ))
 }

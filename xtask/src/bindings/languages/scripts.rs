@@ -1,7 +1,7 @@
 //! Python, Node, PHP and Ruby.
 
 use super::super::expected::{Expected, said};
-use super::super::package::{Build, copy, fresh, prefix, stripped};
+use super::super::package::{Build, copy, fresh, keep, outside, prefix, stripped};
 use super::super::{folder, readme};
 use super::missing;
 use crate::command::{answers, debian_install, root, run as execute};
@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -26,13 +26,46 @@ pub(super) fn python(expected: &Expected) -> Result<Option<Vec<String>>> {
         return Ok(None);
     };
     let place = fresh("python")?;
-    install_wheel(&python, &place, Build::Test)?;
+    let wheel = install_wheel(&python, &place, Build::Test)?;
+    keep(&wheel)?;
     let tests = root().join("bindings/python/tests");
-    let features = expected.features(&mut isolated(&python, &tests.join("check.py"), &place))?;
+    let interpreter = python.interpreter();
+    let features = expected.features(&mut isolated(interpreter, &tests.join("check.py"), &place))?;
     let example = place.join("start.py");
     fs::write(&example, readme::all("python", "python")?)?;
-    readme::told(&said(&mut isolated(&python, &example, &place))?)?;
+    let alone = only_the_wheel(&python, &place, &wheel)?;
+    readme::told(&said(&mut isolated(&alone, &example, &place))?)?;
     Ok(Some(features))
+}
+
+/// A new environment with nothing but the wheel in it: neither numpy nor pip.
+fn only_the_wheel(python: &Python, place: &Path, wheel: &Path) -> Result<PathBuf> {
+    let environment = place.join("environment");
+    let mut venv = Command::new(python.interpreter());
+    venv.args(["-m", "venv", "--without-pip"]).arg(&environment);
+    execute(&mut venv)?;
+    let mut install = python.pip();
+    install.arg("--python").arg(&environment);
+    execute(install.args(["install", "--quiet"]).arg(wheel))?;
+    Ok(environment.join("bin/python"))
+}
+
+/// What a user types: `pip install .` in the package's folder, where maturin builds a wheel for release, into a new environment.
+pub(in super::super) fn pip_install() -> Result<()> {
+    let place = fresh("pip")?;
+    let environment = place.join("environment");
+    execute(
+        Command::new("python3")
+            .args(["-m", "venv"])
+            .arg(&environment),
+    )?;
+    let interpreter = environment.join("bin/python");
+    let mut install = Command::new(&interpreter);
+    install.args(["-m", "pip", "install", "--quiet", "."]);
+    said(install.current_dir(root().join("bindings/python")))?;
+    let example = place.join("start.py");
+    fs::write(&example, readme::all("python", "python")?)?;
+    readme::told(&said(&mut isolated(&interpreter, &example, &place))?)
 }
 
 /// LangChain and LlamaIndex, with the client that both take.
@@ -52,26 +85,32 @@ pub(in super::super) fn frameworks(expected: &Expected) -> Result<()> {
     let place = fresh("frameworks")?;
     install_wheel(&python, &place, Build::Test)?;
     let test = root().join("bindings/python/tests/frameworks.py");
-    let seen = expected.features(&mut isolated(&python, &test, &place))?;
+    let seen = expected.features(&mut isolated(python.interpreter(), &test, &place))?;
     ensure!(seen == ["langchain", "llama_index"], "{seen:?}");
     Ok(())
 }
 
-/// Makes a wheel of what was built and installs it.
-pub(in super::super) fn install_wheel(python: &Python, place: &Path, build: Build) -> Result<()> {
+/// Makes a wheel of what was built and installs it; says where it is.
+pub(in super::super) fn install_wheel(
+    python: &Python,
+    place: &Path,
+    build: Build,
+) -> Result<PathBuf> {
     let library = folder().join("_strata.abi3.so");
     stripped(build, "lib_strata.so", &library)?;
     let mut pack = Command::new(python.interpreter());
     pack.arg(root().join("bindings/python/pack.py"));
     let wheel = said(pack.arg(&library).arg(place))?;
+    let wheel = PathBuf::from(wheel.trim());
     let mut install = python.pip_install();
-    install.args(["--no-deps", "--force-reinstall", wheel.trim()]);
-    execute(&mut install)
+    install.args(["--no-deps", "--force-reinstall"]).arg(&wheel);
+    execute(&mut install)?;
+    Ok(wheel)
 }
 
 /// A script in an interpreter that finds nothing of the repository by accident.
-fn isolated(python: &Python, file: &Path, place: &Path) -> Command {
-    let mut command = Command::new(python.interpreter());
+fn isolated(interpreter: &Path, file: &Path, place: &Path) -> Command {
+    let mut command = Command::new(interpreter);
     command.arg("-I").arg(file).current_dir(place);
     command.env("PYTHONFAULTHANDLER", "1");
     command
@@ -112,7 +151,8 @@ pub(super) fn node(expected: &Expected) -> Result<Option<Vec<String>>> {
         said(&mut command)
     };
     let packed = npm(&["pack", "--silent", "--pack-destination", ".."], &package)?;
-    let tarball = folder().join("node").join(packed.trim());
+    let tarball = outside().join("node").join(packed.trim());
+    keep(&tarball)?;
     fs::write(
         project.join("package.json"),
         "{\"type\":\"module\",\"private\":true}\n",
@@ -155,6 +195,7 @@ pub(super) fn ruby(expected: &Expected) -> Result<Option<Vec<String>>> {
         said(&mut command)
     };
     gem(&["build", "--quiet", "strata.gemspec"])?;
+    keep(&package.join("strata-llm-0.1.0.gem"))?;
     let place = gems.to_string_lossy().into_owned();
     let install = [
         "install",

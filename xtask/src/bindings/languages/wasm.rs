@@ -1,7 +1,7 @@
-//! WebAssembly, built here and run under Node.
+//! WebAssembly, built here, for one thread and for many, and run under Node and in Chromium.
 
 use super::super::expected::{Expected, said};
-use super::super::folder;
+use super::super::readme;
 use super::super::package::{Build, copy, fresh};
 use super::missing;
 use super::scripts::node_package;
@@ -33,8 +33,8 @@ const DEBIAN: [&str; 2] = ["rustc-web", "rust-web-src"];
 const DEBIAN_COMPILER: &str = "/usr/bin/rustc";
 
 pub(super) fn wasm(expected: &Expected) -> Result<Option<Vec<String>>> {
-    let module = match build() {
-        Ok(module) => module,
+    let (module, threaded) = match build() {
+        Ok(modules) => modules,
         Err(error) => return missing("the compiler for WebAssembly", error),
     };
     let (place, source) = (fresh("wasm")?, root().join("bindings/wasm"));
@@ -42,13 +42,15 @@ pub(super) fn wasm(expected: &Expected) -> Result<Option<Vec<String>>> {
         copy(&source.join(part), &place.join(part))?;
     }
     fs::copy(&module, place.join("strata.wasm"))?;
+    fs::copy(&threaded, place.join("strata-threads.wasm"))?;
     fs::copy(root().join(TALE), place.join("tale.gguf"))?;
     let node = |arguments: &[&str]| {
         let mut node = Command::new("node");
         node.current_dir(&place).args(arguments);
         node
     };
-    let features = expected.features(&mut node(&["test/check.mjs", "strata.wasm", "tale.gguf"]))?;
+    let mut check = node(&["test/check.mjs", "strata.wasm", "tale.gguf", "strata-threads.wasm"]);
+    let features = expected.features(&mut check)?;
     native(
         expected,
         &place,
@@ -86,23 +88,44 @@ fn page(expected: &Expected, place: &Path, node: &dyn Fn(&[&str]) -> Command) ->
         eprintln!("skipped: the page, because there is no {browser}");
         return Ok(());
     }
-    let seen = expected.features(&mut node(&["test/browser.mjs", "tale.html"]))?;
+    // The README's example, with its files beside it.
+    let beside = place.join("beside");
+    copy(&place.join("js"), &beside)?;
+    for name in ["strata.wasm", "strata-threads.wasm", "tale.gguf"] {
+        fs::copy(place.join(name), beside.join(name))?;
+    }
+    let example = readme::start("wasm", "js")?;
+    let page = format!("<!doctype html><body><script type=\"module\">\n{example}</script>\n");
+    fs::write(beside.join("start.html"), page)?;
+    let seen = expected.features(&mut node(&["test/browser.mjs", "tale.html", "beside"]))?;
     ensure!(seen == ["browser"], "the page in a browser: {seen:?}");
     Ok(())
 }
 
-/// Builds the module; says where it is.
-fn build() -> Result<PathBuf> {
-    let output = target().join("wasm");
+/// The ordinary module: 128-bit vectors.
+const VECTORS: &str = "-Ctarget-feature=+simd128";
+/// The module for threads: memory that its instances share, which the host makes, and stacks that it gives each.
+const THREADS: &str = "-Ctarget-feature=+simd128,+atomics,+bulk-memory,+mutable-globals \
+                       -Clink-arg=--shared-memory -Clink-arg=--import-memory \
+                       -Clink-arg=--initial-memory=67108864 -Clink-arg=--max-memory=4294967296 \
+                       -Clink-arg=--export=__stack_pointer";
+
+/// Builds the modules, for one thread and for many; says where they are.
+fn build() -> Result<(PathBuf, PathBuf)> {
+    let alone = build_with(VECTORS, "wasm", has_target())?;
+    // The libraries that come with compilers are not made for shared memory.
+    let threaded = build_with(THREADS, "wasm-threads", false)?;
+    Ok((alone, threaded))
+}
+
+fn build_with(flags: &str, folder: &str, has_libraries: bool) -> Result<PathBuf> {
+    let output = target().join(folder);
     let mut build = cargo("build --quiet --release --manifest-path bindings/wasm/Cargo.toml");
     build
         .args(["--target", TARGET, "--target-dir"])
         .arg(&output);
-    build.env(
-        "CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS",
-        "-Ctarget-feature=+simd128",
-    );
-    if !has_target() {
+    build.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS", flags);
+    if !has_libraries {
         if !Path::new(DEBIAN_COMPILER).exists() {
             debian_install(&DEBIAN)?;
         }
@@ -112,7 +135,6 @@ fn build() -> Result<PathBuf> {
         build.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", linker()?);
     }
     execute(&mut build)?;
-    fs::create_dir_all(folder())?;
     Ok(output.join(TARGET).join("release/strata_wasm.wasm"))
 }
 
