@@ -28,7 +28,7 @@ async function counted() {
     RawStream.prototype[method] = function (...given) {
       const result = value.apply(this, given);
       calls += 1;
-      copied += result?.document ? Buffer.byteLength(result.document) : 0;
+      copied += typeof result === 'string' ? Buffer.byteLength(result) : 0;
       return result;
     };
   }

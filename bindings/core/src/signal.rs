@@ -17,7 +17,7 @@ struct State {
     set: bool,
     /// Threads that wait: where there are none, telling them would be a system call for nothing.
     sleepers: usize,
-    task: Option<Waker>,
+    tasks: Vec<Waker>,
     /// Holds one byte while the signal is set.
     pipe: Option<(PipeReader, PipeWriter)>,
 }
@@ -36,15 +36,13 @@ impl Signal {
                 let _ = writer.write_all(&[1]);
             }
         }
-        let task = state.task.take();
+        let tasks = std::mem::take(&mut state.tasks);
         let sleepers = state.sleepers;
         drop(state);
         if sleepers > 0 {
             self.changed.notify_all();
         }
-        if let Some(task) = task {
-            task.wake();
-        }
+        tasks.into_iter().for_each(Waker::wake);
     }
 
     /// Clears it. Whoever calls this looks at the stream afterwards.
@@ -87,8 +85,8 @@ impl Signal {
         if state.set {
             drop(state);
             task.wake_by_ref();
-        } else {
-            state.task = Some(task.clone());
+        } else if !state.tasks.iter().any(|known| known.will_wake(task)) {
+            state.tasks.push(task.clone());
         }
     }
 
@@ -135,5 +133,19 @@ mod tests {
         assert!(!signal.wait(Some(Instant::now() + Duration::from_millis(1))));
         Waker::from(Arc::clone(&signal)).wake();
         assert!(signal.wait(None));
+    }
+
+    #[test]
+    fn every_task_that_waits_is_woken() {
+        let signal = Signal::default();
+        let others: Vec<Arc<Signal>> = (0..3).map(|_| Arc::default()).collect();
+        for other in &others {
+            // Asking twice is asking once.
+            for _ in 0..2 {
+                signal.wake_task(&Waker::from(Arc::clone(other)));
+            }
+        }
+        signal.set();
+        assert!(others.iter().all(|other| other.wait(Some(Instant::now()))));
     }
 }

@@ -14,6 +14,9 @@ use strata::{Error, ErrorKind, Model};
 /// A wait so long is one without end: later moments may not exist on the clock.
 const ENDLESS: Duration = Duration::from_secs(1 << 32);
 
+/// Documents that are taken in before one is given: canceling waits no longer than this takes.
+const AT_ONCE: usize = 16;
+
 /// What comes next of a stream.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Next {
@@ -223,21 +226,27 @@ impl Shared {
         if documents.is_empty() {
             self.signal.clear();
             let waker = Waker::from(Arc::clone(&self.signal));
-            let polled = source.poll(&mut Context::from_waker(&waker), documents);
-            if let Poll::Ready(polled) = polled {
+            let mut context = Context::from_waker(&waker);
+            // What has happened already is taken in at once, so that the signal is set only where there is more.
+            while documents.len() < AT_ONCE
+                && !matches!(source, Source::Over)
+                && let Poll::Ready(polled) = source.poll(&mut context, documents)
+            {
                 if let Err(error) = polled {
                     *failure = Some(error);
                 }
-                // There may be more, or the end.
-                self.signal.set();
             }
         }
-        match (documents.pop_front(), &*source, &*failure) {
+        let next = match (documents.pop_front(), &*source, &*failure) {
             (Some(document), ..) => Next::Document(document),
             (None, Source::Over, Some(error)) => Next::Failed(error.clone()),
             (None, Source::Over, None) => Next::End,
             _ => Next::Pending,
+        };
+        if !documents.is_empty() || matches!(source, Source::Over) {
+            self.signal.set();
         }
+        next
     }
 }
 

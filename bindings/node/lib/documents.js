@@ -18,17 +18,11 @@ function wake(number) {
   resolve?.();
 }
 
-/** Resolves when a stream has something. The process stays alive meanwhile. */
-function ready(raw) {
-  listener ??= new native.Listener(wake);
+/** Resolves when the stream of this number has something. The process stays alive meanwhile. */
+function ready(number) {
   keepAlive ??= setInterval(() => {}, 1 << 30);
   if (waiting.size === 0) keepAlive.ref();
-  last = (last + 1) >>> 0;
-  const number = last;
-  return new Promise((resolve) => {
-    waiting.set(number, resolve);
-    raw.wake(listener, number);
-  });
+  return new Promise((resolve) => waiting.set(number, resolve));
 }
 
 /** The documents of a request: `for await (const document of …)`. Leaving the loop cancels the request. */
@@ -52,15 +46,15 @@ class Documents {
   async nextText() {
     try {
       for (;;) {
-        const { there, document } = call(() => this._raw.poll());
-        if (there) {
-          if (document === undefined || document === null) {
-            this._release();
-            return undefined;
-          }
-          return document;
+        listener ??= new native.Listener(wake);
+        const number = (last = (last + 1) >>> 0);
+        const got = call(() => this._raw.poll(listener, number));
+        if (typeof got === 'string') return got;
+        if (got) {
+          this._release();
+          return undefined;
         }
-        await ready(this._raw);
+        await ready(number);
       }
     } catch (error) {
       this._release();

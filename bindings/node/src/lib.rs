@@ -1,7 +1,7 @@
 //! The native half of the Node package: models, streams and sessions over JSON texts. Nothing here waits on the event loop's
 //! thread: a stream's waker calls back into it.
 
-use napi::bindgen_prelude::{AsyncTask, Buffer, Function, Task, Uint8Array};
+use napi::bindgen_prelude::{AsyncTask, Buffer, Either, Function, Task, Uint8Array};
 use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
 use napi::{Env, Result, Status};
 use napi_derive::napi;
@@ -135,39 +135,27 @@ impl RawModel {
     }
 }
 
-/// What a stream has.
-#[napi(object)]
-pub struct Polled {
-    /// Whether there was anything.
-    pub there: bool,
-    /// A document, or none at the end.
-    pub document: Option<String>,
-}
-
 /// An answer on its way.
 #[napi]
 pub struct RawStream(JsonStream);
 
 #[napi]
 impl RawStream {
-    /// What is there already.
+    /// A document; true after the last. False if there is none yet: then a listener is told, once, by this number, when there
+    /// is something.
     #[napi]
-    pub fn poll(&self) -> Result<Polled> {
-        let (there, document) = match self.0.try_next() {
-            Next::Document(text) => (true, Some(text)),
-            Next::End => (true, None),
-            Next::Pending => (false, None),
-            Next::Failed(error) => return Err(raise(error)),
-        };
-        Ok(Polled { there, document })
-    }
-
-    /// Tells a listener, once, by this number, when there is something.
-    #[napi]
-    pub fn wake(&self, listener: &Listener, number: u32) {
-        let callback = Arc::clone(&listener.0);
-        let listening = Arc::new(Listening { callback, number });
-        self.0.wake(&Waker::from(listening));
+    pub fn poll(&self, listener: &Listener, number: u32) -> Result<Either<String, bool>> {
+        match self.0.try_next() {
+            Next::Document(text) => Ok(Either::A(text)),
+            Next::End => Ok(Either::B(true)),
+            Next::Pending => {
+                let callback = Arc::clone(&listener.0);
+                let listening = Arc::new(Listening { callback, number });
+                self.0.wake(&Waker::from(listening));
+                Ok(Either::B(false))
+            }
+            Next::Failed(error) => Err(raise(error)),
+        }
     }
 
     /// Cancels it.

@@ -80,9 +80,11 @@ async function startThread(parts) {
     if (inBrowser) {
       made.onmessage = resolve;
       made.onerror = (problem) => reject(new Error(`a thread failed: ${problem.message}`));
-    } else made.once('message', resolve).once('error', reject).unref();
+    } else made.once('message', resolve).once('error', reject);
     made.postMessage({ thread: parts });
   });
+  // A thread that waits for tasks keeps no process alive.
+  made.unref?.();
   return made;
 }
 

@@ -97,13 +97,7 @@ pub(crate) fn open(file: Vec<u8>, context: usize, requests: usize) -> Result<Ope
     };
     let loaded = parsed.load(&needs, Placement::Packed, backing.clone(), platform);
     let (model, storage) = loaded.map_err(said)?;
-    let executor = CpuExecutor::new(
-        model,
-        Kernels::detect(),
-        pool(),
-        storage,
-        needs.limits,
-    );
+    let executor = CpuExecutor::new(model, Kernels::detect(), pool(), storage, needs.limits);
     let tokenizer = Arc::clone(&profile.tokenizer);
     let model = LocalModel {
         engine: Engine::new(Box::new(executor), tokenizer, options),

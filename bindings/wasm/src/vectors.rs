@@ -74,7 +74,10 @@ impl VectorRun {
             EventKind::Failed(error) => return Heard::End(Err(failure(&error))),
             _ => {}
         }
-        match self.write.take_if(|_| self.texts.iter().all(|text| text.over)) {
+        match self
+            .write
+            .take_if(|_| self.texts.iter().all(|text| text.over))
+        {
             Some(write) => Heard::End(self.answer(write)),
             None => Heard::More,
         }

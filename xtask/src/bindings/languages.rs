@@ -2,6 +2,7 @@
 
 mod compiled;
 mod managed;
+mod php;
 mod scripts;
 mod unstable;
 mod wasm;
@@ -57,7 +58,7 @@ pub(super) const LANGUAGES: &[Language] = &[
         name: "php",
         title: "PHP",
         in_ci: true,
-        test: scripts::php,
+        test: php::php,
     },
     Language {
         name: "ruby",

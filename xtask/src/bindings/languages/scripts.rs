@@ -1,4 +1,4 @@
-//! Python, Node, PHP and Ruby.
+//! Python, Node and Ruby.
 
 use super::super::expected::{Expected, said};
 use super::super::package::{Build, copy, fresh, keep, outside, prefix, stripped};
@@ -6,13 +6,10 @@ use super::super::{folder, readme};
 use super::missing;
 use crate::command::{answers, debian_install, root, run as execute};
 use crate::python::Python;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
 
 /// What the tests in Python use beside the package. It needs none of them.
 const PYTHON: &[&str] = &["numpy==2.4.6", "openai==3.49.0"];
@@ -30,7 +27,8 @@ pub(super) fn python(expected: &Expected) -> Result<Option<Vec<String>>> {
     keep(&wheel)?;
     let tests = root().join("bindings/python/tests");
     let interpreter = python.interpreter();
-    let features = expected.features(&mut isolated(interpreter, &tests.join("check.py"), &place))?;
+    let features =
+        expected.features(&mut isolated(interpreter, &tests.join("check.py"), &place))?;
     let example = place.join("start.py");
     fs::write(&example, readme::all("python", "python")?)?;
     let alone = only_the_wheel(&python, &place, &wheel)?;
@@ -216,80 +214,4 @@ pub(super) fn ruby(expected: &Expected) -> Result<Option<Vec<String>>> {
     fs::write(&example, readme::start("ruby", "ruby")?)?;
     readme::told(&said(&mut run(&example))?)?;
     Ok(Some(features))
-}
-
-pub(super) fn php(expected: &Expected) -> Result<Option<Vec<String>>> {
-    let has_ffi = || {
-        let mut php = Command::new("php");
-        answers(php.args(["-r", "exit(extension_loaded('ffi') ? 0 : 1);"]))
-    };
-    if !has_ffi()
-        && let Err(error) = debian_install(&["php-cli"])
-    {
-        return missing("PHP", error);
-    }
-    ensure!(has_ffi(), "PHP has no FFI");
-    let (package, source) = (fresh("php/strata")?, root().join("bindings/php"));
-    copy(&source, &package)?;
-    for (from, to) in [
-        ("include/strata.h", "include"),
-        ("lib/libstrata_c.so", "lib"),
-    ] {
-        fs::create_dir_all(package.join(to))?;
-        fs::copy(prefix().join(from), package.join(from))?;
-    }
-    let mut test = Command::new("php");
-    test.arg(source.join("tests/check.php")).arg(&package);
-    let mut features = expected.features(&mut test)?;
-    let project = fresh("php/project")?;
-    fs::write(project.join("start.php"), readme::start("php", "php")?)?;
-    readme::told(&said(
-        Command::new("php").arg("start.php").current_dir(&project),
-    )?)?;
-    preloaded(&package, &project)?;
-    features.push("preload".into());
-    Ok(Some(features))
-}
-
-/// A server of PHP's in which only preloaded files may use FFI, as under FPM.
-fn preloaded(package: &Path, project: &Path) -> Result<()> {
-    let header = said(Command::new("php").arg(package.join("header.php")))?;
-    let kept = project.join("strata-preload.h");
-    fs::write(&kept, header)?;
-    let page = "<?php\necho Strata\\Model::load('tale')->chat('Tell me a story.', temperature: 0, max_tokens: 32)->text();\n\
-                try { FFI::cdef('int x;'); echo 'free'; } catch (FFI\\Exception) { echo ' [restricted]'; }\n";
-    fs::write(project.join("page.php"), page)?;
-    let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-    let settings = [
-        format!("ffi.preload={}", kept.display()),
-        format!("opcache.preload={}", package.join("preload.php").display()),
-        "opcache.preload_user=root".into(),
-        "opcache.enable=1".into(),
-        "opcache.enable_cli=1".into(),
-        "ffi.enable=preload".into(),
-    ];
-    let mut server = Command::new("php")
-        .args(settings.iter().flat_map(|setting| ["-d", setting]))
-        .args(["-S", &address.to_string(), "page.php"])
-        .current_dir(project)
-        .stderr(Stdio::null())
-        .spawn()?;
-    let start = Instant::now();
-    let mut socket = loop {
-        match TcpStream::connect(address) {
-            Ok(socket) => break Ok(socket),
-            Err(error) if start.elapsed() > Duration::from_secs(10) => break Err(error),
-            Err(_) => std::thread::sleep(Duration::from_millis(20)),
-        }
-    };
-    let mut answer = String::new();
-    if let Ok(socket) = &mut socket {
-        write!(socket, "GET / HTTP/1.0\r\n\r\n")?;
-        socket.read_to_string(&mut answer)?;
-    }
-    server.kill()?;
-    server.wait()?;
-    socket.context("PHP's server did not start")?;
-    ensure!(answer.contains("[restricted]"), "{answer}");
-    readme::told(&answer)
 }

@@ -1,8 +1,8 @@
 //! WebAssembly, built here, for one thread and for many, and run under Node and in Chromium.
 
 use super::super::expected::{Expected, said};
-use super::super::readme;
 use super::super::package::{Build, copy, fresh};
+use super::super::readme;
 use super::missing;
 use super::scripts::node_package;
 use crate::command::{answers, cargo, debian_install, root, run as execute, target};
@@ -49,7 +49,12 @@ pub(super) fn wasm(expected: &Expected) -> Result<Option<Vec<String>>> {
         node.current_dir(&place).args(arguments);
         node
     };
-    let mut check = node(&["test/check.mjs", "strata.wasm", "tale.gguf", "strata-threads.wasm"]);
+    let mut check = node(&[
+        "test/check.mjs",
+        "strata.wasm",
+        "tale.gguf",
+        "strata-threads.wasm",
+    ]);
     let features = expected.features(&mut check)?;
     native(
         expected,
