@@ -51,7 +51,8 @@ const char *strata_features(void);
 
 /* The kind of the error that the thread's latest call failed with, a name that stays the same from version to version:
  * invalid_argument, not_found, invalid_model, out_of_memory, io, unsupported, template, context_exceeded, overloaded,
- * canceled, timed_out, closed, internal. NULL if it did not fail. The text is good until the thread's next call. */
+ * canceled, timed_out, closed, internal. NULL if it did not fail. The text is good until the thread's next call; what is freed
+ * without a fault leaves the error as it is. */
 const char *strata_error_code(void);
 
 /* What went wrong in the thread's latest call, a sentence in UTF-8. NULL if it did not fail. The text is good until the

@@ -51,6 +51,15 @@ pub(crate) fn guard<T>(otherwise: T, act: impl FnOnce() -> Result<T, Error>) -> 
     }
 }
 
+/// Frees something. Where that goes well the thread's last error stays: languages with a collector free at any moment, also
+/// between a call that failed and the question why.
+pub(crate) fn guard_free(act: impl FnOnce() -> Result<(), Error>) {
+    let bug = || Error::new(ErrorKind::Internal, "a bug in Strata: a call panicked");
+    if let Err(error) = catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|_| Err(bug())) {
+        set(Some(&error));
+    }
+}
+
 fn read(part: impl FnOnce(&LastError) -> *const c_char) -> *const c_char {
     let found = LAST.try_with(|last| last.borrow().as_ref().map(part));
     found.ok().flatten().unwrap_or(null())
@@ -58,7 +67,8 @@ fn read(part: impl FnOnce(&LastError) -> *const c_char) -> *const c_char {
 
 /// The kind of the error that the thread's latest call failed with, a name that stays the same from version to version:
 /// invalid_argument, not_found, invalid_model, out_of_memory, io, unsupported, template, context_exceeded, overloaded,
-/// canceled, timed_out, closed, internal. NULL if it did not fail. The text is good until the thread's next call.
+/// canceled, timed_out, closed, internal. NULL if it did not fail. The text is good until the thread's next call; what is freed
+/// without a fault leaves the error as it is.
 #[unsafe(no_mangle)]
 pub extern "C" fn strata_error_code() -> *const c_char {
     read(|last| last.code.as_ptr())

@@ -1,6 +1,6 @@
 //! Models: opened, planned, asked about themselves.
 
-use crate::errors::guard;
+use crate::errors::{guard, guard_free};
 use crate::handles::{MODELS, StrataModel};
 use crate::memory::{give_items, give_string, items, json, string};
 use std::ffi::c_char;
@@ -52,7 +52,7 @@ pub extern "C" fn strata_model_clone(model: *const StrataModel) -> *mut StrataMo
 /// call that frees that one waits for it. NULL is allowed.
 #[unsafe(no_mangle)]
 pub extern "C" fn strata_model_free(model: *mut StrataModel) {
-    guard((), || MODELS.free(model));
+    guard_free(|| MODELS.free(model));
 }
 
 /// What is known of a model: a JSON object with name, family, parameters, context, capabilities, adapters and others.

@@ -1,6 +1,6 @@
 //! Sessions: a text that grows over many requests.
 
-use crate::errors::guard;
+use crate::errors::{guard, guard_free};
 use crate::handles::{MODELS, SESSIONS, STREAMS, StrataModel, StrataSession, StrataStream};
 use crate::memory::{give_items, give_string, items, json, string};
 use std::ffi::c_char;
@@ -108,5 +108,5 @@ pub unsafe extern "C" fn strata_session_restore(
 /// Frees a session. A stream of it runs on. NULL is allowed.
 #[unsafe(no_mangle)]
 pub extern "C" fn strata_session_free(session: *mut StrataSession) {
-    guard((), || SESSIONS.free(session));
+    guard_free(|| SESSIONS.free(session));
 }

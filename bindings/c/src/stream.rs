@@ -1,6 +1,6 @@
 //! Streams: what was asked, pulled piece by piece.
 
-use crate::errors::guard;
+use crate::errors::{guard, guard_free};
 use crate::handles::{MODELS, STREAMS, StrataModel, StrataStream};
 use crate::memory::{json, put_string, string};
 use std::ffi::c_char;
@@ -238,7 +238,7 @@ pub extern "C" fn strata_cancel(stream: *const StrataStream) {
 /// "canceled". NULL is allowed.
 #[unsafe(no_mangle)]
 pub extern "C" fn strata_stream_free(stream: *mut StrataStream) {
-    guard((), || {
+    guard_free(|| {
         if let Ok(stream) = STREAMS.get(stream) {
             stream.cancel();
         }

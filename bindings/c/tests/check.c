@@ -132,6 +132,7 @@ static void cancels(strata_model *model) {
     CHECK(status == STRATA_ERROR && strcmp(strata_error_code(), "canceled") == 0);
     pthread_join(other, NULL);
     strata_stream_free(stream);
+    CHECK(strcmp(strata_error_code(), "canceled") == 0); /* Freeing something keeps the error. */
     /* A long prompt, canceled while it is computed: the next request does not wait for it. */
     size_t words = 3500;
     char *request = malloc(words * 6 + 200), *end = request;
