@@ -124,6 +124,7 @@ pub(crate) fn check(
 mod tests {
     use super::*;
     use alloc::vec;
+    use alloc::vec::Vec;
 
     fn run(start: usize, rows: usize, columns: usize) -> EmbeddedRun {
         EmbeddedRun {
@@ -139,7 +140,7 @@ mod tests {
     #[test]
     fn axes_count_as_qwen_counts_them() {
         let runs = [run(3, 2, 4), run(13, 3, 1)];
-        let places: alloc::vec::Vec<_> = (0..18).map(|p| axes(&runs, p)).collect();
+        let places: Vec<_> = (0..18).map(|p| axes(&runs, p)).collect();
         assert_eq!(places[2], [2, 2, 2]);
         assert_eq!(places[3], [3, 3, 3]);
         assert_eq!(places[6], [3, 3, 6]);
