@@ -147,9 +147,9 @@ fn logits(model: &Model, tokens: &[u32], adapter: Option<&Adapter>) -> Vec<f32> 
         output: Output::AllLogits,
         adapter: adapter.map(|adapter| Adapted {
             adapter,
-            embedded: &[],
             scale: 1.0,
         }),
+        embedded: &[],
     };
     let outputs = model.forward(&compute, &mut kv, &mut work, &mut [span]);
     outputs.unwrap().logits.to_vec()
