@@ -253,7 +253,7 @@ fn what_does_not_fit_is_refused() {
         outputs.map(|_| ()).unwrap_err()
     };
     let run = case.run(&case.embedded);
-    let cut = refused(&case.tokens[..case.start + 3], &[run.clone()]);
+    let cut = refused(&case.tokens[..case.start + 3], std::slice::from_ref(&run));
     assert!(matches!(cut, BatchError::CutRun { .. }), "{cut}");
     let short = EmbeddedRun {
         rows: Arc::from(&case.embedded[1..]),
