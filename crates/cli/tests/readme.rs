@@ -161,6 +161,22 @@ fn command_lines_work_as_written() {
     assert!(count > 30, "only {count} lines were run");
 }
 
+/// Whether a page has the heading that a link names, in the spelling of links.
+fn has_heading(page: &Path, name: &str) -> bool {
+    let spelled = |line: &str| {
+        let words = line.trim_start_matches('#').trim().to_lowercase();
+        let kept = words
+            .chars()
+            .filter(|&c| c.is_alphanumeric() || "- _".contains(c));
+        kept.collect::<String>().replace(' ', "-")
+    };
+    let text = || std::fs::read_to_string(page).unwrap();
+    name.is_empty()
+        || text()
+            .lines()
+            .any(|line| line.starts_with('#') && spelled(line) == name)
+}
+
 #[test]
 fn commands_and_links_of_the_pages_exist() {
     let help = strata(&["help"]).text();
@@ -180,8 +196,10 @@ fn commands_and_links_of_the_pages_exist() {
         for link in text.split("](").skip(1) {
             let target = link.split(')').next().unwrap_or_default();
             if !target.starts_with("http") {
-                let path = page.with_file_name("").join(target);
+                let (file, heading) = target.split_once('#').unwrap_or((target, ""));
+                let path = page.with_file_name("").join(file);
                 assert!(path.exists(), "{}: {target}", page.display());
+                assert!(has_heading(&path, heading), "{}: {target}", page.display());
             }
         }
     }

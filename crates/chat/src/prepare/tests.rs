@@ -223,7 +223,8 @@ fn a_prompt_of_an_encoder_decoder_is_a_source_and_the_beginning_of_an_answer() {
     profile.template = None;
     profile.start = Some(1);
     let tokens = |request: &Generate| rendered(request, &profile).unwrap().tokens;
-    let spelled = |text: &str| text.bytes().map(u32::from).chain([1]).collect::<Vec<_>>();
+    let letter = |byte| if byte == b' ' { 128 } else { u32::from(byte) };
+    let spelled = |text: &str| text.bytes().map(letter).chain([1]).collect::<Vec<_>>();
     let raw = Generate::new("", Prompt::text("Hi"));
     assert_eq!(tokens(&raw), spelled("Hi"));
     let chat = asking(&[(Role::System, "Be kind."), (Role::User, "Hi")]);

@@ -1,11 +1,13 @@
 //! Image files, a target for each format, and the projectors that make embeddings of them.
 
+use crate::corpus::repository;
 use crate::outcome::magnitude;
 use crate::{Outcome, Target};
 use strata_model::Tower;
 use strata_platform::{Inline, SystemMemory};
 use strata_vision::{Limits, decode};
-use strata_weights::{Gguf, GgufSet};
+use strata_weights::gguf::Builder;
+use strata_weights::{GgmlType, Gguf, GgufSet};
 
 /// What is allowed here, so that inputs are quick.
 const LIMITS: Limits = Limits {
@@ -52,7 +54,7 @@ pub(super) const BMP: Target = Target {
 };
 
 pub(super) const PROJECTOR: Target = Target {
-    more_seeds: &[("crates/model/tests/golden_vision", ".mmproj.gguf")],
+    made_seeds: projectors,
     words: &[
         "clip.projector_type",
         "clip.vision.",
@@ -89,5 +91,54 @@ fn projector(bytes: &[u8]) -> Outcome {
     match Tower::load(&set, &SystemMemory, &Inline) {
         Err(error) => Outcome::refused(&error),
         Ok(tower) => Outcome::taken((tower.config().family, tower.config().layers)),
+    }
+}
+
+/// The golden projectors with their matrices in half floats, so that most of them are short enough for mutants.
+fn projectors() -> Vec<Vec<u8>> {
+    let folder = repository().join("crates/model/tests/golden_vision");
+    let names = ["llava", "gemma3", "idefics3", "mistral3", "pixtral"];
+    let files = names.map(|name| std::fs::read(folder.join(format!("{name}.mmproj.gguf"))));
+    let files = files.iter().flatten();
+    files.map(|file| halved(file)).collect()
+}
+
+/// A file of the same metadata and shapes. Its numbers are zeros: nothing computes with them here.
+fn halved(file: &[u8]) -> Vec<u8> {
+    let gguf = Gguf::parse(file).expect("a golden file");
+    let mut builder = Builder::new();
+    for (key, value) in gguf.metadata().iter() {
+        builder.set_value(key, value).expect("a read pair");
+    }
+    for tensor in gguf.tensors() {
+        let ty = if tensor.dims.len() > 1 {
+            GgmlType::F16
+        } else {
+            tensor.ty
+        };
+        builder
+            .tensor(tensor.name, ty, &tensor.dims)
+            .expect("a read tensor");
+    }
+    let layout = builder.finish().expect("a small file");
+    let mut halved = layout.header;
+    halved.resize(layout.total_len as usize, 0);
+    halved
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halved_projectors_are_loaded() {
+        let projectors = projectors();
+        assert_eq!(projectors.len(), 5);
+        for file in projectors {
+            let set = GgufSet::new(vec![Gguf::parse(&file).unwrap()]).unwrap();
+            let tower = Tower::load(&set, &SystemMemory, &Inline);
+            assert!(tower.is_ok(), "{}", tower.err().unwrap());
+            assert!(file.len() <= 64 << 10, "{} bytes", file.len());
+        }
     }
 }

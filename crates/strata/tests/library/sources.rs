@@ -21,7 +21,12 @@ fn a_prompt_is_a_source_through_every_door() {
     let model = t5(Options::default());
     let answer = complete(&model, SOURCE);
     assert!(!answer.is_empty());
-    assert_ne!(answer, complete(&model, "an eros tin"));
+    // A random model may answer both with its favourite token, so this one is drawn.
+    let draw = |prompt: &str| {
+        let request = model.complete(prompt).temperature(2.0).seed(7);
+        request.max_tokens(12).text().unwrap()
+    };
+    assert_ne!(draw(SOURCE), draw("an eros tin"));
     let chat = |messages: Vec<strata::Message>| {
         let request = model.chat(messages).temperature(0.0).max_tokens(12);
         request.text().unwrap()

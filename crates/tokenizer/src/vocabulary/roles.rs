@@ -44,7 +44,8 @@ pub(super) fn assign(vocabulary: &mut Vocabulary, settings: &Settings) {
         let usual = vocabulary.algorithm == Algorithm::Spm && around.is_none();
         let bos = has(0).or(adds("add_bos_token")).unwrap_or(usual);
         // T5 puts an end after a text, and its SentencePiece file does not say so.
-        let unstated = vocabulary.algorithm == Algorithm::Unigram && around.is_none();
+        let family = settings.model.get("model_type").and_then(Value::as_str);
+        let unstated = around.is_none() && matches!(family, Some("t5" | "mt5" | "umt5"));
         let eos = has(1).or(adds("add_eos_token")).unwrap_or(unstated);
         vocabulary.flags.insert("add_bos_token", bos);
         vocabulary.flags.insert("add_eos_token", eos);
