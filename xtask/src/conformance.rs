@@ -1,6 +1,6 @@
 //! `cargo xtask conformance`: the official clients of OpenAI, Anthropic and Ollama against `strata serve`.
 
-use crate::command::{answers, run as execute, strata_for_checks, target};
+use crate::command::{answers, debian_install, run as execute, strata_for_checks, target};
 use crate::llama_cpp;
 use crate::python::Python;
 use anyhow::Result;
@@ -122,6 +122,9 @@ pub(crate) fn full() -> Result<()> {
     }
     let browser = std::env::var("CHROMIUM").unwrap_or_else(|_| "chromium".into());
     let has = |program: &str| answers(Command::new(program).arg("--version"));
+    if !has(&browser) && has("apt-get") {
+        debian_install(&["chromium"])?;
+    }
     let browses = has("node") && has(&browser);
     if browses {
         arguments.push("--chromium");

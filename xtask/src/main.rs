@@ -44,7 +44,7 @@ cargo xtask TASK
   conformance [--full]
                    the official clients of OpenAI, Anthropic and Ollama against `strata serve tale` (part of `test`);
                    --full adds llama-server's own tests, openai for Node, LangChain, LiteLLM and other
-                   libraries, and the page in Chromium
+                   libraries, and the page in Chromium (installed where apt-get can)
   vectors          make the committed test vectors again, with the peers' packages
   bench vs-llamacpp [MODEL.gguf…] [--published] [--9b] [--threads N] [--rounds N] [--isa NAME] [--quick]
                    speed and memory beside llama.cpp on the same files, medians of alternate runs, and how near that
