@@ -43,8 +43,9 @@ pub(crate) fn check_regex(
             ')' if groups.len() > 1 => last = groups.pop().unwrap_or(1),
             '{' => {
                 let rest = regex.get(at + 1..).unwrap_or_default();
-                let counts = rest.split('}').next().unwrap_or_default();
-                last = check_repeats(counts, last, place, limits)?;
+                let is_count = |c: char| c.is_ascii_digit() || matches!(c, ',' | ' ');
+                let end = rest.find(|c| !is_count(c)).unwrap_or(rest.len());
+                last = check_repeats(&rest[..end], last, place, limits)?;
             }
             '}' | '*' | '+' | '?' => {}
             c if c.is_ascii_digit() || c == ',' => {}

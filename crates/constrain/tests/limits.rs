@@ -32,6 +32,7 @@ fn hostile() -> Vec<(&'static str, Grammar)> {
         ("late choice", regex("(a|b)*a(a|b){18}".into())),
         ("unicode", regex(r"(\w{1,400}\W{1,400}){1,400}".into())),
         ("not closed", regex("(a".into())),
+        ("open braces", regex("{".repeat(60_000))),
         ("nothing", regex(String::new())),
         ("deep schema", schema("{\"items\":".repeat(100) + "{}" + &"}".repeat(100))),
         ("deep brackets", schema("[".repeat(60_000))),
@@ -125,6 +126,8 @@ fn limits_are_named() {
             ..
         }
     ));
+    let braces = compile(Grammar::Regex("{".repeat(60_000)));
+    assert!(!matches!(braces, CompileError::TooSlow { .. }), "{braces}");
     assert!(matches!(
         compile(Grammar::Regex("(".repeat(65) + &")".repeat(65))),
         CompileError::TooDeep { limit: 64, .. }

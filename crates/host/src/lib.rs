@@ -39,5 +39,5 @@ pub use memory_budget::{Bound, Budget, cap_process};
 pub use page_files::PageFiles;
 pub use page_report::PageReport;
 pub use threads::{Pinning, PoolOptions, ThreadPool};
-pub use thrift::{Priority, lower_priority, open_files_limit, release_free_memory};
+pub use thrift::{Priority, lower_priority, open_files_limit, release_free_memory, share_heaps};
 pub use usage::Usage;

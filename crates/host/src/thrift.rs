@@ -34,6 +34,17 @@ pub fn release_free_memory() {
     }
 }
 
+/// Has the allocator keep few heaps, of which each would hold on to memory of its own: by default it makes eight for each
+/// processor. To be called before there are threads.
+pub fn share_heaps() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        // SAFETY: sets a number of the allocator's, under its own lock.
+        unsafe { libc::mallopt(libc::M_ARENA_MAX, processors.clamp(2, 8) as libc::c_int) };
+    }
+}
+
 /// How many files this process may have open, once it has asked for as many as it may.
 pub fn open_files_limit() -> u64 {
     #[cfg(unix)]

@@ -16,7 +16,7 @@ use strata::load::AdapterFile;
 use strata::load::BUILT_IN;
 use strata::{Options, Size};
 use strata_chat::KeepAlive;
-use strata_host::{PageFiles, open_files_limit};
+use strata_host::{PageFiles, open_files_limit, share_heaps};
 use strata_server::{
     Access, Bound, Budgets, Collector, Log, LogFormat, LogLevel, Settings, SlotFolder, Tls,
 };
@@ -214,6 +214,7 @@ fn slot_folder(path: PathBuf, limit: u64) -> Result<SlotFolder, Failure> {
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
+    share_heaps();
     let mut address = address(&arguments.host)?;
     if let Some(port) = arguments.port {
         address.set_port(port);
