@@ -26,7 +26,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Limits {
-            source: 64 << 10,
+            source: 56 << 10,
             depth: 64,
             repeats: 1 << 16,
             time: Duration::from_secs(1),
@@ -66,7 +66,7 @@ impl Limits {
     pub(crate) fn parser(&self) -> ParserLimits {
         ParserLimits {
             max_lexer_states: self.states,
-            // A source of 64 KiB needs no more, and a fifth of what the library allows takes a fifth of the time and of
+            // A source of 56 KiB needs no more, and a fifth of what the library allows takes a fifth of the time and of
             // the memory to find out.
             initial_lexer_fuel: 200_000,
             // Half of what the library allows: about a millisecond for a mask.
