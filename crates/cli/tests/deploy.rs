@@ -28,7 +28,7 @@ fn named(text: &str) -> Vec<String> {
 #[test]
 fn flags_and_variables_exist() {
     let help = strata(&["serve", "--help"]).text();
-    for file in ["strata.service", "kubernetes.yaml"] {
+    for file in ["strata.service", "kubernetes.yaml", "kubernetes-fleet.yaml"] {
         let names = named(&deployed(file));
         assert!(names.len() > 3, "{file}: {names:?}");
         for name in names {

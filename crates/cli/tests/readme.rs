@@ -82,7 +82,7 @@ fn free_port() -> u16 {
 /// Runs the lines of a block in a shell, one after the other; servers stay until its end.
 fn run(block: &Block, place: &TestFolder) {
     // Somebody may have the usual ports.
-    let ports = [("11434", free_port()), ("8080", free_port())];
+    let ports = ["11434", "8080", "8001", "8002"].map(|usual| (usual, free_port()));
     let strata = Path::new(env!("CARGO_BIN_EXE_strata"));
     let folder = strata.parent().expect("a folder");
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -109,7 +109,7 @@ fn run(block: &Block, place: &TestFolder) {
         }
         // curl reports a refusal of the server too.
         let line = line.replace("curl ", "curl --fail --silent --show-error ");
-        if line.starts_with("strata serve") {
+        if line.starts_with("strata serve") || line.starts_with("strata relay") {
             // The shell becomes the server, so that this ends with it.
             let mut server = shell(&format!("exec {line}"));
             let mut server = server.stderr(Stdio::piped()).spawn().expect("a shell");

@@ -4,6 +4,7 @@
 mod restore;
 mod snapshot;
 
+use crate::page_events::PageEvent;
 use crate::page_store::ModelDigest;
 use crate::prefix_tree::{Coldest, NodeId, PrefixTree, Salt};
 use crate::request::AdapterId;
@@ -122,6 +123,16 @@ impl Cache {
     pub(crate) fn kept_pages(&self) -> usize {
         // A page with a second user is one of the tree's that a sequence goes on from.
         self.tree.pages().saturating_sub(self.table.shared_pages())
+    }
+
+    /// Notes from now on what happens to pages of the tree.
+    pub(crate) fn tell_pages(&mut self) {
+        self.tree.tell();
+    }
+
+    /// What has happened to them since the last call.
+    pub(crate) fn take_told(&mut self) -> Vec<PageEvent> {
+        self.tree.take_told()
     }
 
     pub(crate) fn counts(&self) -> CacheCounts {

@@ -6,6 +6,7 @@ use crate::cache::Cache;
 use crate::chooser::Chooser;
 use crate::counters::Counters;
 use crate::group::Group;
+use crate::page_events::PageTeller;
 use crate::page_store::ModelDigest;
 use crate::request::RequestId;
 use crate::scheduler::Scheduler;
@@ -112,6 +113,7 @@ pub struct Engine {
     pub(crate) next_sequence: u64,
     /// Who is shown each step.
     pub(crate) watchers: Vec<StepWatcher>,
+    pub(crate) page_teller: Option<PageTeller>,
 }
 
 impl Engine {
@@ -142,6 +144,7 @@ impl Engine {
             next_request: 0,
             next_sequence: 0,
             watchers: Vec::new(),
+            page_teller: None,
         }
     }
 

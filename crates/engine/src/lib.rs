@@ -60,6 +60,7 @@ mod images;
 mod inspect;
 pub mod logprobs;
 mod page_admission;
+mod page_events;
 #[cfg(test)]
 mod page_mover;
 mod page_store;
@@ -83,6 +84,7 @@ pub use constraint::{Constraint, ConstraintError, TokenMask};
 pub use counters::{BUCKETS, Blocked, Counters, Histogram};
 pub use engine::{Engine, EngineOptions};
 pub use inspect::InspectError;
+pub use page_events::{PageEvent, PageTeller};
 pub use page_store::ModelDigest;
 pub use request::{
     AdapterId, Choices, ClientId, Event, EventKind, FinishReason, Limits, Priority, Request,

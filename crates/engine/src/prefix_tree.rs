@@ -7,15 +7,19 @@
 //! lacks its windows. A sequence that ends there finds nothing to look back to; one that goes on past it, further than the windows
 //! reach, does not miss it.
 
+mod nearest;
 mod states;
+mod told;
 #[cfg(test)]
 mod tests;
 
+use crate::page_events::PageEvent;
 use crate::request::{AdapterId, ClientId, RequestId};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::ops::Bound;
+use nearest::nearest;
 use strata_model::{PAGE, PageId, PageLayout, PageTable, Reach, StateId};
 
 /// Who shares pages.
@@ -47,6 +51,8 @@ struct Node {
     seen: Option<u64>,
     /// A snapshot of the recurrent state after its last token.
     state: Option<StateId>,
+    /// A name for its tokens after those above it, for one salt.
+    hash: u64,
 }
 
 /// By their tokens, in order: those that have most in common with some tokens stand next to where these would.
@@ -78,6 +84,8 @@ pub(crate) struct PrefixTree {
     /// Nodes that have a snapshot.
     snapshots: BTreeSet<NodeId>,
     tick: u64,
+    /// What happened to whole pages, where somebody wants to know.
+    told: Option<Vec<PageEvent>>,
 }
 
 impl PrefixTree {
@@ -94,6 +102,7 @@ impl PrefixTree {
             sights: BTreeSet::new(),
             snapshots: BTreeSet::new(),
             tick: 0,
+            told: None,
         }
     }
 
@@ -298,6 +307,7 @@ impl PrefixTree {
             return;
         };
         debug_assert!(node.children.is_empty(), "only leaves are removed");
+        self.tell_removed(&node);
         self.leaves.remove(&(node.used, leaf));
         self.vacant.push(leaf);
         if let Some(state) = node.state {
@@ -366,6 +376,7 @@ impl PrefixTree {
         table.retain(page, Reach::Everything);
         table.retain(page, Reach::Window);
         let node = Node {
+            hash: self.tell_stored(salt, parent, tokens),
             parent,
             salt,
             tokens: tokens.into(),
@@ -471,21 +482,4 @@ impl PrefixTree {
             .as_mut()
             .expect("a node that is in the tree")
     }
-}
-
-/// The child that has most tokens in common with some, if any, and how many.
-fn nearest(children: &Children, tokens: &[u32]) -> Option<(NodeId, usize)> {
-    let from = (Bound::Included(tokens), Bound::Unbounded);
-    let to = (Bound::Unbounded, Bound::Excluded(tokens));
-    let after = children.range::<[u32], _>(from).next();
-    let before = children.range::<[u32], _>(to).next_back();
-    let common = |known: &[u32]| known.iter().zip(tokens).take_while(|(a, b)| a == b).count();
-    let after = after.map(|(known, &node)| (node, common(known)));
-    let before = before.map(|(known, &node)| (node, common(known)));
-    let best = match (after, before) {
-        (Some(a), Some(b)) if b.1 > a.1 => Some(b),
-        (Some(a), _) => Some(a),
-        (None, b) => b,
-    };
-    best.filter(|&(_, len)| len > 0)
 }

@@ -36,6 +36,7 @@ impl Engine {
         self.sweep(tell);
         self.drop_adapters();
         self.refresh();
+        self.tell_page_events();
     }
 
     /// Ends a request before its time. Says whether there was one. Its pages are free, or kept in the cache.

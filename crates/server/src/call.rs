@@ -97,6 +97,12 @@ async fn quick(server: &Arc<Server>, caller: &Caller, call: Call) -> Result<Repl
             let (_, prepared) = ready(server, caller, &lease, request).await?;
             write(&prepared.rendered())
         }
+        Call::RenderEach(request, write) => {
+            let wanted = (request.keep_alive, request.context);
+            let lease = lease_with(Some(&request.model), wanted.0, wanted.1).await?;
+            let (_, prepared) = ready(server, caller, &lease, request).await?;
+            write(&prepared.prompts)
+        }
         Call::Models(write) => {
             let models = Arc::clone(server.manager.models());
             write(&allowed(
@@ -185,6 +191,11 @@ async fn quick(server: &Arc<Server>, caller: &Caller, call: Call) -> Result<Repl
             write(&lessons::answer(server, caller, &lease, lesson).await?)
         }
         Call::Ready if server.is_draining() => return Err(shutting_down()),
+        Call::Ready if server.relay.as_ref().is_some_and(|relay| !relay.is_ready()) => {
+            let retry_after = Duration::from_secs(1);
+            let kind = FaultKind::Unavailable { retry_after };
+            return Err(Fault::new(kind, "no replica takes requests"));
+        }
         Call::Ready => Reply::health("ready"),
         Call::Metrics => crate::metrics::reply(server, client),
         call => {

@@ -254,10 +254,10 @@ pub(crate) async fn ready(
     let model = lease.served.model.clone();
     // No more than the model was made for.
     request.context = request.context.map(|asked| asked.min(model.context()));
-    let (stamp, seed) = (caller.stamp.clone(), server.stamps.random());
+    let stamp = caller.stamp.clone();
     let constrained = is_constrained(&request);
     let prepare = move || {
-        let prepared = model.prepare(&request, stamp.context(seed))?;
+        let prepared = model.prepare(&request, stamp.context(stamp.seed()))?;
         Ok((request, prepared))
     };
     if !constrained {

@@ -10,7 +10,7 @@ use crate::pulse::RequestInFlight;
 use crate::request_body::{LargePlace, check_length, drain};
 use crate::state::Server;
 use crate::trace::Context;
-use crate::{call, library, request_body};
+use crate::{call, library, relay, request_body};
 use bytes::Bytes;
 use hyper::body::{Body, Incoming};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -24,7 +24,7 @@ use strata_chat::{Fault, FaultKind, Message};
 use strata_wire::access::Site;
 use strata_wire::call::{Call, Recall};
 use strata_wire::dialect::{self, HttpRequest};
-use strata_wire::{Dialect, Framing, Reply, RequestBody, Stamp, access};
+use strata_wire::{Dialect, Framing, Reply, RequestBody, STAMP_HEADER, Stamp, access};
 
 /// Who asks, and what the answer is called and seen by.
 #[derive(Clone)]
@@ -82,7 +82,8 @@ pub(crate) async fn handle(
     request: Request<Incoming>,
 ) -> Response<SentBody> {
     let route = route_of(request.uri().path());
-    let stamp = server.stamp();
+    let stamp = brought_stamp(request.headers()).flatten();
+    let stamp = stamp.unwrap_or_else(|| server.stamp());
     let parent = request.headers().get("traceparent");
     let parent = parent.and_then(|value| Context::parse(value.to_str().ok()?));
     let asked = (request.method().as_str(), route);
@@ -154,7 +155,17 @@ fn admit(server: &Server, request: &Request<Incoming>) -> Result<(), Fault> {
         let problem = "the body's length is not given in one clear way";
         return Err(Fault::bad_request(problem));
     }
+    if brought_stamp(headers) == Some(None) {
+        let problem = "the header strata-stamp is not ID-SECONDS-NANOSECONDS in hexadecimal";
+        return Err(Fault::bad_request(problem));
+    }
     Ok(())
+}
+
+/// The stamp that a request brings, if it brings one, and if that is one.
+fn brought_stamp(headers: &HeaderMap) -> Option<Option<Stamp>> {
+    let value = headers.get(STAMP_HEADER)?;
+    Some(value.to_str().ok().and_then(Stamp::parse))
 }
 
 /// A request on its way to an answer.
@@ -235,6 +246,20 @@ impl Answering<'_> {
                 return refused;
             }
         };
+        if let Some(relay) = &server.relay
+            && !is_answered_by_relay(head.uri.path())
+        {
+            let asked = relay::Asked {
+                head,
+                body: bytes,
+                route,
+                tenant: client.number,
+                stamp: &self.stamp,
+                dialect: self.dialect,
+                observed: self.observed,
+            };
+            return relay::answer(server, relay, asked).await;
+        }
         let caller = Caller {
             wants_progress: wants_progress(&head.headers),
             any_model: server.settings.any_model && self.dialect.allows_any_model(),
@@ -308,6 +333,14 @@ impl Answering<'_> {
             }
         }
     }
+}
+
+/// Whether a relay speaks for itself there.
+fn is_answered_by_relay(path: &str) -> bool {
+    matches!(
+        path,
+        "/" | "/health" | "/v1/health" | "/ready" | "/metrics" | "/openapi.json"
+    )
 }
 
 /// The path of a request, with its query.

@@ -5,6 +5,7 @@ use crate::log::{Log, LogLevel};
 use crate::manager::Manager;
 use crate::models::Models;
 use crate::places::{Place, Room};
+use crate::relay::{NoModels, Relay};
 use crate::socket::Socket;
 use crate::state::{Server, Settings};
 use crate::tls::Tls;
@@ -47,13 +48,32 @@ impl Bound {
         keep_alive: KeepAlive,
         tls: Option<Tls>,
     ) -> std::io::Result<Self> {
+        let manager = Manager::new(models, keep_alive, settings.kv_events.clone());
+        Self::bind(address, Server::new(settings, manager)?, tls)
+    }
+
+    /// Takes a port for a relay to replicas.
+    pub fn relay(
+        address: SocketAddr,
+        settings: Settings,
+        relay: Relay,
+        tls: Option<Tls>,
+    ) -> std::io::Result<Self> {
+        let manager = Manager::new(Arc::new(NoModels), KeepAlive::Forever, None);
+        let server = Server {
+            relay: Some(Arc::new(relay)),
+            ..Server::new(settings, manager)?
+        };
+        Self::bind(address, server, tls)
+    }
+
+    fn bind(address: SocketAddr, server: Server, tls: Option<Tls>) -> std::io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         lengthen_accept_queue(&listener);
-        let manager = Manager::new(models, keep_alive);
         Ok(Self {
             listener,
-            server: Arc::new(Server::new(settings, manager)?),
+            server: Arc::new(server),
             tls,
         })
     }
@@ -92,6 +112,18 @@ impl Bound {
                 tokio::time::sleep(HOUSEKEEPING).await;
                 kept.manager.expire();
                 kept.preparation.tidy();
+            }
+        });
+        let told = Arc::clone(&server);
+        let teller = tokio::spawn(async move {
+            if let Some(kv_events) = &told.settings.kv_events {
+                kv_events.run(&told.observer.log).await;
+            }
+        });
+        let watched = Arc::clone(&server);
+        let watcher = tokio::spawn(async move {
+            if let Some(relay) = &watched.relay {
+                relay.watch(&watched.observer).await;
             }
         });
         let observer = Arc::clone(&server.observer);
@@ -153,7 +185,9 @@ impl Bound {
         server.drain();
         let _ = tokio::time::timeout(server.settings.drain, graceful.shutdown()).await;
         housekeeper.abort();
+        watcher.abort();
         server.manager.stop_all();
+        teller.abort();
         end_of_traces.notify_one();
         let _ = tokio::time::timeout(LAST_TRACES, traces).await;
         Ok(())

@@ -1,5 +1,6 @@
 //! The life of models: loaded when asked for, kept while used, dropped when idle or when another needs the memory.
 
+use crate::kv_events::KvEvents;
 use crate::models::{Listening, Models};
 use crate::served_model::{ServedModel, SharedSlots};
 use std::collections::HashMap;
@@ -7,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use strata_chat::{Fault, FaultKind, KeepAlive, LoadedModel, ModelFacts};
+use strata_engine::Engine;
 use tokio::sync::Notify;
 
 /// How long a request waits for memory that other models hold.
@@ -20,6 +22,7 @@ pub(crate) struct Manager {
     /// Contexts larger than the usual that models were asked for, as long as they stay loaded.
     grown: Mutex<HashMap<String, usize>>,
     changed: Notify,
+    kv_events: Option<KvEvents>,
     this: Weak<Self>,
 }
 
@@ -73,13 +76,18 @@ impl Drop for Lease {
 }
 
 impl Manager {
-    pub(crate) fn new(models: Arc<dyn Models>, keep_alive: KeepAlive) -> Arc<Self> {
+    pub(crate) fn new(
+        models: Arc<dyn Models>,
+        keep_alive: KeepAlive,
+        kv_events: Option<KvEvents>,
+    ) -> Arc<Self> {
         Arc::new_cyclic(|this| Self {
             models,
             keep_alive,
             entries: Mutex::default(),
             grown: Mutex::default(),
             changed: Notify::new(),
+            kv_events,
             this: this.clone(),
         })
     }
@@ -260,6 +268,9 @@ impl Manager {
                 None
             };
             drop(entries);
+            if let Some(kv_events) = manager.kv_events.as_ref().filter(|_| removed.is_some()) {
+                kv_events.cleared(&gone);
+            }
             drop(removed);
             manager.changed.notify_waiters();
         };
@@ -282,6 +293,13 @@ impl Manager {
                 entry.state = match result {
                     Ok(Ok(model)) => {
                         entry.bytes += model.load_report().extra_bytes;
+                        if let Some(kv_events) = this.kv_events.clone() {
+                            let told = name.clone();
+                            kv_events.cleared(&told);
+                            let teller = move |events: Vec<_>| kv_events.tell(&told, &events);
+                            let attach = |engine: &mut Engine| engine.tell_pages(Box::new(teller));
+                            model.worker().act(attach, |()| {});
+                        }
                         State::Ready(ServedModel::new(model, slots))
                     }
                     Ok(Err(fault)) => {

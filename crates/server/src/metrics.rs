@@ -121,6 +121,9 @@ fn write_server(server: &Server, out: &mut String) {
             count.seconds
         );
     }
+    if let Some(relay) = &server.relay {
+        relay.write(out);
+    }
     if let Some(traces) = &server.observer.traces {
         let lost = traces.lost();
         let _ = writeln!(

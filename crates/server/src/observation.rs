@@ -100,6 +100,11 @@ impl Observation {
         seen.outcome = outcome;
     }
 
+    /// It failed after its answer had begun.
+    pub(crate) fn failed(&self) {
+        self.seen().outcome = Outcome::Failed;
+    }
+
     /// Tokens of the texts that were embedded or ranked.
     pub(crate) fn embedded(&self, tokens: usize) {
         self.seen().usage.prompt_tokens = tokens;

@@ -1,12 +1,14 @@
 //! What all connections share.
 
 use crate::access::{Access, Client};
+use crate::kv_events::KvEvents;
 use crate::log::Log;
 use crate::manager::Manager;
 use crate::metrics::HttpCounts;
 use crate::observation::Observer;
 use crate::places::Places;
 use crate::preparation::PreparationPool;
+use crate::relay::Relay;
 use crate::slot_files::SlotFolder;
 use crate::stored::StoredObjects;
 use crate::trace::{Collector, Exporter};
@@ -37,6 +39,8 @@ pub struct Settings {
     pub stored: Option<PathBuf>,
     /// A folder for saved slots, if clients may save them.
     pub slots: Option<SlotFolder>,
+    /// Where it is told what prefix caches keep, if anywhere.
+    pub kv_events: Option<KvEvents>,
 }
 
 impl Default for Settings {
@@ -50,6 +54,7 @@ impl Default for Settings {
             any_model: false,
             stored: None,
             slots: None,
+            kv_events: None,
         }
     }
 }
@@ -71,6 +76,8 @@ pub(crate) struct Server {
     pub(crate) large_bodies: Arc<Semaphore>,
     pub(crate) grammars: Semaphore,
     pub(crate) uploads: Semaphore,
+    /// The replicas that answer instead of models of its own.
+    pub(crate) relay: Option<Arc<Relay>>,
     /// A place for one lesson.
     pub(crate) lessons: Semaphore,
     requests: AtomicUsize,
@@ -114,6 +121,7 @@ impl Server {
             draining: AtomicBool::new(false),
             stored: Mutex::new(StoredObjects::new(stored)),
             stamps: StampSource::new(seed),
+            relay: None,
         })
     }
 

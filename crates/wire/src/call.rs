@@ -33,6 +33,8 @@ pub enum Call {
     Tokenizer(ReplyWriter<TokenizerFacts>),
     /// What a request would give the model, without running it.
     Render(Box<Generate>, ReplyWriter<RenderedPrompt>),
+    /// The same, prompt by prompt.
+    RenderEach(Box<Generate>, ReplyWriter<Vec<RenderedPrompt>>),
     /// All models that can be asked for.
     Models(ReplyWriter<Vec<ModelFacts>>),
     /// One model; the default one if no name is given.

@@ -41,4 +41,4 @@ pub mod url;
 pub use answer::{AnswerWriter, Framing, Reply, begin_answer};
 pub use dialect::Dialect;
 pub use route::{RequestBody, Role, Route};
-pub use stamp::{Stamp, StampSource};
+pub use stamp::{STAMP_HEADER, Stamp, StampSource};

@@ -1,10 +1,12 @@
 //! The routes that belong to no client's API: the page, whether the server lives, its numbers, its lessons.
 
+use crate::answer::Reply;
 use crate::call::Call;
 use crate::dialect::Dialect;
 use crate::lessons;
 use crate::llama_server;
 use crate::route::Route;
+use strata_chat::json::Json;
 
 /// The server's own routes.
 pub(crate) static DIALECT: Dialect = Dialect {
@@ -24,6 +26,11 @@ pub(crate) static DIALECT: Dialect = Dialect {
             Ok(Call::Ready)
         })
         .keyless(),
+        Route::get("/version", "The server's version, for routers.", |_| {
+            let version = env!("CARGO_PKG_VERSION");
+            let version = Json::object([("version", version.into())]);
+            Ok(Call::Reply(Reply::json(&version)))
+        }),
         Route::get("/metrics", "The server's numbers, for Prometheus.", |_| {
             Ok(Call::Metrics)
         }),

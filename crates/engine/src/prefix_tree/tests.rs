@@ -4,6 +4,7 @@ mod world;
 
 use super::*;
 use crate::cache::{Cache, CachedSequence};
+use crate::page_events::PageEvent;
 use crate::page_mover::{PageMover, recurrent_config, tiny_config};
 use crate::random::{Random, Stream};
 use std::vec;
@@ -249,4 +250,60 @@ fn what_windows_no_longer_reach_goes_first_and_texts_go_on_behind_it() {
     assert_eq!(cache.kept_len(salt(0), &tokens[..5 * PAGE]), 5 * PAGE);
     assert!(cache.make_room(12));
     assert_eq!(cache.kept_pages(), 0);
+}
+
+#[test]
+fn what_is_told_of_pages_is_what_the_tree_has() {
+    let mut cache = cache_of(&tiny_config(), 8, 0);
+    cache.tell_pages();
+    let mut told = std::collections::BTreeMap::new();
+    let mut hear = |cache: &mut Cache| {
+        for event in cache.take_told() {
+            match event {
+                PageEvent::Stored {
+                    hash,
+                    parent,
+                    tokens,
+                    client,
+                    adapter,
+                } => {
+                    assert_eq!(tokens.len(), PAGE);
+                    assert!(parent.is_none_or(|parent| told.contains_key(&parent)));
+                    assert!(told.insert(hash, (parent, tokens, client, adapter)).is_none());
+                }
+                PageEvent::Removed { hash } => assert!(told.remove(&hash).is_some()),
+            }
+        }
+        told.clone()
+    };
+    let run = |cache: &mut Cache, number: u64, tokens: &[u32]| {
+        let mut held = CachedSequence::default();
+        cache.attach(salt(number), tokens, &mut held);
+        let more = tokens.len() - held.sequence.len();
+        if more > 0 {
+            assert!(cache.reserve(&mut held, more));
+            pretend(cache, &mut held, tokens);
+        }
+        cache.record_tail(salt(number), tokens, &mut held);
+        cache.release(&mut held);
+    };
+    let text: Vec<u32> = (0..3 * PAGE as u32 + 5).collect();
+    run(&mut cache, 0, &text);
+    let first = hear(&mut cache);
+    assert_eq!(first.len(), 3, "the tail is not told");
+    let (_, last) = first.iter().find(|(_, page)| page.1[0] == 2 * PAGE as u32).unwrap();
+    let before = &first[&last.0.unwrap()];
+    assert_eq!(before.1[..], text[PAGE..2 * PAGE]);
+    // The same tokens of another client are other pages.
+    run(&mut cache, 2, &text[..PAGE]);
+    let both = hear(&mut cache);
+    assert_eq!(both.len(), 4);
+    assert_eq!(both.values().filter(|page| page.0.is_none()).count(), 2);
+    // Known ones are told once.
+    run(&mut cache, 0, &text[..2 * PAGE]);
+    assert_eq!(hear(&mut cache).len(), 4);
+    assert!(cache.make_room(6));
+    assert_eq!(hear(&mut cache).len(), cache.tree().pages());
+    cache.clear_all();
+    assert!(hear(&mut cache).is_empty());
 }

@@ -6,6 +6,7 @@ mod lessons;
 mod observed;
 mod openai;
 mod progress;
+mod relay;
 mod roles;
 mod slots;
 mod support;

@@ -18,7 +18,7 @@ use strata_model::{
 };
 use strata_platform::{Inline, SystemMemory};
 use strata_quant::GgmlType;
-use strata_server::{Access, Bound, Budgets, Listening, Models, Settings};
+use strata_server::{Access, Bound, Budgets, Listening, Models, Relay, Settings};
 use strata_tokenizer::Tokenizer;
 use strata_weights::{Gguf, GgufSet};
 use tokio::sync::oneshot;
@@ -224,6 +224,29 @@ impl TestServer {
         let address = "127.0.0.1:0".parse().unwrap();
         let served: Arc<dyn Models> = models.clone();
         let bound = Bound::new(address, settings, served, keep, None).unwrap();
+        Self::run(bound, models)
+    }
+
+    /// A relay to replicas at these addresses.
+    pub(crate) fn relay(replicas: &[SocketAddr], access: Access) -> Self {
+        let urls = replicas.iter().map(|address| format!("http://{address}"));
+        let urls = urls.map(|url| url.parse().unwrap()).collect();
+        let settings = Settings {
+            access,
+            drain: Duration::from_secs(20),
+            ..Settings::default()
+        };
+        let address = "127.0.0.1:0".parse().unwrap();
+        let bound = Bound::relay(address, settings, Relay::new(urls), None).unwrap();
+        let models = Arc::new(TestModels {
+            names: &[],
+            limit: 0,
+            loads: AtomicUsize::new(0),
+        });
+        Self::run(bound, models)
+    }
+
+    fn run(bound: Bound, models: Arc<TestModels>) -> Self {
         let address = bound.address().unwrap();
         let (stop, stopped) = oneshot::channel();
         let run = move || {

@@ -117,6 +117,11 @@ impl Server {
                 let prepared = self.model.prepare(&request, stamp.context(seed))?;
                 write(&prepared.rendered())
             }
+            Call::RenderEach(request, write) => {
+                self.find(Some(&request.model))?;
+                let prepared = self.model.prepare(&request, stamp.context(stamp.seed()))?;
+                write(&prepared.prompts)
+            }
             Call::Models(write) => write(&Vec::from([self.model.facts.clone()])),
             Call::Model(name, write) => write(self.find(name.as_deref())?),
             Call::ModelInFull(name, write) => write(self.find(Some(&name))?),

@@ -55,6 +55,27 @@ pub(super) fn open(body: &[u8], stamp: &Stamp) -> Result<Call, Fault> {
     Ok(Call::Generate(Box::new(request), Box::new(answer)))
 }
 
+/// The tokens that prompts would give the model, one object for each, for routers that look for prefixes.
+pub(super) fn render(body: &[u8], stamp: &Stamp) -> Result<Call, Fault> {
+    let call = open(body, stamp)?;
+    let Call::Generate(request, _) = call else {
+        return Ok(call);
+    };
+    let object = "text_completion.render";
+    let head = Head::new("render-", object, &request.model, stamp);
+    Ok(Call::RenderEach(
+        request,
+        Box::new(move |prompts| {
+            let each = prompts.iter().map(|rendered| {
+                let object = head.object().with("prompt", rendered.text.as_str());
+                let object = object.with("token_ids", rendered.tokens.clone());
+                object.with("count", rendered.tokens.len())
+            });
+            Reply::json(&Json::array(each))
+        }),
+    ))
+}
+
 fn prompts(fields: &mut Fields) -> Result<Vec<Prompt>, Fault> {
     let prompts = inputs::field(fields, "prompt")?;
     let suffix = fields.maybe_string("suffix")?;

@@ -75,6 +75,11 @@ pub static DIALECT: Dialect = Dialect {
             completions::open(asked.body, asked.stamp)
         })
         .streams(Framing::Events),
+        Route::post(
+            "/v1/completions/render",
+            "The tokens that prompts would give the model.",
+            |asked| completions::render(asked.body, asked.stamp),
+        ),
         Route::post("/v1/embeddings", "Vectors that stand for texts.", |asked| {
             embeddings::open(asked.body)
         }),

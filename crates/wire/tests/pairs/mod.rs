@@ -106,6 +106,15 @@ impl Tested {
                 context: 512,
                 ..RenderedPrompt::default()
             }),
+            Ok(Call::RenderEach(request, write)) => {
+                let prompts = request.prompts.iter().map(|_| RenderedPrompt {
+                    text: "Hi".into(),
+                    tokens: [1, 2].into(),
+                    context: 512,
+                    ..RenderedPrompt::default()
+                });
+                write(&prompts.collect())
+            }
             Ok(Call::Embed(request, write)) => write(&Embeddings {
                 rows: request
                     .inputs
