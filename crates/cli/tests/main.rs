@@ -21,6 +21,7 @@ mod packs;
 mod program;
 mod quantize;
 mod readme;
+mod relay;
 mod same_bytes;
 mod served_store;
 mod store_commands;

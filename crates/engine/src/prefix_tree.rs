@@ -9,9 +9,9 @@
 
 mod nearest;
 mod states;
-mod told;
 #[cfg(test)]
 mod tests;
+mod told;
 
 use crate::page_events::PageEvent;
 use crate::request::{AdapterId, ClientId, RequestId};

@@ -249,6 +249,8 @@ impl Answering<'_> {
         if let Some(relay) = &server.relay
             && !is_answered_by_relay(head.uri.path())
         {
+            // Replicas read it next, each in its turn.
+            large.release();
             let asked = relay::Asked {
                 head,
                 body: bytes,

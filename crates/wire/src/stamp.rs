@@ -117,7 +117,10 @@ mod tests {
     fn a_stamp_travels_in_a_header() {
         let stamp = StampSource::new(3).stamp(Duration::new(1_800_000_000, 999_999_999));
         assert_eq!(Stamp::parse(&stamp.header()), Some(stamp.clone()));
-        assert_ne!(stamp.seed(), StampSource::new(4).stamp(Duration::ZERO).seed());
+        assert_ne!(
+            stamp.seed(),
+            StampSource::new(4).stamp(Duration::ZERO).seed()
+        );
         for bad in [
             "",
             "6e789e6aa1b965f4",

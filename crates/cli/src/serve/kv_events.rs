@@ -75,7 +75,15 @@ mod tests {
     fn endpoints_have_a_scheme_a_host_and_a_port() {
         assert_eq!(host_of("tcp://127.0.0.1:5557").unwrap(), "127.0.0.1:5557");
         assert_eq!(host_of("tcp://[::1]:1").unwrap(), "[::1]:1");
-        for bad in ["", "127.0.0.1:5557", "tcp://", "tcp://:1", "tcp://a", "ipc://a:1", "tcp://a:x"] {
+        for bad in [
+            "",
+            "127.0.0.1:5557",
+            "tcp://",
+            "tcp://:1",
+            "tcp://a",
+            "ipc://a:1",
+            "tcp://a:x",
+        ] {
             assert!(host_of(bad).is_err(), "{bad}");
         }
     }

@@ -90,9 +90,7 @@ impl ListenArguments {
             return Ok(None);
         };
         let tls = Tls::read(certificate, key);
-        Ok(Some(
-            tls.map_err(|error| Failure::new(Kind::Usage, error))?,
-        ))
+        Ok(Some(tls.map_err(|error| Failure::new(Kind::Usage, error))?))
     }
 
     /// Who may call, what clients may take, and where lines go; the rest as usual.

@@ -269,7 +269,10 @@ fn what_is_told_of_pages_is_what_the_tree_has() {
                 } => {
                     assert_eq!(tokens.len(), PAGE);
                     assert!(parent.is_none_or(|parent| told.contains_key(&parent)));
-                    assert!(told.insert(hash, (parent, tokens, client, adapter)).is_none());
+                    assert!(
+                        told.insert(hash, (parent, tokens, client, adapter))
+                            .is_none()
+                    );
                 }
                 PageEvent::Removed { hash } => assert!(told.remove(&hash).is_some()),
             }
@@ -291,7 +294,10 @@ fn what_is_told_of_pages_is_what_the_tree_has() {
     run(&mut cache, 0, &text);
     let first = hear(&mut cache);
     assert_eq!(first.len(), 3, "the tail is not told");
-    let (_, last) = first.iter().find(|(_, page)| page.1[0] == 2 * PAGE as u32).unwrap();
+    let (_, last) = first
+        .iter()
+        .find(|(_, page)| page.1[0] == 2 * PAGE as u32)
+        .unwrap();
     let before = &first[&last.0.unwrap()];
     assert_eq!(before.1[..], text[PAGE..2 * PAGE]);
     // The same tokens of another client are other pages.

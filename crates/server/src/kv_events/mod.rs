@@ -113,7 +113,9 @@ impl KvEvents {
                     None => packer.nil(),
                 }
                 packer.array(tokens.len());
-                tokens.iter().for_each(|token| packer.number(u64::from(*token)));
+                tokens
+                    .iter()
+                    .for_each(|token| packer.number(u64::from(*token)));
                 packer.number(PAGE as u64);
                 match adapter {
                     Some(adapter) => packer.number(adapter.0),

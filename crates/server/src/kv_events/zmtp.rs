@@ -227,7 +227,10 @@ mod tests {
             let publishing = tokio::spawn(publish(ours, receiver));
             theirs.write_all(&subscriber()).await.unwrap();
             theirs.write_all(&frame(0, b"\x01kv@a")).await.unwrap();
-            theirs.write_all(&frame(COMMAND, b"\x04PING\0\x01hi")).await.unwrap();
+            theirs
+                .write_all(&frame(COMMAND, b"\x04PING\0\x01hi"))
+                .await
+                .unwrap();
             let mut greeting = [0; 64 + 2 + 25];
             theirs.read_exact(&mut greeting).await.unwrap();
             assert_eq!(greeting[66..], *b"\x05READY\x0bSocket-Type\0\0\0\x03PUB");

@@ -46,7 +46,10 @@ impl Beginnings {
         if let Some(messages) = listed {
             for message in messages.iter().take(MOST_PIECES) {
                 let role = message.get("role").and_then(Json::as_str);
-                add(&message.text(), !matches!(role, Some("system" | "developer")));
+                add(
+                    &message.text(),
+                    !matches!(role, Some("system" | "developer")),
+                );
             }
         } else {
             let prompt = ["prompt", "input"].iter().find_map(|field| json.get(field));
@@ -64,6 +67,11 @@ impl Beginnings {
         }
         Self { numbers, telling }
     }
+
+    /// Whether they tell a conversation from others.
+    pub(super) fn tell_a_conversation(&self) -> bool {
+        self.telling > 0
+    }
 }
 
 /// Who was given which beginning. The older half is forgotten when the newer one is full.
@@ -76,8 +84,8 @@ pub(super) struct AffinityTable {
 impl AffinityTable {
     /// The replica that was given the longest beginning.
     pub(super) fn find(&self, beginnings: &Beginnings) -> Option<usize> {
-        let telling = beginnings.numbers.iter().rev().take(beginnings.telling);
-        telling.into_iter().find_map(|number| self.get(*number))
+        let mut telling = beginnings.numbers.iter().rev().take(beginnings.telling);
+        telling.find_map(|number| self.get(*number))
     }
 
     /// What a name of an object was noted with.
@@ -168,6 +176,9 @@ mod tests {
         assert!(table.newer.len() + table.older.len() <= 2 * REMEMBERED);
         assert_eq!(table.get(5 * REMEMBERED as u64 - 1), Some(0));
         assert_eq!(table.get(0), None);
-        assert_eq!(object("resp_6e789e6aa1b965f4"), object("chatcmpl-6e789e6aa1b965f4"));
+        assert_eq!(
+            object("resp_6e789e6aa1b965f4"),
+            object("chatcmpl-6e789e6aa1b965f4")
+        );
     }
 }

@@ -128,7 +128,9 @@ fn lane(event: &[u8]) -> Option<u64> {
     let digits = at.map_or(&[][..], |at| &event[at + KEY.len()..]);
     let digits = digits.iter().take_while(|byte| byte.is_ascii_digit());
     let number = digits.fold(0u64, |number, digit| {
-        number.wrapping_mul(10).wrapping_add(u64::from(digit - b'0'))
+        number
+            .wrapping_mul(10)
+            .wrapping_add(u64::from(digit - b'0'))
     });
     // What is told of all choices follows them.
     Some(if at.is_some() { number } else { u64::MAX })
@@ -139,8 +141,9 @@ fn lane(event: &[u8]) -> Option<u64> {
 fn compared(event: &[u8], hash: &mut DefaultHasher) {
     let measured: [&[u8]; 3] = [b"\"usage\":{", b"\"timings\":{", b"\"total_duration\":"];
     if !measured.iter().any(|key| contains(event, key)) {
-        let numeric = |byte: &&u8| !matches!(byte, b'0'..=b'9' | b'.' | b'-' | b'+' | b'e' | b'E');
-        event.iter().filter(numeric).for_each(|byte| hash.write_u8(*byte));
+        let of_number = |byte: u8| matches!(byte, b'0'..=b'9' | b'.' | b'-' | b'+' | b'e' | b'E');
+        let words = event.iter().filter(|byte| !of_number(**byte));
+        words.for_each(|byte| hash.write_u8(*byte));
     }
     hash.write_u8(0);
 }
@@ -154,7 +157,8 @@ mod tests {
     use super::*;
 
     fn chunk(index: u32, text: &str) -> Vec<u8> {
-        format!("data: {{\"choices\":[{{\"index\":{index},\"text\":\"{text}\"}}]}}\n\n").into_bytes()
+        format!("data: {{\"choices\":[{{\"index\":{index},\"text\":\"{text}\"}}]}}\n\n")
+            .into_bytes()
     }
 
     #[test]
@@ -194,7 +198,13 @@ mod tests {
         assert!(!Delivered::default().covers(&before));
         // A third one skips what the second delivered, too.
         let mut third = Delivered::default();
-        for event in [chunk(1, "x"), chunk(1, "y"), chunk(0, "a"), chunk(0, "b"), chunk(0, "c")] {
+        for event in [
+            chunk(1, "x"),
+            chunk(1, "y"),
+            chunk(0, "a"),
+            chunk(0, "b"),
+            chunk(0, "c"),
+        ] {
             assert_eq!(third.replay(&event, &mut before), Replayed::Skip);
         }
     }

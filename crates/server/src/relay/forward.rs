@@ -1,9 +1,9 @@
 //! A request on its way to replicas, as often as it takes, and its answer on the way back, once.
 
+use super::Relay;
 use super::affinity::{Beginnings, object};
 use super::delivered::{Delivered, EventCutter, Replayed};
 use super::replica::{Begun, Forwarded, Replica, State};
-use super::Relay;
 use crate::body::ReplyBody;
 use crate::generate::WAITING;
 use crate::http::{Answered, reply};
@@ -32,7 +32,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST: usize = 256 << 20;
 
 /// What replicas learn of a client.
-const PASSED_ON: [HeaderName; 5] = [
+static PASSED_ON: [HeaderName; 5] = [
     header::CONTENT_TYPE,
     header::ACCEPT,
     header::AUTHORIZATION,
@@ -41,7 +41,7 @@ const PASSED_ON: [HeaderName; 5] = [
 ];
 
 /// What clients learn of a replica's reply.
-const PASSED_BACK: [HeaderName; 6] = [
+static PASSED_BACK: [HeaderName; 6] = [
     header::CONTENT_TYPE,
     header::CACHE_CONTROL,
     header::RETRY_AFTER,
@@ -99,7 +99,10 @@ impl Request {
     fn new(server: &Arc<Server>, relay: &Arc<Relay>, asked: Asked<'_>) -> Self {
         let Asked { head, body, .. } = asked;
         let mut headers = HeaderMap::new();
-        let anthropic = head.headers.keys().filter(|name| name.as_str().starts_with("anthropic-"));
+        let anthropic = head
+            .headers
+            .keys()
+            .filter(|name| name.as_str().starts_with("anthropic-"));
         for name in PASSED_ON.iter().chain(anthropic) {
             for value in head.headers.get_all(name) {
                 headers.append(name, value.clone());
@@ -111,7 +114,9 @@ impl Request {
         let path = asked.route.map_or("", |route| route.path);
         // Kept objects are where they were made. All else has the same answer everywhere, and leaves nothing behind.
         let about_kept = path.contains("{id}") && path != "/v1/models/{id}";
-        let keeps = path == "/v1/conversations" || path == "/v1/responses" || path == "/v1/chat/completions";
+        let keeps = path == "/v1/conversations"
+            || path == "/v1/responses"
+            || path == "/v1/chat/completions";
         let keeper = if about_kept {
             let (before, after) = path.split_once("{id}").unwrap_or((path, ""));
             let id = head.uri.path().strip_prefix(before);
@@ -194,7 +199,10 @@ impl Request {
             ("id", self.stamp.id.as_str().into()),
             ("replica", replica.host.as_str().into()),
         ];
-        self.server.observer.log.say(LogLevel::Warn, message, &pairs);
+        self.server
+            .observer
+            .log
+            .say(LogLevel::Warn, message, &pairs);
     }
 
     async fn begin(&mut self, relay: &Arc<Relay>) -> Result<Answered, Fault> {
@@ -257,7 +265,9 @@ impl Request {
 
 impl Relay {
     fn place(&self, replica: &Arc<Replica>) -> Option<usize> {
-        self.replicas.iter().position(|other| Arc::ptr_eq(other, replica))
+        self.replicas
+            .iter()
+            .position(|other| Arc::ptr_eq(other, replica))
     }
 }
 
@@ -355,14 +365,22 @@ impl Stream {
                 Ended::Differs => {
                     let problem = "the answer broke off, and another replica answers differently";
                     let host = replica.host.as_str().into();
-                    let pairs = [("id", self.request.stamp.id.as_str().into()), ("replica", host)];
-                    self.request.server.observer.log.say(LogLevel::Error, problem, &pairs);
+                    let pairs = [
+                        ("id", self.request.stamp.id.as_str().into()),
+                        ("replica", host),
+                    ];
+                    self.request
+                        .server
+                        .observer
+                        .log
+                        .say(LogLevel::Error, problem, &pairs);
                     return self.fail(&Fault::new(FaultKind::Internal, problem)).await;
                 }
                 Ended::Cut => {}
             }
             self.request.failed.extend(self.relay.place(&replica));
-            self.request.again(&self.relay.resumed, &replica, "a stream goes on elsewhere");
+            self.request
+                .again(&self.relay.resumed, &replica, "a stream goes on elsewhere");
             let sending = self.request.send(&self.relay);
             let sent = tokio::select! {
                 sent = sending => sent,
@@ -441,6 +459,7 @@ impl Stream {
             Framing::Events => (b"event: error\ndata: ", b"\n\n"),
             Framing::Whole | Framing::Lines => (b"", b"\n"),
         };
-        self.deliver([before, &document, after].concat().into()).await;
+        self.deliver([before, &document, after].concat().into())
+            .await;
     }
 }

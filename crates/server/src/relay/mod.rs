@@ -57,8 +57,8 @@ impl Relay {
 
     /// Whether some replica takes requests.
     pub(crate) fn is_ready(&self) -> bool {
-        let states = self.replicas.iter().map(|replica| replica.state());
-        states.into_iter().any(|state| state == State::Up)
+        let mut replicas = self.replicas.iter();
+        replicas.any(|replica| replica.state() == State::Up)
     }
 
     /// The replica for a request: the one that knows its conversation, or else the one with the least to do. `not` are
@@ -81,7 +81,9 @@ impl Relay {
         } else {
             &self.unknown
         };
-        count.fetch_add(1, Ordering::Relaxed);
+        if beginnings.tell_a_conversation() {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
         let chosen = known.unwrap_or(idlest);
         table.note(beginnings, chosen);
         Some(chosen)

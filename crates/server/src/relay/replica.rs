@@ -167,13 +167,7 @@ impl Replica {
     pub(super) async fn watch(self: Arc<Self>, changed: impl Fn(&Self, State)) {
         let mut failures = 0;
         loop {
-            let asked = Forwarded {
-                method: Method::GET,
-                target: "/ready".into(),
-                headers: HeaderMap::new(),
-                body: Bytes::new(),
-            };
-            let probed = tokio::time::timeout(PROBE, self.probe(asked)).await;
+            let probed = tokio::time::timeout(PROBE, self.probe()).await;
             let state = match probed {
                 Ok(Ok(status)) => {
                     failures = 0;
@@ -201,21 +195,20 @@ impl Replica {
     }
 
     /// Unlike [`send`](Self::send), asks a lost replica too, and does not count as work.
-    async fn probe(&self, asked: Forwarded) -> Result<StatusCode, Unreached> {
+    async fn probe(&self) -> Result<StatusCode, Unreached> {
         let stream = TcpStream::connect(&self.host).await;
         let stream = TokioIo::new(stream.map_err(|_| Unreached)?);
         let made = hyper::client::conn::http1::handshake(stream).await;
         let (mut sender, connection) = made.map_err(|_| Unreached)?;
         let request = Request::builder()
-            .uri(&asked.target)
+            .uri("/ready")
             .header(header::HOST, &self.host)
-            .body(Full::new(asked.body))
+            .body(Full::new(Bytes::new()))
             .map_err(|_| Unreached)?;
-        let asking = async { sender.send_request(request).await.map_err(|_| Unreached) };
-        tokio::select! {
-            reply = asking => Ok(reply?.status()),
-            _ = connection => Err(Unreached),
-        }
+        let mut connecting = tokio::task::JoinSet::new();
+        connecting.spawn(connection);
+        let reply = sender.send_request(request).await;
+        Ok(reply.map_err(|_| Unreached)?.status())
     }
 }
 
@@ -228,7 +221,10 @@ mod tests {
         let host = |text: &str| text.parse::<ReplicaUrl>().map(|url| url.0);
         assert_eq!(host("http://127.0.0.1:8001").unwrap(), "127.0.0.1:8001");
         assert_eq!(host("http://[::1]:80/").unwrap(), "[::1]:80");
-        assert_eq!(host("http://strata-0.fleet:11434").unwrap(), "strata-0.fleet:11434");
+        assert_eq!(
+            host("http://strata-0.fleet:11434").unwrap(),
+            "strata-0.fleet:11434"
+        );
         for bad in [
             "",
             "127.0.0.1:8001",

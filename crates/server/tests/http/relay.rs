@@ -79,7 +79,13 @@ fn comparable(answer: &Answer) -> String {
         None => line.to_owned(),
     });
     // Choices take turns as they come.
-    let choice = |line: &String| line.split("\"index\":").nth(1)?.split(',').next().map(str::to_owned);
+    let choice = |line: &String| {
+        line.split("\"index\":")
+            .nth(1)?
+            .split(',')
+            .next()
+            .map(str::to_owned)
+    };
     let mut lines: Vec<String> = lines.filter(|line| !line.is_empty()).collect();
     lines.sort_by_key(choice);
     lines.join("\n")
@@ -118,7 +124,8 @@ fn a_stream_that_breaks_off_goes_on_elsewhere() {
         for after in [1, 700, 2500, whole.len() / 2] {
             // Whichever is asked first breaks off; both do if both are asked.
             let cuts = [&first, &second].map(|server| Cut::new(server.address, after, 1));
-            let relay = TestServer::relay(&cuts.each_ref().map(|cut| cut.address), Access::default());
+            let relay =
+                TestServer::relay(&cuts.each_ref().map(|cut| cut.address), Access::default());
             let relayed = comparable(&relay.ask("POST", path, STAMP, body));
             assert_eq!(relayed, whole, "{path} after {after}");
             let asked: usize = cuts.iter().map(|cut| cut.cuts.load(Ordering::SeqCst)).sum();
@@ -138,7 +145,10 @@ fn a_whole_answer_that_breaks_off_is_asked_for_again() {
     assert_eq!(relayed.content(), whole.content());
     assert_eq!(relayed.json().get("id"), whole.json().get("id"));
     let text = relay.get("/metrics").body;
-    assert!(text.contains("strata:relay_requests_resent_total 2"), "{text}");
+    assert!(
+        text.contains("strata:relay_requests_resent_total 2"),
+        "{text}"
+    );
     // What is wrong with a request is the replica's to say.
     let refused = relay.post("/v1/chat/completions", "{\"nonsense\":1}");
     assert_eq!(refused.status, 400, "{}", refused.body);
@@ -154,7 +164,11 @@ fn stamps_decide_what_is_made_up() {
         let answer = server.ask("POST", "/v1/completions", headers, body);
         let json = answer.json();
         let choices = json.get("choices").and_then(Json::as_array).unwrap();
-        choices[0].get("text").and_then(Json::as_str).unwrap().to_owned()
+        choices[0]
+            .get("text")
+            .and_then(Json::as_str)
+            .unwrap()
+            .to_owned()
     };
     assert_eq!(ask(&first, STAMP), ask(&second, STAMP));
     assert_ne!(ask(&first, ""), ask(&first, ""));
@@ -165,7 +179,11 @@ fn stamps_decide_what_is_made_up() {
 
 #[test]
 fn a_conversation_stays_where_it_was() {
-    let replicas = [TestServer::start(), TestServer::start(), TestServer::start()];
+    let replicas = [
+        TestServer::start(),
+        TestServer::start(),
+        TestServer::start(),
+    ];
     let addresses = replicas.each_ref().map(|replica| replica.address);
     let relay = TestServer::relay(&addresses, Access::default());
     let ask = |turns: &str| {
@@ -183,8 +201,14 @@ fn a_conversation_stays_where_it_was() {
         }
     }
     let text = relay.get("/metrics").body;
-    assert!(text.contains("strata:relay_conversations_known_total 18"), "{text}");
-    assert!(text.contains("strata:relay_conversations_unknown_total 6"), "{text}");
+    assert!(
+        text.contains("strata:relay_conversations_known_total 18"),
+        "{text}"
+    );
+    assert!(
+        text.contains("strata:relay_conversations_unknown_total 6"),
+        "{text}"
+    );
     for replica in &replicas {
         let asked = replica.metric("vllm:prompt_tokens_total");
         assert!(asked > 0.0, "each has its share");
@@ -194,7 +218,9 @@ fn a_conversation_stays_where_it_was() {
     let kept = relay.post("/v1/responses", kept).json();
     let id = kept.get("id").and_then(Json::as_str).unwrap();
     assert_eq!(relay.get(&format!("/v1/responses/{id}")).status, 200);
-    let next = format!(r#"{{"model":"tale","max_output_tokens":2,"previous_response_id":"{id}","input":"And?"}}"#);
+    let next = format!(
+        r#"{{"model":"tale","max_output_tokens":2,"previous_response_id":"{id}","input":"And?"}}"#
+    );
     assert_eq!(relay.post("/v1/responses", &next).status, 200);
 }
 
@@ -213,11 +239,19 @@ fn a_relay_asks_for_keys_and_changes_nothing() {
     assert_eq!(relay.get("/v1/models").status, 401);
     let ada = "authorization: Bearer key-of-ada\r\n";
     let listed = relay.ask("GET", "/v1/models", ada, "");
-    assert!(listed.status == 200 && listed.body.contains("tale"), "{}", listed.body);
+    assert!(
+        listed.status == 200 && listed.body.contains("tale"),
+        "{}",
+        listed.body
+    );
     let open = TestServer::relay(&[replica.address], Access::default());
     assert_eq!(open.get("/v1/models").status, 401, "the replica asks too");
     let refused = relay.ask("DELETE", "/api/delete", ada, r#"{"model":"tale"}"#);
-    assert_eq!(refused.status, 501, "{}", refused.body);
+    assert!(
+        refused.status >= 400 && refused.body.contains("ask one of them"),
+        "{}",
+        refused.body
+    );
     assert_eq!(relay.get("/health").status, 200);
 }
 
@@ -250,7 +284,11 @@ fn another_answer_is_never_glued_on() {
     let (path, body) = STREAMS[0];
     let relay = TestServer::relay(&[cut.address, other], Access::default());
     let answer = relay.ask("POST", path, STAMP, body);
-    assert!(answer.body.contains("answers differently"), "{}", answer.body);
+    assert!(
+        answer.body.contains("answers differently"),
+        "{}",
+        answer.body
+    );
     assert!(!answer.body.contains("[DONE]"), "{}", answer.body);
 }
 
@@ -262,7 +300,10 @@ fn lie(mut client: TcpStream) {
     } else {
         let chunk = r#"data: {"choices":[{"index":0,"delta":{"content":"No."}}]}"#;
         let chunks = format!("{chunk}\n\n").repeat(40);
-        format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {}\r\n\r\n{chunks}", chunks.len())
+        format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {}\r\n\r\n{chunks}",
+            chunks.len()
+        )
     };
     let _ = client.write_all(body.as_bytes());
 }
@@ -271,9 +312,13 @@ fn lie(mut client: TcpStream) {
 fn a_client_that_goes_away_stops_the_replica() {
     let replica = TestServer::start();
     let relay = TestServer::relay(&[replica.address], Access::default());
-    let body = r#"{"model":"tale","stream":true,"max_tokens":400,"ignore_eos":true,"prompt":"Once"}"#;
+    let body =
+        r#"{"model":"tale","stream":true,"max_tokens":400,"ignore_eos":true,"prompt":"Once"}"#;
     let mut client = relay.connect();
-    let head = format!("POST /v1/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    let head = format!(
+        "POST /v1/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
     client.write_all(head.as_bytes()).unwrap();
     let mut piece = [0; 512];
     assert!(client.read(&mut piece).unwrap() > 0);
