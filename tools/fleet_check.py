@@ -33,6 +33,8 @@ import zmq
 import strata_server
 
 CHECKS = []
+# The name of the model that is served now.
+MODEL = {}
 # The same for two requests: what is made up for an answer follows from it.
 STAMP = {"strata-stamp": "6e789e6aa1b965f4-6b49d200-5"}
 
@@ -73,8 +75,12 @@ def metric(url, name):
 
 class Replica(strata_server.StrataServer):
     def __init__(self, fleet, model, arguments=()):
-        arguments = [model, "--threads", "1", "--parallel", "8", "--log-level", "error", "--keep-alive", "-1", *arguments]
+        arguments = [model, "--threads", "1", "--parallel", "8", "--log-level", "error", "--keep-alive=-1", *arguments]
         super().__init__(fleet.program, fleet.folder, arguments)
+        request = urllib.request.Request(self.url + "/v1/models", headers={"authorization": "Bearer ada-secret-key"})
+        with urllib.request.urlopen(request, timeout=60) as reply:
+            # Routers know models by their names.
+            MODEL["model"] = json.loads(reply.read())["data"][0]["id"]
 
     def signal(self, number):
         self.process.send_signal(number)
@@ -121,9 +127,17 @@ class Program:
 class Fleet:
     """What a check starts, ended with it."""
 
-    def __init__(self, program, smg, folder, model):
-        self.program, self.smg, self.folder, self.model = program, smg, folder, model
+    def __init__(self, program, smg, folder):
+        self.program, self.smg, self.folder = program, smg, folder
         self.started = []
+
+    @property
+    def model(self):
+        """A model whose prompts take their time."""
+        path = os.path.join(self.folder, "model.gguf")
+        if not os.path.exists(path):
+            subprocess.run([self.program, "synth", path, "--shape", "0.5b"], check=True, stdout=subprocess.DEVNULL)
+        return path
 
     def replicas(self, count, model="tale", arguments=()):
         replicas = [Replica(self, model, arguments) for _ in range(count)]
@@ -169,7 +183,7 @@ class Stream:
         host = url.removeprefix("http://")
         self.connection = http.client.HTTPConnection(host, timeout=300)
         headers = {"content-type": "application/json", **dict(headers)}
-        body = json.dumps({"model": "m", "stream": True, **body})
+        body = json.dumps({**MODEL, "stream": True, **body})
         self.since = time.time()
         path = "/v1/chat/completions" if '"messages"' in body else "/v1/completions"
         self.connection.request("POST", path, body, headers)
@@ -571,11 +585,9 @@ def main():
     failed = 0
     checks = [function for function in CHECKS if arguments.only in function.__name__]
     with tempfile.TemporaryDirectory() as folder:
-        model = os.path.join(folder, "model.gguf")
-        subprocess.run([arguments.program, "synth", model, "--shape", "0.5b"], check=True, stdout=subprocess.DEVNULL)
         for function in checks:
             print(function.__name__, flush=True)
-            fleet = Fleet(arguments.program, smg, folder, model)
+            fleet = Fleet(arguments.program, smg, folder)
             since = time.time()
             try:
                 function(fleet)

@@ -7,7 +7,7 @@ pub(crate) mod listening;
 pub(crate) mod models;
 
 use crate::computing::{ComputeArguments, DeviceArguments};
-use crate::failure::{Failure, Kind};
+use crate::failure::Failure;
 use crate::fetching::FetchArguments;
 use kv_events::KvEventArguments;
 use listening::{ListenArguments, answer};
