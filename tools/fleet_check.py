@@ -515,7 +515,9 @@ def pickers_read_versions_tokens_and_cache_events(fleet):
     bound = Subscriber()
     port = bound.socket.bind_to_random_port("tcp://127.0.0.1")
     [replica] = fleet.replicas(1, "tale", ["--kv-events-to", f"tcp://127.0.0.1:{port}"])
-    time.sleep(1)
+    # A socket that is bound subscribes when it is looked at.
+    for _ in range(10):
+        assert bound.socket.poll(200) == 0
     post(replica.url, "/v1/completions", body)
     topic, blocks = bound.until(lambda blocks: len(blocks) >= whole)
     assert topic == f"kv@{replica.url.removeprefix('http://')}@tale", topic

@@ -60,10 +60,8 @@ impl Bound {
         tls: Option<Tls>,
     ) -> std::io::Result<Self> {
         let manager = Manager::new(Arc::new(NoModels), KeepAlive::Forever, None);
-        let server = Server {
-            relay: Some(Arc::new(relay)),
-            ..Server::new(settings, manager)?
-        };
+        let mut server = Server::new(settings, manager)?;
+        server.relay = Some(Arc::new(relay));
         Self::bind(address, server, tls)
     }
 
