@@ -6,6 +6,7 @@ use hyper::body::Incoming;
 use hyper::header::HeaderMap;
 use hyper::{Method, Request, Response, StatusCode, header};
 use hyper_util::rt::TokioIo;
+use std::io::ErrorKind;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -19,7 +20,7 @@ const CONNECT: Duration = Duration::from_secs(2);
 /// How often a replica is asked whether it takes requests, and how long it may take to say so.
 const PROBE_EVERY: Duration = Duration::from_millis(500);
 const PROBE: Duration = Duration::from_secs(3);
-/// A replica that fails as many probes in a row is lost, with the streams that it has.
+/// A replica that leaves as many probes in a row without an answer is lost, with the streams that it has.
 const FAILURES: usize = 3;
 
 /// The address of a replica: `http://HOST:PORT`.
@@ -88,6 +89,14 @@ impl Drop for Connection {
 /// A replica could not be reached, or did not answer.
 #[derive(Debug)]
 pub(super) struct Unreached;
+
+/// Why a probe has no answer.
+enum Unanswered {
+    /// Nobody listens.
+    Refused,
+    /// Nobody says anything.
+    Silent,
+}
 
 /// A request as it is sent to replicas.
 #[derive(Clone, Debug)]
@@ -177,7 +186,9 @@ impl Replica {
                         State::Closed
                     }
                 }
-                _ => {
+                // A server that drains listens no more and ends its answers. Those of a dead one break off by themselves.
+                Ok(Err(Unanswered::Refused)) => State::Closed,
+                Ok(Err(Unanswered::Silent)) | Err(_) => {
                     failures += 1;
                     if failures >= FAILURES {
                         State::Lost
@@ -195,20 +206,24 @@ impl Replica {
     }
 
     /// Unlike [`send`](Self::send), asks a lost replica too, and does not count as work.
-    async fn probe(&self) -> Result<StatusCode, Unreached> {
+    async fn probe(&self) -> Result<StatusCode, Unanswered> {
+        let silent = |_| Unanswered::Silent;
         let stream = TcpStream::connect(&self.host).await;
-        let stream = TokioIo::new(stream.map_err(|_| Unreached)?);
-        let made = hyper::client::conn::http1::handshake(stream).await;
-        let (mut sender, connection) = made.map_err(|_| Unreached)?;
+        let stream = stream.map_err(|error| match error.kind() {
+            ErrorKind::ConnectionRefused => Unanswered::Refused,
+            _ => Unanswered::Silent,
+        })?;
+        let made = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
+        let (mut sender, connection) = made.map_err(silent)?;
         let request = Request::builder()
             .uri("/ready")
             .header(header::HOST, &self.host)
             .body(Full::new(Bytes::new()))
-            .map_err(|_| Unreached)?;
+            .map_err(|_| Unanswered::Silent)?;
         let mut connecting = tokio::task::JoinSet::new();
         connecting.spawn(connection);
         let reply = sender.send_request(request).await;
-        Ok(reply.map_err(|_| Unreached)?.status())
+        Ok(reply.map_err(silent)?.status())
     }
 }
 
