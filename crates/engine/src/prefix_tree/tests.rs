@@ -256,7 +256,7 @@ fn what_windows_no_longer_reach_goes_first_and_texts_go_on_behind_it() {
 fn what_is_told_of_pages_is_what_the_tree_has() {
     let mut cache = cache_of(&tiny_config(), 8, 0);
     cache.tell_pages();
-    let mut told = std::collections::BTreeMap::new();
+    let mut told = BTreeMap::new();
     let mut hear = |cache: &mut Cache| {
         for event in cache.take_told() {
             match event {
