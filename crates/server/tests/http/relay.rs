@@ -110,8 +110,8 @@ const STREAMS: [(&str, &str); 5] = [
         r#"{"model":"tale","stream":true,"max_tokens":24,"messages":[{"role":"user","content":"A fox"}]}"#,
     ),
     (
-        "/api/chat",
-        r#"{"model":"tale","options":{"num_predict":24,"temperature":1},"messages":[{"role":"user","content":"A fox"}]}"#,
+        "/api/generate",
+        r#"{"model":"tale","raw":true,"prompt":"Once upon a time","options":{"num_predict":24,"temperature":1}}"#,
     ),
 ];
 
