@@ -1,7 +1,8 @@
 //! What dependencies may be, with reasons. An entry that nothing needs any more is an error too.
 
-/// Licences under which code may be taken into a program under MIT or Apache-2.0.
-pub(super) const LICENSES: [&str; 12] = [
+/// Licences under which code may be taken into a program under MIT or Apache-2.0. The Mozilla licence covers its own files
+/// only, which are used as they are published: symphonia's.
+pub(super) const LICENSES: [&str; 13] = [
     "0BSD",
     "Apache-2.0",
     "Apache-2.0 WITH LLVM-exception",
@@ -11,6 +12,7 @@ pub(super) const LICENSES: [&str; 12] = [
     "ISC",
     "MIT",
     "MIT-0",
+    "MPL-2.0",
     "NCSA",
     "Unicode-3.0",
     "Zlib",
