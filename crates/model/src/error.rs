@@ -19,6 +19,8 @@ pub enum LoadError {
     UntestedArchitecture { name: String },
     #[error("the file's architecture is {arch:?}; a projector's is \"clip\"")]
     NotATower { arch: String },
+    #[error("the file's architecture is {arch:?}; \"whisper\" is the one that hears")]
+    NotSpeech { arch: String },
     #[error("the projector {name:?} is not supported; these are: {known}")]
     Projector { name: String, known: String },
     #[error(transparent)]

@@ -36,6 +36,7 @@ mod matrix;
 mod mixer;
 mod model;
 mod observer;
+mod packed;
 mod pages;
 mod per_layer;
 mod pooling;
@@ -46,6 +47,7 @@ pub mod spec;
 mod tensors;
 mod tower;
 mod tuning;
+mod whisper;
 mod workspace;
 
 pub use adapter::{Adapted, Adapter, AdapterError, AdapterTensor};
@@ -83,4 +85,5 @@ pub use tower::{
     TowerSpec,
 };
 pub use tuning::TypeTuning;
+pub use whisper::{Alignment, Heard, Whisper, WhisperConfig, WhisperError, WhisperState};
 pub use workspace::Workspace;

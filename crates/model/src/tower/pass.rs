@@ -13,7 +13,7 @@ use crate::spec::AttnGate;
 use crate::workspace::{EncoderBuffers, TokenPosition};
 use alloc::vec;
 use alloc::vec::Vec;
-use strata_kernels::{ActRows, Product, RopeKind, TileMut, Weights, act_format, pow, sin_cos};
+use strata_kernels::{RopeKind, TileMut, pow, sin_cos};
 
 impl Tower {
     /// Embeds an image, or a tile of one. The rows come in the order of the grid, row by row.
@@ -281,12 +281,7 @@ impl TowerPass<'_> {
 
     /// A matrix and its bias, over rows of `input`.
     pub(super) fn linear(&self, linear: &Linear, input: &[f32], out: &mut [f32]) {
-        self.multiply(&linear.matrix, input, out);
-        if let Some(bias) = &linear.bias {
-            self.compute.each_row(out, bias.len(), |_, row| {
-                self.compute.kernels.add(row, bias);
-            });
-        }
+        self.tower.packed.linear(self.compute, linear, input, out);
     }
 
     /// A matrix over rows of `input`.
@@ -296,15 +291,6 @@ impl TowerPass<'_> {
     }
 
     fn multiply_into(&self, matrix: &Matrix, input: &[f32], out: TileMut<'_>) {
-        let (columns, format) = (matrix.columns, act_format(matrix.ty));
-        let mut encoded = vec![0; input.len() / columns * format.row_bytes(columns)];
-        self.compute
-            .encode(format, input, columns, columns, &mut encoded);
-        let product = Product {
-            weights: Weights::Packed(self.tower.panels(matrix)),
-            x: ActRows::new(format, columns, &encoded),
-            out,
-        };
-        self.compute.multiply(&mut [product], &mut []);
+        self.tower.packed.multiply(self.compute, matrix, input, out);
     }
 }

@@ -2,18 +2,16 @@
 
 use super::config::TowerConfig;
 use super::spec::{Merge, ProjectorStep, TowerPosition, TowerSpec};
-use crate::blueprint::pack;
 use crate::error::LoadError;
 use crate::layer::{self, NormWeights};
 use crate::matrix::{Linear, Matrix};
+use crate::packed::PackedMatrices;
 use crate::spec::{Activation, Norm, Presence};
 use crate::tensors::{Source, Tensors};
-use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
-use strata_kernels::{self as kernels, Panels};
-use strata_platform::{Memory, Pool, Region, Resident};
+use strata_platform::{Memory, Pool};
 use strata_quant::GgmlType;
 use strata_weights::GgufSet;
 
@@ -22,9 +20,7 @@ pub struct Tower {
     pub(super) config: TowerConfig,
     pub(super) spec: &'static TowerSpec,
     pub(super) weights: TowerWeights,
-    packed: Box<dyn Region>,
-    /// Where each matrix begins, by its number.
-    places: Vec<usize>,
+    pub(super) packed: PackedMatrices,
 }
 
 /// Everything but the matrices' bytes.
@@ -310,23 +306,12 @@ impl Tower {
                 sources.push(Source { matrix, bytes });
             }
         }
-        let mut used = 0;
-        let places = sources.iter().map(|source| {
-            used += source.matrix.packed_bytes();
-            used - source.matrix.packed_bytes()
-        });
-        let places: Vec<usize> = places.collect();
-        let mut packed = memory.region(used)?;
-        for (source, &place) in sources.iter().zip(&places) {
-            let out = &mut packed[place..][..source.matrix.packed_bytes()];
-            pack(source, None, out, &Resident(&[]), pool);
-        }
+        let packed = PackedMatrices::new(&sources, memory, pool)?;
         Ok(Self {
             config,
             spec,
             weights,
             packed,
-            places,
         })
     }
 
@@ -343,15 +328,6 @@ impl Tower {
     /// What stands at the end of a row of tiles, in families that have it: one embedding.
     pub fn newline(&self) -> Option<&[f32]> {
         self.weights.newline.as_deref()
-    }
-
-    pub(super) fn panels(&self, matrix: &Matrix) -> Panels<'_> {
-        let Matrix {
-            ty, rows, columns, ..
-        } = *matrix;
-        let bytes = kernels::packed_bytes(ty, rows, columns);
-        let bytes = &self.packed[self.places[matrix.id]..][..bytes];
-        Panels::new(ty, rows, columns, bytes)
     }
 }
 

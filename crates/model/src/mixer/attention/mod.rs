@@ -15,6 +15,7 @@ pub(crate) mod paged;
 mod projection;
 mod rows;
 mod shares;
+pub(crate) mod stored;
 pub(crate) mod whole;
 
 use crate::config::{AttentionConfig, Config, ExpertConfig};

@@ -1,0 +1,90 @@
+//! The packed matrices of a model that stays in memory whole and reads its input at once: a tower, Whisper.
+
+use crate::blueprint::pack;
+use crate::compute::Compute;
+use crate::error::LoadError;
+use crate::matrix::{Linear, Matrix};
+use crate::tensors::Source;
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+use strata_kernels::{self as kernels, ActRows, Panels, Product, TileMut, Weights, act_format};
+use strata_platform::{Memory, Pool, Region, Resident};
+
+/// Matrices, and where each begins by its number.
+pub(crate) struct PackedMatrices {
+    bytes: Box<dyn Region>,
+    places: Vec<usize>,
+}
+
+impl PackedMatrices {
+    /// Takes memory for all of them, and packs them.
+    pub(crate) fn new(
+        sources: &[Source<'_>],
+        memory: &dyn Memory,
+        pool: &dyn Pool,
+    ) -> Result<Self, LoadError> {
+        let mut used = 0;
+        let places = sources.iter().map(|source| {
+            used += source.matrix.packed_bytes();
+            used - source.matrix.packed_bytes()
+        });
+        let places: Vec<usize> = places.collect();
+        let mut bytes = memory.region(used)?;
+        for (source, &place) in sources.iter().zip(&places) {
+            let out = &mut bytes[place..][..source.matrix.packed_bytes()];
+            pack(source, None, out, &Resident(&[]), pool);
+        }
+        Ok(Self { bytes, places })
+    }
+
+    /// Bytes of all of them.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn panels(&self, matrix: &Matrix) -> Panels<'_> {
+        let Matrix {
+            ty, rows, columns, ..
+        } = *matrix;
+        let bytes = kernels::packed_bytes(ty, rows, columns);
+        let bytes = &self.bytes[self.places[matrix.id]..][..bytes];
+        Panels::new(ty, rows, columns, bytes)
+    }
+
+    /// A matrix over rows of `input`.
+    pub(crate) fn multiply(
+        &self,
+        compute: &Compute<'_>,
+        matrix: &Matrix,
+        input: &[f32],
+        out: TileMut<'_>,
+    ) {
+        let (columns, format) = (matrix.columns, act_format(matrix.ty));
+        let mut encoded = vec![0; input.len() / columns * format.row_bytes(columns)];
+        compute.encode(format, input, columns, columns, &mut encoded);
+        let product = Product {
+            weights: Weights::Packed(self.panels(matrix)),
+            x: ActRows::new(format, columns, &encoded),
+            out,
+        };
+        compute.multiply(&mut [product], &mut []);
+    }
+
+    /// A matrix and its bias, over rows of `input`.
+    pub(crate) fn linear(
+        &self,
+        compute: &Compute<'_>,
+        linear: &Linear,
+        input: &[f32],
+        out: &mut [f32],
+    ) {
+        let (matrix, rows) = (&linear.matrix, linear.matrix.rows);
+        let tokens = input.len() / matrix.columns;
+        let tile = TileMut::from_slice(out, tokens, rows);
+        self.multiply(compute, matrix, input, tile);
+        if let Some(bias) = &linear.bias {
+            compute.each_row(out, rows, |_, row| compute.kernels.add(row, bias));
+        }
+    }
+}
