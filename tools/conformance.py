@@ -27,6 +27,9 @@ import openai
 import strata_server
 
 CHECKS = []
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SPEECH = ROOT / "crates/model/tests/golden_speech/whisper.gguf"
+SOUNDS = ROOT / "crates/fuzz/seeds"
 
 
 def check(function):
@@ -41,7 +44,7 @@ class Server(strata_server.StrataServer):
         self.model = model
         self.folder = tempfile.TemporaryDirectory()
         # Models that nobody knows are an error to each client.
-        arguments = [model, "--any-model", "false", *arguments]
+        arguments = [model, "--any-model", "false", "--speech", str(SPEECH), *arguments]
         super().__init__(program, self.folder.name, arguments)
         self.openai = openai.OpenAI(base_url=self.url + "/v1", api_key="none", max_retries=0)
         self.anthropic = anthropic.Anthropic(base_url=self.url, api_key="none", max_retries=0)
@@ -333,6 +336,36 @@ def openai_embeddings(server):
     assert abs(sum(x * x for x in vectors[0]) - 1) < 1e-3
     plain = server.openai.embeddings.create(model=server.model, input="a dog", encoding_format="float")
     assert max(abs(a - b) for a, b in zip(plain.data[0].embedding, vectors[0])) < 1e-6
+
+
+@check
+def openai_transcriptions(server):
+    """A tiny random Whisper: what it hears means nothing, but every way to ask for it works."""
+    ask, texts = server.openai.audio.transcriptions.create, set()
+    for sound in ["wav/wav-16-bits.wav", "flac/flac-16-bits.flac"]:
+        texts.add(ask(model="whisper-1", file=SOUNDS / sound).text)
+    assert len(texts) == 1, texts
+    for sound in ["mp3/mp3.mp3", "ogg/ogg-vorbis.ogg"]:
+        assert isinstance(ask(model="whisper", file=SOUNDS / sound, language="de").text, str)
+    sound, text = SOUNDS / "wav/wav-16-bits.wav", texts.pop()
+    verbose = ask(model="whisper-1", file=sound, response_format="verbose_json",
+                  timestamp_granularities=["word", "segment"])
+    assert verbose.text == text and abs(verbose.duration - 0.19) < 0.01, verbose
+    assert "".join(segment.text for segment in verbose.segments).strip() == text
+    assert ask(model="whisper-1", file=sound, response_format="vtt").startswith("WEBVTT")
+    assert ask(model="whisper-1", file=sound, response_format="text").strip() == text
+    assert isinstance(ask(model="whisper-1", file=sound, response_format="srt"), str)
+    events = list(ask(model="whisper-1", file=sound, stream=True))
+    assert events[-1].type == "transcript.text.done" and events[-1].text == text
+    assert "".join(event.delta for event in events[:-1]).strip() == text
+    translated = server.openai.audio.translations.create(model="whisper-1", file=sound)
+    assert isinstance(translated.text, str)
+    for wrong in [dict(file=("a.wav", b"no sound")), dict(file=sound, language="xx"), dict(file=sound, temperature=7)]:
+        try:
+            ask(model="whisper-1", **wrong)
+        except openai.BadRequestError:
+            continue
+        raise AssertionError(f"{wrong} was taken")
 
 
 @check

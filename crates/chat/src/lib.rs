@@ -35,6 +35,7 @@ mod splitter;
 mod thinking;
 mod tokens;
 pub mod tools;
+mod transcript;
 
 pub use answer_parser::{AnswerParser, AnswerToken};
 pub use answer_stream::{AnswerStream, Arrival, Times, failure, refusal};
@@ -58,3 +59,4 @@ pub use thinking::{Effort, Thinking, ThinkingMarks};
 pub use tokens::{Detokenize, TokenPiece, Tokenize, Tokenized, TokenizerFacts};
 pub use tools::choice::{Tool, ToolChoice, Tools};
 pub use tools::grammar::{AnswerConstraint, CallGrammar};
+pub use transcript::{Segment, Transcribe, Transcript, Word};

@@ -37,6 +37,7 @@ mod synth;
 mod template;
 mod text_chunks;
 mod tokenize;
+mod transcribe;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
@@ -76,6 +77,7 @@ enum Command {
     Perplexity(perplexity::Arguments),
     Embed(embed::Arguments),
     Rerank(rerank::Arguments),
+    Transcribe(transcribe::Arguments),
     Bench(bench::Arguments),
     Plan(plan::Arguments),
     Convert(convert::Arguments),
@@ -144,6 +146,7 @@ fn main() -> ExitCode {
         Command::Perplexity(arguments) => perplexity::run(&arguments),
         Command::Embed(arguments) => embed::run(&arguments),
         Command::Rerank(arguments) => rerank::run(&arguments),
+        Command::Transcribe(arguments) => transcribe::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),
         Command::Convert(arguments) => convert::run(&arguments),

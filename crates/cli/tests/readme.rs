@@ -70,6 +70,10 @@ fn furnish(place: &TestFolder) {
     std::fs::write(at("story.txt"), include_str!("story.txt")).unwrap();
     let chat = r#"{"messages": [{"role": "user", "content": "Hello"}]}"#;
     std::fs::write(at("chat.json"), chat).unwrap();
+    let model = include_bytes!("../../model/tests/golden_speech/whisper.gguf");
+    std::fs::write(at("whisper.gguf"), model).unwrap();
+    let talk = include_bytes!("../../fuzz/seeds/wav/wav-16-bits.wav");
+    std::fs::write(at("talk.wav"), talk).unwrap();
     std::fs::write(at("keys.txt"), "ada ada-secret-key 60 tale\n").unwrap();
 }
 

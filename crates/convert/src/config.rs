@@ -143,6 +143,11 @@ impl HfConfig {
         self.generation.get(key).and_then(Value::as_f64)
     }
 
+    /// What is under a name of `generation_config.json`.
+    pub(crate) fn generation_value(&self, key: &str) -> Option<&Value> {
+        self.generation.get(key)
+    }
+
     /// GGUF's number of the stated pooling.
     pub(crate) fn pooling(&self) -> Option<u32> {
         self.pooling

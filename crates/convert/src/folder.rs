@@ -13,43 +13,18 @@ use strata_host::MappedFile;
 use strata_platform::{Backing, Pool};
 use strata_quant::GgmlType;
 use strata_tokenizer::vocabulary::{Files, Vocabulary};
+use strata_weights::ggml_speech::GgmlSpeech;
 use strata_weights::gguf::{Dims, Extent};
-use strata_weights::safetensors::{self, SafetensorsError};
-use strata_weights::torch::{self, TorchError};
-use strata_weights::{
-    CheckpointTensor, Gguf, GgufError, GgufSet, IndexError, SplitError, Tensor, shard_files,
-};
+use strata_weights::safetensors;
+use strata_weights::torch;
+use strata_weights::{CheckpointTensor, Gguf, GgufSet, Tensor, shard_files};
 
 use crate::config::HfConfig;
 use crate::error::ConvertError;
+use crate::folder_error::FolderError;
+use crate::ggml_speech;
 use crate::plan::{Options, Plan};
 use crate::write::WriteFailure;
-
-/// Why a folder was refused, or could not be converted.
-#[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what the fields are")]
-#[non_exhaustive]
-pub enum FolderError {
-    #[error("{}: {source}", path.display())]
-    Io { path: PathBuf, source: io::Error },
-    #[error("{}: there is neither a safetensors nor a PyTorch checkpoint here", path.display())]
-    NoCheckpoint { path: PathBuf },
-    #[error("{}: {source}", path.display())]
-    Safetensors {
-        path: PathBuf,
-        source: SafetensorsError,
-    },
-    #[error("{}: {source}", path.display())]
-    Torch { path: PathBuf, source: TorchError },
-    #[error("{}: {source}", path.display())]
-    Index { path: PathBuf, source: IndexError },
-    #[error(transparent)]
-    Convert(#[from] ConvertError),
-    #[error(transparent)]
-    Gguf(#[from] GgufError),
-    #[error(transparent)]
-    Set(#[from] SplitError),
-}
 
 /// The small files beside the weights, by name.
 const BESIDE: &[&str] = &[
@@ -129,8 +104,25 @@ impl Folder {
         self.beside.get(index)?.as_ref().map(MappedFile::bytes)
     }
 
+    /// The file of whisper.cpp that this is instead of a folder.
+    fn speech(&self) -> Result<Option<GgmlSpeech<'_>>, FolderError> {
+        let [(path, file)] = &self.weights[..] else {
+            return Ok(None);
+        };
+        if !GgmlSpeech::is(file.bytes()) {
+            return Ok(None);
+        }
+        let path = path.clone();
+        let parsed = GgmlSpeech::parse(file.bytes());
+        let failed = |source| FolderError::GgmlSpeech { path, source };
+        parsed.map(Some).map_err(failed)
+    }
+
     /// `config.json`.
     pub fn config(&self) -> Result<HfConfig, FolderError> {
+        if let Some(speech) = self.speech()? {
+            return Ok(HfConfig::parse(&ggml_speech::config(&speech))?);
+        }
         let config = self.file("config.json").ok_or_else(|| FolderError::Io {
             path: self.path.join("config.json"),
             source: io::ErrorKind::NotFound.into(),
@@ -152,6 +144,14 @@ impl Folder {
 
     /// The vocabulary, if there is one.
     pub fn vocabulary(&self) -> Result<Option<Vocabulary>, FolderError> {
+        if let Some(speech) = self.speech()? {
+            let json = ggml_speech::tokenizer(&speech);
+            let files = Files {
+                tokenizer_json: Some(&json),
+                ..Files::default()
+            };
+            return Ok(Vocabulary::read(&files).map_err(ConvertError::from)?);
+        }
         let files = Files {
             tokenizer_json: self.file("tokenizer.json"),
             sentencepiece: self
@@ -183,6 +183,9 @@ impl Folder {
 
     /// The tensors of all files.
     pub fn tensors(&self) -> Result<Vec<CheckpointTensor<'_>>, FolderError> {
+        if let Some(speech) = self.speech()? {
+            return Ok(ggml_speech::tensors(&speech));
+        }
         let mut tensors = Vec::new();
         for (path, file) in &self.weights {
             let bytes = file.bytes();

@@ -16,8 +16,12 @@ mod error;
 pub mod family;
 #[cfg(feature = "std")]
 mod folder;
+#[cfg(feature = "std")]
+mod folder_error;
 mod fp4;
 mod gemma;
+#[cfg(feature = "std")]
+mod ggml_speech;
 mod importance;
 mod lora;
 #[cfg(feature = "std")]
@@ -33,6 +37,7 @@ mod recipe;
 mod requantize;
 mod rope;
 mod row_order;
+mod speech;
 mod states;
 mod tensor_plan;
 mod write;
@@ -40,7 +45,9 @@ mod write;
 pub use config::HfConfig;
 pub use error::ConvertError;
 #[cfg(feature = "std")]
-pub use folder::{Direct, Folder, FolderError};
+pub use folder::{Direct, Folder};
+#[cfg(feature = "std")]
+pub use folder_error::FolderError;
 pub use importance::{ColumnSums, Importance, ImportanceError, ImportanceSums};
 pub use lora::{Lora, LoraBase, LoraError, LoraTensor};
 #[cfg(feature = "std")]

@@ -8,7 +8,7 @@ use strata_weights::gguf::Dims;
 use strata_weights::{Gguf, GgufSet, Tensor};
 
 use crate::error::ConvertError;
-use crate::folder::FolderError;
+use crate::folder_error::FolderError;
 use crate::plan::Plan;
 use crate::write::WriteFailure;
 

@@ -19,6 +19,7 @@ use crate::mix::{Mix, ModelFacts};
 use crate::names::{self, Known};
 use crate::recipe::Recipe;
 use crate::row_order::RowOrder;
+use crate::speech;
 use crate::tensor_plan::{self, Edit, Make, View};
 use crate::write;
 
@@ -47,7 +48,7 @@ pub struct PlannedTensor {
 #[derive(Debug)]
 pub struct Plan<'t, 'a> {
     pub(crate) checkpoint: &'t [CheckpointTensor<'a>],
-    importance: Option<&'t Importance>,
+    pub(crate) importance: Option<&'t Importance>,
     tensors: Vec<PlannedTensor>,
     layout: Layout,
     metadata: Vec<u8>,
@@ -86,6 +87,9 @@ impl<'t, 'a> Plan<'t, 'a> {
         recipe: &Recipe<'t>,
         name: Option<&str>,
     ) -> Result<Self, ConvertError> {
+        if config.class() == speech::CLASS {
+            return Self::speech(config, checkpoint, vocabulary, recipe, name);
+        }
         let family = config.family()?;
         metadata::check(config, family)?;
         let heads = metadata::heads(config, family)?;

@@ -345,3 +345,102 @@ fn eyes_become_the_file_that_the_converter_of_llama_cpp_writes() {
         }
     }
 }
+
+#[test]
+fn whisper_becomes_the_documented_file() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let file = convert(&root.join("tests/ears/whisper"), None).unwrap();
+    let expected = fs::read(root.join("../model/tests/golden_speech/whisper.gguf")).unwrap();
+    let (file, expected) = (Gguf::parse(&file).unwrap(), Gguf::parse(&expected).unwrap());
+    assert_eq!(file.tensors().len(), expected.tensors().len());
+    for tensor in expected.tensors() {
+        let found = file
+            .tensors()
+            .iter()
+            .find(|found| found.name == tensor.name);
+        let found = found.unwrap_or_else(|| panic!("no {}", tensor.name));
+        assert_eq!(found.dims, tensor.dims, "{}", tensor.name);
+        assert!(found.data == tensor.data, "{}", tensor.name);
+    }
+    for (key, value) in expected.metadata().iter() {
+        let own = key.starts_with("whisper.") || key == "general.architecture";
+        if let (true, found) = (own, file.metadata().get(key)) {
+            let integers = |value: Value<'_>| -> Option<Vec<i128>> {
+                Some(value.as_array()?.integers()?.collect())
+            };
+            let (found, value) = (found.unwrap(), value);
+            match integers(value) {
+                Some(list) => assert_eq!(integers(found), Some(list), "{key}"),
+                None => assert_eq!(format!("{found:?}"), format!("{value:?}"), "{key}"),
+            }
+        }
+    }
+    let small = convert(&root.join("tests/ears/whisper"), Some(Mix::F16)).unwrap();
+    let small = Gguf::parse(&small).unwrap();
+    let types = |name: &str| small.tensors().iter().find(|t| t.name == name).unwrap().ty;
+    assert_eq!(types("enc.blk.0.attn_q.weight"), GgmlType::F16);
+    assert_eq!(types("enc.position_embd.weight"), GgmlType::F32);
+}
+
+#[test]
+fn a_file_of_whisper_cpp_becomes_the_same_model() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ears/whisper");
+    let file = convert(&root.join("whisper.bin"), None).unwrap();
+    let folder = convert(&root, Some(Mix::F16)).unwrap();
+    let (file, folder) = (Gguf::parse(&file).unwrap(), Gguf::parse(&folder).unwrap());
+    assert_eq!(file.tensors().len(), folder.tensors().len());
+    for tensor in folder.tensors() {
+        let found = file
+            .tensors()
+            .iter()
+            .find(|found| found.name == tensor.name);
+        let found = found.unwrap_or_else(|| panic!("no {}", tensor.name));
+        assert_eq!(found.dims, tensor.dims, "{}", tensor.name);
+        let (found, expected) = (floats(found), floats(tensor));
+        let near = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-3 * b.abs().max(1.0);
+        assert!(found.iter().zip(&expected).all(near), "{}", tensor.name);
+    }
+    let about = |file: &Gguf<'_>| {
+        let pairs = about_the_model(file.metadata()).into_iter();
+        // What whisper.cpp's files do not say.
+        let silent = ["suppress", "alignment", "first_stamp", "multilingual"];
+        let pairs = pairs.filter(|(key, _)| !silent.iter().any(|part| key.contains(part)));
+        pairs
+            .map(|(key, value)| format!("{key} {}", shown(value)))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(about(&file), about(&folder));
+    let tokenizer = |file: &Gguf<'_>| Tokenizer::from_gguf(file.metadata()).unwrap();
+    let (found, expected) = (tokenizer(&file), tokenizer(&folder));
+    for text in [
+        "the other in reason",
+        " then the rain on the train",
+        "ünïcode 日本",
+    ] {
+        let options = EncodeOptions::default();
+        assert_eq!(found.encode(text, options), expected.encode(text, options));
+    }
+    let names = ["<|endoftext|>", "<|zh|>", "<|notimestamps|>"];
+    for name in names {
+        assert_eq!(found.token_id(name), expected.token_id(name), "{name}");
+    }
+}
+
+#[test]
+fn damaged_files_of_whisper_cpp_are_refused() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ears/whisper");
+    let whole = fs::read(root.join("whisper.bin")).unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("ggml.bin");
+    for end in [8, 60, 7000, whole.len() - 1] {
+        fs::write(&path, &whole[..end]).unwrap();
+        assert!(convert(&path, None).is_err(), "{end}");
+    }
+    let mut quantized = whole.clone();
+    let name = b"decoder.token_embedding.weight";
+    let at = whole.windows(name.len()).position(|w| w == name).unwrap();
+    quantized[at - 12..at - 8].copy_from_slice(&8u32.to_le_bytes());
+    fs::write(&path, &quantized).unwrap();
+    let error = convert(&path, None).unwrap_err().to_string();
+    assert!(error.contains("type 8"), "{error}");
+}

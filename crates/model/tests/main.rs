@@ -5,6 +5,7 @@ mod coverage;
 mod determinism;
 mod dispatches;
 mod golden;
+mod golden_speech;
 mod golden_states;
 mod golden_vision;
 mod layers;

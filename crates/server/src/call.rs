@@ -9,6 +9,7 @@ use crate::library::{Work, ask, perform};
 use crate::manager::Lease;
 use crate::slots::Slots;
 use crate::state::Server;
+use crate::transcribe::transcribe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use strata_chat::{
@@ -29,6 +30,7 @@ pub(crate) async fn answer(
     let client = &caller.client;
     match call {
         Call::Generate(request, answer) => generate(server, caller, request, answer).await,
+        Call::Transcribe(request, writer) => transcribe(server, caller, *request, writer).await,
         Call::Pull(wanted, report) => match client.allows(&wanted.model) {
             Ok(()) => perform(server, Work::Pull(wanted), report).await,
             Err(fault) => reply(report.fault(&fault)),

@@ -37,6 +37,7 @@ mod state;
 mod stored;
 mod tls;
 mod trace;
+mod transcribe;
 mod write_beat;
 
 pub use access::{Access, Key};

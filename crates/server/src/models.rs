@@ -29,6 +29,11 @@ pub trait Models: Send + Sync + 'static {
     /// Bytes of memory that models may take in all.
     fn limit(&self) -> u64;
 
+    /// The model that transcribes speech, if there is one.
+    fn transcriber(&self) -> Option<strata::Transcriber> {
+        None
+    }
+
     /// Loads a model, with its usual context or with so many positions. Called on a thread that may take its time.
     fn open(
         &self,

@@ -35,7 +35,8 @@ pub use strata_chat as chat_types;
 pub use strata_chat::json::Json;
 pub use strata_chat::{
     CallPart, ContentPart, Effort, Event, Finish, Format, Generate, Message, ModelFacts, Pooling,
-    Prompt, PromptPart, Role, Sampling, Thinking, Tool, ToolCall, ToolChoice, Usage,
+    Prompt, PromptPart, Role, Sampling, Segment, Thinking, Tool, ToolCall, ToolChoice, Transcribe,
+    Transcript, Usage, Word,
 };
 pub use strata_engine::Counters;
 pub use strata_model::KvType;
@@ -48,6 +49,8 @@ mod device;
 mod embed;
 #[cfg(feature = "std")]
 mod events;
+#[cfg(feature = "std")]
+mod hearing;
 #[cfg(feature = "std")]
 mod lesson;
 #[cfg(feature = "std")]
@@ -76,10 +79,13 @@ pub use strata_convert::Mix;
 #[cfg(feature = "std")]
 pub use strata_cuda::{DeviceFacts, devices};
 #[cfg(feature = "std")]
+pub use strata_speech::Limits as AudioLimits;
+#[cfg(feature = "std")]
 pub use {
     answer::{Answer, AsyncAnswer, Completion, Delta},
     embed::{Vectors, finish_embed, finish_rerank, take},
     events::Events,
+    hearing::{Hearing, Transcriber},
     lesson::{Look, Seen, SeenRow, SeenShares, SeenSteps, SeenTensor},
     model::{Caller, Model},
     open::{Listeners, Runtime},

@@ -26,6 +26,7 @@ extern crate alloc;
 
 mod checkpoint_tensor;
 mod dtype;
+pub mod ggml_speech;
 pub mod gguf;
 pub mod safetensors;
 mod shard_index;

@@ -13,8 +13,8 @@ use alloc::vec::Vec;
 use strata_chat::json::Json;
 use strata_chat::{
     AdapterFacts, Detokenize, Embed, Embeddings, Fault, FaultKind, Generate, KeepAlive,
-    LoadedModel, Message, ModelFacts, Progress, Ranking, RenderedPrompt, Rerank, Slot, SlotAction,
-    SlotOutcome, Timings, Tokenize, Tokenized, TokenizerFacts,
+    LoadedModel, Message, ModelFacts, Progress, Ranking, RenderedPrompt, Rerank, Segment, Slot,
+    SlotAction, SlotOutcome, Timings, Tokenize, Tokenized, TokenizerFacts, Transcribe, Transcript,
 };
 
 /// Writes an outcome in the words of a dialect.
@@ -26,6 +26,8 @@ pub enum Call {
     /// Text; the answer writes events.
     Generate(Box<Generate>, Box<dyn AnswerWriter>),
     Embed(Embed, ReplyWriter<Embeddings>),
+    /// Speech as text.
+    Transcribe(Box<Transcribe>, Box<dyn TranscriptWriter>),
     Rerank(Rerank, ReplyWriter<Ranking>),
     Tokenize(Tokenize, ReplyWriter<Tokenized>),
     Detokenize(Detokenize, ReplyWriter<String>),
@@ -200,6 +202,27 @@ pub trait ProgressWriter: Send {
     fn step(&mut self, step: &Step, out: &mut Vec<u8>);
 
     /// The whole reply for work that failed before anything was sent.
+    fn fault(&self, fault: &Fault) -> Reply;
+}
+
+/// Writes a transcript in the words of a dialect: as events, or as one reply.
+pub trait TranscriptWriter: Send {
+    /// How it is sent.
+    fn framing(&self) -> Framing;
+
+    /// Appends what a segment adds to events.
+    fn segment(&mut self, segment: &Segment, out: &mut Vec<u8>);
+
+    /// Appends what ends events.
+    fn done(&mut self, transcript: &Transcript, out: &mut Vec<u8>);
+
+    /// Appends what ends events that fail.
+    fn failed(&mut self, fault: &Fault, out: &mut Vec<u8>);
+
+    /// The whole reply.
+    fn reply(&self, transcript: &Transcript) -> Reply;
+
+    /// The whole reply for sound that cannot be transcribed.
     fn fault(&self, fault: &Fault) -> Reply;
 }
 

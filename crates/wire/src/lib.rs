@@ -26,6 +26,7 @@ pub mod lessons;
 pub mod llama_server;
 mod logprobs;
 pub mod metrics;
+mod multipart;
 pub mod ollama;
 pub mod openai;
 pub mod openapi;

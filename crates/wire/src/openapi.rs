@@ -73,6 +73,10 @@ fn operation(dialect: &Dialect, route: &Route) -> Json {
     let body = match route.body {
         RequestBody::None => None,
         RequestBody::Json => Some(media()),
+        RequestBody::Form => Some(Json::object([(
+            "multipart/form-data",
+            Json::Object(Vec::new()),
+        )])),
         RequestBody::Bytes => Some(Json::object([(
             "application/octet-stream",
             Json::Object(Vec::new()),

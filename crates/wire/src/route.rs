@@ -62,6 +62,8 @@ pub enum RequestBody {
     None,
     /// A JSON document.
     Json,
+    /// A form with a file.
+    Form,
     /// Bytes, perhaps more than memory holds.
     Bytes,
 }

@@ -44,7 +44,7 @@ pub(super) const DUPLICATES: [(&str, &str); 6] = [
 ];
 
 /// Packages that run code of their own while Strata is built: build scripts (`build.rs`) and procedural macros.
-pub(super) const BUILD_CODE: [(&str, &str); 53] = [
+pub(super) const BUILD_CODE: [(&str, &str); 54] = [
     ("ahash", "asks the compiler's version"),
     ("anyhow", "asks the compiler's version"),
     ("bytemuck_derive", "derives"),
@@ -88,6 +88,7 @@ pub(super) const BUILD_CODE: [(&str, &str); 53] = [
         "asks what the target is; of the binding for Node alone",
     ),
     ("nix", "names for groups of targets"),
+    ("num-traits", "asks the compiler's version"),
     ("portable-atomic", "asks which atomics the target has"),
     ("proc-macro2", "asks the compiler's version"),
     (

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use strata::load::AdapterFile;
 use strata::load::BUILT_IN;
-use strata::{Options, Size};
+use strata::{Options, Size, Transcriber};
 use strata_chat::KeepAlive;
 use strata_host::{PageFiles, share_heaps};
 use strata_server::{Bound, Collector, Settings, SlotFolder};
@@ -51,6 +51,9 @@ pub(crate) struct Arguments {
     /// Projector that lets the first model see images [default: the model's own, or *mmproj*.gguf beside its file]
     #[arg(long, value_name = "FILE")]
     mmproj: Option<PathBuf>,
+    /// Whisper model that transcribes audio for clients: a .gguf file or a Hugging Face folder
+    #[arg(long, value_name = "MODEL")]
+    speech: Option<PathBuf>,
     /// Folder in which computed prompts, stored responses and conversations are kept across restarts
     #[arg(long, value_name = "FOLDER")]
     cache: Option<PathBuf>,
@@ -137,7 +140,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     let runtime = arguments.compute.runtime()?;
     let slots = arguments.slot_save_path;
     let slots = slots.map(|path| slot_folder(path, arguments.slot_save_size.0));
-    let models = LocalModels::new(&paths, runtime, options, first)?;
+    let speech = arguments.speech.as_deref();
+    let speech = speech.map(|path| Transcriber::open_beside(path, &runtime));
+    let models = LocalModels::new(&paths, runtime, options, first)?.hearing(speech.transpose()?);
     let settings = Settings {
         traces: arguments.otel_endpoint,
         any_model: arguments.any_model.unwrap_or(paths.len() == 1),

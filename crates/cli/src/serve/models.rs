@@ -5,7 +5,7 @@ use crate::failure::{Failure, Kind};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use strata::load::{self, BUILT_IN, Lists, ModelFile};
-use strata::{Error, Listeners, Model, Options, Runtime};
+use strata::{Error, Listeners, Model, Options, Runtime, Transcriber};
 use strata_chat::{Fault, FaultKind, ModelFacts};
 use strata_server::{Library, Listening, Models};
 use strata_store::{Name, Store, StoreError, StoredModel};
@@ -22,6 +22,7 @@ pub(super) struct LocalModels {
     /// The built-in model, where the command line does not name it.
     built_in: Option<ModelFacts>,
     library: LocalStore,
+    speech: Option<Transcriber>,
 }
 
 impl LocalModels {
@@ -39,6 +40,7 @@ impl LocalModels {
             list: Vec::new(),
             built_in: None,
             library: LocalStore::default(),
+            speech: None,
         };
         for path in paths {
             let facts = models.facts(path)?;
@@ -55,6 +57,11 @@ impl LocalModels {
         }
         models.library = LocalStore::new(models.list.clone());
         Ok(models)
+    }
+
+    /// The same models, and one that transcribes.
+    pub(super) fn hearing(self, speech: Option<Transcriber>) -> Self {
+        Self { speech, ..self }
     }
 
     /// How a model is opened.
@@ -147,6 +154,10 @@ impl Models for LocalModels {
     fn memory(&self, name: &str, context: Option<usize>) -> Result<u64, Fault> {
         let plan = Model::plan(self.path(name), &self.options_for(name, context))?;
         Ok(plan.weights + plan.kv + plan.activations)
+    }
+
+    fn transcriber(&self) -> Option<Transcriber> {
+        self.speech.clone()
     }
 
     fn limit(&self) -> u64 {

@@ -6,6 +6,7 @@ mod disks;
 mod grammars;
 mod machine;
 mod pictures;
+mod sounds;
 mod store;
 mod templates;
 mod tokenizers;
@@ -49,6 +50,11 @@ pub const ALL: &[Target] = &[
     pictures::GIF,
     pictures::BMP,
     pictures::PROJECTOR,
+    sounds::WAV,
+    sounds::FLAC,
+    sounds::MP3,
+    sounds::OGG,
+    sounds::SPEECH,
 ];
 
 /// Words of JSON and of the schemas and requests that are written in it.

@@ -55,6 +55,7 @@ pub const UNSUPPORTED: &[(&str, &str)] = &[
     ("step35", "attention gates of one number a head"),
     ("talkie", "skips from the embedding to every layer"),
     ("wavtokenizer-dec", SPEECH),
+    ("whisper", "sound to read: `strata transcribe` runs it"),
 ];
 
 /// What a known family waits for.

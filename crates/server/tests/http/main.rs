@@ -9,6 +9,7 @@ mod progress;
 mod relay;
 mod roles;
 mod slots;
+mod speech;
 mod support;
 
 use std::io::{Read, Write};

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
@@ -71,6 +72,12 @@ impl Models for TestModels {
 
     fn limit(&self) -> u64 {
         self.limit
+    }
+
+    fn transcriber(&self) -> Option<strata::Transcriber> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../model/tests/golden_speech");
+        let open = || strata::Transcriber::open(folder.join("whisper.gguf"), Some(1)).unwrap();
+        self.names.contains(&"hears").then(open)
     }
 
     fn open(

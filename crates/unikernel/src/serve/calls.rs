@@ -183,6 +183,7 @@ fn why_not(call: &Call) -> &'static str {
     match call {
         Call::Embed(..) => "this machine writes texts: it makes no embeddings",
         Call::Rerank(..) => "this machine writes texts: it ranks no documents",
+        Call::Transcribe(..) => "this machine hears nothing: `strata serve --speech` does",
         Call::ScaleAdapters(..) => "this machine has no adapters",
         Call::Lesson(..) => "this machine gives no lessons: `strata serve` does",
         Call::SlotAction(..) => "this machine keeps no texts: it has no files",

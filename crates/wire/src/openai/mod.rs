@@ -2,6 +2,7 @@
 //!
 //! <https://platform.openai.com/docs/api-reference>
 
+mod audio;
 mod chat;
 mod completions;
 mod conversations;
@@ -18,7 +19,7 @@ use crate::call::Call;
 use crate::dialect::Dialect;
 use crate::request_fields::chat::LastAnswer;
 use crate::rerank;
-use crate::route::{Route, RouteRequest};
+use crate::route::{RequestBody, Route, RouteRequest};
 use crate::stamp::Stamp;
 use crate::url::unescape;
 use alloc::format;
@@ -83,6 +84,20 @@ pub static DIALECT: Dialect = Dialect {
         Route::post("/v1/embeddings", "Vectors that stand for texts.", |asked| {
             embeddings::open(asked.body)
         }),
+        Route::post(
+            "/v1/audio/transcriptions",
+            "What is said in an audio file.",
+            |asked| audio::transcribe(asked.body),
+        )
+        .takes(RequestBody::Form)
+        .streams(Framing::Events),
+        Route::post(
+            "/v1/audio/translations",
+            "What is said in an audio file, in English.",
+            |asked| audio::translate(asked.body),
+        )
+        .takes(RequestBody::Form)
+        .streams(Framing::Events),
         Route::post(
             "/v1/rerank",
             "How well documents answer a query.",

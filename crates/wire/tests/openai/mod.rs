@@ -1,5 +1,6 @@
 //! OpenAI's dialect, from the bytes of a request to the bytes of its answer.
 
+mod audio;
 mod requests;
 mod responses;
 
