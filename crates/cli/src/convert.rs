@@ -22,7 +22,7 @@ Examples:
   strata convert ./Qwen3-0.6B -o qwen3-q4_k_m.gguf --type q4_k_m
   strata convert ./model/pytorch_model.bin -o model.gguf --type f16")]
 pub(crate) struct Arguments {
-    /// The folder with config.json, or one of its .safetensors, .bin, .pt or .pth files
+    /// The folder with config.json, one of its .safetensors, .bin, .pt or .pth files, or a file of whisper.cpp
     source: PathBuf,
     /// Output file
     #[arg(short, long, value_name = "FILE")]

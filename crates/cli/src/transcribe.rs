@@ -17,7 +17,7 @@ Examples:
   strata transcribe whisper-small.gguf talk.mp3 --format srt > talk.srt
   strata transcribe openai/whisper-small interview.wav --language de --translate")]
 pub(crate) struct Arguments {
-    /// The model: a Whisper .gguf file or Hugging Face folder
+    /// The model: a Whisper .gguf file, Hugging Face folder, or file of whisper.cpp
     model: PathBuf,
     /// The audio file
     file: PathBuf,

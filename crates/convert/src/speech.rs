@@ -113,6 +113,10 @@ fn describe(builder: &mut Builder, config: &HfConfig) -> Result<(), ConvertError
             builder.set_array(&alloc::format!("whisper.{key}"), tokens.collect::<Vec<_>>())?;
         }
     }
+    let multilingual = config.generation_value("is_multilingual");
+    if let Some(multilingual) = multilingual.and_then(Value::as_bool) {
+        builder.set("whisper.multilingual", multilingual)?;
+    }
     if let Some(limit) = config.generation("max_initial_timestamp_index") {
         builder.set("whisper.first_stamp_limit", limit as u32)?;
     }
@@ -159,9 +163,10 @@ impl<'t, 'a> Plan<'t, 'a> {
             let dims: Vec<u64> = tensor.shape.iter().rev().copied().collect();
             // Positions are added, and convolutions are small.
             let matrix = dims.len() == 2 && !name.contains("position_embd");
-            let ty = match matrix {
-                true => recipe.choose(&facts, &name, &dims),
-                false => None,
+            let ty = if matrix {
+                recipe.choose(&facts, &name, &dims)
+            } else {
+                None
             };
             tensors.push(PlannedTensor {
                 name,

@@ -73,7 +73,7 @@ impl WhisperConfig {
             ("encoder", config.encoder_heads),
             ("decoder", config.decoder_heads),
         ] {
-            if !config.width.is_multiple_of(heads) || (config.width / heads) % 4 != 0 {
+            if !config.width.is_multiple_of(heads) || !(config.width / heads).is_multiple_of(4) {
                 return Err(LoadError::BadValue {
                     key: format!("whisper.{part}.attention.head_count"),
                     value: heads as f64,

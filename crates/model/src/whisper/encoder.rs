@@ -68,7 +68,7 @@ impl WhisperPass<'_> {
     pub(super) fn gelu(&self, x: &mut [f32], width: usize) {
         let kernels = self.compute.kernels;
         self.compute.each_row(x, width, |_, row| {
-            kernels.activate(Activation::GeluErf, row)
+            kernels.activate(Activation::GeluErf, row);
         });
     }
 

@@ -13,6 +13,9 @@ use strata_platform::{Memory, Pool};
 use strata_quant::GgmlType;
 use strata_weights::GgufSet;
 
+/// The tensor of the embedding.
+const EMBEDDING: &str = "token_embd.weight";
+
 /// Whisper, ready to run.
 pub struct Whisper {
     pub(super) config: WhisperConfig,
@@ -153,14 +156,10 @@ impl Reader<'_, '_, '_> {
         })
     }
 
-    fn decoder(
-        &mut self,
-        file: &GgufSet<'_>,
-        config: &WhisperConfig,
-    ) -> Result<DecoderWeights, LoadError> {
-        let name = "token_embd.weight";
-        let output = self.tensors.matrix(name, config.width, config.vocabulary)?;
-        let rows = file.tensor(name).map_or(&[][..], |tensor| tensor.data);
+    fn decoder(&mut self, config: &WhisperConfig) -> Result<DecoderWeights, LoadError> {
+        let output = self
+            .tensors
+            .matrix(EMBEDDING, config.width, config.vocabulary)?;
         let layers = (0..config.decoder_layers).map(|index| {
             let block = format!("dec.blk.{index}");
             Ok(DecoderLayer {
@@ -172,12 +171,29 @@ impl Reader<'_, '_, '_> {
         let layers = layers.collect::<Result<_, LoadError>>()?;
         Ok(DecoderWeights {
             output,
-            embedding: (output.ty, rows.to_vec(), output.row_bytes()),
+            embedding: (output.ty, Vec::new(), output.row_bytes()),
             position: self.position("dec", config.text_positions)?,
             layers,
             output_norm: self.norm("dec.output_norm")?,
         })
     }
+}
+
+/// Asks for every tensor of a file.
+fn read(
+    file: &GgufSet<'_>,
+    tensors: &mut Tensors<'_, '_>,
+) -> Result<(WhisperConfig, EncoderWeights, DecoderWeights), LoadError> {
+    let vocabulary = tensors.rows(EMBEDDING).unwrap_or(0);
+    let config = WhisperConfig::new(file.metadata(), vocabulary)?;
+    let mut reader = Reader {
+        tensors,
+        width: config.width,
+    };
+    let encoder = reader.encoder(&config)?;
+    let decoder = reader.decoder(&config)?;
+    tensors.finish()?;
+    Ok((config, encoder, decoder))
 }
 
 impl Whisper {
@@ -188,15 +204,9 @@ impl Whisper {
         pool: &dyn Pool,
     ) -> Result<Self, LoadError> {
         let mut tensors = Tensors::new(file, "whisper", "");
-        let vocabulary = tensors.rows("token_embd.weight").unwrap_or(0);
-        let config = WhisperConfig::new(file.metadata(), vocabulary)?;
-        let mut reader = Reader {
-            tensors: &mut tensors,
-            width: config.width,
-        };
-        let encoder = reader.encoder(&config)?;
-        let decoder = reader.decoder(file, &config)?;
-        tensors.finish()?;
+        let (config, encoder, mut decoder) = read(file, &mut tensors)?;
+        let rows = file.tensor(EMBEDDING).map_or(&[][..], |tensor| tensor.data);
+        decoder.embedding.1 = rows.to_vec();
         let packed = PackedMatrices::new(&tensors.sources, memory, pool)?;
         Ok(Self {
             config,
@@ -204,6 +214,12 @@ impl Whisper {
             decoder,
             packed,
         })
+    }
+
+    /// Looks at a file without taking memory for it: whether it could be loaded, and its sizes.
+    pub fn check(file: &GgufSet<'_>) -> Result<WhisperConfig, LoadError> {
+        let mut tensors = Tensors::new(file, "whisper", "");
+        Ok(read(file, &mut tensors)?.0)
     }
 
     /// Its sizes.

@@ -226,7 +226,7 @@ mod tests {
     fn the_cheapest_path_follows_the_diagonal() {
         // Three tokens over six positions, two each.
         let cost: Vec<f64> = (0..18)
-            .map(|i| if (i % 6) / 2 == i / 6 { -1.0 } else { 0.0 })
+            .map(|i| if (i % 6) / 2 == i / 6 { -1.0 } else { 0.5 })
             .collect();
         assert_eq!(warp(&cost, 3, 6), [0, 2, 4]);
     }

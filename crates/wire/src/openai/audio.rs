@@ -122,9 +122,10 @@ impl TranscriptWriter for Writer {
 
     fn segment(&mut self, segment: &Segment, out: &mut Vec<u8>) {
         // The text as a whole begins without a space.
-        let text = match self.written {
-            true => segment.text.as_str(),
-            false => segment.text.trim_start(),
+        let text = if self.written {
+            segment.text.as_str()
+        } else {
+            segment.text.trim_start()
         };
         self.written = true;
         let delta = Json::object([
