@@ -38,11 +38,9 @@ fn a_file_becomes_a_transcript_the_same_each_time() {
     assert!((heard.duration - 3000.0 / 16000.0).abs() < 1e-9);
     assert!(!heard.language.is_empty());
     assert_eq!(transcribe(&noise()).unwrap(), heard);
-    for format in ["flac/flac-16-bits.flac"] {
-        let audio = seed(format).into();
-        let other = transcribe(&Transcribe { audio, ..noise() }).unwrap();
-        assert_eq!(other, heard, "{format}");
-    }
+    let audio = seed("flac/flac-16-bits.flac").into();
+    let other = transcribe(&Transcribe { audio, ..noise() }).unwrap();
+    assert_eq!(other, heard);
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../convert/tests/ears/whisper");
     let folder = Transcriber::open(folder, Some(1)).unwrap();
     let limits = strata::AudioLimits::default();

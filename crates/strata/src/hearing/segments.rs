@@ -29,8 +29,8 @@ pub(super) fn cut(tokens: &SpeechTokens, written: &[u32], frames: usize) -> (Vec
     // A single stamp at the end: there is silence after it.
     let ends = written.len() > 1 && is_stamp(last) && !is_stamp(last - 1);
     if cuts.is_empty() {
-        let stamps = written.iter().filter_map(|&token| stamp(token));
-        let end = stamps.last().filter(|&stamp| stamp > 0);
+        let last = written.iter().rev().find_map(|&token| stamp(token));
+        let end = last.filter(|&stamp| stamp > 0);
         let piece = Piece {
             start: 0,
             end: end.unwrap_or(frames / STAMP_FRAMES),
