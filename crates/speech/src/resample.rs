@@ -10,7 +10,7 @@ const ZEROS: f64 = 48.0;
 /// Where the filter begins to cut, as a share of the lower of the two rates' highest frequencies.
 const PASS: f64 = 0.945;
 /// Taps of all phases together. The rates that recorders have need far fewer.
-const MOST_TAPS: usize = 1 << 20;
+const MOST_TAPS: usize = 1 << 18;
 /// The window's shape: 90 dB between what is kept and what is left out.
 const BETA: f64 = 9.0;
 
@@ -155,6 +155,9 @@ fn bessel(x: f64) -> f64 {
     for k in 1..64 {
         term *= quarter / f64::from(k * k);
         sum += term;
+        if term < 1e-18 * sum {
+            break;
+        }
     }
     sum
 }
