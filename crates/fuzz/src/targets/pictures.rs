@@ -104,7 +104,7 @@ fn projectors() -> Vec<Vec<u8>> {
 }
 
 /// A file of the same metadata and shapes. Its numbers are zeros: nothing computes with them here.
-fn halved(file: &[u8]) -> Vec<u8> {
+pub(super) fn halved(file: &[u8]) -> Vec<u8> {
     let gguf = Gguf::parse(file).expect("a golden file");
     let mut builder = Builder::new();
     for (key, value) in gguf.metadata().iter() {

@@ -1,5 +1,7 @@
 //! Audio files, a target for each format, and the models that read them.
 
+use super::pictures::halved;
+use crate::corpus::repository;
 use crate::outcome::magnitude;
 use crate::{Outcome, Target};
 use strata_model::Whisper;
@@ -34,7 +36,7 @@ pub(super) const OGG: Target = Target {
 };
 
 pub(super) const SPEECH: Target = Target {
-    more_seeds: &[("crates/model/tests/golden_speech", ".gguf")],
+    made_seeds: whispers,
     words: &[
         "whisper.encoder.",
         "whisper.decoder.",
@@ -70,5 +72,26 @@ fn speech(bytes: &[u8]) -> Outcome {
     match Whisper::load(&set, &SystemMemory, &Inline) {
         Err(error) => Outcome::refused(&error),
         Ok(model) => Outcome::taken((model.config().encoder_layers, model.config().bands)),
+    }
+}
+
+/// The golden Whisper with its matrices in half floats, which is short enough for mutants.
+fn whispers() -> Vec<Vec<u8>> {
+    let folder = repository().join("crates/model/tests/golden_speech");
+    let file = std::fs::read(folder.join("whisper.gguf"));
+    file.iter().map(|file| halved(file)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_halved_whisper_is_loaded() {
+        let files = whispers();
+        let set = GgufSet::new(vec![Gguf::parse(&files[0]).unwrap()]).unwrap();
+        let model = Whisper::load(&set, &SystemMemory, &Inline);
+        assert!(model.is_ok(), "{}", model.err().unwrap());
+        assert!(files[0].len() <= 64 << 10, "{} bytes", files[0].len());
     }
 }
