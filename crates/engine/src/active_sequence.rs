@@ -6,6 +6,8 @@ use crate::images::Images;
 use crate::prefix_tree::Salt;
 use crate::request::{Request, RequestId, Usage};
 use crate::scheduler::SequenceId;
+use crate::speculation::Drafter;
+use crate::speculation::prompt_lookup::Found;
 use crate::writer::Writer;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -226,6 +228,19 @@ impl ActiveSequence {
     pub(crate) fn withdraw(&mut self) {
         let text = self.tokens.len() - self.draft.len();
         self.tokens.truncate(text);
+    }
+
+    /// What it says about how `text` goes on, if that is a text of the same client, or of the same request where that keeps
+    /// to itself.
+    pub(crate) fn recall(&self, salt: Salt, text: &[u32]) -> Option<Found<'_>> {
+        let theirs = (self.salt.client, self.salt.alone) == (salt.client, salt.alone);
+        match &self.aim {
+            Aim::Write(writer) if theirs => match &writer.drafter {
+                Drafter::Lookup { lookup, .. } => lookup.find_elsewhere(&self.tokens, text),
+                _ => None,
+            },
+            _ => None,
+        }
     }
 
     /// How many of the tokens from position `text` on were drafted.

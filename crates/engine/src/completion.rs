@@ -4,6 +4,7 @@ use crate::active_sequence::{ActiveSequence, Aim};
 use crate::engine::{Engine, GAIN};
 use crate::page_admission::release;
 use crate::request::Event;
+use crate::speculation::Drafter;
 
 impl Engine {
     /// Lets the request's other sequences begin: they find the prompt in the cache.
@@ -54,13 +55,18 @@ impl Engine {
             self.scheduler.remove(active.id);
             let longest = self.counters.longest.max(active.tokens.len());
             self.counters.longest = longest;
-            if let Aim::Write(writer) = &active.aim {
+            if let Aim::Write(writer) = &mut active.aim {
                 self.counters.drafted_tokens += writer.usage.drafted_tokens as u64;
                 self.counters.accepted_tokens += writer.usage.accepted_tokens as u64;
                 self.counters.drafts += writer.drafts;
                 self.counters.forced_tokens += writer.forced_tokens as u64;
                 let tokens = writer.usage.generated_tokens as f64;
                 self.answer_tokens += (tokens - self.answer_tokens) * GAIN;
+                let drafter = core::mem::replace(&mut writer.drafter, Drafter::Off);
+                if let (Drafter::Lookup { lookup, .. }, None) = (drafter, active.salt.alone) {
+                    let text = core::mem::take(&mut active.tokens);
+                    self.recollection.keep(active.salt.client, text, lookup);
+                }
             }
         }
         self.active.retain(|active| !active.ended);

@@ -12,6 +12,7 @@ use crate::request::RequestId;
 use crate::scheduler::Scheduler;
 use crate::speculation::VocabularyMismatch;
 use crate::speculation::draft_model::DraftModel;
+use crate::speculation::recollection::Recollection;
 use crate::watch::StepWatcher;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -95,6 +96,7 @@ pub struct Engine {
     pub(crate) clock: Option<Arc<dyn Clock>>,
     pub(crate) options: EngineOptions,
     pub(crate) draft_model: Option<DraftModel>,
+    pub(crate) recollection: Recollection,
     pub(crate) cache: Cache,
     pub(crate) adapters: Adapters,
     pub(crate) digest: Option<ModelDigest>,
@@ -131,6 +133,7 @@ impl Engine {
             clock: None,
             options,
             draft_model: None,
+            recollection: Recollection::default(),
             cache: Cache::new(executor),
             adapters: Adapters::default(),
             digest: None,
@@ -211,6 +214,7 @@ impl Engine {
     /// Forgets what finished requests left in the cache.
     pub fn clear_cache(&mut self) {
         self.cache.clear_all();
+        self.recollection.clear();
         if let Some(draft) = &mut self.draft_model {
             draft.clear_cache();
         }

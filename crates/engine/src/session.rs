@@ -217,6 +217,7 @@ impl Session {
         if engine.is_idle() {
             let salt = self.salt(engine);
             engine.cache.clear(salt);
+            engine.recollection.forget(salt.client);
             engine.refresh();
         }
     }

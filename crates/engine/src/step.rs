@@ -8,6 +8,7 @@ use crate::scheduler::Room;
 use crate::speculation::Drafter;
 use crate::speculation::draft_length::break_even;
 use crate::speculation::draft_model::DraftRequest;
+use crate::speculation::prompt_lookup::Found;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -206,6 +207,9 @@ impl Engine {
         let mut room = self.executor().limits().tokens - planned;
         let decoding = self.active.iter().filter(|r| r.decodes()).count();
         let share = self.draft_model.as_ref().map_or(0.0, |model| model.share());
+        for index in 0..self.active.len() {
+            room -= self.look_up(index, room, break_even(decoding, 0.0));
+        }
         let mut requests = Vec::new();
         for active in &mut self.active {
             let decodes = active.decodes();
@@ -218,25 +222,14 @@ impl Engine {
                 0
             };
             let text = active.tokens.as_slice();
-            match &mut writer.drafter {
-                Drafter::Off => {}
-                Drafter::Lookup { lookup, most } => {
-                    let (most, pays) = (possible.min(*most), break_even(decoding, 0.0));
-                    if most > 0 {
-                        lookup.propose(text, pays, most, &mut active.draft);
-                    }
-                    room -= active.draft.len();
-                }
-                Drafter::Model { draft_length, most } => {
-                    let wanted =
-                        draft_length.choose(break_even(decoding, share), possible.min(*most));
-                    room -= wanted;
-                    // While a prompt is computed the draft model keeps up with it.
-                    let behind = text.len() - active.held.sequence.len() > 1;
-                    if wanted > 0 || (behind && active.in_batch > 0) {
-                        let draft = &mut active.draft;
-                        requests.push(DraftRequest::new(text, &mut active.drafted, wanted, draft));
-                    }
+            if let Drafter::Model { draft_length, most } = &mut writer.drafter {
+                let wanted = draft_length.choose(break_even(decoding, share), possible.min(*most));
+                room -= wanted;
+                // While a prompt is computed the draft model keeps up with it.
+                let behind = text.len() - active.held.sequence.len() > 1;
+                if wanted > 0 || (behind && active.in_batch > 0) {
+                    let draft = &mut active.draft;
+                    requests.push(DraftRequest::new(text, &mut active.drafted, wanted, draft));
                 }
             }
         }
@@ -252,5 +245,35 @@ impl Engine {
                 active.draft.clear();
             }
         }
+    }
+
+    /// Has a sequence guess from its client's texts, up to `room` tokens, and gives how many it did.
+    fn look_up(&mut self, index: usize, room: usize, pays: f32) -> usize {
+        let (before, rest) = self.active.split_at_mut(index);
+        let Some((active, after)) = rest.split_first_mut() else {
+            return 0;
+        };
+        let decodes = active.decodes();
+        let Aim::Write(writer) = &mut active.aim else {
+            return 0;
+        };
+        let most = room.min(writer.guesses_left());
+        let Drafter::Lookup { lookup, most: own } = &mut writer.drafter else {
+            return 0;
+        };
+        let most = most.min(*own);
+        if !decodes || most == 0 {
+            return 0;
+        }
+        let (salt, text) = (active.salt, active.tokens.as_slice());
+        let running = before.iter().chain(&*after);
+        let running = running.filter_map(|other| other.recall(salt, text));
+        let recent = match salt.alone {
+            None => self.recollection.find(salt.client, text),
+            Some(_) => None,
+        };
+        let elsewhere = running.chain(recent).max_by_key(Found::length);
+        lookup.propose(text, elsewhere, pays, most, &mut active.draft);
+        active.draft.len()
     }
 }

@@ -6,8 +6,8 @@ use strata_engine::sampling::{
     Dry, Lookback, Mirostat, Penalties, SampleError, SamplerSettings, Xtc,
 };
 use strata_engine::{
-    Engine, EngineOptions, EventKind, FinishReason, Request, RequestError, RequestId, Speculation,
-    SubmitError, VocabularyMismatch,
+    ClientId, Engine, EngineOptions, EventKind, FinishReason, Request, RequestError, RequestId,
+    Speculation, SubmitError, VocabularyMismatch,
 };
 use strata_model::PAGE;
 use strata_tokenizer::EncodeOptions;
@@ -100,6 +100,46 @@ fn guesses_change_no_token_whatever_the_prompt_seed_and_chunk() {
     }
     assert!(lookups > 0 && drafts > 0, "{lookups} {drafts}");
     assert!(wrong > 0, "the draft model was never wrong");
+}
+
+#[test]
+fn a_clients_other_texts_are_guessed_from_and_nobody_elses() {
+    let tale = Tale::load();
+    let mut request = with(&tale.request("Once upon a time", None), LOOKUP);
+    request.max_tokens = Some(40);
+    let plain = with(&request, Speculation::Off);
+    let plain = run_one(&mut tale.engine(512, 1), plain);
+    let mut engine = tale.engine_with(PAGES, options(512, 2));
+    let ask = |engine: &mut Engine, client, cache| {
+        let client = ClientId(client);
+        let request = Request {
+            client,
+            cache,
+            ..request.clone()
+        };
+        let answer = run_one(engine, request);
+        assert_same(&plain, &answer);
+        answer.usage().accepted_tokens
+    };
+    let first = ask(&mut engine, 1, true);
+    let again = ask(&mut engine, 1, true);
+    assert!(again > first + 15, "{first} and then {again}");
+    assert_eq!(ask(&mut engine, 2, true), first, "another client's text");
+    assert_eq!(ask(&mut engine, 1, false), first, "it keeps to itself");
+    engine.clear_cache();
+    assert_eq!(ask(&mut engine, 1, true), first, "forgotten");
+
+    // A text that is still being written.
+    let mut engine = tale.engine_with(PAGES, options(512, 2));
+    engine.submit(request.clone()).unwrap();
+    for _ in 0..30 {
+        engine.step(&mut |_| {});
+    }
+    assert!(!engine.is_idle());
+    engine.submit(request.clone()).unwrap();
+    let late = run(&mut engine).into_values().next_back().unwrap();
+    assert_eq!(late.tokens, plain.tokens);
+    assert!(late.usage().accepted_tokens > first + 10);
 }
 
 #[test]

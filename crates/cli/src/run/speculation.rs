@@ -7,8 +7,8 @@ use strata::Options;
 #[derive(clap::Args)]
 #[command(next_help_heading = "Speculative decoding")]
 pub(crate) struct SpeculationArguments {
-    /// Draft up to N tokens from the text so far, which is fast where an answer repeats its prompt; does not change the
-    /// answer [N: 8]
+    /// Draft up to N tokens from the text so far and from other texts of its client, which is fast where an answer repeats
+    /// them; does not change the answer [N: 8]
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "8", value_parser = clap::value_parser!(u8).range(1..=64))]
     speculate: Option<u8>,
     /// Draft with a smaller model with the same vocabulary

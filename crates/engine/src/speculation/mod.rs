@@ -16,7 +16,8 @@
 //! # The drafters
 //!
 //! - [prompt lookup](prompt_lookup): the text's last tokens stood earlier in it; what followed there may follow here.
-//!   It costs nothing and pays where an answer repeats its prompt: edits, quotes, code, tables.
+//!   It costs nothing and pays where an answer repeats its prompt: edits, quotes, code, tables. It also looks into the
+//!   client's other sequences and [its recent texts](recollection), and learns apart how much these are worth.
 //! - [a draft model](draft_model): a small model of the same vocabulary proposes what it finds likeliest, for all
 //!   requests side by side. (Drawing its tokens with the request's sampler and random numbers is right less often.)
 //!
@@ -28,6 +29,7 @@
 pub(crate) mod draft_length;
 pub(crate) mod draft_model;
 pub(crate) mod prompt_lookup;
+pub(crate) mod recollection;
 
 use draft_length::DraftLength;
 use draft_model::DraftModel;
@@ -45,7 +47,7 @@ pub enum Speculation {
     /// Not at all.
     #[default]
     Off,
-    /// From the text itself.
+    /// From the text itself, and from other texts of its client.
     PromptLookup {
         /// Tokens to guess at a time, at most.
         max_draft: usize,

@@ -1,4 +1,5 @@
-//! Prompt lookup: the text's last tokens stood earlier in it; what followed there is proposed again.
+//! Prompt lookup: the text's last tokens stood earlier in it, or in another text of its client; what followed there is
+//! proposed again.
 //!
 //! An index finds them as LZ77 compressors do: a table from the hash of [`SHORTEST`] tokens to the latest place after
 //! them, and for each place the one before it of the same hash. Every token is entered once, a lookup follows at most
@@ -29,9 +30,29 @@ pub(crate) struct PromptLookup {
     latest: Vec<u32>,
     /// For each place, the one before it with the same hash.
     before: Vec<u32>,
-    draft_lengths: [DraftLength; KINDS.len()],
-    /// The kind of match that the last proposal came from.
-    kind: usize,
+    /// For each kind of match in the text, and then in others.
+    draft_lengths: [[DraftLength; KINDS.len()]; 2],
+    /// Where the last proposal came from, and the kind of match.
+    kind: (usize, usize),
+}
+
+/// A place in another text that looks like the end of this one.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Found<'t> {
+    text: &'t [u32],
+    at: Match,
+}
+
+impl<'t> Found<'t> {
+    /// Tokens that are equal.
+    pub(crate) fn length(&self) -> usize {
+        self.at.length
+    }
+
+    /// What followed there: at least one token.
+    pub(crate) fn follows(&self) -> &'t [u32] {
+        &self.text[self.at.place..]
+    }
 }
 
 /// A place in the text that looks like its end.
@@ -48,42 +69,70 @@ impl PromptLookup {
         Self {
             latest: alloc::vec![0; 64],
             before: Vec::new(),
-            draft_lengths: KINDS.map(|(_, rate)| DraftLength::new(rate)),
-            kind: 0,
+            draft_lengths: [0, 1].map(|_| KINDS.map(|(_, rate)| DraftLength::new(rate))),
+            kind: (0, 0),
         }
     }
 
-    /// Proposes how `text` goes on, with `most` tokens at most. The text begins with that of the call before.
+    /// Proposes how `text` goes on, with `most` tokens at most: as it did after the longest match in itself or
+    /// `elsewhere`, if matches of that kind have been worth it, or else after the other one. The text begins with that of
+    /// the call before.
     pub(crate) fn propose(
         &mut self,
         text: &[u32],
+        elsewhere: Option<Found<'_>>,
         break_even: f32,
         most: usize,
         draft: &mut Vec<u32>,
     ) {
         self.index(text);
-        let Some(found) = self.find(text) else { return };
-        self.kind = KINDS
-            .iter()
-            .rposition(|&(from, _)| found.length >= from)
-            .unwrap_or(0);
-        for i in 0..self.draft_lengths[self.kind].choose(break_even, most) {
-            // What runs past the end of the text repeats itself.
-            let at = found.place + i;
-            draft.push(match text.get(at) {
-                Some(&token) => token,
-                None => draft[at - text.len()],
-            });
+        let here = self.find(text);
+        let length = |found: Option<Match>| found.map_or(0, |found| found.length);
+        let there = elsewhere.map(|found| found.at);
+        let mut order = [(0, here), (1, there)];
+        if length(there) > length(here) {
+            order.reverse();
         }
+        for (source, found) in order {
+            let Some(found) = found else { continue };
+            let kind = KINDS.iter().rposition(|&(from, _)| found.length >= from);
+            let kind = (source, kind.unwrap_or(0));
+            let length = self.draft_lengths[kind.0][kind.1].choose(break_even, most);
+            if length == 0 {
+                continue;
+            }
+            self.kind = kind;
+            if let (1, Some(elsewhere)) = (source, elsewhere) {
+                draft.extend(elsewhere.follows().iter().take(length));
+                return;
+            }
+            for i in 0..length {
+                // What runs past the end of the text repeats itself.
+                let at = found.place + i;
+                draft.push(match text.get(at) {
+                    Some(&token) => token,
+                    None => draft[at - text.len()],
+                });
+            }
+            return;
+        }
+    }
+
+    /// The place in `indexed`, which this is the index of, with the longest match of the end of `text`.
+    pub(crate) fn find_elsewhere<'t>(&self, indexed: &'t [u32], text: &[u32]) -> Option<Found<'t>> {
+        let first = self.latest[self.slot(gram(text, text.len())?)] as usize;
+        // Where nothing follows there is nothing to propose.
+        let at = self.longest(first, indexed, text)?;
+        Some(Found { text: indexed, at })
     }
 
     /// Takes in what came of the last proposal.
     pub(crate) fn learn(&mut self, right: usize, wrong: bool) {
-        self.draft_lengths[self.kind].learn(right, wrong);
+        self.draft_lengths[self.kind.0][self.kind.1].learn(right, wrong);
     }
 
     /// Enters the places that are new.
-    fn index(&mut self, text: &[u32]) {
+    pub(crate) fn index(&mut self, text: &[u32]) {
         let places = text.len() + 1;
         if places > self.latest.len() {
             // Everything is entered again; the table at least doubles, so this is rare.
@@ -113,14 +162,24 @@ impl PromptLookup {
 
     /// The earlier place with the longest match.
     fn find(&self, text: &[u32]) -> Option<Match> {
+        let first = *self.before.get(text.len())? as usize;
+        self.longest(first, text, text)
+    }
+
+    /// Of the place `first` in `indexed` and those before it with the same hash, the one with the longest match of the end
+    /// of `text`. Something follows it.
+    fn longest(&self, first: usize, indexed: &[u32], text: &[u32]) -> Option<Match> {
         let mut best: Option<Match> = None;
-        let mut place = text.len();
+        let mut place = first;
         for _ in 0..PLACES {
-            place = *self.before.get(place)? as usize;
             if place == 0 {
                 break;
             }
-            let length = text[..place]
+            let Some((before, [_, ..])) = indexed.split_at_checked(place) else {
+                place = self.before.get(place).map_or(0, |&place| place as usize);
+                continue;
+            };
+            let length = before
                 .iter()
                 .rev()
                 .zip(text.iter().rev())
@@ -133,6 +192,7 @@ impl PromptLookup {
             if length == LONGEST {
                 break;
             }
+            place = self.before[place] as usize;
         }
         best
     }
@@ -150,8 +210,30 @@ mod tests {
 
     fn propose(lookup: &mut PromptLookup, text: &[u32], most: usize) -> Vec<u32> {
         let mut draft = Vec::new();
-        lookup.propose(text, 0.0, most, &mut draft);
+        lookup.propose(text, None, 0.0, most, &mut draft);
         draft
+    }
+
+    #[test]
+    fn another_text_is_followed_where_it_matches_further() {
+        let other = [3, 1, 2, 6, 7];
+        let mut index = PromptLookup::new();
+        index.index(&other);
+        let guess = |text: &[u32]| {
+            let mut draft = Vec::new();
+            let elsewhere = index.find_elsewhere(&other, text);
+            PromptLookup::new().propose(text, elsewhere, 0.0, 3, &mut draft);
+            draft
+        };
+        assert_eq!(guess(&[1, 2, 4, 3, 1, 2]), [6, 7]);
+        assert_eq!(
+            guess(&[3, 1, 2, 4, 3, 1, 2]),
+            [4, 3, 1],
+            "the text itself is as good"
+        );
+        assert_eq!(guess(&[9, 9, 1, 2]), [6, 7]);
+        assert!(guess(&[6, 7]).is_empty(), "nothing follows");
+        assert!(guess(&[8, 9]).is_empty());
     }
 
     #[test]
