@@ -16,6 +16,7 @@ mod huge_pages;
 mod kernel_files;
 mod mapped_file;
 mod memory_budget;
+mod numa;
 mod page_files;
 mod page_report;
 #[cfg(target_os = "linux")]
@@ -36,6 +37,7 @@ pub use disk::{ReadSpeed, read_speed};
 pub use huge_pages::HugePages;
 pub use mapped_file::{MappedFile, MappedFiles};
 pub use memory_budget::{Bound, Budget, cap_process};
+pub use numa::MemoryNode;
 pub use page_files::PageFiles;
 pub use page_report::PageReport;
 pub use threads::{Pinning, PoolOptions, ThreadPool};

@@ -153,6 +153,34 @@ fn no_wake_up_is_lost() {
     }
 }
 
+/// Many more workers than processors: everyone is late, and most sleep when a task comes.
+#[test]
+fn a_crowd_of_workers_does_everything_once_and_loses_no_wake_up() {
+    for workers in [8, 16, 33, 64] {
+        for spin_wait in [SpinWait::CROWDED, SpinWait::NONE] {
+            let pool = ThreadPool::with_spin_wait(workers, Pinning::None, spin_wait).unwrap();
+            let (calls, claimed) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            let done: Vec<AtomicUsize> = (0..1000).map(|_| AtomicUsize::new(0)).collect();
+            const RUNS: usize = 150;
+            for run in 0..RUNS {
+                pool.run(&|worker| {
+                    pause(run * workers + worker);
+                    calls.fetch_add(1, Ordering::Relaxed);
+                });
+                claimed.store(0, Ordering::Relaxed);
+                pool.share(&|worker| {
+                    pause(usize::MAX / 3 + run * workers + worker);
+                    while let Some(piece) = done.get(claimed.fetch_add(1, Ordering::Relaxed)) {
+                        piece.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }
+            assert_eq!(calls.load(Ordering::Relaxed), RUNS * workers);
+            assert!(done.iter().all(|n| n.load(Ordering::Relaxed) == RUNS));
+        }
+    }
+}
+
 /// Mostly nothing, sometimes some microseconds, rarely a sleep.
 fn pause(seed: usize) {
     let random = (seed as u64)
