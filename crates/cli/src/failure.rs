@@ -22,7 +22,9 @@ pub(crate) enum Kind {
 pub(crate) const EXIT_CODES: &str = "\
 Environment variables that change the speed and never a result:
   STRATA_ISA       the instruction set to use: scalar, avx2, avx512, …
+  STRATA_TILES     what multiplies tiles: off, or amx where the processor has it (emulated is for tests)
   STRATA_PREFETCH  how many bytes ahead weights are prefetched, instead of what is measured
+  STRATA_POLICY    other choices instead of what is measured: pass=8,resident=128,tiles-from=32
 
 Exit codes:
   0  success

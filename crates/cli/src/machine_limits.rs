@@ -1,9 +1,11 @@
 //! What the machine can do, measured with the workers that compute the model.
 
 use crate::failure::{Failure, Kind};
+use serde_json::{Value, json};
 use std::time::{Duration, Instant};
+use strata::Size;
 use strata::load::Machine;
-use strata_host::{Effort, HugePages};
+use strata_host::{Effort, HugePages, MemoryNode};
 use strata_model::Model;
 use strata_platform::Pool;
 
@@ -52,4 +54,27 @@ pub(crate) fn median(values: &mut [f64]) -> f64 {
         n if n % 2 == 0 => (values[middle - 1] + values[middle]) / 2.0,
         _ => values[middle],
     }
+}
+
+/// The machine's memory nodes, as in `0: 96 GiB, processors 0-15; 1: …`.
+pub(crate) fn nodes_in_words(nodes: &[MemoryNode]) -> String {
+    let words = |node: &MemoryNode| {
+        let processors = match node.processors.as_str() {
+            "" => "no processors".to_owned(),
+            some => format!("processors {some}"),
+        };
+        format!("{}: {}, {processors}", node.number, Size(node.bytes))
+    };
+    nodes.iter().map(words).collect::<Vec<_>>().join("; ")
+}
+
+pub(crate) fn nodes_as_json(nodes: &[MemoryNode]) -> Value {
+    let node = |node: &MemoryNode| {
+        json!({
+            "node": node.number,
+            "bytes": node.bytes,
+            "processors": node.processors,
+        })
+    };
+    nodes.iter().map(node).collect()
 }

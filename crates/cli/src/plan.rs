@@ -3,10 +3,12 @@
 use crate::chart::{self, Bar, Chart, ChartArguments, Tone};
 use crate::computing::Kv;
 use crate::failure::{Failure, Kind};
+use crate::machine_limits::{nodes_as_json, nodes_in_words};
 use crate::run::SpeculationArguments;
 use std::io::Write;
 use std::path::PathBuf;
 use strata::{Model, Options, Plan, Size};
+use strata_host::MemoryNode;
 
 /// Show how much memory a model needs, and whether it fits
 ///
@@ -131,6 +133,9 @@ fn print(plan: &Plan, arguments: &Arguments) -> std::io::Result<()> {
         let line = format!("{name:<16} {:>10}  {note}", Size(bytes).to_string());
         writeln!(out, "{}", line.trim_end())?;
     }
+    if let nodes @ [_, _, ..] = &MemoryNode::all()[..] {
+        writeln!(out, "memory nodes: {}", nodes_in_words(nodes))?;
+    }
     if plan.fits {
         let left = Size(plan.limit - plan.total());
         return writeln!(out, "It fits, with {left} to spare.");
@@ -175,6 +180,7 @@ fn print_json(plan: &Plan) -> std::io::Result<()> {
         "program_bytes": plan.program,
         "total_bytes": plan.total(),
         "limit_bytes": plan.limit,
+        "memory_nodes": nodes_as_json(&MemoryNode::all()),
         "fits": plan.fits,
         "streamed_bytes_per_token": plan.streamed,
         "would_fit": if plan.fits { &[] } else { plan.remedies.as_slice() },

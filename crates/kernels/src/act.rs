@@ -176,6 +176,14 @@ impl<'a> ActRows<'a> {
         self.bytes.len() / self.format.row_bytes(self.cols)
     }
 
+    /// The bytes from row `t` on, and those from one row to the next.
+    #[cfg(not(feature = "compact"))]
+    #[inline(always)]
+    pub(crate) fn row_on(&self, t: usize) -> (&'a [u8], usize) {
+        let row = self.format.row_bytes(self.cols);
+        (&self.bytes[t * row..], row)
+    }
+
     /// The blocks of row `t`.
     #[inline(always)]
     pub(crate) fn blocks<B: Pod>(&self, t: usize) -> &'a [B] {

@@ -74,6 +74,7 @@ pub struct CpuFeatures {
     pub(crate) avx_vnni: bool,
     pub(crate) avx512: bool,
     pub(crate) avx512_vnni: bool,
+    pub(crate) amx: bool,
     pub(crate) neon: bool,
     pub(crate) neon_dot: bool,
 }
@@ -110,6 +111,11 @@ impl CpuFeatures {
             // A module has it or is refused as a whole.
             Isa::Simd128 => cfg!(all(target_arch = "wasm32", target_feature = "simd128")),
         }
+    }
+
+    /// Whether the processor multiplies tiles of 8-bit integers (AMX). The system may still have to permit it.
+    pub const fn has_amx(self) -> bool {
+        self.amx
     }
 
     /// The fastest of them.

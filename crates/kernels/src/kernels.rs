@@ -20,11 +20,20 @@ use crate::isa::{CpuFeatures, Isa};
 use crate::lanes::{Dot, Op};
 use crate::panel::matmul::{Matmul, Panels};
 use crate::peak::DotPeak;
-use crate::prefetch::Prefetch;
+use crate::policy::Policy;
 use crate::rope::{RopeKind, Rotate};
 use crate::short_conv::ShortConv;
 use crate::state::StateStep;
 use crate::tile::TileMut;
+use crate::tile_unit::Tiles;
+#[cfg(all(
+    target_arch = "x86_64",
+    target_feature = "sse2",
+    not(feature = "compact")
+))]
+use crate::tile_unit::amx::{Amx, permit};
+#[cfg(not(feature = "compact"))]
+use crate::tile_unit::{TOKENS, TYPES as TILE_TYPES, emulated::Emulated, product::Tiled};
 use crate::vector::{
     Activate, Activation, Arithmetic, DotProduct, ExpSub, LayerNorm, Max, RmsNorm, SoftCap,
 };
@@ -35,7 +44,7 @@ use crate::vector::{
 #[derive(Debug)]
 pub struct Kernels {
     isa: Isa,
-    prefetch: Prefetch,
+    policy: Policy,
 }
 
 static SCALAR: Kernels = Kernels::new(Isa::Scalar);
@@ -47,11 +56,20 @@ static NEON: Kernels = Kernels::new(Isa::Neon);
 static NEON_DOT: Kernels = Kernels::new(Isa::NeonDot);
 static SIMD128: Kernels = Kernels::new(Isa::Simd128);
 
+/// Whether the processor has AMX for 8-bit integers and the system lets this process use it.
+#[cfg(not(feature = "compact"))]
+fn amx_is_permitted() -> bool {
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+    return CpuFeatures::detect().amx && permit();
+    #[allow(unreachable_code)]
+    false
+}
+
 impl Kernels {
     const fn new(isa: Isa) -> Self {
         Self {
             isa,
-            prefetch: Prefetch::new(),
+            policy: Policy::new(),
         }
     }
 
@@ -79,9 +97,27 @@ impl Kernels {
         self.isa
     }
 
-    /// How far ahead weights are asked for.
-    pub const fn prefetch(&self) -> &Prefetch {
-        &self.prefetch
+    /// What is chosen for speed.
+    pub const fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Lets a tile unit multiply from now on, or none, and gives what is in use then. AMX is used where the processor has
+    /// it, the system permits it, and it gives the reference's bits; it goes with [`Isa::Avx512Vnni`]. An emulation is
+    /// there for that and for [`Isa::Scalar`].
+    pub fn use_tiles(&self, wanted: Tiles) -> Tiles {
+        #[cfg(not(feature = "compact"))]
+        {
+            let can = match wanted {
+                Tiles::Off => true,
+                Tiles::Emulated => matches!(self.isa, Isa::Scalar | Isa::Avx512Vnni),
+                Tiles::Amx => self.isa == Isa::Avx512Vnni && amx_is_permitted(),
+            };
+            let can = can && (wanted != Tiles::Amx || self.tiles_agree(wanted));
+            self.policy.set_tiles(if can { wanted } else { Tiles::Off });
+        }
+        let _ = wanted;
+        self.policy.tiles()
     }
 
     #[inline(always)]
@@ -147,7 +183,46 @@ impl Kernels {
     /// A row's sum runs over its blocks in order; inside a block it is exact in integers. No token's result depends on
     /// the others, and no row's on how the matrix is split.
     pub fn matmul(&self, w: Panels<'_>, x: ActRows<'_>, out: TileMut<'_>) {
-        self.run(Matmul::new(w, x, out, &self.prefetch));
+        let m = Matmul::new(w, x, out, self.policy.get(w.ty()));
+        let tiles = self.policy.tiles();
+        if tiles != Tiles::Off && m.x.tokens() >= m.choice.tiles_from {
+            return self.matmul_by_tiles(tiles, m);
+        }
+        self.matmul_by_vectors(m);
+    }
+
+    pub(crate) fn matmul_by_vectors(&self, m: Matmul<'_>) {
+        self.run(m);
+    }
+
+    /// On a tile unit, where there are tokens for a tile, and it knows the type.
+    #[cfg(not(feature = "compact"))]
+    pub(crate) fn matmul_by_tiles(&self, tiles: Tiles, m: Matmul<'_>) {
+        let known = TILE_TYPES.contains(&m.w.ty()) && m.x.tokens() >= TOKENS;
+        match (self.isa, tiles) {
+            (Isa::Scalar, Tiles::Emulated) if known => {
+                let unit = Emulated::new();
+                Scalar.call(Tiled { m, unit });
+            }
+            #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+            (Isa::Avx512Vnni, Tiles::Emulated) if known => {
+                // SAFETY: only `for_isa` hands these out, and only after it has found the instruction set.
+                let (l, unit) = (unsafe { Zmm::<Vnni>::new() }, Emulated::new());
+                l.call(Tiled { m, unit });
+            }
+            #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+            (Isa::Avx512Vnni, Tiles::Amx) if known => {
+                // SAFETY: likewise; `use_tiles` asks for the unit and for permission before it is in use.
+                let (l, unit) = unsafe { (Zmm::<Vnni>::new(), Amx::new()) };
+                l.call(Tiled { m, unit });
+            }
+            _ => self.run(m),
+        }
+    }
+
+    #[cfg(feature = "compact")]
+    fn matmul_by_tiles(&self, _: Tiles, m: Matmul<'_>) {
+        self.run(m);
     }
 
     /// Does dot products of bytes in registers, `rounds` times a few, and nothing else. Gives the number of operations,

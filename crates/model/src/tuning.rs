@@ -8,12 +8,18 @@ use crate::matrix::Matrix;
 use crate::model::Model;
 use alloc::vec;
 use alloc::vec::Vec;
-use strata_kernels::{ActRows, Prefetch, Product, TileMut, Weights, act_format};
+use strata_kernels::{ActRows, Choice, Product, TileMut, Tiles, Weights, act_format};
 use strata_platform::Clock;
 use strata_quant::GgmlType;
 
 /// Weights of a type that are multiplied with one token at least, so that no cache has them the next time, and at most.
 const BYTES: (usize, usize) = (48 << 20, 96 << 20);
+
+/// Weights of a type that are multiplied with several tokens, at most: enough to pass through the caches.
+const BATCH_BYTES: usize = 8 << 20;
+
+/// Tokens of such a batch.
+const BATCH: usize = 32;
 
 /// Times that each choice is tried, in turns.
 const ROUNDS: usize = 5;
@@ -26,8 +32,8 @@ const MARGIN: u64 = 2;
 pub struct TypeTuning {
     /// The type.
     pub ty: GgmlType,
-    /// How far ahead one token's weights are asked for, in bytes.
-    pub distance: usize,
+    /// What pays.
+    pub choice: Choice,
 }
 
 impl Model {
@@ -40,46 +46,103 @@ impl Model {
         GgmlType::ALL.iter().copied().filter(enough).collect()
     }
 
-    /// Tries the distances for weights of type `ty`, for some tens of milliseconds, and leaves the best one set.
+    /// Tries what there is to choose for weights of type `ty`, for some tens of milliseconds, and leaves the best chosen.
     pub fn tune(&self, ty: GgmlType, compute: Compute<'_>, clock: &dyn Clock) -> TypeTuning {
-        let prefetch = compute.kernels.prefetch();
-        let matrices = self.sample(ty);
-        let distance = quickest(Prefetch::DISTANCES, prefetch.distance(ty), |distance| {
-            prefetch.set_distance(ty, distance);
-            self.time(&matrices, compute, clock)
+        let policy = compute.kernels.policy();
+        let mut choice = Choice {
+            tiles_from: Choice::NEVER,
+            ..policy.get(ty)
+        };
+        let matrices = self.sample(ty, BYTES.1);
+        choice.distance = quickest(Choice::DISTANCES, choice.distance, |distance| {
+            policy.set(ty, Choice { distance, ..choice });
+            self.time(&matrices, 1, compute, clock)
         });
-        prefetch.set_distance(ty, distance);
-        TypeTuning { ty, distance }
+        let matrices = self.sample(ty, BATCH_BYTES);
+        choice.pass = quickest(Choice::PASSES, choice.pass, |pass| {
+            policy.set(ty, Choice { pass, ..choice });
+            self.time(&matrices, BATCH, compute, clock)
+        });
+        choice.resident_kib = quickest(Choice::RESIDENTS_KIB, choice.resident_kib, |resident| {
+            let resident_kib = resident;
+            policy.set(
+                ty,
+                Choice {
+                    resident_kib,
+                    ..choice
+                },
+            );
+            self.time(&matrices, BATCH, compute, clock)
+        });
+        if policy.tiles() == Tiles::Off {
+            choice.tiles_from = Choice::default().tiles_from;
+        } else {
+            // The width from which on tiles are quicker at every width.
+            for width in Choice::TILE_WIDTHS.into_iter().rev().skip(1) {
+                let from = quickest([Choice::NEVER, width], Choice::NEVER, |tiles_from| {
+                    policy.set(
+                        ty,
+                        Choice {
+                            tiles_from,
+                            ..choice
+                        },
+                    );
+                    self.time(&matrices, width, compute, clock)
+                });
+                if from == Choice::NEVER {
+                    break;
+                }
+                choice.tiles_from = width;
+            }
+        }
+        policy.set(ty, choice);
+        TypeTuning { ty, choice }
     }
 
-    /// How long it takes to multiply one token with each of these.
-    fn time(&self, matrices: &[Matrix], compute: Compute<'_>, clock: &dyn Clock) -> u64 {
+    /// How long it takes to multiply `tokens` tokens with each of these.
+    fn time(
+        &self,
+        matrices: &[Matrix],
+        tokens: usize,
+        compute: Compute<'_>,
+        clock: &dyn Clock,
+    ) -> u64 {
         let longest = |size: fn(&Matrix) -> usize| matrices.iter().map(size).max().unwrap_or(0);
-        let x = vec![0; longest(|matrix| act_format(matrix.ty).row_bytes(matrix.columns))];
-        let mut out = vec![0.0; longest(|matrix| matrix.rows)];
-        let start = clock.now_ns();
+        // Ordinary numbers: some processors are slower with them than with zeros.
+        let row: Vec<f32> = (0..longest(|matrix| matrix.columns))
+            .map(|i| (i % 31) as f32 - 15.0)
+            .collect();
+        let mut x = vec![0; tokens * longest(|it| act_format(it.ty).row_bytes(it.columns))];
+        let mut out = vec![0.0; tokens * longest(|matrix| matrix.rows)];
+        let mut time = 0;
         for matrix in matrices {
             let format = act_format(matrix.ty);
+            let bytes = format.row_bytes(matrix.columns);
+            let x = &mut x[..tokens * bytes];
+            for x in x.chunks_exact_mut(bytes) {
+                compute
+                    .kernels
+                    .quantize_act(format, &row[..matrix.columns], x);
+            }
+            let out = &mut out[..tokens * matrix.rows];
             let product = Product {
                 weights: self.weights(matrix),
-                x: ActRows::new(
-                    format,
-                    matrix.columns,
-                    &x[..format.row_bytes(matrix.columns)],
-                ),
-                out: TileMut::from_slice(&mut out[..matrix.rows], 1, matrix.rows),
+                x: ActRows::new(format, matrix.columns, x),
+                out: TileMut::from_slice(out, tokens, matrix.rows),
             };
+            let start = clock.now_ns();
             compute.multiply(&mut [product], &mut []);
+            time += clock.now_ns() - start;
         }
-        clock.now_ns() - start
+        time
     }
 
-    /// The first matrices of a type, as many as are multiplied.
-    fn sample(&self, ty: GgmlType) -> Vec<Matrix> {
+    /// The first matrices of a type, `most` bytes or one more.
+    fn sample(&self, ty: GgmlType, most: usize) -> Vec<Matrix> {
         let mut bytes = 0;
         self.packed_of(ty)
             .take_while(|matrix| {
-                let enough = bytes >= BYTES.1;
+                let enough = bytes >= most;
                 bytes += matrix.packed_bytes();
                 !enough
             })

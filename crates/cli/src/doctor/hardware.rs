@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use strata::DeviceFacts;
 use strata::load::Machine;
-use strata_host::{Cache, HugePages, PageReport, control_group_limit};
-use strata_kernels::{CpuFeatures, Isa};
+use strata_host::{Cache, HugePages, MemoryNode, PageReport, control_group_limit};
+use strata_kernels::{CpuFeatures, Isa, Tiles};
 use strata_platform::{Memory, Pool};
 
 /// Enough huge pages to see whether there are any.
@@ -36,6 +36,9 @@ pub(super) struct Hardware {
     /// The share of a trial's memory that came in huge pages.
     pub(super) huge_share: Option<f64>,
     pub(super) memory_bytes: Option<u64>,
+    pub(super) memory_nodes: Vec<MemoryNode>,
+    /// What multiplies tiles.
+    pub(super) tiles: Tiles,
     /// The limit of its control groups.
     pub(super) group_limit_bytes: Option<u64>,
     /// NVIDIA's, where there is a driver.
@@ -67,6 +70,8 @@ impl Hardware {
                 .and_then(|setting| chosen(&setting)),
             huge_share: huge_share(),
             memory_bytes: text("/proc/meminfo").and_then(|meminfo| total(&meminfo)),
+            memory_nodes: MemoryNode::all(),
+            tiles: machine.kernels.policy().tiles(),
             group_limit_bytes: control_group_limit(),
             gpus: strata::devices(),
         }

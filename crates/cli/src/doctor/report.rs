@@ -5,10 +5,12 @@ use super::fits::{CONTEXT, Fit};
 use super::hardware::Hardware;
 use super::speed::Speeds;
 use crate::chart::{Bar, Chart, Tone};
+use crate::machine_limits::{nodes_as_json, nodes_in_words};
 use serde_json::{Value, json};
 use std::io::Write;
 use strata::Size;
 use strata_host::Budget;
+use strata_kernels::Tiles;
 
 /// Columns of the labels.
 const LABEL: usize = 14;
@@ -121,6 +123,10 @@ impl Report {
             Some(cores) => format!("{cores} cores, "),
             None => String::new(),
         };
+        let tiles = match hardware.tiles {
+            Tiles::Off => String::new(),
+            tiles => format!(" and {} tiles", tiles.name()),
+        };
         let isas: Vec<&str> = hardware.isas.iter().map(|isa| isa.name()).collect();
         let caches = hardware.caches.iter().map(|cache| {
             let kind = match cache.kind.as_str() {
@@ -166,7 +172,7 @@ impl Report {
             ),
             (
                 "instructions",
-                format!("{} (of {})", hardware.isa.name(), isas.join(", ")),
+                format!("{}{tiles} (of {})", hardware.isa.name(), isas.join(", ")),
             ),
             (
                 "tuning",
@@ -194,6 +200,13 @@ impl Report {
                     Size(budget.available_bytes),
                     budget.bound_by
                 ),
+            ),
+            (
+                "memory nodes",
+                match &hardware.memory_nodes[..] {
+                    [] => unknown(),
+                    nodes => nodes_in_words(nodes),
+                },
             ),
             (
                 "memory reads",
@@ -263,12 +276,14 @@ impl Report {
             "available_processors": hardware.available,
             "threads": hardware.threads,
             "isa": hardware.isa.name(),
+            "tiles": hardware.tiles.name(),
             "tuning": hardware.tuning,
             "isas": hardware.isas.iter().map(|isa| isa.name()).collect::<Vec<_>>(),
             "caches": caches.collect::<Vec<_>>(),
             "huge_pages": hardware.huge_pages,
             "huge_page_share": hardware.huge_share,
             "memory_bytes": hardware.memory_bytes,
+            "memory_nodes": nodes_as_json(&hardware.memory_nodes),
             "control_group_limit_bytes": hardware.group_limit_bytes,
             "available_bytes": budget.available_bytes,
             "bound_by": budget.bound_by.to_string(),

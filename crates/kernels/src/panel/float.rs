@@ -174,12 +174,8 @@ impl<C: Column> Op for FloatMatmul<'_, C> {
 
     #[inline(always)]
     fn run<L: Dot>(self, l: L) {
-        let Matmul {
-            w,
-            x,
-            mut out,
-            ahead,
-        } = self.m;
+        let ahead = self.m.ahead();
+        let Matmul { w, x, mut out, .. } = self.m;
         let columns: &[C] = bytemuck::cast_slice(w.bytes());
         for (p, w) in columns.chunks_exact(w.cols()).enumerate() {
             let row = p * PANEL_ROWS;

@@ -7,6 +7,8 @@ use strata_quant::iq::IQ4_VALUES;
 use super::{Field, Line, PanelType, field, stream};
 use crate::act::Q8x32;
 use crate::lanes::Dot;
+#[cfg(not(feature = "compact"))]
+use crate::tile_unit::{TilePanel, WeightTile};
 
 /// Marks the type.
 #[allow(non_camel_case_types)]
@@ -40,6 +42,33 @@ impl PanelType for IQ4_NL {
         for t in 0..T {
             acc[t] = l.fma(l.mul_f(d, l.splat_f(x[t].d())), l.to_f(sums[t]), acc[t]);
         }
+    }
+}
+
+#[cfg(not(feature = "compact"))]
+impl TilePanel for IQ4_NL {
+    #[inline(always)]
+    fn unpack<L: Dot>(l: L, part: usize, w: &Panel, _: usize, out: &mut [WeightTile]) {
+        unpack_codes(l, part, &IQ4_VALUES, &w.qs, &mut out[0]);
+        l.store_f(l.load_f16(&w.d, part), &mut out[0].scale, part);
+    }
+}
+
+/// The values of 32 columns of codes.
+#[cfg(not(feature = "compact"))]
+#[inline(always)]
+pub(super) fn unpack_codes<L: Dot>(
+    l: L,
+    part: usize,
+    table: &[i8; 16],
+    qs: &[Line; 4],
+    out: &mut WeightTile,
+) {
+    let low = l.splat_bytes(15);
+    for k in 0..4 {
+        let line = l.load(&qs[k], part);
+        out.set(l, part, k, l.lut(table, l.and(line, low)));
+        out.set(l, part, k + 4, l.lut(table, l.and(l.shr(line, 4), low)));
     }
 }
 

@@ -4,9 +4,13 @@ use bytemuck::{Pod, Zeroable};
 use strata_quant::GgmlType;
 use strata_quant::iq::IQ4_VALUES;
 
+#[cfg(not(feature = "compact"))]
+use super::iq4_nl::unpack_codes;
 use super::{Field, Line, PanelType, field, stream};
 use crate::act::Q8x256;
 use crate::lanes::Dot;
+#[cfg(not(feature = "compact"))]
+use crate::tile_unit::{TilePanel, WeightTile};
 
 /// Marks the type.
 #[allow(non_camel_case_types)]
@@ -55,15 +59,33 @@ impl PanelType for IQ4_XS {
                     sums[t] = l.dot_signed(sums[t], above, x[t].quad(8 * s + k + 4));
                 }
             }
-            let scale = l.or(
-                l.and(l.shr(scales_l, 4 * s as u32), l.splat(15)),
-                l.and(l.shr(scales_h, 2 * s as u32), l.splat(48)),
-            );
-            let scale = l.mul_f(d, l.to_f(l.sub(scale, l.splat(32))));
+            let scale = scale_of(l, d, (scales_l, scales_h), s);
             for t in 0..T {
                 let scale = l.mul_f(scale, l.splat_f(x[t].d(s)));
                 acc[t] = l.fma(scale, l.to_f(sums[t]), acc[t]);
             }
         }
+    }
+}
+
+/// The scale of group `s`, given the lower and the upper bits of all of them.
+#[inline(always)]
+fn scale_of<L: Dot>(l: L, d: L::F, (lower, upper): (L::I, L::I), s: usize) -> L::F {
+    let scale = l.or(
+        l.and(l.shr(lower, 4 * s as u32), l.splat(15)),
+        l.and(l.shr(upper, 2 * s as u32), l.splat(48)),
+    );
+    l.mul_f(d, l.to_f(l.sub(scale, l.splat(32))))
+}
+
+#[cfg(not(feature = "compact"))]
+impl TilePanel for IQ4_XS {
+    #[inline(always)]
+    fn unpack<L: Dot>(l: L, part: usize, w: &Panel, group: usize, out: &mut [WeightTile]) {
+        unpack_codes(l, part, &IQ4_VALUES, &w.qs[group], &mut out[0]);
+        let upper = l.shl(l.load_u16(&w.scales_h, part), 4);
+        let scales = (l.load(&w.scales_l, part), upper);
+        let scale = scale_of(l, l.load_f16(&w.d, part), scales, group);
+        l.store_f(scale, &mut out[0].scale, part);
     }
 }

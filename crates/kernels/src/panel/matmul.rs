@@ -10,7 +10,7 @@ use super::layout::{is_packed, packed_bytes, panel_bytes, row_bytes, unpack_row,
 use super::{PANEL_ROWS, PanelType};
 use crate::act::{ActRows, act_format};
 use crate::lanes::{Dot, Lanes, MAX_PARTS, Op};
-use crate::prefetch::{AHEAD, Prefetch};
+use crate::policy::{AHEAD, Choice};
 use crate::tile::TileMut;
 use crate::vector::padded;
 
@@ -104,21 +104,15 @@ impl<'a> Panels<'a> {
 
 /// out[t][r] = w[r] · x[t].
 pub(crate) struct Matmul<'a> {
-    pub(super) w: Panels<'a>,
-    pub(super) x: ActRows<'a>,
-    pub(super) out: TileMut<'a>,
-    /// How far ahead of their use weights are asked for, in bytes.
-    pub(super) ahead: usize,
+    pub(crate) w: Panels<'a>,
+    pub(crate) x: ActRows<'a>,
+    pub(crate) out: TileMut<'a>,
+    pub(crate) choice: Choice,
 }
 
 impl<'a> Matmul<'a> {
     /// Checks once what the kernels rely on.
-    pub(crate) fn new(
-        w: Panels<'a>,
-        x: ActRows<'a>,
-        out: TileMut<'a>,
-        prefetch: &Prefetch,
-    ) -> Self {
+    pub(crate) fn new(w: Panels<'a>, x: ActRows<'a>, out: TileMut<'a>, choice: Choice) -> Self {
         assert_eq!(
             x.format(),
             act_format(w.ty),
@@ -128,12 +122,16 @@ impl<'a> Matmul<'a> {
         assert_eq!(x.cols(), w.cols, "the activations' columns");
         assert_eq!(out.tokens(), x.tokens(), "the output's tokens");
         assert_eq!(out.rows(), w.rows, "the output's rows");
-        let ahead = if x.tokens() == 1 {
-            prefetch.distance(w.ty)
+        Self { w, x, out, choice }
+    }
+
+    /// How far ahead of their use weights are asked for, in bytes.
+    pub(super) const fn ahead(&self) -> usize {
+        if self.x.tokens() == 1 {
+            self.choice.distance
         } else {
             AHEAD
-        };
-        Self { w, x, out, ahead }
+        }
     }
 }
 
@@ -156,9 +154,6 @@ impl Op for Matmul<'_> {
     }
 }
 
-/// Bytes of weights that stay in the second-level cache while all tokens pass over them.
-const RESIDENT: usize = 128 << 10;
-
 /// Columns of a tile of tokens that stay in the first-level cache while the resident weights pass over them.
 const STRETCH: usize = 2048;
 
@@ -176,22 +171,24 @@ impl<K: PanelType> Op for BlockMatmul<'_, K> {
         const {
             assert!(size_of::<K::Panel>() == PANEL_ROWS * K::TYPE.block_bytes());
         }
+        let ahead = self.m.ahead();
         let Matmul {
             w,
             x,
             mut out,
-            ahead,
+            choice,
         } = self.m;
+        let most = choice.pass.min(L::TILE);
         let blocks = w.cols / K::TYPE.block_len();
         let panels: &[K::Panel] = bytemuck::cast_slice(w.bytes);
         // Weights that are used once are read in the order in which they lie.
-        let once = x.tokens() <= L::TILE;
+        let once = x.tokens() <= most;
         let stretch = if once {
             blocks
         } else {
             STRETCH / K::TYPE.block_len()
         };
-        let resident = (RESIDENT / (stretch * size_of::<K::Panel>())).max(1);
+        let resident = ((choice.resident_kib << 10) / (stretch * size_of::<K::Panel>())).max(1);
         for (run, panels) in panels.chunks(resident * blocks).enumerate() {
             let row = run * resident * PANEL_ROWS;
             for from in (0..blocks).step_by(stretch) {
@@ -207,11 +204,11 @@ impl<K: PanelType> Op for BlockMatmul<'_, K> {
                         t,
                         ahead,
                     };
-                    t += if left >= 8 && L::TILE >= 8 {
+                    t += if left >= 8 && L::TILE >= 8 && most >= 8 {
                         l.call(Tile::<K, 8>::new(panels, x, place, &mut out))
-                    } else if left >= 4 && L::TILE >= 4 {
+                    } else if left >= 4 && L::TILE >= 4 && most >= 4 {
                         l.call(Tile::<K, 4>::new(panels, x, place, &mut out))
-                    } else if left >= 2 && L::TILE >= 2 {
+                    } else if left >= 2 && L::TILE >= 2 && most >= 2 {
                         l.call(Tile::<K, 2>::new(panels, x, place, &mut out))
                     } else {
                         l.call(Tile::<K, 1>::new(panels, x, place, &mut out))
@@ -318,7 +315,7 @@ impl<K: PanelType, const T: usize> Op for Tile<'_, '_, K, T> {
 
 /// Up to 16 rows of one token, as many as there are, filled up.
 #[inline(always)]
-fn head(out: &[f32], row: usize) -> [f32; PANEL_ROWS] {
+pub(crate) fn head(out: &[f32], row: usize) -> [f32; PANEL_ROWS] {
     match out[row..].first_chunk() {
         Some(rows) => *rows,
         None => padded(&out[row..], 0.0),
@@ -327,7 +324,7 @@ fn head(out: &[f32], row: usize) -> [f32; PANEL_ROWS] {
 
 /// Writes up to 16 rows of one token, as many as there are.
 #[inline(always)]
-pub(super) fn store<L: Lanes>(l: L, acc: [L::F; MAX_PARTS], row: usize, out: &mut [f32]) {
+pub(crate) fn store<L: Lanes>(l: L, acc: [L::F; MAX_PARTS], row: usize, out: &mut [f32]) {
     let mut sums = [0.0; PANEL_ROWS];
     for part in 0..L::PARTS {
         l.store_f(acc[part], &mut sums, part);

@@ -5,9 +5,13 @@ use strata_quant::GgmlType;
 use strata_quant::fp4::E2M1_DOUBLED;
 
 use super::iq4_nl::dot_codes;
+#[cfg(not(feature = "compact"))]
+use super::iq4_nl::unpack_codes;
 use super::{Field, Line, PanelType, field};
 use crate::act::Q8x32;
 use crate::lanes::{Dot, Lanes};
+#[cfg(not(feature = "compact"))]
+use crate::tile_unit::{TilePanel, WeightTile};
 
 /// Marks the type.
 pub(crate) struct MXFP4;
@@ -49,4 +53,14 @@ impl PanelType for MXFP4 {
 fn half_scale<L: Lanes>(l: L, e: L::I) -> L::F {
     let one = l.splat(1);
     l.of_bits(l.max_i(l.shl(l.sub(e, one), 23), l.shl(l.add(e, one), 21)))
+}
+
+#[cfg(not(feature = "compact"))]
+impl TilePanel for MXFP4 {
+    #[inline(always)]
+    fn unpack<L: Dot>(l: L, part: usize, w: &Panel, _: usize, out: &mut [WeightTile]) {
+        unpack_codes(l, part, &E2M1_DOUBLED, &w.qs, &mut out[0]);
+        let scale = half_scale(l, l.load_u8(&w.e, part));
+        l.store_f(scale, &mut out[0].scale, part);
+    }
 }

@@ -6,6 +6,8 @@ use strata_quant::GgmlType;
 use super::{Field, Line, PanelType, field, stream};
 use crate::act::Q8x32;
 use crate::lanes::{Dot, NARROW_LIMIT};
+#[cfg(not(feature = "compact"))]
+use crate::tile_unit::{TilePanel, WeightTile};
 
 /// Marks the type.
 #[allow(non_camel_case_types)]
@@ -44,6 +46,20 @@ impl PanelType for Q4_0 {
             let scale = l.mul_f(d, l.splat_f(x[t].d()));
             acc[t] = l.fma(scale, l.to_f(l.finish(sums[t])), acc[t]);
         }
+    }
+}
+
+#[cfg(not(feature = "compact"))]
+impl TilePanel for Q4_0 {
+    #[inline(always)]
+    fn unpack<L: Dot>(l: L, part: usize, w: &Panel, _: usize, out: &mut [WeightTile]) {
+        let (low, eight) = (l.splat_bytes(15), l.splat_bytes(8));
+        for k in 0..4 {
+            let line = l.load(&w.qs[k], part);
+            out[0].set(l, part, k, l.sub8(l.and(line, low), eight));
+            out[0].set(l, part, k + 4, l.sub8(l.and(l.shr(line, 4), low), eight));
+        }
+        l.store_f(l.load_f16(&w.d, part), &mut out[0].scale, part);
     }
 }
 

@@ -7,6 +7,8 @@ use super::bits::{edit, swap_nibbles};
 use super::{Field, Line, PanelType, field, stream};
 use crate::act::Q8x256;
 use crate::lanes::{Dot, Lanes, NARROW_LIMIT};
+#[cfg(not(feature = "compact"))]
+use crate::tile_unit::{TilePanel, WeightTile};
 
 /// Marks the type.
 #[allow(non_camel_case_types)]
@@ -65,6 +67,22 @@ impl PanelType for Q4_K {
     }
 }
 
+#[cfg(not(feature = "compact"))]
+impl TilePanel for Q4_K {
+    const MINIMA: bool = true;
+
+    #[inline(always)]
+    fn unpack<L: Dot>(l: L, part: usize, w: &Panel, group: usize, out: &mut [WeightTile]) {
+        let low = l.splat_bytes(15);
+        for k in 0..4 {
+            let line = l.load(&w.qs[group][k], part);
+            out[0].set(l, part, k, l.and(line, low));
+            out[0].set(l, part, k + 4, l.and(l.shr(line, 4), low));
+        }
+        Scales::load(l, 0, part, (&w.d, &w.dmin), &w.scales).unpack(l, part, group, &mut out[0]);
+    }
+}
+
 /// The scales and the minima of a block of Q4_K or Q5_K.
 pub(super) struct Scales<L: Lanes> {
     d: L::F,
@@ -101,6 +119,24 @@ impl<L: Dot> Scales<L> {
         }
     }
 
+    /// The scale and the minimum of group `s`.
+    #[inline(always)]
+    fn group(&self, l: L, s: usize) -> (L::F, L::F) {
+        (
+            l.mul_f(self.d, l.to_f(l.byte_u8(self.scales[s / 4], s % 4))),
+            l.mul_f(self.dmin, l.to_f(l.byte_u8(self.mins[s / 4], s % 4))),
+        )
+    }
+
+    /// Writes those of group `s` beside its weights.
+    #[cfg(not(feature = "compact"))]
+    #[inline(always)]
+    pub(super) fn unpack(&self, l: L, part: usize, s: usize, out: &mut WeightTile) {
+        let (scale, min) = self.group(l, s);
+        l.store_f(scale, &mut out.scale, part);
+        l.store_f(min, &mut out.min, part);
+    }
+
     /// Adds group `s`, whose products sum to `sums`.
     #[inline(always)]
     pub(super) fn add<const T: usize>(
@@ -111,8 +147,7 @@ impl<L: Dot> Scales<L> {
         x: &[&Q8x256; T],
         acc: &mut [L::F; T],
     ) {
-        let scale = l.mul_f(self.d, l.to_f(l.byte_u8(self.scales[s / 4], s % 4)));
-        let min = l.mul_f(self.dmin, l.to_f(l.byte_u8(self.mins[s / 4], s % 4)));
+        let (scale, min) = self.group(l, s);
         for t in 0..T {
             let scale = l.mul_f(scale, l.splat_f(x[t].d(s)));
             acc[t] = l.fma(scale, l.to_f(l.finish(sums[t])), acc[t]);

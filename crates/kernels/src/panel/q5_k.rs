@@ -8,6 +8,8 @@ use super::q4_k::Scales;
 use super::{Field, Line, PanelType, field, stream};
 use crate::act::Q8x256;
 use crate::lanes::{Dot, NARROW_LIMIT};
+#[cfg(not(feature = "compact"))]
+use crate::tile_unit::{TilePanel, WeightTile};
 
 /// Marks the type.
 #[allow(non_camel_case_types)]
@@ -83,5 +85,25 @@ impl PanelType for Q5_K {
             }
             scales.add(l, s, &sums, x, acc);
         }
+    }
+}
+
+#[cfg(not(feature = "compact"))]
+impl TilePanel for Q5_K {
+    const MINIMA: bool = true;
+
+    #[inline(always)]
+    fn unpack<L: Dot>(l: L, part: usize, w: &Panel, group: usize, out: &mut [WeightTile]) {
+        let (low, fifth) = (l.splat_bytes(15), l.splat_bytes(16));
+        let lines = &w.groups[group];
+        let qh = l.load(&lines.qh, part);
+        for k in 0..4 {
+            let line = l.load(&lines.qs[k], part);
+            let below = l.and(l.shl(qh, 4 - k as u32), fifth);
+            let above = l.and(l.shr(qh, k as u32), fifth);
+            out[0].set(l, part, k, l.or(l.and(line, low), below));
+            out[0].set(l, part, k + 4, l.or(l.and(l.shr(line, 4), low), above));
+        }
+        Scales::load(l, 0, part, (&w.d, &w.dmin), &w.scales).unpack(l, part, group, &mut out[0]);
     }
 }

@@ -7,6 +7,8 @@ use super::bits::{edit, gather_crumbs, interleave, scatter_crumbs, separate, set
 use super::{Field, Line, PanelType, field, stream};
 use crate::act::Q8x256;
 use crate::lanes::{Dot, Lanes, NARROW_LIMIT};
+#[cfg(not(feature = "compact"))]
+use crate::tile_unit::{TilePanel, WeightTile};
 
 /// Marks the type.
 #[allow(non_camel_case_types)]
@@ -110,6 +112,41 @@ impl PanelType for Q6_K {
                     );
                 }
             }
+        }
+    }
+}
+
+#[cfg(not(feature = "compact"))]
+impl TilePanel for Q6_K {
+    /// A scale belongs to 16 columns: each half of a group is a tile of its own, whose other half is 0.
+    const TILES: usize = 2;
+
+    #[inline(always)]
+    fn unpack<L: Dot>(l: L, part: usize, w: &Panel, group: usize, out: &mut [WeightTile]) {
+        let (low, high, offset) = (l.splat_bytes(15), l.splat_bytes(48), l.splat_bytes(32));
+        let quarter = &w.quarters[group / 2];
+        let scales = l.load(&quarter.scales, part);
+        for half in 0..2 {
+            let byte = group % 2 * 2 + half;
+            let lines = &quarter.groups[byte];
+            let qh = l.load(&lines.qh, part);
+            for k in 0..2 {
+                let line = l.load(&lines.ql[k], part);
+                let below = l.and(l.shift(qh, 4 - 2 * k as i32), high);
+                let above = l.and(l.shift(qh, -2 * k as i32), high);
+                let (below, above) = (
+                    l.or(l.and(line, low), below),
+                    l.or(l.and(l.shr(line, 4), low), above),
+                );
+                let at = 4 * half + k;
+                out[half].set(l, part, at, l.sub8(below, offset));
+                out[half].set(l, part, at + 2, l.sub8(above, offset));
+            }
+            for k in 0..4 {
+                out[half].set(l, part, 4 * (1 - half) + k, l.splat(0));
+            }
+            out[half].set_factor(l, part, l.byte_i8(scales, byte));
+            l.store_f(l.load_f16(&w.d, part), &mut out[half].scale, part);
         }
     }
 }

@@ -6,6 +6,8 @@ use strata_quant::GgmlType;
 use super::{Field, Line, PanelType, field, stream};
 use crate::act::Q8x32;
 use crate::lanes::Dot;
+#[cfg(not(feature = "compact"))]
+use crate::tile_unit::{TilePanel, WeightTile};
 
 /// Marks the type.
 #[allow(non_camel_case_types)]
@@ -48,5 +50,16 @@ impl PanelType for Q8_0 {
         for t in 0..T {
             acc[t] = l.fma(l.mul_f(d, l.splat_f(x[t].d())), l.to_f(sums[t]), acc[t]);
         }
+    }
+}
+
+#[cfg(not(feature = "compact"))]
+impl TilePanel for Q8_0 {
+    #[inline(always)]
+    fn unpack<L: Dot>(l: L, part: usize, w: &Panel, _: usize, out: &mut [WeightTile]) {
+        for k in 0..8 {
+            out[0].set(l, part, k, l.load(&w.qs[k], part));
+        }
+        l.store_f(l.load_f16(&w.d, part), &mut out[0].scale, part);
     }
 }

@@ -1,18 +1,16 @@
 //! What this machine computes with: kernels for its instruction set and worker threads.
 
+use super::overrides::Overrides;
 use crate::error::{Error, ErrorKind};
 use crate::worker::Turns;
 use std::sync::Arc;
 use strata_host::ThreadPool;
-use strata_kernels::{CpuFeatures, Isa, Kernels};
+use strata_kernels::{CpuFeatures, Isa, Kernels, Tiles};
 use strata_model::{BatchLimits, CpuExecutor, Model, PageStorage};
 use strata_platform::Pool;
 
 /// The variable that forces an instruction set.
 const ISA: &str = "STRATA_ISA";
-
-/// The variable that sets how far ahead weights are prefetched, in bytes.
-const PREFETCH: &str = "STRATA_PREFETCH";
 
 /// Kernels and workers.
 pub struct Machine {
@@ -21,8 +19,8 @@ pub struct Machine {
     /// The workers. They run one task at a time: engines that share them take [turns](Self::turns).
     pub pool: Arc<ThreadPool>,
     turns: Arc<Turns>,
-    /// How far ahead all weights are to be prefetched, where somebody says so.
-    pub(super) forced_prefetch: Option<usize>,
+    /// What somebody has set.
+    pub(super) overrides: Overrides,
 }
 
 impl Machine {
@@ -33,6 +31,8 @@ impl Machine {
                 .map(|name| name.to_string_lossy().into_owned())
                 .as_deref(),
         )?;
+        let overrides = Overrides::from_environment()?;
+        kernels.use_tiles(overrides.tiles.unwrap_or(Tiles::Amx));
         let pool = ThreadPool::new(threads).map_err(|error| {
             Error::new(
                 ErrorKind::Internal,
@@ -44,7 +44,7 @@ impl Machine {
             kernels,
             pool: Arc::new(pool),
             turns: Arc::default(),
-            forced_prefetch: forced_prefetch(std::env::var(PREFETCH).ok().as_deref())?,
+            overrides,
         })
     }
 
@@ -101,18 +101,6 @@ impl Pool for PoolInTurns {
     }
 }
 
-fn forced_prefetch(text: Option<&str>) -> Result<Option<usize>, Error> {
-    let Some(text) = text.map(str::trim).filter(|text| !text.is_empty()) else {
-        return Ok(None);
-    };
-    let bytes = text.parse().map_err(|_| {
-        let fault = format_args!("{PREFETCH}: {text:?} is not a number of bytes");
-        Error::new(ErrorKind::InvalidArgument, fault)
-            .with_hint(format_args!("unset {PREFETCH} to use what is measured"))
-    })?;
-    Ok(Some(bytes))
-}
-
 fn kernels(forced: Option<&str>) -> Result<&'static Kernels, Error> {
     let Some(name) = forced.filter(|name| !name.is_empty()) else {
         return Ok(Kernels::detect());
@@ -143,14 +131,6 @@ fn kernels(forced: Option<&str>) -> Result<&'static Kernels, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_prefetch_distance_is_a_number() {
-        assert_eq!(forced_prefetch(None).unwrap(), None);
-        assert_eq!(forced_prefetch(Some(" 4608 ")).unwrap(), Some(4608));
-        let refused = format!("{:?}", forced_prefetch(Some("far")).unwrap_err());
-        assert!(refused.contains("STRATA_PREFETCH") && refused.contains("far"));
-    }
 
     #[test]
     fn an_instruction_set_is_taken_by_name_or_refused_with_the_ones_there_are() {

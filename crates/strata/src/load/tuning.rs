@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use strata_host::MonotonicClock;
-use strata_kernels::Kernels;
+use strata_kernels::{Choice, Kernels, Tiles};
 use strata_model::{Compute, GgmlType, Model, TypeTuning};
 use strata_platform::Pool;
 use strata_store::Store;
@@ -16,10 +16,11 @@ use strata_store::Store;
 const FILE: &str = "tuning.json";
 
 /// What pays for the weights of a model, and how long it took to find out.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tuning {
     types: Vec<TypeTuning>,
     measured_in_ms: Option<u128>,
+    tiles: Tiles,
 }
 
 impl std::fmt::Display for Tuning {
@@ -29,9 +30,17 @@ impl std::fmt::Display for Tuning {
         for found in &self.types {
             let comma = if line.is_empty() { "" } else { "; " };
             write!(line, "{comma}{}: ", found.ty)?;
-            match found.distance {
+            let choice = found.choice;
+            match choice.distance {
                 0 => line += "no prefetch",
                 bytes => write!(line, "prefetch {bytes} bytes ahead")?,
+            }
+            let (pass, kib) = (choice.pass, choice.resident_kib);
+            write!(line, ", {pass} tokens a pass over {kib} KiB")?;
+            match (self.tiles, choice.tiles_from) {
+                (Tiles::Off, _) => {}
+                (_, Choice::NEVER) => line += ", no tiles",
+                (tiles, from) => write!(line, ", {} tiles from {from} tokens", tiles.name())?,
             }
         }
         if let Some(time) = self.measured_in_ms {
@@ -50,6 +59,7 @@ impl Machine {
         Tuning {
             types: all.filter_map(|&ty| found(&kept, ty)).collect(),
             measured_in_ms: None,
+            tiles: self.kernels.policy().tiles(),
         }
     }
 
@@ -63,8 +73,8 @@ impl Machine {
         key(self.kernels, self.pool.workers())
     }
 
-    /// Sets the kernels up for a model: as was measured before, or as is measured now; `STRATA_PREFETCH` overrides the
-    /// distance of prefetches.
+    /// Sets the kernels up for a model: as was measured before, or as is measured now; variables of the
+    /// environment override it.
     pub fn tune(&self, model: &Model) -> Tuning {
         let types = model.measurable_types();
         let (path, key) = (self.kept_file(), self.key());
@@ -72,30 +82,35 @@ impl Machine {
             Some(path) if !types.is_empty() => read(path, &key),
             _ => Map::new(),
         };
-        let mut tuning = Tuning::default();
+        let policy = self.kernels.policy();
+        let mut tuning = Tuning {
+            types: Vec::new(),
+            measured_in_ms: None,
+            tiles: policy.tiles(),
+        };
         let start = Instant::now();
         for ty in types {
             let found = found(&kept, ty).unwrap_or_else(|| {
                 let found = self.measure(model, ty);
-                kept.insert(ty.name().into(), json!({"prefetch": found.distance}));
+                kept.insert(ty.name().into(), entry(found.choice));
                 tuning.measured_in_ms = Some(start.elapsed().as_millis());
                 found
             });
-            self.kernels.prefetch().set_distance(ty, found.distance);
+            policy.set(ty, found.choice);
             tuning.types.push(found);
         }
         if let (Some(path), Some(_)) = (path, tuning.measured_in_ms) {
             // Where it cannot be kept it is measured again the next time.
             let _ = write(&path, &key, kept);
         }
-        if let Some(bytes) = self.forced_prefetch {
+        if !self.overrides.is_empty() {
             for &ty in GgmlType::ALL {
-                self.kernels.prefetch().set_distance(ty, bytes);
+                let mut choice = policy.get(ty);
+                self.overrides.apply(&mut choice);
+                policy.set(ty, choice);
             }
-            tuning
-                .types
-                .iter_mut()
-                .for_each(|found| found.distance = bytes);
+            let found = tuning.types.iter_mut();
+            found.for_each(|found| found.choice = policy.get(found.ty));
         }
         tuning
     }
@@ -114,9 +129,22 @@ impl Machine {
 fn found(kept: &Map<String, Value>, ty: GgmlType) -> Option<TypeTuning> {
     let number = |value: &Value| usize::try_from(value.as_u64()?).ok();
     let kept = kept.get(ty.name())?;
-    Some(TypeTuning {
-        ty,
+    let choice = Choice {
         distance: number(&kept["prefetch"])?,
+        pass: number(&kept["pass"])?,
+        resident_kib: number(&kept["resident_kib"])?,
+        tiles_from: number(&kept["tiles_from"])?,
+    };
+    Some(TypeTuning { ty, choice })
+}
+
+/// A choice as it is kept.
+fn entry(choice: Choice) -> Value {
+    json!({
+        "prefetch": choice.distance,
+        "pass": choice.pass,
+        "resident_kib": choice.resident_kib,
+        "tiles_from": choice.tiles_from,
     })
 }
 
@@ -134,6 +162,7 @@ fn key(kernels: &Kernels, workers: usize) -> Value {
         "model": field("model\t"),
         "microcode": field("microcode"),
         "instructions": kernels.isa().name(),
+        "tiles": kernels.policy().tiles().name(),
         "workers": workers,
     })
 }
@@ -171,11 +200,18 @@ mod tests {
         let path = folder.path().join("store").join(FILE);
         let key = key(Kernels::detect(), 2);
         assert!(read(&path, &key).is_empty(), "nothing is kept yet");
-        let types = json!({"Q4_K": {"prefetch": 2304}});
+        let choice = Choice {
+            distance: 2304,
+            pass: 4,
+            resident_kib: 512,
+            tiles_from: Choice::NEVER,
+        };
+        // What an earlier version kept lacks choices.
+        let types = json!({"Q4_K": entry(choice), "Q6_K": {"prefetch": 0}});
         write(&path, &key, types.as_object().unwrap().clone()).unwrap();
         let q4_k = TypeTuning {
             ty: GgmlType::Q4_K,
-            distance: 2304,
+            choice,
         };
         assert_eq!(found(&read(&path, &key), GgmlType::Q4_K), Some(q4_k));
         assert_eq!(found(&read(&path, &key), GgmlType::Q6_K), None);
@@ -191,15 +227,33 @@ mod tests {
 
     #[test]
     fn the_line_names_each_type() {
-        let of = |ty, distance| TypeTuning { ty, distance };
-        let tuning = Tuning {
-            types: vec![of(GgmlType::Q4_K, 4608), of(GgmlType::Q6_K, 0)],
+        let of = |ty, distance, tiles_from| TypeTuning {
+            ty,
+            choice: Choice {
+                distance,
+                tiles_from,
+                ..Choice::default()
+            },
+        };
+        let mut tuning = Tuning {
+            types: vec![
+                of(GgmlType::Q4_K, 4608, 32),
+                of(GgmlType::Q6_K, 0, Choice::NEVER),
+            ],
             measured_in_ms: Some(70),
+            tiles: Tiles::Off,
         };
         assert_eq!(
             tuning.to_string(),
-            "Q4_K: prefetch 4608 bytes ahead; Q6_K: no prefetch (measured in 70 ms)"
+            "Q4_K: prefetch 4608 bytes ahead, 8 tokens a pass over 128 KiB; \
+             Q6_K: no prefetch, 8 tokens a pass over 128 KiB (measured in 70 ms)"
         );
-        assert_eq!(Tuning::default().to_string(), "");
+        tuning.tiles = Tiles::Amx;
+        let line = tuning.to_string();
+        assert!(line.contains("128 KiB, amx tiles from 32 tokens; Q6_K"));
+        assert!(line.contains("128 KiB, no tiles (measured"));
+        tuning.types.clear();
+        tuning.measured_in_ms = None;
+        assert_eq!(tuning.to_string(), "");
     }
 }

@@ -14,6 +14,7 @@ pub(crate) fn detect() -> CpuFeatures {
     const FMA_OSXSAVE_AVX_F16C: u64 = 1 << 12 | 1 << 27 | 1 << 28 | 1 << 29;
     const YMM_STATE: u64 = 0b110;
     const ZMM_STATE: u64 = 0b1110_0110;
+    const TILE_STATE: u64 = 0b11 << 17;
     let none = CpuFeatures::default();
 
     let leaves = __cpuid(0).eax;
@@ -29,11 +30,14 @@ pub(crate) fn detect() -> CpuFeatures {
     }
     let avx_vnni = features.eax >= 1 && all(u64::from(__cpuid_count(7, 1).eax), 1 << 4);
     let avx512 = all(enabled, ZMM_STATE) && all(ebx, 1 << 16 | 1 << 17 | 1 << 30 | 1 << 31);
+    // AMX-TILE and AMX-INT8, and the state of both kinds of its registers.
+    let amx = all(enabled, TILE_STATE) && all(u64::from(features.edx), 1 << 24 | 1 << 25);
     CpuFeatures {
         avx2: true,
         avx_vnni,
         avx512,
         avx512_vnni: avx512 && all(ecx, 1 << 11),
+        amx,
         ..none
     }
 }

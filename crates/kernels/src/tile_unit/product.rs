@@ -1,0 +1,299 @@
+//! A matrix × at least 16 tokens on a tile unit.
+//!
+//! Two panels are unpacked, a stretch of columns at a time, and all tokens pass over them, 32 at once: four squares of sums
+//! for every 32 columns. The unit is one to two steps ahead of the float operations: a square is read only when its
+//! register is needed again, because reading one that is not ready holds up everything behind it.
+
+use core::marker::PhantomData;
+
+use super::{
+    COLUMNS, Square, TOKENS, TileAct, TilePanel, TileUnit, WeightTile, store_line, with_tile_panel,
+};
+use crate::act::ActRows;
+use crate::lanes::{Dot, Op};
+use crate::panel::PANEL_ROWS;
+use crate::panel::matmul::{Matmul, head};
+use crate::tile::TileMut;
+
+/// Unpacked tiles that are kept: 40 KiB, on the stack.
+const KEPT: usize = 64;
+
+/// A product of one of the [types](super::TYPES).
+pub(crate) struct Tiled<'a, U> {
+    pub(crate) m: Matmul<'a>,
+    pub(crate) unit: U,
+}
+
+impl<U: TileUnit> Op for Tiled<'_, U> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<L: Dot>(self, l: L) {
+        with_tile_panel!(
+            self.m.w.ty(),
+            K => l.call(TiledMatmul::<K, U> { m: self.m, unit: self.unit, ty: PhantomData }),
+            _ => l.call(self.m)
+        );
+    }
+}
+
+struct TiledMatmul<'a, K, U> {
+    m: Matmul<'a>,
+    unit: U,
+    ty: PhantomData<K>,
+}
+
+impl<K: TilePanel, U: TileUnit> Op for TiledMatmul<'_, K, U> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<L: Dot>(mut self, l: L) {
+        let Matmul { w, x, mut out, .. } = self.m;
+        let (blocks, in_block) = (
+            w.cols() / K::TYPE.block_len(),
+            K::TYPE.block_len() / COLUMNS,
+        );
+        let panels: &[K::Panel] = bytemuck::cast_slice(w.bytes());
+        let (groups, stretch) = (blocks * in_block, KEPT / 2 / K::TILES);
+        let token_tiles = x.tokens().div_ceil(TOKENS);
+        let mut tiles = [WeightTile::EMPTY; KEPT];
+        let mut sums = Sums::EMPTY;
+        for from in (0..groups).step_by(stretch) {
+            let count = stretch.min(groups - from);
+            for (pair, panels) in panels.chunks(2 * blocks).enumerate() {
+                for (i, panel) in panels.chunks_exact(blocks).enumerate() {
+                    for g in 0..count {
+                        let (block, group) = ((from + g) / in_block, (from + g) % in_block);
+                        let mut unpacked = [WeightTile::EMPTY; 2];
+                        for part in 0..L::PARTS {
+                            K::unpack(l, part, &panel[block], group, &mut unpacked);
+                        }
+                        for tile in 0..K::TILES {
+                            tiles[2 * (K::TILES * g + tile) + i] = unpacked[tile];
+                        }
+                    }
+                }
+                for t in (0..token_tiles).step_by(2) {
+                    let pass =
+                        Pass::<K>::new(x, t, panels.len() / blocks, &tiles, from..from + count);
+                    let row = 2 * pair * PANEL_ROWS;
+                    pass.begin(&mut sums, &mut out, row);
+                    pass.run(l, &mut self.unit, &mut sums);
+                    pass.end(&sums, &mut out, row);
+                }
+            }
+        }
+    }
+}
+
+/// What a pass writes.
+struct Sums {
+    /// Squares of integers of two steps.
+    squares: [[Square; 4]; 2],
+    /// The first of two products of a block, weighted.
+    weighted: [Square; 4],
+    /// Floats: for each square, rows of each token.
+    acc: [[[f32; PANEL_ROWS]; TOKENS]; 4],
+}
+
+impl Sums {
+    const EMPTY: Self = Self {
+        squares: [[Square([[0; 64]; TOKENS]); 4]; 2],
+        weighted: [Square([[0; 64]; TOKENS]); 4],
+        acc: [[[0.0; PANEL_ROWS]; TOKENS]; 4],
+    };
+}
+
+/// A stretch of one or two panels, and one or two tiles of tokens.
+struct Pass<'a, K: TilePanel> {
+    x: ActRows<'a>,
+    rows: [&'a [K::Act]; 2 * TOKENS],
+    /// The first token of each tile, and the first whose results are not there yet: where the tokens are no multiple of
+    /// 16, the last tile has some of the one before.
+    first: [usize; 2],
+    new: [usize; 2],
+    token_tiles: usize,
+    panels: usize,
+    tiles: &'a [WeightTile; KEPT],
+    groups: core::ops::Range<usize>,
+}
+
+impl<'a, K: TilePanel> Pass<'a, K> {
+    /// Tiles `tile` and `tile + 1` of tokens, if there are two.
+    #[inline(always)]
+    fn new(
+        x: ActRows<'a>,
+        tile: usize,
+        panels: usize,
+        tiles: &'a [WeightTile; KEPT],
+        groups: core::ops::Range<usize>,
+    ) -> Self {
+        let new = [TOKENS * tile, TOKENS * (tile + 1)];
+        let last = x.tokens() - TOKENS;
+        let first = new.map(|t| t.min(last));
+        Self {
+            x,
+            rows: core::array::from_fn(|t| x.blocks(first[t / TOKENS] + t % TOKENS)),
+            first,
+            new,
+            token_tiles: if new[1] < x.tokens() { 2 } else { 1 },
+            panels,
+            tiles,
+            groups,
+        }
+    }
+
+    /// Whether square `q` has tokens and rows.
+    #[inline(always)]
+    const fn has(&self, q: usize) -> bool {
+        q / 2 < self.token_tiles && q % 2 < self.panels
+    }
+
+    /// The sums begin at 0, or where the stretch before left off.
+    #[inline(always)]
+    fn begin(&self, sums: &mut Sums, out: &mut TileMut<'_>, row: usize) {
+        for q in (0..4).filter(|&q| self.has(q)) {
+            for (t, acc) in sums.acc[q].iter_mut().enumerate() {
+                *acc = if self.groups.start == 0 {
+                    [0.0; PANEL_ROWS]
+                } else {
+                    head(
+                        out.token_mut(self.first[q / 2] + t),
+                        row + q % 2 * PANEL_ROWS,
+                    )
+                };
+            }
+        }
+    }
+
+    /// Writes what is new.
+    #[inline(always)]
+    fn end(&self, sums: &Sums, out: &mut TileMut<'_>, row: usize) {
+        for q in (0..4).filter(|&q| self.has(q)) {
+            let row = row + q % 2 * PANEL_ROWS;
+            for (t, acc) in sums.acc[q].iter().enumerate() {
+                let t = self.first[q / 2] + t;
+                if t >= self.new[q / 2] {
+                    let out = &mut out.token_mut(t)[row..];
+                    let rows = out.len().min(PANEL_ROWS);
+                    out[..rows].copy_from_slice(&acc[..rows]);
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn run<L: Dot, U: TileUnit>(&self, l: L, unit: &mut U, sums: &mut Sums) {
+        let steps = self.groups.len() * K::TILES;
+        for q in 0..4 {
+            self.start(unit, q, 0);
+        }
+        for q in 0..4 {
+            self.advance(unit, q, 0, steps, &mut sums.squares[0][q]);
+        }
+        for step in 0..steps {
+            // Written out, so that each knows its registers.
+            self.square(l, unit, 0, step, steps, sums);
+            self.square(l, unit, 1, step, steps, sums);
+            self.square(l, unit, 2, step, steps, sums);
+            self.square(l, unit, 3, step, steps, sums);
+        }
+    }
+
+    /// Multiplies square `q` of a step.
+    #[inline(always)]
+    fn start<U: TileUnit>(&self, unit: &mut U, q: usize, step: usize) {
+        if !self.has(q) {
+            return;
+        }
+        if q.is_multiple_of(2) && step.is_multiple_of(K::TILES) {
+            let group = self.groups.start + step / K::TILES;
+            let in_block = K::TYPE.block_len() / COLUMNS;
+            let at = group / in_block * size_of::<K::Act>() + group % in_block * COLUMNS;
+            let (bytes, stride) = self.x.row_on(self.first[q / 2]);
+            unit.load_x(q / 2, &bytes[at..], stride);
+        }
+        if q / 2 == 0 {
+            unit.load_w(q % 2, &self.tiles[2 * step + q % 2].q);
+        }
+        unit.multiply(q);
+    }
+
+    /// Reads square `q` of `step`, and multiplies that of the next.
+    #[inline(always)]
+    fn advance<U: TileUnit>(
+        &self,
+        unit: &mut U,
+        q: usize,
+        step: usize,
+        steps: usize,
+        out: &mut Square,
+    ) {
+        if self.has(q) && step < steps {
+            unit.store(q, out);
+            if step + 1 < steps {
+                self.start(unit, q, step + 1);
+            }
+        }
+    }
+
+    /// Lets the unit go on, and joins square `q` of a step to the sums.
+    #[inline(always)]
+    fn square<L: Dot, U: TileUnit>(
+        &self,
+        l: L,
+        unit: &mut U,
+        q: usize,
+        step: usize,
+        steps: usize,
+        sums: &mut Sums,
+    ) {
+        if !self.has(q) {
+            return;
+        }
+        self.advance(
+            unit,
+            q,
+            step + 1,
+            steps,
+            &mut sums.squares[(step + 1) % 2][q],
+        );
+        let in_block = K::TYPE.block_len() / COLUMNS;
+        let group = self.groups.start + step / K::TILES;
+        let (block, group) = (group / in_block, group % in_block);
+        let w = &self.tiles[2 * step + q % 2];
+        let rows = &self.rows[q / 2 * TOKENS..][..TOKENS];
+        let (square, weighted) = (&sums.squares[step % 2][q], &mut sums.weighted[q]);
+        for part in 0..L::PARTS {
+            let (scale, min) = (l.load_f(&w.scale, part), l.load_f(&w.min, part));
+            for t in 0..TOKENS {
+                let sum = l.load(&square.0[t], part);
+                let sum = if K::TILES == 1 {
+                    small_to_f(l, sum)
+                } else {
+                    let sum = l.mul(sum, l.bits(min));
+                    if step.is_multiple_of(K::TILES) {
+                        store_line(l, part, sum, &mut weighted.0[t]);
+                        continue;
+                    }
+                    l.to_f(l.add(l.load(&weighted.0[t], part), sum))
+                };
+                let (x, acc) = (&rows[t][block], &mut sums.acc[q][t]);
+                let scale = l.mul_f(scale, l.splat_f(x.scale(group)));
+                let mut joined = l.fma(scale, sum, l.load_f(acc, part));
+                if K::MINIMA {
+                    joined = l.fnma(min, l.splat_f(x.group_sum(group)), joined);
+                }
+                l.store_f(joined, acc, part);
+            }
+        }
+    }
+}
+
+/// The float of an integer within ±2^22: added to the bits of 1.5 · 2^23 it is as many units more. While tiles are in use,
+/// Intel's processors have one port for multiplications and conversions, and another that still does additions.
+#[inline(always)]
+fn small_to_f<L: Dot>(l: L, sum: L::I) -> L::F {
+    let shifted = l.of_bits(l.add(sum, l.splat(0x4b40_0000)));
+    l.sub_f(shifted, l.splat_f(12_582_912.0))
+}
