@@ -78,7 +78,7 @@ fn workers_together_compute_every_row_once() {
     let alone = run(1, false);
     assert!(alone.iter().flatten().all(|v| v.is_finite()));
     // More workers than stretches too.
-    for workers in [2, 5, 19] {
+    for workers in [2, 5, 19, 64] {
         assert_eq!(run(workers, false), alone);
         assert_eq!(run(workers, true), alone);
     }

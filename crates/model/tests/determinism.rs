@@ -175,6 +175,13 @@ fn threads_and_instruction_sets_give_the_same_logits() {
             assert!(logits == whole, "{} on {threads} threads", isa.name());
         }
     }
+    // Many more workers than processors, and than a matrix has stretches.
+    for threads in [8, 64] {
+        let pool = ThreadPool::new(Some(threads)).unwrap();
+        let mut runner = Runner::new(&model, Kernels::detect(), &pool, KvType::F16, 64);
+        let logits = bits(&runner.feed(&tokens, Output::AllLogits));
+        assert!(logits == whole, "{threads} threads");
+    }
 }
 
 #[test]

@@ -161,7 +161,7 @@ fn a_crowd_of_workers_does_everything_once_and_loses_no_wake_up() {
             let pool = ThreadPool::with_spin_wait(workers, Pinning::None, spin_wait).unwrap();
             let (calls, claimed) = (AtomicUsize::new(0), AtomicUsize::new(0));
             let done: Vec<AtomicUsize> = (0..1000).map(|_| AtomicUsize::new(0)).collect();
-            const RUNS: usize = 150;
+            const RUNS: usize = 60;
             for run in 0..RUNS {
                 pool.run(&|worker| {
                     pause(run * workers + worker);
