@@ -26,14 +26,18 @@ use crate::short_conv::ShortConv;
 use crate::state::StateStep;
 use crate::tile::TileMut;
 use crate::tile_unit::Tiles;
+#[cfg(not(feature = "compact"))]
+use crate::tile_unit::{TOKENS, TYPES as TILE_TYPES, product::run_plainly};
 #[cfg(all(
     target_arch = "x86_64",
     target_feature = "sse2",
     not(feature = "compact")
 ))]
-use crate::tile_unit::amx::{Amx, permit};
-#[cfg(not(feature = "compact"))]
-use crate::tile_unit::{TOKENS, TYPES as TILE_TYPES, emulated::Emulated, product::Tiled};
+use crate::tile_unit::{
+    amx::{Amx, permit},
+    emulated::Emulated,
+    product::Tiled,
+};
 use crate::vector::{
     Activate, Activation, Arithmetic, DotProduct, ExpSub, LayerNorm, Max, RmsNorm, SoftCap,
 };
@@ -200,10 +204,7 @@ impl Kernels {
     pub(crate) fn matmul_by_tiles(&self, tiles: Tiles, m: Matmul<'_>) {
         let known = TILE_TYPES.contains(&m.w.ty()) && m.x.tokens() >= TOKENS;
         match (self.isa, tiles) {
-            (Isa::Scalar, Tiles::Emulated) if known => {
-                let unit = Emulated::new();
-                Scalar.call(Tiled { m, unit });
-            }
+            (Isa::Scalar, Tiles::Emulated) if known => run_plainly(m),
             #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
             (Isa::Avx512Vnni, Tiles::Emulated) if known => {
                 // SAFETY: only `for_isa` hands these out, and only after it has found the instruction set.

@@ -6,10 +6,12 @@
 
 use core::marker::PhantomData;
 
+use super::emulated::Emulated;
 use super::{
     COLUMNS, Square, TOKENS, TileAct, TilePanel, TileUnit, WeightTile, store_line, with_tile_panel,
 };
 use crate::act::ActRows;
+use crate::arch::scalar::Scalar;
 use crate::lanes::{Dot, Op};
 use crate::panel::PANEL_ROWS;
 use crate::panel::matmul::{Matmul, head};
@@ -19,11 +21,13 @@ use crate::tile::TileMut;
 const KEPT: usize = 64;
 
 /// A product of one of the [types](super::TYPES).
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 pub(crate) struct Tiled<'a, U> {
     pub(crate) m: Matmul<'a>,
     pub(crate) unit: U,
 }
 
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 impl<U: TileUnit> Op for Tiled<'_, U> {
     type Out = ();
 
@@ -35,6 +39,16 @@ impl<U: TileUnit> Op for Tiled<'_, U> {
             _ => l.call(self.m)
         );
     }
+}
+
+/// The same in plain Rust, where [`Dot::call`] is no function of its own: each type gets one, with a stack of its own.
+pub(crate) fn run_plainly(m: Matmul<'_>) {
+    #[inline(never)]
+    fn one<K: TilePanel>(m: Matmul<'_>) {
+        let (unit, ty) = (Emulated::new(), PhantomData::<K>);
+        TiledMatmul { m, unit, ty }.run(Scalar);
+    }
+    with_tile_panel!(m.w.ty(), K => one::<K>(m), _ => Scalar.call(m));
 }
 
 struct TiledMatmul<'a, K, U> {
