@@ -6,7 +6,7 @@ use crate::hex::sha256;
 use crate::key::PublicKey;
 use crate::manifest::Manifest;
 use crate::zip::Zip;
-use crate::{deb, oci};
+use crate::{deb, oci, snap};
 use std::io::{self, Write};
 
 /// An artifact that was read, and not yet verified.
@@ -22,7 +22,9 @@ impl<'a> Artifact<'a> {
     /// Takes an artifact apart. Its manifest is well formed, and every file that it names is there with its length.
     pub fn read(bytes: &'a [u8]) -> Result<Self, PackError> {
         let all = bytes;
-        let inside = deb::executable(bytes).or_else(|| oci::executable(bytes));
+        let inside = deb::executable(bytes)
+            .or_else(|| oci::executable(bytes))
+            .or_else(|| snap::executable(bytes));
         let bytes = match inside {
             Some(range) => &bytes[range?],
             None => bytes,

@@ -3,7 +3,7 @@
 use crate::error::PackError;
 use crate::key::SigningKey;
 use crate::manifest::{Kind, Manifest, check_file_name};
-use crate::{deb, oci, zip};
+use crate::{deb, oci, snap, zip};
 use std::borrow::Cow;
 use strata_image::Layout;
 
@@ -55,6 +55,7 @@ impl<'a> Contents<'a> {
             Kind::Run => Ok(executable),
             Kind::Oci => oci::wrap(&manifest, self.program, executable),
             Kind::Deb => deb::wrap(&manifest, self.program, executable),
+            Kind::Snap => snap::wrap(&manifest, executable),
         }
     }
 

@@ -63,6 +63,11 @@ pub(crate) fn wrap<'a>(
     data.file(&copyright, 0o644, copyright_file(manifest).into_bytes())?;
     let changelog = format!("./usr/share/doc/{package}/changelog.gz");
     data.file(&changelog, 0o644, gzip(&changelog_file(manifest, &package)))?;
+    for folder in ["./usr/share/man/", "./usr/share/man/man1/"] {
+        data.folder(folder, ROOT)?;
+    }
+    let page = format!("./usr/share/man/man1/{package}.1.gz");
+    data.file(&page, 0o644, gzip(&manual_page(&package)))?;
     let data = data.finish();
     let mut deb = Layout::default();
     deb.put(0, MAGIC);
@@ -155,6 +160,18 @@ fn changelog_file(manifest: &Manifest, package: &str) -> String {
     )
 }
 
+/// What `man` says of the command.
+fn manual_page(package: &str) -> String {
+    let dashed = package.replace('-', "\\-");
+    let title = package.to_uppercase();
+    format!(
+        ".TH {title} 1\n.SH NAME\n{dashed} \\- language model with its server\n\
+         .SH SYNOPSIS\n.B {dashed}\n[\\fIPROMPT\\fR...]\n.br\n.B {dashed} serve\n\
+         .SH DESCRIPTION\nAnswers a prompt, chats, or serves the model that is packed in it.\n\
+         .B {dashed} \\-\\-help\nlists its commands, which take the flags of the commands of strata.\n"
+    )
+}
+
 /// A short text as gzip (RFC 1952) has it, in one stored block.
 fn gzip(text: &str) -> Vec<u8> {
     let bytes = text.as_bytes();
@@ -175,7 +192,7 @@ fn gzip(text: &str) -> Vec<u8> {
 
 fn copyright_file(manifest: &Manifest) -> String {
     let mut text = String::from(
-        "The program: Strata. Copyright: the authors of Strata. Licence: MIT, or Apache-2.0 as in\n\
+        "The program: Strata. Copyright 2026 the authors of Strata. Licence: MIT, or Apache-2.0 as in\n\
          /usr/share/common-licenses/Apache-2.0.\n",
     );
     for model in &manifest.models {

@@ -18,6 +18,8 @@ mod hex;
 mod key;
 mod manifest;
 mod oci;
+mod snap;
+mod squashfs;
 mod tar;
 mod zip;
 
@@ -31,4 +33,5 @@ pub use manifest::{
     Kind, MachineNeeds, Manifest, MemoryNeeds, PackedMessage, PackedModel, PackedPreset,
     PackedProgram, Start, StartMode,
 };
+pub use oci::OciImage;
 pub use zip::{Entry, Zip};

@@ -16,11 +16,13 @@ pub enum Kind {
     Oci,
     /// A Debian package of that executable, with a service.
     Deb,
+    /// A snap of that executable, with a service.
+    Snap,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Run, Self::Oci, Self::Deb];
+    pub const ALL: [Self; 4] = [Self::Run, Self::Oci, Self::Deb, Self::Snap];
 
     /// The ending of its files.
     pub fn ending(self) -> &'static str {
@@ -28,6 +30,7 @@ impl Kind {
             Self::Run => "run",
             Self::Oci => "oci",
             Self::Deb => "deb",
+            Self::Snap => "snap",
         }
     }
 

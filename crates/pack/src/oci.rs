@@ -138,6 +138,59 @@ fn config(manifest: &Manifest, layer: &str) -> Result<Value, PackError> {
     }))
 }
 
+/// A container image in an archive, in the pieces that a registry takes.
+pub struct OciImage<'a> {
+    /// The type of its manifest.
+    pub media_type: &'static str,
+    /// The manifest.
+    pub manifest: &'a [u8],
+    /// The SHA-256 of each blob but the manifest, in hexadecimal digits, and its bytes.
+    pub blobs: Vec<(String, &'a [u8])>,
+}
+
+impl<'a> OciImage<'a> {
+    /// Takes an archive apart, of which every blob has its digest for a name.
+    pub fn read(bytes: &'a [u8]) -> Result<Self, PackError> {
+        if !bytes.starts_with(b"oci-layout\0") {
+            return Err(PackError::Unknown);
+        }
+        let files = tar::files(bytes)?;
+        let missing = |name: &str| PackError::Missing(name.into());
+        let index = files.iter().find(|(name, _)| name == "index.json");
+        let (_, index) = index.ok_or_else(|| missing("index.json"))?;
+        let index: Value = serde_json::from_slice(&bytes[index.clone()])
+            .map_err(|error| PackError::Manifest(error.to_string()))?;
+        let digest = index["manifests"][0]["digest"].as_str().unwrap_or_default();
+        let digest = digest.strip_prefix("sha256:").unwrap_or_default();
+        let mut manifest = None;
+        let mut blobs = Vec::new();
+        for (name, range) in files {
+            let Some(name) = name.strip_prefix("blobs/sha256/") else {
+                continue;
+            };
+            let blob = &bytes[range];
+            let found = hex::sha256(blob);
+            if found != name {
+                return Err(PackError::Digest {
+                    path: "a blob".into(),
+                    found,
+                    wanted: name.into(),
+                });
+            }
+            if name == digest {
+                manifest = Some(blob);
+            } else {
+                blobs.push((name.into(), blob));
+            }
+        }
+        Ok(Self {
+            media_type: MANIFEST,
+            manifest: manifest.ok_or_else(|| missing("the image's manifest"))?,
+            blobs,
+        })
+    }
+}
+
 /// Where the executable is in an image, if it is one.
 pub(crate) fn executable(bytes: &[u8]) -> Option<Result<Range<usize>, PackError>> {
     bytes.starts_with(b"oci-layout\0").then(|| find(bytes))

@@ -3,4 +3,5 @@
 mod runs;
 mod sample;
 mod signatures;
+mod snaps;
 mod wrapped;

@@ -3,7 +3,7 @@
 use crate::sample::{PROGRAM, key, manifest, packed};
 use std::path::Path;
 use std::process::{Command, Output};
-use strata_pack::{Artifact, Contents, Kind, PackError};
+use strata_pack::{Artifact, Contents, Kind, OciImage, PackError};
 use tempfile::TempDir;
 
 /// What a program says, if it is here.
@@ -87,6 +87,10 @@ fn dpkg_takes_the_package_apart() {
     if let Some(text) = say("gzip", &["-dc", changelog.to_str().unwrap()]) {
         assert!(text.starts_with("strata-fox (0.1.0)"), "{text}");
     }
+    let page = out.join("usr/share/man/man1/strata-fox.1.gz");
+    if let Some(text) = say("gzip", &["-dc", page.to_str().unwrap()]) {
+        assert!(text.starts_with(".TH STRATA-FOX 1"), "{text}");
+    }
     let listed = say("dpkg-deb", &["--contents", &path]).unwrap();
     assert!(
         listed.contains("-rwxr-xr-x root/root") || listed.contains("-rwxr-xr-x 0/0"),
@@ -124,6 +128,33 @@ fn the_image_is_a_layout() {
     assert_eq!(config["config"]["User"], "10001:10001");
     assert_eq!(config["config"]["Entrypoint"][0], "/strata.run");
     assert_eq!(config["config"]["Healthcheck"]["Test"][2], "health");
+}
+
+#[test]
+fn an_image_comes_in_the_pieces_that_a_registry_takes() {
+    let bytes = packed(manifest(Kind::Oci), None);
+    let image = OciImage::read(&bytes).unwrap();
+    let described: serde_json::Value = serde_json::from_slice(image.manifest).unwrap();
+    let digests = [&described["config"], &described["layers"][0]]
+        .map(|descriptor| descriptor["digest"].as_str().unwrap().to_owned());
+    let found = image
+        .blobs
+        .iter()
+        .map(|(digest, _)| format!("sha256:{digest}"));
+    let found: Vec<String> = found.collect();
+    assert_eq!(found, digests);
+    let mut changed = bytes.clone();
+    let at = bytes.len() - 4000;
+    changed[at] ^= 1;
+    assert!(matches!(
+        OciImage::read(&changed).map(drop),
+        Err(PackError::Digest { .. })
+    ));
+    for kind in [Kind::Run, Kind::Deb, Kind::Snap] {
+        let bytes = packed(manifest(kind), None);
+        let read = OciImage::read(&bytes).map(drop);
+        assert_eq!(read, Err(PackError::Unknown), "{kind:?}");
+    }
 }
 
 #[test]
