@@ -51,4 +51,5 @@ pub use name::{DEFAULT_HOST, Name, NameError, Part};
 pub use net::{Logins, NetError, Network, PrivateHosts, RetryPolicy};
 pub use progress::{OnProgress, Progress, quietly};
 pub use store::{BlobWriter, Listing, Store};
+pub use transfer::ContainerImage;
 pub use upkeep::{Finding, Repair};

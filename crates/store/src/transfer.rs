@@ -1,5 +1,6 @@
 //! Models to and from other machines, by the names that people give them.
 
+use crate::digest::Digest;
 use crate::error::StoreError;
 use crate::hub::Checkpoint;
 use crate::name::Name;
@@ -8,6 +9,31 @@ use crate::progress::OnProgress;
 use crate::registry::Repository;
 use crate::store::Store;
 use crate::{file_url, hub};
+
+/// A container image, which goes to a registry as it is.
+pub struct ContainerImage<'a> {
+    /// The type of its manifest.
+    pub media_type: &'a str,
+    /// The manifest's bytes.
+    pub manifest: &'a [u8],
+    /// What the manifest names.
+    pub blobs: Vec<(Digest, &'a [u8])>,
+}
+
+impl ContainerImage<'_> {
+    /// Sends the image to a registry, as `host/namespace/name:tag`; blobs that are there already are not sent.
+    pub fn push(
+        &self,
+        name: &str,
+        network: &Network,
+        progress: &mut OnProgress<'_>,
+    ) -> Result<Name, StoreError> {
+        let name = registry_name(name, network)?;
+        let client = Client::new(network.clone());
+        Repository::new(&client, &name)?.push_image(self, progress)?;
+        Ok(name)
+    }
+}
 
 impl Store {
     /// Fetches a model: `llama3.2:1b` or `host/namespace/model:tag` of a registry, `hf.co/user/repo:Q4_K_M` of the

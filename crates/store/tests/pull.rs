@@ -3,7 +3,7 @@
 use crate::loopback::{Manners, Registry, network, noise};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
-use strata_store::{Digest, Name, Network, Store, StoreError, quietly};
+use strata_store::{ContainerImage, Digest, Name, NetError, Network, Store, StoreError, quietly};
 
 fn store() -> (tempfile::TempDir, Store) {
     let folder = tempfile::tempdir().unwrap();
@@ -191,6 +191,40 @@ fn what_is_pushed_can_be_pulled() {
         .push(&copy.to_string(), &network(), &mut quietly)
         .unwrap();
     assert_eq!(uploads(), before);
+}
+
+#[test]
+fn a_container_image_is_pushed() {
+    const TYPE: &str = "application/vnd.oci.image.manifest.v1+json";
+    let registry = Registry::start();
+    let (config, layer) = (b"{}".to_vec(), noise((16 << 20) + 3, 8));
+    let image = ContainerImage {
+        media_type: TYPE,
+        manifest: b"{\"schemaVersion\":2}",
+        blobs: [&config, &layer]
+            .map(|blob| (Digest::of(blob), &blob[..]))
+            .into(),
+    };
+    let name = registry.name("team/model:1");
+    image.push(&name, &network(), &mut quietly).unwrap();
+    for blob in [&config, &layer] {
+        let blobs = registry.state.blobs.lock().unwrap();
+        assert_eq!(blobs[&Digest::of(blob).to_string()], *blob);
+    }
+    let manifests = registry.state.manifests.lock().unwrap();
+    assert_eq!(manifests["team/model:1"], image.manifest);
+    let requests = registry.requests();
+    let last = requests.last().unwrap();
+    assert_eq!(last.headers["content-type"], TYPE);
+    drop(manifests);
+    let secure = Network {
+        insecure: false,
+        ..network()
+    };
+    assert!(matches!(
+        image.push(&format!("http://{name}"), &secure, &mut quietly),
+        Err(StoreError::Net(NetError::Insecure(_)))
+    ));
 }
 
 #[test]

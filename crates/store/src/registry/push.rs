@@ -1,15 +1,18 @@
 //! Pushing: the blobs that the registry lacks, and then the manifest.
 
 use super::Repository;
+use crate::digest::Digest;
 use crate::error::{At, StoreError};
 use crate::fetch::again_while;
-use crate::manifest::{Layer, MANIFEST_TYPE};
+use crate::manifest::MANIFEST_TYPE;
 use crate::model::StoredModel;
 use crate::net::{Answer, Method, NetError, Url};
 use crate::own_file;
 use crate::progress::{OnProgress, Progress};
 use crate::store::Store;
+use crate::transfer::ContainerImage;
 use std::io::Read;
+use std::path::Path;
 
 /// Sent in one request.
 const CHUNK: u64 = 16 << 20;
@@ -25,53 +28,74 @@ impl Repository<'_> {
         Progress::status("retrieving manifest").tell(progress)?;
         let _pins = store.pin(model.manifest.all().map(|layer| &layer.digest))?;
         for layer in model.manifest.all() {
-            self.send_blob(store, model, layer, progress)?;
+            if store.blob_len(&layer.digest) != Some(layer.size) {
+                return Err(StoreError::MissingBlob {
+                    name: Box::new(model.name.clone()),
+                    digest: layer.digest,
+                    media_type: layer.media_type.clone(),
+                });
+            }
+            let path = store.blob_path(&layer.digest);
+            let open = || own_file::open(&path);
+            self.send_blob(layer.digest, layer.size, &path, open, progress)?;
         }
+        let body = store.manifest_bytes(&model.name)?;
+        self.send_manifest(MANIFEST_TYPE, &body, progress)
+    }
+
+    /// Sends a container image there.
+    pub(crate) fn push_image(
+        &self,
+        image: &ContainerImage<'_>,
+        progress: &mut OnProgress<'_>,
+    ) -> Result<(), StoreError> {
+        for (digest, blob) in &image.blobs {
+            let size = blob.len() as u64;
+            self.send_blob(*digest, size, Path::new(""), || Ok(*blob), progress)?;
+        }
+        self.send_manifest(image.media_type, image.manifest, progress)
+    }
+
+    fn send_manifest(
+        &self,
+        media_type: &str,
+        body: &[u8],
+        progress: &mut OnProgress<'_>,
+    ) -> Result<(), StoreError> {
         Progress::status("pushing manifest").tell(progress)?;
         let url = self.url(&format!("manifests/{}", self.name.tag()))?;
-        let headers = [("content-type", MANIFEST_TYPE)];
-        let body = store.manifest_bytes(&model.name)?;
-        self.send(&Method::PUT, &url, &headers, &body)?.ok()?;
+        let headers = [("content-type", media_type)];
+        self.send(&Method::PUT, &url, &headers, body)?.ok()?;
         Progress::status("success").tell(progress)
     }
 
-    fn send_blob(
+    /// Sends a blob, unless it is there already.
+    fn send_blob<R: Read>(
         &self,
-        store: &Store,
-        model: &StoredModel,
-        layer: &Layer,
+        digest: Digest,
+        size: u64,
+        path: &Path,
+        open: impl FnOnce() -> Result<R, StoreError>,
         progress: &mut OnProgress<'_>,
     ) -> Result<(), StoreError> {
-        if store.blob_len(&layer.digest) != Some(layer.size) {
-            return Err(StoreError::MissingBlob {
-                name: Box::new(model.name.clone()),
-                digest: layer.digest,
-                media_type: layer.media_type.clone(),
-            });
-        }
         let step = |completed| Progress {
-            digest: Some(layer.digest.to_string()),
-            ..Progress::of(
-                format!("pushing {}", &layer.digest.hex()[..12]),
-                completed,
-                layer.size,
-            )
+            digest: Some(digest.to_string()),
+            ..Progress::of(format!("pushing {}", &digest.hex()[..12]), completed, size)
         };
         step(0).tell(progress)?;
-        let there = self.ask(&Method::HEAD, &format!("blobs/{}", layer.digest), &[])?;
+        let there = self.ask(&Method::HEAD, &format!("blobs/{digest}"), &[])?;
         if there.status().is_success() {
-            return step(layer.size).tell(progress);
+            return step(size).tell(progress);
         }
         let start = self.url("blobs/uploads/")?;
         let mut answer = self.send(&Method::POST, &start, &[], &[])?.ok()?;
-        let path = store.blob_path(&layer.digest);
-        let mut file = own_file::open(&path)?;
+        let mut file = open()?;
         let mut done = 0;
-        while done < layer.size {
+        while done < size {
             let mut chunk = Vec::new();
-            (&mut file).take(CHUNK).read_to_end(&mut chunk).at(&path)?;
+            (&mut file).take(CHUNK).read_to_end(&mut chunk).at(path)?;
             if chunk.is_empty() {
-                return Err(StoreError::NoSuchBlob(layer.digest));
+                return Err(StoreError::NoSuchBlob(digest));
             }
             let end = done + chunk.len() as u64;
             let range = format!("{done}-{}", end - 1);
@@ -84,7 +108,7 @@ impl Repository<'_> {
             done = end;
             step(done).tell(progress)?;
         }
-        let url = upload_location(&answer)?.query("digest", &layer.digest.to_string())?;
+        let url = upload_location(&answer)?.query("digest", &digest.to_string())?;
         self.send(&Method::PUT, &url, &[], &[])?.ok()?;
         Ok(())
     }
