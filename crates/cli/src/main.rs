@@ -84,7 +84,7 @@ enum Command {
     Quantize(quantize::Arguments),
     Imatrix(imatrix::Arguments),
     Synth(synth::Arguments),
-    Pack(pack::Arguments),
+    Pack(Box<pack::Arguments>),
     Image(image::Arguments),
     Boot(boot::Arguments),
     Doctor(doctor::Arguments),

@@ -10,6 +10,7 @@ use strata::load::BUILT_IN;
 pub(super) fn write(arguments: &Arguments, output: &Path) -> Result<(), Failure> {
     let refused = [
         ("--sign", arguments.sign.is_some()),
+        ("--push", arguments.push.is_some()),
         ("--system", arguments.system.is_some()),
         ("--start", arguments.start.is_some()),
         ("--program", arguments.program.is_some()),

@@ -3,6 +3,7 @@
 mod bootable;
 mod description;
 mod keys;
+mod registry;
 mod shown;
 
 use crate::failure::{Failure, Kind};
@@ -26,6 +27,7 @@ The ending of NAME tells what is written:
   .run  a Linux executable: `./NAME.run` chats, `./NAME.run serve` serves, `unzip NAME.run` takes the models out
   .oci  a container image of that executable, as a tar archive of the OCI layout; the program must be linked statically
   .deb  a Debian package of that executable, with a service of systemd that is not enabled
+  .snap a snap of that executable, with a service
   .elf, .efi, .img, .iso  a machine that boots into the model and its server, as `strata image` writes it
 
 Examples:
@@ -33,7 +35,8 @@ Examples:
   strata pack model-q8_0.gguf model-q4_k_m.gguf -o model.run    use the largest one that fits
   strata pack --new-key release                                 write release and release.pub
   strata pack model.gguf -o model.run --sign release
-  strata pack --verify model.run --key release.pub")]
+  strata pack --verify model.run --key release.pub
+  strata pack model.gguf -o model.oci --program strata-static --push registry.example.org/team/model:1")]
 pub(crate) struct Arguments {
     /// The model: a .gguf file, or a name that `strata list` shows; several are quantizations to choose from [default: tale]
     #[arg(value_name = "MODEL")]
@@ -56,6 +59,12 @@ pub(crate) struct Arguments {
     /// The program to pack [default: this one]
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
+    /// Send the container image to a registry too, as HOST/NAMESPACE/NAME:TAG
+    #[arg(long, value_name = "NAME", requires = "output")]
+    push: Option<String>,
+    /// Allow a registry without TLS
+    #[arg(long, requires = "push")]
+    insecure: bool,
     /// Sign with the Ed25519 private key in this PEM file
     #[arg(long, value_name = "KEY")]
     sign: Option<PathBuf>,
@@ -133,6 +142,10 @@ fn pack(arguments: &Arguments, output: &Path) -> Result<(), Failure> {
             "use a name that ends in {known}, .elf, .efi, .img or .iso"
         ))
     })?;
+    if arguments.push.is_some() && kind != Form::Oci {
+        let sentence = format_args!("--push does not apply to {}", output.display());
+        return Err(Failure::new(Kind::Usage, sentence).hint("use a name that ends in .oci"));
+    }
     let key = arguments.sign.as_deref().map(keys::signing).transpose()?;
     let program = program(arguments.program.as_deref())?;
     let program = program_of(program.bytes());
@@ -176,7 +189,10 @@ fn pack(arguments: &Arguments, output: &Path) -> Result<(), Failure> {
             .map_err(|error| Failure::io(output.display(), &error))?;
     }
     println!("{}: {}", output.display(), Size(layout.len()));
-    Ok(())
+    match &arguments.push {
+        Some(name) => registry::push(output, name, arguments.insecure),
+        None => Ok(()),
+    }
 }
 
 fn failed(path: &Path, error: &PackError) -> Failure {
@@ -188,8 +204,8 @@ fn failed(path: &Path, error: &PackError) -> Failure {
     let failure = Failure::new(kind, format_args!("{}: {error}", path.display()));
     match error {
         E::Dynamic => failure.hint(
-            "pass a static program with --program: RUSTFLAGS=-Ctarget-feature=+crt-static \
-             cargo build --release --target x86_64-unknown-linux-gnu",
+            "pass a static program with --program, such as the one for x86_64-unknown-linux-musl that \
+             `cargo xtask dist` builds",
         ),
         _ => failure,
     }

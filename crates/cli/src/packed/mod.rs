@@ -1,10 +1,12 @@
 //! This program with models behind it, as `strata pack` writes it: what its words mean, and which model is run.
 
+mod engine;
 mod health;
 
 use crate::failure::{Failure, Kind};
 use crate::{Arguments, Command};
 use clap::Parser;
+use engine::Engines;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -20,11 +22,14 @@ Usage:
   PROGRAM serve                 serve the OpenAI, Anthropic and Ollama APIs: the flags of `strata serve`
   PROGRAM plan                  show how much memory it needs here: the flags of `strata plan`
   PROGRAM health                ask the server at OLLAMA_HOST whether it is up
+  PROGRAM status                ask the server at OLLAMA_HOST for a token, and say how long the answer took
+  PROGRAM engines               list the models inside and the memory that each needs here
+  PROGRAM use-engine NAME       use that model from now on, if it fits; --auto: the largest one that fits
   PROGRAM manifest              show what is packed
   PROGRAM strata COMMAND        every other command of Strata
 
 It holds several quantizations of a model, perhaps, and uses the largest one that fits. `unzip PROGRAM` takes
-the models out.";
+the models out. What `use-engine` chose is kept in the file that STRATA_ENGINE_FILE names.";
 
 /// The command line, with the model where this program has models behind it.
 pub(crate) fn command_line() -> Result<Vec<OsString>, Failure> {
@@ -41,6 +46,7 @@ pub(crate) fn command_line() -> Result<Vec<OsString>, Failure> {
     let artifact = Artifact::read(file.bytes()).map_err(refused)?;
     artifact.verify_signature(None).map_err(refused)?;
     let start = &artifact.manifest.start;
+    let engines = Engines::new(&artifact.manifest, &program.join(MODELS));
     let words = match meaning(words.get(1..).unwrap_or_default(), start.mode) {
         Meaning::Help => {
             println!("{}\n\n{HELP}", artifact.manifest.name);
@@ -48,6 +54,19 @@ pub(crate) fn command_line() -> Result<Vec<OsString>, Failure> {
         }
         Meaning::Health => {
             health::check()?;
+            std::process::exit(0);
+        }
+        Meaning::Status => {
+            let chosen = engines.chosen()?.map(|index| engines.name(index));
+            health::status(chosen)?;
+            std::process::exit(0);
+        }
+        Meaning::Engines => {
+            engines.list()?;
+            std::process::exit(0);
+        }
+        Meaning::UseEngine(rest) => {
+            engines.choose(rest)?;
             std::process::exit(0);
         }
         Meaning::Manifest => {
@@ -65,13 +84,12 @@ pub(crate) fn command_line() -> Result<Vec<OsString>, Failure> {
             rest,
         },
     };
-    let models = artifact.manifest.models.iter();
-    let paths: Vec<PathBuf> = models
-        .map(|model| program.join(MODELS).join(&model.file))
-        .collect();
-    let index = choose(&paths, &words)?;
+    let index = match engines.chosen()? {
+        Some(index) => index,
+        None => choose(&engines.paths, &words)?,
+    };
     artifact.verify_model(index).map_err(refused)?;
-    Ok(words.with(&paths[index]))
+    Ok(words.with(&engines.paths[index]))
 }
 
 /// Whether a file ends as those with an archive behind them do.
@@ -91,6 +109,9 @@ fn is_packed(path: &Path) -> bool {
 enum Meaning<'a> {
     Help,
     Health,
+    Status,
+    Engines,
+    UseEngine(&'a [OsString]),
     Manifest,
     /// A command of the program as it always is.
     Plain(&'a [OsString]),
@@ -104,6 +125,9 @@ fn meaning(words: &[OsString], mode: StartMode) -> Meaning<'_> {
     match (first, mode) {
         (Some("--help" | "-h" | "help"), _) => Meaning::Help,
         (Some("health"), _) => Meaning::Health,
+        (Some("status"), _) => Meaning::Status,
+        (Some("engines"), _) => Meaning::Engines,
+        (Some("use-engine"), _) => Meaning::UseEngine(rest),
         (Some("manifest"), _) => Meaning::Manifest,
         (Some("strata"), _) => Meaning::Plain(rest),
         (Some("--version" | "-V"), _) => Meaning::Plain(words),
@@ -191,6 +215,10 @@ mod tests {
         assert_eq!(model("plan", Serve), ("plan", 0));
         assert_eq!(meaning(&words("--help"), Chat), Meaning::Help);
         assert_eq!(meaning(&words("manifest"), Chat), Meaning::Manifest);
+        assert_eq!(meaning(&words("status"), Serve), Meaning::Status);
+        let auto = words("--auto");
+        let meant = Meaning::UseEngine(&auto);
+        assert_eq!(meaning(&words("use-engine --auto"), Chat), meant);
         assert_eq!(
             meaning(&words("strata list"), Chat),
             Meaning::Plain(&words("list"))

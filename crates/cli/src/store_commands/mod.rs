@@ -18,7 +18,7 @@ pub(crate) use list::ListArguments;
 pub(crate) use names::{CopyArguments, RemoveArguments};
 pub(crate) use running::{PsArguments, StopArguments};
 pub(crate) use show::ShowArguments;
-pub(crate) use transfer::TransferArguments;
+pub(crate) use transfer::{Steps, TransferArguments};
 pub(crate) use upkeep::StoreArguments;
 
 pub(crate) use create::run as create;

@@ -65,7 +65,7 @@ const WORTH_A_BAR: u64 = 1_000_000;
 
 /// Shows the steps of a long piece of work: a bar a layer on a terminal, lines of JSON if asked for, changes of status
 /// otherwise.
-pub(super) struct Steps {
+pub(crate) struct Steps {
     json: bool,
     bars: MultiProgress,
     /// Those of layers that are on their way, by their status.
@@ -74,7 +74,7 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    pub(super) fn new(json: bool) -> Self {
+    pub(crate) fn new(json: bool) -> Self {
         Self {
             json,
             bars: MultiProgress::new(),
@@ -83,7 +83,7 @@ impl Steps {
         }
     }
 
-    pub(super) fn show(&mut self, step: &Progress) -> ControlFlow<()> {
+    pub(crate) fn show(&mut self, step: &Progress) -> ControlFlow<()> {
         if self.json {
             let mut out = std::io::stdout().lock();
             // Nobody reads any more: nothing is worth fetching either.

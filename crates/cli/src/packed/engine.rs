@@ -1,0 +1,145 @@
+//! Engines: the models of a packed program, of which one is chosen by the memory that it needs here. The choice is kept in
+//! the file that `STRATA_ENGINE_FILE` names, or in a snap's own folder, and a model that does not fit is never chosen.
+
+use super::Words;
+use crate::failure::{Failure, Kind};
+use std::ffi::OsString;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use strata::{Model, Options, Plan, Size};
+use strata_pack::Manifest;
+
+/// The models of an artifact: their names, and where they are.
+pub(super) struct Engines {
+    names: Vec<String>,
+    pub(super) paths: Vec<PathBuf>,
+    context: u64,
+}
+
+impl Engines {
+    pub(super) fn new(manifest: &Manifest, models: &Path) -> Self {
+        let files = manifest.models.iter().map(|model| &model.file);
+        Self {
+            names: files
+                .clone()
+                .map(|file| file.strip_suffix(".gguf").unwrap_or(file).into())
+                .collect(),
+            paths: files.map(|file| models.join(file)).collect(),
+            context: manifest.start.context,
+        }
+    }
+
+    /// How a server would open a model.
+    fn options(&self, path: &Path) -> Options {
+        let words = Words {
+            command: "serve",
+            context: self.context,
+            rest: &[],
+        };
+        words.options(path).unwrap_or_default()
+    }
+
+    fn plan(&self, index: usize) -> Result<Plan, Failure> {
+        let path = &self.paths[index];
+        Ok(Model::plan(path, &self.options(path))?)
+    }
+
+    /// Lists the engines, the memory that each needs here, and which one is chosen.
+    pub(super) fn list(&self) -> Result<(), Failure> {
+        let chosen = self.chosen()?;
+        let mut out = std::io::stdout().lock();
+        for (index, name) in self.names.iter().enumerate() {
+            let plan = self.plan(index)?;
+            let mark = if chosen == Some(index) { "*" } else { " " };
+            let fits = if plan.fits { "fits" } else { "does not fit" };
+            let needs = Size(plan.total()).to_string();
+            let written = writeln!(out, "{mark} {name:<40} {needs:>10}  {fits}");
+            written.map_err(|error| Failure::stdout(&error))?;
+        }
+        Ok(())
+    }
+
+    /// Chooses an engine by its name, or with `--auto` the largest that fits.
+    pub(super) fn choose(&self, words: &[OsString]) -> Result<(), Failure> {
+        let [word] = words else {
+            let failure = Failure::new(Kind::Usage, "use-engine takes an engine, or --auto");
+            return Err(failure.hint("`engines` lists them"));
+        };
+        let word = word.to_string_lossy();
+        let index = if word == "--auto" {
+            self.largest_that_fits()?
+        } else {
+            let index = self.find(&word)?;
+            self.must_fit(index)?;
+            index
+        };
+        let file = file().ok_or_else(|| {
+            let failure = Failure::new(Kind::Usage, "there is no place to keep the choice");
+            failure.hint("set STRATA_ENGINE_FILE to the name of a file")
+        })?;
+        let written = std::fs::write(&file, format!("{}\n", self.names[index]));
+        written.map_err(|error| Failure::io(file.display(), &error))?;
+        println!("{}", self.names[index]);
+        Ok(())
+    }
+
+    /// The engine that was chosen, if one was, and the artifact has it.
+    pub(super) fn chosen(&self) -> Result<Option<usize>, Failure> {
+        let Some(file) = file() else {
+            return Ok(None);
+        };
+        match std::fs::read_to_string(&file) {
+            Ok(text) => self.find(text.trim()).map(Some),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Failure::io(file.display(), &error)),
+        }
+    }
+
+    pub(super) fn name(&self, index: usize) -> &str {
+        &self.names[index]
+    }
+
+    fn find(&self, name: &str) -> Result<usize, Failure> {
+        let index = self.names.iter().position(|known| known == name);
+        index.ok_or_else(|| {
+            let failure = Failure::new(Kind::Usage, format_args!("there is no engine {name:?}"));
+            failure.hint(format_args!("there are {}", self.names.join(", ")))
+        })
+    }
+
+    fn largest_that_fits(&self) -> Result<usize, Failure> {
+        for index in 0..self.names.len() {
+            if self.plan(index)?.fits {
+                return Ok(index);
+            }
+        }
+        match self.names.len().checked_sub(1) {
+            Some(smallest) => self.must_fit(smallest).map(|()| smallest),
+            None => Err(Failure::new(
+                Kind::BadModel,
+                "no model is packed in this program",
+            )),
+        }
+    }
+
+    fn must_fit(&self, index: usize) -> Result<(), Failure> {
+        let plan = self.plan(index)?;
+        if plan.fits {
+            return Ok(());
+        }
+        let sentence = format_args!(
+            "{} needs {} of memory, and {} may be used",
+            self.names[index],
+            Size(plan.total()),
+            Size(plan.limit)
+        );
+        Err(Failure::new(Kind::OutOfMemory, sentence).hint("`engines` lists what fits"))
+    }
+}
+
+/// Where the choice is kept.
+fn file() -> Option<PathBuf> {
+    let named = std::env::var_os("STRATA_ENGINE_FILE").map(PathBuf::from);
+    let of_snap = || Some(Path::new(&std::env::var_os("SNAP_COMMON")?).join("engine"));
+    named.or_else(of_snap)
+}
