@@ -7,8 +7,8 @@ use anyhow::{Context, Result, anyhow, ensure};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-const TARGET: &str = "aarch64-unknown-linux-gnu";
-const LINKER: &str = "aarch64-linux-gnu-gcc";
+pub(crate) const TARGET: &str = "aarch64-unknown-linux-gnu";
+pub(crate) const LINKER: &str = "aarch64-linux-gnu-gcc";
 const EMULATOR: &str = "qemu-aarch64-static";
 
 /// Debian's packages: a compiler with the standard library for the target, a linker with the C library, the emulator.
@@ -51,6 +51,11 @@ pub(crate) fn run() -> Result<()> {
     cross.build()?;
     cross.test_kernels()?;
     cross.compare_stories()
+}
+
+/// A compiler for the target, with a linker and an emulator beside it, if they are here or can be installed.
+pub(crate) fn compiler() -> Result<Option<&'static str>> {
+    Ok(Cross::install()?.map(|cross| cross.rustc))
 }
 
 /// A compiler that knows the target.

@@ -10,6 +10,7 @@ mod conformance;
 mod cuda;
 mod deny;
 mod fleet;
+mod dist;
 mod fuzz;
 #[cfg(test)]
 mod layers;
@@ -21,6 +22,7 @@ mod sanitize;
 mod soak;
 mod test;
 mod test_boot;
+mod test_pack;
 mod unikernel;
 
 use anyhow::{Result, bail};
@@ -86,8 +88,18 @@ cargo xtask TASK
                    the tests of the crates with unsafe code under AddressSanitizer, and what that does not cover
   deny             licences, sources, duplicates and build scripts of the dependencies against the committed lists,
                    without a network (part of `test`)
+  dist [TARGET…] [--quick] [--sign KEY.pem] [--program TARGET=FILE]…
+                   what users download, in target/dist/out: archives for Linux on x86-64 (with the system's C library, and
+                   static with musl) and AArch64, with the bootable kernel inside the program; bills of materials
+                   (CycloneDX), checksums, their signature, the script that installs. The archives for this machine are
+                   unpacked in an empty folder, and what their programs write is booted in QEMU. --quick compiles as the
+                   tests do, into target/dist/quick; --program takes a program that was built elsewhere
   unikernel [--machine]
                    the bootable program, as ELF for PVH and as EFI application; --machine leaves the engine out
+  test-pack [--program STATIC-PROGRAM]
+                   makes every artifact of `strata pack` and runs it: the executable, the Debian package in a chroot, the
+                   container under runc, the snap's commands; each says what `strata run` says, is the same twice, and
+                   is refused once a byte was changed. Needs root and Debian's packages, which it installs
   test-boot [--quick | --machine] [--minutes N]
                    boots it in QEMU: faults, disks, network cards, power, models good and bad, UEFI from sticks and
                    discs, and the same bytes by HTTP as from this system; --quick is only the last (part of `test`),
@@ -147,7 +159,9 @@ fn run(arguments: &[String]) -> Result<()> {
         ["fuzz", ..] => fuzz::run(&arguments[1..]),
         ["sanitize", ..] => sanitize::command(&arguments[1..]),
         ["deny"] => deny::run(),
+        ["dist", ..] => dist::run(&arguments[1..]),
         ["unikernel", ..] => unikernel::command(&arguments[1..]),
+        ["test-pack", ..] => test_pack::run(&arguments[1..]),
         ["test-boot", ..] => test_boot::run(&arguments[1..]),
         [task @ ("bench" | "soak"), ..] => bail!("{task} what? See `cargo xtask help`"),
         [task, ..] => bail!("there is no task {task:?}: see `cargo xtask help`"),

@@ -13,7 +13,9 @@ use crate::unikernel::{Built, Contents, build};
 use anyhow::{Context, Result, bail, ensure};
 use guest::{Boot, Guest, expect, install_qemu, scratch};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 pub(crate) const USAGE: &str = "cargo xtask test-boot [--quick | --machine] [--minutes N]";
 const PROMPT: &str = "Once upon a time";
@@ -96,6 +98,39 @@ fn same_service(here: SocketAddr, guest: &Guest, prompts: usize) -> Result<()> {
     server::crowd(there)?;
     server::official_client(here, there)?;
     server::well(guest)
+}
+
+/// Boots an image that continues a text by itself, and waits for the answer. QEMU loads an ELF itself, and firmware
+/// boots a disk.
+pub(crate) fn answers_at_boot(image: &Path, expected: &str) -> Result<()> {
+    if !install_qemu()? {
+        return Ok(());
+    }
+    let begin = Instant::now();
+    let name = image.file_name().unwrap_or_default().to_string_lossy();
+    let boot = Boot {
+        name: &name,
+        machine: "microvm",
+        memory: "256M",
+        ..Boot::default()
+    };
+    let mut guest = if image.extension().is_some_and(|ending| ending == "elf") {
+        boot.start(Some(image), None)?
+    } else {
+        let Some(code) = guest::firmware()? else {
+            return Ok(());
+        };
+        let drive = format!(
+            "if=none,id=d,format=raw,readonly=on,file={}",
+            image.display()
+        );
+        let boot = images::uefi(&name, code).with(&["-drive", &drive]);
+        let boot = boot.with(&["-device", "nvme,drive=d,serial=1"]);
+        boot.start(None, None)?
+    };
+    guest.hear(0, expected)?;
+    guest::done(&format!("{name} answers"), begin);
+    Ok(())
 }
 
 fn machine_alone(machine: &Built) -> Result<()> {

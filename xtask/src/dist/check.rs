@@ -1,0 +1,106 @@
+//! Archives, tried as a user would: in an empty folder, without a Rust toolchain or a source tree in sight.
+
+use crate::command::root;
+use crate::test_boot;
+use anyhow::{Context, Result, ensure};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const PROMPT: &str = "Once upon a time";
+const TOKENS: &str = "12";
+
+/// Unpacks an archive, asks its program for a text, lets it write bootable images, and boots one.
+pub(super) fn archive(path: &Path, name: &str) -> Result<()> {
+    let folder = empty("unpacked")?;
+    let mut tar = Command::new("tar");
+    let status = tar.arg("-xzf").arg(path).arg("-C").arg(&folder).status()?;
+    ensure!(status.success(), "{} cannot be unpacked", path.display());
+    let program = folder.join(name).join("strata");
+    for file in [
+        "man/man1/strata-run.1",
+        "completions/_strata",
+        "LICENSE-MIT",
+    ] {
+        let file = folder.join(name).join(file);
+        ensure!(file.is_file(), "there is no {}", file.display());
+    }
+    let work = empty("work")?;
+    let say = |words: &[&str]| -> Result<String> {
+        let output = Command::new(&program)
+            .args(words)
+            .env_clear()
+            .env("HOME", &work)
+            .current_dir(&work)
+            .output()?;
+        let error = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "{name}: {words:?}: {error}");
+        Ok(String::from_utf8(output.stdout)?)
+    };
+    let expected = say(&["run", "tale", "--raw", "--temp", "0", "-n", TOKENS, PROMPT])?;
+    let settings = format!("prompt = \"{PROMPT}\"\nn = {TOKENS}\ntemp = 0\n");
+    std::fs::write(work.join("settings"), settings)?;
+    for image in ["x.img", "x.elf"] {
+        let flags = ["--config", "settings", "--insecure-no-auth"];
+        say(&[&["image", "tale", "-o", image], &flags[..]].concat())?;
+    }
+    test_boot::answers_at_boot(&work.join("x.elf"), expected.trim_end())?;
+    test_boot::answers_at_boot(&work.join("x.img"), expected.trim_end())
+}
+
+/// The script installs what is whole, and nothing of what was changed.
+pub(super) fn installer(out: &Path) -> Result<()> {
+    let install = |from: &Path| -> Result<(bool, PathBuf, String)> {
+        let home = empty("home")?;
+        let output = Command::new("sh")
+            .arg(from.join("install.sh"))
+            .arg("--from")
+            .arg(from)
+            .arg("--prefix")
+            .arg(home.join(".local"))
+            .output()
+            .context("cannot start sh")?;
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        Ok((
+            output.status.success(),
+            home.join(".local/bin/strata"),
+            said,
+        ))
+    };
+    let (installed, program, said) = install(out)?;
+    ensure!(installed, "install.sh failed: {said}");
+    let output = Command::new(&program).arg("--version").output()?;
+    ensure!(
+        output.status.success(),
+        "the installed program does not start"
+    );
+    let damaged = empty("damaged")?;
+    for path in super::files(out)? {
+        let name = path.file_name().unwrap_or_default();
+        let mut bytes = std::fs::read(&path)?;
+        if name.to_string_lossy().ends_with(".tar.gz") {
+            let middle = bytes.len() / 2;
+            bytes[middle] ^= 1;
+        }
+        std::fs::write(damaged.join(name), bytes)?;
+    }
+    let (installed, program, said) = install(&damaged)?;
+    ensure!(
+        !installed && !program.exists() && said.contains("checksum"),
+        "install.sh takes a damaged archive: {said}"
+    );
+    Ok(())
+}
+
+/// A folder of this test's own, outside of the repository.
+fn empty(name: &str) -> Result<PathBuf> {
+    let folder = std::env::temp_dir().join(format!("strata-dist-{}-{name}", std::process::id()));
+    ensure!(
+        !folder.starts_with(root()),
+        "the temporary folder is in the repository"
+    );
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder)?;
+    }
+    std::fs::create_dir_all(&folder)?;
+    Ok(folder)
+}

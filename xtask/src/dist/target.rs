@@ -1,0 +1,160 @@
+//! Systems that programs are built for, and what each of them needs here.
+
+use crate::aarch64;
+use crate::command::{answers, cargo, debian_install, run, target as build_folder};
+use anyhow::{Result, anyhow, bail, ensure};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const GNU: &str = "x86_64-unknown-linux-gnu";
+pub(crate) const MUSL: &str = "x86_64-unknown-linux-musl";
+pub(super) const TARGETS: [&str; 3] = [GNU, MUSL, aarch64::TARGET];
+
+/// How programs are compiled.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Profile {
+    /// For users.
+    Release,
+    /// As the tests are, in a fraction of the time.
+    Test,
+}
+
+impl Profile {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Release => "release",
+            Self::Test => "test",
+        }
+    }
+
+    fn folder(self) -> &'static str {
+        match self {
+            Self::Release => "release",
+            Self::Test => "debug",
+        }
+    }
+}
+
+/// Builds the program for a target, with the bootable kernel in it if there is one.
+pub(crate) fn program(target: &str, profile: Profile, kernel: Option<&Path>) -> Result<PathBuf> {
+    let mut command = cargo("rustc --package strata-cli --bin strata");
+    command
+        .args(["--profile", profile.name(), "--target", target])
+        .env("CARGO_TARGET_DIR", folder())
+        .env("CARGO_INCREMENTAL", "0")
+        .env("CARGO_PROFILE_RELEASE_STRIP", "debuginfo")
+        .env("CARGO_PROFILE_TEST_DEBUG", "false");
+    if let Some(kernel) = kernel {
+        command.env("STRATA_UNIKERNEL", kernel);
+    }
+    let mut last = Vec::new();
+    match target {
+        GNU => {}
+        MUSL if has_library("rustc", MUSL) => {
+            musl_compiler()?;
+            command.env(variable(MUSL, "RUSTFLAGS"), "-Ctarget-feature=+crt-static");
+        }
+        MUSL => last = musl(&mut command)?,
+        aarch64::TARGET => aarch64(&mut command)?,
+        _ => bail!("no way to build for {target} is known"),
+    }
+    // A C compiler for the target, which the cryptography of TLS is compiled with.
+    if target == MUSL {
+        command.env("CC_x86_64_unknown_linux_musl", "musl-gcc");
+    }
+    run(command.arg("--").args(last))?;
+    let program = folder().join(target).join(profile.folder()).join("strata");
+    ensure!(program.is_file(), "there is no {}", program.display());
+    Ok(program)
+}
+
+/// Apart from the other build products: compilers and flags differ.
+fn folder() -> PathBuf {
+    build_folder().join("dist")
+}
+
+fn variable(target: &str, name: &str) -> String {
+    let target = target.to_uppercase().replace('-', "_");
+    format!("CARGO_TARGET_{target}_{name}")
+}
+
+/// Whether a compiler has the standard library of a target.
+fn has_library(rustc: &str, target: &str) -> bool {
+    let output = Command::new(rustc)
+        .args(["--print", "target-libdir", "--target", target])
+        .output();
+    output.is_ok_and(|output| {
+        let folder = String::from_utf8_lossy(&output.stdout);
+        output.status.success() && Path::new(folder.trim()).is_dir()
+    })
+}
+
+fn aarch64(command: &mut Command) -> Result<()> {
+    let rustc = aarch64::compiler()?
+        .ok_or_else(|| anyhow!("there are no tools for {}", aarch64::TARGET))?;
+    command
+        .env("RUSTC", rustc)
+        .env(variable(aarch64::TARGET, "LINKER"), aarch64::LINKER);
+    Ok(())
+}
+
+/// Where Debian's musl-dev has the C library and what programs begin and end with.
+const MUSL_LIBRARIES: &str = "/usr/lib/x86_64-linux-musl";
+/// Debian's compiler, whose sources of the standard library are packaged.
+const RUSTC: &str = "/usr/bin/rustc";
+const SOURCES: &str = "/usr/lib/rustlib/src/rust/library/std";
+/// LLVM's unwinder, which the standard library wants of a static program.
+const UNWINDER: &str = "libunwind-14-dev";
+
+fn musl_compiler() -> Result<()> {
+    if !answers(Command::new("musl-gcc").arg("--version")) {
+        debian_install(&["musl-tools"])?;
+    }
+    Ok(())
+}
+
+/// Builds the standard library as well, with Debian's compiler, and links it to Debian's musl. What the linker is told
+/// goes after `--`.
+fn musl(command: &mut Command) -> Result<Vec<String>> {
+    musl_compiler()?;
+    if !Path::new(RUSTC).exists() || !Path::new(SOURCES).exists() {
+        debian_install(&["rustc-web", "rust-web-src"])?;
+    }
+    let unwinder = unwinder()?;
+    command
+        .arg("-Zbuild-std=std,panic_unwind")
+        .env("RUSTC", RUSTC)
+        .env("RUSTC_BOOTSTRAP", "1")
+        .env(variable(MUSL, "LINKER"), "gcc")
+        .env(variable(MUSL, "RUSTFLAGS"), "-Clink-self-contained=no");
+    let library = |name: &str| format!("-Clink-arg={MUSL_LIBRARIES}/{name}");
+    Ok(vec![
+        format!("-Lnative={}", unwinder.display()),
+        format!("-Clink-arg=-L{MUSL_LIBRARIES}"),
+        // The unwinder says what it cannot do with a function of glibc, and then aborts.
+        "-Clink-arg=-Wl,--defsym=__fprintf_chk=abort".into(),
+        "-Clink-arg=-nostartfiles".into(),
+        library("rcrt1.o"),
+        library("crti.o"),
+        library("crtn.o"),
+        library("libc.a"),
+    ])
+}
+
+/// The folder with the unwinder, taken out of its package: installed, it would push another one out.
+fn unwinder() -> Result<PathBuf> {
+    let folder = folder().join("libunwind");
+    if !folder.join("libunwind.a").exists() {
+        std::fs::create_dir_all(&folder)?;
+        let script = format!(
+            "apt-get update -qq && apt-get download {UNWINDER} && dpkg -x {UNWINDER}_*.deb package && \
+             cp package/usr/lib/llvm-14/lib/libunwind.a libunwind.a"
+        );
+        let status = Command::new("sh")
+            .args(["-ec", &script])
+            .current_dir(&folder)
+            .status()?;
+        ensure!(status.success(), "cannot fetch {UNWINDER}");
+    }
+    Ok(folder)
+}

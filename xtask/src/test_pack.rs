@@ -1,0 +1,256 @@
+//! `cargo xtask test-pack`: every artifact of `strata pack` is made and run, and says what `strata run` says.
+
+use crate::command::{answers, debian_install, run as execute, target};
+use crate::dist::{MUSL, Profile, program};
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+pub(crate) const USAGE: &str = "cargo xtask test-pack [--program STATIC-PROGRAM]";
+const PROMPT: &str = "Once upon a time";
+const GREEDY: [&str; 5] = ["--temp", "0", "-n", "24", PROMPT];
+/// Complaints of lintian about what is meant: an executable that cannot be stripped, because its models are behind it, in
+/// archives that are not compressed, by nobody in particular.
+const MEANT: &str = "statically-linked-binary,unstripped-binary-or-object,bogus-mail-host,\
+                     bogus-mail-host-in-debian-changelog,uses-no-compression-for-control-tarball,\
+                     uses-no-compression-for-data-tarball";
+
+/// What runs artifacts, and the packages that have it.
+const TOOLS: [(&str, &str); 6] = [
+    ("unzip", "unzip"),
+    ("umoci", "umoci"),
+    ("runc", "runc"),
+    ("unsquashfs", "squashfs-tools"),
+    ("snap", "snapd"),
+    ("lintian", "lintian"),
+];
+
+pub(crate) fn run(arguments: &[String]) -> Result<()> {
+    let program = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => program(MUSL, Profile::Test, None)?,
+        ["--program", path] => std::path::absolute(path)?,
+        _ => bail!(USAGE),
+    };
+    install()?;
+    let folder = target().join("test-pack");
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder)?;
+    }
+    std::fs::create_dir_all(&folder)?;
+    let words = [&["run", "tale"], &GREEDY[..]].concat();
+    let trial = Trial {
+        expected: said(Command::new(&program).args(words))?,
+        program,
+        folder,
+    };
+    ensure!(trial.expected.len() > 40, "{:?} is short", trial.expected);
+    trial.executable()?;
+    trial.package()?;
+    trial.container()?;
+    trial.snap()
+}
+
+fn install() -> Result<()> {
+    let is_here =
+        |tool: &str| answers(Command::new("sh").args(["-c", &format!("command -v {tool}")]));
+    let missing = TOOLS.iter().filter(|(tool, _)| !is_here(tool));
+    let missing: Vec<&str> = missing.map(|(_, package)| *package).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    debian_install(&missing)
+}
+
+/// What a command prints.
+fn said(command: &mut Command) -> Result<String> {
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("cannot start {}", command.get_program().display()))?;
+    let error = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{command:?} failed: {error}");
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// A program that packs, and what its artifacts must say.
+struct Trial {
+    program: PathBuf,
+    folder: PathBuf,
+    expected: String,
+}
+
+impl Trial {
+    /// Packs the built-in model, twice, and checks that the artifact is the same, verifies, and is refused once changed.
+    fn pack(&self, name: &str) -> Result<PathBuf> {
+        let write = |name: &str| -> Result<PathBuf> {
+            let path = self.folder.join(name);
+            let mut pack = Command::new(&self.program);
+            said(pack.args(["pack", "tale", "-o"]).arg(&path))?;
+            Ok(path)
+        };
+        let verify = |path: &Path| {
+            said(
+                Command::new(&self.program)
+                    .args(["pack", "--verify"])
+                    .arg(path),
+            )
+        };
+        let path = write(name)?;
+        let mut bytes = std::fs::read(&path)?;
+        ensure!(
+            bytes == std::fs::read(write(&format!("again-{name}"))?)?,
+            "{name} differs the second time"
+        );
+        verify(&path)?;
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        let damaged = self.folder.join(format!("damaged-{name}"));
+        std::fs::write(&damaged, bytes)?;
+        ensure!(verify(&damaged).is_err(), "a changed {name} is verified");
+        Ok(path)
+    }
+
+    /// Compares what an artifact says.
+    fn compare(&self, name: &str, begin: Instant, found: &str) -> Result<()> {
+        ensure!(
+            found == self.expected,
+            "{name} says {found:?}, and the program {:?}",
+            self.expected
+        );
+        eprintln!("  pack: {name} ({:.1} s)", begin.elapsed().as_secs_f64());
+        Ok(())
+    }
+
+    fn executable(&self) -> Result<()> {
+        let begin = Instant::now();
+        let path = self.pack("tale.run")?;
+        let found = said(Command::new(&path).args(GREEDY))?;
+        self.compare("tale.run", begin, &found)?;
+        // A changed model is refused before it runs.
+        let mut bytes = std::fs::read(&path)?;
+        let middle = bytes.len() - (8 << 20);
+        bytes[middle] ^= 1;
+        std::fs::write(&path, bytes)?;
+        ensure!(
+            said(Command::new(&path).args(GREEDY)).is_err(),
+            "an executable with a changed model runs"
+        );
+        Ok(())
+    }
+
+    /// Installed by dpkg into a folder that has nothing else, and run in it.
+    fn package(&self) -> Result<()> {
+        let begin = Instant::now();
+        let path = self.pack("tale.deb")?;
+        execute(
+            Command::new("lintian")
+                .args([
+                    "--no-cfg",
+                    "--fail-on",
+                    "error,warning",
+                    "--suppress-tags",
+                    MEANT,
+                ])
+                .arg(&path),
+        )?;
+        let root = self.folder.join("root");
+        std::fs::create_dir_all(root.join("var/lib/dpkg/info"))?;
+        std::fs::create_dir_all(root.join("var/lib/dpkg/updates"))?;
+        std::fs::write(root.join("var/lib/dpkg/status"), "")?;
+        let mut dpkg = Command::new("dpkg");
+        dpkg.arg(format!("--root={}", root.display()));
+        said(dpkg.arg("--install").arg(&path))?;
+        // The program asks the system for its memory and processors.
+        for folder in ["proc", "tmp"] {
+            std::fs::create_dir_all(root.join(folder))?;
+        }
+        let mut chroot = Command::new("chroot");
+        let found = said(chroot.arg(&root).arg("/usr/bin/strata-tale").args(GREEDY))?;
+        self.compare("tale.deb", begin, &found)
+    }
+
+    /// Unpacked by umoci and run by runc, as its user and with nothing to write to.
+    fn container(&self) -> Result<()> {
+        let begin = Instant::now();
+        let path = self.pack("tale.oci")?;
+        let layout = self.folder.join("layout");
+        std::fs::create_dir_all(&layout)?;
+        said(
+            Command::new("tar")
+                .arg("-xf")
+                .arg(&path)
+                .arg("-C")
+                .arg(&layout),
+        )?;
+        let bundle = self.folder.join("bundle");
+        let image = format!("{}:latest", layout.display());
+        said(
+            Command::new("umoci")
+                .args(["unpack", "--image", &image])
+                .arg(&bundle),
+        )?;
+        let config = bundle.join("config.json");
+        let mut value: Value = serde_json::from_slice(&std::fs::read(&config)?)?;
+        let process = &mut value["process"];
+        ensure!(
+            process["user"]["uid"] == 10001,
+            "it runs as {}",
+            process["user"]
+        );
+        ensure!(process["args"][1] == "serve", "it does not serve");
+        let words = [&["/strata.run", "run"], &GREEDY[..]].concat();
+        process["args"] = json!(words);
+        process["terminal"] = json!(false);
+        value["root"]["readonly"] = json!(true);
+        std::fs::write(&config, value.to_string())?;
+        let name = format!("strata-test-pack-{}", std::process::id());
+        let mut runc = Command::new("runc");
+        let found = said(runc.arg("run").arg("--bundle").arg(&bundle).arg(name))?;
+        self.compare("tale.oci", begin, &found)
+    }
+
+    /// Unpacked by squashfs-tools, checked by snapd, and its program run as its service and commands are.
+    fn snap(&self) -> Result<()> {
+        let begin = Instant::now();
+        let path = self.pack("tale.snap")?;
+        let root = self.folder.join("snap");
+        said(Command::new("unsquashfs").arg("-d").arg(&root).arg(&path))?;
+        said(
+            Command::new("snap")
+                .args(["pack", "--check-skeleton"])
+                .arg(&root),
+        )?;
+        let common = self.folder.join("common");
+        std::fs::create_dir_all(&common)?;
+        let program = root.join("bin/strata.run");
+        let snapped = |words: &[&str]| {
+            let mut command = Command::new(&program);
+            command.args(words).env("SNAP_COMMON", &common);
+            said(&mut command)
+        };
+        said(
+            Command::new("sh")
+                .arg(root.join("meta/hooks/install"))
+                .env("SNAP", &root)
+                .env("SNAP_COMMON", &common),
+        )?;
+        let engine = std::fs::read_to_string(common.join("engine"))?;
+        ensure!(engine.trim() == "tale", "the engine is {engine:?}");
+        ensure!(
+            snapped(&["engines"])?.contains("tale"),
+            "no engine is listed"
+        );
+        ensure!(
+            snapped(&["status"]).is_err(),
+            "a server that is not there answers"
+        );
+        ensure!(
+            snapped(&["use-engine", "none"]).is_err(),
+            "an engine that is not there is used"
+        );
+        let found = snapped(&GREEDY)?;
+        self.compare("tale.snap", begin, &found)
+    }
+}
