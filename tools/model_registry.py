@@ -18,7 +18,7 @@ class Registry(http.server.ThreadingHTTPServer):
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
-        self.blobs, self.manifests, self.sent = {}, {}, 0
+        self.blobs, self.manifests, self.types, self.sent = {}, {}, {}, 0
         self.host = f"127.0.0.1:{self.server_address[1]}"
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
@@ -65,8 +65,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         manifest = re.fullmatch(r"/v2/(.+)/manifests/(.+)", self.path)
         blob = re.fullmatch(r"/v2/.+/blobs/(sha256:[0-9a-f]{64})", self.path)
+        if self.path == "/v2/":
+            return self.reply(200)
         if manifest:
-            data = self.server.manifests.get(f"{manifest[1]}:{manifest[2]}")
+            name = f"{manifest[1]}:{manifest[2]}"
+            data, kind = self.server.manifests.get(name), self.server.types.get(name)
+            if data is not None and kind:
+                return self.reply(200, data, content_type=kind, docker_content_digest=digest(data))
         else:
             data = self.server.blobs.get(blob[1]) if blob else None
         if data is None:
@@ -91,8 +96,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
         data = self.body()
         manifest = re.fullmatch(r"/v2/(.+)/manifests/(.+)", self.path)
         if manifest:
-            self.server.manifests[f"{manifest[1]}:{manifest[2]}"] = data
+            name = f"{manifest[1]}:{manifest[2]}"
+            self.server.manifests[name] = data
+            self.server.types[name] = self.headers.get("content-type")
         else:
             self.server.blobs[digest(self.server.upload)] = self.server.upload
             self.server.upload = b""
         self.reply(201)
+
+
+if __name__ == "__main__":
+    registry = Registry()
+    print(registry.host, flush=True)
+    threading.Event().wait()

@@ -1,11 +1,12 @@
 //! `cargo xtask test-pack`: every artifact of `strata pack` is made and run, and says what `strata run` says.
 
-use crate::command::{answers, debian_install, run as execute, target};
+use crate::command::{answers, debian_install, root, run as execute, target};
 use crate::dist::{MUSL, Profile, program};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 pub(crate) const USAGE: &str = "cargo xtask test-pack [--program STATIC-PROGRAM]";
@@ -18,7 +19,9 @@ const MEANT: &str = "statically-linked-binary,unstripped-binary-or-object,bogus-
                      uses-no-compression-for-data-tarball";
 
 /// What runs artifacts, and the packages that have it.
-const TOOLS: [(&str, &str); 6] = [
+const TOOLS: [(&str, &str); 8] = [
+    ("python3", "python3"),
+    ("skopeo", "skopeo"),
     ("unzip", "unzip"),
     ("umoci", "umoci"),
     ("runc", "runc"),
@@ -208,7 +211,43 @@ impl Trial {
         let name = format!("strata-test-pack-{}", std::process::id());
         let mut runc = Command::new("runc");
         let found = said(runc.arg("run").arg("--bundle").arg(&bundle).arg(name))?;
-        self.compare("tale.oci", begin, &found)
+        self.compare("tale.oci", begin, &found)?;
+        self.push(&layout)
+    }
+
+    /// Sends the image to a registry on loopback, from where skopeo fetches the same image.
+    fn push(&self, layout: &Path) -> Result<()> {
+        let begin = Instant::now();
+        let registry = Registry::start()?;
+        let name = format!("{}/team/tale:1", registry.host);
+        let path = self.folder.join("pushed.oci");
+        let mut pack = Command::new(&self.program);
+        pack.args(["pack", "tale", "-o"]).arg(&path);
+        said(pack.args(["--insecure", "--push", &name]))?;
+        let copy = self.folder.join("fetched");
+        let (from, to) = (
+            format!("docker://{name}"),
+            format!("oci:{}:latest", copy.display()),
+        );
+        let words = [
+            "--insecure-policy",
+            "copy",
+            "--src-tls-verify=false",
+            &from,
+            &to,
+        ];
+        said(Command::new("skopeo").args(words))?;
+        let manifest = |layout: &Path| -> Result<Value> {
+            let index: Value = serde_json::from_slice(&std::fs::read(layout.join("index.json"))?)?;
+            Ok(index["manifests"][0]["digest"].clone())
+        };
+        let (sent, fetched) = (manifest(layout)?, manifest(&copy)?);
+        ensure!(sent == fetched, "{sent} was sent, and {fetched} fetched");
+        eprintln!(
+            "  pack: a registry ({:.1} s)",
+            begin.elapsed().as_secs_f64()
+        );
+        Ok(())
     }
 
     /// Unpacked by squashfs-tools, checked by snapd, and its program run as its service and commands are.
@@ -252,5 +291,34 @@ impl Trial {
         );
         let found = snapped(&GREEDY)?;
         self.compare("tale.snap", begin, &found)
+    }
+}
+
+/// A registry on loopback, which goes with this value.
+struct Registry {
+    child: Child,
+    host: String,
+}
+
+impl Registry {
+    fn start() -> Result<Self> {
+        let mut child = Command::new("python3")
+            .arg(root().join("tools/model_registry.py"))
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("cannot start python3")?;
+        let mut host = String::new();
+        let output = child.stdout.take().context("the registry has no output")?;
+        BufReader::new(output).read_line(&mut host)?;
+        let host = host.trim().to_owned();
+        Ok(Self { child, host })
+    }
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }

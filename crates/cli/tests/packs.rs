@@ -81,17 +81,21 @@ fn an_executable_serves() {
     assert!(String::from_utf8_lossy(&body).contains("tiny"));
     let (_, shown) = server.ask("POST", "/api/show", br#"{"model":"tiny"}"#);
     assert!(String::from_utf8_lossy(&shown).contains("Be brief."));
-    let health = |host: &str| {
+    let health = |word: &str, host: &str| {
         let mut command = Command::new(&out);
         finish({
-            command.arg("health").env("OLLAMA_HOST", host);
+            command.arg(word).env("OLLAMA_HOST", host);
             command
         })
     };
-    assert_eq!(health(&server.host).code, Some(0));
+    assert_eq!(health("health", &server.host).code, Some(0));
+    let status = health("status", &server.host).text();
+    assert!(status.contains("answered: after"), "{status}");
     let gone = server.host.clone();
     drop(server);
-    assert_eq!(health(&gone).code, Some(FAILED));
+    for word in ["health", "status"] {
+        assert_eq!(health(word, &gone).code, Some(FAILED), "{word}");
+    }
 }
 
 #[test]
@@ -165,6 +169,48 @@ fn the_largest_model_that_fits_is_used() {
     assert_eq!(chosen(least - (1 << 20)), weights(&small));
     let short = start(&out, &["plan", "--memory", "1M"]);
     assert_eq!(short.code, Some(4));
+}
+
+#[test]
+fn an_engine_that_fits_is_kept() {
+    let folder = TestFolder::new("pack-engines");
+    let (large, small) = (path(&folder, "large.gguf"), path(&folder, "small.gguf"));
+    for (path, mix) in [(&large, "f16"), (&small, "q4_0")] {
+        strata(&["synth", path, "--shape", "tiny", "--mix", mix]).text();
+    }
+    let (out, file) = (path(&folder, "both.run"), path(&folder, "engine"));
+    strata(&["pack", &large, &small, "-o", &out, "--ctx", "64"]).text();
+    let with = |words: &[&str]| {
+        let mut command = Command::new(&out);
+        command.args(words).env("STRATA_ENGINE_FILE", &file);
+        finish(command)
+    };
+    let weights = || number(&with(&["plan", "--json"]).out, "weights_bytes");
+    let automatic = weights();
+    assert_eq!(with(&["use-engine", "--auto"]).text().trim(), "large");
+    assert_eq!(weights(), automatic);
+    assert_eq!(with(&["use-engine", "small"]).text().trim(), "small");
+    assert!(weights() < automatic);
+    let listed = with(&["engines"]).text();
+    assert!(
+        listed.contains("* small") && listed.contains("  large"),
+        "{listed}"
+    );
+    for words in [
+        &["use-engine", "none"][..],
+        &["use-engine"],
+        &["use-engine", "a", "b"],
+    ] {
+        assert_eq!(with(words).code, Some(USAGE), "{words:?}");
+    }
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "small\n");
+    // There is no place to keep it.
+    assert_eq!(start(&out, &["use-engine", "small"]).code, Some(USAGE));
+    // One that the artifact does not have any more.
+    std::fs::write(&file, "gone\n").unwrap();
+    let refused = with(&["plan"]);
+    assert_eq!(refused.code, Some(USAGE));
+    assert!(refused.err.contains("small"), "{}", refused.err);
 }
 
 fn number(json: &[u8], key: &str) -> u64 {
@@ -267,6 +313,11 @@ fn packs_that_make_no_sense() {
         USAGE,
         &["C library", "--program"],
         &[&model, "-o", &path(&folder, "m.oci")],
+    );
+    pack(
+        USAGE,
+        &["--push", ".oci"],
+        &[&model, "-o", &out, "--push", "127.0.0.1:1/a/b"],
     );
     pack(USAGE, &["two models"], &[&model, &model, "-o", &out]);
     pack(USAGE, &["--output"], &[&model, "--inspect", &out]);
