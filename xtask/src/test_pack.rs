@@ -232,6 +232,7 @@ impl Trial {
         let words = [
             "--insecure-policy",
             "copy",
+            "--preserve-digests",
             "--src-tls-verify=false",
             &from,
             &to,
