@@ -51,12 +51,14 @@ async function compile(module) {
 /**
  * Opens a model. `module` is the address of a WebAssembly module, a Response, bytes or a WebAssembly.Module; `threaded` is the
  * one for threads, which is used where they can share memory, with as many `threads` as there are processors; `file` is the
- * bytes of a GGUF file. `progress` hears of bytes loaded and bytes in all.
+ * bytes of a GGUF file, and `adapters` those of LoRA adapters, or `{ file, scale }`s, whose scale is their strength in requests
+ * that name none. `progress` hears of bytes loaded and bytes in all.
  */
-export async function load({ module, threaded, threads, file, context = 0, requests = 4, progress }) {
+export async function load({ module, threaded, threads, file, adapters = [], context = 0, requests = 4, progress }) {
   const model = new Model(progress);
   const count = threaded !== undefined && canShare() ? (threads ?? (await processors())) : 1;
   await model._start(count > 1 ? threaded : module, count);
+  for (const adapter of adapters) model._adapt(adapter);
   model.info = model._open(new Uint8Array(file), context, requests);
   return model;
 }
@@ -96,10 +98,11 @@ function text(memory, pointer, length) {
 
 /** What can be asked of a model, in this thread or in another. */
 export class Requests {
-  /** The text of an answer, piece by piece. */
-  async *chat(messages, { signal, ...fields } = {}) {
+  /** The text of an answer, piece by piece. `adapters` are strengths by number: `{ 0: 0.8 }`. */
+  async *chat(messages, { signal, adapters, ...fields } = {}) {
     const list = typeof messages === 'string' ? [{ role: 'user', content: messages }] : messages;
-    const body = { messages: list, stream: true, ...fields };
+    const lora = adapters && Object.entries(adapters).map(([id, scale]) => ({ id: Number(id), scale }));
+    const body = { messages: list, stream: true, lora, ...fields };
     for await (const { choices } of this.request('/v1/chat/completions', body, { signal })) {
       const piece = choices[0]?.delta?.content;
       if (piece) yield piece;
@@ -154,6 +157,11 @@ class Model extends Requests {
     const pointer = this._wasm.allocate(bytes.length) >>> 0;
     new Uint8Array(this._memory.buffer, pointer, bytes.length).set(bytes);
     return [pointer, bytes.length];
+  }
+
+  _adapt(adapter) {
+    const { file, scale = 0 } = adapter.file ? adapter : { file: adapter };
+    this._wasm.adapter(...this._write(new Uint8Array(file)), scale);
   }
 
   _open(file, context, requests) {

@@ -8,6 +8,7 @@
 
 extern crate alloc;
 
+mod adapters;
 mod host;
 mod memory;
 mod model;
@@ -16,6 +17,7 @@ mod request;
 mod threads;
 mod vectors;
 
+use adapters::AdapterFile;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::cell::UnsafeCell;
@@ -30,6 +32,8 @@ static ALLOCATOR: memory::Allocator = memory::Allocator::new();
 struct Global {
     model: UnsafeCell<Option<Opened>>,
     output: UnsafeCell<Vec<u8>>,
+    /// Adapters of the model that is opened next.
+    adapters: UnsafeCell<Vec<AdapterFile>>,
 }
 
 // SAFETY: one thread asks. Others, if there are any, only do the tasks of a pool, which have what they need with them.
@@ -38,12 +42,19 @@ unsafe impl Sync for Global {}
 static GLOBAL: Global = Global {
     model: UnsafeCell::new(None),
     output: UnsafeCell::new(Vec::new()),
+    adapters: UnsafeCell::new(Vec::new()),
 };
 
 /// The model. Calls do not nest: the host's functions, which are called from inside, never call back.
 fn opened() -> &'static mut Option<Opened> {
     // SAFETY: one thread asks, and there is no other reference while a call lasts.
     unsafe { &mut *GLOBAL.model.get() }
+}
+
+/// The adapters of the model that is opened next.
+fn waiting() -> &'static mut Vec<AdapterFile> {
+    // SAFETY: as above.
+    unsafe { &mut *GLOBAL.adapters.get() }
 }
 
 /// Puts a text where the host reads it.
@@ -83,6 +94,19 @@ pub extern "C" fn output_len() -> usize {
     unsafe { (*GLOBAL.output.get()).len() }
 }
 
+/// Gives the model that is opened next a LoRA adapter, a GGUF file, with its strength in requests that name none. Adapters are
+/// numbered from 0 on, as they come.
+///
+/// # Safety
+///
+/// `file` came from [`allocate`] with this length.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn adapter(file: *mut u8, len: usize, scale: f32) {
+    // SAFETY: the caller says so.
+    let bytes = unsafe { taken(file, len) };
+    waiting().push(AdapterFile { bytes, scale });
+}
+
 /// Opens the model in a GGUF file, with positions for a context (0 leaves that to the model) and so many requests side by
 /// side. Gives 1, or 0 with an error at [`output`].
 ///
@@ -94,7 +118,8 @@ pub unsafe extern "C" fn open(file: *mut u8, len: usize, context: usize, request
     // SAFETY: the caller says so.
     let file = unsafe { taken(file, len) };
     *opened() = None;
-    match model::open(file, context, requests) {
+    let adapters = core::mem::take(waiting());
+    match model::open(file, &adapters, context, requests) {
         Ok(model) => {
             give(model.info());
             *opened() = Some(model);

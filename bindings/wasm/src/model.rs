@@ -1,5 +1,6 @@
 //! From the bytes of a file to a model that answers.
 
+use crate::adapters::{AdapterFile, Adapters};
 use crate::host::Host;
 use crate::request::Running;
 use alloc::boxed::Box;
@@ -44,6 +45,7 @@ fn pool() -> Arc<dyn Pool + Send> {
 pub(crate) struct Opened {
     pub(crate) model: LocalModel,
     pub(crate) stamps: StampSource,
+    pub(crate) adapters: Adapters,
     pub(crate) running: Vec<Running>,
     pub(crate) last: u32,
 }
@@ -64,7 +66,12 @@ impl Opened {
     }
 }
 
-pub(crate) fn open(file: Vec<u8>, context: usize, requests: usize) -> Result<Opened, String> {
+pub(crate) fn open(
+    file: Vec<u8>,
+    adapters: &[AdapterFile],
+    context: usize,
+    requests: usize,
+) -> Result<Opened, String> {
     fn said(error: impl ToString) -> String {
         error.to_string()
     }
@@ -97,6 +104,7 @@ pub(crate) fn open(file: Vec<u8>, context: usize, requests: usize) -> Result<Ope
     };
     let loaded = parsed.load(&needs, Placement::Packed, backing.clone(), platform);
     let (model, storage) = loaded.map_err(said)?;
+    let adapters = Adapters::load(adapters, &model)?;
     let executor = CpuExecutor::new(model, Kernels::detect(), pool(), storage, needs.limits);
     let tokenizer = Arc::clone(&profile.tokenizer);
     let model = LocalModel {
@@ -107,6 +115,7 @@ pub(crate) fn open(file: Vec<u8>, context: usize, requests: usize) -> Result<Ope
     Ok(Opened {
         model: model.with_clock(Arc::new(Host)),
         stamps: StampSource::new(Host::seed()),
+        adapters,
         running: Vec::new(),
         last: 0,
     })

@@ -77,9 +77,14 @@ impl Opened {
         };
         let profile = &self.model.profile;
         let reply = match call {
-            Call::Generate(request, mut writer) => {
+            Call::Generate(mut request, mut writer) => {
                 let context = stamp.context(self.stamps.random());
-                let prepared = self.model.prepare(&request, context)?;
+                let asked = core::mem::take(&mut request.adapters);
+                let mut prepared = self.model.prepare(&request, context)?;
+                let adapter = self.adapters.choose(&mut self.model.engine, &asked)?;
+                for one in &mut prepared.requests {
+                    one.adapter = adapter;
+                }
                 let arrival = Arrival {
                     at: elapsed(),
                     ..Arrival::default()

@@ -55,6 +55,19 @@ const vector = await model.embed('a fox and an owl');
 assert.deepEqual(vector, Float32Array.from(JSON.parse(process.env.STRATA_EMBEDDING)));
 feature('embeddings');
 
+// Three answers at once, two of them with adapters of their own.
+const { STRATA_ADAPTER_ONE: one, STRATA_ADAPTER_TWO: two } = process.env;
+const adapters = [await readFile(one), { file: await readFile(two), scale: 0 }];
+const adapted = await load({ module, file, context: 512, adapters });
+const ask = async (chosen) => (await all(adapted.chat(ASKED, { ...SETTINGS, max_tokens: 16, adapters: chosen }))).join('');
+const each = [await ask(), await ask({ 0: 1 }), await ask({ 1: 1 })];
+assert.equal(new Set(each).size, 3);
+assert.deepEqual(await Promise.all([ask(), ask({ 0: 1 }), ask({ 1: 1 })]), each);
+await assert.rejects(ask({ 2: 1 }), failsWith('invalid_argument'));
+adapted.close();
+await assert.rejects(load({ module, file, adapters: [file] }), failsWith('invalid_model'));
+feature('adapters');
+
 const [tokens] = await all(model.request('/tokenize', { content: 'Once upon a time' }));
 assert.ok(tokens.tokens.length > 3);
 feature('tokenize');

@@ -50,9 +50,11 @@ impl Isa {
     }
 
     /// Whether this program has its kernels: the feature `compact` leaves out those that few processors need, so that a
-    /// bootable image stays small. Their processors then use the next best.
+    /// bootable image stays small. Their processors then use the next best. A module of WebAssembly with vectors has no others.
     pub const fn is_built(self) -> bool {
-        !(cfg!(feature = "compact") && matches!(self, Isa::AvxVnni | Isa::Avx512))
+        let is_rare = matches!(self, Isa::AvxVnni | Isa::Avx512);
+        let vectors = cfg!(all(target_arch = "wasm32", target_feature = "simd128"));
+        !(cfg!(feature = "compact") && is_rare || vectors && matches!(self, Isa::Scalar))
     }
 
     /// The instruction set with this spelling.

@@ -8,6 +8,7 @@ use crate::act::{ActFormat, ActRows, Quantize};
     target_endian = "little"
 ))]
 use crate::arch::aarch64::{Sdot, Widen, neon::Neon};
+#[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
 use crate::arch::scalar::Scalar;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 use crate::arch::wasm32::Simd128;
@@ -162,7 +163,8 @@ impl Kernels {
             // SAFETY: likewise.
             Isa::NeonDot => unsafe { Neon::<Sdot>::new() }.call(op),
             #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
-            Isa::Simd128 => Simd128.call(op),
+            _ => Simd128.call(op),
+            #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
             _ => Scalar.call(op),
         }
     }

@@ -57,6 +57,7 @@ pub(crate) trait Lanes: Copy {
     /// Adds lanes, wrapping.
     fn add(self, a: Self::I, b: Self::I) -> Self::I;
     fn sub(self, a: Self::I, b: Self::I) -> Self::I;
+    #[cfg_attr(target_arch = "wasm32", allow(dead_code))]
     fn mul(self, a: Self::I, b: Self::I) -> Self::I;
     /// The greater lane, signed.
     fn max_i(self, a: Self::I, b: Self::I) -> Self::I;

@@ -7,6 +7,8 @@
     target_endian = "little"
 ))]
 pub(crate) mod aarch64;
+// A module of WebAssembly that has vectors runs nowhere without them.
+#[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
 pub(crate) mod scalar;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 pub(crate) mod wasm32;
