@@ -19,6 +19,30 @@ type Message struct {
 	Content    string          `json:"content"`
 	ToolCallID string          `json:"tool_call_id,omitempty"`
 	ToolCalls  json.RawMessage `json:"tool_calls,omitempty"`
+	// Parts, where there are any, stand for Content: texts and images, as TextPart and ImagePart make them.
+	Parts []any `json:"-"`
+}
+
+// MarshalJSON writes a message in OpenAI's shape.
+func (m Message) MarshalJSON() ([]byte, error) {
+	type plain Message
+	if m.Parts == nil {
+		return json.Marshal(plain(m))
+	}
+	return json.Marshal(struct {
+		plain
+		Content []any `json:"content"`
+	}{plain(m), m.Parts})
+}
+
+// TextPart is a text in a message of several parts.
+func TextPart(text string) any { return map[string]any{"type": "text", "text": text} }
+
+// ImagePart is an image in a message, for models that see: the bytes of a PNG, JPEG, WebP, GIF or BMP file.
+func ImagePart(file []byte) any {
+	// The engine looks at the bytes, not at what an address says they are.
+	url := "data:;base64," + base64.StdEncoding.EncodeToString(file)
+	return map[string]any{"type": "image_url", "image_url": map[string]any{"url": url}}
 }
 
 // User is a conversation of one message.

@@ -72,6 +72,9 @@ type Options struct {
 	Adapters   []Adapter `json:"adapters,omitempty"`
 	DraftModel string    `json:"draft_model,omitempty"`
 	MaxDraft   int       `json:"max_draft,omitempty"`
+	// Projector is the file that lets the model see; one beside the model is found by itself.
+	Projector string `json:"projector,omitempty"`
+	Device    string `json:"device,omitempty"`
 	Sessions   bool      `json:"sessions,omitempty"`
 }
 

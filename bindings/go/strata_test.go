@@ -2,6 +2,7 @@ package strata_test
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -59,6 +60,7 @@ func TestAll(t *testing.T) {
 	adapters(t, ctx)
 	sessions(t, ctx, model)
 	others(t, ctx, model)
+	images(t, ctx)
 	stress(t, ctx)
 }
 
@@ -161,6 +163,37 @@ func embeddings(t *testing.T, ctx context.Context, model *strata.Model) {
 		}
 	}
 	feature("embeddings")
+}
+
+// A message with an image, seen through a projector.
+func images(t *testing.T, ctx context.Context) {
+	options := strata.Options{Projector: os.Getenv("STRATA_EYES")}
+	model := need[*strata.Model](t)(strata.Load(os.Getenv("STRATA_SEEING_MODEL"), options))
+	defer model.Close()
+	stream := need[*strata.Stream](t)(model.Request(ctx, "/v1/chat/completions", []byte(os.Getenv("STRATA_QUESTION"))))
+	defer stream.Close()
+	document := need[[]byte](t)(stream.Next())
+	if !strings.Contains(string(document), os.Getenv("STRATA_SEEN")) {
+		t.Fatalf("%s", document)
+	}
+	var question struct {
+		Messages []struct{ Content []struct{ ImageURL struct{ URL string } `json:"image_url"` } }
+	}
+	if err := json.Unmarshal([]byte(os.Getenv("STRATA_QUESTION")), &question); err != nil {
+		t.Fatal(err)
+	}
+	_, encoded, _ := strings.Cut(question.Messages[0].Content[1].ImageURL.URL, ",")
+	image := need[[]byte](t)(base64.StdEncoding.DecodeString(encoded))
+	parts := []any{strata.TextPart("123"), strata.ImagePart(image), strata.TextPart("ABC")}
+	same := []strata.Option{strata.MaxTokens(6), strata.Temperature(0), strata.Set("ignore_eos", true)}
+	text := need[string](t)(strata.Text(model.Chat(ctx, []strata.Message{{Role: "user", Parts: parts}}, same...)))
+	var answer struct {
+		Choices []struct{ Message strata.Message }
+	}
+	if err := json.Unmarshal(document, &answer); err != nil || answer.Choices[0].Message.Content != text {
+		t.Fatalf("%v: %q is not in %s", err, text, document)
+	}
+	feature("images")
 }
 
 func adapters(t *testing.T, ctx context.Context) {

@@ -4,6 +4,7 @@ use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 /// The repository's root.
@@ -113,11 +114,14 @@ pub(crate) fn answers(command: &mut Command) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// Installs packages on a Debian system.
+/// Installs packages on a Debian system: by one thread of this process at a time, and after others that install.
 pub(crate) fn debian_install(packages: &[&str]) -> Result<()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     run(Command::new("apt-get").args(["update", "-qq"]))?;
     run(Command::new("apt-get")
         .args(["install", "-y", "-qq", "--no-install-recommends"])
+        .args(["-o", "DPkg::Lock::Timeout=300"])
         .args(packages))
 }
 

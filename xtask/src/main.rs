@@ -37,7 +37,7 @@ cargo xtask TASK
                    (part of `test`; Debian's cross compiler and qemu are installed where apt-get can)
   test-bindings [LANGUAGE…] [--minute] [--frameworks] [--pip] [--write-table]
                    packages of the library for other languages, each built, installed and tested in a folder of its own
-                   (those of C, C++, Python, Node, Go and PHP are part of `test`; Swift's toolchain is 0.7 GB to fetch);
+                   (C, C++, Python, Node, Go, PHP and WebAssembly under Node are part of `test`; Swift's toolchain is 0.7 GB);
                    --minute starts and cancels 64 streams for a minute instead of seconds; --frameworks adds LangChain and
                    LlamaIndex; --pip types `pip install .` in an empty environment; --write-table notes what worked in
                    bindings/README.md

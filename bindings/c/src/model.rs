@@ -10,7 +10,8 @@ use strata_bindings as core;
 /// Opens a model and waits until it is in memory: a GGUF file, a Hugging Face folder, a name in the store, or "tale", which
 /// is built in. options is a JSON object or NULL: memory ("6G"), threads, batch, kv ("f16", "q8_0", "f32"), context,
 /// requests, stream ("auto", "never", "always"), quantize, max_draft, draft_model, adapters (a list of paths or of
-/// {"path", "scale"}), cache ({"folder", "bytes"}), sessions. Returns a model that strata_model_free frees, or NULL.
+/// {"path", "scale"}), projector (the file that lets the model see; one beside the model is found by itself), device ("cpu",
+/// "auto", "cuda:N"), cache ({"folder", "bytes"}), sessions. Returns a model that strata_model_free frees, or NULL.
 ///
 /// # Safety
 ///

@@ -352,6 +352,29 @@ static void sessions(strata_model *model) {
     feature("sessions");
 }
 
+/* A message with an image, seen through a projector; and refused by a model that has none. */
+static void images(void) {
+    const char *file = getenv("STRATA_SEEING_MODEL"), *eyes = getenv("STRATA_EYES"), *seen = getenv("STRATA_SEEN");
+    const char *question = getenv("STRATA_QUESTION");
+    CHECK(file && eyes && seen && question);
+    char options[4096];
+    CHECK(snprintf(options, sizeof options, "{\"projector\":\"%s\"}", eyes) < (int)sizeof options);
+    strata_model *model = strata_open(file, options), *blind = strata_open(file, NULL);
+    CHECK(model && blind);
+    char *document = whole(strata_chat(model, question));
+    CHECK(strstr(document, seen));
+    strata_string_free(document);
+    strata_stream *refused = strata_chat(blind, question);
+    CHECK(refused);
+    document = NULL;
+    CHECK(strata_next(refused, -1, &document) == STRATA_ERROR && !document);
+    CHECK(strstr(strata_error_message(), "cannot see"));
+    strata_stream_free(refused);
+    strata_model_free(model);
+    strata_model_free(blind);
+    feature("images");
+}
+
 int main(void) {
     CHECK(getenv("STRATA_STORY") && getenv("STRATA_ADAPTER_ONE") && getenv("STRATA_ADAPTER_TWO"));
     strata_stream *load = strata_load("tale", "{\"sessions\":true,\"context\":4096}");
@@ -371,6 +394,7 @@ int main(void) {
     adapters(getenv("STRATA_ADAPTER_ONE"), getenv("STRATA_ADAPTER_TWO"));
     others(model);
     sessions(model);
+    images();
     load = strata_load("tale", NULL);
     strata_stream_free(load);
     strata_model_free(model);

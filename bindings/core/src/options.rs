@@ -2,7 +2,7 @@
 
 use strata::chat_types::Fault;
 use strata::chat_types::json::{Fields, Json, JsonPath};
-use strata::{Error, KvType, Mix, Options, Stream};
+use strata::{Device, Error, KvType, Mix, Options, Stream};
 
 const KV: [(&str, KvType); 3] = [
     ("f16", KvType::F16),
@@ -63,6 +63,14 @@ fn read(mut fields: Fields) -> Result<(Options, Option<usize>), Fault> {
     if let Some(model) = fields.maybe_string("draft_model")? {
         options = options.draft_model(model);
     }
+    if let Some(file) = fields.maybe_string("projector")? {
+        options = options.projector(file);
+    }
+    if let Some(device) = fields.maybe_string("device")? {
+        let device = device.parse::<Device>();
+        options = options
+            .device(device.map_err(|problem| Fault::bad_request(format!("device: {problem}")))?);
+    }
     for (path, item) in fields.items("adapters")? {
         options = match item {
             Json::String(file) => options.adapter(file, 0.0),
@@ -105,12 +113,22 @@ mod tests {
     #[test]
     fn every_option_is_read() {
         let all = br#"{"memory":"6G","stream":"never","threads":2,"batch":64,"kv":"q8_0","context":512,"requests":3,
-            "quantize":"q4_k_m","max_draft":4,"draft_model":"small.gguf","adapters":["a.gguf",{"path":"b.gguf","scale":0.5}],
+            "quantize":"q4_k_m","max_draft":4,"draft_model":"small.gguf","projector":"eyes.gguf","device":"cuda:1","adapters":["a.gguf",{"path":"b.gguf","scale":0.5}],
             "cache":{"folder":"here","bytes":1000},"sessions":true}"#;
         let (options, threads) = options(all).unwrap();
         assert_eq!(threads, Some(2));
         let shown = format!("{options:?}");
-        for part in ["Never", "Q8_0", "512", "small.gguf", "b.gguf", "here"] {
+        let parts = [
+            "Never",
+            "Q8_0",
+            "512",
+            "small.gguf",
+            "eyes.gguf",
+            "Cuda(1)",
+            "b.gguf",
+            "here",
+        ];
+        for part in parts {
             assert!(shown.contains(part), "{part}: {shown}");
         }
     }
@@ -121,6 +139,7 @@ mod tests {
             (r#"{"memroy":"6G"}"#, "memroy"),
             (r#"{"kv":"f8"}"#, "f16"),
             (r#"{"threads":0}"#, "threads"),
+            (r#"{"device":"tpu"}"#, "cuda:N"),
             (r#"{"adapters":[{"scale":1}]}"#, "adapters[0].path"),
             (r#"{"cache":{"folder":"x"}}"#, "cache.bytes"),
             ("[]", "JSON object"),

@@ -49,6 +49,9 @@ export interface Options {
   adapters?: (string | { path: string; scale?: number })[];
   draft_model?: string;
   max_draft?: number;
+  /** The file that lets the model see; one beside the model is found by itself. */
+  projector?: string;
+  device?: string;
   cache?: { folder: string; bytes: number };
   sessions?: boolean;
 }

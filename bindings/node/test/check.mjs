@@ -159,6 +159,21 @@ async function others(model) {
   feature('errors');
 }
 
+async function images() {
+  const { STRATA_SEEING_MODEL: file, STRATA_EYES: projector, STRATA_SEEN: seen } = process.env;
+  const question = JSON.parse(process.env.STRATA_QUESTION);
+  const model = await load(file, { projector });
+  const { value } = await model.request('/v1/chat/completions', question).next();
+  assert.deepEqual(value.choices[0].logprobs, JSON.parse(seen));
+  const { messages, logprobs, ...fields } = question;
+  assert.equal(await model.chat(messages, fields).text(), value.choices[0].message.content);
+  await model.close();
+  const blind = await load(file);
+  await assert.rejects(blind.chat(messages, fields).text(), /cannot see/);
+  await blind.close();
+  feature('images');
+}
+
 /** A thread of JavaScript comes, asks and goes; another is ended in the middle of an answer. */
 async function threads() {
   const source = (work) => `require('strata-llm').load('tale').then(async (model) => { ${work} })`;
@@ -215,6 +230,7 @@ await embeddings(model);
 await adapters();
 await sessions(model);
 await others(model);
+await images();
 await threads();
 await stress();
 await model.close();

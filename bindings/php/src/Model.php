@@ -19,7 +19,8 @@ final class Model
 
     /**
      * Opens a model: a GGUF file, a Hugging Face folder, a name in the store, or "tale", which is built in. Options are named:
-     * memory: '6G', threads, context, requests, batch, kv, stream, quantize, adapters, draft_model, max_draft, cache, sessions.
+     * memory: '6G', threads, context, requests, batch, kv, stream, quantize, adapters, draft_model, max_draft, projector, device,
+     * cache, sessions.
      */
     public static function load(string $model, mixed ...$options): self
     {

@@ -292,6 +292,22 @@ def openai(model: strata.Model) -> None:
     feature("openai")
 
 
+def images() -> None:
+    question = json.loads(os.environ["STRATA_QUESTION"])
+    model = strata.load(os.environ["STRATA_SEEING_MODEL"], projector=os.environ["STRATA_EYES"])
+    (document,) = model.request("/v1/chat/completions", question)
+    assert document["choices"][0]["logprobs"] == json.loads(os.environ["STRATA_SEEN"])
+    answer = model.chat(question["messages"], temperature=0, max_tokens=6, ignore_eos=True)
+    assert answer.text == document["choices"][0]["message"]["content"]
+    blind = strata.load(os.environ["STRATA_SEEING_MODEL"])
+    try:
+        print(blind.chat(question["messages"]).text)
+        raise AssertionError("it sees")
+    except strata.Error as error:
+        assert "cannot see" in str(error), error
+    feature("images")
+
+
 def resident() -> int:
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE") // 1024
@@ -347,6 +363,7 @@ def main() -> None:
     sessions(model)
     others(model)
     openai(model)
+    images()
     stress()
 
 

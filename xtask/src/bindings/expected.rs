@@ -1,16 +1,25 @@
 //! What every language must say: asked of the program and of its server.
 
-use super::{PACKAGES, folder};
+use super::{PACKAGES, folder, sight};
 use crate::command::{cargo, run as execute, target};
 use anyhow::{Context, Result, ensure};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+/// How much is tested.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// What CI has time for.
+    Quick,
+    Whole,
+}
 
 /// What the tests of the languages compare with, in their environment.
 pub(super) struct Expected {
     variables: Vec<(&'static str, String)>,
+    extent: Extent,
 }
 
 /// Names the folder into which the tests of `bindings/c` write adapters.
@@ -24,13 +33,15 @@ pub(crate) fn adapters() -> Result<PathBuf> {
 }
 
 impl Expected {
-    pub(super) fn ask(seconds: u32) -> Result<Self> {
+    pub(super) fn ask(seconds: u32, extent: Extent) -> Result<Self> {
         let adapters = adapters()?;
         let adapter = |name: &str| adapters.join(name).to_string_lossy().into_owned();
         if !adapters.join("two.gguf").exists() {
             let test = format!("test --quiet {PACKAGES} --test c -- adapters");
             execute(cargo(&test).env(ADAPTERS, &adapters))?;
         }
+        let (model, projector) = sight::files()?;
+        let question = sight::question();
         Ok(Self {
             variables: vec![
                 ("STRATA_STORY", story()?),
@@ -38,8 +49,18 @@ impl Expected {
                 ("STRATA_ADAPTER_ONE", adapter("one.gguf")),
                 ("STRATA_ADAPTER_TWO", adapter("two.gguf")),
                 ("STRATA_STRESS_SECONDS", seconds.to_string()),
+                ("STRATA_SEEN", seen(&model, &projector, &question)?),
+                ("STRATA_QUESTION", question),
+                ("STRATA_SEEING_MODEL", model.to_string_lossy().into_owned()),
+                ("STRATA_EYES", projector.to_string_lossy().into_owned()),
             ],
+            extent,
         })
+    }
+
+    /// How much is tested.
+    pub(super) fn extent(&self) -> Extent {
+        self.extent
     }
 
     /// The files of the adapters.
@@ -53,6 +74,7 @@ impl Expected {
     pub(super) fn features_in(&self, command: &mut Command, folder: &str) -> Result<Vec<String>> {
         let mut moved = Self {
             variables: self.variables.clone(),
+            ..*self
         };
         for (name, value) in &mut moved.variables {
             if name.starts_with("STRATA_ADAPTER")
@@ -108,8 +130,30 @@ fn story() -> Result<String> {
 
 /// The vector that `/v1/embeddings` gives, as the server writes it.
 fn embedding() -> Result<String> {
+    let body = r#"{"input":"a fox and an owl"}"#;
+    let answer = served(&["tale"], "/v1/embeddings", body)?;
+    let (_, list) = answer
+        .split_once("\"embedding\":")
+        .context("no embedding")?;
+    let (list, _) = list.split_once(']').context("no embedding")?;
+    Ok(format!("{list}]"))
+}
+
+/// The log-probabilities of an answer about a picture, as the server writes them.
+fn seen(model: &Path, projector: &Path, question: &str) -> Result<String> {
+    let (model, projector) = (model.to_string_lossy(), projector.to_string_lossy());
+    let arguments = [&*model, "--mmproj", &*projector];
+    let answer = served(&arguments, "/v1/chat/completions", question)?;
+    let list = answer
+        .split_once("\"logprobs\":")
+        .and_then(|(_, rest)| Some(rest.split_once(",\"finish_reason\"")?.0.to_owned()));
+    list.with_context(|| format!("no log-probabilities: {answer}"))
+}
+
+/// What a server that is started for it answers.
+fn served(arguments: &[&str], path: &str, body: &str) -> Result<String> {
     let mut serve = strata();
-    serve.args(["serve", "tale", "--port", "0"]);
+    serve.arg("serve").args(arguments).args(["--port", "0"]);
     let mut server = serve.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
     let log = server.stderr.take().context("the server's log")?;
     let mut lines = BufReader::new(log).lines();
@@ -120,23 +164,17 @@ fn embedding() -> Result<String> {
     });
     let answer = address
         .context("the server does not say where it listens")
-        .and_then(|address| post(&address));
+        .and_then(|address| post(&address, path, body));
     server.kill()?;
     server.wait()?;
-    let answer = answer?;
-    let (_, list) = answer
-        .split_once("\"embedding\":")
-        .context("no embedding")?;
-    let (list, _) = list.split_once(']').context("no embedding")?;
-    Ok(format!("{list}]"))
+    answer
 }
 
-fn post(address: &str) -> Result<String> {
-    let body = r#"{"input":"a fox and an owl"}"#;
+fn post(address: &str, path: &str, body: &str) -> Result<String> {
     let mut socket = TcpStream::connect(address)?;
     write!(
         socket,
-        "POST /v1/embeddings HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\nconnection: close\r\n\
+        "POST {path} HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\nconnection: close\r\n\
          content-length: {}\r\n\r\n{body}",
         body.len()
     )?;

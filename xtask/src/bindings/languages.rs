@@ -8,6 +8,7 @@ mod unstable;
 mod wasm;
 
 use super::expected::Expected;
+use crate::command::debian_install;
 use anyhow::Result;
 pub(super) use compiled::go_command;
 pub(super) use scripts::{frameworks, install_wheel, node_package, pip_install};
@@ -93,16 +94,31 @@ pub(super) const LANGUAGES: &[Language] = &[
     Language {
         name: "wasm",
         title: "WebAssembly",
-        in_ci: false,
+        in_ci: true,
         test: wasm::wasm,
     },
 ];
 
-/// Installs packages that come from Python's index.
+/// Installs what takes its time from a network: packages of Python's index, and the compiler for WebAssembly.
 pub(super) fn install() -> Result<()> {
     scripts::python_packages()?;
     compiled::go_package()?;
+    if let Err(error) = wasm::install() {
+        missing("the compiler for WebAssembly", error)?;
+    }
     Ok(())
+}
+
+/// Installs what is not there, unless this is CI, whose time is short. Says whether it is still missing.
+fn cannot_install(name: &str, packages: &[&str]) -> bool {
+    if std::env::var_os("CI").is_some() {
+        return true;
+    }
+    let installed = debian_install(packages);
+    if let Err(error) = &installed {
+        eprintln!("skipped: {name}, which could not be installed: {error:#}");
+    }
+    installed.is_err()
 }
 
 /// What to do where a toolchain cannot be had: under CI that is a failure.

@@ -6,13 +6,14 @@ mod expected;
 mod languages;
 mod package;
 mod readme;
+mod sight;
 mod table;
 
 use crate::command::{cargo, run as execute, target, were_tests_built};
 use anyhow::{Result, bail, ensure};
 pub(crate) use bench::run as bench;
-use expected::Expected;
 pub(crate) use expected::{ADAPTERS, adapters};
+use expected::{Expected, Extent};
 use languages::LANGUAGES;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -49,9 +50,14 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     } else {
         SHORT
     };
-    test(&wanted, seconds, flags.contains(&"--write-table"))?;
+    let expected = test(
+        &wanted,
+        seconds,
+        Extent::Whole,
+        flags.contains(&"--write-table"),
+    )?;
     if flags.contains(&"--frameworks") {
-        languages::frameworks(&Expected::ask(seconds)?)?;
+        languages::frameworks(&expected)?;
     }
     if flags.contains(&"--pip") {
         languages::pip_install()?;
@@ -68,14 +74,16 @@ pub(crate) fn toolchains() -> Result<()> {
 pub(crate) fn ci() -> Result<()> {
     let quick = LANGUAGES.iter().filter(|language| language.in_ci);
     let names: Vec<&str> = quick.map(|language| language.name).collect();
-    test(&names, SHORT, false)
+    test(&names, SHORT, Extent::Quick, false)?;
+    Ok(())
 }
 
-fn test(names: &[&str], seconds: u32, writes: bool) -> Result<()> {
+/// Tests languages and gives what they were compared with.
+fn test(names: &[&str], seconds: u32, extent: Extent, writes: bool) -> Result<Expected> {
     build()?;
     std::fs::create_dir_all(folder())?;
     package::c()?;
-    let expected = Expected::ask(seconds)?;
+    let expected = Expected::ask(seconds, extent)?;
     let mut seen = BTreeMap::new();
     for language in LANGUAGES.iter().filter(|one| names.contains(&one.name)) {
         let start = Instant::now();
@@ -92,7 +100,8 @@ fn test(names: &[&str], seconds: u32, writes: bool) -> Result<()> {
     }
     table::compare(&seen, writes)?;
     // After a failure it stays, to be looked at.
-    Ok(std::fs::remove_dir_all(package::outside())?)
+    std::fs::remove_dir_all(package::outside())?;
+    Ok(expected)
 }
 
 /// Builds what the packages hold, unless the tests of the workspace have.

@@ -3,7 +3,7 @@
 use super::super::expected::{Expected, said};
 use super::super::package::{copy, fresh, prefix};
 use super::super::readme;
-use super::missing;
+use super::{cannot_install, missing};
 use crate::command::{answers, debian_install, root};
 use anyhow::{Context, Result, ensure};
 use std::fs;
@@ -50,7 +50,7 @@ pub(super) fn php(expected: &Expected) -> Result<Option<Vec<String>>> {
 /// A project that Composer installs the package in, where Composer is there or can be had soon.
 fn composed() -> Result<()> {
     let composer = || answers(Command::new("composer").arg("--version"));
-    if !composer() && cannot_install("Composer", "composer") {
+    if !composer() && cannot_install("Composer", &["composer"]) {
         return Ok(());
     }
     let project = fresh("php/composed")?;
@@ -73,18 +73,6 @@ fn composed() -> Result<()> {
     readme::told(&said(
         Command::new("php").arg("start.php").current_dir(&project),
     )?)
-}
-
-/// Installs what is not there, unless this is CI, whose time is short. Says whether it is still missing.
-fn cannot_install(name: &str, package: &str) -> bool {
-    if std::env::var_os("CI").is_some() {
-        return true;
-    }
-    let installed = debian_install(&[package]);
-    if let Err(error) = &installed {
-        eprintln!("skipped: {name}, which could not be installed: {error:#}");
-    }
-    installed.is_err()
 }
 
 /// Servers in which only preloaded files may use FFI: PHP's own for developers, and FPM where it is there or can be had soon.
@@ -172,7 +160,7 @@ fn fpm() -> Result<Option<PathBuf>> {
     if let Some(found) = find()? {
         return Ok(Some(found));
     }
-    if cannot_install("FPM", "php-fpm") {
+    if cannot_install("FPM", &["php-fpm"]) {
         return Ok(None);
     }
     find()

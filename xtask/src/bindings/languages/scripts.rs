@@ -1,6 +1,6 @@
 //! Python, Node and Ruby.
 
-use super::super::expected::{Expected, said};
+use super::super::expected::{Expected, Extent, said};
 use super::super::package::{Build, copy, fresh, keep, outside, prefix, stripped};
 use super::super::{folder, readme};
 use super::missing;
@@ -131,8 +131,9 @@ pub(in super::super) fn node_package(package: &Path, build: Build) -> Result<()>
     stripped(build, "libstrata_node.so", &package.join(prebuilt))
 }
 
-/// What the tests in Node use beside the package.
+/// What the tests in Node use beside the package, and what reads its types.
 const ZOD: &str = "zod@4.6.7";
+const TYPESCRIPT: &[&str] = &["typescript@5.9", "@types/node@20"];
 
 pub(super) fn node(expected: &Expected) -> Result<Option<Vec<String>>> {
     if !answers(Command::new("node").arg("--version"))
@@ -173,6 +174,13 @@ pub(super) fn node(expected: &Expected) -> Result<Option<Vec<String>>> {
     let features = expected.features(&mut run("check.mjs"))?;
     fs::write(project.join("start.mjs"), readme::all("node", "js")?)?;
     readme::told(&said(&mut run("start.mjs"))?)?;
+    if expected.extent() == Extent::Whole {
+        npm(&[&install[..], TYPESCRIPT].concat(), &project)?;
+        fs::copy(source.join("test/types.ts"), project.join("types.ts"))?;
+        let mut compiler = run("node_modules/typescript/bin/tsc");
+        compiler.args(["--noEmit", "--strict", "--target", "esnext"]);
+        said(compiler.args(["--module", "nodenext", "--types", "node", "types.ts"]))?;
+    }
     Ok(Some(features))
 }
 

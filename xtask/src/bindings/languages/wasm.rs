@@ -1,10 +1,10 @@
 //! WebAssembly, built here, for one thread and for many, and run under Node and in Chromium.
 
-use super::super::expected::{Expected, said};
+use super::super::expected::{Expected, Extent, said};
 use super::super::package::{Build, copy, fresh};
 use super::super::readme;
-use super::missing;
 use super::scripts::node_package;
+use super::{cannot_install, missing};
 use crate::command::{answers, cargo, debian_install, root, run as execute, target};
 use anyhow::{Context, Result, ensure};
 use std::fs;
@@ -33,29 +33,28 @@ const DEBIAN: [&str; 2] = ["rustc-web", "rust-web-src"];
 const DEBIAN_COMPILER: &str = "/usr/bin/rustc";
 
 pub(super) fn wasm(expected: &Expected) -> Result<Option<Vec<String>>> {
-    let (module, threaded) = match build() {
-        Ok(modules) => modules,
-        Err(error) => return missing("the compiler for WebAssembly", error),
-    };
+    if let Err(error) = install() {
+        return missing("the compiler for WebAssembly", error);
+    }
     let (place, source) = (fresh("wasm")?, root().join("bindings/wasm"));
     for part in ["js", "page", "test"] {
         copy(&source.join(part), &place.join(part))?;
     }
-    fs::copy(&module, place.join("strata.wasm"))?;
-    fs::copy(&threaded, place.join("strata-threads.wasm"))?;
     fs::copy(root().join(TALE), place.join("tale.gguf"))?;
     let node = |arguments: &[&str]| {
         let mut node = Command::new("node");
         node.current_dir(&place).args(arguments);
         node
     };
-    let mut check = node(&[
-        "test/check.mjs",
-        "strata.wasm",
-        "tale.gguf",
-        "strata-threads.wasm",
-    ]);
-    let features = expected.features(&mut check)?;
+    let mut check = node(&["test/check.mjs", "strata.wasm", "tale.gguf"]);
+    if expected.extent() == Extent::Quick {
+        fs::copy(build(Module::Alone, QUICK)?, place.join("strata.wasm"))?;
+        return expected.features(&mut check).map(Some);
+    }
+    fs::copy(build(Module::Alone, RELEASE)?, place.join("strata.wasm"))?;
+    let threaded = build(Module::Threaded, RELEASE)?;
+    fs::copy(threaded, place.join("strata-threads.wasm"))?;
+    let features = expected.features(check.arg("strata-threads.wasm"))?;
     native(
         expected,
         &place,
@@ -89,8 +88,9 @@ fn page(expected: &Expected, place: &Path, node: &dyn Fn(&[&str]) -> Command) ->
     let packed = said(&mut node(&["page/pack.mjs", "strata.wasm", "tale.gguf"]))?;
     fs::write(place.join("tale.html"), packed)?;
     let browser = std::env::var("CHROMIUM").unwrap_or_else(|_| "chromium".into());
-    if !answers(Command::new(&browser).arg("--version")) {
-        eprintln!("skipped: the page, because there is no {browser}");
+    if !answers(Command::new(&browser).arg("--version"))
+        && cannot_install("the page in a browser", &["chromium"])
+    {
         return Ok(());
     }
     // The README's example, with its files beside it.
@@ -115,32 +115,52 @@ const THREADS: &str = "-Ctarget-feature=+simd128,+atomics,+bulk-memory,+mutable-
                        -Clink-arg=--initial-memory=67108864 -Clink-arg=--max-memory=4294967296 \
                        -Clink-arg=--export=__stack_pointer";
 
-/// Builds the modules, for one thread and for many; says where they are.
-fn build() -> Result<(PathBuf, PathBuf)> {
-    let alone = build_with(VECTORS, "wasm", has_target())?;
-    // The libraries that come with compilers are not made for shared memory.
-    let threaded = build_with(THREADS, "wasm-threads", false)?;
-    Ok((alone, threaded))
+/// A module: for one thread, or for many.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Module {
+    Alone,
+    Threaded,
 }
 
-fn build_with(flags: &str, folder: &str, has_libraries: bool) -> Result<PathBuf> {
+/// Profiles of `bindings/wasm/Cargo.toml`: what users get, and what is built in a quarter of the time.
+const RELEASE: &str = "release";
+const QUICK: &str = "quick";
+
+/// Whether the compiler that comes with rustup cannot build it: the libraries that come with compilers are not made for shared
+/// memory.
+fn needs_debian(module: Module) -> bool {
+    module == Module::Threaded || !has_target()
+}
+
+/// Installs the compiler where it is missing.
+pub(super) fn install() -> Result<()> {
+    if !Path::new(DEBIAN_COMPILER).exists() {
+        debian_install(&DEBIAN)?;
+    }
+    Ok(())
+}
+
+/// Builds a module; says where it is.
+fn build(module: Module, profile: &str) -> Result<PathBuf> {
+    let (flags, folder) = match module {
+        Module::Alone => (VECTORS, "wasm"),
+        Module::Threaded => (THREADS, "wasm-threads"),
+    };
     let output = target().join(folder);
-    let mut build = cargo("build --quiet --release --manifest-path bindings/wasm/Cargo.toml");
+    let mut build = cargo("build --quiet --manifest-path bindings/wasm/Cargo.toml");
     build
-        .args(["--target", TARGET, "--target-dir"])
+        .args(["--profile", profile, "--target", TARGET, "--target-dir"])
         .arg(&output);
     build.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS", flags);
-    if !has_libraries {
-        if !Path::new(DEBIAN_COMPILER).exists() {
-            debian_install(&DEBIAN)?;
-        }
+    if needs_debian(module) {
         build.arg("-Zbuild-std=core,alloc");
         build.env("RUSTC", DEBIAN_COMPILER);
         build.env("RUSTC_BOOTSTRAP", "1");
         build.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", linker()?);
     }
     execute(&mut build)?;
-    Ok(output.join(TARGET).join("release/strata_wasm.wasm"))
+    let built = format!("{TARGET}/{profile}/strata_wasm.wasm");
+    Ok(output.join(built))
 }
 
 /// Whether the ordinary compiler has the target.
