@@ -286,13 +286,15 @@ unsafe fn read_volume(services: &BootServices, device: Handle, info: &mut BootIn
     info.module_was_named = false;
 }
 
-/// Whether this program can read a volume's disk by itself: NVMe, or one to which PCI alone leads, as to virtio's.
+/// Whether this program can read a volume's disk by itself: NVMe, SATA, or one to which PCI alone leads, as to virtio's;
+/// not from a disc.
 ///
 /// # Safety
 /// The services must be up.
 unsafe fn has_driver(services: &BootServices, device: Handle) -> bool {
     const MESSAGING: u8 = 3;
-    const NVME: [u8; 2] = [MESSAGING, 0x17];
+    const DRIVERS: [[u8; 2]; 2] = [[MESSAGING, 0x17], [MESSAGING, 0x12]];
+    const DISC: [u8; 2] = [4, 2];
     // SAFETY: the caller's promise. A path is nodes of a kind (two bytes), a length (two) and data, and then an end.
     unsafe {
         let Some(mut node) = protocol::<[u8; 4]>(services, device, &DEVICE_PATH) else {
@@ -304,7 +306,8 @@ unsafe fn has_driver(services: &BootServices, device: Handle) -> bool {
             if kind & 0x7f == 0x7f || len < 4 {
                 return true;
             }
-            if kind == MESSAGING && [kind, below] != NVME {
+            let foreign = kind == MESSAGING && !DRIVERS.contains(&[kind, below]);
+            if foreign || [kind, below] == DISC {
                 return false;
             }
             node = node.byte_add(len);

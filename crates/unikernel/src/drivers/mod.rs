@@ -1,6 +1,7 @@
 //! Devices, by polling. Each driver reaches its device through [`Registers`] and [`Dma`], so that it also runs on the
 //! host against a fake.
 
+pub mod ahci;
 mod dma;
 pub mod e1000;
 pub mod nvme;

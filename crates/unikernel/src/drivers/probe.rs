@@ -1,6 +1,7 @@
 //! Finds the devices of a machine and starts those that there are drivers for.
 #![allow(unsafe_code)]
 
+use super::ahci::{self, SataDisk};
 use super::e1000::{self, E1000};
 use super::nvme::Nvme;
 use super::pci::{self, Function};
@@ -38,6 +39,16 @@ impl DeviceMemory {
     pub unsafe fn new(range: Range) -> Option<Self> {
         map_device(range).ok()?;
         Some(Self(range))
+    }
+
+    /// A part of them; nothing if it lies beyond their end.
+    ///
+    /// # Safety
+    /// The part must be used by the new value alone.
+    unsafe fn part(&self, offset: usize, bytes: usize) -> Option<Self> {
+        let end = offset.checked_add(bytes)?;
+        let inside = end as u64 <= self.0.len();
+        inside.then(|| Self(Range::new(self.0.start + offset as u64, bytes as u64)))
     }
 
     fn at(&self, offset: usize) -> *mut u32 {
@@ -153,6 +164,7 @@ impl Devices {
         function: &Function,
     ) -> Result<(), DeviceError> {
         const NVME: (u8, u8, u8) = (1, 8, 2);
+        const AHCI: (u8, u8, u8) = (1, 6, 1);
         let Function { place, info } = function;
         let on = Command::MEMORY_SPACE | Command::BUS_MASTER;
         let virtio = virtio_device_type(info).filter(|kind| {
@@ -161,7 +173,8 @@ impl Devices {
                 DeviceType::Block | DeviceType::Network | DeviceType::EntropySource
             )
         });
-        let is_nvme = (info.class, info.subclass, info.prog_if) == NVME;
+        let class = (info.class, info.subclass, info.prog_if);
+        let (is_nvme, is_ahci) = (class == NVME, class == AHCI);
         let is_e1000 = info.vendor_id == 0x8086 && e1000::DEVICES.contains(&info.device_id);
         if let Some(kind) = virtio {
             root.set_command(*place, on | Command::IO_SPACE);
@@ -170,21 +183,45 @@ impl Devices {
                 DeviceError::Unusable { device, why }
             })?;
             self.add_virtio(kind, transport)?;
-        } else if is_nvme || is_e1000 {
-            let quiet = if is_nvme {
-                Command::INTERRUPT_DISABLE
-            } else {
+        } else if is_nvme || is_ahci || is_e1000 {
+            let quiet = if is_e1000 {
                 Command::empty()
+            } else {
+                Command::INTERRUPT_DISABLE
             };
             root.set_command(*place, on | quiet);
-            let device = if is_nvme { "NVMe disk" } else { "network card" };
+            let (device, bar) = match (is_nvme, is_ahci) {
+                (true, _) => ("NVMe disk", 0),
+                (_, true) => ("SATA controller", 5),
+                _ => ("network card", 0),
+            };
             let why = "its registers cannot be reached";
-            let registers = registers(root, *place).ok_or(DeviceError::Unusable { device, why })?;
+            let registers =
+                registers(root, *place, bar).ok_or(DeviceError::Unusable { device, why })?;
             if is_nvme {
                 let disk = Nvme::new(registers, &CLOCK)?;
                 self.disks.push(Arc::new(Lock::new(disk)));
+            } else if is_ahci {
+                self.add_sata(registers)?;
             } else {
                 self.cards.push(Box::new(E1000::new(registers, &CLOCK)?));
+            }
+        }
+        Ok(())
+    }
+
+    /// The disks of a SATA controller. One that does not start is told, and the others are used.
+    fn add_sata(&mut self, mut controller: DeviceMemory) -> Result<(), DeviceError> {
+        for number in ahci::ports(&mut controller, &CLOCK)? {
+            // SAFETY: the controller's own registers are no longer used, and each port has a driver of its own.
+            let Some(port) = (unsafe { controller.part(ahci::port(number), ahci::PORT_BYTES) })
+            else {
+                continue;
+            };
+            match SataDisk::new(port, &CLOCK) {
+                Ok(Some(disk)) => self.disks.push(Arc::new(Lock::new(disk))),
+                Ok(None) => {}
+                Err(error) => say!("SATA port {number}: {error}"),
             }
         }
         Ok(())
@@ -226,9 +263,13 @@ impl Devices {
     }
 }
 
-/// The registers behind a function's first base address.
-fn registers(root: &mut PciRoot<Configuration>, place: DeviceFunction) -> Option<DeviceMemory> {
-    match root.bar_info(place, 0) {
+/// The registers behind one of a function's base addresses.
+fn registers(
+    root: &mut PciRoot<Configuration>,
+    place: DeviceFunction,
+    bar: u8,
+) -> Option<DeviceMemory> {
+    match root.bar_info(place, bar) {
         Ok(Some(BarInfo::Memory { address, size, .. })) if address != 0 => {
             // SAFETY: the device says that its registers are there, and this is its only driver.
             unsafe { DeviceMemory::new(Range::new(address, size)) }
