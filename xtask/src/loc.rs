@@ -15,13 +15,13 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 /// What all of it may have at most, and the machine's own crate.
-const MOST: usize = 110_000;
-const MOST_MACHINE: usize = 8_500;
+const MOST: usize = 120_000;
+const MOST_MACHINE: usize = 9_000;
 /// A file with more lines, most of them numbers, is a table.
 const TABLE: usize = 1_000;
 
 /// Layers, and the packages in them; what is not named belongs to the last.
-const LAYERS: [(&str, &[&str]); 7] = [
+const LAYERS: [(&str, &[&str]); 8] = [
     (
         "the machine: boot, memory, processors, console",
         &[
@@ -48,6 +48,27 @@ const LAYERS: [(&str, &[&str]); 7] = [
             "hash32",
             "byteorder",
             "stable_deref_trait",
+        ],
+    ),
+    (
+        "TLS and signatures",
+        &[
+            "strata-tls",
+            "ed25519-compact",
+            "chacha20poly1305",
+            "chacha20",
+            "poly1305",
+            "universal-hash",
+            "aead",
+            "cipher",
+            "crypto-common",
+            "generic-array",
+            "inout",
+            "typenum",
+            "subtle",
+            "opaque-debug",
+            "cpufeatures",
+            "zeroize",
         ],
     ),
     (

@@ -7,6 +7,7 @@ mod load;
 mod models;
 mod server;
 mod shell;
+mod trust;
 
 use crate::command::{cargo, run as execute, strata_for_checks, target};
 use crate::unikernel::{Built, Contents, build};
@@ -81,11 +82,13 @@ fn lint(extent: Extent) -> Result<()> {
     execute(cargo(&clippy).arg(folder).args(["--", "-D", "warnings"]))
 }
 
-/// The same bytes as from this system, by HTTP.
+/// The same bytes as from this system, by HTTP and by TLS; changed images are refused.
 fn quick(tale: &Built, prompts: usize) -> Result<()> {
     let here = server::here()?;
     let guest = server::there(tale, "microvm", "virtio-net-device")?;
-    guest.explain(same_service(here.address, &guest, prompts))
+    guest.explain(same_service(here.address, &guest, prompts))?;
+    drop(guest);
+    trust::sealed(here.address)
 }
 
 fn same_service(here: SocketAddr, guest: &Guest, prompts: usize) -> Result<()> {
@@ -223,9 +226,14 @@ fn disks(built: &Built) -> Result<()> {
         ("q35", "virtio-blk-pci,drive=d"),
         ("microvm", "virtio-blk-device,drive=d"),
         ("q35", "nvme,drive=d,serial=1"),
+        ("q35", "ide-hd,drive=d,bus=ide.0"),
+        (
+            "q35",
+            "ide-hd,drive=d,bus=ide.3,logical_block_size=512,physical_block_size=4096",
+        ),
     ] {
         let file = format!(
-            "if=none,id=d,format=raw,readonly=on,file={}",
+            "if=none,id=d,format=raw,snapshot=on,file={}",
             path.display()
         );
         let said = Boot {

@@ -65,6 +65,39 @@ fn images_hold_the_model_and_the_settings() {
 }
 
 #[test]
+fn images_can_be_signed_and_have_certificates() {
+    let (folder, kernel) = folder();
+    let key = path(&folder, "maker");
+    strata(&["pack", "--new-key", &key]).text();
+    let out = path(&folder, "a.elf");
+    let flags = ["--sealed", "--tls", "--sign", &key];
+    let image = ["image", "-o", &out, "--kernel", &kernel];
+    let text = strata(&[&image[..], &flags].concat()).text();
+    assert!(text.contains("a.elf.crt: the certificate"), "{text}");
+    let bytes = std::fs::read(&out).unwrap();
+    for part in [
+        "trust=",
+        " sealed=on name=tale ",
+        " tls-cert=",
+        " tls-key=",
+        " signature=",
+    ] {
+        assert!(contains(&bytes, part.as_bytes()), "{part}");
+    }
+    let certificate = std::fs::read_to_string(path(&folder, "a.elf.crt")).unwrap();
+    assert!(certificate.starts_with("-----BEGIN CERTIFICATE-----\n"));
+    // The same certificate with another's key.
+    let certificate = path(&folder, "a.elf.crt");
+    let given = ["--tls-cert", &certificate, "--tls-key", &key];
+    let words = &["not one of the Ed25519 key", "openssl req"];
+    fails(USAGE, words, &[&image[..], &given].concat());
+    let absent = ["--sign", "no/key"];
+    fails(FAILED, &["no/key"], &[&image[..], &absent].concat());
+    let alone = ["--tls-cert", &certificate];
+    fails(USAGE, &["--tls-key"], &[&image[..], &alone].concat());
+}
+
+#[test]
 fn images_that_make_no_sense() {
     let (folder, kernel) = folder();
     let out = |name: &str| path(&folder, name);

@@ -10,7 +10,9 @@
 //!
 //! The same input gives the same bytes: no clock and no chance is asked.
 //!
-//! [`reader`] and [`settings`] are the other side: how the unikernel, which has no operating system, reads such disks and
+//! A [`Trust`] signs the settings, among which the model's digest is, or closes the image to any others.
+//!
+//! [`reader`], [`settings`] and [`signed`] are the other side: how the unikernel, which has no operating system, reads such disks and
 //! their settings. Without the feature `write` there is nothing else here.
 #![cfg_attr(not(feature = "write"), no_std)]
 #![forbid(unsafe_code)]
@@ -20,6 +22,7 @@ extern crate alloc;
 pub mod le;
 pub mod reader;
 pub mod settings;
+pub mod signed;
 #[cfg(feature = "write")]
 mod writer;
 

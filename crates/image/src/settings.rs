@@ -4,7 +4,7 @@
 use thiserror::Error;
 
 /// What may be set, and what it means.
-pub const SETTINGS: [(&str, &str); 20] = [
+pub const SETTINGS: [(&str, &str); 23] = [
     ("api-key", "what clients must bring"),
     ("key", "the same"),
     (
@@ -16,6 +16,15 @@ pub const SETTINGS: [(&str, &str); 20] = [
     ("ip", "dhcp, or ADDRESS/PREFIX[,GATEWAY]"),
     ("gw", "the gateway"),
     ("port", "the port that clients call"),
+    ("tls", "on: clients call by TLS 1.3 alone"),
+    (
+        "tls-cert",
+        "its certificate, DER in base64; several by commas",
+    ),
+    (
+        "tls-key",
+        "that certificate's Ed25519 key, 64 hexadecimal digits",
+    ),
     ("model", "image, disk, or the path of a file on a disk"),
     ("name", "what the model is called"),
     ("sha256", "the model's digest"),

@@ -28,6 +28,11 @@ impl SigningKey {
         Ok(Self::from_seed(seed))
     }
 
+    /// The bytes that made it.
+    pub fn to_seed(&self) -> [u8; 32] {
+        *self.0.sk.seed()
+    }
+
     /// Writes a PEM file.
     pub fn to_pem(&self) -> String {
         wrap("PRIVATE KEY", &PRIVATE, &*self.0.sk.seed())
@@ -70,6 +75,11 @@ impl PublicKey {
     /// As manifests have it.
     pub fn to_hex(&self) -> String {
         hex::encode(&*self.0)
+    }
+
+    /// The key itself.
+    pub fn to_bytes(&self) -> [u8; 32] {
+        *self.0
     }
 
     /// Checks a signature.

@@ -1,13 +1,16 @@
 //! A model in memory, ready to run.
 
+use crate::prompt::text;
 use crate::storage::VerifyError;
 use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec;
+use core::time::Duration;
 pub use strata::load::Platform;
 use strata::load::{ContextChoice, Needs, ParseError, ParsedModel, TokenizerUse};
 pub use strata::{KvType, LocalModel};
-use strata_chat::ModelFacts;
+use strata_chat::{Arrival, Fault, Generate, ModelFacts, Prompt, RequestContext};
 use strata_engine::{Engine, EngineOptions};
 use strata_kernels::Kernels;
 pub use strata_model::Placement;
@@ -34,6 +37,9 @@ pub enum ModelError {
     /// What was read is not what was meant.
     #[error(transparent)]
     Verify(#[from] VerifyError),
+    /// It was loaded and cannot write a word.
+    #[error("the model fails its self-test: {0}")]
+    SelfTest(String),
 }
 
 /// A model's file, in memory or brought there as it is read.
@@ -90,7 +96,7 @@ pub fn ends(bytes: &[u8]) -> Result<[usize; 3], ModelError> {
     Ok([inside(end), inside(padded.unwrap_or(end)), bytes.len()])
 }
 
-/// Loads the model in a file, under a name. Says also where its weights are.
+/// Loads the model in a file, under a name, and lets it write a token. Says also where its weights are.
 pub fn open(
     source: &dyn ModelFile,
     name: &str,
@@ -118,19 +124,46 @@ pub fn open(
     let needs = Needs::of_engine(&options, KvType::F16, pool.workers());
     let free = settings.free.saturating_sub(SPARE + source.memory());
     let placement = place(&parsed, &needs, free as u64, largest_pair(source, &file));
-    // The few bytes that were needed so far lie all over the file.
-    let data = source.bytes().get(data..).unwrap_or_default();
-    source.backing().done_with(data);
+    // The few bytes that were needed so far lie all over the file. With room for all of it they stay, and nothing is read
+    // twice.
+    let whole = needs.total_bytes(&parsed.blueprint);
+    if (free as u64).saturating_sub(whole) < source.bytes().len() as u64 {
+        let data = source.bytes().get(data..).unwrap_or_default();
+        source.backing().done_with(data);
+    }
     let (model, storage) = parsed.load(&needs, placement, source.backing(), platform)?;
     source.verify()?;
     let executor = CpuExecutor::new(model, Kernels::detect(), pool, storage, needs.limits);
     let tokenizer = Arc::clone(&profile.tokenizer);
-    let model = LocalModel {
+    let mut model = LocalModel {
         engine: Engine::new(Box::new(executor), tokenizer, options),
         profile,
         facts,
     };
+    self_test(&mut model).map_err(|fault| ModelError::SelfTest(fault.message))?;
     Ok((model, placement))
+}
+
+/// Computes a token: damaged weights make numbers that are none, of which the sampler tells.
+fn self_test(model: &mut LocalModel) -> Result<(), Fault> {
+    let mut request = Generate::new("", Prompt::text("Once upon a time"));
+    request.max_tokens = Some(1);
+    request.sampling.temperature = Some(0.0);
+    let context = RequestContext {
+        now: None,
+        seed: 0,
+        id: "",
+    };
+    let prepared = model.prepare(&request, context)?;
+    let mut generation = model.start(&request, prepared, Arrival::default())?;
+    while !generation.has_ended() {
+        let now = || Duration::ZERO;
+        let events = generation.step(&mut model.engine, &now, &mut |_| {});
+        text(&events)?;
+    }
+    // What clients ask is computed as if nothing had been.
+    model.engine.clear_cache();
+    Ok(())
 }
 
 /// Where the weights go. What does not fit is packed anew each time it is used: the same bits, more slowly.

@@ -68,6 +68,7 @@ pub(super) fn media(here: SocketAddr) -> Result<()> {
     for (name, file, devices) in [
         ("a USB stick", "tale.img", "qemu-xhci usb-storage,drive=d"),
         ("an NVMe disk", "tale.img", "nvme,drive=d,serial=1"),
+        ("a SATA disk", "tale.img", "ide-hd,drive=d,bus=ide.0"),
         (
             "a disc",
             "tale.iso",
@@ -83,10 +84,11 @@ pub(super) fn media(here: SocketAddr) -> Result<()> {
         let path = scratch(file);
         write(&kernel, &model, &path, &settings)?;
         let drive = format!(
-            "if=none,id=d,format=raw,readonly=on,file={}",
+            "if=none,id=d,format=raw,snapshot=on,file={}",
             path.display()
         );
         let mut boot = uefi(name, code).with(&["-drive", &drive]);
+        boot = boot.with(&["-device", "virtio-rng-pci"]);
         for device in devices.split(' ') {
             boot = boot.with(&["-device", device]);
         }
@@ -95,6 +97,10 @@ pub(super) fn media(here: SocketAddr) -> Result<()> {
             bail!("{name}: {error:#}; the machine said:\n{}", guest.said());
         }
         server::well(&guest)?;
+        expect(
+            &guest.said(),
+            "random numbers from the processor, firmware, virtio",
+        )?;
         let request = &server::requests("Tell me a story about a fox.")[0].replace("64", TOKENS);
         server::same_answer(here, guest.address(), request)?;
         done(&format!("UEFI from {name}"), begin);

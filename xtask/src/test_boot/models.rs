@@ -31,6 +31,9 @@ pub(super) fn broken() -> Result<()> {
     let whole = std::fs::read(root().join(TALE))?;
     let mut changed = whole.clone();
     changed[8..16].fill(0xff);
+    // Scales that are no numbers, and nothing tells what the file should sum to.
+    let mut damaged = whole.clone();
+    damaged[whole.len() / 2..].fill(0xff);
     let kernel = scratch("kernel.elf");
     let other = b"This is no model.".repeat(99);
     for (name, bytes, message) in [
@@ -38,6 +41,11 @@ pub(super) fn broken() -> Result<()> {
         ("cut off", Some(&whole[..1 << 20]), " of a data section of "),
         ("changed", Some(&changed[..]), "the file claims"),
         ("something else", Some(&other[..]), "not a GGUF file"),
+        (
+            "damaged",
+            Some(&damaged[..]),
+            "the model fails its self-test",
+        ),
     ] {
         let path = scratch("broken.gguf");
         let mut boot = Boot {

@@ -13,7 +13,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 use strata::Size;
 use strata::load::{BUILT_IN, ModelFile};
-use strata_image::Form;
+use strata_image::{Form, Trust};
 use strata_model::{Blueprint, KvType, LoadOptions};
 
 const QEMU: &str = "qemu-system-x86_64";
@@ -107,7 +107,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
                 Failure::new(Kind::Failed, "UEFI firmware for QEMU is not installed")
                     .hint("install ovmf (Debian, Ubuntu) or edk2-ovmf (Fedora, Arch)")
             })?;
-            let layout = image::layout(Form::Img, &kernel, &options, bytes, &arguments.model)?;
+            let model = (bytes, arguments.model.as_path());
+            let layout = image::layout(Form::Img, &kernel, &options, model, &Trust::default())?;
             image::write(&layout, &disk)?;
             Model::Firmware { code, disk: &disk }
         }
@@ -116,7 +117,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             _ => Model::Disk(file),
         },
         None => {
-            let layout = image::layout(Form::Elf, &kernel, &[], bytes, &arguments.model)?;
+            let model = (bytes, arguments.model.as_path());
+            let layout = image::layout(Form::Elf, &kernel, &[], model, &Trust::default())?;
             image::write(&layout, &path)?;
             Model::Attached
         }

@@ -1,15 +1,17 @@
 //! `strata image`: a model, its server and nothing else, as a file that machines boot.
 
+mod certificate;
 mod config;
 pub(crate) mod kernel;
 
 use crate::failure::{Failure, Kind};
+use crate::pack::keys;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use strata::Size;
 use strata::load::{BUILT_IN, ModelFile};
-use strata_image::{Form, ImageError, Kernel, Layout, Setting, image};
+use strata_image::{Form, ImageError, Kernel, Layout, Setting, Signer, Trust, trusted_image};
 use strata_pack::sha256;
 
 /// The unikernel takes no shorter keys.
@@ -33,6 +35,9 @@ pub(crate) struct Arguments {
     /// Output file; the extension selects the kind of image
     #[arg(short, long, value_name = "NAME.{elf,efi,img,iso}")]
     pub(crate) output: PathBuf,
+    /// Sign the settings and the model's digest with the Ed25519 private key in this PEM file: the machine takes no others
+    #[arg(long, value_name = "KEY")]
+    pub(crate) sign: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) settings: SettingArguments,
 }
@@ -51,6 +56,18 @@ pub(crate) struct SettingArguments {
     /// Let everyone use the server without a key
     #[arg(long, conflicts_with = "api_key")]
     pub(crate) insecure_no_auth: bool,
+    /// No shell and no settings but these: the machine does nothing but serve
+    #[arg(long)]
+    pub(crate) sealed: bool,
+    /// Serve by TLS 1.3, with a certificate made now and written to NAME.crt for clients to trust
+    #[arg(long, conflicts_with = "tls_cert")]
+    pub(crate) tls: bool,
+    /// Serve by TLS 1.3, with the certificates in this PEM file
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The Ed25519 private key of the first of them, as a PEM file
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
     /// File with more settings, one per line: port = 80
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -92,6 +109,9 @@ pub(crate) fn write_image(arguments: &Arguments, more: &[Setting]) -> Result<(),
         return Err(Failure::new(Kind::Usage, sentence)
             .hint("set --api-key, or --insecure-no-auth to allow everyone"));
     }
+    let (tls, certificate) = certificate::settings(settings, output, &options)?;
+    options.extend(tls);
+    let key = arguments.sign.as_deref().map(keys::signing).transpose()?;
     let file = kernel::find(settings.kernel.as_deref())?;
     let kernel = kernel::parse(&file)?;
     let model = ModelFile::open(&arguments.model)?;
@@ -100,8 +120,20 @@ pub(crate) fn write_image(arguments: &Arguments, more: &[Setting]) -> Result<(),
     if !options.iter().any(|(key, _)| key == "sha256") {
         options.push(("sha256".into(), sha256(bytes)));
     }
-    let layout = layout(form, &kernel, &options, bytes, &arguments.model)?;
+    let sign = |message: &[u8]| key.as_ref().map_or([0; 64], |key| key.sign(message));
+    let trust = Trust {
+        signer: key.as_ref().map(|key| Signer {
+            public: key.public().to_bytes(),
+            sign: &sign,
+        }),
+        sealed: settings.sealed,
+    };
+    let layout = layout(form, &kernel, &options, (bytes, &arguments.model), &trust)?;
     write(&layout, output)?;
+    if let Some((path, text)) = certificate {
+        std::fs::write(&path, text).map_err(|error| Failure::io(path.display(), &error))?;
+        println!("{}: the certificate, for clients", path.display());
+    }
     let beside = layout.len() - bytes.len() as u64;
     println!(
         "{}: {} (model {}, everything else {})",
@@ -128,10 +160,10 @@ pub(crate) fn layout<'a>(
     form: Form,
     kernel: &Kernel<'_>,
     options: &[Setting],
-    model: &'a [u8],
-    path: &Path,
+    (model, path): (&'a [u8], &Path),
+    trust: &Trust<'_>,
 ) -> Result<Layout<'a>, Failure> {
-    image(form, kernel, options, Some(model)).map_err(|error| {
+    trusted_image(form, kernel, options, Some(model), trust).map_err(|error| {
         let failure = Failure::new(Kind::Failed, format_args!("{}: {error}", path.display()));
         match error {
             ImageError::TooLarge { .. } | ImageError::Fat(_) | ImageError::Iso(_) => failure

@@ -9,7 +9,6 @@ use strata::load::BUILT_IN;
 /// Writes an image with one model, whose digest the bare machine checks before it runs it.
 pub(super) fn write(arguments: &Arguments, output: &Path) -> Result<(), Failure> {
     let refused = [
-        ("--sign", arguments.sign.is_some()),
         ("--push", arguments.push.is_some()),
         ("--system", arguments.system.is_some()),
         ("--start", arguments.start.is_some()),
@@ -32,6 +31,7 @@ pub(super) fn write(arguments: &Arguments, output: &Path) -> Result<(), Failure>
     let arguments = image::Arguments {
         model,
         output: output.into(),
+        sign: arguments.sign.clone(),
         settings: arguments.settings.clone(),
     };
     image::write_image(&arguments, context.as_slice())
@@ -45,6 +45,9 @@ pub(super) fn refuse_settings(arguments: &Arguments, output: &Path) -> Result<()
     let refused = [
         ("--api-key", asked_for_key),
         ("--insecure-no-auth", settings.insecure_no_auth),
+        ("--sealed", settings.sealed),
+        ("--tls", settings.tls),
+        ("--tls-cert", settings.tls_cert.is_some()),
         ("--config", settings.config.is_some()),
         ("--kernel", settings.kernel.is_some()),
     ];

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use strata_pack::{PublicKey, SigningKey};
 
 /// A private key, of which only its owner may know.
-pub(super) fn signing(path: &Path) -> Result<SigningKey, Failure> {
+pub(crate) fn signing(path: &Path) -> Result<SigningKey, Failure> {
     SigningKey::from_pem(&text(path)?).map_err(|error| {
         let sentence = format_args!("{}: {error}", path.display());
         Failure::new(Kind::Usage, sentence).hint("`strata pack --new-key FILE` writes one")
@@ -27,14 +27,19 @@ fn text(path: &Path) -> Result<String, Failure> {
     std::fs::read_to_string(path).map_err(|error| Failure::io(path.display(), &error))
 }
 
-/// Writes a new private key and its public key. Files that are there are left alone.
-pub(super) fn create(path: &Path) -> Result<(), Failure> {
+/// What a key is made of.
+pub(crate) fn random() -> Result<[u8; 32], Failure> {
     let mut seed = [0; 32];
     let random = "/dev/urandom";
     File::open(random)
         .and_then(|mut file| file.read_exact(&mut seed))
         .map_err(|error| Failure::io(random, &error))?;
-    let key = SigningKey::from_seed(seed);
+    Ok(seed)
+}
+
+/// Writes a new private key and its public key. Files that are there are left alone.
+pub(super) fn create(path: &Path) -> Result<(), Failure> {
+    let key = SigningKey::from_seed(random()?);
     let mut beside = path.as_os_str().to_owned();
     beside.push(".pub");
     let beside = PathBuf::from(beside);

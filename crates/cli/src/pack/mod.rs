@@ -2,7 +2,7 @@
 
 mod bootable;
 mod description;
-mod keys;
+pub(crate) mod keys;
 mod registry;
 mod shown;
 

@@ -16,6 +16,7 @@ pub use gpt::disk;
 pub use iso::{IsoError, disc};
 pub use layout::Layout;
 
+use crate::signed::message;
 use attachment::Attachment;
 use std::borrow::Cow;
 use thiserror::Error;
@@ -95,6 +96,69 @@ pub enum ImageError {
 /// A setting, such as `port` and `80`. Values have neither quotes nor backslashes nor line ends in them.
 pub type Setting = (String, String);
 
+/// Who signs.
+pub struct Signer<'a> {
+    /// The key that signatures are checked with, which goes into the image.
+    pub public: [u8; 32],
+    /// Signs a message.
+    pub sign: &'a dyn Fn(&[u8]) -> [u8; 64],
+}
+
+impl Signer<'_> {
+    /// A text, and what says that it was signed.
+    fn signature(&self, text: &str) -> String {
+        hex(&(self.sign)(&message(text.as_bytes())))
+    }
+}
+
+/// What an image believes, and whom.
+#[derive(Default)]
+pub struct Trust<'a> {
+    /// Who signs the settings; the machine then takes no others.
+    pub signer: Option<Signer<'a>>,
+    /// Whether the machine takes its settings from the image alone, and no commands.
+    pub sealed: bool,
+}
+
+impl Trust<'_> {
+    /// Settings as they stand behind the program.
+    fn attached(&self, settings: &[Setting]) -> String {
+        let mut text = options(settings);
+        if self.sealed {
+            text = format!("sealed=on {text}");
+        }
+        match &self.signer {
+            Some(signer) => {
+                text += " ";
+                let signature = signer.signature(&text);
+                format!("trust={} {text}signature={signature}", hex(&signer.public))
+            }
+            None => text,
+        }
+    }
+
+    /// What stands behind the program whose settings are in `strata.toml`.
+    fn key_alone(&self) -> String {
+        let signer = self.signer.as_ref();
+        signer.map_or(String::new(), |signer| {
+            format!("trust={}", hex(&signer.public))
+        })
+    }
+
+    /// `strata.toml`.
+    fn file(&self, settings: &[Setting]) -> String {
+        let text = toml(settings);
+        match &self.signer {
+            Some(signer) => format!("{text}signature = \"{}\"\n", signer.signature(&text)),
+            None => text,
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// An image of the kernel with settings, which count less than those that it is booted with, and a model.
 pub fn image<'a>(
     form: Form,
@@ -102,16 +166,27 @@ pub fn image<'a>(
     settings: &[Setting],
     model: Option<&'a [u8]>,
 ) -> Result<Layout<'a>, ImageError> {
+    trusted_image(form, kernel, settings, model, &Trust::default())
+}
+
+/// An image whose settings are signed, or the only ones.
+pub fn trusted_image<'a>(
+    form: Form,
+    kernel: &Kernel<'_>,
+    settings: &[Setting],
+    model: Option<&'a [u8]>,
+    trust: &Trust<'_>,
+) -> Result<Layout<'a>, ImageError> {
     match form {
-        Form::Elf => kernel.elf(&Attachment::new(&options(settings), model)?),
-        Form::Efi => kernel.efi(&Attachment::new(&options(settings), model)?),
+        Form::Elf => kernel.elf(&Attachment::new(&trust.attached(settings), model)?),
+        Form::Efi => kernel.efi(&Attachment::new(&trust.attached(settings), model)?),
         Form::Img => {
-            let files = files(kernel, settings, model)?;
+            let files = files(kernel, settings, model, trust)?;
             let volume = fat::volume(files, &volume(FatKind::Fat32, FIRST_SECTOR))?;
             Ok(disk(volume, FIRST_SECTOR))
         }
         Form::Iso => {
-            let files = files(kernel, settings, model)?;
+            let files = files(kernel, settings, model, trust)?;
             let volume = volume(FatKind::Smallest, iso::VOLUME_SECTOR);
             Ok(disc(fat::volume(files, &volume)?, "STRATA")?)
         }
@@ -151,16 +226,24 @@ fn files<'a>(
     kernel: &Kernel<'_>,
     settings: &[Setting],
     model: Option<&'a [u8]>,
+    trust: &Trust<'_>,
 ) -> Result<Vec<File<'a>>, ImageError> {
     let file = |path: &str, bytes: Cow<'a, [u8]>| File {
         path: path.into(),
         bytes,
     };
-    let program = kernel.efi(&Attachment::new("", None)?)?.to_vec();
-    let mut files = vec![
-        file(BOOT_PATH, program.into()),
-        file(SETTINGS_PATH, toml(settings).into_bytes().into()),
-    ];
+    // Where nobody may edit settings they are part of the program.
+    let attached = if trust.sealed {
+        trust.attached(settings)
+    } else {
+        trust.key_alone()
+    };
+    let program = kernel.efi(&Attachment::new(&attached, None)?)?.to_vec();
+    let mut files = vec![file(BOOT_PATH, program.into())];
+    if !trust.sealed {
+        let text = trust.file(settings);
+        files.push(file(SETTINGS_PATH, text.into_bytes().into()));
+    }
     files.extend(model.map(|model| file(MODEL_PATH, model.into())));
     Ok(files)
 }

@@ -20,6 +20,9 @@ mod source;
 
 use core::panic::PanicInfo;
 use strata_unikernel::boot::memory_map::Range;
+#[cfg(feature = "engine")]
+use strata_unikernel::boot::trust::Refusal;
+use strata_unikernel::boot::trust::Trust;
 use strata_unikernel::boot::{BootInfo, CommandLine, Physical, pvh, uefi};
 use strata_unikernel::console;
 use strata_unikernel::drivers::Devices;
@@ -80,8 +83,14 @@ extern "C" fn efi_main(handle: u64, table: u64) -> usize {
 fn attach(info: &mut BootInfo) {
     // SAFETY: nothing was given to the heap yet, and the first 4 GiB, or all that firmware knows, are mapped.
     if let Some(attachment) = unsafe { entry::attachment() } {
-        let options = CommandLine::copy(attachment.options);
-        info.command_line = options.and(&info.command_line);
+        let settled = Trust::of_image(attachment.options).and_then(|(trust, options)| {
+            info.trust = trust;
+            trust.settle(&options, &info.command_line)
+        });
+        match settled {
+            Ok(options) => info.command_line = options,
+            Err(refusal) => info.refusal = Some(refusal),
+        }
         let model = attachment.model.map(|model| Range {
             start: model.start,
             end: model.end,
@@ -104,6 +113,9 @@ extern "C" fn run(info: &BootInfo) -> ! {
         if let Err(error) = unsafe { console::show_on(framebuffer) } {
             say!("the screen cannot be used: {error}");
         }
+    }
+    if let Some(refusal) = &info.refusal {
+        refuse(refusal, &info.command_line);
     }
     let usage = HEAP.usage();
     say!(
@@ -150,7 +162,8 @@ extern "C" fn run(info: &BootInfo) -> ! {
     }
     #[cfg(feature = "engine")]
     {
-        let options = options(info, &mut devices);
+        let options = options(info, &mut devices)
+            .unwrap_or_else(|refusal| refuse(&refusal, &info.command_line));
         match options.get("prompt") {
             Some(_) => boot_prompt::answer(info, &options, &devices),
             None => server::serve(info, options, &machine, &mut devices),
@@ -163,15 +176,28 @@ extern "C" fn run(info: &BootInfo) -> ! {
     }
 }
 
-/// The options, with those of the first `strata.toml` on a disk if firmware found none.
+/// Says why the machine does not start, and leaves it at that: the words stay on the screen.
+fn refuse(why: &dyn core::fmt::Display, options: &CommandLine) -> ! {
+    say!("this machine does not start: {why}");
+    match options.get("then") {
+        Some("exit") => power::exit(0x10),
+        Some("reboot") => power::restart(),
+        _ => power::halt(),
+    }
+}
+
+/// The options, with those of the first `strata.toml` on a disk if firmware found none and the image takes any.
 #[cfg(feature = "engine")]
-fn options(info: &BootInfo, devices: &mut Devices) -> CommandLine {
+fn options(info: &BootInfo, devices: &mut Devices) -> Result<CommandLine, Refusal> {
     let mut options = info.command_line.clone();
     if options.file().is_empty()
+        && !info.trust.sealed
         && let Some(text) = storage::settings(&devices.disks, &mut |text| say!("{text}"))
     {
         options.set_file(&text);
     }
+    info.trust.check_file(&options)?;
+    info.trust.check_all(&options)?;
     settings::apply(&options);
-    options
+    Ok(options)
 }

@@ -15,7 +15,7 @@ use strata_unikernel::machine::{Machine, calendar, cpu, local_apic, power, time,
 use strata_unikernel::model::{self, LoadSettings, LocalModel, Placement, Platform};
 use strata_unikernel::network::{Network, Settings};
 use strata_unikernel::say;
-use strata_unikernel::serve::{Access, ClientKey, ServeSettings, Server};
+use strata_unikernel::serve::{Access, ClientKey, ServeSettings, Server, Tls};
 use strata_unikernel::shell::settings::{self, step_timeout};
 use strata_unikernel::shell::{ModelCommand, Shell, ShellContext};
 
@@ -78,6 +78,7 @@ pub(crate) fn serve(
             match serving.shell.options.get("then") {
                 Some("exit") => power::exit(0x10),
                 Some("reboot") => power::restart(),
+                _ if info.trust.is_strict() => crate::refuse(&error, &serving.shell.options),
                 _ => serving.without_model(),
             }
         });
@@ -122,7 +123,7 @@ struct Serving<'r, 'i, 'n> {
 enum Failure {
     Source(SourceError),
     Model(model::ModelError),
-    Key(&'static str),
+    Setting(&'static str),
 }
 
 impl core::fmt::Display for Failure {
@@ -130,7 +131,7 @@ impl core::fmt::Display for Failure {
         match self {
             Self::Source(error) => error.fmt(f),
             Self::Model(error) => error.fmt(f),
-            Self::Key(problem) => f.write_str(problem),
+            Self::Setting(problem) => f.write_str(problem),
         }
     }
 }
@@ -138,7 +139,8 @@ impl core::fmt::Display for Failure {
 impl Serving<'_, '_, '_> {
     fn with_model(&mut self, info: &BootInfo) -> Result<ModelCommand, Failure> {
         let options = self.shell.options.clone();
-        let key = settings::key(&options).map_err(Failure::Key)?;
+        let key = settings::key(&options).map_err(Failure::Setting)?;
+        let tls = self.tls(&options).map_err(Failure::Setting)?;
         if key.is_none() {
             say!("no api-key= is given: whoever reaches the port may call");
         }
@@ -166,14 +168,29 @@ impl Serving<'_, '_, '_> {
         let name = options.get("name").unwrap_or("model");
         let opened = model::open(&source, name, load, platform);
         let (model, placement) = opened.map_err(Failure::Model)?;
-        Ok(self.serve(model, placement, key, &options))
+        Ok(self.serve(model, placement, (key, tls), &options))
+    }
+
+    /// How clients are talked to, if not in plain.
+    fn tls(&mut self, options: &CommandLine) -> Result<Option<Tls>, &'static str> {
+        let Some(identity) = settings::identity(options, self.entropy.bytes())? else {
+            return Ok(None);
+        };
+        if self.entropy.sources().is_empty() {
+            return Err("there is no TLS without random numbers, which nothing here gives");
+        }
+        let digits = identity
+            .fingerprint()
+            .map(|byte| alloc::format!("{byte:02x}"));
+        say!("the certificate's SHA-256 is {}", digits.concat());
+        Ok(Some(Tls::new(identity, self.entropy.bytes())))
     }
 
     fn serve(
         &mut self,
         model: LocalModel,
         placement: Placement,
-        key: Option<ClientKey>,
+        (key, tls): (Option<ClientKey>, Option<Tls>),
         options: &CommandLine,
     ) -> ModelCommand {
         if let Placement::Within(bytes) = placement {
@@ -194,7 +211,8 @@ impl Serving<'_, '_, '_> {
                 .unwrap_or(0)
                 .saturating_sub(time::now() / 1_000_000_000),
         };
-        let mut server = Server::new(model, Arc::new(time::TimeStamps), serving);
+        let server = Server::new(model, Arc::new(time::TimeStamps), serving);
+        let mut server = server.with_tls(tls);
         loop {
             let came = self.poll(Some(&server));
             let busy = match &mut self.network {
@@ -246,8 +264,9 @@ impl Serving<'_, '_, '_> {
         if address != self.announced {
             match (&address, server) {
                 (Some(address), Some(server)) => say!(
-                    "serving {} at http://{address} after {} ms",
+                    "serving {} at {}://{address} after {} ms",
                     server.facts().name,
+                    server.scheme(),
                     time::now() / 1_000_000
                 ),
                 (Some(address), None) => say!("the machine is at {address}"),

@@ -107,6 +107,22 @@ impl CommandLine {
         words(self.as_str()).map(|word| word.split_once('=').map_or(word, |(key, _)| key))
     }
 
+    /// Forgets the words of the line that have other keys.
+    pub fn keep_only(&mut self, keys: &[&str]) {
+        let mut kept = Text::new();
+        let known =
+            |word: &&str| keys.contains(&word.split_once('=').map_or(*word, |(key, _)| key));
+        for word in words(self.line.as_str()).filter(known) {
+            for piece in [word, " "] {
+                // It was there before, with a blank or an end behind it.
+                let end = (kept.len + piece.len()).min(CAPACITY);
+                kept.bytes[kept.len..end].copy_from_slice(&piece.as_bytes()[..end - kept.len]);
+                kept.len = end;
+            }
+        }
+        self.line = kept;
+    }
+
     /// Adds `key=value`, which then holds; not if there is no room or it cannot be written so.
     pub fn set(&mut self, key: &str, value: &str) -> bool {
         let pieces = [" ", key, "=\"", value, "\""];
@@ -167,6 +183,7 @@ fn unquote(value: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::borrow::ToOwned;
 
     #[test]
     fn nothing_is_set_behind_a_quote_that_is_not_closed() {
@@ -189,6 +206,17 @@ mod tests {
         assert_eq!(line.get("temp"), Some("0"));
         assert_eq!(line.get("upon"), None);
         assert_eq!(line.get("junk"), None);
+    }
+
+    #[test]
+    fn other_words_are_forgotten() {
+        let mut line = CommandLine::copy(b"port=1 then=\"a b\" quiet then=c");
+        line.keep_only(&["then", "quiet"]);
+        assert_eq!(line.as_str(), "then=\"a b\" quiet then=c ");
+        let mut long = CommandLine::copy(&[b'x'; CAPACITY]);
+        let word = long.as_str().to_owned();
+        long.keep_only(&[&word]);
+        assert_eq!(long.as_str(), word);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod command_line;
 pub mod memory_map;
 pub mod pvh;
+pub mod trust;
 #[cfg(target_arch = "x86_64")]
 pub mod uefi;
 pub mod uefi_memory;
@@ -11,6 +12,7 @@ use crate::machine::entropy::ASKED;
 pub use command_line::CommandLine;
 use memory_map::{MemoryMap, Range};
 pub(crate) use strata_image::le;
+use trust::{Refusal, Trust};
 
 /// Who started the program.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -57,6 +59,10 @@ pub struct BootInfo {
     pub framebuffer: Option<Framebuffer>,
     /// Random bytes that firmware gave.
     pub entropy: Option<[u8; ASKED]>,
+    /// Whom the image trusts.
+    pub trust: Trust,
+    /// Why the machine must not start.
+    pub refusal: Option<Refusal>,
 }
 
 impl BootInfo {
@@ -73,6 +79,8 @@ impl BootInfo {
             module_sha256: None,
             framebuffer: None,
             entropy: None,
+            trust: Trust::OPEN,
+            refusal: None,
         }
     }
 }

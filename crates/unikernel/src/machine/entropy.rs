@@ -39,12 +39,17 @@ impl Entropy {
         &self.sources
     }
 
-    /// Two new numbers.
-    pub fn draw(&mut self) -> [u64; 2] {
+    /// New bytes.
+    pub fn bytes(&mut self) -> [u8; 32] {
         self.drawn += 1;
         let mut sum = self.sum.clone();
         sum.update(self.drawn.to_le_bytes());
-        let digest = sum.finalize();
+        sum.finalize()
+    }
+
+    /// Two new numbers.
+    pub fn draw(&mut self) -> [u64; 2] {
+        let digest = self.bytes();
         let word = |at: usize| {
             let mut bytes = [0; 8];
             bytes.copy_from_slice(&digest[at..at + 8]);

@@ -140,10 +140,83 @@ fn the_boot_prompt_says_what_the_library_says() {
     let mut generation = model.start(&prompt.request, prepared, arrival).unwrap();
     let mut said = String::new();
     while !generation.has_ended() {
-        let now = || core::time::Duration::ZERO;
+        let now = || Duration::ZERO;
         let events = generation.step(&mut model.engine, &now, &mut |_| {});
-        said += &prompt::text(&events).unwrap();
+        said += &text(&events).unwrap();
     }
     assert!(said.len() > 10, "{said}");
     assert_eq!(told, said);
+}
+
+/// Tale with a number that is none as the scale of a matrix's or a norm's weights.
+fn poisoned(tensor: &str, at: usize, bytes: &[u8]) -> &'static [u8] {
+    let mut whole = tale().to_vec();
+    let file = Gguf::parse(tale()).unwrap();
+    let found = file.tensors().iter().find(|t| t.name == tensor).unwrap();
+    let start = (file.data_offset() + found.offset) as usize + at;
+    whole[start..start + bytes.len()].copy_from_slice(bytes);
+    whole.leak()
+}
+
+/// Tale with a table of its own for scores, and a row of the other table that is no numbers.
+pub(crate) fn with_damaged_row(row: usize) -> &'static [u8] {
+    let file = Gguf::parse(tale()).unwrap();
+    let table = file.tensors().iter();
+    let table = table
+        .clone()
+        .find(|t| t.name == "token_embd.weight")
+        .unwrap();
+    let mut builder = Builder::new();
+    for (key, value) in file.metadata().iter() {
+        builder.set_value(key, value).unwrap();
+    }
+    let scores = core::iter::once(("output.weight", table));
+    let tensors: Vec<_> = file.tensors().iter().map(|t| (t.name, t)).collect();
+    let tensors: Vec<_> = tensors.into_iter().chain(scores).collect();
+    for (name, tensor) in &tensors {
+        builder.tensor(name, tensor.ty, &tensor.dims).unwrap();
+    }
+    let layout = builder.finish().unwrap();
+    let mut bytes = layout.header;
+    for ((name, tensor), extent) in tensors.iter().zip(&layout.tensors) {
+        let start = bytes.len();
+        bytes.extend_from_slice(tensor.data);
+        if *name == "token_embd.weight" {
+            let len = tensor.data.len() / tensor.dims[1] as usize;
+            bytes[start + row * len..][..len].fill(0xff);
+        }
+        bytes.resize(bytes.len() + (extent.padded_len - extent.len) as usize, 0);
+    }
+    bytes.leak()
+}
+
+#[test]
+fn weights_that_are_no_numbers_are_refused() {
+    let nan = f32::NAN.to_le_bytes();
+    let infinite = f32::INFINITY.to_le_bytes();
+    for bytes in [
+        poisoned("blk.0.attn_norm.weight", 0, &nan),
+        poisoned("output_norm.weight", 8, &infinite),
+    ] {
+        let refused = load(bytes, SETTINGS).err().unwrap();
+        assert!(matches!(refused, ModelError::SelfTest(_)), "{refused}");
+        let message = refused.to_string();
+        assert!(message.contains("self-test"), "{message}");
+    }
+}
+
+#[test]
+fn the_self_test_leaves_nothing_behind() {
+    let mut model = load(tale(), SETTINGS).unwrap();
+    let mut request = Generate::new("", strata_chat::Prompt::text("Once upon a time"));
+    request.max_tokens = Some(2);
+    let prepared = model
+        .prepare(&request, RequestContext::new(0, 5, ""))
+        .unwrap();
+    let mut generation = model.start(&request, prepared, Arrival::default()).unwrap();
+    while !generation.has_ended() {
+        let now = || Duration::ZERO;
+        generation.step(&mut model.engine, &now, &mut |_| {});
+    }
+    assert_eq!(model.engine.counters().cached_tokens, 0);
 }

@@ -97,7 +97,16 @@ impl Server {
                 ("status", "ok".into()),
                 ("random_numbers", "guessable".into()),
             ])),
-            Call::Ready => Reply::health("ready"),
+            Call::Ready => match &self.failing {
+                None => Reply::health("ready"),
+                Some(why) => Reply::with_status(
+                    503,
+                    &Json::object([
+                        ("status", "failing".into()),
+                        ("reason", why.as_str().into()),
+                    ]),
+                ),
+            },
             Call::Metrics => self.metrics(stamp, now),
             Call::Tokenize(request, write) => {
                 self.find(request.model.as_deref())?;

@@ -5,12 +5,14 @@
 
 mod access;
 mod calls;
+mod stream;
 #[cfg(test)]
 pub(crate) mod tests;
 
 pub use access::{Access, ClientKey};
 pub use strata_chat::ModelFacts;
 pub use strata_engine::Counters;
+pub use stream::Tls;
 
 use crate::network::{CONNECTIONS, Connection, Network};
 use crate::prompt::text;
@@ -23,6 +25,7 @@ use strata::{Generation, LocalModel};
 use strata_chat::{Arrival, Event, Fault, FaultKind, Generate, Prompt};
 use strata_engine::Event as EngineEvent;
 use strata_platform::Clock;
+use strata_tls::Session;
 use strata_wire::access::cross_origin;
 use strata_wire::http::{self, Head, Next, Sending};
 use strata_wire::openai::{self, ResponseStore};
@@ -57,12 +60,17 @@ pub struct Server {
     responses: ResponseStore,
     stamps: StampSource,
     requests: u64,
+    /// How clients are talked to, if not in plain.
+    tls: Option<Tls>,
+    /// Why the last answer that ended failed, where the machine was to blame.
+    failing: Option<String>,
 }
 
 /// A client, as long as its connection lasts.
 struct Client {
     /// The connection's.
     number: u64,
+    session: Option<Session>,
     http: http::Connection,
     origin: Option<String>,
     /// The header that names its request.
@@ -92,7 +100,20 @@ impl Server {
             clients: (0..CONNECTIONS).map(|_| None).collect(),
             responses: ResponseStore::new(STORED.0, STORED.1),
             requests: 0,
+            tls: None,
+            failing: None,
         }
+    }
+
+    /// The server by TLS alone.
+    #[must_use]
+    pub fn with_tls(self, tls: Option<Tls>) -> Self {
+        Self { tls, ..self }
+    }
+
+    /// What its addresses begin with.
+    pub fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
     }
 
     /// The engine's numbers.
@@ -221,6 +242,7 @@ impl Server {
         let mut connection = connection?;
         let mut client = client.unwrap_or_else(|| Client {
             number: connection.number,
+            session: self.tls.as_mut().map(Tls::session),
             http: http::Connection::new(now),
             origin: None,
             id: None,
@@ -239,11 +261,7 @@ impl Server {
             Next::Nothing => {}
         }
         self.advance(&mut client, now);
-        let sent = connection.send(client.http.outgoing());
-        client.http.sent(sent, now);
-        if client.http.is_over() {
-            connection.close();
-        }
+        stream::send(&mut client.session, &mut client.http, &mut connection, now);
         if client.http.is_stale(now) {
             connection.abort();
             self.disconnect(Some(client));
@@ -253,17 +271,11 @@ impl Server {
     }
 
     fn read(&self, client: &mut Client, connection: &mut Connection<'_>, now: u64) {
-        let held: usize = self.clients.iter().flatten().map(|v| v.http.bytes()).sum();
-        if held >= MEMORY {
-            return;
-        }
-        let mut buffer = [0; 2048];
-        loop {
-            let room = client.http.room().min(buffer.len());
-            match connection.receive(&mut buffer[..room]) {
-                0 => return,
-                len => client.http.feed(&buffer[..len], now),
-            }
+        let sealed = |client: &Client| client.session.as_ref().map_or(0, Session::bytes);
+        let clients = self.clients.iter().flatten();
+        let held: usize = clients.map(|v| v.http.bytes() + sealed(v)).sum();
+        if held < MEMORY {
+            stream::read(&mut client.session, &mut client.http, connection, now);
         }
     }
 
@@ -293,6 +305,17 @@ impl Server {
             return;
         };
         let events = core::mem::take(&mut answer.events);
+        for event in &events {
+            match event {
+                Event::Failed(Fault {
+                    kind: FaultKind::InvalidModel | FaultKind::Internal,
+                    message,
+                    ..
+                }) => self.failing = Some(message.clone()),
+                Event::Done { .. } => self.failing = None,
+                _ => {}
+            }
+        }
         let framing = answer.writer.framing();
         if answer.begun {
             for event in &events {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::model;
-use crate::model::tests::{SETTINGS, platform, tale};
+use crate::model::tests::{SETTINGS, platform, tale, with_damaged_row};
 use crate::network::tests::{Client, settings as network_settings, wire};
 use alloc::format;
 use alloc::string::ToString;
@@ -51,6 +51,10 @@ impl World<'_> {
 
     /// What comes until the server ends the connection.
     fn hear(&mut self) -> String {
+        String::from_utf8(self.hear_bytes()).unwrap()
+    }
+
+    fn hear_bytes(&mut self) -> Vec<u8> {
         let mut heard = Vec::new();
         for _ in 0..20_000 {
             self.step();
@@ -64,7 +68,7 @@ impl World<'_> {
                 for _ in 0..5 {
                     self.step();
                 }
-                return String::from_utf8(heard).unwrap();
+                return heard;
             }
         }
         panic!("no end came: {}", String::from_utf8_lossy(&heard));
@@ -80,7 +84,10 @@ impl World<'_> {
 }
 
 pub(crate) fn with_server(access: Access, test: impl FnOnce(&mut World<'_>)) {
-    let bytes = tale();
+    with_model(tale(), access, test);
+}
+
+fn with_model(bytes: &'static [u8], access: Access, test: impl FnOnce(&mut World<'_>)) {
     let opened = platform(|platform| model::open(&bytes, "tale", SETTINGS, platform));
     let (model, _) = opened.unwrap();
     let clock = Arc::new(Steps::default());
@@ -212,8 +219,9 @@ fn clients_are_answered() {
         }
         world.say("GET /metrics HTTP/1.1\r\nhost: 10.0.0.1\r\nconnection: close\r\n\r\n");
         let metrics = world.hear();
+        // The self-test is one of them.
         assert!(
-            metrics.contains("vllm:request_success_total{model_name=\"tale\",engine=\"0\"} 2"),
+            metrics.contains("vllm:request_success_total{model_name=\"tale\",engine=\"0\"} 3"),
             "{metrics}"
         );
         assert_eq!(world.server.clients(), 0);
@@ -369,6 +377,50 @@ fn grammars_forced_calls_and_adapters_are_refused() {
             assert!(!answer.starts_with("HTTP/1.1 2"), "{answer}");
             assert!(body(&answer).contains(word), "{answer}");
         }
-        assert_eq!(world.server.counters().finished, 0);
+        assert_eq!(world.server.counters().finished, 1, "the self-test");
+    });
+}
+
+/// A row of the table of tokens that is damaged, and that the self-test has not met, makes answers fail; `/ready` says so
+/// until an answer succeeds.
+#[test]
+fn a_machine_whose_answers_fail_is_not_ready() {
+    let opened = platform(|platform| model::open(&tale(), "tale", SETTINGS, platform));
+    let tokens = strata_chat::prompt::raw(&opened.unwrap().0.profile.tokenizer, "zebra");
+    let damaged = with_damaged_row(*tokens.last().unwrap() as usize);
+    with_model(damaged, Access::default(), |world| {
+        let get = "GET /ready HTTP/1.1\r\nhost: 10.0.0.1\r\nconnection: close\r\n\r\n";
+        world.say(get);
+        assert!(world.hear().starts_with("HTTP/1.1 200"));
+        let ask = |word: &str| {
+            format!(r#"{{"model":"tale","temperature":0,"max_tokens":2,"prompt":"{word}"}}"#)
+        };
+        let failed = world.post("/v1/completions", "", &ask("zebra"));
+        assert!(failed.starts_with("HTTP/1.1 500"), "{failed}");
+        world.say(get);
+        let unready = world.hear();
+        assert!(unready.starts_with("HTTP/1.1 503"), "{unready}");
+        assert!(unready.contains("failing"), "{unready}");
+        let well = world.post("/v1/completions", "", &ask("Once upon a time"));
+        assert!(well.starts_with("HTTP/1.1 200"), "{well}");
+        world.say(get);
+        assert!(world.hear().starts_with("HTTP/1.1 200"));
+    });
+}
+
+/// `crates/tls` has tests with other people's clients; here one that speaks no TLS is sent away.
+#[test]
+fn a_server_by_tls_takes_nothing_in_plain() {
+    with_server(Access::default(), |world| {
+        let identity = strata_tls::Identity::self_signed([1; 32], &["box"]);
+        world.server.tls = Some(Tls::new(identity, [2; 32]));
+        assert_eq!(world.server.scheme(), "https");
+        world.say("GET /health HTTP/1.1\r\nhost: 10.0.0.1\r\n\r\n");
+        let heard = world.hear_bytes();
+        assert_eq!(heard, [21, 3, 3, 0, 2, 2, 10], "an alert, and nothing else");
+        for _ in 0..5 {
+            world.step();
+        }
+        assert_eq!(world.server.clients(), 0);
     });
 }

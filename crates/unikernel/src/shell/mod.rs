@@ -125,7 +125,7 @@ impl<'i> Shell<'i> {
 
     /// Does what was typed, and goes on with what was begun.
     pub fn poll(&mut self, context: &mut ShellContext<'_, '_>) -> Option<ModelCommand> {
-        if self.options.get("shell") == Some("off") {
+        if self.is_locked() {
             // What is typed is read, so that it does not wait for a shell that comes back.
             (0..64)
                 .take_while(|_| console::read_byte().is_some())
@@ -161,6 +161,11 @@ impl<'i> Shell<'i> {
             }
         }
         None
+    }
+
+    /// Whether nothing that is typed counts.
+    fn is_locked(&self) -> bool {
+        self.info.trust.sealed || self.options.get("shell") == Some("off")
     }
 
     fn stop(&mut self) {

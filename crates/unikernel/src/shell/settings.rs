@@ -1,6 +1,7 @@
 //! The settings as a person sees and changes them.
 
 use crate::boot::CommandLine;
+use crate::boot::trust::FOR_BOOT;
 use crate::machine::crash::{self, Policy};
 use crate::machine::watchdog;
 use crate::network;
@@ -10,17 +11,19 @@ use crate::storage::digest_from;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use strata_image::settings::{SETTINGS, is_known, pairs};
+use strata_image::signed::{OF_IMAGE, from_hex};
+use strata_tls::Identity;
 
-/// What a command line may say beside the settings: for tests, and what hypervisors add.
-const FOR_BOOT: [&str; 4] = ["check", "fault", "then", "virtio_mmio.device"];
-const SECRET: [&str; 2] = ["api-key", "key"];
+const SECRET: [&str; 3] = ["api-key", "key", "tls-key"];
 
 /// Takes over what `strata.toml` says: tells what is wrong with it, and does what must be done at once.
 pub fn apply(options: &CommandLine) {
     for pair in pairs(options.file()) {
         match pair {
-            Ok((key, _)) if !is_known(key) => {
+            Ok((key, _)) if !is_known(key) && !OF_IMAGE.contains(&key) => {
                 say!("strata.toml sets {key}, which means nothing here");
             }
             Ok(_) => {}
@@ -75,6 +78,33 @@ pub fn key(options: &CommandLine) -> Result<Option<ClientKey>, &'static str> {
     }
 }
 
+/// Who the machine is to clients that call by TLS, if they do: the certificate that the settings name, or, without one,
+/// one of its own for this run. `seed` makes that one's key.
+pub fn identity(options: &CommandLine, seed: [u8; 32]) -> Result<Option<Identity>, &'static str> {
+    match (options.get("tls-cert"), options.get("tls-key")) {
+        (Some(certificates), Some(key)) => {
+            let decode = |text: &str| STANDARD.decode(text).ok();
+            let certificates: Option<Vec<_>> = certificates.split(',').map(decode).collect();
+            let certificates = certificates.ok_or("tls-cert= is not base64")?;
+            let key = from_hex(key).ok_or("tls-key= is not 64 hexadecimal digits")?;
+            let identity = Identity::new(certificates, key);
+            let identity = identity.map_err(|_| "tls-cert= is not a certificate of tls-key=")?;
+            Ok(Some(identity))
+        }
+        (None, None) if options.get("tls") == Some("on") => {
+            let address = options.get("ip").and_then(|text| text.split('/').next());
+            let names: Vec<&str> = [options.get("host"), address.filter(|ip| *ip != "dhcp")]
+                .into_iter()
+                .flatten()
+                .chain(["localhost", "127.0.0.1"])
+                .collect();
+            Ok(Some(Identity::self_signed(seed, &names)))
+        }
+        (None, None) => Ok(None),
+        _ => Err("of tls-cert= and tls-key= one is missing"),
+    }
+}
+
 /// `config get [KEY]`, `config set KEY VALUE`.
 pub(super) fn command(options: &mut CommandLine, rest: &str) {
     let mut words = rest.splitn(3, ' ');
@@ -126,7 +156,7 @@ fn check(options: &CommandLine, key: &str, value: &str) -> Result<(), String> {
         "temp" => value.parse::<f32>().is_ok_and(|heat| heat >= 0.0),
         "panic" => Policy::named(value).is_some(),
         "console" => matches!(value, "serial" | "screen"),
-        "shell" => matches!(value, "on" | "off"),
+        "tls" | "shell" => matches!(value, "on" | "off"),
         "sha256" | "api-key-sha256" => digest_from(value.as_bytes()).is_some(),
         _ => true,
     };
