@@ -9,8 +9,8 @@ mod command;
 mod conformance;
 mod cuda;
 mod deny;
-mod fleet;
 mod dist;
+mod fleet;
 mod fuzz;
 #[cfg(test)]
 mod layers;
