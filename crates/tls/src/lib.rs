@@ -1,8 +1,9 @@
 //! The server's side of TLS 1.3 (RFC 8446), without an operating system.
 //!
 //! There is one of everything: the suite `TLS_CHACHA20_POLY1305_SHA256`, the group X25519, signatures by Ed25519. The clients
-//! of programs have all three; browsers take no Ed25519 certificates. There are no tickets, no early data, no certificates of clients, no older version. The
-//! primitives are other people's (`chacha20poly1305`, `ed25519-compact`); this crate is records, messages and their order.
+//! of programs have all three; browsers take no Ed25519 certificates. There are no tickets, no early data, no certificates of
+//! clients, no older version. The primitives are other people's (`chacha20poly1305`, `ed25519-compact`); this crate is records,
+//! messages and their order.
 //!
 //! A [`Session`] has no socket: bytes of the wire go in and out, and so does what was sealed.
 #![cfg_attr(not(test), no_std)]
