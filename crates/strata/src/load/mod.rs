@@ -20,6 +20,7 @@ mod memory_plan;
 #[cfg(feature = "std")]
 mod model_file;
 mod needs;
+#[cfg(feature = "std")]
 mod overrides;
 #[cfg(feature = "std")]
 mod packed_model;
