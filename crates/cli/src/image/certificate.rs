@@ -12,13 +12,16 @@ use strata_tls::Identity;
 const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
 const END: &str = "-----END CERTIFICATE-----";
 
+/// A certificate's path and text.
+type File = (PathBuf, String);
+
 /// Settings with a certificate and its key, if clients are to call by TLS; and the file that a new one is to be written
 /// to, for clients to trust.
 pub(super) fn settings(
     arguments: &SettingArguments,
     output: &Path,
     options: &[Setting],
-) -> Result<(Vec<Setting>, Option<(PathBuf, String)>), Failure> {
+) -> Result<(Vec<Setting>, Option<File>), Failure> {
     let (identity, seed, file) = match (&arguments.tls_cert, &arguments.tls_key) {
         (Some(certificate), Some(key)) => {
             let seed = keys::signing(key)?.to_seed();
