@@ -27,8 +27,13 @@ use crate::short_conv::ShortConv;
 use crate::state::StateStep;
 use crate::tile::TileMut;
 use crate::tile_unit::Tiles;
+#[cfg(not(any(
+    all(target_arch = "wasm32", target_feature = "simd128"),
+    feature = "compact"
+)))]
+use crate::tile_unit::product::run_plainly;
 #[cfg(not(feature = "compact"))]
-use crate::tile_unit::{TOKENS, TYPES as TILE_TYPES, product::run_plainly};
+use crate::tile_unit::{TOKENS, TYPES as TILE_TYPES};
 #[cfg(all(
     target_arch = "x86_64",
     target_feature = "sse2",
@@ -206,6 +211,7 @@ impl Kernels {
     pub(crate) fn matmul_by_tiles(&self, tiles: Tiles, m: Matmul<'_>) {
         let known = TILE_TYPES.contains(&m.w.ty()) && m.x.tokens() >= TOKENS;
         match (self.isa, tiles) {
+            #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
             (Isa::Scalar, Tiles::Emulated) if known => run_plainly(m),
             #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
             (Isa::Avx512Vnni, Tiles::Emulated) if known => {

@@ -11,8 +11,10 @@
 ))]
 pub(crate) mod amx;
 #[cfg(not(feature = "compact"))]
+#[cfg_attr(target_arch = "wasm32", allow(dead_code))]
 pub(crate) mod emulated;
 #[cfg(not(feature = "compact"))]
+#[cfg_attr(target_arch = "wasm32", allow(dead_code))]
 pub(crate) mod product;
 #[cfg(not(feature = "compact"))]
 mod self_test;

@@ -6,12 +6,10 @@
 
 use core::marker::PhantomData;
 
-use super::emulated::Emulated;
 use super::{
     COLUMNS, Square, TOKENS, TileAct, TilePanel, TileUnit, WeightTile, store_line, with_tile_panel,
 };
 use crate::act::ActRows;
-use crate::arch::scalar::Scalar;
 use crate::lanes::{Dot, Op};
 use crate::panel::PANEL_ROWS;
 use crate::panel::matmul::{Matmul, head};
@@ -42,7 +40,11 @@ impl<U: TileUnit> Op for Tiled<'_, U> {
 }
 
 /// The same in plain Rust, where [`Dot::call`] is no function of its own: each type gets one, with a stack of its own.
+#[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
 pub(crate) fn run_plainly(m: Matmul<'_>) {
+    use super::emulated::Emulated;
+    use crate::arch::scalar::Scalar;
+
     #[inline(never)]
     fn one<K: TilePanel>(m: Matmul<'_>) {
         let (unit, ty) = (Emulated::new(), PhantomData::<K>);

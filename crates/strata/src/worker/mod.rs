@@ -182,6 +182,7 @@ impl Worker {
             counters: Arc::clone(&counters),
             turns: Arc::clone(&turns),
             gone: Vec::new(),
+            events: Vec::new(),
         };
         let body = move || {
             // Dropped last, and also where the engine panics.
@@ -322,6 +323,8 @@ struct Work {
     turns: Arc<Turns>,
     /// Requests whose clients have gone.
     gone: Vec<RequestId>,
+    /// What happened in a step, until it is delivered.
+    events: Vec<Event>,
 }
 
 impl Work {
@@ -395,38 +398,33 @@ impl Work {
         }
     }
 
+    /// One step of the engine. Its events are delivered when the counters know them.
     fn step(&mut self) {
-        let Self {
-            engine,
-            monitor,
-            clients,
-            tickets,
-            gone,
-            ..
-        } = self;
-        self.turns.take(|| {
-            engine.step(&mut |event| {
-                if let Some(monitor) = monitor {
-                    monitor.event(&event);
-                }
-                let id = event.request;
-                let Some(client) = clients.get_mut(&id) else {
-                    return;
-                };
-                match event.kind {
-                    EventKind::Finished { .. } => client.open = client.open.saturating_sub(1),
-                    EventKind::Failed(_) => client.open = 0,
-                    _ => {}
-                }
-                let heard = client.queue.push(Heard::Event(event));
-                if client.open == 0 {
-                    tickets.remove(&client.ticket);
-                    clients.remove(&id);
-                } else if !heard {
-                    gone.push(id);
-                }
-            });
-        });
+        let Self { engine, events, .. } = self;
+        self.turns
+            .take(|| engine.step(&mut |event| events.push(event)));
+        locked(&self.counters).clone_from(self.engine.counters());
+        for event in self.events.drain(..) {
+            if let Some(monitor) = &mut self.monitor {
+                monitor.event(&event);
+            }
+            let id = event.request;
+            let Some(client) = self.clients.get_mut(&id) else {
+                continue;
+            };
+            match event.kind {
+                EventKind::Finished { .. } => client.open = client.open.saturating_sub(1),
+                EventKind::Failed(_) => client.open = 0,
+                _ => {}
+            }
+            let heard = client.queue.push(Heard::Event(event));
+            if client.open == 0 {
+                self.tickets.remove(&client.ticket);
+                self.clients.remove(&id);
+            } else if !heard {
+                self.gone.push(id);
+            }
+        }
     }
 
     /// Ends the work for clients that have gone.
