@@ -210,6 +210,15 @@ impl Model {
         self.0.worker.submit(request, adapters)
     }
 
+    /// Like [`submit`](Self::submit); the engine takes it in the step after the one that gave `before` its first token.
+    pub fn submit_after(
+        &self,
+        before: Option<&RequestHandle>,
+        request: strata_engine::Request,
+    ) -> RequestHandle {
+        self.0.worker.submit_after(before, request, &[])
+    }
+
     /// Tokenizes a text, with the tokens that the model wants around one. Control tokens in it are read as plain text.
     pub fn tokenize(&self, text: &str) -> Vec<u32> {
         let options = EncodeOptions {

@@ -31,8 +31,8 @@ struct Text {
 }
 
 impl Text {
-    /// Waits for the next thing to happen; says whether it was a token.
-    async fn next(&mut self) -> Result<bool, Fault> {
+    /// Waits for the next thing to happen.
+    async fn next(&mut self) -> Result<(), Fault> {
         let heard = poll_fn(|context| self.handle.poll_next(context)).await;
         let event = match heard {
             None => return Err(Fault::unloaded()),
@@ -42,10 +42,7 @@ impl Text {
         self.id = Some(event.request);
         match event.kind {
             EventKind::Started { cached_tokens } => self.cached = cached_tokens,
-            EventKind::Token { text, .. } => {
-                self.answer.push_str(&text);
-                return Ok(true);
-            }
+            EventKind::Token { text, .. } => self.answer.push_str(&text),
             EventKind::Finished { text, .. } => {
                 self.answer.push_str(&text);
                 self.ended = true;
@@ -54,7 +51,7 @@ impl Text {
             EventKind::Failed(error) => return Err(failure(&error)),
             _ => {}
         }
-        Ok(false)
+        Ok(())
     }
 }
 
@@ -85,16 +82,15 @@ pub(super) async fn answer(
             ..Request::default()
         };
         let prompt = request.prompt.len();
-        let mut text = Text {
-            handle: model.submit(request, &[]),
+        let before = texts.last().map(|text| &text.handle);
+        texts.push(Text {
+            handle: model.submit_after(before, request),
             prompt,
             id: None,
             cached: 0,
             answer: String::new(),
             ended: false,
-        };
-        while !text.ended && !text.next().await? {}
-        texts.push(text);
+        });
     }
     for text in &mut texts {
         while !text.ended {

@@ -44,6 +44,8 @@ enum Command {
 
 struct Submission {
     ticket: u64,
+    /// The request that has to have a token first.
+    after: Option<u64>,
     request: Request,
     /// Adapters by number, with their strength.
     adapters: Vec<(usize, f32)>,
@@ -183,6 +185,7 @@ impl Worker {
             turns: Arc::clone(&turns),
             gone: Vec::new(),
             events: Vec::new(),
+            waiting: Vec::new(),
         };
         let body = move || {
             // Dropped last, and also where the engine panics.
@@ -211,6 +214,17 @@ impl Worker {
 
     /// Hands a request to the engine, with adapters by number and strength. What becomes of it is heard later.
     pub fn submit(&self, request: Request, adapters: &[(usize, f32)]) -> RequestHandle {
+        self.submit_after(None, request, adapters)
+    }
+
+    /// Hands a request to the engine, which takes it when another one has its first token or has ended: before the step
+    /// that follows.
+    pub fn submit_after(
+        &self,
+        before: Option<&RequestHandle>,
+        request: Request,
+        adapters: &[(usize, f32)],
+    ) -> RequestHandle {
         let ticket = {
             let mut tickets = locked(&self.tickets);
             *tickets += 1;
@@ -219,6 +233,7 @@ impl Worker {
         let (writer, reader) = queue();
         let submission = Submission {
             ticket,
+            after: before.map(|before| before.ticket),
             request,
             adapters: adapters.to_vec(),
             queue: writer,
@@ -309,6 +324,8 @@ struct Client {
     queue: QueueWriter,
     /// Answers that have not ended.
     open: usize,
+    /// Whether it has a token.
+    answers: bool,
 }
 
 /// The thread's own.
@@ -325,6 +342,8 @@ struct Work {
     gone: Vec<RequestId>,
     /// What happened in a step, until it is delivered.
     events: Vec<Event>,
+    /// Requests that follow others.
+    waiting: Vec<Submission>,
 }
 
 impl Work {
@@ -340,8 +359,11 @@ impl Work {
                     })
                 };
                 match command {
-                    Ok(Command::Submit(submission)) => self.submit(*submission),
-                    Ok(Command::Cancel(ticket)) => self.gone.extend(self.tickets.get(&ticket)),
+                    Ok(Command::Submit(submission)) => self.take(*submission),
+                    Ok(Command::Cancel(ticket)) => {
+                        self.gone.extend(self.tickets.get(&ticket));
+                        self.waiting.retain(|waiting| waiting.ticket != ticket);
+                    }
                     Ok(Command::Act(act)) => act(&mut self.engine),
                     Ok(Command::Look(ticket, done)) => {
                         let id = self.tickets.get(&ticket);
@@ -359,13 +381,38 @@ impl Work {
                 self.step();
                 self.drop_gone();
             }
+            self.take_followers();
             locked(&self.counters).clone_from(self.engine.counters());
+        }
+    }
+
+    /// Submits a request, or keeps it until the one that it follows has begun to answer.
+    fn take(&mut self, submission: Submission) {
+        let follows = |ticket: u64| {
+            let mut waiting = self.waiting.iter();
+            let client = self
+                .tickets
+                .get(&ticket)
+                .and_then(|id| self.clients.get(id));
+            waiting.any(|one| one.ticket == ticket) || client.is_some_and(|client| !client.answers)
+        };
+        match submission.after {
+            Some(ticket) if follows(ticket) => self.waiting.push(submission),
+            _ => self.submit(submission),
+        }
+    }
+
+    /// Submits the requests that wait for none any more.
+    fn take_followers(&mut self) {
+        for submission in std::mem::take(&mut self.waiting) {
+            self.take(submission);
         }
     }
 
     fn submit(&mut self, submission: Submission) {
         let Submission {
             ticket,
+            after: _,
             mut request,
             adapters,
             queue,
@@ -392,6 +439,7 @@ impl Work {
                     ticket,
                     queue,
                     open,
+                    answers: false,
                 };
                 self.clients.insert(id, client);
             }
@@ -415,6 +463,7 @@ impl Work {
             match event.kind {
                 EventKind::Finished { .. } => client.open = client.open.saturating_sub(1),
                 EventKind::Failed(_) => client.open = 0,
+                EventKind::Token { .. } => client.answers = true,
                 _ => {}
             }
             let heard = client.queue.push(Heard::Event(event));
