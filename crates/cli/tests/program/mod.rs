@@ -7,6 +7,7 @@ use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use strata_weights::gguf::Builder;
 use strata_weights::{Gguf, Tensor, Value};
@@ -117,9 +118,11 @@ pub(crate) fn fails(code: i32, words: &[&str], arguments: &[impl AsRef<OsStr>]) 
     assert!(run.time < Duration::from_secs(1), "{:?}", run.time);
 }
 
-/// A path for a file of this test's own.
+/// A path for a file of this call's own.
 pub(crate) fn scratch(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-{name}", std::process::id()))
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+    let (process, call) = (std::process::id(), CALLS.fetch_add(1, Ordering::Relaxed));
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{process}-{call}-{name}"))
 }
 
 /// A file that is gone when the test is done.
