@@ -21,13 +21,14 @@ import torch
 import transformers
 from transformers import (CLIPVisionConfig, Gemma3Config, Gemma3ForConditionalGeneration, Idefics3Config,
                           Idefics3ForConditionalGeneration, InternVLConfig, InternVLForConditionalGeneration, LlavaConfig,
-                          LlavaForConditionalGeneration, Mistral3Config, Mistral3ForConditionalGeneration,
+                          LlavaForConditionalGeneration, LlavaNextConfig, LlavaNextForConditionalGeneration,
+                          Mistral3Config, Mistral3ForConditionalGeneration,
                           Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration, Qwen2VLConfig,
                           Qwen2VLForConditionalGeneration)
 
 from golden_common import VOCAB, add_tokenizer, rope, rope_interleaved
 
-WIDTH, FFN, HEADS, TEXT_WIDTH, TEXT_FFN = 32, 48, 2, 24, 40
+WIDTH, FFN, HEADS, TEXT_WIDTH, TEXT_FFN = 16, 32, 2, 24, 40
 IMAGE = VOCAB - 1
 EPS = 1e-5
 MEAN, STD = [0.5, 0.4, 0.3], [0.5, 0.25, 0.3]
@@ -43,6 +44,17 @@ def llava():
     return LlavaForConditionalGeneration(LlavaConfig(
         vision_config=vision, text_config=transformers.LlamaConfig(**TEXT), image_token_index=IMAGE, image_seq_length=16,
         tie_word_embeddings=False))
+
+
+# Height and width of pictures of tiles, and of the image.
+PINPOINTS, LLAVA_NEXT_IMAGE = [[12, 24], [24, 12]], (10, 50)
+
+
+def llava_next():
+    vision = CLIPVisionConfig(**VIT, image_size=12, patch_size=3, hidden_act="quick_gelu")
+    return LlavaNextForConditionalGeneration(LlavaNextConfig(
+        vision_config=vision, text_config=transformers.LlamaConfig(**TEXT), image_token_index=IMAGE, image_seq_length=16,
+        image_grid_pinpoints=PINPOINTS, tie_word_embeddings=False))
 
 
 def gemma3():
@@ -109,6 +121,7 @@ def pixtral():
 # name: (class, projector type, text architecture, height and width in pixels, patches to a position's side)
 CASES = {
     "llava": (llava, "mlp", "llama", (12, 12), 1),
+    "llava-next": (llava_next, "mlp", "llama", (12, 12), 1),
     "gemma3": (gemma3, "gemma3", "gemma3", (24, 24), 2),
     "idefics3": (idefics3, "idefics3", "llama", (24, 24), 2),
     "internvl": (internvl, "internvl", "qwen2", (24, 24), 2),
@@ -163,7 +176,13 @@ def evaluate(name, model):
     rows, columns = height // (size * merge), width // (size * merge)
     start = [1] + [int(t) for t in rng.integers(5, IMAGE, 5)]
     end = [int(t) for t in rng.integers(5, IMAGE, 6)]
-    tokens = start + [IMAGE] * (rows * columns) + end
+    positions = rows * columns
+    if name == "llava-next":
+        # Two tiles side by side, whose 4×8 positions lose two rows of padding and get a newline behind each row, and the
+        # whole image.
+        pixels = rng.standard_normal((3, 3, height, width)).astype(np.float32)
+        positions = 16 + 2 * 9
+    tokens = start + [IMAGE] * positions + end
     inputs = {"input_ids": torch.tensor([tokens])}
     kinds = torch.tensor([[int(t == IMAGE) for t in tokens]])
     if name.startswith("qwen"):
@@ -178,6 +197,16 @@ def evaluate(name, model):
             inputs["token_type_ids"] = kinds
         if name in ("pixtral", "mistral3"):
             inputs["image_sizes"] = torch.tensor([[height, width]])
+    if name == "llava-next":
+        # The file has the whole image last; transformers has it first.
+        inputs["pixel_values"] = torch.from_numpy(np.roll(pixels, 1, axis=0))[None]
+        inputs["image_sizes"] = torch.tensor([LLAVA_NEXT_IMAGE])
+        with torch.no_grad():
+            features = model.model.get_image_features(**{k: inputs[k] for k in ("pixel_values", "image_sizes")})
+            embedded = torch.cat(list(features.pooler_output)).float().numpy()
+            logits = model(**inputs, use_cache=False).logits[0].float().numpy()
+        assert embedded.shape == (positions, TEXT_WIDTH)
+        return pixels, (rows, columns), tokens, len(start), embedded, logits
     found = []
     inner = model.model
     watched = getattr(inner, "multi_modal_projector", None) or getattr(inner, "connector", None) or inner.visual
@@ -269,7 +298,9 @@ def split(case, model):
         name = renamed(key, VISION)
         if found := re.fullmatch(r"model\.multi_modal_projector\.linear_([12])\.(\w+)", name):
             name = f"{LINEARS[projector][int(found[1]) - 1]}.{found[2]}"
-        if case == "llava" and (name.startswith("v.blk.2.") or name.startswith("v.post_ln")):
+        if name == "model.image_newline":
+            pass
+        elif case.startswith("llava") and (name.startswith("v.blk.2.") or name.startswith("v.post_ln")):
             continue
         if "position_ids" in name or "inv_freq" in name:
             continue
@@ -302,6 +333,9 @@ def write_vision(case, model, tensors, path):
         sizes["spatial_merge_size"] = merge
     if projector == "qwen2.5vl_merger":
         sizes |= {"n_wa_pattern": 2, "window_size": 12}
+    if case == "llava-next":
+        writer.add_array("clip.vision.image_grid_pinpoints", [side for size in PINPOINTS for side in size])
+        writer.add_string("clip.vision.mm_patch_merge_type", "spatial_unpad")
     for key, value in sizes.items():
         writer.add_uint32(f"clip.vision.{key}", value)
     epsilon = 1e-6 if projector.startswith("qwen") else EPS
@@ -382,9 +416,12 @@ def make(case, folder, folders=None):
     vision, text = split(case, model)
     write_vision(case, model, vision, folder / f"{case}.mmproj.gguf")
     write_text(case, model, text, folder / f"{case}.gguf")
-    content = {"case": case, "height": pixels.shape[1], "width": pixels.shape[2], "rows": rows, "columns": columns,
+    content = {"case": case, "height": pixels.shape[-2], "width": pixels.shape[-1], "rows": rows, "columns": columns,
                "start": start, "tokens": tokens, "pixels_f32_le_base64": packed(pixels),
                "embedded_f32_le_base64": packed(embedded), "logits_f32_le_base64": packed(logits)}
+    if case == "llava-next":
+        height, width = LLAVA_NEXT_IMAGE
+        content["tiling"] = {"rows": 1, "columns": 2, "height": height, "width": width}
     (folder / f"{case}.json").write_text(json.dumps(content, indent=1) + "\n")
     if folders and case in FOLDERS:
         save(model, folders / case)

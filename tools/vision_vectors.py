@@ -94,6 +94,9 @@ def processors(pil):
                                               size={"shortest_edge": 4 * 144, "longest_edge": 16 * 144}, **norm),
         "longest": kind("PixtralImageProcessor")(size={"longest_edge": 40}, patch_size={"height": 6, "width": 6}, **norm),
         "grid": kind("GotOcr2ImageProcessor")(size={"height": 16, "width": 16}, crop_to_patches=True, max_patches=6, **norm),
+        "pinpoints": kind("LlavaNextImageProcessor")(size={"shortest_edge": 12}, crop_size={"height": 12, "width": 12},
+                                                     image_grid_pinpoints=[[12, 24], [24, 12], [24, 24], [36, 12], [12, 36]],
+                                                     **norm),
         "tiled": kind("Idefics3ImageProcessor")(size={"longest_edge": 64}, max_image_size={"longest_edge": 16}, **norm),
     }
 
@@ -108,6 +111,9 @@ def tiles(name, processor, image):
         values = [x.transpose(4, 0, 2, 5, 1, 3, 6).reshape(3, rows * 6, columns * 6)]
     elif name == "tiled":
         values = list(np.asarray(values)[0])
+    elif name == "pinpoints":
+        values = list(np.asarray(values)[0])
+        values = values[1:] + values[:1]
     elif name == "longest":
         values = [np.asarray(value) for value in values]
         values = [values[0][0] if values[0].ndim == 4 else values[0]]

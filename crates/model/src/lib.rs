@@ -81,8 +81,8 @@ pub use row_formats::{ROW_FORMATS, RowFormat};
 pub use strata_kernels::KvType;
 pub use strata_quant::GgmlType;
 pub use tower::{
-    Merge, ProjectorStep, Tower, TowerConfig, TowerError, TowerImage, TowerPosition, TowerRows,
-    TowerSpec,
+    Merge, ProjectorStep, Tiling, Tower, TowerConfig, TowerError, TowerImage, TowerPosition,
+    TowerRows, TowerSpec,
 };
 pub use tuning::TypeTuning;
 pub use whisper::{Alignment, Heard, Whisper, WhisperConfig, WhisperError, WhisperState};

@@ -9,7 +9,8 @@ use strata_host::ThreadPool;
 use strata_kernels::{Isa, Kernels};
 use strata_model::{
     BatchError, BatchLimits, Compute, EmbeddedRun, Grid, KvPages, KvType, LoadError, LoadOptions,
-    Model, Output, Sequence, Span, Tower, TowerError, TowerImage, TowerSpec, Workspace,
+    Model, Output, Sequence, Span, Tiling, Tower, TowerError, TowerImage, TowerRows, TowerSpec,
+    Workspace,
 };
 use strata_platform::{Inline, Pool, SystemMemory};
 use strata_weights::{Gguf, GgufSet};
@@ -25,6 +26,8 @@ struct Case {
     height: usize,
     width: usize,
     grid: Grid,
+    /// How the pixels, which are several images', are tiles of one.
+    tiling: Option<Tiling>,
     start: usize,
     tokens: Vec<u32>,
     embedded: Vec<f32>,
@@ -74,6 +77,17 @@ impl Case {
                 rows: number("rows"),
                 columns: number("columns"),
             },
+            tiling: json.get("tiling").map(|tiling| {
+                let number = |name: &str| tiling[name].as_u64().unwrap() as usize;
+                Tiling {
+                    tiles: Grid {
+                        rows: number("rows"),
+                        columns: number("columns"),
+                    },
+                    height: number("height"),
+                    width: number("width"),
+                }
+            }),
             start: number("start"),
             tokens: tokens.map(|t| t.as_u64().unwrap() as u32).collect(),
             embedded: floats(&json, "embedded_f32_le_base64"),
@@ -92,19 +106,31 @@ impl Case {
         paths.iter().map(|path| Self::read(path)).collect()
     }
 
-    fn image(&self) -> TowerImage<'_> {
-        TowerImage {
-            pixels: &self.pixels,
+    fn images(&self) -> impl Iterator<Item = TowerImage<'_>> {
+        let one = 3 * self.height * self.width;
+        self.pixels.chunks_exact(one).map(|pixels| TowerImage {
+            pixels,
             height: self.height,
             width: self.width,
-        }
+        })
+    }
+
+    fn image(&self) -> TowerImage<'_> {
+        self.images().next().unwrap()
     }
 
     fn embed(&self, kernels: &'static Kernels, pool: &dyn Pool) -> Vec<f32> {
-        let rows = self.tower.embed(&Compute { kernels, pool }, self.image());
-        let rows = rows.unwrap();
-        assert_eq!(rows.grid, self.grid, "{}", self.name);
-        rows.rows
+        let images = self.images();
+        let images = images.map(|image| {
+            let rows = self.tower.embed(&Compute { kernels, pool }, image).unwrap();
+            assert_eq!(rows.grid, self.grid, "{}", self.name);
+            rows
+        });
+        let mut images: Vec<TowerRows> = images.collect();
+        match self.tiling {
+            Some(tiling) => self.tower.join(&images, tiling).unwrap(),
+            None => images.remove(0).rows,
+        }
     }
 
     /// The image among the tokens.
@@ -112,7 +138,7 @@ impl Case {
         let config = self.tower.config();
         EmbeddedRun {
             start: self.start,
-            len: self.grid.rows * self.grid.columns,
+            len: rows.len() / config.text_width,
             rows: rows.into(),
             digest: [1; 32],
             mutual: config.mutual,
@@ -278,6 +304,11 @@ fn what_does_not_fit_is_refused() {
     };
     let refused = case.tower.embed(&compute, pixels).unwrap_err();
     assert!(matches!(refused, TowerError::Pixels { .. }), "{refused}");
+    let tiled = Case::read(&folder().join("llava-next.json"));
+    let tile = tiled.tower.embed(&compute, tiled.image()).unwrap();
+    let two = [tile.clone(), tile];
+    let refused = tiled.tower.join(&two, tiled.tiling.unwrap()).unwrap_err();
+    assert!(matches!(refused, TowerError::Tiles { .. }), "{refused}");
     let free = Case::read(&folder().join("qwen2vl.json"));
     let crooked = TowerImage {
         width: free.width - 3,
@@ -285,6 +316,27 @@ fn what_does_not_fit_is_refused() {
     };
     let refused = free.tower.embed(&compute, crooked).unwrap_err();
     assert!(matches!(refused, TowerError::Patches { .. }), "{refused}");
+}
+
+#[test]
+fn pictures_that_are_not_of_whole_tiles_are_refused() {
+    let file = read(&folder().join("llava-next.mmproj.gguf"));
+    let key = b"clip.vision.image_grid_pinpoints";
+    let at = file.windows(key.len()).position(|w| w == key).unwrap();
+    // Behind the key: the types of the array and its elements, and their number.
+    let first = at + key.len() + 4 + 4 + 8;
+    for side in [0u8, 13, 24] {
+        let mut file = file.clone();
+        file[first] = side;
+        let loaded = tower(&file).map(|_| ());
+        match side {
+            24 => assert_eq!(loaded, Ok(())),
+            _ => {
+                let refused = loaded.unwrap_err().to_string();
+                assert!(refused.contains("whole tiles"), "{refused}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use strata_chat::{Fault, Image, Sight, SightPart};
 use strata_convert::{Folder, FolderError, WriteFailure};
 use strata_engine::EmbeddedRun;
-use strata_model::{Compute, Config, Grid, Tower, TowerConfig, TowerImage};
+use strata_model::{Compute, Config, Grid, Tiling, Tower, TowerConfig, TowerImage, TowerRows};
 use strata_platform::{Sha256, SystemMemory};
-use strata_vision::{Filter, Fit, Limits, Recipe, Seen};
+use strata_vision::{Bitmap, Filter, Fit, Limits, Recipe, Seen};
 use strata_weights::{Gguf, GgufSet};
 
 /// Bytes of embeddings that are kept for images that come again, as those of a conversation do with every turn.
@@ -104,11 +104,6 @@ impl TowerSight {
                 "needs positions with axes, and the model's have none"
             )));
         }
-        if !own.pinpoints.is_empty() {
-            return Err(wrong(format_args!(
-                "cuts images into tiles as LLaVA 1.6 does, which is not supported yet"
-            )));
-        }
         let digest = if digested { sha256(&set) } else { [0; 32] };
         Ok(Self {
             recipe: recipe(own),
@@ -155,9 +150,8 @@ impl TowerSight {
     }
 
     /// Embeds every tile, each in a turn of its own.
-    fn embed(&self, image: &Seen, digest: [u8; 32]) -> Result<Vec<EmbeddedRun>, Fault> {
-        let config = self.config();
-        let tiles = image.tiles.iter().enumerate().map(|(index, tile)| {
+    fn embed(&self, image: &Seen) -> Result<Vec<TowerRows>, Fault> {
+        let tiles = image.tiles.iter().map(|tile| {
             let compute = Compute {
                 kernels: self.machine.kernels,
                 pool: &*self.machine.pool,
@@ -171,18 +165,45 @@ impl TowerSight {
                 .machine
                 .turns()
                 .take(|| self.tower.embed(&compute, input));
-            let embedded = embedded.map_err(|error| Fault::bad_request(&error))?;
-            let Grid { rows, columns } = embedded.grid;
-            Ok(EmbeddedRun {
-                start: 0,
-                len: rows * columns,
-                rows: embedded.rows.into(),
-                digest: numbered(digest, index),
-                mutual: config.mutual,
-                grid: config.axes.then_some(embedded.grid),
-            })
+            embedded.map_err(|error| Fault::bad_request(&error))
         });
         tiles.collect()
+    }
+
+    /// The positions of an image: a run for each tile, or one for all of them.
+    fn runs(
+        &self,
+        image: &Bitmap,
+        seen: &Seen,
+        digest: [u8; 32],
+    ) -> Result<Vec<EmbeddedRun>, Fault> {
+        let config = self.config();
+        let tiles = self.embed(seen)?;
+        let run = |rows: Vec<f32>, grid: Option<Grid>, index| EmbeddedRun {
+            start: 0,
+            len: rows.len() / config.text_width,
+            rows: rows.into(),
+            digest: numbered(digest, index),
+            mutual: config.mutual,
+            grid,
+        };
+        if !config.pinpoints.is_empty() {
+            let tiling = Tiling {
+                tiles: Grid {
+                    rows: seen.rows,
+                    columns: seen.columns,
+                },
+                height: image.height,
+                width: image.width,
+            };
+            let rows = self.tower.join(&tiles, tiling);
+            let rows = rows.map_err(|error| Fault::bad_request(&error))?;
+            return Ok(vec![run(rows, None, 0)]);
+        }
+        let tiles = tiles.into_iter().enumerate();
+        let runs =
+            tiles.map(|(index, tile)| run(tile.rows, config.axes.then_some(tile.grid), index));
+        Ok(runs.collect())
     }
 }
 
@@ -231,7 +252,7 @@ impl Sight for TowerSight {
         let digest = sum.finalize();
         let seen = self.recipe.apply(&bitmap);
         let seen = seen.map_err(Fault::bad_request)?;
-        let runs = self.embed(&seen, digest)?;
+        let runs = self.runs(&bitmap, &seen, digest)?;
         let parts = around(self.config(), &seen, runs);
         self.keep(key, &parts);
         Ok(parts)
@@ -261,6 +282,7 @@ fn recipe(config: &TowerConfig) -> Recipe {
             least: least.unwrap_or(4 * side * side),
             most: most.unwrap_or(1280 * side * side),
         },
+        _ if !config.pinpoints.is_empty() => Fit::Pinpoints(config.pinpoints.clone()),
         _ => Fit::Pad,
     };
     Recipe {

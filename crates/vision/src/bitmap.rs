@@ -48,10 +48,16 @@ impl Bitmap {
     #[must_use]
     pub fn squared(&self, color: [u8; 3]) -> Self {
         let side = self.width.max(self.height);
-        let (left, top) = ((side - self.width) / 2, (side - self.height) / 2);
-        let mut out = Self::filled(side, side, color);
+        self.centered(side, side, color)
+    }
+
+    /// The image in the middle of one that is at least as large, whose other pixels have a color.
+    #[must_use]
+    pub fn centered(&self, width: usize, height: usize, color: [u8; 3]) -> Self {
+        let (left, top) = ((width - self.width) / 2, (height - self.height) / 2);
+        let mut out = Self::filled(width, height, color);
         for y in 0..self.height {
-            let at = ((top + y) * side + left) * 3;
+            let at = ((top + y) * width + left) * 3;
             out.pixels[at..at + self.width * 3].copy_from_slice(self.row(y));
         }
         out

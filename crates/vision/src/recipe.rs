@@ -29,6 +29,9 @@ pub enum Fit {
     /// The longer side resized to this many pixels, both rounded up to whole square tiles, with the whole image, small,
     /// behind them (Idefics 3, SmolVLM).
     Tiled(usize),
+    /// Resized into the best of these sizes, (height, width), with black around it, and cut into square tiles, with the
+    /// whole image, stretched to one tile, behind them (LLaVA 1.6).
+    Pinpoints(Vec<(usize, usize)>),
 }
 
 /// How a family of towers wants to see an image.
@@ -60,7 +63,7 @@ pub struct Tile {
 /// What a recipe makes of an image.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Seen {
-    /// Tiles, row by row; if there are several, the whole image comes last.
+    /// Tiles, row by row; if there are several, or [`Fit::Pinpoints`] says so, the whole image comes last.
     pub tiles: Vec<Tile>,
     /// Rows of tiles, without the whole image.
     pub rows: usize,
@@ -98,19 +101,20 @@ impl Recipe {
             rows: 1,
             columns: 1,
         };
+        let too_large = |pixels| RecipeError::Area {
+            width: image.width,
+            height: image.height,
+            pixels,
+            limit: MOST_PIXELS,
+        };
         let resized = |width, height, filter| {
             let pixels = usize::saturating_mul(width, height);
             if pixels > MOST_PIXELS {
-                return Err(RecipeError::Area {
-                    width: image.width,
-                    height: image.height,
-                    pixels,
-                    limit: MOST_PIXELS,
-                });
+                return Err(too_large(pixels));
             }
             Ok(resize(image, width, height, filter))
         };
-        Ok(match self.fit {
+        Ok(match &self.fit {
             Fit::Pad => {
                 let color = self.mean.map(|mean| (mean * 255.0) as u8);
                 let square = image.squared(color);
@@ -122,31 +126,46 @@ impl Recipe {
                 let (left, top) = ((width - size) / 2, (height - size) / 2);
                 single(&image.crop(left, top, size, size))
             }
-            Fit::Stretch(filter) => single(&resized(size, size, filter)?),
-            Fit::Area { least, most } => {
+            &Fit::Stretch(filter) => single(&resized(size, size, filter)?),
+            &Fit::Area { least, most } => {
                 let (width, height) =
                     tiles::within_area((image.width, image.height), self.square, (least, most))?;
                 single(&resized(width, height, Filter::Bicubic)?)
             }
-            Fit::Longest(longest) => {
+            &Fit::Longest(longest) => {
                 let (width, height) =
                     tiles::within_longest(image.width, image.height, longest, self.square);
                 single(&resized(width, height, Filter::Bicubic)?)
             }
-            Fit::Grid(most) => {
+            &Fit::Grid(most) => {
                 let (columns, rows) = tiles::closest_grid(image.width, image.height, size, most);
                 let whole = resized(columns * size, rows * size, Filter::Bicubic)?;
                 self.tiles(&whole, (rows, columns), || {
                     resize(image, size, size, Filter::Bicubic)
                 })
             }
-            Fit::Tiled(longest) => {
+            &Fit::Tiled(longest) => {
                 let (width, height) = tiles::longest_side(image.width, image.height, longest);
                 let image = resized(width, height, Filter::Lanczos)?;
                 let (width, height) = tiles::whole_tiles(width, height, size);
                 let whole = resize(&image, width, height, Filter::Lanczos);
                 let grid = (height / size, width / size);
                 self.tiles(&whole, grid, || resize(&whole, size, size, Filter::Lanczos))
+            }
+            Fit::Pinpoints(sizes) => {
+                let (wide, high) = tiles::best_size(image.width, image.height, sizes);
+                let (width, height) = tiles::inside(image.width, image.height, (wide, high));
+                if wide.saturating_mul(high) > MOST_PIXELS {
+                    return Err(too_large(wide.saturating_mul(high)));
+                }
+                let inner = resized(width, height, Filter::Bicubic)?;
+                let whole = inner.centered(wide, high, [0; 3]);
+                let small = resize(image, size, size, Filter::Bicubic);
+                let mut seen = self.tiles(&whole, (high / size, wide / size), || small.clone());
+                if let [_] = seen.tiles[..] {
+                    seen.tiles.push(self.normalize(&small));
+                }
+                seen
             }
         })
     }

@@ -89,6 +89,35 @@ pub(crate) fn closest_grid(
     best
 }
 
+/// The size among `sizes`, (height, width), that keeps most of an image's pixels, and of several such the smallest.
+pub(crate) fn best_size(width: usize, height: usize, sizes: &[(usize, usize)]) -> (usize, usize) {
+    let (w, h) = (width as f64, height as f64);
+    let mut best = None;
+    for &(high, wide) in sizes {
+        let scale = (wide as f64 / w).min(high as f64 / h);
+        let shrunk = ((w * scale) as usize).saturating_mul((h * scale) as usize);
+        let kept = shrunk.min(width.saturating_mul(height));
+        let wasted = wide.saturating_mul(high).saturating_sub(kept);
+        let better =
+            best.is_none_or(|(most, least, _)| kept > most || (kept == most && wasted < least));
+        if better {
+            best = Some((kept, wasted, (wide, high)));
+        }
+    }
+    best.map_or((width, height), |(_, _, size)| size)
+}
+
+/// The largest size of an image's shape within another: (width, height).
+pub(crate) fn inside(width: usize, height: usize, (wide, high): (usize, usize)) -> (usize, usize) {
+    let (scale_w, scale_h) = (wide as f64 / width as f64, high as f64 / height as f64);
+    let scaled = |side: usize, scale: f64| libm::ceil(side as f64 * scale) as usize;
+    if scale_w < scale_h {
+        (wide, scaled(height, scale_w).min(high))
+    } else {
+        (scaled(width, scale_h).min(wide), high)
+    }
+}
+
 /// The size whose longer side is `longest`, with an even other one.
 pub(crate) fn longest_side(width: usize, height: usize, longest: usize) -> (usize, usize) {
     let shape = width as f64 / height as f64;

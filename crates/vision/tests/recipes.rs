@@ -33,6 +33,10 @@ fn recipe(name: &str) -> Recipe {
         "longest" => (Fit::Longest(40), 0, 6),
         "grid" => (Fit::Grid(6), 16, 1),
         "tiled" => (Fit::Tiled(64), 16, 1),
+        "pinpoints" => {
+            let sizes = [(12, 24), (24, 12), (24, 24), (36, 12), (12, 36)];
+            (Fit::Pinpoints(sizes.to_vec()), 12, 1)
+        }
         other => panic!("{other}"),
     };
     Recipe {
@@ -79,7 +83,7 @@ fn pixels_are_those_of_transformers_within_one_level() {
             *entry = (entry.0 + 1, entry.1.max(worst));
         }
     }
-    assert_eq!(compared.len(), 7, "{compared:?}");
+    assert_eq!(compared.len(), 8, "{compared:?}");
 }
 
 #[test]
@@ -97,4 +101,10 @@ fn shapes_that_no_family_takes_are_refused() {
     };
     let refused = crop.apply(&line).unwrap_err().to_string();
     assert!(refused.contains("16000×1"), "{refused}");
+    let vast = Recipe {
+        fit: Fit::Pinpoints(vec![(12_000, 12_000)]),
+        ..recipe("pinpoints")
+    };
+    let refused = vast.apply(&line).unwrap_err().to_string();
+    assert!(refused.contains("144000000"), "{refused}");
 }

@@ -11,6 +11,9 @@ use strata_weights::Metadata;
 /// No size of a tower is larger.
 const MAX_SIZE: u32 = 1 << 20;
 
+/// The longest side of a picture of tiles, in pixels.
+const MOST_SIDE: i128 = 1 << 14;
+
 /// A tower's sizes and scales.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TowerConfig {
@@ -42,7 +45,7 @@ pub struct TowerConfig {
     pub deviation: [f32; 3],
     /// The side of a window in patches, and which layers have none: every so many.
     pub windows: Option<(usize, usize)>,
-    /// The sizes, height and width, that an image may be cut into tiles of.
+    /// The sizes, height and width, that an image is brought to before it is cut into tiles (LLaVA 1.6).
     pub pinpoints: Vec<(usize, usize)>,
     /// The longer side that an image is resized to before it is cut into tiles, where the file says.
     pub longest: Option<usize>,
@@ -121,19 +124,30 @@ impl Keys<'_, '_> {
         }
     }
 
-    fn pinpoints(&self) -> Result<Vec<(usize, usize)>, LoadError> {
-        let array = self.0.array("clip.vision.image_grid_pinpoints")?;
-        let numbers = array.and_then(|array| array.integers());
-        let sizes: Vec<usize> = numbers
-            .into_iter()
-            .flatten()
-            .filter_map(|size| usize::try_from(size).ok())
-            .filter(|&size| (1..=1 << 14).contains(&size))
-            .take(64)
-            .collect();
-        // The file has width and height, in this order or the other: the sets are symmetric.
-        let pairs = sizes.chunks_exact(2);
-        Ok(pairs.map(|pair| (pair[0], pair[1])).collect())
+    /// Height and width of pictures of square tiles. Flat files have one tile only.
+    fn pinpoints(&self, tile: usize) -> Result<Vec<(usize, usize)>, LoadError> {
+        let key = String::from("clip.vision.image_grid_pinpoints");
+        let merge = self.0.str("clip.vision.mm_patch_merge_type")?;
+        let Some(array) = self.0.array(&key)?.filter(|_| merge != Some("flat")) else {
+            return Ok(Vec::new());
+        };
+        let numbers: Vec<i128> = array.integers().into_iter().flatten().collect();
+        let whole = |size: &i128| {
+            let sides = tile as i128..=MOST_SIDE;
+            sides.contains(size) && size % tile as i128 == 0
+        };
+        let count = numbers.len();
+        if count != array.len() || !count.is_multiple_of(2) || !numbers.iter().all(whole) {
+            return Err(LoadError::BadValue {
+                key,
+                value: array.len() as f64,
+                needs: "pairs of sides of whole tiles, up to 16384 pixels",
+            });
+        }
+        let pairs = numbers.chunks_exact(2);
+        Ok(pairs
+            .map(|pair| (pair[0] as usize, pair[1] as usize))
+            .collect())
     }
 }
 
@@ -222,7 +236,7 @@ impl TowerConfig {
             } else {
                 None
             },
-            pinpoints: keys.pinpoints()?,
+            pinpoints: keys.pinpoints(image_size)?,
             longest: keys.optional("preproc_image_size")?,
             pixels: (
                 keys.optional("image_min_pixels")?,

@@ -6,6 +6,7 @@
 //! holds: the same pixels give the same bits on any number of workers and any instruction set.
 
 mod config;
+mod joined;
 mod pass;
 mod patches;
 mod projector;
@@ -13,6 +14,7 @@ mod spec;
 mod weights;
 
 pub use config::TowerConfig;
+pub use joined::Tiling;
 pub use spec::{Merge, ProjectorStep, TowerPosition, TowerSpec};
 pub use weights::Tower;
 
@@ -60,4 +62,8 @@ pub enum TowerError {
     },
     #[error("the image has {found} numbers; {expected} are three for each pixel")]
     Pixels { found: usize, expected: usize },
+    #[error(
+        "the image has {found} tiles; {expected} alike are those of its grid and the whole image"
+    )]
+    Tiles { found: usize, expected: usize },
 }

@@ -78,7 +78,14 @@ fn answer(model: &Model, request: &Generate) -> (Vec<u32>, Usage) {
 
 #[test]
 fn answers_depend_on_the_image_and_the_cache_on_its_pixels() {
-    for name in ["llava", "gemma3", "internvl", "qwen2vl", "mistral3"] {
+    for name in [
+        "llava",
+        "llava-next",
+        "gemma3",
+        "internvl",
+        "qwen2vl",
+        "mistral3",
+    ] {
         let model = open(name);
         // More than a page before the image.
         let long = "1".repeat(40);
@@ -106,7 +113,7 @@ fn answers_depend_on_the_image_and_the_cache_on_its_pixels() {
 
 #[test]
 fn several_images_and_several_requests_at_once_give_what_each_gives_alone() {
-    for name in ["gemma3", "pixtral"] {
+    for name in ["gemma3", "pixtral", "llava-next"] {
         let requests: Vec<Generate> = (1..6)
             .map(|seed| asking("123", &[bitmap(9, seed), bitmap(30, seed + 7)]))
             .collect();
