@@ -42,7 +42,7 @@ pub use answer_stream::{AnswerStream, Arrival, Times, failure, refusal};
 pub use embedding::{Embed, Embeddings, Pooling, Ranking, Rerank};
 pub use event::{CallPart, Event, Finish, Timings, TokenLogprob, TokenLogprobs, Usage};
 pub use fault::{Fault, FaultKind};
-pub use message::{ContentPart, Image, Message, Role, ToolCall, name_results};
+pub use message::{ContentPart, Image, ImageUrl, Message, Role, ToolCall, name_results};
 pub use model_facts::{AdapterFacts, Capability, LoadedModel, ModelFacts};
 pub use model_profile::ModelProfile;
 pub use prepare::{Prepared, RequestContext, prepare};

@@ -1,9 +1,11 @@
 //! Messages of a conversation.
 
+use crate::fault::Fault;
 use crate::json::Json;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt;
 
 /// The author of a message.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -72,7 +74,7 @@ impl Message {
     pub fn joined(&self) -> String {
         let texts = self.parts.iter().map(|part| match part {
             ContentPart::Text(text) => text.as_str(),
-            ContentPart::Image(_) => "",
+            ContentPart::Image(_) | ContentPart::ImageUrl(_) => "",
         });
         texts.collect()
     }
@@ -99,6 +101,34 @@ pub enum ContentPart {
     Text(String),
     /// An image.
     Image(Image),
+    /// An image that is somewhere else. Who takes the request replaces it with the image, or it is refused.
+    ImageUrl(ImageUrl),
+}
+
+/// Where an image is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImageUrl {
+    /// An address that begins with `https://`.
+    pub url: String,
+    /// The request's field that names it.
+    pub field: String,
+}
+
+impl ImageUrl {
+    /// Refuses it; `problem` follows the field's name.
+    pub fn refused(&self, problem: impl fmt::Display) -> Fault {
+        Fault {
+            field: Some(self.field.clone()),
+            ..Fault::bad_request(format_args!("{}: {problem}", self.field))
+        }
+    }
+
+    /// Nobody fetched it.
+    pub(crate) fn not_fetched(&self) -> Fault {
+        self.refused(
+            "must be a data: URL; a server fetches images from elsewhere only with --allow-image-urls",
+        )
+    }
 }
 
 /// An image file, not decoded.

@@ -53,7 +53,7 @@ impl Sights {
         messages: &[Message],
         sight: Option<&dyn Sight>,
     ) -> Result<Option<(Self, Vec<Message>)>, SightError> {
-        let image = |part: &ContentPart| matches!(part, ContentPart::Image(_));
+        let image = |part: &ContentPart| !matches!(part, ContentPart::Text(_));
         let parts = || messages.iter().flat_map(|message| &message.parts);
         if !parts().any(image) {
             return Ok(None);
@@ -69,13 +69,13 @@ impl Sights {
         };
         let mut marked = messages.to_vec();
         for part in marked.iter_mut().flat_map(|message| &mut message.parts) {
-            if let ContentPart::Image(image) = part {
-                let mark = mark(sights.images.len());
-                sights
-                    .images
-                    .push(sight.see(image).map_err(SightError::Image)?);
-                *part = ContentPart::Text(mark);
-            }
+            let seen = match part {
+                ContentPart::Text(_) => continue,
+                ContentPart::Image(image) => sight.see(image),
+                ContentPart::ImageUrl(url) => Err(url.not_fetched()),
+            };
+            *part = ContentPart::Text(mark(sights.images.len()));
+            sights.images.push(seen.map_err(SightError::Image)?);
         }
         Ok(Some((sights, marked)))
     }

@@ -4,6 +4,7 @@ use crate::access::Client;
 use crate::body::ReplyBody;
 use crate::call::lease;
 use crate::http::{Answered, Caller, answered, reply};
+use crate::image_urls::fetch_images;
 use crate::manager::Lease;
 use crate::observation::{Observation, Outcome};
 use crate::progress::{Progress, generate_with_progress};
@@ -249,9 +250,14 @@ pub(crate) async fn ready(
     server: &Arc<Server>,
     caller: &Caller,
     lease: &Lease,
-    mut request: Box<Generate>,
+    request: Box<Generate>,
 ) -> Result<(Box<Generate>, Prepared), Fault> {
     let model = lease.served.model.clone();
+    // Nothing is fetched for a model that does not see.
+    let (mut request, _fetched) = match model.profile().sight {
+        Some(_) => fetch_images(server, caller, request).await?,
+        None => (request, None),
+    };
     // No more than the model was made for.
     request.context = request.context.map(|asked| asked.min(model.context()));
     let stamp = caller.stamp.clone();

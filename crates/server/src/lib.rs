@@ -12,6 +12,7 @@ mod encoding;
 mod generate;
 mod head_scan;
 mod http;
+mod image_urls;
 mod kv_events;
 mod lessons;
 mod library;
@@ -41,6 +42,7 @@ mod transcribe;
 mod write_beat;
 
 pub use access::{Access, Key};
+pub use image_urls::FetchImages;
 pub use kv_events::KvEvents;
 pub use library::{Library, OnProgress, Receiving};
 pub use listen::Bound;

@@ -1,6 +1,7 @@
 //! What all connections share.
 
 use crate::access::{Access, Client};
+use crate::image_urls::{FetchImages, FetchPlaces};
 use crate::kv_events::KvEvents;
 use crate::log::Log;
 use crate::manager::Manager;
@@ -41,6 +42,8 @@ pub struct Settings {
     pub slots: Option<SlotFolder>,
     /// Where it is told what prefix caches keep, if anywhere.
     pub kv_events: Option<KvEvents>,
+    /// Who fetches images that requests name by their addresses, if that is allowed.
+    pub image_urls: Option<Arc<dyn FetchImages>>,
 }
 
 impl Default for Settings {
@@ -55,6 +58,7 @@ impl Default for Settings {
             stored: None,
             slots: None,
             kv_events: None,
+            image_urls: None,
         }
     }
 }
@@ -76,6 +80,8 @@ pub(crate) struct Server {
     pub(crate) large_bodies: Arc<Semaphore>,
     pub(crate) grammars: Semaphore,
     pub(crate) uploads: Semaphore,
+    /// Places for requests whose images are fetched.
+    pub(crate) fetches: FetchPlaces,
     /// The replicas that answer instead of models of its own.
     pub(crate) relay: Option<Arc<Relay>>,
     /// A place for one lesson.
@@ -110,6 +116,7 @@ impl Server {
             large_bodies: Arc::new(Semaphore::new(budgets.large_bodies.max(1))),
             grammars: Semaphore::new(budgets.grammar_threads.max(1)),
             uploads: Semaphore::new(budgets.upload_threads.max(1)),
+            fetches: FetchPlaces::new(budgets),
             lessons: Semaphore::new(1),
             requests: AtomicUsize::new(0),
             crowded: AtomicUsize::new(0),

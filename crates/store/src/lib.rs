@@ -48,7 +48,7 @@ pub use manifest::{CONFIG_TYPE, Config, Layer, MANIFEST_TYPE, Manifest, media_ty
 pub use model::{StoredMessage, StoredModel};
 pub use modelfile::{Modelfile, ModelfileError, ModelfileFault, Role};
 pub use name::{DEFAULT_HOST, Name, NameError, Part};
-pub use net::{Logins, NetError, Network, PrivateHosts, RetryPolicy};
+pub use net::{Logins, NetError, Network, PrivateHosts, RetryPolicy, WebFiles};
 pub use progress::{OnProgress, Progress, quietly};
 pub use store::{BlobWriter, Listing, Store};
 pub use transfer::ContainerImage;

@@ -52,6 +52,14 @@ pub struct Budgets {
     pub grammar_threads: usize,
     /// Threads that write uploads to the disk.
     pub upload_threads: usize,
+    /// Requests whose images are fetched or made ready at a time; others wait.
+    pub image_fetches: usize,
+    /// Of one client.
+    pub client_image_fetches: usize,
+    /// Images of a request that are fetched. Together they have as many bytes as a body may have.
+    pub image_urls: usize,
+    /// How long all of them may take.
+    pub image_fetch: Duration,
 }
 
 impl Budgets {
@@ -76,6 +84,10 @@ impl Budgets {
         preparing_threads: 2,
         grammar_threads: 8,
         upload_threads: 4,
+        image_fetches: 8,
+        client_image_fetches: 4,
+        image_urls: 16,
+        image_fetch: Duration::from_secs(20),
     };
 
     /// On bare metal: one thread, and memory that the model needs.
@@ -93,6 +105,9 @@ impl Budgets {
         preparing_threads: 0,
         grammar_threads: 0,
         upload_threads: 0,
+        image_fetches: 0,
+        client_image_fetches: 0,
+        image_urls: 0,
         ..Self::SERVER
     };
 
@@ -103,7 +118,7 @@ impl Budgets {
     }
 
     /// The limits under the names that `/metrics` and `SECURITY.md` have for them.
-    pub fn rows(&self) -> [(&'static str, u64); 23] {
+    pub fn rows(&self) -> [(&'static str, u64); 27] {
         [
             ("first_byte_seconds", self.first_byte.as_secs()),
             ("head_seconds", self.head.as_secs()),
@@ -124,6 +139,10 @@ impl Budgets {
             ("preparing_threads", self.preparing_threads as u64),
             ("grammar_threads", self.grammar_threads as u64),
             ("upload_threads", self.upload_threads as u64),
+            ("image_fetches", self.image_fetches as u64),
+            ("client_image_fetches", self.client_image_fetches as u64),
+            ("image_urls", self.image_urls as u64),
+            ("image_fetch_seconds", self.image_fetch.as_secs()),
             ("json_values", VALUES_OF_A_BODY as u64),
             ("messages", MESSAGES as u64),
             ("inputs", INPUTS as u64),

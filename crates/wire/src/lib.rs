@@ -22,6 +22,7 @@ pub mod call;
 pub mod dialect;
 mod gather;
 pub mod http;
+mod image_url;
 pub mod lessons;
 pub mod llama_server;
 mod logprobs;

@@ -131,7 +131,9 @@ impl PromptMaker<'_> {
         for part in opened.iter().flat_map(|message| &message.parts) {
             match part {
                 ContentPart::Text(text) => lines.push(text.as_str()),
-                ContentPart::Image(_) => return Err(refused(&PromptError::Picture)),
+                ContentPart::Image(_) | ContentPart::ImageUrl(_) => {
+                    return Err(refused(&PromptError::Picture));
+                }
             }
         }
         self.raw(&[PromptPart::Text(lines.join("\n"))])
@@ -291,7 +293,7 @@ impl PromptMaker<'_> {
 fn text_bytes(message: &Message) -> usize {
     let parts = message.parts.iter().map(|part| match part {
         ContentPart::Text(text) => text.len(),
-        ContentPart::Image(_) => 0,
+        ContentPart::Image(_) | ContentPart::ImageUrl(_) => 0,
     });
     parts.sum::<usize>() + message.thinking.as_ref().map_or(0, |text| text.len())
 }

@@ -1,5 +1,6 @@
 //! `strata serve`: every dialect on one port.
 
+mod image_urls;
 mod keys;
 mod kv_events;
 mod library;
@@ -51,6 +52,9 @@ pub(crate) struct Arguments {
     /// Projector that lets the first model see images [default: the model's own, or *mmproj*.gguf beside its file]
     #[arg(long, value_name = "FILE")]
     mmproj: Option<PathBuf>,
+    /// Fetch images that requests name by https URLs: from public addresses on the internet alone, never by a proxy
+    #[arg(long)]
+    allow_image_urls: bool,
     /// Whisper model that transcribes audio for clients: a .gguf file or a Hugging Face folder
     #[arg(long, value_name = "MODEL")]
     speech: Option<PathBuf>,
@@ -148,6 +152,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         any_model: arguments.any_model.unwrap_or(paths.len() == 1),
         slots: slots.transpose()?,
         kv_events,
+        image_urls: arguments.allow_image_urls.then(image_urls::from_internet),
         stored,
         ..settings
     };

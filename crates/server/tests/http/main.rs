@@ -2,6 +2,7 @@
 
 mod clients;
 mod hostile;
+mod image_urls;
 mod lessons;
 mod observed;
 mod openai;

@@ -3,14 +3,14 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use strata::worker::LoadedAdapter;
 use strata::{Listeners, LoadReport, Parts};
 use strata_chat::json::Json;
-use strata_chat::{Fault, FaultKind, KeepAlive, ModelFacts, ModelProfile};
+use strata_chat::{Fault, FaultKind, Image, KeepAlive, ModelFacts, ModelProfile, Sight, SightPart};
 use strata_engine::{Engine, EngineOptions, ModelDigest};
 use strata_host::MonotonicClock;
 use strata_kernels::Kernels;
@@ -31,6 +31,30 @@ pub(crate) struct TestModels {
     names: &'static [&'static str],
     limit: u64,
     pub(crate) loads: AtomicUsize,
+    /// The images that the model "sees" was shown.
+    pub(crate) seen: Seen,
+}
+
+/// Notes the images that it is shown.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen(Arc<Mutex<Vec<Vec<u8>>>>);
+
+impl Seen {
+    /// The images since it was last asked.
+    pub(crate) fn take(&self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+impl Sight for Seen {
+    fn see(&self, image: &Image) -> Result<Vec<SightPart>, Fault> {
+        self.0.lock().unwrap().push(image.bytes.clone());
+        Ok(vec![SightPart::Text("a picture".into())])
+    }
+
+    fn placeholder(&self) -> &str {
+        "\u{fdd2}"
+    }
 }
 
 impl TestModels {
@@ -127,6 +151,9 @@ impl Models for TestModels {
         if name == "other" {
             profile.stop.push(" ".into());
         }
+        if name == "sees" {
+            profile.sight = Some(Arc::new(self.seen.clone()));
+        }
         let parts = Parts {
             engine,
             profile: Arc::new(profile),
@@ -211,6 +238,7 @@ impl TestServer {
             names,
             limit,
             loads: AtomicUsize::new(0),
+            seen: Seen::default(),
         });
         let budgets = if settings.budgets == Budgets::SERVER {
             Budgets {
@@ -249,6 +277,7 @@ impl TestServer {
             names: &[],
             limit: 0,
             loads: AtomicUsize::new(0),
+            seen: Seen::default(),
         });
         Self::run(bound, models)
     }

@@ -285,7 +285,7 @@ pub(crate) fn broken(host: &str, error: &io::Error) -> NetError {
     }
 }
 
-fn unreachable(url: &Url, error: &ureq::Error) -> NetError {
+pub(super) fn unreachable(url: &Url, error: &ureq::Error) -> NetError {
     let host = url.authority().to_string();
     match error {
         ureq::Error::Timeout(_) => NetError::Stalled(host),

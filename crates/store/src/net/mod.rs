@@ -4,11 +4,13 @@ mod client;
 mod logins;
 mod reach;
 mod url;
+mod web_files;
 
 pub(crate) use client::{Answer, Client, Credential, Method, broken};
 pub use logins::Logins;
 pub use reach::PrivateHosts;
 pub(crate) use url::{Url, escape};
+pub use web_files::WebFiles;
 
 use std::time::Duration;
 use thiserror::Error;
@@ -102,6 +104,17 @@ pub enum NetError {
     /// An address of this machine or its network.
     #[error("refusing to follow a redirect to {0}, an address of this machine or its network")]
     Private(String),
+    /// No address on the internet.
+    #[error("{0} is not found on the internet")]
+    NotPublic(String),
+    /// Longer than it may be.
+    #[error("{host} sent more than {most} bytes")]
+    TooLarge {
+        /// Who.
+        host: String,
+        /// How many it may be.
+        most: u64,
+    },
     /// Somebody else would get the password.
     #[error("{host} requires a login at {realm}, and passwords are not sent to other hosts")]
     ForeignRealm {

@@ -36,9 +36,10 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
         || address.is_documentation()
         || a == 0
         || a >= 240
-        // Carriers' networks; protocol assignments; benchmarks.
+        // Carriers' networks; protocol assignments; relays of 6to4; benchmarks.
         || (a == 100 && (64..128).contains(&b))
         || (a == 192 && b == 0 && c == 0)
+        || (a == 192 && b == 88 && c == 99)
         || (a == 198 && (18..20).contains(&b)))
 }
 
@@ -55,8 +56,11 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     match s {
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] => inside(high, low),
         [0x2002, high, low, ..] => inside(high, low),
-        // Only 2000::/3 is global; 2001:db8::/32 is for documentation.
-        _ => s[0] & 0xe000 == 0x2000 && !(s[0] == 0x2001 && s[1] == 0xdb8),
+        // Teredo, with an address inside that is written in another way, and other protocols.
+        [0x2001, second, ..] if second < 0x200 => false,
+        // Only 2000::/3 is global; 2001:db8::/32 and 3fff::/20 are for documentation.
+        [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => false,
+        [first, ..] => first & 0xe000 == 0x2000,
     }
 }
 
@@ -128,6 +132,10 @@ mod tests {
             "2002:7f00:1::",
             "::127.0.0.1",
             "2001:db8::1",
+            "2001:0:7f00:1::1",
+            "3fff:0:1::",
+            "64:ff9b:1::7f00:1",
+            "192.88.99.1",
         ] {
             assert!(!is_public(private.parse().unwrap()), "{private}");
         }

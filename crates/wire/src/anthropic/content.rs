@@ -1,10 +1,11 @@
 //! Messages and their blocks.
 
 use crate::base64::image;
+use crate::image_url::image_at;
 use alloc::string::String;
 use alloc::vec::Vec;
 use strata_chat::json::{Fields, Json, JsonPath};
-use strata_chat::{ContentPart, Fault, Image, Message, Role, ToolCall};
+use strata_chat::{ContentPart, Fault, Message, Role, ToolCall};
 
 /// A client's note to its provider, different in every request; before a prompt it would spoil every cache.
 const BILLING: &str = "x-anthropic-billing-header:";
@@ -133,7 +134,7 @@ fn heard(
 ) -> Result<(), Fault> {
     match block_type(&mut block, &["text", "image", "tool_result"])? {
         "tool_result" => messages.push(result(block)?),
-        "image" => message.parts.push(ContentPart::Image(picture(block)?)),
+        "image" => message.parts.push(picture(block)?),
         _ => message.parts.push(ContentPart::Text(text(block)?)),
     }
     Ok(())
@@ -152,7 +153,7 @@ fn result(mut block: Fields) -> Result<Message, Fault> {
                 message
                     .parts
                     .push(match block_type(&mut inner, &["text", "image"])? {
-                        "image" => ContentPart::Image(picture(inner)?),
+                        "image" => picture(inner)?,
                         _ => ContentPart::Text(text(inner)?),
                     });
             }
@@ -167,27 +168,26 @@ fn result(mut block: Fields) -> Result<Message, Fault> {
     Ok(message)
 }
 
-fn picture(mut block: Fields) -> Result<Image, Fault> {
+fn picture(mut block: Fields) -> Result<ContentPart, Fault> {
     let source = block.maybe_object("source")?;
     let mut source = source.ok_or_else(|| block.missing("source"))?;
     let path = source.at("type");
-    match source.string("type")?.as_str() {
-        "base64" => {}
+    let picture = match source.string("type")?.as_str() {
+        "base64" => {
+            let kind = source.maybe_string("media_type")?;
+            let path = source.at("data");
+            ContentPart::Image(image(kind, &source.string("data")?, &path)?)
+        }
         "url" => {
-            return Err(Fault::field(
-                &path,
-                format_args!("must be \"base64\"; pictures are not fetched from elsewhere"),
-            ));
+            let path = source.at("url");
+            image_at(&source.string("url")?, &path)?
         }
         other => return Err(unsupported(&path, other)),
-    }
-    let kind = source.maybe_string("media_type")?;
-    let path = source.at("data");
-    let image = image(kind, &source.string("data")?, &path)?;
+    };
     source.finish()?;
     block.ignore(&HINTS);
     block.finish()?;
-    Ok(image)
+    Ok(picture)
 }
 
 fn text(mut block: Fields) -> Result<String, Fault> {

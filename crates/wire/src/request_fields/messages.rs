@@ -1,12 +1,12 @@
 //! Messages of chats: roles, pieces of content, pictures, calls.
 
 use super::unsupported;
-use crate::base64::image;
 use crate::gather::arguments;
+use crate::image_url::image_at;
 use alloc::string::String;
 use alloc::vec::Vec;
 use strata_chat::json::{Fields, Json, JsonPath};
-use strata_chat::{ContentPart, Fault, Image, Message, Role, ToolCall, name_results};
+use strata_chat::{ContentPart, Fault, Message, Role, ToolCall, name_results};
 
 /// The words for who speaks.
 pub(crate) const ROLES: [(&str, Role); 6] = [
@@ -157,11 +157,11 @@ fn part(mut fields: Fields, role: Role) -> Result<ContentPart, Fault> {
         "text" | "input_text" => ContentPart::Text(fields.string("text")?),
         "output_text" if role == Role::Assistant => ContentPart::Text(fields.string("text")?),
         "refusal" if role == Role::Assistant => ContentPart::Text(fields.string("refusal")?),
-        "image_url" if role != Role::Assistant => ContentPart::Image(chat_image(&mut fields)?),
+        "image_url" if role != Role::Assistant => chat_image(&mut fields)?,
         "input_image" if role != Role::Assistant => {
             detail(&mut fields)?;
             let path = fields.at("image_url");
-            ContentPart::Image(data_url(&fields.string("image_url")?, &path)?)
+            image_at(&fields.string("image_url")?, &path)?
         }
         _ => return Err(unsupported(&kind_place, &alloc::format!("{kind:?}"))),
     };
@@ -170,15 +170,15 @@ fn part(mut fields: Fields, role: Role) -> Result<ContentPart, Fault> {
     Ok(part)
 }
 
-fn chat_image(fields: &mut Fields) -> Result<Image, Fault> {
+fn chat_image(fields: &mut Fields) -> Result<ContentPart, Fault> {
     let path = fields.at("image_url");
     match fields.take("image_url") {
-        Some(Json::String(url)) => data_url(&url, &path),
+        Some(Json::String(url)) => image_at(&url, &path),
         Some(value) => {
             let mut inner = path.object(value)?;
             let url = inner.string("url")?;
             detail(&mut inner)?;
-            let image = data_url(&url, &inner.at("url"))?;
+            let image = image_at(&url, &inner.at("url"))?;
             inner.finish()?;
             Ok(image)
         }
@@ -190,21 +190,4 @@ fn chat_image(fields: &mut Fields) -> Result<Image, Fault> {
 fn detail(fields: &mut Fields) -> Result<(), Fault> {
     fields.maybe_word("detail", &[("auto", ()), ("high", ())])?;
     Ok(())
-}
-
-/// A picture in a `data:` address.
-fn data_url(url: &str, path: &JsonPath) -> Result<Image, Fault> {
-    let Some(rest) = url.strip_prefix("data:") else {
-        return Err(Fault::field(
-            path,
-            format_args!("must be a data: URL; pictures are not fetched from elsewhere"),
-        ));
-    };
-    let Some((kind, data)) = rest.split_once(";base64,") else {
-        return Err(Fault::field(
-            path,
-            format_args!("must be data:<media type>;base64,<data>"),
-        ));
-    };
-    image((!kind.is_empty()).then(|| kind.into()), data, path)
 }

@@ -137,7 +137,7 @@ fn what_is_wrong_is_named() {
         ),
         (
             r#""messages":[{"role":"user","content":[{"type":"image","source":{"type":"url","url":"http://h/"}}]}]"#,
-            "messages[0].content[0].source.type",
+            "messages[0].content[0].source.url",
         ),
         (
             r#""messages":[{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"f","input":"x"}]}]"#,

@@ -164,12 +164,17 @@ fn content(part: &ContentPart, role: Role) -> Json {
         ]),
         ContentPart::Image(image) => {
             let kind = image.media_type.as_deref().unwrap_or("image/png");
-            let url = format!("data:{kind};base64,{}", BASE64.encode(&image.bytes));
-            Json::object([
-                ("type", "input_image".into()),
-                ("detail", "auto".into()),
-                ("image_url", url.into()),
-            ])
+            let data = BASE64.encode(&image.bytes);
+            input_image(format!("data:{kind};base64,{data}").into())
         }
+        ContentPart::ImageUrl(image) => input_image(image.url.as_str().into()),
     }
+}
+
+fn input_image(url: Json) -> Json {
+    Json::object([
+        ("type", "input_image".into()),
+        ("detail", "auto".into()),
+        ("image_url", url),
+    ])
 }

@@ -169,6 +169,7 @@ fn message_bytes(message: &Message) -> usize {
     let parts = message.parts.iter().map(|part| match part {
         ContentPart::Text(text) => text.len(),
         ContentPart::Image(image) => image.bytes.len(),
+        ContentPart::ImageUrl(image) => image.url.len() + image.field.len(),
     });
     let calls = message
         .tool_calls
