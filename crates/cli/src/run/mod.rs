@@ -229,13 +229,13 @@ impl ModelRun {
                 let text = read_stdin()?;
                 let word = |word: &String| match word.as_str() {
                     STDIN => text.clone(),
-                    word => word.to_owned(),
+                    word => pictures::word(word),
                 };
                 words.iter().map(word).collect::<Vec<_>>().join(" ")
             }
         };
         if model.profile().sight.is_none()
-            && let Some(path) = pictures::first(&text)
+            && let Some(path) = pictures::paths(&text).next()
         {
             return Err(pictures::blind(&path));
         }
@@ -353,7 +353,10 @@ fn prompt(arguments: &Arguments) -> Prompt {
         [] if std::io::stdin().is_terminal() => Prompt::Chat,
         [] => Prompt::Piped(vec![STDIN.into()]),
         words if words.iter().any(|word| word == STDIN) => Prompt::Piped(words.to_vec()),
-        words => Prompt::Given(words.join(" ")),
+        words => {
+            let words: Vec<_> = words.iter().map(|word| pictures::word(word)).collect();
+            Prompt::Given(words.join(" "))
+        }
     }
 }
 
