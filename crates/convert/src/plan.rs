@@ -251,6 +251,9 @@ impl<'t, 'a> Plan<'t, 'a> {
                 edit: Edit::Nothing,
             } if sources.len() == 1 => {
                 let source = self.checkpoint.get(*sources.first()?)?;
+                if let Some((ty, bytes)) = source.blocks() {
+                    return (ty == tensor.ty).then_some(bytes);
+                }
                 let same = source.dtype.ggml() == Some(tensor.ty);
                 source.plain().filter(|_| same)
             }
@@ -260,13 +263,23 @@ impl<'t, 'a> Plan<'t, 'a> {
 }
 
 /// The type that most of a checkpoint's bytes are in.
-fn own_mix(checkpoint: &[CheckpointTensor<'_>]) -> Mix {
+pub(crate) fn own_mix(checkpoint: &[CheckpointTensor<'_>]) -> Mix {
+    let count = |tensor: &CheckpointTensor<'_>| {
+        let dims = tensor.shape.iter();
+        dims.fold(1u128, |product, &dim| product.saturating_mul(dim.into()))
+    };
+    let quantized = checkpoint.iter().filter_map(|tensor| {
+        let (ty, _) = tensor.blocks()?;
+        Some((count(tensor), ty))
+    });
+    // Blocks are all of one type, but for rows that are too short for them.
+    if let Some((_, ty)) = quantized.max_by_key(|(count, _)| *count)
+        && let Some(mix) = Mix::ALL.iter().find(|mix| mix.base() == ty)
+    {
+        return *mix;
+    }
     let elements = |dtype: Dtype| -> u128 {
         let same = checkpoint.iter().filter(|tensor| tensor.dtype == dtype);
-        let count = |tensor: &CheckpointTensor<'_>| {
-            let dims = tensor.shape.iter();
-            dims.fold(1u128, |product, &dim| product.saturating_mul(dim.into()))
-        };
         same.map(count).fold(0, u128::saturating_add)
     };
     let kinds = [

@@ -14,7 +14,7 @@ use crate::config::HfConfig;
 use crate::error::ConvertError;
 use crate::mix::ModelFacts;
 use crate::names::{full_name, numbers};
-use crate::plan::{Plan, PlannedTensor};
+use crate::plan::{Plan, PlannedTensor, own_mix};
 use crate::recipe::Recipe;
 use crate::row_order::RowOrder;
 use crate::tensor_plan::{Edit, Make, View};
@@ -153,6 +153,7 @@ impl<'t, 'a> Plan<'t, 'a> {
         let weighed = recipe.importance.is_some();
         let facts = ModelFacts::new(Gguf::parse(&metadata)?.metadata(), false, weighed);
         let mut tensors: Vec<PlannedTensor> = Vec::new();
+        let own = own_mix(checkpoint);
         for (source, tensor) in checkpoint.iter().enumerate() {
             let Some(name) = gguf_name(&tensor.name)? else {
                 continue;
@@ -163,10 +164,11 @@ impl<'t, 'a> Plan<'t, 'a> {
             let dims: Vec<u64> = tensor.shape.iter().rev().copied().collect();
             // Positions are added, and convolutions are small.
             let matrix = dims.len() == 2 && !name.contains("position_embd");
-            let ty = if matrix {
-                recipe.choose(&facts, &name, &dims)
-            } else {
-                None
+            let own = tensor.blocks().filter(|_| recipe.mix == own);
+            let ty = match own {
+                Some((ty, _)) if matrix => Some(ty),
+                _ if matrix => recipe.choose(&facts, &name, &dims),
+                _ => None,
             };
             tensors.push(PlannedTensor {
                 name,

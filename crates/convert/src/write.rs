@@ -40,6 +40,10 @@ impl Plan<'_, '_> {
         pool: &dyn Pool,
         sink: &mut dyn FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), WriteFailure<E>> {
+        if let Some(bytes) = self.unchanged(tensor) {
+            let mut steps = bytes.chunks(STEP);
+            return steps.try_for_each(|bytes| sink(bytes).map_err(WriteFailure::Sink));
+        }
         match &tensor.make {
             Make::Values(values) => {
                 let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();

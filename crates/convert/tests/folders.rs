@@ -436,11 +436,17 @@ fn damaged_files_of_whisper_cpp_are_refused() {
         fs::write(&path, &whole[..end]).unwrap();
         assert!(convert(&path, None).is_err(), "{end}");
     }
-    let mut quantized = whole.clone();
-    let name = b"decoder.token_embedding.weight";
-    let at = whole.windows(name.len()).position(|w| w == name).unwrap();
-    quantized[at - 12..at - 8].copy_from_slice(&8u32.to_le_bytes());
-    fs::write(&path, &quantized).unwrap();
-    let error = convert(&path, None).unwrap_err().to_string();
-    assert!(error.contains("type 8"), "{error}");
+    let typed = |ty: u32| {
+        let mut bytes = whole.clone();
+        let name = b"decoder.token_embedding.weight";
+        let at = whole.windows(name.len()).position(|w| w == name).unwrap();
+        bytes[at - 12..at - 8].copy_from_slice(&ty.to_le_bytes());
+        fs::write(&path, &bytes).unwrap();
+        convert(&path, None).unwrap_err().to_string()
+    };
+    // Its rows of 16 are no blocks of 32.
+    let error = typed(GgmlType::Q8_0.id());
+    assert!(error.contains("rows of 16"), "{error}");
+    assert!(typed(GgmlType::IQ2_S.id()).contains("type 22"));
+    assert!(typed(999).contains("type 999"));
 }

@@ -3,6 +3,8 @@
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
+use strata_quant::{GgmlType, dequantize};
+
 use crate::dtype::Dtype;
 use crate::gguf::Name;
 use crate::torch::inflate;
@@ -21,6 +23,8 @@ pub enum ReadError {
     Scattered { tensor: Name, dims: usize },
     #[error("the compressed data of the tensor {tensor} is damaged")]
     Inflate { tensor: Name },
+    #[error("the blocks of the tensor {tensor} cannot be read")]
+    Blocks { tensor: Name },
     #[error("the tensor {tensor} has no elements")]
     Empty { tensor: Name },
 }
@@ -29,6 +33,8 @@ pub enum ReadError {
 #[derive(Clone, Debug)]
 pub(crate) enum Payload<'a> {
     Plain(&'a [u8]),
+    /// Whole blocks of a type of GGUF, which are read as f32.
+    Blocks(GgmlType, &'a [u8]),
     /// Compressed; `len` bytes when they are not, of which the tensor's begin at `offset`.
     Deflated {
         bytes: &'a [u8],
@@ -61,7 +67,15 @@ impl<'a> CheckpointTensor<'a> {
         }
     }
 
-    /// The elements as rows of the last dimension. Compressed data is unpacked here.
+    /// The type and the bytes of quantized elements.
+    pub fn blocks(&self) -> Option<(GgmlType, &'a [u8])> {
+        match self.payload {
+            Payload::Blocks(ty, bytes) => Some((ty, bytes)),
+            _ => None,
+        }
+    }
+
+    /// The elements as rows of the last dimension. Compressed data is unpacked here, and blocks are.
     pub fn rows(&self) -> Result<Rows<'a>, ReadError> {
         let tensor = || Name::new(&self.name);
         if !self.dtype.is_float() {
@@ -72,6 +86,18 @@ impl<'a> CheckpointTensor<'a> {
         }
         let bytes = match self.payload {
             Payload::Plain(bytes) => Cow::Borrowed(bytes),
+            Payload::Blocks(ty, bytes) => {
+                let len = bytes.len() / ty.block_bytes() * ty.block_len();
+                let mut values = alloc::vec![0.0; len];
+                let done = dequantize(ty, bytes, &mut values);
+                done.map_err(|_| ReadError::Blocks { tensor: tensor() })?;
+                Cow::Owned(
+                    values
+                        .iter()
+                        .flat_map(|value| value.to_le_bytes())
+                        .collect(),
+                )
+            }
             Payload::Deflated {
                 bytes,
                 len,

@@ -6,6 +6,7 @@
 use crate::checkpoint_tensor::{CheckpointTensor, Payload};
 use crate::dtype::Dtype;
 use alloc::vec::Vec;
+use strata_quant::GgmlType;
 
 /// What such a file begins with.
 const MAGIC: [u8; 4] = 0x6767_6d6c_u32.to_le_bytes();
@@ -13,6 +14,22 @@ const MAGIC: [u8; 4] = 0x6767_6d6c_u32.to_le_bytes();
 const MOST_WORDS: usize = 1 << 20;
 /// No file has more tensors.
 const MOST_TENSORS: usize = 1 << 16;
+
+/// The types that its programs write.
+const TYPES: [GgmlType; 12] = [
+    GgmlType::F32,
+    GgmlType::F16,
+    GgmlType::Q4_0,
+    GgmlType::Q4_1,
+    GgmlType::Q5_0,
+    GgmlType::Q5_1,
+    GgmlType::Q8_0,
+    GgmlType::Q2_K,
+    GgmlType::Q3_K,
+    GgmlType::Q4_K,
+    GgmlType::Q5_K,
+    GgmlType::Q6_K,
+];
 
 /// Why a file is none of whisper.cpp's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -29,8 +46,14 @@ pub enum GgmlSpeechError {
         at: usize,
         found: i64,
     },
-    #[error("the tensor at byte {at} is of type {ty}; f32 and f16 are read")]
+    #[error("the tensor at byte {at} is of type {ty}, which no file of whisper.cpp has")]
     Type { at: usize, ty: u32 },
+    #[error("the tensor at byte {at} has rows of {columns}, which are no whole blocks of {ty}")]
+    Blocks {
+        at: usize,
+        columns: u64,
+        ty: &'static str,
+    },
     #[error("the tensor at byte {at} has a name that is no text")]
     Name { at: usize },
 }
@@ -95,11 +118,9 @@ impl<'a> Reader<'a> {
         let start = self.at;
         let dims = self.bounded("the number of dimensions", 4)?;
         let name = self.bounded("the length of a name", 256)?;
-        let dtype = match self.number()? {
-            0 => Dtype::F32,
-            1 => Dtype::F16,
-            ty => return Err(GgmlSpeechError::Type { at: start, ty }),
-        };
+        let ty = self.number()?;
+        let known = GgmlType::from_id(ty).filter(|ty| TYPES.contains(ty));
+        let ty = known.ok_or(GgmlSpeechError::Type { at: start, ty })?;
         let mut shape = Vec::with_capacity(dims);
         for _ in 0..dims {
             shape.push(u64::from(self.number()?));
@@ -107,18 +128,30 @@ impl<'a> Reader<'a> {
         shape.reverse();
         let name = core::str::from_utf8(self.take(name)?);
         let name = name.map_err(|_| GgmlSpeechError::Name { at: start })?;
-        let width = if dtype == Dtype::F32 { 4u64 } else { 2 };
-        let bytes = shape
-            .iter()
-            .try_fold(width, |bytes, &dim| bytes.checked_mul(dim));
+        let columns = shape.last().copied().unwrap_or(1);
+        let row = ty.row_bytes(columns).ok_or(GgmlSpeechError::Blocks {
+            at: start,
+            columns,
+            ty: ty.name(),
+        })?;
+        let rows = shape.iter().rev().skip(1);
+        let bytes = rows
+            .copied()
+            .try_fold(row, |bytes, dim| bytes.checked_mul(dim));
         let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
         let bytes = bytes.ok_or(GgmlSpeechError::End(self.bytes.len()))?;
+        let bytes = self.take(bytes)?;
+        let (dtype, payload) = match ty {
+            GgmlType::F32 => (Dtype::F32, Payload::Plain(bytes)),
+            GgmlType::F16 => (Dtype::F16, Payload::Plain(bytes)),
+            ty => (Dtype::F32, Payload::Blocks(ty, bytes)),
+        };
         Ok(CheckpointTensor {
             name: name.into(),
             dtype,
             shape,
             strides: None,
-            payload: Payload::Plain(self.take(bytes)?),
+            payload,
         })
     }
 }
