@@ -1,4 +1,7 @@
-//! The processor's caches, as Linux tells of them (Documentation/ABI/testing/sysfs-devices-system-cpu).
+//! The processor's caches, as Linux tells of them (Documentation/ABI/testing/sysfs-devices-system-cpu), or Windows.
+
+#[cfg(windows)]
+mod windows;
 
 use crate::kernel_files::{number, text};
 use std::path::Path;
@@ -19,9 +22,13 @@ pub struct Cache {
 impl Cache {
     /// All caches of the first processor; none where the system does not tell.
     pub fn all() -> Vec<Cache> {
-        Self::read(Path::new("/sys/devices/system/cpu/cpu0/cache"))
+        #[cfg(not(windows))]
+        return Self::read(Path::new("/sys/devices/system/cpu/cpu0/cache"));
+        #[cfg(windows)]
+        return windows::read();
     }
 
+    #[cfg_attr(windows, allow(dead_code, reason = "tests read text everywhere"))]
     fn read(folder: &Path) -> Vec<Cache> {
         let entries = (0..16).map(|index| folder.join(format!("index{index}")));
         let cache = |entry: std::path::PathBuf| {
@@ -38,6 +45,7 @@ impl Cache {
 }
 
 /// `32K`, `16M` or plain bytes.
+#[cfg_attr(windows, allow(dead_code, reason = "tests read text everywhere"))]
 fn size(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let factor = match &text[digits.len()..] {

@@ -44,6 +44,9 @@ pub(crate) fn limits(root: &Path) -> Vec<GroupLimit> {
 
 /// The smallest memory limit of the control groups that this process is in, of either version, in bytes.
 pub fn control_group_limit() -> Option<u64> {
+    if cfg!(windows) {
+        return None;
+    }
     let limits = limits(Path::new("/")).into_iter();
     // Version 1 says "no limit" with a number near the largest.
     let stated = limits.map(|group| group.limit_bytes);

@@ -50,7 +50,18 @@ fn direct(path: &Path) -> io::Result<File> {
     options.read(true).custom_flags(libc::O_DIRECT).open(path)
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(windows)]
+fn direct(path: &Path) -> io::Result<File> {
+    use std::os::windows::fs::OpenOptionsExt;
+    use windows_sys::Win32::Storage::FileSystem::FILE_FLAG_NO_BUFFERING;
+    let mut options = OpenOptions::new();
+    options
+        .read(true)
+        .custom_flags(FILE_FLAG_NO_BUFFERING)
+        .open(path)
+}
+
+#[cfg(not(any(target_os = "linux", windows)))]
 fn direct(_: &Path) -> io::Result<File> {
     let _ = OpenOptions::new();
     Err(io::ErrorKind::InvalidInput.into())

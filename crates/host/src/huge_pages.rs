@@ -1,12 +1,16 @@
 //! Memory in 2 MiB pages, which save the processor most of its page walks.
 //!
 //! Linux calls them transparent huge pages (Documentation/admin-guide/mm/transhuge.rst); the ones that an
-//! administrator sets aside are hugetlb pages (hugetlbpage.rst). Pages are cleared when they are first touched, by
-//! whoever touches them: fill a region from all workers.
+//! administrator sets aside are hugetlb pages (hugetlbpage.rst). Windows has large pages only for accounts that may lock
+//! memory. Pages are cleared when they are first touched, by whoever touches them: fill a region from all workers.
 #![allow(unsafe_code)]
 
+#[cfg_attr(unix, path = "huge_pages/unix.rs")]
+#[cfg_attr(windows, path = "huge_pages/windows.rs")]
+mod system;
+
 use std::ops::{Deref, DerefMut};
-use std::ptr::{NonNull, null_mut};
+use std::ptr::NonNull;
 use strata_platform::{Memory, OutOfMemory, Region, SystemMemory};
 
 /// A huge page.
@@ -18,7 +22,8 @@ pub enum HugePages {
     /// Those that the kernel makes as they are touched, and ordinary pages where it cannot.
     #[default]
     Transparent,
-    /// Those that the administrator set aside (`vm.nr_hugepages`), and transparent ones where too few are free.
+    /// Those that the administrator set aside (`vm.nr_hugepages`), or allows (the right to lock pages in memory, on
+    /// Windows), and transparent ones where too few are free.
     Reserved,
 }
 
@@ -64,7 +69,7 @@ impl Mapping {
         // An aligned start is less than a huge page away, so at least one page is left behind the window.
         let window = len.checked_next_multiple_of(page_size())?;
         let span = window.checked_add(HUGE)?;
-        let start = map(span, libc::PROT_NONE, 0)?;
+        let start = system::reserve(span)?;
         let offset = start.align_offset(HUGE);
         debug_assert!(offset < HUGE);
         // From here the mapping is undone when this returns early.
@@ -75,29 +80,15 @@ impl Mapping {
             bytes: unsafe { start.add(offset) },
             len,
         };
-        let window_start = mapping.bytes.as_ptr().cast();
         // SAFETY: the window lies within the mapping, which nobody else knows of. Limits are checked here, where the
         // memory becomes writable: refusal means that there is not enough.
-        let writable = unsafe {
-            libc::mprotect(window_start, window, libc::PROT_READ | libc::PROT_WRITE) == 0
-        };
-        if !writable {
-            return None;
-        }
-        #[cfg(target_os = "linux")]
-        // SAFETY: as above. A kernel without huge pages says no, and ordinary pages do.
-        unsafe {
-            libc::madvise(window_start, window, libc::MADV_HUGEPAGE);
-        }
-        Some(mapping)
+        unsafe { system::make_writable(mapping.bytes, window) }.then_some(mapping)
     }
 
-    /// Pages that were set aside. The kernel promises them all now or refuses, so touching them cannot fail later.
-    #[cfg(target_os = "linux")]
+    /// Pages that were set aside. The system promises them all now or refuses, so touching them cannot fail later.
     fn reserved(len: usize) -> Option<Self> {
         let span = len.checked_next_multiple_of(HUGE)?;
-        let flags = libc::MAP_HUGETLB | libc::MAP_HUGE_2MB;
-        let start = map(span, libc::PROT_READ | libc::PROT_WRITE, flags)?;
+        let start = system::map_huge(span)?;
         Some(Self {
             start,
             span,
@@ -105,34 +96,17 @@ impl Mapping {
             len,
         })
     }
-
-    #[cfg(not(target_os = "linux"))]
-    fn reserved(_: usize) -> Option<Self> {
-        None
-    }
-}
-
-fn map(span: usize, protection: i32, flags: i32) -> Option<NonNull<u8>> {
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags;
-    // SAFETY: new memory, at an address that the kernel chooses, replaces nothing.
-    let start = unsafe { libc::mmap(null_mut(), span, protection, flags, -1, 0) };
-    if start == libc::MAP_FAILED {
-        return None;
-    }
-    NonNull::new(start.cast())
 }
 
 /// An ordinary page.
 pub(crate) fn page_size() -> usize {
-    // SAFETY: asks for a constant.
-    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    usize::try_from(size).map_or(HUGE, |size| size.max(1))
+    system::page_size().max(1)
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: exactly what was mapped, and nothing borrows it any more.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.span) };
+        unsafe { system::unmap(self.start, self.span) };
     }
 }
 
@@ -192,6 +166,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(unix)]
     fn huge_pages_are_obtained_where_the_system_gives_them() {
         let mut region = HugePages::Transparent.region(16 * HUGE + 100).unwrap();
         region.fill(1);

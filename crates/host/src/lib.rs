@@ -1,7 +1,7 @@
 //! The platform on an operating system: threads, memory, files, clock.
 //!
-//! Written for Unix. Huge pages, pinned workers, memory limits and advice about files need Linux; on another system
-//! their absence only costs speed.
+//! Written for Linux and Windows. On other systems of the Unix kind it works without huge pages, pinned workers, memory
+//! limits and advice about files, whose absence only costs speed.
 
 mod accept_queue;
 mod affinity;
@@ -12,6 +12,7 @@ mod caches;
 mod cgroup;
 mod clock;
 mod disk;
+mod folders;
 mod huge_pages;
 mod kernel_files;
 mod mapped_file;
@@ -19,7 +20,10 @@ mod memory_budget;
 mod numa;
 mod page_files;
 mod page_report;
-#[cfg(target_os = "linux")]
+#[cfg(windows)]
+mod process_memory;
+mod random;
+#[cfg(any(target_os = "linux", windows))]
 mod read_ahead;
 mod size;
 mod spin_wait;
@@ -34,12 +38,14 @@ pub use caches::Cache;
 pub use cgroup::control_group_limit;
 pub use clock::MonotonicClock;
 pub use disk::{ReadSpeed, read_speed};
+pub use folders::{data_folder, home_folder};
 pub use huge_pages::HugePages;
 pub use mapped_file::{MappedFile, MappedFiles};
 pub use memory_budget::{Bound, Budget, cap_process};
 pub use numa::MemoryNode;
 pub use page_files::PageFiles;
 pub use page_report::PageReport;
+pub use random::fill_random;
 pub use threads::{Pinning, PoolOptions, ThreadPool};
 pub use thrift::{Priority, lower_priority, open_files_limit, release_free_memory, share_heaps};
 pub use usage::Usage;

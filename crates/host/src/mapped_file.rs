@@ -6,7 +6,7 @@ mod tests;
 
 #[cfg(unix)]
 use crate::bus_guard::BusGuard;
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", windows))]
 use crate::{huge_pages::page_size, read_ahead::ReadAhead};
 use memmap2::{Mmap, MmapOptions};
 use std::fs::File;
@@ -14,7 +14,7 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", windows))]
 use std::sync::OnceLock;
 use strata_platform::Backing;
 
@@ -23,7 +23,7 @@ use strata_platform::Backing;
 /// Advice ([`Backing`]) works best on long runs in the file's order: a whole layer rather than its tensors.
 pub struct MappedFile {
     /// Started when it is first needed; `None` where it could not be.
-    #[cfg(target_os = "linux")]
+    #[cfg(any(target_os = "linux", windows))]
     read_ahead: OnceLock<Option<ReadAhead>>,
     #[cfg(target_os = "linux")]
     file: File,
@@ -50,10 +50,7 @@ impl MappedFile {
     fn map(path: &Path, range: Option<Range<u64>>) -> io::Result<Self> {
         let file = open(path)?;
         if !file.metadata()?.is_file() {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "it is not a regular file",
-            ));
+            return Err(not_regular());
         }
         let mut options = MmapOptions::new();
         if let Some(range) = &range {
@@ -71,13 +68,13 @@ impl MappedFile {
         }
         // SAFETY: the mapping is only read. Whoever changes the file meanwhile changes the bytes, which may spoil an
         // answer but no memory, for everything read from a file is checked where it is used; where it is shortened,
-        // the guard puts zeros in its place.
+        // the guard puts zeros in its place. Windows does not let a mapped file be shortened.
         let bytes = Arc::new(unsafe { options.map(&file)? });
         // Large pages in the system's cache make reading and dropping them several times cheaper.
         #[cfg(target_os = "linux")]
         let _ = bytes.advise(memmap2::Advice::HugePage);
         Ok(Self {
-            #[cfg(target_os = "linux")]
+            #[cfg(any(target_os = "linux", windows))]
             read_ahead: OnceLock::new(),
             #[cfg(target_os = "linux")]
             file,
@@ -132,10 +129,18 @@ fn open(path: &Path) -> io::Result<File> {
 
 #[cfg(not(unix))]
 fn open(path: &Path) -> io::Result<File> {
+    // Here a folder cannot be opened at all, which would be another error.
+    if std::fs::metadata(path)?.is_dir() {
+        return Err(not_regular());
+    }
     File::open(path)
 }
 
-#[cfg(target_os = "linux")]
+fn not_regular() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")
+}
+
+#[cfg(any(target_os = "linux", windows))]
 impl MappedFile {
     fn fetch(&self, range: Range<usize>) {
         let read_ahead = self
@@ -154,6 +159,13 @@ impl MappedFile {
         if pages.is_empty() {
             return;
         }
+        self.drop_pages(pages);
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl MappedFile {
+    fn drop_pages(&self, pages: Range<usize>) {
         // SAFETY: the mapping is of a file and never written to, so pages that are dropped come back with the file's
         // bytes.
         let _ = unsafe {
@@ -184,7 +196,7 @@ impl MappedFile {
 
 /// The pages of a range in a file of `len` bytes: with the one it starts on, without the one it ends on, where the
 /// next range starts. So ranges released one after the other leave no page between them.
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", windows))]
 fn whole_pages(range: &Range<usize>, len: usize) -> Range<usize> {
     let page = page_size();
     let start = range.start - range.start % page;
@@ -196,7 +208,19 @@ fn whole_pages(range: &Range<usize>, len: usize) -> Range<usize> {
     start..end.max(start)
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(windows)]
+impl MappedFile {
+    /// Takes pages out of the process's memory; the system keeps them as long as it has no better use for theirs.
+    fn drop_pages(&self, pages: Range<usize>) {
+        use windows_sys::Win32::System::Memory::VirtualUnlock;
+        let start = self.bytes[pages.clone()].as_ptr().cast();
+        // SAFETY: the range is part of the mapping, which is only read: pages come back with the file's bytes. They were
+        // never locked, and unlocking such pages is how they are let go of.
+        unsafe { VirtualUnlock(start, pages.len()) };
+    }
+}
+
+#[cfg(not(any(target_os = "linux", windows)))]
 impl MappedFile {
     fn fetch(&self, _: Range<usize>) {}
     fn release(&self, _: Range<usize>) {}

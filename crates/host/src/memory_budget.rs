@@ -1,26 +1,35 @@
 //! How much memory this process may use: what the machine has, what its control groups allow, and its own limits.
-#![allow(unsafe_code)]
 
+// What is read on Unix is text, and tested everywhere.
+#[cfg_attr(not(unix), allow(dead_code))]
+mod kernel;
 #[cfg(test)]
 mod tests;
+#[cfg(unix)]
+mod unix;
+#[cfg(windows)]
+mod windows;
 
-use crate::cgroup;
-use crate::kernel_files::{field, text};
 use crate::size::Size;
-use std::path::Path;
-use std::{fmt, io};
+use std::fmt;
+#[cfg(unix)]
+pub use unix::cap_process;
+#[cfg(windows)]
+pub use windows::cap_process;
 
 /// What sets a budget's `available_bytes`.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Bound {
     /// The machine's memory.
     Machine,
-    /// The limit of a control group: a container's, or a service's.
+    /// The limit of a control group, or of a job object on Windows: a container's, or a service's.
     ControlGroup,
     /// The limit on the process's private memory (`ulimit -d`, or [`cap_process`]).
     PrivateMemory,
     /// The limit on the process's address space (`ulimit -v`), which mapped files count towards.
     AddressSpace,
+    /// What the system can promise to all programs together: memory and page files (Windows).
+    Commit,
     /// Nothing that is known: the system does not say.
     Unknown,
 }
@@ -29,9 +38,11 @@ impl fmt::Display for Bound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Machine => "the machine",
+            Self::ControlGroup if cfg!(windows) => "the job object",
             Self::ControlGroup => "the control group",
             Self::PrivateMemory => "the limit on private memory",
             Self::AddressSpace => "the limit on address space",
+            Self::Commit => "the system's commit limit",
             Self::Unknown => "no known limit",
         })
     }
@@ -51,43 +62,19 @@ pub struct Budget {
 impl Budget {
     /// Asks the system.
     pub fn now() -> Self {
-        Self::read(Path::new("/"), &ProcessLimits::now())
+        #[cfg(unix)]
+        return unix::budget();
+        #[cfg(windows)]
+        return windows::budget();
     }
 
-    fn read(root: &Path, limits: &ProcessLimits) -> Self {
-        let meminfo = text(&root.join("proc/meminfo")).unwrap_or_default();
-        let status = text(&root.join("proc/self/status")).unwrap_or_default();
-        let machine = field(&meminfo, "MemTotal").map(|total| {
-            // Kernels before 3.14 do not have the second.
-            let available = field(&meminfo, "MemAvailable").or_else(|| field(&meminfo, "MemFree"));
-            (Bound::Machine, total, available.unwrap_or(total))
-        });
-        let groups = cgroup::limits(root).into_iter();
-        let groups = groups.map(|group| {
-            (
-                Bound::ControlGroup,
-                group.limit_bytes,
-                group.available_bytes,
-            )
-        });
-        let own = [
-            (Bound::PrivateMemory, limits.private, "VmData"),
-            (Bound::AddressSpace, limits.address_space, "VmSize"),
-        ];
-        let own = own.into_iter().filter_map(|(bound, limit, used)| {
-            let limit = limit?;
-            Some((
-                bound,
-                limit,
-                limit.saturating_sub(field(&status, used).unwrap_or(0)),
-            ))
-        });
+    /// The tightest of bounds, each with its limit and what is left of it.
+    fn tightest(all: impl Iterator<Item = (Bound, u64, u64)>) -> Self {
         let nothing = Self {
             limit_bytes: u64::MAX,
             available_bytes: u64::MAX,
             bound_by: Bound::Unknown,
         };
-        let all = machine.into_iter().chain(groups).chain(own);
         all.fold(nothing, |budget, (bound, limit, available)| {
             let tighter = available < budget.available_bytes;
             Self {
@@ -111,61 +98,4 @@ impl fmt::Display for Budget {
             ),
         }
     }
-}
-
-/// The limits that the process carries itself.
-#[derive(Copy, Clone, Debug, Default)]
-struct ProcessLimits {
-    private: Option<u64>,
-    address_space: Option<u64>,
-}
-
-impl ProcessLimits {
-    fn now() -> Self {
-        let soft = |limit: io::Result<libc::rlimit>| {
-            let limit = limit.ok()?.rlim_cur;
-            (limit != libc::RLIM_INFINITY).then_some(limit)
-        };
-        Self {
-            private: soft(private_limit()),
-            address_space: soft(address_space_limit()),
-        }
-    }
-}
-
-fn private_limit() -> io::Result<libc::rlimit> {
-    let mut limit = NO_LIMIT;
-    // SAFETY: the kernel fills in `limit`.
-    os_result(unsafe { libc::getrlimit(libc::RLIMIT_DATA, &mut limit) })?;
-    Ok(limit)
-}
-
-fn address_space_limit() -> io::Result<libc::rlimit> {
-    let mut limit = NO_LIMIT;
-    // SAFETY: the kernel fills in `limit`.
-    os_result(unsafe { libc::getrlimit(libc::RLIMIT_AS, &mut limit) })?;
-    Ok(limit)
-}
-
-const NO_LIMIT: libc::rlimit = libc::rlimit {
-    rlim_cur: libc::RLIM_INFINITY,
-    rlim_max: libc::RLIM_INFINITY,
-};
-
-fn os_result(code: i32) -> io::Result<()> {
-    match code {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
-/// Limits this process's private memory to `bytes`, what it has already included: beyond that, memory cannot be had.
-///
-/// What counts is memory that was asked for, touched or not: heap, stacks, regions. Mapped files do not: the system
-/// takes their pages back when others need the memory. A hard limit that is already lower stays.
-pub fn cap_process(bytes: u64) -> io::Result<()> {
-    let mut limit = private_limit()?;
-    limit.rlim_cur = bytes.min(limit.rlim_max);
-    // SAFETY: the kernel reads `limit`.
-    os_result(unsafe { libc::setrlimit(libc::RLIMIT_DATA, &limit) })
 }

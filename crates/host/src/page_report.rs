@@ -21,6 +21,9 @@ impl PageReport {
     /// The kernel reports by area: where one also holds other memory, this counts at most the share that `bytes`
     /// could have. Regions of [`HugePages`](crate::HugePages) have their own.
     pub fn of(bytes: &[u8]) -> Option<Self> {
+        if cfg!(windows) {
+            return None;
+        }
         let smaps = std::fs::read_to_string("/proc/self/smaps").ok()?;
         let start = bytes.as_ptr() as u64;
         Some(Self::parse(&smaps, start..start + bytes.len() as u64))

@@ -12,17 +12,30 @@ pub enum Priority {
 
 /// Lowers the priority of the calling thread, for good.
 pub fn lower_priority(to: Priority) {
-    let nice = match to {
-        Priority::Low => 5,
-        Priority::Lowest => 15,
-    };
     #[cfg(target_os = "linux")]
     {
+        let nice = match to {
+            Priority::Low => 5,
+            Priority::Lowest => 15,
+        };
         // SAFETY: passes numbers only. On Linux it is the thread that is meant, not the process.
         unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
     }
-    #[cfg(not(target_os = "linux"))]
-    let _ = nice;
+    #[cfg(windows)]
+    {
+        use windows_sys::Win32::System::Threading::{
+            GetCurrentThread, SetThreadPriority, THREAD_PRIORITY_BELOW_NORMAL,
+            THREAD_PRIORITY_LOWEST,
+        };
+        let priority = match to {
+            Priority::Low => THREAD_PRIORITY_BELOW_NORMAL,
+            Priority::Lowest => THREAD_PRIORITY_LOWEST,
+        };
+        // SAFETY: passes a number, and the calling thread's own handle.
+        unsafe { SetThreadPriority(GetCurrentThread(), priority) };
+    }
+    #[cfg(not(any(target_os = "linux", windows)))]
+    let _ = to;
 }
 
 /// Gives memory that the allocator keeps for later back to the system.
@@ -31,6 +44,29 @@ pub fn release_free_memory() {
     {
         // SAFETY: it looks at free memory only, under the allocator's own locks.
         unsafe { libc::malloc_trim(0) };
+    }
+    #[cfg(windows)]
+    {
+        use windows_sys::Win32::System::Memory::{
+            GetProcessHeap, HeapOptimizeResources, HeapSetInformation,
+        };
+        use windows_sys::Win32::System::SystemServices::{
+            HEAP_OPTIMIZE_RESOURCES_CURRENT_VERSION, HEAP_OPTIMIZE_RESOURCES_INFORMATION,
+        };
+        let how = HEAP_OPTIMIZE_RESOURCES_INFORMATION {
+            Version: HEAP_OPTIMIZE_RESOURCES_CURRENT_VERSION,
+            Flags: 0,
+        };
+        let bytes = size_of_val(&how);
+        // SAFETY: the heap is the process's own, and looks at free memory only, under its own locks.
+        unsafe {
+            HeapSetInformation(
+                GetProcessHeap(),
+                HeapOptimizeResources,
+                (&raw const how).cast(),
+                bytes,
+            )
+        };
     }
 }
 
@@ -67,7 +103,8 @@ pub fn open_files_limit() -> u64 {
             return limit.rlim_cur;
         }
     }
-    256
+    // Windows has no such limit but memory.
+    if cfg!(windows) { 65_536 } else { 256 }
 }
 
 #[cfg(test)]

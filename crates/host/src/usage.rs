@@ -1,6 +1,8 @@
 //! What this process has used so far, as the kernel counts it (Documentation/filesystems/proc.rst).
 
+#[cfg(not(windows))]
 use crate::kernel_files::{field, text};
+#[cfg(not(windows))]
 use std::path::Path;
 
 /// What this process has used so far.
@@ -14,16 +16,35 @@ pub struct Usage {
     pub anonymous_bytes: u64,
     /// The part of `resident_bytes` that the system can read again from files.
     pub file_bytes: u64,
-    /// What was read from disks for it: not what the system had cached.
+    /// What was read from disks for it: not what the system had cached. 0 on Windows, which does not say.
     pub read_bytes: u64,
 }
 
 impl Usage {
     /// Asks the system; `None` where it does not say.
     pub fn now() -> Option<Self> {
-        Self::read(Path::new("/proc/self"))
+        #[cfg(not(windows))]
+        return Self::read(Path::new("/proc/self"));
+        #[cfg(windows)]
+        return Self::counted();
     }
 
+    #[cfg(windows)]
+    fn counted() -> Option<Self> {
+        let counters = crate::process_memory::counters()?;
+        let resident_bytes = counters.WorkingSetSize as u64;
+        // What is private may have been written to the page file.
+        let anonymous_bytes = resident_bytes.min(counters.PrivateUsage as u64);
+        Some(Self {
+            resident_bytes,
+            peak_bytes: counters.PeakWorkingSetSize as u64,
+            anonymous_bytes,
+            file_bytes: resident_bytes - anonymous_bytes,
+            read_bytes: 0,
+        })
+    }
+
+    #[cfg(not(windows))]
     fn read(process: &Path) -> Option<Self> {
         let status = text(&process.join("status"))?;
         let io = text(&process.join("io")).unwrap_or_default();

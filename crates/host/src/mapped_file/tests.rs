@@ -3,6 +3,7 @@
 use super::*;
 use crate::PageReport;
 use std::path::PathBuf;
+#[cfg(target_os = "linux")]
 use std::time::{Duration, Instant};
 
 const MB: usize = 1 << 20;

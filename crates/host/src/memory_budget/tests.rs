@@ -1,5 +1,6 @@
 //! Tests of budgets, on trees of files as kernels show them.
 
+use super::kernel::{ProcessLimits, read};
 use super::*;
 use std::path::PathBuf;
 
@@ -27,7 +28,7 @@ impl Root {
     }
 
     fn budget(&self) -> Budget {
-        Budget::read(&self.0, &ProcessLimits::default())
+        read(&self.0, &ProcessLimits::default())
     }
 }
 
@@ -202,7 +203,7 @@ fn the_process_may_carry_limits_itself() {
             private,
             address_space,
         };
-        Budget::read(&root.0, &limits)
+        read(&root.0, &limits)
     };
     assert_eq!(
         with(Some(6 * GB), None),
@@ -251,7 +252,7 @@ fn garbage_is_passed_over() {
 }
 
 #[test]
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", windows))]
 fn this_machine_has_a_budget() {
     let budget = Budget::now();
     assert_ne!(budget.bound_by, Bound::Unknown);
