@@ -151,7 +151,7 @@ int strata_next(strata_stream *stream, int64_t timeout_ms, char **document);
 
 /* A file descriptor for poll, epoll, kqueue and event loops: while it can be read, call strata_next with a timeout of 0
  * until that returns STRATA_PENDING. It is the stream's: do not read or close it; it is closed with the stream. Returns -1
- * on errors. */
+ * on errors, and always on Windows, which has none: call strata_next in a thread there. */
 int strata_stream_fd(strata_stream *stream);
 
 /* Cancels a stream, at any time, from any thread, also while its prompt is computed or another thread waits in strata_next:

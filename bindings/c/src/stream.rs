@@ -218,7 +218,7 @@ pub unsafe extern "C" fn strata_next(
 
 /// A file descriptor for poll, epoll, kqueue and event loops: while it can be read, call strata_next with a timeout of 0
 /// until that returns STRATA_PENDING. It is the stream's: do not read or close it; it is closed with the stream. Returns -1
-/// on errors.
+/// on errors, and always on Windows, which has none: call strata_next in a thread there.
 #[unsafe(no_mangle)]
 pub extern "C" fn strata_stream_fd(stream: *const StrataStream) -> i32 {
     guard(-1, || STREAMS.get(stream)?.descriptor())

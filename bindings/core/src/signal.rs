@@ -1,6 +1,6 @@
 //! Tells whoever waits for a stream that there is something to read: threads, tasks, event loops.
 
-use std::io::{self, PipeReader, PipeWriter, Read, Write, pipe};
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 use std::time::Instant;
@@ -92,7 +92,8 @@ impl Signal {
 
     /// The end of a pipe that can be read while it is set.
     #[cfg(unix)]
-    pub(crate) fn descriptor(&self) -> io::Result<std::os::fd::RawFd> {
+    pub(crate) fn descriptor(&self) -> io::Result<i32> {
+        use std::io::pipe;
         use std::os::fd::AsRawFd;
         let mut state = self.state();
         if state.pipe.is_none() {
@@ -104,6 +105,14 @@ impl Signal {
         }
         let pipe = state.pipe.as_ref();
         Ok(pipe.map_or(-1, |(reader, _)| reader.as_raw_fd()))
+    }
+
+    /// Event loops of Windows wait for no pipe.
+    #[cfg(not(unix))]
+    pub(crate) fn descriptor(&self) -> io::Result<i32> {
+        let what =
+            "this system has no file descriptors to wait for; wait for documents in a thread";
+        Err(io::Error::new(io::ErrorKind::Unsupported, what))
     }
 }
 

@@ -113,9 +113,8 @@ impl JsonStream {
     }
 
     /// A file descriptor for event loops: while it can be read, [`try_next`](Self::try_next) is worth a call. It is the
-    /// stream's own and must be neither read nor closed.
-    #[cfg(unix)]
-    pub fn descriptor(&self) -> Result<std::os::fd::RawFd, Error> {
+    /// stream's own and must be neither read nor closed. Windows has none, which is an error.
+    pub fn descriptor(&self) -> Result<i32, Error> {
         let made = self.0.0.signal.descriptor();
         made.map_err(|error| Error::io("the stream's pipe", &error))
     }

@@ -31,6 +31,7 @@ mod sampling;
 mod scorer;
 mod serve;
 mod server_client;
+mod stop_signal;
 mod store_commands;
 mod suggestion;
 mod synth;

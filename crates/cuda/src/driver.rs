@@ -112,22 +112,45 @@ impl Driver {
         driver.as_ref().map_err(Clone::clone)
     }
 
-    #[cfg(unix)]
     fn load() -> Result<Self, DeviceError> {
+        let driver = Self::open()?;
+        // SAFETY: the call takes a reserved number, which must be 0.
+        driver.check(unsafe { (driver.init)(0) }, "starting the driver")?;
+        Ok(driver)
+    }
+
+    #[cfg(unix)]
+    fn open() -> Result<Self, DeviceError> {
         // SAFETY: the name is a C string; loading runs the library's own initializers, as any program with the driver does.
         let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW) };
         if library.is_null() {
             return Err(DeviceError::NoDriver);
         }
         // SAFETY: the library was opened and is never closed.
-        let driver = Self::find(|name| unsafe { libc::dlsym(library, name.as_ptr()) })?;
-        // SAFETY: the call takes a reserved number, which must be 0.
-        driver.check(unsafe { (driver.init)(0) }, "starting the driver")?;
-        Ok(driver)
+        Self::find(|name| unsafe { libc::dlsym(library, name.as_ptr()) })
     }
 
-    #[cfg(not(unix))]
-    fn load() -> Result<Self, DeviceError> {
+    #[cfg(windows)]
+    fn open() -> Result<Self, DeviceError> {
+        use windows_sys::Win32::System::LibraryLoader::{
+            GetProcAddress, LOAD_LIBRARY_SEARCH_SYSTEM32, LoadLibraryExA,
+        };
+        let name = c"nvcuda.dll".as_ptr().cast();
+        let place = LOAD_LIBRARY_SEARCH_SYSTEM32;
+        // SAFETY: as on Unix. Only the system's own folder is searched, where the driver's installer puts it.
+        let library = unsafe { LoadLibraryExA(name, std::ptr::null_mut(), place) };
+        if library.is_null() {
+            return Err(DeviceError::NoDriver);
+        }
+        Self::find(|name| {
+            // SAFETY: the library was opened and is never closed.
+            let found = unsafe { GetProcAddress(library, name.as_ptr().cast()) };
+            found.map_or(std::ptr::null_mut(), |function| function as *mut c_void)
+        })
+    }
+
+    #[cfg(not(any(unix, windows)))]
+    fn open() -> Result<Self, DeviceError> {
         Err(DeviceError::NoDriver)
     }
 

@@ -26,7 +26,7 @@ impl OwnerNames {
             Ok(mut file) => file.read_exact(&mut secret)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 create_private_folder(folder)?;
-                fs::File::open("/dev/urandom")?.read_exact(&mut secret)?;
+                strata_host::fill_random(&mut secret)?;
                 let draft = folder.join(format!("{FILE}.{}", std::process::id()));
                 write_private(&draft, &secret)?;
                 fs::rename(&draft, &path)?;

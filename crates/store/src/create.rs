@@ -49,8 +49,8 @@ pub struct Recipe {
 impl Recipe {
     /// What a Modelfile says; its paths are those of files in or under `folder`, what is no file is a model's name.
     pub fn from_modelfile(file: &Modelfile, folder: &Path) -> Result<Self, StoreError> {
-        let path = |text: &str| match (text.strip_prefix("~/"), std::env::var_os("HOME")) {
-            (Some(rest), Some(home)) => Path::new(&home).join(rest),
+        let path = |text: &str| match (text.strip_prefix("~/"), strata_host::home_folder()) {
+            (Some(rest), Some(home)) => home.join(rest),
             _ => folder.join(text),
         };
         let base = |text: &String| {

@@ -47,7 +47,7 @@ pub struct FoundModel {
 /// The models of other programs, where the environment says that they are.
 pub fn elsewhere() -> Vec<FoundModel> {
     let set = |key| std::env::var_os(key).filter(|value| !value.is_empty());
-    let home = set("HOME").map(PathBuf::from);
+    let home = strata_host::home_folder();
     let at_home = |path: &str| home.as_ref().map(|home| home.join(path));
     let hub = set("HF_HUB_CACHE")
         .map(PathBuf::from)

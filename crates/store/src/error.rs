@@ -108,7 +108,7 @@ pub enum StoreError {
     #[error(transparent)]
     Net(#[from] NetError),
     /// The home folder is not known.
-    #[error("cannot find the model store: neither OLLAMA_MODELS nor HOME is set")]
+    #[error("cannot find the model store: neither OLLAMA_MODELS nor {home} is set", home = if cfg!(windows) { "USERPROFILE" } else { "HOME" })]
     NoHome,
     /// Whoever watches the work asked to stop.
     #[error("stopped")]

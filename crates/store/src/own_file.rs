@@ -25,6 +25,13 @@ pub(crate) fn open_for_writing(path: &Path) -> Result<File, StoreError> {
 fn open_with(options: &mut OpenOptions, path: &Path) -> Result<File, StoreError> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::custom_flags(options, libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    #[cfg(windows)]
+    {
+        // Opens a link itself, which is no regular file.
+        const FILE_FLAG_OPEN_REPARSE_POINT: u32 = 0x0020_0000;
+        use std::os::windows::fs::OpenOptionsExt;
+        options.custom_flags(FILE_FLAG_OPEN_REPARSE_POINT);
+    }
     let is_other = || fs::symlink_metadata(path).is_ok_and(|meta| !meta.is_file());
     match options.open(path) {
         Err(_) if is_other() => Err(StoreError::NotAFile(path.into())),

@@ -30,12 +30,12 @@ pub struct Listing {
 }
 
 impl Store {
-    /// The store at `$OLLAMA_MODELS`, or at `~/.ollama/models`.
+    /// The store at `$OLLAMA_MODELS`, or at `.ollama/models` in the home folder.
     pub fn open_default() -> Result<Self, StoreError> {
         let set = |key| std::env::var_os(key).filter(|value| !value.is_empty());
-        match (set("OLLAMA_MODELS"), set("HOME")) {
+        match (set("OLLAMA_MODELS"), strata_host::home_folder()) {
             (Some(root), _) => Ok(Self::open(root)),
-            (None, Some(home)) => Ok(Self::open(Path::new(&home).join(".ollama/models"))),
+            (None, Some(home)) => Ok(Self::open(home.join(".ollama/models"))),
             (None, None) => Err(StoreError::NoHome),
         }
     }

@@ -3,7 +3,7 @@
 mod machine;
 
 use crate::failure::{Failure, Kind};
-use crate::image;
+use crate::{image, stop_signal};
 use machine::{Machine, Model};
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -195,12 +195,8 @@ fn watch(mut guest: Child) -> Result<(), Failure> {
         .build()
         .map_err(failed)?;
     let status = runtime.block_on(async {
-        use tokio::signal::unix::{SignalKind, signal};
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut interrupt = signal(SignalKind::interrupt())?;
         tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
+            stopped = stop_signal::received() => stopped?,
             status = ended(&mut guest) => return status.map(Some),
         }
         guest.kill()?;

@@ -2,8 +2,7 @@
 
 use crate::failure::{Failure, Kind};
 use std::fs::File;
-use std::io::{Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use strata_pack::{PublicKey, SigningKey};
 
@@ -30,10 +29,8 @@ fn text(path: &Path) -> Result<String, Failure> {
 /// What a key is made of.
 pub(crate) fn random() -> Result<[u8; 32], Failure> {
     let mut seed = [0; 32];
-    let random = "/dev/urandom";
-    File::open(random)
-        .and_then(|mut file| file.read_exact(&mut seed))
-        .map_err(|error| Failure::io(random, &error))?;
+    strata_host::fill_random(&mut seed)
+        .map_err(|error| Failure::io("the system's random bytes", &error))?;
     Ok(seed)
 }
 
@@ -43,15 +40,33 @@ pub(super) fn create(path: &Path) -> Result<(), Failure> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".pub");
     let beside = PathBuf::from(beside);
-    write(path, 0o600, &key.to_pem())?;
-    write(&beside, 0o644, &key.public().to_pem())?;
+    write(path, Readers::Owner, &key.to_pem())?;
+    write(&beside, Readers::All, &key.public().to_pem())?;
     println!("{} signs; {} checks", path.display(), beside.display());
     Ok(())
 }
 
-fn write(path: &Path, mode: u32, text: &str) -> Result<(), Failure> {
+/// Who may read a file. On Windows the folder that it is in says so.
+enum Readers {
+    Owner,
+    All,
+}
+
+#[cfg_attr(
+    not(unix),
+    allow(unused_variables, reason = "the folder says who may read")
+)]
+fn write(path: &Path, readers: Readers, text: &str) -> Result<(), Failure> {
     let mut options = File::options();
-    let options = options.write(true).create_new(true).mode(mode);
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        options.mode(match readers {
+            Readers::Owner => 0o600,
+            Readers::All => 0o644,
+        });
+    }
     options
         .open(path)
         .and_then(|mut file| file.write_all(text.as_bytes()))

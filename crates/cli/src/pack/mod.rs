@@ -8,7 +8,6 @@ mod shown;
 
 use crate::failure::{Failure, Kind};
 use crate::image;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use strata::Size;
 use strata::load::{BUILT_IN, ModelFile};
@@ -184,7 +183,9 @@ fn pack(arguments: &Arguments, output: &Path) -> Result<(), Failure> {
     let contents = Contents::new(manifest, program, described.bytes, key.as_ref());
     let layout = contents.layout().map_err(|error| failed(output, &error))?;
     image::write(&layout, output)?;
+    #[cfg(unix)]
     if kind == Form::Run {
+        use std::os::unix::fs::PermissionsExt;
         std::fs::set_permissions(output, PermissionsExt::from_mode(0o755))
             .map_err(|error| Failure::io(output.display(), &error))?;
     }

@@ -2,6 +2,7 @@
 
 use super::keys;
 use crate::failure::{Failure, Kind};
+use crate::stop_signal;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use strata::Size;
@@ -204,16 +205,8 @@ pub(crate) fn reachable(address: SocketAddr) -> SocketAddr {
 
 /// Done when the process is asked to end.
 async fn stopped() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut terminate), Ok(mut interrupt)) = (
-        signal(SignalKind::terminate()),
-        signal(SignalKind::interrupt()),
-    ) else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+    if stop_signal::received().await.is_err() {
+        std::future::pending::<()>().await;
     }
 }
 

@@ -5,7 +5,6 @@ use crate::failure::Failure;
 use std::fs::DirBuilder;
 use std::io::{self, BufWriter, Write};
 use std::ops::ControlFlow;
-use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use strata::load::{ModelFile, TemplateText, bad_folder, bad_model, check_conversion};
@@ -60,8 +59,10 @@ impl TemporaryFolder {
         let outer = format!("strata-{}-{number}", std::process::id());
         let outer = std::env::temp_dir().join(outer);
         let inner = outer.join(name);
-        let made = DirBuilder::new()
-            .mode(0o700)
+        let mut builder = DirBuilder::new();
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        let made = builder
             .create(&outer)
             .and_then(|()| DirBuilder::new().create(&inner));
         made.map_err(|error| Failure::io(outer.display(), &error))?;
@@ -75,9 +76,21 @@ impl TemporaryFolder {
     pub(crate) fn link(&self, name: &str, to: &Path) -> Result<(), Failure> {
         let linked = to
             .canonicalize()
-            .and_then(|to| symlink(to, self.inner.join(name)));
+            .and_then(|to| stand_in(&to, &self.inner.join(name)));
         linked.map_err(|error| Failure::io(to.display(), &error))
     }
+}
+
+#[cfg(unix)]
+fn stand_in(file: &Path, name: &Path) -> io::Result<()> {
+    std::os::unix::fs::symlink(file, name)
+}
+
+/// A second name of the file, since links to files need rights that few accounts of Windows have; a copy where the two are
+/// on different drives.
+#[cfg(not(unix))]
+fn stand_in(file: &Path, name: &Path) -> io::Result<()> {
+    std::fs::hard_link(file, name).or_else(|_| std::fs::copy(file, name).map(drop))
 }
 
 impl Drop for TemporaryFolder {

@@ -36,7 +36,7 @@ impl Logins {
     pub fn from_env() -> Self {
         let set = |key| std::env::var(key).ok().filter(|value| !value.is_empty());
         let folder = set("DOCKER_CONFIG").map(PathBuf::from);
-        let folder = folder.or_else(|| Some(Path::new(&set("HOME")?).join(".docker")));
+        let folder = folder.or_else(|| Some(strata_host::home_folder()?.join(".docker")));
         let file = folder.map(|folder| folder.join("config.json"));
         let mut logins = file.map_or_else(Self::default, |file| Self::read(&file));
         if let (Some(user), Some(password)) =

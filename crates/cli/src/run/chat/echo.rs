@@ -1,4 +1,7 @@
 //! The terminal while an answer is shown: what is typed ahead waits unseen for the next prompt.
+//!
+//! Windows echoes keys only while a program reads them, so there is nothing to do there.
+#![cfg(unix)]
 
 use nix::sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
 use std::io;

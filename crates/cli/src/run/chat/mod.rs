@@ -10,6 +10,7 @@ use super::{Arguments, Next, note_full};
 use crate::failure::{Failure, Kind};
 use command::{Command, HELP, HELP_SET, HELP_SHOW};
 use completion::Completion;
+#[cfg(unix)]
 use echo::Unechoed;
 use rustyline::error::ReadlineError;
 use rustyline::history::DefaultHistory;
@@ -60,8 +61,10 @@ pub(crate) fn run(
         };
         let Some(command) = Command::parse(&line) else {
             interrupted.store(false, Ordering::Relaxed);
+            #[cfg(unix)]
             let unechoed = Unechoed::new();
             let said = session.say(&message(&line), &|| interrupted.load(Ordering::Relaxed));
+            #[cfg(unix)]
             drop(unechoed);
             match said {
                 Ok(answer) if answer.is_full => note_full(session.context()),
@@ -230,13 +233,9 @@ fn terminal(error: &ReadlineError) -> Failure {
     )
 }
 
-/// Under the user's data directory, as the XDG specification has it.
+/// Under the user's data folder.
 fn history_file() -> Option<PathBuf> {
-    let absolute = |path: PathBuf| path.is_absolute().then_some(path);
-    let data = std::env::var_os("XDG_DATA_HOME")
-        .and_then(|path| absolute(path.into()))
-        .or_else(|| Some(absolute(std::env::var_os("HOME")?.into())?.join(".local/share")))?;
-    Some(data.join("strata").join("history"))
+    Some(strata_host::data_folder()?.join("strata").join("history"))
 }
 
 /// Who says what, for a conversation that goes on.
