@@ -14,8 +14,10 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use strata_model::{Adapted, Output, PAGE, Pooled, Pooling, Span};
 
-/// How far apart the places in an answer are that other sequences may go on from.
+/// How far apart the places are that other sequences may go on from for as long as there is room.
 const LANDMARK: usize = 2048;
+/// Tokens at a prompt's end that open the answer, and that the next turn may have written otherwise.
+const OPENING: usize = 8;
 
 /// A sequence that the engine is working on: one of a request's choices, or an input to embed or score.
 pub(crate) struct ActiveSequence {
@@ -181,10 +183,25 @@ impl ActiveSequence {
         let computed = self.held.sequence.len();
         // The last token is computed in any case, after what others may share.
         let end = (computed + self.in_batch).min(self.tokens.len() - 1);
-        let landmark = (end.min(self.prompt) / PAGE * PAGE).max(end / LANDMARK * LANDMARK);
-        if self.in_batch > 1 && self.leaves_pages() && landmark > computed {
+        let places = [
+            (computed / LANDMARK + 1) * LANDMARK,
+            self.stable_end(),
+            end.min(self.prompt) / PAGE * PAGE,
+        ];
+        let mut ahead = places
+            .into_iter()
+            .filter(|at| (computed + 1..=end).contains(at));
+        if self.in_batch > 1
+            && self.leaves_pages()
+            && let Some(landmark) = ahead.next()
+        {
             self.in_batch = landmark - computed;
         }
+    }
+
+    /// Where the last page of the prompt ends that the next turn has in common with it.
+    fn stable_end(&self) -> usize {
+        self.prompt.saturating_sub(OPENING) / PAGE * PAGE
     }
 
     /// Whether other sequences may go on from where this one stands: after a page of its prompt, and now and then after
@@ -192,6 +209,12 @@ impl ActiveSequence {
     pub(crate) fn is_landmark(&self) -> bool {
         let len = self.held.sequence.len();
         len <= self.prompt || len.is_multiple_of(LANDMARK)
+    }
+
+    /// Whether that is only because a batch of its prompt ends there.
+    pub(crate) fn is_passing(&self) -> bool {
+        let len = self.held.sequence.len();
+        len < self.stable_end() && !len.is_multiple_of(LANDMARK)
     }
 
     /// What the batch computes: the sequence's next tokens and the draft, which stands in the sequence until

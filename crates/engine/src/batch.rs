@@ -117,7 +117,8 @@ impl Engine {
                 let keys = active.images.keys(&active.tokens);
                 self.cache.record(active.salt, &keys, &mut active.held);
                 if active.is_landmark() {
-                    self.cache.snapshot_page(&active.held);
+                    let passing = active.is_passing();
+                    self.cache.snapshot_page(&active.held, passing);
                 }
             } else {
                 self.cache.forget(&mut active.held);

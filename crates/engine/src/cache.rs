@@ -31,6 +31,8 @@ pub(crate) struct CachedSequence {
 /// Pages kept of a sequence's beginning, and the recurrent state after them.
 pub(crate) struct Kept {
     pub(crate) pages: Vec<PageId>,
+    /// Tokens in them.
+    pub(crate) len: usize,
     pub(crate) state: Option<StateId>,
 }
 
@@ -147,7 +149,9 @@ impl Cache {
             self.restore(salt, tokens, &mut trail);
             self.refill(salt, tokens, &mut trail);
             self.restore_state(salt, tokens, &trail);
+            self.restore_tail(salt, tokens, &mut trail);
         }
+        self.end_at_tail(salt, tokens, &mut trail);
         let mut len = self.tree.usable(&trail.nodes, trail.len);
         if !len.is_multiple_of(PAGE) && !self.make_room(1) {
             len -= len % PAGE;
@@ -178,6 +182,7 @@ impl Cache {
             let last = trail.nodes[len.div_ceil(PAGE) - 1];
             let snapshot = self.tree.state(last).expect("a usable beginning has one");
             self.executor.copy_state(snapshot, state);
+            self.tree.value(last);
         }
         held.sequence = sequence;
         held.recorded = len / PAGE;
@@ -195,6 +200,25 @@ impl Cache {
             trail.pages.push(page);
         }
         trail
+    }
+
+    /// Has a trail end where there is a snapshot, even if more is known past that.
+    fn end_at_tail(&mut self, salt: Salt, tokens: &[u32], trail: &mut Trail) {
+        let before = trail.nodes.len();
+        let len = self
+            .tree
+            .end_at_tail(salt, tokens, &mut trail.nodes, trail.len);
+        if len == trail.len && before == trail.nodes.len() {
+            return;
+        }
+        trail.len = len;
+        let last = trail.nodes.len() - 1;
+        let page = self.tree.page(trail.nodes[last]);
+        self.table.retain(page, Reach::Everything);
+        for page in trail.pages.drain(last..) {
+            self.table.release(page, Reach::Everything);
+        }
+        trail.pages.push(page);
     }
 
     /// Gives up what a trail holds.
@@ -272,9 +296,9 @@ impl Cache {
             let node = self
                 .tree
                 .insert_tail(salt, held.node, tail, page, &mut self.table);
-            self.snapshot(node, held.sequence.state());
+            self.snapshot(node, held.sequence.state(), false);
         } else if len > 0 {
-            self.snapshot(held.node, held.sequence.state());
+            self.snapshot(held.node, held.sequence.state(), false);
         }
     }
 
@@ -312,25 +336,35 @@ impl Cache {
     }
 
     /// The whole pages that are kept of a sequence's beginning, from the first on, with all their parts; of a recurrent
-    /// model those up to the last snapshot.
+    /// model those up to the last snapshot, whose page may be filled in part.
     pub(crate) fn kept(&mut self, salt: Salt, tokens: &[u32]) -> Kept {
         let mut nodes = Vec::new();
-        let whole = self.tree.find(salt, tokens, &mut nodes) / PAGE;
-        nodes.truncate(whole);
+        let found = self.tree.find(salt, tokens, &mut nodes);
+        let mut len = self.tree.end_at_tail(salt, tokens, &mut nodes, found);
         let unbroken = nodes
             .iter()
             .take_while(|&&node| !self.tree.lacks_window(node));
-        nodes.truncate(unbroken.count());
+        len = len.min(unbroken.count() * PAGE);
         let mut state = None;
         if self.is_recurrent() {
-            let last = nodes
-                .iter()
-                .rposition(|&node| self.tree.state(node).is_some());
-            nodes.truncate(last.map_or(0, |last| last + 1));
-            state = nodes.last().and_then(|&node| self.tree.state(node));
+            let ends = |end: &usize| {
+                let node = nodes[end.div_ceil(PAGE) - 1];
+                self.tree.state(node).is_some() && self.tree.tokens(node) == (end - 1) % PAGE + 1
+            };
+            let whole = (1..=len / PAGE).map(|pages| pages * PAGE);
+            len = whole
+                .chain([len].into_iter().filter(|&len| len > 0))
+                .rfind(ends)
+                .unwrap_or(0);
+            let last = len.div_ceil(PAGE).checked_sub(1);
+            state = last.and_then(|last| self.tree.state(nodes[last]));
+        } else {
+            len -= len % PAGE;
         }
+        nodes.truncate(len.div_ceil(PAGE));
         Kept {
             pages: nodes.iter().map(|&node| self.tree.page(node)).collect(),
+            len,
             state,
         }
     }

@@ -14,8 +14,8 @@ impl Engine {
             return;
         }
         let active = &mut self.active[first];
-        self.cache
-            .record_tail(active.salt, &active.tokens, &mut active.held);
+        let keys = active.images.keys(&active.tokens);
+        self.cache.record_tail(active.salt, &keys, &mut active.held);
         let parked = |active: &&mut ActiveSequence| active.parked && active.request == request;
         for active in self.active.iter_mut().filter(parked) {
             active.parked = false;

@@ -51,6 +51,8 @@ struct Node {
     seen: Option<u64>,
     /// A snapshot of the recurrent state after its last token.
     state: Option<StateId>,
+    /// Whether that was taken in passing: it makes way first.
+    passing: bool,
     /// A name for its tokens after those above it, for one salt.
     hash: u64,
 }
@@ -180,7 +182,7 @@ impl PrefixTree {
             }
             return (node, self.node(node).page);
         }
-        self.drop_beginnings(salt, parent, tokens, table);
+        self.drop_beginnings(salt, parent, tokens, page, table);
         (self.add(salt, parent, tokens, page, table), page)
     }
 
@@ -199,12 +201,16 @@ impl PrefixTree {
             .children(salt, parent)
             .and_then(|children| nearest(children, tokens));
         match known {
-            Some((node, len)) if len == tokens.len() => {
+            // A longer page has the keys and values, and another state.
+            Some((node, len))
+                if len == tokens.len()
+                    && (!self.recurrent || self.node(node).tokens.len() == len) =>
+            {
                 self.touch(node);
                 (self.node(node).tokens.len() == len).then_some(node)
             }
             _ => {
-                self.drop_beginnings(salt, parent, tokens, table);
+                self.drop_beginnings(salt, parent, tokens, page, table);
                 Some(self.add(salt, parent, tokens, page, table))
             }
         }
@@ -385,6 +391,7 @@ impl PrefixTree {
             used: self.tick,
             seen: Some(self.tick),
             state: None,
+            passing: false,
         };
         let id = match self.vacant.pop() {
             Some(id) => {
@@ -417,25 +424,33 @@ impl PrefixTree {
         id
     }
 
-    /// Removes part-filled leaves that the page of `tokens` makes superfluous.
+    /// Removes part-filled leaves that a page of `tokens` makes superfluous. Those with a snapshot are where an answer ended:
+    /// they stay, unless the sequence has gone on in their own page.
     fn drop_beginnings(
         &mut self,
         salt: Salt,
         parent: Option<NodeId>,
         tokens: &[u32],
+        page: PageId,
         table: &mut PageTable,
     ) {
-        loop {
-            let below = (Bound::Unbounded, Bound::Excluded(tokens));
-            let before = self
-                .children(salt, parent)
-                .and_then(|children| children.range::<[u32], _>(below).next_back());
-            match before {
-                Some((known, &node)) if known.len() < PAGE && tokens.starts_with(known) => {
-                    self.remove(node, table);
-                }
-                _ => return,
-            }
+        let Some(children) = self.children(salt, parent) else {
+            return;
+        };
+        let below = (Bound::Unbounded, Bound::Excluded(tokens));
+        let beginnings: Vec<NodeId> = children
+            .range::<[u32], _>(below)
+            .rev()
+            .take_while(|(known, _)| known[0] == tokens[0])
+            .filter(|(known, _)| known.len() < PAGE && tokens.starts_with(known))
+            .map(|(_, &node)| node)
+            .filter(|&id| {
+                let node = self.node(id);
+                node.state.is_none() || node.page == page
+            })
+            .collect();
+        for node in beginnings {
+            self.remove(node, table);
         }
     }
 

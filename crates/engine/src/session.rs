@@ -67,7 +67,7 @@ pub enum RestoreError {
 }
 
 const MAGIC: &[u8; 8] = b"STRATASN";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 const CHECKSUM: usize = 32;
 
 impl Session {
@@ -144,12 +144,7 @@ impl Session {
         } else {
             0
         };
-        for number in [
-            layout.page_bytes(),
-            state,
-            self.tokens.len(),
-            kept.pages.len(),
-        ] {
+        for number in [layout.page_bytes(), state, self.tokens.len(), kept.len] {
             out.extend_from_slice(&(number as u64).to_le_bytes());
         }
         for token in &self.tokens {
@@ -197,10 +192,11 @@ impl Session {
             Some(_) if (kind, page as u64) == (saved.kind, saved.page) => {
                 let salt = session.salt(engine);
                 // Models without attention have pages of no bytes, and states.
-                for index in 0..saved.count {
+                for index in 0..saved.len.div_ceil(PAGE) {
                     let bytes = &saved.pages[index * page..][..page];
-                    let tokens = &session.tokens[..(index + 1) * PAGE];
-                    let state = (index + 1 == saved.count).then_some(saved.state);
+                    let end = saved.len.min((index + 1) * PAGE);
+                    let tokens = &session.tokens[..end];
+                    let state = (end == saved.len).then_some(saved.state);
                     if !engine.cache.take_in(salt, tokens, bytes, state) {
                         break;
                     }
@@ -238,8 +234,8 @@ struct Saved<'b> {
     kind: u8,
     page: u64,
     tokens: Vec<u32>,
-    /// How many pages there are.
-    count: usize,
+    /// Tokens in the pages.
+    len: usize,
     pages: &'b [u8],
     /// The recurrent state after the last page.
     state: &'b [u8],
@@ -268,17 +264,19 @@ impl<'b> Saved<'b> {
             *number = u64::from_le_bytes(*bytes);
             rest = after;
         }
-        let [page, state, tokens, pages] = numbers;
+        let [page, state, tokens, len] = numbers;
         let token_bytes = usize::try_from(tokens).ok().and_then(|n| n.checked_mul(4));
         let token_bytes = token_bytes.filter(|&n| n <= rest.len()).ok_or(format)?;
         let (tokens, rest) = rest.split_at(token_bytes);
-        let page_bytes = pages.checked_mul(page).ok_or(format)?;
+        let page_bytes = len.div_ceil(PAGE as u64).checked_mul(page).ok_or(format)?;
+        // Only a state can go on from a part of a page.
         let whole = page_bytes.checked_add(state) == Some(rest.len() as u64)
-            && pages <= (tokens.len() / 4 / PAGE) as u64;
+            && len <= (tokens.len() / 4) as u64
+            && (state > 0 || len.is_multiple_of(PAGE as u64));
         if !whole {
             return Err(format);
         }
-        let count = pages as usize;
+        let len = len as usize;
         let (pages, state) = rest.split_at(page_bytes as usize);
         let tokens = tokens.chunks_exact(4);
         Ok(Self {
@@ -288,7 +286,7 @@ impl<'b> Saved<'b> {
             tokens: tokens
                 .map(|bytes| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
                 .collect(),
-            count,
+            len,
             pages,
             state,
         })

@@ -1,5 +1,6 @@
 //! What is kept of recurrent sequences: snapshots in the prefix cache, in saved sessions, and in a store behind both.
 
+use crate::mixer_kinds::RECURRENT;
 use crate::shelf::Shelf;
 use crate::stateful::{Shape, Stateful, assert_no_leak};
 use crate::tale::{Answer, run, run_one};
@@ -178,7 +179,7 @@ fn sessions_are_saved_with_their_state_and_fork() {
         let mut restored = Session::restore(&mut there, settings.clone(), &saved).unwrap();
         let same = restored.run(&mut there, &mut |_| {}).unwrap();
         assert_eq!(same.tokens, expected);
-        assert_eq!(same.usage.cached_tokens, 3 * PAGE);
+        assert_eq!(same.usage.cached_tokens, 3 * PAGE + 5 + 19);
         restored.forget(&mut there);
         assert_no_leak(&mut there, shape);
     }
@@ -214,14 +215,16 @@ fn a_store_keeps_states_beside_pages_over_a_restart() {
         assert_no_leak(&mut engine, shape);
     }
 
-    // An answer's pages are stored without a state; once they are in a prompt they get one.
+    // The answer's end was stored with its state. Its last token was never computed.
     let mut longer = first.clone();
     longer.prompt.extend(stateful.alone(&first).tokens);
+    longer.prompt.extend([1, 2, 3]);
     let mut engine = with_store(shape);
-    assert_eq!(assert_same(&stateful, &mut engine, &longer), 5 * PAGE);
+    let end = 5 * PAGE + 3 + 39;
+    assert_eq!(assert_same(&stateful, &mut engine, &longer), end);
     engine.persist();
     let mut engine = with_store(shape);
-    assert_eq!(assert_same(&stateful, &mut engine, &longer), 6 * PAGE);
+    assert_eq!(assert_same(&stateful, &mut engine, &longer), end);
 
     // What is damaged is computed again.
     for content in shelf.0.lock().unwrap().values_mut() {
@@ -230,6 +233,95 @@ fn a_store_keeps_states_beside_pages_over_a_restart() {
     }
     let mut engine = with_store(shape);
     assert_eq!(assert_same(&stateful, &mut engine, &longer), 0);
+    assert_no_leak(&mut engine, shape);
+}
+
+#[test]
+fn a_turn_computes_only_what_is_new_also_after_a_restart() {
+    for name in RECURRENT {
+        let stateful = Stateful::named(name);
+        let shape = Shape::default();
+        let shelf = Shelf::default();
+        let with_store = || {
+            stateful
+                .engine(shape)
+                .with_store(Box::new(shelf.clone()), DIGEST)
+        };
+        let mut engine = with_store();
+        let mut text = stateful.prompt(3, 2 * PAGE + 9);
+        let mut known = 0;
+        for turn in 0..3 {
+            let request = Request {
+                prompt: text.clone(),
+                ..stateful.request(turn, 1, 3 * PAGE / 2)
+            };
+            let cached = assert_same(&stateful, &mut engine, &request);
+            assert_eq!(cached, known, "{name}");
+            text.extend(stateful.alone(&request).tokens);
+            known = text.len() - 1;
+            text.extend(stateful.prompt(50 + turn, 7));
+            // The next turn is another process's.
+            engine.persist();
+            engine = with_store();
+        }
+    }
+}
+
+#[test]
+fn a_turn_that_is_written_anew_goes_on_from_the_answer_before_it() {
+    let stateful = Stateful::load();
+    let shape = Shape::default();
+    let mut engine = stateful.engine(shape);
+    let first = stateful.request(2, 2 * PAGE, 40);
+    assert_same(&stateful, &mut engine, &first);
+    let mut text = first.prompt.clone();
+    text.extend(stateful.alone(&first).tokens);
+    let end = text.len() - 1;
+    // Each fills the page in which the answer ended, with something else.
+    for seed in 0..4 {
+        let other = after(&stateful, &text, seed, PAGE + 11);
+        assert_eq!(assert_same(&stateful, &mut engine, &other), end);
+    }
+    assert_no_leak(&mut engine, shape);
+}
+
+#[test]
+fn a_prompt_whose_end_is_written_otherwise_in_the_next_turn_is_not_computed_again() {
+    let stateful = Stateful::load();
+    let shape = Shape::default();
+    for own in 0..PAGE {
+        let mut engine = stateful.engine(shape);
+        let first = stateful.request(0, 6 * PAGE + own, 5);
+        assert_same(&stateful, &mut engine, &first);
+        // As where a template opens the answer with a thought, and leaves thoughts of earlier turns out.
+        let stable = first.prompt.len() - 6;
+        let next = after(&stateful, &first.prompt[..stable], 1, 30);
+        let cached = assert_same(&stateful, &mut engine, &next);
+        assert!(stable - cached < PAGE + 2, "{cached} of {stable}");
+    }
+}
+
+#[test]
+fn a_long_prompt_leaves_snapshots_every_few_thousand_tokens_and_those_of_others() {
+    let stateful = Stateful::load();
+    let shape = Shape {
+        pages: 256,
+        states: Some(7),
+        context: 6000,
+        batch: 256,
+        ..Shape::default()
+    };
+    let mut engine = stateful.engine(shape);
+    let other = stateful.request(9, PAGE + 9, 5);
+    assert_same(&stateful, &mut engine, &other);
+    let long = stateful.request(0, 2 * 2048 + 300, 5);
+    assert_eq!(assert_same(&stateful, &mut engine, &long), 0);
+    for (at, expected) in [(2048 + 200, 2048), (4096 + 50, 4096), (2048, 2048)] {
+        let request = after(&stateful, &long.prompt[..at], 3, 20);
+        let cached = assert_same(&stateful, &mut engine, &request);
+        assert_eq!(cached, expected, "{at} in common");
+    }
+    assert_eq!(assert_same(&stateful, &mut engine, &other), PAGE);
     assert_no_leak(&mut engine, shape);
 }
 

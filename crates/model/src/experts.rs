@@ -7,20 +7,13 @@ use crate::decoder::Pass;
 use crate::layer::{ExpertFfn, ExpertMatrices, Formats};
 use crate::matrix::Linear;
 use crate::spec::{ExpertGate, Routing, Weighed};
-use crate::workspace::{ActParts, Acts, EXPERT_TOKENS, ExpertBuffers, Slot, Workspace};
+use crate::workspace::{ActParts, Acts, ExpertBuffers, Slot, Workspace};
 use core::ops::Range;
 use strata_kernels::{ActRowsMut, Activation, Gated, Kernels, Product, TileMut, act_format};
 use strata_platform::Chunks;
 
 /// Experts that are computed in one go.
 const TOGETHER: usize = 8;
-
-/// Tokens whose experts are computed together.
-#[derive(Copy, Clone)]
-struct Chunk {
-    start: usize,
-    tokens: usize,
-}
 
 /// Neighbours in the order of experts that have the same one.
 #[derive(Clone, Default)]
@@ -59,37 +52,28 @@ impl Pass<'_> {
                 }
             }
         }
-        for start in (0..self.tokens).step_by(EXPERT_TOKENS) {
-            let tokens = EXPERT_TOKENS.min(self.tokens - start);
-            let chunk = Chunk { start, tokens };
-            choose(
-                kernels,
-                sizes,
-                weights.choice_bias.as_deref(),
-                buffers,
-                chunk,
-            );
-            if let Some(beside) = &weights.beside {
-                for slot in &mut buffers.chosen[..tokens * sizes.used] {
-                    slot.weight *= beside.scales[slot.expert as usize];
-                }
+        let bias = weights.choice_bias.as_deref();
+        choose(kernels, sizes, bias, buffers, self.tokens);
+        let slots = self.tokens * sizes.used;
+        if let Some(beside) = &weights.beside {
+            for slot in &mut buffers.chosen[..slots] {
+                slot.weight *= beside.scales[slot.expert as usize];
             }
-            self.encode_inputs(weights, sizes, normed, chunk, buffers);
-            let slots = tokens * sizes.used;
-            let mut from = 0;
-            while from < slots {
-                let runs: [Run; TOGETHER] = core::array::from_fn(|_| {
-                    let run = buffers.run(from..slots);
-                    from = run.slots.end;
-                    run
-                });
-                self.run_experts(weights, sizes, &runs, buffers, &mut work.acts);
-                if self.observer.is_some() {
-                    self.observe_experts(weights, sizes, &runs, normed, chunk, buffers);
-                }
-            }
-            self.gather(sizes, chunk, buffers, out);
         }
+        self.encode_inputs(weights, sizes, normed, buffers);
+        let mut from = 0;
+        while from < slots {
+            let runs: [Run; TOGETHER] = core::array::from_fn(|_| {
+                let run = buffers.run(from..slots);
+                from = run.slots.end;
+                run
+            });
+            self.run_experts(weights, sizes, &runs, buffers, &mut work.acts);
+            if self.observer.is_some() {
+                self.observe_experts(weights, sizes, &runs, normed, buffers);
+            }
+        }
+        self.gather(sizes, buffers, out);
         if weights.scale != 1.0 {
             self.compute
                 .each_row(out, width, |_, row| kernels.scale(row, weights.scale));
@@ -148,11 +132,10 @@ impl Pass<'_> {
         weights: &ExpertFfn,
         sizes: &ExpertConfig,
         normed: &[f32],
-        chunk: Chunk,
         buffers: &mut ExpertBuffers,
     ) {
         let width = self.config.width;
-        let slots = chunk.tokens * sizes.used;
+        let slots = self.tokens * sizes.used;
         // All experts of a tensor are alike.
         let inputs = [Some(&weights.gate), weights.up.as_ref()];
         let inputs = inputs.into_iter().flatten();
@@ -171,7 +154,7 @@ impl Pass<'_> {
             let rows = Chunks::new(rows, format.row_bytes(width));
             let kernels = self.compute.kernels;
             let row = |rank: usize| {
-                let token = chunk.start + order[rank] as usize / sizes.used;
+                let token = order[rank] as usize / sizes.used;
                 &normed[token * width..][..width]
             };
             match sizes.routing.weighed {
@@ -294,13 +277,12 @@ impl Pass<'_> {
         sizes: &ExpertConfig,
         runs: &[Run; TOGETHER],
         normed: &[f32],
-        chunk: Chunk,
         buffers: &ExpertBuffers,
     ) {
         let (width, ffn) = (self.config.width, sizes.ffn);
         for run in runs {
             for rank in run.slots.clone() {
-                let token = chunk.start + buffers.order[rank] as usize / sizes.used;
+                let token = buffers.order[rank] as usize / sizes.used;
                 let input = Rows {
                     floats: &normed[token * width..],
                     stride: width,
@@ -319,9 +301,8 @@ impl Pass<'_> {
     }
 
     /// Adds each token's experts in the order of their rank, whatever order they were computed in.
-    fn gather(&self, sizes: &ExpertConfig, chunk: Chunk, buffers: &ExpertBuffers, out: &mut [f32]) {
+    fn gather(&self, sizes: &ExpertConfig, buffers: &ExpertBuffers, out: &mut [f32]) {
         let width = self.config.width;
-        let out = &mut out[chunk.start * width..][..chunk.tokens * width];
         self.compute.each_row(out, width, |token, out| {
             for slot in token * sizes.used..(token + 1) * sizes.used {
                 let result = &buffers.results[buffers.ranks[slot] as usize * width..][..width];
@@ -361,11 +342,11 @@ fn choose(
     sizes: &ExpertConfig,
     bias: Option<&[f32]>,
     buffers: &mut ExpertBuffers,
-    chunk: Chunk,
+    tokens: usize,
 ) {
     let rank = |expert: usize, score: f32| bias.map_or(score, |bias| score + bias[expert]);
-    for token in 0..chunk.tokens {
-        let scores = &mut buffers.scores[(chunk.start + token) * sizes.count..][..sizes.count];
+    for token in 0..tokens {
+        let scores = &mut buffers.scores[token * sizes.count..][..sizes.count];
         if let Some((groups, used)) = sizes.groups {
             leave_groups(scores, groups, used, rank);
         }
@@ -405,7 +386,7 @@ fn choose(
             slot.weight = slot.weight / divisor * sizes.scale;
         }
     }
-    let slots = chunk.tokens * sizes.used;
+    let slots = tokens * sizes.used;
     let order = &mut buffers.order[..slots];
     for (i, slot) in order.iter_mut().enumerate() {
         *slot = i as u32;

@@ -1,4 +1,4 @@
-//! Every architecture has a golden file.
+//! Every architecture has a golden file, these stay small, and the documents count them right.
 
 use std::path::Path;
 use strata_model::arch;
@@ -37,4 +37,48 @@ fn every_architecture_has_a_golden_file() {
         .map(|spec| spec.name)
         .collect();
     assert!(missing.is_empty(), "no golden file has {missing:?}");
+}
+
+/// Bytes of a golden file, and of all together.
+const FILE: u64 = 100_000;
+const TOGETHER: u64 = 12_000_000;
+
+#[test]
+fn golden_files_stay_small() {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let folders = std::fs::read_dir(tests)
+        .unwrap()
+        .map(|entry| entry.unwrap());
+    let golden = folders.filter(|entry| {
+        let name = entry.file_name();
+        name.to_string_lossy().starts_with("golden") && entry.path().is_dir()
+    });
+    let files = golden.flat_map(|folder| std::fs::read_dir(folder.path()).unwrap());
+    let mut together = 0;
+    for file in files {
+        let file = file.unwrap();
+        let bytes = file.metadata().unwrap().len();
+        assert!(bytes <= FILE, "{} has {bytes} bytes", file.path().display());
+        together += bytes;
+    }
+    assert!(together > 1_000_000, "the golden files are elsewhere");
+    assert!(together <= TOGETHER, "{together} bytes together");
+}
+
+#[test]
+fn documents_count_the_architectures_right() {
+    let of = |role| arch::ALL.iter().filter(|spec| spec.role == role).count();
+    let (decoders, encoders) = (of(Role::Decoder), of(Role::Encoder));
+    assert!(decoders + encoders >= 110, "{decoders} and {encoders}");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let says = |file: &str, words: &str| {
+        let text = std::fs::read_to_string(root.join(file)).unwrap();
+        assert!(text.contains(words), "{file} does not say {words:?}");
+    };
+    says(
+        "README.md",
+        &format!("{decoders} architectures of decoders and {encoders} of encoders"),
+    );
+    says("docs/features.md", &format!("| {decoders} decoders: "));
+    says("docs/features.md", &format!("; {encoders} encoders: "));
 }

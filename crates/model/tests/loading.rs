@@ -174,6 +174,18 @@ fn a_misshapen_tensor_is_named_with_both_shapes() {
 }
 
 #[test]
+fn a_known_family_that_does_not_run_says_what_is_missing() {
+    assert!(arch::UNSUPPORTED.len() > 20);
+    for &(name, missing) in arch::UNSUPPORTED {
+        let by = Some(Value::Str(name));
+        let sentence = refusal(&replaced(&golden("llama"), "general.architecture", by));
+        let expected =
+            format!("the architecture {name:?} is not supported yet: it needs {missing}");
+        assert_eq!(sentence, expected);
+    }
+}
+
+#[test]
 fn metadata_that_makes_no_sense_is_named() {
     let huge = u32::MAX;
     let cases: &[(&str, Option<Value<'_>>, &str)] = &[

@@ -4,6 +4,7 @@ mod adapters;
 mod coverage;
 mod determinism;
 mod dispatches;
+mod experts;
 mod golden;
 mod golden_speech;
 mod golden_states;

@@ -93,21 +93,83 @@ impl Cache {
         let Some(root) = self.root(salt) else {
             return;
         };
-        let keys = tokens[..trail.len].chunks_exact(PAGE);
-        let keys = keys.scan(root, |key, chunk| {
+        let chunks = tokens[..trail.len].chunks(PAGE);
+        let keys = chunks.scan(root, |key, chunk| {
             *key = key.child(chunk);
-            Some(*key)
+            Some((*key, chunk.len()))
         });
-        let pages: Vec<(NodeId, PageKey)> = trail.nodes.iter().copied().zip(keys).collect();
+        let pages = trail.nodes.iter().copied().zip(keys);
+        // Of a page that is found in part the state is another.
+        let pages = pages.filter(|&(node, (_, len))| self.tree.tokens(node) == len);
+        let pages: Vec<(NodeId, PageKey)> = pages.map(|(node, (key, _))| (node, key)).collect();
         for (node, key) in pages.into_iter().rev() {
             if self.tree.state(node).is_some() {
                 return;
             }
             let (key, bytes) = (key.state(), self.layout().state_bytes());
             match self.fetch(&key, bytes, Self::fill_state) {
-                Fetched::Found(state) => return self.tree.set_state(node, state),
+                Fetched::Found(state) => return self.tree.set_state(node, state, false),
                 Fetched::Nothing => {}
                 Fetched::Damaged => self.discard(key, core::iter::empty()),
+            }
+        }
+    }
+
+    /// Brings back from the store where an answer ended after a trail's whole pages: a part of a page, and the state after it.
+    pub(super) fn restore_tail(&mut self, salt: Salt, tokens: &[u32], trail: &mut Trail) {
+        let whole = (trail.len / PAGE).min(trail.nodes.len());
+        let usable = self.tree.usable(&trail.nodes, trail.len);
+        let (Some(root), true) = (self.root(salt), self.is_recurrent()) else {
+            return;
+        };
+        let before = tokens[..whole * PAGE].chunks_exact(PAGE);
+        let before = before.fold(root, |key, chunk| key.child(chunk));
+        let rest = &tokens[whole * PAGE..];
+        let longest = rest.len().min(PAGE - 1);
+        for len in (usable.saturating_sub(whole * PAGE) + 1..=longest).rev() {
+            let (tail, key) = (&rest[..len], before.child(&rest[..len]));
+            let Some((store, _)) = &self.store else {
+                return;
+            };
+            if !store.contains(&key.state().0) {
+                continue;
+            }
+            let page = match self.fetch_page(&key) {
+                Fetched::Found(page) => page,
+                Fetched::Nothing => continue,
+                Fetched::Damaged => {
+                    self.discard(key, core::iter::empty());
+                    continue;
+                }
+            };
+            let parent = trail.nodes[..whole].last().copied();
+            let node = self
+                .tree
+                .insert_tail(salt, parent, tail, page, &mut self.table);
+            self.table.release(page, Reach::Window);
+            let state = node.filter(|&node| self.tree.state(node).is_none());
+            if let Some(node) = state {
+                let (key, bytes) = (key.state(), self.layout().state_bytes());
+                match self.fetch(&key, bytes, Self::fill_state) {
+                    Fetched::Found(state) => self.tree.set_state(node, state, false),
+                    Fetched::Nothing => {}
+                    Fetched::Damaged => self.discard(key, core::iter::empty()),
+                }
+            }
+            self.counts.restored += 1;
+            // Held until then, so that making room for its state did not take it.
+            self.table.release(page, Reach::Everything);
+            if let Some(node) = node.filter(|&node| self.tree.state(node).is_some()) {
+                let page = self.tree.page(node);
+                self.table.retain(page, Reach::Everything);
+                trail.nodes.truncate(whole);
+                for page in trail.pages.drain(whole..) {
+                    self.table.release(page, Reach::Everything);
+                }
+                trail.nodes.push(node);
+                trail.pages.push(page);
+                trail.len = whole * PAGE + len;
+                return;
             }
         }
     }
@@ -181,7 +243,7 @@ impl Cache {
         Some(state)
     }
 
-    /// Puts a node's page and its snapshot into the store, if the page is a whole one and they are not there yet. A
+    /// Puts a node's page and its snapshot into the store, if they are not there yet, and the page is a whole one or has one. A
     /// page without its windows went there before.
     pub(super) fn keep(&mut self, node: NodeId) {
         if self.store.is_none() {
@@ -189,7 +251,9 @@ impl Cache {
         }
         let (salt, chunks) = self.tree.path(node);
         let Some(root) = self.root(salt) else { return };
-        if chunks.last().is_none_or(|chunk| chunk.len() < PAGE) {
+        // A part of a page is worth it where a recurrent model can go on from it.
+        let part = chunks.last().is_none_or(|chunk| chunk.len() < PAGE);
+        if part && self.tree.state(node).is_none() {
             return;
         }
         let key = chunks.iter().fold(root, |key, chunk| key.child(chunk));
@@ -226,26 +290,33 @@ impl Cache {
         bytes: &[u8],
         state: Option<&[u8]>,
     ) -> bool {
-        let before = tokens.len() - PAGE;
+        let before = (tokens.len() - 1) / PAGE * PAGE;
+        let chunk = &tokens[before..];
         let trail = self.follow(salt, tokens);
         let last = trail.nodes.last().copied();
-        let mut node =
-            last.filter(|&node| trail.len == tokens.len() && !self.tree.lacks_window(node));
+        let mut node = last.filter(|&node| {
+            trail.len == tokens.len()
+                && self.tree.tokens(node) == chunk.len()
+                && !self.tree.lacks_window(node)
+        });
         if node.is_none()
             && trail.len >= before
             && let Some(page) = self.fill(bytes)
         {
             let parent = trail.nodes[..before / PAGE].last().copied();
-            let chunk = &tokens[before..];
-            let (new, _) = self.tree.insert(salt, parent, chunk, page, &mut self.table);
+            let table = &mut self.table;
+            node = if chunk.len() == PAGE {
+                Some(self.tree.insert(salt, parent, chunk, page, table).0)
+            } else {
+                self.tree.insert_tail(salt, parent, chunk, page, table)
+            };
             self.table.release(page, Reach::Window);
             self.table.release(page, Reach::Everything);
-            node = Some(new);
         }
         if let Some(node) = node.filter(|&node| self.tree.state(node).is_none())
             && let Some(state) = state.and_then(|bytes| self.fill_state(bytes))
         {
-            self.tree.set_state(node, state);
+            self.tree.set_state(node, state, false);
         }
         self.leave(trail);
         node.is_some()

@@ -22,7 +22,9 @@ impl Cache {
         let Some(coldest) = self.tree.coldest_state() else {
             return false;
         };
-        self.keep(coldest);
+        if !self.tree.is_passing(coldest) {
+            self.keep(coldest);
+        }
         self.tree.drop_state(coldest, &mut self.table);
         true
     }
@@ -74,23 +76,29 @@ impl Cache {
     }
 
     /// Keeps a copy of a sequence's state with the node that it stands at the end of, if there is room.
-    pub(super) fn snapshot(&mut self, node: Option<NodeId>, state: Option<StateId>) {
+    pub(super) fn snapshot(&mut self, node: Option<NodeId>, state: Option<StateId>, passing: bool) {
         let (Some(node), Some(state)) = (node, state) else {
             return;
         };
-        if self.tree.state(node).is_some() || !self.make_state_room() {
+        if self.tree.state(node).is_some() {
+            if !passing {
+                self.tree.value(node);
+            }
             return;
         }
-        if let Some(copy) = self.table.take_state() {
+        if self.make_state_room()
+            && let Some(copy) = self.table.take_state()
+        {
             self.executor.copy_state(state, copy);
-            self.tree.set_state(node, copy);
+            self.tree.set_state(node, copy, passing);
         }
     }
 
-    /// Keeps a snapshot of a sequence that has just filled a page, which has been recorded.
-    pub(crate) fn snapshot_page(&mut self, held: &CachedSequence) {
+    /// Keeps a snapshot of a sequence that has just filled a page, which has been recorded. One that is taken in passing makes
+    /// way before others, and does not go to the store then.
+    pub(crate) fn snapshot_page(&mut self, held: &CachedSequence, passing: bool) {
         if held.recorded * strata_model::PAGE == held.sequence.len() {
-            self.snapshot(held.node, held.sequence.state());
+            self.snapshot(held.node, held.sequence.state(), passing);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Where a sequence can go on from: windows must be whole, and recurrent states need a snapshot.
 
-use super::{NodeId, PrefixTree};
+use super::{NodeId, PrefixTree, Salt};
+use alloc::vec::Vec;
 use strata_model::{PAGE, PageTable, StateId};
 
 impl PrefixTree {
@@ -39,17 +40,70 @@ impl PrefixTree {
         self.node(node).state
     }
 
-    /// Gives a node without a snapshot one.
-    pub(crate) fn set_state(&mut self, node: NodeId, state: StateId) {
-        debug_assert!(self.state(node).is_none());
-        self.node_mut(node).state = Some(state);
-        self.snapshots.insert(node);
+    /// How many tokens a node has.
+    pub(crate) fn tokens(&self, node: NodeId) -> usize {
+        self.node(node).tokens.len()
     }
 
-    /// The node whose snapshot was not of use for longest.
+    /// Has a path along the first `len` of some tokens end with a part of a page that has a snapshot, where that is later than
+    /// the last snapshot on it. Gives how many positions the path is then.
+    pub(crate) fn end_at_tail(
+        &self,
+        salt: Salt,
+        tokens: &[u32],
+        path: &mut Vec<NodeId>,
+        len: usize,
+    ) -> usize {
+        if !self.recurrent {
+            return len;
+        }
+        let usable = self.usable(path, len);
+        for whole in (usable / PAGE..=(len / PAGE).min(path.len())).rev() {
+            let parent = path[..whole].last().copied();
+            let end = len.min((whole + 1) * PAGE - 1);
+            let shortest = usable.max(whole * PAGE) + 1;
+            let Some(children) = self.children(salt, parent) else {
+                continue;
+            };
+            let tail = (shortest..=end)
+                .rev()
+                .filter_map(|end| Some((end, *children.get(&tokens[whole * PAGE..end])?)))
+                .find(|&(_, node)| self.state(node).is_some());
+            if let Some((end, node)) = tail {
+                let mut ended = path[..whole].to_vec();
+                ended.push(node);
+                if self.usable(&ended, end) == end {
+                    *path = ended;
+                    return end;
+                }
+            }
+        }
+        len
+    }
+
+    /// Gives a node without a snapshot one.
+    pub(crate) fn set_state(&mut self, id: NodeId, state: StateId, passing: bool) {
+        debug_assert!(self.state(id).is_none());
+        let node = self.node_mut(id);
+        node.state = Some(state);
+        node.passing = passing;
+        self.snapshots.insert(id);
+    }
+
+    /// A snapshot that a sequence has gone on from will be of use again.
+    pub(crate) fn value(&mut self, node: NodeId) {
+        self.node_mut(node).passing = false;
+    }
+
+    /// Whether a node's snapshot was taken in passing.
+    pub(crate) fn is_passing(&self, node: NodeId) -> bool {
+        self.node(node).passing
+    }
+
+    /// The node whose snapshot goes next: one that was taken in passing, else the one that was not of use for longest.
     pub(crate) fn coldest_state(&self) -> Option<NodeId> {
-        let used = |node: &NodeId| self.node(*node).used;
-        self.snapshots.iter().copied().min_by_key(used)
+        let order = |&node: &NodeId| (!self.is_passing(node), self.node(node).used);
+        self.snapshots.iter().copied().min_by_key(order)
     }
 
     /// Gives a node's snapshot up.

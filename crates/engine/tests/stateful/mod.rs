@@ -8,7 +8,7 @@ use strata_engine::random::{Random, Stream};
 use strata_engine::{Engine, EngineOptions, Request};
 use strata_host::{Pinning, PoolOptions, ThreadPool};
 use strata_kernels::{Isa, Kernels};
-use strata_model::{Executor, KvType, Model, Output, Sequence, Span};
+use strata_model::{Executor, KvType, Model, Output, PAGE, Sequence, Span};
 use strata_platform::{Inline, Pool};
 use strata_tokenizer::Tokenizer;
 
@@ -55,6 +55,7 @@ pub(crate) struct Shape {
     pub(crate) pages: usize,
     /// Slots for states; as many as the engine asks for if nothing is said.
     pub(crate) states: Option<usize>,
+    pub(crate) context: usize,
     pub(crate) batch: usize,
     pub(crate) requests: usize,
     pub(crate) max_draft: usize,
@@ -66,6 +67,7 @@ impl Default for Shape {
         Self {
             pages: 128,
             states: None,
+            context: 512,
             batch: 512,
             requests: 1,
             max_draft: 0,
@@ -80,7 +82,7 @@ impl Default for Shape {
 impl Shape {
     fn options(self) -> EngineOptions {
         EngineOptions {
-            context: 512,
+            context: self.context,
             batch: self.batch,
             requests: self.requests,
             max_draft: self.max_draft,
@@ -164,6 +166,8 @@ impl Stateful {
             ..request.clone()
         };
         let shape = Shape {
+            pages: 128.max(request.prompt.len() / PAGE + 16),
+            context: 512.max(request.prompt.len() + 256),
             requests: request.choices.generated(),
             ..Shape::default()
         };

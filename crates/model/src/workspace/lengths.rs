@@ -1,6 +1,5 @@
 //! How long a workspace's buffers are.
 
-use super::EXPERT_TOKENS;
 use super::acts::FORMATS;
 use crate::batch::BatchLimits;
 use crate::blueprint::{Body, Decoder, Parts};
@@ -159,7 +158,8 @@ impl Lengths {
             self.dense(&beside.dense, tokens);
         }
         self.input(&weights.router.matrix, tokens);
-        self.slots = EXPERT_TOKENS.min(tokens) * weights.config.used;
+        // An expert is read once for all that chose it, so all have their places.
+        self.slots = tokens * weights.config.used;
         // All experts of a tensor are alike.
         let first = |experts: &ExpertMatrices| experts.matrices.0[0];
         for experts in [Some(&weights.gate), weights.up.as_ref()]

@@ -15,9 +15,6 @@ use alloc::vec::Vec;
 use lengths::Lengths;
 pub(crate) use stores::Stores;
 
-/// Tokens whose experts are computed together: bounds the memory that they take.
-pub(crate) const EXPERT_TOKENS: usize = 256;
-
 /// Buffers for batches within limits.
 pub struct Workspace {
     pub(crate) limits: BatchLimits,

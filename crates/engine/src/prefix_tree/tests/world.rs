@@ -132,6 +132,7 @@ impl World {
         // What the tree says first, to know which page a part is copied from.
         let tree = self.cache.tree_mut();
         let found = tree.find(salt, &tokens[..wanted], &mut path);
+        let found = tree.end_at_tail(salt, &tokens[..wanted], &mut path, found);
         let usable = tree.usable(&path, found);
         let pages: Vec<PageId> = path.iter().map(|&node| tree.page(node)).collect();
         let given_up = self.given_up();
@@ -192,7 +193,8 @@ impl World {
     fn record(&mut self, text: &mut Text) {
         self.cache
             .record(salt(text.salt), &text.tokens, &mut text.held);
-        self.cache.snapshot_page(&text.held);
+        self.cache
+            .snapshot_page(&text.held, text.tokens.len() % 2 == 0);
         let whole = text.held.sequence.len() / PAGE * PAGE;
         self.known.record(text.salt, &text.tokens[..whole]);
     }
