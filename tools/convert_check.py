@@ -25,6 +25,7 @@ and of its conversion.
 
 import argparse
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -338,6 +339,18 @@ def check_encoder(name, strata):
 LATER_ENCODERS = ["eurobert", "modern-bert", "gemma-embedding", "jina-bert-v3"]
 
 
+def joined(tensors):
+    """With queries, keys and values in one tensor: a file may have them so or apart."""
+    joined = {}
+    for name, data in tensors.items():
+        if not re.search(r"attn_[qkv]\.", name):
+            joined[name] = data
+        elif "attn_q." in name:
+            parts = [tensors[name.replace("attn_q.", f"attn_{part}.")] for part in "qkv"]
+            joined[name.replace("attn_q.", "attn_qkv.")] = np.concatenate([np.ravel(part) for part in parts])
+    return joined
+
+
 def check_later_encoder(name, strata):
     """The same for the encoders of golden_encoders.py."""
     from safetensors.torch import save_file
@@ -363,7 +376,8 @@ def check_later_encoder(name, strata):
         if run.returncode != 0:
             print(f"{name:22} {run.stderr.strip()}", flush=True)
             return [f"{name}: {run.stderr.strip()}"]
-        found = {key: data for key, (shape, data) in tensors_of(out).items()}
+        found = joined({key: data for key, (shape, data) in tensors_of(out).items()})
+        expected = joined(expected)
         if found.keys() != expected.keys():
             problems.append(f"the tensors {sorted(found.keys() ^ expected.keys())} are only in one of the files")
         else:

@@ -4,6 +4,7 @@ import math
 import re
 
 import numpy as np
+import torch
 
 import golden_gemma
 import golden_latent
@@ -55,12 +56,52 @@ def apertus_numbers(case, name, x):
     return []
 
 
+def evaluate_spark(case, tensors, tokens):
+    """Spark's forward pass in f64: llama.cpp rounds GELU."""
+    w = {name: torch.from_numpy(x).double() for name, x in tensors.items()}
+    keys, n = case.keys, len(tokens)
+    rms = lambda x, name: x * torch.rsqrt((x * x).mean(-1, keepdim=True) + EPS) * w[name]
+    place = torch.arange(n)
+
+    def turn(x, size, base):
+        angles = place[:, None] * base ** (-torch.arange(0, size, 2) / size).double()
+        cos, sin, half = torch.cos(angles)[:, None], torch.sin(angles)[:, None], size // 2
+        a, b = x[..., :half], x[..., half:size]
+        return torch.cat([a * cos - b * sin, b * cos + a * sin, x[..., size:]], -1)
+
+    x = w["token_embd.weight"][tokens]
+    for i, slides in enumerate(keys["attention.sliding_window_pattern"]):
+        part = lambda name: f"blk.{i}.{name}.weight"
+        h = rms(x, part("attn_norm"))
+        q, k, v = (h @ w[part("attn_qkv")].T).split([32, 16, 16], -1)
+        size, base = (8, keys["rope.freq_base_swa"]) if slides else (4, keys["rope.freq_base"])
+        q = turn(q.view(n, 4, 8), size, base)
+        k = turn(k.view(n, 2, 8), size, base).repeat_interleave(2, 1)
+        v = v.view(n, 2, 8).repeat_interleave(2, 1)
+        back = place[:, None] - place[None]
+        hidden = (back < 0) | (back >= (WINDOW if slides else n))
+        scores = (torch.einsum("ihd,jhd->hij", q, k) / math.sqrt(8)).masked_fill(hidden, -math.inf).softmax(-1)
+        gate = torch.sigmoid(h @ w[part("attn_gate")].T)
+        mixed = (torch.einsum("hij,jhd->ihd", scores, v) * gate[..., None]).reshape(n, 32)
+        x = x + mixed @ w[part("attn_output")].T
+        h = rms(x, part("ffn_norm"))
+        gelu = torch.nn.functional.gelu(h @ w[part("ffn_gate")].T, approximate="tanh")
+        x = x + (gelu * (h @ w[part("ffn_up")].T)) @ w[part("ffn_down")].T
+    return (rms(x, "output_norm.weight") @ w["output.weight"].T).float().numpy()
+
+
 GPT2_LIKE = dict(vocab_size=VOCAB, n_embd=32, n_layer=2, n_head=4, n_inner=24, resid_pdrop=0.0, embd_pdrop=0.0,
                  attn_pdrop=0.0, layer_norm_epsilon=EPS, bos_token_id=1, eos_token_id=2)
 
 CASES = [
     # Llama under other names.
     Family("internlm2", "internlm2", "LlamaConfig", TINY, pairs=True, note="llama under another name"),
+    Family("spark2_5", "spark2_5",
+           tensors=shapes(2, fused=True, tied=False) | {f"blk.{i}.attn_gate.weight": (4, 32) for i in range(2)},
+           keys=base_keys() | {"attention.sliding_window": WINDOW, "attention.sliding_window_pattern": [True, False],
+                               "rope.dimension_count": 4, "rope.dimension_count_swa": 8, "rope.freq_base_swa": 500.0},
+           evaluate=evaluate_spark,
+           note="gates of a number a head; rotated dimensions and bases by layer; GELU"),
     Family("xverse", "xverse", "LlamaConfig", TINY, pairs=True, note="llama under another name"),
     Family("baichuan-7b", "baichuan", "LlamaConfig", TINY | dict(num_key_value_heads=4), pairs=True,
            keys={}, peer=False, note="rotary positions; llama.cpp rotates only models of 32 layers"),

@@ -120,6 +120,29 @@ GPT_OSS = HEADS | dict(intermediate_size=12, num_local_experts=4, num_experts_pe
 GPT_OSS_KEYS = EXPERTS | {"expert_feed_forward_length": 12, "attention.sliding_window": WINDOW,
                           "attention.key_length": 8, "attention.value_length": 8}
 
+COHERE2MOE = {k: v for k, v in HEADS.items() if k != "rms_norm_eps"} | dict(
+    num_hidden_layers=3, layer_norm_eps=EPS, intermediate_size=12, prefix_dense_intermediate_size=24, num_experts=4,
+    num_experts_per_tok=2, num_shared_experts=1, expert_selection_fn="sigmoid", norm_topk_prob=True, sliding_window=WINDOW,
+    layer_types=["full_attention", "sliding_attention", "full_attention"], mlp_layer_types=["dense", "sparse", "sparse"],
+    logit_scale=0.5, tie_word_embeddings=True)
+COHERE2MOE_KEYS = EXPERTS | {
+    "feed_forward_length": 24, "expert_feed_forward_length": 12, "expert_shared_count": 1,
+    "expert_shared_feed_forward_length": 12, "expert_weights_norm": True, "expert_gating_func": 2,
+    "leading_dense_block_count": 1, "attention.sliding_window": WINDOW,
+    "attention.sliding_window_pattern": [False, True, False], "logit_scale": 0.5}
+LAGUNA = HEADS | dict(
+    num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16, shared_expert_intermediate_size=12,
+    moe_routed_scaling_factor=1.5, mlp_layer_types=["dense", "sparse"], sliding_window=WINDOW,
+    layer_types=["full_attention", "sliding_attention"], gating=True,
+    rope_parameters={"full_attention": rope(theta=50000.0, partial_rotary_factor=0.5),
+                     "sliding_attention": rope(partial_rotary_factor=1.0)})
+LAGUNA_KEYS = EXPERTS | {
+    "expert_feed_forward_length": 16, "expert_shared_feed_forward_length": 12, "expert_shared_count": 1,
+    "leading_dense_block_count": 1, "expert_weights_norm": True, "expert_weights_scale": 1.5, "expert_gating_func": 2,
+    "rope.dimension_count": 4, "rope.freq_base": 50000.0, "rope.dimension_count_swa": 8, "rope.freq_base_swa": 10000.0,
+    "attention.key_length": 8, "attention.value_length": 8, "attention.sliding_window": WINDOW,
+    "attention.sliding_window_pattern": [False, True]}
+
 CASES = [
     Family("olmoe", "olmoe", "OlmoeConfig",
            TINY | dict(num_key_value_heads=4, intermediate_size=12, num_experts=4, num_experts_per_tok=2,
@@ -206,6 +229,22 @@ CASES = [
            names={"post_attention_layernorm": "post_attention_norm", "post_mlp_layernorm": "post_ffw_norm",
                   "pre_mlp_layernorm": "ffn_norm"}, peer=False,
            seed=1, note="gated attention; norms after the branches; llama.cpp's pattern of rotation is fixed"),
+    Family("cohere2moe", "cohere2moe", "Cohere2MoeConfig", COHERE2MOE, keys=COHERE2MOE_KEYS, seed=1,
+           note="layer norms; the leading dense layer is rotated though it sees everything; the mean with a shared expert"),
+    Family("cohere2moe-rms", "cohere2moe", "Cohere2MoeConfig", COHERE2MOE | dict(rms_norm_eps=EPS, num_shared_experts=0),
+           keys={k: v for k, v in COHERE2MOE_KEYS.items() if "shared" not in k}, seed=1,
+           note="RMS norms; no shared expert"),
+    Family("laguna", "laguna", "LagunaConfig", LAGUNA | dict(num_attention_heads_per_layer=[4, 6]),
+           keys=LAGUNA_KEYS | {"attention.head_count": [4, 6]}, names={r"self_attn\.g_proj": "attn_gate"}, seed=1,
+           note="gates of a number a head; heads, rotated dimensions and bases by layer; sigmoids"),
+    Family("laguna-wide", "laguna", "LagunaConfig",
+           LAGUNA | dict(gating="per-element", layer_types=["full_attention"] * 2, tie_word_embeddings=True),
+           keys={k: v for k, v in LAGUNA_KEYS.items() if "sliding" not in k}, names={r"self_attn\.g_proj": "attn_gate"},
+           seed=1, note="tied; gates of a number a value; no windows"),
+    Family("smallthinker", "smallthinker", tensors=shapes(5, ffn=0, tied=False) | experts(range(5), ffn=12),
+           keys=base_keys(5) | EXPERTS | {"expert_feed_forward_length": 12, "expert_gating_func": 2,
+                                          "attention.sliding_window": 4096},
+           seed=1, note="routers see the layer's input; layers 0 and 4 are not rotated; ReLU"),
     Family("mellum", "mellum", "MellumConfig",
            HEADS | dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16, sliding_window=WINDOW,
                         layer_types=SLIDING, norm_topk_prob=True, mlp_only_layers=[], decoder_sparse_step=1,

@@ -21,7 +21,7 @@ pub(crate) fn write(
     family: &Family,
 ) -> Result<RopeTensors, ConvertError> {
     match family.extras {
-        Extras::Never => Ok(RopeTensors::default()),
+        Extras::Never | Extras::MixedLayers { .. } => Ok(RopeTensors::default()),
         Extras::Gemma3n => three_n(builder, config, family.arch),
         Extras::Gemma4 => four(builder, config, family.arch),
     }

@@ -28,6 +28,7 @@ mod lora;
 mod lora_folder;
 mod metadata;
 mod mix;
+mod mixed_layers;
 mod names;
 #[cfg(feature = "std")]
 mod outline;

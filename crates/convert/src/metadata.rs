@@ -12,6 +12,7 @@ use crate::family::{
     Pair, Reading, Window,
 };
 use crate::gemma;
+use crate::mixed_layers;
 use crate::rope::{self, RopeTensors};
 use crate::row_order::HeadCounts;
 use crate::states;
@@ -162,6 +163,7 @@ pub(crate) fn write(
         }
     }
     let extra = gemma::write(builder, config, family)?;
+    mixed_layers::write(builder, config, family)?;
     states::write(builder, config, family)?;
     if family.kv_heads == KvHeads::Never {
         return Ok(RopeTensors::default());

@@ -12,7 +12,7 @@ use crate::model::Model;
 use crate::pages::PageLayout;
 use crate::per_layer::LayerEmbeddings;
 use crate::rope::Rope;
-use crate::spec::{ArchSpec, Position, Presence, Role};
+use crate::spec::{ArchSpec, Position, Presence, Role, Variant};
 use crate::tensors::{NamedMatrices, Source, Tensors};
 use crate::workspace::Workspace;
 use alloc::boxed::Box;
@@ -133,6 +133,27 @@ impl Decoder {
     }
 }
 
+/// The architecture of the family's models that this file is one of.
+fn variant(spec: &'static ArchSpec, file: &GgufSet<'_>) -> &'static ArchSpec {
+    match spec.variant {
+        Some(Variant::RmsNorms(other)) => {
+            let key = alloc::format!("{}.attention.layer_norm_rms_epsilon", spec.name);
+            if file.metadata().get(&key).is_some() {
+                return other;
+            }
+        }
+        Some(Variant::WideGates(other)) => {
+            let rows = |name| Some(*file.tensor(name)?.dims.get(1)?);
+            let (gate, queries) = (rows("blk.0.attn_gate.weight"), rows("blk.0.attn_q.weight"));
+            if gate.is_some() && gate == queries {
+                return other;
+            }
+        }
+        None => {}
+    }
+    spec
+}
+
 /// A file that is what its architecture says it should be. Nothing large has been allocated for it.
 pub struct Blueprint<'f> {
     parts: Parts,
@@ -157,6 +178,7 @@ impl<'f> Blueprint<'f> {
                 None => LoadError::Architecture { name },
             }
         })?;
+        let spec = variant(spec, file);
         let embedding = "token_embd.weight";
         let vocabulary = file
             .tensor(embedding)

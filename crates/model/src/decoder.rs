@@ -14,6 +14,7 @@ use crate::model::Model;
 use crate::observer::Observer;
 use crate::pages::{PAGE, PagesMut};
 use crate::residual::{AddNorm, BranchInput, BranchOrder, BranchOutput};
+use crate::spec::RouterInput;
 use crate::workspace::{TokenPosition, Workspace};
 use strata_kernels::act_format;
 
@@ -123,6 +124,7 @@ impl Pass<'_> {
                 self.laurel(&altup.laurel, layer, work);
             }
             if let Some(mixer) = &layer.mixer {
+                self.keep_for_router(layer, work);
                 self.mix(index, mixer, pages, work);
                 if let Some(cross) = &layer.cross {
                     let mixer = BranchOutput {
@@ -140,6 +142,16 @@ impl Pass<'_> {
         }
         if let Some(streams) = &decoder.streams {
             self.join_streams(streams, work);
+        }
+    }
+
+    /// A copy of the residual stream, where it is what the layer's router sees.
+    fn keep_for_router(&self, layer: &Layer, work: &mut Workspace) {
+        if let FfnWeights::Experts(experts) = &layer.ffn
+            && experts.config.routing.sees == RouterInput::Layer
+        {
+            let floats = self.tokens * self.config.width;
+            work.second[..floats].copy_from_slice(&work.x[..floats]);
         }
     }
 

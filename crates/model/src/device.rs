@@ -245,6 +245,8 @@ impl Model {
             Some("layers with latent attention")
         } else if config.gate == AttnGate::WithQueries {
             Some("layers with gates among their queries")
+        } else if !matches!(config.gate, AttnGate::Never | AttnGate::Own) {
+            Some("gates of a number a head, or of softplus")
         } else if config.shares.is_some() || spec.value_norm != ValueNorm::Never {
             Some("layers that share their keys or norm their values")
         } else if self.parts.config.normed_residual.is_some() {

@@ -6,7 +6,7 @@ use crate::config::ExpertConfig;
 use crate::decoder::Pass;
 use crate::layer::{ExpertFfn, ExpertMatrices, Formats};
 use crate::matrix::Linear;
-use crate::spec::{ExpertGate, Routing, Weighed};
+use crate::spec::{ExpertGate, RouterInput, Routing, Weighed};
 use crate::workspace::{ActParts, Acts, ExpertBuffers, Slot, Workspace};
 use core::ops::Range;
 use strata_kernels::{ActRowsMut, Activation, Gated, Kernels, Product, TileMut, act_format};
@@ -31,8 +31,21 @@ impl Pass<'_> {
         if let Some(beside) = &weights.beside {
             self.before_routing(beside, &weights.router, work);
         }
-        let normed = &work.normed[..self.tokens * width];
-        self.route(weights, sizes, normed, &mut work.acts, &mut work.experts);
+        let floats = self.tokens * width;
+        let seen = match sizes.routing.sees {
+            RouterInput::Experts => &work.normed[..floats],
+            RouterInput::Layer => {
+                let input = &work.second[..floats];
+                let format = act_format(weights.router.matrix.ty);
+                let rows = work.acts.rows_mut(format, width, self.tokens);
+                self.compute.encode(format, input, width, width, rows);
+                input
+            }
+        };
+        self.route(weights, sizes, seen, &mut work.acts, &mut work.experts);
+        if let (RouterInput::Layer, Some(shared)) = (sizes.routing.sees, &weights.shared) {
+            self.encode_input(&shared.ffn.input, &work.normed[..floats], &mut work.acts);
+        }
         if let Some(beside) = &weights.beside {
             self.after_routing(beside, work);
         }

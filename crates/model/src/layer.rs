@@ -12,7 +12,7 @@ use crate::mixer::attention::CrossAttention;
 use crate::mixer::channel_mix::ChannelMixWeights;
 use crate::per_layer::LayerInput;
 use crate::residual::BranchInput;
-use crate::spec::{Activation, Branches, DenseBeside, Ffn, Fusion, Presence};
+use crate::spec::{Activation, Branches, DenseBeside, Ffn, Fusion, Presence, SharedJoin};
 use crate::tensors::{Tensors, block_name};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -447,13 +447,13 @@ impl ExpertFfn {
             up: up.map(|up| matrices(up, up_biases)),
             down: matrices(down, down_biases),
             activation,
+            scale: match experts.routing.join {
+                _ if averaged => core::f32::consts::FRAC_1_SQRT_2,
+                SharedJoin::Mean if shared.is_some() => 0.5,
+                _ => 1.0,
+            },
             shared,
             beside: DenseBesideExperts::load(tensors, config, experts, layer)?.map(Box::new),
-            scale: if averaged {
-                core::f32::consts::FRAC_1_SQRT_2
-            } else {
-                1.0
-            },
         })
     }
 }

@@ -117,6 +117,8 @@ pub enum Nope {
     UnlessFinetuned,
     /// Those where `attention.rope_pattern` is false.
     Pattern,
+    /// Those without a window that come after the leading dense ones.
+    FullLayersWithExperts,
 }
 
 /// How the two branches of a layer join the residual stream.
@@ -181,6 +183,10 @@ pub struct Routing {
     pub weighed: Weighed,
     /// A dense network in layers with experts.
     pub dense: DenseBeside,
+    /// What the router sees.
+    pub sees: RouterInput,
+    /// How the shared expert's result and the others' become one.
+    pub join: SharedJoin,
     /// Scores pass cap · tanh(x / cap), where the metadata says nothing.
     pub soft_cap: Option<f32>,
 }
@@ -193,6 +199,8 @@ impl Routing {
         shared: Presence::Never,
         weighed: Weighed::Output,
         dense: DenseBeside::Never,
+        sees: RouterInput::Experts,
+        join: SharedJoin::Sum,
         soft_cap: None,
     };
 }
@@ -217,6 +225,33 @@ pub enum Weighed {
     Output,
     /// What it sees.
     Input,
+}
+
+/// What a router sees.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum RouterInput {
+    /// What experts see.
+    Experts,
+    /// The residual stream before the layer.
+    Layer,
+}
+
+/// How the shared expert's result and the others' become one.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum SharedJoin {
+    /// Their sum.
+    Sum,
+    /// Their mean.
+    Mean,
+}
+
+/// What a file has where models of a family differ and no key says so.
+#[derive(Copy, Clone, Debug)]
+pub enum Variant {
+    /// The epsilon of RMS norms.
+    RmsNorms(&'static ArchSpec),
+    /// A gate of attention that is as wide as what it gates.
+    WideGates(&'static ArchSpec),
 }
 
 /// A dense network in layers with experts.
@@ -311,6 +346,8 @@ pub enum FfnLength {
 pub struct ArchSpec {
     /// `general.architecture`.
     pub name: &'static str,
+    /// The models that differ from the others, and in what.
+    pub variant: Option<Variant>,
     /// How it reads.
     pub role: Role,
     /// What the names of its layers and its last norm begin with: `enc.` or `dec.` in encoder-decoders.
@@ -414,6 +451,7 @@ impl ArchSpec {
     /// The family that most others vary.
     pub const LLAMA: Self = Self {
         name: "llama",
+        variant: None,
         role: Role::Decoder,
         part: "",
         source: None,

@@ -30,12 +30,7 @@ impl Backing for CountedFile {
 
 #[test]
 fn a_step_reads_each_chosen_expert_once_for_all_its_tokens() {
-    for (name, used) in [
-        ("mixtral", 2),
-        ("qwen3moe", 2),
-        ("deepseek2", 2),
-        ("gpt-oss", 2),
-    ] {
+    for name in ["mixtral", "qwen3moe", "deepseek2", "gpt-oss"] {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
         // The model leaves its weights in the file, so the file stays.
         let bytes: &'static [u8] = read(&folder.join(format!("{name}.gguf"))).leak();
@@ -70,6 +65,7 @@ fn a_step_reads_each_chosen_expert_once_for_all_its_tokens() {
             read.map(|(_, count)| count).collect::<Vec<usize>>()
         };
         let mut runner = Runner::new(&model, Kernels::detect(), &Inline, KvType::F32, 640);
+        let used = model.config().experts.unwrap().used;
         let vocabulary = model.config().vocabulary as u32;
         let tokens: Vec<u32> = (0..600).map(|i| i * 37 % vocabulary).collect();
         runner.feed(&tokens, Output::None);

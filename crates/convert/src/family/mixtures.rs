@@ -2,14 +2,14 @@
 
 use super::dense::HUNYUAN_NORMS;
 use super::llama::{
-    ATTENTION, EXPERTS, FFN, GATED, GRANITE, GRANITE_SCALES, LLAMA, MIXTRAL, OUTER,
+    ATTENTION, COMMAND_R, EXPERTS, FFN, GATED, GRANITE, GRANITE_SCALES, LLAMA, MIXTRAL, OUTER,
     PAIRED_ATTENTION, PRE_NORMS, QK_NORMS, RMS, SILU,
 };
 use super::{
-    Absent, Family, FfnWidth, Kind, Order, Pair, Rotary, Rule, Share, Window, demand, exact,
-    ordered, pair, same,
+    Absent, ExpertGate, Extras, Family, FfnWidth, HeadSize, Kind, Order, Pair, Rotary, Rule, Share,
+    Window, demand, exact, ordered, pair, same,
 };
-use crate::family::Literal::{Bool, EmptyList, Number};
+use crate::family::Literal::{Bool, EmptyList, Number, Text};
 
 pub(super) const SHARED: &[Rule] = &[
     same(
@@ -378,6 +378,142 @@ pub(super) const MELLUM: Family = Family {
     ],
     window: Window::Layers,
     ..DOTS1
+};
+
+/// Query heads and leading dense layers are written by layer.
+const BY_LAYER: &[Pair] = &[pair(&[], "attention.head_count", Kind::U32, Absent::Skip)];
+
+pub(super) const COHERE2_MOE: Family = Family {
+    classes: &["Cohere2MoeForCausalLM"],
+    arch: "cohere2moe",
+    rules: &[
+        COMMAND_R.rules[0],
+        COMMAND_R.rules[1],
+        ATTENTION,
+        GATED,
+        EXPERTS,
+        SHARED,
+    ],
+    pairs: &[
+        BY_LAYER,
+        COUNTS,
+        &[
+            pair(
+                &["prefix_dense_intermediate_size", "intermediate_size"],
+                "feed_forward_length",
+                Kind::U32,
+                Absent::Error,
+            ),
+            pair(
+                &["layer_norm_eps"],
+                "attention.layer_norm_epsilon",
+                Kind::F32,
+                Absent::Default(1e-5),
+            ),
+            pair(
+                &["rms_norm_eps"],
+                "attention.layer_norm_rms_epsilon",
+                Kind::F32,
+                Absent::Skip,
+            ),
+            pair(
+                &["logit_scale"],
+                "logit_scale",
+                Kind::F32,
+                Absent::Default(0.0625),
+            ),
+            pair(
+                &["norm_topk_prob"],
+                "expert_weights_norm",
+                Kind::Bool,
+                Absent::Default(1.0),
+            ),
+            pair(
+                &["num_shared_experts"],
+                "expert_shared_count",
+                Kind::U32,
+                Absent::Default(0.0),
+            ),
+        ],
+    ],
+    demands: &[
+        SILU,
+        demand("shared_expert_combination_strategy", &[Text("average")]),
+        demand("prefix_dense_sliding_window_pattern", &[Number(1.0)]),
+    ],
+    ffn: FfnWidth::Paired,
+    extras: Extras::MixedLayers {
+        gate: ExpertGate::SoftmaxOfChosen,
+    },
+    window: Window::Layers,
+    ..COMMAND_R
+};
+
+pub(super) const LAGUNA: Family = Family {
+    classes: &["LagunaForCausalLM"],
+    arch: "laguna",
+    rules: &[
+        OUTER,
+        PRE_NORMS,
+        ATTENTION,
+        QK_NORMS,
+        GATED,
+        EXPERTS,
+        SHARED,
+        CHOICE_BIAS,
+        &[
+            same("layers.#.self_attn.g_proj", "blk.#.attn_gate"),
+            same(
+                "layers.#.mlp.shared_expert.gate_proj",
+                "blk.#.ffn_gate_shexp",
+            ),
+            same("layers.#.mlp.shared_expert.up_proj", "blk.#.ffn_up_shexp"),
+            same(
+                "layers.#.mlp.shared_expert.down_proj",
+                "blk.#.ffn_down_shexp",
+            ),
+            exact(
+                "layers.#.mlp.experts.e_score_correction_bias",
+                "blk.#.exp_probs_b.bias",
+            ),
+        ],
+    ],
+    pairs: &[
+        BY_LAYER,
+        &[FFN, RMS],
+        COUNTS,
+        &[
+            pair(
+                &["moe_routed_scaling_factor"],
+                "expert_weights_scale",
+                Kind::F32,
+                Absent::Default(1.0),
+            ),
+            pair(
+                &["moe_router_logit_softcapping"],
+                "router_logit_softcapping",
+                Kind::F32,
+                Absent::Skip,
+            ),
+            pair(
+                &["shared_expert_intermediate_size"],
+                "expert_shared_feed_forward_length",
+                Kind::U32,
+                Absent::Error,
+            ),
+            pair(&[], "expert_weights_norm", Kind::Bool, Absent::Default(1.0)),
+        ],
+    ],
+    demands: &[
+        SILU,
+        demand("moe_apply_router_weight_on_input", &[Bool(false)]),
+    ],
+    head_size: HeadSize::Always,
+    extras: Extras::MixedLayers {
+        gate: ExpertGate::Sigmoid,
+    },
+    window: Window::Layers,
+    ..LLAMA
 };
 
 pub(super) const PHIMOE: Family = Family {

@@ -171,6 +171,20 @@ pub enum Extras {
     Gemma3n,
     /// Those of Gemma 4.
     Gemma4,
+    /// Dense networks at the beginning, query heads and rotated dimensions.
+    MixedLayers {
+        /// How experts' scores become weights where the config does not say.
+        gate: ExpertGate,
+    },
+}
+
+/// How experts' scores become weights; GGUF's numbers.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum ExpertGate {
+    /// Each by itself.
+    Sigmoid = 2,
+    /// A softmax over those that were chosen.
+    SoftmaxOfChosen = 3,
 }
 
 /// Rotary positions.
@@ -394,6 +408,8 @@ pub const ALL: &[Family] = &[
     mixtures::HY_V3,
     mixtures::AFMOE,
     mixtures::MELLUM,
+    mixtures::COHERE2_MOE,
+    mixtures::LAGUNA,
     mixtures::PHIMOE,
     mixtures::LFM2_MOE,
     dense::APERTUS,

@@ -1,8 +1,8 @@
 //! Llama under other names, and families that change one or two things about it.
 
 use crate::spec::{
-    Activation, ArchSpec, Experts, Ffn, FfnLength, Fusion, Nope, Norm, NormNames, Position,
-    Presence, QkNorm, QkNormOrder, Residual, Scale, Temperature, Window, WindowRope,
+    Activation, ArchSpec, AttnGate, Experts, Ffn, FfnLength, Fusion, Nope, Norm, NormNames,
+    Position, Presence, QkNorm, QkNormOrder, Residual, Scale, Temperature, Window, WindowRope,
 };
 
 /// Llama without windows and experts.
@@ -22,6 +22,16 @@ pub(super) const HALF_SPLIT: ArchSpec = ArchSpec {
 pub(super) const INTERNLM2: ArchSpec = ArchSpec {
     name: "internlm2",
     ..DENSE
+};
+
+/// Spark X2.5: a gate of one number for each head of attention, windows by the file's pattern.
+pub(super) const SPARK2_5: ArchSpec = ArchSpec {
+    name: "spark2_5",
+    attn_gate: AttnGate::Heads,
+    activation: Activation::GeluTanh,
+    window: Window::Always,
+    window_rope: WindowRope::Based,
+    ..HALF_SPLIT
 };
 
 pub(super) const XVERSE: ArchSpec = ArchSpec {

@@ -4,8 +4,8 @@ use super::llama_like::{DENSE, HALF_SPLIT, HUNYUAN_DENSE};
 use super::{granite, lfm2, qwen3moe};
 use crate::spec::{
     Activation, ArchSpec, AttnGate, AttnScale, DenseBeside, ExpertGate, Experts, Fusion, Nope,
-    Norm, NormNames, Presence, QkNorm, QkNormOrder, Routing, Scale, Temperature, TemperatureScale,
-    Weighed, Window, WindowRope, YarnRange,
+    Norm, NormNames, Presence, QkNorm, QkNormOrder, RouterInput, Routing, Scale, Temperature,
+    TemperatureScale, Variant, Weighed, Window, WindowRope, YarnRange,
 };
 
 /// DeepSeek's: a softmax over all, some experts that see every token.
@@ -170,6 +170,40 @@ pub(super) const MELLUM: ArchSpec = ArchSpec {
     window: Window::AllButEvery(4),
     window_rope: WindowRope::Unscaled { base: None },
     ..qwen3moe::SPEC
+};
+
+/// Laguna: Qwen3's attention behind softplus gates, sigmoid routing.
+pub(super) const LAGUNA: ArchSpec = ArchSpec {
+    variant: Some(Variant::WideGates(&LAGUNA_WIDE)),
+    attn_gate: AttnGate::SoftplusHeads,
+    ..LAGUNA_WIDE
+};
+
+const LAGUNA_WIDE: ArchSpec = ArchSpec {
+    name: "laguna",
+    qk_norm: QkNorm::PerHead,
+    attn_gate: AttnGate::Softplus,
+    window: Window::AllButFirstOf(4),
+    window_rope: WindowRope::Unscaled { base: None },
+    experts: Experts::Always(Routing {
+        renormalize: true,
+        ..SIGMOID_ROUTING
+    }),
+    ..HALF_SPLIT
+};
+
+/// SmallThinker: routers see the layer's input; full layers, which are not rotated, come first.
+pub(super) const SMALLTHINKER: ArchSpec = ArchSpec {
+    name: "smallthinker",
+    window: Window::AllButFirstOf(4),
+    window_rope: WindowRope::Based,
+    nope: Nope::FullLayers,
+    activation: Activation::Relu,
+    experts: Experts::Always(Routing {
+        sees: RouterInput::Layer,
+        ..Routing::MIXTRAL
+    }),
+    ..HALF_SPLIT
 };
 
 /// LFM2 with experts in all layers but the first.

@@ -1,8 +1,6 @@
 //! Families that are known by name and cannot be run yet, with what they wait for.
 
-const MLA: &str = "multi-head latent attention";
-const MAMBA: &str = "state-space layers (Mamba)";
-const DELTA_NET: &str = "gated delta-net layers";
+const HYPER: &str = "hyper-connections, and sparse attention with an indexer";
 const DIFFUSION: &str = "decoding by diffusion";
 const SPARSE: &str = "sparse attention with an indexer";
 const SPEECH: &str = "speech output";
@@ -10,7 +8,10 @@ const DRAFTS: &str = "a draft model that reads another model's states";
 
 /// Names in `general.architecture`, and what is missing.
 pub const UNSUPPORTED: &[(&str, &str)] = &[
-    ("bailingmoe3", MLA),
+    (
+        "bailingmoe3",
+        "gates of one number a head over latent attention, and decays with a lower bound",
+    ),
     (
         "chameleon",
         "layer norms of heads with biases, and image tokens",
@@ -20,21 +21,22 @@ pub const UNSUPPORTED: &[(&str, &str)] = &[
         "the text model that it is the projector of: pass that, and this with --mmproj",
     ),
     ("cogvlm", "second weights for image tokens"),
-    ("cohere2moe", "the mean of routed and shared experts"),
     ("deci", "layers without attention or without a network"),
     ("deepseek4", SPARSE),
     ("dflash", DRAFTS),
-    ("dots3note", MLA),
+    ("dots3note", SPARSE),
     ("dream", DIFFUSION),
     ("eagle3", DRAFTS),
     ("gemma4-assistant", DRAFTS),
-    ("glm5-next", MLA),
+    ("glm5-next", HYPER),
     ("graniteswitch", "adapters that switch by token"),
     ("grovemoe", "experts that share chunks"),
     ("hrm_text", "layers that are run several times"),
-    ("hy_v4", MLA),
-    ("kimi-k3", DELTA_NET),
-    ("laguna", "attention gates of one number a head"),
+    ("hy_v4", HYPER),
+    (
+        "kimi-k3",
+        "attention over earlier layers, and experts of a short vector",
+    ),
     ("llada", DIFFUSION),
     ("llada-moe", DIFFUSION),
     ("maple", "experts whose gates are clamped by layer"),
@@ -45,14 +47,15 @@ pub const UNSUPPORTED: &[(&str, &str)] = &[
         "a norm of the embedding without weights, and a second epsilon",
     ),
     ("nanbeige", "layers that are run several times"),
-    ("plamo2", MAMBA),
+    (
+        "plamo2",
+        "state spaces whose steps come from normed vectors and belong to heads",
+    ),
     ("pockettts", SPEECH),
     ("qwen3tts", SPEECH),
-    ("qwen4exp", DELTA_NET),
+    ("qwen4exp", "hyper-connections, and embeddings of n-grams"),
     ("rnd1", DIFFUSION),
-    ("smallthinker", "routers that read a layer's input"),
-    ("spark2_5", "attention gates of one number a head"),
-    ("step35", "attention gates of one number a head"),
+    ("step35", "experts whose gates are clamped by layer"),
     ("talkie", "skips from the embedding to every layer"),
     ("wavtokenizer-dec", SPEECH),
     ("whisper", "sound to read: `strata transcribe` runs it"),

@@ -93,10 +93,10 @@ impl AttentionConfig {
 
     /// The width of the gate; 0 if there is none.
     pub(crate) fn gate_width(&self) -> usize {
-        if self.gate == AttnGate::Never {
-            0
-        } else {
-            self.q_width()
+        match self.gate {
+            AttnGate::Never => 0,
+            gate if gate.by_head() => self.heads,
+            _ => self.q_width(),
         }
     }
 }
@@ -369,6 +369,7 @@ fn rotated(
     let pattern = pattern(keys, "attention.rope_pattern", shared.stored_layers)?;
     let finetuned = keys.metadata.bool(&keys.key("rope.scaling.finetuned"))?;
     let slides = windows.iter().any(|window| window.is_some());
+    let dense = keys.u32("leading_dense_block_count")?.unwrap_or(0) as usize;
     let layers = windows.iter().enumerate().map(|(layer, window)| {
         rotary
             && match shared.spec.nope {
@@ -377,6 +378,7 @@ fn rotated(
                 Nope::FullLayers => window.is_some() || !slides,
                 Nope::UnlessFinetuned => finetuned != Some(false),
                 Nope::Pattern => pattern.as_ref().is_none_or(|pattern| pattern[layer]),
+                Nope::FullLayersWithExperts => window.is_some() || layer < dense,
             }
     });
     Ok(layers.collect())

@@ -81,6 +81,9 @@ pub(super) fn rope(
         });
     }
     let mut base = keys.positive("rope.freq_base")?.unwrap_or(10_000.0);
+    if sliding && spec.window_rope == WindowRope::Based {
+        base = keys.positive("rope.freq_base_swa")?.unwrap_or(base);
+    }
     // Hunyuan's stretching of the base for long contexts.
     if let Some(alpha) = keys.above_zero("rope.scaling.alpha")? {
         let exponent = dimensions as f32 / (dimensions as f32 - 2.0);

@@ -24,7 +24,7 @@ use crate::error::LoadError;
 use crate::layer::Formats;
 use crate::matrix::{Linear, Matrix};
 use crate::pages::PagesMut;
-use crate::spec::{AttnGate, DenseBeside};
+use crate::spec::{AttnGate, DenseBeside, RouterInput};
 use crate::tensors::Tensors;
 use crate::workspace::Workspace;
 use alloc::boxed::Box;
@@ -154,7 +154,7 @@ impl MixerConfig {
             spare: match (&config.latent, config.gate) {
                 (Some(latent), _) => latent.spare(config),
                 (None, AttnGate::WithQueries) => config.qkv_width(),
-                (None, AttnGate::Never | AttnGate::Own) => 0,
+                (None, _) => 0,
             },
             ..MixerSizes::default()
         });
@@ -178,7 +178,12 @@ impl MixerSizes {
         let beside = Self {
             spare: config.layer_input.unwrap_or(0),
             second: match &config.experts {
-                Some(experts) if experts.routing.dense == DenseBeside::Normed => config.width,
+                Some(experts)
+                    if experts.routing.dense == DenseBeside::Normed
+                        || experts.routing.sees == RouterInput::Layer =>
+                {
+                    config.width
+                }
                 _ => 0,
             },
             ..Self::default()

@@ -177,7 +177,7 @@ impl Pass<'_> {
 }
 
 /// ln(1 + eˣ).
-pub(super) fn softplus(x: f32) -> f32 {
+pub(crate) fn softplus(x: f32) -> f32 {
     // Where the 1 is lost.
     const LARGE: f32 = 20.0;
     if x > LARGE {

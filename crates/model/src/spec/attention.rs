@@ -16,8 +16,26 @@ pub enum AttnGate {
     Never,
     /// A matrix of its own, `attn_gate`.
     Own,
+    /// The same, with a number for each head.
+    Heads,
+    /// The same, with a number for each head, of which softplus takes the place of the sigmoid.
+    SoftplusHeads,
+    /// The same as `Own`, with softplus.
+    Softplus,
     /// Rows of `attn_q`: those of each head come after its queries.
     WithQueries,
+}
+
+impl AttnGate {
+    /// Whether it has a number for each head, not for each value.
+    pub fn by_head(self) -> bool {
+        matches!(self, Self::Heads | Self::SoftplusHeads)
+    }
+
+    /// Whether it has a matrix.
+    pub fn has_matrix(self) -> bool {
+        !matches!(self, Self::Never | Self::WithQueries)
+    }
 }
 
 /// The norm of values.

@@ -5,6 +5,8 @@
 pub enum WindowRope {
     /// That of the other layers.
     Same,
+    /// The same with a base of its own, where the file has `rope.freq_base_swa`.
+    Based,
     /// Without scaling.
     Unscaled {
         /// The base where the file has no `rope.freq_base_swa`; if none, that of the other layers.

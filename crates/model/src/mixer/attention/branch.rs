@@ -4,6 +4,7 @@ use super::paged::{Attention, AttentionOut, Sees};
 use super::{AttentionWeights, Placed};
 use crate::config::AttentionConfig;
 use crate::decoder::Pass;
+use crate::mixer::scan::softplus;
 use crate::pages::{Half, LayerLayout, PagesMut};
 use crate::spec::AttnGate;
 use crate::workspace::{Stores, Workspace};
@@ -94,13 +95,23 @@ impl Pass<'_> {
         let Self {
             compute, tokens, ..
         } = *self;
-        let (width, stride) = (weights.config.q_width(), weights.config.qkv_width());
+        let config = &weights.config;
+        let (width, stride) = (config.q_width(), config.qkv_width());
         let projected = &mut projected[..tokens * stride];
         let pieces = (Chunks::new(mixed, width), Chunks::new(projected, stride));
         compute.each_piece(tokens * width, pieces, |_, (mixed, projected)| {
-            let gate = &mut projected[stride - weights.config.gate_width()..];
-            if !gate.is_empty() {
-                compute.kernels.activate(Activation::Sigmoid, gate);
+            let gate = &mut projected[stride - config.gate_width()..];
+            match config.gate {
+                AttnGate::Softplus | AttnGate::SoftplusHeads => {
+                    gate.iter_mut().for_each(|gate| *gate = softplus(*gate));
+                }
+                _ => compute.kernels.activate(Activation::Sigmoid, gate),
+            }
+            if config.gate.by_head() {
+                for (head, &gate) in mixed.chunks_exact_mut(config.head_size).zip(&*gate) {
+                    compute.kernels.scale(head, gate);
+                }
+            } else if !gate.is_empty() {
                 compute.kernels.mul(mixed, gate);
             }
             if let Some(norm) = &weights.sub_norm {

@@ -153,7 +153,7 @@ fn qkv(
     let mut linear = |name, rows| block_linear(tensors, layer, name, width, rows, bias);
     let q = match config.gate {
         AttnGate::WithQueries => 2 * q,
-        AttnGate::Never | AttnGate::Own => q,
+        _ => q,
     };
     let mut linears: Vec<Linear> = if fused {
         [linear("attn_qkv", q + 2 * kv)?].into()
@@ -170,7 +170,7 @@ fn qkv(
         ]
         .into()
     };
-    if config.gate == AttnGate::Own {
+    if config.gate.has_matrix() {
         linears.push(linear("attn_gate", config.gate_width())?);
     }
     Ok(Projections(linears))
