@@ -14,6 +14,7 @@ extern crate std;
 mod answer_parser;
 mod answer_stream;
 pub mod budgets;
+mod constraints;
 mod embedding;
 mod event;
 mod fault;
@@ -39,6 +40,7 @@ mod transcript;
 
 pub use answer_parser::{AnswerParser, AnswerToken};
 pub use answer_stream::{AnswerStream, Arrival, Times, failure, refusal};
+pub use constraints::Constraints;
 pub use embedding::{Embed, Embeddings, Pooling, Ranking, Rerank};
 pub use event::{CallPart, Event, Finish, Timings, TokenLogprob, TokenLogprobs, Usage};
 pub use fault::{Fault, FaultKind};

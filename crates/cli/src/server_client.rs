@@ -1,4 +1,4 @@
-//! Talks to a server that runs: the one at `STRATA_HOST` or `OLLAMA_HOST`, or on this machine.
+//! Talks to a server that runs: the one at `STRATA_HOST` or `OLLAMA_HOST`, which may be `unix:PATH`, or on this machine.
 
 use crate::failure::{Failure, Kind};
 use crate::serve;
@@ -15,8 +15,25 @@ const LONGEST: u64 = 64 << 20;
 
 /// A server.
 pub(crate) struct ServerClient {
-    address: SocketAddr,
+    place: Place,
     key: Option<String>,
+}
+
+/// Where it listens.
+enum Place {
+    Address(SocketAddr),
+    #[cfg(unix)]
+    Socket(std::path::PathBuf),
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Address(address) => address.fmt(f),
+            #[cfg(unix)]
+            Self::Socket(path) => path.display().fmt(f),
+        }
+    }
 }
 
 /// What it answered.
@@ -36,6 +53,13 @@ impl ServerClient {
                 format_args!("cannot connect to {host}: this command does not support TLS");
             return Err(Failure::new(Kind::Usage, sentence).hint("use an http:// address"));
         }
+        #[cfg(unix)]
+        if let Some(path) = host.trim().strip_prefix("unix:") {
+            return Ok(Self {
+                place: Place::Socket(path.into()),
+                key: None,
+            });
+        }
         let mut address = serve::address(&host)?;
         // Where a server listens on all addresses, this machine's own is one.
         if address.ip().is_unspecified() {
@@ -45,7 +69,7 @@ impl ServerClient {
             });
         }
         Ok(Self {
-            address,
+            place: Place::Address(address),
             key: set("STRATA_API_KEY"),
         })
     }
@@ -59,34 +83,55 @@ impl ServerClient {
     }
 
     fn ask(&self, method: &str, path: &str, body: &str) -> Result<ServerAnswer, Failure> {
-        let address = self.address;
+        let place = &self.place;
         let unreachable = |error: std::io::Error| {
-            let sentence = format_args!("cannot connect to a server at {address}: {error}");
+            let sentence = format_args!("cannot connect to a server at {place}: {error}");
             Failure::new(Kind::Failed, sentence)
                 .hint("`strata serve` starts one; set STRATA_HOST to use another address")
         };
-        let mut stream = TcpStream::connect_timeout(&self.address, CONNECT).map_err(unreachable)?;
-        let limits = stream
-            .set_read_timeout(Some(ANSWER))
-            .and_then(|()| stream.set_write_timeout(Some(ANSWER)));
-        limits.map_err(unreachable)?;
+        let host = match place {
+            Place::Address(address) => address.to_string(),
+            #[cfg(unix)]
+            Place::Socket(_) => "localhost".into(),
+        };
         let key = self.key.as_ref();
         let key = key.map(|key| format!("authorization: Bearer {key}\r\n"));
         let request = format!(
-            "{method} {path} HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\n\
+            "{method} {path} HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\n\
              content-length: {}\r\nconnection: close\r\n{}\r\n{body}",
             body.len(),
             key.unwrap_or_default()
         );
-        stream.write_all(request.as_bytes()).map_err(unreachable)?;
-        let mut bytes = Vec::new();
-        let reading = stream.take(LONGEST).read_to_end(&mut bytes);
-        reading.map_err(unreachable)?;
-        read(&bytes).ok_or_else(|| {
-            let sentence = format_args!("the program at {address} is not a model server");
+        let bytes = match place {
+            Place::Address(address) => {
+                TcpStream::connect_timeout(address, CONNECT).and_then(|stream| {
+                    stream.set_read_timeout(Some(ANSWER))?;
+                    stream.set_write_timeout(Some(ANSWER))?;
+                    exchange(stream, &request)
+                })
+            }
+            #[cfg(unix)]
+            Place::Socket(path) => {
+                std::os::unix::net::UnixStream::connect(path).and_then(|stream| {
+                    stream.set_read_timeout(Some(ANSWER))?;
+                    stream.set_write_timeout(Some(ANSWER))?;
+                    exchange(stream, &request)
+                })
+            }
+        };
+        read(&bytes.map_err(unreachable)?).ok_or_else(|| {
+            let sentence = format_args!("the program at {place} is not a model server");
             Failure::new(Kind::Failed, sentence)
         })
     }
+}
+
+/// Sends a request and reads the reply to its end.
+fn exchange(mut stream: impl Read + Write, request: &str) -> std::io::Result<Vec<u8>> {
+    stream.write_all(request.as_bytes())?;
+    let mut bytes = Vec::new();
+    stream.take(LONGEST).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 impl ServerAnswer {

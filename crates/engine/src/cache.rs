@@ -7,7 +7,7 @@ mod snapshot;
 use crate::page_events::PageEvent;
 use crate::page_store::ModelDigest;
 use crate::prefix_tree::{Coldest, NodeId, PrefixTree, Salt};
-use crate::request::AdapterId;
+use crate::request::{AdapterId, ClientId};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use strata_model::{
@@ -119,6 +119,11 @@ impl Cache {
     #[cfg(test)]
     pub(crate) fn tree_mut(&mut self) -> &mut PrefixTree {
         &mut self.tree
+    }
+
+    /// Bytes of the pages that are kept for a client.
+    pub(crate) fn kept_bytes(&self, client: ClientId) -> usize {
+        self.tree.pages_of(client) * self.table.layout().page_bytes()
     }
 
     /// Pages kept for later, some of which running sequences use too.

@@ -8,7 +8,7 @@ use crate::counters::Counters;
 use crate::group::Group;
 use crate::page_events::PageTeller;
 use crate::page_store::ModelDigest;
-use crate::request::RequestId;
+use crate::request::{ClientId, RequestId};
 use crate::scheduler::Scheduler;
 use crate::speculation::VocabularyMismatch;
 use crate::speculation::draft_model::DraftModel;
@@ -198,6 +198,11 @@ impl Engine {
     /// What has been done, and how things stand.
     pub fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// Bytes of memory that keep what was computed for a client, for its next requests.
+    pub fn kept_bytes(&self, client: ClientId) -> usize {
+        self.cache.kept_bytes(client)
     }
 
     /// Whether there is nothing to do.

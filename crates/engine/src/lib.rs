@@ -87,8 +87,8 @@ pub use inspect::InspectError;
 pub use page_events::{PageEvent, PageTeller};
 pub use page_store::ModelDigest;
 pub use request::{
-    AdapterId, Choices, ClientId, Event, EventKind, FinishReason, Limits, Priority, Request,
-    RequestError, RequestId, Task, TokenLogprobs, Usage,
+    AdapterId, Choices, ClientId, Event, EventKind, FinishReason, Limits, Priority, Privacy,
+    Request, RequestError, RequestId, Task, TokenLogprobs, Usage,
 };
 pub use session::{Completion, InferenceError, RestoreError, Session, run_inference};
 pub use small_string::SmallString;

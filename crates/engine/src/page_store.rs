@@ -25,9 +25,10 @@ const HEADER: usize = MAGIC.len() + 4 + 32;
 
 impl PageKey {
     /// What stands before the first page of a client's texts. Pages of requests that keep to themselves have no name;
-    /// nor have those of adapters, whose numbers mean something else in the next process.
+    /// nor have those that must not be written to a disk, and those of adapters, whose numbers mean something else in the
+    /// next process.
     pub(crate) fn root(model: ModelDigest, layout: &PageLayout, salt: Salt) -> Option<Self> {
-        if salt.alone.is_some() || salt.adapter.is_some() {
+        if salt.alone.is_some() || salt.adapter.is_some() || salt.privacy.never_to_disk {
             return None;
         }
         let mut hash = Sha256::new();
@@ -101,13 +102,17 @@ pub(crate) fn open<'b>(key: &PageKey, size: usize, sealed: &'b [u8]) -> Option<&
 mod tests {
     use super::*;
     use crate::page_mover::tiny_config;
-    use crate::request::{AdapterId, ClientId};
+    use crate::request::{AdapterId, ClientId, Privacy};
 
     const SALT: Salt = Salt {
         client: ClientId(1),
         adapter: None,
         alone: None,
         source: 0,
+        privacy: Privacy {
+            never_to_disk: false,
+            never_off_machine: false,
+        },
     };
 
     fn layout(kind: KvType) -> PageLayout {
@@ -150,6 +155,12 @@ mod tests {
             ..SALT
         };
         assert_eq!(PageKey::root(model, &layout(KvType::F16), adapted), None);
+        let privacy = Privacy {
+            never_to_disk: true,
+            ..Privacy::default()
+        };
+        let private = Salt { privacy, ..SALT };
+        assert_eq!(PageKey::root(model, &layout(KvType::F16), private), None);
     }
 
     #[test]

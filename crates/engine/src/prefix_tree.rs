@@ -14,7 +14,7 @@ mod tests;
 mod told;
 
 use crate::page_events::PageEvent;
-use crate::request::{AdapterId, ClientId, RequestId};
+use crate::request::{AdapterId, ClientId, Privacy, RequestId};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -32,6 +32,8 @@ pub(crate) struct Salt {
     /// Positions of a source at the beginning, 0 without one. What is computed of it depends on all of it, so sequences share
     /// a beginning only if their sources are as long, and only past them.
     pub(crate) source: usize,
+    /// Where its pages must not go.
+    pub(crate) privacy: Privacy,
 }
 
 /// A node's number.
@@ -364,6 +366,12 @@ impl PrefixTree {
                 self.remove(id, table);
             }
         }
+    }
+
+    /// Pages that are kept for a client.
+    pub(crate) fn pages_of(&self, client: ClientId) -> usize {
+        let nodes = self.nodes.iter().flatten();
+        nodes.filter(|node| node.salt.client == client).count()
     }
 
     /// All salts.

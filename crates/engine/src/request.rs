@@ -61,6 +61,8 @@ pub struct Request {
     pub limits: Limits,
     /// Whether it may use what earlier requests of the same client left in the cache, and leave its own there.
     pub cache: bool,
+    /// Where nothing of it may go.
+    pub privacy: Privacy,
 }
 
 impl Default for Request {
@@ -89,6 +91,7 @@ impl Default for Request {
             priority: Priority::Normal,
             limits: Limits::default(),
             cache: true,
+            privacy: Privacy::default(),
         }
     }
 }
@@ -191,6 +194,16 @@ pub struct Limits {
     pub per_token: Option<Duration>,
     /// Bytes of keys and values.
     pub memory: Option<usize>,
+}
+
+/// Where nothing of a request may go: neither its tokens nor what was computed of them. Requests share pages with those of
+/// the same privacy only.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Privacy {
+    /// Not to a page store.
+    pub never_to_disk: bool,
+    /// Not to those who are told of pages, who may be on other machines.
+    pub never_off_machine: bool,
 }
 
 /// Something that happened to a request.

@@ -224,6 +224,7 @@ impl Session {
             adapter: self.settings.adapter,
             alone: None,
             source: engine.source_of(&self.tokens),
+            privacy: self.settings.privacy,
         }
     }
 }

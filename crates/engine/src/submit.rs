@@ -96,6 +96,7 @@ impl Engine {
             adapter: request.adapter,
             alone: (!request.cache).then_some(id),
             source: self.source_of(&request.prompt),
+            privacy: request.privacy,
         };
         let now = self.now();
         let mut group = Group::new(request.choices.wanted(), generated, request.limits, now);
@@ -331,6 +332,7 @@ impl Engine {
             adapter: request.adapter,
             alone: None,
             source: self.source_of(&request.prompt),
+            privacy: request.privacy,
         };
         let kept = if request.cache {
             let keys = Images::new(&request.images);

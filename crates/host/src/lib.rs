@@ -4,6 +4,8 @@
 //! limits and advice about files, whose absence only costs speed.
 
 mod accept_queue;
+#[cfg(target_os = "linux")]
+mod activation;
 mod affinity;
 mod bandwidth;
 #[cfg(unix)]
@@ -31,8 +33,11 @@ mod standing;
 mod threads;
 mod thrift;
 mod usage;
+mod user;
 
 pub use accept_queue::lengthen_accept_queue;
+#[cfg(target_os = "linux")]
+pub use activation::{ActivatedSocket, activated_sockets};
 pub use bandwidth::{Effort, read_bandwidth, read_bandwidth_of};
 pub use caches::Cache;
 pub use cgroup::control_group_limit;
@@ -49,3 +54,4 @@ pub use random::fill_random;
 pub use threads::{Pinning, PoolOptions, ThreadPool};
 pub use thrift::{Priority, lower_priority, open_files_limit, release_free_memory, share_heaps};
 pub use usage::Usage;
+pub use user::user_id;

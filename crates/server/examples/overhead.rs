@@ -152,7 +152,7 @@ fn main() -> Result<(), Failure> {
     let models = Arc::new(One(Arc::clone(&shared)));
     let here = "127.0.0.1:0".parse()?;
     let bound = Bound::new(here, settings, models, KeepAlive::Forever, None)?;
-    let address = bound.address()?;
+    let address = bound.address().ok_or("it listens at no address")?;
     std::thread::spawn(move || bound.run(std::future::pending()));
     let tokenizer = Arc::clone(&shared.profile.tokenizer);
     let mut engine =

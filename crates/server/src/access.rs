@@ -45,16 +45,22 @@ pub(crate) struct Client {
     pub(crate) name: Option<String>,
     /// Tells tenants apart in the cache and in the queue.
     pub(crate) number: u64,
+    /// The user of this machine, where the system told who it is.
+    pub(crate) uid: Option<u32>,
     models: Vec<String>,
     administers: bool,
 }
 
 impl Client {
+    /// What stands before the number in the names of this machine's users. No key can be called so: names have no spaces.
+    pub(crate) const USER: &str = "uid ";
+
     /// A caller who needs no key for what it asks.
     pub(crate) fn nobody() -> Self {
         Self {
             name: None,
             number: 0,
+            uid: None,
             models: Vec::new(),
             administers: false,
         }
@@ -139,6 +145,19 @@ impl Access {
         rules.check(site)
     }
 
+    /// A user of this machine, whom the system names. The superuser and the server's own user administer it.
+    pub(crate) fn user(&self, uid: u32) -> Client {
+        let name = format!("{}{uid}", Client::USER);
+        Client {
+            // No key has such a byte.
+            number: tenant(&format!("\0{name}")),
+            name: Some(name),
+            uid: Some(uid),
+            models: Vec::new(),
+            administers: uid == 0 || Some(uid) == strata_host::user_id(),
+        }
+    }
+
     /// Lets a caller in, or says why not.
     pub(crate) fn check(&self, caller: &Credentials<'_>) -> Result<Client, Fault> {
         if self.keys.is_empty() {
@@ -157,6 +176,7 @@ impl Access {
         Ok(Client {
             name: Some(key.name.clone()),
             number: tenant(&key.secret),
+            uid: None,
             models: key.models.clone(),
             administers: key.administers,
         })

@@ -7,6 +7,7 @@ use crate::http::{Answered, Caller, reply, shutting_down};
 use crate::lessons;
 use crate::library::{Work, ask, perform};
 use crate::manager::Lease;
+use crate::sessions;
 use crate::slots::Slots;
 use crate::state::Server;
 use crate::transcribe::transcribe;
@@ -43,6 +44,10 @@ pub(crate) async fn answer(
             Ok(()) => perform(server, Work::Create(create), report).await,
             Err(fault) => reply(report.fault(&fault)),
         },
+        Call::Session(wanted) => {
+            let made = sessions::answer(server, caller, wanted).await;
+            made.unwrap_or_else(|fault| reply(dialect.fault(&fault, &caller.stamp)))
+        }
         call => {
             let made = quick(server, caller, call).await;
             reply(made.unwrap_or_else(|fault| dialect.fault(&fault, &caller.stamp)))
@@ -112,9 +117,9 @@ async fn quick(server: &Arc<Server>, caller: &Caller, call: Call) -> Result<Repl
                 pool.run(effort, move || Ok(models.list())).await?,
             ))
         }
-        Call::Model(name, write) => write(&find(server, client, name.as_deref())?),
+        Call::Model(name, write) => write(&model_facts(server, client, name.as_deref())?),
         Call::ModelInFull(name, write) => {
-            find(server, client, Some(&name))?;
+            model_facts(server, client, Some(&name))?;
             let models = Arc::clone(server.manager.models());
             write(&pool.run(effort, move || models.find_in_full(&name)).await?)
         }
@@ -125,7 +130,7 @@ async fn quick(server: &Arc<Server>, caller: &Caller, call: Call) -> Result<Repl
         }
         Call::Load(load, write) => {
             let start = Instant::now();
-            let facts = find(server, client, Some(&load.model))?;
+            let facts = model_facts(server, client, Some(&load.model))?;
             let timings = match load.keep_alive {
                 Some(KeepAlive::For(Duration::ZERO)) => {
                     // Others may use it.
@@ -192,6 +197,7 @@ async fn quick(server: &Arc<Server>, caller: &Caller, call: Call) -> Result<Repl
             let lease = lease(lesson.model(), None).await?;
             write(&lessons::answer(server, caller, &lease, lesson).await?)
         }
+        Call::Usage => Reply::json(&sessions::usage(server, client).await),
         Call::Ready if server.is_draining() => return Err(shutting_down()),
         Call::Ready if server.relay.as_ref().is_some_and(|relay| !relay.is_ready()) => {
             let retry_after = Duration::from_secs(1);
@@ -226,9 +232,9 @@ pub(crate) async fn lease(
 ) -> Result<Lease, Fault> {
     let name = model.filter(|name| !name.is_empty());
     // A model that the client may not use is not loaded either.
-    let found = match find(server, &caller.client, name) {
+    let found = match model_facts(server, &caller.client, name) {
         Err(fault) if caller.any_model && fault.field.as_deref() == Some("model") => {
-            find(server, &caller.client, None)
+            model_facts(server, &caller.client, None)
         }
         found => found,
     };
@@ -242,7 +248,11 @@ pub(crate) async fn lease(
 }
 
 /// A model that a client may use. Of others it does not even learn whether they are there.
-fn find(server: &Server, client: &Client, name: Option<&str>) -> Result<ModelFacts, Fault> {
+pub(crate) fn model_facts(
+    server: &Server,
+    client: &Client,
+    name: Option<&str>,
+) -> Result<ModelFacts, Fault> {
     let found = server.manager.models().find(name);
     if let (Some(name), Err(_)) = (name, &found) {
         client.allows(name)?;

@@ -1,6 +1,7 @@
 //! Requests for text: from the dialect through the engine and back.
 
 use crate::access::Client;
+use crate::accounts::Accounts;
 use crate::body::ReplyBody;
 use crate::call::lease;
 use crate::http::{Answered, Caller, answered, reply};
@@ -15,7 +16,9 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use strata::Events;
-use strata_chat::{Arrival, Event, Fault, FaultKind, Format, Generate, Prepared, ToolChoice};
+use strata_chat::{
+    Arrival, Constraints, Event, Fault, FaultKind, Format, Generate, Prepared, ToolChoice,
+};
 use strata_wire::call::Kept;
 use strata_wire::{AnswerWriter, Framing, Reply, begin_answer};
 use tokio::sync::mpsc;
@@ -185,6 +188,9 @@ async fn taken<E>(sending: impl Future<Output = Result<(), E>>, stall: Duration)
 pub(crate) struct Conversation {
     pub(crate) events: Events,
     observed: Arc<Observation>,
+    accounts: Arc<Accounts>,
+    /// Who pays for it.
+    client: (String, u64),
     /// Keeps the model while the request runs.
     pub(crate) lease: Lease,
 }
@@ -201,7 +207,12 @@ impl Conversation {
         let at = observed.start.elapsed();
         let wanted = (request.keep_alive, request.context);
         let lease = lease(server, caller, Some(&request.model), wanted).await?;
-        let (request, prepared) = ready(server, caller, &lease, request).await?;
+        let (request, mut prepared) = ready(server, caller, &lease, request).await?;
+        if let Some(constraints) = &caller.constraints {
+            for one in &mut prepared.requests {
+                constraints.apply(one);
+            }
+        }
         let asking = strata::Caller {
             client: client.number,
             arrival: Arrival {
@@ -216,6 +227,8 @@ impl Conversation {
         Ok(Self {
             events,
             observed: Arc::clone(observed),
+            accounts: Arc::clone(&server.accounts),
+            client: (client.name.clone().unwrap_or_default(), client.number),
             lease,
         })
     }
@@ -240,6 +253,11 @@ impl Drop for Conversation {
             (true, true) => Outcome::Failed,
         };
         let (usage, times) = (self.events.usage(), self.events.times());
+        let ended = times.ended.unwrap_or_else(|| self.observed.start.elapsed());
+        let began = times.started.unwrap_or(ended);
+        let (name, number) = &self.client;
+        let worked = ended.saturating_sub(began);
+        self.accounts.add((name, *number), usage, worked);
         self.observed.progress(usage, times, outcome);
     }
 }
@@ -253,10 +271,12 @@ pub(crate) async fn ready(
     request: Box<Generate>,
 ) -> Result<(Box<Generate>, Prepared), Fault> {
     let model = lease.served.model.clone();
-    // Nothing is fetched for a model that does not see.
+    // Nothing is fetched for a model that does not see, or for a session that must not be heard of elsewhere.
+    let stays = |constraints: &Arc<Constraints>| constraints.privacy.never_off_machine;
+    let stays = caller.constraints.as_ref().is_some_and(stays);
     let (mut request, _fetched) = match model.profile().sight {
-        Some(_) => fetch_images(server, caller, request).await?,
-        None => (request, None),
+        Some(_) if !stays => fetch_images(server, caller, request).await?,
+        _ => (request, None),
     };
     // No more than the model was made for.
     request.context = request.context.map(|asked| asked.min(model.context()));

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use strata_chat::json::Json;
-use strata_chat::{Fault, FaultKind, Message};
+use strata_chat::{Constraints, Fault, FaultKind, Message};
 use strata_wire::access::Site;
 use strata_wire::call::{Call, Recall};
 use strata_wire::dialect::{self, HttpRequest};
@@ -38,6 +38,8 @@ pub(crate) struct Caller {
     pub(crate) any_model: bool,
     /// Its place among the large requests, if it is one.
     pub(crate) large: LargePlace,
+    /// What its session holds it to, if it is of one.
+    pub(crate) constraints: Option<Arc<Constraints>>,
 }
 
 /// Bytes of a body that is parsed where it was read.
@@ -78,7 +80,7 @@ fn set_headers<'h>(
 pub(crate) async fn handle(
     server: Arc<Server>,
     in_flight: RequestInFlight,
-    room: Room,
+    (room, user): (Room, Option<u32>),
     request: Request<Incoming>,
 ) -> Response<SentBody> {
     let route = route_of(request.uri().path());
@@ -105,6 +107,7 @@ pub(crate) async fn handle(
         stamp,
         observed: &observed,
         in_flight: &in_flight,
+        user,
     };
     let mut response = match admitted {
         Err(fault) => answering.refuse(&fault, body),
@@ -175,6 +178,8 @@ struct Answering<'a> {
     stamp: Stamp,
     observed: &'a Arc<Observation>,
     in_flight: &'a RequestInFlight,
+    /// The user of this machine who asks, where the system says so.
+    user: Option<u32>,
 }
 
 impl Answering<'_> {
@@ -198,7 +203,12 @@ impl Answering<'_> {
         let asset = wanted_asset(&head);
         // The page asks for a key itself where one is needed, and has nothing to hide.
         let open_to_all = dialect::needs_no_key(method, path) || asset.is_some();
-        let client = match server.settings.access.check(&credentials(&head.headers)) {
+        let access = &server.settings.access;
+        let checked = match self.user {
+            Some(uid) => Ok(access.user(uid)),
+            None => access.check(&credentials(&head.headers)),
+        };
+        let client = match checked {
             Ok(client) => client,
             Err(fault) if open_to_all && fault.kind == FaultKind::Unauthenticated => {
                 Client::nobody()
@@ -269,6 +279,7 @@ impl Answering<'_> {
             observed: Arc::clone(self.observed),
             client,
             large,
+            constraints: None,
         };
         match self.open(head, bytes, &caller).await {
             Ok(Ok(asked)) => call::answer(server, &caller, asked, self.dialect).await,
@@ -341,8 +352,8 @@ impl Answering<'_> {
 fn is_answered_by_relay(path: &str) -> bool {
     matches!(
         path,
-        "/" | "/health" | "/v1/health" | "/ready" | "/metrics" | "/openapi.json"
-    )
+        "/" | "/health" | "/v1/health" | "/ready" | "/metrics" | "/openapi.json" | "/usage"
+    ) || path.starts_with("/sessions")
 }
 
 /// The path of a request, with its query.

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod accounts;
 mod body;
 mod call;
 mod embed;
@@ -17,6 +18,8 @@ mod kv_events;
 mod lessons;
 mod library;
 mod listen;
+#[cfg(unix)]
+mod local_socket;
 mod log;
 mod manager;
 mod metrics;
@@ -31,6 +34,7 @@ mod pulse;
 mod relay;
 mod request_body;
 mod served_model;
+mod sessions;
 mod slot_files;
 mod slots;
 mod socket;
@@ -45,10 +49,13 @@ pub use access::{Access, Key};
 pub use image_urls::FetchImages;
 pub use kv_events::KvEvents;
 pub use library::{Library, OnProgress, Receiving};
-pub use listen::Bound;
+pub use listen::{Bound, Door};
+#[cfg(unix)]
+pub use local_socket::LocalSocket;
 pub use log::{Log, LogFormat, LogLevel};
 pub use models::{Listening, Models};
 pub use relay::{Relay, ReplicaUrl, ReplicaUrlError};
+pub use sessions::SessionSettings;
 pub use slot_files::SlotFolder;
 pub use state::Settings;
 pub use strata_wire::budgets::Budgets;

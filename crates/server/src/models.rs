@@ -26,6 +26,11 @@ pub trait Models: Send + Sync + 'static {
         None
     }
 
+    /// Whether prompts or what is computed of them go to other machines.
+    fn leaves_machine(&self) -> bool {
+        false
+    }
+
     /// Bytes of memory that models may take in all.
     fn limit(&self) -> u64;
 

@@ -51,6 +51,8 @@ struct Seen {
     /// Since the start.
     times: Times,
     outcome: Outcome,
+    /// Nothing of it goes to a collector of traces.
+    stays: bool,
 }
 
 impl Observation {
@@ -98,6 +100,11 @@ impl Observation {
         seen.usage = usage;
         seen.times = times;
         seen.outcome = outcome;
+    }
+
+    /// Tells nobody on another machine of it.
+    pub(crate) fn keep_on_machine(&self) {
+        self.seen().stays = true;
     }
 
     /// It failed after its answer had begun.
@@ -236,7 +243,8 @@ impl Drop for Observation {
             self.route,
             "/health" | "/v1/health" | "/ready" | "/metrics" | "page"
         );
-        if let Some(traces) = self.observer.traces.as_ref().filter(|_| !watches) {
+        let told = !watches && !seen.stays;
+        if let Some(traces) = self.observer.traces.as_ref().filter(|_| told) {
             traces.export(self.span(&seen, total));
         }
     }

@@ -1,4 +1,4 @@
-//! Places for connections: so many in all, a share for each address, and a few more for `/health`.
+//! Places for connections: so many in all, a share for each address and each user, and a few more for `/health`.
 //!
 //! A server without a free place takes one from a connection that waits for its client, the longest first, so that
 //! sockets that say nothing keep nobody out.
@@ -13,6 +13,15 @@ use strata_wire::budgets::Budgets;
 /// A connection younger than this is not to make room: its request may be on its way.
 const YOUNG: Duration = Duration::from_millis(200);
 
+/// Whose connection it is.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Source {
+    /// Somebody's at an address.
+    Address(IpAddr),
+    /// A user's of this machine.
+    User(u32),
+}
+
 /// The places of a server.
 pub(crate) struct Places(Mutex<Table>);
 
@@ -20,14 +29,14 @@ pub(crate) struct Places(Mutex<Table>);
 struct Table {
     next: u64,
     taken: HashMap<u64, Taken>,
-    /// Connections with room for everything, by address: a flood of others must not make each of them slow.
-    whole: HashMap<IpAddr, usize>,
+    /// Connections with room for everything, by source: a flood of others must not make each of them slow.
+    whole: HashMap<Source, usize>,
     all_whole: usize,
     counts: PlaceCounts,
 }
 
 struct Taken {
-    address: IpAddr,
+    source: Source,
     pulse: Arc<Pulse>,
     room: Room,
 }
@@ -78,13 +87,13 @@ impl Places {
     }
 
     /// A place for a connection.
-    pub(crate) fn take(self: &Arc<Self>, address: IpAddr, budgets: &Budgets) -> Place {
+    pub(crate) fn take(self: &Arc<Self>, source: Source, budgets: &Budgets) -> Place {
         let mut table = self.table();
-        let own = table.whole.get(&address).copied().unwrap_or(0);
+        let own = table.whole.get(&source).copied().unwrap_or(0);
         let all = table.all_whole;
         let free = if own >= budgets.address_connections {
             table.evict(budgets, YOUNG, |taken| {
-                taken.room == Room::Whole && taken.address == address
+                taken.room == Room::Whole && taken.source == source
             })
         } else {
             all < budgets.connections
@@ -102,12 +111,12 @@ impl Places {
         table.next += 1;
         let (number, pulse) = (table.next, Pulse::new());
         let taken = Taken {
-            address,
+            source,
             pulse: Arc::clone(&pulse),
             room,
         };
         if room == Room::Whole {
-            *table.whole.entry(address).or_default() += 1;
+            *table.whole.entry(source).or_default() += 1;
             table.all_whole += 1;
         }
         table.taken.insert(number, taken);
@@ -148,10 +157,10 @@ impl Table {
         let taken = self.taken.remove(&number)?;
         if taken.room == Room::Whole {
             self.all_whole -= 1;
-            if let Some(own) = self.whole.get_mut(&taken.address) {
+            if let Some(own) = self.whole.get_mut(&taken.source) {
                 *own -= 1;
                 if *own == 0 {
-                    self.whole.remove(&taken.address);
+                    self.whole.remove(&taken.source);
                 }
             }
         }
@@ -170,8 +179,8 @@ mod tests {
     use super::*;
     use std::net::Ipv4Addr;
 
-    fn address(last: u8) -> IpAddr {
-        Ipv4Addr::new(10, 0, 0, last).into()
+    fn address(last: u8) -> Source {
+        Source::Address(Ipv4Addr::new(10, 0, 0, last).into())
     }
 
     #[test]

@@ -198,7 +198,8 @@ impl Slots {
 impl SlotText {
     /// The text of a request that is to go on; what is only to be embedded has no place.
     pub(crate) fn of(request: &Request, label: Option<String>) -> Option<Self> {
-        let goes_on = request.task == Task::Generate;
+        // What must not be on a disk must not be saved either.
+        let goes_on = request.task == Task::Generate && !request.privacy.never_to_disk;
         goes_on.then(|| Self {
             tokens: request.prompt.clone(),
             client: request.client,

@@ -1,6 +1,7 @@
 //! What all connections share.
 
 use crate::access::{Access, Client};
+use crate::accounts::Accounts;
 use crate::image_urls::{FetchImages, FetchPlaces};
 use crate::kv_events::KvEvents;
 use crate::log::Log;
@@ -10,6 +11,7 @@ use crate::observation::Observer;
 use crate::places::Places;
 use crate::preparation::PreparationPool;
 use crate::relay::Relay;
+use crate::sessions::{SessionSettings, Sessions};
 use crate::slot_files::SlotFolder;
 use crate::stored::StoredObjects;
 use crate::trace::{Collector, Exporter};
@@ -40,6 +42,8 @@ pub struct Settings {
     pub stored: Option<PathBuf>,
     /// A folder for saved slots, if clients may save them.
     pub slots: Option<SlotFolder>,
+    /// What holds for sessions of this machine's users.
+    pub sessions: SessionSettings,
     /// Where it is told what prefix caches keep, if anywhere.
     pub kv_events: Option<KvEvents>,
     /// Who fetches images that requests name by their addresses, if that is allowed.
@@ -57,6 +61,7 @@ impl Default for Settings {
             any_model: false,
             stored: None,
             slots: None,
+            sessions: SessionSettings::default(),
             kv_events: None,
             image_urls: None,
         }
@@ -72,6 +77,8 @@ pub(crate) struct Server {
     pub(crate) started: Instant,
     draining: AtomicBool,
     stored: Mutex<StoredObjects>,
+    pub(crate) sessions: Sessions,
+    pub(crate) accounts: Arc<Accounts>,
     pub(crate) stamps: StampSource,
     pub(crate) places: Arc<Places>,
     /// Where requests are made ready.
@@ -109,6 +116,7 @@ impl Server {
             traces: settings.traces.take().map(Exporter::new),
         };
         let stored = settings.stored.clone();
+        let sessions = Sessions::new(settings.sessions.clone())?;
         let budgets = &settings.budgets;
         Ok(Self {
             places: Places::new(),
@@ -127,6 +135,8 @@ impl Server {
             started: Instant::now(),
             draining: AtomicBool::new(false),
             stored: Mutex::new(StoredObjects::new(stored)),
+            sessions,
+            accounts: Arc::default(),
             stamps: StampSource::new(seed),
             relay: None,
         })

@@ -34,11 +34,11 @@ pub use local_model::LocalModel;
 pub use strata_chat as chat_types;
 pub use strata_chat::json::Json;
 pub use strata_chat::{
-    CallPart, ContentPart, Effort, Event, Finish, Format, Generate, Message, ModelFacts, Pooling,
-    Prompt, PromptPart, Role, Sampling, Segment, Thinking, Tool, ToolCall, ToolChoice, Transcribe,
-    Transcript, Usage, Word,
+    CallPart, Constraints, ContentPart, Effort, Event, Finish, Format, Generate, Message,
+    ModelFacts, Pooling, Prompt, PromptPart, Role, Sampling, Segment, Thinking, Tool, ToolCall,
+    ToolChoice, Transcribe, Transcript, Usage, Word,
 };
-pub use strata_engine::Counters;
+pub use strata_engine::{Counters, Limits, Privacy};
 pub use strata_model::KvType;
 
 #[cfg(feature = "std")]
@@ -93,6 +93,6 @@ pub use {
     parts::{LoadReport, Parts},
     plan::Plan,
     request::{Request, assistant, image, system, tool_result, user},
-    session::Session,
+    session::{Checkpoint, Session},
     size::Size,
 };

@@ -182,12 +182,20 @@ impl Model {
             }
         };
         if prepared.constraint != AnswerConstraint::Free {
-            let constraint = self.0.compiler.compile(&prepared.constraint)?;
+            let constraint = self.compile(&prepared.constraint)?;
             for request in &mut prepared.requests {
                 request.constraint = Some(constraint.clone());
             }
         }
         Ok(prepared)
+    }
+
+    /// Compiles what constrains answers. May take a while.
+    pub(crate) fn compile(
+        &self,
+        constraint: &AnswerConstraint,
+    ) -> Result<Box<dyn strata_engine::Constraint>, Fault> {
+        self.0.compiler.compile(constraint)
     }
 
     /// Hands a request that is ready to the engine. Never waits.

@@ -3,7 +3,7 @@
 use crate::error::{Error, ErrorKind};
 use crate::model::Model;
 use crate::worker::Heard;
-use strata_chat::{Sampling, prompt};
+use strata_chat::{AnswerConstraint, Constraints, Format, Sampling, prompt};
 use strata_engine::{EventKind, Request, RestoreError, Session as Saved};
 use strata_tokenizer::EncodeOptions;
 
@@ -14,14 +14,42 @@ use strata_tokenizer::EncodeOptions;
 pub struct Session {
     model: Model,
     tokens: Vec<u32>,
+    constraints: Constraints,
 }
+
+/// A place in a session's text to [come back](Session::return_to) to.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Checkpoint(usize);
 
 impl Session {
     pub(crate) fn new(model: Model) -> Self {
         Self {
             model,
             tokens: Vec::new(),
+            constraints: Constraints::default(),
         }
+    }
+
+    /// Holds all later runs to constraints: what they may take, what they may write, where nothing of them may go.
+    #[must_use]
+    pub fn constrained(mut self, constraints: Constraints) -> Self {
+        self.constraints = constraints;
+        self
+    }
+
+    /// The constraints of its runs.
+    pub fn constraints(&self) -> &Constraints {
+        &self.constraints
+    }
+
+    /// The place where the text ends now.
+    pub fn checkpoint(&self) -> Checkpoint {
+        Checkpoint(self.tokens.len())
+    }
+
+    /// Forgets what came after a checkpoint of this session, or of one that it is a [fork](Self::fork) of.
+    pub fn return_to(&mut self, checkpoint: Checkpoint) {
+        self.tokens.truncate(checkpoint.0);
     }
 
     /// Appends to the text. Control tokens in it are read as such.
@@ -59,13 +87,18 @@ impl Session {
         let profile = self.model.profile();
         let mut prompt = self.tokens.clone();
         profile.end_source(&mut prompt, true);
-        let request = Request {
+        let mut request = Request {
             prompt: prompt.clone(),
             max_tokens: Some(max_tokens),
             sampling: profile.sampling_settings(sampling, self.model.stamp().seed),
             speculation: profile.speculation,
             ..Request::default()
         };
+        self.constraints.apply(&mut request);
+        if self.constraints.format != Format::Text {
+            let constraint = AnswerConstraint::Format(self.constraints.format.clone());
+            request.constraint = Some(self.model.compile(&constraint)?);
+        }
         let mut running = self.model.submit(request, &[]);
         let (mut tokens, mut text) = (Vec::new(), String::new());
         loop {
@@ -102,10 +135,16 @@ impl Session {
 
     /// Writes the session down, with what the cache holds of it. A model that was opened with
     /// [`Options::sessions`](crate::Options::sessions) goes on from there without computing the text again; without it
-    /// only the text is restored, and nothing keeps another model from reading it.
+    /// only the text is restored, and nothing keeps another model from reading it. One that must
+    /// [never be on a disk](strata_engine::Privacy::never_to_disk) is refused: nobody knows where the bytes go.
     pub fn save(&self) -> Result<Vec<u8>, Error> {
+        if self.constraints.privacy.never_to_disk {
+            let problem = "the session must never be on a disk, so it cannot be saved";
+            return Err(Error::new(ErrorKind::InvalidArgument, problem));
+        }
         let saved = Saved::open(Request {
             prompt: self.tokens.clone(),
+            privacy: self.constraints.privacy,
             ..Request::default()
         });
         self.model.with_engine(move |engine| saved.save(engine))
@@ -119,6 +158,7 @@ impl Session {
         Ok(Self {
             model: model.clone(),
             tokens: restored?.tokens().to_vec(),
+            constraints: Constraints::default(),
         })
     }
 }

@@ -7,6 +7,7 @@ use crate::answer::{AnswerWriter, Framing, Reply};
 use crate::lessons::Lesson;
 use crate::openai::Page;
 use crate::openapi;
+use crate::sessions::SessionCall;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -71,6 +72,10 @@ pub enum Call {
     Stored(Stored, ReplyWriter<Json>),
     /// A conversation that the server keeps.
     Conversation(KeptConversation, ReplyWriter<Json>),
+    /// A session of a user of this machine.
+    Session(SessionCall),
+    /// What users have taken.
+    Usage,
     /// What happens inside the model.
     Lesson(Lesson, ReplyWriter<Json>),
     /// Liveness; needs no key.

@@ -5,7 +5,7 @@ use crate::call::{Call, Recall};
 use crate::route::{Role, Route, RouteRequest, wrong_method};
 use crate::stamp::Stamp;
 use crate::url::path_of;
-use crate::{anthropic, llama_server, ollama, openai, server_routes};
+use crate::{anthropic, llama_server, ollama, openai, server_routes, sessions};
 use alloc::string::String;
 use alloc::vec::Vec;
 use strata_chat::{Fault, FaultKind};
@@ -25,8 +25,9 @@ pub struct Dialect {
 }
 
 /// All dialects. A new one is a folder with its table, and a line here.
-pub static DIALECTS: [&Dialect; 5] = [
+pub static DIALECTS: [&Dialect; 6] = [
     &server_routes::DIALECT,
+    &sessions::DIALECT,
     &openai::DIALECT,
     &anthropic::DIALECT,
     &ollama::DIALECT,

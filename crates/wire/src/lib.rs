@@ -35,6 +35,7 @@ mod request_fields;
 mod rerank;
 mod route;
 mod server_routes;
+pub mod sessions;
 mod stamp;
 mod status;
 mod timings;

@@ -96,8 +96,13 @@ impl ListenArguments {
 
     /// Who may call, what clients may take, and where lines go; the rest as usual.
     pub(crate) fn settings(&self) -> Result<Settings, Failure> {
+        self.settings_at(self.address()?)
+    }
+
+    /// The same for a server at another address than the one of the arguments.
+    pub(crate) fn settings_at(&self, address: SocketAddr) -> Result<Settings, Failure> {
         Ok(Settings {
-            access: access(self, self.address()?.ip())?,
+            access: access(self, address.ip())?,
             budgets: budgets(self.max_connections, self.max_body),
             log: log(self.log_format, self.log_level)?,
             ..Settings::default()
@@ -123,11 +128,17 @@ pub(crate) fn answer(
             .hint("another program may be using the port; choose another with --port")
     })?;
     let scheme = if tls { "https" } else { "http" };
-    let address = bound.address().unwrap_or(address);
-    let listening = format!("listening on {scheme}://{address}");
-    bound.log().say(LogLevel::Info, &listening, &[]);
-    let page = format!("open {scheme}://{} in a browser", reachable(address));
-    bound.log().say(LogLevel::Info, &page, &[]);
+    if let Some(address) = bound.address() {
+        let listening = format!("listening on {scheme}://{address}");
+        bound.log().say(LogLevel::Info, &listening, &[]);
+        let page = format!("open {scheme}://{} in a browser", reachable(address));
+        bound.log().say(LogLevel::Info, &page, &[]);
+    }
+    #[cfg(unix)]
+    if let Some(path) = bound.local_path() {
+        let listening = format!("listening on the socket {}", path.display());
+        bound.log().say(LogLevel::Info, &listening, &[]);
+    }
     bound
         .run(stopped())
         .map_err(|error| Failure::new(Kind::Failed, format_args!("the server failed: {error}")))

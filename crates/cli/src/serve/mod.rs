@@ -6,6 +6,7 @@ mod kv_events;
 mod library;
 pub(crate) mod listening;
 pub(crate) mod models;
+mod socket;
 
 use crate::computing::{ComputeArguments, DeviceArguments};
 use crate::failure::Failure;
@@ -13,6 +14,7 @@ use crate::fetching::FetchArguments;
 use kv_events::KvEventArguments;
 use listening::{ListenArguments, answer};
 use models::LocalModels;
+use socket::{Doors, SocketArguments};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,6 +36,8 @@ pub(crate) struct Arguments {
     models: Vec<PathBuf>,
     #[command(flatten)]
     listening: ListenArguments,
+    #[command(flatten)]
+    socket: SocketArguments,
     /// Context length in tokens [default: the model's, at most 4096]
     #[arg(long, value_name = "N", env = "OLLAMA_CONTEXT_LENGTH", value_parser = clap::value_parser!(u32).range(1..))]
     ctx: Option<u32>,
@@ -112,8 +116,10 @@ fn slot_folder(path: PathBuf, limit: u64) -> Result<SlotFolder, Failure> {
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     share_heaps();
-    let (address, tls) = (arguments.listening.address()?, arguments.listening.tls()?);
-    let settings = arguments.listening.settings()?;
+    let tls = arguments.listening.tls()?;
+    let mut doors = arguments.socket.doors(&arguments.listening)?;
+    let address = doors.address;
+    let settings = arguments.listening.settings_at(address)?;
     let open = arguments.listening.is_open();
     let kv_events = arguments.kv_events.publisher(address, open)?;
     let mut options = arguments.options();
@@ -124,7 +130,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     for path in &mut paths {
         *path = arguments.fetch.bring(path)?;
     }
-    let stored = arguments.cache.as_ref().map(|cache| cache.join("objects"));
+    let kept = |name: &str| arguments.cache.as_ref().map(|cache| cache.join(name));
+    let (stored, sessions) = (kept("objects"), kept("sessions"));
+    let sessions = arguments.socket.sessions(sessions);
     if let Some(folder) = arguments.cache {
         let bytes = arguments.cache_size.0;
         PageFiles::open(&folder, bytes).map_err(|error| Failure::io(folder.display(), &error))?;
@@ -154,15 +162,18 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         kv_events,
         image_urls: arguments.allow_image_urls.then(image_urls::from_internet),
         stored,
+        sessions,
         ..settings
     };
+    let local = doors.take_local();
     let bound = Bound::new(
-        address,
+        doors.door,
         settings,
         Arc::new(models),
         arguments.keep_alive,
         tls.clone(),
     );
+    let bound = bound.map(|bound| Doors::open(local, bound));
     answer(bound, address, tls.is_some())
 }
 

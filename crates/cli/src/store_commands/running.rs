@@ -1,4 +1,4 @@
-//! `strata ps` and `strata stop`: what a server that runs has in memory.
+//! `strata ps` and `strata stop`: what a server that runs has in memory, and for whom.
 
 use super::columns;
 use crate::failure::{Failure, Kind};
@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 use std::io::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// List the models that the server has loaded
+/// List the models that the server has loaded, and what users have taken
 ///
-/// Connects to $STRATA_HOST, $OLLAMA_HOST or 127.0.0.1:11434.
+/// Connects to $STRATA_HOST, $OLLAMA_HOST or 127.0.0.1:11434. STRATA_HOST=unix:PATH is a socket of `strata serve --socket`.
+/// Administrators see all users, others themselves.
 #[derive(clap::Args)]
 pub(crate) struct PsArguments {
     /// Print as JSON
@@ -27,12 +28,27 @@ pub(crate) struct StopArguments {
 }
 
 pub(crate) fn ps(arguments: &PsArguments) -> Result<(), Failure> {
-    let answer = ServerClient::from_env()?.get("/api/ps")?.ok()?;
+    let server = ServerClient::from_env()?;
+    let mut answer = server.get("/api/ps")?.ok()?;
+    // Other servers have no such route.
+    if let Ok(usage) = server.get("/usage")?.ok()
+        && let Some(users) = usage["users"].as_array()
+    {
+        let took = |user: &&Value| user["requests"] != 0 || user["sessions"] != 0;
+        answer["users"] = users.iter().filter(took).cloned().collect();
+    }
     let mut out = std::io::stdout().lock();
     let written = if arguments.json {
         writeln!(out, "{answer}")
     } else {
-        columns::print(&rows(&answer), "", &mut out)
+        columns::print(&rows(&answer), "", &mut out).and_then(|()| {
+            let users = users(&answer);
+            if users.len() > 1 {
+                writeln!(out)?;
+                columns::print(&users, "", &mut out)?;
+            }
+            Ok(())
+        })
     };
     written.map_err(|error| Failure::stdout(&error))
 }
@@ -63,6 +79,50 @@ fn rows(answer: &Value) -> Vec<Vec<String>> {
         ]);
     }
     rows
+}
+
+/// What users have taken.
+fn users(answer: &Value) -> Vec<Vec<String>> {
+    let head = [
+        "USER",
+        "SESSIONS",
+        "REQUESTS",
+        "TOKENS IN",
+        "TOKENS OUT",
+        "SECONDS",
+        "MEMORY",
+    ];
+    let mut rows = vec![head.map(String::from).to_vec()];
+    for user in answer["users"].as_array().into_iter().flatten() {
+        let number = |key: &str| user[key].as_u64().unwrap_or(0);
+        let name = match user["uid"].as_u64() {
+            Some(uid) => user_name(uid).unwrap_or_else(|| format!("uid {uid}")),
+            None => match user["user"].as_str() {
+                Some("") | None => "without a key".into(),
+                Some(name) => name.into(),
+            },
+        };
+        rows.push(vec![
+            name,
+            number("sessions").to_string(),
+            number("requests").to_string(),
+            number("prompt_tokens").to_string(),
+            number("completion_tokens").to_string(),
+            format!("{:.1}", user["seconds"].as_f64().unwrap_or(0.0)),
+            columns::bytes(number("cache_bytes") + number("session_bytes")),
+        ]);
+    }
+    rows
+}
+
+/// The name of a user of this machine.
+fn user_name(uid: u64) -> Option<String> {
+    let users = std::fs::read_to_string("/etc/passwd").ok()?;
+    let mut users = users.lines().map(|line| line.split(':'));
+    users.find_map(|mut fields| {
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(uid)).then(|| name.to_owned())
+    })
 }
 
 /// A time as RFC 3339 has it, in Ollama's words.

@@ -20,6 +20,7 @@ fn salt(number: u64) -> Salt {
         adapter: (number % 2 == 1).then_some(AdapterId(7)),
         alone: None,
         source: 0,
+        privacy: Privacy::default(),
     }
 }
 
@@ -191,6 +192,13 @@ fn another_salt_finds_nothing() {
         },
         Salt {
             alone: Some(RequestId(1)),
+            ..salt(0)
+        },
+        Salt {
+            privacy: Privacy {
+                never_to_disk: true,
+                ..Privacy::default()
+            },
             ..salt(0)
         },
     ];

@@ -26,10 +26,9 @@ impl PrefixTree {
     ) -> u64 {
         let parent = parent.map(|parent| self.node(parent).hash);
         let hash = name(parent.unwrap_or_else(|| root(salt)), tokens);
-        // Nobody else can use a page that is for one request only.
         if let Some(told) = &mut self.told
             && tokens.len() == PAGE
-            && salt.alone.is_none()
+            && is_told(salt)
         {
             told.push(PageEvent::Stored {
                 hash,
@@ -45,17 +44,23 @@ impl PrefixTree {
     pub(super) fn tell_removed(&mut self, node: &Node) {
         if let Some(told) = &mut self.told
             && node.tokens.len() == PAGE
-            && node.salt.alone.is_none()
+            && is_told(node.salt)
         {
             told.push(PageEvent::Removed { hash: node.hash });
         }
     }
 }
 
+/// Whether anyone may know of its pages. Nobody else can use those that are for one request only.
+fn is_told(salt: Salt) -> bool {
+    salt.alone.is_none() && !salt.privacy.never_off_machine
+}
+
 /// What the names of a salt's pages begin with.
 fn root(salt: Salt) -> u64 {
     let adapter = salt.adapter.map_or(0, |adapter| adapter.0.wrapping_add(1));
-    let seed = mixed(salt.client.0) ^ mixed(adapter).rotate_left(21);
+    let apart = u64::from(salt.privacy.never_to_disk);
+    let seed = mixed(salt.client.0 ^ apart.rotate_right(1)) ^ mixed(adapter).rotate_left(21);
     mixed(seed ^ (salt.source as u64).rotate_left(42))
 }
 

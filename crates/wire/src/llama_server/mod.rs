@@ -36,7 +36,7 @@ pub static DIALECT: Dialect = Dialect {
         Route::post(
             "/chat/completions",
             "The next message of a conversation.",
-            |asked| openai::chat(asked, LastAnswer::GoesOn).map(reworded),
+            |asked| openai::chat(asked.body, asked.stamp, LastAnswer::GoesOn).map(reworded),
         )
         .streams(Framing::Events),
         Route::post(

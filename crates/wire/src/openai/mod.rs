@@ -34,7 +34,7 @@ pub static DIALECT: Dialect = Dialect {
         Route::post(
             "/v1/chat/completions",
             "The next message of a conversation.",
-            |asked| chat(asked, LastAnswer::Stands),
+            |asked| chat(asked.body, asked.stamp, LastAnswer::Stands),
         )
         .streams(Framing::Events),
         Route::post(
@@ -73,7 +73,7 @@ pub static DIALECT: Dialect = Dialect {
             chat::stored::messages,
         ),
         Route::post("/v1/completions", "How a text goes on.", |asked| {
-            completions::open(asked.body, asked.stamp)
+            complete(asked.body, asked.stamp)
         })
         .streams(Framing::Events),
         Route::post(
@@ -183,8 +183,13 @@ pub static DIALECT: Dialect = Dialect {
 };
 
 /// Opens a chat.
-pub(crate) fn chat(asked: &mut RouteRequest<'_>, last: LastAnswer) -> Result<Call, Fault> {
-    chat::open(asked.body, asked.stamp, last)
+pub(crate) fn chat(body: &[u8], stamp: &Stamp, last: LastAnswer) -> Result<Call, Fault> {
+    chat::open(body, stamp, last)
+}
+
+/// Opens a completion.
+pub(crate) fn complete(body: &[u8], stamp: &Stamp) -> Result<Call, Fault> {
+    completions::open(body, stamp)
 }
 
 /// Counts a chat's tokens.
