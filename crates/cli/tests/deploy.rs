@@ -70,9 +70,11 @@ fn systemd_understands_the_unit() {
     let unit = deployed("strata.service");
     let unit = unit.replace("/usr/local/bin/strata", env!("CARGO_BIN_EXE_strata"));
     std::fs::write(&file, unit).unwrap();
+    let socket = folder.join("strata.socket");
+    std::fs::write(&socket, deployed("strata.socket")).unwrap();
     let verify = Command::new("systemd-analyze")
         .args(["verify", "--man=no", "--recursive-errors=no"])
-        .arg(&file)
+        .args([&file, &socket])
         .output()
         .unwrap();
     std::fs::remove_dir_all(&folder).unwrap();

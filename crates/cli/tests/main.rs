@@ -24,5 +24,7 @@ mod readme;
 mod relay;
 mod same_bytes;
 mod served_store;
+#[cfg(unix)]
+mod sessions;
 mod store_commands;
 mod words;

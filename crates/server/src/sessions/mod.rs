@@ -39,7 +39,7 @@ pub(crate) async fn answer(
     let Some(uid) = caller.client.uid else {
         let problem =
             "sessions are for users of this machine, over the socket of `strata serve --socket`";
-        return Err(Fault::new(FaultKind::Forbidden, problem));
+        return Err(Fault::new(FaultKind::Unsupported, problem));
     };
     if server.relay.is_some() {
         let problem = "a relay has no sessions: they live on the machine that computes them";

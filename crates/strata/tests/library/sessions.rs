@@ -1,7 +1,7 @@
 //! Sessions: grown, forked, saved, restored.
 
 use crate::support::{greedy, open, tale};
-use strata::{ErrorKind, Options, Sampling, Session};
+use strata::{Constraints, ErrorKind, Format, Limits, Options, Privacy, Sampling, Session};
 
 const OPENING: &str =
     "Once upon a time there was a fox who lived in a forest near a small village.";
@@ -16,6 +16,39 @@ fn a_session_goes_on_where_it_ended() {
     let whole = tale().complete(OPENING).temperature(0.0).max_tokens(20);
     assert_eq!(first.clone() + &second, whole.text().unwrap());
     assert_eq!(session.text(), format!("{OPENING}{first}{second}"));
+}
+
+#[test]
+fn constraints_hold_for_every_run_and_a_checkpoint_is_come_back_to() {
+    let constraints = Constraints {
+        format: Format::Regex("(yes|no)".into()),
+        privacy: Privacy {
+            never_to_disk: true,
+            ..Privacy::default()
+        },
+        ..Constraints::default()
+    };
+    let mut session = tale().session().constrained(constraints.clone());
+    session.append(OPENING);
+    let before = session.checkpoint();
+    let first = session.run(10, &greedy()).unwrap();
+    assert!(first == "yes" || first == "no", "{first:?}");
+    session.return_to(before);
+    assert_eq!(session.text(), OPENING);
+    assert_eq!(session.run(10, &greedy()).unwrap(), first);
+    // Nobody knows where the bytes would go.
+    let refused = session.save().unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+    let mut small = tale().session().constrained(Constraints {
+        limits: Limits {
+            memory: Some(16),
+            ..Limits::default()
+        },
+        ..Constraints::default()
+    });
+    small.append(OPENING);
+    assert!(small.run(10, &greedy()).is_err());
+    assert_eq!(small.text(), OPENING);
 }
 
 #[test]
