@@ -26,6 +26,7 @@ from transformers import (CLIPVisionConfig, Gemma3Config, Gemma3ForConditionalGe
                           Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration, Qwen2VLConfig,
                           Qwen2VLForConditionalGeneration)
 
+import golden_vision_families as families
 from golden_common import VOCAB, add_tokenizer, rope, rope_interleaved
 
 WIDTH, FFN, HEADS, TEXT_WIDTH, TEXT_FFN = 16, 32, 2, 24, 40
@@ -129,16 +130,26 @@ CASES = {
     "qwen2.5vl": (qwen25vl, "qwen2.5vl_merger", "qwen2vl", (30, 42), 2),
     "pixtral": (pixtral, "pixtral", "llama", (9, 15), 1),
     "mistral3": (mistral3, "pixtral", "llama", (18, 30), 2),
+    "qwen3vl": (lambda: families.qwen3vl(TEXT), "qwen3vl_merger", "qwen3vl", (18, 30), 2),
+    "gemma4": (families.gemma4, "gemma4v", "gemma4", (27, 36), 3),
+    "gemma4-small": (families.gemma4_small, "gemma4v", "gemma4", (27, 18), 3),
+    "llama4": (families.llama4, "llama4", "llama4", (24, 24), 2),
+    "minicpmv": (lambda: families.MiniCPMV(TEXT), "resampler", "llama", (12, 21), 1),
 }
 
 
 def build(name):
     model = CASES[name][0]().float().eval()
     model.config._attn_implementation = "eager"
+
+    def random(key, shape):
+        rng = np.random.Generator(np.random.PCG64(zlib.crc32(f"{name}/{key}".encode())))
+        return rng.standard_normal(shape).astype(np.float32)
+
     with torch.no_grad():
+        families.fill_buffers(model, lambda key, shape: random(key, shape).astype(np.float16).astype(np.float32))
         for key, parameter in model.named_parameters():
-            rng = np.random.Generator(np.random.PCG64(zlib.crc32(f"{name}/{key}".encode())))
-            x = rng.standard_normal(tuple(parameter.shape)).astype(np.float32)
+            x = random(key, tuple(parameter.shape))
             lower = key.lower()
             norm = ("norm" in lower or "ln_" in lower) and key.endswith("weight")
             if norm or "lambda" in lower:
@@ -149,7 +160,7 @@ def build(name):
             elif "embed" in lower and "patch" not in lower or "cls_token" in lower:
                 x = np.float32(0.4) * x
             else:
-                columns = parameter.shape[0] if "mm_input_projection" in key else math.prod(parameter.shape[1:])
+                columns = parameter.shape[0] if "mm_input_projection" in key else families.fan_in(key, parameter.shape)
                 x = x * np.float32(1.5 / math.sqrt(columns))
             parameter.copy_(torch.from_numpy(x.astype(np.float16).astype(np.float32)))
     return model
@@ -176,18 +187,24 @@ def evaluate(name, model):
     rows, columns = height // (size * merge), width // (size * merge)
     start = [1] + [int(t) for t in rng.integers(5, IMAGE, 5)]
     end = [int(t) for t in rng.integers(5, IMAGE, 6)]
-    positions = rows * columns
+    positions = 8 if name == "minicpmv" else rows * columns
     if name == "llava-next":
         # Two tiles side by side, whose 4×8 positions lose two rows of padding and get a newline behind each row, and the
         # whole image.
         pixels = rng.standard_normal((3, 3, height, width)).astype(np.float32)
         positions = 16 + 2 * 9
     tokens = start + [IMAGE] * positions + end
+    if name == "minicpmv":
+        embedded, logits = families.minicpmv_results(model, pixels, tokens)
+        return pixels, (1, positions), tokens, len(start), embedded, logits
     inputs = {"input_ids": torch.tensor([tokens])}
     kinds = torch.tensor([[int(t == IMAGE) for t in tokens]])
     if name.startswith("qwen"):
         inputs["pixel_values"] = torch.from_numpy(patches(pixels, size, merge))
         inputs["image_grid_thw"] = torch.tensor([[1, height // size, width // size]])
+        inputs["mm_token_type_ids"] = kinds
+    elif name.startswith("gemma4"):
+        inputs |= families.gemma4_inputs(pixels)
         inputs["mm_token_type_ids"] = kinds
     else:
         inputs["pixel_values"] = torch.from_numpy(pixels)[None]
@@ -208,12 +225,15 @@ def evaluate(name, model):
         assert embedded.shape == (positions, TEXT_WIDTH)
         return pixels, (rows, columns), tokens, len(start), embedded, logits
     found = []
-    inner = model.model
-    watched = getattr(inner, "multi_modal_projector", None) or getattr(inner, "connector", None) or inner.visual
+    inner = getattr(model, "model", model)
+    watched = getattr(inner, "embed_vision", None) or getattr(inner, "multi_modal_projector", None) or getattr(inner, "connector", None) or inner.visual
 
     def remember(module, args, output):
-        # What qwen's tower gives is an object; the merged patches are its pooled output.
+        # What qwen's tower gives is an object; the merged patches are its pooled output, and layers may have more.
+        stacked = getattr(output, "deepstack_features", None) or []
         output = getattr(output, "pooler_output", output)
+        if stacked:
+            output = torch.cat([output, *stacked], dim=-1)
         found.append(output[0] if isinstance(output, (tuple, list)) else output)
 
     handle = watched.register_forward_hook(remember)
@@ -256,7 +276,8 @@ VISION = [
 ]
 LINEARS = {"mlp": ("mm.0", "mm.2"), "internvl": ("mm.1", "mm.3"), "pixtral": ("mm.1", "mm.2")}
 TEXTS = [
-    (r"^model\.(?:language_model|text_model)\.(?:model\.)?", ""),
+    (r"^llm\.", ""),
+    (r"^model\.(?:language_model|text_model)\.(?:model\.)?|^model\.(?=layers|norm|embed)", ""),
     (r"^lm_head", "output"),
     (r"^embed_tokens", "token_embd"),
     (r"^norm\.", "output_norm."),
@@ -281,9 +302,13 @@ def split(case, model):
     """(tower's tensors, text model's tensors)."""
     _, projector, arch, _, _ = CASES[case]
     vision, text = [], []
+    if case in families.OUTER:
+        vision = families.tower_tensors(case, model)
     for key, tensor in model.state_dict().items():
         x = tensor.float().numpy()
-        is_text = "language_model" in key or "text_model" in key or key.startswith("lm_head")
+        is_text = families.is_text(key) or "text_model" in key
+        if case in families.TEXTS or case in families.OUTER and not is_text:
+            continue
         if is_text:
             after = "post_attention_norm" if arch == "gemma3" else "ffn_norm"
             name = renamed(key, TEXTS + [(r"post_attention_layernorm", after)])
@@ -329,6 +354,11 @@ def write_vision(case, model, tensors, path):
              "block_count": layers, "attention.head_count": HEADS}
     if projector in ("gemma3", "idefics3", "internvl"):
         sizes["projector.scale_factor"] = merge
+    if projector in ("gemma4v", "llama4"):
+        sizes["projector.scale_factor"] = merge
+    families.describe(case, writer)
+    if case == "qwen3vl":
+        sizes["image_size"] = 4 * 3  # the table's
     if projector.startswith("qwen") or case == "mistral3":
         sizes["spatial_merge_size"] = merge
     if projector == "qwen2.5vl_merger":
@@ -342,7 +372,7 @@ def write_vision(case, model, tensors, path):
     writer.add_float32("clip.vision.attention.layer_norm_epsilon", epsilon)
     writer.add_array("clip.vision.image_mean", MEAN)
     writer.add_array("clip.vision.image_std", STD)
-    if projector in ("gemma3", "idefics3", "internvl"):
+    if projector in ("gemma3", "idefics3", "internvl", "qwen3vl_merger", "llama4", "resampler"):
         writer.add_bool("clip.use_gelu", True)
     if projector in ("pixtral", "qwen2.5vl_merger"):
         writer.add_bool("clip.use_silu", True)
@@ -351,6 +381,8 @@ def write_vision(case, model, tensors, path):
 
 def write_text(case, model, tensors, path):
     _, _, arch, _, _ = CASES[case]
+    if case in families.TEXTS:
+        return families.write_text(case, model, path)
     config = model.config.text_config
     writer = gguf.GGUFWriter(path, arch)
     writer.add_name(f"golden {case}")
@@ -372,6 +404,9 @@ def write_text(case, model, tensors, path):
         writer.add_float32("gemma3.rope.freq_base_swa", 10000.0)
     if arch == "qwen2vl":
         writer.add_array("qwen2vl.rope.dimension_sections", [1, 1, 2, 0])
+    if arch == "qwen3vl":
+        writer.add_array("qwen3vl.rope.dimension_sections", [2, 1, 1, 0])
+        writer.add_uint32("qwen3vl.n_deepstack_layers", 2)
     add_tokenizer(writer)
     finish(writer, tensors)
 

@@ -3,10 +3,10 @@
     pip install torch torchvision pillow transformers==5.22.2
     python tools/vision_vectors.py --out crates/vision/tests/vectors
 
-With `--seeds crates/fuzz/seeds` the files are written as seeds of the fuzz targets too. `files.json` has small files of each format in base64 with the pixels that Pillow reads from them, upright. `recipes.json`
-has, for each family and a few odd sizes, the pixels (before they are normalized, as bytes) that its processors give for an
-image made by a formula that the tests know too: with Pillow's resampling, and with torchvision's where that differs by more
-than one level.
+With `--seeds crates/fuzz/seeds` the files are written as seeds of the fuzz targets too. `files.json` has small files of each
+format in base64 with the pixels that Pillow reads from them, upright. `recipes.json` and `by_budget.json` have, for each
+family and a few odd sizes, the pixels (before they are normalized, as bytes) that its processors give for an image made by a
+formula that the tests know too: with Pillow's resampling, and with torchvision's where that differs by more than one level.
 """
 
 import argparse
@@ -83,7 +83,10 @@ def files():
 
 def processors(pil):
     """(name, processor, options, number of tiles or None)."""
-    kind = (lambda name: getattr(transformers, f"{name}Pil")) if pil else (lambda name: getattr(transformers, name))
+    def kind(name):
+        # Llama 4 has torchvision's way only.
+        return getattr(transformers, f"{name}Pil", None) if pil and hasattr(transformers, f"{name}Pil") else getattr(transformers, name)
+
     norm = dict(image_mean=MEAN, image_std=STD)
     return {
         "pad": kind("LlavaImageProcessor")(size={"shortest_edge": 24}, crop_size={"height": 24, "width": 24}, do_pad=True,
@@ -97,15 +100,34 @@ def processors(pil):
         "pinpoints": kind("LlavaNextImageProcessor")(size={"shortest_edge": 12}, crop_size={"height": 12, "width": 12},
                                                      image_grid_pinpoints=[[12, 24], [24, 12], [24, 24], [36, 12], [12, 36]],
                                                      **norm),
+        "budget": kind("Gemma4ImageProcessor")(patch_size=2, pooling_kernel_size=3, max_soft_tokens=70),
+        "canvas": kind("Llama4ImageProcessor")(size={"height": 16, "width": 16}, max_patches=6, **norm),
+        "slices": kind("MiniCPMV4_6ImageProcessor")(scale_resolution=24, patch_size=2, max_slice_nums=9, **norm),
         "tiled": kind("Idefics3ImageProcessor")(size={"longest_edge": 64}, max_image_size={"longest_edge": 16}, **norm),
     }
 
 
 def tiles(name, processor, image):
     """(tiles, 3, height, width) before normalization, as bytes' values; tiles may differ in size."""
-    out = processor(images=[image], return_tensors="np" if name != "longest" else None)
+    out = processor(images=[image], return_tensors={"longest": None, "canvas": "pt"}.get(name, "np"))
     values = out["pixel_values"]
-    if name == "area":
+    if name == "canvas":
+        values = list(values.float().numpy().reshape(-1, 3, 16, 16))
+    elif name == "budget":
+        places = np.asarray(out["image_position_ids"])[0]
+        columns, rows = (int(n) + 1 for n in places.max(axis=0))
+        x = np.asarray(values, dtype=np.float64)[0, : rows * columns].reshape(rows, columns, 2, 2, 3)
+        x = x.transpose(4, 0, 2, 1, 3).reshape(3, rows * 2, columns * 2)
+        # Its colors are between 0 and 1.
+        values = [(x - np.reshape(MEAN, (3, 1, 1))) / np.reshape(STD, (3, 1, 1))]
+    elif name == "slices":
+        found, at = [], 0
+        for rows, columns in (map(int, size) for size in np.asarray(out["target_sizes"])):
+            x = np.asarray(values)[0, :, :, at : at + rows * columns * 2].reshape(3, 2, rows, columns, 2)
+            found.append(x.transpose(0, 2, 1, 3, 4).reshape(3, rows * 2, columns * 2))
+            at += rows * columns * 2
+        values = found[1:] + found[:1]
+    elif name == "area":
         _, rows, columns = (int(n) for n in out["image_grid_thw"][0])
         x = np.asarray(values).reshape(rows // 2, columns // 2, 2, 2, 3, 6, 6)
         values = [x.transpose(4, 0, 2, 5, 1, 3, 6).reshape(3, rows * 6, columns * 6)]
@@ -123,10 +145,16 @@ def tiles(name, processor, image):
     return [np.asarray(value, dtype=np.float64) * std * 255 + mean * 255 for value in values]
 
 
-def recipes():
+# Recipes that `by_budget.json` has, over fewer sizes.
+BY_BUDGET = ("budget", "canvas", "slices")
+
+
+def recipes(chosen):
     exact, fast = processors(True), processors(False)
     for name, processor in exact.items():
-        for width, height in SIZES:
+        if (name in BY_BUDGET) != chosen:
+            continue
+        for width, height in [(31, 17), (7, 90), (129, 61)] if chosen else SIZES:
             if name == "area" and max(width, height) > 200 * min(width, height):
                 continue
             image = Image.fromarray(formula(width, height))
@@ -167,7 +195,8 @@ def main():
         seed = arguments.seeds / kind / (re.sub(r"\W+", "-", rest or "plain") + f".{kind}")
         seed.parent.mkdir(parents=True, exist_ok=True)
         seed.write_bytes(base64.b64decode(file["file"]))
-    (folder / "recipes.json").write_text(json.dumps(list(recipes()), indent=0) + "\n")
+    for name, chosen in (("recipes", False), ("by_budget", True)):
+        (folder / f"{name}.json").write_text(json.dumps(list(recipes(chosen)), indent=0) + "\n")
 
 
 if __name__ == "__main__":

@@ -118,7 +118,8 @@ impl Pass<'_> {
         }
         for (index, layer) in decoder.layers.iter().enumerate() {
             let after = decoder.layers.get(index + 1);
-            let next = after.filter(|_| !layer.has_end());
+            let seen = index < self.config.deepstack && self.sees();
+            let next = after.filter(|_| !layer.has_end() && !seen);
             if let Some(altup) = &layer.altup {
                 self.predict(altup, layer.input(), work);
                 self.laurel(&altup.laurel, layer, work);
@@ -136,6 +137,9 @@ impl Pass<'_> {
                 self.after_mixer(layer, mixer, next, work);
             }
             self.ffn_branch(index, layer, next, pages, work);
+            if seen {
+                self.add_seen(index, layer, after, work);
+            }
             if layer.has_end() {
                 self.end_layer(index, layer, after, work);
             }
@@ -166,7 +170,7 @@ impl Pass<'_> {
                 let row = &mut work.x[index * width..][..width];
                 let run = run_at(span.embedded, position);
                 match run {
-                    Some(run) => row.copy_from_slice(run.row(position)),
+                    Some(run) => row.copy_from_slice(&run.row(position)[..width]),
                     None => {
                         model.embedding(token, &mut work.row, row);
                         if self.config.embedding_scale != 1.0 {

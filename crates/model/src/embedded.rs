@@ -11,7 +11,8 @@ pub struct EmbeddedRun {
     pub start: usize,
     /// How many positions there are.
     pub len: usize,
-    /// (positions, width).
+    /// (positions, width), or (positions, 1 + layers, width) where the model adds something of the image behind each of its
+    /// first layers.
     pub rows: Arc<[f32]>,
     /// Tells what the rows were made from: runs of different images have different digests.
     pub digest: [u8; 32],
@@ -36,7 +37,7 @@ impl EmbeddedRun {
         self.start..self.start + self.len
     }
 
-    /// The embedding of a position that the run has.
+    /// What a position that the run has begins with, and what is added to it behind each of the first layers.
     pub(crate) fn row(&self, position: usize) -> &[f32] {
         let width = self.rows.len() / self.len;
         &self.rows[(position - self.start) * width..][..width]
@@ -93,7 +94,7 @@ pub(crate) fn axes(runs: &[EmbeddedRun], position: usize) -> [usize; 3] {
     [position - behind; 3]
 }
 
-/// Refuses runs that cannot be computed with the positions of a span.
+/// Refuses runs that cannot be computed with the positions of a span; each of those has `width` numbers.
 pub(crate) fn check(
     runs: &[EmbeddedRun],
     span: Range<usize>,

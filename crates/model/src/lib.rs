@@ -22,6 +22,7 @@ mod compute;
 mod config;
 mod cpu_executor;
 mod decoder;
+mod deepstack;
 mod dense_beside;
 mod device;
 mod embedded;
@@ -81,8 +82,8 @@ pub use row_formats::{ROW_FORMATS, RowFormat};
 pub use strata_kernels::KvType;
 pub use strata_quant::GgmlType;
 pub use tower::{
-    Merge, ProjectorStep, Tiling, Tower, TowerConfig, TowerError, TowerImage, TowerPosition,
-    TowerRows, TowerSpec,
+    ClassPlace, Colors, HeadNorm, Merge, Mutual, PlaceTable, ProjectorStep, Tiling, Tower,
+    TowerConfig, TowerError, TowerImage, TowerRope, TowerRows, TowerSpec,
 };
 pub use tuning::TypeTuning;
 pub use whisper::{Alignment, Heard, Whisper, WhisperConfig, WhisperError, WhisperState};

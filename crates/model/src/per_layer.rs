@@ -4,6 +4,7 @@
 use crate::blueprint::Decoder;
 use crate::config::Config;
 use crate::decoder::Pass;
+use crate::embedded::run_at;
 use crate::error::LoadError;
 use crate::layer::{Layer, NormWeights, Projections, norm, projection};
 use crate::matrix::{Linear, Matrix};
@@ -85,9 +86,15 @@ impl Pass<'_> {
         let x = &work.x[..self.tokens * width];
         self.project_rows(&embeddings.projection, x, &mut work.acts, out);
         let (shrink, grow) = (1.0 / libm::sqrtf(width as f32), libm::sqrtf(size as f32));
-        let tokens = self.batch.iter().flat_map(|span| span.tokens);
+        // An image's positions have the row of padding, which is the first.
+        let tokens = self.batch.iter().flat_map(|span| {
+            span.tokens.iter().enumerate().map(|(i, &token)| {
+                let seen = run_at(span.embedded, span.sequence.len + i);
+                if seen.is_some() { 0 } else { token }
+            })
+        });
         // Rows of the table come one by one, since they pass through one buffer.
-        for (&token, row) in tokens.zip(out.chunks_exact_mut(all)) {
+        for (token, row) in tokens.zip(out.chunks_exact_mut(all)) {
             let (bytes, own) = (&mut work.layer_row, &mut work.layer_floats[..all]);
             self.model.table_row(&embeddings.table, token, bytes, own);
             kernels.scale(row, shrink);

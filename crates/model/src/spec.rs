@@ -9,7 +9,7 @@ mod rope;
 
 pub use attention::{AttnGate, KeySource, Temperature, TemperatureScale, ValueNorm};
 pub use recurrence::{Branches, Recurrence, RecurrentLayers, SharedKeys};
-pub use rope::{RopeAxes, WindowRope, YarnRange};
+pub use rope::{ImageLayers, RopeAxes, WindowRope, YarnRange};
 pub use strata_kernels::Activation;
 
 /// Whether a tensor belongs to the family.
@@ -417,6 +417,8 @@ pub struct ArchSpec {
     pub yarn_range: YarnRange,
     /// The axes of positions.
     pub rope_axes: RopeAxes,
+    /// The layers in which an image's positions may see each other.
+    pub image_layers: ImageLayers,
     /// What attention scores are multiplied by.
     pub attn_scale: AttnScale,
     /// Scores pass cap · tanh(x / cap), where the metadata says nothing.
@@ -490,6 +492,7 @@ impl ArchSpec {
         window_rope: WindowRope::Same,
         yarn_range: YarnRange::Rounded,
         rope_axes: RopeAxes::One,
+        image_layers: ImageLayers::All,
         attn_scale: AttnScale::HeadSize,
         attn_soft_cap: None,
         ffn: Ffn::Gated(Fusion::Separate),

@@ -142,9 +142,13 @@ impl<'a, 'f> Tensors<'a, 'f> {
         rows: usize,
     ) -> Result<Matrix, LoadError> {
         let tensor = self.take(name)?;
-        let shape: Vec<u64> = kernel.iter().copied().chain([rows as u64]).collect();
-        check_shape(tensor, &shape)?;
         let columns = kernel.iter().product::<u64>() as usize;
+        // Some converters write the matrix itself.
+        let shape: Vec<u64> = match tensor.dims[..] {
+            [_, _] => vec![columns as u64, rows as u64],
+            _ => kernel.iter().copied().chain([rows as u64]).collect(),
+        };
+        check_shape(tensor, &shape)?;
         if !columns.is_multiple_of(tensor.ty.block_len()) {
             return Err(unfit(tensor));
         }
@@ -212,6 +216,15 @@ impl<'a, 'f> Tensors<'a, 'f> {
     pub(crate) fn skip_all(&mut self, part: &str) {
         for (tensor, taken) in self.file.tensors().iter().zip(&mut self.taken) {
             *taken |= tensor.name.contains(part);
+        }
+    }
+
+    /// Leaves out every tensor whose name begins with one of these.
+    pub(crate) fn skip_family(&mut self, prefixes: &[&str]) {
+        for (tensor, taken) in self.file.tensors().iter().zip(&mut self.taken) {
+            *taken |= prefixes
+                .iter()
+                .any(|prefix| tensor.name.starts_with(prefix));
         }
     }
 

@@ -138,10 +138,10 @@ impl Case {
         let config = self.tower.config();
         EmbeddedRun {
             start: self.start,
-            len: rows.len() / config.text_width,
+            len: rows.len() / config.row(),
             rows: rows.into(),
             digest: [1; 32],
-            mutual: config.mutual,
+            mutual: config.mutual_in(self.model.config()),
             grid: config.axes.then_some(self.grid),
         }
     }
@@ -174,7 +174,7 @@ fn worst(found: &[f32], expected: &[f32]) -> f32 {
 #[test]
 fn embeddings_and_logits_are_those_of_transformers() {
     let cases = Case::all();
-    let mut rows = Vec::new();
+    let (mut rows, mut wrong) = (Vec::new(), Vec::new());
     for name in TowerSpec::names() {
         let of_family = |case: &&Case| case.tower.config().family == name;
         let mut largest = 0.0f32;
@@ -188,12 +188,19 @@ fn embeddings_and_logits_are_those_of_transformers() {
             ] {
                 let worst = worst(found, expected);
                 let name = &case.name;
-                assert!(worst <= TOLERANCE, "{name}: {what} differ by {worst}");
+                if worst.is_nan() || worst > TOLERANCE {
+                    wrong.push(format!("{name}: {what} differ by {worst}"));
+                }
                 largest = largest.max(worst);
             }
         }
-        rows.push(page_row(name, &["transformers".into()], largest));
+        let reference = match name {
+            "resampler" => "transformers; queries in PyTorch",
+            _ => "transformers",
+        };
+        rows.push(page_row(name, &[reference.into()], largest));
     }
+    assert!(wrong.is_empty(), "{wrong:#?}");
     check_page("towers", &rows);
 }
 

@@ -54,7 +54,18 @@ impl Bitmap {
     /// The image in the middle of one that is at least as large, whose other pixels have a color.
     #[must_use]
     pub fn centered(&self, width: usize, height: usize, color: [u8; 3]) -> Self {
-        let (left, top) = ((width - self.width) / 2, (height - self.height) / 2);
+        let corner = ((width - self.width) / 2, (height - self.height) / 2);
+        self.placed(corner, (width, height), color)
+    }
+
+    /// The image at a place in one that is at least as large, whose other pixels have a color.
+    #[must_use]
+    pub fn placed(
+        &self,
+        (left, top): (usize, usize),
+        (width, height): (usize, usize),
+        color: [u8; 3],
+    ) -> Self {
         let mut out = Self::filled(width, height, color);
         for y in 0..self.height {
             let at = ((top + y) * width + left) * 3;

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod bitmap;
+mod budgets;
 mod decode;
 mod exif;
 mod recipe;

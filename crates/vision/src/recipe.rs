@@ -1,6 +1,7 @@
 //! How each family of towers wants to see an image.
 
 use crate::bitmap::Bitmap;
+use crate::budgets;
 use crate::resample::{Filter, resize};
 use crate::tiles;
 
@@ -29,6 +30,14 @@ pub enum Fit {
     /// The longer side resized to this many pixels, both rounded up to whole square tiles, with the whole image, small,
     /// behind them (Idefics 3, SmolVLM).
     Tiled(usize),
+    /// Resized to the largest size with so many squares at most that has the image's shape (Gemma 4).
+    Budget(usize),
+    /// Resized into the grid of up to so many square tiles that takes it with the least loss, at its top left, with black
+    /// beside it, and cut into tiles, with the whole image, stretched to one tile, behind them (Llama 4).
+    Canvas(usize),
+    /// Cut into up to so many slices of about a square tile's area, whose sides are multiples of the recipe's `square`, with
+    /// the whole image, resized to such an area, behind them (MiniCPM-V).
+    Slices(usize),
     /// Resized into the best of these sizes, (height, width), with black around it, and cut into square tiles, with the
     /// whole image, stretched to one tile, behind them (LLaVA 1.6).
     Pinpoints(Vec<(usize, usize)>),
@@ -63,7 +72,8 @@ pub struct Tile {
 /// What a recipe makes of an image.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Seen {
-    /// Tiles, row by row; if there are several, or [`Fit::Pinpoints`] says so, the whole image comes last.
+    /// Tiles, row by row; if there are several, or [`Fit::Pinpoints`] says so, the whole image comes last. It alone may have
+    /// another size.
     pub tiles: Vec<Tile>,
     /// Rows of tiles, without the whole image.
     pub rows: usize,
@@ -152,6 +162,20 @@ impl Recipe {
                 let grid = (height / size, width / size);
                 self.tiles(&whole, grid, || resize(&whole, size, size, Filter::Lanczos))
             }
+            &Fit::Budget(squares) => {
+                let (width, height) =
+                    budgets::within_budget((image.width, image.height), self.square, squares);
+                single(&resized(width, height, Filter::Bicubic)?)
+            }
+            &Fit::Canvas(most) => {
+                let canvas = budgets::canvas((image.width, image.height), size, most);
+                let inner = resized(canvas.inner.0, canvas.inner.1, Filter::Bilinear)?;
+                let (columns, rows) = canvas.grid;
+                let whole = inner.placed((0, 0), (columns * size, rows * size), [0; 3]);
+                let grid = (rows, columns);
+                self.tiles(&whole, grid, || resize(image, size, size, Filter::Bilinear))
+            }
+            &Fit::Slices(most) => self.slices(image, most, resized)?,
             Fit::Pinpoints(sizes) => {
                 let (wide, high) = tiles::best_size(image.width, image.height, sizes);
                 let (width, height) = tiles::inside(image.width, image.height, (wide, high));
@@ -167,6 +191,32 @@ impl Recipe {
                 }
                 seen
             }
+        })
+    }
+
+    /// Cuts an image into slices of any shape; several are followed by the whole image.
+    fn slices(
+        &self,
+        image: &Bitmap,
+        most: usize,
+        resized: impl Fn(usize, usize, Filter) -> Result<Bitmap, RecipeError>,
+    ) -> Result<Seen, RecipeError> {
+        let sizes = budgets::slices((image.width, image.height), self.size, self.square, most);
+        let (columns, rows) = sizes.grid;
+        let (width, height) = sizes.slice;
+        let mut tiles = Vec::new();
+        if columns * rows > 1 {
+            let whole = resized(columns * width, rows * height, Filter::Bicubic)?;
+            let places = (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column)));
+            tiles.extend(places.map(|(row, column)| {
+                self.normalize(&whole.crop(column * width, row * height, width, height))
+            }));
+        }
+        tiles.push(self.normalize(&resized(sizes.whole.0, sizes.whole.1, Filter::Bicubic)?));
+        Ok(Seen {
+            tiles,
+            rows,
+            columns,
         })
     }
 

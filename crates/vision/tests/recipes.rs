@@ -32,6 +32,9 @@ fn recipe(name: &str) -> Recipe {
         }
         "longest" => (Fit::Longest(40), 0, 6),
         "grid" => (Fit::Grid(6), 16, 1),
+        "budget" => (Fit::Budget(70), 0, 6),
+        "canvas" => (Fit::Canvas(6), 16, 1),
+        "slices" => (Fit::Slices(9), 24, 8),
         "tiled" => (Fit::Tiled(64), 16, 1),
         "pinpoints" => {
             let sizes = [(12, 24), (24, 12), (24, 24), (36, 12), (12, 36)];
@@ -65,7 +68,7 @@ fn difference(recipe: &Recipe, tile: &Tile, expected: &Value) -> f32 {
 #[test]
 fn pixels_are_those_of_transformers_within_one_level() {
     let mut compared: BTreeMap<String, (usize, f32)> = BTreeMap::new();
-    for case in read("recipes.json") {
+    for case in [read("recipes.json"), read("by_budget.json")].into_iter().flatten() {
         let name = case["recipe"].as_str().unwrap();
         let size = (number(&case, "width"), number(&case, "height"));
         let recipe = recipe(name);
@@ -83,7 +86,7 @@ fn pixels_are_those_of_transformers_within_one_level() {
             *entry = (entry.0 + 1, entry.1.max(worst));
         }
     }
-    assert_eq!(compared.len(), 8, "{compared:?}");
+    assert_eq!(compared.len(), 11, "{compared:?}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::gemma3;
 use crate::spec::{
-    ArchSpec, AttnScale, DenseBeside, Experts, Presence, Routing, ValueNorm, Window,
+    ArchSpec, AttnScale, DenseBeside, Experts, ImageLayers, Presence, Routing, ValueNorm, Window,
 };
 
 /// Gemma 3n: several residual streams, of which a layer computes one.
@@ -21,6 +21,7 @@ pub(super) const GEMMA4: ArchSpec = ArchSpec {
     streams: Presence::Never,
     layer_scale: Presence::IfPresent,
     window: Window::AllButEvery(6),
+    image_layers: ImageLayers::Windowed,
     experts: Experts::IfCounted(Routing {
         dense: DenseBeside::Normed,
         ..Routing::MIXTRAL

@@ -4,7 +4,7 @@ use super::llama_like::{DENSE, HALF_SPLIT};
 use super::{gemma, granite, qwen2moe};
 use crate::spec::{
     Activation, ArchSpec, AttnGate, Branches, ExpertGate, Experts, Ffn, Nope, NormNames, Position,
-    Presence, QkNorm, Recurrence, RecurrentLayers, Residual, Routing, Scale, SharedKeys,
+    Presence, QkNorm, Recurrence, RecurrentLayers, Residual, RopeAxes, Routing, Scale, SharedKeys,
 };
 
 pub(super) const MAMBA: ArchSpec = ArchSpec {
@@ -102,6 +102,7 @@ pub(super) const QWEN3NEXT: ArchSpec = ArchSpec {
 /// Qwen3.5 with experts: value heads share keys in another order. Axes of positions are one in text.
 pub(super) const QWEN35MOE: ArchSpec = ArchSpec {
     name: "qwen35moe",
+    rope_axes: RopeAxes::Interleaved,
     recurrence: Recurrence::DeltaNet(SharedKeys::Striding),
     ..QWEN3NEXT
 };

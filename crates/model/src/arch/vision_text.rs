@@ -12,10 +12,12 @@ pub(super) const QWEN2VL: ArchSpec = ArchSpec {
 
 pub(super) const QWEN3VL: ArchSpec = ArchSpec {
     name: "qwen3vl",
+    rope_axes: RopeAxes::Interleaved,
     ..qwen3::SPEC
 };
 
 pub(super) const QWEN3VLMOE: ArchSpec = ArchSpec {
     name: "qwen3vlmoe",
+    rope_axes: RopeAxes::Interleaved,
     ..qwen3moe::SPEC
 };

@@ -71,6 +71,9 @@ pub struct Config {
     pub pooling: Option<Pooling>,
     /// The size of the embedding that each layer has of a token, if it has one.
     pub layer_input: Option<usize>,
+    /// How many of the first layers are followed by something of an image's own (Qwen3-VL's DeepStack). An image's positions
+    /// then have so many rows more, one behind the other.
+    pub deepstack: usize,
     /// The residual streams, if there are several.
     pub streams: Option<StreamConfig>,
     /// What is read before anything is written, in encoder-decoders.
@@ -172,6 +175,7 @@ impl Config {
                 None | Some(0) => None,
                 Some(_) => keys.size("embedding_length_per_layer_input", MAX_SIZE)?,
             },
+            deepstack: deepstack(&keys, count)?,
             streams: streams(&keys, spec)?,
             source,
         })
@@ -190,6 +194,19 @@ impl Config {
     /// The largest of a size over all attention layers.
     pub(crate) fn widest(&self, size: impl Fn(&AttentionConfig) -> usize) -> usize {
         self.attention().map(size).max().unwrap_or(0)
+    }
+}
+
+/// How many layers are followed by something of an image's own.
+fn deepstack(keys: &Keys<'_, '_>, layers: usize) -> Result<usize, LoadError> {
+    let name = "n_deepstack_layers";
+    match keys.u32(name)?.unwrap_or(0) as usize {
+        stacked if stacked <= layers => Ok(stacked),
+        stacked => Err(LoadError::BadValue {
+            key: keys.key(name),
+            value: stacked as f64,
+            needs: "at most the model's layers",
+        }),
     }
 }
 

@@ -21,8 +21,10 @@ pub struct RopeConfig {
     pub magnitude: f32,
     /// Positions that the unscaled frequencies were trained for.
     pub original_context: usize,
-    /// How many pairs turn by each axis of a position, one axis after the other; none where there is only one.
+    /// How many pairs turn by each axis of a position; none where there is only one.
     pub sections: Option<[usize; 3]>,
+    /// Which pairs those are.
+    pub axes: RopeAxes,
 }
 
 impl RopeConfig {
@@ -31,6 +33,13 @@ impl RopeConfig {
         let Some(sections) = self.sections else {
             return Vec::new();
         };
+        if self.axes == RopeAxes::Interleaved {
+            let axis = |pair: usize| match pair % 3 {
+                axis @ 1.. if pair < 3 * sections[axis] => axis as u8,
+                _ => 0,
+            };
+            return (0..self.dimensions / 2).map(axis).collect();
+        }
         let axes = (0u8..).zip(sections);
         axes.flat_map(|(axis, pairs)| core::iter::repeat_n(axis, pairs))
             .collect()
@@ -103,6 +112,7 @@ pub(super) fn rope(
             magnitude: 1.0,
             original_context,
             sections: None,
+            axes: RopeAxes::One,
         });
     }
     let scaling = scaling(keys, spec.yarn_range)?;
@@ -119,6 +129,7 @@ pub(super) fn rope(
         magnitude: stretch * keys.positive("rope.scaling.attn_factor")?.unwrap_or(1.0),
         original_context,
         sections: sections(keys, spec.rope_axes, dimensions / 2)?,
+        axes: spec.rope_axes,
     })
 }
 
@@ -131,7 +142,7 @@ fn sections(
     let key = keys.key("rope.dimension_sections");
     let found = match axes {
         RopeAxes::One => None,
-        RopeAxes::Sections => keys.metadata.array(&key)?,
+        RopeAxes::Sections | RopeAxes::Interleaved => keys.metadata.array(&key)?,
     };
     let Some(found) = found else {
         return Ok(None);

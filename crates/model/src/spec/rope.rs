@@ -1,4 +1,4 @@
-//! How families vary rotary positions.
+//! How families vary rotary positions, and what images see of each other.
 
 /// The RoPE of layers with a window.
 #[derive(Copy, Clone, Debug, PartialEq)]
@@ -31,4 +31,16 @@ pub enum RopeAxes {
     /// The first pairs turn by time, those after them by the row, the last by the column
     /// (`rope.dimension_sections`).
     Sections,
+    /// The same numbers of pairs, but the axes take turns: time, row, column, and time again where the row's or the column's
+    /// pairs are used up.
+    Interleaved,
+}
+
+/// The layers in which positions of an image see those that come later, if the image's tower says that they may.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum ImageLayers {
+    /// All.
+    All,
+    /// Those with windows.
+    Windowed,
 }

@@ -1,6 +1,7 @@
 //! A tower's sizes and scales, from the metadata under `clip`.
 
-use super::spec::{Merge, TowerPosition, TowerSpec};
+use super::spec::{Colors, Merge, Mutual, PlaceTable, TowerSpec};
+use crate::config::Config;
 use crate::error::LoadError;
 use crate::spec::Activation;
 use alloc::format;
@@ -39,6 +40,14 @@ pub struct TowerConfig {
     pub merge: usize,
     /// The width of the text model.
     pub text_width: usize,
+    /// How many of the text model's first layers are given something of an image too.
+    pub deepstack: usize,
+    /// The positions that each image has where learned queries attend to it.
+    pub queries: Option<usize>,
+    /// The heads with which they do; by default so many as have 128 dimensions.
+    pub query_heads: Option<usize>,
+    /// The release of MiniCPM-V, as llama.cpp counts them; they differ in what stands around images.
+    pub minicpmv: usize,
     /// What is taken from a color, by channel, in [0, 1].
     pub mean: [f32; 3],
     /// What it is divided by then.
@@ -49,6 +58,8 @@ pub struct TowerConfig {
     pub pinpoints: Vec<(usize, usize)>,
     /// The longer side that an image is resized to before it is cut into tiles, where the file says.
     pub longest: Option<usize>,
+    /// The most tiles that an image is cut into, where the file says.
+    pub most_tiles: Option<usize>,
     /// The fewest and the most pixels of an image, where the file says.
     pub pixels: (Option<usize>, Option<usize>),
     /// The base of rotations.
@@ -56,7 +67,7 @@ pub struct TowerConfig {
     /// Whether images are square and all of one size.
     pub fixed: bool,
     /// Whether an image's positions see each other in the text model.
-    pub mutual: bool,
+    pub mutual: Mutual,
     /// Whether the text model's positions have the image's axes.
     pub axes: bool,
 }
@@ -196,18 +207,25 @@ impl TowerConfig {
         let scale = keys.optional("projector.scale_factor")?;
         let block = keys.optional("spatial_merge_size")?;
         let merge = match spec.merge {
-            Merge::Each => 1,
-            Merge::Mean(side) | Merge::Shuffle(side) => scale.unwrap_or(side),
+            Merge::Each | Merge::Queries => 1,
+            Merge::Mean(side) | Merge::RootMean(side) | Merge::Shuffle(side) => {
+                scale.unwrap_or(side)
+            }
             Merge::Blocks => block.unwrap_or(2),
             Merge::Unfold => block.unwrap_or(1),
         };
-        let fixed = spec.position == TowerPosition::Learned;
+        let fixed = spec.table == PlaceTable::Square;
         if fixed && !(image_size / patch_size).is_multiple_of(merge) {
             return Err(LoadError::BadValue {
                 key: "clip.vision.image_size".into(),
                 value: image_size as f64,
                 needs: "whole positions of merged patches",
             });
+        }
+        let (mut mean, mut deviation) = (keys.channels("image_mean")?, keys.channels("image_std")?);
+        if spec.colors == Colors::Centered {
+            deviation = deviation.map(|deviation| deviation / 2.0);
+            mean = [0, 1, 2].map(|channel| mean[channel] + deviation[channel]);
         }
         let config = Self {
             family: spec.name,
@@ -223,12 +241,16 @@ impl TowerConfig {
             } else if keys.truth("clip.use_silu")? {
                 Activation::Silu
             } else {
-                Activation::GeluQuick
+                spec.activation
             },
             merge,
             text_width: 0,
-            mean: keys.channels("image_mean")?,
-            deviation: keys.channels("image_std")?,
+            deepstack: 0,
+            queries: None,
+            query_heads: keys.optional("projector.head_count")?,
+            minicpmv: metadata.u32("clip.minicpmv_version")?.unwrap_or(3) as usize,
+            mean,
+            deviation,
             windows: if spec.windows {
                 let every = keys.size("n_wa_pattern")?;
                 let side = keys.optional("window_size")?.unwrap_or(112);
@@ -238,13 +260,14 @@ impl TowerConfig {
             },
             pinpoints: keys.pinpoints(image_size)?,
             longest: keys.optional("preproc_image_size")?,
+            most_tiles: keys.optional("preproc_max_tiles")?,
             pixels: (
                 keys.optional("image_min_pixels")?,
                 metadata
                     .u32("clip.vision.image_max_pixels")?
                     .map(|pixels| pixels as usize),
             ),
-            rope_base: 10_000.0,
+            rope_base: spec.rope_base,
             fixed,
             mutual: spec.mutual,
             axes: spec.axes,
@@ -257,8 +280,26 @@ impl TowerConfig {
         self.width / self.heads
     }
 
+    /// How many numbers a position has: those of the text model, and as many again for each of its first layers that are
+    /// given some.
+    pub fn row(&self) -> usize {
+        self.text_width * (1 + self.deepstack)
+    }
+
+    /// Whether an image's positions see each other in this text model.
+    pub fn mutual_in(&self, text: &Config) -> bool {
+        match self.mutual {
+            Mutual::Never => false,
+            Mutual::Always => true,
+            Mutual::WithoutLayerInputs => text.layer_input.is_none(),
+        }
+    }
+
     /// Positions that a square image of the usual size takes.
     pub fn positions(&self) -> usize {
+        if let Some(queries) = self.queries {
+            return queries;
+        }
         let side = self.image_size / self.patch_size / self.merge;
         side * side
     }

@@ -5,17 +5,25 @@
 //! and scales come from the file. Attention and matrices are those of the text encoders, and the numerics contract
 //! holds: the same pixels give the same bits on any number of workers and any instruction set.
 
+mod clamped;
 mod config;
+mod deepstack;
+mod families;
 mod joined;
+mod layers;
 mod pass;
 mod patches;
+mod places;
 mod projector;
+mod resampler;
 mod spec;
 mod weights;
 
 pub use config::TowerConfig;
 pub use joined::Tiling;
-pub use spec::{Merge, ProjectorStep, TowerPosition, TowerSpec};
+pub use spec::{
+    ClassPlace, Colors, HeadNorm, Merge, Mutual, PlaceTable, ProjectorStep, TowerRope, TowerSpec,
+};
 pub use weights::Tower;
 
 use crate::embedded::Grid;
@@ -35,9 +43,10 @@ pub struct TowerImage<'a> {
 /// What a tower makes of an image.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TowerRows {
-    /// (positions, width of the text model).
+    /// (positions, width of the text model), or (positions, 1 + layers, width of the text model) where the text model's first
+    /// layers are given something too.
     pub rows: Vec<f32>,
-    /// How the positions lie in the image.
+    /// How the positions lie in the image; learned queries stand in one row.
     pub grid: Grid,
 }
 
@@ -59,6 +68,12 @@ pub enum TowerError {
         width: usize,
         height: usize,
         size: usize,
+    },
+    #[error("an image of {width}×{height} pixels has more than {side} patches on a side")]
+    Side {
+        width: usize,
+        height: usize,
+        side: usize,
     },
     #[error("the image has {found} numbers; {expected} are three for each pixel")]
     Pixels { found: usize, expected: usize },

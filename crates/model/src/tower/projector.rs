@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 impl TowerPass<'_> {
     /// Merges patches and projects them: (positions, text width), in the order of the grid.
-    pub(super) fn project(&self, patches: Vec<f32>) -> Vec<f32> {
+    pub(super) fn project(&self, patches: Vec<f32>, stacked: &[Vec<f32>]) -> Vec<f32> {
         let weights = &self.tower.weights;
         let patches = match &weights.merge_norm {
             Some(norm) => self.norm(norm, &patches),
@@ -30,17 +30,23 @@ impl TowerPass<'_> {
                     self.compute.norm(*kind, norm, *epsilon, &x, &mut out);
                     x = out;
                 }
-                Step::Linear(linear) => {
-                    let mut out = vec![0.0; positions * linear.matrix.rows];
-                    self.linear(linear, &x, &mut out);
-                    x = out;
-                }
+                Step::Linear(linear) => x = self.linear(linear, &x),
                 Step::Activate(activation) => self.compute.each_row(&mut x, width, |_, row| {
                     kernels.activate(*activation, row);
                 }),
             }
         }
-        self.in_grid_order(&x)
+        self.in_grid_order(&self.side_by_side(x, stacked))
+    }
+
+    /// Multiplies a mean by the root of its width, and brings it to a mean and a scale, if the file has those.
+    fn standardize(&self, row: &mut [f32]) {
+        let kernels = self.compute.kernels;
+        kernels.scale(row, libm::sqrtf(row.len() as f32));
+        if let Some((bias, scale)) = &self.tower.weights.standard {
+            kernels.add_scaled(row, bias, -1.0);
+            kernels.mul(row, scale);
+        }
     }
 
     /// Squares of patches as one vector each.
@@ -50,8 +56,8 @@ impl TowerPass<'_> {
         let kernels = self.compute.kernels;
         match self.tower.spec.merge {
             // The patches of a square lie one behind the other already.
-            Merge::Each | Merge::Shuffle(_) | Merge::Blocks => patches,
-            Merge::Mean(_) => {
+            Merge::Each | Merge::Shuffle(_) | Merge::Blocks | Merge::Queries => patches,
+            Merge::Mean(_) | Merge::RootMean(_) => {
                 let mut out = vec![0.0; patches.len() / square];
                 self.compute.each_row(&mut out, width, |position, row| {
                     let own = &patches[position * square * width..][..square * width];
@@ -59,6 +65,9 @@ impl TowerPass<'_> {
                         kernels.add(row, patch);
                     }
                     kernels.scale(row, 1.0 / square as f32);
+                    if let Merge::RootMean(_) = self.tower.spec.merge {
+                        self.standardize(row);
+                    }
                 });
                 out
             }

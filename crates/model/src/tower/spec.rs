@@ -2,16 +2,62 @@
 
 use crate::spec::{Activation, Norm, Presence};
 
-/// How a tower knows where a patch is.
+/// What is added to a patch's vector for its place (`v.position_embd`).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum TowerPosition {
-    /// A vector for each place of a square image, added to the patches.
-    Learned,
-    /// Heads are rotated: the first half of a head's pairs by the row, the second by the column, with the same frequencies
-    /// in both halves. Pairs are (i, i + half).
-    RopeHalves,
+pub enum PlaceTable {
+    /// Nothing.
+    None,
+    /// A vector for each place of a square image. Images are of that size.
+    Square,
+    /// The same, but the square is stretched to the image: linearly between vectors, corners on corners.
+    Stretched,
+    /// The same, but each place takes one vector, the one that lies before it.
+    Nearest,
+    /// A vector for each column, and one for each row.
+    Axes,
+}
+
+/// How heads are rotated. Half of a head's pairs turn by the row and half by the column, with the same frequencies in both
+/// halves unless something else is said.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum TowerRope {
+    /// Not at all.
+    None,
+    /// Rows come first. Pairs are (i, i + half).
+    Halves,
     /// The same, but frequencies alternate: rows have the even ones, columns the odd ones. Pairs are (2i, 2i + 1).
-    RopeAlternating,
+    Alternating,
+    /// Columns come first, and both count from 1. Pairs are (2i, 2i + 1).
+    FromOne,
+    /// Columns come first, and each half of a head is rotated for itself: pairs are (i, i + quarter).
+    Quarters,
+}
+
+/// What the file's mean and deviation make of colors.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Colors {
+    /// What the tower reads.
+    AsRead,
+    /// Numbers between 0 and 1, which the tower brings to -1 and 1.
+    Centered,
+}
+
+/// Where the class stands in the table of places.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum ClassPlace {
+    /// Before all patches.
+    First,
+    /// Behind them.
+    Last,
+}
+
+/// What is done to a head's queries, keys and values before they are rotated.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum HeadNorm {
+    /// Nothing. Scores are divided by the root of a head's size.
+    None,
+    /// Queries and keys are normed by `attn_q_norm` and `attn_k_norm`, values without weights. Scores stay as they are.
+    All,
 }
 
 /// How patches become positions of the text.
@@ -21,12 +67,17 @@ pub enum Merge {
     Each,
     /// Squares of patches are averaged; `clip.vision.projector.scale_factor` is a square's side, or else this.
     Mean(usize),
+    /// The same, times the root of the width; then what `v.std_bias` says is taken away, and the rest multiplied by
+    /// `v.std_scale`.
+    RootMean(usize),
     /// Squares of patches lie one behind the other in a longer vector, row by row.
     Shuffle(usize),
     /// The same, with `clip.vision.spatial_merge_size` as a square's side.
     Blocks,
     /// The same where the file has `mm.patch_merger`, but the square is innermost: (channels, rows, columns).
     Unfold,
+    /// Learned queries attend to them: there are as many positions for each image.
+    Queries,
 }
 
 /// A step from merged patches to embeddings.
@@ -34,6 +85,8 @@ pub enum Merge {
 pub enum ProjectorStep {
     /// A norm by the root mean square, with the tower's epsilon.
     Rms(&'static str),
+    /// The same without weights.
+    PlainRms,
     /// A norm with a weight and a bias, with this epsilon.
     Layer(&'static str, f32),
     /// A matrix, and its bias if it has one.
@@ -44,6 +97,17 @@ pub enum ProjectorStep {
     Activate(Activation),
 }
 
+/// Whether an image's positions see each other in the text model, also those that come later.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Mutual {
+    /// They do not.
+    Never,
+    /// They do.
+    Always,
+    /// They do in text models that have no embeddings for layers: Gemma 4's small ones have them.
+    WithoutLayerInputs,
+}
+
 /// A family of towers.
 #[derive(Copy, Clone, Debug)]
 pub struct TowerSpec {
@@ -51,16 +115,30 @@ pub struct TowerSpec {
     pub name: &'static str,
     /// The norms of layers.
     pub norm: Norm,
-    /// How it knows where a patch is.
-    pub position: TowerPosition,
-    /// A vector before all patches, which takes part in attention and goes no further.
+    /// What colors are before they are read.
+    pub colors: Colors,
+    /// What tells a patch its place.
+    pub table: PlaceTable,
+    /// What else does.
+    pub rope: TowerRope,
+    /// The base of rotations.
+    pub rope_base: f32,
+    /// A vector which takes part in attention and goes no further.
     pub class: Presence,
+    /// Where it stands in the table of places.
+    pub class_place: ClassPlace,
     /// The norm before the layers.
     pub pre_norm: Presence,
     /// The norm after them. A family that has it and does not use it takes an earlier layer's result.
     pub post_norm: Presence,
+    /// Norms of heads.
+    pub head_norm: HeadNorm,
+    /// The norm of each branch's result.
+    pub branch_norm: Presence,
     /// What `clip.use_gelu` stands for.
     pub gelu: Activation,
+    /// The activation where the file has neither that nor `clip.use_silu`.
+    pub activation: Activation,
     /// Whether all layers but every `clip.vision.n_wa_pattern`th see windows of `clip.vision.window_size` pixels only.
     pub windows: bool,
     /// The norm of patches before they are merged.
@@ -70,112 +148,19 @@ pub struct TowerSpec {
     /// From those to embeddings.
     pub projector: &'static [ProjectorStep],
     /// Whether an image's positions see each other in the text model.
-    pub mutual: bool,
+    pub mutual: Mutual,
     /// Whether the text model's positions have the image's axes.
     pub axes: bool,
 }
 
-use ProjectorStep::{Activate, Layer, Linear, Rms, Transposed};
-
-const GELU: ProjectorStep = Activate(Activation::GeluErf);
-
-/// LLaVA 1.5 and 1.6 (<https://arxiv.org/abs/2310.03744>): CLIP without its last layer. Files have the layers that are
-/// used, and no other.
-const LLAVA: TowerSpec = TowerSpec {
-    name: "mlp",
-    norm: Norm::LayerBias,
-    position: TowerPosition::Learned,
-    class: Presence::IfPresent,
-    pre_norm: Presence::IfPresent,
-    post_norm: Presence::Never,
-    gelu: Activation::GeluErf,
-    windows: false,
-    merge_norm: None,
-    merge: Merge::Each,
-    projector: &[Linear("mm.0"), GELU, Linear("mm.2")],
-    mutual: false,
-    axes: false,
-};
-
-/// Gemma 3 (<https://arxiv.org/abs/2503.19786>): SigLIP, whose patches are averaged.
-const GEMMA3: TowerSpec = TowerSpec {
-    name: "gemma3",
-    class: Presence::Never,
-    pre_norm: Presence::Never,
-    post_norm: Presence::Always,
-    gelu: Activation::GeluTanh,
-    merge: Merge::Mean(4),
-    projector: &[Rms("mm.soft_emb_norm"), Transposed("mm.input_projection")],
-    mutual: true,
-    ..LLAVA
-};
-
-/// Idefics 3 and SmolVLM (<https://arxiv.org/abs/2408.12637>): SigLIP, whose patches are shuffled together.
-const IDEFICS3: TowerSpec = TowerSpec {
-    name: "idefics3",
-    merge: Merge::Shuffle(2),
-    projector: &[Linear("mm.model.fc")],
-    mutual: false,
-    ..GEMMA3
-};
-
-/// InternVL (<https://arxiv.org/abs/2404.16821>): a ViT whose branches are scaled.
-const INTERNVL: TowerSpec = TowerSpec {
-    name: "internvl",
-    class: Presence::Always,
-    pre_norm: Presence::Never,
-    post_norm: Presence::IfPresent,
-    merge: Merge::Shuffle(2),
-    projector: &[Layer("mm.0", 1e-5), Linear("mm.1"), GELU, Linear("mm.3")],
-    ..LLAVA
-};
-
-/// Qwen2-VL (<https://arxiv.org/abs/2409.12191>): rotated heads, images of any size.
-const QWEN2VL: TowerSpec = TowerSpec {
-    name: "qwen2vl_merger",
-    position: TowerPosition::RopeHalves,
-    class: Presence::Never,
-    pre_norm: Presence::Never,
-    post_norm: Presence::Always,
-    merge: Merge::Blocks,
-    axes: true,
-    ..LLAVA
-};
-
-/// Qwen2.5-VL (<https://arxiv.org/abs/2502.13923>): windows in most layers.
-const QWEN25VL: TowerSpec = TowerSpec {
-    name: "qwen2.5vl_merger",
-    norm: Norm::Rms,
-    windows: true,
-    ..QWEN2VL
-};
-
-/// Pixtral (<https://arxiv.org/abs/2410.07073>) and Mistral Small 3: rotated heads, images of any size.
-const PIXTRAL: TowerSpec = TowerSpec {
-    name: "pixtral",
-    norm: Norm::Rms,
-    position: TowerPosition::RopeAlternating,
-    class: Presence::Never,
-    pre_norm: Presence::Always,
-    merge_norm: Some("mm.input_norm"),
-    merge: Merge::Unfold,
-    projector: &[Linear("mm.1"), GELU, Linear("mm.2")],
-    ..LLAVA
-};
-
-/// All families.
-pub(super) static ALL: &[TowerSpec] = &[
-    LLAVA, GEMMA3, IDEFICS3, INTERNVL, QWEN2VL, QWEN25VL, PIXTRAL,
-];
-
 impl TowerSpec {
     /// The family of a name.
     pub(super) fn find(name: &str) -> Option<&'static Self> {
-        ALL.iter().find(|spec| spec.name == name)
+        super::families::ALL.iter().find(|spec| spec.name == name)
     }
 
     /// The names of all families.
     pub fn names() -> impl Iterator<Item = &'static str> {
-        ALL.iter().map(|spec| spec.name)
+        super::families::ALL.iter().map(|spec| spec.name)
     }
 }

@@ -6,7 +6,7 @@ use crate::config::AttentionConfig;
 use crate::decoder::Pass;
 use crate::mixer::scan::softplus;
 use crate::pages::{Half, LayerLayout, PagesMut};
-use crate::spec::AttnGate;
+use crate::spec::{AttnGate, ImageLayers};
 use crate::workspace::{Stores, Workspace};
 use strata_kernels::{Activation, Kernels, KvType, act_format};
 use strata_platform::{Chunks, Stretches};
@@ -57,6 +57,10 @@ impl Pass<'_> {
             let encoded = work.acts.rows_mut(format, width, tokens);
             (&mut work.mixed[..tokens * width], Some((encoded, format)))
         };
+        let sees = match self.config.spec.image_layers {
+            ImageLayers::Windowed if config.window.is_none() => Sees::NothingLater,
+            _ => Sees::Itself,
+        };
         let attention = Attention {
             compute,
             config,
@@ -69,7 +73,7 @@ impl Pass<'_> {
             sinks: weights.sinks.as_deref(),
             slopes: &weights.slopes,
             buckets: weights.buckets.as_ref(),
-            sees: Sees::Itself,
+            sees,
         };
         attention.run(AttentionOut {
             floats,

@@ -55,8 +55,10 @@ pub(crate) struct Attention<'a> {
 /// What a token sees of its sequence.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Sees {
-    /// What comes after the source, up to itself.
+    /// What comes after the source, up to itself, or up to the end of an image whose positions see each other.
     Itself,
+    /// What comes after the source, up to itself, in images too.
+    NothingLater,
     /// The source.
     Source,
 }
@@ -272,7 +274,11 @@ impl Attention<'_> {
             Some(chunk) if self.config.chunked => position / chunk * chunk,
             Some(window) => (position + 1).saturating_sub(window),
         };
-        start.min(position).max(source)..end as usize
+        let end = match self.sees {
+            Sees::NothingLater => position + 1,
+            _ => end as usize,
+        };
+        start.min(position).max(source)..end
     }
 
     fn group_sinks(&self, group: usize) -> Option<&[f32]> {
