@@ -101,10 +101,16 @@ def processors(pil):
                                                      image_grid_pinpoints=[[12, 24], [24, 12], [24, 24], [36, 12], [12, 36]],
                                                      **norm),
         "budget": kind("Gemma4ImageProcessor")(patch_size=2, pooling_kernel_size=3, max_soft_tokens=70),
-        "canvas": kind("Llama4ImageProcessor")(size={"height": 16, "width": 16}, max_patches=6, **norm),
+        "canvas": kind("Llama4ImageProcessor")(size={"height": 16, "width": 16}, max_patches=6,
+                                               image_mean=[0.0] * 3, image_std=[1.0] * 3),
         "slices": kind("MiniCPMV4_6ImageProcessor")(scale_resolution=24, patch_size=2, max_slice_nums=9, **norm),
         "tiled": kind("Idefics3ImageProcessor")(size={"longest_edge": 64}, max_image_size={"longest_edge": 16}, **norm),
     }
+
+
+def unit_colors(x):
+    """Colors between 0 and 1, normed."""
+    return (x - np.reshape(MEAN, (3, 1, 1))) / np.reshape(STD, (3, 1, 1))
 
 
 def tiles(name, processor, image):
@@ -112,14 +118,14 @@ def tiles(name, processor, image):
     out = processor(images=[image], return_tensors={"longest": None, "canvas": "pt"}.get(name, "np"))
     values = out["pixel_values"]
     if name == "canvas":
-        values = list(values.float().numpy().reshape(-1, 3, 16, 16))
+        # It computes in bfloat16, which would show if colors were normed too.
+        values = [unit_colors(x) for x in values.double().numpy().reshape(-1, 3, 16, 16)]
     elif name == "budget":
         places = np.asarray(out["image_position_ids"])[0]
         columns, rows = (int(n) + 1 for n in places.max(axis=0))
         x = np.asarray(values, dtype=np.float64)[0, : rows * columns].reshape(rows, columns, 2, 2, 3)
         x = x.transpose(4, 0, 2, 1, 3).reshape(3, rows * 2, columns * 2)
-        # Its colors are between 0 and 1.
-        values = [(x - np.reshape(MEAN, (3, 1, 1))) / np.reshape(STD, (3, 1, 1))]
+        values = [unit_colors(x)]
     elif name == "slices":
         found, at = [], 0
         for rows, columns in (map(int, size) for size in np.asarray(out["target_sizes"])):
