@@ -307,6 +307,43 @@ func (m *Model) Embed(ctx context.Context, texts ...string) ([][]float32, error)
 	return rows, nil
 }
 
+// Transcript is what is said in an audio file.
+type Transcript struct {
+	Text     string
+	Language string
+	Duration float64
+	Segments []Segment
+}
+
+// Segment is a piece of a transcript, with its time in seconds.
+type Segment struct {
+	Start, End float64
+	Text       string
+}
+
+// Transcribe says what is said in an audio file, with a Whisper model. Set gives the fields of /v1/audio/transcriptions.
+func (m *Model) Transcribe(ctx context.Context, file string, options ...Option) (*Transcript, error) {
+	asked := &request{fields: map[string]any{"file": file, "response_format": "verbose_json"}}
+	for _, option := range options {
+		option(asked)
+	}
+	body, err := json.Marshal(asked.fields)
+	if err != nil {
+		return nil, err
+	}
+	stream, err := m.Request(ctx, "/v1/audio/transcriptions", body)
+	if err != nil {
+		return nil, err
+	}
+	defer stream.Close()
+	raw, err := stream.Next()
+	if err != nil {
+		return nil, err
+	}
+	transcript := &Transcript{}
+	return transcript, json.Unmarshal(raw, transcript)
+}
+
 // SchemaOf is the JSON schema of a type. A field's `enum:"a,b"` lists what it may be, `description:"…"` describes it; one
 // with `omitempty` may be missing.
 func SchemaOf[T any]() map[string]any {

@@ -19,6 +19,7 @@ import "C"
 import (
 	"encoding/json"
 	"runtime"
+	"strings"
 	"sync"
 	"unsafe"
 )
@@ -75,7 +76,7 @@ type Options struct {
 	// Projector is the file that lets the model see; one beside the model is found by itself.
 	Projector string `json:"projector,omitempty"`
 	Device    string `json:"device,omitempty"`
-	Sessions   bool      `json:"sessions,omitempty"`
+	Sessions  bool   `json:"sessions,omitempty"`
 }
 
 // Adapter is a LoRA adapter with its strength in requests that name none.
@@ -121,6 +122,9 @@ func Load(model string, options ...Options) (*Model, error) {
 	runtime.SetFinalizer(opened, (*Model).Close)
 	return opened, nil
 }
+
+// Features says what the library can do, by name.
+func Features() []string { return strings.Fields(C.GoString(C.strata_features())) }
 
 // Plan is what a model takes, in bytes, against what there is.
 type Plan struct {

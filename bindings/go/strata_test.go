@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand"
 	"os"
+	"reflect"
 	"strconv"
 	"strings"
 	"sync"
@@ -61,6 +62,7 @@ func TestAll(t *testing.T) {
 	sessions(t, ctx, model)
 	others(t, ctx, model)
 	images(t, ctx)
+	speech(t, ctx)
 	stress(t, ctx)
 }
 
@@ -163,6 +165,31 @@ func embeddings(t *testing.T, ctx context.Context, model *strata.Model) {
 		}
 	}
 	feature("embeddings")
+}
+
+// An audio file as text.
+func speech(t *testing.T, ctx context.Context) {
+	if features := strings.Join(strata.Features(), " "); !strings.Contains(features, "transcriptions") {
+		t.Fatal(features)
+	}
+	model := need[*strata.Model](t)(strata.Load(os.Getenv("STRATA_HEARING_MODEL"), strata.Options{Threads: 2}))
+	defer model.Close()
+	var heard strata.Transcript
+	if err := json.Unmarshal([]byte(os.Getenv("STRATA_HEARD")), &heard); err != nil {
+		t.Fatal(err)
+	}
+	told := need[*strata.Transcript](t)(model.Transcribe(ctx, os.Getenv("STRATA_SOUND")))
+	if told.Text == "" || !reflect.DeepEqual(*told, heard) {
+		t.Fatalf("%v is not %v", told, heard)
+	}
+	var failure *strata.Error
+	if _, err := model.Transcribe(ctx, "/nowhere.wav"); !errors.As(err, &failure) || failure.Code != "not_found" {
+		t.Fatal(err)
+	}
+	if _, err := strata.Text(model.Chat(ctx, strata.User("a"))); !errors.As(err, &failure) || failure.Code != "unsupported" {
+		t.Fatal(err)
+	}
+	feature("speech")
 }
 
 // A message with an image, seen through a projector.

@@ -112,7 +112,7 @@ pub unsafe extern "C" fn strata_tokenize(
             |_| core::Error::new(core::ErrorKind::InvalidArgument, "the text is not UTF-8");
         let text = std::str::from_utf8(text).map_err(problem)?;
         // SAFETY: the caller says so.
-        unsafe { give_items(MODELS.get(model)?.tokenize(text), count) }
+        unsafe { give_items(MODELS.get(model)?.tokenize(text)?, count) }
     })
 }
 
@@ -131,6 +131,6 @@ pub unsafe extern "C" fn strata_detokenize(
     guard(null_mut(), || {
         // SAFETY: the caller says so.
         let tokens = unsafe { items(tokens, count) }?;
-        Ok(give_string(MODELS.get(model)?.detokenize(tokens)))
+        Ok(give_string(MODELS.get(model)?.detokenize(tokens)?))
     })
 }

@@ -12,7 +12,7 @@ use strata_bindings::SharedSession;
 #[unsafe(no_mangle)]
 pub extern "C" fn strata_session_new(model: *const StrataModel) -> *mut StrataSession {
     guard(null_mut(), || {
-        Ok(SESSIONS.add(SharedSession::new(&MODELS.get(model)?)))
+        Ok(SESSIONS.add(SharedSession::new(&MODELS.get(model)?)?))
     })
 }
 

@@ -152,8 +152,10 @@ pub unsafe extern "C" fn strata_rerank(
     unsafe { ask(model, "/v1/rerank", request) }
 }
 
-/// Turns speech into text. This build runs no speech models: it returns NULL, and strata_error_code says "unsupported", until
-/// strata_features lists "transcriptions".
+/// Turns speech into text, with a Whisper model. request has the fields of POST /v1/audio/transcriptions as JSON; file is the
+/// path of a WAV, FLAC, MP3 or Ogg Vorbis file, or its bytes as "data:;base64,...". The stream has one document,
+/// {"text"} alone where response_format is "text", "srt" or "vtt"; with "stream": true it has one for each piece of text.
+/// Returns a stream that strata_stream_free frees, or NULL.
 ///
 /// # Safety
 ///

@@ -281,8 +281,7 @@ static void others(strata_model *model) {
     CHECK(stream && strata_next(stream, -1, &document) == STRATA_ERROR && !document);
     CHECK(strcmp(strata_error_code(), "unsupported") == 0);
     strata_stream_free(stream);
-    FAILS(strata_transcribe(model, "{\"file\":\"\"}"), "unsupported");
-    CHECK(!strstr(strata_features(), "transcriptions"));
+    FAILS(strata_transcribe(model, "{\"file\":\"a.wav\"}"), "unsupported");
     stream = strata_request(model, "/v1/responses", "{\"input\":\"a\",\"background\":true}");
     CHECK(stream && strata_next(stream, -1, &document) == STRATA_ERROR);
     strata_stream_free(stream);
@@ -375,6 +374,74 @@ static void images(void) {
     feature("images");
 }
 
+/* An audio file as text: at once and piece by piece, from its path and from its bytes. */
+static void speech(void) {
+    const char *file = getenv("STRATA_HEARING_MODEL"), *sound = getenv("STRATA_SOUND"), *heard = getenv("STRATA_HEARD");
+    CHECK(file && sound && heard && strstr(strata_features(), "transcriptions"));
+    char request[4096], *document, *text = string_of(heard, "text");
+    strata_model *model = strata_open(file, "{\"threads\":2}");
+    CHECK(model && text && text[0]);
+    CHECK(snprintf(request, sizeof request, "{\"file\":\"%s\",\"response_format\":\"verbose_json\"}", sound) > 0);
+    document = whole(strata_transcribe(model, request));
+    /* What it took follows. */
+    CHECK(strncmp(document, heard, strlen(heard) - 1) == 0 && strstr(document, "\"usage\""));
+    strata_string_free(document);
+    snprintf(request, sizeof request, "{\"file\":\"%s\",\"response_format\":\"srt\"}", sound);
+    document = whole(strata_transcribe(model, request));
+    CHECK(strstr(document, "{\"text\":\"1\\n00:00:00") == document);
+    strata_string_free(document);
+    snprintf(request, sizeof request, "{\"file\":\"%s\",\"stream\":true}", sound);
+    strata_stream *stream = strata_transcribe(model, request);
+    char *last = NULL;
+    int pieces = 0, status;
+    CHECK(stream);
+    while ((status = strata_next(stream, -1, &document)) == STRATA_DOCUMENT) {
+        pieces++;
+        strata_string_free(last);
+        last = document;
+    }
+    CHECK(status == STRATA_END && pieces > 1 && strstr(last, "transcript.text.done"));
+    char *again = string_of(last, "text");
+    CHECK(again && strcmp(again, text) == 0);
+    free(again);
+    strata_string_free(last);
+    strata_stream_free(stream);
+    free(text);
+    /* A file of 8 bits and one sample, which is too short for a word. */
+    document = whole(strata_transcribe(model, "{\"file\":\"data:audio/wav;base64,UklGRiUAAABXQVZFZm10IBAAAAABAAEAgD4AAIA+"
+                                              "AAABAAgAZGF0YQEAAACA\",\"language\":\"en\"}"));
+    CHECK(strstr(document, "\"text\":"));
+    strata_string_free(document);
+    const char *bad[][2] = {{"{\"file\":\"/nowhere.wav\"}", "not_found"},
+                            {"{\"file\":\"data:;base64,!\"}", "invalid_argument"},
+                            {"{\"file\":\"data:;base64,bm8gc291bmQ=\"}", "invalid_argument"}};
+    for (int i = 0; i < 3; i++) {
+        stream = strata_transcribe(model, bad[i][0]);
+        CHECK(stream && strata_next(stream, -1, &document) == STRATA_ERROR && !document);
+        CHECK(strcmp(strata_error_code(), bad[i][1]) == 0);
+        strata_stream_free(stream);
+    }
+    FAILS(strata_transcribe(model, "{}"), "invalid_argument");
+    FAILS(strata_transcribe(model, "{\"file\":\"a.wav\",\"beams\":2}"), "invalid_argument");
+    FAILS(strata_transcribe(model, "{\"file\":\"a.wav\",\"prompt\":{}}"), "invalid_argument");
+    FAILS(strata_transcribe(model, "[]"), "invalid_argument");
+    FAILS(strata_chat(model, "{\"messages\":[]}"), "unsupported");
+    FAILS(strata_session_new(model), "unsupported");
+    FAILS(strata_open(file, "{\"context\":100}"), "invalid_argument");
+    document = strata_model_info(model);
+    CHECK(document && strstr(document, "\"transcription\""));
+    strata_string_free(document);
+    /* A stream that is canceled ends at once; one that is freed keeps nobody waiting. */
+    for (int i = 0; i < 8; i++) {
+        stream = strata_transcribe(model, request);
+        strata_cancel(stream);
+        CHECK(strata_next(stream, -1, NULL) == STRATA_ERROR && strcmp(strata_error_code(), "canceled") == 0);
+        strata_stream_free(stream);
+    }
+    strata_model_free(model);
+    feature("speech");
+}
+
 int main(void) {
     CHECK(getenv("STRATA_STORY") && getenv("STRATA_ADAPTER_ONE") && getenv("STRATA_ADAPTER_TWO"));
     strata_stream *load = strata_load("tale", "{\"sessions\":true,\"context\":4096}");
@@ -395,6 +462,7 @@ int main(void) {
     others(model);
     sessions(model);
     images();
+    speech();
     load = strata_load("tale", NULL);
     strata_stream_free(load);
     strata_model_free(model);

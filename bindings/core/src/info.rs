@@ -3,10 +3,17 @@
 use crate::options::options;
 use strata::chat_types::json::Json;
 use strata::chat_types::{AdapterFacts, Fault};
-use strata::{Error, Model, ModelFacts};
+use crate::model::Model;
+use crate::speech;
+use strata::{Error, ModelFacts};
 
 /// What is known of a model.
 pub fn info(model: &Model) -> Json {
+    let model = match (model.text(), model.speech()) {
+        (Ok(model), _) => model,
+        (Err(_), Ok(model)) => return speech::facts(model),
+        (Err(_), Err(_)) => return Json::Null,
+    };
     let seconds = model.load_time().as_secs_f64();
     facts(model.facts())
         .with("load_seconds", seconds)
@@ -16,7 +23,7 @@ pub fn info(model: &Model) -> Json {
 /// What a model would take, in bytes, without loading it.
 pub fn plan(model: &str, json: &[u8]) -> Result<Json, Error> {
     let (options, _) = options(json)?;
-    let plan = Model::plan(model, &options)?;
+    let plan = strata::Model::plan(model, &options)?;
     Ok(Json::object([
         ("weights", plan.weights.into()),
         ("kv", plan.kv.into()),
@@ -36,7 +43,11 @@ pub fn plan(model: &str, json: &[u8]) -> Result<Json, Error> {
 
 /// A model's adapters with their strengths in requests that name none.
 pub fn adapters(model: &Model) -> Json {
-    list(&model.worker().adapters().facts())
+    let text = model.text();
+    text.map_or_else(
+        |_| Json::array([]),
+        |model| list(&model.worker().adapters().facts()),
+    )
 }
 
 /// Sets those strengths: `[{"id":0,"scale":0.5}]`. Adapters that are not listed are left out.
@@ -51,7 +62,7 @@ pub fn set_adapters(model: &Model, json: &[u8]) -> Result<(), Error> {
         fields.finish()?;
         given.push((id as usize, scale.unwrap_or(1.0) as f32));
     }
-    let set: Result<(), Fault> = model.worker().adapters().scale(&given);
+    let set: Result<(), Fault> = model.text()?.worker().adapters().scale(&given);
     Ok(set?)
 }
 

@@ -8,19 +8,22 @@
 mod info;
 mod jobs;
 mod load;
+mod model;
 mod options;
 mod request;
 mod session;
 mod signal;
 mod source;
+mod speech;
 mod stream;
 mod tools;
 
 pub use info::{adapters, info, plan, set_adapters};
 pub use load::{load, open};
+pub use model::Model;
 pub use request::{milliseconds, request};
 pub use session::SharedSession;
-pub use strata::{Error, ErrorKind, Json, Model};
+pub use strata::{Error, ErrorKind, Json};
 pub use stream::{JsonStream, Next};
 pub use tools::chat_with_tools;
 
@@ -31,12 +34,14 @@ pub const FEATURES: &[&str] = &[
     "completions",
     "embeddings",
     "grammars",
+    "images",
     "plan",
     "rerank",
     "sessions",
     "tale",
     "tokenize",
     "tools",
+    "transcriptions",
 ];
 
 /// The version of the library.

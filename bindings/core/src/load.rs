@@ -5,7 +5,9 @@ use crate::stream::{Ending, JsonStream};
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
-use strata::{Error, ErrorKind, Json, Listeners, Model, Runtime};
+use crate::model::Model;
+use std::path::Path;
+use strata::{Error, ErrorKind, Json, Listeners, Runtime, Transcriber};
 
 /// Opens a model: a file, a folder, a name in the store, or `tale`. Options are a JSON object.
 pub fn open(model: &str, json: &[u8]) -> Result<Model, Error> {
@@ -55,7 +57,37 @@ fn open_with(
         progress: Some(progress),
         ..Listeners::default()
     };
-    Model::open_on(&runtime, model, options, listeners)
+    match strata::Model::open_on(&runtime, model, options, listeners) {
+        Ok(model) => Ok(Model::of_text(model)),
+        Err(error) if error.kind() == ErrorKind::InvalidModel => hearing(&runtime, model, json, error),
+        Err(error) => Err(error),
+    }
+}
+
+/// Opens what cannot write, if it can hear.
+fn hearing(runtime: &Runtime, model: &str, json: &[u8], error: Error) -> Result<Model, Error> {
+    let opened = match Transcriber::open_beside(Path::new(model), runtime) {
+        Ok(opened) => opened,
+        Err(other) if other.kind() == ErrorKind::Unsupported => return Err(error),
+        Err(other) => return Err(other),
+    };
+    match only_threads(json)? {
+        None => Ok(Model::of_speech(opened)),
+        Some(name) => {
+            let what = format!("{name}: a model for speech takes no option but threads");
+            Err(Error::new(ErrorKind::InvalidArgument, what))
+        }
+    }
+}
+
+/// The first option that is not the number of threads.
+fn only_threads(json: &[u8]) -> Result<Option<String>, Error> {
+    if json.is_empty() {
+        return Ok(None);
+    }
+    let options = Json::parse(json)?;
+    let mut names = options.as_object().into_iter().flatten().map(|(name, _)| name);
+    Ok(names.find(|name| *name != "threads").cloned())
 }
 
 /// The threads that models share which ask for no number of their own.

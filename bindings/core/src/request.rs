@@ -2,6 +2,7 @@
 
 use crate::jobs;
 use crate::session::SessionRun;
+use crate::speech;
 use crate::source::{Answer, Source, VectorRun, text};
 use crate::stream::{Ending, JsonStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,7 +16,11 @@ use strata_wire::{AnswerWriter, Reply, Stamp, StampSource};
 
 /// Asks a model what the server is asked at a path, such as `/v1/chat/completions`, with a JSON body; without one it is
 /// asked with `GET`. Never waits for the model: what is wrong with the body is an error at once, all else the stream's.
-pub fn request(model: &Model, path: &str, body: &[u8]) -> Result<JsonStream, Error> {
+pub fn request(model: &crate::Model, path: &str, body: &[u8]) -> Result<JsonStream, Error> {
+    if speech::hears(path) {
+        return speech::request(model, path, body);
+    }
+    let model = model.text()?;
     let stamp = stamp();
     let call = read(path, body, &stamp)?;
     let stream = JsonStream::new(Some(model.clone()));
@@ -57,15 +62,8 @@ fn panicked() -> Error {
     )
 }
 
-/// Where OpenAI's clients send speech.
-const TRANSCRIPTIONS: &str = "/v1/audio/transcriptions";
-
 /// Reads a request as the server does.
 pub(crate) fn read(path: &str, body: &[u8], stamp: &Stamp) -> Result<Call, Error> {
-    if path == TRANSCRIPTIONS {
-        let what = "this build runs no speech models: it cannot transcribe";
-        return Err(Error::new(ErrorKind::Unsupported, what));
-    }
     let request = HttpRequest {
         method: if body.is_empty() { "GET" } else { "POST" },
         target: path,

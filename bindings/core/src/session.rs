@@ -22,12 +22,14 @@ struct State {
 
 impl SharedSession {
     /// An empty session.
-    pub fn new(model: &Model) -> Self {
-        Self::of(model, model.session())
+    pub fn new(model: &crate::Model) -> Result<Self, Error> {
+        let model = model.text()?;
+        Ok(Self::of(model, model.session()))
     }
 
     /// Reads a session that was [saved](Self::save) with the same model. The bytes need not be trusted.
-    pub fn restore(model: &Model, bytes: &[u8]) -> Result<Self, Error> {
+    pub fn restore(model: &crate::Model, bytes: &[u8]) -> Result<Self, Error> {
+        let model = model.text()?;
         let session = Session::restore(model, bytes.to_vec())?;
         Ok(Self::of(model, session))
     }

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
-use strata::{Error, ErrorKind, Model};
+use crate::model::Model;
+use strata::{Error, ErrorKind};
 
 /// A wait so long is one without end: later moments may not exist on the clock.
 const ENDLESS: Duration = Duration::from_secs(1 << 32);
@@ -48,7 +49,7 @@ pub(crate) struct Shared {
     signal: Arc<Signal>,
     canceled: AtomicBool,
     /// Kept as long as the stream, so that a model that its owner has dropped still answers.
-    model: Option<Model>,
+    model: Option<strata::Model>,
 }
 
 pub(crate) struct State {
@@ -61,7 +62,7 @@ pub(crate) struct State {
 
 impl JsonStream {
     /// A stream that some other thread will give its [source](Shared::begin).
-    pub(crate) fn new(model: Option<Model>) -> Self {
+    pub(crate) fn new(model: Option<strata::Model>) -> Self {
         Self(Arc::new(Owner(Arc::new(Shared {
             state: Mutex::new(State {
                 source: Source::Awaited,
@@ -183,6 +184,16 @@ impl Shared {
         }
     }
 
+    /// Adds a document to those that wait.
+    pub(crate) fn add(&self, document: String) {
+        let mut state = self.state();
+        if matches!(state.source, Source::Awaited) {
+            state.documents.push_back(document);
+            drop(state);
+            self.signal.set();
+        }
+    }
+
     /// Ends the stream.
     pub(crate) fn end(&self, outcome: Result<Ending, Error>) {
         let mut state = self.state();
@@ -193,6 +204,7 @@ impl Shared {
         match outcome {
             Ok(Ending::Document(text)) => state.documents.push_back(text),
             Ok(Ending::Model(model)) => state.loaded = Some(model),
+            Ok(Ending::Told) => {}
             Err(error) => state.failure = Some(error),
         }
         drop(state);
@@ -253,6 +265,8 @@ impl Shared {
 pub(crate) enum Ending {
     Document(String),
     Model(Model),
+    /// All documents were added before.
+    Told,
 }
 
 impl fmt::Debug for JsonStream {

@@ -20,7 +20,8 @@ const PATH: &str = "/v1/chat/completions";
 /// a document `{"object":"tool.calls","calls":[{"id","name","arguments"}…]}` follows it, the stream waits for the
 /// [results](JsonStream::tool_result), and the next answer follows. A choice that requires a call holds for the first answer
 /// only.
-pub fn chat_with_tools(model: &Model, body: &[u8]) -> Result<JsonStream, Error> {
+pub fn chat_with_tools(model: &crate::Model, body: &[u8]) -> Result<JsonStream, Error> {
+    let model = model.text()?;
     let (request, writer) = read_chat(body)?;
     if request.choices > 1 {
         let what = "n: results can be given to the tool calls of one answer only";

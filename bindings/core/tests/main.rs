@@ -90,7 +90,7 @@ fn a_session_says_what_its_text_would() {
     let plain = documents(&ask("/v1/completions", plain));
     let plain = plain[0].get("choices").unwrap().as_array().unwrap()[0].get("text");
     assert_eq!(said, plain);
-    let mut other = tale().session();
+    let mut other = tale().text().unwrap().session();
     other.append("Once upon a time");
     let sampling = strata::Sampling {
         temperature: Some(0.0),
@@ -192,7 +192,7 @@ fn a_conversation_goes_on_after_its_calls() {
         .and_then(Json::as_str);
     assert!(said.is_some_and(|said| !said.is_empty()), "{rest:?}");
     // The library's own functions say the same.
-    let mut request = tale().chat([strata::user("Is it warm in Oslo?")]);
+    let mut request = tale().text().unwrap().chat([strata::user("Is it warm in Oslo?")]);
     request = request
         .temperature(0.0)
         .max_tokens(60)
@@ -223,4 +223,41 @@ fn a_conversation_that_waits_for_a_result_can_be_canceled() {
         matches!(stream.next(None), Next::Failed(error) if error.kind() == ErrorKind::Canceled)
     );
     assert!(stream.tool_result("x", "y").is_err());
+}
+
+fn repository(path: &str) -> String {
+    format!("{}/../../{path}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A form as OpenAI's clients send it is read as an object of the same fields is.
+#[test]
+fn speech_is_asked_about_in_a_form_or_an_object() {
+    let file = repository("crates/model/tests/golden_speech/whisper.gguf");
+    let model = open(&file, br#"{"threads":1}"#).unwrap();
+    let sound = repository("crates/fuzz/seeds/wav/wav-16-bits.wav");
+    let path = "/v1/audio/transcriptions";
+    let object = format!("{{\"file\":\"{sound}\",\"response_format\":\"verbose_json\",\"temperature\":0,\"timestamp_granularities[]\":[\"word\",\"segment\"]}}");
+    let told = documents(&request(&model, path, object.as_bytes()).unwrap());
+    let mut form = Vec::new();
+    for (name, value) in [
+        ("response_format", &b"verbose_json"[..]),
+        ("temperature", b"0"),
+        ("timestamp_granularities[]", b"word"),
+        ("file", &std::fs::read(&sound).unwrap()),
+    ] {
+        let head = format!("--x\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n");
+        form.extend(head.bytes());
+        form.extend(value);
+        form.extend(b"\r\n");
+    }
+    form.extend(b"--x--\r\n");
+    assert_eq!(documents(&request(&model, path, &form).unwrap()), told);
+    assert!(told[0].get("words").is_some(), "{}", told[0].text());
+    let translated = format!("{{\"file\":\"{sound}\",\"response_format\":\"text\"}}");
+    let translated = request(&model, "/v1/audio/translations", translated.as_bytes()).unwrap();
+    assert!(documents(&translated)[0].get("text").is_some());
+    let other = chat_with_tools(&model, b"{}").unwrap_err();
+    assert_eq!(other.kind(), ErrorKind::Unsupported);
+    let missing = open("nowhere.gguf", b"").err().map(|error| error.kind());
+    assert_eq!(missing, Some(ErrorKind::NotFound));
 }

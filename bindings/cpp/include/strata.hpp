@@ -302,6 +302,9 @@ public:
         return detail::take(strata_plan(model.c_str(), options.c_str()));
     }
 
+    // What the library can do: names with a space between them.
+    static std::string features() { return strata_features(); }
+
     // Bodies of OpenAI's /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/rerank, or of any other route.
     Stream chat(const std::string &request) const { return Stream(strata_chat(get(), request.c_str())); }
     Stream complete(const std::string &request) const { return Stream(strata_complete(get(), request.c_str())); }
@@ -309,7 +312,7 @@ public:
     Stream chat_tools(const std::string &request) const { return Stream(strata_chat_tools(get(), request.c_str())); }
     Stream embed(const std::string &request) const { return Stream(strata_embed(get(), request.c_str())); }
     Stream rerank(const std::string &request) const { return Stream(strata_rerank(get(), request.c_str())); }
-    // Fails as "unsupported" until strata_features() lists "transcriptions".
+    // The fields of /v1/audio/transcriptions; file is a path, or the file's bytes as "data:;base64,…".
     Stream transcribe(const std::string &request) const { return Stream(strata_transcribe(get(), request.c_str())); }
     Stream request(const std::string &path, const std::string &body) const {
         return Stream(strata_request(get(), path.c_str(), body.c_str()));

@@ -199,6 +199,37 @@ static void many() {
     feature("stress");
 }
 
+static std::string variable(const char *name) {
+    const char *value = std::getenv(name);
+    CHECK(value);
+    return value;
+}
+
+static void senses() {
+    const strata::Model sees(variable("STRATA_SEEING_MODEL"), R"({"projector":")" + variable("STRATA_EYES") + "\"}");
+    const std::string answer = sees.chat(variable("STRATA_QUESTION")).whole();
+    CHECK(answer.find(variable("STRATA_SEEN")) != std::string::npos);
+    feature("images");
+    CHECK(strata::Model::features().find("transcriptions") != std::string::npos);
+    const strata::Model hears(variable("STRATA_HEARING_MODEL"));
+    const std::string file = R"({"file":")" + variable("STRATA_SOUND") + "\"";
+    const std::string all = hears.transcribe(file + R"(,"response_format":"verbose_json"})").whole();
+    const std::string heard = variable("STRATA_HEARD");
+    CHECK(all.compare(0, heard.size() - 1, heard, 0, heard.size() - 1) == 0);
+    int pieces = 0;
+    for (const std::string &piece : hears.transcribe(file + R"(,"stream":true})"))
+        pieces += !piece.empty();
+    CHECK(pieces > 1);
+    std::string code;
+    try {
+        hears.complete(R"({"prompt":"Once"})");
+    } catch (const strata::Error &error) {
+        code = error.code();
+    }
+    CHECK(code == "unsupported");
+    feature("speech");
+}
+
 int main() {
     strata::Model model("tale");
     strata::Model copy = model;
@@ -207,5 +238,6 @@ int main() {
     tools(model);
     others(model);
     adapters(std::getenv("STRATA_ADAPTER_ONE"), std::getenv("STRATA_ADAPTER_TWO"));
+    senses();
     many();
 }

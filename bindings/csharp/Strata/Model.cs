@@ -60,6 +60,16 @@ namespace Strata
             return stream.Next()!.Value.GetProperty("data").EnumerateArray().Select(Vector).ToArray();
         }
 
+        /// <summary>
+        /// What is said in an audio file, with a Whisper model. The fields are those of /v1/audio/transcriptions.
+        /// </summary>
+        public JsonElement Transcribe(string file, IDictionary<string, object>? fields = null)
+        {
+            var body = new Dictionary<string, object>(fields ?? new Dictionary<string, object>()) { ["file"] = file };
+            using JsonStream stream = Request("/v1/audio/transcriptions", body);
+            return stream.Next()!.Value;
+        }
+
         private static float[] Vector(JsonElement one) =>
             MemoryMarshal.Cast<byte, float>(one.GetProperty("embedding").GetBytesFromBase64()).ToArray();
 

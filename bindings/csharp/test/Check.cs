@@ -191,6 +191,30 @@ internal static class Check
         Feature("errors");
     }
 
+    private static void Senses()
+    {
+        var eyes = Options(("projector", Variable("STRATA_EYES")));
+        using (Model model = Model.Load(Variable("STRATA_SEEING_MODEL"), eyes))
+        {
+            using JsonDocument question = JsonDocument.Parse(Variable("STRATA_QUESTION"));
+            using JsonStream stream = model.Request("/v1/chat/completions", question.RootElement);
+            JsonElement choice = stream.Next()!.Value.GetProperty("choices")[0];
+            Holds(choice.GetProperty("logprobs").GetRawText() == Variable("STRATA_SEEN"), choice);
+        }
+        Feature("images");
+        using (Model model = Model.Load(Variable("STRATA_HEARING_MODEL")))
+        {
+            using JsonDocument heard = JsonDocument.Parse(Variable("STRATA_HEARD"));
+            JsonElement told = model.Transcribe(Variable("STRATA_SOUND"), Options(("response_format", "verbose_json")));
+            foreach (JsonProperty field in heard.RootElement.EnumerateObject())
+                Holds(told.GetProperty(field.Name).GetRawText() == field.Value.GetRawText(), told);
+            Holds(told.GetProperty("text").GetString() != "", told);
+            Fails("not_found", () => model.Transcribe("/nowhere.wav"));
+            Fails("unsupported", () => model.Chat("a").Text());
+        }
+        Feature("speech");
+    }
+
     private static long Resident()
     {
         GC.Collect();
@@ -257,6 +281,7 @@ internal static class Check
             Sessions(model);
             Others(model);
         }
+        Senses();
         Stress();
     }
 }

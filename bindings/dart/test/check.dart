@@ -108,6 +108,7 @@ Future<void> main() async {
   await fails('not_found', () => Strata.load('nowhere.gguf'));
   await fails('invalid_argument', () => model.chat('a', fields: {'tempreature': 1}).text());
   await adapters();
+  await senses();
   await stress();
   model.close();
   await fails('closed', () => model.tokenize('a'));
@@ -124,6 +125,30 @@ Future<void> adapters() async {
   check(alone.toSet().length == 3, alone);
   check((await Future.wait(wanted.map(ask))).join() == alone.join(), alone);
   feature('adapters');
+}
+
+Future<void> senses() async {
+  final environment = Platform.environment;
+  final sees = await Strata.load(environment['STRATA_SEEING_MODEL']!, options: {'projector': environment['STRATA_EYES']});
+  final stream = sees.request('/v1/chat/completions', jsonDecode(environment['STRATA_QUESTION']!));
+  final answer = await stream.documents.first;
+  final choice = (answer['choices'] as List).first as Map<String, dynamic>;
+  check(jsonEncode(choice['logprobs']) == jsonEncode(jsonDecode(environment['STRATA_SEEN']!)), choice);
+  stream.close();
+  sees.close();
+  feature('images');
+  check(Strata.features.contains('transcriptions'), Strata.features);
+  final hears = await Strata.load(environment['STRATA_HEARING_MODEL']!);
+  final heard = jsonDecode(environment['STRATA_HEARD']!) as Map<String, dynamic>;
+  final told = await hears.transcribe(environment['STRATA_SOUND']!, fields: {'response_format': 'verbose_json'});
+  for (final MapEntry(:key, :value) in heard.entries) {
+    check(jsonEncode(told[key]) == jsonEncode(value), told);
+  }
+  check(told['text'] != '', told);
+  await fails('not_found', () => hears.transcribe('/nowhere.wav'));
+  await fails('unsupported', () => hears.chat('a').text());
+  hears.close();
+  feature('speech');
 }
 
 Future<void> stress() async {

@@ -191,6 +191,25 @@ public final class Check {
         feature("errors");
     }
 
+    static void senses() {
+        Map<String, Object> options = Map.of("projector", System.getenv("STRATA_EYES"));
+        try (Model model = Strata.load(System.getenv("STRATA_SEEING_MODEL"), options);
+                JsonStream stream = model.request("/v1/chat/completions", Json.parse(System.getenv("STRATA_QUESTION")))) {
+            Map<?, ?> choice = (Map<?, ?>) ((List<?>) stream.next().get("choices")).get(0);
+            check(choice.get("logprobs").equals(Json.parse(System.getenv("STRATA_SEEN"))), choice);
+        }
+        feature("images");
+        try (Model model = Strata.load(System.getenv("STRATA_HEARING_MODEL"))) {
+            Map<String, Object> heard = Json.object(System.getenv("STRATA_HEARD"));
+            Map<String, Object> told =
+                    model.transcribe(System.getenv("STRATA_SOUND"), Map.of("response_format", "verbose_json"));
+            check(!told.get("text").equals("") && told.entrySet().containsAll(heard.entrySet()), told);
+            fails("not_found", () -> model.transcribe("/nowhere.wav"));
+            fails("unsupported", () -> model.chat("a").text());
+        }
+        feature("speech");
+    }
+
     static long resident() throws Exception {
         System.gc();
         return Long.parseLong(Files.readString(Path.of("/proc/self/statm")).split(" ")[1]) * 4;
@@ -255,6 +274,7 @@ public final class Check {
             sessions(model);
             others(model);
         }
+        senses();
         stress();
     }
 }

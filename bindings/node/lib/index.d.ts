@@ -133,6 +133,7 @@ export class Model {
   embed(input: string, fields?: Fields): Promise<Float32Array>;
   embed(input: string[], fields?: Fields): Promise<Float32Array[]>;
   rerank(query: string, documents: string[], fields?: Fields): Promise<{ index: number; score: number }[]>;
+  transcribe(file: string | Uint8Array, fields?: Fields): Promise<{ text: string; [field: string]: any }>;
   tokenize(text: string): number[];
   detokenize(tokens: Iterable<number>): string;
   session(): Session;

@@ -69,6 +69,14 @@ class Model {
     return value.results.map(({ index, relevance_score: score }) => ({ index, score }));
   }
 
+  /** What is said in an audio file, by its path or its bytes, with a Whisper model. */
+  async transcribe(file, { signal, ...fields } = {}) {
+    const where = typeof file === 'string' ? file : `data:;base64,${Buffer.from(file).toString('base64')}`;
+    const body = { ...fields, file: where };
+    const { value } = await this.request('/v1/audio/transcriptions', body, { signal }).next();
+    return value;
+  }
+
   /** The tokens of a text. */
   tokenize(text) {
     return call(() => this._raw.tokenize(text));

@@ -106,19 +106,20 @@ impl RawModel {
     /// The tokens of a text.
     #[napi]
     pub fn tokenize(&self, text: String) -> Result<Vec<u32>> {
-        Ok(self.model()?.tokenize(&text))
+        self.model()?.tokenize(&text).map_err(raise)
     }
 
     /// The text of tokens.
     #[napi]
     pub fn detokenize(&self, tokens: Vec<u32>) -> Result<String> {
-        Ok(self.model()?.detokenize(&tokens))
+        self.model()?.detokenize(&tokens).map_err(raise)
     }
 
     /// An empty session.
     #[napi]
     pub fn session(&self) -> Result<RawSession> {
-        Ok(RawSession(SharedSession::new(&self.model()?)))
+        let session = SharedSession::new(&self.model()?);
+        session.map(RawSession).map_err(raise)
     }
 
     /// A session that was saved.

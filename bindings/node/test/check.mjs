@@ -2,6 +2,7 @@
 // `cargo xtask test-bindings node` sets what is expected in the environment.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { load, plan, StrataError } from 'strata-llm';
@@ -174,6 +175,26 @@ async function images() {
   feature('images');
 }
 
+async function speech() {
+  const { STRATA_HEARING_MODEL: file, STRATA_SOUND: sound } = process.env;
+  const heard = JSON.parse(process.env.STRATA_HEARD);
+  const model = await load(file);
+  const { usage, ...told } = await model.transcribe(sound, { response_format: 'verbose_json' });
+  assert.deepEqual(told, heard);
+  assert.equal(usage.type, 'duration');
+  assert.equal((await model.transcribe(await readFile(sound))).text, heard.text);
+  const pieces = [];
+  for await (const piece of model.request('/v1/audio/transcriptions', { file: sound, stream: true })) pieces.push(piece);
+  assert.equal(pieces.pop().text, heard.text);
+  assert.equal(pieces.map(({ delta }) => delta).join(''), heard.text);
+  await assert.rejects(model.transcribe('/nowhere.wav'), failsWith('not_found'));
+  await assert.rejects(model.transcribe(new Uint8Array(9)), failsWith('invalid_argument'));
+  await assert.rejects(model.chat('a').text(), failsWith('unsupported'));
+  await assert.rejects(model.transcribe(sound, { signal: AbortSignal.abort() }), { name: 'AbortError' });
+  await model.close();
+  feature('speech');
+}
+
 /** A thread of JavaScript comes, asks and goes; another is ended in the middle of an answer. */
 async function threads() {
   const source = (work) => `require('strata-llm').load('tale').then(async (model) => { ${work} })`;
@@ -231,6 +252,7 @@ await adapters();
 await sessions(model);
 await others(model);
 await images();
+await speech();
 await threads();
 await stress();
 await model.close();

@@ -34,6 +34,12 @@ final class Model
         return json_decode($plan, true, 512, JSON_THROW_ON_ERROR);
     }
 
+    /** @return list<string> what the library can do, by name */
+    public static function features(): array
+    {
+        return explode(' ', Library::get()->strata_features());
+    }
+
     private static function options(array $options): string
     {
         return Library::json($options === [] ? new \stdClass() : $options);
@@ -103,6 +109,16 @@ final class Model
         $data = $this->request('/v1/embeddings', $body)->next()['data'];
         $row = static fn (array $one): array => array_values(unpack('g*', base64_decode($one['embedding'])));
         return array_map($row, $data);
+    }
+
+    /**
+     * What is said in an audio file, with a Whisper model. All other fields are those of /v1/audio/transcriptions.
+     *
+     * @return array<string, mixed>
+     */
+    public function transcribe(string $file, mixed ...$fields): array
+    {
+        return $this->request('/v1/audio/transcriptions', ['file' => $file] + $fields)->next();
     }
 
     /** @return list<int> the tokens of a text */

@@ -179,6 +179,23 @@ function others(Model $model): void
     feature('errors');
 }
 
+/** Images in messages, and audio files as text. */
+function senses(): void
+{
+    $model = Model::load(getenv('STRATA_SEEING_MODEL'), projector: getenv('STRATA_EYES'));
+    $answer = $model->request('/v1/chat/completions', json_decode(getenv('STRATA_QUESTION'), true))->next();
+    check($answer['choices'][0]['logprobs'] === json_decode(getenv('STRATA_SEEN'), true));
+    feature('images');
+    check(in_array('transcriptions', Model::features(), true));
+    $model = Model::load(getenv('STRATA_HEARING_MODEL'));
+    $heard = json_decode(getenv('STRATA_HEARD'), true);
+    $told = $model->transcribe(getenv('STRATA_SOUND'), response_format: 'verbose_json');
+    check($told['text'] !== '' && array_intersect_key($told, $heard) == $heard);
+    fails(static fn () => $model->transcribe('/nowhere.wav'), 'not_found');
+    fails(static fn () => $model->chat('a')->text(), 'unsupported');
+    feature('speech');
+}
+
 function resident(): int
 {
     return (int) explode(' ', (string) file_get_contents('/proc/self/statm'))[1] * 4;
@@ -232,4 +249,5 @@ embeddings($model);
 adapters();
 sessions($model);
 others($model);
+senses();
 stress();

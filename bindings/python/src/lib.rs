@@ -54,16 +54,18 @@ impl RawModel {
         core::set_adapters(&self.0, scales).map_err(raise)
     }
 
-    fn tokenize(&self, py: Python<'_>, text: &str) -> Vec<u32> {
-        py.detach(|| self.0.tokenize(text))
+    fn tokenize(&self, py: Python<'_>, text: &str) -> PyResult<Vec<u32>> {
+        py.detach(|| self.0.tokenize(text)).map_err(raise)
     }
 
-    fn detokenize(&self, py: Python<'_>, tokens: Vec<u32>) -> String {
-        py.detach(|| self.0.detokenize(&tokens))
+    fn detokenize(&self, py: Python<'_>, tokens: Vec<u32>) -> PyResult<String> {
+        let text = py.detach(|| self.0.detokenize(&tokens));
+        text.map_err(raise)
     }
 
-    fn session(&self) -> RawSession {
-        RawSession(SharedSession::new(&self.0))
+    fn session(&self) -> PyResult<RawSession> {
+        let session = SharedSession::new(&self.0);
+        session.map(RawSession).map_err(raise)
     }
 
     fn restore(&self, py: Python<'_>, bytes: &[u8]) -> PyResult<RawSession> {

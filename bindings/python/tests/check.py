@@ -308,6 +308,31 @@ def images() -> None:
     feature("images")
 
 
+def speech() -> None:
+    model = strata.load(os.environ["STRATA_HEARING_MODEL"], threads=2)
+    heard, sound = json.loads(os.environ["STRATA_HEARD"]), os.environ["STRATA_SOUND"]
+    told = model.transcribe(sound, response_format="verbose_json")
+    assert {name: told[name] for name in heard} == heard and told["text"], told
+    with open(sound, "rb") as file:
+        assert model.transcribe(file.read())["text"] == heard["text"]
+    assert asyncio.run(model.transcribe_async(sound))["text"] == heard["text"]
+    *pieces, last = model.request("/v1/audio/transcriptions", {"file": sound, "stream": True})
+    assert "".join(piece["delta"] for piece in pieces) == last["text"] == heard["text"]
+    for act, code in [
+        (lambda: model.transcribe("/nowhere.wav"), "not_found"),
+        (lambda: model.transcribe(b"no sound"), "invalid_argument"),
+        (lambda: model.chat("a").text, "unsupported"),
+        (lambda: model.tokenize("a"), "unsupported"),
+        (lambda: model.session(), "unsupported"),
+    ]:
+        try:
+            act()
+            raise AssertionError(code)
+        except strata.Error as error:
+            assert error.code == code, (error.code, error)
+    feature("speech")
+
+
 def resident() -> int:
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE") // 1024
@@ -364,6 +389,7 @@ def main() -> None:
     others(model)
     openai(model)
     images()
+    speech()
     stress()
 
 

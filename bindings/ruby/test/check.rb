@@ -118,6 +118,22 @@ def others(model)
   feature('errors')
 end
 
+# Images in messages, and audio files as text.
+def senses
+  model = Strata.load(ENV.fetch('STRATA_SEEING_MODEL'), projector: ENV.fetch('STRATA_EYES'))
+  answer = model.request('/v1/chat/completions', JSON.parse(ENV.fetch('STRATA_QUESTION'))).next
+  check(answer['choices'][0]['logprobs'] == JSON.parse(ENV.fetch('STRATA_SEEN')))
+  feature('images')
+  check(Strata.features.include?('transcriptions'))
+  model = Strata.load(ENV.fetch('STRATA_HEARING_MODEL'))
+  heard = JSON.parse(ENV.fetch('STRATA_HEARD'))
+  told = model.transcribe(ENV.fetch('STRATA_SOUND'), response_format: 'verbose_json')
+  check(!told['text'].empty? && told.slice(*heard.keys) == heard, told)
+  fails('not_found') { model.transcribe('/nowhere.wav') }
+  fails('unsupported') { model.chat('a').text }
+  feature('speech')
+end
+
 def resident
   File.read('/proc/self/statm').split[1].to_i * 4
 end
@@ -162,4 +178,5 @@ embeddings(model)
 adapters
 sessions(model)
 others(model)
+senses
 stress

@@ -3,6 +3,8 @@
 //   const model = await load({ module, file });
 //   for await (const document of model.request('/v1/chat/completions', { messages, stream: true })) …
 
+import { Requests } from './requests.mjs';
+
 /** What went wrong: a sentence and a code that stays the same from version to version. */
 export class StrataError extends Error {
   constructor({ message, code }) {
@@ -63,12 +65,26 @@ export async function load({ module, threaded, threads, file, adapters = [], con
   return model;
 }
 
+/**
+ * What a model would take in bytes, without loading it: weights, kv, activations, program, total, against the limit of a
+ * module's memory. Takes what `load` takes.
+ */
+export async function plan({ module, file, context = 0, requests = 4 }) {
+  const model = new Model();
+  await model._start(module, 1);
+  const planned = model._wasm.plan(...model._write(new Uint8Array(file)), context, requests);
+  const said = JSON.parse(model._output());
+  if (planned !== 1) throw new StrataError(said);
+  return said;
+}
+
 /** A thread's life: computes for the instance that has asked for it. `ready` is called before it begins. */
-export async function compute({ compiled, memory, stack, number }, ready) {
+export async function compute({ compiled, memory, stack, own, number }, ready) {
   const say = (pointer, length) => console.error(text(memory, pointer, length));
   const host = { now: () => performance.now(), unix: () => Date.now(), random: () => 0, progress() {}, say };
-  const { exports } = await WebAssembly.instantiate(compiled, { host, env: { memory } });
+  const { exports } = await WebAssembly.instantiate(compiled, { host, env: { memory, now: host.now } });
   exports.__stack_pointer.value = stack;
+  exports.__wasm_init_tls?.(own);
   ready();
   exports.work(number);
 }
@@ -96,31 +112,6 @@ function text(memory, pointer, length) {
   return new TextDecoder().decode(new Uint8Array(memory.buffer, pointer >>> 0, length).slice());
 }
 
-/** What can be asked of a model, in this thread or in another. */
-export class Requests {
-  /** The text of an answer, piece by piece. `adapters` are strengths by number: `{ 0: 0.8 }`. */
-  async *chat(messages, { signal, adapters, ...fields } = {}) {
-    const list = typeof messages === 'string' ? [{ role: 'user', content: messages }] : messages;
-    const lora = adapters && Object.entries(adapters).map(([id, scale]) => ({ id: Number(id), scale }));
-    const body = { messages: list, stream: true, lora, ...fields };
-    for await (const { choices } of this.request('/v1/chat/completions', body, { signal })) {
-      const piece = choices[0]?.delta?.content;
-      if (piece) yield piece;
-    }
-  }
-
-  /** Vectors of length 1: a `Float32Array` for each text, or one for one text. */
-  async embed(input, { signal, ...fields } = {}) {
-    const body = { input, ...fields, encoding_format: 'base64' };
-    const { value } = await this.request('/v1/embeddings', body, { signal }).next();
-    const rows = value.data.map(({ embedding }) => {
-      const bytes = Uint8Array.from(atob(embedding), (letter) => letter.charCodeAt(0));
-      return new Float32Array(bytes.buffer);
-    });
-    return typeof input === 'string' ? rows[0] : rows;
-  }
-}
-
 class Model extends Requests {
   constructor(progress) {
     super();
@@ -140,11 +131,13 @@ class Model extends Requests {
     };
     const limits = { initial: FIRST_PAGES, maximum: MOST_PAGES, shared: true };
     const memory = threads > 1 ? new WebAssembly.Memory(limits) : undefined;
-    this._wasm = (await WebAssembly.instantiate(compiled, { host, env: { memory } })).exports;
+    this._wasm = (await WebAssembly.instantiate(compiled, { host, env: { memory, now: host.now } })).exports;
     this._memory = memory ?? this._wasm.memory;
     for (let number = 1; number < threads; number++) {
       const stack = ((this._wasm.allocate(STACK) + STACK) & ~15) >>> 0;
-      this._threads.push(await startThread({ compiled, memory, stack, number }));
+      // What the standard library keeps for each thread.
+      const own = ((this._wasm.allocate((this._wasm.__tls_size?.value ?? 0) + 16) + 15) & ~15) >>> 0;
+      this._threads.push(await startThread({ compiled, memory, stack, own, number }));
     }
     if (threads > 1) this._wasm.set_threads(threads);
   }

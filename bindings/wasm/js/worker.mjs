@@ -3,7 +3,8 @@
 //   const model = await loadInWorker({ module: 'strata.wasm', file: bytes, progress });
 //   for await (const piece of model.chat('Hello', { signal })) …
 
-import { compute, load, Requests, StrataError } from './strata.mjs';
+import { Requests } from './requests.mjs';
+import { compute, load, StrataError } from './strata.mjs';
 
 /** Opens a model in a worker. `worker` is one that runs this file; by default it is made here, in browsers and in Node. */
 export async function loadInWorker({ progress, worker, ...options }) {

@@ -3,7 +3,6 @@
 //!
 //! The host calls [`step`] until nothing is under way, and does other things between two steps. Texts go in through memory
 //! that [`allocate`] gives; what a call gives back lies at [`output`], until the next call.
-#![no_std]
 #![cfg_attr(target_feature = "atomics", feature(stdarch_wasm_atomic_wait))]
 
 extern crate alloc;
@@ -18,8 +17,6 @@ mod threads;
 mod vectors;
 
 use adapters::AdapterFile;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
 use core::cell::UnsafeCell;
 use host::Host;
 use model::Opened;
@@ -117,12 +114,35 @@ pub unsafe extern "C" fn adapter(file: *mut u8, len: usize, scale: f32) {
 pub unsafe extern "C" fn open(file: *mut u8, len: usize, context: usize, requests: usize) -> i32 {
     // SAFETY: the caller says so.
     let file = unsafe { taken(file, len) };
+    tell_panics();
     *opened() = None;
     let adapters = core::mem::take(waiting());
     match model::open(file, &adapters, context, requests) {
         Ok(model) => {
             give(model.info());
             *opened() = Some(model);
+            1
+        }
+        Err(problem) => {
+            give(request::failure("invalid_model", &problem));
+            0
+        }
+    }
+}
+
+/// Says what a model would take, as JSON at [`output`], without loading it. Takes what [`open`] takes and gives what it gives.
+///
+/// # Safety
+///
+/// `file` came from [`allocate`] with this length.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn plan(file: *mut u8, len: usize, context: usize, requests: usize) -> i32 {
+    // SAFETY: the caller says so.
+    let file = unsafe { taken(file, len) };
+    tell_panics();
+    match model::plan(&file, context, requests) {
+        Ok(plan) => {
+            give(plan);
             1
         }
         Err(problem) => {
@@ -215,11 +235,11 @@ pub extern "C" fn work(number: usize) {
     threads::serve(number);
 }
 
-/// Tells the host what went wrong, and ends.
-#[panic_handler]
-fn panicked(panic: &core::panic::PanicInfo<'_>) -> ! {
-    #[cfg(target_feature = "atomics")]
-    threads::panicked();
-    Host::say(&panic.to_string());
-    core::arch::wasm32::unreachable()
+/// Has the host told what went wrong, before the instance ends.
+fn tell_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        #[cfg(target_feature = "atomics")]
+        threads::panicked();
+        Host::say(&panic.to_string());
+    }));
 }

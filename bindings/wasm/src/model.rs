@@ -9,7 +9,9 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
-use strata::load::{ContextChoice, Needs, ParsedModel, Platform, TokenizerUse};
+use strata::load::{
+    ContextChoice, GrammarCompiler, Needs, ParsedModel, Platform, TokenizerUse,
+};
 use strata::{Json, KvType, LocalModel};
 use strata_chat::ModelFacts;
 use strata_engine::{Engine, EngineOptions};
@@ -46,6 +48,7 @@ pub(crate) struct Opened {
     pub(crate) model: LocalModel,
     pub(crate) stamps: StampSource,
     pub(crate) adapters: Adapters,
+    pub(crate) grammars: GrammarCompiler,
     pub(crate) running: Vec<Running>,
     pub(crate) last: u32,
 }
@@ -66,28 +69,71 @@ impl Opened {
     }
 }
 
+fn said(error: impl ToString) -> String {
+    error.to_string()
+}
+
+fn parse<'f>(
+    set: &'f GgufSet<'f>,
+    context: usize,
+    tokenizer: TokenizerUse,
+) -> Result<ParsedModel<'f>, String> {
+    let choice = ContextChoice {
+        asked: (context > 0).then_some(context),
+        preset: None,
+    };
+    ParsedModel::new(set, choice, tokenizer).map_err(said)
+}
+
+fn options(parsed: &ParsedModel<'_>, requests: usize) -> EngineOptions {
+    parsed.engine_options(EngineOptions {
+        batch: BATCH,
+        requests,
+        ..EngineOptions::default()
+    })
+}
+
+/// The memory of a module at most.
+const MOST: u64 = 1 << 32;
+
+/// What a model would take in bytes, as JSON.
+pub(crate) fn plan(file: &[u8], context: usize, requests: usize) -> Result<String, String> {
+    let first = Gguf::parse(file).map_err(said)?;
+    let set = GgufSet::new(vec![first]).map_err(said)?;
+    let parsed = parse(&set, context, TokenizerUse::Optional)?;
+    let needs = Needs::of_engine(&options(&parsed, requests), KvType::F16, pool().workers());
+    let blueprint = &parsed.blueprint;
+    let weights = blueprint.packed_bytes() as u64;
+    let kv = needs.kv_bytes(blueprint);
+    let activations = needs.workspace_bytes(blueprint, Placement::Packed);
+    // The file stays beside its weights; what the module had before it came is in the program's share.
+    let held = core::arch::wasm32::memory_size(0) as u64 * 65_536;
+    let program = held.max(file.len() as u64);
+    let total = [kv, activations, program].iter().fold(weights, |sum, part| sum.saturating_add(*part));
+    Ok(Json::object([
+        ("weights", weights.into()),
+        ("kv", kv.into()),
+        ("activations", activations.into()),
+        ("program", program.into()),
+        ("total", total.into()),
+        ("limit", MOST.into()),
+        ("fits", (total <= MOST).into()),
+        ("context", parsed.context.into()),
+    ])
+    .text())
+}
+
 pub(crate) fn open(
     file: Vec<u8>,
     adapters: &[AdapterFile],
     context: usize,
     requests: usize,
 ) -> Result<Opened, String> {
-    fn said(error: impl ToString) -> String {
-        error.to_string()
-    }
     let backing = Arc::new(Bytes(file));
     let first = Gguf::parse(&backing.0).map_err(said)?;
     let set = GgufSet::new(vec![first]).map_err(said)?;
-    let choice = ContextChoice {
-        asked: (context > 0).then_some(context),
-        preset: None,
-    };
-    let parsed = ParsedModel::new(&set, choice, TokenizerUse::Required).map_err(said)?;
-    let options = parsed.engine_options(EngineOptions {
-        batch: BATCH,
-        requests,
-        ..EngineOptions::default()
-    });
+    let parsed = parse(&set, context, TokenizerUse::Required)?;
+    let options = options(&parsed, requests);
     let profile = parsed.profile(parsed.template.as_deref()).map_err(said)?;
     let profile = Arc::new(profile);
     let facts = ModelFacts::of_file("model", &set);
@@ -107,6 +153,7 @@ pub(crate) fn open(
     let adapters = Adapters::load(adapters, &model)?;
     let executor = CpuExecutor::new(model, Kernels::detect(), pool(), storage, needs.limits);
     let tokenizer = Arc::clone(&profile.tokenizer);
+    let grammars = GrammarCompiler::new(Arc::clone(&tokenizer));
     let model = LocalModel {
         engine: Engine::new(Box::new(executor), tokenizer, options),
         profile,
@@ -116,6 +163,7 @@ pub(crate) fn open(
         model: model.with_clock(Arc::new(Host)),
         stamps: StampSource::new(Host::seed()),
         adapters,
+        grammars,
         running: Vec::new(),
         last: 0,
     })

@@ -2,7 +2,7 @@
 // node check.mjs strata.wasm model.gguf [strata-threads.wasm]
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
-import { load, StrataError } from '../js/strata.mjs';
+import { load, plan, StrataError } from '../js/strata.mjs';
 import { loadInWorker } from '../js/worker.mjs';
 
 const STORY = process.env.STRATA_STORY;
@@ -67,6 +67,61 @@ await assert.rejects(ask({ 2: 1 }), failsWith('invalid_argument'));
 adapted.close();
 await assert.rejects(load({ module, file, adapters: [file] }), failsWith('invalid_model'));
 feature('adapters');
+
+const hero = {
+  type: 'object',
+  properties: { animal: { enum: ['fox', 'owl'] }, age: { type: 'integer', minimum: 1, maximum: 9 } },
+  required: ['animal', 'age'],
+  additionalProperties: false,
+};
+const { animal, age } = await model.parsed('Who?', { schema: hero, temperature: 0 });
+assert.ok(['fox', 'owl'].includes(animal) && age >= 1 && age <= 9);
+const bad = { schema: { type: 'object', properties: { a: { type: 'nothing' } } } };
+await assert.rejects(model.parsed('Who?', bad), failsWith('invalid_argument'));
+feature('schema');
+
+const cities = [];
+const weather = {
+  name: 'weather',
+  description: 'Tells the weather in a city.',
+  parameters: {
+    type: 'object',
+    properties: { city: { enum: ['Bern', 'Oslo'] } },
+    required: ['city'],
+    additionalProperties: false,
+  },
+  async run({ city }) {
+    cities.push(city);
+    return { degrees: 18 };
+  },
+};
+const forced = { tools: [weather], tool_choice: 'required', temperature: 0, max_tokens: 60 };
+assert.ok((await all(model.chat('Is it warm in Oslo?', forced))).join(''));
+assert.ok(cities.length >= 1 && cities.every((city) => ['Bern', 'Oslo'].includes(city)));
+feature('tools');
+
+const few = { temperature: 0, max_tokens: 6 };
+const session = await model.session().append('Once upon a time');
+const fork = session.fork();
+const said = (await all(session.run(few))).join('');
+assert.equal(await session.text(), `Once upon a time${said}`);
+assert.equal((await all(fork.run(few))).join(''), said);
+for await (const piece of session.run({ max_tokens: 100, ignore_eos: true })) {
+  assert.ok(piece);
+  await assert.rejects(session.append('x'), { code: 'invalid_argument' });
+  break;
+}
+const restored = model.restore(fork.save());
+assert.equal(await session.text(), await restored.text());
+assert.equal((await all(session.run(few))).join(''), (await all(restored.run(few))).join(''));
+assert.throws(() => model.restore(new Uint8Array(7)), { code: 'invalid_argument' });
+feature('sessions');
+
+const planned = await plan({ module, file, context: 512 });
+assert.ok(planned.fits && planned.total > planned.weights && planned.context === 512 && planned.limit === 2 ** 32);
+assert.ok((await plan({ module, file, context: 1024 })).kv > planned.kv);
+await assert.rejects(plan({ module, file: new Uint8Array(100) }), failsWith('invalid_model'));
+feature('plan');
 
 const [tokens] = await all(model.request('/tokenize', { content: 'Once upon a time' }));
 assert.ok(tokens.tokens.length > 3);

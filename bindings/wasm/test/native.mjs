@@ -21,18 +21,41 @@ const body = {
   ignore_eos: true,
 };
 
-async function choices(model) {
-  for await (const document of model.request('/v1/completions', body)) return document.choices;
+/** A form that answers are held to, by the same grammar. */
+const hero = {
+  type: 'object',
+  properties: { name: { type: 'string', maxLength: 12 }, friends: { type: 'array', items: { type: 'integer' }, maxItems: 3 } },
+  required: ['name', 'friends'],
+  additionalProperties: false,
+};
+const form = { type: 'json_schema', json_schema: { name: 'hero', schema: hero, strict: true } };
+const chat = {
+  messages: [{ role: 'user', content: 'Who?' }],
+  max_tokens: 60,
+  temperature: 0,
+  logprobs: true,
+  response_format: form,
+};
+
+async function choices(model, path = '/v1/completions', asked = body) {
+  for await (const document of model.request(path, asked)) return document.choices;
 }
 
 for (const file of files) {
   const native = await loadNative(file, { context: 256 });
   const expected = await choices(native);
+  const talks = Boolean(native.info.template);
+  const held = talks ? await choices(native, '/v1/chat/completions', chat) : undefined;
   await native.close();
   const model = await load({ module, file: await readFile(file), context: 256 });
   const got = await choices(model);
   assert.ok(expected[0].logprobs.token_logprobs.length >= 48, basename(file));
   assert.equal(JSON.stringify(got), JSON.stringify(expected), basename(file));
+  if (talks) {
+    const form = await choices(model, '/v1/chat/completions', chat);
+    assert.equal(JSON.stringify(form), JSON.stringify(held), `${basename(file)} in a form`);
+    assert.equal(typeof JSON.parse(form[0].message.content).name, 'string');
+  }
   console.error(`${model.info.isa}: ${basename(file)} is the native one's, to the last digit`);
   model.close();
 }

@@ -1,14 +1,17 @@
 //! From grammars to matchers, for one model's tokens.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+#[cfg(not(target_family = "wasm"))]
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use llguidance::Instant;
 use llguidance::api::GrammarInit;
 use llguidance::toktrie::{InferenceCapabilities, TokEnv};
 use llguidance::{Logger, ParserFactory};
+#[cfg(not(target_family = "wasm"))]
 use strata_host::{Priority, lower_priority, release_free_memory};
 use strata_tokenizer::Tokenizer;
 
@@ -30,8 +33,10 @@ const CACHE: usize = 32 << 20;
 const WORKERS: (usize, usize) = (2, 4);
 /// How long a grammar waits for its turn.
 const TURN: Duration = Duration::from_secs(10);
+#[cfg(not(target_family = "wasm"))]
 /// What takes longer may leave much memory behind, which is given back.
 const LONG: Duration = Duration::from_millis(50);
+#[cfg(not(target_family = "wasm"))]
 /// The compiler calls itself for each level of nesting.
 const STACK: usize = 16 << 20;
 /// What a compiled grammar takes beside what the library counts and what its source is a measure of.
@@ -133,7 +138,18 @@ impl Compiler {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Compiles here: WebAssembly has one thread, and its stack was made for this.
+    #[cfg(target_family = "wasm")]
+    fn compile_apart(
+        place: CompilerSlot,
+        grammar: &Grammar,
+        limits: Limits,
+    ) -> Result<(Matcher, usize), CompileError> {
+        place.0.compile_here(grammar, &limits)
+    }
+
     /// Compiles on a thread of its own, which has the stack for it and can be left behind.
+    #[cfg(not(target_family = "wasm"))]
     fn compile_apart(
         place: CompilerSlot,
         grammar: &Grammar,

@@ -1,7 +1,8 @@
 //! How much a grammar may take.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use llguidance::Instant;
 use llguidance::api::ParserLimits;
 
 use crate::error::CompileError;

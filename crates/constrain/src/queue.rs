@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use llguidance::Instant;
 
 /// Places, and those who wait for one.
 #[derive(Default)]

@@ -23,6 +23,8 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
+#[cfg(all(feature = "grammar", not(feature = "std")))]
+extern crate std;
 
 mod error;
 mod generation;

@@ -1,12 +1,13 @@
 //! A model that is computed by whoever holds it, step by step: no thread, no operating system.
 
 use crate::generation::Generation;
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use strata_chat::{
     AnswerConstraint, Arrival, Fault, FaultKind, Generate, ModelFacts, ModelProfile, Prepared,
     RequestContext, prepare, refusal,
 };
-use strata_engine::{AdapterId, ClientId, Engine, SubmitError};
+use strata_engine::{AdapterId, ClientId, Constraint, Engine, SubmitError};
 use strata_platform::Clock;
 
 /// A model in memory and the engine that runs it. `Model`, the handle of the std half, has the engine in a thread of its
@@ -37,6 +38,24 @@ impl LocalModel {
         request: &Generate,
         context: RequestContext<'_>,
     ) -> Result<Prepared, Fault> {
+        self.prepare_with(request, context, &mut |constraint| {
+            let problem = match constraint {
+                AnswerConstraint::Calls(_) => {
+                    "this machine cannot force tools to be called: leave the choice to the model"
+                }
+                _ => "this machine cannot hold answers to a form: leave response_format out",
+            };
+            Err(Fault::new(FaultKind::Unsupported, problem))
+        })
+    }
+
+    /// The same with somebody who compiles grammars.
+    pub fn prepare_with(
+        &self,
+        request: &Generate,
+        context: RequestContext<'_>,
+        compile: &mut dyn FnMut(&AnswerConstraint) -> Result<Box<dyn Constraint>, Fault>,
+    ) -> Result<Prepared, Fault> {
         if let Some(&(number, _)) = request.adapters.iter().find(|(_, scale)| *scale != 0.0) {
             let adapter = AdapterId(number as u64);
             return Err(refusal(&SubmitError::NoAdapter { adapter }));
@@ -45,17 +64,14 @@ impl LocalModel {
             let problem = "this machine uses the model's own template: leave template out";
             return Err(Fault::new(FaultKind::Unsupported, problem));
         }
-        let prepared = prepare(request, &self.profile, context)?;
-        let problem = match prepared.constraint {
-            AnswerConstraint::Free => return Ok(prepared),
-            AnswerConstraint::Format(_) => {
-                "this machine cannot hold answers to a form: leave response_format out"
+        let mut prepared = prepare(request, &self.profile, context)?;
+        if !matches!(prepared.constraint, AnswerConstraint::Free) {
+            let constraint = compile(&prepared.constraint)?;
+            for request in &mut prepared.requests {
+                request.constraint = Some(constraint.clone());
             }
-            AnswerConstraint::Calls(_) => {
-                "this machine cannot force tools to be called: leave the choice to the model"
-            }
-        };
-        Err(Fault::new(FaultKind::Unsupported, problem))
+        }
+        Ok(prepared)
     }
 
     /// Hands a request that is ready to the engine.

@@ -1,7 +1,7 @@
 //! What every language must say: asked of the program and of its server.
 
 use super::{PACKAGES, folder, sight};
-use crate::command::{cargo, run as execute, target};
+use crate::command::{cargo, root, run as execute, target};
 use anyhow::{Context, Result, ensure};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -21,6 +21,20 @@ pub(super) struct Expected {
     variables: Vec<(&'static str, String)>,
     extent: Extent,
 }
+
+/// The variables that name files.
+const FILES: [&str; 6] = [
+    "STRATA_ADAPTER_ONE",
+    "STRATA_ADAPTER_TWO",
+    "STRATA_EYES",
+    "STRATA_HEARING_MODEL",
+    "STRATA_SEEING_MODEL",
+    "STRATA_SOUND",
+];
+
+/// A model for speech with random weights, and something to hear.
+const HEARING: &str = "crates/model/tests/golden_speech/whisper.gguf";
+const SOUND: &str = "crates/fuzz/seeds/wav/wav-16-bits.wav";
 
 /// Names the folder into which the tests of `bindings/c` write adapters.
 pub(crate) const ADAPTERS: &str = "STRATA_ADAPTER_FOLDER";
@@ -42,8 +56,13 @@ impl Expected {
         }
         let (model, projector) = sight::files()?;
         let question = sight::question();
+        let file = |path: &str| root().join(path).to_string_lossy().into_owned();
+        let (hearing, sound) = (file(HEARING), file(SOUND));
         Ok(Self {
             variables: vec![
+                ("STRATA_HEARD", heard(&hearing, &sound)?),
+                ("STRATA_HEARING_MODEL", hearing),
+                ("STRATA_SOUND", sound),
                 ("STRATA_STORY", story()?),
                 ("STRATA_EMBEDDING", embedding()?),
                 ("STRATA_ADAPTER_ONE", adapter("one.gguf")),
@@ -63,21 +82,21 @@ impl Expected {
         self.extent
     }
 
-    /// The files of the adapters.
-    pub(super) fn adapters(&self) -> Vec<PathBuf> {
+    /// The files that tests open.
+    pub(super) fn files(&self) -> Vec<PathBuf> {
         let named = self.variables.iter();
-        let named = named.filter(|(name, _)| name.starts_with("STRATA_ADAPTER"));
+        let named = named.filter(|(name, _)| FILES.contains(name));
         named.map(|(_, file)| file.into()).collect()
     }
 
-    /// The same for a test that finds the adapters in a folder of its own.
+    /// The same for a test that finds those files in a folder of its own.
     pub(super) fn features_in(&self, command: &mut Command, folder: &str) -> Result<Vec<String>> {
         let mut moved = Self {
             variables: self.variables.clone(),
             ..*self
         };
         for (name, value) in &mut moved.variables {
-            if name.starts_with("STRATA_ADAPTER")
+            if FILES.contains(name)
                 && let Some((_, file)) = value.rsplit_once('/')
             {
                 *value = format!("{folder}/{file}");
@@ -148,6 +167,13 @@ fn seen(model: &Path, projector: &Path, question: &str) -> Result<String> {
         .split_once("\"logprobs\":")
         .and_then(|(_, rest)| Some(rest.split_once(",\"finish_reason\"")?.0.to_owned()));
     list.with_context(|| format!("no log-probabilities: {answer}"))
+}
+
+/// What `strata transcribe` writes of a file.
+fn heard(model: &str, sound: &str) -> Result<String> {
+    let mut transcribe = strata();
+    transcribe.args(["transcribe", model, sound, "--format", "json"]);
+    Ok(said(&mut transcribe)?.trim_end().to_owned())
 }
 
 /// What a server that is started for it answers.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// All features, in the table's order, with what a test must have seen.
-const FEATURES: [(&str, &str); 12] = [
+const FEATURES: [(&str, &str); 14] = [
     ("greedy", "the bytes of `strata run`"),
     ("stream", "streaming"),
     ("cancel", "cancel at any time, in prompts too"),
@@ -26,6 +26,8 @@ const FEATURES: [(&str, &str); 12] = [
     ("tokenize", "tokens"),
     ("plan", "the memory plan"),
     ("errors", "errors with their codes"),
+    ("images", "images in messages"),
+    ("speech", "speech as text"),
 ];
 
 const BEGIN: &str = "<!-- features: written by `cargo xtask test-bindings --write-table` -->\n";
@@ -37,7 +39,7 @@ pub(super) fn compare(seen: &BTreeMap<&str, Vec<String>>, writes: bool) -> Resul
         for feature in features {
             let known = FEATURES.iter().any(|(name, _)| name == feature);
             let extra =
-                ["openai", "preload", "readme", "frameworks", "images"].contains(&feature.as_str());
+                ["openai", "preload", "readme", "frameworks"].contains(&feature.as_str());
             ensure!(
                 known || extra,
                 "{language} tells of an unknown feature {feature:?}"

@@ -38,6 +38,9 @@ abstract final class Strata {
         );
         return jsonDecode(taken(plan)) as Map<String, dynamic>;
       });
+
+  /// What the library can do, by name.
+  static List<String> get features => copied(native.strata_features()).split(' ');
 }
 
 /// A model in memory. It may be asked any number of things at once.
@@ -109,6 +112,14 @@ final class Model implements Finalizable {
       for (final one in document['data'] as List)
         base64Decode(one['embedding'] as String).buffer.asFloat32List(),
     ];
+  }
+
+  /// What is said in an audio file, with a Whisper model. The fields are those of /v1/audio/transcriptions.
+  Future<Map<String, dynamic>> transcribe(String file, {Map<String, dynamic> fields = const {}}) async {
+    final stream = request('/v1/audio/transcriptions', {...fields, 'file': file});
+    final document = await stream.documents.first;
+    stream.close();
+    return document;
   }
 
   /// The tokens of a text, with those that the model wants around one.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import struct
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from typing import Any
 
 from . import _strata
@@ -67,7 +67,7 @@ class Load(Stream):
             self._model = Model(raw)
         return self._model
 
-    def __await__(self) -> Iterator[Any]:
+    def __await__(self) -> Generator[Any, Any, Model]:
         return self._wait().__await__()
 
     async def _wait(self) -> Model:
@@ -168,17 +168,41 @@ class Model:
         stream = self.request("/v1/rerank", {"query": query, "documents": documents, **fields})
         return [(one["index"], one["relevance_score"]) for one in next(stream)["results"]]
 
+    def transcribe(self, file: Any, **fields: Any) -> dict[str, Any]:
+        """What is said in a WAV, FLAC, MP3 or Ogg Vorbis file, with a Whisper model: ``model.transcribe("talk.wav")["text"]``.
+        ``file`` is a path or the file's bytes; the fields are those of ``/v1/audio/transcriptions``. Piece by piece:
+        ``model.request("/v1/audio/transcriptions", {"file": path, "stream": True})``."""
+        return next(self._transcribe(file, fields))
+
+    async def transcribe_async(self, file: Any, **fields: Any) -> dict[str, Any]:
+        """Like :meth:`transcribe`."""
+        return await anext(self._transcribe(file, fields))
+
+    def _transcribe(self, file: Any, fields: dict[str, Any]) -> Stream:
+        if isinstance(file, (bytes, bytearray, memoryview)):
+            file = "data:;base64," + base64.b64encode(file).decode()
+        return self.request("/v1/audio/transcriptions", {"file": str(file), **fields})
+
     def tokenize(self, text: str) -> list[int]:
         """The tokens of a text, with those that the model wants around one."""
-        return self._open.tokenize(text)
+        try:
+            return self._open.tokenize(text)
+        except RawError as error:
+            raise translate(error) from None
 
     def detokenize(self, tokens: list[int]) -> str:
         """The text of tokens."""
-        return self._open.detokenize(list(tokens))
+        try:
+            return self._open.detokenize(list(tokens))
+        except RawError as error:
+            raise translate(error) from None
 
     def session(self) -> Session:
         """An empty session."""
-        return Session(self._open.session())
+        try:
+            return Session(self._open.session())
+        except RawError as error:
+            raise translate(error) from None
 
     def restore(self, saved: bytes) -> Session:
         """A session that was saved, perhaps by another process."""

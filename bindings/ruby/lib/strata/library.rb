@@ -29,7 +29,8 @@ module Strata
     V = Fiddle::TYPE_VOID
 
     FUNCTIONS = {
-      strata_abi_version: [[], I], strata_error_code: [[], P], strata_error_message: [[], P], strata_error_hint: [[], P],
+      strata_abi_version: [[], I], strata_features: [[], P],
+      strata_error_code: [[], P], strata_error_message: [[], P], strata_error_hint: [[], P],
       strata_open: [[P, P], P], strata_plan: [[P, P], P], strata_model_free: [[P], V], strata_model_info: [[P], P],
       strata_adapters: [[P], P], strata_adapters_set: [[P, P], I], strata_tokenize: [[P, P, S, P], P],
       strata_detokenize: [[P, P, S], P], strata_request: [[P, P, P], P], strata_chat_tools: [[P, P], P],

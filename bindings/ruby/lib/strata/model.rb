@@ -11,6 +11,11 @@ module Strata
     JSON.parse(Library.text(:strata_plan, model.to_s, JSON.generate(options)))
   end
 
+  # What the library can do, by name.
+  def self.features
+    Library.call(:strata_features).to_s.split
+  end
+
   # The JSON schema of an object: Strata.schema(animal: { enum: %w[fox owl] }, age: { type: 'integer' })
   def self.schema(properties)
     { type: 'object', properties: properties, required: properties.keys, additionalProperties: false }
@@ -60,6 +65,11 @@ module Strata
     def embed(*texts)
       body = { input: texts, encoding_format: 'base64' }
       request('/v1/embeddings', body).next['data'].map { |one| one['embedding'].unpack1('m').unpack('e*') }
+    end
+
+    # What is said in an audio file, with a Whisper model. The fields are those of /v1/audio/transcriptions.
+    def transcribe(file, **fields)
+      request('/v1/audio/transcriptions', { file: file.to_s }.merge(fields)).next
     end
 
     # The tokens of a text.

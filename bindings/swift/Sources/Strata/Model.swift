@@ -24,6 +24,11 @@ public final class Model: @unchecked Sendable {
         try parsed(taken(strata_plan(model, try written(options)))) as? Json ?? [:]
     }
 
+    /// What the library can do, by name.
+    public static var features: [String] {
+        String(cString: strata_features()).split(separator: " ").map(String.init)
+    }
+
     /// Asks what `strata serve` is asked at a path; no body is a GET.
     public func request(_ path: String, _ body: Json? = nil) throws -> JsonStream {
         let json = try body.map { try written($0) }
@@ -77,6 +82,12 @@ public final class Model: @unchecked Sendable {
                 }
             }
         }
+    }
+
+    /// What is said in an audio file, with a Whisper model. The fields are those of /v1/audio/transcriptions.
+    public func transcribe(_ file: String, fields: Json = [:]) throws -> Json {
+        let stream = try request("/v1/audio/transcriptions", fields.merging(["file": file]) { $1 })
+        return try stream.next() ?? [:]
     }
 
     /// The tokens of a text, with those that the model wants around one.

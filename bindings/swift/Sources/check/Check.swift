@@ -119,6 +119,32 @@ func adapters() async throws {
     feature("adapters")
 }
 
+func written(_ value: Any?) throws -> Data {
+    try JSONSerialization.data(withJSONObject: value ?? [:], options: [.sortedKeys])
+}
+
+func parsed(_ name: String) throws -> Json {
+    try JSONSerialization.jsonObject(with: Data(environment[name]!.utf8)) as! Json
+}
+
+func senses() async throws {
+    let sees = try Model(environment["STRATA_SEEING_MODEL"]!, options: ["projector": environment["STRATA_EYES"]!])
+    let answer = try sees.request("/v1/chat/completions", parsed("STRATA_QUESTION")).next()
+    let choice = (answer?["choices"] as? [Json])?.first
+    check(try written(choice?["logprobs"]) == written(parsed("STRATA_SEEN")), answer as Any)
+    feature("images")
+    check(Model.features.contains("transcriptions"), Model.features)
+    let hears = try Model(environment["STRATA_HEARING_MODEL"]!)
+    let told = try hears.transcribe(environment["STRATA_SOUND"]!, fields: ["response_format": "verbose_json"])
+    for (name, value) in try parsed("STRATA_HEARD") {
+        check(try written([told[name]]) == written([value]), told)
+    }
+    check(told["text"] as? String != "", told)
+    await fails("not_found") { _ = try hears.transcribe("/nowhere.wav") }
+    await fails("unsupported") { _ = try await hears.chat("a").text() }
+    feature("speech")
+}
+
 func resident() -> Int {
     let text = (try? String(contentsOfFile: "/proc/self/statm", encoding: .utf8)) ?? "0 0"
     return Int(text.split(separator: " ")[1])! * 4
@@ -198,6 +224,7 @@ struct Check {
         try await forms(model)
         try await others(model)
         try await adapters()
+        try await senses()
         try stress()
     }
 }

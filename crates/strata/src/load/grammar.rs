@@ -1,7 +1,8 @@
 //! What answers must look like, compiled for a model's tokens.
 
+use alloc::boxed::Box;
+use core::time::Duration;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 use strata_chat::{AnswerConstraint, CallGrammar, Fault, FaultKind, Format};
 use strata_constrain::{self as grammar, CompileError, Compiler, VocabularyError};
 use strata_engine::Constraint;

@@ -11,7 +11,7 @@ mod checked_model;
 mod conversion;
 #[cfg(feature = "std")]
 mod facts;
-#[cfg(feature = "std")]
+#[cfg(feature = "grammar")]
 mod grammar;
 #[cfg(feature = "std")]
 mod machine;
@@ -34,6 +34,8 @@ mod template_text;
 #[cfg(feature = "std")]
 mod tuning;
 
+#[cfg(feature = "grammar")]
+pub use grammar::GrammarCompiler;
 pub use needs::Needs;
 pub use parsed_model::{ContextChoice, ParseError, ParsedModel, Platform, TokenizerUse};
 
@@ -43,7 +45,6 @@ pub use {
     checked_model::{CheckedModel, LoadedModel, WeightChoice},
     conversion::check_conversion,
     facts::{Lists, facts, sha256},
-    grammar::GrammarCompiler,
     machine::Machine,
     memory_plan::{Limit, MemoryPlan, program_bytes},
     model_file::{BUILT_IN, ModelFile, bad_folder, bad_model, built_in, is_built_in},

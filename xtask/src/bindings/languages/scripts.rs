@@ -29,11 +29,32 @@ pub(super) fn python(expected: &Expected) -> Result<Option<Vec<String>>> {
     let interpreter = python.interpreter();
     let features =
         expected.features(&mut isolated(interpreter, &tests.join("check.py"), &place))?;
+    if expected.extent() == Extent::Whole {
+        types(&place, &wheel)?;
+    }
     let example = place.join("start.py");
     fs::write(&example, readme::all("python", "python")?)?;
     let alone = only_the_wheel(&python, &place, &wheel)?;
     readme::told(&said(&mut isolated(&alone, &example, &place))?)?;
     Ok(Some(features))
+}
+
+/// What reads the package's types.
+const MYPY: &[&str] = &["mypy==1.18.2"];
+
+/// The types of the package, as a program's type checker sees them.
+fn types(place: &Path, wheel: &Path) -> Result<()> {
+    let Some(python) = Python::install("bindings-types", MYPY, None, "mypy")? else {
+        return Ok(());
+    };
+    let mut install = python.pip_install();
+    install.args(["--no-deps", "--force-reinstall"]).arg(wheel);
+    execute(&mut install)?;
+    let mut mypy = Command::new(python.interpreter());
+    mypy.args(["-m", "mypy", "--strict", "--cache-dir", "/dev/null"]);
+    mypy.arg(root().join("bindings/python/tests/typed.py"));
+    said(mypy.current_dir(place))?;
+    Ok(())
 }
 
 /// A new environment with nothing but the wheel in it: neither numpy nor pip.

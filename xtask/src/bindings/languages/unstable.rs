@@ -41,7 +41,7 @@ pub(super) fn dart(expected: &Expected) -> Result<Option<Vec<String>>> {
     said(&mut run("strata", &["analyze", "--fatal-infos"]))?;
     said(&mut run("project", &["pub", "get", "--offline"]))?;
     said(&mut run("project", &["format", "--output=none", "app"]))?;
-    adapters(expected, &project)?;
+    files(expected, &project)?;
     let mut features = run("project", &["run", "check.dart"]);
     let features = expected.features_in(&mut features, "/home/project")?;
     readme::told(&said(&mut run("project", &["run", "start.dart"]))?)?;
@@ -102,7 +102,7 @@ pub(super) fn swift(expected: &Expected) -> Result<Option<Vec<String>>> {
     swiftc(&[&program[..], &["-o", "run-check", "check/Check.swift"]].concat())?;
     fs::write(place.join("Start.swift"), readme::start("swift", "swift")?)?;
     swiftc(&[&program[..], &["-o", "run-start", "Start.swift"]].concat())?;
-    adapters(expected, &place)?;
+    files(expected, &place)?;
     let mut check: Command = system.command("strata", "./run-check");
     let features = expected.features_in(&mut check, "/home/strata")?;
     readme::told(&said(&mut system.command("strata", "./run-start"))?)?;
@@ -116,9 +116,9 @@ fn library(place: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Puts the adapters there.
-fn adapters(expected: &Expected, place: &Path) -> Result<()> {
-    for file in expected.adapters() {
+/// Puts the files that tests open there.
+fn files(expected: &Expected, place: &Path) -> Result<()> {
+    for file in expected.files() {
         fs::copy(&file, place.join(file.file_name().unwrap_or_default()))?;
     }
     Ok(())

@@ -108,11 +108,11 @@ fn page(expected: &Expected, place: &Path, node: &dyn Fn(&[&str]) -> Command) ->
 }
 
 /// The ordinary module: 128-bit vectors.
-const VECTORS: &str = "-Ctarget-feature=+simd128";
+const VECTORS: &str = "-Ctarget-feature=+simd128 -Clink-arg=-zstack-size=8388608";
 /// The module for threads: memory that its instances share, which the host makes, and stacks that it gives each.
 const THREADS: &str = "-Ctarget-feature=+simd128,+atomics,+bulk-memory,+mutable-globals \
                        -Clink-arg=--shared-memory -Clink-arg=--import-memory \
-                       -Clink-arg=--initial-memory=67108864 -Clink-arg=--max-memory=4294967296 \
+                       -Clink-arg=-zstack-size=8388608 -Clink-arg=--initial-memory=67108864 -Clink-arg=--max-memory=4294967296 \
                        -Clink-arg=--export=__stack_pointer";
 
 /// A module: for one thread, or for many.
@@ -153,7 +153,7 @@ fn build(module: Module, profile: &str) -> Result<PathBuf> {
         .arg(&output);
     build.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS", flags);
     if needs_debian(module) {
-        build.arg("-Zbuild-std=core,alloc");
+        build.arg("-Zbuild-std=std,panic_abort");
         build.env("RUSTC", DEBIAN_COMPILER);
         build.env("RUSTC_BOOTSTRAP", "1");
         build.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", linker()?);

@@ -4,6 +4,7 @@ import java.lang.ref.Cleaner;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.Base64;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 
@@ -60,6 +61,20 @@ public final class Model implements AutoCloseable {
         try (JsonStream stream = request("/v1/embeddings", body)) {
             List<?> data = (List<?>) stream.next().get("data");
             return data.stream().map(one -> floats((String) ((Map<?, ?>) one).get("embedding"))).toArray(float[][]::new);
+        }
+    }
+
+    /** What is said in an audio file, with a Whisper model. */
+    public Map<String, Object> transcribe(String file) {
+        return transcribe(file, Map.of());
+    }
+
+    /** What is said in an audio file, with a Whisper model. The fields are those of /v1/audio/transcriptions. */
+    public Map<String, Object> transcribe(String file, Map<String, Object> fields) {
+        Map<String, Object> body = new HashMap<>(fields);
+        body.put("file", file);
+        try (JsonStream stream = request("/v1/audio/transcriptions", body)) {
+            return stream.next();
         }
     }
 
