@@ -97,6 +97,87 @@ fn images_can_be_signed_and_have_certificates() {
     fails(USAGE, &["--tls-key"], &[&image[..], &alone].concat());
 }
 
+/// An RSA key and its certificate, made by OpenSSL.
+fn secure_boot_key(folder: &TempDir) -> [String; 2] {
+    let [key, certificate] = ["sb.key", "sb.crt"].map(|name| path(folder, name));
+    let words = "req -x509 -newkey rsa:2048 -nodes -subj /CN=maker -keyout";
+    let made = std::process::Command::new("openssl")
+        .args(words.split(' '))
+        .args([&key, "-out", &certificate])
+        .output();
+    assert!(made.expect("openssl").status.success());
+    [key, certificate]
+}
+
+#[test]
+fn programs_can_be_signed_for_secure_boot() {
+    let (folder, kernel) = folder();
+    let maker = path(&folder, "maker");
+    strata(&["pack", "--new-key", &maker]).text();
+    let [key, certificate] = secure_boot_key(&folder);
+    let image = |name: &str, rest: &[&str]| -> Vec<String> {
+        let out = path(&folder, name);
+        let all = [
+            "image",
+            "-o",
+            &out,
+            "--kernel",
+            &kernel,
+            "--api-key",
+            "secret-key",
+        ];
+        all.iter()
+            .chain(rest)
+            .map(|word| String::from(*word))
+            .collect()
+    };
+    let words = |list: &[String]| -> Vec<&'static str> {
+        list.iter()
+            .map(|w| &*Box::leak(w.clone().into_boxed_str()))
+            .collect()
+    };
+    let both = ["--sign", &maker, "--sign", &key, "--cert", &certificate];
+    for name in ["a.efi", "a.img", "a.iso"] {
+        strata(&words(&image(name, &both))).text();
+        let bytes = std::fs::read(path(&folder, name)).unwrap();
+        assert!(contains(&bytes, b"trust="), "{name}");
+        // What the signature is of, in UTF-16 with the high bytes first.
+        let sign: Vec<u8> = "<<<Obsolete>>>"
+            .bytes()
+            .flat_map(|byte| [0, byte])
+            .collect();
+        assert!(contains(&bytes, &sign), "{name}");
+    }
+    let refused = |text: &[&str], name: &str, rest: &[&str]| {
+        fails(USAGE, text, &words(&image(name, rest)));
+    };
+    refused(&["no .elf images"], "a.elf", &both);
+    refused(&["--cert"], "a.efi", &["--sign", &key]);
+    refused(
+        &["needs its RSA key"],
+        "a.efi",
+        &["--sign", &maker, "--cert", &certificate],
+    );
+    refused(
+        &["two keys"],
+        "a.efi",
+        &["--sign", &key, "--sign", &key, "--cert", &certificate],
+    );
+    let other = tempfile::tempdir().unwrap();
+    let [_, another] = secure_boot_key(&other);
+    let wrong = ["--sign", &key, "--cert", &another];
+    refused(
+        &["not the certificate of the key", "openssl req"],
+        "a.efi",
+        &wrong,
+    );
+    refused(
+        &["no certificate in PEM"],
+        "a.efi",
+        &["--sign", &key, "--cert", &key],
+    );
+}
+
 #[test]
 fn images_that_make_no_sense() {
     let (folder, kernel) = folder();

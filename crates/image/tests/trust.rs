@@ -5,7 +5,11 @@ mod fake;
 use ed25519_compact::{KeyPair, Seed};
 use fake::{kernel, model};
 use strata_image::signed::{from_hex, verify};
-use strata_image::{Form, Kernel, Setting, Signer, Trust, trusted_image};
+use strata_image::{
+    Form, ImageError, Kernel, ProgramSigner, Setting, Signer, Trust, trusted_image,
+};
+use strata_platform::Sha256;
+use strata_tls::Identity;
 
 fn contains(file: &[u8], part: &[u8]) -> bool {
     file.windows(part.len()).any(|window| window == part)
@@ -45,6 +49,7 @@ fn settings_are_signed_and_closed() {
                 sign: &sign,
             }),
             sealed,
+            ..Trust::default()
         };
         let made = trusted_image(form, &kernel, &settings(), Some(&model), &trust);
         let image = made.unwrap().to_vec();
@@ -72,11 +77,47 @@ fn a_sealed_image_needs_no_key() {
     let (file, model) = (kernel(), model(10_000));
     let kernel = Kernel::parse(&file).unwrap();
     let trust = Trust {
-        signer: None,
         sealed: true,
+        ..Trust::default()
     };
     let made = trusted_image(Form::Img, &kernel, &settings(), Some(&model), &trust);
     let image = made.unwrap().to_vec();
     assert!(contains(&image, b"sealed=on name=\"a fox\" port=80"));
     assert!(!contains(&image, b"trust=") && !contains(&image, b"name = \"a fox\""));
+}
+
+/// The message behind a program signs the digest of the program, as firmware computes it.
+#[test]
+fn programs_are_signed_for_secure_boot() {
+    let (file, model) = (kernel(), model(10_000));
+    let kernel = Kernel::parse(&file).unwrap();
+    let made = |sign: &dyn Fn(&[u8]) -> Vec<u8>, certificate: &[u8]| {
+        let program = Some(ProgramSigner { certificate, sign });
+        let trust = Trust {
+            program,
+            ..Trust::default()
+        };
+        trusted_image(Form::Efi, &kernel, &settings(), Some(&model), &trust).map(|l| l.to_vec())
+    };
+    let certificate = Identity::self_signed([1; 32], &["maker"]);
+    let certificate = &certificate.certificates()[0];
+    let signed = std::cell::RefCell::new(Vec::new());
+    let sign = |message: &[u8]| {
+        signed.replace(message.to_vec());
+        vec![0x5a; 256]
+    };
+    let image = made(&sign, certificate).unwrap();
+    let number = |at: usize| u32::from_le_bytes(image[at..at + 4].try_into().unwrap()) as usize;
+    let header = number(0x3c) + 24;
+    let (at, len) = (number(header + 144), number(header + 148));
+    assert_eq!((at + len, at % 8), (image.len(), 0));
+    assert!(contains(&image[at..], &[0x5a; 256]) && contains(&image[at..], certificate));
+    let mut sum = Sha256::new();
+    for part in [0..header + 64, header + 68..header + 144, header + 152..at] {
+        sum.update(&image[part]);
+    }
+    assert!(contains(&image[at..], &sum.finalize()));
+    // A set of attributes, and not the message itself.
+    assert_eq!(signed.borrow()[0], 0x31);
+    assert_eq!(made(&sign, b"nothing").err(), Some(ImageError::Certificate));
 }

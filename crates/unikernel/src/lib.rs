@@ -34,6 +34,7 @@ pub mod drivers;
 pub mod machine;
 #[cfg(feature = "engine")]
 pub mod model;
+#[cfg(feature = "engine")]
 pub mod network;
 #[cfg(feature = "engine")]
 pub mod prompt;

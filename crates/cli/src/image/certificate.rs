@@ -62,17 +62,21 @@ fn names(options: &[Setting]) -> Vec<&str> {
 fn read(path: &Path, seed: [u8; 32]) -> Result<Identity, Failure> {
     let text =
         std::fs::read_to_string(path).map_err(|error| Failure::io(path.display(), &error))?;
+    Identity::new(decode(&text).unwrap_or_default(), seed).map_err(|error| {
+        let sentence = format_args!("{}: {error}", path.display());
+        Failure::new(Kind::Usage, sentence)
+            .hint("`openssl req -x509 -newkey ed25519` makes a key and its certificate")
+    })
+}
+
+/// The certificates of a file's text.
+pub(super) fn decode(text: &str) -> Option<Vec<Vec<u8>>> {
     let decode = |part: &str| {
         let (body, _) = part.split_once(END)?;
         let body: String = body.split_ascii_whitespace().collect();
         STANDARD.decode(body).ok()
     };
-    let certificates: Option<Vec<_>> = text.split(BEGIN).skip(1).map(decode).collect();
-    Identity::new(certificates.unwrap_or_default(), seed).map_err(|error| {
-        let sentence = format_args!("{}: {error}", path.display());
-        Failure::new(Kind::Usage, sentence)
-            .hint("`openssl req -x509 -newkey ed25519` makes a key and its certificate")
-    })
+    text.split(BEGIN).skip(1).map(decode).collect()
 }
 
 fn pem(identity: &Identity) -> String {

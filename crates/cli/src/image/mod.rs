@@ -3,16 +3,20 @@
 mod certificate;
 mod config;
 pub(crate) mod kernel;
+mod secure_boot;
 
 use crate::failure::{Failure, Kind};
 use crate::pack::keys;
+use secure_boot::{ProgramKey, is_program_key};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use strata::Size;
 use strata::load::{BUILT_IN, ModelFile};
-use strata_image::{Form, ImageError, Kernel, Layout, Setting, Signer, Trust, trusted_image};
-use strata_pack::sha256;
+use strata_image::{
+    Form, ImageError, Kernel, Layout, ProgramSigner, Setting, Signer, Trust, trusted_image,
+};
+use strata_pack::{SigningKey, sha256};
 
 /// The unikernel takes no shorter keys.
 const SHORTEST_KEY: usize = 8;
@@ -35,9 +39,13 @@ pub(crate) struct Arguments {
     /// Output file; the extension selects the kind of image
     #[arg(short, long, value_name = "NAME.{elf,efi,img,iso}")]
     pub(crate) output: PathBuf,
-    /// Sign the settings and the model's digest with the Ed25519 private key in this PEM file: the machine takes no others
+    /// Sign with the private key in this PEM file: an Ed25519 key signs the settings and the model's digest, and the machine
+    /// takes no others; an RSA key with --cert signs the program for Secure Boot. May be given once for each
     #[arg(long, value_name = "KEY")]
-    pub(crate) sign: Option<PathBuf>,
+    pub(crate) sign: Vec<PathBuf>,
+    /// The certificate of the RSA key, which firmware with Secure Boot must know
+    #[arg(long, value_name = "CERT", requires = "sign")]
+    pub(crate) cert: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) settings: SettingArguments,
 }
@@ -111,7 +119,7 @@ pub(crate) fn write_image(arguments: &Arguments, more: &[Setting]) -> Result<(),
     }
     let (tls, certificate) = certificate::settings(settings, output, &options)?;
     options.extend(tls);
-    let key = arguments.sign.as_deref().map(keys::signing).transpose()?;
+    let (key, program) = signers(arguments, form)?;
     let file = kernel::find(settings.kernel.as_deref())?;
     let kernel = kernel::parse(&file)?;
     let model = ModelFile::open(&arguments.model)?;
@@ -121,10 +129,19 @@ pub(crate) fn write_image(arguments: &Arguments, more: &[Setting]) -> Result<(),
         options.push(("sha256".into(), sha256(bytes)));
     }
     let sign = |message: &[u8]| key.as_ref().map_or([0; 64], |key| key.sign(message));
+    // `signers` has tried it.
+    let sign_program = |message: &[u8]| {
+        let signed = program.as_ref().map(|key| key.sign(message));
+        signed.and_then(Result::ok).unwrap_or_default()
+    };
     let trust = Trust {
         signer: key.as_ref().map(|key| Signer {
             public: key.public().to_bytes(),
             sign: &sign,
+        }),
+        program: program.as_ref().map(|key| ProgramSigner {
+            certificate: &key.certificate,
+            sign: &sign_program,
         }),
         sealed: settings.sealed,
     };
@@ -143,6 +160,42 @@ pub(crate) fn write_image(arguments: &Arguments, more: &[Setting]) -> Result<(),
         Size(beside)
     );
     Ok(())
+}
+
+/// Who signs the settings, and who the program.
+fn signers(
+    arguments: &Arguments,
+    form: Form,
+) -> Result<(Option<SigningKey>, Option<ProgramKey>), Failure> {
+    let usage = |sentence: &str| Failure::new(Kind::Usage, sentence);
+    let (programs, settings): (Vec<_>, Vec<_>) =
+        arguments.sign.iter().partition(|path| is_program_key(path));
+    if programs.len() > 1 || settings.len() > 1 {
+        let hint = "one Ed25519 key signs the settings, one RSA key the program";
+        return Err(usage("--sign was given two keys of one kind").hint(hint));
+    }
+    let signer = settings
+        .first()
+        .map(|path| keys::signing(path))
+        .transpose()?;
+    let program = match (programs.first(), &arguments.cert) {
+        (None, None) => return Ok((signer, None)),
+        (Some(key), Some(certificate)) => ProgramKey::open(key, certificate)?,
+        (Some(_), None) => {
+            let sentence = "an RSA key signs for Secure Boot, with its certificate";
+            return Err(usage(sentence).hint("set --cert"));
+        }
+        (None, Some(_)) => {
+            let sentence = "--cert needs its RSA key";
+            return Err(usage(sentence).hint("add --sign KEY"));
+        }
+    };
+    if form == Form::Elf {
+        let sentence = "firmware with Secure Boot starts no .elf images";
+        return Err(usage(sentence).hint("write an .efi, .img or .iso image, or leave --cert out"));
+    }
+    program.sign(b"a key that cannot sign is told now")?;
+    Ok((signer, Some(program)))
 }
 
 /// Puts the digest of the key in its place: whoever reads the image or the command line learns nothing that opens it.
@@ -170,6 +223,7 @@ pub(crate) fn layout<'a>(
                 .hint("use a model with fewer bits per weight, or attach the model file as a disk"),
             ImageError::Options { .. } => failure.hint("shorten the settings"),
             ImageError::Kernel(_) => failure.hint(kernel::HOW_TO_BUILD),
+            ImageError::Certificate => failure,
         }
     })
 }

@@ -31,7 +31,8 @@ pub(super) fn write(arguments: &Arguments, output: &Path) -> Result<(), Failure>
     let arguments = image::Arguments {
         model,
         output: output.into(),
-        sign: arguments.sign.clone(),
+        sign: arguments.sign.iter().cloned().collect(),
+        cert: None,
         settings: arguments.settings.clone(),
     };
     image::write_image(&arguments, context.as_slice())

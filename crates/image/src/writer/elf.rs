@@ -1,6 +1,7 @@
 //! The unikernel as it is linked: an ELF file whose loaded bytes begin with a PE header.
 
 use super::attachment::{Attachment, PAGE};
+use super::authenticode::{self, ProgramSigner};
 use super::pe;
 use crate::{Form, ImageError, Layout};
 use std::ops::Range;
@@ -173,7 +174,11 @@ impl<'a> Kernel<'a> {
     }
 
     /// For firmware: the attachment is a further section.
-    pub(crate) fn efi<'m>(&self, attachment: &Attachment<'m>) -> Result<Layout<'m>, ImageError> {
+    pub(crate) fn efi<'m>(
+        &self,
+        attachment: &Attachment<'m>,
+        signer: Option<&ProgramSigner<'_>>,
+    ) -> Result<Layout<'m>, ImageError> {
         let mut file = self.flat()?;
         let image = pe::image_bytes(&file)?;
         let bytes = attachment.len();
@@ -183,10 +188,21 @@ impl<'a> Kernel<'a> {
         }
         let offset = (file.len() as u64).next_multiple_of(pe::FILE_UNIT);
         pe::describe(&mut file, image, Some(offset), bytes)?;
-        let mut layout = Layout::new(0);
-        layout.put(0, file);
-        layout.embed(offset, attachment.layout());
-        layout.pad(pe::FILE_UNIT);
+        let join = |file: Vec<u8>| {
+            let mut layout = Layout::new(0);
+            layout.put(0, file);
+            layout.embed(offset, attachment.layout());
+            layout.pad(pe::FILE_UNIT);
+            layout
+        };
+        let Some(signer) = signer else {
+            return Ok(join(file));
+        };
+        let body = join(file.clone());
+        let place = pe::optional_header(&file)?;
+        let signature = authenticode::sign(&mut file, &body, place, signer)?;
+        let mut layout = join(file);
+        layout.put(layout.len(), signature);
         Ok(layout)
     }
 }

@@ -1,7 +1,9 @@
 //! Images as they are written: a kernel joined with settings and a model.
 
 mod attachment;
+mod authenticode;
 mod crc32;
+mod der;
 mod elf;
 mod fat;
 mod gpt;
@@ -10,6 +12,8 @@ mod layout;
 mod names;
 mod pe;
 
+pub use authenticode::ProgramSigner;
+pub use der::Certificate;
 pub use elf::{Kernel, KernelError};
 pub use fat::{FatError, FatKind, FatOptions, File};
 pub use gpt::disk;
@@ -85,6 +89,9 @@ pub enum ImageError {
         /// Bytes at most.
         most: u64,
     },
+    /// A certificate cannot be read.
+    #[error("the certificate for Secure Boot is no X.509 certificate")]
+    Certificate,
     /// The volume cannot be made.
     #[error(transparent)]
     Fat(#[from] FatError),
@@ -116,6 +123,8 @@ impl Signer<'_> {
 pub struct Trust<'a> {
     /// Who signs the settings; the machine then takes no others.
     pub signer: Option<Signer<'a>>,
+    /// Who signs the program, for firmware with Secure Boot; of a form that firmware starts.
+    pub program: Option<ProgramSigner<'a>>,
     /// Whether the machine takes its settings from the image alone, and no commands.
     pub sealed: bool,
 }
@@ -179,7 +188,10 @@ pub fn trusted_image<'a>(
 ) -> Result<Layout<'a>, ImageError> {
     match form {
         Form::Elf => kernel.elf(&Attachment::new(&trust.attached(settings), model)?),
-        Form::Efi => kernel.efi(&Attachment::new(&trust.attached(settings), model)?),
+        Form::Efi => {
+            let attachment = Attachment::new(&trust.attached(settings), model)?;
+            kernel.efi(&attachment, trust.program.as_ref())
+        }
         Form::Img => {
             let files = files(kernel, settings, model, trust)?;
             let volume = fat::volume(files, &volume(FatKind::Fat32, FIRST_SECTOR))?;
@@ -238,8 +250,8 @@ fn files<'a>(
     } else {
         trust.key_alone()
     };
-    let program = kernel.efi(&Attachment::new(&attached, None)?)?.to_vec();
-    let mut files = vec![file(BOOT_PATH, program.into())];
+    let program = kernel.efi(&Attachment::new(&attached, None)?, trust.program.as_ref())?;
+    let mut files = vec![file(BOOT_PATH, program.to_vec().into())];
     if !trust.sealed {
         let text = trust.file(settings);
         files.push(file(SETTINGS_PATH, text.into_bytes().into()));

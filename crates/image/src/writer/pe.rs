@@ -20,6 +20,11 @@ fn signature(image: &[u8]) -> Result<usize, KernelError> {
     }
 }
 
+/// Where the optional header is.
+pub(crate) fn optional_header(image: &[u8]) -> Result<usize, KernelError> {
+    Ok(signature(image)? + OPTIONAL)
+}
+
 /// How much memory the image takes, in whole pages.
 pub(crate) fn image_bytes(image: &[u8]) -> Result<u64, KernelError> {
     let bytes = number(image, signature(image)? + IMAGE_BYTES, 4)?;
