@@ -263,7 +263,7 @@ fn shared_experts(
     };
     let (count, width) = (
         config.u32(count.from)?,
-        config.u32(&["moe_intermediate_size"])?,
+        config.u32(&["moe_intermediate_size", "intermediate_size"])?,
     );
     if let (Some(count), Some(width)) = (count, width) {
         let key = format!("{}.expert_shared_feed_forward_length", family.arch);
@@ -378,9 +378,15 @@ fn window(builder: &mut Builder, config: &HfConfig, family: &Family) -> Result<(
         });
     }
     let key = format!("{}.attention.sliding_window", family.arch);
+    let layers = config.sliding_layers();
+    // A window that no layer has, which llama.cpp does not take.
+    let mixed = matches!(family.extras, Extras::MixedLayers { .. });
+    if mixed && layers.as_ref().is_ok_and(|layers| !layers.contains(&true)) {
+        return Ok(());
+    }
     builder.set(&key, window)?;
     if family.window == Window::Layers {
-        let layers = config.sliding_layers()?;
+        let layers = layers?;
         builder.set_array(&format!("{key}_pattern"), layers)?;
     }
     Ok(())

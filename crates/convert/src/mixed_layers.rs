@@ -24,10 +24,11 @@ pub(crate) fn write(
     builder.set(&format!("{arch}.leading_dense_block_count"), dense)?;
     let heads = format!("{arch}.attention.head_count");
     let by_layer = config.numbers("num_attention_heads_per_layer")?;
-    if by_layer.is_empty() {
+    let first = by_layer.first();
+    if by_layer.iter().all(|heads| Some(heads) == first) {
         builder.set(&heads, config.required_u32(&["num_attention_heads"])?)?;
     } else {
-        let by_layer: Vec<u32> = by_layer.into_iter().map(|heads| heads as u32).collect();
+        let by_layer: Vec<i32> = by_layer.into_iter().map(|heads| heads as i32).collect();
         builder.set_array(&heads, by_layer)?;
     }
     let rope = config.get(&["rope_parameters"]);

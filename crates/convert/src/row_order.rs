@@ -88,7 +88,10 @@ impl RowOrder {
         // Of each group: queries, keys, and the values and gates of its heads.
         let (values, group) = (each * value_size, 2 * (key_size + each * value_size));
         Some(match order {
+            // Two of them are settled by the tensor's shape before.
             Order::Same
+            | Order::FromWidth(_)
+            | Order::ToWidth
             | Order::Transposed
             | Order::Stacked
             | Order::Flat

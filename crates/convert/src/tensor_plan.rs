@@ -146,7 +146,7 @@ pub(crate) fn plan(
     if !sources.iter().all(alike) {
         return Err(shape());
     }
-    let order = part.rule.order;
+    let order = settled(part.rule.order, config, &first.shape)?;
     let (view, mut dims) = view(order, counts, &first.shape).ok_or_else(shape)?;
     if order == Order::Stacked {
         dims.push(sources.len() as u64);
@@ -206,6 +206,18 @@ pub(crate) fn plan(
         edit,
     };
     Ok(planned(&part.name, dims, make))
+}
+
+/// The order of a tensor whose shape says which of two it has.
+fn settled(order: Order, config: &HfConfig, shape: &[u64]) -> Result<Order, ConvertError> {
+    let width = || config.required_u32(&["hidden_size"]).map(u64::from);
+    Ok(match order {
+        Order::FromWidth(share) if shape.last() == Some(&width()?) => Order::Rows(share),
+        Order::FromWidth(share) => Order::Turned(share),
+        Order::ToWidth if shape.get(1) == Some(&width()?) => Order::Same,
+        Order::ToWidth => Order::Turned(Share::All),
+        order => order,
+    })
 }
 
 /// How a source is looked at, and the dimensions that it then has, innermost first.

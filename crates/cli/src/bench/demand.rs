@@ -30,7 +30,15 @@ impl Demand {
         };
         // One row of the embedding is read, unless the table is the output's matrix as well.
         let untied = file.tensor("output.weight").is_some();
+        // A state is read, too: four bytes for each of its numbers.
+        let state = match (number("ssm.inner_size"), number("ssm.state_size")) {
+            (Some(inner), Some(state)) => 4.0 * inner * state,
+            _ => 0.0,
+        };
         for tensor in file.tensors() {
+            if tensor.name.ends_with(".ssm_a") {
+                demand.bytes += state;
+            }
             let share = match tensor.name {
                 name if name.contains("_exps") => used,
                 "token_embd.weight" if untied => 0.0,

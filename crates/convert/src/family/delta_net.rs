@@ -37,7 +37,7 @@ const DELTA_EXPERTS: &[Pair] = &[pair(
     Absent::Error,
 )];
 /// Experts that newer checkpoints keep in one tensor.
-const FUSED_EXPERTS: &[Rule] = &[
+pub(super) const FUSED_EXPERTS: &[Rule] = &[
     whole(
         "layers.#.mlp.experts.gate_up_proj",
         "blk.#.ffn_gate_exps.weight",

@@ -4,10 +4,10 @@ use super::Literal::{Bool, Number, Text};
 use super::gpt::{self, GPT2};
 use super::llama::{
     ATTENTION, COMMAND_R, FFN, GATED, GRANITE, LAYER_NORM, LLAMA, OLMO2, OUTER, PAIRED_ATTENTION,
-    PRE_NORMS, QK_NORMS, QWEN2, QWEN3, RMS, SILU,
+    PRE_NORMS, QK_NORMS, QWEN2, QWEN3, QWEN3_MOE, RMS, SILU,
 };
 use super::{
-    Absent, Demand, Family, Kind, KvHeads, Order, Pair, Rotary, Rule, Window, demand, exact,
+    Absent, Demand, Family, Kind, KvHeads, Order, Pair, Rotary, Rule, Share, Window, demand, exact,
     ordered, pair, same, shifted, whole,
 };
 
@@ -456,6 +456,37 @@ pub(super) const QWEN2_VL: Family = Family {
     ],
     arch: "qwen2vl",
     ..QWEN2
+};
+
+/// The text model with experts, which checkpoints have as (in, out), and `transformers` saves as (out, in).
+pub(super) const QWEN3_VL_MOE: Family = Family {
+    classes: &["Qwen3VLMoeForConditionalGeneration"],
+    arch: "qwen3vlmoe",
+    rules: &[
+        QWEN3_MOE.rules[0],
+        QWEN3_MOE.rules[1],
+        QWEN3_MOE.rules[2],
+        QWEN3_MOE.rules[3],
+        &[
+            same("layers.#.mlp.gate", "blk.#.ffn_gate_inp"),
+            whole(
+                "layers.#.mlp.experts.gate_up_proj",
+                "blk.#.ffn_gate_exps.weight",
+                Order::FromWidth(Share::FirstHalf),
+            ),
+            whole(
+                "layers.#.mlp.experts.gate_up_proj",
+                "blk.#.ffn_up_exps.weight",
+                Order::FromWidth(Share::SecondHalf),
+            ),
+            whole(
+                "layers.#.mlp.experts.down_proj",
+                "blk.#.ffn_down_exps.weight",
+                Order::ToWidth,
+            ),
+        ],
+    ],
+    ..QWEN3_MOE
 };
 
 /// The text model.

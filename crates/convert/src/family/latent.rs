@@ -1,6 +1,7 @@
 //! Families whose keys and values are made from a short vector (multi-head latent attention).
 
 use super::Literal::{Bool, Number, Text};
+use super::delta_net::FUSED_EXPERTS;
 use super::llama::{EXPERTS, FFN, GATED, LLAMA, OUTER, PRE_NORMS, RMS, SILU};
 use super::mixtures::{CHOICE_BIAS, COUNTS, ROUTING, SHARED, SIGMOID};
 use super::{
@@ -82,9 +83,20 @@ pub(super) const DEEPSEEK_V2: Family = Family {
     ..DEEPSEEK_V3
 };
 
+/// A softmax, experts in one tensor as `transformers` saves them.
 pub(super) const MISTRAL4: Family = Family {
     classes: &["Mistral4ForCausalLM"],
     arch: "mistral4",
+    rules: &[
+        OUTER,
+        PRE_NORMS,
+        QUERIES,
+        APART,
+        GATED,
+        EXPERTS,
+        FUSED_EXPERTS,
+        SHARED,
+    ],
     ..DEEPSEEK_V2
 };
 

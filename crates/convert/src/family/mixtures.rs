@@ -501,6 +501,7 @@ pub(super) const LAGUNA: Family = Family {
                 Kind::U32,
                 Absent::Error,
             ),
+            pair(&[], "expert_shared_count", Kind::U32, Absent::Default(1.0)),
             pair(&[], "expert_weights_norm", Kind::Bool, Absent::Default(1.0)),
         ],
     ],

@@ -417,6 +417,7 @@ pub const ALL: &[Family] = &[
     dense::GRANITE_SWA,
     dense::QWEN2_VL,
     dense::QWEN3_VL,
+    dense::QWEN3_VL_MOE,
     fused_experts::GPT_OSS,
     fused_experts::LLAMA4,
     fused_experts::DBRX,

@@ -53,6 +53,10 @@ pub enum Order {
     Columns(Share),
     /// Items of (in, out) as (out, in), and some of the rows.
     Turned(Share),
+    /// Items of (out, in) where `in` is the model's width, else of (in, out); and some of the rows.
+    FromWidth(Share),
+    /// Items of (out, in) where `out` is the model's width, else of (in, out).
+    ToWidth,
     /// Rows of all experts, one after the other.
     Experts,
     /// The same, with each expert's rows and columns exchanged.
