@@ -108,7 +108,9 @@ fn print(plan: &Plan, arguments: &Arguments) -> std::io::Result<()> {
     };
     let tokens = format!("{} tokens", plan.context);
     let states = (plan.states > 0).then(|| {
-        let note = format!("{}: running sequences and snapshots", plan.state_count);
+        let each = Size(plan.states / plan.state_count.max(1) as u64);
+        let count = plan.state_count;
+        let note = format!("{count} of {each}: running sequences and snapshots");
         ("recurrent states", plan.states, note)
     });
     let first = [
@@ -175,6 +177,7 @@ fn print_json(plan: &Plan) -> std::io::Result<()> {
         "weights_bytes": plan.weights,
         "kv_bytes": plan.kv,
         "state_bytes": plan.states,
+        "states": plan.state_count,
         "workspace_bytes": plan.activations,
         "draft_bytes": plan.draft,
         "program_bytes": plan.program,

@@ -20,6 +20,29 @@ fn half_a_billion(name: &str) -> Scratch {
 }
 
 #[test]
+fn a_plan_shows_what_recurrent_states_take() {
+    let file = Scratch(scratch("plan-hybrid.gguf"));
+    strata(&["synth", file.path(), "--shape", "tiny-hybrid"]).text();
+    let number = |plan: &Value, key: &str| plan[key].as_u64().expect("a number");
+    let one = plan(&[file.path(), "--ctx", "512"]);
+    let states = number(&one, "states");
+    assert!(states > 16, "running sequences and snapshots: {one}");
+    assert_eq!(number(&one, "state_bytes") % states, 0, "{one}");
+    assert!(number(&one, "kv_bytes") > number(&one, "state_bytes"));
+    let table = strata(&["plan", file.path(), "--ctx", "512"]).text();
+    let words = format!("{states} of ");
+    let line = table.lines().find(|line| line.starts_with("recurrent"));
+    let line = line.expect("a line about recurrent states");
+    assert!(
+        line.contains(&words) && line.ends_with("snapshots"),
+        "{line}"
+    );
+    // Models without have none.
+    let tale = plan(&["tale", "--ctx", "512"]);
+    assert_eq!(number(&tale, "states") + number(&tale, "state_bytes"), 0);
+}
+
+#[test]
 fn a_plan_adds_up_and_says_what_would_fit() {
     let bytes = |plan: &Value, key: &str| plan[key].as_u64().expect("a number");
     let small = plan(&["tale", "--ctx", "512", "-t", "2"]);
