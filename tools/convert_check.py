@@ -341,7 +341,8 @@ WIDTHS = dict(vocab_size=golden.VOCAB, hidden_size=32, intermediate_size=20, num
               pad_token_id=None, tie_word_embeddings=False)
 AXES = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 1, 1]}
 EXPERTS = dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16, norm_topk_prob=True)
-LATENT = dict(q_lora_rank=16, kv_lora_rank=16, qk_nope_head_dim=12, qk_rope_head_dim=8, v_head_dim=10,
+# The class has its short vectors' norms with this epsilon, whatever the config says.
+LATENT = dict(rms_norm_eps=1e-6, q_lora_rank=16, kv_lora_rank=16, qk_nope_head_dim=12, qk_rope_head_dim=8, v_head_dim=10,
               num_key_value_heads=4, n_routed_experts=4, num_experts_per_tok=2, moe_intermediate_size=8, n_shared_experts=1,
               first_k_dense_replace=0, n_group=1, topk_group=1)
 SEEING = {
