@@ -13,7 +13,9 @@ use crate::mixer::Mixer;
 use crate::mixer::attention::AttentionWeights;
 use crate::model::Model;
 use crate::pages::PageLayout;
-use crate::spec::{Activation, AttnGate, Ffn, Norm, Position, QkNorm, QkNormOrder, ValueNorm};
+use crate::spec::{
+    Activation, AttnGate, Ffn, Norm, Position, QkNorm, QkNormOrder, RouterInput, ValueNorm,
+};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use strata_kernels::{Kernels, RopeKind, Weights};
@@ -199,9 +201,10 @@ impl Model {
             return Err(NotOnDevice { what });
         };
         let sparse = matches!(&layer.ffn, FfnWeights::Dense(dense) if dense.sparsity.is_some());
-        let beside = matches!(&layer.ffn, FfnWeights::Experts(experts) if experts.beside.is_some());
+        let beside = matches!(&layer.ffn, FfnWeights::Experts(experts)
+            if experts.beside.is_some() || experts.config.routing.sees == RouterInput::Layer);
         if layer.has_end() || sparse || beside {
-            let what = "layers with embeddings, streams or dense networks of their own";
+            let what = "layers with embeddings, streams or dense networks of their own, or whose input routers see";
             return Err(NotOnDevice { what });
         }
         let ffn_norm = layer.ffn_norm.as_ref().or(layer.attn_norm.as_ref());
