@@ -135,8 +135,10 @@ strata_stream *strata_embed(strata_model *model, const char *request);
 /* Ranks documents by how well they answer a query. request is the body of POST /v1/rerank. The stream has one document. */
 strata_stream *strata_rerank(strata_model *model, const char *request);
 
-/* Turns speech into text. This build runs no speech models: it returns NULL, and strata_error_code says "unsupported", until
- * strata_features lists "transcriptions". */
+/* Turns speech into text, with a Whisper model. request has the fields of POST /v1/audio/transcriptions as JSON; file is the
+ * path of a WAV, FLAC, MP3 or Ogg Vorbis file, or its bytes as "data:;base64,...". The stream has one document,
+ * {"text"} alone where response_format is "text", "srt" or "vtt"; with "stream": true it has one for each piece of text.
+ * Returns a stream that strata_stream_free frees, or NULL. */
 strata_stream *strata_transcribe(strata_model *model, const char *request);
 
 /* Asks for anything that `strata serve` answers with one model: path is a route such as "/v1/responses", "/v1/messages" or

@@ -107,12 +107,15 @@ fn page(expected: &Expected, place: &Path, node: &dyn Fn(&[&str]) -> Command) ->
     Ok(())
 }
 
-/// The ordinary module: 128-bit vectors.
-const VECTORS: &str = "-Ctarget-feature=+simd128 -Clink-arg=-zstack-size=8388608";
+/// The ordinary module: 128-bit vectors, a stack for compiling grammars, and the host's clock, which is not there yet when
+/// the library for grammars is linked alone.
+const VECTORS: &str = "-Ctarget-feature=+simd128 -Clink-arg=-zstack-size=8388608 \
+                       -Clink-arg=--import-undefined";
 /// The module for threads: memory that its instances share, which the host makes, and stacks that it gives each.
 const THREADS: &str = "-Ctarget-feature=+simd128,+atomics,+bulk-memory,+mutable-globals \
                        -Clink-arg=--shared-memory -Clink-arg=--import-memory \
-                       -Clink-arg=-zstack-size=8388608 -Clink-arg=--initial-memory=67108864 -Clink-arg=--max-memory=4294967296 \
+                       -Clink-arg=-zstack-size=8388608 \
+                       -Clink-arg=--import-undefined -Clink-arg=--initial-memory=67108864 -Clink-arg=--max-memory=4294967296 \
                        -Clink-arg=--export=__stack_pointer";
 
 /// A module: for one thread, or for many.
