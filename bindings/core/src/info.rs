@@ -1,10 +1,10 @@
 //! What is known of a model, and what it would take, as JSON.
 
+use crate::model::Model;
 use crate::options::options;
+use crate::speech;
 use strata::chat_types::json::Json;
 use strata::chat_types::{AdapterFacts, Fault};
-use crate::model::Model;
-use crate::speech;
 use strata::{Error, ModelFacts};
 
 /// What is known of a model.

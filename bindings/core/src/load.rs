@@ -1,12 +1,12 @@
 //! Opening models, at once or with progress.
 
+use crate::model::Model;
 use crate::options::options;
 use crate::stream::{Ending, JsonStream};
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, PoisonError};
-use crate::model::Model;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use strata::{Error, ErrorKind, Json, Listeners, Runtime, Transcriber};
 
 /// Opens a model: a file, a folder, a name in the store, or `tale`. Options are a JSON object.
@@ -59,7 +59,9 @@ fn open_with(
     };
     match strata::Model::open_on(&runtime, model, options, listeners) {
         Ok(model) => Ok(Model::of_text(model)),
-        Err(error) if error.kind() == ErrorKind::InvalidModel => hearing(&runtime, model, json, error),
+        Err(error) if error.kind() == ErrorKind::InvalidModel => {
+            hearing(&runtime, model, json, error)
+        }
         Err(error) => Err(error),
     }
 }
@@ -86,7 +88,11 @@ fn only_threads(json: &[u8]) -> Result<Option<String>, Error> {
         return Ok(None);
     }
     let options = Json::parse(json)?;
-    let mut names = options.as_object().into_iter().flatten().map(|(name, _)| name);
+    let mut names = options
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(name, _)| name);
     Ok(names.find(|name| *name != "threads").cloned())
 }
 

@@ -2,8 +2,8 @@
 
 use crate::jobs;
 use crate::session::SessionRun;
-use crate::speech;
 use crate::source::{Answer, Source, VectorRun, text};
+use crate::speech;
 use crate::stream::{Ending, JsonStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;

@@ -96,7 +96,12 @@ impl Answer {
 }
 
 /// Takes the documents out of the bytes of a body.
-pub(crate) fn split(framing: Framing, over: bool, bytes: &mut Vec<u8>, documents: &mut VecDeque<String>) {
+pub(crate) fn split(
+    framing: Framing,
+    over: bool,
+    bytes: &mut Vec<u8>,
+    documents: &mut VecDeque<String>,
+) {
     if framing == Framing::Whole && !over {
         return;
     }

@@ -1,5 +1,6 @@
 //! A stream of JSON documents: the answer to a request, or the progress of a load.
 
+use crate::model::Model;
 use crate::request::work;
 use crate::signal::Signal;
 use crate::source::Source;
@@ -9,7 +10,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
-use crate::model::Model;
 use strata::{Error, ErrorKind};
 
 /// A wait so long is one without end: later moments may not exist on the clock.

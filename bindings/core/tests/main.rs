@@ -192,7 +192,10 @@ fn a_conversation_goes_on_after_its_calls() {
         .and_then(Json::as_str);
     assert!(said.is_some_and(|said| !said.is_empty()), "{rest:?}");
     // The library's own functions say the same.
-    let mut request = tale().text().unwrap().chat([strata::user("Is it warm in Oslo?")]);
+    let mut request = tale()
+        .text()
+        .unwrap()
+        .chat([strata::user("Is it warm in Oslo?")]);
     request = request
         .temperature(0.0)
         .max_tokens(60)
@@ -236,7 +239,9 @@ fn speech_is_asked_about_in_a_form_or_an_object() {
     let model = open(&file, br#"{"threads":1}"#).unwrap();
     let sound = repository("crates/fuzz/seeds/wav/wav-16-bits.wav");
     let path = "/v1/audio/transcriptions";
-    let object = format!("{{\"file\":\"{sound}\",\"response_format\":\"verbose_json\",\"temperature\":0,\"timestamp_granularities[]\":[\"word\",\"segment\"]}}");
+    let object = format!(
+        "{{\"file\":\"{sound}\",\"response_format\":\"verbose_json\",\"temperature\":0,\"timestamp_granularities[]\":[\"word\",\"segment\"]}}"
+    );
     let told = documents(&request(&model, path, object.as_bytes()).unwrap());
     let mut form = Vec::new();
     for (name, value) in [

@@ -9,9 +9,7 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
-use strata::load::{
-    ContextChoice, GrammarCompiler, Needs, ParsedModel, Platform, TokenizerUse,
-};
+use strata::load::{ContextChoice, GrammarCompiler, Needs, ParsedModel, Platform, TokenizerUse};
 use strata::{Json, KvType, LocalModel};
 use strata_chat::ModelFacts;
 use strata_engine::{Engine, EngineOptions};
@@ -109,7 +107,9 @@ pub(crate) fn plan(file: &[u8], context: usize, requests: usize) -> Result<Strin
     // The file stays beside its weights; what the module had before it came is in the program's share.
     let held = core::arch::wasm32::memory_size(0) as u64 * 65_536;
     let program = held.max(file.len() as u64);
-    let total = [kv, activations, program].iter().fold(weights, |sum, part| sum.saturating_add(*part));
+    let total = [kv, activations, program]
+        .iter()
+        .fold(weights, |sum, part| sum.saturating_add(*part));
     Ok(Json::object([
         ("weights", weights.into()),
         ("kv", kv.into()),

@@ -81,9 +81,7 @@ impl Opened {
                 let context = stamp.context(self.stamps.random());
                 let asked = core::mem::take(&mut request.adapters);
                 let mut compile = |constraint: &_| self.grammars.compile(constraint);
-                let mut prepared = self
-                    .model
-                    .prepare_with(&request, context, &mut compile)?;
+                let mut prepared = self.model.prepare_with(&request, context, &mut compile)?;
                 let adapter = self.adapters.choose(&mut self.model.engine, &asked)?;
                 for one in &mut prepared.requests {
                     one.adapter = adapter;

@@ -38,8 +38,7 @@ pub(super) fn compare(seen: &BTreeMap<&str, Vec<String>>, writes: bool) -> Resul
     for (language, features) in seen {
         for feature in features {
             let known = FEATURES.iter().any(|(name, _)| name == feature);
-            let extra =
-                ["openai", "preload", "readme", "frameworks"].contains(&feature.as_str());
+            let extra = ["openai", "preload", "readme", "frameworks"].contains(&feature.as_str());
             ensure!(
                 known || extra,
                 "{language} tells of an unknown feature {feature:?}"
