@@ -90,10 +90,11 @@ cargo xtask TASK
                    without a network (part of `test`)
   dist [TARGET…] [--quick] [--sign KEY.pem] [--program TARGET=FILE]…
                    what users download, in target/dist/out: archives for Linux on x86-64 (with the system's C library, and
-                   static with musl) and AArch64, with the bootable kernel inside the program; bills of materials
-                   (CycloneDX), checksums, their signature, the script that installs. The archives for this machine are
-                   unpacked in an empty folder, and what their programs write is booted in QEMU. --quick compiles as the
-                   tests do, into target/dist/quick; --program takes a program that was built elsewhere
+                   static with musl) and AArch64, and for Windows, with the bootable kernel inside the program; bills of
+                   materials (CycloneDX), checksums, their signature, the script that installs. The archives for this
+                   machine are unpacked in an empty folder, and what their programs write is booted in QEMU; the one for
+                   Windows runs under Wine. --quick compiles as the tests do, into target/dist/quick; --program takes a
+                   program that was built elsewhere
   unikernel [--machine]
                    the bootable program, as ELF for PVH and as EFI application; --machine leaves the engine out
   test-pack [--program STATIC-PROGRAM]

@@ -68,7 +68,10 @@ fn difference(recipe: &Recipe, tile: &Tile, expected: &Value) -> f32 {
 #[test]
 fn pixels_are_those_of_transformers_within_one_level() {
     let mut compared: BTreeMap<String, (usize, f32)> = BTreeMap::new();
-    for case in [read("recipes.json"), read("by_budget.json")].into_iter().flatten() {
+    for case in [read("recipes.json"), read("by_budget.json")]
+        .into_iter()
+        .flatten()
+    {
         let name = case["recipe"].as_str().unwrap();
         let size = (number(&case, "width"), number(&case, "height"));
         let recipe = recipe(name);

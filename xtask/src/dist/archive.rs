@@ -1,5 +1,6 @@
 //! Archives of the program and what belongs to it. The same files give the same bytes.
 
+use super::target::{WINDOWS, file_name};
 use crate::command::root;
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
@@ -14,22 +15,28 @@ const SHELLS: [(&str, &str); 4] = [
 ];
 
 /// Writes `NAME.tar.gz`, with one folder of that name in it. `here` is a program that runs on this machine.
-pub(super) fn write(name: &str, program: &Path, here: &Path, out: &Path) -> Result<PathBuf> {
+pub(super) fn write(
+    (target, name): (&str, &str),
+    program: &Path,
+    here: &Path,
+    out: &Path,
+) -> Result<PathBuf> {
     let parent = out.with_extension("tree");
     let folder = parent.join(name);
     if folder.exists() {
         std::fs::remove_dir_all(&folder)?;
     }
     std::fs::create_dir_all(folder.join("completions"))?;
-    std::fs::copy(program, folder.join("strata"))
+    std::fs::copy(program, folder.join(file_name(target)))
         .with_context(|| format!("cannot copy {}", program.display()))?;
     for document in DOCUMENTS {
         std::fs::copy(root().join(document), folder.join(document))?;
     }
-    std::fs::copy(
-        root().join("deploy/strata.service"),
-        folder.join("strata.service"),
-    )?;
+    for unit in ["strata.service", "strata.socket"] {
+        if target != WINDOWS {
+            std::fs::copy(root().join("deploy").join(unit), folder.join(unit))?;
+        }
+    }
     for (shell, file) in SHELLS {
         let output = Command::new(here).args(["completions", shell]).output()?;
         ensure!(output.status.success(), "no completions for {shell}");

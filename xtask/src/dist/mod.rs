@@ -12,8 +12,8 @@ use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 pub(crate) use target::Profile;
-use target::TARGETS;
 pub(crate) use target::{MUSL, program};
+use target::{TARGETS, WINDOWS, runs_here};
 
 pub(crate) const USAGE: &str =
     "cargo xtask dist [TARGET…] [--quick] [--sign KEY.pem] [--program TARGET=FILE]…";
@@ -81,17 +81,17 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
             programs.push((target, program(target, request.profile, Some(&kernel))?));
         }
     }
-    let here = programs
-        .iter()
-        .find(|(target, _)| target.starts_with(std::env::consts::ARCH));
+    let here = programs.iter().find(|(target, _)| runs_here(target));
     let Some((_, here)) = here else {
         bail!("none of the targets runs here, and completions come from a program that does");
     };
     for (target, program) in &programs {
         let name = archive_name(target);
-        let packed = archive::write(&name, program, here, &out)?;
+        let packed = archive::write((target, &name), program, here, &out)?;
         sbom::write(target, &out.join(format!("{name}.cdx.json")))?;
-        if target.starts_with(std::env::consts::ARCH) {
+        if *target == WINDOWS {
+            check::windows(&packed, &name, here)?;
+        } else if runs_here(target) {
             check::archive(&packed, &name)?;
         }
     }

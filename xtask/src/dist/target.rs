@@ -8,7 +8,8 @@ use std::process::Command;
 
 const GNU: &str = "x86_64-unknown-linux-gnu";
 pub(crate) const MUSL: &str = "x86_64-unknown-linux-musl";
-pub(super) const TARGETS: [&str; 3] = [GNU, MUSL, aarch64::TARGET];
+pub(super) const WINDOWS: &str = "x86_64-pc-windows-gnu";
+pub(super) const TARGETS: [&str; 4] = [GNU, MUSL, aarch64::TARGET, WINDOWS];
 
 /// How programs are compiled.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -35,6 +36,20 @@ impl Profile {
     }
 }
 
+/// Whether this machine runs a target's programs by itself.
+pub(super) fn runs_here(target: &str) -> bool {
+    target.starts_with(std::env::consts::ARCH) && target != WINDOWS
+}
+
+/// What the program's file is called.
+pub(super) fn file_name(target: &str) -> &'static str {
+    if target == WINDOWS {
+        "strata.exe"
+    } else {
+        "strata"
+    }
+}
+
 /// Builds the program for a target, with the bootable kernel in it if there is one.
 pub(crate) fn program(target: &str, profile: Profile, kernel: Option<&Path>) -> Result<PathBuf> {
     let mut command = cargo("rustc --package strata-cli --bin strata");
@@ -56,6 +71,7 @@ pub(crate) fn program(target: &str, profile: Profile, kernel: Option<&Path>) -> 
         }
         MUSL => last = musl(&mut command)?,
         aarch64::TARGET => aarch64(&mut command)?,
+        WINDOWS => windows(&mut command)?,
         _ => bail!("no way to build for {target} is known"),
     }
     // A C compiler for the target, which the cryptography of TLS is compiled with.
@@ -63,7 +79,8 @@ pub(crate) fn program(target: &str, profile: Profile, kernel: Option<&Path>) -> 
         command.env("CC_x86_64_unknown_linux_musl", "musl-gcc");
     }
     run(command.arg("--").args(last))?;
-    let program = folder().join(target).join(profile.folder()).join("strata");
+    let program = folder().join(target).join(profile.folder());
+    let program = program.join(file_name(target));
     ensure!(program.is_file(), "there is no {}", program.display());
     Ok(program)
 }
@@ -98,6 +115,31 @@ fn aarch64(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
+/// Builds the standard library as well, unless the compiler has it, and links with Debian's MinGW.
+fn windows(command: &mut Command) -> Result<()> {
+    const LINKER: &str = "x86_64-w64-mingw32-gcc";
+    if !answers(Command::new(LINKER).arg("--version")) {
+        debian_install(&["gcc-mingw-w64-x86-64"])?;
+    }
+    command.env(variable(WINDOWS, "LINKER"), LINKER);
+    if !has_library("rustc", WINDOWS) {
+        sources()?;
+        command
+            .arg("-Zbuild-std=std,panic_unwind")
+            .env("RUSTC", RUSTC)
+            .env("RUSTC_BOOTSTRAP", "1");
+    }
+    Ok(())
+}
+
+/// Installs Debian's compiler with the sources of the standard library.
+fn sources() -> Result<()> {
+    if !Path::new(RUSTC).exists() || !Path::new(SOURCES).exists() {
+        debian_install(&["rustc-web", "rust-web-src"])?;
+    }
+    Ok(())
+}
+
 /// Where Debian's musl-dev has the C library and what programs begin and end with.
 const MUSL_LIBRARIES: &str = "/usr/lib/x86_64-linux-musl";
 /// Debian's compiler, whose sources of the standard library are packaged.
@@ -117,9 +159,7 @@ fn musl_compiler() -> Result<()> {
 /// goes after `--`.
 fn musl(command: &mut Command) -> Result<Vec<String>> {
     musl_compiler()?;
-    if !Path::new(RUSTC).exists() || !Path::new(SOURCES).exists() {
-        debian_install(&["rustc-web", "rust-web-src"])?;
-    }
+    sources()?;
     let unwinder = unwinder()?;
     command
         .arg("-Zbuild-std=std,panic_unwind")
