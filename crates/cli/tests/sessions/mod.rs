@@ -289,13 +289,12 @@ fn what_must_never_leave_the_machine_is_not_told_of() {
     assert!(told(&cat["tokens"]) && !told(&tokens), "{heard:?}");
 }
 
-/// Tokens as MessagePack writes them.
+/// Tokens as the events have them: MessagePack's numbers of one and of four bytes.
 fn packed(tokens: &[Value]) -> Vec<u8> {
-    let tokens = tokens.iter().map(|token| token.as_u64().unwrap() as u16);
-    let pack = |token: u16| match token {
-        0..=0x7f => vec![token as u8],
-        0x80..=0xff => vec![0xcc, token as u8],
-        _ => [&[0xcd], &token.to_be_bytes()[..]].concat(),
+    let tokens = tokens.iter().map(|token| token.as_u64().unwrap() as u32);
+    let pack = |token: u32| match token {
+        0..0x80 => vec![token as u8],
+        _ => [&[0xce], &token.to_be_bytes()[..]].concat(),
     };
     tokens.flat_map(pack).collect()
 }
