@@ -24,6 +24,8 @@ mod test;
 mod test_boot;
 mod test_pack;
 mod unikernel;
+#[cfg(test)]
+mod unsafe_count;
 
 use anyhow::{Result, bail};
 use std::process::ExitCode;
@@ -101,10 +103,12 @@ cargo xtask TASK
                    makes every artifact of `strata pack` and runs it: the executable, the Debian package in a chroot, the
                    container under runc, the snap's commands; each says what `strata run` says, is the same twice, and
                    is refused once a byte was changed. Needs root and Debian's packages, which it installs
-  test-boot [--quick | --machine] [--minutes N]
+  test-boot [--quick | --machine | --trust | --all] [--minutes N]
                    boots it in QEMU: faults, disks, network cards, power, models good and bad, UEFI from sticks and
                    discs, and the same bytes by HTTP as from this system; --quick is only the last (part of `test`),
-                   --minutes adds mixed load (qemu-system-x86 and ovmf are installed where apt-get can)
+                   --trust is sealed images, Secure Boot with keys of our own, and measured boot with swtpm's TPM; --all
+                   asks every kind of machine for the same text (machine, firmware, processors, memory, CPU model);
+                   --minutes adds mixed load (qemu-system-x86, ovmf, swtpm and others are installed where apt-get can)
   book [--strata FILE]
                    check the links and listings of learn/book, and render it into target/book with mdbook, which is
                    installed from crates.io where it is not; --strata compares the outputs that the book shows with

@@ -4,7 +4,10 @@ mod client;
 mod guest;
 mod images;
 mod load;
+mod matrix;
+mod measured;
 mod models;
+mod secure_boot;
 mod server;
 mod shell;
 mod trust;
@@ -18,7 +21,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-pub(crate) const USAGE: &str = "cargo xtask test-boot [--quick | --machine] [--minutes N]";
+pub(crate) const USAGE: &str =
+    "cargo xtask test-boot [--quick | --machine | --trust | --all] [--minutes N]";
 const PROMPT: &str = "Once upon a time";
 const TOKENS: &str = "12";
 
@@ -29,6 +33,10 @@ enum Extent {
     Quick,
     /// The machine without an engine.
     Machine,
+    /// What makes a machine one that can be trusted.
+    Trust,
+    /// Every kind of machine.
+    All,
     /// Everything, and so many minutes of mixed load.
     Whole { minutes: u64 },
 }
@@ -39,6 +47,8 @@ impl Extent {
         Ok(match words[..] {
             ["--quick"] => Self::Quick,
             ["--machine"] => Self::Machine,
+            ["--trust"] => Self::Trust,
+            ["--all"] => Self::All,
             [] => Self::Whole { minutes: 0 },
             ["--minutes", minutes] => Self::Whole {
                 minutes: minutes.parse().context(USAGE)?,
@@ -62,6 +72,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
             machine_alone(&machine)?;
             images::application(&machine, "then=exit", "by Uefi")
         }
+        Extent::Trust => {
+            build(Contents::Tale)?;
+            trusted()
+        }
+        Extent::All => matrix::run(&build(Contents::Tale)?, &answer_here()?),
         Extent::Whole { minutes } => {
             machine_alone(&build(Contents::Machine)?)?;
             whole(&build(Contents::Tale)?, minutes)
@@ -89,6 +104,16 @@ fn quick(tale: &Built, prompts: usize) -> Result<()> {
     guest.explain(same_service(here.address, &guest, prompts))?;
     drop(guest);
     trust::sealed(here.address)
+}
+
+/// Signed, sealed, measured, and what becomes of it with a changed bit.
+fn trusted() -> Result<()> {
+    let here = server::here()?;
+    trust::sealed(here.address)?;
+    drop(here);
+    let kernel = scratch("kernel.elf");
+    secure_boot::enrolled(&kernel)?;
+    measured::attested(&kernel)
 }
 
 fn same_service(here: SocketAddr, guest: &Guest, prompts: usize) -> Result<()> {
@@ -159,6 +184,9 @@ fn whole(tale: &Built, minutes: u64) -> Result<()> {
     }
     models::module(tale, options, &expected)?;
     models::broken()?;
+    let kernel = scratch("kernel.elf");
+    secure_boot::enrolled(&kernel)?;
+    measured::attested(&kernel)?;
     quick(tale, usize::MAX)?;
     shell::session(tale)?;
     images::application(tale, options, &expected)?;

@@ -34,6 +34,7 @@ fn images_hold_the_model_and_the_settings() {
     let settings = path(&folder, "strata.toml");
     std::fs::write(&settings, "# here\nport = 80\nip = \"10.0.0.5/24\"\n").unwrap();
     let tale = include_bytes!("../../../models/tale/tale-q4_k_m.gguf");
+    let mut measured = Vec::new();
     for ending in ["elf", "efi", "img", "iso"] {
         let out = path(&folder, &format!("a.{ending}"));
         let arguments = [
@@ -61,7 +62,22 @@ fn images_hold_the_model_and_the_settings() {
         let at = at.expect("the model begins at a sector");
         assert!(image[at..].starts_with(tale), "{ending}");
         assert!(!Path::new(&format!("{out}.part")).exists());
+        let registers = text.lines().filter(|line| line.starts_with("register "));
+        measured.push(registers.map(String::from).collect::<Vec<_>>());
     }
+    // Whatever boots it, a TPM is told the same.
+    assert_eq!(measured[0].len(), 3);
+    assert!(measured.iter().all(|registers| *registers == measured[0]));
+    let settings =
+        "api-key-sha256=85dbe15d75ef9308c7ae0f33c7a324cc6f4bf519a2ed2f3027bd33c140a4f9aa\n";
+    let sum = strata_pack::sha256(
+        format!(
+            "{settings}ip=10.0.0.5/24\nport=80\nname=tale\nsha256={}\n",
+            strata_pack::sha256(tale)
+        )
+        .as_bytes(),
+    );
+    assert!(measured[0][1].contains(&sum), "{measured:?}");
 }
 
 #[test]

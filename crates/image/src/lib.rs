@@ -20,6 +20,7 @@
 extern crate alloc;
 
 pub mod le;
+pub mod measure;
 pub mod reader;
 pub mod settings;
 pub mod signed;

@@ -28,6 +28,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod attest;
 pub mod boot;
 pub mod console;
 pub mod drivers;

@@ -62,6 +62,8 @@ pub(super) struct Boot<'a> {
     pub(super) name: &'a str,
     pub(super) machine: &'a str,
     pub(super) memory: &'a str,
+    pub(super) processors: usize,
+    pub(super) model: &'a str,
     pub(super) options: &'a str,
     pub(super) devices: Vec<String>,
 }
@@ -72,6 +74,8 @@ impl Default for Boot<'_> {
             name: "",
             machine: "q35",
             memory: "128M",
+            processors: 2,
+            model: "max",
             options: "",
             devices: Vec::new(),
         }
@@ -90,8 +94,9 @@ impl Boot<'_> {
     fn command(&self, kernel: Option<&Path>) -> Command {
         let mut command = Command::new(QEMU);
         command.args(["-M", self.machine, "-m", self.memory]);
-        command
-            .args("-accel tcg -cpu max -smp 2 -nodefaults -display none -serial stdio".split(' '));
+        let processors = self.processors.to_string();
+        command.args(["-accel", "tcg", "-cpu", self.model, "-smp", &processors]);
+        command.args("-nodefaults -display none -serial stdio".split(' '));
         command.args(["-device", "isa-debug-exit,iobase=0xf4,iosize=4"]);
         if let Some(kernel) = kernel {
             command.arg("-kernel").arg(kernel);

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use strata::Size;
 use strata::load::{BUILT_IN, ModelFile};
 use strata_image::{
-    Form, ImageError, Kernel, Layout, ProgramSigner, Setting, Signer, Trust, trusted_image,
+    Form, ImageError, Kernel, Layout, ProgramSigner, Setting, Signer, Trust, measure, trusted_image,
 };
 use strata_pack::{SigningKey, sha256};
 
@@ -151,6 +151,20 @@ pub(crate) fn write_image(arguments: &Arguments, more: &[Setting]) -> Result<(),
         std::fs::write(&path, text).map_err(|error| Failure::io(path.display(), &error))?;
         println!("{}: the certificate, for clients", path.display());
     }
+    let find = |key: &str| options.iter().rev().find(|(name, _)| name == key);
+    let measured = measure::settings(settings.sealed, |key| find(key).map(|(_, v)| v.as_str()));
+    let model_sum = find("sha256").map(|(_, sum)| sum.as_str());
+    let program_sum = kernel
+        .measured()
+        .map_err(|error| Failure::new(Kind::Failed, error))?;
+    let program_sum: String = program_sum
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    println!("a TPM is told, besides what firmware measures:");
+    println!("register 8: {program_sum} (the program)");
+    println!("register 9: {} (the settings)", sha256(measured.as_bytes()));
+    println!("register 10: {} (the model)", model_sum.unwrap_or_default());
     let beside = layout.len() - bytes.len() as u64;
     println!(
         "{}: {} (model {}, everything else {})",

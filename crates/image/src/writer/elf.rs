@@ -3,7 +3,7 @@
 use super::attachment::{Attachment, PAGE};
 use super::authenticode::{self, ProgramSigner};
 use super::pe;
-use crate::{Form, ImageError, Layout};
+use crate::{Form, ImageError, Layout, measure};
 use std::ops::Range;
 use thiserror::Error;
 
@@ -122,6 +122,54 @@ impl<'a> Kernel<'a> {
         out[40..48].fill(0);
         out[58..64].fill(0);
         out
+    }
+
+    /// The digest that the machine measures of it.
+    pub fn measured(&self) -> Result<[u8; 32], KernelError> {
+        let image = self.flat()?;
+        let [fixed, variables] = pe::parts(&image)?;
+        let offset = |address: u64| {
+            let place = address
+                .checked_sub(self.base)?
+                .checked_sub(variables.start as u64)?;
+            usize::try_from(place).ok()
+        };
+        let pointers = self.pointers(&image)?;
+        let pointers = pointers.into_iter().filter_map(offset);
+        Ok(measure::program(
+            &image[fixed],
+            &image[variables.clone()],
+            pointers,
+        ))
+    }
+
+    /// The addresses of pointers that the program moves when it starts.
+    fn pointers(&self, image: &[u8]) -> Result<Vec<u64>, KernelError> {
+        const DYNAMIC: u64 = 2;
+        const RELOCATIONS: u64 = 7;
+        const RELOCATION_BYTES: u64 = 8;
+        let (table, count) = (number(self.file, 32, 8)?, number(self.file, 56, 2)?);
+        let (mut start, mut bytes) = (0, 0);
+        for at in (0..count).map(|index| table as usize + index as usize * ENTRY_BYTES) {
+            if number(self.file, at, 4)? != DYNAMIC {
+                continue;
+            }
+            let (from, len) = (
+                number(self.file, at + 8, 8)?,
+                number(self.file, at + 32, 8)?,
+            );
+            for entry in (0..len / 16).map(|index| (from + index * 16) as usize) {
+                let value = number(self.file, entry + 8, 8)?;
+                match number(self.file, entry, 8)? {
+                    RELOCATIONS => start = value.saturating_sub(self.base) as usize,
+                    RELOCATION_BYTES => bytes = value as usize,
+                    _ => {}
+                }
+            }
+        }
+        (0..bytes / 24)
+            .map(|index| number(image, start + index * 24, 8))
+            .collect()
     }
 
     /// The bytes as they are loaded.

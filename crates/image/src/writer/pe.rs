@@ -2,6 +2,7 @@
 
 use super::attachment::PAGE;
 use super::elf::{KernelError, number, set};
+use std::ops::Range;
 
 /// What sections in the file are aligned to.
 pub(crate) const FILE_UNIT: u64 = 0x200;
@@ -23,6 +24,19 @@ fn signature(image: &[u8]) -> Result<usize, KernelError> {
 /// Where the optional header is.
 pub(crate) fn optional_header(image: &[u8]) -> Result<usize, KernelError> {
     Ok(signature(image)? + OPTIONAL)
+}
+
+/// What is never written to, and what variables begin with: the parts that the first two sections load.
+pub(crate) fn parts(image: &[u8]) -> Result<[Range<usize>; 2], KernelError> {
+    let signature = signature(image)?;
+    let table = signature + OPTIONAL + number(image, signature + OPTIONAL_BYTES, 2)? as usize;
+    let part = |entry: usize| {
+        let (bytes, start) = (number(image, entry + 16, 4)?, number(image, entry + 12, 4)?);
+        let part = start as usize..(start + bytes) as usize;
+        let cut_off = KernelError::CutOff { at: start };
+        image.get(part.clone()).map(|_| part).ok_or(cut_off)
+    };
+    Ok([part(table)?, part(table + SECTION_BYTES)?])
 }
 
 /// How much memory the image takes, in whole pages.

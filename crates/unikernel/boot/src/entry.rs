@@ -4,6 +4,7 @@
 
 use core::arch::global_asm;
 use strata_image::reader::attachment::{self, Attachment};
+use strata_image::{le, measure};
 use strata_unikernel::boot::BootInfo;
 use strata_unikernel::boot::memory_map::Range;
 use strata_unikernel::machine::address_space::Image;
@@ -193,9 +194,13 @@ strata_boot_stack:
 
 unsafe extern "C" {
     static __image_start: u8;
+    static __code_start: u8;
     static __text_end: u8;
     static __constants_end: u8;
     static __image_end: u8;
+    static __data_end: u8;
+    static __rela_start: u8;
+    static __rela_end: u8;
     #[link_name = "strata_boot_guard"]
     static GUARD: u8;
 }
@@ -255,6 +260,27 @@ pub(crate) unsafe fn attachment() -> Option<Attachment<'static>> {
     // SAFETY: the caller's promise, and the loader put so many bytes there, as the headers say.
     let bytes = unsafe { core::slice::from_raw_parts(start as *const u8, len) };
     attachment::read(bytes, start)
+}
+
+/// The digest of the program as it was loaded.
+///
+/// # Safety
+/// Only before any variable is written to.
+pub(crate) unsafe fn measured() -> [u8; 32] {
+    let bytes = |start: *const u8, end: *const u8| {
+        // SAFETY: the linker's own symbols, around what the loader has put there; by the caller's promise nothing writes.
+        unsafe { core::slice::from_raw_parts(start, end as usize - start as usize) }
+    };
+    let variables = &raw const __constants_end;
+    // Where a pointer is, what kind of relocation, what is added: 24 bytes each, by rising places.
+    let pointers = bytes(&raw const __rela_start, &raw const __rela_end).chunks_exact(24);
+    let before = variables as u64 - &raw const __image_start as u64 + LINKED;
+    let pointers = pointers.map(|entry| {
+        let place = le::u64(entry, 0).unwrap_or(0);
+        place.wrapping_sub(before) as usize
+    });
+    let fixed = bytes(&raw const __code_start, variables);
+    measure::program(fixed, bytes(variables, &raw const __data_end), pointers)
 }
 
 /// By how much the image was moved.

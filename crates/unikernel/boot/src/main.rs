@@ -18,14 +18,20 @@ mod server;
 #[cfg(feature = "engine")]
 mod source;
 
+use alloc::vec::Vec;
 use core::panic::PanicInfo;
+use strata_image::le;
+#[cfg(feature = "engine")]
+use strata_image::measure;
+use strata_unikernel::attest;
 use strata_unikernel::boot::memory_map::Range;
 #[cfg(feature = "engine")]
 use strata_unikernel::boot::trust::Refusal;
 use strata_unikernel::boot::trust::Trust;
 use strata_unikernel::boot::{BootInfo, CommandLine, Physical, pvh, uefi};
 use strata_unikernel::console;
-use strata_unikernel::drivers::Devices;
+use strata_unikernel::drivers::{Devices, find_tpm, tpm};
+use strata_unikernel::machine::address_space::FirmwareMemory;
 use strata_unikernel::machine::heap::Heap;
 use strata_unikernel::machine::lock::Lock;
 use strata_unikernel::machine::{Machine, cpu, crash, power, time};
@@ -55,8 +61,15 @@ impl Physical for Low {
 
 /// From the PVH entry code.
 extern "C" fn pvh_main(start_info: u64) -> ! {
+    let interface = Low.bytes(tpm::PLACE.0 + tpm::INTERFACE as u64, 4);
+    let there = interface.and_then(|bytes| le::u32(bytes, 0));
+    // SAFETY: nothing was written to yet.
+    let program = there
+        .filter(|&kind| tpm::is_there(kind))
+        .map(|_| unsafe { entry::measured() });
     match pvh::read(&Low, start_info) {
         Ok(mut info) => {
+            info.program = program;
             attach(&mut info);
             run(&info)
         }
@@ -66,11 +79,14 @@ extern "C" fn pvh_main(start_info: u64) -> ! {
 
 /// From the EFI entry code. Returns only if firmware does not let go.
 extern "C" fn efi_main(handle: u64, table: u64) -> usize {
+    // SAFETY: nothing was written to yet.
+    let program = unsafe { entry::measured() };
     // SAFETY: what firmware gave the entry code.
     let mut info = match unsafe { uefi::leave(handle, table) } {
         Ok(info) => info,
         Err(status) => return status,
     };
+    info.program = Some(program);
     attach(&mut info);
     // Firmware's stack goes with firmware, so this must be elsewhere.
     let info = INFO.lock().insert(info) as *const BootInfo;
@@ -114,6 +130,7 @@ extern "C" fn run(info: &BootInfo) -> ! {
             say!("the screen cannot be used: {error}");
         }
     }
+    attest(info);
     if let Some(refusal) = &info.refusal {
         refuse(refusal, &info.command_line);
     }
@@ -176,6 +193,33 @@ extern "C" fn run(info: &BootInfo) -> ! {
     }
 }
 
+/// Measures the program into the TPM, if there is one, behind what firmware has measured.
+fn attest(info: &BootInfo) {
+    let Some(tpm) = find_tpm() else {
+        return;
+    };
+    // SAFETY: firmware has let go, and its lists stay as they are.
+    let memory = unsafe { FirmwareMemory::new() };
+    let bytes = |start: u64, len: u64| memory.bytes(start, len as usize).unwrap_or_default();
+    let mut log = info
+        .firmware_log
+        .map_or_else(Vec::new, |list| bytes(list.start, list.len()).to_vec());
+    if let Some((later, known)) = info.later_log {
+        let count = le::u64(bytes(later, 16), 8).unwrap_or(0);
+        // It has a few pages, and events say how long they are.
+        log.extend(attest::log::later_events(
+            bytes(later + 16, 0x4000),
+            count,
+            known,
+        ));
+    }
+    attest::start(tpm, log);
+    match info.program {
+        Some(digest) => attest::measure(attest::PROGRAM, digest, "strata program"),
+        None => attest::measure_text(attest::PROGRAM, "unknown", "strata program, unknown"),
+    }
+}
+
 /// Says why the machine does not start, and leaves it at that: the words stay on the screen.
 fn refuse(why: &dyn core::fmt::Display, options: &CommandLine) -> ! {
     say!("this machine does not start: {why}");
@@ -198,6 +242,8 @@ fn options(info: &BootInfo, devices: &mut Devices) -> Result<CommandLine, Refusa
     }
     info.trust.check_file(&options)?;
     info.trust.check_all(&options)?;
+    let measured = measure::settings(info.trust.sealed, |key| options.get(key));
+    attest::measure_text(attest::SETTINGS, &measured, "strata settings");
     settings::apply(&options);
     Ok(options)
 }

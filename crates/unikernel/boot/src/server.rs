@@ -5,6 +5,7 @@ use crate::source::{self, ProgressLog, SourceError};
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::ops::ControlFlow;
+use strata_unikernel::attest;
 use strata_unikernel::boot::{BootInfo, CommandLine};
 use strata_unikernel::drivers::{Devices, Disk};
 use strata_unikernel::machine::entropy::Entropy;
@@ -183,6 +184,10 @@ impl Serving<'_, '_, '_> {
             .fingerprint()
             .map(|byte| alloc::format!("{byte:02x}"));
         say!("the certificate's SHA-256 is {}", digits.concat());
+        if options.get("tls-cert").is_none() {
+            let digest = identity.fingerprint();
+            attest::measure(attest::SETTINGS, digest, "strata certificate of this run");
+        }
         Ok(Some(Tls::new(identity, self.entropy.bytes())))
     }
 

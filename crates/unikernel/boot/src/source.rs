@@ -4,7 +4,8 @@ use crate::HEAP;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::cell::Cell;
-use strata_platform::{Backing, Memory, Resident};
+use strata_platform::{Backing, Memory, Resident, Sha256};
+use strata_unikernel::attest;
 use strata_unikernel::boot::{BootInfo, CommandLine};
 use strata_unikernel::drivers::Disk;
 use strata_unikernel::machine::heap::HugePages;
@@ -123,11 +124,34 @@ pub(crate) fn model(
         Some(given) => Some(given.ok_or(SourceError::Sum)?),
         None => beside,
     };
+    measure(&source, sum);
     if let Some(sum) = sum {
         let ends = model::ends(source.bytes()).map_err(SourceError::Model)?;
         check(&source, Sum::new(sum, ends)).map_err(SourceError::Verify)?;
     }
     Ok(source)
+}
+
+/// Measures the digest of the model: the one that was asked for, without which the model is refused, or its own.
+fn measure(source: &Source, sum: Option<[u8; 32]>) {
+    if !attest::is_on() {
+        return;
+    }
+    match (sum, source) {
+        (Some(sum), _) => attest::measure(attest::MODEL, sum, "strata model"),
+        (None, Source::Loaded(bytes)) => {
+            let mut own = Sha256::new();
+            for part in bytes.chunks(PAGE) {
+                own.update(part);
+                watchdog::progress();
+            }
+            attest::measure(attest::MODEL, own.finalize(), "strata model");
+        }
+        // What is read in pieces has no digest before it runs.
+        (None, Source::Paged(_)) => {
+            attest::measure_text(attest::MODEL, "unknown", "strata model, unknown");
+        }
+    }
 }
 
 /// Looks whether a model in memory is the one that was meant; one on a disk is looked at while it is read.

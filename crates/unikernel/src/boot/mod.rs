@@ -59,6 +59,12 @@ pub struct BootInfo {
     pub framebuffer: Option<Framebuffer>,
     /// Random bytes that firmware gave.
     pub entropy: Option<[u8; ASKED]>,
+    /// The program's digest as it was before it wrote to itself, where there is a TPM to measure it into.
+    pub program: Option<[u8; 32]>,
+    /// Where firmware's list of what it has measured is, and where it goes on with how many events that the list has.
+    pub firmware_log: Option<Range>,
+    /// As above.
+    pub later_log: Option<(u64, u64)>,
     /// Whom the image trusts.
     pub trust: Trust,
     /// Why the machine must not start.
@@ -79,6 +85,9 @@ impl BootInfo {
             module_sha256: None,
             framebuffer: None,
             entropy: None,
+            program: None,
+            firmware_log: None,
+            later_log: None,
             trust: Trust::OPEN,
             refusal: None,
         }

@@ -5,6 +5,7 @@
 
 use super::memory_map::{MemoryMap, PAGE, Range};
 use super::{BootInfo, CommandLine, Framebuffer, Source, uefi_memory};
+use crate::attest::log;
 use crate::machine::cpu;
 use crate::machine::entropy::ASKED;
 use crate::say;
@@ -33,6 +34,9 @@ const FILE_SYSTEM: Guid = Guid(0x11d2_6459_964e_5b22, 0x3b72_69c9_a000_398e);
 const DEVICE_PATH: Guid = Guid(0x11d2_6d3f_0957_6e91, 0x3b72_69c9_a000_398e);
 const GRAPHICS: Guid = Guid(0x4a38_23dc_9042_a9de, 0x6a51_80d0_de7a_fb96);
 const RANDOM: Guid = Guid(0x433d_eade_3152_bca5, 0x441f_29dc_1cc0_2e86);
+
+const TCG_2: Guid = Guid(0x42be_7455_607f_766c, 0x0f72_b26d_d7e4_0b93);
+const LATER_EVENTS: Guid = Guid(0x4254_30e2_1e2e_d096, 0x2523_f8be_3b86_89bd);
 
 type Handle = *mut c_void;
 
@@ -119,6 +123,12 @@ struct Random {
     get: unsafe extern "efiapi" fn(*mut Random, *const Guid, usize, *mut u8) -> Status,
 }
 
+#[repr(C)]
+struct Tcg2 {
+    skipped: usize,
+    get_event_log: unsafe extern "efiapi" fn(*mut Tcg2, u32, &mut u64, &mut u64, &mut u8) -> Status,
+}
+
 /// Calls firmware with interrupts on, as it wants, and off again afterwards: its handlers run on the program's stack, and
 /// the precompiled core library keeps live data below the stack pointer.
 macro_rules! call {
@@ -165,6 +175,7 @@ unsafe fn ask_and_exit(handle: Handle, table: u64) -> Result<BootInfo, Status> {
             info.command_line = options(&*image);
             read_volume(services, (*image).device, &mut info);
         }
+        read_log(services, table, &mut info);
         let (free, borrowed) = exit(services, handle)?;
         info.memory = free;
         info.borrowed = borrowed;
@@ -173,12 +184,62 @@ unsafe fn ask_and_exit(handle: Handle, table: u64) -> Result<BootInfo, Status> {
 }
 
 fn rsdp(table: &SystemTable) -> Option<u64> {
+    configuration(table, ACPI_2).or_else(|| configuration(table, ACPI_1))
+}
+
+/// The address of one of firmware's tables.
+fn configuration(table: &SystemTable, guid: Guid) -> Option<u64> {
     // SAFETY: firmware says that there are so many.
     let tables = unsafe { core::slice::from_raw_parts(table.configuration, table.entries) };
-    let find = |guid| tables.iter().find(|entry| entry.guid == guid);
-    find(ACPI_2)
-        .or_else(|| find(ACPI_1))
-        .map(|entry| entry.table)
+    let mut found = tables.iter().filter(|entry| entry.guid == guid);
+    found.next().map(|entry| entry.table)
+}
+
+/// Copies the list of what firmware has measured so far, which goes with it, and notes where it will go on.
+///
+/// # Safety
+/// The services must be up.
+unsafe fn read_log(services: &BootServices, table: &SystemTable, info: &mut BootInfo) {
+    /// The newer form, whose digests are of any kind.
+    const CRYPTO_AGILE: u32 = 2;
+    const LONGEST_EVENT: usize = 1 << 20;
+    // SAFETY: the caller's promise. The list is firmware's, from its first event to the end of its last; of what follows that
+    // nothing is read, since events say how long they are.
+    unsafe {
+        let Some(protocol) = locate::<Tcg2>(services, &TCG_2) else {
+            return;
+        };
+        let (mut first, mut last, mut is_cut) = (0, 0, 0);
+        let status = call!(((*protocol).get_event_log)(
+            protocol,
+            CRYPTO_AGILE,
+            &mut first,
+            &mut last,
+            &mut is_cut
+        ));
+        if status != 0 || first == 0 || last < first || is_cut != 0 {
+            return;
+        }
+        let event = core::slice::from_raw_parts(last as *const u8, LONGEST_EVENT);
+        let len = if last == first {
+            log::first_event(event)
+        } else {
+            log::event(event)
+        };
+        let Some(len) = len else {
+            return;
+        };
+        let bytes = (last - first) + len as u64;
+        let mut copy = 0;
+        let pages = bytes.div_ceil(PAGE) as usize;
+        if call!((services.allocate_pages)(0, LOADER_DATA, pages, &mut copy)) != 0 {
+            return;
+        }
+        core::ptr::copy_nonoverlapping(first as *const u8, copy as *mut u8, bytes as usize);
+        info.firmware_log = Some(Range::new(copy, bytes));
+        info.later_log =
+            configuration(table, LATER_EVENTS).map(|later| (later, *((later + 8) as *const u64)));
+    }
 }
 
 /// # Safety

@@ -8,6 +8,7 @@ pub mod nvme;
 pub mod pci;
 #[cfg(target_arch = "x86_64")]
 mod persistent;
+pub mod tpm;
 pub mod virtio;
 
 #[cfg(target_arch = "x86_64")]
@@ -15,7 +16,7 @@ mod probe;
 
 pub use dma::Dma;
 #[cfg(target_arch = "x86_64")]
-pub use probe::{DeviceMemory, Devices};
+pub use probe::{DeviceMemory, Devices, find_tpm};
 
 use crate::machine::lock::Lock;
 use alloc::sync::Arc;

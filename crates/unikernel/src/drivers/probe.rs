@@ -6,6 +6,7 @@ use super::e1000::{self, E1000};
 use super::nvme::Nvme;
 use super::pci::{self, Function};
 use super::persistent::PersistentMemory;
+use super::tpm::{self, ByteRegisters, Tpm};
 use super::virtio::{SameAddresses, VirtioCard, VirtioDisk, random_bytes};
 use super::{DeviceError, Disk, NetDevice, Registers};
 use crate::boot::CommandLine;
@@ -66,6 +67,31 @@ impl Registers for DeviceMemory {
         // SAFETY: as above; drivers write what their device's manual says.
         unsafe { self.at(offset).write_volatile(value) }
     }
+}
+
+impl ByteRegisters for DeviceMemory {
+    fn read_byte(&self, offset: usize) -> u8 {
+        assert!((offset as u64) < self.0.len());
+        // SAFETY: mapped, inside of the range.
+        unsafe { ((self.0.start + offset as u64) as *const u8).read_volatile() }
+    }
+    fn write_byte(&mut self, offset: usize, value: u8) {
+        assert!((offset as u64) < self.0.len());
+        // SAFETY: as above; drivers write what their device's manual says.
+        unsafe { ((self.0.start + offset as u64) as *mut u8).write_volatile(value) }
+    }
+}
+
+/// The machine's TPM, if it has one where PCs have it. What does not start is told.
+pub fn find_tpm() -> Option<Tpm> {
+    let (start, bytes) = tpm::PLACE;
+    // SAFETY: nothing else is there on a PC, and this is its only driver.
+    let registers = unsafe { DeviceMemory::new(Range::new(start, bytes)) }?;
+    let found = Tpm::new(registers, &CLOCK);
+    found.unwrap_or_else(|error| {
+        say!("{error}");
+        None
+    })
 }
 
 /// The configuration space: in memory where ACPI says so, otherwise behind ports.

@@ -1,6 +1,6 @@
 //! What each call does.
 
-use super::{Client, PendingAnswer, Server};
+use super::{Client, PendingAnswer, Server, attest};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Write;
@@ -32,12 +32,17 @@ impl Server {
         match self.settings.access.check(head) {
             Err(fault)
                 if fault.kind == FaultKind::Unauthenticated
-                    && dialect::needs_no_key(&head.method, head.path()) => {}
+                    && (dialect::needs_no_key(&head.method, head.path())
+                        || head.path() == attest::PATH) => {}
             Err(fault) => return Some(dialect.fault(&fault, &stamp)),
             Ok(()) => {}
         }
         if head.method == "OPTIONS" {
             return Some(access::preflight(head.asked_headers.as_deref()));
+        }
+        if head.path() == attest::PATH {
+            let made = self.attest(head, now);
+            return Some(made.unwrap_or_else(|fault| dialect.fault(&fault, &stamp)));
         }
         if let Some(encoding) = &head.encoding
             && !encoding.eq_ignore_ascii_case("identity")

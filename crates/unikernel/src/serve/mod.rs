@@ -4,6 +4,7 @@
 //! that a slow client never holds up the others and a long answer never holds up a new client for longer than a step.
 
 mod access;
+mod attest;
 mod calls;
 mod stream;
 #[cfg(test)]
@@ -64,6 +65,8 @@ pub struct Server {
     tls: Option<Tls>,
     /// Why the last answer that ended failed, where the machine was to blame.
     failing: Option<String>,
+    /// When the TPM signs again.
+    next_quote: u64,
 }
 
 /// A client, as long as its connection lasts.
@@ -102,6 +105,7 @@ impl Server {
             requests: 0,
             tls: None,
             failing: None,
+            next_quote: 0,
         }
     }
 

@@ -424,3 +424,32 @@ fn a_server_by_tls_takes_nothing_in_plain() {
         assert_eq!(world.server.clients(), 0);
     });
 }
+
+#[test]
+fn without_a_tpm_nothing_is_vouched_for() {
+    let access = Access {
+        key: Some("a-secret-key".into()),
+        host: None,
+    };
+    with_server(access, |world| {
+        let mut ask = |line: &str| {
+            world.say(&format!(
+                "{line} HTTP/1.1\r\nhost: 10.0.0.1\r\nconnection: close\r\n\r\n"
+            ));
+            world.hear()
+        };
+        // Nobody sends a key to a machine that they do not trust yet.
+        for (line, status, words) in [
+            ("GET /attest?nonce=0011223344556677", "501", "has no TPM"),
+            ("GET /attest", "400", "nonce must be"),
+            ("GET /attest?nonce=00112233445566", "400", "nonce must be"),
+            ("GET /attest?nonce=00112233445566zz", "400", "nonce must be"),
+            ("POST /attest?nonce=0011223344556677", "405", "use GET"),
+            ("GET /v1/models", "401", "key"),
+        ] {
+            let heard = ask(line);
+            assert!(heard.starts_with(&format!("HTTP/1.1 {status} ")), "{heard}");
+            assert!(heard.contains(words), "{heard}");
+        }
+    });
+}

@@ -1,5 +1,6 @@
 //! What the shell tells of the machine.
 
+use crate::attest;
 use crate::boot::BootInfo;
 use crate::drivers::Disk;
 use crate::drivers::pci::Function;
@@ -120,6 +121,16 @@ pub(super) fn disks(disks: &[Disk]) {
             }),
             Err(error) => say!("  {error}"),
         }
+    }
+}
+
+pub(super) fn measured() {
+    if !attest::is_on() {
+        say!("there is no TPM");
+    }
+    for event in attest::events() {
+        let digits = event.digest.map(|byte| format!("{byte:02x}")).concat();
+        say!("{:>2} {digits} {}", event.register, event.what);
     }
 }
 

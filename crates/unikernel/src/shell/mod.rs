@@ -19,7 +19,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 
-const COMMANDS: [(&str, &str); 29] = [
+const COMMANDS: [(&str, &str); 30] = [
     ("help", "this list"),
     ("info", "the machine"),
     ("free", "memory"),
@@ -39,6 +39,7 @@ const COMMANDS: [(&str, &str); 29] = [
     ("ss", "connections"),
     ("ping", "ping ADDRESS: asks a machine for echoes"),
     ("top", "the engine's counters each second, until a key"),
+    ("measured", "what went into the TPM"),
     ("dmesg", "what was said so far"),
     ("config get", "config get [KEY]: settings"),
     (
@@ -226,6 +227,7 @@ impl<'i> Shell<'i> {
             "lspci" => inspect::functions(self.functions),
             "lsblk" => inspect::disks(context.disks),
             "dmesg" => console::write(format_args!("{}\n", log())),
+            "measured" => inspect::measured(),
             "clear" => console::clear(),
             "reboot" => power::restart(),
             "shutdown" => power::shut_down(),

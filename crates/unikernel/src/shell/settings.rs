@@ -1,5 +1,6 @@
 //! The settings as a person sees and changes them.
 
+use crate::attest;
 use crate::boot::CommandLine;
 use crate::boot::trust::FOR_BOOT;
 use crate::machine::crash::{self, Policy};
@@ -13,6 +14,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use strata_image::measure;
 use strata_image::settings::{SETTINGS, is_known, pairs};
 use strata_image::signed::{OF_IMAGE, from_hex};
 use strata_tls::Identity;
@@ -137,6 +139,12 @@ pub(super) fn set(options: &mut CommandLine, key: &str, value: &str) {
         return say!("{problem}; it stays as it was");
     }
     *options = changed;
+    let measured = measure::settings(false, |name| options.get(name));
+    attest::measure_text(
+        attest::SETTINGS,
+        &measured,
+        "strata settings, changed in the shell",
+    );
     match key {
         "watchdog" => watchdog::arm(step_timeout(options)),
         "panic" => apply(options),
