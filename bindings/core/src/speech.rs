@@ -197,14 +197,14 @@ fn tell(shared: &Shared, framing: Framing, bytes: &mut Vec<u8>) {
 
 /// What is known of a model for speech, in the words of other models.
 pub(crate) fn facts(model: &Transcriber) -> Json {
-    let config = model.config();
+    let facts = model.facts();
     Json::object([
         ("name", model.name().into()),
-        ("family", "whisper".into()),
-        ("context", config.text_positions.into()),
-        ("trained_context", config.text_positions.into()),
-        ("embedding", config.width.into()),
-        ("vocabulary", config.vocabulary.into()),
+        ("family", facts.family.into()),
+        ("context", facts.context.into()),
+        ("trained_context", facts.context.into()),
+        ("embedding", facts.width.into()),
+        ("vocabulary", facts.vocabulary.into()),
         ("capabilities", Json::array(["transcription".into()])),
         ("adapters", Json::array([])),
     ])

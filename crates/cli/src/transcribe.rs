@@ -15,9 +15,10 @@ Reads WAV, FLAC, MP3 and Ogg Vorbis. With --format text, prints each piece of te
 Examples:
   strata transcribe whisper-small.gguf talk.mp3
   strata transcribe whisper-small.gguf talk.mp3 --format srt > talk.srt
-  strata transcribe openai/whisper-small interview.wav --language de --translate")]
+  strata transcribe openai/whisper-small interview.wav --language de --translate
+  strata transcribe ./wav2vec2-base-960h talk.wav --words --format json")]
 pub(crate) struct Arguments {
-    /// The model: a Whisper .gguf file, Hugging Face folder, or file of whisper.cpp
+    /// The model: a .gguf file or Hugging Face folder of Whisper, Wav2Vec2 or HuBERT, or a file of whisper.cpp
     model: PathBuf,
     /// The audio file
     file: PathBuf,

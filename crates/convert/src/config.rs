@@ -1,5 +1,6 @@
 //! `config.json`: a map in which the same thing has several names.
 
+use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -7,6 +8,7 @@ use alloc::vec::Vec;
 use serde_json::{Map, Value};
 use strata_weights::gguf::Name;
 
+use crate::ctc;
 use crate::error::ConvertError;
 use crate::family::{self, Family, When};
 
@@ -43,6 +45,8 @@ pub struct HfConfig {
     pooling: Option<u32>,
     /// `generation_config.json`.
     generation: Map<String, Value>,
+    /// Other files beside the weights, for the classes that need them.
+    beside: BTreeMap<&'static str, Map<String, Value>>,
 }
 
 /// What the reader of JSON says, without the whole of a text that is in the wrong place.
@@ -94,6 +98,7 @@ impl HfConfig {
             class,
             pooling: None,
             generation: Map::new(),
+            beside: BTreeMap::new(),
         })
     }
 
@@ -136,6 +141,33 @@ impl HfConfig {
     pub fn with_generation(mut self, json: &[u8]) -> Result<HfConfig, ConvertError> {
         self.generation = serde_json::from_slice(json).map_err(not_json)?;
         Ok(self)
+    }
+
+    /// The names of the files beside the weights, other than those above, that a model of this class is made of.
+    pub fn needed_files(&self) -> &'static [&'static str] {
+        if ctc::is_class(&self.class) {
+            &ctc::FILES
+        } else {
+            &[]
+        }
+    }
+
+    /// The same with what one of the [`needed_files`](Self::needed_files) says.
+    pub fn with_file(mut self, name: &'static str, json: &[u8]) -> Result<HfConfig, ConvertError> {
+        if json.len() > MAX_LEN {
+            return Err(ConvertError::TooLong {
+                len: json.len(),
+                limit: MAX_LEN,
+            });
+        }
+        let map = serde_json::from_slice(json).map_err(not_json)?;
+        self.beside.insert(name, map);
+        Ok(self)
+    }
+
+    /// What one of the [`needed_files`](Self::needed_files) says.
+    pub(crate) fn beside(&self, name: &str) -> Option<&Map<String, Value>> {
+        self.beside.get(name)
     }
 
     /// A number of `generation_config.json`.

@@ -27,6 +27,8 @@ pub enum ConvertError {
     Value { key: &'static str, found: Box<str> },
     #[error("config.json asks for a {key} of {found}, which no GGUF of this architecture can say")]
     Unsupported { key: &'static str, found: Box<str> },
+    #[error("vocab.json is not the list of letters that was expected: {reason}")]
+    Letters { reason: Box<str> },
     #[error("the checkpoint has no tensors")]
     NoTensors,
     #[error("the architecture {arch} has no tensor {tensor}")]

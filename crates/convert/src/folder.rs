@@ -36,6 +36,9 @@ const BESIDE: &[&str] = &[
     "generation_config.json",
     "chat_template.jinja",
     "preprocessor_config.json",
+    "vocab.json",
+    "added_tokens.json",
+    "special_tokens_map.json",
     "1_Pooling/config.json",
     "2_Dense/config.json",
     "3_Dense/config.json",
@@ -130,6 +133,11 @@ impl Folder {
         let mut config = HfConfig::parse(config)?;
         if let Some(generation) = self.file("generation_config.json") {
             config = config.with_generation(generation)?;
+        }
+        for &name in config.needed_files() {
+            if let Some(json) = self.file(name) {
+                config = config.with_file(name, json)?;
+            }
         }
         for (folder, name) in DENSE {
             if let Some(dense) = self.file(&std::format!("{folder}/config.json")) {

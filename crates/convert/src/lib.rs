@@ -12,6 +12,7 @@ extern crate alloc;
 extern crate std;
 
 mod config;
+mod ctc;
 mod error;
 pub mod family;
 #[cfg(feature = "std")]

@@ -11,6 +11,7 @@ use strata_weights::gguf::{Builder, Layout, Name};
 use strata_weights::{CheckpointTensor, Dtype, Gguf};
 
 use crate::config::HfConfig;
+use crate::ctc;
 use crate::error::ConvertError;
 use crate::family::{Family, Order, Reading};
 use crate::importance::Importance;
@@ -89,6 +90,9 @@ impl<'t, 'a> Plan<'t, 'a> {
     ) -> Result<Self, ConvertError> {
         if config.class() == speech::CLASS {
             return Self::speech(config, checkpoint, vocabulary, recipe, name);
+        }
+        if ctc::is_class(config.class()) {
+            return Self::ctc(config, checkpoint, recipe, name);
         }
         let family = config.family()?;
         metadata::check(config, family)?;

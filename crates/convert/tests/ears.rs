@@ -1,11 +1,12 @@
-//! Quantized files of whisper.cpp, written here as its own program lays them out.
+//! Models that hear: quantized files of whisper.cpp, written here as its own program lays them out, and folders of tiny
+//! Wav2Vec2 and HuBERT models, saved by `transformers`, against golden files of the same (`tools/golden_ctc.py`).
 
 use std::fs;
 use std::path::Path;
 
 use strata_convert::{Folder, FolderError, Mix, Options, Plan};
 use strata_platform::Inline;
-use strata_weights::{GgmlType, Gguf, Tensor};
+use strata_weights::{GgmlType, Gguf, Tensor, Value};
 
 fn convert(path: &Path, mix: Option<Mix>) -> Result<Vec<u8>, FolderError> {
     let folder = Folder::open(path)?;
@@ -126,4 +127,104 @@ fn quantized_files_of_whisper_cpp_keep_their_blocks() {
         fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
         assert!(convert(&path, None).is_err());
     }
+}
+
+fn shown(value: Value<'_>) -> String {
+    match value {
+        Value::Array(array) => format!("{:?}", array.iter().collect::<Vec<_>>()),
+        value => format!("{value:?}"),
+    }
+}
+
+#[test]
+fn models_with_letters_become_the_documented_files() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for name in ["wav2vec2", "wav2vec2-layer", "hubert"] {
+        let folder = root.join("tests/ears").join(name);
+        let file = convert(&folder, None).unwrap();
+        let golden = root.join(format!("../model/tests/golden_speech/{name}.gguf"));
+        let expected = fs::read(golden).unwrap();
+        let (file, expected) = (Gguf::parse(&file).unwrap(), Gguf::parse(&expected).unwrap());
+        assert_eq!(file.tensors().len(), expected.tensors().len(), "{name}");
+        for tensor in expected.tensors() {
+            let all = file.tensors().iter();
+            let found = all.clone().find(|found| found.name == tensor.name);
+            let found = found.unwrap_or_else(|| panic!("no {}", tensor.name));
+            assert_eq!(found.dims, tensor.dims, "{}", tensor.name);
+            let (found, expected) = (floats(found), floats(tensor));
+            // Directions and lengths are joined here in another order.
+            let near = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-6;
+            assert!(found.iter().zip(&expected).all(near), "{}", tensor.name);
+        }
+        for (key, value) in expected.metadata().iter() {
+            let found = file.metadata().get(key);
+            let found = found.unwrap_or_else(|| panic!("{name} has no {key}"));
+            let list = |value: Value<'_>| -> Option<Vec<i128>> {
+                Some(value.as_array()?.integers()?.collect())
+            };
+            match list(value) {
+                Some(numbers) => assert_eq!(list(found), Some(numbers), "{key}"),
+                None => assert_eq!(shown(found), shown(value), "{key}"),
+            }
+        }
+        let small = convert(&folder, Some(Mix::F16)).unwrap();
+        let small = Gguf::parse(&small).unwrap();
+        let types = |name: &str| small.tensors().iter().find(|t| t.name == name).unwrap().ty;
+        assert_eq!(types("blk.0.attn_q.weight"), GgmlType::F16);
+        assert_eq!(types("feat.conv.1.weight"), GgmlType::F32);
+        assert_eq!(types("position_conv.weight"), GgmlType::F32);
+    }
+}
+
+/// A folder of the model with letters in which one file is something else.
+fn with_letters_and(file: &str, text: Option<&str>) -> String {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ears/wav2vec2");
+    let place = tempfile::tempdir().unwrap();
+    for entry in fs::read_dir(own).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), place.path().join(entry.file_name())).unwrap();
+    }
+    match text {
+        Some(text) => fs::write(place.path().join(file), text).unwrap(),
+        None => fs::remove_file(place.path().join(file)).unwrap(),
+    }
+    match convert(place.path(), None) {
+        Ok(_) => panic!("{file} was not refused"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn letters_that_cannot_be_read_are_refused_by_name() {
+    assert!(with_letters_and("vocab.json", None).contains("vocab.json"));
+    let languages = with_letters_and("vocab.json", Some(r#"{"eng": {"a": 1}}"#));
+    assert!(languages.contains("several languages"), "{languages}");
+    let blank = with_letters_and("tokenizer_config.json", Some(r#"{"pad_token": "[PAD]"}"#));
+    assert!(blank.contains("[PAD]"), "{blank}");
+    let rate = with_letters_and(
+        "preprocessor_config.json",
+        Some(r#"{"sampling_rate": 8000}"#),
+    );
+    assert!(
+        rate.contains("sampling_rate") && rate.contains("8000"),
+        "{rate}"
+    );
+    let config = |from: &str, to: &str| {
+        let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ears/wav2vec2/config.json");
+        let text = fs::read_to_string(own).unwrap();
+        assert!(text.contains(from));
+        with_letters_and("config.json", Some(&text.replace(from, to)))
+    };
+    let adapter = config("\"add_adapter\": false", "\"add_adapter\": true");
+    assert!(adapter.contains("add_adapter"), "{adapter}");
+    let norm = config(
+        "\"feat_extract_norm\": \"group\"",
+        "\"feat_extract_norm\": \"batch\"",
+    );
+    assert!(norm.contains("batch"), "{norm}");
+    let groups = config(
+        "\"num_conv_pos_embedding_groups\": 4",
+        "\"num_conv_pos_embedding_groups\": 5",
+    );
+    assert!(groups.contains("pos_conv_embed"), "{groups}");
 }

@@ -19,7 +19,9 @@ pub enum LoadError {
     UntestedArchitecture { name: String },
     #[error("the file's architecture is {arch:?}; a projector's is \"clip\"")]
     NotATower { arch: String },
-    #[error("the file's architecture is {arch:?}; \"whisper\" is the one that hears")]
+    #[error(
+        "the file's architecture is {arch:?}, which is not the kind of speech model that was expected"
+    )]
     NotSpeech { arch: String },
     #[error("the projector {name:?} is not supported; these are: {known}")]
     Projector { name: String, known: String },

@@ -17,10 +17,12 @@ mod adapter;
 mod altup;
 pub mod arch;
 mod batch;
+mod blocks;
 mod blueprint;
 mod compute;
 mod config;
 mod cpu_executor;
+mod ctc;
 mod decoder;
 mod deepstack;
 mod dense_beside;
@@ -62,6 +64,7 @@ pub use config::{
     ShortConvConfig, SourceConfig, StreamConfig,
 };
 pub use cpu_executor::CpuExecutor;
+pub use ctc::{Ctc, CtcConfig, CtcConvolution, CtcNorm, TooShort};
 pub use device::{
     DeviceAttention, DeviceDense, DeviceExpertMatrices, DeviceExperts, DeviceFeedForward,
     DeviceLayer, DeviceLinear, DeviceMatrix, DeviceModel, DeviceNorm, NotOnDevice,

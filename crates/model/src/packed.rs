@@ -60,15 +60,53 @@ impl PackedMatrices {
         input: &[f32],
         out: TileMut<'_>,
     ) {
+        let rows = input.len() / matrix.columns;
+        self.product(compute, matrix, (input, matrix.columns, rows), out);
+    }
+
+    /// A matrix over rows of `input`, `stride` apart, which may overlap.
+    pub(crate) fn multiply_every(
+        &self,
+        compute: &Compute<'_>,
+        matrix: &Matrix,
+        input: &[f32],
+        stride: usize,
+        out: &mut [f32],
+    ) {
+        let rows = (input.len() - matrix.columns) / stride + 1;
+        let tile = TileMut::from_slice(out, rows, matrix.rows);
+        self.product(compute, matrix, (input, stride, rows), tile);
+    }
+
+    fn product(
+        &self,
+        compute: &Compute<'_>,
+        matrix: &Matrix,
+        (input, stride, rows): (&[f32], usize, usize),
+        out: TileMut<'_>,
+    ) {
         let (columns, format) = (matrix.columns, act_format(matrix.ty));
-        let mut encoded = vec![0; input.len() / columns * format.row_bytes(columns)];
-        compute.encode(format, input, columns, columns, &mut encoded);
+        let mut encoded = vec![0; rows * format.row_bytes(columns)];
+        compute.encode(format, input, stride, columns, &mut encoded);
         let product = Product {
             weights: Weights::Packed(self.panels(matrix)),
             x: ActRows::new(format, columns, &encoded),
             out,
         };
         compute.multiply(&mut [product], &mut []);
+    }
+
+    /// A matrix and its bias, over rows of `input` that are `stride` apart.
+    pub(crate) fn linear_every(
+        &self,
+        compute: &Compute<'_>,
+        linear: &Linear,
+        input: &[f32],
+        stride: usize,
+        out: &mut [f32],
+    ) {
+        self.multiply_every(compute, &linear.matrix, input, stride, out);
+        self.add_bias(compute, linear, out);
     }
 
     /// A matrix and its bias, over rows of `input`.
@@ -83,7 +121,12 @@ impl PackedMatrices {
         let tokens = input.len() / matrix.columns;
         let tile = TileMut::from_slice(out, tokens, rows);
         self.multiply(compute, matrix, input, tile);
+        self.add_bias(compute, linear, out);
+    }
+
+    fn add_bias(&self, compute: &Compute<'_>, linear: &Linear, out: &mut [f32]) {
         if let Some(bias) = &linear.bias {
+            let rows = linear.matrix.rows;
             compute.each_row(out, rows, |_, row| compute.kernels.add(row, bias));
         }
     }

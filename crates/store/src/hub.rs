@@ -122,7 +122,7 @@ pub(crate) fn pull_checkpoint(
 /// The files of a repository that make a checkpoint: weights, and what says how to read them. None if there are no
 /// weights.
 fn checkpoint_files(files: &[HubFile]) -> Vec<&HubFile> {
-    const BESIDE: [&str; 10] = [
+    const BESIDE: [&str; 12] = [
         "config.json",
         "generation_config.json",
         "tokenizer.json",
@@ -130,6 +130,8 @@ fn checkpoint_files(files: &[HubFile]) -> Vec<&HubFile> {
         "tokenizer_config.json",
         "special_tokens_map.json",
         "added_tokens.json",
+        "vocab.json",
+        "preprocessor_config.json",
         "chat_template.jinja",
         "chat_template.json",
         "model.safetensors.index.json",

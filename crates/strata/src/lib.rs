@@ -87,7 +87,7 @@ pub use {
     answer::{Answer, AsyncAnswer, Completion, Delta},
     embed::{Vectors, finish_embed, finish_rerank, take},
     events::Events,
-    hearing::{Hearing, Transcriber},
+    hearing::{Hearing, SpeechFacts, Transcriber},
     lesson::{Look, Seen, SeenRow, SeenShares, SeenSteps, SeenTensor},
     model::{Caller, Model},
     open::{Listeners, Runtime},

@@ -59,6 +59,8 @@ pub const UNSUPPORTED: &[(&str, &str)] = &[
     ("talkie", "skips from the embedding to every layer"),
     ("wavtokenizer-dec", SPEECH),
     ("whisper", "sound to read: `strata transcribe` runs it"),
+    ("wav2vec2", "sound to read: `strata transcribe` runs it"),
+    ("hubert", "sound to read: `strata transcribe` runs it"),
 ];
 
 /// What a known family waits for.

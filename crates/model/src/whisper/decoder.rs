@@ -1,8 +1,9 @@
 //! `write`: from tokens and a window to logits.
 
 use super::WhisperError;
-use super::encoder::{Heard, KIND, WhisperPass};
-use super::weights::{AttentionLayer, Whisper};
+use super::encoder::{Heard, KIND};
+use super::weights::Whisper;
+use crate::blocks::{AttentionLayer, BlockPass};
 use crate::compute::Compute;
 use crate::mixer::attention::stored::{self, StoredRows};
 use alloc::vec;
@@ -96,10 +97,8 @@ impl Whisper {
             compute.kernels.add(row, position);
         }
         let pass = DecoderPass {
-            pass: WhisperPass {
-                model: self,
-                compute,
-            },
+            model: self,
+            pass: self.pass(compute),
             first: state.len,
         };
         let layers = self.decoder.layers.iter().enumerate();
@@ -107,7 +106,8 @@ impl Whisper {
             pass.attend_to_text(&layer.attention, kept, &mut x);
             let watched = alignment.as_deref_mut().map(|alignment| (index, alignment));
             pass.attend_to_window(&layer.cross, &heard.layers[index], watched, &mut x);
-            pass.pass.network(&layer.network, &mut x);
+            let normed = pass.pass.norm(&layer.network.norm, &x);
+            pass.pass.network(&layer.network, &normed, &mut x);
         }
         state.len = end;
         let rows = rows.min(tokens.len());
@@ -134,7 +134,8 @@ impl Whisper {
 
 /// Tokens on their way through the decoder.
 struct DecoderPass<'a> {
-    pass: WhisperPass<'a>,
+    model: &'a Whisper,
+    pass: BlockPass<'a>,
     /// The position of the first.
     first: usize,
 }
@@ -142,7 +143,7 @@ struct DecoderPass<'a> {
 impl DecoderPass<'_> {
     /// Attention to the tokens before and itself, added to `x`.
     fn attend_to_text(&self, layer: &AttentionLayer, kept: &mut [Vec<u8>; 2], x: &mut [f32]) {
-        let (pass, config) = (&self.pass, &self.pass.model.config);
+        let (pass, config) = (&self.pass, &self.model.config);
         let (heads, positions) = (config.decoder_heads, config.text_positions);
         let size = config.width / heads;
         let row = KIND.row_bytes(size);
@@ -180,7 +181,7 @@ impl DecoderPass<'_> {
         watched: Option<(usize, &mut Alignment)>,
         x: &mut [f32],
     ) {
-        let (pass, config) = (&self.pass, &self.pass.model.config);
+        let (pass, config) = (&self.pass, &self.model.config);
         let heads = config.decoder_heads;
         let size = config.width / heads;
         let kernels = pass.compute.kernels;

@@ -1,11 +1,11 @@
 //! Whisper's weights, asked for by name and shape, and packed into memory.
 
 use super::config::WhisperConfig;
+use crate::blocks::{AttentionLayer, BlockReader, Network};
 use crate::error::LoadError;
-use crate::layer::{self, NormWeights};
+use crate::layer::NormWeights;
 use crate::matrix::{Linear, Matrix};
 use crate::packed::PackedMatrices;
-use crate::spec::{Norm, Presence};
 use crate::tensors::Tensors;
 use alloc::format;
 use alloc::vec::Vec;
@@ -24,35 +24,18 @@ pub struct Whisper {
     pub(super) packed: PackedMatrices,
 }
 
-pub(super) struct EncoderWeights {
+pub(crate) struct EncoderWeights {
     /// Over three frames of all bands, and over three states.
-    pub(super) convolutions: [Linear; 2],
+    pub(crate) convolutions: [Linear; 2],
     /// (positions, width).
     pub(super) position: Vec<f32>,
-    pub(super) layers: Vec<EncoderLayer>,
+    pub(crate) layers: Vec<EncoderLayer>,
     pub(super) output_norm: NormWeights,
 }
 
-pub(super) struct EncoderLayer {
-    pub(super) attention: AttentionLayer,
+pub(crate) struct EncoderLayer {
+    pub(crate) attention: AttentionLayer,
     pub(super) network: Network,
-}
-
-/// Attention after a norm.
-pub(super) struct AttentionLayer {
-    pub(super) norm: NormWeights,
-    pub(super) query: Linear,
-    /// Keys have no bias.
-    pub(super) key: Linear,
-    pub(super) value: Linear,
-    pub(super) output: Linear,
-}
-
-/// A feed-forward network after a norm.
-pub(super) struct Network {
-    pub(super) norm: NormWeights,
-    pub(super) up: Linear,
-    pub(super) down: Linear,
 }
 
 pub(super) struct DecoderWeights {
@@ -73,62 +56,26 @@ pub(super) struct DecoderLayer {
     pub(super) network: Network,
 }
 
-struct Reader<'t, 'a, 'f> {
-    tensors: &'t mut Tensors<'a, 'f>,
-    width: usize,
+/// The names of a block's attention, `attn` or `cross_attn`.
+fn attention(
+    reader: &mut BlockReader<'_, '_, '_>,
+    block: &str,
+    name: &str,
+) -> Result<AttentionLayer, LoadError> {
+    let names = ["norm", "q", "k", "v", "o"].map(|part| format!("{block}.{name}_{part}"));
+    reader.attention(names.each_ref().map(|name| &**name))
 }
 
-impl Reader<'_, '_, '_> {
-    fn linear(&mut self, name: &str, columns: usize, rows: usize) -> Result<Linear, LoadError> {
-        let matrix = self
-            .tensors
-            .matrix(&format!("{name}.weight"), columns, rows)?;
-        self.with_bias(name, matrix)
-    }
+fn network(
+    reader: &mut BlockReader<'_, '_, '_>,
+    block: &str,
+    inner: usize,
+) -> Result<Network, LoadError> {
+    let names = ["norm", "up", "down"].map(|part| format!("{block}.ffn_{part}"));
+    reader.network(names.each_ref().map(|name| &**name), inner)
+}
 
-    fn with_bias(&mut self, name: &str, matrix: Matrix) -> Result<Linear, LoadError> {
-        let rows = matrix.rows as u64;
-        let bias =
-            self.tensors
-                .maybe_vector(Presence::IfPresent, &format!("{name}.bias"), &[rows])?;
-        Ok(Linear { matrix, bias })
-    }
-
-    fn convolution(&mut self, name: &str, channels: usize) -> Result<Linear, LoadError> {
-        let kernel = [3, channels as u64];
-        let matrix = self
-            .tensors
-            .patch_matrix(&format!("{name}.weight"), &kernel, self.width)?;
-        self.with_bias(name, matrix)
-    }
-
-    fn norm(&mut self, name: &str) -> Result<NormWeights, LoadError> {
-        layer::norm(self.tensors, Norm::LayerBias, name, self.width)
-    }
-
-    /// Attention of a block; `name` is `attn` or `cross_attn`.
-    fn attention(&mut self, block: &str, name: &str) -> Result<AttentionLayer, LoadError> {
-        let (width, prefix) = (self.width, format!("{block}.{name}"));
-        let norm = self.norm(&format!("{prefix}_norm"))?;
-        let mut linear = |part: &str| self.linear(&format!("{prefix}_{part}"), width, width);
-        Ok(AttentionLayer {
-            norm,
-            query: linear("q")?,
-            key: linear("k")?,
-            value: linear("v")?,
-            output: linear("o")?,
-        })
-    }
-
-    fn network(&mut self, block: &str, inner: usize) -> Result<Network, LoadError> {
-        let width = self.width;
-        Ok(Network {
-            norm: self.norm(&format!("{block}.ffn_norm"))?,
-            up: self.linear(&format!("{block}.ffn_up"), width, inner)?,
-            down: self.linear(&format!("{block}.ffn_down"), inner, width)?,
-        })
-    }
-
+impl BlockReader<'_, '_, '_> {
     fn position(&mut self, part: &str, positions: usize) -> Result<Vec<f32>, LoadError> {
         let shape = [self.width as u64, positions as u64];
         self.tensors
@@ -143,8 +90,8 @@ impl Reader<'_, '_, '_> {
         let layers = (0..config.encoder_layers).map(|index| {
             let block = format!("enc.blk.{index}");
             Ok(EncoderLayer {
-                attention: self.attention(&block, "attn")?,
-                network: self.network(&block, config.encoder_ffn)?,
+                attention: attention(self, &block, "attn")?,
+                network: network(self, &block, config.encoder_ffn)?,
             })
         });
         let layers = layers.collect::<Result<_, LoadError>>()?;
@@ -163,9 +110,9 @@ impl Reader<'_, '_, '_> {
         let layers = (0..config.decoder_layers).map(|index| {
             let block = format!("dec.blk.{index}");
             Ok(DecoderLayer {
-                attention: self.attention(&block, "attn")?,
-                cross: self.attention(&block, "cross_attn")?,
-                network: self.network(&block, config.decoder_ffn)?,
+                attention: attention(self, &block, "attn")?,
+                cross: attention(self, &block, "cross_attn")?,
+                network: network(self, &block, config.decoder_ffn)?,
             })
         });
         let layers = layers.collect::<Result<_, LoadError>>()?;
@@ -186,7 +133,7 @@ fn read(
 ) -> Result<(WhisperConfig, EncoderWeights, DecoderWeights), LoadError> {
     let vocabulary = tensors.rows(EMBEDDING).unwrap_or(0);
     let config = WhisperConfig::new(file.metadata(), vocabulary)?;
-    let mut reader = Reader {
+    let mut reader = BlockReader {
         tensors,
         width: config.width,
     };

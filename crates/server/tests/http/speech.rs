@@ -67,6 +67,40 @@ fn a_file_is_transcribed_in_every_format() {
 }
 
 #[test]
+fn letters_are_transcribed_and_fields_that_they_lack_refused() {
+    let server = TestServer::with(Access::default(), &["tale", "spells"], u64::MAX);
+    let wav = wav();
+    let path = "/v1/audio/transcriptions";
+    let ask = |more: &[(&str, &str)]| {
+        let mut fields = vec![("file", wav.as_str()), ("model", "hubert")];
+        fields.extend(more);
+        server.ask("POST", path, KIND, &form(&fields))
+    };
+    let words = ("timestamp_granularities[]", "word");
+    let answer = ask(&[("response_format", "verbose_json"), words]);
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    assert!(
+        answer.body.contains("\"words\":[{\"word\":"),
+        "{}",
+        answer.body
+    );
+    assert!(
+        answer.body.contains("\"task\":\"transcribe\""),
+        "{}",
+        answer.body
+    );
+    for (field, value) in [
+        ("language", "en"),
+        ("prompt", "names"),
+        ("temperature", "0.5"),
+    ] {
+        let answer = ask(&[(field, value)]);
+        assert!((400..=501).contains(&answer.status), "{}", answer.body);
+        assert!(answer.body.contains(field), "{}", answer.body);
+    }
+}
+
+#[test]
 fn what_is_wrong_has_a_status_and_a_name() {
     let server = TestServer::with(Access::default(), &["tale", "hears"], u64::MAX);
     let path = "/v1/audio/transcriptions";

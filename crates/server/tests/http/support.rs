@@ -100,8 +100,10 @@ impl Models for TestModels {
 
     fn transcriber(&self) -> Option<strata::Transcriber> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../model/tests/golden_speech");
-        let open = || strata::Transcriber::open(folder.join("whisper.gguf"), Some(1)).unwrap();
-        self.names.contains(&"hears").then(open)
+        let open = |name| strata::Transcriber::open(folder.join(name), Some(1)).unwrap();
+        let kinds = [("hears", "whisper.gguf"), ("spells", "hubert.gguf")];
+        let found = kinds.iter().find(|(name, _)| self.names.contains(name));
+        found.map(|(_, file)| open(file))
     }
 
     fn open(

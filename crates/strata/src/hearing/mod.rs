@@ -1,35 +1,26 @@
-//! A model's ears: Whisper, from an audio file to a transcript.
-//!
-//! Sound is read window by window. Each begins where the last stamp of the one before says, and the text before is its
-//! prompt. A window that reads badly, because it repeats itself or is a guess, is decoded again more freely; one without
-//! speech is left out. The rules are those of Whisper's authors (<https://arxiv.org/abs/2212.04356>, part 4.5).
+//! A model's ears: from an audio file to a transcript, with Whisper, or with Wav2Vec2 or HuBERT and CTC.
 
+mod ctc;
+mod ctc_text;
 mod languages;
 mod rules;
 mod segments;
 mod tokens;
+mod whisper;
 mod window;
 mod words;
 
 use crate::error::{Error, ErrorKind};
-use crate::load::{Machine, ModelFile, bad_model};
+use crate::load::{Machine, ModelFile};
 use crate::open::Runtime;
-use segments::STAMP_FRAMES;
+use ctc::CtcEars;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use strata_chat::{Segment, Transcribe, Transcript};
-use strata_model::{Heard, Whisper, WhisperConfig};
-use strata_platform::SystemMemory;
-use strata_speech::{DecodeError, HOP, Limits, LogMel, RATE, Spectrogram};
-use strata_tokenizer::{EncodeOptions, Tokenizer};
-use tokens::SpeechTokens;
-use window::{WindowRequest, bad_input};
-
-/// Seconds of a frame.
-const FRAME: f64 = HOP as f64 / RATE as f64;
-/// A transcript that was written more freely is no prompt.
-const FREE: f32 = 0.5;
+use strata_model::CtcConfig;
+use strata_speech::{DecodeError, Limits};
+use whisper::WhisperEars;
 
 /// What happens while a file is transcribed.
 #[derive(Clone, Debug)]
@@ -41,33 +32,37 @@ pub enum Hearing<'a> {
     Segment(&'a Segment),
 }
 
-/// Whisper, ready to transcribe. Clones lead to the same model.
+/// A model that transcribes. Clones lead to the same model.
 #[derive(Clone)]
 pub struct Transcriber(Arc<Inner>);
 
-/// What a [`Transcriber`] leads to.
-pub struct Inner {
-    name: String,
-    model: Whisper,
-    tokenizer: Tokenizer,
-    tokens: SpeechTokens,
-    mel: LogMel,
-    /// Layers and heads that follow what is spoken.
-    alignment: Vec<(usize, usize)>,
-    machine: Arc<Machine>,
+/// What a model that transcribes is.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct SpeechFacts {
+    /// `whisper`, `wav2vec2` or `hubert`.
+    pub family: &'static str,
+    /// Tokens that a window's text may have, with its prompt; rows of a chunk for models with CTC.
+    pub context: usize,
+    /// The width of states.
+    pub width: usize,
+    /// Tokens.
+    pub vocabulary: usize,
 }
 
-impl std::ops::Deref for Transcriber {
-    type Target = Inner;
+struct Inner {
+    name: String,
+    ears: Ears,
+}
 
-    fn deref(&self) -> &Inner {
-        &self.0
-    }
+enum Ears {
+    Whisper(Box<WhisperEars>),
+    Ctc(Box<CtcEars>),
 }
 
 impl std::fmt::Debug for Transcriber {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Transcriber").field(&self.name).finish()
+        let name = &self.0.name;
+        f.debug_tuple("Transcriber").field(name).finish()
     }
 }
 
@@ -85,42 +80,37 @@ impl Transcriber {
     fn open_on(path: &Path, machine: &Arc<Machine>) -> Result<Self, Error> {
         let file = ModelFile::open(path)?;
         let set = file.parse()?;
-        let metadata = set.metadata();
-        let arch = metadata.str("general.architecture");
+        let arch = set.metadata().str("general.architecture");
         let arch = arch.ok().flatten().unwrap_or_default();
-        if arch != "whisper" {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        let name = name.into_owned();
+        let ears = if arch == "whisper" {
+            Ears::Whisper(Box::new(WhisperEars::new(&set, path, machine)?))
+        } else if CtcConfig::is_named(arch) {
+            Ears::Ctc(Box::new(CtcEars::new(&set, path, machine)?))
+        } else {
             let sentence = format_args!(
                 "{} is a model of the architecture {arch:?}, which cannot transcribe",
                 path.display()
             );
-            return Err(Error::new(ErrorKind::Unsupported, sentence)
-                .with_hint("speech is transcribed by Whisper models"));
-        }
-        let tokenizer = Tokenizer::from_gguf(metadata).map_err(|error| bad_model(path, error))?;
-        let model = Whisper::load(&set, &SystemMemory, &*machine.pool)
-            .map_err(|error| bad_model(path, error))?;
-        let config = model.config();
-        let tokens = SpeechTokens::new(metadata, &tokenizer, config.vocabulary)?;
-        let name = path.file_stem().unwrap_or_default().to_string_lossy();
-        Ok(Self(Arc::new(Inner {
-            name: name.into_owned(),
-            mel: LogMel::new(config.bands),
-            alignment: words::heads(metadata, config),
-            tokens,
-            tokenizer,
-            machine: Arc::clone(machine),
-            model,
-        })))
+            let error = Error::new(ErrorKind::Unsupported, sentence);
+            let hint = "speech is transcribed by Whisper, and by Wav2Vec2 and HuBERT with CTC";
+            return Err(error.with_hint(hint));
+        };
+        Ok(Self(Arc::new(Inner { name, ears })))
     }
 
     /// Its name: that of its file.
     pub fn name(&self) -> &str {
-        &self.name
+        &self.0.name
     }
 
-    /// Its sizes.
-    pub fn config(&self) -> &WhisperConfig {
-        self.model.config()
+    /// What it is.
+    pub fn facts(&self) -> SpeechFacts {
+        match &self.0.ears {
+            Ears::Whisper(ears) => ears.facts(),
+            Ears::Ctc(ears) => ears.facts(),
+        }
     }
 
     /// Transcribes an audio file within limits. `hear` is told of every segment, and may end it.
@@ -130,85 +120,24 @@ impl Transcriber {
         limits: Limits,
         hear: &mut dyn FnMut(Hearing<'_>) -> ControlFlow<()>,
     ) -> Result<Transcript, Error> {
-        let language = request.language.as_deref();
-        language.map_or(Ok(None), |asked| self.tokens.language(asked))?;
+        match &self.0.ears {
+            Ears::Whisper(ears) => ears.check(request)?,
+            Ears::Ctc(_) => ctc::check(request, self.name())?,
+        }
         let samples = strata_speech::decode(&request.audio, limits);
         let samples = samples.map_err(|error| bad_audio(&error))?;
-        // A window of silence follows, so that the last is as long as others.
-        let window = self.config().frames() * HOP;
-        let mel = self.mel.spectrogram(&samples, samples.len() + window);
-        let duration = samples.len() as f64 / RATE as f64;
-        let frames = samples.len().div_ceil(HOP);
-        self.read(&mel, frames, duration, request, hear)
+        match &self.0.ears {
+            Ears::Whisper(ears) => ears.transcribe(&samples, request, hear),
+            Ears::Ctc(ears) => ears.transcribe(&samples, request.words, hear),
+        }
     }
 
-    /// Transcribes a spectrogram, whose first `frames` frames are sound.
-    pub fn read(
-        &self,
-        mel: &Spectrogram,
-        frames: usize,
-        duration: f64,
-        request: &Transcribe,
-        hear: &mut dyn FnMut(Hearing<'_>) -> ControlFlow<()>,
-    ) -> Result<Transcript, Error> {
-        let reading = Reading::new(self, request, How::default())?;
-        self.read_all(mel, (frames, duration), reading, hear)
-    }
-
-    fn read_all(
-        &self,
-        mel: &Spectrogram,
-        (frames, duration): (usize, f64),
-        mut reading: Reading<'_>,
-        hear: &mut dyn FnMut(Hearing<'_>) -> ControlFlow<()>,
-    ) -> Result<Transcript, Error> {
-        let config = self.config();
-        let mut transcript = Transcript {
-            duration,
-            translated: reading.request.translate,
-            ..Transcript::default()
-        };
-        let (mut seek, whole) = (0, config.frames());
-        while seek < frames {
-            let size = whole.min(frames - seek);
-            let sound = mel.window(seek, whole);
-            let heard = self.turn(|compute| self.model.hear(compute, &sound));
-            let heard = heard.map_err(|error| bad_input(&error))?;
-            if reading.language.is_none() {
-                reading.language = Some(self.detect(&heard)?);
-            }
-            let at = transcript.segments.len();
-            seek += reading.window(&heard, (seek, size), &mut transcript)?;
-            let canceled = || Error::new(ErrorKind::Canceled, "the transcription was canceled");
-            let new = transcript.segments[at..].iter().map(Hearing::Segment);
-            let done = seek.min(frames) as f64 * FRAME;
-            let progress = Hearing::Progress(done.min(duration), duration);
-            for event in new.chain([progress]) {
-                if hear(event).is_break() {
-                    return Err(canceled());
-                }
-            }
+    #[cfg(test)]
+    fn whisper(&self) -> Option<&WhisperEars> {
+        match &self.0.ears {
+            Ears::Whisper(ears) => Some(ears),
+            Ears::Ctc(_) => None,
         }
-        let code = reading.language.map_or("en".to_owned(), |(code, _)| code);
-        transcript.language_name = languages::name(&code).into();
-        transcript.language = code;
-        Ok(transcript)
-    }
-
-    /// The language of a window: its code and its token.
-    fn detect(&self, heard: &Heard) -> Result<(String, u32), Error> {
-        if self.tokens.languages.is_empty() {
-            return Ok(("en".into(), self.tokens.start));
-        }
-        let logits = self.write(heard, &mut self.model.state(), &[self.tokens.start], 1)?;
-        let score = |id: u32| logits[id as usize];
-        let mut best = &self.tokens.languages[0];
-        for language in &self.tokens.languages {
-            if score(language.1) > score(best.1) {
-                best = language;
-            }
-        }
-        Ok(best.clone())
     }
 }
 
@@ -217,147 +146,7 @@ fn bad_audio(error: &DecodeError) -> Error {
     Error::new(ErrorKind::InvalidArgument, error)
 }
 
-/// A transcript that is being written.
-struct Reading<'a> {
-    transcriber: &'a Transcriber,
-    request: &'a Transcribe,
-    /// Its code and its token.
-    language: Option<(String, u32)>,
-    /// What was written, which the next window has as its prompt.
-    before: Vec<u32>,
-    how: How,
+/// What is said when whoever hears ends it.
+fn canceled() -> Error {
+    Error::new(ErrorKind::Canceled, "the transcription was canceled")
 }
-
-/// How a transcript is written. Only tests against others differ from the default.
-#[derive(Copy, Clone, Debug)]
-struct How {
-    /// Whether the text before a window is its prompt.
-    prompted: bool,
-    /// Whether windows that read badly are tried again, and silent ones left out.
-    careful: bool,
-    /// The most tokens of a window; half of the positions where none is given.
-    most: Option<usize>,
-}
-
-impl Default for How {
-    fn default() -> Self {
-        Self {
-            prompted: true,
-            careful: true,
-            most: None,
-        }
-    }
-}
-
-impl<'a> Reading<'a> {
-    fn new(transcriber: &'a Transcriber, request: &'a Transcribe, how: How) -> Result<Self, Error> {
-        let tokens = &transcriber.tokens;
-        let language = match request.language.as_deref() {
-            Some(asked) => tokens.language(asked)?,
-            None => None,
-        };
-        let prompt = request.prompt.as_deref().map(str::trim);
-        let prompt = prompt.filter(|prompt| !prompt.is_empty());
-        let before = prompt.map(|prompt| {
-            let text = format!(" {prompt}");
-            transcriber
-                .tokenizer
-                .encode(&text, EncodeOptions::default())
-        });
-        Ok(Self {
-            transcriber,
-            request,
-            language: language.map(|(code, id)| (code.to_owned(), id)),
-            before: before.unwrap_or_default(),
-            how,
-        })
-    }
-
-    /// What the model reads before it writes.
-    fn prompt(&self) -> Vec<u32> {
-        let (tokens, config) = (&self.transcriber.tokens, self.transcriber.config());
-        let mut prompt = Vec::new();
-        // Half of the positions are for what is written.
-        let room = (config.text_positions / 2).saturating_sub(1);
-        if !self.before.is_empty() {
-            let from = self.before.len().saturating_sub(room);
-            prompt.push(tokens.previous);
-            prompt.extend_from_slice(&self.before[from..]);
-        }
-        prompt.push(tokens.start);
-        if let (false, Some((_, language))) = (tokens.languages.is_empty(), &self.language) {
-            prompt.push(*language);
-            prompt.push(if self.request.translate {
-                tokens.translate
-            } else {
-                tokens.transcribe
-            });
-        }
-        prompt
-    }
-
-    /// Adds a window's segments; gives how far the next one is.
-    fn window(
-        &mut self,
-        heard: &Heard,
-        (seek, size): (usize, usize),
-        transcript: &mut Transcript,
-    ) -> Result<usize, Error> {
-        let transcriber = self.transcriber;
-        let (tokens, config) = (&transcriber.tokens, transcriber.config());
-        let prompt = self.prompt();
-        let room = config.text_positions.saturating_sub(prompt.len());
-        let found = transcriber.window_text(
-            heard,
-            &WindowRequest {
-                prompt: &prompt,
-                stamps: true,
-                temperature: self.request.temperature,
-                most: self.how.most.unwrap_or(config.text_positions / 2).min(room),
-                careful: self.how.careful,
-                seed: seek as u64,
-            },
-        )?;
-        transcript.tokens += found.tokens.len();
-        if self.how.careful && found.is_silent() {
-            return Ok(size);
-        }
-        let (pieces, next) = segments::cut(tokens, &found.tokens, size);
-        let offset = seek as f64 * FRAME;
-        let time = |stamp: usize| offset + (stamp * STAMP_FRAMES) as f64 * FRAME;
-        let first = transcript.segments.len();
-        for piece in pieces {
-            let written = &found.tokens[piece.tokens.clone()];
-            let text = transcriber.text(written);
-            if text.trim().is_empty() || piece.start == piece.end {
-                continue;
-            }
-            self.before.extend_from_slice(written);
-            transcript.segments.push(Segment {
-                id: transcript.segments.len(),
-                seek,
-                start: time(piece.start),
-                end: time(piece.end),
-                text,
-                tokens: written.to_vec(),
-                temperature: found.temperature,
-                mean_logprob: found.mean_logprob,
-                compression: found.compression,
-                no_speech: found.no_speech,
-                words: Vec::new(),
-            });
-        }
-        if self.request.words {
-            let new = &mut transcript.segments[first..];
-            transcriber.add_words(heard, &prompt, (offset, size), new)?;
-        }
-        if found.temperature > FREE || !self.how.prompted {
-            self.before.clear();
-        }
-        // Never stuck, whatever the stamps say.
-        Ok(next.clamp(1, size.max(1)))
-    }
-}
-
-#[cfg(test)]
-mod tests;

@@ -2,6 +2,8 @@
 //! `tools/golden_speech.py` made the files.
 
 use super::*;
+use crate::Transcriber;
+use crate::hearing::rules;
 use serde_json::Value;
 use std::path::PathBuf;
 
@@ -28,7 +30,8 @@ fn base64(text: &str) -> Vec<u8> {
 
 #[test]
 fn segments_are_those_of_transformers() {
-    let transcriber = Transcriber::open(golden("whisper.gguf"), Some(2)).unwrap();
+    let opened = Transcriber::open(golden("whisper.gguf"), Some(2)).unwrap();
+    let transcriber = opened.whisper().unwrap();
     let file = std::fs::read(golden("decoding.json")).unwrap();
     let file: Value = serde_json::from_slice(&file).unwrap();
     let bytes = base64(file["mel_f32_le_base64"].as_str().unwrap());
@@ -55,7 +58,7 @@ fn segments_are_those_of_transformers() {
             careful: false,
             most: Some(12),
         };
-        let reading = Reading::new(&transcriber, &request, how).unwrap();
+        let reading = Reading::new(transcriber, &request, how).unwrap();
         let size = (mel.frames(), mel.frames() as f64 * FRAME);
         let mut windows = Vec::new();
         let found = transcriber.read_all(&mel, size, reading, &mut |event| {
@@ -101,7 +104,8 @@ fn segments_are_those_of_transformers() {
 
 #[test]
 fn stamps_come_in_pairs_and_do_not_fall() {
-    let transcriber = Transcriber::open(golden("whisper.gguf"), Some(1)).unwrap();
+    let opened = Transcriber::open(golden("whisper.gguf"), Some(1)).unwrap();
+    let transcriber = opened.whisper().unwrap();
     let (tokens, kernels) = (&transcriber.tokens, transcriber.machine.kernels);
     let vocabulary = transcriber.config().vocabulary;
     let allowed = |written: &[u32]| -> Vec<bool> {
@@ -139,7 +143,8 @@ fn stamps_come_in_pairs_and_do_not_fall() {
 
 #[test]
 fn a_window_is_cut_where_stamps_meet() {
-    let transcriber = Transcriber::open(golden("whisper.gguf"), Some(1)).unwrap();
+    let opened = Transcriber::open(golden("whisper.gguf"), Some(1)).unwrap();
+    let transcriber = opened.whisper().unwrap();
     let tokens = &transcriber.tokens;
     let stamp = |n: u32| tokens.first_stamp + n;
     let cut = |written: &[u32]| segments::cut(tokens, written, 100);

@@ -1,7 +1,7 @@
 //! One window's text: decoded, looked at, and decoded again more freely if it reads badly.
 
-use super::Transcriber;
 use super::rules::{self, FORBIDDEN};
+use super::whisper::WhisperEars;
 use crate::error::{Error, ErrorKind};
 use strata_model::{Compute, Heard, WhisperError, WhisperState};
 
@@ -66,7 +66,7 @@ fn uniform(seed: &mut u64) -> f64 {
     ((x ^ x >> 31) >> 11) as f64 / (1u64 << 53) as f64
 }
 
-impl Transcriber {
+impl WhisperEars {
     /// Runs one task in a turn of its own.
     pub(super) fn turn<T>(&self, work: impl FnOnce(&Compute<'_>) -> T) -> T {
         let machine = &self.machine;
@@ -210,7 +210,7 @@ fn sample(
 }
 
 /// How much a text shrinks.
-fn compression(text: &str) -> f32 {
+pub(super) fn compression(text: &str) -> f32 {
     if text.is_empty() {
         return 0.0;
     }

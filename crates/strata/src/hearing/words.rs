@@ -1,13 +1,13 @@
 //! When each word is spoken: what some heads look at in the window, token by token, is the cost of a path through tokens
 //! and positions, and the cheapest path (dynamic time warping) says where each token begins.
 
-use super::Transcriber;
 use super::segments::STAMP_FRAMES;
+use super::whisper::FRAME;
+use super::whisper::WhisperEars;
 use super::window::bad_input;
-use super::{FRAME, Segment};
 use crate::error::Error;
 use std::ops::Range;
-use strata_chat::Word;
+use strata_chat::{Segment, Word};
 use strata_model::{Alignment, Heard, WhisperConfig};
 use strata_weights::Metadata;
 
@@ -37,7 +37,7 @@ pub(super) fn heads(metadata: &Metadata<'_>, config: &WhisperConfig) -> Vec<(usi
     all.collect()
 }
 
-impl Transcriber {
+impl WhisperEars {
     /// Gives the segments of a window their words. `prompt` is what came before them; the window has `size` frames.
     pub(super) fn add_words(
         &self,
