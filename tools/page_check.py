@@ -26,9 +26,11 @@ def main():
     registry = Registry()
     tale = (TOOLS.parent / "models/tale/tale-q4_k_m.gguf").read_bytes()
     registry.add_model("library/teller:1", [("model", tale)])
+    # It writes letters at random, but writes them.
+    speech = str(TOOLS.parent / "crates/model/tests/golden_speech/wav2vec2.gguf")
     with tempfile.TemporaryDirectory() as folder:
         # Two at a time, so that others wait.
-        server = strata_server.StrataServer(program, folder, ["tale", "--parallel", "2"], STRATA_REGISTRIES=registry.host)
+        server = strata_server.StrataServer(program, folder, ["tale", "--parallel", "2", "--speech", speech], STRATA_REGISTRIES=registry.host)
         peer = subprocess.Popen([sys.executable, TOOLS / "mcp_peer.py", server.url], stdout=subprocess.PIPE, text=True)
         reader = subprocess.Popen([program, "learn", "--port", "0"], stdout=subprocess.PIPE, text=True)
         book = re.search(r"http://\S+", reader.stdout.readline()).group()
@@ -36,6 +38,7 @@ def main():
         environment = {
             **os.environ,
             "BOOK": book,
+            "SPEECH": "1",
             "MCP_PEER": f"http://127.0.0.1:{peer.stdout.readline().strip()}",
             "PULL_MODEL": f"{registry.host}/library/teller:1",
         }

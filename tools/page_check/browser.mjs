@@ -9,7 +9,8 @@ const PATIENCE = 60_000;
 const profile = mkdtempSync(join(tmpdir(), 'page-check-'));
 const browser = spawn(process.env.CHROMIUM ?? 'chromium', [
   '--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
-  '--disable-component-update', '--disable-sync', '--lang=en-US', '--remote-debugging-pipe', `--user-data-dir=${profile}`, 'about:blank',
+  '--disable-component-update', '--use-fake-ui-for-media-stream', '--use-fake-device-for-media-stream',
+  '--disable-sync', '--lang=en-US', '--remote-debugging-pipe', `--user-data-dir=${profile}`, 'about:blank',
 ], { stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'] });
 
 let session;

@@ -43,13 +43,15 @@ export async function call(path, { method, body, headers = {}, signal, ask = tru
   for (;;) {
     const sent = { ...headers };
     if (key) sent.authorization = `Bearer ${key}`;
-    if (body !== undefined) sent['content-type'] = 'application/json';
+    // A browser knows the type of a form itself.
+    const form = body instanceof FormData;
+    if (body !== undefined && !form) sent['content-type'] = 'application/json';
     let response;
     try {
       response = await fetch(path, {
         method: method ?? (body === undefined ? 'GET' : 'POST'),
         headers: sent,
-        body: body === undefined ? undefined : JSON.stringify(body),
+        body: body === undefined || form ? body : JSON.stringify(body),
         signal,
         cache: 'no-store',
       });

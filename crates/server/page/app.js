@@ -6,6 +6,7 @@ import * as chat from './chat.js';
 import * as inside from './inside.js';
 import * as lessons from './lessons.js';
 import * as live from './live.js';
+import { look } from './microphone.js';
 import * as models from './models.js';
 import { showDefaults } from './parameters.js';
 import * as settings from './settings.js';
@@ -47,6 +48,7 @@ function tabs() {
 }
 
 async function list() {
+  look();
   try {
     notice((await models.list()) === 0 ? t('no_models') : '');
     chosen();

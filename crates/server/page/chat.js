@@ -6,6 +6,7 @@ import * as chats from './chat_list.js';
 import * as store from './conversations.js';
 import * as files from './files.js';
 import { article, fill } from './message.js';
+import * as microphone from './microphone.js';
 import * as parameters from './parameters.js';
 import * as tools from './tools.js';
 import { onLanguage, t } from './words.js';
@@ -16,6 +17,7 @@ let running = null;
 export function start() {
   parameters.start();
   files.start();
+  microphone.start();
   chats.start({ stop, redraw, close: () => panel(false) });
   $('#system').addEventListener('input', () => {
     store.chat().system = $('#system').value;

@@ -1,6 +1,7 @@
-// Text files that go with a message: chosen, dropped or pasted.
+// Text files that go with a message: chosen, dropped or pasted; of audio files, what is said in them.
 
 import { $, announce, h, notice } from './dom.js';
+import { isSpeech, transcribe } from './microphone.js';
 import { bytes, t } from './words.js';
 
 const LARGEST = 1_000_000;
@@ -52,6 +53,7 @@ async function add(files) {
 
 /** The text of a file; an error that says why it has none. */
 async function read(file) {
+  if (isSpeech(file)) return said(file);
   if (file.size > LARGEST) throw new Error(t('file_too_large', { name: file.name, size: bytes(LARGEST) }));
   const raw = new Uint8Array(await file.arrayBuffer());
   const wide = { 'fffe': 'utf-16le', 'feff': 'utf-16be' }[[...raw.slice(0, 2)].map((byte) => byte.toString(16).padStart(2, '0')).join('')];
@@ -61,6 +63,16 @@ async function read(file) {
     return text;
   } catch {
     throw new Error(t('not_text', { name: file.name }));
+  }
+}
+
+/** What is said in an audio file. */
+async function said(file) {
+  notice(t('transcribing'));
+  try {
+    return await transcribe(file);
+  } catch (error) {
+    throw new Error(`${file.name}: ${error.message}`);
   }
 }
 

@@ -75,6 +75,14 @@ pub(crate) fn reply(server: &Server, client: &Client) -> Reply {
     let now = now.map_or(0, |now| now.as_secs());
     metrics::write(&engines, now, &mut out);
     server.settings.budgets.write(&mut out);
+    let speech = server.manager.models().transcriber();
+    let speech = speech.filter(|model| client.allows(model.name()).is_ok());
+    let _ = writeln!(out, "# TYPE strata:speech_models gauge");
+    let _ = writeln!(
+        out,
+        "strata:speech_models {}",
+        usize::from(speech.is_some())
+    );
     // What others do is not for those who have models of their own.
     if client.allows_all() {
         write_server(server, &mut out);

@@ -95,6 +95,13 @@ export default {
   remove_file: 'إزالة {name}',
   file_too_large: 'حجم {name} أكبر من {size}.',
   not_text: '{name} ليس ملفًا نصيًا.',
+  speak: 'إملاء رسالة',
+  stop_recording: 'إيقاف التسجيل',
+  recording: 'جارٍ التسجيل.',
+  transcribing: 'جارٍ تحويل الكلام إلى نص…',
+  nothing_heard: 'لم يُسمع أي كلام.',
+  microphone_refused: 'لم يسمح المتصفح باستخدام الميكروفون.',
+  microphone_missing: 'لم يُعثر على ميكروفون.',
 
   tools: 'الأدوات',
   calls: 'يستدعي',

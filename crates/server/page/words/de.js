@@ -95,6 +95,13 @@ export default {
   remove_file: '{name} entfernen',
   file_too_large: '{name} ist größer als {size}.',
   not_text: '{name} ist keine Textdatei.',
+  speak: 'Nachricht sprechen',
+  stop_recording: 'Aufnahme beenden',
+  recording: 'Aufnahme läuft.',
+  transcribing: 'Wird transkribiert…',
+  nothing_heard: 'Es war keine Sprache zu hören.',
+  microphone_refused: 'Der Browser hat das Mikrofon nicht erlaubt.',
+  microphone_missing: 'Es wurde kein Mikrofon gefunden.',
 
   tools: 'Werkzeuge',
   calls: 'ruft auf:',

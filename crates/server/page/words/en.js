@@ -99,6 +99,13 @@ export default {
   remove_file: 'Remove {name}',
   file_too_large: '{name} is larger than {size}.',
   not_text: '{name} is not a text file.',
+  speak: 'Speak a message',
+  stop_recording: 'Stop recording',
+  recording: 'Recording.',
+  transcribing: 'Transcribing…',
+  nothing_heard: 'No speech was heard.',
+  microphone_refused: 'The browser did not allow the microphone.',
+  microphone_missing: 'No microphone was found.',
 
   // Tools
   tools: 'Tools',

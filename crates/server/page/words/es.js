@@ -95,6 +95,13 @@ export default {
   remove_file: 'Quitar {name}',
   file_too_large: '{name} ocupa más de {size}.',
   not_text: '{name} no es un archivo de texto.',
+  speak: 'Dictar un mensaje',
+  stop_recording: 'Detener la grabación',
+  recording: 'Grabando.',
+  transcribing: 'Transcribiendo…',
+  nothing_heard: 'No se oyó ninguna voz.',
+  microphone_refused: 'El navegador no permitió usar el micrófono.',
+  microphone_missing: 'No se encontró ningún micrófono.',
 
   tools: 'Herramientas',
   calls: 'llama a',

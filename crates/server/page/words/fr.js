@@ -95,6 +95,13 @@ export default {
   remove_file: 'Retirer {name}',
   file_too_large: '{name} dépasse {size}.',
   not_text: '{name} n’est pas un fichier texte.',
+  speak: 'Dicter un message',
+  stop_recording: 'Arrêter l’enregistrement',
+  recording: 'Enregistrement en cours.',
+  transcribing: 'Transcription…',
+  nothing_heard: 'Aucune parole n’a été entendue.',
+  microphone_refused: 'Le navigateur n’a pas autorisé le micro.',
+  microphone_missing: 'Aucun micro n’a été trouvé.',
 
   tools: 'Outils',
   calls: 'appelle',

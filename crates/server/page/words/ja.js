@@ -95,6 +95,13 @@ export default {
   remove_file: '{name} を外す',
   file_too_large: '{name} は {size} を超えています。',
   not_text: '{name} はテキストファイルではありません。',
+  speak: '音声でメッセージを入力',
+  stop_recording: '録音を停止',
+  recording: '録音中です。',
+  transcribing: '文字起こし中…',
+  nothing_heard: '音声が聞き取れませんでした。',
+  microphone_refused: 'ブラウザーがマイクの使用を許可しませんでした。',
+  microphone_missing: 'マイクが見つかりません。',
 
   tools: 'ツール',
   calls: '呼び出し：',

@@ -95,6 +95,13 @@ export default {
   remove_file: '移除 {name}',
   file_too_large: '{name} 超过 {size}。',
   not_text: '{name} 不是文本文件。',
+  speak: '语音输入消息',
+  stop_recording: '停止录音',
+  recording: '正在录音。',
+  transcribing: '正在转写…',
+  nothing_heard: '没有听到语音。',
+  microphone_refused: '浏览器不允许使用麦克风。',
+  microphone_missing: '未找到麦克风。',
 
   tools: '工具',
   calls: '调用',
