@@ -306,7 +306,7 @@ fn a_long_prompt_leaves_snapshots_every_few_thousand_tokens_and_those_of_others(
     let stateful = Stateful::load();
     let shape = Shape {
         pages: 256,
-        states: Some(7),
+        states: Some(14),
         context: 6000,
         batch: 256,
         ..Shape::default()
