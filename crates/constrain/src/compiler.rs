@@ -33,11 +33,11 @@ const CACHE: usize = 32 << 20;
 const WORKERS: (usize, usize) = (2, 4);
 /// How long a grammar waits for its turn.
 const TURN: Duration = Duration::from_secs(10);
-#[cfg(not(target_family = "wasm"))]
 /// What takes longer may leave much memory behind, which is given back.
-const LONG: Duration = Duration::from_millis(50);
 #[cfg(not(target_family = "wasm"))]
+const LONG: Duration = Duration::from_millis(50);
 /// The compiler calls itself for each level of nesting.
+#[cfg(not(target_family = "wasm"))]
 const STACK: usize = 16 << 20;
 /// What a compiled grammar takes beside what the library counts and what its source is a measure of.
 const BASE: usize = 64 << 10;
