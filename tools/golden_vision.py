@@ -425,7 +425,7 @@ def packed(x):
 
 
 # Cases whose eyes `strata convert` writes.
-FOLDERS = ["gemma3", "qwen2vl", "qwen2.5vl", "mistral3"]
+FOLDERS = ["gemma3", "qwen2vl", "qwen2.5vl", "mistral3", "qwen3vl", "gemma4", "gemma4-small", "llama4"]
 
 
 def save(model, folder):
@@ -438,7 +438,10 @@ def save(model, folder):
     kept = ("architectures", "vision_config", "text_config", "mm_tokens_per_image", "spatial_merge_size", "model_type")
     config = {key: config[key] for key in kept if key in config}
     (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")
-    (folder / "preprocessor_config.json").write_text(json.dumps({"image_mean": MEAN, "image_std": STD}) + "\n")
+    processor = {"image_mean": MEAN, "image_std": STD}
+    if type(model).__name__.startswith("Gemma4"):
+        processor["max_soft_tokens"] = 16
+    (folder / "preprocessor_config.json").write_text(json.dumps(processor) + "\n")
     state = {key: x.contiguous() for key, x in model.state_dict().items()
              if not ("language_model" in key or key.startswith("lm_head") or "inv_freq" in key)}
     save_file(state, folder / "model.safetensors")

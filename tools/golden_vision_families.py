@@ -268,6 +268,8 @@ def describe(name, writer):
     """Keys that not all projectors have."""
     if name == "qwen3vl":
         writer.add_array("clip.vision.is_deepstack_layers", [True, True])
+    if name.startswith("gemma4"):
+        writer.add_uint32("clip.vision.image_max_pixels", 16 * 9 * 9)
     if name == "minicpmv":
         writer.add_int32("clip.minicpmv_version", 3)
         writer.add_uint32("clip.minicpmv_query_num", 8)

@@ -14,6 +14,7 @@ extern crate std;
 mod config;
 mod ctc;
 mod error;
+mod eyes;
 pub mod family;
 #[cfg(feature = "std")]
 mod folder;

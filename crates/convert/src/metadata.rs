@@ -162,6 +162,13 @@ pub(crate) fn write(
             builder.set_array(&kv_heads, keys)?;
         }
     }
+    let stacked = config.vision().and_then(|eyes| {
+        let layers = eyes.get("deepstack_visual_indexes")?.as_array()?;
+        u32::try_from(layers.len()).ok()
+    });
+    if let Some(stacked) = stacked.filter(|_| arch.starts_with("qwen3vl")) {
+        builder.set(&format!("{arch}.n_deepstack_layers"), stacked)?;
+    }
     let extra = gemma::write(builder, config, family)?;
     mixed_layers::write(builder, config, family)?;
     states::write(builder, config, family)?;

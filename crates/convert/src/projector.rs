@@ -12,213 +12,34 @@ use strata_weights::{CheckpointTensor, Dtype};
 
 use crate::config::HfConfig;
 use crate::error::ConvertError;
+use crate::eyes::{ALL, Eyes, Way};
 use crate::mix::Mix;
 use crate::names::{full_name, numbers};
 use crate::plan::{Plan, PlannedTensor};
 use crate::row_order::RowOrder;
 use crate::tensor_plan::{Edit, Make, View};
 
-/// How a tensor is changed on the way.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-enum Way {
-    /// Not at all.
-    Same,
-    /// One is added to its elements.
-    PlusOne,
-    /// Rows of heads from halves to pairs.
-    Pairs,
-    /// A convolution over two frames, each of which becomes a tensor.
-    Frames,
-}
-
-/// A name in the checkpoint, without what is in front of it and without `.weight` or `.bias`, and the one in GGUF.
-type Rule = (&'static str, &'static str, Way);
-
-/// A kind of eyes.
-struct Eyes {
-    /// The model's class.
-    classes: &'static [&'static str],
-    /// `clip.projector_type`.
-    projector: &'static str,
-    rules: &'static [&'static [Rule]],
-    /// What `clip.use_gelu` or `clip.use_silu` says, if either is true.
-    activation: Option<&'static str>,
-    /// The colors' mean and deviation where nothing beside the weights says.
-    colors: [[f32; 3]; 2],
-    /// The epsilon of norms where the config has none.
-    epsilon: f32,
-}
-
-const HALF: [[f32; 3]; 2] = [[0.5; 3], [0.5; 3]];
-const CLIP: [[f32; 3]; 2] = [
-    [0.481_454_66, 0.457_827_5, 0.408_210_73],
-    [0.268_629_54, 0.261_302_6, 0.275_777_1],
-];
-
-const SIGLIP: &[Rule] = &[
-    ("embeddings.patch_embedding", "v.patch_embd", Way::Same),
-    (
-        "embeddings.position_embedding",
-        "v.position_embd",
-        Way::Same,
-    ),
-    ("post_layernorm", "v.post_ln", Way::Same),
-    ("encoder.layers.#.layer_norm1", "v.blk.#.ln1", Way::Same),
-    ("encoder.layers.#.layer_norm2", "v.blk.#.ln2", Way::Same),
-    (
-        "encoder.layers.#.self_attn.q_proj",
-        "v.blk.#.attn_q",
-        Way::Same,
-    ),
-    (
-        "encoder.layers.#.self_attn.k_proj",
-        "v.blk.#.attn_k",
-        Way::Same,
-    ),
-    (
-        "encoder.layers.#.self_attn.v_proj",
-        "v.blk.#.attn_v",
-        Way::Same,
-    ),
-    (
-        "encoder.layers.#.self_attn.out_proj",
-        "v.blk.#.attn_out",
-        Way::Same,
-    ),
-    ("encoder.layers.#.mlp.fc1", "v.blk.#.ffn_up", Way::Same),
-    ("encoder.layers.#.mlp.fc2", "v.blk.#.ffn_down", Way::Same),
-];
-const QWEN: &[Rule] = &[
-    ("patch_embed.proj", "v.patch_embd", Way::Frames),
-    ("blocks.#.norm1", "v.blk.#.ln1", Way::Same),
-    ("blocks.#.norm2", "v.blk.#.ln2", Way::Same),
-    ("blocks.#.attn.qkv", "v.blk.#.attn_qkv", Way::Same),
-    ("blocks.#.attn.proj", "v.blk.#.attn_out", Way::Same),
-    ("merger.ln_q", "v.post_ln", Way::Same),
-    ("merger.mlp.0", "mm.0", Way::Same),
-    ("merger.mlp.2", "mm.2", Way::Same),
-];
-const PIXTRAL: &[Rule] = &[
-    ("patch_conv", "v.patch_embd", Way::Same),
-    ("ln_pre", "v.pre_ln", Way::Same),
-    (
-        "transformer.layers.#.attention_norm",
-        "v.blk.#.ln1",
-        Way::Same,
-    ),
-    ("transformer.layers.#.ffn_norm", "v.blk.#.ln2", Way::Same),
-    (
-        "transformer.layers.#.attention.q_proj",
-        "v.blk.#.attn_q",
-        Way::Pairs,
-    ),
-    (
-        "transformer.layers.#.attention.k_proj",
-        "v.blk.#.attn_k",
-        Way::Pairs,
-    ),
-    (
-        "transformer.layers.#.attention.v_proj",
-        "v.blk.#.attn_v",
-        Way::Same,
-    ),
-    (
-        "transformer.layers.#.attention.o_proj",
-        "v.blk.#.attn_out",
-        Way::Same,
-    ),
-    (
-        "transformer.layers.#.feed_forward.gate_proj",
-        "v.blk.#.ffn_gate",
-        Way::Same,
-    ),
-    (
-        "transformer.layers.#.feed_forward.up_proj",
-        "v.blk.#.ffn_up",
-        Way::Same,
-    ),
-    (
-        "transformer.layers.#.feed_forward.down_proj",
-        "v.blk.#.ffn_down",
-        Way::Same,
-    ),
-    ("multi_modal_projector.norm", "mm.input_norm", Way::Same),
-    (
-        "multi_modal_projector.patch_merger.merging_layer",
-        "mm.patch_merger",
-        Way::Same,
-    ),
-    ("multi_modal_projector.linear_1", "mm.1", Way::Same),
-    ("multi_modal_projector.linear_2", "mm.2", Way::Same),
-];
-
-const ALL: &[Eyes] = &[
-    Eyes {
-        classes: &["Gemma3ForConditionalGeneration"],
-        projector: "gemma3",
-        rules: &[
-            SIGLIP,
-            &[
-                (
-                    "multi_modal_projector.mm_input_projection_weight",
-                    "mm.input_projection.weight",
-                    Way::Same,
-                ),
-                (
-                    "multi_modal_projector.mm_soft_emb_norm",
-                    "mm.soft_emb_norm",
-                    Way::PlusOne,
-                ),
-            ],
-        ],
-        activation: Some("clip.use_gelu"),
-        colors: HALF,
-        epsilon: 1e-6,
-    },
-    Eyes {
-        classes: &["Qwen2VLForConditionalGeneration"],
-        projector: "qwen2vl_merger",
-        rules: &[
-            QWEN,
-            &[
-                ("blocks.#.mlp.fc1", "v.blk.#.ffn_up", Way::Same),
-                ("blocks.#.mlp.fc2", "v.blk.#.ffn_down", Way::Same),
-            ],
-        ],
-        activation: None,
-        colors: CLIP,
-        epsilon: 1e-6,
-    },
-    Eyes {
-        classes: &["Qwen2_5_VLForConditionalGeneration"],
-        projector: "qwen2.5vl_merger",
-        rules: &[
-            QWEN,
-            &[
-                ("blocks.#.mlp.gate_proj", "v.blk.#.ffn_gate", Way::Same),
-                ("blocks.#.mlp.up_proj", "v.blk.#.ffn_up", Way::Same),
-                ("blocks.#.mlp.down_proj", "v.blk.#.ffn_down", Way::Same),
-            ],
-        ],
-        activation: Some("clip.use_silu"),
-        colors: CLIP,
-        epsilon: 1e-6,
-    },
-    Eyes {
-        classes: &["Mistral3ForConditionalGeneration"],
-        projector: "pixtral",
-        rules: &[PIXTRAL],
-        activation: Some("clip.use_silu"),
-        colors: CLIP,
-        epsilon: 1e-5,
-    },
-];
-
 /// What checkpoints put in front of the names of a tower's tensors.
 const PREFIXES: &[&str] = &["model.", "vision_tower.", "vision_model.", "visual."];
 
 /// Where a checkpoint's names belong to its eyes.
-const SEEING: &[&str] = &["vision_tower.", "visual.", "multi_modal_projector."];
+const SEEING: &[&str] = &[
+    "vision_tower.",
+    "vision_model.",
+    "visual.",
+    "multi_modal_projector.",
+    "embed_vision.",
+];
+
+/// What the names of tensors end with.
+const ENDS: &[&str] = &[
+    "weight",
+    "bias",
+    "input_min",
+    "input_max",
+    "output_min",
+    "output_max",
+];
 
 impl Eyes {
     /// What a name becomes; `None` for what is no part of the eyes, or not needed.
@@ -240,12 +61,15 @@ impl Eyes {
         }
         let rules = || self.rules.iter().flat_map(|rules| rules.iter());
         let (stem, suffix) = match short.rsplit_once('.') {
-            Some((stem, "weight")) => (stem, ".weight"),
-            Some((stem, "bias")) => (stem, ".bias"),
+            Some((stem, end)) if ENDS.contains(&end) => (stem, &short[stem.len()..]),
             _ => (short, ""),
         };
+        // Gemma 4's matrices are inside of what keeps them within bounds.
+        let stem = stem
+            .strip_suffix("_proj.linear")
+            .map_or_else(|| stem.into(), |stem| String::from(stem) + "_proj");
         let found = rules().find_map(|&(from, to, way)| {
-            let (layer, _) = numbers(from, stem)?;
+            let (layer, _) = numbers(from, &stem)?;
             Some((full_name(to, layer)? + suffix, way))
         });
         let unknown = || ConvertError::UnknownTensor {
@@ -273,6 +97,27 @@ impl Sizes<'_> {
     fn size(&self, keys: &[&'static str]) -> Result<u32, ConvertError> {
         let key = keys.first().copied().unwrap_or_default();
         self.optional(keys).ok_or(ConvertError::Missing { key })
+    }
+
+    /// The layers behind which something for the text model is made.
+    fn stacked(&self) -> Vec<usize> {
+        let list = self.vision.get("deepstack_visual_indexes");
+        let list = list.and_then(Value::as_array).into_iter().flatten();
+        list.filter_map(|layer| usize::try_from(layer.as_u64()?).ok())
+            .collect()
+    }
+
+    /// The name of a tensor that has the number of a merger, with the number of its layer.
+    fn behind_layer(&self, rest: &str) -> Result<String, ConvertError> {
+        let missing = || ConvertError::Missing {
+            key: "deepstack_visual_indexes",
+        };
+        let (number, part) = rest.split_once('.').ok_or_else(missing)?;
+        let number: Option<usize> = number.parse().ok();
+        let layers = self.stacked();
+        let layer = number.and_then(|number| layers.get(number));
+        let layer = layer.ok_or_else(missing)?;
+        Ok(alloc::format!("v.deepstack.{layer}.{part}"))
     }
 
     fn colors(&self, key: &str, otherwise: [f32; 3]) -> Vec<f32> {
@@ -317,9 +162,12 @@ impl<'t, 'a> Plan<'t, 'a> {
         let mut tensors = Vec::new();
         let mut layers = 0;
         for (source, tensor) in checkpoint.iter().enumerate() {
-            let Some((name, way)) = eyes.find(&tensor.name)? else {
+            let Some((mut name, way)) = eyes.find(&tensor.name)? else {
                 continue;
             };
+            if let Some(rest) = name.strip_prefix("v.deepstack.") {
+                name = sizes.behind_layer(rest)?;
+            }
             let layer = name
                 .strip_prefix("v.blk.")
                 .and_then(|rest| rest.split('.').next());
@@ -380,7 +228,7 @@ impl Eyes {
         builder.set(&key("image_size"), side)?;
         builder.set(&key("patch_size"), patch)?;
         builder.set(&key("embedding_length"), sizes.size(width)?)?;
-        let epsilon = ["layer_norm_eps", "rms_norm_eps"];
+        let epsilon = ["layer_norm_eps", "rms_norm_eps", "norm_eps"];
         let epsilon = epsilon
             .iter()
             .find_map(|key| sizes.vision.get(*key)?.as_f64());
@@ -399,6 +247,24 @@ impl Eyes {
                 let positions = positions.ok_or_else(value)?;
                 builder.set(&key("projector.scale_factor"), side / patch / positions)?;
             }
+            "llama4" => {
+                let ratio = sizes.vision.get("pixel_shuffle_ratio");
+                let ratio = ratio.and_then(Value::as_f64).unwrap_or(0.5);
+                let side = libm::rint(1.0 / ratio) as u32;
+                builder.set(&key("projector.scale_factor"), side)?;
+                if let Some(tiles) = sizes.pixels("max_patches", "") {
+                    builder.set(&key("preproc_max_tiles"), tiles)?;
+                }
+            }
+            "gemma4v" => {
+                let side = sizes.optional(&["pooling_kernel_size"]).unwrap_or(3);
+                builder.set(&key("projector.scale_factor"), side)?;
+                if let Some(most) = sizes.pixels("max_soft_tokens", "") {
+                    let square = patch.saturating_mul(side);
+                    let pixels = most.saturating_mul(square.saturating_mul(square));
+                    builder.set(&key("image_max_pixels"), pixels)?;
+                }
+            }
             "pixtral" => {
                 let merge = config.u32(&["spatial_merge_size"])?.unwrap_or(1);
                 builder.set(&key("spatial_merge_size"), merge)?;
@@ -416,6 +282,13 @@ impl Eyes {
                     }
                 }
             }
+        }
+        if self.projector == "qwen3vl_merger" {
+            let layers = sizes.size(&["depth"])? as usize;
+            let stacked = sizes.stacked();
+            let all = (0..layers).map(|layer| stacked.contains(&layer));
+            let all: Vec<bool> = all.collect();
+            builder.set_array(&key("is_deepstack_layers"), all)?;
         }
         if self.projector == "qwen2.5vl_merger" {
             let full = sizes.vision.get("fullatt_block_indexes");
@@ -444,7 +317,10 @@ fn planned(
         _ if matrix => GgmlType::F16,
         _ => GgmlType::F32,
     };
-    let dims: Vec<u64> = tensor.shape.iter().rev().copied().collect();
+    let mut dims: Vec<u64> = tensor.shape.iter().rev().copied().collect();
+    if dims.is_empty() {
+        dims.push(1);
+    }
     let make = |order, edit| Make::Rows {
         sources: vec![source],
         view: View::AS_IS,
@@ -475,6 +351,28 @@ fn planned(
             frames.collect()
         }
         (Way::Frames, _) => return Err(shape()),
+        (Way::Colors, &[width, columns]) => {
+            let pixels = columns / 3;
+            let side = pixels.isqrt();
+            if side == 0 || 3 * side * side != columns {
+                return Err(shape());
+            }
+            let mut patches = one(
+                name,
+                vec![side, side, 3, width],
+                RowOrder::Same,
+                Edit::Nothing,
+            );
+            if let Make::Rows { columns, .. } = &mut patches.make {
+                *columns = RowOrder::Parts {
+                    items: pixels as usize,
+                    item: 3,
+                    parts: [(0, 1), (1, 1), (2, 1)],
+                };
+            }
+            vec![patches]
+        }
+        (Way::Colors, _) => return Err(shape()),
         (Way::Pairs, &[rows, _]) => {
             let size = (rows as usize).checked_div(heads as usize).unwrap_or(0);
             if size == 0 || !size.is_multiple_of(2) || size * heads as usize != rows as usize {

@@ -313,7 +313,16 @@ fn hostile_folders_end_in_an_error() {
 fn eyes_become_the_file_that_the_converter_of_llama_cpp_writes() {
     let folders = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/eyes");
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../model/tests/golden_vision");
-    for name in ["gemma3", "qwen2vl", "qwen2.5vl", "mistral3"] {
+    for name in [
+        "gemma3",
+        "qwen2vl",
+        "qwen2.5vl",
+        "mistral3",
+        "qwen3vl",
+        "gemma4",
+        "gemma4-small",
+        "llama4",
+    ] {
         let folder = Folder::open(&folders.join(name)).unwrap();
         let (config, checkpoint) = (folder.config().unwrap(), folder.tensors().unwrap());
         let plan = folder.projector(&config, &checkpoint).unwrap().unwrap();

@@ -166,7 +166,7 @@ pub(crate) fn open(
     let raised;
     let options = match &sight {
         // An image whose positions see each other is computed in one batch, beside what others decode.
-        Some(sight) if sight.config().mutual => {
+        Some(sight) if sight.mutual() => {
             let needed = sight.config().positions() + options.requests;
             raised = options.clone().batch(options.batch.max(needed));
             &raised

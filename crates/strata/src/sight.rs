@@ -1,5 +1,8 @@
 //! A model's eyes: the projector beside it, and what stands in a prompt for an image.
 
+mod families;
+
+use self::families::{around, placeholder, recipe};
 use crate::error::{Error, ErrorKind};
 use crate::load::{Machine, ModelFile, bad_folder, bad_model, sha256};
 use std::fmt;
@@ -10,19 +13,18 @@ use strata_convert::{Folder, FolderError, WriteFailure};
 use strata_engine::EmbeddedRun;
 use strata_model::{Compute, Config, Grid, Tiling, Tower, TowerConfig, TowerImage, TowerRows};
 use strata_platform::{Sha256, SystemMemory};
-use strata_vision::{Bitmap, Filter, Fit, Limits, Recipe, Seen};
+use strata_vision::{Bitmap, Limits, Recipe, Seen};
 use strata_weights::{Gguf, GgufSet};
 
 /// Bytes of embeddings that are kept for images that come again, as those of a conversation do with every turn.
 const KEPT: usize = 256 << 20;
 
-/// Tiles that InternVL cuts an image into at most.
-const MOST_TILES: usize = 12;
-
 /// A projector and what it has seen last.
 pub(crate) struct TowerSight {
     tower: Tower,
     recipe: Recipe,
+    /// Whether an image's positions see each other.
+    mutual: bool,
     machine: Arc<Machine>,
     /// Of the projector's file.
     digest: [u8; 32],
@@ -104,9 +106,16 @@ impl TowerSight {
                 "needs positions with axes, and the model's have none"
             )));
         }
+        if own.deepstack != config.deepstack {
+            return Err(wrong(format_args!(
+                "has something for {} of the model's first layers, and the model takes it at {}",
+                own.deepstack, config.deepstack
+            )));
+        }
         let digest = if digested { sha256(&set) } else { [0; 32] };
         Ok(Self {
             recipe: recipe(own),
+            mutual: own.mutual_in(config),
             machine: Arc::clone(machine),
             digest,
             seen: Mutex::default(),
@@ -117,6 +126,11 @@ impl TowerSight {
     /// Its sizes and scales.
     pub(crate) fn config(&self) -> &TowerConfig {
         self.tower.config()
+    }
+
+    /// Whether an image's positions see each other.
+    pub(crate) fn mutual(&self) -> bool {
+        self.mutual
     }
 
     /// Bytes of its matrices.
@@ -181,10 +195,10 @@ impl TowerSight {
         let tiles = self.embed(seen)?;
         let run = |rows: Vec<f32>, grid: Option<Grid>, index| EmbeddedRun {
             start: 0,
-            len: rows.len() / config.text_width,
+            len: rows.len() / config.row(),
             rows: rows.into(),
             digest: numbered(digest, index),
-            mutual: config.mutual,
+            mutual: self.mutual,
             grid,
         };
         if !config.pinpoints.is_empty() {
@@ -259,107 +273,6 @@ impl Sight for TowerSight {
     }
 
     fn placeholder(&self) -> &str {
-        match self.config().family {
-            "gemma3" => "<image_soft_token>",
-            "internvl" => "<IMG_CONTEXT>",
-            "qwen2vl_merger" | "qwen2.5vl_merger" => "<|image_pad|>",
-            "pixtral" => "[IMG]",
-            _ => "<image>",
-        }
+        placeholder(self.config())
     }
-}
-
-/// How a family wants to see images.
-fn recipe(config: &TowerConfig) -> Recipe {
-    let side = config.patch_size * config.merge;
-    let (least, most) = config.pixels;
-    let fit = match config.family {
-        "gemma3" => Fit::Stretch(Filter::Bilinear),
-        "idefics3" => Fit::Tiled(config.longest.unwrap_or(4 * config.image_size)),
-        "internvl" => Fit::Grid(MOST_TILES),
-        "pixtral" => Fit::Longest(config.image_size),
-        "qwen2vl_merger" | "qwen2.5vl_merger" => Fit::Area {
-            least: least.unwrap_or(4 * side * side),
-            most: most.unwrap_or(1280 * side * side),
-        },
-        _ if !config.pinpoints.is_empty() => Fit::Pinpoints(config.pinpoints.clone()),
-        _ => Fit::Pad,
-    };
-    Recipe {
-        fit,
-        size: config.image_size,
-        square: side,
-        mean: config.mean,
-        deviation: config.deviation,
-    }
-}
-
-/// What stands around a family's positions.
-fn around(config: &TowerConfig, seen: &Seen, runs: Vec<EmbeddedRun>) -> Vec<SightPart> {
-    let text = |text: &str| SightPart::Text(text.into());
-    let between = |before: &str, after: &str| {
-        let runs = runs.iter().cloned().map(SightPart::Run);
-        let parts = [text(before)].into_iter().chain(runs);
-        parts.chain([text(after)]).collect()
-    };
-    match config.family {
-        "gemma3" => between("\n\n<start_of_image>", "<end_of_image>\n\n"),
-        "internvl" => between("<img>", "</img>\n"),
-        "qwen2vl_merger" | "qwen2.5vl_merger" => between("<|vision_start|>", "<|vision_end|>"),
-        "idefics3" => {
-            const FAKE: &str = "<fake_token_around_image>";
-            let mut parts = Vec::new();
-            let tiles = runs.len() - 1;
-            for (index, run) in runs.into_iter().enumerate() {
-                let (row, column) = (index / seen.columns + 1, index % seen.columns + 1);
-                parts.push(SightPart::Text(if index < tiles {
-                    format!("{FAKE}<row_{row}_col_{column}>")
-                } else if tiles > 0 {
-                    format!("\n{FAKE}<global-img>")
-                } else {
-                    format!("{FAKE}<global-img>")
-                }));
-                parts.push(SightPart::Run(run));
-                if index == tiles {
-                    parts.push(text(FAKE));
-                } else if column == seen.columns {
-                    parts.push(text("\n"));
-                }
-            }
-            parts
-        }
-        "pixtral" => {
-            let side = config.patch_size * config.merge;
-            let columns = seen.tiles[0].width / side;
-            let rows = runs.iter().flat_map(|run| by_rows(run, columns));
-            let rows: Vec<EmbeddedRun> = rows.collect();
-            let last = rows.len() - 1;
-            rows.into_iter()
-                .enumerate()
-                .flat_map(|(row, run)| {
-                    let end = if row == last {
-                        "[IMG_END]"
-                    } else {
-                        "[IMG_BREAK]"
-                    };
-                    [SightPart::Run(run), text(end)]
-                })
-                .collect()
-        }
-        _ => between("", "\n"),
-    }
-}
-
-/// A run's rows as runs of their own.
-fn by_rows(run: &EmbeddedRun, columns: usize) -> impl Iterator<Item = EmbeddedRun> {
-    let width = run.rows.len() / run.len * columns;
-    run.rows
-        .chunks_exact(width)
-        .enumerate()
-        .map(move |(row, rows)| EmbeddedRun {
-            len: columns,
-            rows: rows.into(),
-            digest: numbered(run.digest, row),
-            ..run.clone()
-        })
 }

@@ -351,6 +351,7 @@ pub(crate) const VISION: &[&str] = &[
     "vision_model.",
     "multi_modal_projector.",
     "visual.",
+    "embed_vision.",
     "mtp.",
 ];
 

@@ -15,6 +15,9 @@ const MAX_SIZE: u32 = 1 << 20;
 /// The longest side of a picture of tiles, in pixels.
 const MOST_SIDE: i128 = 1 << 14;
 
+/// Positions that an image has in Gemma 4 at most, where the file does not say.
+const GEMMA4_POSITIONS: usize = 280;
+
 /// A tower's sizes and scales.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TowerConfig {
@@ -62,6 +65,8 @@ pub struct TowerConfig {
     pub most_tiles: Option<usize>,
     /// The fewest and the most pixels of an image, where the file says.
     pub pixels: (Option<usize>, Option<usize>),
+    /// The most positions of an image, in families that resize images to about as many.
+    pub budget: Option<usize>,
     /// The base of rotations.
     pub rope_base: f32,
     /// Whether images are square and all of one size.
@@ -267,6 +272,15 @@ impl TowerConfig {
                     .u32("clip.vision.image_max_pixels")?
                     .map(|pixels| pixels as usize),
             ),
+            budget: match spec.table {
+                PlaceTable::Axes => {
+                    let square = patch_size * merge;
+                    let most = metadata.u32("clip.vision.image_max_pixels")?;
+                    let most = most.map(|pixels| pixels as usize / (square * square));
+                    Some(most.unwrap_or(GEMMA4_POSITIONS).max(1))
+                }
+                _ => None,
+            },
             rope_base: spec.rope_base,
             fixed,
             mutual: spec.mutual,
@@ -295,10 +309,13 @@ impl TowerConfig {
         }
     }
 
-    /// Positions that a square image of the usual size takes.
+    /// Positions that a square image of the usual size takes, or any image at most where that is bounded.
     pub fn positions(&self) -> usize {
         if let Some(queries) = self.queries {
             return queries;
+        }
+        if let Some(budget) = self.budget {
+            return budget;
         }
         let side = self.image_size / self.patch_size / self.merge;
         side * side

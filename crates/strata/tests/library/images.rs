@@ -84,7 +84,12 @@ fn answers_depend_on_the_image_and_the_cache_on_its_pixels() {
         "gemma3",
         "internvl",
         "qwen2vl",
+        "qwen3vl",
         "mistral3",
+        "gemma4",
+        "gemma4-small",
+        "llama4",
+        "minicpmv",
     ] {
         let model = open(name);
         // More than a page before the image.
@@ -113,7 +118,15 @@ fn answers_depend_on_the_image_and_the_cache_on_its_pixels() {
 
 #[test]
 fn several_images_and_several_requests_at_once_give_what_each_gives_alone() {
-    for name in ["gemma3", "pixtral", "llava-next"] {
+    for name in [
+        "gemma3",
+        "pixtral",
+        "llava-next",
+        "qwen3vl",
+        "gemma4",
+        "llama4",
+        "minicpmv",
+    ] {
         let requests: Vec<Generate> = (1..6)
             .map(|seed| asking("123", &[bitmap(9, seed), bitmap(30, seed + 7)]))
             .collect();
