@@ -55,7 +55,7 @@ impl Book {
                 response(0, &out)
             }
             0x131 => {
-                let mut public = command[len - 6 - 26..len - 6 - 4].to_vec();
+                let mut public = command[len - 6 - 24..len - 6 - 4].to_vec();
                 assert_eq!(public[..4], [0, 0x23, 0, 0x0b]);
                 // One of the coordinates has a zero in front, which is left out.
                 public.extend(sized(&[7; 32]));
