@@ -258,7 +258,7 @@ impl TestServer {
             ..settings
         };
         let keep = KeepAlive::For(Duration::from_secs(60));
-        let address = "127.0.0.1:0".parse().unwrap();
+        let address: SocketAddr = "127.0.0.1:0".parse().unwrap();
         let served: Arc<dyn Models> = models.clone();
         let bound = Bound::new(address, settings, served, keep, None).unwrap();
         Self::run(bound, models)
@@ -273,7 +273,7 @@ impl TestServer {
             drain: Duration::from_secs(20),
             ..Settings::default()
         };
-        let address = "127.0.0.1:0".parse().unwrap();
+        let address: SocketAddr = "127.0.0.1:0".parse().unwrap();
         let bound = Bound::relay(address, settings, Relay::new(urls), None).unwrap();
         let models = Arc::new(TestModels {
             names: &[],
