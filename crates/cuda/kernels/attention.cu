@@ -1,46 +1,8 @@
 // Attention over pages, in chunks of 256 positions that are joined in order (crates/model/src/mixer/attention/paged.rs).
 //
-// A block has a token, H query heads that share keys, and either all chunks one after the other, or one in gridDim.z of
-// them, whose results `join_chunks` then joins.
-#include "kv.cuh"
-#include "math.cuh"
-#include "rows.cuh"
-
-static const int CHUNK = 8 * PAGE, THREADS = 256;
-
-struct AttentionArgs {
-    const float *queries; // (tokens, query_stride)
-    float *out;           // (tokens, heads, head_size)
-    float *partials;      // (tokens, heads, most_chunks, head_size + 2), if chunks are shared out
-    const float *sinks, *slopes;
-    BatchPlace batch;
-    KvPlace kv;
-    uint32_t heads, kv_heads, head_size, query_stride;
-    uint32_t window, chunked; // no window: 0
-    uint32_t most_chunks;     // 0: no chunks are shared out
-    float scale, cap, inverse_cap;
-};
-
-struct Range {
-    int start, end;
-};
-DEVICE Range visible(const AttentionArgs &a, int position) {
-    const int end = position + 1, window = int(a.window);
-    int start = 0;
-    if (window) start = a.chunked ? position / window * window : end > window ? end - window : 0;
-    return {min(start, end - 1), end};
-}
-
-// A step of the tree that joins 16 lanes.
-template <int STEP> DEVICE void add_lanes(float (&lanes)[16]) {
-#pragma unroll
-    for (int l = 0; l < STEP; l++) lanes[l] = lanes[l] + lanes[l + STEP];
-}
-
-// One head's share of a softmax.
-struct Total {
-    float maximum, sum, shrink, weight;
-};
+// Of single tokens, here: a block has a token, H query heads that share keys, and either all chunks one after the other, or
+// one in gridDim.z of them, whose results `join_chunks` then joins. Of prompts: see prompt.cuh.
+#include "prompt.cuh"
 
 template <int KIND, int H> DEVICE void attend(const AttentionArgs &a) {
     SHARED(float, shared);
@@ -49,12 +11,20 @@ template <int KIND, int H> DEVICE void attend(const AttentionArgs &a) {
     float *maxima = scores + H * CHUNK;                      // [H][8]
     Total *next = reinterpret_cast<Total *>(maxima + H * 8), *totals = next + H;
     const uint8_t **pages = reinterpret_cast<const uint8_t **>(totals + H); // keys of each page of the chunk
-    const int tid = threadIdx.x, warp = tid / 32, lane = tid % 32, token = blockIdx.x;
+    const int tid = threadIdx.x, warp = tid / 32, lane = tid % 32, token = int(a.first + blockIdx.x);
     const int head = blockIdx.y * H, kv_head = head / int(a.heads / a.kv_heads);
-    begin();
+    others_may_start();
+    // Where the batch is was uploaded before its first kernel.
     const int position = int(a.batch.positions[token]);
     const Range sees = visible(a, position);
     const int first_chunk = sees.start / CHUNK, chunks = (sees.end + CHUNK - 1) / CHUNK;
+    auto find_pages = [&](int chunk, int start, int end) {
+        if (tid < 8 && chunk * 8 + tid <= (end - 1) / PAGE && chunk * 8 + tid >= start / PAGE)
+            pages[tid] = kv_row(a.kv, a.batch, token, uint32_t((chunk * 8 + tid) * PAGE), 0, kv_head);
+    };
+    const int earliest = first_chunk + int(blockIdx.z);
+    if (earliest < chunks) find_pages(earliest, max(sees.start, earliest * CHUNK), min(sees.end, (earliest + 1) * CHUNK));
+    wait_for_those_before();
     const size_t values_at = size_t(a.kv.kv_heads) * PAGE * a.kv.row_bytes;
     for (int i = tid; i < H * padded; i += THREADS) {
         const int h = i / padded, d = i % padded;
@@ -67,12 +37,13 @@ template <int KIND, int H> DEVICE void attend(const AttentionArgs &a) {
 #pragma unroll
     for (int h = 0; h < H; h++) total[h] = 0.0f;
 
-    for (int chunk = first_chunk + int(blockIdx.z); chunk < chunks; chunk += int(gridDim.z)) {
+    for (int chunk = earliest; chunk < chunks; chunk += int(gridDim.z)) {
         const int start = max(sees.start, chunk * CHUNK), end = min(sees.end, (chunk + 1) * CHUNK), n = end - start;
         __syncthreads();
-        if (tid < 8 && chunk * 8 + tid <= (end - 1) / PAGE && chunk * 8 + tid >= start / PAGE)
-            pages[tid] = kv_row(a.kv, a.batch, token, uint32_t((chunk * 8 + tid) * PAGE), 0, kv_head);
-        __syncthreads();
+        if (chunk > earliest) {
+            find_pages(chunk, start, end);
+            __syncthreads();
+        }
         float best[H];
 #pragma unroll
         for (int h = 0; h < H; h++) best[h] = -float_of(0x7f800000u);
@@ -84,9 +55,7 @@ template <int KIND, int H> DEVICE void attend(const AttentionArgs &a) {
             for (int h = 0; h < H; h++)
 #pragma unroll
                 for (int l = 0; l < 16; l++) lanes[h][l] = 0.0f;
-            for (int d = 0; d < padded; d += 16) {
-                float k[16];
-                kv_sixteen<KIND>(key, d, size, k);
+            auto multiply = [&](int d, const float (&k)[16]) {
 #pragma unroll
                 for (int h = 0; h < H; h++) {
                     const float4 *q = reinterpret_cast<const float4 *>(queries + h * padded + d);
@@ -99,7 +68,26 @@ template <int KIND, int H> DEVICE void attend(const AttentionArgs &a) {
                         lanes[h][4 * l + 3] = fmaf(v.w, k[4 * l + 3], lanes[h][4 * l + 3]);
                     }
                 }
-            }
+            };
+            if (KIND == KV_F16 && size % 64 == 0) {
+                // So many words that all of them wait for memory together.
+                for (int d = 0; d < size; d += 64) {
+                    uint4 words[8];
+#pragma unroll
+                    for (int i = 0; i < 8; i++) words[i] = reinterpret_cast<const uint4 *>(key + d * 2)[i];
+#pragma unroll
+                    for (int i = 0; i < 4; i++) {
+                        float k[16];
+                        eight_halves(words[2 * i], k), eight_halves(words[2 * i + 1], k + 8);
+                        multiply(d + 16 * i, k);
+                    }
+                }
+            } else
+                for (int d = 0; d < padded; d += 16) {
+                    float k[16];
+                    kv_sixteen<KIND>(key, d, size, k);
+                    multiply(d, k);
+                }
 #pragma unroll
             for (int h = 0; h < H; h++) {
                 add_lanes<8>(lanes[h]), add_lanes<4>(lanes[h]), add_lanes<2>(lanes[h]), add_lanes<1>(lanes[h]);
@@ -170,7 +158,7 @@ template <int KIND, int H> DEVICE void attend(const AttentionArgs &a) {
         if (a.most_chunks) {
 #pragma unroll
             for (int h = 0; h < H; h++) {
-                float *out = a.partials + ((size_t(token) * a.heads + head + h) * a.most_chunks + (chunk - first_chunk)) * (size + 2);
+                float *out = a.partials + ((size_t(blockIdx.x) * a.heads + head + h) * a.most_chunks + (chunk - first_chunk)) * (size + 2);
                 if (works && h % groups == group) out[2 + column] = acc[h];
                 if (tid == 0) out[0] = next[h].maximum, out[1] = next[h].sum;
             }
@@ -196,12 +184,12 @@ template <int KIND, int H> DEVICE void attend(const AttentionArgs &a) {
             factor = exponential_of_difference(totals[h].maximum - maximum);
             sum = sum * factor + exponential_of_difference(sink - maximum);
         }
-        a.out[(size_t(token) * a.heads + head + h) * size + column] = total[h] * divide(factor, sum);
+        store_result(a, token, head + h, column, total[h] * divide(factor, sum));
     }
 }
 
 #define ATTEND(kind, h) \
-    KERNEL(attend_##kind##_##h, BLOCKS(256), AttentionArgs, a) { attend<kind, h>(a); }
+    KERNEL(attend_##kind##_##h, BLOCKS(256, 2), AttentionArgs, a) { attend<kind, h>(a); }
 ATTEND(KV_F32, 1)
 ATTEND(KV_F32, 2)
 ATTEND(KV_F32, 4)
@@ -212,13 +200,26 @@ ATTEND(KV_Q8_0, 1)
 ATTEND(KV_Q8_0, 2)
 ATTEND(KV_Q8_0, 4)
 
+// Older GPUs have no blocks with so much shared memory.
+#if HAS_TENSOR_CORES
+#define ATTEND_PROMPT(kind, size) \
+    KERNEL(prompt_##kind##_##size, BLOCKS(256, 1), AttentionArgs, a) { attend_prompt<kind, size>(a); }
+#else
+#define ATTEND_PROMPT(kind, size) \
+    KERNEL(prompt_##kind##_##size, BLOCKS(256, 1), AttentionArgs, a) {}
+#endif
+ATTEND_PROMPT(KV_F16, 64)
+ATTEND_PROMPT(KV_F16, 128)
+ATTEND_PROMPT(KV_Q8_0, 64)
+ATTEND_PROMPT(KV_Q8_0, 128)
+
 // Joins the chunks that were shared out, in order. A block has a token and a head.
 KERNEL(join_chunks, BLOCKS(256), AttentionArgs, a) {
-    const int size = int(a.head_size), token = blockIdx.x, head = blockIdx.y, column = threadIdx.x;
+    const int size = int(a.head_size), token = int(a.first + blockIdx.x), head = blockIdx.y, column = threadIdx.x;
     begin();
     const Range sees = visible(a, int(a.batch.positions[token]));
     const int chunks = (sees.end + CHUNK - 1) / CHUNK - sees.start / CHUNK;
-    const float *partial = a.partials + (size_t(token) * a.heads + head) * a.most_chunks * (size + 2);
+    const float *partial = a.partials + (size_t(blockIdx.x) * a.heads + head) * a.most_chunks * (size + 2);
     float maximum = partial[0], sum = partial[1], acc = column < size ? partial[2 + column] : 0.0f;
     for (int chunk = 1; chunk < chunks; chunk++) {
         const float *next = partial + size_t(chunk) * (size + 2);
@@ -235,7 +236,7 @@ KERNEL(join_chunks, BLOCKS(256), AttentionArgs, a) {
         factor = exponential_of_difference(maximum - both);
         sum = sum * factor + exponential_of_difference(sink - both);
     }
-    if (column < size) a.out[(size_t(token) * a.heads + head) * size + column] = acc * divide(factor, sum);
+    if (column < size) store_result(a, token, head, column, acc * divide(factor, sum));
 }
 
 // Between attention and its last matrix: gates, a norm if there is one, and the result quantized. A block has a token.
@@ -248,7 +249,7 @@ struct MixedArgs {
     float epsilon;
     uint32_t rms;
 };
-KERNEL(finish_mixed, BLOCKS(512), MixedArgs, a) {
+KERNEL(finish_mixed, BLOCKS(1024), MixedArgs, a) {
     SHARED(float, row);
     NormFactors *factors = reinterpret_cast<NormFactors *>(row + a.width);
     const int width = int(a.width);

@@ -63,6 +63,48 @@ DEVICE void wait_for_those_before() {
     asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
+// Over the lanes of a warp, each of which gets the result.
+DEVICE uint32_t warp_max(uint32_t v) {
+#if __CUDA_ARCH__ >= 800
+    return __reduce_max_sync(0xffffffffu, v);
+#else
+    for (int step = 16; step; step /= 2) v = max(v, shuffle_xor(0xffffffffu, v, step));
+    return v;
+#endif
+}
+DEVICE int warp_add(int v) {
+#if __CUDA_ARCH__ >= 800
+    return __reduce_add_sync(0xffffffffu, v);
+#else
+    for (int step = 16; step; step /= 2) v += int(shuffle_xor(0xffffffffu, uint32_t(v), step));
+    return v;
+#endif
+}
+#if __CUDA_ARCH__ >= 900
+#define HAS_BULK_COPIES 1
+// A barrier in shared memory that bytes copied in bulk complete.
+DEVICE void copy_barrier(uint32_t barrier) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barrier) : "memory");
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+DEVICE void copies_expected(uint32_t barrier, int bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+DEVICE void copy_bulk(uint32_t to, const void *from, int bytes, uint32_t barrier) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to), "l"(from),
+                 "r"(bytes), "r"(barrier)
+                 : "memory");
+}
+// Waits until the barrier's phase of this parity is complete.
+DEVICE void copies_arrived(uint32_t barrier, int parity) {
+    asm volatile("{\n.reg .pred done;\nagain:\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+                 "@!done bra again;\n}" ::"r"(barrier), "r"(parity)
+                 : "memory");
+}
+#else
+#define HAS_BULK_COPIES 0
+#endif
 #if HAS_TENSOR_CORES
 DEVICE uint32_t shared_address(const void *p) { return uint32_t(__cvta_generic_to_shared(p)); }
 DEVICE void copy16(uint32_t to, const void *from, bool real) {

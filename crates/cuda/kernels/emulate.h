@@ -221,3 +221,17 @@ static inline void multiply_16(int (&d)[4], uint32_t a0, uint32_t a1, uint32_t b
     multiply_tile(d, a, b, 1);
 }
 #define HAS_TENSOR_CORES 1
+#define HAS_BULK_COPIES 1
+static inline uint32_t warp_max(uint32_t v) {
+    for (int step = 16; step; step /= 2) v = max(v, shuffle_xor(0xffffffffu, v, step));
+    return v;
+}
+static inline int warp_add(int v) {
+    for (int step = 16; step; step /= 2) v += int(shuffle_xor(0xffffffffu, uint32_t(v), step));
+    return v;
+}
+// Copies are done when they are asked for.
+static inline void copy_barrier(uintptr_t) {}
+static inline void copies_expected(uintptr_t, int) {}
+static inline void copy_bulk(uintptr_t to, const void *from, int bytes, uintptr_t) { memcpy(reinterpret_cast<void *>(to), from, bytes); }
+static inline void copies_arrived(uintptr_t, int) {}

@@ -4,6 +4,7 @@
 #include "experts.cu"
 #include "ffn.cu"
 #include "float.cu"
+#include "mixed.cu"
 #include "projection.cu"
 #include "residual.cu"
 

@@ -113,7 +113,7 @@ template <class W> DEVICE void few(const MatmulArgs &a) {
                         int sum[4];
                         multiply_32(sum, w[0], w[1], w[2], w[3], x[0], x[4]);
 #pragma unroll
-                        for (int i = 0; i < 4; i++) out[i] = float_of(uint32_t(sum[i])) - 12582912.0f;
+                        for (int i = 0; i < 4; i++) out[i] = whole_sum(sum[i]);
                     }
                     float2 *to = reinterpret_cast<float2 *>(sums + s * F::CHAINS);
                     to[g * 4 + tig] = make_float2(out[0], out[1]);

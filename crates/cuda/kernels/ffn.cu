@@ -39,7 +39,7 @@ KERNEL(activate_rows, BLOCKS(256), ActivateArgs, a) {
 }
 
 // The same with a norm, which sees whole rows: a block has a token.
-KERNEL(activate_norm, BLOCKS(512), ActivateArgs, a) {
+KERNEL(activate_norm, BLOCKS(1024), ActivateArgs, a) {
     SHARED(float, values);
     NormFactors *factors = reinterpret_cast<NormFactors *>(values + a.inner);
     begin();

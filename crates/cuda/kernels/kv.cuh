@@ -66,14 +66,17 @@ template <int KIND> DEVICE float kv_value(const uint8_t *row, int i) {
     return half_to_float(*reinterpret_cast<const uint16_t *>(block)) * float(int(int8_t(block[2 + i % 32])));
 }
 
+DEVICE void eight_halves(const uint4 &words, float *out) {
+    const uint32_t w[4] = {words.x, words.y, words.z, words.w};
+#pragma unroll
+    for (int k = 0; k < 4; k++) out[2 * k] = half_to_float(w[k] & 0xffff), out[2 * k + 1] = half_to_float(w[k] >> 16);
+}
+
 // Numbers i to i + 15 of a stored row; those from `size` on are zero.
 template <int KIND> DEVICE void kv_sixteen(const uint8_t *row, int i, int size, float (&out)[16]) {
     if (KIND == KV_F16 && size % 8 == 0 && i + 16 <= size) {
         const uint4 *words = reinterpret_cast<const uint4 *>(row + i * 2);
-        const uint4 a = words[0], b = words[1];
-        const uint32_t w[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
-#pragma unroll
-        for (int k = 0; k < 8; k++) out[2 * k] = half_to_float(w[k] & 0xffff), out[2 * k + 1] = half_to_float(w[k] >> 16);
+        eight_halves(words[0], out), eight_halves(words[1], out + 8);
         return;
     }
 #pragma unroll

@@ -2,7 +2,7 @@
 //
 // One token (`gemv`): producer warps sum the integers of different units at once, a half-warp a unit, a lane a row, and
 // leave scales and sums in shared memory; one warp a panel applies the fused multiply-adds in order.
-// A few tokens: see few.cuh.
+// The same where copies are made in bulk: see stream.cuh. A few tokens: see few.cuh.
 // Many tokens (`gemm`): mma.m16n8k32.s8 is one panel's 16 rows × one group of 32 columns × 8 tokens, and the panel's
 // words are its A fragment; the fused multiply-adds follow in registers.
 #pragma once
@@ -28,7 +28,10 @@ struct MatmulArgs {
     uint32_t x_shared_by;
     // Whether activations are copied to shared memory first.
     uint32_t staged;
+    // Rounds that `stream` has on their way, and which part has the second type where there are two.
+    uint32_t depth, second;
 };
+static const int STREAM_DEPTH = 8; // at most
 
 struct PanelPlace {
     const uint8_t *w;
@@ -279,20 +282,17 @@ template <class W, int BM, int BN, int WM, int WN, int STAGES> DEVICE void gemm(
                 const float4 ts = *reinterpret_cast<const float4 *>(token_scales + s * BN + t + 2 * tig);
 #pragma unroll
                 for (int m = 0; m < MT; m++) {
-                    int sums[4];
+                    int first[4], second[4];
                     if (split) {
-                        int first[4], second[4];
                         multiply_16(first, w[m][0], w[m][1], b0);
                         multiply_16(second, w[m][2], w[m][3], b1);
-#pragma unroll
-                        for (int i = 0; i < 4; i++) sums[i] = join_halves(rp[m][i / 2], first[i], second[i]);
-                    } else multiply_32(sums, w[m][0], w[m][1], w[m][2], w[m][3], b0, b1);
+                    } else multiply_32(first, w[m][0], w[m][1], w[m][2], w[m][3], b0, b1);
 #pragma unroll
                     for (int i = 0; i < 4; i++) {
                         const float2 r = rs[m][i / 2];
                         const float dx = i % 2 ? ts.z : ts.x, sx = i % 2 ? ts.w : ts.y;
                         float &o = acc[m][n][i];
-                        const float sum = split ? float(sums[i]) : float_of(uint32_t(sums[i])) - 12582912.0f;
+                        const float sum = split ? float(join_halves(rp[m][i / 2], first[i], second[i])) : whole_sum(first[i]);
                         o = fmaf(r.x * dx, sum, o);
                         if (W::KIND == MINIMA) o = fmaf(r.y, sx, o);
                         if (W::KIND == SPLIT_MINIMA) {

@@ -34,7 +34,12 @@ KERNEL(project_heads, BLOCKS(64), ProjectionArgs, a) {
     SHARED(float, head);
     const int size = int(a.head_size), token = blockIdx.x, slot = blockIdx.y, tid = threadIdx.x;
     const int heads = int(a.heads), kv_heads = int(a.kv_heads);
-    begin();
+    others_may_start();
+    // Where the batch is was uploaded before its first kernel.
+    const uint32_t position = a.batch.positions[token];
+    const bool stored = slot >= heads && slot < heads + 2 * kv_heads;
+    uint8_t *to = stored ? kv_row(a.kv, a.batch, token, position, (slot - heads) / kv_heads, (slot - heads) % kv_heads) : nullptr;
+    wait_for_those_before();
     const float *row = a.projected + size_t(token) * a.stride;
     for (int i = tid; i < size; i += 64) head[i] = projected_value(a, row, slot * size + i);
     NormFactors *factors = reinterpret_cast<NormFactors *>(head + size);
@@ -64,7 +69,7 @@ KERNEL(project_heads, BLOCKS(64), ProjectionArgs, a) {
     if (weight && !a.norm_after) norm();
     if (a.rotations && (query || key)) {
         const int pairs = int(a.pairs);
-        const float *cosines = a.rotations + size_t(a.batch.positions[token]) * 2 * pairs, *sines = cosines + pairs;
+        const float *cosines = a.rotations + size_t(position) * 2 * pairs, *sines = cosines + pairs;
         for (int i = tid; i < pairs; i += 64) {
             const int first = a.interleaved ? 2 * i : i, second = a.interleaved ? 2 * i + 1 : i + pairs;
             const float x = head[first], y = head[second];
@@ -75,14 +80,11 @@ KERNEL(project_heads, BLOCKS(64), ProjectionArgs, a) {
     }
     if (weight && a.norm_after) norm();
     if (query || slot >= heads + 2 * kv_heads) {
-        const int to = query ? slot : slot - 2 * kv_heads;
+        const int place = query ? slot : slot - 2 * kv_heads;
         const float factor = query && a.temperatures ? a.temperatures[token] : 1.0f;
-        float *out = a.queries + size_t(token) * a.query_stride + to * size;
+        float *out = a.queries + size_t(token) * a.query_stride + place * size;
         for (int i = tid; i < size; i += 64) out[i] = query && a.temperatures ? head[i] * factor : head[i];
         return;
     }
-    const int half = key ? 0 : 1, kv_head = key ? index : index - kv_heads;
-    const uint32_t position = a.batch.positions[token];
-    uint8_t *to = kv_row(a.kv, a.batch, token, position, half, kv_head);
     if (tid < 32) store_kv(a.kv.kind, head, size, to);
 }

@@ -239,3 +239,6 @@ struct IQ4_XS {
 
 // scale0 · sum0 + scale1 · sum1, as packed by `scales`.
 DEVICE int join_halves(int scales, int sum0, int sum1) { return (scales << 16 >> 16) * sum0 + (scales >> 16) * sum1; }
+
+// A sum that began at FLOAT_SUM.
+DEVICE float whole_sum(int sum) { return float_of(uint32_t(sum)) - 12582912.0f; }

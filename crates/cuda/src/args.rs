@@ -28,6 +28,8 @@ pub(crate) struct Matmul {
     pub(crate) out_stride: u32,
     pub(crate) x_shared_by: u32,
     pub(crate) staged: u32,
+    pub(crate) depth: u32,
+    pub(crate) second: u32,
 }
 
 #[repr(C)]
@@ -211,6 +213,10 @@ pub(crate) struct Attention {
     pub(crate) scale: f32,
     pub(crate) cap: f32,
     pub(crate) inverse_cap: f32,
+    pub(crate) act_stride: u32,
+    pub(crate) acts: Address,
+    pub(crate) first: u32,
+    pub(crate) tokens: u32,
 }
 
 #[repr(C)]

@@ -43,6 +43,11 @@ impl DeviceFacts {
     pub(crate) fn has_tensor_cores(&self) -> bool {
         self.capability >= (8, 0)
     }
+
+    /// Whether it copies whole units to shared memory with one instruction.
+    pub(crate) fn copies_in_bulk(&self) -> bool {
+        self.capability >= (9, 0)
+    }
 }
 
 /// Memory of this machine that a device reads and writes without a copy in between.

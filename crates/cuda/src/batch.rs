@@ -30,7 +30,19 @@ pub(crate) struct BatchMemory {
     positions: usize,
     scratch: Vec<u8>,
     row_bytes: usize,
+    segments: Vec<Segment>,
 }
+
+/// Tokens of a batch whose attention is computed together: a prompt's, or single ones.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Segment {
+    pub(crate) first: usize,
+    pub(crate) tokens: usize,
+    pub(crate) prompt: bool,
+}
+
+/// Tokens of one sequence from which on they are a prompt.
+const PROMPT: usize = 16;
 
 /// Who makes embeddings.
 #[derive(Copy, Clone)]
@@ -86,6 +98,7 @@ impl BatchMemory {
             positions,
             scratch: vec![0; row_bytes * limits.tokens.max(1)],
             row_bytes,
+            segments: Vec::new(),
         })
     }
 
@@ -106,6 +119,28 @@ impl BatchMemory {
     /// Where temperatures are.
     pub(crate) fn temperatures(&self) -> Address {
         self.word(HEADER + 2 * self.limits.tokens)
+    }
+
+    /// The batch's tokens, in order.
+    pub(crate) fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
+    fn split(&mut self, batch: &[Span<'_>]) {
+        self.segments.clear();
+        let mut first = 0;
+        for tokens in batch.iter().map(|span| span.tokens.len()) {
+            let prompt = tokens >= PROMPT;
+            match self.segments.last_mut() {
+                Some(last) if !prompt && !last.prompt => last.tokens += tokens,
+                _ => self.segments.push(Segment {
+                    first,
+                    tokens,
+                    prompt,
+                }),
+            }
+            first += tokens;
+        }
     }
 
     /// Where the lists of blocks are.
@@ -142,6 +177,7 @@ impl BatchMemory {
             .find_map(|attention| attention.temperature);
         let list: usize = batch.iter().map(|span| span.sequence.pages().len()).sum();
         let moved = self.make_room(backend, list * layers)?;
+        self.split(batch);
         let words = self.words.words();
         let mut shape = BatchShape {
             tokens: 0,

@@ -171,7 +171,7 @@ impl CudaExecutor {
             ..shape
         };
         if shape.tokens > RECORDED_TOKENS || shape.states > 0 {
-            self.pass(shape).run()?;
+            self.pass(shape, false).run()?;
         } else {
             self.replay(recorded)?;
         }
@@ -190,7 +190,7 @@ impl CudaExecutor {
         Ok(shape)
     }
 
-    fn pass(&self, shape: BatchShape) -> Pass<'_> {
+    fn pass(&self, shape: BatchShape, recorded: bool) -> Pass<'_> {
         Pass {
             backend: &*self.backend,
             model: &self.model,
@@ -203,6 +203,7 @@ impl CudaExecutor {
             pages: &self.pages,
             shape,
             rms: self.model.has_rms_norms(),
+            recorded,
         }
     }
 
@@ -211,7 +212,7 @@ impl CudaExecutor {
         match self.recordings.get(&shape) {
             Some(Some(recording)) => self.backend.replay(*recording),
             Some(None) if self.backend.begin_recording()? => {
-                let passed = self.pass(shape).run();
+                let passed = self.pass(shape, true).run();
                 let recording = self.backend.end_recording()?;
                 passed?;
                 self.recordings.insert(shape, Some(recording));
@@ -221,7 +222,7 @@ impl CudaExecutor {
                 if self.recordings.len() < RECORDINGS {
                     self.recordings.insert(shape, None);
                 }
-                self.pass(shape).run()
+                self.pass(shape, true).run()
             }
         }
     }

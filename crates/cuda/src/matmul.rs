@@ -74,12 +74,36 @@ const TILES: [Tile; 4] = [
     },
 ];
 
+/// Units in a round of `stream`, rounds that it has on their way at most, and blocks side by side.
+const STREAM_ROUND: usize = 16;
+const STREAM_DEPTH: usize = 8;
+const STREAM_BESIDE: usize = 3;
+const STREAM_THREADS: usize = (STREAM_ROUND / 2 + 1) * 32;
+
+/// A kernel for matrices of two types, and where the second one's begin.
+#[derive(Copy, Clone)]
+struct Pair {
+    kernel: Kernel,
+    second: GgmlType,
+    begins: usize,
+}
+
+/// What is multiplied.
+#[derive(Copy, Clone)]
+enum Work {
+    Plain,
+    Pair(Pair),
+    /// Which expert each token takes, and the bytes from one to the next.
+    Experts(Address, u64),
+}
+
 /// The kernels of one type.
 #[derive(Copy, Clone)]
 enum TypeKernels {
     Float(Kernel),
     Quantized {
         gemv: Kernel,
+        stream: Kernel,
         few: Kernel,
         tiles: [Kernel; TILES.len()],
     },
@@ -93,7 +117,19 @@ pub(crate) struct Multiplier {
     shared_in_all: usize,
     processors: usize,
     tensor_cores: bool,
+    /// Whether processors copy in bulk.
+    bulk: bool,
+    /// Kernels for matrices of two types, where they are.
+    mixed: HashMap<(GgmlType, GgmlType), Kernel>,
 }
+
+/// Pairs of types that matrices with one input often have: see `kernels/mixed.cu`.
+const MIXED: [(GgmlType, GgmlType); 4] = [
+    (GgmlType::Q4_K, GgmlType::Q6_K),
+    (GgmlType::Q5_K, GgmlType::Q6_K),
+    (GgmlType::Q4_K, GgmlType::Q5_K),
+    (GgmlType::Q3_K, GgmlType::Q5_K),
+];
 
 impl Multiplier {
     pub(crate) fn new(facts: &DeviceFacts) -> Self {
@@ -103,6 +139,8 @@ impl Multiplier {
             shared_in_all: facts.shared as usize + RESERVED,
             processors: facts.processors as usize,
             tensor_cores: facts.has_tensor_cores(),
+            bulk: facts.copies_in_bulk(),
+            mixed: HashMap::new(),
         }
     }
 
@@ -126,11 +164,19 @@ impl Multiplier {
                 TypeKernels::Quantized {
                     tiles: [first?, second?, third?, fourth?],
                     gemv: find("gemv")?,
+                    stream: find("stream")?,
                     few: find("few")?,
                 }
             }
         };
         self.kernels.insert(ty, kernels);
+        for pair in MIXED.into_iter().filter(|_| self.bulk) {
+            let (first, second) = pair;
+            if self.kernels.contains_key(&first) && self.kernels.contains_key(&second) {
+                let name = format!("stream_{first:?}_{second:?}");
+                self.mixed.insert(pair, backend.kernel("mixed", &name)?);
+            }
+        }
         Ok(())
     }
 
@@ -142,10 +188,13 @@ impl Multiplier {
         matrices: &[(Matrix, Address)],
         out_stride: usize,
     ) -> Result<(), DeviceError> {
+        if let Some(pair) = self.pair(matrices).filter(|_| input.tokens == 1) {
+            return self.run(backend, input, matrices, out_stride, Work::Pair(pair));
+        }
         // Those of one type that follow each other go together.
         for run in matrices.chunk_by(|(a, _), (b, _)| a.ty == b.ty) {
             for run in run.chunks(3) {
-                self.run(backend, input, run, out_stride, None)?;
+                self.run(backend, input, run, out_stride, Work::Plain)?;
             }
         }
         Ok(())
@@ -160,9 +209,24 @@ impl Multiplier {
         out_stride: usize,
         experts: Address,
     ) -> Result<(), DeviceError> {
-        let chosen = Some((experts, matrices.stride));
+        let chosen = Work::Experts(experts, matrices.stride);
         let run = &[(matrices.first, out)];
         self.run(backend, input, run, out_stride, chosen)
+    }
+
+    /// Whether one kernel takes these matrices of two types: which, and where the second type begins.
+    fn pair(&self, matrices: &[(Matrix, Address)]) -> Option<Pair> {
+        let first = matrices.first()?.0.ty;
+        let begins = matrices.iter().position(|(matrix, _)| matrix.ty != first)?;
+        let second = matrices[begins].0.ty;
+        let mut rest = matrices[begins..].iter();
+        let known = matrices.len() <= 3 && rest.all(|(matrix, _)| matrix.ty == second);
+        let kernel = *self.mixed.get(&(first, second)).filter(|_| known)?;
+        Some(Pair {
+            kernel,
+            second,
+            begins,
+        })
     }
 
     fn run(
@@ -171,7 +235,7 @@ impl Multiplier {
         input: Input,
         run: &[(Matrix, Address)],
         out_stride: usize,
-        experts: Option<(Address, u64)>,
+        work: Work,
     ) -> Result<(), DeviceError> {
         let Matrix { ty, columns, .. } = run[0].0;
         let mut parts = [MatmulPart::default(); 3];
@@ -184,7 +248,10 @@ impl Multiplier {
             };
         }
         let panels: usize = parts.iter().map(|part| part.panels as usize).sum();
-        let (experts, expert_bytes) = experts.unwrap_or_default();
+        let (experts, expert_bytes) = match work {
+            Work::Experts(experts, bytes) => (experts, bytes),
+            _ => (0, 0),
+        };
         let mut arguments = args::Matmul {
             parts,
             experts,
@@ -212,7 +279,12 @@ impl Multiplier {
                 };
                 launch(backend, kernel, shape, &arguments)
             }
-            TypeKernels::Quantized { gemv, few, tiles } => {
+            TypeKernels::Quantized {
+                gemv,
+                stream,
+                few,
+                tiles,
+            } => {
                 arguments.x = input.acts;
                 arguments.x_stride = act_bytes(columns) as u32;
                 if tokens > 1 && self.tensor_cores && experts == 0 && input.shared_by == 1 {
@@ -235,7 +307,24 @@ impl Multiplier {
                     };
                     return launch(backend, kernel, shape, &arguments);
                 }
-                let chain = chain_arrays(ty) * 2 * 8 * 144 * 4;
+                let (kernel, second) = match work {
+                    Work::Pair(pair) => {
+                        arguments.second = pair.begins as u32;
+                        (pair.kernel, pair.second)
+                    }
+                    _ => (stream, ty),
+                };
+                let streamed = self.stream([ty, second], panels * tokens, columns);
+                if let Some((depth, shared)) = streamed.filter(|_| self.bulk) {
+                    arguments.depth = depth as u32;
+                    let shape = Shape {
+                        grid: [panels as u32, tokens as u32, 1],
+                        threads: STREAM_THREADS as u32,
+                        shared: shared as u32,
+                    };
+                    return launch(backend, kernel, shape, &arguments);
+                }
+                let chain = chain_bytes(ty);
                 let staged = chain + act_bytes(columns) <= self.shared;
                 arguments.staged = staged.into();
                 let shape = Shape {
@@ -246,6 +335,34 @@ impl Multiplier {
                 launch(backend, gemv, shape, &arguments)
             }
         }
+    }
+
+    /// How many rounds a block of `stream` has on their way, and its shared memory: as many blocks side by side as there are
+    /// and still two rounds each.
+    fn stream(
+        &self,
+        types: [GgmlType; 2],
+        blocks: usize,
+        columns: usize,
+    ) -> Option<(usize, usize)> {
+        let rounds = columns.div_ceil(256).div_ceil(STREAM_ROUND);
+        let bytes = |depth: usize| {
+            let of = |ty| {
+                let slot = (unit_bytes(ty) + 63) / 128 * 128 + 64;
+                // Two rounds in the chain, unless there is only one.
+                rounds.min(2) * chain_bytes(ty) + depth * STREAM_ROUND * slot
+            };
+            let largest = types.into_iter().map(of).max().unwrap_or(0);
+            STREAM_ROUND / 2 * 8 * STREAM_DEPTH + largest + act_bytes(columns)
+        };
+        let most = blocks.div_ceil(self.processors).clamp(1, STREAM_BESIDE);
+        (1..=most).rev().find_map(|beside| {
+            let room = (self.shared_in_all / beside - RESERVED).min(self.shared);
+            let fewest = if beside == 1 { 1 } else { rounds.min(2) };
+            let depth = (fewest..=rounds.min(STREAM_DEPTH)).rev();
+            let depth = depth.into_iter().find(|&depth| bytes(depth) <= room)?;
+            Some((depth, bytes(depth)))
+        })
     }
 
     /// The tile that takes the least time, as far as can be told: what a group of 32 columns costs a warp, whose results
@@ -270,12 +387,14 @@ fn is_split(ty: GgmlType) -> bool {
     matches!(ty, GgmlType::Q2_K | GgmlType::Q3_K | GgmlType::Q6_K)
 }
 
-fn chain_arrays(ty: GgmlType) -> usize {
-    match ty {
+/// Bytes between the producers of a row's sums and its chain: two rounds of eight units.
+fn chain_bytes(ty: GgmlType) -> usize {
+    let arrays = match ty {
         GgmlType::Q2_K => 4,
         GgmlType::Q4_1 | GgmlType::Q5_1 | GgmlType::Q4_K | GgmlType::Q5_K => 3,
         _ => 2,
-    }
+    };
+    arrays * 2 * 8 * 144 * 4
 }
 
 /// Bytes of a unit of 256 columns of a panel.

@@ -177,6 +177,7 @@ fn every_type_gives_the_bits_of_the_processors() {
         // Blocks of 32 need not fill the last unit.
         let columns = if ty.block_len() == 256 { 768 } else { 416 };
         check(ty, (35, columns, 1), (8, 0));
+        check(ty, (35, columns, 1), (9, 0));
         check(ty, (35, columns, 3), (8, 0));
         check(ty, (35, columns, 9), (8, 0));
         check(ty, (130, 256, 20), (8, 0));
@@ -189,6 +190,7 @@ fn every_type_gives_the_bits_of_the_processors() {
         GgmlType::Q2_K,
     ] {
         check(ty, (16, 6400, 1), (8, 0));
+        check(ty, (16, 6400, 1), (9, 0));
         check(ty, (16, 6400, 8), (8, 0));
         check(ty, (150, 256, 70), (8, 0));
         check(ty, (17, 512, 3), (7, 5));

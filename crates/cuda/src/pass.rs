@@ -10,10 +10,19 @@ use crate::matmul::{Input, Multiplier, act_bytes};
 use crate::pages::DevicePages;
 use crate::weights::{Attention, Dense, Experts, FeedForward, Layer, Linear, Weights};
 use strata_kernels::RopeKind;
-use strata_model::{Config, KvType, Model};
+use strata_model::{AttentionConfig, Config, KvType, Model};
 
 /// Positions in a chunk of attention.
 const CHUNK: usize = 256;
+
+/// Tokens of a batch that may be of as many sequences, of which some are long.
+const DECODED: usize = 64;
+
+/// Queries that a block of the kernel for prompts has: see `kernels/prompt.cuh`.
+const PROMPT_TILE: usize = 64;
+
+/// Positions up to which the kernel for single tokens is as fast for prompts: measured on an H200. Tests see both.
+const PROMPT_FROM: usize = if cfg!(test) { 0 } else { 512 };
 
 /// Kernels that every model needs.
 pub(crate) struct Kernels {
@@ -25,6 +34,8 @@ pub(crate) struct Kernels {
     project_heads: Kernel,
     /// For 1, 2 and 4 heads.
     attend: [Kernel; 3],
+    /// For prompts, heads of 64 and 128.
+    prompt: Option<[Kernel; 2]>,
     join_chunks: Kernel,
     finish_mixed: Kernel,
     pub(crate) choose_experts: Kernel,
@@ -34,6 +45,7 @@ pub(crate) struct Kernels {
 
 impl Kernels {
     pub(crate) fn load(backend: &mut dyn Backend, kind: KvType) -> Result<Self, DeviceError> {
+        let prompts = kind != KvType::F32;
         let kind = match kind {
             KvType::F32 => "KV_F32",
             KvType::F16 => "KV_F16",
@@ -41,6 +53,12 @@ impl Kernels {
         };
         let mut attend = |heads| backend.kernel("attention", &format!("attend_{kind}_{heads}"));
         let attend = [attend(1)?, attend(2)?, attend(4)?];
+        let mut prompt = |size| backend.kernel("attention", &format!("prompt_{kind}_{size}"));
+        let prompt = if prompts {
+            Some([prompt(64)?, prompt(128)?])
+        } else {
+            None
+        };
         Ok(Self {
             add_norm: backend.kernel("residual", "add_norm")?,
             output_rows: backend.kernel("residual", "output_rows")?,
@@ -49,6 +67,7 @@ impl Kernels {
             finish_logits: backend.kernel("ffn", "finish_logits")?,
             project_heads: backend.kernel("projection", "project_heads")?,
             attend,
+            prompt,
             join_chunks: backend.kernel("attention", "join_chunks")?,
             finish_mixed: backend.kernel("attention", "finish_mixed")?,
             choose_experts: backend.kernel("experts", "choose_experts")?,
@@ -71,6 +90,8 @@ pub(crate) struct Pass<'a> {
     pub(crate) pages: &'a DevicePages,
     pub(crate) shape: BatchShape,
     pub(crate) rms: bool,
+    /// Whether the launches are to be done again for other batches of this shape.
+    pub(crate) recorded: bool,
 }
 
 /// A branch that ends: its last bias and the norm of its result.
@@ -168,7 +189,11 @@ impl Pass<'_> {
         }
         Ok(Shape {
             grid: [rows as u32, 1, 1],
-            threads: if width <= 1024 { 128 } else { 512 },
+            threads: match width {
+                ..=1024 => 128,
+                ..=4096 => 512,
+                _ => 1024,
+            },
             shared: shared as u32,
         })
     }
@@ -251,7 +276,23 @@ impl Pass<'_> {
             shared: (4 * config.head_size + 64) as u32,
         };
         launch(self.backend, self.kernels.project_heads, shape, &projection)?;
-        self.attend(weights, kv, query_stride)?;
+        // Where nothing comes between, attention quantizes its results itself.
+        let (width, head) = (config.q_width(), config.head_size);
+        let plain = gates == 0 && weights.sub_norm.weight == 0 && head.is_multiple_of(32);
+        let encoded = weights.output.matrix.takes_floats() || width.is_multiple_of(256);
+        let finished = plain && encoded;
+        self.attend(weights, kv, query_stride, finished)?;
+        let input = Input {
+            floats: buffers.mixed,
+            stride: width,
+            acts: buffers.mixed_acts,
+            tokens,
+            shared_by: 1,
+        };
+        let output = std::slice::from_ref(&weights.output);
+        if finished {
+            return self.project(input, output, buffers.branch);
+        }
         let mixed = args::Mixed {
             mixed: buffers.mixed,
             gates: if gates > 0 {
@@ -265,22 +306,15 @@ impl Pass<'_> {
             } else {
                 buffers.mixed_acts
             },
-            width: config.q_width() as u32,
+            width: width as u32,
             gate_stride: query_stride as u32,
-            act_stride: act_bytes(config.q_width()) as u32,
+            act_stride: act_bytes(width) as u32,
             epsilon: self.config.epsilon,
             rms: self.rms.into(),
         };
-        let shape = self.row_blocks(tokens, config.q_width())?;
+        let shape = self.row_blocks(tokens, width)?;
         launch(self.backend, self.kernels.finish_mixed, shape, &mixed)?;
-        let input = Input {
-            floats: buffers.mixed,
-            stride: config.q_width(),
-            acts: buffers.mixed_acts,
-            tokens,
-            shared_by: 1,
-        };
-        self.project(input, std::slice::from_ref(&weights.output), buffers.branch)
+        self.project(input, output, buffers.branch)
     }
 
     fn attend(
@@ -288,24 +322,9 @@ impl Pass<'_> {
         weights: &Attention,
         kv: args::KvPlace,
         query_stride: usize,
+        finished: bool,
     ) -> Result<(), DeviceError> {
-        let (config, buffers, tokens) = (&weights.config, self.buffers, self.shape.tokens);
-        let sharing = config.heads / config.kv_heads;
-        let (which, heads) = [(2, 4), (1, 2), (0, 1)]
-            .into_iter()
-            .find(|(_, heads)| sharing.is_multiple_of(*heads))
-            .unwrap_or((0, 1));
-        let groups = config.heads / heads;
-        let sees = config.window.unwrap_or(usize::MAX).min(self.shape.longest);
-        // A window may begin in the middle of a chunk.
-        let chunks = sees.div_ceil(CHUNK) + usize::from(config.window.is_some());
-        let chunks = chunks.min(self.shape.longest.div_ceil(CHUNK)).max(1);
-        // With few tokens, chunks are shared out; recordings last while these stay a power of two.
-        let processors = self.backend.facts().processors as usize;
-        let room = chunks.next_power_of_two();
-        let floats = tokens * config.heads * room * (config.head_size + 2);
-        let split =
-            chunks > 1 && tokens * groups < 2 * processors && floats <= buffers.partial_room;
+        let (config, buffers) = (&weights.config, self.buffers);
         let arguments = args::Attention {
             queries: buffers.queries,
             out: buffers.mixed,
@@ -320,14 +339,89 @@ impl Pass<'_> {
             query_stride: query_stride as u32,
             window: config.window.unwrap_or(0) as u32,
             chunked: config.chunked.into(),
-            most_chunks: if split { room as u32 } else { 0 },
+            most_chunks: 0,
             scale: config.scale,
             cap: config.soft_cap.unwrap_or(0.0),
             inverse_cap: config.soft_cap.map_or(0.0, |cap| 1.0 / cap),
+            act_stride: act_bytes(config.q_width()) as u32,
+            acts: if finished && !weights.output.matrix.takes_floats() {
+                buffers.mixed_acts
+            } else {
+                0
+            },
+            first: 0,
+            tokens: self.shape.tokens as u32,
         };
+        let prompt = self.prompt_kernel(config).filter(|_| !self.recorded);
+        let Some((kernel, shared)) = prompt else {
+            return self.attend_tokens(config, arguments);
+        };
+        for segment in self.batch.segments() {
+            let arguments = args::Attention {
+                first: segment.first as u32,
+                tokens: segment.tokens as u32,
+                ..arguments
+            };
+            if !segment.prompt {
+                self.attend_tokens(config, arguments)?;
+                continue;
+            }
+            let together = PROMPT_TILE / (config.heads / config.kv_heads);
+            let tiles = segment.tokens.div_ceil(together);
+            let shape = Shape {
+                grid: [tiles as u32, config.kv_heads as u32, 1],
+                threads: 256,
+                shared: shared as u32,
+            };
+            launch(self.backend, kernel, shape, &arguments)?;
+        }
+        Ok(())
+    }
+
+    /// The kernel for prompts and its shared memory, where there is one: nobody's window is over yet, and a tile has room.
+    fn prompt_kernel(&self, config: &AttentionConfig) -> Option<(Kernel, usize)> {
+        let kernel = match config.head_size {
+            64 => self.kernels.prompt?[0],
+            128 => self.kernels.prompt?[1],
+            _ => return None,
+        };
+        let seen = self.shape.longest > PROMPT_FROM
+            && config
+                .window
+                .is_none_or(|window| window >= self.shape.longest);
+        let rows = 2 * PROMPT_TILE * (config.head_size + 4) + PROMPT_TILE * (CHUNK + 4);
+        let shared = 4 * rows + 16 * PROMPT_TILE;
+        let fits = shared <= self.backend.facts().shared as usize;
+        (seen && fits && config.heads / config.kv_heads <= PROMPT_TILE).then_some((kernel, shared))
+    }
+
+    /// Attention of single tokens.
+    fn attend_tokens(
+        &self,
+        config: &AttentionConfig,
+        mut arguments: args::Attention,
+    ) -> Result<(), DeviceError> {
+        let tokens = arguments.tokens as usize;
+        let sharing = config.heads / config.kv_heads;
+        let (which, heads) = [(2, 4), (1, 2), (0, 1)]
+            .into_iter()
+            .find(|(_, heads)| sharing.is_multiple_of(*heads))
+            .unwrap_or((0, 1));
+        let groups = config.heads / heads;
+        let sees = config.window.unwrap_or(usize::MAX).min(self.shape.longest);
+        // A window may begin in the middle of a chunk.
+        let chunks = sees.div_ceil(CHUNK) + usize::from(config.window.is_some());
+        let chunks = chunks.min(self.shape.longest.div_ceil(CHUNK)).max(1);
+        // With few tokens, chunks are shared out; recordings last while these stay a power of two.
+        let processors = self.backend.facts().processors as usize;
+        let room = chunks.next_power_of_two();
+        let floats = tokens * config.heads * room * (config.head_size + 2);
+        let few = tokens * groups < 2 * processors || tokens <= DECODED;
+        let split = chunks > 1 && few && floats <= self.buffers.partial_room;
+        let splits = if split { room } else { 1 };
+        arguments.most_chunks = if split { room as u32 } else { 0 };
         let padded = config.head_size.next_multiple_of(32);
         let shared = 4 * heads * (padded + CHUNK + 8 + 8) + 8 * 8 + 64;
-        let splits = if split { room } else { 1 };
         let shape = Shape {
             grid: [tokens as u32, groups as u32, splits as u32],
             threads: 256,

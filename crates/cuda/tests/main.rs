@@ -6,3 +6,5 @@ mod compare;
 mod emulation;
 #[cfg(unix)]
 mod forward;
+#[cfg(unix)]
+mod sources;

@@ -1,7 +1,8 @@
 //! Checks and times the executor on the GPU of this machine: `cargo xtask test-gpu` and `cargo xtask bench gpu` run it.
 //!
 //! `gpu check FOLDER` compares golden models and the built-in one, in the repository at FOLDER, with the processors, bit
-//! for bit. `gpu bench SHAPE` times a llama of random weights: `1b`, `8b`, `32b`.
+//! for bit. `gpu bench SHAPE` times a llama of random weights: `1b`, `8b`, `32b`. `gpu profile SHAPE` computes one batch of
+//! each kind, for a profiler that times kernels (`ncu`).
 
 #[path = "../../tests/compare.rs"]
 mod compare;
@@ -33,8 +34,9 @@ fn main() {
     let failed = match words[..] {
         ["check", folder] => check(Path::new(folder), &pool),
         ["bench", shape] => timing::bench(shape, &pool),
+        ["profile", shape] => timing::profile(shape, &pool),
         _ => {
-            eprintln!("gpu check FOLDER | gpu bench SHAPE");
+            eprintln!("gpu check FOLDER | gpu bench SHAPE | gpu profile SHAPE");
             true
         }
     };

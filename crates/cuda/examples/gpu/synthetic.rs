@@ -13,11 +13,13 @@ pub(crate) struct Sizes {
     pub(crate) vocabulary: u32,
 }
 
-/// Those of Llama 3.2 1B, Llama 3.1 8B and Qwen 2.5 32B.
+/// Those of Llama 3.2 1B, Llama 3.1 8B and Qwen 2.5 32B; `8b4` has four layers of the second.
 pub(crate) fn sizes(name: &str) -> Option<Sizes> {
     let [layers, width, ffn, heads, kv_heads, vocabulary] = match name {
         "1b" => [16, 2048, 8192, 32, 8, 128_256],
         "8b" => [32, 4096, 14336, 32, 8, 128_256],
+        // A few layers of it, for profilers.
+        "8b4" => [4, 4096, 14336, 32, 8, 128_256],
         "32b" => [64, 5120, 27648, 40, 8, 152_064],
         _ => return None,
     };

@@ -6,17 +6,23 @@ use crate::synthetic;
 use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::time::Instant;
-use strata_model::{BatchLimits, KvType, LoadOptions, Model, Output};
+use strata_model::{BatchLimits, Executor, KvType, LoadOptions, Model, Output};
 use strata_platform::{Pool, SystemMemory};
 use strata_weights::{Gguf, GgufSet};
 
 /// What the memory of an H200 gives, in bytes a second.
 const MEMORY: f64 = 4.8e12;
 
-pub(crate) fn bench(shape: &str, pool: &Arc<dyn Pool + Send>) -> bool {
+const LIMITS: BatchLimits = BatchLimits {
+    tokens: 512,
+    logits: 64,
+};
+
+/// The model of a shape on the processors' side and on the GPU, with room for 64 sequences.
+fn open(shape: &str, pool: &Arc<dyn Pool + Send>) -> Option<(Arc<Model>, Box<dyn Executor>)> {
     let Some(sizes) = synthetic::sizes(shape) else {
-        eprintln!("the shapes are 1b, 8b and 32b");
-        return true;
+        eprintln!("the shapes are 1b, 8b, 8b4 and 32b");
+        return None;
     };
     let start = Instant::now();
     let bytes = synthetic::file(&sizes);
@@ -35,25 +41,57 @@ pub(crate) fn bench(shape: &str, pool: &Arc<dyn Pool + Send>) -> bool {
     );
     drop(set);
     drop(bytes);
-    let limits = BatchLimits {
-        tokens: 512,
-        logits: 64,
-    };
-    let room = (64 * 24 + 160, limits);
+    let room = (64 * 24 + 160, LIMITS);
     let start = Instant::now();
-    let executor = match on_gpu(&model, KvType::F16, room, pool) {
-        Ok(executor) => executor,
+    match on_gpu(&model, KvType::F16, room, pool) {
+        Ok(executor) => {
+            println!(
+                "uploaded {:.2} GB in {:.2} s",
+                executor.memory().weights as f64 / 1e9,
+                start.elapsed().as_secs_f64()
+            );
+            Some((model, executor))
+        }
         Err(error) => {
             println!("{error}");
-            return true;
+            None
         }
+    }
+}
+
+/// One batch of each kind: 64 sequences, 8, 2 and 1, prompts of 512 tokens, the last one behind 3584 others.
+pub(crate) fn profile(shape: &str, pool: &Arc<dyn Pool + Send>) -> bool {
+    let Some((model, executor)) = open(shape, pool) else {
+        return true;
+    };
+    let mut side = Side::new(executor, 64);
+    let mut random = Random(1);
+    let mut step = |lens: &[usize; 64]| {
+        let mut one = |len: usize| {
+            let token = |_| random.below(model.config().vocabulary) as u32;
+            (0..len).map(token).collect()
+        };
+        let tokens: Vec<Vec<u32>> = lens.iter().map(|&len| one(len)).collect();
+        side.forward(&tokens, Output::LastLogits);
+    };
+    for sequences in [64, 8, 2, 1] {
+        let mut lens = [0; 64];
+        lens[..sequences].fill(1);
+        step(&lens);
+    }
+    for _ in 0..8 {
+        let mut lens = [0; 64];
+        lens[63] = 512;
+        step(&lens);
+    }
+    false
+}
+
+pub(crate) fn bench(shape: &str, pool: &Arc<dyn Pool + Send>) -> bool {
+    let Some((model, executor)) = open(shape, pool) else {
+        return true;
     };
     let weights = executor.memory().weights as f64;
-    println!(
-        "uploaded {:.2} GB in {:.2} s",
-        weights / 1e9,
-        start.elapsed().as_secs_f64()
-    );
     let mut side = Side::new(executor, 64);
     let vocabulary = model.config().vocabulary;
     let mut random = Random(1);
@@ -64,7 +102,7 @@ pub(crate) fn bench(shape: &str, pool: &Arc<dyn Pool + Send>) -> bool {
     // Bits first.
     let mut failed = false;
     let mut processors = Side::new(
-        on_processors(&model, KvType::F16, (16, limits), Arc::clone(pool)),
+        on_processors(&model, KvType::F16, (16, LIMITS), Arc::clone(pool)),
         64,
     );
     let mut few = vec![0; 64];
