@@ -191,7 +191,7 @@ impl Pass<'_> {
             grid: [rows as u32, 1, 1],
             threads: match width {
                 ..=1024 => 128,
-                ..=4096 => 512,
+                1025..=4096 => 512,
                 _ => 1024,
             },
             shared: shared as u32,
