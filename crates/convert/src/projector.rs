@@ -350,6 +350,8 @@ fn planned(
             });
             frames.collect()
         }
+        // A bias.
+        (Way::Frames, &[_]) => vec![one(name, dims, RowOrder::Same, Edit::Nothing)],
         (Way::Frames, _) => return Err(shape()),
         (Way::Colors, &[width, columns]) => {
             let pixels = columns / 3;
