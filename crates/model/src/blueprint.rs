@@ -13,6 +13,7 @@ use crate::pages::PageLayout;
 use crate::per_layer::LayerEmbeddings;
 use crate::rope::Rope;
 use crate::spec::{ArchSpec, Position, Presence, Role, Variant};
+use crate::stretch::Stretch;
 use crate::tensors::{NamedMatrices, Source, Tensors};
 use crate::workspace::Workspace;
 use alloc::boxed::Box;
@@ -31,6 +32,8 @@ pub struct LoadOptions {
     pub context: Option<usize>,
     /// An architecture that nothing was compared with and that was asked for by its name.
     pub untested: Option<&'static ArchSpec>,
+    /// The part of the model that this machine has; all of it if not given.
+    pub stretch: Option<Stretch>,
 }
 
 /// Where weights are put.
@@ -45,6 +48,8 @@ pub enum Placement {
 /// Everything about a model but its matrices' bytes.
 pub(crate) struct Parts {
     pub(crate) config: Config,
+    /// Which layers are loaded.
+    pub(crate) stretch: Stretch,
     pub(crate) token_embd: Matrix,
     /// (positions, width).
     pub(crate) position_embd: Option<Vec<f32>>,
@@ -73,7 +78,10 @@ pub(crate) struct Decoder {
     pub(crate) streams: Option<Streams>,
     /// What reads a source, if there is one.
     pub(crate) source: Option<Box<Encoder>>,
+    /// Those that are loaded.
     pub(crate) layers: Vec<Layer>,
+    /// The number of the first of them.
+    pub(crate) first: usize,
     pub(crate) output_norm: NormWeights,
     /// The embedding's own, where they are tied.
     pub(crate) output: Matrix,
@@ -86,8 +94,10 @@ impl Decoder {
     fn load(
         tensors: &mut Tensors<'_, '_>,
         config: &Config,
+        stretch: Stretch,
         token_embd: Matrix,
     ) -> Result<Self, LoadError> {
+        tensors.present = stretch.ends;
         let (spec, vocabulary) = (config.spec, config.vocabulary);
         let embd_norm = match spec.embd_norm {
             Presence::Never => None,
@@ -108,9 +118,15 @@ impl Decoder {
             None => None,
         };
         tensors.part = spec.part;
-        let layers = (0..config.layers.len())
-            .map(|index| Layer::load(tensors, config, index))
-            .collect::<Result<_, _>>()?;
+        let mut layers = Vec::new();
+        for index in 0..config.layers.len() {
+            tensors.present = stretch.layers().contains(&index);
+            let layer = Layer::load(tensors, config, index)?;
+            if tensors.present {
+                layers.push(layer);
+            }
+        }
+        tensors.present = stretch.ends;
         let output_norm = layer::norm(tensors, spec.norm, spec.output_norm, config.width)?;
         let output = if tensors.has("output.weight") {
             tensors.matrix("output.weight", config.width, vocabulary)?
@@ -125,6 +141,7 @@ impl Decoder {
             streams,
             source,
             layers,
+            first: stretch.first,
             output_norm,
             output,
             output_bias,
@@ -190,12 +207,14 @@ impl<'f> Blueprint<'f> {
             .map_or(1, |&rows| rows as usize);
         let tied = file.tensor("output.weight").is_none();
         let config = Config::new(spec, metadata, (vocabulary, tied))?;
+        let stretch = Stretch::of(&config, options.stretch)?;
 
         let mut tensors = Tensors::new(file, spec.name, spec.part);
         if spec.indexer != Presence::Never {
             tensors.skip_all(".indexer.");
         }
         tensors.skip_layers(config.layers.len()..config.stored_layers);
+        tensors.present = stretch.ends;
         let token_embd = tensors.matrix(embedding, config.width, vocabulary)?;
         let position_embd = tensors.maybe_vector(
             match spec.position {
@@ -206,23 +225,30 @@ impl<'f> Blueprint<'f> {
             "position_embd.weight",
             &[config.width as u64, config.context as u64],
         )?;
+        tensors.present = true;
         let ropes = ropes(&mut tensors, &config, options)?;
         let body = match spec.role {
-            Role::Decoder => Body::Decoder(Decoder::load(&mut tensors, &config, token_embd)?),
+            Role::Decoder => {
+                let decoder = Decoder::load(&mut tensors, &config, stretch, token_embd)?;
+                Body::Decoder(decoder)
+            }
             Role::Encoder => Body::Encoder(Encoder::load(&mut tensors, &config)?),
         };
         tensors.finish()?;
+        let signature = tensors.signature();
+        let (names, sources) = tensors.loaded();
         Ok(Self {
             parts: Parts {
                 config,
+                stretch,
                 token_embd,
                 position_embd,
                 body,
                 ropes,
-                signature: tensors.signature(),
-                names: tensors.names,
+                signature,
+                names,
             },
-            sources: tensors.sources,
+            sources,
         })
     }
 
@@ -231,10 +257,35 @@ impl<'f> Blueprint<'f> {
         &self.parts.config
     }
 
+    /// Which layers it has, and what a page and a state of these are made of.
+    pub fn layout(&self, kind: KvType) -> PageLayout {
+        PageLayout::of_layers(self.config(), kind, self.parts.stretch.layers())
+    }
+
     /// Bytes that all its matrices take in memory.
     pub fn packed_bytes(&self) -> usize {
         let matrices = self.sources.iter().map(|source| &source.matrix);
         matrices.map(Matrix::packed_bytes).sum()
+    }
+
+    /// Bytes that each layer takes: its matrices, and keys and values of so many positions and so many recurrent states.
+    pub fn layer_bytes(&self, kind: KvType, positions: usize, states: usize) -> Vec<u64> {
+        let matrices = |layer: usize| {
+            let prefix = alloc::format!("blk.{layer}.");
+            let named = self.parts.names.iter();
+            let own = named.filter(|named| named.name.starts_with(&prefix));
+            own.map(|named| named.matrices * named.matrix.packed_bytes())
+                .sum::<usize>()
+        };
+        let kept = |layer: usize| {
+            let layout = PageLayout::of_layers(self.config(), kind, layer..layer + 1);
+            let states = states.saturating_mul(layout.state_bytes());
+            layout.bytes(positions).saturating_add(states)
+        };
+        let layers = 0..self.config().layers.len();
+        layers
+            .map(|layer| matrices(layer).saturating_add(kept(layer)) as u64)
+            .collect()
     }
 
     /// Bytes that keys and values of so many positions take, and so many recurrent states where the model has any: none
@@ -242,7 +293,7 @@ impl<'f> Blueprint<'f> {
     pub fn kv_bytes(&self, kind: KvType, positions: usize, states: usize) -> usize {
         match self.parts.body {
             Body::Decoder(_) => {
-                let layout = PageLayout::new(self.config(), kind);
+                let layout = self.layout(kind);
                 let states = states.saturating_mul(layout.state_bytes());
                 layout.bytes(positions).saturating_add(states)
             }
@@ -253,7 +304,7 @@ impl<'f> Blueprint<'f> {
     /// Bytes of a sequence's recurrent state; 0 in models without.
     pub fn state_bytes(&self) -> usize {
         // How keys and values are stored does not matter to it.
-        PageLayout::new(self.config(), KvType::F32).state_bytes()
+        self.layout(KvType::F32).state_bytes()
     }
 
     /// Bytes that a workspace takes for batches within `limits` on so many workers.

@@ -75,7 +75,10 @@ impl Model {
             pass.read_sources(encoder, decoder, &mut kv, work);
         }
         if pass.tokens > 0 || decoder.source.is_none() {
+            pass.locate(work);
+            pass.embed(decoder, work);
             pass.layers(decoder, &mut kv, work);
+            pass.join(decoder, work);
         }
         let rows = pass.logits(decoder, work);
         let states = pass.states(decoder, rows, work);
@@ -102,22 +105,19 @@ pub(crate) struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// From tokens to the residual stream after the last layer, in `x`.
-    fn layers(&self, decoder: &Decoder, pages: &mut PagesMut<'_>, work: &mut Workspace) {
-        self.embed(decoder, work);
-        self.embed_layers(decoder, work);
-        match &decoder.streams {
-            Some(streams) => self.part_streams(streams, work),
-            None => self.add_norm(
-                &AddNorm {
-                    next: decoder.layers.first().map(Layer::input),
-                    ..AddNorm::default()
-                },
-                work,
-            ),
+    /// The layers that are here: from the residual stream before the first of them to that after the last, in `x`.
+    pub(crate) fn layers(&self, decoder: &Decoder, pages: &mut PagesMut<'_>, work: &mut Workspace) {
+        let first = decoder.layers.first();
+        if let Some(first) = first.filter(|layer| layer.altup.is_none()) {
+            let begin = AddNorm {
+                next: Some(first.input()),
+                ..AddNorm::default()
+            };
+            self.add_norm(&begin, work);
         }
-        for (index, layer) in decoder.layers.iter().enumerate() {
-            let after = decoder.layers.get(index + 1);
+        for (at, layer) in decoder.layers.iter().enumerate() {
+            let index = decoder.first + at;
+            let after = decoder.layers.get(at + 1);
             let seen = index < self.config.deepstack && self.sees();
             let next = after.filter(|_| !layer.has_end() && !seen);
             if let Some(altup) = &layer.altup {
@@ -144,6 +144,10 @@ impl Pass<'_> {
                 self.end_layer(index, layer, after, work);
             }
         }
+    }
+
+    /// Makes one residual stream of several.
+    pub(crate) fn join(&self, decoder: &Decoder, work: &mut Workspace) {
         if let Some(streams) = &decoder.streams {
             self.join_streams(streams, work);
         }
@@ -159,17 +163,41 @@ impl Pass<'_> {
         }
     }
 
-    /// Embeddings into `x`, positions, rotations, and what is to be stored where.
-    fn embed(&self, decoder: &Decoder, work: &mut Workspace) {
-        let (model, kernels, width) = (self.model, self.compute.kernels, self.config.width);
+    /// Positions, rotations, and what is to be stored where.
+    pub(crate) fn locate(&self, work: &mut Workspace) {
         let mut index = 0;
         work.stores.clear();
         for (span_index, span) in self.batch.iter().enumerate() {
+            for i in span.read()..span.tokens.len() {
+                let position = span.sequence.len + i;
+                let run = run_at(span.embedded, position);
+                let rotations = &mut work.rotations;
+                self.model
+                    .rotate_axes(span.embedded, position, index, rotations);
+                work.positions[index] = TokenPosition {
+                    span: span_index as u32,
+                    position: position as u32,
+                    end: run
+                        .filter(|run| run.mutual)
+                        .map_or(position + 1, |run| run.range().end)
+                        as u32,
+                };
+                let page = span.sequence.pages[position / PAGE];
+                work.stores.add(page, index, position);
+                index += 1;
+            }
+        }
+    }
+
+    /// Embeddings into `x`, and whatever else layers are given of tokens.
+    pub(crate) fn embed(&self, decoder: &Decoder, work: &mut Workspace) {
+        let (model, kernels, width) = (self.model, self.compute.kernels, self.config.width);
+        let mut index = 0;
+        for span in self.batch {
             for (i, &token) in span.tokens.iter().enumerate().skip(span.read()) {
                 let position = span.sequence.len + i;
                 let row = &mut work.x[index * width..][..width];
-                let run = run_at(span.embedded, position);
-                match run {
+                match run_at(span.embedded, position) {
                     Some(run) => row.copy_from_slice(&run.row(position)[..width]),
                     None => {
                         model.embedding(token, &mut work.row, row);
@@ -185,19 +213,12 @@ impl Pass<'_> {
                     let (kind, epsilon) = (self.config.spec.norm, self.config.epsilon);
                     self.compute.norm_in_place(kind, norm, epsilon, row);
                 }
-                model.rotate_axes(span.embedded, position, index, &mut work.rotations);
-                work.positions[index] = TokenPosition {
-                    span: span_index as u32,
-                    position: position as u32,
-                    end: run
-                        .filter(|run| run.mutual)
-                        .map_or(position + 1, |run| run.range().end)
-                        as u32,
-                };
-                let page = span.sequence.pages[position / PAGE];
-                work.stores.add(page, index, position);
                 index += 1;
             }
+        }
+        self.embed_layers(decoder, work);
+        if let Some(streams) = &decoder.streams {
+            self.part_streams(streams, work);
         }
     }
 
@@ -306,7 +327,7 @@ impl Pass<'_> {
     }
 
     /// The rows asked for: last norm, output matrix, scale, cap. Returns how many there are.
-    fn logits(&self, decoder: &Decoder, work: &mut Workspace) -> usize {
+    pub(crate) fn logits(&self, decoder: &Decoder, work: &mut Workspace) -> usize {
         let Self {
             config, compute, ..
         } = *self;
@@ -364,7 +385,7 @@ impl Pass<'_> {
     }
 
     /// The states asked for, after the last norm, into `normed` behind `rows` rows. Returns how many there are.
-    fn states(&self, decoder: &Decoder, rows: usize, work: &mut Workspace) -> usize {
+    pub(crate) fn states(&self, decoder: &Decoder, rows: usize, work: &mut Workspace) -> usize {
         let width = self.config.width;
         let (mut first, mut states) = (0, 0);
         for span in self.batch {

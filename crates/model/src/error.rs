@@ -67,6 +67,15 @@ pub enum LoadError {
     },
     #[error("the tensor {name} is {ty:?}, which does not serve for it")]
     TensorType { name: String, ty: GgmlType },
+    #[error(
+        "layers {first} to {end} of a model of {layers} layers cannot be computed by themselves: {reason}"
+    )]
+    Stretch {
+        first: usize,
+        end: usize,
+        layers: usize,
+        reason: &'static str,
+    },
     #[error("weights were to stay in their file, and nobody keeps it")]
     NotStored,
     #[error("the load was canceled")]
@@ -110,6 +119,8 @@ pub enum BatchError {
     CutRun { start: usize, end: usize },
     #[error("{reason}")]
     Device { reason: String },
+    #[error("{reason}")]
+    Lost { reason: String },
     #[error("the sequence has no recurrent state, which the model needs")]
     State,
     #[error("an encoder-decoder needs a source for every sequence, and other models have none")]

@@ -73,6 +73,12 @@ pub trait Executor: Send {
         false
     }
 
+    /// Why the bytes of all pages and states are lost, if they are, since the last call: other machines have some of them.
+    /// From then on nothing is computed until this is called.
+    fn take_loss(&mut self) -> Option<BatchError> {
+        None
+    }
+
     /// Computes the states of whole sequences with an encoder: (tokens, width), one after the other.
     fn encode(&mut self, inputs: &[EncoderInput<'_>]) -> Result<&[f32], BatchError>;
 

@@ -47,6 +47,7 @@ mod residual;
 mod rope;
 mod row_formats;
 pub mod spec;
+mod stretch;
 mod tensors;
 mod tower;
 mod tuning;
@@ -84,6 +85,7 @@ pub use pooling::{Pooled, Pooling, normalize};
 pub use row_formats::{ROW_FORMATS, RowFormat};
 pub use strata_kernels::KvType;
 pub use strata_quant::GgmlType;
+pub use stretch::{CpuStretch, Stretch};
 pub use tower::{
     ClassPlace, Colors, HeadNorm, Merge, Mutual, PlaceTable, ProjectorStep, Tiling, Tower,
     TowerConfig, TowerError, TowerImage, TowerRope, TowerRows, TowerSpec,

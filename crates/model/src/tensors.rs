@@ -11,6 +11,9 @@ use core::ops::Range;
 use strata_quant::GgmlType;
 use strata_weights::{GgufSet, Tensor};
 
+/// The number of a matrix that is not loaded.
+const ABSENT: usize = usize::MAX;
+
 /// A matrix and its rows in the file.
 pub(crate) struct Source<'a> {
     pub(crate) matrix: Matrix,
@@ -32,6 +35,8 @@ pub(crate) struct Tensors<'a, 'f> {
     arch: &'static str,
     /// Which part of an encoder-decoder names are of.
     pub(crate) part: &'static str,
+    /// Whether what is asked for is loaded: tensors of layers that another machine has are only checked.
+    pub(crate) present: bool,
     taken: Vec<bool>,
     /// All matrices by number, which is the order of their use.
     pub(crate) sources: Vec<Source<'f>>,
@@ -45,6 +50,7 @@ impl<'a, 'f> Tensors<'a, 'f> {
             file,
             arch,
             part,
+            present: true,
             taken: vec![false; file.tensors().len()],
             sources: Vec::new(),
             names: Vec::new(),
@@ -89,7 +95,10 @@ impl<'a, 'f> Tensors<'a, 'f> {
             return Err(unfit(tensor));
         }
         let mut values = vec![0.0; shape.iter().product::<u64>() as usize];
-        strata_quant::dequantize(tensor.ty, tensor.data, &mut values).map_err(|_| unfit(tensor))?;
+        if self.present {
+            strata_quant::dequantize(tensor.ty, tensor.data, &mut values)
+                .map_err(|_| unfit(tensor))?;
+        }
         Ok(values)
     }
 
@@ -265,13 +274,16 @@ impl<'a, 'f> Tensors<'a, 'f> {
         if matches!(tensor.ty, G::I8 | G::I16 | G::I32 | G::I64 | G::F64) {
             return Err(unfit(tensor));
         }
-        let matrix = Matrix {
+        let mut matrix = Matrix {
             ty: tensor.ty,
             columns,
             rows,
-            id: self.sources.len(),
+            id: ABSENT,
         };
-        self.sources.push(Source { matrix, bytes });
+        if self.present {
+            matrix.id = self.sources.len();
+            self.sources.push(Source { matrix, bytes });
+        }
         Ok(matrix)
     }
 
@@ -290,6 +302,13 @@ impl<'a, 'f> Tensors<'a, 'f> {
             }
         }
         hash
+    }
+
+    /// The tensors whose matrices are loaded.
+    pub(crate) fn loaded(self) -> (Vec<NamedMatrices>, Vec<Source<'f>>) {
+        let mut names = self.names;
+        names.retain(|named| named.matrix.id != ABSENT);
+        (names, self.sources)
     }
 
     /// Fails if the file has a tensor that nobody asked for.

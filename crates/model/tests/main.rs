@@ -17,4 +17,5 @@ mod oracle;
 mod recurrent;
 mod running;
 mod sources;
+mod stretches;
 mod windows;

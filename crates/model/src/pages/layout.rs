@@ -89,6 +89,8 @@ pub(super) struct BlockClass {
     pub(super) bytes: usize,
     /// Layers that use them.
     pub(super) layers: usize,
+    /// The machine that these layers are on: another's memory is of no use to them.
+    machine: usize,
 }
 
 /// What a page, and a recurrent state, is made of in one model.
@@ -110,6 +112,28 @@ impl PageLayout {
     /// # Panics
     /// If `kind` stores blocks of 32 values and a head's size is not a multiple of that.
     pub fn new(config: &Config, kind: KvType) -> Self {
+        Self::of_machines(config, kind, &[])
+    }
+
+    /// The same where the layers are on several machines, each of which begins with one of `starts`, but for the first.
+    /// No block is ever used by a layer of another machine.
+    ///
+    /// # Panics
+    /// As [`new`](Self::new).
+    pub fn of_machines(config: &Config, kind: KvType, starts: &[usize]) -> Self {
+        let all = 0..config.layers.len();
+        Self::build(config, kind, all, starts)
+    }
+
+    /// The layout of some layers alone, which have the same block numbers there as among all.
+    ///
+    /// # Panics
+    /// As [`new`](Self::new).
+    pub fn of_layers(config: &Config, kind: KvType, layers: Range<usize>) -> Self {
+        Self::build(config, kind, layers, &[])
+    }
+
+    fn build(config: &Config, kind: KvType, own: Range<usize>, starts: &[usize]) -> Self {
         let mut layout = Self {
             kind,
             layers: Vec::new(),
@@ -118,10 +142,18 @@ impl PageLayout {
             states: Vec::new(),
             state_bytes: 0,
         };
-        for layer in &config.layers {
+        for (index, layer) in config.layers.iter().enumerate() {
             let start = layout.state_bytes;
+            if !own.contains(&index) {
+                layout.layers.push(None);
+                layout.states.push(start..start);
+                continue;
+            }
+            let machine = starts.iter().filter(|&&start| start <= index).count();
             match layer.mixer.attention() {
-                Some(attention) if attention.shares.is_none() => layout.add(attention),
+                Some(attention) if attention.shares.is_none() => {
+                    layout.add(attention, machine);
+                }
                 _ => layout.layers.push(None),
             }
             if let Some(recurrent) = layer.mixer.recurrent() {
@@ -133,7 +165,7 @@ impl PageLayout {
     }
 
     /// Adds a layer with keys and values.
-    fn add(&mut self, attention: &AttentionConfig) {
+    fn add(&mut self, attention: &AttentionConfig, machine: usize) {
         let mut layer = LayerLayout {
             reach: match attention.window {
                 Some(_) => Reach::Window,
@@ -145,9 +177,14 @@ impl PageLayout {
             shared: attention.latent.is_some_and(|latent| latent.compressed),
         };
         let bytes = layer.bytes();
-        let known = self.classes.iter().position(|class| class.bytes == bytes);
+        let alike = |class: &BlockClass| (class.bytes, class.machine) == (bytes, machine);
+        let known = self.classes.iter().position(alike);
         layer.class = known.unwrap_or_else(|| {
-            self.classes.push(BlockClass { bytes, layers: 0 });
+            self.classes.push(BlockClass {
+                bytes,
+                layers: 0,
+                machine,
+            });
             self.classes.len() - 1
         });
         self.classes[layer.class].layers += 1;

@@ -26,6 +26,22 @@ impl Sequence {
         self.len
     }
 
+    /// What an executor on another machine knows of a sequence; its pages stay whose they are.
+    pub fn mirrored(
+        pages: Vec<PageId>,
+        len: usize,
+        forgotten: usize,
+        state: Option<StateId>,
+    ) -> Self {
+        Self {
+            pages,
+            len,
+            forgotten,
+            state,
+            source: 0,
+        }
+    }
+
     /// How many positions at its beginning are a source, which an encoder reads; 0 in models without.
     pub fn source(&self) -> usize {
         self.source

@@ -3,7 +3,7 @@
 //! Layers that see everything and layers that see only a window of positions have users of their own, so that what no
 //! window reaches any more is given back while the rest of the page stays.
 
-use super::layout::{PAGE, PageLayout, Reach};
+use super::layout::{LayerLayout, PAGE, PageLayout, Reach};
 use super::sequence::Sequence;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -13,6 +13,11 @@ use alloc::vec::Vec;
 pub struct PageId(pub(super) u32);
 
 impl PageId {
+    /// The page of a number.
+    pub fn new(index: u32) -> Self {
+        Self(index)
+    }
+
     /// The number, for storage that is indexed by it. There can be more numbers than pages: those of pages that hold
     /// only a part of their layers.
     pub fn index(self) -> usize {
@@ -25,6 +30,11 @@ impl PageId {
 pub struct StateId(pub(super) u32);
 
 impl StateId {
+    /// The slot of a number.
+    pub fn new(index: u32) -> Self {
+        Self(index)
+    }
+
     /// The number, from 0 to one less than there are slots.
     pub fn index(self) -> usize {
         self.0 as usize
@@ -33,6 +43,9 @@ impl StateId {
 
 /// Stands where a page has no block for a layer: no memory is there.
 const NOWHERE: u32 = u32::MAX;
+
+/// How many times as many numbers of pages a table elsewhere may have as the layers here account for.
+const MOST_MACHINES: usize = 64;
 
 /// No page is free, or no slot for a state.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -306,6 +319,42 @@ impl PageTable {
         }
         fork.len = len;
         Ok((fork, copy))
+    }
+
+    /// Takes over where a page's blocks are, for each layer with keys and values, from the table of another machine. False
+    /// if there is no such page or block.
+    pub fn mirror(&mut self, page: PageId, blocks: &[u32]) -> bool {
+        let layers = self.layout.layers.iter().flatten();
+        let room = |class: usize| self.pages * self.layout.classes[class].layers;
+        let known = |(layer, &block): (&LayerLayout, &u32)| {
+            block == NOWHERE || (block as usize) < room(layer.class)
+        };
+        let most: usize = self.layout.classes.iter().map(|class| class.layers).sum();
+        let (index, all) = (page.index(), layers.clone().count());
+        // Each number that a page has beyond the pages' count stands for a block at least, of any machine.
+        let numbers = self
+            .pages
+            .saturating_mul(most.max(1))
+            .saturating_mul(MOST_MACHINES);
+        if blocks.len() != all || index >= numbers || !layers.zip(blocks).all(known) {
+            return false;
+        }
+        let own = self.layout.layers.iter().zip(&mut self.blocks);
+        let own = own.filter_map(|(layer, blocks)| layer.map(|_| blocks));
+        for (row, &block) in own.zip(blocks) {
+            if row.len() <= index {
+                row.resize(index + 1, NOWHERE);
+            }
+            row[index] = block;
+        }
+        true
+    }
+
+    /// Whether all blocks of a page's part are there.
+    pub fn holds(&self, page: PageId, reach: Reach) -> bool {
+        let layers = self.layout.layers.iter().zip(&self.blocks);
+        let mut part = layers.filter(|(layer, _)| layer.is_some_and(|layer| layer.reach == reach));
+        part.all(|(_, row)| row.get(page.index()).is_some_and(|&block| block != NOWHERE))
     }
 
     /// The blocks of one layer, by page; what no page has there is no block's number.
