@@ -17,7 +17,9 @@ use core::mem;
 use core::time::Duration;
 use returned_prompt::{ReturnedPrompt, with_bytes};
 use strata_engine::sampling::SampleError;
-use strata_engine::{ConstraintError, EventKind, FinishReason, Request, RequestError, SubmitError};
+use strata_engine::{
+    BatchError, ConstraintError, EventKind, FinishReason, Request, RequestError, SubmitError,
+};
 use strata_tokenizer::Tokenizer;
 
 /// When a request arrived, on the clock that also times its events.
@@ -396,6 +398,10 @@ pub fn failure(error: &RequestError) -> Fault {
         RequestError::Sample(SampleError::AllBanned) => FaultKind::BadRequest,
         // The grammar asks for more than there is for one.
         RequestError::Constraint(ConstraintError::Limit { .. }) => FaultKind::BadRequest,
+        RequestError::Batch(BatchError::Lost { reason }) => {
+            let retry_after = Duration::from_secs(2);
+            return Fault::new(FaultKind::Unavailable { retry_after }, reason);
+        }
         _ => FaultKind::Internal,
     };
     Fault::new(kind, error)

@@ -29,6 +29,7 @@ pub(crate) struct CachedSequence {
 }
 
 /// Pages kept of a sequence's beginning, and the recurrent state after them.
+#[derive(Default)]
 pub(crate) struct Kept {
     pub(crate) pages: Vec<PageId>,
     /// Tokens in them.

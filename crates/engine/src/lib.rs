@@ -94,6 +94,6 @@ pub use session::{Completion, InferenceError, RestoreError, Session, run_inferen
 pub use small_string::SmallString;
 pub use speculation::{Speculation, VocabularyMismatch};
 pub use standing::Standing;
-pub use strata_model::{EmbeddedRun, Grid, Pooling};
+pub use strata_model::{BatchError, EmbeddedRun, Grid, Pooling};
 pub use submit::{MOST_CHOICES, SubmitError};
 pub use watch::{StepPage, StepReport, StepSequence, StepWatcher};

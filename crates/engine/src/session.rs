@@ -5,6 +5,7 @@
 //! goes on elsewhere without computing anything twice. What is restored is not trusted: lengths, tokens, the model's
 //! digest and a checksum are looked at before anything is used.
 
+use crate::cache::Kept;
 use crate::engine::Engine;
 use crate::page_store::{ModelDigest, kind_number};
 use crate::prefix_tree::Salt;
@@ -131,9 +132,22 @@ impl Session {
     /// Writes the session down, with those of its pages that are in the cache. The settings are not part of it.
     pub fn save(&self, engine: &mut Engine) -> Vec<u8> {
         let salt = self.salt(engine);
-        let kept = engine.cache.kept(salt, &self.tokens);
+        let mut kept = engine.cache.kept(salt, &self.tokens);
         let (executor, table) = (engine.cache.executor(), engine.cache.table());
         let layout = table.layout();
+        let mut bytes = Vec::new();
+        for &page in &kept.pages {
+            executor.read_page(table, page, &mut bytes);
+        }
+        if let Some(state) = kept.state {
+            executor.read_state(state, &mut bytes);
+        }
+        let state = kept.state.map_or(0, |_| layout.state_bytes());
+        if bytes.len() != kept.pages.len() * layout.page_bytes() + state {
+            // The executor has lost some of them: the text is what can be saved.
+            bytes.clear();
+            kept = Kept::default();
+        }
         let mut out = Vec::new();
         out.extend_from_slice(MAGIC);
         out.extend_from_slice(&VERSION.to_le_bytes());
@@ -150,12 +164,7 @@ impl Session {
         for token in &self.tokens {
             out.extend_from_slice(&token.to_le_bytes());
         }
-        for &page in &kept.pages {
-            executor.read_page(table, page, &mut out);
-        }
-        if let Some(state) = kept.state {
-            executor.read_state(state, &mut out);
-        }
+        out.append(&mut bytes);
         let checksum: [u8; CHECKSUM] = Sha256::digest(&out);
         out.extend_from_slice(&checksum);
         out

@@ -24,6 +24,7 @@ impl Engine {
     /// [`SmallString`]: crate::SmallString
     pub fn step(&mut self, tell: &mut dyn FnMut(Event)) {
         let start = self.now();
+        self.notice_loss(tell);
         self.expire(start, tell);
         if self.encodes() {
             self.encode(start, tell);
@@ -53,6 +54,22 @@ impl Engine {
         self.drop_adapters();
         self.refresh();
         true
+    }
+
+    /// Where the executor has lost what was computed, ends the requests that stand on it and forgets what was kept.
+    pub(crate) fn notice_loss(&mut self, tell: &mut dyn FnMut(Event)) {
+        let Some(loss) = self.cache.executor_mut().take_loss() else {
+            return;
+        };
+        for active in &self.active {
+            if active.held.sequence.room() > 0
+                && let Some(group) = self.groups.get_mut(&active.request)
+            {
+                group.fail(active.request, active.choice, loss.clone().into(), tell);
+            }
+        }
+        self.sweep(tell);
+        self.cache.clear_all();
     }
 
     /// Ends requests that have exceeded a limit of time.

@@ -32,7 +32,7 @@ const WAITS_WITHOUT_YIELD: u32 = 4096;
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct SpinWait {
     /// Looks in a row.
-    spins: u32,
+    pub(crate) spins: u32,
     /// Offers to give way after that.
     yields: u32,
     /// Looks between two offers.

@@ -99,6 +99,8 @@ struct Shared {
     announcement: Announcement,
     reports: Box<[Report]>,
     spin_wait: SpinWait,
+    /// No task comes for a while: workers sleep at once.
+    resting: AtomicBool,
     caller_history: SpinHistory,
     /// The caller, where it sleeps.
     caller: Mutex<Option<Thread>>,
@@ -169,6 +171,7 @@ impl ThreadPool {
             },
             reports: (1..workers).map(|_| Report::default()).collect(),
             spin_wait,
+            resting: AtomicBool::new(false),
             caller_history: SpinHistory::default(),
             caller: Mutex::new(None),
             panicked: AtomicBool::new(false),
@@ -201,6 +204,12 @@ impl ThreadPool {
             pool.threads.push(thread);
         }
         Ok(pool)
+    }
+
+    /// Has the workers sleep until the next task rather than wait awake: nothing comes for a while, and others want the
+    /// processors.
+    pub fn rest(&self) {
+        self.shared.resting.store(true, Ordering::Relaxed);
     }
 
     /// Whether the workers were placed on one processor each.
@@ -258,6 +267,7 @@ impl ThreadPool {
                 report.take(next);
             }
         }
+        self.shared.resting.store(false, Ordering::Relaxed);
         epoch.store(next, Ordering::SeqCst);
         for (report, thread) in self.shared.reports.iter().zip(&self.threads) {
             let suspended = report.suspended.load(Ordering::Relaxed);
@@ -413,7 +423,8 @@ impl Shared {
                 std::thread::park();
             }
             let changed = || epoch.load(Ordering::Acquire) != *seen;
-            if !self.spin_wait.wait(history, changed) {
+            let ready = || changed() || self.resting.load(Ordering::Relaxed);
+            if !self.spin_wait.wait(history, ready) || !changed() {
                 report.asleep.store(true, Ordering::SeqCst);
                 while epoch.load(Ordering::SeqCst) == *seen {
                     std::thread::park();

@@ -43,6 +43,27 @@ fn shared_work_is_done_once_whoever_comes() {
     }
 }
 
+#[test]
+fn resting_workers_sleep_at_once_and_come_when_they_are_called() {
+    // They would look for hours.
+    let awake = SpinWait {
+        spins: u32::MAX,
+        ..SpinWait::NONE
+    };
+    let pool = ThreadPool::with_spin_wait(2, Pinning::None, awake).unwrap();
+    for _ in 0..3 {
+        let calls = AtomicUsize::new(0);
+        pool.run(&|_| {
+            calls.fetch_add(1, Ordering::Relaxed);
+        });
+        assert_eq!(calls.into_inner(), 2);
+        pool.rest();
+        while !pool.shared.reports[0].asleep.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+    }
+}
+
 /// A worker that is held up elsewhere: the caller does not wait for it, and it does not touch what it came late for.
 #[test]
 fn a_late_worker_is_left_out() {
