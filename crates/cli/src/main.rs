@@ -20,6 +20,7 @@ mod memory;
 mod pack;
 mod packed;
 mod part_file;
+mod peers;
 mod perplexity;
 mod plan;
 mod progress;
@@ -57,6 +58,7 @@ enum Command {
     Run(Box<run::Arguments>),
     Serve(Box<serve::Arguments>),
     Relay(Box<relay::Arguments>),
+    Peer(Box<peers::Arguments>),
     /// Download a model
     Pull(store_commands::TransferArguments),
     /// Upload a model to its registry
@@ -129,6 +131,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::run(&arguments),
         Command::Serve(arguments) => serve::run(*arguments),
         Command::Relay(arguments) => relay::run(*arguments),
+        Command::Peer(arguments) => peers::run(&arguments),
         Command::Pull(arguments) => store_commands::pull(&arguments),
         Command::Push(arguments) => store_commands::push(&arguments),
         Command::List(arguments) => store_commands::list(&arguments),

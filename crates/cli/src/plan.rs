@@ -4,10 +4,12 @@ use crate::chart::{self, Bar, Chart, ChartArguments, Tone};
 use crate::computing::Kv;
 use crate::failure::{Failure, Kind};
 use crate::machine_limits::{nodes_as_json, nodes_in_words};
+use crate::peers::PeerArguments;
 use crate::run::SpeculationArguments;
 use std::io::Write;
+use std::ops::Range;
 use std::path::PathBuf;
-use strata::{Model, Options, Plan, Size};
+use strata::{Model, Options, PeerPlan, Plan, Size};
 use strata_host::MemoryNode;
 
 /// Show how much memory a model needs, and whether it fits
@@ -19,7 +21,8 @@ use strata_host::MemoryNode;
 Examples:
   strata plan model.gguf
   strata plan model.gguf --ctx 32768 --kv q8_0 --memory 6G
-  strata plan model.gguf --draft small.gguf")]
+  strata plan model.gguf --draft small.gguf
+  strata plan model.gguf --peers 192.168.0.2,192.168.0.3 --peer-key-file key.txt")]
 pub(crate) struct Arguments {
     /// The model: a .gguf file, a Hugging Face folder, or a name that `strata list` shows
     model: PathBuf,
@@ -45,6 +48,8 @@ pub(crate) struct Arguments {
     chart: ChartArguments,
     #[command(flatten)]
     speculation: SpeculationArguments,
+    #[command(flatten)]
+    peers: PeerArguments,
 }
 
 impl Arguments {
@@ -73,7 +78,7 @@ impl Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let options = arguments.options();
+    let options = arguments.peers.add_to(arguments.options())?;
     let plan = match arguments.memory {
         Some(Size(bytes)) => Model::plan_within(&arguments.model, &options, bytes),
         None => Model::plan(&arguments.model, &options),
@@ -91,7 +96,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Ok(());
     }
     let model = arguments.model.display();
-    let missing = Size(plan.total() - plan.limit);
+    if let Some(peer) = plan.peers.iter().find(|peer| peer.total() > peer.limit) {
+        let missing = Size(peer.total() - peer.limit);
+        let address = &peer.address;
+        let sentence =
+            format_args!("{model} does not fit: the peer {address} needs {missing} more");
+        let failure = Failure::new(Kind::OutOfMemory, sentence);
+        return Err(failure.hint("use more --peers, or other --peer-layers"));
+    }
+    let missing = Size(plan.total().saturating_sub(plan.limit));
     let sentence = format_args!("{model} does not fit: it needs {missing} more");
     let failure = Failure::new(Kind::OutOfMemory, sentence);
     Err(match plan.remedies.first() {
@@ -131,6 +144,9 @@ fn print(plan: &Plan, arguments: &Arguments) -> std::io::Result<()> {
         ("total", plan.total(), String::new()),
         ("limit", plan.limit, limit),
     ];
+    if !plan.peers.is_empty() {
+        writeln!(out, "this machine: {}", in_words(&plan.layers))?;
+    }
     for (name, bytes, note) in model.chain(draft).chain(rest) {
         let line = format!("{name:<16} {:>10}  {note}", Size(bytes).to_string());
         writeln!(out, "{}", line.trim_end())?;
@@ -138,12 +154,40 @@ fn print(plan: &Plan, arguments: &Arguments) -> std::io::Result<()> {
     if let nodes @ [_, _, ..] = &MemoryNode::all()[..] {
         writeln!(out, "memory nodes: {}", nodes_in_words(nodes))?;
     }
+    print_peers(&mut out, plan)?;
     if plan.fits {
         let left = Size(plan.limit - plan.total());
         return writeln!(out, "It fits, with {left} to spare.");
     }
     for remedy in &plan.remedies {
         writeln!(out, "would fit: {remedy}")?;
+    }
+    Ok(())
+}
+
+/// Layers, for people.
+fn in_words(layers: &Range<usize>) -> String {
+    match layers.len() {
+        0 => "no layers".into(),
+        1 => format!("layer {}", layers.start),
+        _ => format!("layers {} to {}", layers.start, layers.end - 1),
+    }
+}
+
+/// What the other machines would take.
+fn print_peers(out: &mut impl Write, plan: &Plan) -> std::io::Result<()> {
+    for peer in &plan.peers {
+        writeln!(out, "peer {}: {}", peer.address, in_words(&peer.layers))?;
+        let rows = [
+            ("weights", peer.weights),
+            ("keys and values", peer.kv),
+            ("activations", peer.activations),
+            ("total", peer.total()),
+            ("limit", peer.limit),
+        ];
+        for (name, bytes) in rows {
+            writeln!(out, "{name:<16} {:>10}", Size(bytes).to_string())?;
+        }
     }
     Ok(())
 }
@@ -172,6 +216,18 @@ fn memory_chart(plan: &Plan) -> Chart {
 }
 
 fn print_json(plan: &Plan) -> std::io::Result<()> {
+    let peer = |peer: &PeerPlan| {
+        serde_json::json!({
+            "address": peer.address,
+            "first_layer": peer.layers.start,
+            "layers": peer.layers.len(),
+            "weights_bytes": peer.weights,
+            "kv_bytes": peer.kv,
+            "workspace_bytes": peer.activations,
+            "total_bytes": peer.total(),
+            "limit_bytes": peer.limit,
+        })
+    };
     let json = serde_json::json!({
         "context": plan.context,
         "weights_bytes": plan.weights,
@@ -184,6 +240,8 @@ fn print_json(plan: &Plan) -> std::io::Result<()> {
         "total_bytes": plan.total(),
         "limit_bytes": plan.limit,
         "memory_nodes": nodes_as_json(&MemoryNode::all()),
+        "layers": plan.layers.len(),
+        "peers": plan.peers.iter().map(peer).collect::<Vec<_>>(),
         "fits": plan.fits,
         "streamed_bytes_per_token": plan.streamed,
         "would_fit": if plan.fits { &[] } else { plan.remedies.as_slice() },

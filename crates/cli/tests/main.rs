@@ -18,6 +18,7 @@ mod loopback;
 mod manners;
 mod ollama_requests;
 mod packs;
+mod peers;
 mod program;
 mod quantize;
 mod readme;

@@ -29,6 +29,9 @@ pub trait Layers: Send + Sync {
         progress: &mut dyn FnMut(u64, u64) -> bool,
     ) -> Result<(CpuStretch, Taken), String>;
 
+    /// Called on the thread that computes, before it does.
+    fn settle(&self) {}
+
     /// Nothing is computed for a while: workers need not wait awake.
     fn rest(&self);
 }

@@ -172,6 +172,7 @@ fn begin(
         layers: kept.stretch.stretch().layers(),
         taken: kept.taken,
     });
+    shared.layers.settle();
     let table = kept.stretch.storage().table();
     let mut work = Work {
         nothing: vec![0; kept.stretch.limits().tokens],

@@ -23,7 +23,9 @@ pub struct PeerStates(Arc<Mutex<Vec<PeerState>>>);
 impl PeerStates {
     /// As of now.
     pub fn now(&self) -> Vec<PeerState> {
-        self.lock().clone()
+        let mut all = self.lock().clone();
+        all.sort_by_key(|state| state.layers.start);
+        all
     }
 
     /// Adds a peer, and gives its number.

@@ -74,9 +74,9 @@ fn story(runner: &mut Runner) -> Vec<u32> {
         executor.write_state(new, &state);
     }
     fork.advance(len);
-    for bytes in &saved {
-        all.extend(bytes.iter().map(|&byte| u32::from(byte)));
-    }
+    // Pages are read in the order of the layers, so that they can be saved by one machine and read by several.
+    let whole = saved[0].iter().chain(&state);
+    all.extend(whole.map(|&byte| u32::from(byte)));
     all.extend(runner.feed(&mut [(&mut fork, &[3])]).unwrap());
     for sequence in [&mut first, &mut second, &mut fork] {
         runner.table.truncate(sequence, 0);
@@ -94,7 +94,7 @@ fn several_machines_compute_the_bits_of_one() {
         ("lfm2", &[1, 2]),
         ("falcon-h1", &[1]),
         ("rwkv7", &[1]),
-        ("gemma3n", &[1]),
+        ("gemma3n", &[0]),
         ("qwen2moe", &[0]),
     ];
     for (name, starts) in models {

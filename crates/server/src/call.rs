@@ -13,6 +13,8 @@ use crate::state::Server;
 use crate::transcribe::transcribe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use strata::PeerState;
+use strata_chat::json::Json;
 use strata_chat::{
     Embed, Fault, FaultKind, Generate, KeepAlive, ModelFacts, Slot, SlotAction, SlotOutcome,
     Timings,
@@ -204,7 +206,17 @@ async fn quick(server: &Arc<Server>, caller: &Caller, call: Call) -> Result<Repl
             let kind = FaultKind::Unavailable { retry_after };
             return Err(Fault::new(kind, "no replica takes requests"));
         }
-        Call::Ready => Reply::health("ready"),
+        Call::Ready => match server.manager.peers().into_iter().find_map(lost) {
+            Some(fault) => return Err(fault),
+            None => Reply::health("ready"),
+        },
+        Call::Health => match server.manager.peers() {
+            peers if peers.is_empty() => Reply::health("ok"),
+            peers => Reply::json(&Json::object([
+                ("status", "ok".into()),
+                ("peers", Json::array(peers.iter().map(peer))),
+            ])),
+        },
         Call::Metrics => crate::metrics::reply(server, client),
         call => {
             let unknown = "this server cannot do that yet";
@@ -212,6 +224,27 @@ async fn quick(server: &Arc<Server>, caller: &Caller, call: Call) -> Result<Repl
             call.reply().map_err(unknown)?
         }
     })
+}
+
+/// How a machine stands that has some of a model's layers. Everyone may ask, so its address is not told.
+fn peer(state: &PeerState) -> Json {
+    let error = state.fault.as_deref().map_or(Json::Null, Json::from);
+    Json::object([
+        ("first_layer", state.layers.start.into()),
+        ("layers", state.layers.len().into()),
+        ("reachable", state.fault.is_none().into()),
+        ("error", error),
+    ])
+}
+
+/// Why no request can be answered, if that is so.
+fn lost(state: PeerState) -> Option<Fault> {
+    let retry_after = Duration::from_secs(2);
+    let (first, last) = (state.layers.start, state.layers.end.saturating_sub(1));
+    let fault = state.fault?;
+    let sentence =
+        format_args!("the peer with layers {first} to {last} cannot be reached: {fault}");
+    Some(Fault::new(FaultKind::Unavailable { retry_after }, sentence))
 }
 
 /// Both the model to make and the one that it is made of.

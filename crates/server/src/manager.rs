@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use strata::PeerState;
 use strata_chat::{Fault, FaultKind, KeepAlive, LoadedModel, ModelFacts};
 use strata_engine::Engine;
 use tokio::sync::Notify;
@@ -344,6 +345,16 @@ impl Manager {
                 self.grown().remove(&entry.facts.name);
             }
         }
+    }
+
+    /// How the machines stand that have some of the layers of models in memory.
+    pub(crate) fn peers(&self) -> Vec<PeerState> {
+        let entries = self.entries();
+        let ready = entries.values().filter_map(|entry| match &entry.state {
+            State::Ready(served) => Some(served.model.peers()),
+            _ => None,
+        });
+        ready.flatten().collect()
     }
 
     /// The models in memory, for lists.

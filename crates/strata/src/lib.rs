@@ -64,6 +64,8 @@ mod options;
 #[cfg(feature = "std")]
 mod parts;
 #[cfg(feature = "std")]
+mod peers;
+#[cfg(feature = "std")]
 mod plan;
 #[cfg(feature = "std")]
 mod request;
@@ -81,6 +83,8 @@ pub use strata_convert::Mix;
 #[cfg(feature = "std")]
 pub use strata_cuda::{DeviceFacts, devices};
 #[cfg(feature = "std")]
+pub use strata_peers::{Stopper as PeerStopper, Told as PeerTold};
+#[cfg(feature = "std")]
 pub use strata_speech::Limits as AudioLimits;
 #[cfg(feature = "std")]
 pub use {
@@ -93,6 +97,9 @@ pub use {
     open::{Listeners, Runtime},
     options::{Device, Options, Stream},
     parts::{LoadReport, Parts},
+    peers::{
+        PeerError, PeerHost, PeerHostOptions, PeerKey, PeerPlan, PeerState, PeerStates, Peers,
+    },
     plan::Plan,
     request::{Request, assistant, image, system, tool_result, user},
     session::{Checkpoint, Session},

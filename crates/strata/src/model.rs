@@ -6,6 +6,7 @@ use crate::load::{GrammarCompiler, Limit};
 use crate::open::{self, Listeners, Runtime, limit};
 use crate::options::Options;
 use crate::parts::LoadReport;
+use crate::peers::PeerState;
 use crate::plan::{self, Plan};
 use crate::request::Request;
 use crate::session::Session;
@@ -277,6 +278,11 @@ impl Model {
     /// How it was loaded.
     pub fn load_report(&self) -> &LoadReport {
         &self.0.load
+    }
+
+    /// How the machines stand that have some of its layers, in the order of these.
+    pub fn peers(&self) -> Vec<PeerState> {
+        self.0.load.peers.now()
     }
 
     /// The engine's numbers, as of its latest step.

@@ -8,6 +8,7 @@ use crate::load::{
 use crate::model::Model;
 use crate::options::Options;
 use crate::parts::{LoadReport, Parts};
+use crate::peers::{self, PeerStates, refuse_others};
 use crate::sight::{self, TowerSight};
 use crate::size::Size;
 use crate::worker::{LoadedAdapter, Monitor};
@@ -20,7 +21,7 @@ use strata_chat::{ModelFacts, ModelProfile, Sight};
 use strata_engine::{Engine, EngineOptions, ModelDigest, Speculation};
 use strata_host::{MonotonicClock, PageFiles};
 use strata_model::spec::Role;
-use strata_model::{Executor, PAGE};
+use strata_model::{Executor, PAGE, Stretch};
 use strata_platform::Pool;
 
 /// Tokens of a prompt whose log-probabilities are computed together.
@@ -91,6 +92,16 @@ impl Options {
         file: &'f ModelFile,
         tokenizer_use: TokenizerUse,
     ) -> Result<CheckedModel<'f>, Error> {
+        self.check_part(file, tokenizer_use, None)
+    }
+
+    /// The same, where this machine has only a part of the model's layers.
+    pub(crate) fn check_part<'f>(
+        &self,
+        file: &'f ModelFile,
+        tokenizer_use: TokenizerUse,
+        part: Option<Stretch>,
+    ) -> Result<CheckedModel<'f>, Error> {
         let context = match (self.context, self.most_context) {
             (None, Some(most)) => file.own_context()?.map(|own| own.min(most)),
             (context, _) => context,
@@ -99,7 +110,7 @@ impl Options {
             let what = "a context of 0 tokens has no room for a prompt";
             return Err(Error::new(ErrorKind::InvalidArgument, what));
         }
-        CheckedModel::new(file, context, tokenizer_use)
+        CheckedModel::of_part(file, context, tokenizer_use, part)
     }
 
     /// How requests draft tokens ahead.
@@ -162,6 +173,9 @@ pub(crate) fn open(
     let machine = &runtime.machine;
     let checked = options.check(&file, TokenizerUse::Required)?;
     checked.check_kv(options.kv)?;
+    if options.peers.is_some() {
+        refuse_others(&file, options)?;
+    }
     let (sight, seeing) = eyes(&file, &checked, options, machine)?;
     let raised;
     let options = match &sight {
@@ -191,9 +205,16 @@ pub(crate) fn open(
         &mut progress,
     )?;
     let mut extra = 0;
-    let (loaded, executor, mut description) = match device {
-        Some(opened) => opened,
-        None => {
+    let mut states = PeerStates::default();
+    let (loaded, executor, mut description) = match (device, &options.peers) {
+        (Some(opened), _) => opened,
+        (None, Some(peers)) => {
+            let (whole, asked) = ((&file, &checked), (options, peers));
+            let opened = peers::open(whole, asked, (needs, choice), machine, &mut progress)?;
+            states = opened.states;
+            (opened.loaded, opened.executor, opened.description)
+        }
+        (None, None) => {
             extra = add_pages(&mut needs, &checked, &engine_options, choice, runtime);
             let (loaded, storage) = checked.load_any(needs, choice, machine, &mut progress)?;
             let mut description = loaded.description("weights", &storage);
@@ -217,6 +238,7 @@ pub(crate) fn open(
         description,
         streamed_bytes: executor.memory().streamed as u64,
         extra_bytes: extra,
+        peers: states,
     };
     let tokenizer = Arc::clone(&profile.tokenizer);
     let mut engine =
@@ -288,7 +310,8 @@ fn eyes(
     machine: &Arc<Machine>,
 ) -> Result<(Option<TowerSight>, String), Error> {
     let asked = options.projector.as_deref();
-    if checked.role() == Role::Encoder && asked.is_none() {
+    let elsewhere = checked.role() == Role::Encoder || options.peers.is_some();
+    if elsewhere && asked.is_none() {
         return Ok((None, String::new()));
     }
     let Some(path) = sight::find(file, asked) else {

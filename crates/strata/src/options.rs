@@ -1,6 +1,7 @@
 //! How a model is opened.
 
 use crate::load::AdapterFile;
+use crate::peers::Peers;
 use crate::size::Size;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -66,6 +67,7 @@ pub struct Options {
     pub(crate) cache: Option<(PathBuf, u64)>,
     pub(crate) sessions: bool,
     pub(crate) device: Device,
+    pub(crate) peers: Option<Peers>,
 }
 
 impl Default for Options {
@@ -88,6 +90,7 @@ impl Default for Options {
             cache: None,
             sessions: false,
             device: Device::Cpu,
+            peers: None,
         }
     }
 }
@@ -204,6 +207,13 @@ impl Options {
     #[must_use]
     pub fn device(mut self, device: Device) -> Self {
         self.device = device;
+        self
+    }
+
+    /// Other machines that have some of the model's layers. The answers have the same bytes. [default: none]
+    #[must_use]
+    pub fn peers(mut self, peers: Peers) -> Self {
+        self.peers = Some(peers);
         self
     }
 

@@ -4,6 +4,7 @@ use crate::error::Error;
 use crate::load::GrammarCompiler;
 use crate::model::Model;
 use crate::open::Listeners;
+use crate::peers::PeerStates;
 use crate::worker::{LoadedAdapter, Start, Turns, Worker};
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,6 +40,8 @@ pub struct LoadReport {
     pub streamed_bytes: u64,
     /// Bytes of pages beyond what the plan asks for, taken because memory was left.
     pub extra_bytes: u64,
+    /// How the machines stand that have some of its layers.
+    pub peers: PeerStates,
 }
 
 impl Model {

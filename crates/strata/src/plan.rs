@@ -4,6 +4,8 @@ use crate::error::Error;
 use crate::load::{CheckedModel, Limit, MemoryPlan, ModelFile, Needs, TokenizerUse};
 use crate::open::facts;
 use crate::options::Options;
+use crate::peers::{PeerPlan, Shares, refuse_others};
+use std::ops::Range;
 use std::path::Path;
 use strata_chat::ModelFacts;
 use strata_model::Placement;
@@ -37,6 +39,10 @@ pub struct Plan {
     pub fits: bool,
     /// Bytes read from the file for each token if it runs streamed, where that is possible.
     pub streamed: Option<u64>,
+    /// The layers of this machine, whose figures these are.
+    pub layers: Range<usize>,
+    /// What the others would take.
+    pub peers: Vec<PeerPlan>,
     /// What would fit, in the words of the command line, where this does not.
     pub remedies: Vec<String>,
 }
@@ -62,7 +68,21 @@ pub(crate) fn plan(path: &Path, options: &Options, limit: Limit) -> Result<Plan,
         None => 0,
     };
     needs.beside += draft;
+    let whole = 0..checked.blueprint.config().layers.len();
+    let (checked, layers, peers) = match &options.peers {
+        None => (checked, whole, Vec::new()),
+        Some(peers) => {
+            refuse_others(&file, options)?;
+            let choice = options.weight_choice()?;
+            let shares = Shares::new(&file, &checked, peers, (needs, choice))?;
+            let plans = shares.plans(&file, options, peers, needs)?;
+            let own = shares.own();
+            let part = options.check_part(&file, TokenizerUse::Optional, Some(own))?;
+            (part, own.layers(), plans)
+        }
+    };
     let plan = MemoryPlan::new(&checked.blueprint, needs, limit).for_context(checked.context);
+    let room = peers.iter().all(|peer| peer.total() <= peer.limit);
     Ok(Plan {
         weights: plan.weights,
         kv: plan.kv,
@@ -77,7 +97,9 @@ pub(crate) fn plan(path: &Path, options: &Options, limit: Limit) -> Result<Plan,
         limit: plan.limit.bytes,
         limited_by: plan.limit.bound.to_string(),
         context: checked.context,
-        fits: plan.fits(),
+        fits: plan.fits() && room,
+        layers,
+        peers,
         streamed: plan.streamed(),
         remedies: plan.remedies(),
         facts: facts(&file, &checked, checked.profile().ok().as_ref(), options)?,

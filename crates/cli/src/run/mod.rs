@@ -11,6 +11,7 @@ mod speculation;
 use crate::computing::{ComputeArguments, DeviceArguments};
 use crate::failure::{Failure, Kind};
 use crate::fetching::FetchArguments;
+use crate::peers::PeerArguments;
 use crate::sampling::{self, SamplingArguments};
 use constraint::ConstraintArguments;
 use screen::{Look, Screen, Thoughts};
@@ -91,6 +92,8 @@ pub(crate) struct Arguments {
     compute: ComputeArguments,
     #[command(flatten)]
     device: DeviceArguments,
+    #[command(flatten)]
+    peers: PeerArguments,
 }
 
 /// The word that stands for standard input.
@@ -159,7 +162,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Some(_) => arguments.model.clone(),
         None => arguments.fetch.bring(&arguments.model)?,
     };
-    let mut options = arguments.options();
+    let mut options = arguments.peers.add_to(arguments.options())?;
     if let Some(mix) = arguments.compute.quant {
         options = options.quantize(mix);
     }

@@ -11,6 +11,7 @@ mod socket;
 use crate::computing::{ComputeArguments, DeviceArguments};
 use crate::failure::Failure;
 use crate::fetching::FetchArguments;
+use crate::peers::PeerArguments;
 use kv_events::KvEventArguments;
 use listening::{ListenArguments, answer};
 use models::LocalModels;
@@ -90,6 +91,8 @@ pub(crate) struct Arguments {
     compute: ComputeArguments,
     #[command(flatten)]
     device: DeviceArguments,
+    #[command(flatten)]
+    peers: PeerArguments,
 }
 
 impl Arguments {
@@ -138,7 +141,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         PageFiles::open(&folder, bytes).map_err(|error| Failure::io(folder.display(), &error))?;
         options = options.cache(folder, bytes);
     }
-    let mut first = options.clone();
+    let mut first = arguments.peers.add_to(options.clone())?;
     for text in &arguments.lora {
         let AdapterFile { path, scale } = AdapterFile::parse(text)?;
         first = first.adapter(path, scale);

@@ -62,6 +62,11 @@ pub fn sha256(model: &GgufSet<'_>) -> [u8; 32] {
     hash.finalize().into()
 }
 
+/// A digest of a model's metadata and of its tensors' names, types and shapes: no weights are read.
+pub(crate) fn outline(model: &GgufSet<'_>) -> [u8; 32] {
+    described(model).finalize().into()
+}
+
 fn described(model: &GgufSet<'_>) -> Sha256 {
     let mut hash = Sha256::new();
     for (key, value) in model.metadata().iter() {

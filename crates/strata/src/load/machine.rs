@@ -6,7 +6,7 @@ use crate::worker::Turns;
 use std::sync::Arc;
 use strata_host::ThreadPool;
 use strata_kernels::{CpuFeatures, Isa, Kernels, Tiles};
-use strata_model::{BatchLimits, CpuExecutor, Model, PageStorage};
+use strata_model::{BatchLimits, CpuExecutor, CpuStretch, Model, PageStorage};
 use strata_platform::Pool;
 
 /// The variable that forces an instruction set.
@@ -79,6 +79,20 @@ impl Machine {
         self.tune(model);
         let pool = Arc::clone(&self.pool);
         CpuExecutor::new(Arc::clone(model), self.kernels, pool, storage, limits)
+    }
+}
+
+impl Machine {
+    /// Some of a model's layers on this machine, for batches within `limits`; the kernels are [tuned](Self::tune) first.
+    pub(crate) fn stretch(
+        &self,
+        model: &Arc<Model>,
+        storage: PageStorage,
+        limits: BatchLimits,
+    ) -> CpuStretch {
+        self.tune(model);
+        let pool = Arc::clone(&self.pool);
+        CpuStretch::new(Arc::clone(model), self.kernels, pool, storage, limits)
     }
 }
 

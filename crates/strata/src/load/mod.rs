@@ -40,6 +40,9 @@ pub use needs::Needs;
 pub use parsed_model::{ContextChoice, ParseError, ParsedModel, Platform, TokenizerUse};
 
 #[cfg(feature = "std")]
+pub(crate) use facts::outline;
+
+#[cfg(feature = "std")]
 pub use {
     adapter_file::{AdapterFile, read_folder},
     checked_model::{CheckedModel, LoadedModel, WeightChoice},

@@ -10,7 +10,7 @@ use strata_chat::parameters::{Parameters, of_file};
 use strata_chat::{ModelFacts, ModelProfile, RankPrompt, Sampling};
 use strata_engine::EngineOptions;
 use strata_model::spec::{ArchSpec, Position, Role};
-use strata_model::{Blueprint, LoadError, LoadOptions, Model, PageLayout, PageStorage, Placement};
+use strata_model::{Blueprint, LoadError, LoadOptions, Model, PageStorage, Placement, Stretch};
 use strata_platform::{Backing, Memory, Pool};
 use strata_tokenizer::{Tokenizer, TokenizerError};
 use strata_weights::{GgufError, GgufSet, Metadata};
@@ -117,15 +117,16 @@ impl<'f> ParsedModel<'f> {
         context: ContextChoice,
         tokenizer_use: TokenizerUse,
     ) -> Result<Self, ParseError> {
-        Self::with_untested(file, context, tokenizer_use, None)
+        Self::with_choices(file, context, tokenizer_use, (None, None))
     }
 
-    /// The same; the file may be of an architecture that nothing was compared with, if that is the one asked for.
-    pub fn with_untested(
+    /// The same; the file may be of an architecture that nothing was compared with, if that is the one asked for, and a
+    /// part of the model may be all that is loaded.
+    pub fn with_choices(
         file: &GgufSet<'f>,
         context: ContextChoice,
         tokenizer_use: TokenizerUse,
-        untested: Option<&'static ArchSpec>,
+        (untested, stretch): (Option<&'static ArchSpec>, Option<Stretch>),
     ) -> Result<Self, ParseError> {
         let metadata = file.metadata();
         let context = context.positions(metadata);
@@ -133,7 +134,12 @@ impl<'f> ParsedModel<'f> {
         if tokenizer_use == TokenizerUse::Required {
             tokenizer = Ok(tokenizer?);
         }
-        let blueprint = Blueprint::new(file, LoadOptions { context, untested })?;
+        let options = LoadOptions {
+            context,
+            untested,
+            stretch,
+        };
+        let blueprint = Blueprint::new(file, options)?;
         let config = blueprint.config();
         let context = context.unwrap_or(config.context);
         // A table of positions has no more than it has; others can be asked for more than the model was trained for.
@@ -234,7 +240,7 @@ impl<'f> ParsedModel<'f> {
             Role::Decoder => needs.positions,
             Role::Encoder => 0,
         };
-        let layout = PageLayout::new(self.blueprint.config(), needs.kv);
+        let layout = self.blueprint.layout(needs.kv);
         let storage = PageStorage::new(layout, positions, needs.states, memory)?;
         let model = self
             .blueprint
