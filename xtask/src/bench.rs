@@ -143,6 +143,23 @@ pub(crate) fn quantize(arguments: &[String]) -> Result<()> {
     )
 }
 
+/// A model in one process and over two on the same processors. `arguments` are a model and the script's own flags.
+pub(crate) fn over_peers(arguments: &[String]) -> Result<()> {
+    let arguments = Arguments::new(arguments);
+    let strata = strata()?;
+    let models = arguments.models(&strata, &MIXES[..1])?;
+    let [model] = &models[..] else {
+        bail!("one model at a time")
+    };
+    execute(
+        Command::new("python3")
+            .arg(root().join("bench/over_peers.py"))
+            .arg(&strata)
+            .arg(model)
+            .args(&arguments.rest),
+    )
+}
+
 /// The same streams through the server and through the engine alone. `arguments` are the example's own.
 pub(crate) fn overhead(arguments: &[String]) -> Result<()> {
     let build = "build --release --quiet --package strata-server --example overhead";

@@ -60,6 +60,8 @@ cargo xtask TASK
                    takes SmolLM2-135M-Instruct)
   bench serving [MODEL.gguf] [--threads N] [--quick]
                    tokens a second and latencies of many streams beside llama.cpp, cached prefixes, long prompts
+  bench peers [MODEL.gguf] [--processors 0,1] [--rounds N] [--tokens N] [--prompt N] [--quick]
+                   one process against two that share the layers, on the same processors: speed, memory against the plan
   bench quantize [MODEL-F16.gguf…] [--type NAME] [--threads N] [--rounds N] [--quick]
                    quantizing beside llama.cpp: how long it takes, and how far the results are from their source
   bench baremetal [--rounds N] [--tokens N] [--strata FILE]
@@ -146,6 +148,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ["conformance", "--full"] => conformance::full(),
         ["vectors"] => peers::vectors(),
         ["bench", "vs-llamacpp", ..] => bench::vs_llamacpp(&arguments[2..]),
+        ["bench", "peers", ..] => bench::over_peers(&arguments[2..]),
         ["bench", "serving", ..] => bench::serving(&arguments[2..]),
         ["book"] => book::run(None),
         ["book", "--strata", file] => book::run(Some(file.as_ref())),

@@ -5,6 +5,7 @@ mod dialects;
 mod disks;
 mod grammars;
 mod machine;
+mod peers;
 mod pictures;
 mod sounds;
 mod store;
@@ -42,6 +43,7 @@ pub const ALL: &[Target] = &[
     store::NAME,
     machine::SETTINGS,
     machine::BOOT,
+    peers::PEERS,
     disks::DISK,
     disks::IMAGE,
     pictures::PNG,
