@@ -42,7 +42,11 @@ pub(crate) fn serve(
     } = connected;
     let sender = Mutex::new(sender);
     loop {
-        let message = receiver.receive()?;
+        let message = match receiver.receive() {
+            // Who has only asked owes nothing.
+            Err(PeerError::Connection(_)) => return Ok(()),
+            received => received?,
+        };
         match message {
             Message::Ask => send(&sender, &Message::Facts(shared.layers.facts()))?,
             Message::Ping => send(&sender, &Message::Pong)?,

@@ -29,8 +29,12 @@ pub(super) fn peer_error(address: &str, error: &PeerError) -> Error {
             .with_hint("run the same version of strata on all machines"),
         PeerError::Foreign => Error::new(ErrorKind::InvalidArgument, sentence)
             .with_hint("another program may be using the port"),
-        PeerError::Connection(_) | PeerError::Silence { .. } => Error::new(ErrorKind::Io, sentence)
-            .with_hint("start it there with `strata peer MODEL --listen ADDR:PORT`"),
+        PeerError::Connection(_) | PeerError::Silence { .. } => {
+            Error::new(ErrorKind::Closed, sentence)
+                .with_hint("start it there with `strata peer MODEL --listen ADDR:PORT`")
+        }
+        // It may be otherwise in a moment.
+        PeerError::Refused(_) => Error::new(ErrorKind::Closed, sentence),
         PeerError::Canceled => Error::new(ErrorKind::Canceled, "the load was canceled"),
         _ => Error::new(ErrorKind::InvalidArgument, sentence),
     }
