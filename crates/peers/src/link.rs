@@ -210,7 +210,7 @@ impl Link {
         &self,
         table: &PageTable,
         parts: Vec<Part>,
-        stream: &mut Vec<u8>,
+        stream: &mut [u8],
     ) -> Result<(), String> {
         self.call(|open, mirror| {
             for &page in parts.iter().flat_map(|part| &part.pages) {

@@ -180,14 +180,13 @@ pub(crate) fn spread(
             .filter(|&l| layout.blocks(l).is_some())
             .collect();
         let assignment = assignment(first, end);
-        let watch = (&states, &mut |_, _| true as bool);
-        let watch: (&PeerStates, &mut dyn FnMut(u64, u64) -> bool) = (watch.0, watch.1);
+        let proceed = &mut |_, _| true;
         links.push(Link::open(
             &peer.address,
             &key(),
             assignment,
             attention,
-            watch,
+            (&states, proceed),
         )?);
     }
     let head = Stretch {
