@@ -381,11 +381,13 @@ impl Gathered {
             (Self::Chat { thinking, .. }, Event::Thinking { text: more, .. }) => {
                 thinking.push_str(more);
             }
-            (Self::Chat { calls, .. }, Event::Call { part, .. }) => {
-                if let CallPart::End(call) = part {
-                    calls.push(call.clone());
-                }
-            }
+            (
+                Self::Chat { calls, .. },
+                Event::Call {
+                    part: CallPart::End(call),
+                    ..
+                },
+            ) => calls.push(call.clone()),
             (Self::Text { tokens, told }, Event::Prompt { tokens: prompt, .. }) => {
                 tokens.clone_from(prompt);
                 return told.0;
