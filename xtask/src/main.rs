@@ -105,7 +105,7 @@ cargo xtask TASK
                    makes every artifact of `strata pack` and runs it: the executable, the Debian package in a chroot, the
                    container under runc, the snap's commands; each says what `strata run` says, is the same twice, and
                    is refused once a byte was changed. Needs root and Debian's packages, which it installs
-  test-boot [--quick | --machine | --trust | --all] [--minutes N]
+  test-boot [--quick | --machine | --trust | --all [WORDS]] [--minutes N]
                    boots it in QEMU: faults, disks, network cards, power, models good and bad, UEFI from sticks and
                    discs, and the same bytes by HTTP as from this system; --quick is only the last (part of `test`),
                    --trust is sealed images, Secure Boot with keys of our own, and measured boot with swtpm's TPM; --all
