@@ -81,7 +81,7 @@ fn what_needs_a_server_is_refused() {
 
 #[test]
 fn a_session_says_what_its_text_would() {
-    let session = SharedSession::new(tale());
+    let session = SharedSession::new(tale()).unwrap();
     session.append("Once upon a time").unwrap();
     let body = br#"{"max_tokens":12,"temperature":0}"#;
     let said = documents(&session.run(body).unwrap());
