@@ -257,3 +257,16 @@ fn a_server_outlives_its_peer_and_goes_on_when_it_is_back() {
     assert_eq!(text(&server), expected);
     drop(peer);
 }
+
+#[cfg(unix)]
+#[test]
+fn a_session_that_may_not_leave_the_machine_is_refused_where_peers_compute() {
+    use crate::sessions::client::{Scratch, SocketServer};
+    let (peer, scratch) = (Peer::start(), Scratch::new("peers"));
+    let words = ["--peers", &peer.address, "--peer-key", KEY];
+    let server = SocketServer::start(&scratch.file("s"), &words);
+    let refused = server.ask("POST", "/sessions", &json!({"never_off_machine": true}));
+    assert_eq!(refused.status, 400, "{}", refused.body);
+    assert!(refused.body.contains("other machines"), "{}", refused.body);
+    server.open(&json!({"never_to_disk": true}));
+}

@@ -32,7 +32,7 @@ pub mod load;
 mod local_model;
 pub use error::{Error, ErrorKind};
 pub use generation::Generation;
-pub use local_model::LocalModel;
+pub use local_model::{CompileConstraint, LocalModel};
 pub use strata_chat as chat_types;
 pub use strata_chat::json::Json;
 pub use strata_chat::{

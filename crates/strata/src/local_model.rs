@@ -10,6 +10,10 @@ use strata_chat::{
 use strata_engine::{AdapterId, ClientId, Constraint, Engine, SubmitError};
 use strata_platform::Clock;
 
+/// Compiles what an answer must look like.
+pub type CompileConstraint<'c> =
+    dyn FnMut(&AnswerConstraint) -> Result<Box<dyn Constraint>, Fault> + 'c;
+
 /// A model in memory and the engine that runs it. `Model`, the handle of the std half, has the engine in a thread of its
 /// own; this one computes when [`Generation::step`] or [`Engine::step`] is called.
 pub struct LocalModel {
@@ -54,7 +58,7 @@ impl LocalModel {
         &self,
         request: &Generate,
         context: RequestContext<'_>,
-        compile: &mut dyn FnMut(&AnswerConstraint) -> Result<Box<dyn Constraint>, Fault>,
+        compile: &mut CompileConstraint<'_>,
     ) -> Result<Prepared, Fault> {
         if let Some(&(number, _)) = request.adapters.iter().find(|(_, scale)| *scale != 0.0) {
             let adapter = AdapterId(number as u64);

@@ -217,6 +217,11 @@ impl Options {
         self
     }
 
+    /// Whether other machines have some of the model's layers.
+    pub fn has_peers(&self) -> bool {
+        self.peers.is_some()
+    }
+
     /// A folder in which computed prompts outlive the process, and the bytes that it may take.
     #[must_use]
     pub fn cache(mut self, folder: impl Into<PathBuf>, bytes: u64) -> Self {

@@ -151,6 +151,10 @@ impl Models for LocalModels {
         })
     }
 
+    fn leaves_machine(&self) -> bool {
+        self.first.has_peers()
+    }
+
     fn memory(&self, name: &str, context: Option<usize>) -> Result<u64, Fault> {
         let plan = Model::plan(self.path(name), &self.options_for(name, context))?;
         Ok(plan.weights + plan.kv + plan.activations)

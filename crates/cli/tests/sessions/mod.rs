@@ -1,6 +1,6 @@
 //! Sessions over the socket of a server that runs: turns, forks, crashes, users.
 
-mod client;
+pub(crate) mod client;
 mod users;
 
 use crate::program::strata;
