@@ -150,7 +150,7 @@ fn main() -> Result<(), Failure> {
     let shared = Arc::new(read(&path, load.streams)?);
     let settings = Settings::default();
     let models = Arc::new(One(Arc::clone(&shared)));
-    let here: std::net::SocketAddr = "127.0.0.1:0".parse()?;
+    let here: SocketAddr = "127.0.0.1:0".parse()?;
     let bound = Bound::new(here, settings, models, KeepAlive::Forever, None)?;
     let address = bound.address().ok_or("it listens at no address")?;
     std::thread::spawn(move || bound.run(std::future::pending()));

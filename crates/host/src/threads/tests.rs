@@ -46,10 +46,8 @@ fn shared_work_is_done_once_whoever_comes() {
 #[test]
 fn resting_workers_sleep_at_once_and_come_when_they_are_called() {
     // They would look for hours.
-    let awake = SpinWait {
-        spins: u32::MAX,
-        ..SpinWait::NONE
-    };
+    let mut awake = SpinWait::NONE;
+    awake.spins = u32::MAX;
     let pool = ThreadPool::with_spin_wait(2, Pinning::None, awake).unwrap();
     for _ in 0..3 {
         let calls = AtomicUsize::new(0);

@@ -194,7 +194,7 @@ impl World {
         self.cache
             .record(salt(text.salt), &text.tokens, &mut text.held);
         self.cache
-            .snapshot_page(&text.held, text.tokens.len() % 2 == 0);
+            .snapshot_page(&text.held, text.tokens.len().is_multiple_of(2));
         let whole = text.held.sequence.len() / PAGE * PAGE;
         self.known.record(text.salt, &text.tokens[..whole]);
     }
