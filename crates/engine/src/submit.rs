@@ -229,12 +229,12 @@ impl Engine {
             .options
             .tokens()
             .saturating_sub(self.options.requests());
-        let width = self.executor().config().width;
+        let row = self.executor().config().embedded_row();
         let mut end = 0;
         let fits = request.images.iter().all(|run| {
             let after = run.start >= end;
             end = run.range().end;
-            after && run.len > 0 && run.rows.len() == run.len * width
+            after && run.len > 0 && run.rows.len() == run.len * row
         });
         let faults = [
             (

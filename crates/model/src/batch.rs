@@ -130,9 +130,7 @@ pub(crate) fn check(
             });
         }
         let positions = span.sequence.len()..needed;
-        let config = model.config();
-        let row = config.width * (1 + config.deepstack);
-        embedded::check(span.embedded, positions, row)?;
+        embedded::check(span.embedded, positions, model.config().embedded_row())?;
         let sees = (span.sequence.len() + 1).saturating_sub(layout.window().unwrap_or(0));
         let held = span.sequence.forgotten() * PAGE;
         if sees < held {

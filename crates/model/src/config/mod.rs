@@ -186,6 +186,11 @@ impl Config {
         self.layers.iter().filter_map(LayerConfig::attention)
     }
 
+    /// The values of one embedded position: its embedding, then what DeepStack adds after each of the first layers.
+    pub fn embedded_row(&self) -> usize {
+        self.width * (1 + self.deepstack)
+    }
+
     /// Whether keys and values can be stored so: some types have blocks of 32 values, which heads must fill.
     pub fn stores_kv(&self, kind: KvType) -> bool {
         kind != KvType::Q8_0 || self.attention().all(|a| a.head_size.is_multiple_of(32))
