@@ -266,7 +266,7 @@ fn a_session_that_may_not_leave_the_machine_is_refused_where_peers_compute() {
     let words = ["--peers", &peer.address, "--peer-key", KEY];
     let server = SocketServer::start(&scratch.file("s"), &words);
     let refused = server.ask("POST", "/sessions", &json!({"never_off_machine": true}));
-    assert_eq!(refused.status, 400, "{}", refused.body);
+    assert_eq!(refused.status, 501, "{}", refused.body);
     assert!(refused.body.contains("other machines"), "{}", refused.body);
     server.open(&json!({"never_to_disk": true}));
 }

@@ -201,7 +201,10 @@ fn commands_and_links_of_the_pages_exist() {
             let target = link.split(')').next().unwrap_or_default();
             if !target.starts_with("http") {
                 let (file, heading) = target.split_once('#').unwrap_or((target, ""));
-                let path = page.with_file_name("").join(file);
+                let path = match file {
+                    "" => page.clone(),
+                    file => page.with_file_name(file),
+                };
                 assert!(path.exists(), "{}: {target}", page.display());
                 assert!(has_heading(&path, heading), "{}: {target}", page.display());
             }

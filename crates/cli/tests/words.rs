@@ -17,7 +17,7 @@ fn inspect_lists_the_architectures() {
     assert!(line("gpt-oss ").contains("transformers, GptOss"));
     assert!(line("bert ").contains("transformers"));
     assert!(line("mamba ").contains("transformers, Mamba"));
-    assert!(line("plamo2 ").contains("state-space"));
+    assert!(line("plamo2 ").contains("state spaces"));
     assert!(!text.contains('|'), "{text}");
 }
 
