@@ -157,6 +157,8 @@ mod tests {
                 let name = module.strip_prefix('.').unwrap_or_else(|| panic!("{path}"));
                 asked.push(format!("{folder}{name}"));
             }
+            let worklets = quoted(text(*asset), "addModule(", '\'');
+            asked.extend(worklets.into_iter().map(String::from));
         }
         // These are named at run time.
         asked.push(MCP_WORKER.into());
