@@ -8,8 +8,8 @@ use divan::{Bencher, black_box};
 use std::fmt;
 use strata_host::HugePages;
 use strata_kernels::{
-    ActRows, Isa, Kernels, PANEL_ROWS, Panels, TileMut, act_format, is_packed, pack_panel,
-    panel_bytes,
+    ActRows, Choice, Isa, Kernels, PANEL_ROWS, Panels, TileMut, Tiles, act_format, is_packed,
+    pack_panel, panel_bytes,
 };
 use strata_platform::{Memory, Region};
 use strata_quant::{GgmlType, quantize};
@@ -20,6 +20,16 @@ const DECODE_BYTES: usize = 64 << 20;
 /// Few enough rows that a run is short: prefill does not depend on memory.
 const PREFILL_ROWS: usize = 256;
 const PREFILL_TOKENS: usize = 64;
+/// Types that are multiplied on tiles.
+const TILE_TYPES: [GgmlType; 7] = [
+    GgmlType::Q4_0,
+    GgmlType::Q8_0,
+    GgmlType::Q4_K,
+    GgmlType::Q5_K,
+    GgmlType::Q6_K,
+    GgmlType::IQ4_XS,
+    GgmlType::MXFP4,
+];
 const PEAK_ROUNDS: usize = 10_000;
 
 fn main() {
@@ -128,6 +138,55 @@ fn prefill(bencher: Bencher<'_, '_>, case: Case) {
     bencher
         .counter(ItemsCount::new(2 * PREFILL_ROWS * COLS * PREFILL_TOKENS))
         .bench_local(|| matmul.run());
+}
+
+#[derive(Copy, Clone)]
+struct TileCase {
+    tiles: Tiles,
+    ty: GgmlType,
+    tokens: usize,
+}
+
+impl fmt::Display for TileCase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:3} {}", self.ty, self.tokens, self.tiles.name())
+    }
+}
+
+/// Nothing but vectors where this machine has no tile unit.
+fn tile_cases() -> Vec<TileCase> {
+    let kernels = Kernels::for_isa(Isa::Avx512Vnni);
+    let can = |tiles: &Tiles| kernels.is_some_and(|kernels| kernels.use_tiles(*tiles) == *tiles);
+    let units = [Tiles::Off, Tiles::Amx].into_iter().filter(can);
+    units
+        .flat_map(|tiles| {
+            TILE_TYPES.into_iter().flat_map(move |ty| {
+                [16, 32, 64, 256, 512].map(|tokens| TileCase { tiles, ty, tokens })
+            })
+        })
+        .collect()
+}
+
+/// Many tokens by vectors and on the tile unit.
+#[divan::bench(args = tile_cases(), sample_count = 20, sample_size = 1)]
+fn tiles(bencher: Bencher<'_, '_>, case: TileCase) {
+    let isa = Isa::Avx512Vnni;
+    let (ty, tokens) = (case.ty, case.tokens);
+    let mut matmul = Matmul::new(Case { isa, ty }, PREFILL_ROWS, tokens);
+    matmul.kernels.use_tiles(case.tiles);
+    let tiles_from = 16;
+    let choice = matmul.kernels.policy().get(ty);
+    matmul.kernels.policy().set(
+        ty,
+        Choice {
+            tiles_from,
+            ..choice
+        },
+    );
+    bencher
+        .counter(ItemsCount::new(2 * PREFILL_ROWS * COLS * tokens))
+        .bench_local(|| matmul.run());
+    matmul.kernels.use_tiles(Tiles::Off);
 }
 
 /// The dot products alone: what prefill cannot exceed.

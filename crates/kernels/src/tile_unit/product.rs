@@ -1,22 +1,22 @@
 //! A matrix × at least 16 tokens on a tile unit.
 //!
-//! Two panels are unpacked, a stretch of columns at a time, and all tokens pass over them, 32 at once: four squares of sums
-//! for every 32 columns. The unit is one to two steps ahead of the float operations: a square is read only when its
+//! Some pairs of panels are unpacked, a stretch of columns at a time, and all tokens pass over them, 32 at once: four squares of
+//! sums for every 32 columns of a pair. The unit is one to two steps ahead of the float operations: a square is read only when its
 //! register is needed again, because reading one that is not ready holds up everything behind it.
 
 use core::marker::PhantomData;
+use core::ops::Range;
 
-use super::{
-    COLUMNS, Square, TOKENS, TileAct, TilePanel, TileUnit, WeightTile, store_line, with_tile_panel,
-};
+use super::{COLUMNS, Square, TOKENS, TileAct, TilePanel, TileUnit, WeightTile, with_tile_panel};
 use crate::act::ActRows;
 use crate::lanes::{Dot, Op};
 use crate::panel::PANEL_ROWS;
 use crate::panel::matmul::{Matmul, head};
 use crate::tile::TileMut;
 
-/// Unpacked tiles that are kept: 40 KiB, on the stack.
+/// Unpacked tiles of two panels that are kept, and of how many such pairs: 160 KiB, on the stack.
 const KEPT: usize = 64;
+const PAIRS: usize = 4;
 
 /// A product of one of the [types](super::TYPES).
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
@@ -72,30 +72,35 @@ impl<K: TilePanel, U: TileUnit> Op for TiledMatmul<'_, K, U> {
         let panels: &[K::Panel] = bytemuck::cast_slice(w.bytes());
         let (groups, stretch) = (blocks * in_block, KEPT / 2 / K::TILES);
         let token_tiles = x.tokens().div_ceil(TOKENS);
-        let mut tiles = [WeightTile::EMPTY; KEPT];
+        let mut tiles = [[WeightTile::EMPTY; KEPT]; PAIRS];
         let mut sums = Sums::EMPTY;
         for from in (0..groups).step_by(stretch) {
-            let count = stretch.min(groups - from);
-            for (pair, panels) in panels.chunks(2 * blocks).enumerate() {
+            let groups = from..(from + stretch).min(groups);
+            for (run, panels) in panels.chunks(2 * PAIRS * blocks).enumerate() {
                 for (i, panel) in panels.chunks_exact(blocks).enumerate() {
-                    for g in 0..count {
-                        let (block, group) = ((from + g) / in_block, (from + g) % in_block);
+                    let tiles = tiles[i / 2].chunks_exact_mut(2 * K::TILES);
+                    for (group, tiles) in groups.clone().zip(tiles) {
                         let mut unpacked = [WeightTile::EMPTY; 2];
                         for part in 0..L::PARTS {
-                            K::unpack(l, part, &panel[block], group, &mut unpacked);
+                            let block = &panel[group / in_block];
+                            K::unpack(l, part, block, group % in_block, &mut unpacked);
                         }
                         for tile in 0..K::TILES {
-                            tiles[2 * (K::TILES * g + tile) + i] = unpacked[tile];
+                            tiles[2 * tile + i % 2] = unpacked[tile];
                         }
                     }
                 }
                 for t in (0..token_tiles).step_by(2) {
-                    let pass =
-                        Pass::<K>::new(x, t, panels.len() / blocks, &tiles, from..from + count);
-                    let row = 2 * pair * PANEL_ROWS;
-                    pass.begin(&mut sums, &mut out, row);
-                    pass.run(l, &mut self.unit, &mut sums);
-                    pass.end(&sums, &mut out, row);
+                    let mut pass = Pass::<K>::new(x, t, groups.clone());
+                    pass.gather(&mut sums.tokens);
+                    let pairs = panels.chunks(2 * blocks).zip(&tiles).enumerate();
+                    for (pair, (panels, tiles)) in pairs {
+                        pass.panels = panels.len() / blocks;
+                        let row = 2 * (PAIRS * run + pair) * PANEL_ROWS;
+                        pass.begin(&mut sums, &mut out, row);
+                        pass.run(l, &mut self.unit, tiles, &mut sums);
+                        pass.end(&sums, &mut out, row);
+                    }
                 }
             }
         }
@@ -103,24 +108,39 @@ impl<K: TilePanel, U: TileUnit> Op for TiledMatmul<'_, K, U> {
 }
 
 /// What a pass writes.
+#[repr(C, align(64))]
 struct Sums {
     /// Squares of integers of two steps.
     squares: [[Square; 4]; 2],
-    /// The first of two products of a block, weighted.
-    weighted: [Square; 4],
     /// Floats: for each square, rows of each token.
-    acc: [[[f32; PANEL_ROWS]; TOKENS]; 4],
+    acc: [Floats; 4],
+    /// The first of two products of a block, weighted.
+    weighted: [Floats; 4],
+    tokens: TokenScales,
+}
+
+/// Rows of each token of a square.
+type Floats = [[f32; PANEL_ROWS]; TOKENS];
+
+/// What a tile's tokens are multiplied with, side by side for each group of columns.
+struct TokenScales {
+    scale: [[[f32; TOKENS]; KEPT / 2]; 2],
+    group_sum: [[[f32; TOKENS]; KEPT / 2]; 2],
 }
 
 impl Sums {
     const EMPTY: Self = Self {
         squares: [[Square([[0; 64]; TOKENS]); 4]; 2],
-        weighted: [Square([[0; 64]; TOKENS]); 4],
         acc: [[[0.0; PANEL_ROWS]; TOKENS]; 4],
+        weighted: [[[0.0; PANEL_ROWS]; TOKENS]; 4],
+        tokens: TokenScales {
+            scale: [[[0.0; TOKENS]; KEPT / 2]; 2],
+            group_sum: [[[0.0; TOKENS]; KEPT / 2]; 2],
+        },
     };
 }
 
-/// A stretch of one or two panels, and one or two tiles of tokens.
+/// A stretch of columns of one or two tiles of tokens, and of one or two panels after the other.
 struct Pass<'a, K: TilePanel> {
     x: ActRows<'a>,
     rows: [&'a [K::Act]; 2 * TOKENS],
@@ -130,20 +150,13 @@ struct Pass<'a, K: TilePanel> {
     new: [usize; 2],
     token_tiles: usize,
     panels: usize,
-    tiles: &'a [WeightTile; KEPT],
-    groups: core::ops::Range<usize>,
+    groups: Range<usize>,
 }
 
 impl<'a, K: TilePanel> Pass<'a, K> {
     /// Tiles `tile` and `tile + 1` of tokens, if there are two.
     #[inline(always)]
-    fn new(
-        x: ActRows<'a>,
-        tile: usize,
-        panels: usize,
-        tiles: &'a [WeightTile; KEPT],
-        groups: core::ops::Range<usize>,
-    ) -> Self {
+    fn new(x: ActRows<'a>, tile: usize, groups: Range<usize>) -> Self {
         let new = [TOKENS * tile, TOKENS * (tile + 1)];
         let last = x.tokens() - TOKENS;
         let first = new.map(|t| t.min(last));
@@ -153,8 +166,7 @@ impl<'a, K: TilePanel> Pass<'a, K> {
             first,
             new,
             token_tiles: if new[1] < x.tokens() { 2 } else { 1 },
-            panels,
-            tiles,
+            panels: 2,
             groups,
         }
     }
@@ -163,6 +175,29 @@ impl<'a, K: TilePanel> Pass<'a, K> {
     #[inline(always)]
     const fn has(&self, q: usize) -> bool {
         q / 2 < self.token_tiles && q % 2 < self.panels
+    }
+
+    /// Puts side by side what the inner loop takes token by token.
+    #[inline(always)]
+    fn gather(&self, out: &mut TokenScales) {
+        let in_block = K::TYPE.block_len() / COLUMNS;
+        for (i, rows) in self
+            .rows
+            .chunks_exact(TOKENS)
+            .take(self.token_tiles)
+            .enumerate()
+        {
+            for (t, row) in rows.iter().enumerate() {
+                let groups = self.groups.clone().zip(&mut out.scale[i]);
+                for ((group, scale), sum) in groups.zip(&mut out.group_sum[i]) {
+                    let act = &row[group / in_block];
+                    scale[t] = act.scale(group % in_block);
+                    if K::MINIMA {
+                        sum[t] = act.group_sum(group % in_block);
+                    }
+                }
+            }
+        }
     }
 
     /// The sums begin at 0, or where the stretch before left off.
@@ -199,26 +234,32 @@ impl<'a, K: TilePanel> Pass<'a, K> {
     }
 
     #[inline(always)]
-    fn run<L: Dot, U: TileUnit>(&self, l: L, unit: &mut U, sums: &mut Sums) {
+    fn run<L: Dot, U: TileUnit>(
+        &self,
+        l: L,
+        unit: &mut U,
+        tiles: &[WeightTile; KEPT],
+        sums: &mut Sums,
+    ) {
         let steps = self.groups.len() * K::TILES;
         for q in 0..4 {
-            self.start(unit, q, 0);
+            self.start(unit, tiles, q, 0);
         }
         for q in 0..4 {
-            self.advance(unit, q, 0, steps, &mut sums.squares[0][q]);
+            self.advance(unit, tiles, q, 0..steps, &mut sums.squares[0][q]);
         }
         for step in 0..steps {
             // Written out, so that each knows its registers.
-            self.square(l, unit, 0, step, steps, sums);
-            self.square(l, unit, 1, step, steps, sums);
-            self.square(l, unit, 2, step, steps, sums);
-            self.square(l, unit, 3, step, steps, sums);
+            self.square(l, unit, tiles, 0, step..steps, sums);
+            self.square(l, unit, tiles, 1, step..steps, sums);
+            self.square(l, unit, tiles, 2, step..steps, sums);
+            self.square(l, unit, tiles, 3, step..steps, sums);
         }
     }
 
     /// Multiplies square `q` of a step.
     #[inline(always)]
-    fn start<U: TileUnit>(&self, unit: &mut U, q: usize, step: usize) {
+    fn start<U: TileUnit>(&self, unit: &mut U, tiles: &[WeightTile; KEPT], q: usize, step: usize) {
         if !self.has(q) {
             return;
         }
@@ -230,77 +271,72 @@ impl<'a, K: TilePanel> Pass<'a, K> {
             unit.load_x(q / 2, &bytes[at..], stride);
         }
         if q / 2 == 0 {
-            unit.load_w(q % 2, &self.tiles[2 * step + q % 2].q);
+            unit.load_w(q % 2, &tiles[2 * step + q % 2].q);
         }
         unit.multiply(q);
     }
 
-    /// Reads square `q` of `step`, and multiplies that of the next.
+    /// Reads square `q` of the first of `steps`, and multiplies that of the next.
     #[inline(always)]
     fn advance<U: TileUnit>(
         &self,
         unit: &mut U,
+        tiles: &[WeightTile; KEPT],
         q: usize,
-        step: usize,
-        steps: usize,
+        steps: Range<usize>,
         out: &mut Square,
     ) {
-        if self.has(q) && step < steps {
+        if self.has(q) && !steps.is_empty() {
             unit.store(q, out);
-            if step + 1 < steps {
-                self.start(unit, q, step + 1);
+            if steps.len() > 1 {
+                self.start(unit, tiles, q, steps.start + 1);
             }
         }
     }
 
-    /// Lets the unit go on, and joins square `q` of a step to the sums.
+    /// Lets the unit go on, and joins square `q` of the first of `steps` to the sums.
     #[inline(always)]
     fn square<L: Dot, U: TileUnit>(
         &self,
         l: L,
         unit: &mut U,
+        tiles: &[WeightTile; KEPT],
         q: usize,
-        step: usize,
-        steps: usize,
+        steps: Range<usize>,
         sums: &mut Sums,
     ) {
         if !self.has(q) {
             return;
         }
-        self.advance(
-            unit,
-            q,
-            step + 1,
-            steps,
-            &mut sums.squares[(step + 1) % 2][q],
-        );
-        let in_block = K::TYPE.block_len() / COLUMNS;
-        let group = self.groups.start + step / K::TILES;
-        let (block, group) = (group / in_block, group % in_block);
-        let w = &self.tiles[2 * step + q % 2];
-        let rows = &self.rows[q / 2 * TOKENS..][..TOKENS];
-        let (square, weighted) = (&sums.squares[step % 2][q], &mut sums.weighted[q]);
+        let step = steps.start;
+        let next = &mut sums.squares[(step + 1) % 2][q];
+        self.advance(unit, tiles, q, step + 1..steps.end, next);
+        let group = step / K::TILES;
+        let w = &tiles[2 * step + q % 2];
+        let x_scales = &sums.tokens.scale[q / 2][group];
+        let x_sums = &sums.tokens.group_sum[q / 2][group];
+        let square = &sums.squares[step % 2][q].0;
+        let (weighted, acc) = (&mut sums.weighted[q], &mut sums.acc[q]);
         for part in 0..L::PARTS {
             let (scale, min) = (l.load_f(&w.scale, part), l.load_f(&w.min, part));
             for t in 0..TOKENS {
-                let sum = l.load(&square.0[t], part);
-                let sum = if K::TILES == 1 {
-                    small_to_f(l, sum)
-                } else {
-                    let sum = l.mul(sum, l.bits(min));
-                    if step.is_multiple_of(K::TILES) {
-                        store_line(l, part, sum, &mut weighted.0[t]);
+                let mut sum = small_to_f(l, l.load(&square[t], part));
+                if K::TILES == 2 {
+                    // Both products and their sum are exact, but for the last rounding, which is that of the integer.
+                    // Added to 0, a product of 0 has its sign.
+                    if step.is_multiple_of(2) {
+                        let first = l.fma(sum, min, l.splat_f(0.0));
+                        l.store_f(first, &mut weighted[t], part);
                         continue;
                     }
-                    l.to_f(l.add(l.load(&weighted.0[t], part), sum))
-                };
-                let (x, acc) = (&rows[t][block], &mut sums.acc[q][t]);
-                let scale = l.mul_f(scale, l.splat_f(x.scale(group)));
-                let mut joined = l.fma(scale, sum, l.load_f(acc, part));
-                if K::MINIMA {
-                    joined = l.fnma(min, l.splat_f(x.group_sum(group)), joined);
+                    sum = l.fma(sum, min, l.load_f(&weighted[t], part));
                 }
-                l.store_f(joined, acc, part);
+                let scale = l.mul_f(scale, l.splat_f(x_scales[t]));
+                let mut joined = l.fma(scale, sum, l.load_f(&acc[t], part));
+                if K::MINIMA {
+                    joined = l.fnma(min, l.splat_f(x_sums[t]), joined);
+                }
+                l.store_f(joined, &mut acc[t], part);
             }
         }
     }

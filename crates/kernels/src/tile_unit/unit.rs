@@ -39,7 +39,7 @@ pub(crate) struct Square(pub(crate) [Line; TOKENS]);
 pub(crate) struct WeightTile {
     pub(crate) q: [Line; 8],
     pub(crate) scale: [f32; 16],
-    /// The minimum, or, where a block is two products, the bits of this one's factor.
+    /// The minimum, or, where a block is two products, this one's factor.
     pub(crate) min: [f32; 16],
 }
 
@@ -59,7 +59,7 @@ impl WeightTile {
     /// Sets the integers that the sums are multiplied with.
     #[inline(always)]
     pub(crate) fn set_factor<L: Dot>(&mut self, l: L, part: usize, factor: L::I) {
-        l.store_f(l.of_bits(factor), &mut self.min, part);
+        l.store_f(l.to_f(factor), &mut self.min, part);
     }
 }
 
