@@ -24,7 +24,7 @@ const body = {
 /** A form that answers are held to, by the same grammar. */
 const hero = {
   type: 'object',
-  properties: { name: { type: 'string', maxLength: 12 }, friends: { type: 'array', items: { type: 'integer' }, maxItems: 3 } },
+  properties: { name: { type: 'string', maxLength: 12 }, friends: { type: 'array', items: { type: 'integer', minimum: 0, maximum: 99 }, maxItems: 3 } },
   required: ['name', 'friends'],
   additionalProperties: false,
 };
