@@ -37,7 +37,7 @@ def check(path: pathlib.Path) -> float:
 def main() -> None:
     strata = sys.argv[1]
     with tempfile.TemporaryDirectory() as folder:
-        others = [(shape, mix) for shape in ("tiny-lfm2", "tiny-moe") for mix in ("f32", "q4_k_m")]
+        others = [(shape, mix) for shape in ("tiny-lfm2", "tiny-moe", "tiny-hybrid") for mix in ("f32", "q4_k_m")]
         for shape, mix in [("tiny", mix) for mix in MIXES] + others:
             path = pathlib.Path(folder) / f"{shape}-{mix}.gguf"
             subprocess.run([strata, "synth", path, "--shape", shape, "--mix", mix], check=True)

@@ -231,6 +231,7 @@ fn tensors(d: &Dimensions, mix: Mix) -> Vec<Tensor> {
                 floats(name("ssm_conv1d"), &[SSM_TAPS, channels], taps);
                 floats(name("ssm_norm"), &[inner], Values::Ones);
                 let bare = |name: &str| format!("blk.{layer}.{name}");
+                floats(bare("ssm_conv1d.bias"), &[channels], Values::Noise(0.1));
                 floats(bare("ssm_dt.bias"), &[heads], Values::Noise(0.5));
                 floats(bare("ssm_a"), &[1, heads], Values::MinusOnes);
                 floats(bare("ssm_d"), &[1, heads], Values::Ones);
