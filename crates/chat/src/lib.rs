@@ -61,4 +61,5 @@ pub use thinking::{Effort, Thinking, ThinkingMarks};
 pub use tokens::{Detokenize, TokenPiece, Tokenize, Tokenized, TokenizerFacts};
 pub use tools::choice::{Tool, ToolChoice, Tools};
 pub use tools::grammar::{AnswerConstraint, CallGrammar};
+pub use tools::schemas::ArgumentSchemas;
 pub use transcript::{Segment, Transcribe, Transcript, Word};

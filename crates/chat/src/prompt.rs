@@ -5,6 +5,7 @@
 //! control token, the template's own text and the messages are encoded apart, the messages as plain text. Where they
 //! would not, the whole is encoded at once, as everybody does it: cutting would change the tokens at the seams.
 
+mod call_input;
 mod go_values;
 mod values;
 
@@ -19,10 +20,12 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use call_input::CallInput;
 use strata_engine::EmbeddedRun;
 use strata_template::go::{GoError, GoOptions, GoTemplate};
 use strata_template::jinja::{DateTime, RenderOptions, Template, TemplateError};
 use strata_tokenizer::{EncodeOptions, TokenKind, Tokenizer};
+use values::TemplateInput;
 
 /// A model's chat template.
 #[derive(Debug)]
@@ -217,6 +220,11 @@ impl ChatTemplate {
         }))
     }
 
+    /// Whether the template tells the model of tools. Where it does not, the system prompt explains them.
+    pub fn shows_tools(&self) -> bool {
+        self.shows_tools
+    }
+
     /// How the model writes tool calls.
     pub fn calls(&self) -> CallFormat {
         self.calls
@@ -243,22 +251,28 @@ impl ChatTemplate {
             [said @ .., last] if conversation.continues => (said, last.joined()),
             said => (said, String::new()),
         };
+        let calls = match &self.language {
+            Language::Jinja(template) if said.iter().any(|one| !one.tool_calls.is_empty()) => {
+                CallInput::of(template, tokenizer, self.calls)
+            }
+            _ => CallInput::default(),
+        };
+        let input = TemplateInput {
+            format: self.calls,
+            calls,
+        };
+        let explains = !self.shows_tools && !conversation.tools.is_empty();
+        let messages = if explains {
+            explain_tools(said, conversation.tools).into()
+        } else {
+            calls.arranged(said)
+        };
         let shown = Conversation {
-            messages: said,
+            messages: &messages,
+            tools: if explains { &[] } else { conversation.tools },
             ..*conversation
         };
-        let shown = if self.shows_tools || shown.tools.is_empty() {
-            self.encode(tokenizer, &shown, sights)
-        } else {
-            let messages = explain_tools(said, shown.tools);
-            let shown = Conversation {
-                messages: &messages,
-                tools: &[],
-                ..shown
-            };
-            self.encode(tokenizer, &shown, sights)
-        };
-        let mut prompt = shown?;
+        let mut prompt = self.encode(tokenizer, &shown, input, sights)?;
         let mut more = SplicedTokens {
             tokens: prompt.tokens,
             runs: prompt.images,
@@ -277,11 +291,13 @@ impl ChatTemplate {
         &self,
         tokenizer: &Tokenizer,
         conversation: &Conversation<'_>,
+        input: TemplateInput,
         sights: &Sights,
     ) -> Result<RenderedPrompt, PromptError> {
         let contents: Vec<String> = conversation.messages.iter().map(Message::joined).collect();
         let contents: Vec<&str> = contents.iter().map(String::as_str).collect();
-        let text = self.render(tokenizer, conversation, &contents)?;
+        let render = |contents: &[&str]| self.render(tokenizer, conversation, input, contents);
+        let text = render(&contents)?;
         if conversation.room.is_some_and(|room| text.len() > room) {
             return Err(PromptError::TooLong { bytes: text.len() });
         }
@@ -296,7 +312,7 @@ impl ChatTemplate {
         let mut whole = SplicedTokens::default();
         sights.encode(tokenizer, &text, TRUSTED, &mut whole);
         let parts = (&contents[..], &text[..]);
-        let made = match self.encode_apart(tokenizer, conversation, parts, sights) {
+        let made = match encode_apart(tokenizer, parts, sights, render) {
             Some(apart)
                 if controls(tokenizer, &apart.tokens).ne(controls(tokenizer, &whole.tokens)) =>
             {
@@ -326,6 +342,7 @@ impl ChatTemplate {
         &self,
         tokenizer: &Tokenizer,
         conversation: &Conversation<'_>,
+        input: TemplateInput,
         contents: &[&str],
     ) -> Result<String, PromptError> {
         let now = conversation.now;
@@ -335,7 +352,7 @@ impl ChatTemplate {
                     now,
                     ..RenderOptions::default()
                 };
-                let context = values::context(tokenizer, conversation, contents);
+                let context = values::context(tokenizer, conversation, contents, input);
                 let text = template.render(&context, &options);
                 text.map_err(PromptError::Render)
             }
@@ -349,58 +366,57 @@ impl ChatTemplate {
             }
         }
     }
+}
 
-    /// The template's text and the messages encoded apart. `None` where the template does not write each message once,
-    /// as it is or without the white space around it.
-    fn encode_apart(
-        &self,
-        tokenizer: &Tokenizer,
-        conversation: &Conversation<'_>,
-        (contents, text): (&[&str], &str),
-        sights: &Sights,
-    ) -> Option<SplicedTokens> {
-        let marks: Vec<String> = (0..contents.len())
-            .map(|index| format!("Message{index}Ends"))
-            .collect();
-        // A message that says nothing stays silent: templates leave such parts out.
-        let marked: Vec<&str> = marks
-            .iter()
-            .zip(contents)
-            .map(|(mark, content)| if content.is_empty() { "" } else { mark })
-            .collect();
-        let rendered = self.render(tokenizer, conversation, &marked).ok()?;
-        let mut places = Vec::new();
-        for (index, mark) in marked
-            .iter()
-            .enumerate()
-            .filter(|(_, mark)| !mark.is_empty())
-        {
-            let mut found = rendered.match_indices(mark);
-            let (at, _) = found.next()?;
-            if found.next().is_some() {
-                return None;
-            }
-            places.push((at, index));
+/// The template's text and the messages encoded apart. `None` where the template does not write each message once,
+/// as it is or without the white space around it.
+fn encode_apart(
+    tokenizer: &Tokenizer,
+    (contents, text): (&[&str], &str),
+    sights: &Sights,
+    render: impl Fn(&[&str]) -> Result<String, PromptError>,
+) -> Option<SplicedTokens> {
+    let marks: Vec<String> = (0..contents.len())
+        .map(|index| format!("Message{index}Ends"))
+        .collect();
+    // A message that says nothing stays silent: templates leave such parts out.
+    let marked: Vec<&str> = marks
+        .iter()
+        .zip(contents)
+        .map(|(mark, content)| if content.is_empty() { "" } else { mark })
+        .collect();
+    let rendered = render(&marked).ok()?;
+    let mut places = Vec::new();
+    for (index, mark) in marked
+        .iter()
+        .enumerate()
+        .filter(|(_, mark)| !mark.is_empty())
+    {
+        let mut found = rendered.match_indices(mark);
+        let (at, _) = found.next()?;
+        if found.next().is_some() {
+            return None;
         }
-        places.sort_unstable();
-
-        let trimmed: Vec<&str> = contents.iter().map(|text| text.trim()).collect();
-        [contents, &trimmed].into_iter().find_map(|contents| {
-            let (mut joined, mut made, mut end) = (String::new(), SplicedTokens::default(), 0);
-            for &(at, index) in &places {
-                let own = &rendered[end..at];
-                sights.encode(tokenizer, own, TRUSTED, &mut made);
-                sights.encode(tokenizer, contents[index], PLAIN, &mut made);
-                joined.push_str(own);
-                joined.push_str(contents[index]);
-                end = at + marks[index].len();
-            }
-            let own = &rendered[end..];
-            sights.encode(tokenizer, own, TRUSTED, &mut made);
-            joined.push_str(own);
-            (joined == text).then_some(made)
-        })
+        places.push((at, index));
     }
+    places.sort_unstable();
+
+    let trimmed: Vec<&str> = contents.iter().map(|text| text.trim()).collect();
+    [contents, &trimmed].into_iter().find_map(|contents| {
+        let (mut joined, mut made, mut end) = (String::new(), SplicedTokens::default(), 0);
+        for &(at, index) in &places {
+            let own = &rendered[end..at];
+            sights.encode(tokenizer, own, TRUSTED, &mut made);
+            sights.encode(tokenizer, contents[index], PLAIN, &mut made);
+            joined.push_str(own);
+            joined.push_str(contents[index]);
+            end = at + marks[index].len();
+        }
+        let own = &rendered[end..];
+        sights.encode(tokenizer, own, TRUSTED, &mut made);
+        joined.push_str(own);
+        (joined == text).then_some(made)
+    })
 }
 
 pub(crate) fn controls<'a>(
@@ -450,25 +466,28 @@ fn explain_tools(messages: &[Message], tools: &[Tool]) -> Vec<Message> {
         format!("{system}\n\n{explained}")
     };
     told.push(Message::text(Role::System, system));
-    told.extend(rest.iter().map(|message| {
-        if message.tool_calls.is_empty() {
-            return message.clone();
-        }
-        let calls = Json::array(message.tool_calls.iter().map(|call| {
-            Json::object([
-                ("name", call.name.as_str().into()),
-                ("arguments", call.arguments.clone()),
-            ])
-        }));
-        let text = message.joined();
-        let text: Cow<'_, str> = if text.is_empty() {
-            calls.text().into()
-        } else {
-            format!("{text}\n{calls}").into()
-        };
-        Message::text(message.role, text)
-    }));
+    told.extend(rest.iter().map(told_in_text));
     told
+}
+
+/// A message with its calls in the text.
+fn told_in_text(message: &Message) -> Message {
+    if message.tool_calls.is_empty() {
+        return message.clone();
+    }
+    let calls = Json::array(message.tool_calls.iter().map(|call| {
+        Json::object([
+            ("name", call.name.as_str().into()),
+            ("arguments", call.arguments.clone()),
+        ])
+    }));
+    let text = message.joined();
+    let text: Cow<'_, str> = if text.is_empty() {
+        calls.text().into()
+    } else {
+        format!("{text}\n{calls}").into()
+    };
+    Message::text(message.role, text)
 }
 
 #[cfg(test)]

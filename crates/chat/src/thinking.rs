@@ -70,7 +70,15 @@ pub struct ThinkingMarks {
 }
 
 impl ThinkingMarks {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 8] = [
+        Self {
+            begin: "<mm:think>",
+            end: "</mm:think>",
+        },
+        Self {
+            begin: "Here are my reasoning steps:",
+            end: "[BEGIN FINAL RESPONSE]",
+        },
         Self {
             begin: "<think>",
             end: "</think>",
@@ -96,10 +104,18 @@ impl ThinkingMarks {
             end: "<|inner_suffix|>",
         },
     ];
+    /// Its template puts the marks together from parts.
+    const HUNYUAN3: Self = Self {
+        begin: "<think:opensource>",
+        end: "</think:opensource>",
+    };
 
     /// The marks that a chat template uses.
     pub fn of_template(template: &str) -> Option<Self> {
         let knows = |marks: &Self| template.contains(marks.begin) || template.contains(marks.end);
+        if template.contains("<think{}>") {
+            return Some(Self::HUNYUAN3);
+        }
         Self::ALL.into_iter().find(knows)
     }
 

@@ -10,6 +10,7 @@ use crate::prompt::{self, Conversation, PromptError, RenderedPrompt};
 use crate::request::{Generate, Prompt, PromptPart};
 use crate::shorten::{prompt_room, shorten};
 use crate::splitter::SplitOptions;
+use crate::tools::schemas::ArgumentSchemas;
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use strata_template::jinja::DateTime;
@@ -253,7 +254,12 @@ impl PromptMaker<'_> {
             thinking,
             begins_thinking: thinking.is_some_and(|marks| marks.opened_by(&prompt.text)),
             calls: self.tools.format,
+            schemas: ArgumentSchemas::of(allowed.clone().copied()),
             tools: allowed.map(|tool| tool.name.clone()).collect(),
+            explained: match &self.profile.template {
+                Some(Ok(template)) => !template.shows_tools(),
+                _ => true,
+            },
             only_calls: self.tools.required,
         }
     }

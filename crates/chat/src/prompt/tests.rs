@@ -1,6 +1,7 @@
 //! What a message may and may not do to its prompt.
 
 use super::*;
+use crate::ToolCall;
 use std::vec;
 use strata_tokenizer::{ModelKind, TokenTable, Vocab};
 
@@ -330,4 +331,65 @@ fn images_that_cannot_be_seen_are_refused() {
     // Without an image the mark is text like any other.
     let text = [Message::text(Role::User, "\u{fdd0}0\u{fdd1}")];
     assert_eq!(seen(CHATML, &text), prompt(CHATML, &text, &[]));
+}
+
+/// A question, an answer with two calls, their results.
+fn calling() -> Vec<Message> {
+    let call = |name: &str| ToolCall {
+        id: name.into(),
+        name: name.into(),
+        arguments: Json::object([("a", 1i64.into())]),
+    };
+    let result = |name: &str| Message {
+        tool_call_id: Some(name.into()),
+        ..Message::text(Role::Tool, name.to_uppercase())
+    };
+    let mut answer = Message::text(Role::Assistant, "Well");
+    answer.tool_calls = ["f", "g"].map(call).into();
+    let question = Message::text(Role::User, "Hi");
+    vec![question, answer, result("g"), result("f")]
+}
+
+#[test]
+fn past_calls_are_given_to_a_template_as_it_reads_them() {
+    let each = "{% for m in messages %}@{% endfor %}";
+    let call = "{% for c in m.tool_calls %}<{{ c.function.name }} {{ c.function.arguments | tojson }}>{% endfor %}";
+    for (body, expected) in [
+        (
+            std::format!("[{{{{ m.content }}}}]{call}"),
+            "[Hi][Well]<f {\"a\": 1}><g {\"a\": 1}>[G][F]",
+        ),
+        // Arguments as a text, and no content beside calls.
+        (
+            "{% if m.tool_calls and m.content is none %}{% for c in m.tool_calls %}<{{ c.function.name + c.function.arguments }}>\
+             {% endfor %}{% else %}[{{ m.content }}]{% endif %}"
+                .into(),
+            "[Hi][Well]<f{\"a\":1}><g{\"a\":1}>[G][F]",
+        ),
+        // One call a message, each with its result after it.
+        (
+            std::format!(
+                "{{% if m.tool_calls and m.tool_calls | length > 1 %}}{{{{ raise_exception('one') }}}}{{% endif %}}\
+                 [{{{{ m.content }}}}]{call}"
+            ),
+            "[Hi][Well]<f {\"a\": 1}>[F][]<g {\"a\": 1}>[G]",
+        ),
+        // Ids that have the tools' names in them.
+        (
+            "[{{ m.content }}{{ m.tool_call_id }}]{% for c in m.tool_calls %}<|tool_calls_section_begin|>{{ c.id }} \
+             {{ c.function.arguments | tojson }}{% endfor %}"
+                .into(),
+            "[Hi][Well]<|tool_calls_section_begin|>functions.f:0 {\"a\": 1}<|tool_calls_section_begin|>functions.g:1 \
+             {\"a\": 1}[Gfunctions.g:1][Ffunctions.f:0]",
+        ),
+        // None: they stand in the text.
+        (
+            "[{{ m.content }}]".into(),
+            "[Hi][Well\n[{\"name\":\"f\",\"arguments\":{\"a\":1}},{\"name\":\"g\",\"arguments\":{\"a\":1}}]][G][F]",
+        ),
+    ] {
+        let template = each.replace('@', &body);
+        let shown = prompt(&template, &calling(), &[]).unwrap();
+        assert_eq!(shown.text, expected, "{template}");
+    }
 }

@@ -1,23 +1,39 @@
 //! A conversation as the values that chat templates read, with the names that Hugging Face gives them.
 
 use super::Conversation;
+use super::call_input::CallInput;
 use crate::json::Json;
-use crate::{Effort, Message, Thinking, Tool};
+use crate::tools::CallFormat;
+use crate::{Effort, Message, Thinking, Tool, ToolCall};
+use alloc::borrow::Cow;
+use alloc::collections::BTreeMap;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use strata_template::jinja::Value;
 use strata_tokenizer::Tokenizer;
+
+/// What a template wants.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct TemplateInput {
+    /// The family, by how it writes calls.
+    pub(super) format: CallFormat,
+    /// How it reads past calls.
+    pub(super) calls: CallInput,
+}
 
 /// What a template is rendered with. `contents` are the messages' texts, or marks in their place.
 pub(super) fn context(
     tokenizer: &Tokenizer,
     conversation: &Conversation<'_>,
     contents: &[&str],
+    input: TemplateInput,
 ) -> Value {
     let special = tokenizer.special();
     let text = |id: Option<u32>| id.and_then(|id| tokenizer.token_text(id)).unwrap_or("");
     let messages = conversation.messages.iter().zip(contents);
-    let messages = messages.map(|(message, content)| said(message, content));
+    let mut ids = CallIds::new(input.format);
+    let messages = messages.map(|(message, content)| said(message, content, input.calls, &mut ids));
     let mut pairs: Vec<(&str, Value)> = [
         ("messages", Value::list(messages)),
         ("add_generation_prompt", (!conversation.closed).into()),
@@ -32,6 +48,9 @@ pub(super) fn context(
             .map(|tool| value(&tool_json(tool)));
         pairs.push(("tools", Value::list(tools)));
     }
+    if input.format == CallFormat::FireFunction {
+        pairs.extend(functions(conversation));
+    }
     let (thinks, effort) = match conversation.thinking {
         Thinking::Default => (None, None),
         Thinking::Off | Thinking::Effort(Effort::None) => (Some(false), None),
@@ -39,39 +58,119 @@ pub(super) fn context(
         Thinking::Effort(effort) => (Some(true), Some(effort)),
     };
     if let Some(thinks) = thinks {
-        // Families differ in what they call it.
-        pairs.push(("enable_thinking", thinks.into()));
-        pairs.push(("thinking", thinks.into()));
-    }
-    if let Some(effort) = effort {
-        pairs.push(("reasoning_effort", effort.name().into()));
+        pairs.extend(thinking(thinks, effort, input.format));
     }
     Value::map(pairs)
 }
 
-fn said(message: &Message, content: &str) -> Value {
-    let mut pairs: Vec<(&str, Value)> = [
-        ("role", message.role.name().into()),
-        ("content", content.into()),
-    ]
-    .into();
+/// Whether the model thinks, and how much. Families differ in what they call it.
+fn thinking(
+    thinks: bool,
+    effort: Option<Effort>,
+    format: CallFormat,
+) -> impl Iterator<Item = (&'static str, Value)> {
+    let word = match (format, thinks, effort) {
+        // Its template refuses every other word.
+        (CallFormat::Hunyuan3, false, _) => Some("no_think"),
+        (CallFormat::Hunyuan3, true, Some(Effort::Minimal | Effort::Low)) => Some("low"),
+        (CallFormat::Hunyuan3, true, _) => Some("high"),
+        (CallFormat::Solar, false, _) => Some(Effort::Minimal.name()),
+        (_, _, effort) => effort.map(Effort::name),
+    };
+    let mode = if thinks { "enabled" } else { "disabled" };
+    let own = match format {
+        CallFormat::Command => Some(("reasoning", thinks.into())),
+        CallFormat::MiniMaxM3 => Some(("thinking_mode", mode.into())),
+        CallFormat::Glimmer => word.map(|word| ("reasoning_strength", word.into())),
+        _ => None,
+    };
+    let usual = [
+        ("enable_thinking", thinks.into()),
+        ("thinking", thinks.into()),
+    ];
+    let word = word.map(|word| ("reasoning_effort", word.into()));
+    usual.into_iter().chain(word).chain(own)
+}
+
+/// The tools and the time as FireFunction wants them: texts.
+fn functions(conversation: &Conversation<'_>) -> impl Iterator<Item = (&'static str, Value)> {
+    let tools = Json::array(conversation.tools.iter().map(tool_json));
+    let time = conversation.now.map_or(String::new(), |now| {
+        let (year, month, day) = (now.year, now.month, now.day);
+        let (hour, minute, second) = (now.hour, now.minute, now.second);
+        format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
+    });
+    let pairs = [
+        ("functions", tools.text().as_str().into()),
+        ("datetime", time.as_str().into()),
+    ];
+    pairs.into_iter()
+}
+
+/// The ids of calls. Some of Kimi's templates write them in the place of the tools' names, which its own have in them.
+struct CallIds<'m> {
+    named: bool,
+    calls: usize,
+    given: BTreeMap<&'m str, String>,
+}
+
+impl<'m> CallIds<'m> {
+    fn new(format: CallFormat) -> Self {
+        Self {
+            named: format == CallFormat::Kimi,
+            calls: 0,
+            given: BTreeMap::new(),
+        }
+    }
+
+    fn of_call(&mut self, call: &'m ToolCall) -> Cow<'m, str> {
+        if !self.named {
+            return call.id.as_str().into();
+        }
+        let id = format!("functions.{}:{}", call.name, self.calls);
+        self.calls += 1;
+        self.given.insert(&call.id, id.clone());
+        id.into()
+    }
+
+    fn of_result<'s>(&'s self, id: &'s str) -> &'s str {
+        self.given.get(id).map_or(id, String::as_str)
+    }
+}
+
+fn said<'m>(message: &'m Message, content: &str, input: CallInput, ids: &mut CallIds<'m>) -> Value {
+    let calls = !message.tool_calls.is_empty();
+    let content = if calls && content.is_empty() && input.no_content {
+        Value::None
+    } else {
+        content.into()
+    };
+    let mut pairs: Vec<(&str, Value)> =
+        [("role", message.role.name().into()), ("content", content)].into();
     if let Some(thinking) = &message.thinking {
-        pairs.push(("reasoning_content", thinking.as_str().into()));
+        for name in ["reasoning_content", "reasoning"] {
+            pairs.push((name, thinking.as_str().into()));
+        }
     }
     if let Some(name) = &message.name {
         pairs.push(("name", name.as_str().into()));
     }
     if let Some(id) = &message.tool_call_id {
-        pairs.push(("tool_call_id", id.as_str().into()));
+        pairs.push(("tool_call_id", ids.of_result(id).into()));
     }
     if !message.tool_calls.is_empty() {
         let calls = message.tool_calls.iter().map(|call| {
+            let arguments = if input.text_arguments {
+                call.arguments.text().as_str().into()
+            } else {
+                value(&call.arguments)
+            };
             let function = Value::map([
                 ("name", call.name.as_str().into()),
-                ("arguments", value(&call.arguments)),
+                ("arguments", arguments),
             ]);
             Value::map([
-                ("id", call.id.as_str().into()),
+                ("id", (&*ids.of_call(call)).into()),
                 ("type", "function".into()),
                 ("function", function),
             ])

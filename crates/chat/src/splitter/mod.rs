@@ -4,15 +4,17 @@
 //! arguments begin, or whole where its family does not write them as JSON. A call that cannot be parsed is text, unless
 //! its beginning was emitted already: see `tools/call_reader.rs`.
 
-mod harmony;
+mod block_calls;
+mod channels;
 
 use crate::thinking::ThinkingMarks;
 use crate::tools::block::{self, Block, Named};
-use crate::tools::call_reader::{CallReader, Part};
+use crate::tools::schemas::ArgumentSchemas;
 use crate::tools::{CallFormat, Marks};
 use alloc::string::String;
 use alloc::vec::Vec;
-use harmony::Harmony;
+use block_calls::BlockCalls;
+use channels::Channels;
 use strata_tokenizer::Tokenizer;
 
 /// A part of an answer.
@@ -43,6 +45,10 @@ pub struct SplitOptions {
     pub calls: Option<CallFormat>,
     /// The tools; a call to any other is text.
     pub tools: Vec<String>,
+    /// What their arguments are, for families that write values without quotes.
+    pub schemas: ArgumentSchemas,
+    /// The prompt explained how to call tools, as a bare list, to a model that may write calls in a way of its own.
+    pub explained: bool,
     /// The answer must be calls: whatever else it has, such as the beginning of a call that was cut short, is dropped.
     pub only_calls: bool,
 }
@@ -68,8 +74,8 @@ pub struct Splitter {
     /// Whether nothing but white space has come yet.
     at_start: bool,
     /// Follows the call that is being written.
-    reader: CallReader,
-    harmony: Option<Harmony>,
+    calls: BlockCalls,
+    channels: Option<Channels>,
 }
 
 #[derive(Copy, Clone, Debug)]
@@ -85,6 +91,8 @@ enum Position {
 
 /// Whom Functionary calls if it means the user.
 const USER: &str = "all";
+/// What GigaChat ends a message with, and begins a call.
+const GIGACHAT_END: &str = "<|message_sep|>";
 
 impl Splitter {
     /// A splitter for one answer.
@@ -100,16 +108,16 @@ impl Splitter {
             position,
             held: String::new(),
             at_start: true,
-            reader: CallReader::default(),
-            harmony: (options.calls == Some(CallFormat::Harmony)).then(Harmony::default),
+            calls: BlockCalls::default(),
+            channels: options.calls.and_then(Channels::new),
             options,
         }
     }
 
     /// Adds text and appends the parts that are decided.
     pub fn push(&mut self, text: &str, out: &mut Vec<AnswerPart>) {
-        match &mut self.harmony {
-            Some(harmony) => harmony.push(text, &self.options.tools, out),
+        match &mut self.channels {
+            Some(channels) => channels.push(text, &self.options, out),
             None => {
                 self.held.push_str(text);
                 while self.advance(out) {}
@@ -119,13 +127,16 @@ impl Splitter {
 
     /// Ends the answer and appends the rest.
     pub fn finish(&mut self, out: &mut Vec<AnswerPart>) {
-        if let Some(harmony) = &mut self.harmony {
-            return harmony.finish(&self.options.tools, out);
+        if let Some(channels) = &mut self.channels {
+            return channels.finish(&self.options, out);
         }
         if matches!(self.position, Position::Call(_) | Position::Bare) {
             self.follow(self.held.len(), out);
         }
-        let held = core::mem::take(&mut self.held);
+        let mut held = core::mem::take(&mut self.held);
+        if self.options.calls == Some(CallFormat::GigaChat) && held.trim_end() == GIGACHAT_END {
+            held.clear();
+        }
         match self.position {
             // Perhaps the beginning of a mark.
             Position::Text | Position::Recipient(_) if self.options.only_calls => {}
@@ -138,18 +149,7 @@ impl Splitter {
 
     /// Reads on in a call, up to a position in what is held.
     fn follow(&mut self, to: usize, out: &mut Vec<AnswerPart>) {
-        let from = self.reader.read();
-        let Some(text) = self.held.get(from..to) else {
-            return;
-        };
-        let tools = &self.options.tools;
-        self.reader.feed(text, tools, &mut |part| {
-            out.push(match part {
-                Part::Begin(name) => AnswerPart::CallBegin(name),
-                Part::Arguments(text) => AnswerPart::CallArguments(text),
-                Part::End => AnswerPart::CallEnd,
-            });
-        });
+        self.calls.follow(&self.held, to, &self.options.tools, out);
     }
 
     /// Makes one step through what is held; `false` if more text is needed.
@@ -185,7 +185,7 @@ impl Splitter {
                 }
             },
             Position::Call(marks) => {
-                if self.options.calls == Some(CallFormat::Functionary32) && !self.reader.is_open() {
+                if self.options.calls == Some(CallFormat::Functionary32) && !self.calls.is_open() {
                     match self.held.split_once('\n') {
                         Some((USER, _)) => {
                             self.held.drain(..=USER.len());
@@ -223,7 +223,7 @@ impl Splitter {
         let mut names = tools.chain([USER]);
         self.position = match self.held.split_once('\n') {
             Some((name, _)) if names.any(|known| known == name) => {
-                self.reader = CallReader::new(marks.block);
+                self.calls = BlockCalls::new(marks.block);
                 Position::Call(marks)
             }
             None if names.any(|known| known.starts_with(self.held.as_str())) => return false,
@@ -252,9 +252,11 @@ impl Splitter {
                     return false;
                 }
             }
-            let bare = self.options.calls.is_some_and(CallFormat::allows_bare);
+            let explained = self.options.explained;
+            let bare = |format: CallFormat| explained || format.allows_bare();
+            let bare = self.options.calls.is_some_and(bare);
             if bare && self.held.starts_with(['{', '[']) {
-                self.reader = CallReader::new(Block::Json);
+                self.calls = BlockCalls::new(Block::Json);
                 self.position = Position::Bare;
                 return true;
             }
@@ -275,7 +277,7 @@ impl Splitter {
             let before = core::mem::replace(&mut self.held, rest);
             emit(AnswerPart::Text, before.trim_end().into(), out);
             self.at_start = false;
-            self.reader = CallReader::new(marks.block);
+            self.calls = BlockCalls::new(marks.block);
             self.position = Position::Call(marks);
             return true;
         }
@@ -296,7 +298,8 @@ impl Splitter {
     /// Reads a call's block; what cannot be read comes out as it was written.
     fn close(&mut self, marks: Marks, inside: &str, end: &str, out: &mut Vec<AnswerPart>) {
         let written = [marks.begin, inside, end].concat();
-        self.read(marks.block.read(inside), inside, &written, out);
+        let calls = marks.block.read(inside, &self.options.schemas);
+        self.read(calls, inside, &written, out);
         self.at_start = false;
     }
 
@@ -308,30 +311,8 @@ impl Splitter {
         written: &str,
         out: &mut Vec<AnswerPart>,
     ) {
-        let reader = core::mem::take(&mut self.reader);
-        match self.known(calls) {
-            _ if reader.is_open() => out.push(AnswerPart::CallEnd),
-            Some(calls) => {
-                let rest = calls.into_iter().skip(reader.calls());
-                out.extend(rest.map(AnswerPart::Call));
-            }
-            None if self.options.only_calls => {}
-            None if reader.calls() == 0 => emit(AnswerPart::Text, written.into(), out),
-            None => {
-                let rest = &inside[reader.end()..];
-                if rest.contains(char::is_alphanumeric) {
-                    emit(AnswerPart::Text, rest.into(), out);
-                }
-            }
-        }
-    }
-
-    fn known(&self, calls: Option<Vec<Named>>) -> Option<Vec<Named>> {
-        calls.filter(|calls| {
-            calls
-                .iter()
-                .all(|(name, _)| self.options.tools.contains(name))
-        })
+        let told = core::mem::take(&mut self.calls);
+        told.close(calls, inside, written, &self.options, out);
     }
 
     fn splits(&self) -> bool {

@@ -11,7 +11,7 @@ fn options(calls: Option<CallFormat>) -> SplitOptions {
         begins_thinking: false,
         calls,
         tools: ["f".to_string(), "g".to_string()].into(),
-        only_calls: false,
+        ..SplitOptions::default()
     }
 }
 
@@ -265,10 +265,98 @@ const FAMILIES: &[(CallFormat, &str)] = &[
         "<|channel|>commentary to=functions.f <|constrain|>json<|message|>@F<|call|><|start|>assistant<|channel|>commentary to=functions.g <|constrain|>json<|message|>@G<|call|>",
     ),
     (
+        CallFormat::Solar,
+        "<|tool_calls|><|tool_call:begin|>a1b2c3d4e5<|tool_call:name|>f<|tool_call:args|>@F<|tool_call:end|><|tool_call:begin|>a1b2c3d4e6<|tool_call:name|>g<|tool_call:args|>@G<|tool_call:end|><|calls|>",
+    ),
+    (
+        CallFormat::GigaChat,
+        "<|message_sep|>\n\nfunction call<|role_sep|>\n{\"name\": \"f\", \"arguments\": @F}<|message_sep|>\n\n<|function_call|>{\"name\": \"g\", \"arguments\": @G}",
+    ),
+    (
         CallFormat::Generic,
         "[{\"name\": \"f\", \"arguments\": @F}, {\"name\": \"g\", \"arguments\": @G}]",
     ),
 ];
+
+/// Families whose calls are read as a whole.
+#[test]
+fn calls_in_tags_are_read() {
+    let tags = "<invoke name=\"f\">\n<parameter name=\"a\">x < y</parameter>\n</invoke>\n<invoke name=\"g\">\n</invoke>\n";
+    let prefixed = tags.replace("</", "</atem:").replace("<i", "<atem:i");
+    let prefixed = prefixed.replace("<p", "<atem:p");
+    for (format, before, text, after) in [
+        (
+            CallFormat::MiniMaxM2,
+            "<minimax:tool_call>\n",
+            tags,
+            "</minimax:tool_call>",
+        ),
+        (
+            CallFormat::Olmo3,
+            "<function_calls>",
+            "f(a='x < y')\ng()",
+            "</function_calls>",
+        ),
+        (
+            CallFormat::Llama3,
+            "<|python_start|>",
+            "[f(a='x < y'), g()]",
+            "<|python_end|>",
+        ),
+        (
+            CallFormat::Glimmer,
+            " to=self<|message|>hm<|eom|><|start|>assistant to=user<|message|>See.<|eom|><|start|>assistant to=f<|message|><atem:function_calls>\n",
+            prefixed.as_str(),
+            "</atem:function_calls><|eot|>",
+        ),
+    ] {
+        let options = options(Some(format));
+        let (thinking, said) = match format {
+            CallFormat::Glimmer => ("hm", "See."),
+            _ => ("", ""),
+        };
+        let calls = ["f{\"a\":\"x < y\"}", "g{}"];
+        let whole = [before, text, after].concat();
+        check(&options, &whole, thinking, said, &calls);
+        // What is no call is text.
+        let unknown = whole
+            .replace("name=\"g\"", "name=\"h\"")
+            .replace("g()", "h()");
+        let (_, said, calls) = split(&options, &unknown, 3);
+        assert!(
+            calls.is_empty() && said.contains("x < y"),
+            "{format:?}: {said}"
+        );
+    }
+}
+
+#[test]
+fn a_model_that_was_told_of_tools_may_write_a_bare_list_or_marks() {
+    let deepseek = options(Some(CallFormat::DeepSeek));
+    let list = "[{\"name\": \"f\", \"arguments\": {}}]";
+    check(&deepseek, list, "", list, &[]);
+    let explained = SplitOptions {
+        explained: true,
+        ..deepseek
+    };
+    check(&explained, list, "", "", &["f{}"]);
+    let marked = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>";
+    check(&explained, marked, "", "", &["f{}"]);
+}
+
+#[test]
+fn solar_and_gigachat_end_their_messages() {
+    let solar = options(Some(CallFormat::Solar));
+    check(
+        &solar,
+        "<|think|>hm<|end|><|begin|>assistant<|content|>yes < no<|end|>",
+        "hm",
+        "yes < no",
+        &[],
+    );
+    let gigachat = options(Some(CallFormat::GigaChat));
+    check(&gigachat, "yes<|message_sep|>\n\n", "", "yes", &[]);
+}
 
 const ARGUMENTS: [&str; 2] = [
     "{\"a\": \"}\\\"{[漢 😀 <b> > \", \"b\": [1, {\"c\": null}]}",
@@ -326,8 +414,8 @@ fn malformed_calls_are_text_unless_their_arguments_were_told() {
     for (format, text) in FAMILIES {
         let all = options(Some(*format));
         let (before, _) = text.split_once("@F").unwrap();
-        // One that never gets to its arguments is text, whole. Harmony's marks are not for clients.
-        if *format != CallFormat::Harmony {
+        // One that never gets to its arguments is text, whole. Marks of messages are not for clients.
+        if ![CallFormat::Harmony, CallFormat::Solar].contains(format) {
             check(&all, before, "", before, &[]);
         }
         // What was told stays a call: with what there is of it, and no JSON if the model wrote none.
@@ -344,7 +432,7 @@ fn malformed_calls_are_text_unless_their_arguments_were_told() {
         let (_, answer, calls) = gather(&one, [&unknown]);
         assert!(answer.contains("{\"b\": 1}"), "{format:?}: {answer}");
         assert!(
-            calls == ["g{}"] || (calls.is_empty() && answer == unknown),
+            calls == ["g{}"] || (calls.is_empty() && unknown.contains(&answer)),
             "{format:?}: {calls:?} {answer}"
         );
         let calls: Vec<&str> = calls.iter().map(String::as_str).collect();

@@ -1,7 +1,9 @@
 //! Reading what stands between the marks of a call.
 
-use super::loose;
+use super::schemas::ArgumentSchemas;
+use super::{loose, markup};
 use crate::json::Json;
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
@@ -16,14 +18,26 @@ pub(crate) enum Block {
     Parameters,
     /// The same after `<function=`.
     OpenParameters,
-    /// `name<arg_key>key</arg_key><arg_value>value</arg_value>`.
-    KeysAndValues,
+    /// `name<arg_key>key</arg_key><arg_value>value</arg_value>`, with this after the name of each tag.
+    KeysAndValues(&'static str),
+    /// The same in a list of `<tool_call>`, with `<tool_sep>` after the name.
+    ListedKeysAndValues(&'static str),
+    /// `<invoke name="…"><parameter name="key">value</parameter></invoke>`, with this before the name of each tag.
+    Invocations(&'static str),
+    /// `"name"><param name="key">value</param>`.
+    Function,
+    /// `<invoke name="…"><key>value</key></invoke>`, with this before each tag.
+    Elements(&'static str),
     /// DeepSeek's inner marks around a name and JSON, fenced or not.
     DeepSeek,
     /// Kimi's inner marks around `functions.name:0` and JSON.
     Kimi,
+    /// Solar's inner marks around an id, the name and JSON.
+    Solar,
     /// `[name(key=value)]`, or as [`Block::Json`].
     Python,
+    /// `name(key=value)` on a line each.
+    PythonLines,
     /// `call:name{key:value}`.
     Gemma,
     /// `[{"name": {…}}]`.
@@ -34,6 +48,8 @@ pub(crate) enum Block {
 pub(crate) const DEEPSEEK_CALL: (&str, &str) = ("<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>");
 /// What stands around each of Kimi's calls.
 pub(crate) const KIMI_CALL: (&str, &str) = ("<|tool_call_begin|>", "<|tool_call_end|>");
+/// What stands around each of Solar's calls.
+pub(crate) const SOLAR_CALL: (&str, &str) = ("<|tool_call:begin|>", "<|tool_call:end|>");
 /// What may stand before arguments, with as many backticks after them.
 pub(crate) const FENCE: &str = "```json";
 
@@ -42,7 +58,7 @@ pub(crate) type Named = (String, Json);
 
 impl Block {
     /// The calls in a block; `None` if it is not what it should be.
-    pub(crate) fn read(self, text: &str) -> Option<Vec<Named>> {
+    pub(crate) fn read(self, text: &str, schemas: &ArgumentSchemas) -> Option<Vec<Named>> {
         match self {
             Self::Json => json(text),
             Self::NameThenJson(separator) => match json(text) {
@@ -50,15 +66,24 @@ impl Block {
                 None => name_then_json(text, separator).map(|call| [call].into()),
             },
             Self::Parameters => {
-                let calls = text.split("<function=").skip(1).map(parameters);
+                let calls = text.split("<function=").skip(1);
                 calls
+                    .map(|call| parameters(call, schemas))
                     .collect::<Option<Vec<_>>>()
                     .filter(|calls| !calls.is_empty())
             }
-            Self::OpenParameters => parameters(text).map(|call| [call].into()),
-            Self::KeysAndValues => keys_and_values(text).map(|call| [call].into()),
+            Self::OpenParameters => parameters(text, schemas).map(|call| [call].into()),
+            Self::KeysAndValues(suffix) => {
+                keys_and_values(text, suffix, schemas).map(|call| [call].into())
+            }
+            Self::ListedKeysAndValues(suffix) => listed_keys_and_values(text, suffix, schemas),
+            Self::Invocations(prefix) => markup::invocations(text, prefix, schemas),
+            Self::Function => markup::function(text, schemas),
+            Self::Elements(mark) => markup::elements(text, mark, schemas),
             Self::DeepSeek => between(text, DEEPSEEK_CALL).map(deep_seek).collect(),
             Self::Kimi => between(text, KIMI_CALL).map(kimi).collect(),
+            Self::Solar => between(text, SOLAR_CALL).map(solar).collect(),
+            Self::PythonLines => loose::python_lines(text),
             Self::Python => loose::python(text).or_else(|| json(text)),
             Self::Gemma => loose::gemma(text),
             Self::NamedObjects => named_objects(text),
@@ -143,44 +168,69 @@ fn named(name: &str, arguments: &str) -> Option<Named> {
 }
 
 /// `name>…<parameter=key>value</parameter>…`.
-fn parameters(text: &str) -> Option<Named> {
+fn parameters(text: &str, schemas: &ArgumentSchemas) -> Option<Named> {
     let (name, rest) = text.split_once('>')?;
+    let name = name.trim();
     let mut arguments = Vec::new();
     for part in rest.split("<parameter=").skip(1) {
         let (key, value) = part.split_once('>')?;
         let value = value
             .split_once("</parameter>")
             .map_or(value, |(value, _)| value);
-        arguments.push((key.trim().to_string(), plain_value(value)));
+        let key = key.trim();
+        let schema = schemas.arguments(name).property(key);
+        arguments.push((key.to_string(), schema.value(without_lines_around(value))));
     }
-    Some((name.trim().to_string(), Json::Object(arguments)))
+    Some((name.to_string(), Json::Object(arguments)))
 }
 
-fn keys_and_values(text: &str) -> Option<Named> {
-    let (name, mut rest) = match text.find("<arg_key>") {
+fn keys_and_values(text: &str, suffix: &str, schemas: &ArgumentSchemas) -> Option<Named> {
+    let tag = |name: &str| format!("<{name}{suffix}>");
+    let [key_begin, key_end] = [tag("arg_key"), tag("/arg_key")];
+    let [value_begin, value_end] = [tag("arg_value"), tag("/arg_value")];
+    let (name, mut rest) = match text.find(&key_begin) {
         Some(at) => text.split_at(at),
         None => (text, ""),
     };
+    let name = name.trim();
     let mut arguments = Vec::new();
     while let Some((key, after)) = rest
-        .strip_prefix("<arg_key>")
-        .and_then(|rest| rest.split_once("</arg_key>"))
+        .strip_prefix(&key_begin)
+        .and_then(|rest| rest.split_once(&key_end))
     {
-        let after = after.trim_start().strip_prefix("<arg_value>")?;
-        let (value, after) = after.split_once("</arg_value>")?;
-        arguments.push((key.trim().to_string(), plain_value(value)));
+        let after = after.trim_start().strip_prefix(&value_begin)?;
+        let (value, after) = after.split_once(&value_end)?;
+        let key = key.trim();
+        let schema = schemas.arguments(name).property(key);
+        arguments.push((key.to_string(), schema.value(without_lines_around(value))));
         rest = after.trim_start();
     }
-    let name = name.trim();
     let whole = rest.is_empty() && !name.is_empty() && !name.contains(char::is_whitespace);
     whole.then(|| (name.to_string(), Json::Object(arguments)))
 }
 
-/// A value that is written without quotes if it is text.
-fn plain_value(text: &str) -> Json {
+/// `<tool_call>name<tool_sep>…</tool_call>`, once or several times.
+fn listed_keys_and_values(
+    text: &str,
+    suffix: &str,
+    schemas: &ArgumentSchemas,
+) -> Option<Vec<Named>> {
+    let (begin, end) = (
+        format!("<tool_call{suffix}>"),
+        format!("</tool_call{suffix}>"),
+    );
+    let separator = format!("<tool_sep{suffix}>");
+    let calls = between(text, (&begin, &end));
+    let calls =
+        calls.map(|call| keys_and_values(&call.replacen(&separator, "", 1), suffix, schemas));
+    let calls: Option<Vec<_>> = calls.collect();
+    calls.filter(|calls| !calls.is_empty())
+}
+
+/// A value without the line breaks that templates put around it.
+fn without_lines_around(text: &str) -> &str {
     let text = text.strip_prefix('\n').unwrap_or(text);
-    let text = text.strip_suffix('\n').unwrap_or(text);
-    Json::parse(text.trim().as_bytes()).unwrap_or_else(|_| text.into())
+    text.strip_suffix('\n').unwrap_or(text)
 }
 
 fn deep_seek(text: &str) -> Option<Named> {
@@ -213,6 +263,18 @@ pub(crate) fn kimi_name(text: &str) -> Option<(&str, &str)> {
     let name = id.strip_prefix("functions.").unwrap_or(id);
     let name = name.rsplit_once(':').map_or(name, |(name, _)| name);
     Some((name, rest))
+}
+
+fn solar(text: &str) -> Option<Named> {
+    let (name, arguments) = solar_name(text)?;
+    named(name, arguments)
+}
+
+/// The name in `id<|tool_call:name|>name` and its mark, and what follows.
+pub(crate) fn solar_name(text: &str) -> Option<(&str, &str)> {
+    let (head, rest) = text.split_once("<|tool_call:args|>")?;
+    let (_, name) = head.split_once("<|tool_call:name|>")?;
+    Some((name.trim(), rest))
 }
 
 /// The texts between two marks, the last one perhaps unclosed.

@@ -72,10 +72,16 @@ impl CallReader {
             Block::NameThenJson(separator) => Form::Either(Head::Separated(separator)),
             Block::DeepSeek => Form::Named(NamedCalls::new(Head::DeepSeek)),
             Block::Kimi => Form::Named(NamedCalls::new(Head::Kimi)),
+            Block::Solar => Form::Named(NamedCalls::new(Head::Solar)),
             Block::Parameters
             | Block::OpenParameters
-            | Block::KeysAndValues
+            | Block::KeysAndValues(_)
+            | Block::ListedKeysAndValues(_)
+            | Block::Invocations(_)
+            | Block::Function
+            | Block::Elements(_)
             | Block::Python
+            | Block::PythonLines
             | Block::Gemma
             | Block::NamedObjects => Form::Other,
         };

@@ -51,6 +51,7 @@ impl CallFormat {
             Self::Mistral => ["[TOOL_CALLS][", ", ", "]", "arguments"],
             Self::Granite3 => ["<|tool_call|>[", ", ", "]", "arguments"],
             Self::Nemotron => ["<TOOLCALL>[", ", ", "]</TOOLCALL>", "arguments"],
+            Self::Apriel => ["<tool_calls>[", ", ", "]</tool_calls>", "arguments"],
             Self::MiniMax => ["<tool_calls>\n", "\n", "\n</tool_calls>", "arguments"],
             Self::FireFunction => ["functools[", ", ", "]", "arguments"],
             Self::Llama3 => ["", "; ", "", "parameters"],
@@ -63,16 +64,25 @@ impl CallFormat {
             Self::QwenCoder
             | Self::Seed
             | Self::Glm
+            | Self::Hunyuan3
             | Self::DeepSeek
+            | Self::DeepSeekMarkup
             | Self::Functionary31
             | Self::Functionary32
             | Self::Command
             | Self::CommandR
             | Self::Kimi
             | Self::Lfm2
+            | Self::Olmo3
             | Self::Gemma4
+            | Self::MiniMaxM2
+            | Self::MiniMaxM3
+            | Self::MiniCpm5
             | Self::Apertus
-            | Self::Harmony => return None,
+            | Self::GigaChat
+            | Self::Harmony
+            | Self::Solar
+            | Self::Glimmer => return None,
         })
     }
 

@@ -151,6 +151,26 @@ pub(crate) fn python(text: &str) -> Option<Vec<Named>> {
     whole.then_some(calls)
 }
 
+/// `name(key=value, …)` on a line each.
+pub(crate) fn python_lines(text: &str) -> Option<Vec<Named>> {
+    let mut loose = Loose { rest: text };
+    let mut calls = Vec::new();
+    while !loose.rest.trim().is_empty() {
+        let name = loose.word()?.to_string();
+        loose.take("(").then_some(())?;
+        calls.push((name, loose.pairs("=", ")", 0)?));
+    }
+    (!calls.is_empty()).then_some(calls)
+}
+
+/// A list, an object or a constant as Python writes it.
+pub(crate) fn literal(text: &str) -> Option<Json> {
+    let is_one = text.starts_with(['[', '{']) || ["True", "False", "None"].contains(&text);
+    let mut loose = Loose { rest: text };
+    let value = is_one.then(|| loose.value(0))??;
+    loose.rest.trim().is_empty().then_some(value)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -183,6 +203,11 @@ mod tests {
         );
         for bad in ["[]", "f(a=1)", "[f(1)]", "[f(a=1]", "[f(a=1)] and more"] {
             assert_eq!(python(bad), None, "{bad}");
+        }
+        let lines = "f(a='x', b=[1])\ng()\n";
+        assert_eq!(shown(python_lines(lines)), r#"f {"a":"x","b":[1]}; g {}"#);
+        for bad in ["", "f", "f(a=1)\nand more", "f(1)"] {
+            assert_eq!(python_lines(bad), None, "{bad}");
         }
         let deep = alloc::format!("[f(a={})]", "[".repeat(5000));
         assert_eq!(python(&deep), None);

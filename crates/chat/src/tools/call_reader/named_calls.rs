@@ -11,6 +11,7 @@ pub(super) enum Head {
     Separated(&'static str),
     DeepSeek,
     Kimi,
+    Solar,
 }
 
 /// The text around the arguments of such calls.
@@ -62,6 +63,7 @@ impl NamedCalls {
             Head::Separated(_) => false,
             Head::DeepSeek => self.head.ends_with(block::DEEPSEEK_CALL.1),
             Head::Kimi => self.head.ends_with(block::KIMI_CALL.1),
+            Head::Solar => self.head.ends_with(block::SOLAR_CALL.1),
         };
         if closed {
             self.head.clear();
@@ -93,6 +95,10 @@ impl Head {
             Self::Kimi => {
                 let (_, head) = head.rsplit_once(block::KIMI_CALL.0)?;
                 block::kimi_name(head)?
+            }
+            Self::Solar => {
+                let (_, head) = head.rsplit_once(block::SOLAR_CALL.0)?;
+                block::solar_name(head)?
             }
         };
         rest.trim().is_empty().then_some(name)
