@@ -8,6 +8,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use strata_quant::{GgmlType, dequantize};
 
+use crate::panel::float::together;
 use crate::{
     ActRows, Kernels, PANEL_ROWS, Panels, TileMut, is_packed, pack_panel, packed_bytes, panel_bytes,
 };
@@ -177,6 +178,13 @@ pub unsafe trait PanelWork {
 unsafe impl PanelWork for Product<'_> {
     fn panels(&self) -> usize {
         self.weights.rows().div_ceil(PANEL_ROWS)
+    }
+
+    fn granule(&self) -> usize {
+        match self.weights {
+            Weights::Packed(panels) => together(panels.ty(), self.x.tokens()),
+            Weights::Rows(_) => 1,
+        }
     }
 
     unsafe fn compute(&self, kernels: &Kernels, panel: usize, count: usize, scratch: &mut [u8]) {

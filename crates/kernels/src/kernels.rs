@@ -16,11 +16,12 @@ use crate::arch::wasm32::Simd128;
 use crate::arch::x86_64::{Maddubs, Vnni, ymm::Ymm, zmm::Zmm};
 use crate::attention::scores::Scores;
 use crate::attention::values::Accumulate;
-use crate::attention::{KvRows, KvType, Store};
+use crate::attention::whole::{PanelScores, PanelSoftmax, PanelValues};
+use crate::attention::{KvRows, KvType, Store, WHOLE_KEYS, WHOLE_ROWS, WholeScores, WholeSums};
 use crate::isa::{CpuFeatures, Isa};
 use crate::lanes::{Dot, Op};
 use crate::panel::matmul::{Matmul, Panels};
-use crate::peak::DotPeak;
+use crate::peak::{DotPeak, FloatPeak};
 use crate::policy::Policy;
 use crate::rope::{RopeKind, Rotate};
 use crate::short_conv::ShortConv;
@@ -240,6 +241,11 @@ impl Kernels {
         self.run(DotPeak { rounds })
     }
 
+    /// The same for floats that are multiplied and added.
+    pub fn float_peak(&self, rounds: usize) -> u64 {
+        self.run(FloatPeak { rounds })
+    }
+
     /// out = x / √(mean of x² + eps) · weight.
     pub fn rms_norm(&self, x: &[f32], weight: Option<&[f32]>, eps: f32, out: &mut [f32]) {
         out.copy_from_slice(x);
@@ -431,5 +437,60 @@ impl Kernels {
     pub fn kv_accumulate(&self, p: &[f32], stride: usize, v: KvRows<'_>, acc: &mut [f32]) {
         v.check_weights(v.heads(acc.len()), p.len(), stride);
         self.run(Accumulate { p, stride, v, acc });
+    }
+    /// out\[i\]\[j\] = q\[i\] · k\[j\] for the queries of a panel and the keys of some. A panel is a line of 16 for each column;
+    /// there are as many columns as `q` has lines.
+    pub fn whole_scores(&self, q: &[[f32; 16]], k: &[[f32; 16]], out: &mut WholeScores) {
+        assert!(
+            !q.is_empty()
+                && k.len().is_multiple_of(q.len())
+                && k.len() / q.len() <= out[0].len() / WHOLE_ROWS,
+            "whole panels of keys, no more than fit"
+        );
+        self.run(PanelScores { q, k, out });
+    }
+
+    /// Turns `n` scores of each row, from `from` on, into weights, and brings what is summed up so far to the new maxima.
+    pub fn whole_softmax(
+        &self,
+        scores: &mut WholeScores,
+        from: usize,
+        n: usize,
+        total: &mut WholeSums<'_>,
+    ) {
+        assert!(
+            from < WHOLE_ROWS && n <= WHOLE_KEYS && total.acc.len().is_multiple_of(WHOLE_ROWS),
+            "scores of one block, and rows of whole lines"
+        );
+        self.run(PanelSoftmax {
+            scores,
+            from,
+            n,
+            total,
+        });
+    }
+
+    /// acc\[i\] += Σ weights\[i\]\[from + j\] · v\[j\] over the values in their order; values and sums are rows of whole lines.
+    pub fn whole_accumulate(
+        &self,
+        weights: &WholeScores,
+        from: usize,
+        v: &[[f32; 16]],
+        acc: &mut [[f32; 16]],
+    ) {
+        let lines = acc.len() / WHOLE_ROWS;
+        assert!(
+            lines > 0
+                && acc.len().is_multiple_of(WHOLE_ROWS)
+                && v.len().is_multiple_of(lines)
+                && from + v.len() / lines <= weights[0].len(),
+            "a weight for each value, and rows of whole lines"
+        );
+        self.run(PanelValues {
+            weights,
+            from,
+            v,
+            acc,
+        });
     }
 }

@@ -15,6 +15,8 @@
 //!   tenth of the speed of prefill and brings results three times closer to exact arithmetic.
 //! - **Float weights** have four sums a row by column modulo 4, joined as (s0 + s1) + (s2 + s3).
 //! - **Sums over a vector** run in 16 lanes, element i in lane i modulo 16, joined as a tree: +8, +4, +2, +1.
+//! - **Attention over whole sequences** has one sum for each score, over the columns in order, and one for each weighted
+//!   value, over the keys in order; the softmax runs over blocks of [`WHOLE_KEYS`] keys.
 //! - **Short convolutions** sum each channel over its taps in order, the oldest position first: `acc = fma(tap, x, acc)`.
 //! - **Linear recurrences** ([`StateStep`]) take tokens one by one in f32: what is left of a state is `decay · state`; sums
 //!   over keys run in order, `acc = fma(key, state, acc)`. So a chunk's length never shows.
@@ -46,7 +48,7 @@ mod tile_unit;
 mod vector;
 
 pub use act::{ActFormat, ActRows, ActRowsMut, act_format};
-pub use attention::{KvRows, KvType, Partial};
+pub use attention::{KvRows, KvType, Partial, WHOLE_KEYS, WHOLE_ROWS, WholeScores, WholeSums};
 pub use gated::Gated;
 pub use isa::{CpuFeatures, Isa};
 pub use job::{Job, PanelWork, Product, Rows, Weights};

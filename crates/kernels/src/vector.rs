@@ -376,20 +376,26 @@ impl Op for Max<'_> {
 
     #[inline(always)]
     fn run<L: Dot>(self, l: L) -> f32 {
-        let mut lanes = [l.splat_f(f32::NEG_INFINITY); MAX_PARTS];
-        let (chunks, rest) = self.0.as_chunks();
-        for x in chunks {
-            for part in 0..L::PARTS {
-                lanes[part] = l.max_f(l.load_f(x, part), lanes[part]);
-            }
-        }
-        let mut out = [0.0; 16];
-        for part in 0..L::PARTS {
-            l.store_f(lanes[part], &mut out, part);
-        }
-        let all = out.iter().chain(rest);
-        all.fold(f32::NEG_INFINITY, |max, &x| if x > max { x } else { max })
+        greatest(l, self.0)
     }
+}
+
+/// The greatest number; NaN never is. −∞ for none.
+#[inline(always)]
+pub(crate) fn greatest<L: Lanes>(l: L, x: &[f32]) -> f32 {
+    let mut lanes = [l.splat_f(f32::NEG_INFINITY); MAX_PARTS];
+    let (chunks, rest) = x.as_chunks();
+    for x in chunks {
+        for part in 0..L::PARTS {
+            lanes[part] = l.max_f(l.load_f(x, part), lanes[part]);
+        }
+    }
+    let mut out = [0.0; 16];
+    for part in 0..L::PARTS {
+        l.store_f(lanes[part], &mut out, part);
+    }
+    let all = out.iter().chain(rest);
+    all.fold(f32::NEG_INFINITY, |max, &x| if x > max { x } else { max })
 }
 
 /// x = e^(x − max); returns the sum.
@@ -403,26 +409,32 @@ impl Op for ExpSub<'_> {
 
     #[inline(always)]
     fn run<L: Dot>(self, l: L) -> f32 {
-        let max = l.splat_f(self.max);
-        let mut lanes = [l.splat_f(0.0); MAX_PARTS];
-        let (chunks, rest) = self.x.as_chunks_mut::<16>();
-        for x in chunks {
-            for part in 0..L::PARTS {
-                let y = math::exp(l, l.sub_f(l.load_f(x, part), max));
-                l.store_f(y, x, part);
-                lanes[part] = l.add_f(lanes[part], y);
-            }
-        }
-        if !rest.is_empty() {
-            // What fills up becomes 0.
-            let mut x = padded(rest, f32::NEG_INFINITY);
-            for part in 0..L::PARTS {
-                let y = math::exp(l, l.sub_f(l.load_f(&x, part), max));
-                l.store_f(y, &mut x, part);
-                lanes[part] = l.add_f(lanes[part], y);
-            }
-            rest.copy_from_slice(&x[..rest.len()]);
-        }
-        l.sum(&lanes)
+        exp_sub(l, self.x, self.max)
     }
+}
+
+/// x = e^(x − max); returns the sum.
+#[inline(always)]
+pub(crate) fn exp_sub<L: Lanes>(l: L, x: &mut [f32], max: f32) -> f32 {
+    let max = l.splat_f(max);
+    let mut lanes = [l.splat_f(0.0); MAX_PARTS];
+    let (chunks, rest) = x.as_chunks_mut::<16>();
+    for x in chunks {
+        for part in 0..L::PARTS {
+            let y = math::exp(l, l.sub_f(l.load_f(x, part), max));
+            l.store_f(y, x, part);
+            lanes[part] = l.add_f(lanes[part], y);
+        }
+    }
+    if !rest.is_empty() {
+        // What fills up becomes 0.
+        let mut x = padded(rest, f32::NEG_INFINITY);
+        for part in 0..L::PARTS {
+            let y = math::exp(l, l.sub_f(l.load_f(&x, part), max));
+            l.store_f(y, &mut x, part);
+            lanes[part] = l.add_f(lanes[part], y);
+        }
+        rest.copy_from_slice(&x[..rest.len()]);
+    }
+    l.sum(&lanes)
 }

@@ -59,6 +59,9 @@ fn the_peak_counts_the_operations_of_every_round() {
         let one = kernels.dot_peak(1);
         assert!(one > 0, "{isa}");
         assert_eq!(kernels.dot_peak(1000), 1000 * one, "{isa}");
+        let one = kernels.float_peak(1);
+        assert!(one > 0, "{isa}");
+        assert_eq!(kernels.float_peak(1000), 1000 * one, "{isa}");
     }
 }
 

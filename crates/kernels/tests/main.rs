@@ -10,3 +10,4 @@ mod state;
 mod support;
 mod tile;
 mod vector;
+mod whole;

@@ -5,11 +5,11 @@ use crate::config::AttentionConfig;
 use crate::error::LoadError;
 use crate::layer::{self, NormWeights};
 use crate::matrix::{Linear, Matrix};
-use crate::mixer::attention::whole::{self, Attention};
+use crate::mixer::attention::whole::{Attention, WholeBuffers, WholeLengths};
 use crate::packed::PackedMatrices;
 use crate::spec::{AttnGate, Norm, Presence};
 use crate::tensors::Tensors;
-use crate::workspace::{EncoderBuffers, TokenPosition};
+use crate::workspace::TokenPosition;
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -179,7 +179,7 @@ impl BlockPass<'_> {
     pub(crate) fn attend(
         &self,
         layer: &AttentionLayer,
-        (sizes, buffers): (&AttentionConfig, &mut EncoderBuffers),
+        (sizes, buffers): (&AttentionConfig, &mut WholeBuffers),
         input: &[f32],
         x: &mut [f32],
     ) {
@@ -248,14 +248,6 @@ pub(crate) fn attention_sizes(width: usize, heads: usize) -> AttentionConfig {
 }
 
 /// What attention over so many positions needs room for.
-pub(crate) fn buffers(sizes: &AttentionConfig, tokens: usize) -> EncoderBuffers {
-    let floats = whole::query_floats(sizes, tokens);
-    let stored = whole::stored_bytes(sizes, tokens);
-    EncoderBuffers {
-        queries: vec![0.0; floats],
-        keys: vec![0; stored],
-        values: vec![0; stored],
-        attended: vec![0.0; floats],
-        ..EncoderBuffers::default()
-    }
+pub(crate) fn buffers(sizes: &AttentionConfig, tokens: usize) -> WholeBuffers {
+    WholeBuffers::new(&WholeLengths::new(sizes, tokens))
 }

@@ -88,7 +88,7 @@ pub use strata_quant::GgmlType;
 pub use stretch::{CpuStretch, Stretch};
 pub use tower::{
     ClassPlace, Colors, HeadNorm, Merge, Mutual, PlaceTable, ProjectorStep, Tiling, Tower,
-    TowerConfig, TowerError, TowerImage, TowerRope, TowerRows, TowerSpec,
+    TowerConfig, TowerError, TowerImage, TowerPatches, TowerRope, TowerRows, TowerSpec,
 };
 pub use tuning::TypeTuning;
 pub use whisper::{Alignment, Heard, Whisper, WhisperConfig, WhisperError, WhisperState};

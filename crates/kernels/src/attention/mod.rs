@@ -7,8 +7,10 @@ mod partial;
 pub(crate) mod scores;
 mod stored;
 pub(crate) mod values;
+pub(crate) mod whole;
 
 pub use partial::Partial;
+pub use whole::{WHOLE_KEYS, WHOLE_ROWS, WholeScores, WholeSums};
 
 pub(crate) use stored::Store;
 

@@ -4,6 +4,7 @@
 use core::marker::PhantomData;
 
 use bytemuck::{Pod, Zeroable};
+use strata_quant::GgmlType;
 
 use super::PANEL_ROWS;
 use super::matmul::{Matmul, store};
@@ -86,6 +87,117 @@ pub(super) fn add_columns<L: Dot, C: Column, const T: usize>(
     }
 }
 
+/// Panels that are computed together where there are tokens enough: each activation is loaded once for all of them.
+const TOGETHER: usize = 3;
+
+/// Tokens that meet so many panels.
+const TOKENS: usize = 8;
+
+/// Tokens that the registers hold the sums of, with those of [`TOGETHER`] panels.
+const fn tokens_together<L: Lanes>() -> usize {
+    match (L::PARTS, L::TILE) {
+        // Small code matters more.
+        _ if cfg!(feature = "compact") => 0,
+        // Lanes are memory.
+        (_, ..2) | (1, ..8) => 0,
+        (2, _) => 4,
+        _ => 8,
+    }
+}
+
+/// How many panels a worker takes at once to meet so many tokens.
+pub(crate) const fn together(ty: GgmlType, tokens: usize) -> usize {
+    match ty {
+        GgmlType::F32 | GgmlType::F16 | GgmlType::BF16 if tokens >= TOKENS => TOGETHER,
+        _ => 1,
+    }
+}
+
+/// Adds the products of some columns of P panels, which start at a multiple of 4, to the four sums of T tokens each.
+#[inline(always)]
+fn add_together<L: Dot, C: Column, const T: usize, const P: usize>(
+    l: L,
+    part: usize,
+    w: &[&[C]; P],
+    x: &[&[X]; T],
+    sums: &mut [[[L::F; 4]; T]; P],
+) {
+    let mut from = add_stretches::<L, C, T, P, STRETCH>(l, part, (w, x), 0, sums);
+    from = add_stretches::<L, C, T, P, SHORT>(l, part, (w, x), from, sums);
+    if from == w[0].len() {
+        return;
+    }
+    let mut rest = *x;
+    for t in 0..T {
+        rest[t] = &x[t][from..];
+    }
+    for p in 0..P {
+        // None of it lies ahead: it has been asked for.
+        add_columns(l, 0, part, &w[p][from..], &rest, &mut sums[p]);
+    }
+}
+
+/// The same for as many stretches of N columns as there are; gives where they end.
+#[inline(always)]
+fn add_stretches<L: Dot, C: Column, const T: usize, const P: usize, const N: usize>(
+    l: L,
+    part: usize,
+    (w, x): (&[&[C]; P], &[&[X]; T]),
+    from: usize,
+    sums: &mut [[[L::F; 4]; T]; P],
+) -> usize {
+    let mut from = from;
+    while let Some(first) = w[0][from..].first_chunk::<N>() {
+        let mut panels = [first; P];
+        for p in 1..P {
+            panels[p] = &w[p][from..].as_chunks().0[0];
+        }
+        let mut tokens = [&x[0][from..].as_chunks().0[0]; T];
+        for t in 1..T {
+            tokens[t] = &x[t][from..].as_chunks().0[0];
+        }
+        add_stretch_together::<L, C, T, P, N>(l, part, &panels, &tokens, sums);
+        from += N;
+    }
+    from
+}
+
+/// One of the four sums after the other: those of so many tokens and panels fill the registers.
+#[inline(always)]
+fn add_stretch_together<L: Dot, C: Column, const T: usize, const P: usize, const N: usize>(
+    l: L,
+    part: usize,
+    w: &[&[C; N]; P],
+    x: &[&[X; N]; T],
+    sums: &mut [[[L::F; 4]; T]; P],
+) {
+    for c in 0..4 {
+        let mut acc = [[l.splat_f(0.0); T]; P];
+        for p in 0..P {
+            for t in 0..T {
+                acc[p][t] = sums[p][t][c];
+            }
+        }
+        for q in 0..N / 4 {
+            let mut weights = [l.splat_f(0.0); P];
+            for p in 0..P {
+                weights[p] = w[p][4 * q + c].load(l, part);
+            }
+            for t in 0..T {
+                let x = l.splat_f(f32::from_ne_bytes(x[t][4 * q + c]));
+                for p in 0..P {
+                    acc[p][t] = l.fma(weights[p], x, acc[p][t]);
+                }
+            }
+        }
+        for p in 0..P {
+            for t in 0..T {
+                sums[p][t][c] = acc[p][t];
+            }
+        }
+    }
+}
+
 /// The i-th N activations of each token. A loop instead of `map`: what is not inlined would go through memory.
 #[inline(always)]
 fn pick<'a, const T: usize, const N: usize>(x: &[&'a [X]; T], i: usize) -> [&'a [X; N]; T] {
@@ -148,6 +260,9 @@ fn add_stretch<L: Dot, C: Column, const T: usize, const N: usize>(
 /// Columns that are taken at once, part by part and sum by sum: with their activations they fit the first-level cache.
 pub(super) const STRETCH: usize = 256;
 
+/// The same for what is left.
+const SHORT: usize = 32;
+
 /// The end of the four sums.
 #[inline(always)]
 pub(super) fn combine<L: Lanes>(l: L, sums: &[L::F; 4]) -> L::F {
@@ -177,9 +292,32 @@ impl<C: Column> Op for FloatMatmul<'_, C> {
         let ahead = self.m.ahead();
         let Matmul { w, x, mut out, .. } = self.m;
         let columns: &[C] = bytemuck::cast_slice(w.bytes());
-        for (p, w) in columns.chunks_exact(w.cols()).enumerate() {
+        let cols = w.cols();
+        // Many tokens meet several panels at once, token by token: the panels stay in a cache.
+        let step = tokens_together::<L>();
+        let panels = columns.len() / cols / TOGETHER * TOGETHER;
+        let tokens = if step == 0 || panels == 0 {
+            0
+        } else {
+            x.tokens() / TOKENS * TOKENS
+        };
+        for t in (0..tokens).step_by(step.max(1)) {
+            for panel in (0..panels).step_by(TOGETHER) {
+                let w = &columns[panel * cols..][..TOGETHER * cols];
+                let row = panel * PANEL_ROWS;
+                let out = &mut out;
+                if step == 4 {
+                    let x = core::array::from_fn(|i| x.blocks(t + i));
+                    l.call(Block::<C, 4> { w, x, out, row, t });
+                } else {
+                    let x = core::array::from_fn(|i| x.blocks(t + i));
+                    l.call(Block::<C, 8> { w, x, out, row, t });
+                }
+            }
+        }
+        for (p, w) in columns.chunks_exact(cols).enumerate() {
             let row = p * PANEL_ROWS;
-            let mut t = 0;
+            let mut t = if p < panels { tokens } else { 0 };
             while t < x.tokens() {
                 let left = x.tokens() - t;
                 let out = &mut out;
@@ -220,6 +358,42 @@ impl<C: Column> Op for FloatMatmul<'_, C> {
                         ahead,
                     })
                 };
+            }
+        }
+    }
+}
+
+/// [`TOGETHER`] panels from `row` on, and T tokens from `t` on.
+struct Block<'a, 'o, C, const T: usize> {
+    w: &'a [C],
+    x: [&'a [X]; T],
+    out: &'a mut TileMut<'o>,
+    row: usize,
+    t: usize,
+}
+
+impl<C: Column, const T: usize> Op for Block<'_, '_, C, T> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<L: Dot>(self, l: L) {
+        let cols = self.w.len() / TOGETHER;
+        let mut w: [&[C]; TOGETHER] = [&[]; TOGETHER];
+        for p in 0..TOGETHER {
+            w[p] = &self.w[p * cols..][..cols];
+        }
+        let mut sums = [[[[l.splat_f(0.0); 4]; T]; TOGETHER]; MAX_PARTS];
+        for part in 0..L::PARTS {
+            add_together(l, part, &w, &self.x, &mut sums[part]);
+        }
+        for p in 0..TOGETHER {
+            for t in 0..T {
+                let mut acc = [l.splat_f(0.0); MAX_PARTS];
+                for part in 0..L::PARTS {
+                    acc[part] = combine(l, &sums[part][p][t]);
+                }
+                let row = self.row + p * PANEL_ROWS;
+                store(l, acc, row, self.out.token_mut(self.t + t));
             }
         }
     }

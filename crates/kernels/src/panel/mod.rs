@@ -6,7 +6,7 @@
 //! row's block, so that four neighbouring columns lie in the same bits of four neighbouring bytes.
 
 mod bits;
-mod float;
+pub(crate) mod float;
 mod generic;
 mod iq4_nl;
 mod iq4_xs;

@@ -284,7 +284,7 @@ impl<'a> EncoderPass<'a> {
             slopes: &layer.attention.slopes,
             buckets: layer.attention.buckets.as_ref(),
         }
-        .run(&mut work.encoder, attention);
+        .run(&mut work.encoder.whole, attention);
         work.encoder.starts = starts;
         let branch = &mut work.branch[..tokens * width];
         self.pass

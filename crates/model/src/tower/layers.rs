@@ -6,9 +6,9 @@ use super::spec::{HeadNorm, TowerRope};
 use super::weights::TowerLayer;
 use crate::config::AttentionConfig;
 use crate::layer::NormWeights;
-use crate::mixer::attention::whole::{self, Attention};
+use crate::mixer::attention::whole::{Attention, WholeBuffers, WholeLengths};
 use crate::spec::AttnGate;
-use crate::workspace::{EncoderBuffers, TokenPosition};
+use crate::workspace::TokenPosition;
 use alloc::vec;
 use alloc::vec::Vec;
 use strata_kernels::{RopeKind, TileMut};
@@ -26,15 +26,7 @@ impl TowerPass<'_> {
         let config = &self.tower.config;
         let sizes = self.sizes();
         let tokens = x.len() / config.width;
-        let floats = whole::query_floats(&sizes, tokens);
-        let stored = whole::stored_bytes(&sizes, tokens);
-        let mut buffers = EncoderBuffers {
-            queries: vec![0.0; floats],
-            keys: vec![0; stored],
-            values: vec![0; stored],
-            attended: vec![0.0; floats],
-            ..EncoderBuffers::default()
-        };
+        let mut buffers = WholeBuffers::new(&WholeLengths::new(&sizes, tokens));
         let rotations = self.rotations();
         let everything = [0, tokens as u32];
         let mut stacked = Vec::new();
@@ -83,7 +75,7 @@ impl TowerPass<'_> {
         layer: &TowerLayer,
         sizes: &AttentionConfig,
         (starts, rotations): (&[u32], &[f32]),
-        buffers: &mut EncoderBuffers,
+        buffers: &mut WholeBuffers,
         x: &mut [f32],
     ) {
         let width = self.tower.config.width;

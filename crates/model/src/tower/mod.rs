@@ -21,6 +21,7 @@ mod weights;
 
 pub use config::TowerConfig;
 pub use joined::Tiling;
+pub use pass::TowerPatches;
 pub use spec::{
     ClassPlace, Colors, HeadNorm, Merge, Mutual, PlaceTable, ProjectorStep, TowerRope, TowerSpec,
 };

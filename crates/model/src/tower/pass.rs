@@ -19,13 +19,17 @@ impl Tower {
         compute: &Compute<'_>,
         image: TowerImage<'_>,
     ) -> Result<TowerRows, TowerError> {
+        Ok(self.project(compute, self.encode(compute, image)?))
+    }
+
+    /// An image's patches behind the last layer: what [`project`](Self::project) makes rows of.
+    pub fn encode(
+        &self,
+        compute: &Compute<'_>,
+        image: TowerImage<'_>,
+    ) -> Result<TowerPatches, TowerError> {
         let layout = Layout::new(&self.config, image)?;
-        let pass = TowerPass {
-            tower: self,
-            compute,
-            layout: &layout,
-            classes: usize::from(self.weights.class.is_some()),
-        };
+        let pass = self.pass(compute, &layout);
         pass.check_places(image)?;
         let mut x = pass.embed_patches(image);
         if let Some(norm) = &self.weights.pre_norm {
@@ -36,6 +40,13 @@ impl Tower {
         if let Some(norm) = &self.weights.post_norm {
             x = pass.norm(norm, &x);
         }
+        Ok(TowerPatches { x, stacked, layout })
+    }
+
+    /// Embeddings from patches.
+    pub fn project(&self, compute: &Compute<'_>, patches: TowerPatches) -> TowerRows {
+        let TowerPatches { x, stacked, layout } = patches;
+        let pass = self.pass(compute, &layout);
         let (rows, grid) = match &self.weights.resampler {
             Some(resampler) => {
                 let rows = pass.resample(resampler, x);
@@ -44,7 +55,45 @@ impl Tower {
             }
             None => (pass.project(x, &stacked), layout.grid),
         };
-        Ok(TowerRows { rows, grid })
+        TowerRows { rows, grid }
+    }
+
+    fn pass<'a>(&'a self, compute: &'a Compute<'a>, layout: &'a Layout) -> TowerPass<'a> {
+        TowerPass {
+            tower: self,
+            compute,
+            layout,
+            classes: usize::from(self.weights.class.is_some()),
+        }
+    }
+}
+
+/// An image's patches behind a tower's last layer.
+pub struct TowerPatches {
+    /// (patches, width).
+    x: Vec<f32>,
+    /// What was made behind layers in between.
+    stacked: Vec<Vec<f32>>,
+    layout: Layout,
+}
+
+impl TowerPatches {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.layout.patches.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.layout.patches.is_empty()
+    }
+}
+
+impl core::fmt::Debug for TowerPatches {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("TowerPatches")
+            .field("patches", &self.len())
+            .finish_non_exhaustive()
     }
 }
 

@@ -8,7 +8,7 @@ use crate::encoder::weights::{Encoder, RankHead};
 use crate::layer::{DenseFfn, ExpertFfn, ExpertMatrices, FfnWeights};
 use crate::matrix::Matrix;
 use crate::mixer::Mixer;
-use crate::mixer::attention::whole::{query_floats, stored_bytes};
+use crate::mixer::attention::whole::WholeLengths;
 use strata_kernels::{self as kernels, act_format};
 
 /// How long the buffers are whose length depends on the matrices.
@@ -28,10 +28,8 @@ pub(super) struct Lengths {
     pub(super) rows: usize,
     /// Beginnings of sequences.
     pub(super) starts: usize,
-    /// An encoder's queries.
-    pub(super) queries: usize,
-    /// Bytes of its keys, or of its values.
-    pub(super) stored: usize,
+    /// An encoder's attention.
+    pub(super) whole: WholeLengths,
     /// Its classifier's scores.
     pub(super) scores: usize,
     /// Floats of a token's residual streams, where there are several.
@@ -116,8 +114,12 @@ impl Lengths {
         }
         self.rank(encoder.rank.as_ref(), tokens);
         self.starts = tokens + 1;
-        self.queries = config.widest(|attention| query_floats(attention, tokens));
-        self.stored = config.widest(|attention| stored_bytes(attention, tokens));
+        self.whole = WholeLengths {
+            queries: config.widest(|attention| WholeLengths::new(attention, tokens).queries),
+            keys: config.widest(|attention| WholeLengths::new(attention, tokens).keys),
+            values: config.widest(|attention| WholeLengths::new(attention, tokens).values),
+            attended: config.widest(|attention| WholeLengths::new(attention, tokens).attended),
+        };
     }
 
     fn rank(&mut self, head: Option<&RankHead>, tokens: usize) {

@@ -7,6 +7,7 @@ mod stores;
 use crate::batch::BatchLimits;
 use crate::blueprint::Parts;
 use crate::mixer::MixerSizes;
+use crate::mixer::attention::whole::WholeBuffers;
 use crate::model::Model;
 use crate::rope::Rope;
 pub(crate) use acts::{ActParts, Acts, EncodedRows};
@@ -81,14 +82,7 @@ pub(crate) struct TokenPosition {
 pub(crate) struct EncoderBuffers {
     /// Where each sequence begins, and where the last ends.
     pub(crate) starts: Vec<u32>,
-    /// (heads, tokens, head_size), tokens padded.
-    pub(crate) queries: Vec<f32>,
-    /// (kv_heads, tokens, head_size).
-    pub(crate) keys: Vec<u8>,
-    /// (kv_heads, tokens, head_size).
-    pub(crate) values: Vec<u8>,
-    /// (heads, tokens, head_size), tokens padded.
-    pub(crate) attended: Vec<f32>,
+    pub(crate) whole: WholeBuffers,
     /// The classifier's: (sequences, labels), or (sequences, width) on the way.
     pub(crate) scores: Vec<f32>,
 }
@@ -174,10 +168,7 @@ impl Workspace {
             },
             encoder: EncoderBuffers {
                 starts: Vec::with_capacity(lengths.starts),
-                queries: vec![0.0; lengths.queries],
-                keys: vec![0; lengths.stored],
-                values: vec![0; lengths.stored],
-                attended: vec![0.0; lengths.queries],
+                whole: WholeBuffers::new(&lengths.whole),
                 scores: vec![0.0; lengths.scores],
             },
         }
@@ -207,7 +198,7 @@ impl Workspace {
         let floats = tokens * by_token
             + lengths.rows * by_row
             + lengths.slots * by_slot
-            + 2 * lengths.queries
+            + lengths.whole.floats()
             + lengths.scores
             + lengths.layer_inputs
             + mixer.partials;
@@ -221,7 +212,6 @@ impl Workspace {
             + encoded.as_flattened().iter().sum::<usize>()
             + tokens * size_of::<TokenPosition>()
             + Stores::bytes(tokens)
-            + 2 * lengths.stored
             + lengths.starts * size_of::<u32>()
             + lengths.slots * (size_of::<Slot>() + 2 * size_of::<u32>())
             + parts.token_embd.row_bytes()

@@ -1,33 +1,70 @@
 //! Attention over whole sequences: online softmax over blocks of keys, in the order of positions.
 //!
-//! Queries, keys and values lie head by head, so that several tokens of one head meet the same keys together. A
-//! token's sums run over its own sequence alone and in the same order whatever is computed beside it.
+//! Queries, keys and values lie head by head, in panels of tokens, so that several tokens of one head meet the same keys
+//! together. A token's sums run over its own sequence alone and in the same order whatever is computed beside it.
 
-use super::rows::{self, QueryRows};
 use super::{Buckets, alibi};
 use crate::compute::Compute;
 use crate::config::AttentionConfig;
-use crate::workspace::{EncoderBuffers, TokenPosition};
-use strata_kernels::{KvRows, KvType, Partial};
+use crate::workspace::TokenPosition;
+use alloc::vec;
+use alloc::vec::Vec;
+use strata_kernels::{WHOLE_KEYS, WHOLE_ROWS, WholeScores, WholeSums};
 use strata_platform::for_each_chunk;
 
-/// Tokens of one head that are computed together.
-pub(crate) const ROWS: usize = 16;
+/// Floats of a line.
+const LINE: usize = 16;
 
-/// Keys between two looks at the maximum.
-const KEYS: usize = 32;
-
-/// How queries, keys and values are put aside. There is no cache to be small, so they keep all their bits.
-const KIND: KvType = KvType::F32;
-
-/// Bytes of all keys, or of all values, of so many tokens.
-pub(crate) fn stored_bytes(config: &AttentionConfig, tokens: usize) -> usize {
-    config.kv_heads * tokens * KIND.row_bytes(config.head_size)
+/// How many floats attention over so many tokens needs room for. Tokens are padded to whole panels, and the heads of what
+/// is summed up to whole lines.
+#[derive(Copy, Clone, Debug, Default)]
+pub(crate) struct WholeLengths {
+    pub(crate) queries: usize,
+    pub(crate) keys: usize,
+    pub(crate) values: usize,
+    pub(crate) attended: usize,
 }
 
-/// Floats of all queries of so many tokens: heads are padded to whole units of work.
-pub(crate) fn query_floats(config: &AttentionConfig, tokens: usize) -> usize {
-    config.q_width() * tokens.next_multiple_of(ROWS)
+impl WholeLengths {
+    pub(crate) fn new(config: &AttentionConfig, tokens: usize) -> Self {
+        let padded = tokens.next_multiple_of(WHOLE_ROWS);
+        let (size, wide) = (config.head_size, config.head_size.next_multiple_of(LINE));
+        Self {
+            queries: config.heads * padded * size,
+            keys: config.kv_heads * padded * size,
+            values: config.kv_heads * padded * wide,
+            attended: config.heads * padded * wide,
+        }
+    }
+
+    /// All of them.
+    pub(crate) fn floats(&self) -> usize {
+        self.queries + self.keys + self.values + self.attended
+    }
+}
+
+/// Room for a layer's attention.
+#[derive(Default)]
+pub(crate) struct WholeBuffers {
+    /// (heads, panels, head_size, 16).
+    queries: Vec<f32>,
+    /// (kv_heads, panels, head_size, 16).
+    keys: Vec<f32>,
+    /// (kv_heads, tokens, lines, 16).
+    values: Vec<f32>,
+    /// (heads, tokens, lines, 16).
+    attended: Vec<f32>,
+}
+
+impl WholeBuffers {
+    pub(crate) fn new(lengths: &WholeLengths) -> Self {
+        Self {
+            queries: vec![0.0; lengths.queries],
+            keys: vec![0.0; lengths.keys],
+            values: vec![0.0; lengths.values],
+            attended: vec![0.0; lengths.attended],
+        }
+    }
 }
 
 /// What one layer's attention reads.
@@ -46,50 +83,57 @@ pub(crate) struct Attention<'a> {
     pub(crate) buckets: Option<&'a Buckets>,
 }
 
+/// Some floats as lines.
+fn lines(floats: &[f32]) -> &[[f32; LINE]] {
+    floats.as_chunks().0
+}
+
 impl Attention<'_> {
     /// Attends for every token: `out` is (tokens, heads, head_size).
-    pub(crate) fn run(&self, buffers: &mut EncoderBuffers, out: &mut [f32]) {
+    pub(crate) fn run(&self, buffers: &mut WholeBuffers, out: &mut [f32]) {
         let (config, pool) = (self.config, self.compute.pool);
         let (tokens, size) = (self.positions.len(), config.head_size);
-        let EncoderBuffers {
-            queries,
-            keys,
-            values,
-            attended,
-            ..
-        } = buffers;
-        let queries = &mut queries[..query_floats(config, tokens)];
-        let attended = &mut attended[..query_floats(config, tokens)];
-        let stored = stored_bytes(config, tokens);
-        let (keys, values) = (&mut keys[..stored], &mut values[..stored]);
-        let padded = tokens.next_multiple_of(ROWS);
+        let lengths = WholeLengths::new(config, tokens);
+        let queries = &mut buffers.queries[..lengths.queries];
+        let keys = &mut buffers.keys[..lengths.keys];
+        let values = &mut buffers.values[..lengths.values];
+        let attended = &mut buffers.attended[..lengths.attended];
+        let padded = tokens.next_multiple_of(WHOLE_ROWS);
+        let wide = size.next_multiple_of(LINE);
 
-        for_each_chunk(pool, queries, ROWS * size, |unit, out| {
-            let (head, first) = (unit * ROWS / padded, unit * ROWS % padded);
-            for (token, out) in (first..tokens).zip(out.chunks_exact_mut(size)) {
-                out.copy_from_slice(self.row(token, head));
-            }
-        });
-        for (first, stored) in [
-            (config.heads, &mut *keys),
-            (config.heads + config.kv_heads, &mut *values),
+        for (first, scale, panels) in [
+            (0, config.scale, &mut *queries),
+            (config.heads, 1.0, &mut *keys),
         ] {
-            let row = KIND.row_bytes(size);
-            for_each_chunk(pool, stored, tokens * row, |head, out| {
-                for (token, out) in out.chunks_exact_mut(row).enumerate() {
-                    let x = self.row(token, first + head);
-                    self.compute.kernels.kv_store(KIND, x, out);
-                }
+            for_each_chunk(pool, panels, WHOLE_ROWS * size, |unit, out| {
+                let (head, token) = (unit * WHOLE_ROWS / padded, unit * WHOLE_ROWS % padded);
+                self.fill_panel(first + head, token, scale, out);
             });
         }
-        for_each_chunk(pool, attended, ROWS * size, |unit, out| {
-            let (head, first) = (unit * ROWS / padded, unit * ROWS % padded);
-            let queries = &queries[unit * ROWS * size..][..ROWS * size];
-            self.unit(head, first, queries, keys, values, out);
+        for_each_chunk(pool, values, padded * wide, |head, out| {
+            for (token, out) in (0..tokens).zip(out.chunks_exact_mut(wide)) {
+                let row = self.row(token, config.heads + config.kv_heads + head);
+                out[..size].copy_from_slice(row);
+                out[size..].fill(0.0);
+            }
+        });
+        let (queries, keys, values) = (&*queries, &*keys, &*values);
+        for_each_chunk(pool, attended, WHOLE_ROWS * wide, |unit, out| {
+            let head = unit * WHOLE_ROWS / padded;
+            let kv_head = head / (config.heads / config.kv_heads);
+            let panel = Panel {
+                attention: self,
+                head,
+                first: unit * WHOLE_ROWS % padded,
+                queries: lines(&queries[unit * WHOLE_ROWS * size..][..WHOLE_ROWS * size]),
+                keys: lines(&keys[kv_head * padded * size..][..padded * size]),
+                values: lines(&values[kv_head * padded * wide..][..padded * wide]),
+            };
+            panel.attend(out);
         });
         self.compute.each_row(out, config.q_width(), |token, row| {
             for (head, out) in row.chunks_exact_mut(size).enumerate() {
-                out.copy_from_slice(&attended[(head * padded + token) * size..][..size]);
+                out.copy_from_slice(&attended[(head * padded + token) * wide..][..size]);
             }
         });
     }
@@ -100,116 +144,119 @@ impl Attention<'_> {
         &self.qkv[token * self.config.qkv_width() + head * size..][..size]
     }
 
-    /// Up to `ROWS` tokens of one head, sequence by sequence.
-    fn unit(
-        &self,
-        head: usize,
-        first: usize,
-        queries: &[f32],
-        keys: &[u8],
-        values: &[u8],
-        out: &mut [f32],
-    ) {
-        let config = self.config;
-        let (tokens, row) = (self.positions.len(), KIND.row_bytes(config.head_size));
-        let kv_head = head / (config.heads / config.kv_heads);
-        let last = tokens.min(first + ROWS);
-        let mut token = first;
-        while token < last {
-            let sequence = self.positions[token].span as usize;
-            let (start, end) = (
-                self.starts[sequence] as usize,
-                self.starts[sequence + 1] as usize,
-            );
-            let rows = end.min(last) - token;
-            let stored = (kv_head * tokens + start) * row..(kv_head * tokens + end) * row;
-            let range =
-                (token - first) * config.head_size..(token - first + rows) * config.head_size;
-            Rows {
-                attention: self,
-                head,
-                position: token - start,
-                queries: &queries[range.clone()],
-                keys: &keys[stored.clone()],
-                values: &values[stored],
+    /// One head's part of 16 tokens, column by column; zeros where there are no tokens.
+    fn fill_panel(&self, head: usize, first: usize, scale: f32, out: &mut [f32]) {
+        let (columns, _) = out.as_chunks_mut::<WHOLE_ROWS>();
+        for lane in 0..WHOLE_ROWS {
+            if first + lane < self.positions.len() {
+                let row = self.row(first + lane, head);
+                for (column, x) in columns.iter_mut().zip(row) {
+                    column[lane] = scale * x;
+                }
+            } else {
+                for column in &mut *columns {
+                    column[lane] = 0.0;
+                }
             }
-            .attend(&mut out[range]);
-            token += rows;
         }
     }
 }
 
-/// Tokens of one sequence and one head, from `position` on, and the keys and values of the whole sequence.
-struct Rows<'a> {
+/// A panel of one head's queries, and the keys and values of all tokens.
+struct Panel<'a> {
     attention: &'a Attention<'a>,
     head: usize,
-    position: usize,
-    queries: &'a [f32],
-    keys: &'a [u8],
-    values: &'a [u8],
+    /// The first token.
+    first: usize,
+    queries: &'a [[f32; LINE]],
+    keys: &'a [[f32; LINE]],
+    values: &'a [[f32; LINE]],
 }
 
-impl Rows<'_> {
+impl Panel<'_> {
+    /// Attends sequence by sequence: `out` is (16, lines, 16).
     fn attend(&self, out: &mut [f32]) {
-        let config = self.attention.config;
-        let size = config.head_size;
-        let rows = self.queries.len() / size;
-        let row_bytes = KIND.row_bytes(size);
-        let queries = QueryRows {
-            kernels: self.attention.compute.kernels,
-            queries: self.queries,
-            scale: config.scale,
-            soft_cap: config.soft_cap,
-        };
-        let mut scores = [0.0; ROWS * KEYS];
-        let (mut maxima, mut sums) = ([0.0; ROWS], [0.0; ROWS]);
-        let mut total = Partial {
-            maxima: &mut maxima[..rows],
-            sums: &mut sums[..rows],
+        let attention = self.attention;
+        let (out, _) = out.as_chunks_mut::<LINE>();
+        let wide = out.len() / WHOLE_ROWS;
+        let last = attention.positions.len().min(self.first + WHOLE_ROWS);
+        let mut token = self.first;
+        // A panel of one sequence needs no other room.
+        let mut spare = Vec::new();
+        while token < last {
+            let sequence = attention.positions[token].span as usize;
+            let start = attention.starts[sequence] as usize;
+            let end = attention.starts[sequence + 1] as usize;
+            let next = end.min(last);
+            if token == self.first && next == last {
+                return self.attend_to(start, end, out);
+            }
+            spare.resize(out.len(), [0.0; LINE]);
+            self.attend_to(start, end, &mut spare);
+            let rows = (token - self.first) * wide..(next - self.first) * wide;
+            out[rows.clone()].copy_from_slice(&spare[rows]);
+            token = next;
+        }
+    }
+
+    /// Attends from all rows to the tokens from `start` to `end`.
+    fn attend_to(&self, start: usize, end: usize, out: &mut [[f32; LINE]]) {
+        let Attention {
+            compute, config, ..
+        } = *self.attention;
+        let kernels = compute.kernels;
+        let (size, wide) = (config.head_size, out.len() / WHOLE_ROWS);
+        let mut scores: WholeScores = [[0.0; WHOLE_KEYS + WHOLE_ROWS]; WHOLE_ROWS];
+        let (mut maxima, mut sums) = ([f32::NEG_INFINITY; WHOLE_ROWS], [0.0; WHOLE_ROWS]);
+        out.fill([0.0; LINE]);
+        let mut total = WholeSums {
+            maxima: &mut maxima,
+            sums: &mut sums,
             acc: out,
         };
-        rows::clear(&mut total);
-        let step = KEYS * row_bytes;
-        let blocks = self.keys.chunks(step).zip(self.values.chunks(step));
-        for (block, (keys, values)) in blocks.enumerate() {
-            let n = keys.len() / row_bytes;
-            let stored = |bytes| [(0, KvRows::new(KIND, size, bytes))].into_iter();
-            queries.attend(
-                stored(keys),
-                stored(values),
-                |row, scores| {
-                    self.add_distances(row, block * KEYS, scores);
-                    self.hide(row, block * KEYS, scores);
-                },
-                &mut scores[..rows * n],
-                &mut total,
-            );
-        }
-        total.finish(queries.kernels, None);
-    }
-
-    /// Hides what token `row` does not see of the keys from position `first` on: those further away than half a window,
-    /// before it or after. It sees itself, beside which hidden scores vanish.
-    fn hide(&self, row: usize, first: usize, scores: &mut [f32]) {
-        const HIDDEN: f32 = -1e30;
-        let Some(window) = self.attention.config.window else {
-            return;
-        };
-        let position = self.position + row;
-        for (i, score) in scores.iter_mut().enumerate() {
-            if position.abs_diff(first + i) > window / 2 {
-                *score = HIDDEN;
+        for block in (start..end).step_by(WHOLE_KEYS) {
+            let n = WHOLE_KEYS.min(end - block);
+            let (panel, from) = (block / WHOLE_ROWS, block % WHOLE_ROWS);
+            let panels = (from + n).div_ceil(WHOLE_ROWS);
+            let keys = &self.keys[panel * size..][..panels * size];
+            kernels.whole_scores(self.queries, keys, &mut scores);
+            for (row, scores) in scores.iter_mut().enumerate() {
+                let scores = &mut scores[from..][..n];
+                if let Some(cap) = config.soft_cap {
+                    kernels.soft_cap(scores, cap);
+                }
+                // Rows of other sequences are not used.
+                if let Some(position) = (self.first + row).checked_sub(start) {
+                    self.change(position, block - start, scores);
+                }
             }
+            kernels.whole_softmax(&mut scores, from, n, &mut total);
+            let values = &self.values[block * wide..][..n * wide];
+            kernels.whole_accumulate(&scores, from, values, total.acc);
+        }
+        for (out, sum) in out.chunks_exact_mut(wide).zip(sums) {
+            kernels.scale(out.as_flattened_mut(), 1.0 / sum);
         }
     }
 
-    /// Adds to the scores of token `row` what the distance of the keys from position `first` on does.
-    fn add_distances(&self, row: usize, first: usize, scores: &mut [f32]) {
-        if let Some(&slope) = self.attention.slopes.get(self.head) {
-            alibi::lower(slope, self.position + row, first, scores);
+    /// Changes the scores of the token at `position` for the keys from `first` on: by their distance, and those that it
+    /// does not see are hidden: further away than half a window, before it or after. It sees itself, beside which hidden
+    /// scores vanish.
+    fn change(&self, position: usize, first: usize, scores: &mut [f32]) {
+        const HIDDEN: f32 = -1e30;
+        let attention = self.attention;
+        if let Some(&slope) = attention.slopes.get(self.head) {
+            alibi::lower(slope, position, first, scores);
         }
-        if let Some(buckets) = self.attention.buckets {
-            buckets.add(self.head, self.position + row, first, scores);
+        if let Some(buckets) = attention.buckets {
+            buckets.add(self.head, position, first, scores);
+        }
+        if let Some(window) = attention.config.window {
+            for (i, score) in scores.iter_mut().enumerate() {
+                if position.abs_diff(first + i) > window / 2 {
+                    *score = HIDDEN;
+                }
+            }
         }
     }
 }
