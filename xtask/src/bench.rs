@@ -160,6 +160,34 @@ pub(crate) fn over_peers(arguments: &[String]) -> Result<()> {
     )
 }
 
+/// An image beside llama.cpp's mtmd, and a minute of audio beside CTranslate2. `arguments` are the script's own, and
+/// `--only vision` or `--only speech`.
+pub(crate) fn media(arguments: &[String]) -> Result<()> {
+    let only = arguments.iter().position(|argument| argument == "--only");
+    let part = only
+        .and_then(|at| arguments.get(at + 1))
+        .map(String::as_str);
+    let rest = arguments.iter().enumerate();
+    let rest = rest.filter(|(at, _)| only.is_none_or(|only| *at != only && *at != only + 1));
+    let strata = strata()?;
+    let mut script = Command::new("python3");
+    script
+        .arg(root().join("bench/media.py"))
+        .arg(strata)
+        .arg(target().join("bench/media"))
+        .args(rest.map(|(_, argument)| argument));
+    if part != Some("speech") {
+        let peers = Peers::install_mtmd()?;
+        script.arg("--vision").arg(peers.python());
+    }
+    if part != Some("vision") {
+        script
+            .arg("--speech")
+            .arg(Peers::install_ctranslate2()?.python());
+    }
+    execute(&mut script)
+}
+
 /// The same streams through the server and through the engine alone. `arguments` are the example's own.
 pub(crate) fn overhead(arguments: &[String]) -> Result<()> {
     let build = "build --release --quiet --package strata-server --example overhead";

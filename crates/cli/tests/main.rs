@@ -11,6 +11,7 @@ mod fake;
 mod fetching;
 mod guessing;
 mod hints;
+mod hostile_media;
 mod images;
 mod learning;
 #[path = "../../store/tests/loopback/mod.rs"]

@@ -131,6 +131,79 @@ fn bench_reports_what_it_measured() {
     );
 }
 
+/// A folder of its own with a synthetic model in it.
+fn synthetic(shape: &str) -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let model = folder.path().join("model.gguf");
+    let model = model.to_str().unwrap().to_owned();
+    strata(&["synth", model.as_str(), "--shape", shape, "--mix", "q8_0"]).text();
+    (folder, model)
+}
+
+#[test]
+fn bench_follows_an_image_from_its_file_to_logits() {
+    let (folder, model) = synthetic("tiny-vision");
+    let model = model.as_str();
+    let found = json(&[
+        "bench",
+        model,
+        "--image",
+        "--repeat",
+        "1",
+        "-t",
+        "1",
+        "--float-peak",
+        "--json",
+    ]);
+    // 56 pixels are four patches on a side, and one position.
+    assert_eq!(found["image"], serde_json::json!([1024, 1024]));
+    assert_eq!(found["patches"], 16);
+    assert_eq!(found["positions"], 1);
+    let stages = ["decode_s", "fit_s", "tower_s", "projector_s", "prefill_s"];
+    let sum: f64 = stages
+        .iter()
+        .map(|name| found[name].as_f64().unwrap())
+        .sum();
+    assert!(stages.iter().all(|name| found[name].as_f64() > Some(0.0)));
+    assert!((sum - found["total_s"].as_f64().unwrap()).abs() < 1e-9);
+    assert!(found["float_share"].as_f64() > Some(0.0));
+    let words = strata(&["bench", model, "--image", "--repeat", "2"]).text();
+    assert!(
+        words.contains("tower") && words.contains("Tflop/s"),
+        "{words}"
+    );
+    // The projector is found beside the model, and asked for where it is not.
+    let beside = folder.path().join("mmproj-model.gguf");
+    let elsewhere = folder.path().join("eyes.gguf");
+    std::fs::rename(beside, &elsewhere).unwrap();
+    let refused = strata(&["bench", model, "--image"]);
+    assert_eq!(refused.code, Some(2));
+    assert!(refused.err.contains("no projector"), "{}", refused.err);
+    let elsewhere = elsewhere.to_str().unwrap();
+    strata(&[
+        "bench", model, "--image", "--mmproj", elsewhere, "--repeat", "1",
+    ])
+    .text();
+}
+
+#[test]
+fn bench_hears_a_minute() {
+    let (_folder, model) = synthetic("tiny-whisper");
+    let model = model.as_str();
+    let found = json(&[
+        "bench", model, "-n", "4", "--repeat", "1", "-t", "1", "--json",
+    ]);
+    for name in ["mel_s", "encoder_s", "first_s", "window_s", "decode_tok_s"] {
+        assert!(found[name].as_f64() > Some(0.0), "{name}: {found}");
+    }
+    assert_eq!(found["decode_tokens"], 4);
+    let turns = strata_reading(
+        &["bench", model, "-n", "4", "-t", "1", "--in-turns", "--json"],
+        "audio\naudio\n",
+    );
+    assert_eq!(turns.text().lines().count(), 3);
+}
+
 #[test]
 fn bench_takes_a_turn_for_each_line() {
     let run = [

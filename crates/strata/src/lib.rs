@@ -103,5 +103,6 @@ pub use {
     plan::Plan,
     request::{Request, assistant, image, system, tool_result, user},
     session::{Checkpoint, Session},
+    sight::{Eyes, Glance},
     size::Size,
 };

@@ -1,6 +1,9 @@
 //! A model's eyes: the projector beside it, and what stands in a prompt for an image.
 
+mod eyes;
 mod families;
+
+pub use self::eyes::{Eyes, Glance};
 
 use self::families::{around, placeholder, recipe};
 use crate::error::{Error, ErrorKind};
@@ -191,8 +194,19 @@ impl TowerSight {
         seen: &Seen,
         digest: [u8; 32],
     ) -> Result<Vec<EmbeddedRun>, Fault> {
-        let config = self.config();
         let tiles = self.embed(seen)?;
+        self.arrange(image, seen, digest, tiles)
+    }
+
+    /// The same of tiles that are embedded.
+    fn arrange(
+        &self,
+        image: &Bitmap,
+        seen: &Seen,
+        digest: [u8; 32],
+        tiles: Vec<TowerRows>,
+    ) -> Result<Vec<EmbeddedRun>, Fault> {
+        let config = self.config();
         let run = |rows: Vec<f32>, grid: Option<Grid>, index| EmbeddedRun {
             start: 0,
             len: rows.len() / config.row(),

@@ -1,7 +1,10 @@
 //! `strata bench`: how fast a model reads a prompt and writes an answer on this machine, and how near that is to what
 //! the machine can do.
 
+mod audio;
 mod demand;
+mod image;
+mod media;
 mod recital;
 mod report;
 mod together;
@@ -26,7 +29,8 @@ use together::Together;
 /// Measure a model's speed
 ///
 /// Prefill processes a prompt of random tokens; decode processes random tokens one by one, starting from an empty
-/// context. Reports the median of the repetitions.
+/// context. Reports the median of the repetitions. Of a model that transcribes, a minute of audio is measured: the
+/// spectrogram, a window's way through the encoder, tokens.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The model: a .gguf file, a Hugging Face folder, or a name that `strata list` shows
@@ -52,10 +56,21 @@ pub(crate) struct Arguments {
     /// Measure integer throughput, and the share that prefill reaches
     #[arg(long)]
     int_peak: bool,
+    /// Measure an image instead: its way from the file through tower and projector to the logits behind it; a picture of
+    /// 1024×1024 pixels where no FILE is named
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, conflicts_with_all = ["sequences", "speculate"])]
+    image: Option<Option<PathBuf>>,
+    /// Projector that lets the model see images [default: the model's own, or *mmproj*.gguf beside its file]
+    #[arg(long, value_name = "FILE", requires = "image")]
+    mmproj: Option<PathBuf>,
+    /// Measure float throughput, and the share that a tower or an encoder reaches
+    #[arg(long)]
+    float_peak: bool,
     /// Number of repetitions
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
-    /// Take one measurement per line of standard input, `prefill` or `decode`, to alternate with another program
+    /// Take one measurement per line of standard input, `prefill` or `decode`, `image`, or `audio`, to alternate with another
+    /// program
     #[arg(long, requires = "json")]
     in_turns: bool,
     /// Print as JSON
@@ -68,10 +83,17 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let file = arguments.compute.open(&arguments.model)?;
+    let set = file.parse()?;
+    if let Ok(Some("whisper")) = set.metadata().str("general.architecture") {
+        return audio::run(arguments, &file);
+    }
+    if arguments.image.is_some() {
+        return image::run(arguments, &file);
+    }
     let machine = arguments.compute.machine()?;
     let (prompt, decoded) = (arguments.prompt as usize, arguments.tokens as usize);
     let positions = prompt.max(arguments.ctx_used as usize + decoded);
-    let file = arguments.compute.open(&arguments.model)?;
     let checked = CheckedModel::new(&file, Some(positions), TokenizerUse::Optional)?;
     let demand = Demand::new(&file.parse()?);
     let alone = scorer::needs(positions, &arguments.compute, &machine);

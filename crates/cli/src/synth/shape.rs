@@ -37,6 +37,15 @@ pub(crate) enum Shape {
     /// Granite-4.0-H-Micro's
     #[value(name = "hybrid-3b")]
     Hybrid,
+    /// 4 layers and a small tower, for tests
+    TinyVision,
+    /// SigLIP-400m's at 896 pixels, as Gemma 3 has it, before Llama-3.2-1B's
+    #[value(name = "vision-1b")]
+    Vision,
+    /// 2 layers of a Whisper, for tests
+    TinyWhisper,
+    /// Whisper-small's
+    WhisperSmall,
 }
 
 /// Whether the output matrix is the embedding's.
@@ -91,6 +100,26 @@ pub(crate) struct Dimensions {
     pub(crate) mixers: Layers,
 }
 
+/// A SigLIP tower whose patches of 14 pixels are averaged 4 by 4, as Gemma 3 does.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct TowerShape {
+    /// Pixels on a side.
+    pub(crate) image: u32,
+    pub(crate) width: u32,
+    pub(crate) ffn: u32,
+    pub(crate) layers: u32,
+    pub(crate) heads: u32,
+}
+
+/// A Whisper, whose encoder and decoder have as many layers and heads.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct SpeechShape {
+    pub(crate) width: u32,
+    pub(crate) layers: u32,
+    pub(crate) heads: u32,
+    pub(crate) vocabulary: u32,
+}
+
 impl Dimensions {
     /// `general.architecture`.
     pub(crate) fn arch(&self) -> &'static str {
@@ -136,9 +165,54 @@ impl Shape {
             Self::Moe => "moe-4b",
             Self::TinyHybrid => "tiny-hybrid",
             Self::Hybrid => "hybrid-3b",
+            Self::TinyVision => "tiny-vision",
+            Self::Vision => "vision-1b",
+            Self::TinyWhisper => "tiny-whisper",
+            Self::WhisperSmall => "whisper-small",
         }
     }
 
+    /// The tower beside the language model.
+    pub(crate) fn tower(self) -> Option<TowerShape> {
+        match self {
+            Self::TinyVision => Some(TowerShape {
+                image: 56,
+                width: 64,
+                ffn: 112,
+                layers: 2,
+                heads: 4,
+            }),
+            Self::Vision => Some(TowerShape {
+                image: 896,
+                width: 1152,
+                ffn: 4304,
+                layers: 27,
+                heads: 16,
+            }),
+            _ => None,
+        }
+    }
+
+    /// The Whisper that this is.
+    pub(crate) fn speech(self) -> Option<SpeechShape> {
+        match self {
+            Self::TinyWhisper => Some(SpeechShape {
+                width: 64,
+                layers: 2,
+                heads: 4,
+                vocabulary: 2048,
+            }),
+            Self::WhisperSmall => Some(SpeechShape {
+                width: 768,
+                layers: 12,
+                heads: 12,
+                vocabulary: 51_865,
+            }),
+            _ => None,
+        }
+    }
+
+    /// The language model's sizes; those of the smallest one for what has none.
     pub(crate) fn dimensions(self) -> Dimensions {
         let llama3 = Dimensions {
             layers: 16,
@@ -165,7 +239,7 @@ impl Shape {
             mixers: Layers::Attention,
         };
         match self {
-            Self::Tiny => tiny,
+            Self::Tiny | Self::TinyVision | Self::TinyWhisper | Self::WhisperSmall => tiny,
             Self::TinyLfm2 => Dimensions {
                 output: Output::Tied,
                 mixers: Layers::ShortConv(&[1, 3]),
@@ -237,7 +311,7 @@ impl Shape {
                 rope_base: 1_000_000.0,
                 ..llama3
             },
-            Self::B1 => llama3,
+            Self::B1 | Self::Vision => llama3,
             Self::B3 => Dimensions {
                 layers: 28,
                 hidden: 3072,

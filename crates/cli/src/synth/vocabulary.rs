@@ -27,8 +27,13 @@ pub(crate) const CHAT_TEMPLATE: &str = "{% for message in messages %}{{ '<|im_st
 impl Vocabulary {
     /// Exactly `size` tokens; `size` must leave room for the bytes and the control tokens.
     pub(crate) fn new(size: u32) -> Self {
-        let size = size as usize;
-        let normal = size - 2;
+        let controls = ["<|endoftext|>", "<|im_end|>"].map(String::from);
+        Self::with_controls(size, &controls)
+    }
+
+    /// The same with these tokens at the end, the first of which begins and ends a text.
+    pub(crate) fn with_controls(size: u32, controls: &[String]) -> Self {
+        let normal = size as usize - controls.len();
         let mut tokens: Vec<String> = (0..=255u8)
             .map(|byte| byte_symbol(byte).to_string())
             .collect();
@@ -62,10 +67,8 @@ impl Vocabulary {
             }
         }
         let mut types = vec![NORMAL; tokens.len()];
-        for control in ["<|endoftext|>", "<|im_end|>"] {
-            tokens.push(control.into());
-            types.push(CONTROL);
-        }
+        tokens.extend_from_slice(controls);
+        types.resize(tokens.len(), CONTROL);
         Self {
             tokens,
             types,
