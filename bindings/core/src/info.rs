@@ -3,9 +3,10 @@
 use crate::model::Model;
 use crate::options::options;
 use crate::speech;
+use std::ops::Range;
 use strata::chat_types::json::Json;
 use strata::chat_types::{AdapterFacts, Fault};
-use strata::{Error, ModelFacts};
+use strata::{Error, ModelFacts, PeerPlan, PeerState};
 
 /// What is known of a model.
 pub fn info(model: &Model) -> Json {
@@ -18,12 +19,12 @@ pub fn info(model: &Model) -> Json {
     facts(model.facts())
         .with("load_seconds", seconds)
         .with("adapters", list(&model.worker().adapters().facts()))
+        .with("peers", Json::array(model.peers().iter().map(peer)))
 }
 
 /// What a model would take, in bytes, without loading it.
 pub fn plan(model: &str, json: &[u8]) -> Result<Json, Error> {
-    let (options, _) = options(json)?;
-    let plan = strata::Model::plan(model, &options)?;
+    let plan = strata::Model::plan(model, &options(json)?.options)?;
     Ok(Json::object([
         ("weights", plan.weights.into()),
         ("kv", plan.kv.into()),
@@ -37,6 +38,8 @@ pub fn plan(model: &str, json: &[u8]) -> Result<Json, Error> {
         ("streamed", plan.streamed.into()),
         ("context", plan.context.into()),
         ("remedies", plan.remedies.into()),
+        ("layers", layers(&plan.layers)),
+        ("peers", Json::array(plan.peers.iter().map(peer_plan))),
         ("model", facts(&plan.facts)),
     ]))
 }
@@ -74,6 +77,30 @@ fn list(adapters: &[AdapterFacts]) -> Json {
             ("scale", adapter.scale.into()),
         ])
     }))
+}
+
+fn layers(layers: &Range<usize>) -> Json {
+    Json::array([layers.start.into(), layers.end.into()])
+}
+
+/// What a peer would take.
+fn peer_plan(plan: &PeerPlan) -> Json {
+    Json::object([
+        ("address", plan.address.as_str().into()),
+        ("layers", layers(&plan.layers)),
+        ("total", plan.total().into()),
+        ("limit", plan.limit.into()),
+    ])
+}
+
+/// How a peer stands.
+fn peer(state: &PeerState) -> Json {
+    Json::object([
+        ("address", state.address.as_str().into()),
+        ("layers", layers(&state.layers)),
+        ("bytes", state.bytes.into()),
+        ("fault", state.fault.clone().into()),
+    ])
 }
 
 fn facts(facts: &ModelFacts) -> Json {

@@ -32,21 +32,44 @@ fn queue() -> MutexGuard<'static, Queue> {
 pub(crate) fn run(job: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
     let mut state = queue();
     state.jobs.push_back(Box::new(job));
-    if state.idle < state.jobs.len() && state.threads < MOST {
-        let started = std::thread::Builder::new().name("prepare".into());
-        match started.spawn(work) {
-            Ok(_) => state.threads += 1,
-            Err(error) if state.threads == 0 => {
-                state.jobs.pop_back();
-                return Err(error);
-            }
-            // Those that run will come to it.
-            Err(_) => {}
-        }
+    if let Err(error) = state.grow()
+        && state.threads == 0
+    {
+        state.jobs.pop_back();
+        return Err(error);
     }
     drop(state);
     ADDED.notify_one();
     Ok(())
+}
+
+/// Waits for something else in a job, such as a network: meanwhile the thread does not count, and another does the jobs.
+pub(crate) fn aside<T>(wait: impl FnOnce() -> T) -> T {
+    struct Aside;
+    impl Drop for Aside {
+        fn drop(&mut self) {
+            queue().threads += 1;
+        }
+    }
+    let mut state = queue();
+    state.threads = state.threads.saturating_sub(1);
+    // Where no thread can be had, this one comes to them later.
+    let _ = state.grow();
+    drop(state);
+    let _aside = Aside;
+    wait()
+}
+
+impl Queue {
+    /// Starts a thread where jobs wait for one. Those that run come to them otherwise.
+    fn grow(&mut self) -> std::io::Result<()> {
+        if self.idle < self.jobs.len() && self.threads < MOST {
+            let started = std::thread::Builder::new().name("prepare".into());
+            started.spawn(work)?;
+            self.threads += 1;
+        }
+        Ok(())
+    }
 }
 
 fn work() {
@@ -88,5 +111,19 @@ mod tests {
         numbers.sort_unstable();
         assert_eq!(numbers, (0..100).collect::<Vec<_>>());
         release.send(()).unwrap();
+    }
+
+    #[test]
+    fn jobs_that_wait_hold_up_nobody() {
+        let (release, wait) = mpsc::channel::<()>();
+        let wait = std::sync::Arc::new(Mutex::new(wait));
+        for _ in 0..MOST + 1 {
+            let wait = std::sync::Arc::clone(&wait);
+            run(move || drop(aside(|| wait.lock().unwrap().recv()))).unwrap();
+        }
+        let (done, jobs) = mpsc::channel();
+        run(move || done.send(()).unwrap()).unwrap();
+        jobs.recv_timeout(Duration::from_secs(20)).unwrap();
+        drop(release);
     }
 }

@@ -5,6 +5,7 @@
 //! task, and [`JsonStream::descriptor`] wakes an event loop. Any thread may cancel one at any time.
 #![forbid(unsafe_code)]
 
+mod image_urls;
 mod info;
 mod jobs;
 mod load;
@@ -32,9 +33,12 @@ pub const FEATURES: &[&str] = &[
     "adapters",
     "chat",
     "completions",
+    "constraints",
     "embeddings",
     "grammars",
+    "image_urls",
     "images",
+    "peers",
     "plan",
     "rerank",
     "sessions",
@@ -43,6 +47,20 @@ pub const FEATURES: &[&str] = &[
     "tools",
     "transcriptions",
 ];
+
+/// Checks that this build can do all that is named, with spaces between the names.
+pub fn require(names: &str) -> Result<(), Error> {
+    let missing: Vec<&str> = names
+        .split_whitespace()
+        .filter(|name| !FEATURES.contains(name))
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let what = format!("this build of the library has no {}", missing.join(", "));
+    let error = Error::new(ErrorKind::Unsupported, what);
+    Err(error.with_hint("use the library that came with the package"))
+}
 
 /// The version of the library.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,13 +1,14 @@
 //! Opening models, at once or with progress.
 
 use crate::model::Model;
-use crate::options::options;
+use crate::options::{Chosen, options};
 use crate::stream::{Ending, JsonStream};
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use strata::{Error, ErrorKind, Json, Listeners, Runtime, Transcriber};
+use strata_store::WebFiles;
 
 /// Opens a model: a file, a folder, a name in the store, or `tale`. Options are a JSON object.
 pub fn open(model: &str, json: &[u8]) -> Result<Model, Error> {
@@ -48,7 +49,11 @@ fn open_with(
     json: &[u8],
     progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
 ) -> Result<Model, Error> {
-    let (options, threads) = options(json)?;
+    let Chosen {
+        options,
+        threads,
+        image_urls,
+    } = options(json)?;
     let runtime = match threads {
         Some(threads) => Runtime::new(Some(threads))?,
         None => shared_runtime()?,
@@ -58,7 +63,10 @@ fn open_with(
         ..Listeners::default()
     };
     match strata::Model::open_on(&runtime, model, options, listeners) {
-        Ok(model) => Ok(Model::of_text(model)),
+        Ok(model) => {
+            let web = image_urls.then(|| Arc::new(WebFiles::default()));
+            Ok(Model::of_text(model, web))
+        }
         Err(error) if error.kind() == ErrorKind::InvalidModel => {
             hearing(&runtime, model, json, error)
         }

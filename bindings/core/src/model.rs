@@ -1,6 +1,9 @@
 //! A model as languages hold it: one that writes, or one that hears.
 
+use std::ops::Deref;
+use std::sync::Arc;
 use strata::{Error, ErrorKind, Transcriber};
+use strata_store::WebFiles;
 
 /// A model in memory. Clones are handles to the same one.
 #[derive(Clone)]
@@ -8,13 +11,28 @@ pub struct Model(Kind);
 
 #[derive(Clone)]
 enum Kind {
-    Text(strata::Model),
+    Text(TextModel),
     Speech(Transcriber),
 }
 
+/// A model that writes, and what fetches the images that requests name by their addresses, if anything does.
+#[derive(Clone)]
+pub(crate) struct TextModel {
+    model: strata::Model,
+    pub(crate) web: Option<Arc<WebFiles>>,
+}
+
+impl Deref for TextModel {
+    type Target = strata::Model;
+
+    fn deref(&self) -> &strata::Model {
+        &self.model
+    }
+}
+
 impl Model {
-    pub(crate) fn of_text(model: strata::Model) -> Self {
-        Self(Kind::Text(model))
+    pub(crate) fn of_text(model: strata::Model, web: Option<Arc<WebFiles>>) -> Self {
+        Self(Kind::Text(TextModel { model, web }))
     }
 
     pub(crate) fn of_speech(model: Transcriber) -> Self {
@@ -23,6 +41,10 @@ impl Model {
 
     /// The model that writes.
     pub fn text(&self) -> Result<&strata::Model, Error> {
+        self.text_model().map(Deref::deref)
+    }
+
+    pub(crate) fn text_model(&self) -> Result<&TextModel, Error> {
         match &self.0 {
             Kind::Text(model) => Ok(model),
             Kind::Speech(model) => {
@@ -39,7 +61,7 @@ impl Model {
             Kind::Text(model) => {
                 let what = format!("{} cannot transcribe", model.facts().name);
                 let error = Error::new(ErrorKind::Unsupported, what);
-                Err(error.with_hint("open a Whisper model"))
+                Err(error.with_hint("open a Whisper, Wav2Vec2 or HuBERT model"))
             }
         }
     }

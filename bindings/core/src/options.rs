@@ -2,7 +2,7 @@
 
 use strata::chat_types::Fault;
 use strata::chat_types::json::{Fields, Json, JsonPath};
-use strata::{Device, Error, KvType, Mix, Options, Stream};
+use strata::{Device, Error, KvType, Mix, Options, PeerKey, Peers, Stream};
 
 const KV: [(&str, KvType); 3] = [
     ("f16", KvType::F16),
@@ -16,10 +16,20 @@ const STREAM: [(&str, Stream); 3] = [
     ("always", Stream::Always),
 ];
 
-/// Reads options, and the number of threads where one is given. Nothing at all is the defaults.
-pub(crate) fn options(json: &[u8]) -> Result<(Options, Option<usize>), Error> {
+/// How a model is opened, and what of it is no option of the library's.
+#[derive(Default)]
+pub(crate) struct Chosen {
+    pub(crate) options: Options,
+    /// Where a number is given.
+    pub(crate) threads: Option<usize>,
+    /// Whether images are fetched from the addresses that requests name.
+    pub(crate) image_urls: bool,
+}
+
+/// Reads options. Nothing at all is the defaults.
+pub(crate) fn options(json: &[u8]) -> Result<Chosen, Error> {
     if json.is_empty() {
-        return Ok((Options::default(), None));
+        return Ok(Chosen::default());
     }
     let fields = Fields::new(Json::parse(json)?, JsonPath::root());
     Ok(read(fields.map_err(|_| {
@@ -27,7 +37,7 @@ pub(crate) fn options(json: &[u8]) -> Result<(Options, Option<usize>), Error> {
     })?)?)
 }
 
-fn read(mut fields: Fields) -> Result<(Options, Option<usize>), Fault> {
+fn read(mut fields: Fields) -> Result<Chosen, Fault> {
     let mut options = Options::default();
     match fields.take("memory") {
         None => {}
@@ -93,8 +103,42 @@ fn read(mut fields: Fields) -> Result<(Options, Option<usize>), Fault> {
     if let Some(saved) = fields.maybe_boolean("sessions")? {
         options = options.sessions(saved);
     }
+    if let Some(peers) = fields.maybe_object("peers")? {
+        options = options.peers(read_peers(peers)?);
+    }
+    let image_urls = fields.maybe_boolean("image_urls")?.unwrap_or(false);
     fields.finish()?;
-    Ok((options, threads))
+    Ok(Chosen {
+        options,
+        threads,
+        image_urls,
+    })
+}
+
+/// The machines that have some of the model's layers.
+fn read_peers(mut fields: Fields) -> Result<Peers, Fault> {
+    let mut addresses = Vec::new();
+    for (path, item) in fields.items("addresses")? {
+        addresses.push(path.string(item)?);
+    }
+    if addresses.is_empty() {
+        return Err(fields.missing("addresses"));
+    }
+    let key = fields.string("key")?;
+    let key = PeerKey::new(&key).map_err(|error| Fault::field(&fields.at("key"), format_args!("{error}")))?;
+    let mut peers = Peers::new(addresses, key);
+    let mut counts = Vec::new();
+    for (path, item) in fields.items("layers")? {
+        match item {
+            Json::Int(count @ 0..=65_535) => counts.push(count as usize),
+            _ => return Err(Fault::field(&path, format_args!("must be a number of layers"))),
+        }
+    }
+    if !counts.is_empty() {
+        peers = peers.layers(counts);
+    }
+    fields.finish()?;
+    Ok(peers)
 }
 
 fn number(
@@ -114,9 +158,14 @@ mod tests {
     fn every_option_is_read() {
         let all = br#"{"memory":"6G","stream":"never","threads":2,"batch":64,"kv":"q8_0","context":512,"requests":3,
             "quantize":"q4_k_m","max_draft":4,"draft_model":"small.gguf","projector":"eyes.gguf","device":"cuda:1","adapters":["a.gguf",{"path":"b.gguf","scale":0.5}],
-            "cache":{"folder":"here","bytes":1000},"sessions":true}"#;
-        let (options, threads) = options(all).unwrap();
-        assert_eq!(threads, Some(2));
+            "cache":{"folder":"here","bytes":1000},"sessions":true,"image_urls":true,
+            "peers":{"addresses":["near:11435","[::1]:1"],"key":"a secret word","layers":[2,1,1]}}"#;
+        let Chosen {
+            options,
+            threads,
+            image_urls,
+        } = options(all).unwrap();
+        assert_eq!((threads, image_urls), (Some(2), true));
         let shown = format!("{options:?}");
         let parts = [
             "Never",
@@ -127,7 +176,10 @@ mod tests {
             "Cuda(1)",
             "b.gguf",
             "here",
+            "near:11435",
+            "[2, 1, 1]",
         ];
+        assert!(!shown.contains("a secret word"), "{shown}");
         for part in parts {
             assert!(shown.contains(part), "{part}: {shown}");
         }
@@ -142,6 +194,10 @@ mod tests {
             (r#"{"device":"tpu"}"#, "cuda:N"),
             (r#"{"adapters":[{"scale":1}]}"#, "adapters[0].path"),
             (r#"{"cache":{"folder":"x"}}"#, "cache.bytes"),
+            (r#"{"image_urls":"yes"}"#, "image_urls"),
+            (r#"{"peers":{"key":"a secret word"}}"#, "peers.addresses"),
+            (r#"{"peers":{"addresses":["a:1"],"key":"short"}}"#, "peers.key"),
+            (r#"{"peers":{"addresses":["a:1"],"key":"a secret word","layers":["2"]}}"#, "peers.layers[0]"),
             ("[]", "JSON object"),
             ("{", "JSON"),
         ] {

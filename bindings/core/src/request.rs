@@ -1,6 +1,8 @@
 //! Requests: the body of one of the server's routes, read by the same code, answered by one model.
 
+use crate::image_urls;
 use crate::jobs;
+use crate::model::TextModel;
 use crate::session::SessionRun;
 use crate::source::{Answer, Source, VectorRun, text};
 use crate::speech;
@@ -9,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use strata::chat_types::{Embeddings, Fault, FaultKind, Ranking};
-use strata::{Caller, Error, ErrorKind, Generate, Model, finish_embed, finish_rerank};
+use strata::{Caller, Error, ErrorKind, Generate, finish_embed, finish_rerank};
 use strata_wire::call::Call;
 use strata_wire::dialect::{DIALECTS, HttpRequest};
 use strata_wire::{AnswerWriter, Reply, Stamp, StampSource};
@@ -20,7 +22,7 @@ pub fn request(model: &crate::Model, path: &str, body: &[u8]) -> Result<JsonStre
     if speech::hears(path) {
         return speech::request(model, path, body);
     }
-    let model = model.text()?;
+    let model = model.text_model()?;
     let stamp = stamp();
     let call = read(path, body, &stamp)?;
     let stream = JsonStream::new(Some(model.clone()));
@@ -36,9 +38,9 @@ pub(crate) enum Outcome {
 
 /// Does something for a stream on another thread.
 pub(crate) fn work(
-    model: &Model,
+    model: &TextModel,
     stream: &JsonStream,
-    act: impl FnOnce(&Model) -> Result<Outcome, Error> + Send + 'static,
+    act: impl FnOnce(&TextModel) -> Result<Outcome, Error> + Send + 'static,
 ) -> Result<(), Error> {
     let (model, shared) = (model.clone(), stream.shared());
     let job = move || {
@@ -96,13 +98,13 @@ fn stamps() -> &'static StampSource {
 }
 
 /// Does what a request asks for.
-fn answer(model: &Model, call: Call, stamp: &Stamp) -> Result<Outcome, Error> {
+fn answer(model: &TextModel, call: Call, stamp: &Stamp) -> Result<Outcome, Error> {
     let profile = model.profile();
     let reply = match call {
         Call::Generate(request, writer) => return generate(model, *request, writer, stamp, None),
         Call::Embed(request, write) => {
             let vectors = model.start_embed(&request, 0)?;
-            let (owner, name) = (model.clone(), named(&request.model, model));
+            let (owner, name) = (strata::Model::clone(model), named(&request.model, model));
             let run = VectorRun::new(
                 vectors,
                 Box::new(move |rows, lengths| {
@@ -160,7 +162,7 @@ fn other(call: Call) -> Result<Reply, Error> {
 }
 
 /// The model as a request calls it, or as it is called where the request does not say.
-fn named(asked: &str, model: &Model) -> String {
+fn named(asked: &str, model: &strata::Model) -> String {
     let name = if asked.is_empty() {
         &model.facts().name
     } else {
@@ -171,7 +173,7 @@ fn named(asked: &str, model: &Model) -> String {
 
 /// Hands a request for text to the engine.
 pub(crate) fn generate(
-    model: &Model,
+    model: &TextModel,
     mut request: Generate,
     mut writer: Box<dyn AnswerWriter>,
     stamp: &Stamp,
@@ -181,9 +183,15 @@ pub(crate) fn generate(
         let what = "background: nothing runs on without its caller here; leave it out";
         return Err(Error::new(ErrorKind::Unsupported, what));
     }
+    image_urls::fetch(model.web.as_deref(), &mut request)?;
     let context = model.context();
     request.context = request.context.map(|asked| asked.min(context));
-    let prepared = model.prepare(&request, stamp.context(stamps().random()))?;
+    let mut prepared = model.prepare(&request, stamp.context(stamps().random()))?;
+    if let Some(session) = &session {
+        for one in &mut prepared.requests {
+            session.constraints().apply(one);
+        }
+    }
     writer.answered_by(&model.facts().name);
     let events = model.start(&request, prepared, Caller::default());
     Ok(Outcome::Begun(Source::Answer(Box::new(Answer {

@@ -4,13 +4,14 @@ use crate::request::{generate, read, stamp, work};
 use crate::stream::JsonStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use strata::chat_types::Event;
-use strata::{Error, ErrorKind, Json, Model, Prompt, PromptPart, Session};
+use strata::{Constraints, Error, ErrorKind, Json, Prompt, PromptPart, Session};
 use strata_wire::call::Call;
+use strata_wire::sessions::read_open;
 
 /// A session. Clones lead to the same one.
 #[derive(Clone)]
 pub struct SharedSession {
-    model: Model,
+    model: crate::Model,
     state: Arc<Mutex<State>>,
 }
 
@@ -23,18 +24,16 @@ struct State {
 impl SharedSession {
     /// An empty session.
     pub fn new(model: &crate::Model) -> Result<Self, Error> {
-        let model = model.text()?;
-        Ok(Self::of(model, model.session()))
+        Ok(Self::of(model, model.text()?.session()))
     }
 
     /// Reads a session that was [saved](Self::save) with the same model. The bytes need not be trusted.
     pub fn restore(model: &crate::Model, bytes: &[u8]) -> Result<Self, Error> {
-        let model = model.text()?;
-        let session = Session::restore(model, bytes.to_vec())?;
+        let session = Session::restore(model.text()?, bytes.to_vec())?;
         Ok(Self::of(model, session))
     }
 
-    fn of(model: &Model, session: Session) -> Self {
+    fn of(model: &crate::Model, session: Session) -> Self {
         Self {
             model: model.clone(),
             state: Arc::new(Mutex::new(State {
@@ -56,6 +55,23 @@ impl SharedSession {
             return Err(Error::new(ErrorKind::InvalidArgument, what));
         }
         Ok(state)
+    }
+
+    /// Holds all later runs to constraints, in place of those before: an object of `deadline_ms`, `first_token_ms`, `token_ms`,
+    /// `memory` in bytes, `response_format` and the like, `never_to_disk`, `never_off_machine`. Forks have them too.
+    pub fn constrain(&self, json: &[u8]) -> Result<(), Error> {
+        let open = read_open(json)?;
+        if open.model.is_some() {
+            let what = "model: a session stays with the model that it was opened on";
+            return Err(Error::new(ErrorKind::InvalidArgument, what));
+        }
+        if open.constraints.privacy.never_off_machine && !self.model.text()?.peers().is_empty() {
+            let what = "never_off_machine: this model is computed on other machines too";
+            return Err(Error::new(ErrorKind::Unsupported, what));
+        }
+        let mut state = self.at_rest()?;
+        state.session = state.session.clone().constrained(open.constraints);
+        Ok(())
     }
 
     /// Appends to the text. Control tokens in it are read as such.
@@ -96,7 +112,10 @@ impl SharedSession {
         let Call::Generate(mut request, writer) = read("/v1/completions", &bytes, &stamp)? else {
             return Err(Error::new(ErrorKind::Internal, "no completion"));
         };
+        let model = self.model.text_model()?;
         let mut state = self.at_rest()?;
+        let constraints = state.session.constraints().clone();
+        constraints.shape(&mut request)?;
         let tokens = state.session.tokens().to_vec();
         request.prompts = vec![Prompt::Raw(vec![PromptPart::Tokens(tokens)])];
         request.tokens = true;
@@ -105,10 +124,11 @@ impl SharedSession {
         drop(state);
         let run = SessionRun {
             session: self.clone(),
+            constraints,
             tokens: Vec::new(),
         };
-        let stream = JsonStream::new(Some(self.model.clone()));
-        work(&self.model, &stream, move |model| {
+        let stream = JsonStream::new(Some(model.clone()));
+        work(model, &stream, move |model| {
             generate(model, *request, writer, &stamp, Some(run))
         })?;
         Ok(stream)
@@ -129,10 +149,16 @@ impl SharedSession {
 /// A run of a session: gathers what is generated. Dropping it ends the run.
 pub(crate) struct SessionRun {
     session: SharedSession,
+    constraints: Constraints,
     tokens: Vec<u32>,
 }
 
 impl SessionRun {
+    /// What its requests are held to.
+    pub(crate) fn constraints(&self) -> &Constraints {
+        &self.constraints
+    }
+
     pub(crate) fn hear(&mut self, event: &Event) {
         if let Event::Token { token, .. } = event {
             self.tokens.push(*token);

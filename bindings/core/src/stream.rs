@@ -1,6 +1,6 @@
 //! A stream of JSON documents: the answer to a request, or the progress of a load.
 
-use crate::model::Model;
+use crate::model::{Model, TextModel};
 use crate::request::work;
 use crate::signal::Signal;
 use crate::source::Source;
@@ -49,7 +49,7 @@ pub(crate) struct Shared {
     signal: Arc<Signal>,
     canceled: AtomicBool,
     /// Kept as long as the stream, so that a model that its owner has dropped still answers.
-    model: Option<strata::Model>,
+    model: Option<TextModel>,
 }
 
 pub(crate) struct State {
@@ -62,7 +62,7 @@ pub(crate) struct State {
 
 impl JsonStream {
     /// A stream that some other thread will give its [source](Shared::begin).
-    pub(crate) fn new(model: Option<strata::Model>) -> Self {
+    pub(crate) fn new(model: Option<TextModel>) -> Self {
         Self(Arc::new(Owner(Arc::new(Shared {
             state: Mutex::new(State {
                 source: Source::Awaited,

@@ -1,12 +1,13 @@
 //! Conversations with tools: where an answer ends with calls, the caller gives their results and the conversation goes on.
 
+use crate::model::TextModel;
 use crate::request::{Outcome, generate, read, stamp, work};
 use crate::source::{Answer, Source};
 use crate::stream::JsonStream;
 use strata::chat_types::Event;
 use strata::{
-    CallPart, ContentPart, Error, ErrorKind, Generate, Json, Message, Model, Prompt, Role,
-    ToolCall, ToolChoice, tool_result,
+    CallPart, ContentPart, Error, ErrorKind, Generate, Json, Message, Prompt, Role, ToolCall,
+    ToolChoice, tool_result,
 };
 use strata_wire::AnswerWriter;
 use strata_wire::call::Call;
@@ -21,7 +22,7 @@ const PATH: &str = "/v1/chat/completions";
 /// [results](JsonStream::tool_result), and the next answer follows. A choice that requires a call holds for the first answer
 /// only.
 pub fn chat_with_tools(model: &crate::Model, body: &[u8]) -> Result<JsonStream, Error> {
-    let model = model.text()?;
+    let model = model.text_model()?;
     let (request, writer) = read_chat(body)?;
     if request.choices > 1 {
         let what = "n: results can be given to the tool calls of one answer only";
@@ -65,7 +66,7 @@ impl ToolRounds {
     /// Asks for the next answer.
     fn start(
         mut self,
-        model: &Model,
+        model: &TextModel,
         writer: Option<Box<dyn AnswerWriter>>,
     ) -> Result<Outcome, Error> {
         let writer = match writer {
@@ -132,7 +133,7 @@ impl ToolRounds {
     }
 
     /// Goes on with the results of the calls.
-    pub(crate) fn go_on(mut self, model: &Model) -> Result<Outcome, Error> {
+    pub(crate) fn go_on(mut self, model: &TextModel) -> Result<Outcome, Error> {
         if let Some(Prompt::Chat(messages)) = self.request.prompts.first_mut() {
             let mut said = std::mem::replace(&mut self.said, Message::new(Role::Assistant));
             said.tool_calls = self.calls.iter().map(|(call, _)| call.clone()).collect();
