@@ -321,7 +321,7 @@ type Segment struct {
 	Text       string
 }
 
-// Transcribe says what is said in an audio file, with a Whisper model. Set gives the fields of /v1/audio/transcriptions.
+// Transcribe says what is said in an audio file, with a model for speech. Set gives the fields of /v1/audio/transcriptions.
 func (m *Model) Transcribe(ctx context.Context, file string, options ...Option) (*Transcript, error) {
 	asked := &request{fields: map[string]any{"file": file, "response_format": "verbose_json"}}
 	for _, option := range options {

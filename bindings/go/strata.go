@@ -77,6 +77,17 @@ type Options struct {
 	Projector string `json:"projector,omitempty"`
 	Device    string `json:"device,omitempty"`
 	Sessions  bool   `json:"sessions,omitempty"`
+	// ImageURLs has images fetched from the https addresses that requests name.
+	ImageURLs bool   `json:"image_urls,omitempty"`
+	Peers     *Peers `json:"peers,omitempty"`
+}
+
+// Peers are machines that run `strata peer` and have some of the layers: their addresses as HOST:PORT, the key that all of them
+// know, and how many layers this machine and each of them has; by their memory if that is left out.
+type Peers struct {
+	Addresses []string `json:"addresses"`
+	Key       string   `json:"key"`
+	Layers    []int    `json:"layers,omitempty"`
 }
 
 // Adapter is a LoRA adapter with its strength in requests that name none.
@@ -104,10 +115,16 @@ func texts(model string, options []Options) (*C.char, *C.char, func()) {
 	}
 }
 
+// needed is what this package asks of the library, by name.
+var needed = C.CString("chat completions constraints embeddings plan sessions tokenize tools")
+
 // Load opens a model: a GGUF file, a Hugging Face folder, a name in the store, or "tale", which is built in.
 func Load(model string, options ...Options) (*Model, error) {
 	if version := C.strata_abi_version(); version != C.STRATA_ABI_VERSION {
 		return nil, &Error{Code: "unsupported", Message: "the library is of another version than this package"}
+	}
+	if err := call(func() bool { return C.strata_require(needed) == 0 }); err != nil {
+		return nil, err
 	}
 	name, json, free := texts(model, options)
 	defer free()

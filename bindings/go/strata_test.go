@@ -281,6 +281,20 @@ func sessions(t *testing.T, ctx context.Context, model *strata.Model) {
 	_, err := model.Restore([]byte("nonsense"))
 	fails(t, err, "invalid_argument")
 	feature("sessions")
+	held := need[*strata.Session](t)(model.Session())
+	if err := held.Constrain(strata.Constraints{Regex: "(yes|no)", NeverToDisk: true}); err != nil {
+		t.Fatal(err)
+	}
+	if err := held.Append("Once upon a time"); err != nil {
+		t.Fatal(err)
+	}
+	if answer := need[string](t)(strata.Text(held.Run(ctx, options...))); answer != "yes" && answer != "no" {
+		t.Fatal(answer)
+	}
+	_, err = held.Save()
+	fails(t, err, "invalid_argument")
+	fails(t, held.Constrain(strata.Constraints{Memory: -1}), "invalid_argument")
+	feature("constraints")
 }
 
 func others(t *testing.T, ctx context.Context, model *strata.Model) {

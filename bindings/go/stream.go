@@ -8,6 +8,7 @@ import "C"
 
 import (
 	"context"
+	"encoding/json"
 	"iter"
 	"runtime"
 	"sync"
@@ -155,6 +156,32 @@ func (m *Model) Restore(saved []byte) (*Session, error) {
 	return session(func() *C.strata_session {
 		return C.strata_session_restore(m.get(), (*C.uint8_t)(unsafe.SliceData(saved)), C.size_t(len(saved)))
 	})
+}
+
+// Constraints are what a session's runs are held to, and where nothing of them may go. Limits are for each run; 0 is none.
+type Constraints struct {
+	DeadlineMS      int      `json:"deadline_ms,omitempty"`
+	FirstTokenMS    int      `json:"first_token_ms,omitempty"`
+	TokenMS         int      `json:"token_ms,omitempty"`
+	Memory          int64    `json:"memory,omitempty"`
+	ResponseFormat  any      `json:"response_format,omitempty"`
+	Regex           string   `json:"guided_regex,omitempty"`
+	Grammar         string   `json:"grammar,omitempty"`
+	Choice          []string `json:"guided_choice,omitempty"`
+	NeverToDisk     bool     `json:"never_to_disk,omitempty"`
+	NeverOffMachine bool     `json:"never_off_machine,omitempty"`
+}
+
+// Constrain holds all later runs, and those of forks, to constraints.
+func (s *Session) Constrain(constraints Constraints) error {
+	written, err := json.Marshal(constraints)
+	if err != nil {
+		return err
+	}
+	given := C.CString(string(written))
+	defer C.free(unsafe.Pointer(given))
+	defer runtime.KeepAlive(s)
+	return call(func() bool { return C.strata_session_constrain(s.handle, given) == 0 })
 }
 
 // Append appends to the text. Control tokens in it are read as such.

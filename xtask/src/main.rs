@@ -37,12 +37,12 @@ cargo xtask TASK
                    (STRATA_FIXTURES=DIR adds the tests that read published vocabularies and templates)
   test-aarch64     the kernels' tests and a story of the built-in model on an emulated AArch64 processor
                    (part of `test`; Debian's cross compiler and qemu are installed where apt-get can)
-  test-bindings [LANGUAGE…] [--minute] [--frameworks] [--pip] [--write-table]
+  test-bindings [LANGUAGE…] [--minute] [--frameworks] [--pip] [--write-table] [--built]
                    packages of the library for other languages, each built, installed and tested in a folder of its own
                    (C, C++, Python, Node, Go, PHP and WebAssembly under Node are part of `test`; Swift's toolchain is 0.7 GB);
                    --minute starts and cancels 64 streams for a minute instead of seconds; --frameworks adds LangChain and
                    LlamaIndex; --pip types `pip install .` in an empty environment; --write-table notes what worked in
-                   bindings/README.md
+                   bindings/README.md; --built takes the libraries as they were built last
   test-fleet [--only WORD]
                    three `strata serve` behind smg, which PyPI has, and behind `strata relay`: spread, prefix affinity against
                    round robin, SIGKILL mid-stream, drain on SIGTERM, a replica that joins; cache events with pyzmq

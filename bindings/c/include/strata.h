@@ -47,6 +47,10 @@ const char *strata_version(void);
  * library's and stays. */
 const char *strata_features(void);
 
+/* Checks that this build can do all of that: names as strata_features has them, with spaces between. Returns 0, or -1 with the
+ * error "unsupported", which says what is missing. Call it once before anything else, after strata_abi_version. */
+int strata_require(const char *features);
+
 /* ---- Errors ---- */
 
 /* The kind of the error that the thread's latest call failed with, a name that stays the same from version to version:
@@ -68,7 +72,9 @@ const char *strata_error_hint(void);
  * is built in. options is a JSON object or NULL: memory ("6G"), threads, batch, kv ("f16", "q8_0", "f32"), context,
  * requests, stream ("auto", "never", "always"), quantize, max_draft, draft_model, adapters (a list of paths or of
  * {"path", "scale"}), projector (the file that lets the model see; one beside the model is found by itself), device ("cpu",
- * "auto", "cuda:N"), cache ({"folder", "bytes"}), sessions. Returns a model that strata_model_free frees, or NULL. */
+ * "auto", "cuda:N"), cache ({"folder", "bytes"}), sessions, image_urls (true: images are fetched from the https addresses that
+ * requests name), peers ({"addresses": ["HOST:PORT"], "key", "layers"}: machines that run `strata peer` and have some of the
+ * layers). A model for speech takes threads alone. Returns a model that strata_model_free frees, or NULL. */
 strata_model *strata_open(const char *model, const char *options);
 
 /* Says what a model would take, in bytes, without loading it: a JSON object with weights, kv, activations, total, limit,
@@ -82,7 +88,7 @@ strata_model *strata_model_clone(strata_model *model);
  * call that frees that one waits for it. NULL is allowed. */
 void strata_model_free(strata_model *model);
 
-/* What is known of a model: a JSON object with name, family, parameters, context, capabilities, adapters and others.
+/* What is known of a model: a JSON object with name, family, parameters, context, capabilities, adapters, peers and others.
  * Returns a text that strata_string_free frees, or NULL. */
 char *strata_model_info(strata_model *model);
 
@@ -135,7 +141,7 @@ strata_stream *strata_embed(strata_model *model, const char *request);
 /* Ranks documents by how well they answer a query. request is the body of POST /v1/rerank. The stream has one document. */
 strata_stream *strata_rerank(strata_model *model, const char *request);
 
-/* Turns speech into text, with a Whisper model. request has the fields of POST /v1/audio/transcriptions as JSON; file is the
+/* Turns speech into text, with a model for speech (Whisper, Wav2Vec2, HuBERT). request has the fields of POST /v1/audio/transcriptions as JSON; file is the
  * path of a WAV, FLAC, MP3 or Ogg Vorbis file, or its bytes as "data:;base64,...". The stream has one document,
  * {"text"} alone where response_format is "text", "srt" or "vtt"; with "stream": true it has one for each piece of text.
  * Returns a stream that strata_stream_free frees, or NULL. */
@@ -169,6 +175,11 @@ void strata_stream_free(strata_stream *stream);
 /* An empty session: a text that grows over many runs and can be saved, restored and forked. Returns a session that
  * strata_session_free frees, or NULL. */
 strata_session *strata_session_new(strata_model *model);
+
+/* Holds all later runs of a session, and of its forks, to constraints, in place of those before. constraints is a JSON object:
+ * deadline_ms, first_token_ms and token_ms for each run, memory for its keys and values in bytes, the format of its answers
+ * (response_format, guided_regex, guided_choice, grammar), never_to_disk and never_off_machine. Returns 0, or -1 on errors. */
+int strata_session_constrain(strata_session *session, const char *constraints);
 
 /* Appends to a session's text. Control tokens in it are read as such. Returns 0, or -1 on errors. */
 int strata_session_append(strata_session *session, const char *text);

@@ -19,12 +19,13 @@ pub use model::{
     strata_model_info, strata_open, strata_plan, strata_tokenize,
 };
 pub use session::{
-    strata_session_append, strata_session_fork, strata_session_free, strata_session_new,
-    strata_session_restore, strata_session_run, strata_session_save, strata_session_text,
+    strata_session_append, strata_session_constrain, strata_session_fork, strata_session_free,
+    strata_session_new, strata_session_restore, strata_session_run, strata_session_save,
+    strata_session_text,
 };
 pub use stream::{
     strata_cancel, strata_chat, strata_chat_tools, strata_complete, strata_embed, strata_load,
     strata_next, strata_request, strata_rerank, strata_stream_fd, strata_stream_free,
     strata_stream_model, strata_tool_result, strata_transcribe,
 };
-pub use version::{strata_abi_version, strata_features, strata_version};
+pub use version::{strata_abi_version, strata_features, strata_require, strata_version};

@@ -11,7 +11,9 @@ use strata_bindings as core;
 /// is built in. options is a JSON object or NULL: memory ("6G"), threads, batch, kv ("f16", "q8_0", "f32"), context,
 /// requests, stream ("auto", "never", "always"), quantize, max_draft, draft_model, adapters (a list of paths or of
 /// {"path", "scale"}), projector (the file that lets the model see; one beside the model is found by itself), device ("cpu",
-/// "auto", "cuda:N"), cache ({"folder", "bytes"}), sessions. Returns a model that strata_model_free frees, or NULL.
+/// "auto", "cuda:N"), cache ({"folder", "bytes"}), sessions, image_urls (true: images are fetched from the https addresses that
+/// requests name), peers ({"addresses": ["HOST:PORT"], "key", "layers"}: machines that run `strata peer` and have some of the
+/// layers). A model for speech takes threads alone. Returns a model that strata_model_free frees, or NULL.
 ///
 /// # Safety
 ///
@@ -56,7 +58,7 @@ pub extern "C" fn strata_model_free(model: *mut StrataModel) {
     guard_free(|| MODELS.free(model));
 }
 
-/// What is known of a model: a JSON object with name, family, parameters, context, capabilities, adapters and others.
+/// What is known of a model: a JSON object with name, family, parameters, context, capabilities, adapters, peers and others.
 /// Returns a text that strata_string_free frees, or NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn strata_model_info(model: *const StrataModel) -> *mut c_char {

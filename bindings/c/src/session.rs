@@ -5,7 +5,7 @@ use crate::handles::{MODELS, SESSIONS, STREAMS, StrataModel, StrataSession, Stra
 use crate::memory::{give_items, give_string, items, json, string};
 use std::ffi::c_char;
 use std::ptr::null_mut;
-use strata_bindings::SharedSession;
+use strata_bindings::{Error, ErrorKind, SharedSession};
 
 /// An empty session: a text that grows over many runs and can be saved, restored and forked. Returns a session that
 /// strata_session_free frees, or NULL.
@@ -13,6 +13,29 @@ use strata_bindings::SharedSession;
 pub extern "C" fn strata_session_new(model: *const StrataModel) -> *mut StrataSession {
     guard(null_mut(), || {
         Ok(SESSIONS.add(SharedSession::new(&MODELS.get(model)?)?))
+    })
+}
+
+/// Holds all later runs of a session, and of its forks, to constraints, in place of those before. constraints is a JSON object:
+/// deadline_ms, first_token_ms and token_ms for each run, memory for its keys and values in bytes, the format of its answers
+/// (response_format, guided_regex, guided_choice, grammar), never_to_disk and never_off_machine. Returns 0, or -1 on errors.
+///
+/// # Safety
+///
+/// The text ends with a zero byte.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn strata_session_constrain(
+    session: *const StrataSession,
+    constraints: *const c_char,
+) -> i32 {
+    guard(-1, || {
+        // SAFETY: the caller says so.
+        let constraints = unsafe { json(constraints) }?;
+        if constraints.is_empty() {
+            let what = "the constraints are NULL or empty";
+            return Err(Error::new(ErrorKind::InvalidArgument, what));
+        }
+        SESSIONS.get(session)?.constrain(constraints).map(|()| 0)
     })
 }
 

@@ -152,7 +152,7 @@ pub unsafe extern "C" fn strata_rerank(
     unsafe { ask(model, "/v1/rerank", request) }
 }
 
-/// Turns speech into text, with a Whisper model. request has the fields of POST /v1/audio/transcriptions as JSON; file is the
+/// Turns speech into text, with a model for speech (Whisper, Wav2Vec2, HuBERT). request has the fields of POST /v1/audio/transcriptions as JSON; file is the
 /// path of a WAV, FLAC, MP3 or Ogg Vorbis file, or its bytes as "data:;base64,...". The stream has one document,
 /// {"text"} alone where response_format is "text", "srt" or "vtt"; with "stream": true it has one for each piece of text.
 /// Returns a stream that strata_stream_free frees, or NULL.

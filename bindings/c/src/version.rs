@@ -1,5 +1,7 @@
 //! What was built.
 
+use crate::errors::guard;
+use crate::memory::string;
 use std::ffi::c_char;
 
 /// The number of the interface. It changes with every change that breaks programs.
@@ -24,4 +26,18 @@ pub extern "C" fn strata_features() -> *const c_char {
     static TEXT: std::sync::OnceLock<String> = std::sync::OnceLock::new();
     let text = TEXT.get_or_init(|| strata_bindings::FEATURES.join(" ") + "\0");
     text.as_ptr().cast()
+}
+
+/// Checks that this build can do all of that: names as strata_features has them, with spaces between. Returns 0, or -1 with the
+/// error "unsupported", which says what is missing. Call it once before anything else, after strata_abi_version.
+///
+/// # Safety
+///
+/// The text ends with a zero byte.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn strata_require(features: *const c_char) -> i32 {
+    guard(-1, || {
+        // SAFETY: the caller says so.
+        strata_bindings::require(unsafe { string(features, "the features") }?).map(|()| 0)
+    })
 }

@@ -304,6 +304,9 @@ static void others(strata_model *model) {
     FAILS(strata_open("tale", "{\"contxt\":1}"), "invalid_argument");
     CHECK(strstr(strata_features(), "embeddings") && strata_version()[0]);
     CHECK(strata_abi_version() == STRATA_ABI_VERSION && !strata_error_hint());
+    CHECK(strata_require("chat  tools constraints image_urls peers") == 0 && strata_require("") == 0);
+    FAILS(strata_require("chat telepathy"), "unsupported");
+    FAILS(strata_require(NULL), "invalid_argument");
     feature("errors");
 }
 
@@ -349,6 +352,37 @@ static void sessions(strata_model *model) {
     strata_session_free(restored);
     FAILS(strata_session_text(session), "invalid_argument");
     feature("sessions");
+}
+
+static void constraints(strata_model *model) {
+    const char *few = "{\"max_tokens\":6,\"temperature\":0}";
+    strata_session *session = strata_session_new(model);
+    CHECK(strata_session_append(session, "Once upon a time") == 0);
+    CHECK(strata_session_constrain(session, "{\"guided_regex\":\"(yes|no)\",\"never_to_disk\":true}") == 0);
+    strata_session *fork = strata_session_fork(session);
+    char *said = completed(strata_session_run(session, few)), *again = completed(strata_session_run(fork, few));
+    CHECK((!strcmp(said, "yes") || !strcmp(said, "no")) && !strcmp(said, again));
+    size_t count = 0;
+    FAILS(strata_session_save(fork, &count) != NULL, "invalid_argument");
+    FAILS(strata_session_run(session, "{\"guided_regex\":\"a\"}") != NULL, "invalid_argument");
+    FAILS(strata_session_constrain(session, "{\"colour\":\"red\"}"), "invalid_argument");
+    FAILS(strata_session_constrain(session, "{\"model\":\"tale\"}"), "invalid_argument");
+    FAILS(strata_session_constrain(session, NULL), "invalid_argument");
+    /* Too little memory for what stands there already. */
+    CHECK(strata_session_constrain(session, "{\"memory\":16}") == 0);
+    strata_stream *stream = strata_session_run(session, few);
+    CHECK(strata_next(stream, -1, NULL) == STRATA_ERROR);
+    strata_stream_free(stream);
+    /* None again. */
+    CHECK(strata_session_constrain(session, "{}") == 0);
+    uint8_t *bytes = strata_session_save(session, &count);
+    CHECK(bytes);
+    strata_bytes_free(bytes, count);
+    free(said);
+    free(again);
+    strata_session_free(session);
+    strata_session_free(fork);
+    feature("constraints");
 }
 
 /* A message with an image, seen through a projector; and refused by a model that has none. */
@@ -461,6 +495,7 @@ int main(void) {
     adapters(getenv("STRATA_ADAPTER_ONE"), getenv("STRATA_ADAPTER_TWO"));
     others(model);
     sessions(model);
+    constraints(model);
     images();
     speech();
     load = strata_load("tale", NULL);

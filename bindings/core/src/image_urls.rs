@@ -54,8 +54,8 @@ fn fetch_with(
 }
 
 fn one(wanted: &ImageUrl, fetched: Result<Vec<u8>, String>) -> Result<Vec<u8>, Fault> {
-    let bytes = fetched
-        .map_err(|reason| wanted.refused(format_args!("cannot be fetched: {reason}")))?;
+    let bytes =
+        fetched.map_err(|reason| wanted.refused(format_args!("cannot be fetched: {reason}")))?;
     if bytes.is_empty() {
         return Err(wanted.refused("has no bytes"));
     }
@@ -110,7 +110,11 @@ mod tests {
     fn what_is_not_fetched_is_named() {
         let refused = fetch(None, &mut asked(1)).unwrap_err();
         assert!(refused.to_string().contains("messages[0].content[0]"));
-        assert!(refused.hint().is_some_and(|hint| hint.contains("image_urls")));
+        assert!(
+            refused
+                .hint()
+                .is_some_and(|hint| hint.contains("image_urls"))
+        );
         let failed = fetch_with(&mut asked(1), |_, _, _| Err("no such host".into()));
         assert!(failed.unwrap_err().to_string().contains("no such host"));
         let empty = fetch_with(&mut asked(1), |_, _, _| Ok(Vec::new()));

@@ -125,13 +125,19 @@ fn read_peers(mut fields: Fields) -> Result<Peers, Fault> {
         return Err(fields.missing("addresses"));
     }
     let key = fields.string("key")?;
-    let key = PeerKey::new(&key).map_err(|error| Fault::field(&fields.at("key"), format_args!("{error}")))?;
+    let key = PeerKey::new(&key)
+        .map_err(|error| Fault::field(&fields.at("key"), format_args!("{error}")))?;
     let mut peers = Peers::new(addresses, key);
     let mut counts = Vec::new();
     for (path, item) in fields.items("layers")? {
         match item {
             Json::Int(count @ 0..=65_535) => counts.push(count as usize),
-            _ => return Err(Fault::field(&path, format_args!("must be a number of layers"))),
+            _ => {
+                return Err(Fault::field(
+                    &path,
+                    format_args!("must be a number of layers"),
+                ));
+            }
         }
     }
     if !counts.is_empty() {
@@ -196,8 +202,14 @@ mod tests {
             (r#"{"cache":{"folder":"x"}}"#, "cache.bytes"),
             (r#"{"image_urls":"yes"}"#, "image_urls"),
             (r#"{"peers":{"key":"a secret word"}}"#, "peers.addresses"),
-            (r#"{"peers":{"addresses":["a:1"],"key":"short"}}"#, "peers.key"),
-            (r#"{"peers":{"addresses":["a:1"],"key":"a secret word","layers":["2"]}}"#, "peers.layers[0]"),
+            (
+                r#"{"peers":{"addresses":["a:1"],"key":"short"}}"#,
+                "peers.key",
+            ),
+            (
+                r#"{"peers":{"addresses":["a:1"],"key":"a secret word","layers":["2"]}}"#,
+                "peers.layers[0]",
+            ),
             ("[]", "JSON object"),
             ("{", "JSON"),
         ] {

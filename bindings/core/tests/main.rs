@@ -266,3 +266,135 @@ fn speech_is_asked_about_in_a_form_or_an_object() {
     let missing = open("nowhere.gguf", b"").err().map(|error| error.kind());
     assert_eq!(missing, Some(ErrorKind::NotFound));
 }
+
+fn first_text(stream: &JsonStream) -> String {
+    let said = documents(stream);
+    let choices = said[0].get("choices").unwrap().as_array().unwrap();
+    choices[0]
+        .get("text")
+        .and_then(Json::as_str)
+        .unwrap()
+        .to_owned()
+}
+
+#[test]
+fn constraints_hold_for_a_session_its_forks_and_what_is_restored() {
+    let few = br#"{"max_tokens":6,"temperature":0}"#;
+    let session = SharedSession::new(tale()).unwrap();
+    session.append("Once upon a time").unwrap();
+    let saved = session.save().unwrap();
+    session
+        .constrain(br#"{"guided_choice":["yes","no"],"deadline_ms":60000}"#)
+        .unwrap();
+    let fork = session.fork();
+    for held in [&session, &fork] {
+        let said = first_text(&held.run(few).unwrap());
+        assert!(said == "yes" || said == "no", "{said}");
+    }
+    let restored = SharedSession::restore(tale(), &saved).unwrap();
+    restored
+        .constrain(br#"{"deadline_ms":1,"never_off_machine":true}"#)
+        .unwrap();
+    let late = restored.run(br#"{"max_tokens":400,"ignore_eos":true}"#);
+    match late.unwrap().next(None) {
+        Next::Failed(error) => assert_eq!(error.code(), "timed_out", "{error}"),
+        Next::Document(text) => assert!(!text.contains("\"length\""), "{text}"),
+        other => panic!("{other:?}"),
+    }
+    for (body, part) in [
+        (&b"{}"[..], ""),
+        (br#"{"memory":"4G"}"#, "memory"),
+        (br#"{"model":"tale"}"#, "model"),
+        (b"[]", "object"),
+    ] {
+        match (session.constrain(body), part) {
+            (Ok(()), "") => {}
+            (Err(error), part) => assert!(error.to_string().contains(part), "{error}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// The layers of a model in two places: the same bytes, a plan and facts that tell of both, and no secrets kept here.
+#[test]
+fn a_model_over_several_machines_says_the_same() {
+    let key = strata::PeerKey::new("a key for these tests").unwrap();
+    let runtime = strata::Runtime::new(Some(1)).unwrap();
+    let listen = "127.0.0.1:0".parse().unwrap();
+    let host = strata::PeerHostOptions { listen, key };
+    let options = strata::Options::default();
+    let host = strata::PeerHost::open("tale", &options, &runtime, host).unwrap();
+    let (address, stopper) = (host.address(), host.stopper());
+    let serving = std::thread::spawn(move || host.run(&|_| {}));
+    let peers = |key: &str| {
+        format!("{{\"context\":512,\"peers\":{{\"addresses\":[\"{address}\"],\"key\":\"{key}\"}}}}")
+    };
+    let options = peers("a key for these tests");
+    let plan = strata_bindings::plan("tale", options.as_bytes()).unwrap();
+    assert_eq!(plan.get("peers").unwrap().as_array().unwrap().len(), 1);
+    let model = open("tale", options.as_bytes()).unwrap();
+    let info = strata_bindings::info(&model);
+    let peer = &info.get("peers").unwrap().as_array().unwrap()[0];
+    assert_eq!(
+        peer.get("address").and_then(Json::as_str),
+        Some(&*address.to_string())
+    );
+    let body = r#"{"prompt":"Once upon a time","max_tokens":12,"temperature":0}"#;
+    let there = first_text(&request(&model, "/v1/completions", body.as_bytes()).unwrap());
+    assert_eq!(there, first_text(&ask("/v1/completions", body)));
+    let session = SharedSession::new(&model).unwrap();
+    let refused = session.constrain(br#"{"never_off_machine":true}"#);
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::Unsupported);
+    drop((session, model));
+    assert!(open("tale", peers("another key than that").as_bytes()).is_err());
+    stopper.stop();
+    serving.join().unwrap();
+}
+
+#[test]
+fn images_elsewhere_are_refused_unless_the_model_was_opened_to_fetch_them() {
+    let body = r#"{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://127.0.0.1/a.png"}}]}]}"#;
+    match ask("/v1/chat/completions", body).next(None) {
+        Next::Failed(error) => {
+            assert!(error.to_string().contains("image_url"), "{error}");
+            assert!(error.hint().is_some_and(|hint| hint.contains("image_urls")));
+        }
+        other => panic!("{other:?}"),
+    }
+    let model = open("tale", br#"{"image_urls":true,"context":512}"#).unwrap();
+    match request(&model, "/v1/chat/completions", body.as_bytes())
+        .unwrap()
+        .next(None)
+    {
+        Next::Failed(error) => assert!(error.to_string().contains("cannot be fetched"), "{error}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_a_build_lacks_is_named() {
+    assert!(strata_bindings::require("chat tools  constraints").is_ok());
+    let missing = strata_bindings::require("chat telepathy").unwrap_err();
+    assert!(missing.to_string().contains("telepathy") && !missing.to_string().contains("chat"));
+}
+
+/// Models that name letters hear as Whisper does, through the same door.
+#[test]
+fn letters_are_heard_too() {
+    let file = repository("crates/model/tests/golden_speech/wav2vec2.gguf");
+    let model = open(&file, br#"{"threads":1}"#).unwrap();
+    let info = strata_bindings::info(&model);
+    assert_eq!(info.get("family").and_then(Json::as_str), Some("wav2vec2"));
+    let sound = repository("crates/fuzz/seeds/wav/wav-16-bits.wav");
+    let body = format!("{{\"file\":\"{sound}\",\"response_format\":\"verbose_json\"}}");
+    let told = documents(&request(&model, "/v1/audio/transcriptions", body.as_bytes()).unwrap());
+    assert!(told[0].get("text").is_some() && told[0].get("duration").is_some());
+    let body = format!("{{\"file\":\"{sound}\",\"language\":\"en\"}}");
+    match request(&model, "/v1/audio/transcriptions", body.as_bytes())
+        .unwrap()
+        .next(None)
+    {
+        Next::Failed(error) => assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}"),
+        other => panic!("{other:?}"),
+    }
+}

@@ -260,6 +260,12 @@ public:
             detail::fail();
     }
 
+    // Holds all later runs, and those of forks, to constraints, a JSON object: see strata_session_constrain.
+    void constrain(const std::string &constraints) {
+        if (strata_session_constrain(handle_.get(), constraints.c_str()) != 0)
+            detail::fail();
+    }
+
     // Continues the text, as a body of /v1/completions without its prompt says.
     Stream run(const std::string &request = "{}") {
         return Stream(strata_session_run(handle_.get(), request.c_str()));
@@ -287,6 +293,8 @@ public:
     explicit Model(const std::string &model, const std::string &options = "{}") {
         if (strata_abi_version() != STRATA_ABI_VERSION)
             throw Error("unsupported", "the library and strata.h are of different versions", "");
+        if (strata_require("chat completions constraints embeddings plan sessions tokenize tools") != 0)
+            detail::fail();
         handle_.reset(detail::check(strata_open(model.c_str(), options.c_str())));
     }
 

@@ -61,7 +61,7 @@ namespace Strata
         }
 
         /// <summary>
-        /// What is said in an audio file, with a Whisper model. The fields are those of /v1/audio/transcriptions.
+        /// What is said in an audio file, with a model for speech. The fields are those of /v1/audio/transcriptions.
         /// </summary>
         public JsonElement Transcribe(string file, IDictionary<string, object>? fields = null)
         {

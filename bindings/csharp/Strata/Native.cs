@@ -9,6 +9,7 @@ namespace Strata
     {
         private const string Library = "strata_c";
         private const uint Abi = 1;
+        private const string Needed = "chat completions constraints embeddings plan sessions tokenize tools";
 
         internal const int Failed = -1;
         internal const int Ended = 0;
@@ -18,10 +19,12 @@ namespace Strata
         {
             if (strata_abi_version() != Abi)
                 throw new StrataException("unsupported", "the library is of another version than this package", null);
+            Checked(strata_require(Text(Needed)));
         }
 
         [DllImport(Library)] private static extern uint strata_abi_version();
         [DllImport(Library)] private static extern IntPtr strata_features();
+        [DllImport(Library)] private static extern int strata_require(byte[] features);
         [DllImport(Library)] private static extern IntPtr strata_error_code();
         [DllImport(Library)] private static extern IntPtr strata_error_message();
         [DllImport(Library)] private static extern IntPtr strata_error_hint();
@@ -44,6 +47,7 @@ namespace Strata
         [DllImport(Library)] internal static extern void strata_cancel(IntPtr stream);
         [DllImport(Library)] internal static extern void strata_stream_free(IntPtr stream);
         [DllImport(Library)] internal static extern IntPtr strata_session_new(IntPtr model);
+        [DllImport(Library)] internal static extern int strata_session_constrain(IntPtr session, byte[] constraints);
         [DllImport(Library)] internal static extern int strata_session_append(IntPtr session, byte[] text);
         [DllImport(Library)] internal static extern IntPtr strata_session_run(IntPtr session, byte[] request);
         [DllImport(Library)] internal static extern IntPtr strata_session_text(IntPtr session);

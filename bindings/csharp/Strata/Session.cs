@@ -18,6 +18,17 @@ namespace Strata
             return this;
         }
 
+        /// <summary>
+        /// Holds all later runs, and those of forks, to constraints: deadline_ms, first_token_ms, token_ms, memory in bytes, a format
+        /// (response_format, guided_regex, guided_choice, grammar), never_to_disk, never_off_machine.
+        /// </summary>
+        public Session Constrain(IDictionary<string, object> constraints)
+        {
+            byte[] json = Schema.Write(constraints);
+            handle.Use(session => { Native.Checked(Native.strata_session_constrain(session, json)); return 0; });
+            return this;
+        }
+
         /// <summary>Continues the text. The fields are those of /v1/completions.</summary>
         public Answer Run(IDictionary<string, object>? fields = null) => new Answer(fields, (body, tools) =>
             handle.Use(session => new JsonStream(Native.strata_session_run(session, Schema.Write(body)))));

@@ -171,6 +171,13 @@ internal static class Check
         Holds(fork.Run(Greedy(6)).Text() == said, "another fork");
         Fails("invalid_argument", () => model.Restore(new byte[] { 1, 2, 3 }));
         Feature("sessions");
+        using Session held = model.Session().Append(Once).Constrain(Options(("guided_regex", "(yes|no)"), ("never_to_disk", true)));
+        using Session other = held.Fork();
+        string answer = held.Run(Greedy(6)).Text();
+        Holds((answer == "yes" || answer == "no") && other.Run(Greedy(6)).Text() == answer, answer);
+        Fails("invalid_argument", () => held.Save());
+        Fails("invalid_argument", () => held.Constrain(Options(("colour", "red"))));
+        Feature("constraints");
     }
 
     private static void Others(Model model)

@@ -100,6 +100,14 @@ Future<void> main() async {
   check(session.text == 'Once upon a time$said' && model.restore(session.save()).text == session.text, said);
   check(await fork.run({'max_tokens': 6, 'temperature': 0}).text() == said, said);
   feature('sessions');
+  final held = model.session()
+    ..append('Once upon a time')
+    ..constrain({'guided_regex': '(yes|no)', 'never_to_disk': true});
+  final answer = await held.run({'temperature': 0, 'max_tokens': 6}).text();
+  check(answer == 'yes' || answer == 'no', answer);
+  await fails('invalid_argument', held.save);
+  await fails('invalid_argument', () => held.constrain({'colour': 'red'}));
+  feature('constraints');
 
   check(model.detokenize(model.tokenize('Once upon a time')).contains('upon a time'), 'tokens');
   feature('tokenize');

@@ -91,6 +91,14 @@ NATIVE(jbyteArray, features)(JNIEnv *env, jclass class) {
     return text(env, strata_features());
 }
 
+NATIVE(void, require)(JNIEnv *env, jclass class, jbyteArray given) {
+    (void)class;
+    char *names = copied(env, given);
+    int status = strata_require(names);
+    free(names);
+    check(env, status);
+}
+
 NATIVE(jlong, open)(JNIEnv *env, jclass class, jbyteArray model, jbyteArray options) {
     (void)class;
     char *name = copied(env, model), *json = copied(env, options);
@@ -210,6 +218,14 @@ NATIVE(void, freeStream)(JNIEnv *env, jclass class, jlong stream) {
 NATIVE(jlong, session)(JNIEnv *env, jclass class, jlong model) {
     (void)class;
     return handle(env, strata_session_new(model_of(model)));
+}
+
+NATIVE(void, constrain)(JNIEnv *env, jclass class, jlong session, jbyteArray given) {
+    (void)class;
+    char *json = copied(env, given);
+    int status = strata_session_constrain(session_of(session), json);
+    free(json);
+    check(env, status);
 }
 
 NATIVE(void, append)(JNIEnv *env, jclass class, jlong session, jbyteArray given) {

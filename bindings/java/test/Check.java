@@ -171,6 +171,15 @@ public final class Check {
         }
         fails("invalid_argument", () -> model.restore(new byte[] {1, 2, 3}));
         feature("sessions");
+        try (Session held = model.session().append(ONCE).constrain(Map.of("guided_regex", "(yes|no)", "never_to_disk", true));
+                Session fork = held.fork()) {
+            String said = held.run().set("max_tokens", 6).set("temperature", 0).text();
+            check(said.equals("yes") || said.equals("no"), said);
+            check(fork.run().set("max_tokens", 6).set("temperature", 0).text().equals(said), "another fork");
+            fails("invalid_argument", held::save);
+            fails("invalid_argument", () -> held.constrain(Map.of("colour", "red")));
+        }
+        feature("constraints");
     }
 
     static void others(Model model) {

@@ -54,6 +54,10 @@ export interface Options {
   device?: string;
   cache?: { folder: string; bytes: number };
   sessions?: boolean;
+  /** Fetches images from the https addresses that requests name. */
+  image_urls?: boolean;
+  /** Machines that run `strata peer` and have some of the layers. */
+  peers?: { addresses: string[]; key: string; layers?: number[] };
 }
 
 export interface LoadOptions extends Options {
@@ -145,8 +149,24 @@ export class Model {
   [Symbol.asyncDispose](): Promise<void>;
 }
 
+/** What a session's runs are held to, and where nothing of them may go. */
+export interface Constraints {
+  deadline_ms?: number;
+  first_token_ms?: number;
+  token_ms?: number;
+  /** Bytes of keys and values. */
+  memory?: number;
+  response_format?: unknown;
+  guided_regex?: string;
+  grammar?: string;
+  guided_choice?: string[];
+  never_to_disk?: boolean;
+  never_off_machine?: boolean;
+}
+
 /** A text that grows over many requests. */
 export class Session {
+  constrain(constraints: Constraints): this;
   append(text: string): this;
   run(fields?: Fields): Answer;
   readonly text: string;

@@ -69,7 +69,7 @@ class Model {
     return value.results.map(({ index, relevance_score: score }) => ({ index, score }));
   }
 
-  /** What is said in an audio file, by its path or its bytes, with a Whisper model. */
+  /** What is said in an audio file, by its path or its bytes, with a model for speech. */
   async transcribe(file, { signal, ...fields } = {}) {
     const where = typeof file === 'string' ? file : `data:;base64,${Buffer.from(file).toString('base64')}`;
     const body = { ...fields, file: where };
@@ -131,6 +131,12 @@ class Session {
 
   append(text) {
     call(() => this._raw.append(text));
+    return this;
+  }
+
+  /** Holds all later runs, and those of forks, to constraints. */
+  constrain(constraints) {
+    call(() => this._raw.constrain(JSON.stringify(constraints)));
     return this;
   }
 

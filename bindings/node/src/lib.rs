@@ -184,6 +184,12 @@ pub struct RawSession(SharedSession);
 
 #[napi]
 impl RawSession {
+    /// Holds later runs to constraints.
+    #[napi]
+    pub fn constrain(&self, constraints: String) -> Result<()> {
+        self.0.constrain(constraints.as_bytes()).map_err(raise)
+    }
+
     /// Appends to the text.
     #[napi]
     pub fn append(&self, text: String) -> Result<()> {

@@ -138,6 +138,12 @@ async function sessions(model) {
   assert.equal(await fork.run(few).text(), said);
   await assert.rejects(model.restore(Buffer.from('nonsense')), failsWith('invalid_argument'));
   feature('sessions');
+  const held = model.session().append('Once upon a time').constrain({ guided_regex: '(yes|no)', never_to_disk: true });
+  assert.match(await held.run(few).text(), /^(yes|no)$/);
+  assert.match(await held.fork().run(few).text(), /^(yes|no)$/);
+  await assert.rejects(held.save(), failsWith('invalid_argument'));
+  assert.throws(() => held.constrain({ colour: 'red' }), failsWith('invalid_argument'));
+  feature('constraints');
 }
 
 async function others(model) {

@@ -14,6 +14,7 @@ use FFI\CData;
 final class Library
 {
     private const ABI = 1;
+    private const NEEDED = 'chat completions constraints embeddings plan sessions tokenize tools';
     private static ?FFI $ffi = null;
 
     public static function get(): FFI
@@ -30,6 +31,9 @@ final class Library
         }
         if ($ffi->strata_abi_version() !== self::ABI) {
             throw new Error('the library is of another version than this package', 'unsupported');
+        }
+        if ($ffi->strata_require(self::NEEDED) !== 0) {
+            throw self::failure($ffi);
         }
         return $ffi;
     }
@@ -68,7 +72,11 @@ final class Library
     /** What the thread's latest call failed with. */
     public static function error(): Error
     {
-        $ffi = self::get();
+        return self::failure(self::get());
+    }
+
+    private static function failure(FFI $ffi): Error
+    {
         $text = static fn (CData|string|null $given): string => $given instanceof CData ? FFI::string($given) : (string) $given;
         $code = $text($ffi->strata_error_code());
         $hint = $text($ffi->strata_error_hint());

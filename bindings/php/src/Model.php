@@ -20,7 +20,7 @@ final class Model
     /**
      * Opens a model: a GGUF file, a Hugging Face folder, a name in the store, or "tale", which is built in. Options are named:
      * memory: '6G', threads, context, requests, batch, kv, stream, quantize, adapters, draft_model, max_draft, projector, device,
-     * cache, sessions.
+     * cache, sessions, image_urls, peers.
      */
     public static function load(string $model, mixed ...$options): self
     {
@@ -112,7 +112,7 @@ final class Model
     }
 
     /**
-     * What is said in an audio file, with a Whisper model. All other fields are those of /v1/audio/transcriptions.
+     * What is said in an audio file, with a model for speech. All other fields are those of /v1/audio/transcriptions.
      *
      * @return array<string, mixed>
      */

@@ -26,6 +26,19 @@ final class Session
         return $this;
     }
 
+    /**
+     * Holds all later runs, and those of forks, to constraints: deadline_ms, first_token_ms, token_ms, memory in bytes, a format
+     * (response_format, guided_regex, guided_choice, grammar), never_to_disk, never_off_machine.
+     */
+    public function constrain(mixed ...$constraints): self
+    {
+        $json = Library::json($constraints === [] ? new \stdClass() : $constraints);
+        if (Library::get()->strata_session_constrain($this->handle, $json) !== 0) {
+            throw Library::error();
+        }
+        return $this;
+    }
+
     /** Continues the text; the fields are those of /v1/completions. */
     public function run(mixed ...$fields): Answer
     {

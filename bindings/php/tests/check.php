@@ -160,6 +160,12 @@ function sessions(Model $model): void
     check($fork->run(...$few)->text() === $said);
     fails(static fn () => $model->restore('nonsense'), 'invalid_argument');
     feature('sessions');
+    $held = $model->session()->append('Once upon a time')->constrain(guided_regex: '(yes|no)', never_to_disk: true);
+    check(in_array($held->run(...$few)->text(), ['yes', 'no'], true));
+    check(in_array($held->fork()->run(...$few)->text(), ['yes', 'no'], true));
+    fails(static fn () => $held->save(), 'invalid_argument');
+    fails(static fn () => $held->constrain(colour: 'red'), 'invalid_argument');
+    feature('constraints');
 }
 
 function others(Model $model): void

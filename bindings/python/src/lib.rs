@@ -133,6 +133,10 @@ impl RawStream {
 
 #[pymethods]
 impl RawSession {
+    fn constrain(&self, constraints: &[u8]) -> PyResult<()> {
+        self.0.constrain(constraints).map_err(raise)
+    }
+
     fn append(&self, text: &str) -> PyResult<()> {
         self.0.append(text).map_err(raise)
     }

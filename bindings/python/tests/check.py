@@ -211,6 +211,16 @@ def sessions(model: strata.Model) -> None:
         assert session.text == "Once upon a time" + said == model.restore(session.save()).text
         assert fork.run(max_tokens=6, temperature=0).text == said
     feature("sessions")
+    held = model.session().append("Once upon a time").constrain(guided_regex="(yes|no)", never_to_disk=True)
+    assert held.run(temperature=0, max_tokens=6).text in ("yes", "no")
+    assert held.fork().run(max_tokens=6).text in ("yes", "no")
+    for act in (held.save, lambda: held.constrain(colour="red"), lambda: held.constrain(model="tale")):
+        try:
+            act()
+            raise AssertionError("no error")
+        except strata.Error as error:
+            assert error.code == "invalid_argument", error
+    feature("constraints")
 
 
 def others(model: strata.Model) -> None:

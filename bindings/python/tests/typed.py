@@ -30,6 +30,7 @@ async def typed() -> None:
     ranked: list[tuple[int, float]] = model.rerank("a", ["b"])
     heard: dict[str, typing.Any] = await model.transcribe_async("talk.wav", language="en")
     with model.session() as session:
+        session.constrain(guided_regex="(yes|no)", deadline_ms=1000)
         saved: bytes = session.append(text).fork().save()
     model.restore(saved).run(max_tokens=3).cancel()
     model.tokenize(3)  # type: ignore[arg-type]

@@ -100,6 +100,11 @@ def sessions(model)
   check(fork.run(**few).text == said)
   fails('invalid_argument') { model.restore('nonsense') }
   feature('sessions')
+  held = model.session.append('Once upon a time').constrain(guided_regex: '(yes|no)', never_to_disk: true)
+  check(%w[yes no].include?(held.run(**few).text) && %w[yes no].include?(held.fork.run(**few).text))
+  fails('invalid_argument') { held.save }
+  fails('invalid_argument') { held.constrain(colour: 'red') }
+  feature('constraints')
 end
 
 def others(model)

@@ -23,6 +23,15 @@ use std::time::Instant;
 const SHORT: u32 = 3;
 const LONG: u32 = 60;
 
+/// What the command takes beside languages.
+const FLAGS: [&str; 5] = [
+    "--built",
+    "--frameworks",
+    "--minute",
+    "--pip",
+    "--write-table",
+];
+
 /// What of the languages' packages is compiled.
 const PACKAGES: &str = "-p strata-c -p strata-cli -p strata-node -p strata-python";
 
@@ -36,8 +45,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         .iter()
         .map(String::as_str)
         .partition(|argument| argument.starts_with("--"));
-    let known = |flag: &&str| ["--frameworks", "--minute", "--pip", "--write-table"].contains(flag);
-    if let Some(flag) = flags.iter().find(|flag| !known(flag)) {
+    if let Some(flag) = flags.iter().find(|flag| !FLAGS.contains(flag)) {
         bail!("test-bindings has no {flag}: see `cargo xtask help`");
     }
     let all: Vec<&str> = LANGUAGES.iter().map(|language| language.name).collect();
@@ -50,6 +58,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     } else {
         SHORT
     };
+    if !flags.contains(&"--built") {
+        build()?;
+    }
     let expected = test(
         &wanted,
         seconds,
@@ -74,13 +85,13 @@ pub(crate) fn toolchains() -> Result<()> {
 pub(crate) fn ci() -> Result<()> {
     let quick = LANGUAGES.iter().filter(|language| language.in_ci);
     let names: Vec<&str> = quick.map(|language| language.name).collect();
+    build()?;
     test(&names, SHORT, Extent::Quick, false)?;
     Ok(())
 }
 
 /// Tests languages and gives what they were compared with.
 fn test(names: &[&str], seconds: u32, extent: Extent, writes: bool) -> Result<Expected> {
-    build()?;
     std::fs::create_dir_all(folder())?;
     package::c()?;
     let expected = Expected::ask(seconds, extent)?;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// All features, in the table's order, with what a test must have seen.
-const FEATURES: [(&str, &str); 14] = [
+const FEATURES: [(&str, &str); 15] = [
     ("greedy", "the bytes of `strata run`"),
     ("stream", "streaming"),
     ("cancel", "cancel at any time, in prompts too"),
@@ -23,6 +23,10 @@ const FEATURES: [(&str, &str); 14] = [
     ("embeddings", "the vector of `/v1/embeddings`"),
     ("adapters", "two LoRA adapters in one batch"),
     ("sessions", "sessions: fork, save, restore"),
+    (
+        "constraints",
+        "sessions held to a format, limits and privacy",
+    ),
     ("tokenize", "tokens"),
     ("plan", "the memory plan"),
     ("errors", "errors with their codes"),

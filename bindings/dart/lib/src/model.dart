@@ -114,7 +114,7 @@ final class Model implements Finalizable {
     ];
   }
 
-  /// What is said in an audio file, with a Whisper model. The fields are those of /v1/audio/transcriptions.
+  /// What is said in an audio file, with a model for speech. The fields are those of /v1/audio/transcriptions.
   Future<Map<String, dynamic>> transcribe(String file, {Map<String, dynamic> fields = const {}}) async {
     final stream = request('/v1/audio/transcriptions', {...fields, 'file': file});
     final document = await stream.documents.first;
@@ -180,6 +180,12 @@ final class Session implements Finalizable {
   /// Appends to the text. Control tokens in it are read as such.
   void append(String text) => using((scratch) {
         succeeded(native.strata_session_append(_handle, scratch.text(text)));
+      });
+
+  /// Holds all later runs, and those of forks, to constraints: deadline_ms, first_token_ms, token_ms, memory in bytes, a format
+  /// (response_format, guided_regex, guided_choice, grammar), never_to_disk, never_off_machine.
+  void constrain(Map<String, dynamic> constraints) => using((scratch) {
+        succeeded(native.strata_session_constrain(_handle, scratch.text(jsonEncode(constraints))));
       });
 
   /// Continues the text. The fields are those of /v1/completions.

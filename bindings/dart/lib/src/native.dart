@@ -6,8 +6,10 @@ import 'dart:io';
 
 import 'errors.dart';
 import 'functions.dart';
+import 'memory.dart';
 
 const _abi = 1;
+const _needed = 'chat completions constraints embeddings plan sessions tokenize tools';
 
 /// The library.
 final DynamicLibrary library = _open();
@@ -28,5 +30,10 @@ Functions _checked() {
   if (functions.strata_abi_version() != _abi) {
     throw StrataError('unsupported', 'the library is of another version than this package');
   }
+  using((scratch) {
+    if (functions.strata_require(scratch.text(_needed)) != 0) {
+      throw StrataError('unsupported', copied(functions.strata_error_message()));
+    }
+  });
   return functions;
 }

@@ -31,7 +31,8 @@ def load(model: str, **options: Any) -> Model:
     """Opens a model: a GGUF file, a Hugging Face folder, a name in the store, or ``tale``, which is built in.
 
     Options: ``memory`` ("6G"), ``threads``, ``context``, ``requests``, ``batch``, ``kv``, ``stream``, ``quantize``,
-    ``adapters`` (paths), ``draft_model``, ``max_draft``, ``projector`` (for images), ``device``, ``cache``, ``sessions``.
+    ``adapters`` (paths), ``draft_model``, ``max_draft``, ``projector`` (for images), ``device``, ``cache``, ``sessions``,
+    ``image_urls`` (fetch images from https addresses), ``peers`` (machines with some of the layers).
     """
     try:
         return Model(_strata.open(str(model), _options(options)))
@@ -169,7 +170,7 @@ class Model:
         return [(one["index"], one["relevance_score"]) for one in next(stream)["results"]]
 
     def transcribe(self, file: Any, **fields: Any) -> dict[str, Any]:
-        """What is said in a WAV, FLAC, MP3 or Ogg Vorbis file, with a Whisper model: ``model.transcribe("talk.wav")["text"]``.
+        """What is said in a WAV, FLAC, MP3 or Ogg Vorbis file, with a model for speech: ``model.transcribe("talk.wav")["text"]``.
         ``file`` is a path or the file's bytes; the fields are those of ``/v1/audio/transcriptions``. Piece by piece:
         ``model.request("/v1/audio/transcriptions", {"file": path, "stream": True})``."""
         return next(self._transcribe(file, fields))
@@ -239,6 +240,16 @@ class Session:
         """Appends to the text. Control tokens in it are read as such."""
         try:
             self._raw.append(text)
+        except RawError as error:
+            raise translate(error) from None
+        return self
+
+    def constrain(self, **constraints: Any) -> Session:
+        """Holds all later runs, and those of forks, to constraints: ``deadline_ms``, ``first_token_ms``, ``token_ms``,
+        ``memory`` in bytes, a format (``response_format``, ``guided_regex``, ``guided_choice``, ``grammar``), ``never_to_disk``,
+        ``never_off_machine``."""
+        try:
+            self._raw.constrain(_json(constraints))
         except RawError as error:
             raise translate(error) from None
         return self

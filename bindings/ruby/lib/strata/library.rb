@@ -22,6 +22,7 @@ module Strata
   # while a call waits.
   module Library
     ABI = 1
+    NEEDED = 'chat completions constraints embeddings plan sessions tokenize tools'
     P = Fiddle::TYPE_VOIDP
     I = Fiddle::TYPE_INT
     L = Fiddle::TYPE_LONG_LONG
@@ -29,14 +30,14 @@ module Strata
     V = Fiddle::TYPE_VOID
 
     FUNCTIONS = {
-      strata_abi_version: [[], I], strata_features: [[], P],
+      strata_abi_version: [[], I], strata_features: [[], P], strata_require: [[P], I],
       strata_error_code: [[], P], strata_error_message: [[], P], strata_error_hint: [[], P],
       strata_open: [[P, P], P], strata_plan: [[P, P], P], strata_model_free: [[P], V], strata_model_info: [[P], P],
       strata_adapters: [[P], P], strata_adapters_set: [[P, P], I], strata_tokenize: [[P, P, S, P], P],
       strata_detokenize: [[P, P, S], P], strata_request: [[P, P, P], P], strata_chat_tools: [[P, P], P],
       strata_tool_result: [[P, P, P], I], strata_next: [[P, L, P], I], strata_stream_fd: [[P], I],
       strata_cancel: [[P], V], strata_stream_free: [[P], V], strata_session_new: [[P], P],
-      strata_session_append: [[P, P], I], strata_session_run: [[P, P], P], strata_session_text: [[P], P],
+      strata_session_constrain: [[P, P], I], strata_session_append: [[P, P], I], strata_session_run: [[P, P], P], strata_session_text: [[P], P],
       strata_session_fork: [[P], P], strata_session_save: [[P, P], P], strata_session_restore: [[P, P, S], P],
       strata_session_free: [[P], V], strata_string_free: [[P], V], strata_tokens_free: [[P, S], V],
       strata_bytes_free: [[P, S], V]
@@ -45,7 +46,7 @@ module Strata
     class << self
       # Calls a function of strata.h.
       def call(name, *arguments)
-        (@functions ||= open)[name].call(*arguments)
+        (@functions || start)[name].call(*arguments)
       end
 
       # Calls one that gives a handle or memory, and raises its error where it gives none. An error belongs to the thread
@@ -80,6 +81,12 @@ module Strata
       end
 
       private
+
+      def start
+        @functions = open
+        check(:strata_require, NEEDED)
+        @functions
+      end
 
       def open
         library = Fiddle.dlopen(path)

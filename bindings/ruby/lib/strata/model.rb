@@ -67,7 +67,7 @@ module Strata
       request('/v1/embeddings', body).next['data'].map { |one| one['embedding'].unpack1('m').unpack('e*') }
     end
 
-    # What is said in an audio file, with a Whisper model. The fields are those of /v1/audio/transcriptions.
+    # What is said in an audio file, with a model for speech. The fields are those of /v1/audio/transcriptions.
     def transcribe(file, **fields)
       request('/v1/audio/transcriptions', { file: file.to_s }.merge(fields)).next
     end

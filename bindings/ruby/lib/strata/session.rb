@@ -18,6 +18,13 @@ module Strata
       self
     end
 
+    # Holds all later runs, and those of forks, to constraints: deadline_ms, first_token_ms, token_ms, memory in bytes, a format
+    # (response_format, guided_regex, guided_choice, grammar), never_to_disk, never_off_machine.
+    def constrain(**constraints)
+      Library.check(:strata_session_constrain, @handle, JSON.generate(constraints))
+      self
+    end
+
     # Continues the text; the fields are those of /v1/completions.
     def run(**fields)
       body = JSON.generate({ stream: true }.merge(fields))

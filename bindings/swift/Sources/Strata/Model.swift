@@ -12,6 +12,7 @@ public final class Model: @unchecked Sendable {
             let message = "the library is of another version than this package"
             throw StrataError(code: "unsupported", message: message, hint: nil)
         }
+        try succeeded(strata_require("chat completions constraints embeddings plan sessions tokenize tools"))
         handle = try checked(strata_open(model, try written(options)))
     }
 
@@ -84,7 +85,7 @@ public final class Model: @unchecked Sendable {
         }
     }
 
-    /// What is said in an audio file, with a Whisper model. The fields are those of /v1/audio/transcriptions.
+    /// What is said in an audio file, with a model for speech. The fields are those of /v1/audio/transcriptions.
     public func transcribe(_ file: String, fields: Json = [:]) throws -> Json {
         let stream = try request("/v1/audio/transcriptions", fields.merging(["file": file]) { $1 })
         return try stream.next() ?? [:]
@@ -157,6 +158,12 @@ public final class Session: @unchecked Sendable {
     /// Appends to the text. Control tokens in it are read as such.
     public func append(_ text: String) throws {
         try succeeded(strata_session_append(handle, text))
+    }
+
+    /// Holds all later runs, and those of forks, to constraints: deadline_ms, first_token_ms, token_ms, memory in bytes, a
+    /// format (response_format, guided_regex, guided_choice, grammar), never_to_disk, never_off_machine.
+    public func constrain(_ constraints: Json) throws {
+        try succeeded(strata_session_constrain(handle, try written(constraints)))
     }
 
     /// Continues the text. The fields are those of /v1/completions.

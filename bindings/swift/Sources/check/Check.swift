@@ -90,6 +90,14 @@ func others(_ model: Model) async throws {
     check(try model.restore(session.save()).text() == session.text())
     check(try await fork.run(few).text() == said)
     feature("sessions")
+    let held = try model.session()
+    try held.append("Once upon a time")
+    try held.constrain(["guided_regex": "(yes|no)", "never_to_disk": true])
+    let answer = try await held.run(["temperature": 0, "max_tokens": 6]).text()
+    check(answer == "yes" || answer == "no", answer)
+    await fails("invalid_argument") { _ = try held.save() }
+    await fails("invalid_argument") { try held.constrain(["colour": "red"]) }
+    feature("constraints")
     check(try model.detokenize(model.tokenize("Once upon a time")).contains("upon a time"))
     feature("tokenize")
     check(try Model.plan("tale", options: ["context": 512])["fits"] as? Bool == true)

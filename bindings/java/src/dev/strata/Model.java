@@ -64,12 +64,12 @@ public final class Model implements AutoCloseable {
         }
     }
 
-    /** What is said in an audio file, with a Whisper model. */
+    /** What is said in an audio file, with a model for speech. */
     public Map<String, Object> transcribe(String file) {
         return transcribe(file, Map.of());
     }
 
-    /** What is said in an audio file, with a Whisper model. The fields are those of /v1/audio/transcriptions. */
+    /** What is said in an audio file, with a model for speech. The fields are those of /v1/audio/transcriptions. */
     public Map<String, Object> transcribe(String file, Map<String, Object> fields) {
         Map<String, Object> body = new HashMap<>(fields);
         body.put("file", file);

@@ -12,6 +12,7 @@ import java.util.Locale;
 /** The functions of strata.h. Texts are bytes of UTF-8, handles are numbers; what fails throws {@link StrataException}. */
 final class Native {
     private static final int ABI = 1;
+    private static final String NEEDED = "chat completions constraints embeddings plan sessions tokenize tools";
     private static final List<String> LIBRARIES = List.of("libstrata_c.so", "libstrata_jni.so");
 
     /** What {@link #next} returns. */
@@ -28,6 +29,7 @@ final class Native {
         if (abi() != ABI) {
             throw new StrataException("unsupported", "the library is of another version than this package", null);
         }
+        require(bytes(NEEDED));
     }
 
     private Native() {}
@@ -88,6 +90,8 @@ final class Native {
 
     static native byte[] features();
 
+    static native void require(byte[] features);
+
     static native long open(byte[] model, byte[] options);
 
     static native byte[] plan(byte[] model, byte[] options);
@@ -117,6 +121,8 @@ final class Native {
     static native void freeStream(long stream);
 
     static native long session(long model);
+
+    static native void constrain(long session, byte[] constraints);
 
     static native void append(long session, byte[] text);
 

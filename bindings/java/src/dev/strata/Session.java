@@ -20,6 +20,16 @@ public final class Session implements AutoCloseable {
         return this;
     }
 
+    /**
+     * Holds all later runs, and those of forks, to constraints: deadline_ms, first_token_ms, token_ms, memory in bytes, a format
+     * (response_format, guided_regex, guided_choice, grammar), never_to_disk, never_off_machine.
+     */
+    public Session constrain(Map<String, ?> constraints) {
+        Native.constrain(handle, Native.bytes(Json.write(constraints)));
+        Reference.reachabilityFence(this);
+        return this;
+    }
+
     /** Continues the text; the fields are those of /v1/completions. */
     public Answer run() {
         return new Answer(Map.of(), (body, tools) -> {
