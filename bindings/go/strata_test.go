@@ -204,7 +204,11 @@ func images(t *testing.T, ctx context.Context) {
 		t.Fatalf("%s", document)
 	}
 	var question struct {
-		Messages []struct{ Content []struct{ ImageURL struct{ URL string } `json:"image_url"` } }
+		Messages []struct {
+			Content []struct {
+				ImageURL struct{ URL string } `json:"image_url"`
+			}
+		}
 	}
 	if err := json.Unmarshal([]byte(os.Getenv("STRATA_QUESTION")), &question); err != nil {
 		t.Fatal(err)
