@@ -127,7 +127,7 @@ static void others(const strata::Model &model) {
     feature("sessions");
     strata::Session held = model.session();
     held.append("Once upon a time");
-    held.constrain(R"({"guided_regex":"(yes|no)","never_to_disk":true})");
+    held.constrain(R"-({"guided_regex":"(yes|no)","never_to_disk":true})-");
     auto answer = *strata::string_of(held.run(R"({"temperature":0,"max_tokens":6})").whole(), "text");
     CHECK(answer == "yes" || answer == "no");
     for (auto act : {+[](strata::Session &s) { s.save(); }, +[](strata::Session &s) { s.constrain("{\"colour\":\"red\"}"); }}) {
