@@ -103,8 +103,8 @@ Future<void> main() async {
   final held = model.session()
     ..append('Once upon a time')
     ..constrain({'guided_regex': '(yes|no)', 'never_to_disk': true});
-  final answer = await held.run({'temperature': 0, 'max_tokens': 6}).text();
-  check(answer == 'yes' || answer == 'no', answer);
+  final heldAnswer = await held.run({'temperature': 0, 'max_tokens': 6}).text();
+  check(heldAnswer == 'yes' || heldAnswer == 'no', heldAnswer);
   await fails('invalid_argument', held.save);
   await fails('invalid_argument', () => held.constrain({'colour': 'red'}));
   feature('constraints');

@@ -10,6 +10,7 @@ final class Functions {
       : strata_abi_version = library.lookupFunction<Uint32 Function(), int Function()>('strata_abi_version'),
         strata_version = library.lookupFunction<Pointer<Char> Function(), Pointer<Char> Function()>('strata_version'),
         strata_features = library.lookupFunction<Pointer<Char> Function(), Pointer<Char> Function()>('strata_features'),
+        strata_require = library.lookupFunction<Int Function(Pointer<Char>), int Function(Pointer<Char>)>('strata_require'),
         strata_error_code = library.lookupFunction<Pointer<Char> Function(), Pointer<Char> Function()>('strata_error_code'),
         strata_error_message = library.lookupFunction<Pointer<Char> Function(), Pointer<Char> Function()>('strata_error_message'),
         strata_error_hint = library.lookupFunction<Pointer<Char> Function(), Pointer<Char> Function()>('strata_error_hint'),
@@ -37,6 +38,7 @@ final class Functions {
         strata_cancel = library.lookupFunction<Void Function(Pointer<Void>), void Function(Pointer<Void>)>('strata_cancel'),
         strata_stream_free = library.lookupFunction<Void Function(Pointer<Void>), void Function(Pointer<Void>)>('strata_stream_free'),
         strata_session_new = library.lookupFunction<Pointer<Void> Function(Pointer<Void>), Pointer<Void> Function(Pointer<Void>)>('strata_session_new'),
+        strata_session_constrain = library.lookupFunction<Int Function(Pointer<Void>, Pointer<Char>), int Function(Pointer<Void>, Pointer<Char>)>('strata_session_constrain'),
         strata_session_append = library.lookupFunction<Int Function(Pointer<Void>, Pointer<Char>), int Function(Pointer<Void>, Pointer<Char>)>('strata_session_append'),
         strata_session_run = library.lookupFunction<Pointer<Void> Function(Pointer<Void>, Pointer<Char>), Pointer<Void> Function(Pointer<Void>, Pointer<Char>)>('strata_session_run'),
         strata_session_text = library.lookupFunction<Pointer<Char> Function(Pointer<Void>), Pointer<Char> Function(Pointer<Void>)>('strata_session_text'),
@@ -51,6 +53,7 @@ final class Functions {
   final int Function() strata_abi_version;
   final Pointer<Char> Function() strata_version;
   final Pointer<Char> Function() strata_features;
+  final int Function(Pointer<Char>) strata_require;
   final Pointer<Char> Function() strata_error_code;
   final Pointer<Char> Function() strata_error_message;
   final Pointer<Char> Function() strata_error_hint;
@@ -78,6 +81,7 @@ final class Functions {
   final void Function(Pointer<Void>) strata_cancel;
   final void Function(Pointer<Void>) strata_stream_free;
   final Pointer<Void> Function(Pointer<Void>) strata_session_new;
+  final int Function(Pointer<Void>, Pointer<Char>) strata_session_constrain;
   final int Function(Pointer<Void>, Pointer<Char>) strata_session_append;
   final Pointer<Void> Function(Pointer<Void>, Pointer<Char>) strata_session_run;
   final Pointer<Char> Function(Pointer<Void>) strata_session_text;
