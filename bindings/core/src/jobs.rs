@@ -119,7 +119,10 @@ mod tests {
         let wait = std::sync::Arc::new(Mutex::new(wait));
         for _ in 0..MOST + 1 {
             let wait = std::sync::Arc::clone(&wait);
-            run(move || drop(aside(|| wait.lock().unwrap().recv()))).unwrap();
+            let waiting = move || {
+                let _ = aside(|| wait.lock().unwrap().recv());
+            };
+            run(waiting).unwrap();
         }
         let (done, jobs) = mpsc::channel();
         run(move || done.send(()).unwrap()).unwrap();

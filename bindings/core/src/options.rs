@@ -17,7 +17,7 @@ const STREAM: [(&str, Stream); 3] = [
 ];
 
 /// How a model is opened, and what of it is no option of the library's.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Chosen {
     pub(crate) options: Options,
     /// Where a number is given.
