@@ -2,9 +2,8 @@
 
 use std::collections::HashMap;
 
-use crate::grammar::Grammar;
-use crate::limits::Limits;
 use crate::matcher::Matcher;
+use strata_grammar::{Grammar, Limits};
 
 pub(crate) struct Cache {
     entries: HashMap<(Grammar, Limits), Entry>,

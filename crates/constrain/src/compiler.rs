@@ -11,15 +11,14 @@ use llguidance::Instant;
 use llguidance::api::GrammarInit;
 use llguidance::toktrie::{InferenceCapabilities, TokEnv};
 use llguidance::{Logger, ParserFactory};
+use strata_grammar::{CompileError, Grammar, Layout, Limits, VocabularyError};
 #[cfg(not(target_family = "wasm"))]
 use strata_host::{Priority, lower_priority, release_free_memory};
 use strata_tokenizer::Tokenizer;
 
 use crate::cache::Cache;
-use crate::error::{CompileError, VocabularyError, first_line};
-use crate::grammar::Grammar;
-use crate::layout::Layout;
-use crate::limits::Limits;
+use crate::error::first_line;
+use crate::limits::parser_limits;
 use crate::matcher::Matcher;
 use crate::queue::Queue;
 use crate::source;
@@ -223,7 +222,7 @@ impl Shared {
                 GrammarInit::Serialized(written),
                 Logger::new(0, 0),
                 capabilities(),
-                limits.parser(),
+                parser_limits(limits),
             )
             .map_err(|error| refused(&format!("{error:#}")))?;
         let lexer = parser.parser.lexer_stats().num_bytes;
@@ -231,7 +230,7 @@ impl Shared {
         let inner = llguidance::Matcher::new(Ok(parser)).into_cancellable();
         let watchdog = Arc::clone(&self.watchdog);
         let is_json = matches!(grammar, Grammar::JsonObject | Grammar::JsonSchema(_));
-        let layout = is_json.then(|| Layout::new(Arc::clone(&self.vocabulary)));
+        let layout = is_json.then(|| Layout::new(Arc::clone(self.vocabulary.words())));
         let matcher =
             Matcher::new(inner, end, layout, *limits, watchdog).map_err(|error| refused(&error))?;
         let bytes = BASE

@@ -8,23 +8,20 @@
 #![forbid(unsafe_code)]
 
 mod cache;
-mod closed;
 mod compiler;
 mod error;
 mod gbnf;
-mod grammar;
 mod lark;
-mod layout;
 mod limits;
 mod matcher;
 mod queue;
-mod schema;
 mod source;
 mod vocabulary;
 mod watchdog;
 
 pub use compiler::Compiler;
-pub use error::{CompileError, VocabularyError};
-pub use grammar::{CallCount, CallMarkers, Calls, Grammar, Preamble, Tool, ToolCalls};
-pub use limits::Limits;
 pub use matcher::Matcher;
+pub use strata_grammar::{
+    CallCount, CallMarkers, Calls, CompileError, Grammar, Limits, Preamble, Tool, ToolCalls,
+    VocabularyError,
+};

@@ -1,41 +1,10 @@
-//! How much a grammar may take.
+//! Limits as `llguidance` takes them, and the time that compiling may take.
 
 use std::time::Duration;
 
 use llguidance::Instant;
 use llguidance::api::ParserLimits;
-
-use crate::error::CompileError;
-
-/// How much a grammar may take, in source, in time and in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Limits {
-    /// The bytes of the source; of all schemas together where there are several.
-    pub source: usize,
-    /// How deep brackets may be nested in it.
-    pub depth: usize,
-    /// The largest number of repetitions, items or characters that may be asked for.
-    pub repeats: u64,
-    /// How long compiling may take.
-    pub time: Duration,
-    /// The states that matching may remember, each one or two KiB.
-    pub states: usize,
-    /// How long matching may take for one token, about; then the request fails.
-    pub token_time: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Limits {
-            source: 56 << 10,
-            depth: 64,
-            repeats: 1 << 16,
-            time: Duration::from_secs(1),
-            states: 20_000,
-            token_time: Duration::from_millis(500),
-        }
-    }
-}
+use strata_grammar::{CompileError, Limits};
 
 /// When compiling has to end. What is computed here looks at it now and then; the library has its own measure.
 #[derive(Clone, Copy)]
@@ -45,6 +14,14 @@ pub(crate) struct Deadline {
 }
 
 impl Deadline {
+    /// When what begins now has to end.
+    pub(crate) fn of(limits: &Limits) -> Self {
+        Self {
+            end: Instant::now() + limits.time,
+            limit: limits.time,
+        }
+    }
+
     /// Fails once the time is over.
     pub(crate) fn check(&self) -> Result<(), CompileError> {
         if Instant::now() < self.end {
@@ -55,25 +32,15 @@ impl Deadline {
     }
 }
 
-impl Limits {
-    /// When what begins now has to end.
-    pub(crate) fn deadline(&self) -> Deadline {
-        Deadline {
-            end: Instant::now() + self.time,
-            limit: self.time,
-        }
-    }
-
-    pub(crate) fn parser(&self) -> ParserLimits {
-        ParserLimits {
-            max_lexer_states: self.states,
-            // A source of 56 KiB needs no more, and a fifth of what the library allows takes a fifth of the time and of
-            // the memory to find out.
-            initial_lexer_fuel: 200_000,
-            // Half of what the library allows: about a millisecond for a mask.
-            step_max_items: 25_000,
-            verbose_errors: false,
-            ..ParserLimits::default()
-        }
+pub(crate) fn parser_limits(limits: &Limits) -> ParserLimits {
+    ParserLimits {
+        max_lexer_states: limits.states,
+        // A source of 56 KiB needs no more, and a fifth of what the library allows takes a fifth of the time and of
+        // the memory to find out.
+        initial_lexer_fuel: 200_000,
+        // Half of what the library allows: about a millisecond for a mask.
+        step_max_items: 25_000,
+        verbose_errors: false,
+        ..ParserLimits::default()
     }
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use llguidance::api::StopReason;
 use strata_engine::{Constraint, ConstraintError, TokenMask};
+use strata_grammar::{Layout, Limits};
 
 use crate::error::first_line;
-use crate::layout::Layout;
-use crate::limits::Limits;
+use crate::limits::parser_limits;
 use crate::watchdog::{Call, Watchdog, Watched};
 
 /// A compiled grammar at some place in a text: the engine's [`Constraint`].
@@ -247,11 +247,11 @@ fn failed(
         },
         _ if text.contains("Current row has") => ConstraintError::Limit {
             what: "open readings of a text",
-            limit: limits.parser().max_items_in_row,
+            limit: parser_limits(limits).max_items_in_row,
         },
         _ if text.contains("Too many items") => ConstraintError::Limit {
             what: "readings for a token",
-            limit: limits.parser().step_max_items,
+            limit: parser_limits(limits).step_max_items,
         },
         _ if text.contains("NoExtension") => ConstraintError::DeadEnd,
         _ => ConstraintError::Failed {

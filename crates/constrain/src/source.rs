@@ -2,14 +2,16 @@
 
 use llguidance::api::{GrammarWithLexer, TopLevelGrammar};
 use llguidance::regex_to_lark;
-use strata_tokenizer::TokenKind;
+use serde_json::{Value, json};
+use strata_grammar::patterns::{Regexes, check_regex, without_anchors};
+use strata_grammar::{
+    CallCount, Calls, CompileError, Grammar, LINES, Limits, MarkerPart, ONE_LINE, Preamble,
+    ToolCalls, cut_marker, schema,
+};
 
-use crate::error::CompileError;
-use crate::grammar::{CallCount, Calls, Grammar, Preamble, ToolCalls};
-use crate::lark::{self, Regexes, escaped, literal};
-use crate::limits::Limits;
+use crate::gbnf;
+use crate::lark::{self, escaped, literal};
 use crate::vocabulary::Vocabulary;
-use crate::{gbnf, layout, schema};
 
 /// Checks a grammar and writes it down for the library.
 pub(crate) fn write(
@@ -18,18 +20,21 @@ pub(crate) fn write(
     limits: &Limits,
 ) -> Result<TopLevelGrammar, CompileError> {
     let written = match grammar {
-        Grammar::JsonObject => GrammarWithLexer::from_json_schema(schema::object()),
+        Grammar::JsonObject => {
+            GrammarWithLexer::from_json_schema(with_style(schema::object(), LINES))
+        }
         Grammar::JsonSchema(source) => {
-            GrammarWithLexer::from_json_schema(schema::prepare(source, layout::LINES, limits)?)
+            let schema = schema::prepare(source, limits)?;
+            GrammarWithLexer::from_json_schema(with_style(schema, LINES))
         }
         Grammar::Regex(regex) => {
-            let regex = lark::without_anchors(regex);
+            let regex = without_anchors(regex);
             if regex.is_empty() {
                 return Err(CompileError::Empty {
                     what: "the regular expression",
                 });
             }
-            lark::check_regex(regex, "the regular expression", limits, Regexes::Whole)?;
+            check_regex(regex, "the regular expression", limits, Regexes::Whole)?;
             GrammarWithLexer::from_lark(format!("start: /{}/", regex_to_lark(regex, "")))
         }
         Grammar::Lark(source) => GrammarWithLexer::from_lark(lark::prepare(source, limits)?),
@@ -40,6 +45,21 @@ pub(crate) fn write(
         }
     };
     Ok(TopLevelGrammar::from_grammar(written))
+}
+
+/// How JSON is written. No `\u` escapes: with them a property's name could be spelled in a second way that its schema
+/// does not see.
+pub(crate) fn with_style(mut schema: Value, space: &str) -> Value {
+    if let Value::Object(map) = &mut schema {
+        map.insert(
+            "x-guidance".into(),
+            json!({
+                "whitespace_pattern": space,
+                "json_allowed_escapes": "nrbtf\\\"",
+            }),
+        );
+    }
+    schema
 }
 
 fn choice(texts: &[String]) -> Result<String, CompileError> {
@@ -72,27 +92,27 @@ fn tool_calls(
             what: "the marker in front of calls that text may precede",
         });
     }
-    let begin = marker(&calls.markers.begin, vocabulary);
+    let begin = cut_marker(&calls.markers.begin, vocabulary.words());
     let mut rules = vec![opening(calls, &begin)];
     let more = match calls.count {
         CallCount::One => String::new(),
         CallCount::Many => {
-            let between = join(&marker(&calls.markers.between, vocabulary));
+            let between = join(&cut_marker(&calls.markers.between, vocabulary.words()));
             format!(" ({between} call)*")
         }
     };
-    let end = join(&marker(&calls.markers.end, vocabulary));
+    let end = join(&cut_marker(&calls.markers.end, vocabulary.words()));
     rules.push(format!("calls: call{more} {end}"));
     let names: Vec<String> = (0..calls.tools.len())
         .map(|i| format!("call_{i}"))
         .collect();
     rules.push(format!("call: {}", names.join(" | ")));
     for (name, tool) in names.iter().zip(&calls.tools) {
-        let arguments = schema::prepare(&tool.parameters, layout::ONE_LINE, limits)?;
+        let arguments = with_style(schema::prepare(&tool.parameters, limits)?, ONE_LINE);
         let open = format!(
             "{{\"name\": {}, {}: ",
-            serde_json::Value::from(tool.name.as_str()),
-            serde_json::Value::from(calls.arguments_key.as_str())
+            Value::from(tool.name.as_str()),
+            Value::from(calls.arguments_key.as_str())
         );
         rules.push(format!(
             "{name}: {} %json {arguments} \"}}\"",
@@ -103,17 +123,17 @@ fn tool_calls(
 }
 
 /// What comes before the calls, up to the end of the first marker.
-fn opening(calls: &ToolCalls, begin: &[Part]) -> String {
+fn opening(calls: &ToolCalls, begin: &[MarkerPart]) -> String {
     let mut rules = Vec::new();
     let mut starts = Vec::new();
     match (begin, calls.preamble) {
         // The token ends the text in front of it.
-        ([Part::Token(_), ..], Preamble::Text) => {
+        ([MarkerPart::Token(_), ..], Preamble::Text) => {
             starts.push(format!("TEXT? {} calls", join(begin)));
             rules.push("TEXT: /(?s:.+)/".to_string());
         }
         (_, Preamble::Nothing) => starts.push(format!("{} calls", join(begin))),
-        ([Part::Text(marker), rest @ ..], Preamble::Text) => {
+        ([MarkerPart::Text(marker), rest @ ..], Preamble::Text) => {
             starts.push(format!("opening {} calls", join(rest)));
             rules.push(format!("opening[lazy]: /(?s:.*){}/", escaped(marker)));
         }
@@ -122,11 +142,11 @@ fn opening(calls: &ToolCalls, begin: &[Part]) -> String {
     if calls.calls == Calls::Optional {
         starts.push("PLAIN".to_string());
         rules.push(match (begin, calls.preamble) {
-            ([Part::Text(marker), ..], Preamble::Text) => {
+            ([MarkerPart::Text(marker), ..], Preamble::Text) => {
                 let marker = escaped(marker);
                 format!("PLAIN: /(?s:.+)/ & ~/(?s:.*){marker}(?s:.*)/")
             }
-            ([Part::Text(marker), ..], Preamble::Nothing) => {
+            ([MarkerPart::Text(marker), ..], Preamble::Nothing) => {
                 format!("PLAIN: /(?s:.+)/ & ~/{}(?s:.*)/", escaped(marker))
             }
             _ => "PLAIN: /(?s:.+)/".to_string(),
@@ -136,43 +156,12 @@ fn opening(calls: &ToolCalls, begin: &[Part]) -> String {
     rules.join("\n")
 }
 
-/// A part of a marker.
-enum Part {
-    Text(String),
-    Token(u32),
-}
-
-/// A marker cut at its control tokens.
-fn marker(text: &str, vocabulary: &Vocabulary) -> Vec<Part> {
-    let tokenizer = vocabulary.tokenizer();
-    let mut parts = Vec::new();
-    let mut rest = text;
-    for id in vocabulary.encode_markers(text) {
-        if tokenizer.kind(id) != Some(TokenKind::Control) {
-            continue;
-        }
-        let name = tokenizer.token_text(id).unwrap_or_default();
-        let Some((before, after)) = rest.split_once(name).filter(|_| !name.is_empty()) else {
-            continue;
-        };
-        if !before.is_empty() {
-            parts.push(Part::Text(before.to_string()));
-        }
-        parts.push(Part::Token(id));
-        rest = after;
-    }
-    if !rest.is_empty() {
-        parts.push(Part::Text(rest.to_string()));
-    }
-    parts
-}
-
-fn join(parts: &[Part]) -> String {
+fn join(parts: &[MarkerPart]) -> String {
     let parts: Vec<String> = parts
         .iter()
         .map(|part| match part {
-            Part::Text(text) => literal(text),
-            Part::Token(id) => format!("<[{id}]>"),
+            MarkerPart::Text(text) => literal(text),
+            MarkerPart::Token(id) => format!("<[{id}]>"),
         })
         .collect();
     if parts.is_empty() {

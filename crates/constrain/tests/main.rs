@@ -1,5 +1,6 @@
 //! All tests of this crate from outside that need no process of their own: one program links faster than many.
 
+mod differential;
 mod grammars;
 mod hostile_steps;
 mod limits;

@@ -141,7 +141,7 @@ impl Vocabulary {
     }
 
     /// Any token at first; later rather one that brings the end nearer.
-    fn choose(&self, allowed: &[u32], random: &mut Random, closing: bool) -> u32 {
+    pub(crate) fn choose(&self, allowed: &[u32], random: &mut Random, closing: bool) -> u32 {
         let chance = random.below(10);
         let end = allowed
             .iter()

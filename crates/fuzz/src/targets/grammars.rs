@@ -2,7 +2,7 @@
 
 use crate::outcome::magnitude;
 use crate::{Outcome, Target, corpus};
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex};
 use std::time::Duration;
 use strata_constrain::{Compiler, Grammar, Limits};
 use strata_engine::{Constraint, TokenMask};
@@ -131,6 +131,7 @@ pub(super) const LARK: Target = Target {
 struct Constrained {
     tokenizer: Tokenizer,
     compiler: Compiler,
+    local: Mutex<strata_grammar::Compiler>,
 }
 
 static CONSTRAINED: LazyLock<Constrained> = LazyLock::new(|| {
@@ -140,9 +141,11 @@ static CONSTRAINED: LazyLock<Constrained> = LazyLock::new(|| {
     let tokenizer = Tokenizer::from_gguf(gguf.metadata()).expect("a good vocabulary");
     // Nothing is kept: each input is compiled.
     let compiler = Compiler::with_cache(&tokenizer, 0).expect("a vocabulary that serves");
+    let local = strata_grammar::Compiler::new(&tokenizer).expect("a vocabulary that serves");
     Constrained {
         tokenizer,
         compiler,
+        local: Mutex::new(local),
     }
 });
 
@@ -158,8 +161,19 @@ fn grammar(bytes: &[u8], kind: fn(String) -> Grammar) -> Outcome {
     let Constrained {
         tokenizer,
         compiler,
+        local,
     } = &*CONSTRAINED;
-    let compiled = compiler.compile(&kind(source.into()), limits);
+    let grammar = kind(source.into());
+    let compiled = compiler.compile(&grammar, limits);
+    // The matcher of bare metal, which nothing could stop.
+    let ours = local
+        .lock()
+        .map(|mut local| local.compile(&grammar, limits));
+    if let Ok(Ok(mut ours)) = ours
+        && let Err(refused) = follow(&mut ours, tokenizer, bytes)
+    {
+        return refused;
+    }
     // What ran out of time is this input's still, not the next one's.
     while compiler.running() > 0 {
         std::thread::sleep(Duration::from_millis(1));
@@ -168,10 +182,23 @@ fn grammar(bytes: &[u8], kind: fn(String) -> Grammar) -> Outcome {
         Ok(matcher) => matcher,
         Err(error) => return Outcome::refused_at_length(&error),
     };
+    match follow(&mut matcher, tokenizer, bytes) {
+        Ok(Some(step)) => Outcome::taken((step, "complete")),
+        Ok(None) => Outcome::taken(magnitude(source.len())),
+        Err(outcome) => outcome,
+    }
+}
+
+/// Follows a grammar for some tokens. Says after how many it was complete.
+fn follow(
+    matcher: &mut dyn Constraint,
+    tokenizer: &Tokenizer,
+    bytes: &[u8],
+) -> Result<Option<usize>, Outcome> {
     for step in 0..TOKENS {
         let mut mask = TokenMask::new(tokenizer.vocab_size());
         if let Err(error) = matcher.allowed(&mut mask) {
-            return Outcome::refused_at_length(&error);
+            return Err(Outcome::refused_at_length(&error));
         }
         // Another of the allowed ones each time, as the input says.
         let allowed: Vec<u32> = (0..tokenizer.vocab_size() as u32)
@@ -179,14 +206,14 @@ fn grammar(bytes: &[u8], kind: fn(String) -> Grammar) -> Outcome {
             .collect();
         let choice = bytes.get(step).copied().unwrap_or_default() as usize;
         let Some(&token) = allowed.get(choice % allowed.len().max(1)) else {
-            return Outcome::taken((step, "nothing may follow"));
+            return Err(Outcome::taken((step, "nothing may follow")));
         };
         if let Err(error) = matcher.accept(token) {
-            return Outcome::refused_at_length(&error);
+            return Err(Outcome::refused_at_length(&error));
         }
         if matcher.is_complete() {
-            return Outcome::taken((step, "complete"));
+            return Ok(Some(step));
         }
     }
-    Outcome::taken(magnitude(source.len()))
+    Ok(None)
 }

@@ -1,8 +1,9 @@
 //! The characters of a grammar, those that no rule tells apart taken together; sets of them, and automata over them.
 
-use std::collections::HashSet;
-
 use super::{Grammar, Node, NodeId};
+use alloc::vec;
+use alloc::vec::Vec;
+use hashbrown::HashSet;
 
 /// Cuts the characters where any set of the grammar begins or ends.
 pub(super) struct Alphabet {
@@ -48,7 +49,7 @@ impl Set {
     pub(super) fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         self.0.iter().enumerate().flat_map(|(i, word)| {
             let mut word = *word;
-            std::iter::from_fn(move || {
+            core::iter::from_fn(move || {
                 let bit = word.trailing_zeros() as usize;
                 // Taking the lowest bit off leaves nothing of nothing.
                 let member = (word != 0).then_some(i * 64 + bit)?;
@@ -245,7 +246,13 @@ impl Automaton {
     /// Whether a text of this part, followed by one of these letters, could also go on as a text of the other part.
     ///
     /// Says yes once the steps that are left for finding out are spent.
-    pub(super) fn runs_into(&self, other: &Automaton, follow: &Set, steps: &mut usize) -> bool {
+    pub(super) fn runs_into(
+        &self,
+        other: &Automaton,
+        follow: &Set,
+        (steps, work): (&mut usize, &mut u64),
+    ) -> bool {
+        let cost = (self.len() + other.len()) as u64;
         let mut seen = HashSet::new();
         let mut stack = vec![(self.start.clone(), other.start.clone())];
         let mut begun = false;
@@ -256,10 +263,11 @@ impl Automaton {
             }
             begun = true;
             for letter in self.letters(&mine).iter().filter(|l| theirs.contains(*l)) {
-                if *steps == 0 {
+                if *steps == 0 || *work == 0 {
                     return true;
                 }
                 *steps -= 1;
+                *work = work.saturating_sub(cost);
                 let pair = (self.step(&mine, letter), other.step(&others, letter));
                 if seen.insert(pair.clone()) {
                     stack.push(pair);

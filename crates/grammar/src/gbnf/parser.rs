@@ -1,11 +1,14 @@
 //! Reading GBNF.
 
-use std::collections::HashMap;
-
 use super::{Grammar, KIND, Node, NodeId, Ranges};
 use crate::error::CompileError;
-use crate::lark::position;
 use crate::limits::Limits;
+use crate::patterns::position;
+use alloc::format;
+use alloc::string::ToString;
+use alloc::vec;
+use alloc::vec::Vec;
+use hashbrown::HashMap;
 
 const LAST: u32 = char::MAX as u32;
 

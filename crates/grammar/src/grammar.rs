@@ -1,5 +1,9 @@
 //! What an answer must look like, as a request says it.
 
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
 /// What the whole answer must match.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Grammar {
@@ -111,7 +115,7 @@ impl Grammar {
     }
 
     /// How many bytes the request spent on it.
-    pub(crate) fn source_bytes(&self) -> usize {
+    pub fn source_bytes(&self) -> usize {
         let sum = |lengths: &mut dyn Iterator<Item = usize>| {
             lengths.fold(0, |sum: usize, len| sum.saturating_add(len))
         };

@@ -1,14 +1,27 @@
-//! Writing Lark.
+//! GBNF, written as Lark.
 
 use std::fmt::Write;
 
-use super::terminals::Terminals;
-use super::{Grammar, Node, NodeId};
+use strata_grammar::gbnf::{self, Effort, Grammar, Node, NodeId, Terminals};
+use strata_grammar::{CompileError, Limits};
+
+use crate::limits::Deadline;
 
 /// What no `char` is.
 const SURROGATES: std::ops::RangeInclusive<u32> = 0xd800..=0xdfff;
 
-pub(super) fn write(grammar: &Grammar, terminals: &Terminals) -> String {
+/// The same grammar in Lark.
+pub(crate) fn to_lark(source: &str, limits: &Limits) -> Result<String, CompileError> {
+    let deadline = Deadline::of(limits);
+    let effort = Effort {
+        check: &|| deadline.check(),
+        most: u64::MAX,
+    };
+    let (grammar, terminals) = gbnf::read(source, limits, &effort)?;
+    Ok(write(&grammar, &terminals))
+}
+
+fn write(grammar: &Grammar, terminals: &Terminals) -> String {
     let mut writer = Writer {
         grammar,
         terminals,
@@ -37,7 +50,7 @@ struct Writer<'a> {
 impl Writer<'_> {
     fn node(&mut self, node: NodeId) {
         if let Some(nullable) = self.terminals.parts.get(&node) {
-            let empty = self.is_empty(node);
+            let empty = self.grammar.is_empty(node);
             let sign = if *nullable { "?" } else { "" };
             if empty {
                 self.out.push_str("\"\"");
@@ -87,19 +100,9 @@ impl Writer<'_> {
         self.out.push(')');
     }
 
-    /// Whether a part is nothing but the empty text.
-    fn is_empty(&self, node: NodeId) -> bool {
-        match &self.grammar.nodes[node] {
-            Node::Chars(_) => false,
-            Node::Rule(rule) => self.is_empty(self.grammar.rules[*rule]),
-            Node::Seq(items) | Node::Alt(items) => items.iter().all(|item| self.is_empty(*item)),
-            Node::Repeat(item, _, most) => *most == Some(0) || self.is_empty(*item),
-        }
-    }
-
     /// A terminal is never empty; where it may be, its uses say so.
     fn terminal(&mut self, node: NodeId, nullable: bool) {
-        if self.is_empty(node) {
+        if self.grammar.is_empty(node) {
             return;
         }
         write!(self.out, "\nT{node}: ").ok();
@@ -158,5 +161,35 @@ impl Writer<'_> {
         if from <= to {
             write!(self.out, "\\x{{{from:x}}}-\\x{{{to:x}}}").ok();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::to_lark;
+    use strata_grammar::Limits;
+
+    fn lark(source: &str) -> String {
+        to_lark(source, &Limits::default()).unwrap()
+    }
+
+    #[test]
+    fn a_grammar_without_recursion_is_one_terminal() {
+        let written = lark("root ::= \"a\" x+\nx ::= [b-d] | \"ee\"");
+        assert_eq!(written.lines().count(), 2, "{written}");
+    }
+
+    #[test]
+    fn what_runs_into_what_follows_is_taken_apart_and_the_rest_is_not() {
+        let source = "root ::= x\nx ::= name y | text\ny ::= \"b\" | \"(\" y \")\"\n\
+                      name ::= [a-c]+\ntext ::= \"'\" [^']* \"'\"";
+        let written = lark(source);
+        let text = r"[\x{27}-\x{27}](?:[\x{0}-\x{26}\x{28}-\x{10ffff}]){0,}[\x{27}-\x{27}]";
+        assert!(written.contains(&format!("/{text}/")), "{written}");
+        assert!(
+            !written.contains("/(?:[\\x{61}-\\x{63}]){1,}/"),
+            "{written}"
+        );
+        assert!(written.contains("/[\\x{61}-\\x{63}]/"), "{written}");
     }
 }

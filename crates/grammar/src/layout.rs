@@ -2,21 +2,20 @@
 //! the model lays its answer out in lines. It decides that where it opens the first object or list: a newline there
 //! allows one in every gap, anything else allows none.
 
-use std::sync::Arc;
+use crate::vocabulary::Words;
+use alloc::sync::Arc;
 use strata_engine::TokenMask;
 
-use crate::vocabulary::Vocabulary;
-
 /// White space between the tokens of JSON in one line.
-pub(crate) const ONE_LINE: &str = "[ ]";
+pub const ONE_LINE: &str = "[ ]";
 /// The same in an answer that may have lines. Deeper indentation than this is of no use to readers.
-pub(crate) const LINES: &str = r"[ ]|\n(?:[ ]{0,16}|\t{0,8})";
+pub const LINES: &str = r"[ ]|\n(?:[ ]{0,16}|\t{0,8})";
 
 /// The layout of an answer that is being written.
-#[derive(Clone)]
-pub(crate) struct Layout {
+#[derive(Clone, Debug)]
+pub struct Layout {
     state: State,
-    vocabulary: Arc<Vocabulary>,
+    words: Arc<Words>,
 }
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -41,34 +40,35 @@ impl State {
 }
 
 impl Layout {
-    pub(crate) fn new(vocabulary: Arc<Vocabulary>) -> Self {
+    /// The layout of an answer that has not begun.
+    pub fn new(words: Arc<Words>) -> Self {
         Self {
             state: State::Start,
-            vocabulary,
+            words,
         }
     }
 
     /// Whether the layout has no room for a token. A newline cannot stand within a string of JSON, so that every token
     /// that has one breaks the line.
-    pub(crate) fn bans(&self, token: u32) -> bool {
-        let word = self.vocabulary.newlines().get(token as usize / 32);
+    pub fn bans(&self, token: u32) -> bool {
+        let word = self.words.newlines().get(token as usize / 32);
         self.state == State::OneLine && word.is_some_and(|word| word >> (token % 32) & 1 == 1)
     }
 
     /// Takes the tokens that the layout has no room for out of those allowed.
-    pub(crate) fn restrict(&self, mask: &mut TokenMask) {
+    pub fn restrict(&self, mask: &mut TokenMask) {
         if self.state == State::OneLine {
             let words = mask.words_mut().iter_mut();
-            for (word, newlines) in words.zip(self.vocabulary.newlines()) {
+            for (word, newlines) in words.zip(self.words.newlines()) {
                 *word &= !newlines;
             }
         }
     }
 
     /// Goes on behind a token.
-    pub(crate) fn accept(&mut self, token: u32) {
+    pub fn accept(&mut self, token: u32) {
         if matches!(self.state, State::Start | State::Opened) {
-            let bytes = self.vocabulary.tokenizer().token_bytes(token);
+            let bytes = self.words.tokenizer().token_bytes(token);
             let bytes = bytes.unwrap_or_default();
             self.state = bytes
                 .iter()

@@ -1,15 +1,16 @@
 //! JSON schemas: what is enforced, and a refusal of everything else.
 //!
-//! `llguidance` leaves out keywords that it does not know, as the standard has it, and reads a few in a way that a
+//! Compilers of schemas leave out keywords that they do not know, as the standard has it, and read a few in a way that a
 //! validator would not. A request that asks for a schema wants it held to, so both are errors here.
-
-use serde_json::{Map, Value, json};
 
 use crate::closed;
 use crate::error::CompileError;
-use crate::lark::{self, Regexes};
-use crate::layout;
 use crate::limits::Limits;
+use crate::patterns::{Regexes, check_regex};
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use serde_json::{Map, Value, json};
 
 /// Keywords that are enforced and hold no schema.
 const ENFORCED: [&str; 17] = [
@@ -59,27 +60,23 @@ const DRAFTS: [&str; 5] = [
     "http://json-schema.org/draft-04/schema",
 ];
 
-/// Reads a schema, checks that all of it can be enforced, closes its objects, and adds how JSON is to be written, with
-/// which white space.
-pub(crate) fn prepare(source: &str, space: &str, limits: &Limits) -> Result<Value, CompileError> {
+/// Reads a schema, checks that all of it can be enforced, and closes its objects.
+pub fn prepare(source: &str, limits: &Limits) -> Result<Value, CompileError> {
     let schema = serde_json::from_str(source).map_err(|error| CompileError::NotJson {
         reason: error.classify_text(),
         line: error.line(),
         column: error.column(),
     })?;
-    prepare_value(schema, space, limits)
+    prepare_value(schema, limits)
 }
 
 /// The schema of any object.
-pub(crate) fn object() -> Value {
-    with_style(json!({"type": "object"}), layout::LINES)
+pub fn object() -> Value {
+    json!({"type": "object"})
 }
 
-pub(crate) fn prepare_value(
-    mut schema: Value,
-    space: &str,
-    limits: &Limits,
-) -> Result<Value, CompileError> {
+/// The same as [`prepare`] for a schema that was read.
+pub fn prepare_value(mut schema: Value, limits: &Limits) -> Result<Value, CompileError> {
     let mut place = String::from("#");
     let mut checker = Checker { limits, root: true };
     if let Value::Object(map) = &mut schema {
@@ -88,24 +85,9 @@ pub(crate) fn prepare_value(
     checker.schema(&mut schema, &mut place, 0)?;
     closed::close(&mut schema);
     Ok(match schema {
-        Value::Bool(true) => with_style(json!({}), space),
-        schema => with_style(schema, space),
+        Value::Bool(true) => json!({}),
+        schema => schema,
     })
-}
-
-/// How JSON is written. No `\u` escapes: with them a property's name could be spelled in a second way that its schema
-/// does not see.
-fn with_style(mut schema: Value, space: &str) -> Value {
-    if let Value::Object(map) = &mut schema {
-        map.insert(
-            "x-guidance".into(),
-            json!({
-                "whitespace_pattern": space,
-                "json_allowed_escapes": "nrbtf\\\"",
-            }),
-        );
-    }
-    schema
 }
 
 trait ClassifyText {
@@ -161,7 +143,7 @@ impl Checker<'_> {
                 return Err(unsupported(place, "", "a schema is an object or a boolean"));
             }
         };
-        let root = std::mem::replace(&mut self.root, false);
+        let root = core::mem::replace(&mut self.root, false);
         self.counts(map, place)?;
         self.least_properties(map, place)?;
         for (keyword, value) in map.iter_mut() {
@@ -193,7 +175,7 @@ impl Checker<'_> {
             "properties" | "$defs" | "definitions" => self.map(value, place, depth),
             "patternProperties" => {
                 for pattern in value.as_object().into_iter().flat_map(|map| map.keys()) {
-                    lark::check_regex(pattern, place, self.limits, Regexes::Schema)?;
+                    check_regex(pattern, place, self.limits, Regexes::Schema)?;
                 }
                 self.map(value, place, depth)
             }
@@ -217,7 +199,7 @@ impl Checker<'_> {
                 }
             }
             "pattern" => match value.as_str() {
-                Some(pattern) => lark::check_regex(pattern, place, self.limits, Regexes::Schema),
+                Some(pattern) => check_regex(pattern, place, self.limits, Regexes::Schema),
                 None => Err(unsupported(place, keyword, "it must be a string")),
             },
             "format" if *value == "unknown" => {

@@ -4,12 +4,12 @@
 //! have ended where another, or itself, still goes on: a text w of T, then a character c that may follow T, while w and c
 //! begin a text of U. Such a U is taken apart, down to single characters if need be, until there is none.
 
-use std::collections::{HashMap, HashSet};
-
 use super::alphabet::{Alphabet, Automaton, Set, copies};
-use super::{Grammar, Node, NodeId};
+use super::{Effort, Grammar, KIND, Node, NodeId};
 use crate::error::CompileError;
-use crate::limits::Deadline;
+use alloc::vec;
+use alloc::vec::Vec;
+use hashbrown::{HashMap, HashSet};
 
 /// A part with more characters than this, rules written out, is no terminal.
 const LARGEST: usize = 1000;
@@ -24,21 +24,24 @@ const STATES: usize = 100_000;
 const STEPS: usize = 200_000;
 
 /// The parts that are terminals.
-pub(super) struct Terminals {
+#[derive(Debug)]
+pub struct Terminals {
     /// The parts, each with whether it matches the empty text.
-    pub(super) parts: HashMap<NodeId, bool>,
+    pub parts: HashMap<NodeId, bool>,
     /// Rules that are not parts of terminals.
-    pub(super) rules: Vec<usize>,
+    pub rules: Vec<usize>,
 }
 
-pub(super) fn choose(grammar: &Grammar, deadline: Deadline) -> Result<Terminals, CompileError> {
+pub(super) fn choose(grammar: &Grammar, effort: &Effort<'_>) -> Result<Terminals, CompileError> {
+    let check = effort.check;
+    let mut work = effort.most;
     let alphabet = Alphabet::new(grammar);
     let sizes = Sizes::of(grammar);
     let mut apart: HashSet<NodeId> = HashSet::new();
     let mut steps = STEPS;
     let mut automata: HashMap<NodeId, Automaton> = HashMap::new();
     loop {
-        deadline.check()?;
+        check()?;
         let mut terminals = Terminals {
             parts: HashMap::new(),
             rules: Vec::new(),
@@ -47,7 +50,7 @@ pub(super) fn choose(grammar: &Grammar, deadline: Deadline) -> Result<Terminals,
         let mut at = 0;
         while let Some(rule) = terminals.rules.get(at).copied() {
             at += 1;
-            deadline.check()?;
+            check()?;
             terminals.visit(grammar, &sizes, &apart, grammar.rules[rule]);
         }
         let mut states: usize = automata.values().map(Automaton::len).sum();
@@ -70,7 +73,7 @@ pub(super) fn choose(grammar: &Grammar, deadline: Deadline) -> Result<Terminals,
         if apart.len() > known {
             continue;
         }
-        let follow = follow(grammar, &terminals, &automata, deadline)?;
+        let follow = follow(grammar, &terminals, &automata, check)?;
         let before = apart.len();
         let single = |part: &NodeId| matches!(grammar.nodes[*part], Node::Chars(_));
         // Parts that can be taken apart.
@@ -82,12 +85,16 @@ pub(super) fn choose(grammar: &Grammar, deadline: Deadline) -> Result<Terminals,
             continue;
         }
         for (part, follow) in &follow {
-            deadline.check()?;
+            check()?;
             for other in &whole {
                 if !apart.contains(other)
-                    && automata[part].runs_into(&automata[other], follow, &mut steps)
+                    && automata[part].runs_into(&automata[other], follow, (&mut steps, &mut work))
                 {
                     apart.insert(*other);
+                }
+                if work == 0 {
+                    let (kind, limit) = (KIND, effort.most);
+                    return Err(CompileError::TooComplex { kind, limit });
                 }
             }
         }
@@ -189,7 +196,7 @@ fn follow(
     grammar: &Grammar,
     terminals: &Terminals,
     automata: &HashMap<NodeId, Automaton>,
-    deadline: Deadline,
+    check: &dyn Fn() -> Result<(), CompileError>,
 ) -> Result<HashMap<NodeId, Set>, CompileError> {
     let mut flow = Flow {
         grammar,
@@ -208,17 +215,17 @@ fn follow(
         .iter()
         .fold(false, |grown, root| flow.first(*root) | grown)
     {
-        deadline.check()?;
+        check()?;
     }
     while roots
         .iter()
         .fold(false, |grown, root| flow.follow(*root) | grown)
     {
-        deadline.check()?;
+        check()?;
     }
     let parts = terminals.parts.keys();
     Ok(parts
-        .map(|part| (*part, std::mem::take(&mut flow.follow[*part])))
+        .map(|part| (*part, core::mem::take(&mut flow.follow[*part])))
         .collect())
 }
 

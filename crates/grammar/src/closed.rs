@@ -4,8 +4,14 @@
 //! and Ollama close them too. `"additionalProperties": true`, or a schema there, keeps an object open; so does listing
 //! no property at all. Every answer to the closed schema is one to the schema as written.
 
+use alloc::borrow::ToOwned;
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use hashbrown::HashSet;
 use serde_json::{Map, Value, json};
-use std::collections::{BTreeSet, HashSet};
 
 /// Keywords whose schemas describe the same value as the schema that has them.
 const SAME_VALUE: [&str; 3] = ["allOf", "anyOf", "oneOf"];
