@@ -30,6 +30,7 @@ mod error;
 mod generation;
 pub mod load;
 mod local_model;
+mod vector_run;
 pub use error::{Error, ErrorKind};
 pub use generation::Generation;
 pub use local_model::{CompileConstraint, LocalModel};
@@ -42,6 +43,7 @@ pub use strata_chat::{
 };
 pub use strata_engine::{Counters, Limits, Privacy};
 pub use strata_model::KvType;
+pub use vector_run::VectorRun;
 
 #[cfg(feature = "std")]
 mod answer;

@@ -35,25 +35,20 @@ impl LocalModel {
         }
     }
 
-    /// Makes a request ready for [`start`](Self::start): its prompts tokenized. What only the std half can do, grammars
-    /// and adapters, is refused.
+    /// Makes a request ready for [`start`](Self::start): its prompts tokenized. What its answer must look like is refused,
+    /// and so are adapters.
     pub fn prepare(
         &self,
         request: &Generate,
         context: RequestContext<'_>,
     ) -> Result<Prepared, Fault> {
-        self.prepare_with(request, context, &mut |constraint| {
-            let problem = match constraint {
-                AnswerConstraint::Calls(_) => {
-                    "this machine cannot force tools to be called: leave the choice to the model"
-                }
-                _ => "this machine cannot hold answers to a form: leave response_format out",
-            };
+        self.prepare_with(request, context, &mut |_| {
+            let problem = "nobody compiles grammars here: leave the form of the answer out";
             Err(Fault::new(FaultKind::Unsupported, problem))
         })
     }
 
-    /// The same with somebody who compiles grammars.
+    /// The same with somebody who compiles grammars, such as [`LocalGrammars`](crate::load::LocalGrammars).
     pub fn prepare_with(
         &self,
         request: &Generate,

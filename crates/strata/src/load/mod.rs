@@ -5,6 +5,7 @@
 
 #[cfg(feature = "std")]
 mod adapter_file;
+mod answer_grammar;
 #[cfg(feature = "std")]
 mod checked_model;
 #[cfg(feature = "std")]
@@ -34,6 +35,7 @@ mod template_text;
 #[cfg(feature = "std")]
 mod tuning;
 
+pub use answer_grammar::LocalGrammars;
 #[cfg(feature = "grammar")]
 pub use grammar::GrammarCompiler;
 pub use needs::Needs;

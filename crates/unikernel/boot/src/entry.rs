@@ -183,7 +183,7 @@ strata_boot_tables:
     .globl strata_boot_guard, strata_boot_stack
 strata_boot_guard:
     .skip 4096
-    .skip 512 * 1024
+    .skip 2048 * 1024
 strata_boot_stack:
     .text
 "#,

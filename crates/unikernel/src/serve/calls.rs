@@ -1,14 +1,15 @@
 //! What each call does.
 
-use super::{Client, PendingAnswer, Server, attest};
+use super::{Client, PendingAnswer, PendingVectors, Server, attest};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Write;
 use core::time::Duration;
+use strata::{LocalModel, VectorRun};
 use strata_chat::json::Json;
-use strata_chat::{Fault, FaultKind, LoadedModel, ModelFacts, Slot, Timings};
+use strata_chat::{Embed, Embeddings, Fault, FaultKind, LoadedModel, ModelFacts, Slot, Timings};
 use strata_wire::budgets::Budgets;
-use strata_wire::call::{Call, unknown_encoding, unknown_model};
+use strata_wire::call::{Call, ReplyWriter, unknown_encoding, unknown_model};
 use strata_wire::dialect::{self, HttpRequest};
 use strata_wire::http::Head;
 use strata_wire::metrics::{self, AdapterUse, Measured};
@@ -78,6 +79,13 @@ impl Server {
                     Err(fault) => Some(writer.fault(&fault)),
                 }
             }
+            Call::Embed(request, write) => match self.embed(request, write, dialect, now) {
+                Ok(vectors) => {
+                    client.vectors = Some(vectors);
+                    None
+                }
+                Err(fault) => Some(dialect.fault(&fault, &stamp)),
+            },
             call => {
                 let made = self.quick(call, &stamp, now);
                 Some(made.unwrap_or_else(|fault| dialect.fault(&fault, &stamp)))
@@ -93,6 +101,26 @@ impl Server {
             return Ok(facts);
         }
         Err(unknown_model(name))
+    }
+
+    /// Hands texts to be embedded to the engine.
+    fn embed(
+        &mut self,
+        request: Embed,
+        write: ReplyWriter<Embeddings>,
+        dialect: &'static Dialect,
+        now: u64,
+    ) -> Result<PendingVectors, Fault> {
+        let name = self.find(Some(&request.model))?.name.clone();
+        let LocalModel {
+            engine, profile, ..
+        } = &mut self.model;
+        Ok(PendingVectors {
+            run: VectorRun::start(engine, profile, &name, request)?,
+            write,
+            dialect,
+            since: now,
+        })
     }
 
     /// Calls that end with one reply.
@@ -128,13 +156,12 @@ impl Server {
             Call::Render(request, write) => {
                 self.find(Some(&request.model))?;
                 let seed = self.stamps.random();
-                let prepared = self.model.prepare(&request, stamp.context(seed))?;
-                write(&prepared.rendered())
+                write(&self.prepare(&request, stamp.context(seed))?.rendered())
             }
             Call::RenderEach(request, write) => {
                 self.find(Some(&request.model))?;
-                let prepared = self.model.prepare(&request, stamp.context(stamp.seed()))?;
-                write(&prepared.prompts)
+                let context = stamp.context(stamp.seed());
+                write(&self.prepare(&request, context)?.prompts)
             }
             Call::Models(write) => write(&Vec::from([self.model.facts.clone()])),
             Call::Model(name, write) => write(self.find(name.as_deref())?),
@@ -195,7 +222,6 @@ impl Server {
 /// Why a call cannot be done here.
 fn why_not(call: &Call) -> &'static str {
     match call {
-        Call::Embed(..) => "this machine writes texts: it makes no embeddings",
         Call::Rerank(..) => "this machine writes texts: it ranks no documents",
         Call::Transcribe(..) => "this machine hears nothing: `strata serve --speech` does",
         Call::ScaleAdapters(..) => "this machine has no adapters",

@@ -22,15 +22,20 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
-use strata::{Generation, LocalModel};
-use strata_chat::{Arrival, Event, Fault, FaultKind, Generate, Prompt};
+use strata::load::LocalGrammars;
+use strata::{Generation, LocalModel, VectorRun};
+use strata_chat::{
+    Arrival, Embeddings, Event, Fault, FaultKind, Generate, Prepared, Prompt, RequestContext,
+    Timings,
+};
 use strata_engine::Event as EngineEvent;
 use strata_platform::Clock;
 use strata_tls::Session;
 use strata_wire::access::cross_origin;
+use strata_wire::call::ReplyWriter;
 use strata_wire::http::{self, Head, Next, Sending};
 use strata_wire::openai::{self, ResponseStore};
-use strata_wire::{AnswerWriter, Framing, Reply, Stamp, StampSource, begin_answer};
+use strata_wire::{AnswerWriter, Dialect, Framing, Reply, Stamp, StampSource, begin_answer};
 
 /// Bytes that all requests and answers may hold; clients that would add to more must wait.
 const MEMORY: usize = 16 << 20;
@@ -55,6 +60,7 @@ pub struct ServeSettings {
 /// A server of one model.
 pub struct Server {
     model: LocalModel,
+    grammars: LocalGrammars,
     clock: Arc<dyn Clock>,
     settings: ServeSettings,
     clients: Vec<Option<Client>>,
@@ -79,6 +85,17 @@ struct Client {
     /// The header that names its request.
     id: Option<(&'static str, String)>,
     answer: Option<PendingAnswer>,
+    vectors: Option<PendingVectors>,
+}
+
+/// Embeddings in the making.
+struct PendingVectors {
+    run: VectorRun,
+    write: ReplyWriter<Embeddings>,
+    /// Whose faults are written.
+    dialect: &'static Dialect,
+    /// When they were asked for.
+    since: u64,
 }
 
 /// An answer in the making.
@@ -96,6 +113,7 @@ impl Server {
     /// A server of a model.
     pub fn new(model: LocalModel, clock: Arc<dyn Clock>, settings: ServeSettings) -> Self {
         Self {
+            grammars: LocalGrammars::new(Arc::clone(&model.profile.tokenizer)),
             model: model.with_clock(Arc::clone(&clock)),
             clock,
             stamps: StampSource::new(settings.seed),
@@ -172,12 +190,23 @@ impl Server {
         now: u64,
     ) -> Result<Generation, Fault> {
         let seed = self.stamps.random();
-        let prepared = self.model.prepare(request, stamp.context(seed))?;
+        let prepared = self.prepare(request, stamp.context(seed))?;
         let arrival = Arrival {
             at: Duration::from_nanos(now),
             load: Duration::ZERO,
         };
         self.model.start(request, prepared, arrival)
+    }
+
+    /// Makes a request ready, and compiles what its answer must look like.
+    fn prepare(
+        &mut self,
+        request: &Generate,
+        context: RequestContext<'_>,
+    ) -> Result<Prepared, Fault> {
+        let grammars = &mut self.grammars;
+        let mut compile = |constraint: &_| grammars.compile(constraint);
+        self.model.prepare_with(request, context, &mut compile)
     }
 
     /// Looks after all clients and computes one step. Says whether there is more to compute.
@@ -251,6 +280,7 @@ impl Server {
             origin: None,
             id: None,
             answer: None,
+            vectors: None,
         });
         self.read(&mut client, &mut connection, now);
         if !connection.may_receive() && client.http.is_busy() {
@@ -285,8 +315,12 @@ impl Server {
 
     /// A client has gone, and its work with it.
     fn disconnect(&mut self, client: Option<Client>) {
-        if let Some(answer) = client.and_then(|client| client.answer) {
+        let Some(client) = client else { return };
+        if let Some(answer) = client.answer {
             answer.generation.cancel(&mut self.model.engine);
+        }
+        if let Some(vectors) = client.vectors {
+            vectors.run.cancel(&mut self.model.engine);
         }
     }
 
@@ -305,6 +339,7 @@ impl Server {
 
     /// Tells a client what its answer has come to.
     fn advance(&mut self, client: &mut Client, now: u64) {
+        self.advance_vectors(client, now);
         let Some(answer) = &mut client.answer else {
             return;
         };
@@ -366,6 +401,31 @@ impl Server {
         }
     }
 
+    /// Sends embeddings once there are all.
+    fn advance_vectors(&mut self, client: &mut Client, now: u64) {
+        let Some(result) = client.vectors.as_mut().and_then(|v| v.run.result()) else {
+            return;
+        };
+        let Some(vectors) = client.vectors.take() else {
+            return;
+        };
+        // A failure of one text ends the others.
+        vectors.run.cancel(&mut self.model.engine);
+        let took = Duration::from_nanos(now.saturating_sub(vectors.since));
+        let reply = match result {
+            Ok(embeddings) => (vectors.write)(&Embeddings {
+                timings: Timings {
+                    total: took,
+                    prompt: took,
+                    ..Timings::default()
+                },
+                ..embeddings
+            }),
+            Err(fault) => vectors.dialect.fault(&fault, &self.stamp(now)),
+        };
+        send_reply(client, &reply, now);
+    }
+
     fn stamp(&self, now: u64) -> Stamp {
         let now = Duration::from_nanos(now);
         let epoch = Duration::from_secs(self.settings.epoch);
@@ -383,10 +443,14 @@ impl Server {
 
 /// Hands an event to the request that it belongs to.
 fn deliver(clients: &mut [Option<Client>], event: EngineEvent, now: Duration) {
-    let answers = clients.iter_mut().flatten();
     let mut event = Some(event);
-    for answer in answers.filter_map(|client| client.answer.as_mut()) {
-        event = event.and_then(|event| answer.generation.push(event, now, &mut answer.events));
+    for client in clients.iter_mut().flatten() {
+        if let Some(answer) = &mut client.answer {
+            event = event.and_then(|event| answer.generation.push(event, now, &mut answer.events));
+        }
+        if let Some(vectors) = &mut client.vectors {
+            event = event.and_then(|event| vectors.run.push(event));
+        }
     }
 }
 

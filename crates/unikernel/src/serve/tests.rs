@@ -189,18 +189,11 @@ fn clients_are_answered() {
         assert_eq!(streamed(&pieces), content);
 
         let ask = |change: &str| format!("{{{ASK}{change}}}");
-        let form = ask(r#","response_format":{"type":"json_object"}"#);
         let other = ask("").replace("\"tale\"", "\"other\"");
         for (path, request, word) in [
-            ("/v1/chat/completions", &*form, "form"),
-            ("/v1/chat/completions", &other, "not found"),
+            ("/v1/chat/completions", &*other, "not found"),
             ("/v1/chat/completions", ASK, ""),
             ("/api/pull", r#"{"model":"x"}"#, "no files"),
-            (
-                "/v1/embeddings",
-                r#"{"model":"tale","input":"x"}"#,
-                "no embeddings",
-            ),
             (
                 "/v1/rerank",
                 r#"{"model":"tale","query":"x","documents":["y"]}"#,
@@ -362,15 +355,16 @@ fn the_shell_continues_a_text_as_a_client_does() {
 
 /// What only the library's std half can do is refused before anything is computed.
 #[test]
-fn grammars_forced_calls_and_adapters_are_refused() {
+fn lark_bad_grammars_and_adapters_are_refused() {
     with_server(Access::default(), |world| {
-        let tool = r#""tools":[{"type":"function","function":{"name":"f","parameters":{}}}]"#;
+        let schema = |schema: &str| {
+            format!(
+                r#","response_format":{{"type":"json_schema","json_schema":{{"name":"x","schema":{schema}}}}}"#
+            )
+        };
         for (change, word) in [
-            (
-                r#","response_format":{"type":"json_object"}"#.to_string(),
-                "form",
-            ),
-            (format!(r#",{tool},"tool_choice":"required""#), "force"),
+            (schema(r#"{"not":{"type":"string"}}"#), "not"),
+            (schema(r#"{"type":"string","pattern":"(a"}"#), "unclosed"),
             (r#","lora":[{"id":1,"scale":0.5}]"#.to_string(), "adapter 1"),
         ] {
             let answer = world.post("/v1/chat/completions", "", &format!("{{{ASK}{change}}}"));
@@ -378,6 +372,72 @@ fn grammars_forced_calls_and_adapters_are_refused() {
             assert!(body(&answer).contains(word), "{answer}");
         }
         assert_eq!(world.server.counters().finished, 1, "the self-test");
+    });
+}
+
+/// The content of a whole answer.
+fn content(answer: &str) -> Json {
+    let parsed = Json::parse(body(answer).as_bytes()).unwrap();
+    let Some(Json::Array(choices)) = parsed.get("choices") else {
+        panic!("{answer}");
+    };
+    choices[0].get("message").unwrap().clone()
+}
+
+#[test]
+fn answers_match_their_schema_and_tools_are_called() {
+    with_server(Access::default(), |world| {
+        let ask = ASK.replace("\"max_tokens\":12", "\"max_tokens\":60");
+        let schema = r#"{"type":"object","properties":{"kind":{"enum":["fox","bear"]},"legs":{"type":"integer","minimum":2,"maximum":4}},"required":["kind","legs"]}"#;
+        for form in [
+            format!(r#"{{"type":"json_schema","json_schema":{{"name":"x","schema":{schema}}}}}"#),
+            r#"{"type":"json_object"}"#.to_string(),
+        ] {
+            let request = format!("{{{ask},\"response_format\":{form}}}");
+            let answer = world.post("/v1/chat/completions", "", &request);
+            assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+            let said = content(&answer);
+            let said = said.get("content").and_then(Json::as_str).unwrap();
+            if form.contains("schema") {
+                let value = Json::parse(said.as_bytes()).unwrap();
+                let kind = value.get("kind").and_then(Json::as_str).unwrap();
+                assert!(["fox", "bear"].contains(&kind), "{said}");
+            } else {
+                assert!(said.starts_with('{'), "{said}");
+            }
+        }
+        let tool = r#""tools":[{"type":"function","function":{"name":"tell","parameters":{"type":"object","properties":{"n":{"type":"integer","minimum":1,"maximum":9}},"required":["n"]}}}]"#;
+        let request = format!("{{{ask},{tool},\"tool_choice\":\"required\"}}");
+        let answer = world.post("/v1/chat/completions", "", &request);
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        assert!(body(&answer).contains(r#""name":"tell""#), "{answer}");
+        let request = format!(
+            r#"{{"model":"tale","stream":false,"format":{schema},"messages":[{{"role":"user","content":"A fox."}}]}}"#
+        );
+        let answer = world.post("/api/chat", "", &request);
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        assert!(body(&answer).contains("legs"), "{answer}");
+    });
+}
+
+#[test]
+fn texts_are_embedded() {
+    with_server(Access::default(), |world| {
+        let request = r#"{"model":"tale","input":["a fox","a bear"]}"#;
+        let answer = world.post("/v1/embeddings", "", request);
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        let parsed = Json::parse(body(&answer).as_bytes()).unwrap();
+        let Some(Json::Array(rows)) = parsed.get("data") else {
+            panic!("{answer}");
+        };
+        assert_eq!(rows.len(), 2);
+        let again = world.post("/v1/embeddings", "", request);
+        assert_eq!(body(&answer), body(&again));
+        let answer = world.post("/api/embed", "", request);
+        assert!(body(&answer).contains("\"embeddings\":[["), "{answer}");
+        let refused = world.post("/v1/embeddings", "", r#"{"model":"tale","input":""}"#);
+        assert!(refused.starts_with("HTTP/1.1 400"), "{refused}");
+        assert!(world.server.model.engine.is_idle());
     });
 }
 
