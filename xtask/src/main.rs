@@ -26,6 +26,7 @@ mod test_pack;
 mod unikernel;
 #[cfg(test)]
 mod unsafe_count;
+mod vulkan;
 
 use anyhow::{Result, bail};
 use std::process::ExitCode;
@@ -79,6 +80,8 @@ cargo xtask TASK
                    decode and prefill of llamas with random weights (1b, 8b, 32b) on the GPU of this machine
   cuda [--check]   compile the GPU's kernels with the pinned wheels of CUDA's compiler into crates/cuda/ptx, or check that
                    what is committed there is what comes out
+  vulkan [--check] compile the kernels for Vulkan into crates/vulkan/spirv with a pinned glslang from crates.io, which needs a
+                   C++ compiler, or check that what is committed there is what comes out
   test-gpu         golden models and the built-in one on the GPU of this machine against the processors, bit for bit
   soak serve [--minutes N] [--clients N]
                    many clients of all dialects, some of which go away: leaks, errors, latencies, starvation
@@ -162,6 +165,8 @@ fn run(arguments: &[String]) -> Result<()> {
         ["bench", "overhead", ..] => bench::overhead(&arguments[2..]),
         ["cuda"] => cuda::build(false),
         ["cuda", "--check"] => cuda::build(true),
+        ["vulkan"] => vulkan::build(false),
+        ["vulkan", "--check"] => vulkan::build(true),
         ["test-gpu"] => cuda::test(),
         ["bench", "gpu", ..] => cuda::bench(&arguments[2..]),
         ["bench", "bindings", ..] => bindings::bench(&arguments[2..]),

@@ -103,7 +103,9 @@ mod tests {
             // Allocators that count, for tests and the fuzzer, and one of the program's that gives memory back.
             let counts = module.contains("/tests/") || module.contains("/examples/");
             // Calls of a GPU's driver, or of an emulation whose fibers the sanitizer takes for one stack.
-            let gpu = module.starts_with("crates/cuda/");
+            let gpu = ["crates/cuda/", "crates/gpu/", "crates/vulkan/"]
+                .iter()
+                .any(|folder| module.starts_with(folder));
             covered
                 || counts
                 || gpu

@@ -10,6 +10,7 @@ use crate::conformance;
 use crate::deny;
 use crate::peers::Peers;
 use crate::test_boot;
+use crate::vulkan;
 use anyhow::Result;
 use std::time::Instant;
 
@@ -59,6 +60,7 @@ pub(crate) fn run() -> Result<()> {
         Ok(peers) => peers?,
         Err(panic) => std::panic::resume_unwind(panic),
     };
+    timed("Vulkan's driver", vulkan::install_driver)?;
     let mut tests = linting_cargo("test --workspace --tests")?;
     tests.env(bindings::ADAPTERS, bindings::adapters()?);
     if let Some((peers, templates)) = &peers {

@@ -40,7 +40,7 @@ pub(crate) struct ComputeArguments {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Computing")]
 pub(crate) struct DeviceArguments {
-    /// What computes: cpu, cuda:N, or auto, a GPU that has room for the model or else the processors
+    /// What computes: cpu, cuda:N, vulkan:N, or auto, an NVIDIA GPU that has room for the model or else the processors
     #[arg(long, value_name = "DEVICE", default_value = "cpu", value_parser = device)]
     pub(crate) device: Device,
 }

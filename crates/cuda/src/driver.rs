@@ -1,9 +1,9 @@
 //! The functions of NVIDIA's driver that the executor calls, found when the program runs.
 #![allow(unsafe_code)]
 
-use crate::error::DeviceError;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
+use strata_gpu::DeviceError;
 
 /// What a function of the driver returns; 0 is success.
 type Status = c_int;
@@ -53,7 +53,7 @@ macro_rules! functions {
                         let found = symbol($symbol);
                         if found.is_null() {
                             let name = $symbol.to_string_lossy().into_owned();
-                            return Err(DeviceError::OldDriver { missing: name });
+                            return Err(DeviceError::OldDriver { of: "NVIDIA", missing: name });
                         }
                         // SAFETY: the driver's function of this name has this signature (cuda.h).
                         unsafe {
@@ -124,7 +124,7 @@ impl Driver {
         // SAFETY: the name is a C string; loading runs the library's own initializers, as any program with the driver does.
         let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW) };
         if library.is_null() {
-            return Err(DeviceError::NoDriver);
+            return Err(DeviceError::NoDriver { of: "NVIDIA" });
         }
         // SAFETY: the library was opened and is never closed.
         Self::find(|name| unsafe { libc::dlsym(library, name.as_ptr()) })
@@ -140,7 +140,7 @@ impl Driver {
         // SAFETY: as on Unix. Only the system's own folder is searched, where the driver's installer puts it.
         let library = unsafe { LoadLibraryExA(name, std::ptr::null_mut(), place) };
         if library.is_null() {
-            return Err(DeviceError::NoDriver);
+            return Err(DeviceError::NoDriver { of: "NVIDIA" });
         }
         Self::find(|name| {
             // SAFETY: the library was opened and is never closed.
@@ -151,7 +151,7 @@ impl Driver {
 
     #[cfg(not(any(unix, windows)))]
     fn open() -> Result<Self, DeviceError> {
-        Err(DeviceError::NoDriver)
+        Err(DeviceError::NoDriver { of: "NVIDIA" })
     }
 
     /// An error for what the driver did not do.

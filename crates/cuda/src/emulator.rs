@@ -1,12 +1,14 @@
 //! The kernels' own source, built for a CPU, in the place of a GPU: for tests where there is none.
 #![allow(unsafe_code)]
 
-use crate::backend::{Address, Backend, DeviceFacts, HostBuffer, Kernel, Recording, Shape};
-use crate::error::DeviceError;
+use crate::matmul::Multiplier;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ffi::{CString, c_char, c_int, c_uint, c_void};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
+use strata_gpu::{
+    Address, Backend, DeviceError, DeviceFacts, HostBuffer, Kernel, Recording, Shape,
+};
 
 type Launch = unsafe extern "C" fn(
     *const c_char,
@@ -37,7 +39,7 @@ unsafe impl Send for Emulator {}
 impl Emulator {
     /// Loads the library that `kernels/emulation.cpp` was built to.
     pub(crate) fn open(library: &Path, capability: (i32, i32)) -> Result<Self, DeviceError> {
-        let failed = || DeviceError::NoDriver;
+        let failed = || DeviceError::NoDriver { of: "emulated" };
         let path = CString::new(library.as_os_str().as_encoded_bytes()).map_err(|_| failed())?;
         // SAFETY: the path is a C string; the library is one of ours.
         let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
@@ -84,6 +86,19 @@ impl Backend for Emulator {
 
     fn free_memory(&self) -> Result<u64, DeviceError> {
         Ok(self.facts.memory)
+    }
+
+    fn multiplier(&self) -> Box<dyn strata_gpu::Multiplier> {
+        Box::new(Multiplier::new(&self.facts))
+    }
+
+    fn prompts_from(&self) -> Option<usize> {
+        // Tests see both.
+        Some(if cfg!(test) {
+            0
+        } else {
+            crate::gpu::PROMPTS_FROM
+        })
     }
 
     fn enter(&self) -> Result<(), DeviceError> {
@@ -155,6 +170,7 @@ impl Backend for Emulator {
         kernel: Kernel,
         shape: Shape,
         arguments: *const c_void,
+        _: usize,
     ) -> Result<(), DeviceError> {
         let ([x, y, z], name) = (shape.grid, &self.kernels[kernel.0]);
         let shared = shape.shared as usize;
@@ -187,6 +203,23 @@ impl Drop for Emulator {
         for (start, layout) in self.memory.drain(..) {
             // SAFETY: it was taken with this layout, and goes once.
             unsafe { dealloc(start, layout) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Emulator;
+    use crate::emulation;
+    use strata_gpu::prove;
+    use strata_model::{GgmlType, KvType};
+
+    #[test]
+    fn a_device_with_the_bits_of_the_processors_is_taken() {
+        if let Some(library) = emulation::library() {
+            let device = Emulator::open(library, (8, 0)).unwrap();
+            let types = [GgmlType::Q4_K, GgmlType::Q6_K, GgmlType::F16];
+            assert!(prove(Box::new(device), &types, KvType::F16).is_ok());
         }
     }
 }

@@ -8,29 +8,40 @@
 //! The same kernel sources are built for a CPU, a fiber for each thread, and compared with the Rust kernels in tests.
 #![deny(missing_docs)]
 
-mod args;
-mod backend;
-mod batch;
-mod buffers;
 mod driver;
 #[cfg(all(test, unix))]
 #[path = "../tests/emulation.rs"]
 mod emulation;
 #[cfg(unix)]
 mod emulator;
-mod error;
-mod executor;
-mod experts;
 mod gpu;
-mod launch;
 mod matmul;
 mod modules;
-mod pages;
-mod pass;
-mod proof;
-mod weights;
 
-pub use backend::DeviceFacts;
-pub use error::DeviceError;
-pub use executor::{CudaExecutor, CudaOptions};
+use std::sync::Arc;
+use strata_gpu::{DeviceError, GpuExecutor, GpuOptions};
+use strata_model::Model;
+
 pub use gpu::devices;
+
+/// Opens a model on a GPU, by its number.
+pub fn open(
+    device: usize,
+    model: Arc<Model>,
+    options: GpuOptions<'_>,
+) -> Result<GpuExecutor, DeviceError> {
+    GpuExecutor::open(Box::new(gpu::Gpu::open(device)?), model, options)
+}
+
+/// The same on the emulation of a GPU of some compute capability: for tests.
+#[cfg(unix)]
+#[doc(hidden)]
+pub fn emulate(
+    library: &std::path::Path,
+    capability: (i32, i32),
+    model: Arc<Model>,
+    options: GpuOptions<'_>,
+) -> Result<GpuExecutor, DeviceError> {
+    let emulator = emulator::Emulator::open(library, capability)?;
+    GpuExecutor::on(Box::new(emulator), model, options)
+}

@@ -1,35 +1,15 @@
 //! Which kernel multiplies what. The sizes are those of `kernels/matmul.cu`.
 
-use crate::args::{self, MatmulPart};
-use crate::backend::{Address, Backend, DeviceFacts, Kernel, Shape};
-use crate::error::DeviceError;
-use crate::launch::launch;
-use crate::weights::{ExpertMatrices, Matrix};
 use std::collections::HashMap;
+use strata_gpu::args::{self, MatmulPart};
+use strata_gpu::{
+    Address, Backend, DeviceError, DeviceFacts, ExpertMatrices, Input, Kernel, Matrix, Shape, UNIT,
+    act_bytes, launch,
+};
 use strata_model::GgmlType;
-
-/// Bytes of 256 quantized activations.
-const UNIT: usize = 352;
 
 /// Shared memory of a block that is the driver's own.
 const RESERVED: usize = 1024;
-
-/// Bytes of a quantized row.
-pub(crate) fn act_bytes(columns: usize) -> usize {
-    columns.div_ceil(256) * UNIT
-}
-
-/// Rows that matrices read: as floats and quantized.
-#[derive(Copy, Clone)]
-pub(crate) struct Input {
-    pub(crate) floats: Address,
-    /// Floats from a row to the next.
-    pub(crate) stride: usize,
-    pub(crate) acts: Address,
-    pub(crate) tokens: usize,
-    /// So many tokens in a row read the same.
-    pub(crate) shared_by: usize,
-}
 
 /// Tokens of a row of blocks in the kernel for a few, and how many of those rows are still faster than tiles, although each
 /// reads all weights.
@@ -138,80 +118,10 @@ impl Multiplier {
             shared: facts.shared as usize,
             shared_in_all: facts.shared as usize + RESERVED,
             processors: facts.processors as usize,
-            tensor_cores: facts.has_tensor_cores(),
-            bulk: facts.copies_in_bulk(),
+            tensor_cores: facts.capability >= (8, 0),
+            bulk: facts.capability >= (9, 0),
             mixed: HashMap::new(),
         }
-    }
-
-    /// Finds the kernels of a type.
-    pub(crate) fn load(
-        &mut self,
-        backend: &mut dyn Backend,
-        ty: GgmlType,
-    ) -> Result<(), DeviceError> {
-        if self.kernels.contains_key(&ty) {
-            return Ok(());
-        }
-        let kernels = match ty {
-            GgmlType::F32 => TypeKernels::Float(backend.kernel("float", "float_f32")?),
-            GgmlType::F16 => TypeKernels::Float(backend.kernel("float", "float_f16")?),
-            GgmlType::BF16 => TypeKernels::Float(backend.kernel("float", "float_bf16")?),
-            _ => {
-                let module = format!("matmul_{ty:?}");
-                let mut find = |kind: &str| backend.kernel(&module, &format!("{kind}_{ty:?}"));
-                let [first, second, third, fourth] = TILES.each_ref().map(|tile| find(tile.name));
-                TypeKernels::Quantized {
-                    tiles: [first?, second?, third?, fourth?],
-                    gemv: find("gemv")?,
-                    stream: find("stream")?,
-                    few: find("few")?,
-                }
-            }
-        };
-        self.kernels.insert(ty, kernels);
-        for pair in MIXED.into_iter().filter(|_| self.bulk) {
-            let (first, second) = pair;
-            if self.kernels.contains_key(&first) && self.kernels.contains_key(&second) {
-                let name = format!("stream_{first:?}_{second:?}");
-                self.mixed.insert(pair, backend.kernel("mixed", &name)?);
-            }
-        }
-        Ok(())
-    }
-
-    /// Matrices over one input, each to its place in rows of `out_stride` floats.
-    pub(crate) fn multiply(
-        &self,
-        backend: &dyn Backend,
-        input: Input,
-        matrices: &[(Matrix, Address)],
-        out_stride: usize,
-    ) -> Result<(), DeviceError> {
-        if let Some(pair) = self.pair(matrices).filter(|_| input.tokens == 1) {
-            return self.run(backend, input, matrices, out_stride, Work::Pair(pair));
-        }
-        // Those of one type that follow each other go together.
-        for run in matrices.chunk_by(|(a, _), (b, _)| a.ty == b.ty) {
-            for run in run.chunks(3) {
-                self.run(backend, input, run, out_stride, Work::Plain)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Experts' matrices: `experts` says for each token which one.
-    pub(crate) fn multiply_experts(
-        &self,
-        backend: &dyn Backend,
-        input: Input,
-        (matrices, out): (&ExpertMatrices, Address),
-        out_stride: usize,
-        experts: Address,
-    ) -> Result<(), DeviceError> {
-        let chosen = Work::Experts(experts, matrices.stride);
-        let run = &[(matrices.first, out)];
-        self.run(backend, input, run, out_stride, chosen)
     }
 
     /// Whether one kernel takes these matrices of two types: which, and where the second type begins.
@@ -379,6 +289,71 @@ impl Multiplier {
         let all = TILES.iter().enumerate().filter(|(_, tile)| fits(tile));
         all.min_by_key(|(_, tile)| time(tile))
             .map_or(0, |(index, _)| index)
+    }
+}
+
+impl strata_gpu::Multiplier for Multiplier {
+    fn load(&mut self, backend: &mut dyn Backend, ty: GgmlType) -> Result<(), DeviceError> {
+        if self.kernels.contains_key(&ty) {
+            return Ok(());
+        }
+        let kernels = match ty {
+            GgmlType::F32 => TypeKernels::Float(backend.kernel("float", "float_f32")?),
+            GgmlType::F16 => TypeKernels::Float(backend.kernel("float", "float_f16")?),
+            GgmlType::BF16 => TypeKernels::Float(backend.kernel("float", "float_bf16")?),
+            _ => {
+                let module = format!("matmul_{ty:?}");
+                let mut find = |kind: &str| backend.kernel(&module, &format!("{kind}_{ty:?}"));
+                let [first, second, third, fourth] = TILES.each_ref().map(|tile| find(tile.name));
+                TypeKernels::Quantized {
+                    tiles: [first?, second?, third?, fourth?],
+                    gemv: find("gemv")?,
+                    stream: find("stream")?,
+                    few: find("few")?,
+                }
+            }
+        };
+        self.kernels.insert(ty, kernels);
+        for pair in MIXED.into_iter().filter(|_| self.bulk) {
+            let (first, second) = pair;
+            if self.kernels.contains_key(&first) && self.kernels.contains_key(&second) {
+                let name = format!("stream_{first:?}_{second:?}");
+                self.mixed.insert(pair, backend.kernel("mixed", &name)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn multiply(
+        &self,
+        backend: &dyn Backend,
+        input: Input,
+        matrices: &[(Matrix, Address)],
+        out_stride: usize,
+    ) -> Result<(), DeviceError> {
+        if let Some(pair) = self.pair(matrices).filter(|_| input.tokens == 1) {
+            return self.run(backend, input, matrices, out_stride, Work::Pair(pair));
+        }
+        // Those of one type that follow each other go together.
+        for run in matrices.chunk_by(|(a, _), (b, _)| a.ty == b.ty) {
+            for run in run.chunks(3) {
+                self.run(backend, input, run, out_stride, Work::Plain)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn multiply_experts(
+        &self,
+        backend: &dyn Backend,
+        input: Input,
+        (matrices, out): (&ExpertMatrices, Address),
+        out_stride: usize,
+        experts: Address,
+    ) -> Result<(), DeviceError> {
+        let chosen = Work::Experts(experts, matrices.stride);
+        let run = &[(matrices.first, out)];
+        self.run(backend, input, run, out_stride, chosen)
     }
 }
 

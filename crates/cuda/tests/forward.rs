@@ -4,7 +4,7 @@ use crate::compare::{LIMITS, PAGES, STEPS, Side, compare, load, on_processors, r
 use crate::emulation::library;
 use std::path::PathBuf;
 use std::sync::Arc;
-use strata_cuda::{CudaExecutor, CudaOptions, DeviceError};
+use strata_gpu::{DeviceError, GpuOptions};
 use strata_model::{Executor, KvType, Model};
 use strata_platform::Inline;
 
@@ -13,8 +13,7 @@ fn emulated(
     kv: KvType,
     capability: (i32, i32),
 ) -> Result<Box<dyn Executor>, DeviceError> {
-    let options = CudaOptions {
-        device: 0,
+    let options = GpuOptions {
         kv,
         pages: PAGES,
         most_pages: PAGES,
@@ -22,8 +21,8 @@ fn emulated(
         pool: Arc::new(Inline),
         progress: &mut |_, _| true,
     };
-    let library = library().ok_or(DeviceError::NoDriver)?;
-    let executor = CudaExecutor::emulate(library, capability, Arc::clone(model), options)?;
+    let library = library().ok_or(DeviceError::NoDriver { of: "emulated" })?;
+    let executor = strata_cuda::emulate(library, capability, Arc::clone(model), options)?;
     Ok(Box::new(executor))
 }
 

@@ -1,6 +1,7 @@
 //! The GPU's executor against the processors', bit for bit: its kernels emulated on a CPU.
 
 #[cfg(unix)]
+#[path = "../../gpu/tests/compare.rs"]
 mod compare;
 #[cfg(unix)]
 mod emulation;

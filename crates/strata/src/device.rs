@@ -5,10 +5,11 @@ use crate::load::{LoadedModel, Machine, ModelFile, Needs, TokenizerUse, WeightCh
 use crate::open::MOST_CONTEXTS;
 use crate::options::{Device, Options, Stream};
 use crate::size::Size;
+use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use strata_cuda::{CudaExecutor, CudaOptions, DeviceError};
 use strata_engine::EngineOptions;
+use strata_gpu::{DeviceError, GpuOptions};
 use strata_model::{Executor, PAGE};
 use strata_platform::Pool;
 
@@ -23,11 +24,12 @@ pub(crate) fn open(
     machine: &Machine,
     progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
 ) -> Result<Option<Opened>, Error> {
-    let index = match options.device {
+    let gpu = match options.device {
         Device::Cpu => return Ok(None),
         Device::Auto if strata_cuda::devices().is_empty() => return Ok(None),
-        Device::Auto => 0,
-        Device::Cuda(index) => index,
+        Device::Auto => Gpu::Cuda(0),
+        Device::Cuda(index) => Gpu::Cuda(index),
+        Device::Vulkan(index) => Gpu::Vulkan(index),
     };
     let own = file
         .preset()
@@ -42,11 +44,27 @@ pub(crate) fn open(
         }
         _ => {}
     }
-    match upload(file, options, (index, needs), machine, progress) {
+    match upload(file, options, (gpu, needs), machine, progress) {
         Ok(opened) => Ok(Some(opened)),
         Err(Problem::Other(error)) => Err(error),
         Err(Problem::Device(_)) if options.device == Device::Auto => Ok(None),
-        Err(Problem::Device(error)) => Err(refusal(file, index, &error)),
+        Err(Problem::Device(error)) => Err(refusal(file, gpu, &error)),
+    }
+}
+
+/// A GPU, by who drives it.
+#[derive(Copy, Clone)]
+enum Gpu {
+    Cuda(usize),
+    Vulkan(usize),
+}
+
+impl fmt::Display for Gpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cuda(index) => write!(f, "cuda:{index}"),
+            Self::Vulkan(index) => write!(f, "vulkan:{index}"),
+        }
     }
 }
 
@@ -65,7 +83,7 @@ impl From<Error> for Problem {
 fn upload(
     file: &ModelFile,
     options: &Options,
-    (index, (needs, engine)): (usize, (Needs, &EngineOptions)),
+    (gpu, (needs, engine)): (Gpu, (Needs, &EngineOptions)),
     machine: &Machine,
     progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
 ) -> Result<Opened, Problem> {
@@ -85,21 +103,22 @@ fn upload(
     let start = std::time::Instant::now();
     let mut canceled = false;
     let contexts = engine.requests.clamp(1, MOST_CONTEXTS);
-    let opened = CudaExecutor::open(
-        Arc::clone(&loaded.model),
-        CudaOptions {
-            device: index,
-            kv: needs.kv,
-            pages: needs.positions.div_ceil(PAGE),
-            most_pages: context.saturating_mul(contexts).div_ceil(PAGE),
-            limits: needs.limits,
-            pool: Arc::clone(&machine.pool) as Arc<dyn Pool + Send>,
-            progress: &mut |done, all| {
-                canceled = canceled || progress(done, all).is_break();
-                !canceled
-            },
+    let wanted = GpuOptions {
+        kv: needs.kv,
+        pages: needs.positions.div_ceil(PAGE),
+        most_pages: context.saturating_mul(contexts).div_ceil(PAGE),
+        limits: needs.limits,
+        pool: Arc::clone(&machine.pool) as Arc<dyn Pool + Send>,
+        progress: &mut |done, all| {
+            canceled = canceled || progress(done, all).is_break();
+            !canceled
         },
-    );
+    };
+    let model = Arc::clone(&loaded.model);
+    let opened = match gpu {
+        Gpu::Cuda(index) => strata_cuda::open(index, model, wanted),
+        Gpu::Vulkan(index) => strata_vulkan::open(index, model, wanted),
+    };
     if canceled {
         let error = Error::new(ErrorKind::Canceled, "the load was canceled");
         return Err(Problem::Other(error));
@@ -107,7 +126,7 @@ fn upload(
     let executor = opened.map_err(Problem::Device)?;
     let memory = executor.memory();
     let description = format!(
-        "weights {} on {} (cuda:{index}), loaded in {:.3} s; keys and values of {context} positions and more take {}",
+        "weights {} on {} ({gpu}), loaded in {:.3} s; keys and values of {context} positions and more take {}",
         Size(memory.weights as u64),
         executor.device().name,
         start.elapsed().as_secs_f64(),
@@ -116,11 +135,8 @@ fn upload(
     Ok((loaded, Box::new(executor), description))
 }
 
-fn refusal(file: &ModelFile, index: usize, error: &DeviceError) -> Error {
-    let sentence = format!(
-        "{} cannot run on cuda:{index}: {error}",
-        file.path().display()
-    );
+fn refusal(file: &ModelFile, gpu: Gpu, error: &DeviceError) -> Error {
+    let sentence = format!("{} cannot run on {gpu}: {error}", file.path().display());
     match error {
         DeviceError::Full { .. } | DeviceError::OutOfMemory { .. } => {
             Error::new(ErrorKind::OutOfMemory, sentence)

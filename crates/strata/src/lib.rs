@@ -83,11 +83,15 @@ pub mod worker;
 #[cfg(feature = "std")]
 pub use strata_convert::Mix;
 #[cfg(feature = "std")]
-pub use strata_cuda::{DeviceFacts, devices};
+pub use strata_cuda::devices;
+#[cfg(feature = "std")]
+pub use strata_gpu::DeviceFacts;
 #[cfg(feature = "std")]
 pub use strata_peers::{Stopper as PeerStopper, Told as PeerTold};
 #[cfg(feature = "std")]
 pub use strata_speech::Limits as AudioLimits;
+#[cfg(feature = "std")]
+pub use strata_vulkan::devices as vulkan_devices;
 #[cfg(feature = "std")]
 pub use {
     answer::{Answer, AsyncAnswer, Completion, Delta},

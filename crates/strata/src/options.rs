@@ -24,25 +24,31 @@ pub enum Stream {
 /// What computes a model. The answers have the same bytes on all of them.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum Device {
-    /// The first GPU where the machine has one that takes the model; the processors otherwise.
+    /// The first NVIDIA GPU where the machine has one that takes the model; the processors otherwise.
     Auto,
     /// The processors.
     #[default]
     Cpu,
     /// An NVIDIA GPU, by its number. A model that it cannot take is refused.
     Cuda(usize),
+    /// A GPU of any maker through Vulkan, by its number. A model that it cannot take is refused.
+    Vulkan(usize),
 }
 
 impl FromStr for Device {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        match (text, text.strip_prefix("cuda:").map(str::parse)) {
-            ("auto", _) => Ok(Self::Auto),
-            ("cpu", _) => Ok(Self::Cpu),
-            ("cuda", _) => Ok(Self::Cuda(0)),
-            (_, Some(Ok(index))) => Ok(Self::Cuda(index)),
-            _ => Err("expected auto, cpu or cuda:N".into()),
+        let (kind, index) = match text.split_once(':') {
+            Some((kind, index)) => (kind, index.parse().ok()),
+            None => (text, Some(0)),
+        };
+        match (kind, index) {
+            _ if text == "auto" => Ok(Self::Auto),
+            _ if text == "cpu" => Ok(Self::Cpu),
+            ("cuda", Some(index)) => Ok(Self::Cuda(index)),
+            ("vulkan", Some(index)) => Ok(Self::Vulkan(index)),
+            _ => Err("expected auto, cpu, cuda:N or vulkan:N".into()),
         }
     }
 }
@@ -248,7 +254,8 @@ mod tests {
         assert_eq!(read("cpu"), Ok(Device::Cpu));
         assert_eq!(read("cuda"), Ok(Device::Cuda(0)));
         assert_eq!(read("cuda:3"), Ok(Device::Cuda(3)));
-        for wrong in ["", "gpu", "cuda:", "cuda:x", "cuda0"] {
+        assert_eq!(read("vulkan:1"), Ok(Device::Vulkan(1)));
+        for wrong in ["", "gpu", "cuda:", "cuda:x", "cuda0", "cpu:0", "vulkan:-1"] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
     }

@@ -19,7 +19,7 @@ pub(super) const LICENSES: [&str; 13] = [
 ];
 
 /// Packages that are there in more than one version, and why.
-pub(super) const DUPLICATES: [(&str, &str); 6] = [
+pub(super) const DUPLICATES: [(&str, &str); 7] = [
     (
         "base64",
         "ureq is ahead of boon, which llguidance's schemas need",
@@ -32,6 +32,10 @@ pub(super) const DUPLICATES: [(&str, &str); 6] = [
     (
         "hashbrown",
         "derivre and indexmap are ahead; 0.16 is what our no_std crates were measured with",
+    ),
+    (
+        "libloading",
+        "ash has stayed with 0.8, which finds Vulkan's loader; napi, of the package for Node, is ahead",
     ),
     (
         "miniz_oxide",

@@ -43,6 +43,8 @@ pub(super) struct Hardware {
     pub(super) group_limit_bytes: Option<u64>,
     /// NVIDIA's, where there is a driver.
     pub(super) gpus: Vec<DeviceFacts>,
+    /// Everybody's that have drivers for Vulkan.
+    pub(super) vulkan: Vec<DeviceFacts>,
 }
 
 impl Hardware {
@@ -74,6 +76,7 @@ impl Hardware {
             tiles: machine.kernels.policy().tiles(),
             group_limit_bytes: control_group_limit(),
             gpus: strata::devices(),
+            vulkan: strata::vulkan_devices(),
         }
     }
 }

@@ -161,6 +161,13 @@ impl Report {
                 format!("{name}, {memory}, compute capability {major}.{minor} (cuda:{index})");
             ("GPU", gpu)
         });
+        let vulkan = hardware.vulkan.iter().enumerate().map(|(index, gpu)| {
+            let ((major, minor), memory) = (gpu.capability, Size(gpu.memory));
+            let name = &gpu.name;
+            let gpu = format!("{name}, {memory}, Vulkan {major}.{minor} (vulkan:{index})");
+            ("GPU", gpu)
+        });
+        let gpus = gpus.chain(vulkan);
         let mut lines = vec![
             ("processor", hardware.cpu.clone().unwrap_or_else(unknown)),
             (

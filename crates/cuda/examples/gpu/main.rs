@@ -4,7 +4,7 @@
 //! for bit. `gpu bench SHAPE` times a llama of random weights: `1b`, `8b`, `32b`. `gpu profile SHAPE` computes one batch of
 //! each kind, for a profiler that times kernels (`ncu`).
 
-#[path = "../../tests/compare.rs"]
+#[path = "../../../gpu/tests/compare.rs"]
 mod compare;
 mod synthetic;
 mod timing;
@@ -13,7 +13,7 @@ use compare::{LIMITS, PAGES, Random, STEPS, Side, assert_same, load, on_processo
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use strata_cuda::{CudaExecutor, CudaOptions, DeviceError};
+use strata_gpu::{DeviceError, GpuOptions};
 use strata_host::ThreadPool;
 use strata_model::{BatchLimits, Executor, KvType, Model, Output};
 use strata_platform::Pool;
@@ -50,8 +50,7 @@ fn on_gpu(
     (pages, limits): (usize, BatchLimits),
     pool: &Arc<dyn Pool + Send>,
 ) -> Result<Box<dyn Executor>, DeviceError> {
-    let options = CudaOptions {
-        device: 0,
+    let options = GpuOptions {
         kv,
         pages,
         most_pages: pages,
@@ -59,7 +58,7 @@ fn on_gpu(
         pool: Arc::clone(pool),
         progress: &mut |_, _| true,
     };
-    let executor = CudaExecutor::open(Arc::clone(model), options)?;
+    let executor = strata_cuda::open(0, Arc::clone(model), options)?;
     Ok(Box::new(executor))
 }
 
