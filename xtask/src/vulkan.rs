@@ -76,6 +76,17 @@ fn jobs() -> Vec<Job> {
         let defines = vec![ty_is, "ROWS".into()];
         jobs.push(job(format!("tiles_{ty}"), "matmul", defines));
     }
+    // All of them also for devices that do not fuse, but have 64-bit floats.
+    let with_doubles = |plain: &Job| {
+        let defines = plain.defines.iter().cloned().chain(["DOUBLES".into()]);
+        job(
+            format!("{}_f64", plain.name),
+            plain.source,
+            defines.collect(),
+        )
+    };
+    let others: Vec<Job> = jobs.iter().map(with_doubles).collect();
+    jobs.extend(others);
     jobs
 }
 

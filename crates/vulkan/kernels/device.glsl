@@ -4,6 +4,9 @@
 // likes. Before a model is loaded, the device shows which of its operations are exact (self_test.comp); the others are done
 // here in integers. No operation may be joined with another: the compiler's output has every one of them decorated so.
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+#ifdef DOUBLES
+#extension GL_EXT_shader_explicit_arithmetic_types_float64 : require
+#endif
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_shader_8bit_storage : require
 #extension GL_EXT_buffer_reference : require
@@ -73,7 +76,8 @@ float pack(uint sign, uint64_t m, int e) {
 }
 
 float fuse_in_integers(float x, float y, float z) {
-    if (!is_finite(x) || !is_finite(y) || !is_finite(z) || is_zero(x) || is_zero(y)) return x * y + z;
+    if (!is_finite(x) || !is_finite(y) || is_zero(x) || is_zero(y)) return x * y + z;
+    if (!is_finite(z)) return z;
     uint64_t big = uint64_t(mantissa(x)) * uint64_t(mantissa(y)), small = uint64_t(mantissa(z));
     int e = exponent(x) + exponent(y), small_e = exponent(z);
     uint sign = (bits_of(x) ^ bits_of(y)) & 0x80000000u, small_sign = bits_of(z) & 0x80000000u;
@@ -95,6 +99,26 @@ float fuse_in_integers(float x, float y, float z) {
     const uint64_t sum = sign == small_sign ? big + small : big - small;
     return sum == 0ul ? 0.0 : pack(sign, sum, e);
 }
+
+#ifdef DOUBLES
+// With 64-bit floats: the product is exact, their sum is rounded to odd, so that rounding it again is rounding once.
+float fuse_otherwise(float x, float y, float z) {
+    const double product = double(x) * double(y), more = double(z), sum = product + more;
+    const double part = sum - product, error = (product - (sum - part)) + (more - part);
+    uvec2 bits = unpackDouble2x32(sum);
+    if ((error < 0.0lf || error > 0.0lf) && (bits.x & 1u) == 0u) {
+        // One step away from zero, or towards it, which borrows from an even number.
+        if ((error > 0.0lf) == (sum > 0.0lf)) bits.x += 1u;
+        else {
+            if (bits.x == 0u) bits.y -= 1u;
+            bits.x -= 1u;
+        }
+    }
+    return float(packDouble2x32(bits));
+}
+#else
+float fuse_otherwise(float x, float y, float z) { return fuse_in_integers(x, y, z); }
+#endif
 
 float divide_in_integers(float a, float b) {
     const uint sign = (bits_of(a) ^ bits_of(b)) & 0x80000000u;
@@ -136,7 +160,7 @@ float root_in_integers(float a) {
 // ---- What kernels use
 
 // a · b + c, rounded once.
-float fused(float a, float b, float c) { return FUSES ? fma(a, b, c) : fuse_in_integers(a, b, c); }
+float fused(float a, float b, float c) { return FUSES ? fma(a, b, c) : fuse_otherwise(a, b, c); }
 float divide(float a, float b) { return DIVIDES ? a / b : divide_in_integers(a, b); }
 float square_root(float a) { return ROOTS ? sqrt(a) : root_in_integers(a); }
 // Both parts are exact; their sum is rounded once.

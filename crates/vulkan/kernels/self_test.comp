@@ -21,7 +21,7 @@ void main() {
     write_float(to, 4, fma(x, y, z));
     write_float(to, 5, x / y);
     write_float(to, 6, sqrt(x));
-    write_float(to, 7, fuse_in_integers(x, y, z));
+    write_float(to, 7, fuse_otherwise(x, y, z));
     write_float(to, 8, divide_in_integers(x, y));
     write_float(to, 9, root_in_integers(x));
     write_float(to, 10, float_from(int(bits_of(x))));

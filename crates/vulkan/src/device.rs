@@ -57,11 +57,11 @@ impl Device {
             return Err(DeviceError::NoDevice { index, count });
         }
         let found = all.swap_remove(index);
-        check(loader, &found)?;
+        let has_doubles = check(loader, &found)?;
         let extensions = loader.extensions(&found)?;
         let budget = extensions.contains(&ash::ext::memory_budget::NAME.to_owned());
         let controls = modules::float_controls(&loader.float_controls(&found));
-        let device = create(loader, &found, budget)?;
+        let device = create(loader, &found, (budget, has_doubles))?;
         let mut memory = Memory::new(device.clone(), found.memory);
         let queue = Queue::new(device.clone(), found.family, &mut memory)?;
         let ranges = [vk::PushConstantRange {
@@ -90,7 +90,7 @@ impl Device {
             host: Vec::new(),
             work: Mutex::new(Work { memory, queue }),
         };
-        let exactness = exactness::prove(&mut opened)?;
+        let exactness = exactness::prove(&mut opened, has_doubles)?;
         opened.exactness = exactness.at_most(at_most);
         Ok(opened)
     }
@@ -112,7 +112,9 @@ impl Device {
             doing,
             reason: format!("there is no module {}", module.name),
         };
-        let words = modules::words(module.name).ok_or_else(missing)?;
+        // Where the device does not fuse, and has 64-bit floats, the kernels that use these.
+        let doubles = module.doubles || self.exactness.doubles && !self.exactness.fuses;
+        let words = modules::words(module.name, doubles).ok_or_else(missing)?;
         let words = modules::with_controls(&words, &self.controls);
         let info = vk::ShaderModuleCreateInfo::default().code(&words);
         // SAFETY: the words are a valid module.
@@ -121,6 +123,7 @@ impl Device {
             fuses,
             divides,
             roots,
+            ..
         } = self.exactness;
         let constants = [
             u32::from(fuses),
@@ -161,8 +164,8 @@ impl Device {
     }
 }
 
-/// Whether the device has what kernels need; an error names what it lacks.
-fn check(loader: &Loader, found: &Found) -> Result<(), DeviceError> {
+/// Whether the device has what kernels need; an error names what it lacks. Says whether it has 64-bit floats too.
+fn check(loader: &Loader, found: &Found) -> Result<bool, DeviceError> {
     let mut bytes = vk::PhysicalDevice8BitStorageFeatures::default();
     let mut halves = vk::PhysicalDevice16BitStorageFeatures::default();
     let mut addresses = vk::PhysicalDeviceBufferDeviceAddressFeatures::default();
@@ -183,6 +186,7 @@ fn check(loader: &Loader, found: &Found) -> Result<(), DeviceError> {
         }
     }
     let wide = features.features.shader_int64 != 0;
+    let doubles = features.features.shader_float64 != 0;
     let limits = &found.limits;
     let needs = [
         (new, "Vulkan 1.3"),
@@ -210,7 +214,7 @@ fn check(loader: &Loader, found: &Found) -> Result<(), DeviceError> {
         ),
     ];
     match needs.iter().find(|(has, _)| !has) {
-        None => Ok(()),
+        None => Ok(doubles),
         Some((_, missing)) => Err(DeviceError::Lacking {
             name: found.facts.name.clone(),
             missing: (*missing).into(),
@@ -218,7 +222,11 @@ fn check(loader: &Loader, found: &Found) -> Result<(), DeviceError> {
     }
 }
 
-fn create(loader: &Loader, found: &Found, budget: bool) -> Result<ash::Device, DeviceError> {
+fn create(
+    loader: &Loader,
+    found: &Found,
+    (budget, doubles): (bool, bool),
+) -> Result<ash::Device, DeviceError> {
     let mut bytes =
         vk::PhysicalDevice8BitStorageFeatures::default().storage_buffer8_bit_access(true);
     let mut halves =
@@ -229,6 +237,7 @@ fn create(loader: &Loader, found: &Found, budget: bool) -> Result<ash::Device, D
         .shader_integer_dot_product(true);
     let mut features = vk::PhysicalDeviceFeatures2::default();
     features.features.shader_int64 = vk::TRUE;
+    features.features.shader_float64 = doubles.into();
     let priorities = [1.0];
     let queues = [vk::DeviceQueueCreateInfo::default()
         .queue_family_index(found.family)

@@ -10,6 +10,8 @@ use strata_gpu::{Backend, DeviceError, Shape, launch};
 pub struct Exactness {
     /// Fused products and sums.
     pub fuses: bool,
+    /// The same by way of 64-bit floats.
+    pub doubles: bool,
     /// Quotients.
     pub divides: bool,
     /// Square roots.
@@ -21,6 +23,7 @@ impl Exactness {
         let Some(most) = most else { return self };
         Self {
             fuses: self.fuses && most.fuses,
+            doubles: self.doubles && most.doubles,
             divides: self.divides && most.divides,
             roots: self.roots && most.roots,
         }
@@ -180,9 +183,37 @@ fn same(index: usize, [x, y, _]: [f32; 3], expected: f32, found: f32) -> bool {
 }
 
 /// Has a device do all of them. A device whose sums, products or whole numbers differ is refused.
-pub(crate) fn prove(device: &mut Device) -> Result<Exactness, DeviceError> {
-    let doing = "proving its arithmetic";
+pub(crate) fn prove(device: &mut Device, has_doubles: bool) -> Result<Exactness, DeviceError> {
     let numbers = numbers();
+    let wrong = count_wrong(device, "self_test", &numbers)?;
+    let others = |wrong: &[usize; RESULTS]| -> usize {
+        let needed = (0..RESULTS).filter(|index| !OWN.contains(index));
+        needed.map(|index| wrong[index]).sum()
+    };
+    if others(&wrong) > 0 {
+        return Err(DeviceError::OtherBits {
+            name: device.facts().name.clone(),
+            wrong: others(&wrong),
+            all: (RESULTS - OWN.len()) * numbers.len(),
+        });
+    }
+    let [fuses, divides, roots] = [4, 5, 6].map(|index| wrong[index] == 0);
+    let doubles = has_doubles && others(&count_wrong(device, "self_test_f64", &numbers)?) == 0;
+    Ok(Exactness {
+        fuses,
+        doubles,
+        divides,
+        roots,
+    })
+}
+
+/// How many of each result differ.
+fn count_wrong(
+    device: &mut Device,
+    kernel: &str,
+    numbers: &[[f32; 3]],
+) -> Result<[usize; RESULTS], DeviceError> {
+    let doing = "proving its arithmetic";
     let bytes: Vec<u8> = numbers
         .iter()
         .flatten()
@@ -191,7 +222,7 @@ pub(crate) fn prove(device: &mut Device) -> Result<Exactness, DeviceError> {
     let from = device.alloc(bytes.len(), doing)?;
     let to = device.alloc(4 * RESULTS * numbers.len(), doing)?;
     device.upload(from, &bytes)?;
-    let kernel = device.kernel("self_test", "self_test")?;
+    let kernel = device.kernel("self_test", kernel)?;
     let shape = Shape {
         grid: [numbers.len().div_ceil(THREADS) as u32, 1, 1],
         threads: THREADS as u32,
@@ -218,19 +249,5 @@ pub(crate) fn prove(device: &mut Device) -> Result<Exactness, DeviceError> {
             wrong[index] += usize::from(!same(index, *three, expected, *found));
         }
     }
-    let needed = |index: &usize| !OWN.contains(index);
-    let bad: usize = (0..RESULTS).filter(needed).map(|index| wrong[index]).sum();
-    if bad > 0 {
-        return Err(DeviceError::OtherBits {
-            name: device.facts().name.clone(),
-            wrong: bad,
-            all: (RESULTS - OWN.len()) * numbers.len(),
-        });
-    }
-    let [fuses, divides, roots] = [4, 5, 6].map(|index| wrong[index] == 0);
-    Ok(Exactness {
-        fuses,
-        divides,
-        roots,
-    })
+    Ok(wrong)
 }

@@ -6,13 +6,20 @@ use ash::vk;
 pub(crate) struct Module {
     pub(crate) name: &'static str,
     pub(crate) constant: u32,
+    /// Whether it fuses by way of 64-bit floats on any device.
+    pub(crate) doubles: bool,
 }
 
 macro_rules! modules {
     ($($name:literal)*) => {
-        const MODULES: &[(&str, &[u8])] = &[$(
-            ($name, include_bytes!(concat!("../spirv/", $name, ".spv.z"))),
-        )*];
+        /// By name, without 64-bit floats and with them.
+        const MODULES: &[(&str, [&[u8]; 2])] = &[$((
+            $name,
+            [
+                include_bytes!(concat!("../spirv/", $name, ".spv.z")),
+                include_bytes!(concat!("../spirv/", $name, "_f64.spv.z")),
+            ],
+        )),*];
     };
 }
 
@@ -30,6 +37,7 @@ impl Module {
     pub(crate) fn of(kernel: &str) -> Option<Self> {
         let kinds = ["KV_F32", "KV_F16", "KV_Q8_0"];
         let (name, constant) = match kernel {
+            "self_test_f64" => ("self_test", 0),
             "add_norm" => ("residual", 0),
             "activate_rows" => ("activate", 0),
             "activate_norm" => ("activate", 1),
@@ -52,14 +60,18 @@ impl Module {
             },
         };
         let (name, _) = MODULES.iter().find(|(known, _)| *known == name)?;
-        Some(Self { name, constant })
+        Some(Self {
+            name,
+            constant,
+            doubles: kernel == "self_test_f64",
+        })
     }
 }
 
-/// The words of a module.
-pub(crate) fn words(name: &str) -> Option<Vec<u32>> {
+/// The words of a module, which fuses by way of 64-bit floats or not.
+pub(crate) fn words(name: &str, doubles: bool) -> Option<Vec<u32>> {
     let (_, packed) = MODULES.iter().find(|(known, _)| *known == name)?;
-    let bytes = miniz_oxide::inflate::decompress_to_vec_zlib(packed).ok()?;
+    let bytes = miniz_oxide::inflate::decompress_to_vec_zlib(packed[usize::from(doubles)]).ok()?;
     let words = bytes.as_chunks::<4>().0.iter();
     Some(words.map(|word| u32::from_le_bytes(*word)).collect())
 }
@@ -129,8 +141,9 @@ mod tests {
 
     #[test]
     fn no_operation_on_floats_may_be_joined() {
-        for (name, _) in MODULES {
-            let words = words(name).unwrap();
+        let both = |(name, _): &(&'static str, _)| [(*name, false), (*name, true)];
+        for (name, doubles) in MODULES.iter().flat_map(both) {
+            let words = words(name, doubles).unwrap();
             let (mut decorated, mut arithmetic) = (HashSet::new(), HashSet::new());
             let mut rest = &words[5..];
             while let Some(&first) = rest.first() {

@@ -1,19 +1,20 @@
 //! Whole forward passes: golden models in batches of several kinds, the built-in model's own text.
 
 use crate::compare::{LIMITS, PAGES, STEPS, Side, compare, load, on_processors, root};
+use crate::lent::Lent;
 use crate::present;
 use std::path::PathBuf;
 use std::sync::Arc;
 use strata_gpu::{DeviceError, GpuExecutor, GpuOptions};
 use strata_model::{BatchLimits, Executor, KvType, Model, Output};
 use strata_platform::Inline;
-use strata_vulkan::{Exactness, backend};
+use strata_vulkan::Exactness;
 
 fn on_device(
     model: &Arc<Model>,
     kv: KvType,
     (pages, limits): (usize, BatchLimits),
-    at_most: Option<Exactness>,
+    device: &Lent,
 ) -> Result<Box<dyn Executor>, DeviceError> {
     let options = GpuOptions {
         kv,
@@ -23,8 +24,7 @@ fn on_device(
         pool: Arc::new(Inline),
         progress: &mut |_, _| true,
     };
-    let (device, _) = backend(0, at_most)?;
-    let executor = GpuExecutor::on(device, Arc::clone(model), options)?;
+    let executor = GpuExecutor::on(Box::new(device.clone()), Arc::clone(model), options)?;
     Ok(Box::new(executor))
 }
 
@@ -48,6 +48,7 @@ fn golden_models_have_the_same_bits() {
     let wanted = std::env::var("STRATA_GOLDEN");
     let wanted = wanted.as_deref().unwrap_or(SOME);
     let wanted: Vec<&str> = wanted.split_whitespace().collect();
+    let device = Lent::open(None);
     let (mut computed, mut refused, mut wrong) = (0, Vec::new(), Vec::new());
     for (index, path) in paths.iter().enumerate() {
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
@@ -63,7 +64,7 @@ fn golden_models_have_the_same_bits() {
             KvType::F16
         };
         let room = (PAGES, LIMITS);
-        match on_device(&model, kv, room, None) {
+        match on_device(&model, kv, room, &device) {
             Ok(executor) => {
                 let processors = on_processors(&model, kv, room, Arc::new(Inline));
                 let mut sides = [Side::new(executor, 3), Side::new(processors, 3)];
@@ -101,7 +102,7 @@ fn tale(at_most: Option<Exactness>, prompt: usize, more: usize) {
         logits: 2,
     };
     let room = (24, limits);
-    let device = on_device(&model, KvType::F16, room, at_most).unwrap();
+    let device = on_device(&model, KvType::F16, room, &Lent::open(at_most)).unwrap();
     let processors = on_processors(&model, KvType::F16, room, Arc::new(Inline));
     let mut sides = [Side::new(device, 2), Side::new(processors, 2)];
     let text: Vec<u32> = (0..prompt).map(|i| 100 + (i * i % 900) as u32).collect();
@@ -132,9 +133,14 @@ fn the_built_in_model_writes_the_same_text() {
 }
 
 #[test]
-fn it_does_with_arithmetic_in_integers() {
+fn it_does_with_quotients_and_roots_in_integers() {
     if present() {
-        tale(Some(Exactness::default()), 6, 3);
+        let doubles = true;
+        let most = Exactness {
+            doubles,
+            ..Exactness::default()
+        };
+        tale(Some(most), 6, 3);
     }
 }
 

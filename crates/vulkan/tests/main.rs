@@ -3,6 +3,7 @@
 #[path = "../../gpu/tests/compare.rs"]
 mod compare;
 mod forward;
+mod lent;
 #[path = "../../gpu/tests/products.rs"]
 mod products;
 mod products_here;

@@ -4,6 +4,7 @@ mod adapters;
 mod answers;
 mod chat;
 mod constraints;
+mod devices;
 mod errors;
 mod images;
 mod lifetime;
