@@ -5,7 +5,7 @@ use std::ops::Range;
 use strata_gpu::args::Arguments;
 use strata_gpu::{Backend, DeviceError, Shape, launch};
 
-/// The operations that kernels take from the device; the others they do in integers.
+/// The operations that kernels take from the device; the others they do with 64-bit floats or in integers.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exactness {
     /// Fused products and sums.

@@ -6,8 +6,8 @@
 //! [`devices`], and nothing else changes.
 //!
 //! Vulkan leaves much of arithmetic open, so a device shows first which of its operations are exact (`exactness.rs`); fused
-//! products, quotients and roots that are not are computed in integers, and a device that rounds sums or loses small numbers
-//! is refused. Then it computes a tiny model like any other GPU.
+//! products that are not are computed with 64-bit floats or in integers, quotients and roots in integers, and a device that
+//! rounds sums otherwise or loses small numbers is refused. Then it computes a tiny model like any other GPU.
 #![deny(missing_docs)]
 
 mod device;

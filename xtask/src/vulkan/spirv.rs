@@ -57,7 +57,10 @@ pub(super) fn finish(bytes: &[u8]) -> Result<Vec<u8>> {
         .iter()
         .position(|(code, _)| TYPES.contains(code));
     let body = instructions.iter().position(|(code, _)| *code == FUNCTION);
-    ensure!(types < body, "the compiler gave no types");
+    ensure!(
+        types.is_some() && types < body,
+        "the compiler gave no types"
+    );
     let mut out = words[..HEADER].to_vec();
     for (index, (code, instruction)) in instructions.iter().enumerate() {
         if Some(index) == types {
