@@ -48,9 +48,13 @@ pub(super) const DUPLICATES: [(&str, &str); 7] = [
 ];
 
 /// Packages that run code of their own while Strata is built: build scripts (`build.rs`) and procedural macros.
-pub(super) const BUILD_CODE: [(&str, &str); 54] = [
+pub(super) const BUILD_CODE: [(&str, &str); 55] = [
     ("ahash", "asks the compiler's version"),
     ("anyhow", "asks the compiler's version"),
+    (
+        "ash",
+        "links Vulkan's loader where it is asked to; here it is found at run time",
+    ),
     ("bytemuck_derive", "derives"),
     ("clap_derive", "derives"),
     ("crc32fast", "asks the compiler's version"),
