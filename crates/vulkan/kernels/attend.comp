@@ -63,15 +63,15 @@ void main() {
             const uint64_t key = row_at(pages[at / PAGE - chunk * 8], at % PAGE, int(a.kv.row_bytes));
             float lanes[HEADS][16];
             for (int h = 0; h < HEADS; h++)
-                [[unroll]] for (int l = 0; l < 16; l++) lanes[h][l] = 0.0;
+                UNROLL for (int l = 0; l < 16; l++) lanes[h][l] = 0.0;
             for (int d = 0; d < padded; d += 16)
-                [[unroll]] for (int l = 0; l < 16; l++) {
+                UNROLL for (int l = 0; l < 16; l++) {
                     const float k = d + l < size ? kv_value(KIND, key, d + l) : 0.0;
                     for (int h = 0; h < HEADS; h++) lanes[h][l] = fused(queries[h * padded + d + l], k, lanes[h][l]);
                 }
             for (int h = 0; h < HEADS; h++) {
-                [[unroll]] for (int l = 0; l < 8; l++) lanes[h][l] = lanes[h][l] + lanes[h][l + 8];
-                [[unroll]] for (int l = 0; l < 4; l++) lanes[h][l] = lanes[h][l] + lanes[h][l + 4];
+                UNROLL for (int l = 0; l < 8; l++) lanes[h][l] = lanes[h][l] + lanes[h][l + 8];
+                UNROLL for (int l = 0; l < 4; l++) lanes[h][l] = lanes[h][l] + lanes[h][l + 4];
                 float score = a.scale * ((lanes[h][0] + lanes[h][2]) + (lanes[h][1] + lanes[h][3]));
                 if (a.cap != 0.0) score = soft_cap(score, a.cap, a.inverse_cap);
                 if (a.slopes != 0ul) score = score - read_float(a.slopes, head + h) * float(position - at);
@@ -95,11 +95,11 @@ void main() {
         if (tid < HEADS) {
             const int h = tid;
             float l[8];
-            [[unroll]] for (int i = 0; i < 8; i++) l[i] = tile[16 * h + i] + tile[16 * h + i + 8];
-            [[unroll]] for (int i = 0; i < 4; i++) l[i] = l[i] + l[i + 4];
+            UNROLL for (int i = 0; i < 8; i++) l[i] = tile[16 * h + i] + tile[16 * h + i + 8];
+            UNROLL for (int i = 0; i < 4; i++) l[i] = l[i] + l[i + 4];
             const float sum = (l[0] + l[2]) + (l[1] + l[3]);
             float maximum = best[0];
-            [[unroll]] for (int i = 1; i < HEADS; i++) maximum = h == i ? best[i] : maximum;
+            UNROLL for (int i = 1; i < HEADS; i++) maximum = h == i ? best[i] : maximum;
             Total t = Total(maximum, sum, 1.0, 1.0);
             next[h] = t;
             if (a.most_chunks == 0u && chunk > first_chunk) {

@@ -36,7 +36,7 @@ void store_head(int token, int head) {
         write_float(row_at(a.result, token, 4 * int(a.heads) * size), head * size + i, heads_out[i]);
     if (a.acts != 0ul) {
         float v[4];
-        [[unroll]] for (int k = 0; k < 4; k++) v[k] = 4 * tid + k < size ? heads_out[4 * tid + k] : 0.0;
+        UNROLL for (int k = 0; k < 4; k++) v[k] = 4 * tid + k < size ? heads_out[4 * tid + k] : 0.0;
         encode_quads(v, row_at(a.acts, token, int(a.act_stride)), head * size / 32 + tid / 8, 4 * tid < size);
     }
     barrier();

@@ -13,6 +13,13 @@
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_EXT_integer_dot_product : require
 
+// Devices that do not fuse are software's: what is unrolled for registers only keeps their compilers busy.
+#ifdef DOUBLES
+#define UNROLL [[dont_unroll]]
+#else
+#define UNROLL [[unroll]]
+#endif
+
 #ifndef THREADS
 #define THREADS 256
 #endif

@@ -13,17 +13,17 @@ const int UNIT = 352, UNIT_WORDS = UNIT / 4;
 
 bool has(int unit, int s, int groups) { return unit * 8 + s < groups; }
 void load_head(uint64_t unit_at, int unit, int row, int groups) {
-    [[unroll]] for (int i = 0; i < HEAD; i++)
+    UNROLL for (int i = 0; i < HEAD; i++)
         if (COLUMNS == 256 || has(unit, i, groups)) heads[i] = read_head(unit_at, row, i);
 }
 void load_group(uint64_t unit_at, int row, int s) {
     const uint64_t from = lines_at(unit_at, s);
-    [[unroll]] for (int i = 0; i < LINES; i++) lines[i] = read_line(from, row, i);
+    UNROLL for (int i = 0; i < LINES; i++) lines[i] = read_line(from, row, i);
 }
 // The group's sum of products, scaled where halves have scales of their own; `words` are those of its activations.
 float group_sum(uint low[4], uint high[4], uint pair, uint64_t x, int word) {
     int sum0 = 0, sum1 = 0;
-    [[unroll]] for (int k = 0; k < 4; k++) {
+    UNROLL for (int k = 0; k < 4; k++) {
         sum0 = dot_bytes(low[k], read_word(x, word + k), sum0);
         sum1 = dot_bytes(high[k], read_word(x, word + 4 + k), sum1);
     }
@@ -63,11 +63,11 @@ void main() {
         if (unit < units) {
             const uint64_t unit_at = row_at(panel, unit, BYTES * (256 / COLUMNS));
             load_head(unit_at, unit, row, groups);
-            [[unroll]] for (int s = 0; s < 8; s++) {
+            UNROLL for (int s = 0; s < 8; s++) {
                 if (!has(unit, s, groups)) continue;
                 load_group(unit_at, row, s);
                 uint low[4], high[4];
-                [[unroll]] for (int k = 0; k < 4; k++) quads(k, low[k], high[k]);
+                UNROLL for (int k = 0; k < 4; k++) quads(k, low[k], high[k]);
                 const float dx = read_float(x, unit * UNIT_WORDS + 64 + s);
                 const int at = (slot * 8 + s) * 16 + row;
                 products[at] = scale(s) * dx;
@@ -101,7 +101,7 @@ void main() {
     const uint64_t panel = place.w + uint64_t(place.panel) * uint64_t(int(a.columns) / COLUMNS * BYTES);
     uint64_t x[TOKENS];
     float acc[TOKENS];
-    [[unroll]] for (int t = 0; t < TOKENS; t++) {
+    UNROLL for (int t = 0; t < TOKENS; t++) {
         // Past the last token is the last one again.
         const int token = min(token0 + t * step, int(a.tokens) - 1);
         x[t] = row_at(a.x, token / int(a.x_shared_by), int(a.x_stride));
@@ -110,14 +110,14 @@ void main() {
     for (int unit = 0; unit < units; unit++) {
         const uint64_t unit_at = row_at(panel, unit, BYTES * (256 / COLUMNS));
         load_head(unit_at, unit, row, groups);
-        [[unroll]] for (int s = 0; s < 8; s++) {
+        UNROLL for (int s = 0; s < 8; s++) {
             if (!has(unit, s, groups)) continue;
             load_group(unit_at, row, s);
             uint low[4], high[4];
-            [[unroll]] for (int k = 0; k < 4; k++) quads(k, low[k], high[k]);
+            UNROLL for (int k = 0; k < 4; k++) quads(k, low[k], high[k]);
             const float by = scale(s), least = minimum(s);
             const uint pair = scales(s), least_pair = minima(s);
-            [[unroll]] for (int t = 0; t < TOKENS; t++) {
+            UNROLL for (int t = 0; t < TOKENS; t++) {
                 const float dx = read_float(x[t], unit * UNIT_WORDS + 64 + s);
                 const float sum = group_sum(low, high, pair, x[t], unit * UNIT_WORDS + 8 * s);
                 acc[t] = fused(by * dx, sum, acc[t]);
@@ -128,7 +128,7 @@ void main() {
         }
     }
     const int r = place.panel * 16 + row;
-    [[unroll]] for (int t = 0; t < TOKENS; t++) {
+    UNROLL for (int t = 0; t < TOKENS; t++) {
         const int token = token0 + t * step;
         if (token < int(a.tokens) && r < place.rows) write_float(row_at(place.to, token, 4 * int(a.out_stride)), r, acc[t]);
     }

@@ -14,8 +14,8 @@ float row_value(int i);
 // Joins 16 lanes: +8, +4, +2, +1.
 float join_lanes() {
     float l[8];
-    [[unroll]] for (int i = 0; i < 8; i++) l[i] = tile[i] + tile[i + 8];
-    [[unroll]] for (int i = 0; i < 4; i++) l[i] = l[i] + l[i + 4];
+    UNROLL for (int i = 0; i < 8; i++) l[i] = tile[i] + tile[i + 8];
+    UNROLL for (int i = 0; i < 4; i++) l[i] = l[i] + l[i + 4];
     return (l[0] + l[2]) + (l[1] + l[3]);
 }
 
@@ -76,18 +76,18 @@ int units_of(int columns) { return (columns + 255) / 256; }
 // Eight threads have a group of 32 values, four each; those of a group that is not `real` store nothing. All threads call it.
 void encode_quads(float v[4], uint64_t row, int group, bool real) {
     uint top = 0u;
-    [[unroll]] for (int k = 0; k < 4; k++) top = max(top, bits_of(v[k]) & 0x7fffffffu);
+    UNROLL for (int k = 0; k < 4; k++) top = max(top, bits_of(v[k]) & 0x7fffffffu);
     barrier();
     tops[tid] = top;
     barrier();
     const int first = tid / 8 * 8;
-    [[unroll]] for (int k = 0; k < 8; k++) top = max(top, tops[first + k]);
+    UNROLL for (int k = 0; k < 8; k++) top = max(top, tops[first + k]);
     const float amax = float_of(top), id = divide(127.0, amax);
     float d = 0.0;
     int q[4] = {0, 0, 0, 0};
     if (top >= 0x7f800000u) d = float_of(0x7fc00000u);
     else if (bits_of(id) != 0x7f800000u) {
-        [[unroll]] for (int k = 0; k < 4; k++) q[k] = rounded(v[k] * id);
+        UNROLL for (int k = 0; k < 4; k++) q[k] = rounded(v[k] * id);
         d = divide(amax, 127.0);
     }
     quad_sums[tid] = q[0] + q[1] + q[2] + q[3];
@@ -98,7 +98,7 @@ void encode_quads(float v[4], uint64_t row, int group, bool real) {
     write_word(unit, group % 8 * 8 + tid % 8, word);
     if (tid % 8 == 0) {
         int low = 0, high = 0;
-        [[unroll]] for (int k = 0; k < 4; k++) low += quad_sums[first + k], high += quad_sums[first + 4 + k];
+        UNROLL for (int k = 0; k < 4; k++) low += quad_sums[first + k], high += quad_sums[first + 4 + k];
         write_float(unit + 256ul, group % 8, d);
         write_float(unit + 288ul, group % 8, d * float_from(low + high));
         write_word(unit + 320ul, group % 8, (uint(low) & 0xffffu) | uint(high) << 16);
@@ -110,7 +110,7 @@ void encode_tiles(int columns, uint64_t row, int first, int step) {
     const int groups = units_of(columns) * 8;
     for (int start = first * TILE; start < groups * 32; start += step * TILE) {
         float v[4];
-        [[unroll]] for (int k = 0; k < 4; k++) {
+        UNROLL for (int k = 0; k < 4; k++) {
             const int i = start + 4 * tid + k;
             v[k] = i < columns ? row_value(i) : 0.0;
         }

@@ -43,7 +43,7 @@ int join_halves(uint scales, int sum0, int sum1) { return low_half(scales) * sum
 // The table's entries for four codes below 16.
 uint look_up(uint codes, uint t0, uint t1, uint t2, uint t3) {
     uint found = 0u;
-    [[unroll]] for (int k = 0; k < 4; k++) {
+    UNROLL for (int k = 0; k < 4; k++) {
         const uint code = codes >> 8 * k & 15u;
         const uint word = code < 8u ? (code < 4u ? t0 : t1) : (code < 12u ? t2 : t3);
         found |= (word >> 8 * (code & 3u) & 255u) << 8 * k;

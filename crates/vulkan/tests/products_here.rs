@@ -34,10 +34,8 @@ fn arithmetic_in_integers_gives_them_too() {
     let (mut device, exactness) = backend(0, Some(none)).unwrap();
     assert_eq!(exactness, none);
     let mut multiplier = device.multiplier();
-    for ty in [GgmlType::Q5_K, GgmlType::Q2_K, GgmlType::F16] {
-        for tokens in [1, 5] {
-            check(&mut *device, &mut *multiplier, ty, (20, 512, tokens));
-        }
+    for ty in [GgmlType::Q2_K, GgmlType::F16] {
+        check(&mut *device, &mut *multiplier, ty, (20, 512, 1));
     }
 }
 
