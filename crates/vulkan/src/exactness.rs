@@ -126,7 +126,7 @@ fn half_to_float(half: u32) -> f32 {
 fn float_to_half(f: f32) -> u32 {
     let sign = f.to_bits() >> 16 & 0x8000;
     let size = f64::from(f.abs());
-    let (mut low, mut high) = (0, 0x7c00);
+    let (mut low, mut high) = (0_u32, 0x7c00_u32);
     while low < high {
         let middle = (low + high).div_ceil(2);
         if f64::from(half_to_float(middle)) <= size {
