@@ -149,7 +149,7 @@ fn a_device_with_the_bits_of_the_processors_is_taken() {
     if present() {
         let model = load(&root().join("crates/model/tests/golden/llama.gguf"));
         let options = GpuOptions {
-            kv: KvType::Q8_0,
+            kv: KvType::F16,
             pages: PAGES,
             most_pages: PAGES,
             limits: LIMITS,
