@@ -66,6 +66,13 @@ impl BlockReader<'_, '_, '_> {
         let matrix = self
             .tensors
             .patch_matrix(&format!("{name}.weight"), &kernel, self.width)?;
+        // Some converters write a column.
+        let bias = format!("{name}.bias");
+        if self.tensors.rows(&bias) == Some(self.width) && self.width > 1 {
+            let column = [1, self.width as u64];
+            let bias = Some(self.tensors.vector(&bias, &column)?);
+            return Ok(Linear { matrix, bias });
+        }
         self.with_bias(name, matrix)
     }
 

@@ -16,6 +16,7 @@ mod adaptation;
 mod adapter;
 mod altup;
 pub mod arch;
+mod audio_tower;
 mod batch;
 mod blocks;
 mod blueprint;
@@ -55,6 +56,9 @@ mod whisper;
 mod workspace;
 
 pub use adapter::{Adapted, Adapter, AdapterError, AdapterTensor};
+pub use audio_tower::{
+    AudioMerge, AudioStep, AudioTower, AudioTowerConfig, AudioTowerError, AudioTowerSpec, Heed,
+};
 pub use batch::{BatchLimits, Output, Outputs, Span};
 pub use blueprint::{Blueprint, LoadOptions, Placement};
 pub use compute::Compute;

@@ -6,6 +6,7 @@ mod determinism;
 mod dispatches;
 mod experts;
 mod golden;
+mod golden_audio;
 mod golden_ctc;
 mod golden_speech;
 mod golden_states;

@@ -2,7 +2,8 @@
 
 use super::WhisperError;
 use super::config::WhisperConfig;
-use super::weights::{EncoderWeights, Whisper};
+use super::encoder_weights::EncoderWeights;
+use super::weights::Whisper;
 use crate::blocks::{self, BlockPass};
 use crate::compute::Compute;
 use alloc::vec;

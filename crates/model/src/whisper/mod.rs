@@ -8,6 +8,7 @@
 mod config;
 mod decoder;
 mod encoder;
+pub(crate) mod encoder_weights;
 mod weights;
 
 pub use config::WhisperConfig;

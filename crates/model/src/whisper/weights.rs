@@ -1,10 +1,11 @@
 //! Whisper's weights, asked for by name and shape, and packed into memory.
 
 use super::config::WhisperConfig;
+use super::encoder_weights::{EncoderNames, EncoderSizes, EncoderWeights};
 use crate::blocks::{AttentionLayer, BlockReader, Network};
 use crate::error::LoadError;
 use crate::layer::NormWeights;
-use crate::matrix::{Linear, Matrix};
+use crate::matrix::Matrix;
 use crate::packed::PackedMatrices;
 use crate::tensors::Tensors;
 use alloc::format;
@@ -24,20 +25,6 @@ pub struct Whisper {
     pub(super) packed: PackedMatrices,
 }
 
-pub(crate) struct EncoderWeights {
-    /// Over three frames of all bands, and over three states.
-    pub(crate) convolutions: [Linear; 2],
-    /// (positions, width).
-    pub(super) position: Vec<f32>,
-    pub(crate) layers: Vec<EncoderLayer>,
-    pub(super) output_norm: NormWeights,
-}
-
-pub(crate) struct EncoderLayer {
-    pub(crate) attention: AttentionLayer,
-    pub(super) network: Network,
-}
-
 pub(super) struct DecoderWeights {
     /// The embedding, which is the output too.
     pub(super) output: Matrix,
@@ -55,6 +42,16 @@ pub(super) struct DecoderLayer {
     pub(super) cross: AttentionLayer,
     pub(super) network: Network,
 }
+
+/// What Whisper's files call the encoder's tensors.
+const ENCODER: EncoderNames = EncoderNames {
+    convolutions: ["enc.conv1", "enc.conv2"],
+    position: "enc.position_embd",
+    block: "enc.blk",
+    attention: ["attn_norm", "attn_q", "attn_k", "attn_v", "attn_o"],
+    network: ["ffn_norm", "ffn_up", "ffn_down"],
+    output_norm: "enc.output_norm",
+};
 
 /// The names of a block's attention, `attn` or `cross_attn`.
 fn attention(
@@ -76,33 +73,6 @@ fn network(
 }
 
 impl BlockReader<'_, '_, '_> {
-    fn position(&mut self, part: &str, positions: usize) -> Result<Vec<f32>, LoadError> {
-        let shape = [self.width as u64, positions as u64];
-        self.tensors
-            .vector(&format!("{part}.position_embd.weight"), &shape)
-    }
-
-    fn encoder(&mut self, config: &WhisperConfig) -> Result<EncoderWeights, LoadError> {
-        let convolutions = [
-            self.convolution("enc.conv1", config.bands)?,
-            self.convolution("enc.conv2", config.width)?,
-        ];
-        let layers = (0..config.encoder_layers).map(|index| {
-            let block = format!("enc.blk.{index}");
-            Ok(EncoderLayer {
-                attention: attention(self, &block, "attn")?,
-                network: network(self, &block, config.encoder_ffn)?,
-            })
-        });
-        let layers = layers.collect::<Result<_, LoadError>>()?;
-        Ok(EncoderWeights {
-            convolutions,
-            position: self.position("enc", config.audio_positions)?,
-            layers,
-            output_norm: self.norm("enc.output_norm")?,
-        })
-    }
-
     fn decoder(&mut self, config: &WhisperConfig) -> Result<DecoderWeights, LoadError> {
         let output = self
             .tensors
@@ -119,7 +89,7 @@ impl BlockReader<'_, '_, '_> {
         Ok(DecoderWeights {
             output,
             embedding: (output.ty, Vec::new(), output.row_bytes()),
-            position: self.position("dec", config.text_positions)?,
+            position: self.position("dec.position_embd", config.text_positions)?,
             layers,
             output_norm: self.norm("dec.output_norm")?,
         })
@@ -137,7 +107,13 @@ fn read(
         tensors,
         width: config.width,
     };
-    let encoder = reader.encoder(&config)?;
+    let sizes = EncoderSizes {
+        bands: config.bands,
+        positions: config.audio_positions,
+        layers: config.encoder_layers,
+        ffn: config.encoder_ffn,
+    };
+    let encoder = reader.encoder(&ENCODER, sizes)?;
     let decoder = reader.decoder(&config)?;
     tensors.finish()?;
     Ok((config, encoder, decoder))
