@@ -11,6 +11,7 @@ use strata_weights::gguf::Name;
 use crate::ctc;
 use crate::error::ConvertError;
 use crate::family::{self, Family, When};
+use crate::text_models;
 
 /// The most bytes of a `config.json`; the largest published ones have about a hundred thousand.
 const MAX_LEN: usize = 4 << 20;
@@ -41,6 +42,8 @@ pub struct HfConfig {
     /// The part about the text model.
     text: Map<String, Value>,
     class: String,
+    /// The class of the text model, where that of the whole does not say its family.
+    inside: Option<&'static str>,
     /// GGUF's number of a pooling that sentence-transformers state.
     pooling: Option<u32>,
     /// `generation_config.json`.
@@ -74,6 +77,7 @@ impl HfConfig {
         if let Some(Value::Object(text)) = map.remove("text_config") {
             map.extend(text);
         }
+        let inside = text_models::inside(&class, &mut map);
         // MPT and DBRX have the numbers of attention and networks in maps of their own.
         for part in ["attn_config", "ffn_config"] {
             if let Some(Value::Object(part)) = map.remove(part) {
@@ -96,6 +100,7 @@ impl HfConfig {
         Ok(HfConfig {
             text: map,
             class,
+            inside,
             pooling: None,
             generation: Map::new(),
             beside: BTreeMap::new(),
@@ -110,6 +115,11 @@ impl HfConfig {
     /// What the config says of the model's eyes.
     pub(crate) fn vision(&self) -> Option<&Map<String, Value>> {
         self.text.get("vision_config")?.as_object()
+    }
+
+    /// What the config says of the model's ears.
+    pub(crate) fn audio(&self) -> Option<&Map<String, Value>> {
+        self.text.get("audio_config")?.as_object()
     }
 
     /// The same with what `1_Pooling/config.json` of sentence-transformers says.
@@ -197,7 +207,8 @@ impl HfConfig {
             .iter()
             .flatten()
             .flat_map(|class| family::of_class(class));
-        for family in family::of_class(&self.class).chain(others) {
+        let class = self.inside.unwrap_or(&self.class);
+        for family in family::of_class(class).chain(others) {
             let meant = match family.when {
                 When::Always => true,
                 When::NoExperts => self.u32(&["num_local_experts"])? == Some(0),

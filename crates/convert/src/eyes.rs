@@ -13,6 +13,10 @@ pub(crate) enum Way {
     Frames,
     /// A matrix over patches whose colors are innermost, which becomes a convolution.
     Colors,
+    /// A vector behind dimensions of one.
+    Vectors,
+    /// A bias that becomes a column.
+    Column,
 }
 
 /// A name in the checkpoint, without what is in front of it and without `.weight` or `.bias`, and the one in GGUF.
@@ -31,6 +35,8 @@ pub(crate) struct Eyes {
     pub(crate) colors: [[f32; 3]; 2],
     /// The epsilon of norms where the config has none.
     pub(crate) epsilon: f32,
+    /// The kind of tower that the class must have, where classes differ in that.
+    pub(crate) tower: Option<&'static str>,
 }
 
 const HALF: [[f32; 3]; 2] = [[0.5; 3], [0.5; 3]];
@@ -258,6 +264,59 @@ const PIXTRAL: &[Rule] = &[
     ("multi_modal_projector.linear_2", "mm.2", Way::Same),
 ];
 
+const CLIP_TOWER: &[Rule] = &[
+    ("embeddings.class_embedding", "v.class_embd", Way::Same),
+    // Spelled so.
+    ("pre_layrnorm", "v.pre_ln", Way::Same),
+    ("image_newline", "model.image_newline", Way::Same),
+    ("multi_modal_projector.linear_1", "mm.0", Way::Same),
+    ("multi_modal_projector.linear_2", "mm.2", Way::Same),
+];
+const INTERN: &[Rule] = &[
+    ("embeddings.cls_token", "v.class_embd", Way::Vectors),
+    (
+        "embeddings.position_embeddings",
+        "v.position_embd.weight",
+        Way::Vectors,
+    ),
+    (
+        "embeddings.patch_embeddings.projection",
+        "v.patch_embd",
+        Way::Same,
+    ),
+    ("layernorm", "v.post_ln", Way::Same),
+    ("encoder.layer.#.layernorm_before", "v.blk.#.ln1", Way::Same),
+    ("encoder.layer.#.layernorm_after", "v.blk.#.ln2", Way::Same),
+    (
+        "encoder.layer.#.attention.q_proj",
+        "v.blk.#.attn_q",
+        Way::Same,
+    ),
+    (
+        "encoder.layer.#.attention.k_proj",
+        "v.blk.#.attn_k",
+        Way::Same,
+    ),
+    (
+        "encoder.layer.#.attention.v_proj",
+        "v.blk.#.attn_v",
+        Way::Same,
+    ),
+    (
+        "encoder.layer.#.attention.projection_layer",
+        "v.blk.#.attn_out",
+        Way::Same,
+    ),
+    ("encoder.layer.#.mlp.fc1", "v.blk.#.ffn_up", Way::Same),
+    ("encoder.layer.#.mlp.fc2", "v.blk.#.ffn_down", Way::Same),
+    ("encoder.layer.#.lambda_1", "v.blk.#.ls1.weight", Way::Same),
+    ("encoder.layer.#.lambda_2", "v.blk.#.ls2.weight", Way::Same),
+    ("multi_modal_projector.layer_norm", "mm.0", Way::Same),
+    ("multi_modal_projector.linear_1", "mm.1", Way::Same),
+    ("multi_modal_projector.linear_2", "mm.3", Way::Same),
+];
+const IMAGENET: [[f32; 3]; 2] = [[0.485, 0.456, 0.406], [0.229, 0.224, 0.225]];
+
 /// All kinds.
 pub(crate) const ALL: &[Eyes] = &[
     Eyes {
@@ -281,6 +340,7 @@ pub(crate) const ALL: &[Eyes] = &[
         activation: Some("clip.use_gelu"),
         colors: HALF,
         epsilon: 1e-6,
+        tower: None,
     },
     Eyes {
         classes: &["Qwen2VLForConditionalGeneration"],
@@ -295,6 +355,7 @@ pub(crate) const ALL: &[Eyes] = &[
         activation: None,
         colors: CLIP,
         epsilon: 1e-6,
+        tower: None,
     },
     Eyes {
         classes: &["Qwen2_5_VLForConditionalGeneration"],
@@ -310,6 +371,7 @@ pub(crate) const ALL: &[Eyes] = &[
         activation: Some("clip.use_silu"),
         colors: CLIP,
         epsilon: 1e-6,
+        tower: None,
     },
     Eyes {
         classes: &["Mistral3ForConditionalGeneration"],
@@ -318,6 +380,7 @@ pub(crate) const ALL: &[Eyes] = &[
         activation: Some("clip.use_silu"),
         colors: CLIP,
         epsilon: 1e-5,
+        tower: None,
     },
     Eyes {
         classes: &[
@@ -331,6 +394,7 @@ pub(crate) const ALL: &[Eyes] = &[
         activation: Some("clip.use_gelu"),
         colors: HALF,
         epsilon: 1e-6,
+        tower: None,
     },
     Eyes {
         classes: &["Gemma4ForConditionalGeneration"],
@@ -339,6 +403,7 @@ pub(crate) const ALL: &[Eyes] = &[
         activation: None,
         colors: [[0.0; 3], [1.0; 3]],
         epsilon: 1e-6,
+        tower: None,
     },
     Eyes {
         classes: &["Llama4ForConditionalGeneration"],
@@ -347,5 +412,55 @@ pub(crate) const ALL: &[Eyes] = &[
         activation: Some("clip.use_gelu"),
         colors: HALF,
         epsilon: 1e-5,
+        tower: None,
+    },
+    Eyes {
+        classes: &[
+            "LlavaForConditionalGeneration",
+            "LlavaNextForConditionalGeneration",
+        ],
+        projector: "mlp",
+        rules: &[SIGLIP, CLIP_TOWER],
+        activation: None,
+        colors: CLIP,
+        epsilon: 1e-5,
+        tower: Some("clip_vision_model"),
+    },
+    Eyes {
+        classes: &["LlavaForConditionalGeneration"],
+        projector: "pixtral",
+        rules: &[PIXTRAL],
+        activation: Some("clip.use_silu"),
+        colors: CLIP,
+        epsilon: 1e-5,
+        tower: Some("pixtral"),
+    },
+    Eyes {
+        classes: &[
+            "Idefics3ForConditionalGeneration",
+            "SmolVLMForConditionalGeneration",
+        ],
+        projector: "idefics3",
+        rules: &[
+            SIGLIP,
+            &[(
+                "connector.modality_projection.proj",
+                "mm.model.fc",
+                Way::Same,
+            )],
+        ],
+        activation: Some("clip.use_gelu"),
+        colors: HALF,
+        epsilon: 1e-6,
+        tower: None,
+    },
+    Eyes {
+        classes: &["InternVLForConditionalGeneration"],
+        projector: "internvl",
+        rules: &[INTERN],
+        activation: Some("clip.use_gelu"),
+        colors: IMAGENET,
+        epsilon: 1e-6,
+        tower: None,
     },
 ];

@@ -35,6 +35,7 @@ const BESIDE: &[&str] = &[
     "tokenizer_config.json",
     "generation_config.json",
     "chat_template.jinja",
+    "chat_template.json",
     "preprocessor_config.json",
     "vocab.json",
     "added_tokens.json",
@@ -160,6 +161,7 @@ impl Folder {
             };
             return Ok(Vocabulary::read(&files).map_err(ConvertError::from)?);
         }
+        let template = self.processor_template();
         let files = Files {
             tokenizer_json: self.file("tokenizer.json"),
             sentencepiece: self
@@ -168,12 +170,21 @@ impl Folder {
             tokenizer_config: self.file("tokenizer_config.json"),
             generation_config: self.file("generation_config.json"),
             config: self.file("config.json"),
-            chat_template: self.file("chat_template.jinja"),
+            chat_template: self
+                .file("chat_template.jinja")
+                .or(template.as_deref().map(str::as_bytes)),
         };
         Ok(Vocabulary::read(&files).map_err(ConvertError::from)?)
     }
 
-    /// The file of the model's eyes, if it sees; see [`Plan::projector`].
+    /// The template in `chat_template.json`, where older processors of models that see or hear have it.
+    fn processor_template(&self) -> Option<String> {
+        let json = self.file("chat_template.json")?;
+        let json: serde_json::Value = serde_json::from_slice(json).ok()?;
+        Some(json.get("chat_template")?.as_str()?.into())
+    }
+
+    /// The file of the model's eyes or ears, if it has any; see [`Plan::projector`].
     pub fn projector<'t, 'a>(
         &self,
         config: &HfConfig,

@@ -13,6 +13,7 @@ extern crate std;
 
 mod config;
 mod ctc;
+mod ears;
 mod error;
 mod eyes;
 pub mod family;
@@ -43,6 +44,7 @@ mod row_order;
 mod speech;
 mod states;
 mod tensor_plan;
+mod text_models;
 mod write;
 
 pub use config::HfConfig;

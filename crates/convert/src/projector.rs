@@ -10,7 +10,7 @@ use strata_quant::GgmlType;
 use strata_weights::gguf::{Builder, Name};
 use strata_weights::{CheckpointTensor, Dtype};
 
-use crate::config::HfConfig;
+use crate::config::{HfConfig, bad};
 use crate::error::ConvertError;
 use crate::eyes::{ALL, Eyes, Way};
 use crate::mix::Mix;
@@ -29,6 +29,8 @@ const SEEING: &[&str] = &[
     "visual.",
     "multi_modal_projector.",
     "embed_vision.",
+    "connector.",
+    "image_newline",
 ];
 
 /// What the names of tensors end with.
@@ -99,6 +101,10 @@ impl Sizes<'_> {
         self.optional(keys).ok_or(ConvertError::Missing { key })
     }
 
+    fn word(&self, key: &str) -> Option<&str> {
+        self.vision.get(key)?.as_str()
+    }
+
     /// The layers behind which something for the text model is made.
     fn stacked(&self) -> Vec<usize> {
         let list = self.vision.get("deepstack_visual_indexes");
@@ -129,6 +135,25 @@ impl Sizes<'_> {
             .unwrap_or_else(|| otherwise.to_vec())
     }
 
+    /// How many of the tower's layers are used; the result of the last of them is taken.
+    fn used(&self, config: &HfConfig) -> Result<u32, ConvertError> {
+        let all = self.size(&["num_hidden_layers"])?;
+        let key = "vision_feature_layer";
+        let Some((_, value)) = config.get(&[key]) else {
+            return Ok(all.saturating_sub(1));
+        };
+        // 0 are the patches, and -1 is the last layer.
+        let layer = value.as_i64().ok_or_else(|| bad(key, value))?;
+        let used = if layer < 0 {
+            i64::from(all) + 1 + layer
+        } else {
+            layer
+        };
+        let used = u32::try_from(used).ok();
+        let used = used.filter(|used| (1..=all).contains(used));
+        used.ok_or_else(|| bad(key, value))
+    }
+
     /// A number beside the weights, or in a map of sizes there.
     fn pixels(&self, key: &str, side: &str) -> Option<u32> {
         let whole = self.beside.get(key);
@@ -147,10 +172,17 @@ impl<'t, 'a> Plan<'t, 'a> {
         beside: Option<&[u8]>,
         name: Option<&str>,
     ) -> Result<Option<Self>, ConvertError> {
-        let eyes = ALL
-            .iter()
-            .find(|eyes| eyes.classes.contains(&config.class()));
-        let (Some(eyes), Some(vision)) = (eyes, config.vision()) else {
+        if let Some(plan) = Self::ears(config, checkpoint, name)? {
+            return Ok(Some(plan));
+        }
+        let Some(vision) = config.vision() else {
+            return Ok(None);
+        };
+        let kind = vision.get("model_type").and_then(Value::as_str);
+        let fits = |eyes: &&Eyes| {
+            eyes.classes.contains(&config.class()) && eyes.tower.is_none_or(|it| kind == Some(it))
+        };
+        let Some(eyes) = ALL.iter().find(fits) else {
             return Ok(None);
         };
         let beside = beside.and_then(|json| serde_json::from_slice(json).ok());
@@ -159,6 +191,10 @@ impl<'t, 'a> Plan<'t, 'a> {
             beside: beside.unwrap_or_default(),
         };
         let heads = sizes.size(&["num_attention_heads", "num_heads"])?;
+        let used = match eyes.projector {
+            "mlp" => Some(sizes.used(config)?),
+            _ => None,
+        };
         let mut tensors = Vec::new();
         let mut layers = 0;
         for (source, tensor) in checkpoint.iter().enumerate() {
@@ -172,6 +208,11 @@ impl<'t, 'a> Plan<'t, 'a> {
                 .strip_prefix("v.blk.")
                 .and_then(|rest| rest.split('.').next());
             let layer: Option<u32> = layer.and_then(|layer| layer.parse().ok());
+            // What comes after the layer that is taken.
+            let after = layer.is_some_and(|layer| used.is_some_and(|used| layer >= used));
+            if after || used.is_some() && name.starts_with("v.post_ln.") {
+                continue;
+            }
             layers = layers.max(layer.map_or(0, |layer| layer + 1));
             tensors.extend(planned(tensor, source, name, (way, heads))?);
         }
@@ -190,7 +231,8 @@ impl<'t, 'a> Plan<'t, 'a> {
         }
         builder.set("clip.has_vision_encoder", true)?;
         builder.set("clip.projector_type", eyes.projector)?;
-        if let Some(key) = eyes.activation {
+        let gelu = eyes.projector == "mlp" && sizes.word("hidden_act") == Some("gelu");
+        if let Some(key) = eyes.activation.or(gelu.then_some("clip.use_gelu")) {
             builder.set(key, true)?;
         }
         eyes.describe(&mut builder, &sizes, config)?;
@@ -266,8 +308,26 @@ impl Eyes {
                 }
             }
             "pixtral" => {
-                let merge = config.u32(&["spatial_merge_size"])?.unwrap_or(1);
-                builder.set(&key("spatial_merge_size"), merge)?;
+                // Files without a merger have no side of squares.
+                if let Some(merge) = config.u32(&["spatial_merge_size"])? {
+                    builder.set(&key("spatial_merge_size"), merge)?;
+                }
+            }
+            "mlp" => llava(builder, config)?,
+            "idefics3" => {
+                let side = config.u32(&["scale_factor"])?.unwrap_or(2);
+                builder.set(&key("projector.scale_factor"), side)?;
+                if let Some(longest) = sizes.pixels("", "longest_edge") {
+                    builder.set(&key("preproc_image_size"), longest)?;
+                }
+            }
+            "internvl" => {
+                let ratio = config.f32(&["downsample_ratio"])?.unwrap_or(0.5);
+                let side = libm::rintf(1.0 / ratio) as u32;
+                builder.set(&key("projector.scale_factor"), side)?;
+                if let Some(tiles) = sizes.pixels("max_patches", "") {
+                    builder.set(&key("preproc_max_tiles"), tiles)?;
+                }
             }
             _ => {
                 let merge = sizes.optional(&["spatial_merge_size"]).unwrap_or(2);
@@ -301,8 +361,33 @@ impl Eyes {
     }
 }
 
+/// Writes how LLaVA's images become positions.
+fn llava(builder: &mut Builder, config: &HfConfig) -> Result<(), ConvertError> {
+    let key = "vision_feature_select_strategy";
+    if let Some((_, value)) = config.get(&[key])
+        && value.as_str() != Some("default")
+    {
+        return Err(bad(key, value));
+    }
+    let key = "image_grid_pinpoints";
+    let Some((_, sizes)) = config.get(&[key]) else {
+        return Ok(());
+    };
+    let sides = sizes.as_array().into_iter().flatten();
+    let sides = sides.flat_map(|size| size.as_array().into_iter().flatten());
+    let sides: Option<Vec<i32>> = sides
+        .map(|side| i32::try_from(side.as_u64()?).ok())
+        .collect();
+    let sides = sides.ok_or_else(|| bad(key, sizes))?;
+    if !sides.is_empty() {
+        builder.set_array("clip.vision.image_grid_pinpoints", sides)?;
+        builder.set("clip.vision.mm_patch_merge_type", "spatial_unpad")?;
+    }
+    Ok(())
+}
+
 /// A tensor's place in the file, or two for the frames of a convolution.
-fn planned(
+pub(crate) fn planned(
     tensor: &CheckpointTensor<'_>,
     source: usize,
     name: String,
@@ -375,6 +460,16 @@ fn planned(
             vec![patches]
         }
         (Way::Colors, _) => return Err(shape()),
+        (Way::Vectors, &[1, 1, width]) => {
+            vec![one(name, vec![width], RowOrder::Same, Edit::Nothing)]
+        }
+        (Way::Vectors, &[1, count, width]) => {
+            vec![one(name, vec![width, count], RowOrder::Same, Edit::Nothing)]
+        }
+        (Way::Vectors, _) => return Err(shape()),
+        (Way::Column, &[count]) => {
+            vec![one(name, vec![1, count], RowOrder::Same, Edit::Nothing)]
+        }
         (Way::Pairs, &[rows, _]) => {
             let size = (rows as usize).checked_div(heads as usize).unwrap_or(0);
             if size == 0 || !size.is_multiple_of(2) || size * heads as usize != rows as usize {

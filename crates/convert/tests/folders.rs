@@ -322,6 +322,11 @@ fn eyes_become_the_file_that_the_converter_of_llama_cpp_writes() {
         "gemma4",
         "gemma4-small",
         "llama4",
+        "llava",
+        "llava-next",
+        "idefics3",
+        "internvl",
+        "pixtral",
     ] {
         let folder = Folder::open(&folders.join(name)).unwrap();
         let (config, checkpoint) = (folder.config().unwrap(), folder.tensors().unwrap());
@@ -351,6 +356,51 @@ fn eyes_become_the_file_that_the_converter_of_llama_cpp_writes() {
                 Some(format!("{value:?}")),
                 "{name}: {key}"
             );
+        }
+    }
+}
+
+#[test]
+fn ears_become_the_file_that_the_converter_of_llama_cpp_writes() {
+    let folders = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/listeners");
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../model/tests/golden_audio");
+    let same = |name: &str, file: &[u8], expected: &[u8]| {
+        let (file, expected) = (Gguf::parse(file).unwrap(), Gguf::parse(expected).unwrap());
+        assert_eq!(file.tensors().len(), expected.tensors().len(), "{name}");
+        for tensor in expected.tensors() {
+            let mut found = file.tensors().iter();
+            let found = found.find(|found| found.name == tensor.name);
+            let found = found.unwrap_or_else(|| panic!("{name}: no {}", tensor.name));
+            assert_eq!(found.dims, tensor.dims, "{name}: {}", tensor.name);
+            // The checkpoint has 16 bits, and so has the file; both have the same numbers.
+            let floats = |tensor: &Tensor<'_>| {
+                let mut values = vec![0.0f32; tensor.dims.elements().unwrap() as usize];
+                strata_quant::dequantize(tensor.ty, tensor.data, &mut values).unwrap();
+                values
+            };
+            assert!(floats(found) == floats(tensor), "{name}: {}", tensor.name);
+        }
+        for (key, value) in expected.metadata().iter() {
+            if key.starts_with("clip.") || key == "general.architecture" {
+                let found = file.metadata().get(key).map(|value| format!("{value:?}"));
+                assert_eq!(found, Some(format!("{value:?}")), "{name}: {key}");
+            }
+        }
+    };
+    for name in ["qwen2audio", "ultravox", "voxtral"] {
+        let folder = Folder::open(&folders.join(name)).unwrap();
+        let (config, checkpoint) = (folder.config().unwrap(), folder.tensors().unwrap());
+        let plan = folder.projector(&config, &checkpoint).unwrap().unwrap();
+        let mut file = Vec::new();
+        let done = folder.convert(&plan, &mut file, &Inline, &mut |_, _| {});
+        done.unwrap();
+        let expected = fs::read(golden.join(format!("{name}.mmproj.gguf"))).unwrap();
+        same(name, &file, &expected);
+        // Ultravox's text model is a folder of its own.
+        if name != "ultravox" {
+            let text = convert(&folders.join(name), None).unwrap();
+            let expected = fs::read(golden.join(format!("{name}.gguf"))).unwrap();
+            same(name, &text, &expected);
         }
     }
 }

@@ -344,7 +344,7 @@ pub(crate) const PREFIXES: &[&str] = &[
     "rwkv.",
 ];
 
-/// What belongs to the eyes of a model that also sees, or to what
+/// What belongs to the eyes of a model that also sees, to the ears of one that also hears, or to what
 /// also predicts tokens after the next.
 pub(crate) const VISION: &[&str] = &[
     "vision_tower.",
@@ -352,6 +352,9 @@ pub(crate) const VISION: &[&str] = &[
     "multi_modal_projector.",
     "visual.",
     "embed_vision.",
+    "connector.",
+    "image_newline",
+    "audio_tower.",
     "mtp.",
 ];
 
