@@ -74,7 +74,7 @@ impl Message {
     pub fn joined(&self) -> String {
         let texts = self.parts.iter().map(|part| match part {
             ContentPart::Text(text) => text.as_str(),
-            ContentPart::Image(_) | ContentPart::ImageUrl(_) => "",
+            ContentPart::Image(_) | ContentPart::ImageUrl(_) | ContentPart::Audio(_) => "",
         });
         texts.collect()
     }
@@ -103,6 +103,8 @@ pub enum ContentPart {
     Image(Image),
     /// An image that is somewhere else. Who takes the request replaces it with the image, or it is refused.
     ImageUrl(ImageUrl),
+    /// Audio.
+    Audio(Audio),
 }
 
 /// Where an image is.
@@ -136,6 +138,15 @@ impl ImageUrl {
 pub struct Image {
     /// The media type the client gave, such as `image/png`.
     pub media_type: Option<String>,
+    /// The file's bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// An audio file, not decoded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Audio {
+    /// The format the client gave, such as `wav`. The file's first bytes say what it is.
+    pub format: Option<String>,
     /// The file's bytes.
     pub bytes: Vec<u8>,
 }

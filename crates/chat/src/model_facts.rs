@@ -104,6 +104,8 @@ pub enum Capability {
     Insert,
     /// Sees images.
     Vision,
+    /// Hears audio.
+    Audio,
     /// Embeds texts.
     Embedding,
     /// Thinks before it answers.
@@ -118,6 +120,7 @@ impl Capability {
             Self::Tools => "tools",
             Self::Insert => "insert",
             Self::Vision => "vision",
+            Self::Audio => "audio",
             Self::Embedding => "embedding",
             Self::Thinking => "thinking",
         }

@@ -1,8 +1,8 @@
 //! What preparing requests needs to know about a model.
 
+use crate::media::{Ears, Senses, Sight};
 use crate::prompt::{ChatTemplate, PromptError};
 use crate::sampling::{self, Sampling};
-use crate::sight::Sight;
 use crate::thinking::ThinkingMarks;
 use crate::{Capability, Message, RankPrompt};
 use alloc::string::String;
@@ -47,6 +47,8 @@ pub struct ModelProfile {
     pub speculation: Speculation,
     /// What turns images into parts of a prompt, in models that see.
     pub sight: Option<Arc<dyn Sight>>,
+    /// What turns audio into parts of a prompt, in models that hear.
+    pub ears: Option<Arc<dyn Ears>>,
 }
 
 impl ModelProfile {
@@ -69,6 +71,7 @@ impl ModelProfile {
             rank_prompt: None,
             speculation: Speculation::Off,
             sight: None,
+            ears: None,
         }
     }
 
@@ -91,8 +94,17 @@ impl ModelProfile {
             rank_prompt: self.rank_prompt.clone(),
             speculation: self.speculation,
             sight: self.sight.clone(),
+            ears: self.ears.clone(),
         };
         profile.with_go_template(source)
+    }
+
+    /// What the model perceives with.
+    pub(crate) fn senses(&self) -> Senses<'_> {
+        Senses {
+            sight: self.sight.as_deref(),
+            ears: self.ears.as_deref(),
+        }
     }
 
     /// Replaces the template by one in Go's template language, as Modelfiles have them.
@@ -136,6 +148,7 @@ impl ModelProfile {
             (calls, Capability::Tools),
             (infills, Capability::Insert),
             (self.sight.is_some(), Capability::Vision),
+            (self.ears.is_some(), Capability::Audio),
             (self.thinking.is_some(), Capability::Thinking),
         ] {
             if can {

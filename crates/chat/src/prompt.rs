@@ -12,7 +12,7 @@ mod values;
 pub use go_values::go_value;
 
 use crate::json::Json;
-use crate::sight::{Sight, SightError, Sights, SplicedTokens};
+use crate::media::{Media, MediaError, Senses, SplicedTokens};
 use crate::tools::CallFormat;
 use crate::{Fault, Message, Role, Thinking, Tool};
 use alloc::borrow::Cow;
@@ -60,8 +60,8 @@ pub struct Conversation<'a> {
     pub now: Option<DateTime>,
     /// The most bytes that the prompt may have.
     pub room: Option<usize>,
-    /// What turns images into parts of the prompt, in models that see.
-    pub sight: Option<&'a dyn Sight>,
+    /// What turns images and audio into parts of the prompt.
+    pub senses: Senses<'a>,
 }
 
 /// A prompt as the model sees it.
@@ -75,7 +75,7 @@ pub struct RenderedPrompt {
     pub added: usize,
     /// The context length it must fit in.
     pub context: usize,
-    /// The positions of its images.
+    /// The positions of its images and audio.
     pub images: Vec<EmbeddedRun>,
 }
 
@@ -115,25 +115,31 @@ pub enum PromptError {
     /// A message has an image, which the model cannot see.
     #[error("the model cannot see pictures")]
     Picture,
-    /// A message has a mark that stands for an image.
+    /// A message has audio, which the model cannot hear.
+    #[error("the model cannot hear audio")]
+    Audio,
+    /// A message has a mark that stands for an image or for audio.
     #[error(
-        "a message beside an image has the noncharacter U+FDD0 or U+FDD1, which marks the place of one"
+        "a message beside an image or audio has the noncharacter U+FDD0 or U+FDD1, which marks the place of one"
     )]
-    ImageMark,
-    /// The template leaves an image out, or writes it twice.
-    #[error("the model's chat template does not write each message with an image once, in order")]
-    ImagePlace,
-    /// An image cannot be read.
+    MediaMark,
+    /// The template leaves an image or audio out, or writes it twice.
+    #[error(
+        "the model's chat template does not write each message with an image or audio once, in order"
+    )]
+    MediaPlace,
+    /// An image or audio cannot be read.
     #[error("{}", .0.message)]
-    Image(Fault),
+    Media(Fault),
 }
 
-impl From<SightError> for PromptError {
-    fn from(error: SightError) -> Self {
+impl From<MediaError> for PromptError {
+    fn from(error: MediaError) -> Self {
         match error {
-            SightError::Blind => Self::Picture,
-            SightError::Mark => Self::ImageMark,
-            SightError::Image(fault) => Self::Image(fault),
+            MediaError::Blind => Self::Picture,
+            MediaError::Deaf => Self::Audio,
+            MediaError::Mark => Self::MediaMark,
+            MediaError::Unreadable(fault) => Self::Media(fault),
         }
     }
 }
@@ -236,12 +242,12 @@ impl ChatTemplate {
         tokenizer: &Tokenizer,
         conversation: &Conversation<'_>,
     ) -> Result<RenderedPrompt, PromptError> {
-        let (sights, marked);
-        let (sights, messages) = match Sights::of(conversation.messages, conversation.sight)? {
-            None => (&Sights::default(), conversation.messages),
-            Some(seen) => {
-                (sights, marked) = seen;
-                (&sights, &marked[..])
+        let (media, marked);
+        let (media, messages) = match Media::of(conversation.messages, conversation.senses)? {
+            None => (&Media::default(), conversation.messages),
+            Some(perceived) => {
+                (media, marked) = perceived;
+                (&media, &marked[..])
             }
         };
         if conversation.closed && matches!(self.language, Language::Go(_)) {
@@ -272,18 +278,18 @@ impl ChatTemplate {
             tools: if explains { &[] } else { conversation.tools },
             ..*conversation
         };
-        let mut prompt = self.encode(tokenizer, &shown, input, sights)?;
+        let mut prompt = self.encode(tokenizer, &shown, input, media)?;
         let mut more = SplicedTokens {
             tokens: prompt.tokens,
             runs: prompt.images,
         };
-        sights.encode(tokenizer, &begun, PLAIN, &mut more);
+        media.encode(tokenizer, &begun, PLAIN, &mut more);
         (prompt.tokens, prompt.images) = (more.tokens, more.runs);
         prompt.text += &begun;
-        if !sights.are_all_in(&prompt.text) {
-            return Err(PromptError::ImagePlace);
+        if !media.are_all_in(&prompt.text) {
+            return Err(PromptError::MediaPlace);
         }
-        prompt.text = sights.shown(&prompt.text);
+        prompt.text = media.shown(&prompt.text);
         Ok(prompt)
     }
 
@@ -292,7 +298,7 @@ impl ChatTemplate {
         tokenizer: &Tokenizer,
         conversation: &Conversation<'_>,
         input: TemplateInput,
-        sights: &Sights,
+        media: &Media,
     ) -> Result<RenderedPrompt, PromptError> {
         let contents: Vec<String> = conversation.messages.iter().map(Message::joined).collect();
         let contents: Vec<&str> = contents.iter().map(String::as_str).collect();
@@ -310,9 +316,9 @@ impl ChatTemplate {
             }
         }
         let mut whole = SplicedTokens::default();
-        sights.encode(tokenizer, &text, TRUSTED, &mut whole);
+        media.encode(tokenizer, &text, TRUSTED, &mut whole);
         let parts = (&contents[..], &text[..]);
-        let made = match encode_apart(tokenizer, parts, sights, render) {
+        let made = match encode_apart(tokenizer, parts, media, render) {
             Some(apart)
                 if controls(tokenizer, &apart.tokens).ne(controls(tokenizer, &whole.tokens)) =>
             {
@@ -373,7 +379,7 @@ impl ChatTemplate {
 fn encode_apart(
     tokenizer: &Tokenizer,
     (contents, text): (&[&str], &str),
-    sights: &Sights,
+    media: &Media,
     render: impl Fn(&[&str]) -> Result<String, PromptError>,
 ) -> Option<SplicedTokens> {
     let marks: Vec<String> = (0..contents.len())
@@ -406,14 +412,14 @@ fn encode_apart(
         let (mut joined, mut made, mut end) = (String::new(), SplicedTokens::default(), 0);
         for &(at, index) in &places {
             let own = &rendered[end..at];
-            sights.encode(tokenizer, own, TRUSTED, &mut made);
-            sights.encode(tokenizer, contents[index], PLAIN, &mut made);
+            media.encode(tokenizer, own, TRUSTED, &mut made);
+            media.encode(tokenizer, contents[index], PLAIN, &mut made);
             joined.push_str(own);
             joined.push_str(contents[index]);
             end = at + marks[index].len();
         }
         let own = &rendered[end..];
-        sights.encode(tokenizer, own, TRUSTED, &mut made);
+        media.encode(tokenizer, own, TRUSTED, &mut made);
         joined.push_str(own);
         (joined == text).then_some(made)
     })

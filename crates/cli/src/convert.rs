@@ -41,7 +41,7 @@ pub(crate) struct Arguments {
 /// What was done.
 struct Summary {
     mix: Mix,
-    /// The file of the model's eyes, if it sees.
+    /// The file of the model's eyes or ears, if it has any.
     projector: Option<PathBuf>,
     tensors: usize,
     bytes: u64,
@@ -151,7 +151,11 @@ fn print(arguments: &Arguments, summary: &Summary) -> std::io::Result<()> {
         *bytes as f64 / 1e6
     )?;
     match projector {
-        Some(path) => writeln!(out, "{}: the projector, for images", path.display()),
+        Some(path) => writeln!(
+            out,
+            "{}: the projector, for images or audio",
+            path.display()
+        ),
         None => Ok(()),
     }
 }

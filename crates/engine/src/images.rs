@@ -1,7 +1,7 @@
-//! Images in a prompt: what the cache knows their positions by, and runs of positions that are computed in one batch.
+//! Images and audio in a prompt: what the cache knows their positions by, and runs of positions that are computed in one batch.
 //!
-//! The tokens at an image's positions are placeholders, alike for all images. The prefix tree therefore sees numbers made
-//! from the image's digest in their place. They have the highest bit set, which no token has, and 31 bits each, from
+//! The tokens at an image's positions are placeholders, alike for all images, and so it is with audio. The prefix tree therefore
+//! sees numbers made from the digest of pixels or samples in their place. They have the highest bit set, which no token has, and 31 bits each, from
 //! another part of the digest at each of four positions in a row.
 
 use alloc::borrow::Cow;
@@ -9,7 +9,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use strata_model::EmbeddedRun;
 
-/// The images of a sequence, in the order of their positions.
+/// The images and the audio of a sequence, in the order of their positions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Images(Arc<[EmbeddedRun]>);
 

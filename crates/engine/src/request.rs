@@ -16,7 +16,7 @@ use strata_model::{BatchError, EmbeddedRun, Pooling};
 pub struct Request {
     /// The prompt's tokens; at least one.
     pub prompt: Vec<u32>,
-    /// Positions of the prompt whose embeddings are given, in order: its images. The tokens there are placeholders.
+    /// Positions of the prompt whose embeddings are given, in order: its images and audio. The tokens there are placeholders.
     pub images: Vec<EmbeddedRun>,
     /// How tokens are chosen.
     pub sampling: SamplerSettings,

@@ -193,7 +193,7 @@ impl Engine {
             ),
             (
                 !request.images.is_empty(),
-                "encoder-decoders read no images",
+                "encoder-decoders read no images and no audio",
             ),
             (
                 request.prompt_logprobs.is_some(),
@@ -219,7 +219,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Refuses images that the executor cannot compute.
+    /// Refuses images and audio that the executor cannot compute.
     fn check_images(&self, request: &Request) -> Result<(), SubmitError> {
         if request.images.is_empty() {
             return Ok(());
@@ -239,12 +239,12 @@ impl Engine {
         let faults = [
             (
                 !self.executor().takes_embeddings(),
-                "images are computed on the processors only: run the model with the device cpu",
+                "images and audio are computed on the processors only: run the model with the device cpu",
             ),
-            (self.encodes(), "an encoder reads no images"),
+            (self.encodes(), "an encoder reads no images and no audio"),
             (
                 !fits || end > request.prompt.len(),
-                "an image's embeddings do not fit the prompt",
+                "the embeddings of an image or of audio do not fit the prompt",
             ),
             (
                 self.cache.is_recurrent() && mutual().next().is_some(),

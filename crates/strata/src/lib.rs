@@ -50,6 +50,8 @@ mod answer;
 #[cfg(feature = "std")]
 mod device;
 #[cfg(feature = "std")]
+mod ears;
+#[cfg(feature = "std")]
 mod embed;
 #[cfg(feature = "std")]
 mod events;
@@ -69,6 +71,8 @@ mod parts;
 mod peers;
 #[cfg(feature = "std")]
 mod plan;
+#[cfg(feature = "std")]
+mod projector;
 #[cfg(feature = "std")]
 mod request;
 #[cfg(feature = "std")]
@@ -107,7 +111,7 @@ pub use {
         PeerError, PeerHost, PeerHostOptions, PeerKey, PeerPlan, PeerState, PeerStates, Peers,
     },
     plan::Plan,
-    request::{Request, assistant, image, system, tool_result, user},
+    request::{Request, assistant, audio, image, system, tool_result, user},
     session::{Checkpoint, Session},
     sight::{Eyes, Glance},
     size::Size,

@@ -4,8 +4,8 @@ use crate::generation::Generation;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use strata_chat::{
-    AnswerConstraint, Arrival, Fault, FaultKind, Generate, ModelFacts, ModelProfile, Prepared,
-    RequestContext, prepare, refusal,
+    AnswerConstraint, Arrival, ContentPart, Fault, FaultKind, Generate, ModelFacts, ModelProfile,
+    Prepared, Prompt, RequestContext, prepare, refusal,
 };
 use strata_engine::{AdapterId, ClientId, Constraint, Engine, SubmitError};
 use strata_platform::Clock;
@@ -63,6 +63,10 @@ impl LocalModel {
             let problem = "this machine uses the model's own template: leave template out";
             return Err(Fault::new(FaultKind::Unsupported, problem));
         }
+        if has_media(request) {
+            let problem = "this machine cannot read images and audio, whose decoders need an operating system: send text";
+            return Err(Fault::new(FaultKind::Unsupported, problem));
+        }
         let mut prepared = prepare(request, &self.profile, context)?;
         if !matches!(prepared.constraint, AnswerConstraint::Free) {
             let constraint = compile(&prepared.constraint)?;
@@ -83,4 +87,14 @@ impl LocalModel {
         let caller = (ClientId::default(), arrival);
         Generation::start(&mut self.engine, request, prepared, &self.profile, caller)
     }
+}
+
+/// Whether a message has an image or audio.
+fn has_media(request: &Generate) -> bool {
+    let messages = request.prompts.iter().flat_map(|prompt| match prompt {
+        Prompt::Chat(messages) => messages.as_slice(),
+        _ => &[],
+    });
+    let mut parts = messages.flat_map(|message| &message.parts);
+    parts.any(|part| !matches!(part, ContentPart::Text(_)))
 }

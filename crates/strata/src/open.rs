@@ -1,5 +1,6 @@
 //! From a name to a model at work: found, checked, planned, loaded.
 
+use crate::ears::TowerEars;
 use crate::error::{Error, ErrorKind};
 use crate::load::{
     self, AdapterFile, CheckedModel, Limit, Lists, Machine, MemoryPlan, ModelFile, Needs,
@@ -9,7 +10,8 @@ use crate::model::Model;
 use crate::options::Options;
 use crate::parts::{LoadReport, Parts};
 use crate::peers::{self, PeerStates, refuse_others};
-use crate::sight::{self, TowerSight};
+use crate::projector::{self, ProjectorFile};
+use crate::sight::TowerSight;
 use crate::size::Size;
 use crate::worker::{LoadedAdapter, Monitor};
 use std::ops::ControlFlow;
@@ -17,7 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use strata_chat::json::Json;
-use strata_chat::{ModelFacts, ModelProfile, Sight};
+use strata_chat::{Ears, ModelFacts, ModelProfile, Sight};
 use strata_engine::{Engine, EngineOptions, ModelDigest, Speculation};
 use strata_host::{MonotonicClock, PageFiles};
 use strata_model::spec::Role;
@@ -176,7 +178,11 @@ pub(crate) fn open(
     if options.peers.is_some() {
         refuse_others(&file, options)?;
     }
-    let (sight, seeing) = eyes(&file, &checked, options, machine)?;
+    let Senses {
+        sight,
+        ears,
+        description: perceiving,
+    } = senses(&file, &checked, options, machine)?;
     let raised;
     let options = match &sight {
         // An image whose positions see each other is computed in one batch, beside what others decode.
@@ -192,6 +198,7 @@ pub(crate) fn open(
     let mut profile = checked.profile()?;
     profile.speculation = options.speculation();
     profile.sight = sight.map(|sight| Arc::new(sight) as Arc<dyn Sight>);
+    profile.ears = ears.map(|ears| Arc::new(ears) as Arc<dyn Ears>);
     let facts = facts(&file, &checked, Some(&profile), options)?;
     let draft = match &options.draft {
         Some(path) => Some(load_draft(path, options, &mut needs, runtime)?),
@@ -232,7 +239,7 @@ pub(crate) fn open(
     if let Some((draft, storage)) = &draft {
         description += &format!("\n{}", draft.description("draft weights", storage));
     }
-    description += &seeing;
+    description += &perceiving;
     let load = LoadReport {
         time: loaded.load_time,
         description,
@@ -301,32 +308,68 @@ pub(crate) fn open(
     Model::from_parts(parts, listeners)
 }
 
-/// The model's projector, if there is one, and a line about it. One that was found beside the model and does not belong
-/// to it is left alone.
-fn eyes(
+/// What a model perceives with, and lines about it.
+#[derive(Default)]
+struct Senses {
+    sight: Option<TowerSight>,
+    ears: Option<TowerEars>,
+    description: String,
+}
+
+/// What is in the model's projector, if there is one. One that was found beside the model and does not belong to it is left
+/// alone.
+fn senses(
     file: &ModelFile,
     checked: &CheckedModel<'_>,
     options: &Options,
     machine: &Arc<Machine>,
-) -> Result<(Option<TowerSight>, String), Error> {
+) -> Result<Senses, Error> {
     let asked = options.projector.as_deref();
     let elsewhere = checked.role() == Role::Encoder || options.peers.is_some();
     if elsewhere && asked.is_none() {
-        return Ok((None, String::new()));
+        return Ok(Senses::default());
     }
-    let Some(path) = sight::find(file, asked) else {
-        return Ok((None, String::new()));
+    let Some(path) = projector::find(file, asked) else {
+        return Ok(Senses::default());
     };
-    let config = checked.blueprint.config();
-    match TowerSight::load(&path, config, machine, options.cache.is_some()) {
-        Ok(sight) => {
-            let (family, size) = (sight.config().family, sight.bytes() >> 20);
-            let line = format!("\nimages through {} ({family}, {size} MiB)", path.display());
-            Ok((Some(sight), line))
-        }
-        Err(error) if asked.is_some() || file.preset().is_some() => Err(error),
-        Err(error) => Ok((None, format!("\nno images: {error}"))),
+    let loaded = ProjectorFile::open(&path, machine)
+        .and_then(|projector| towers(&projector, checked, options, machine));
+    match loaded {
+        Err(error) if asked.is_none() && file.preset().is_none() => Ok(Senses {
+            description: format!("\nno images or audio: {error}"),
+            ..Senses::default()
+        }),
+        loaded => loaded,
     }
+}
+
+/// Loads the towers of a projector's file.
+fn towers(
+    file: &ProjectorFile,
+    checked: &CheckedModel<'_>,
+    options: &Options,
+    machine: &Arc<Machine>,
+) -> Result<Senses, Error> {
+    let mut senses = Senses::default();
+    let config = checked.blueprint.config();
+    let digested = options.cache.is_some();
+    let mut describe = |what: &str, family: &str, bytes: usize| {
+        let (path, size) = (file.path().display(), bytes >> 20);
+        senses.description += &format!("\n{what} through {path} ({family}, {size} MiB)");
+    };
+    let (sees, hears) = file.has()?;
+    if hears {
+        let model = (config, checked.context);
+        let ears = TowerEars::load(file, model, machine, digested)?;
+        describe("audio", ears.config().family, ears.bytes());
+        senses.ears = Some(ears);
+    }
+    if sees {
+        let sight = TowerSight::load(file, config, machine, digested)?;
+        describe("images", sight.config().family, sight.bytes());
+        senses.sight = Some(sight);
+    }
+    Ok(senses)
 }
 
 /// Adds pages to those that the plan asks for, so that as many requests as may run side by side find room: within a

@@ -132,7 +132,7 @@ impl Options {
         self
     }
 
-    /// The file of the projector that lets the model see images. [default: the one of the store, or `*mmproj*.gguf` beside
+    /// The file of the projector that lets the model see images or hear audio. [default: the one of the store, or `*mmproj*.gguf` beside
     /// the model's file]
     #[must_use]
     pub fn projector(mut self, path: impl Into<PathBuf>) -> Self {

@@ -1,13 +1,13 @@
 //! What a model will take, before anything is loaded.
 
 use crate::error::Error;
-use crate::load::{CheckedModel, Limit, MemoryPlan, ModelFile, Needs, TokenizerUse};
+use crate::load::{self, CheckedModel, Limit, MemoryPlan, ModelFile, Needs, TokenizerUse};
 use crate::open::facts;
 use crate::options::Options;
 use crate::peers::{PeerPlan, Shares, refuse_others};
 use std::ops::Range;
 use std::path::Path;
-use strata_chat::ModelFacts;
+use strata_chat::{Capability, ModelFacts};
 use strata_model::Placement;
 
 /// What a model takes in bytes, against what there is.
@@ -102,7 +102,11 @@ pub(crate) fn plan(path: &Path, options: &Options, limit: Limit) -> Result<Plan,
         peers,
         streamed: plan.streamed(),
         remedies: plan.remedies(),
-        facts: facts(&file, &checked, checked.profile().ok().as_ref(), options)?,
+        facts: perceiving(
+            facts(&file, &checked, checked.profile().ok().as_ref(), options)?,
+            &file,
+            options,
+        ),
     })
 }
 
@@ -112,7 +116,20 @@ pub(crate) fn inspect(path: &Path, options: &Options) -> Result<ModelFacts, Erro
         ModelFile::open_as(path, options.quantize, &mut |_, _| {})?.allowing(options.untested);
     let checked = options.check(&file, TokenizerUse::Required)?;
     let profile = checked.profile()?;
-    facts(&file, &checked, Some(&profile), options)
+    let facts = facts(&file, &checked, Some(&profile), options)?;
+    Ok(perceiving(facts, &file, options))
+}
+
+/// With what the model's projector adds, which is not loaded yet.
+fn perceiving(mut facts: ModelFacts, file: &ModelFile, options: &Options) -> ModelFacts {
+    if facts.capabilities.contains(&Capability::Completion) {
+        let thinks = |can: &Capability| *can == Capability::Thinking;
+        let at = facts.capabilities.iter().position(thinks);
+        let at = at.unwrap_or(facts.capabilities.len());
+        let more = load::perceives(file, options.projector.as_deref());
+        facts.capabilities.splice(at..at, more);
+    }
+    facts
 }
 
 /// What a draft model takes beside a model with these needs.

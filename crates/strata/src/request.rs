@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use strata_chat::json::Json;
 use strata_chat::{
-    ContentPart, Format, Generate, Image, Message, Prompt, Role, Thinking, Tool, ToolCall,
+    Audio, ContentPart, Format, Generate, Image, Message, Prompt, Role, Thinking, Tool, ToolCall,
     ToolChoice,
 };
 
@@ -22,6 +22,14 @@ pub fn user(text: impl Into<String>) -> Message {
 pub fn image(bytes: impl Into<Vec<u8>>) -> ContentPart {
     ContentPart::Image(Image {
         media_type: None,
+        bytes: bytes.into(),
+    })
+}
+
+/// A part of a message: an audio file, not decoded. Models that hear read WAV, FLAC, MP3 and Ogg Vorbis.
+pub fn audio(bytes: impl Into<Vec<u8>>) -> ContentPart {
+    ContentPart::Audio(Audio {
+        format: None,
         bytes: bytes.into(),
     })
 }

@@ -6,18 +6,16 @@ mod families;
 pub use self::eyes::{Eyes, Glance};
 
 use self::families::{around, placeholder, recipe};
-use crate::error::{Error, ErrorKind};
-use crate::load::{Machine, ModelFile, bad_folder, bad_model, sha256};
+use crate::error::Error;
+use crate::load::{Machine, sha256};
+use crate::projector::{ProjectorFile, numbered};
 use std::fmt;
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use strata_chat::{Fault, Image, Sight, SightPart};
-use strata_convert::{Folder, FolderError, WriteFailure};
+use strata_chat::{Fault, Image, MediaPart, Sight};
 use strata_engine::EmbeddedRun;
 use strata_model::{Compute, Config, Grid, Tiling, Tower, TowerConfig, TowerImage, TowerRows};
 use strata_platform::{Sha256, SystemMemory};
 use strata_vision::{Bitmap, Limits, Recipe, Seen};
-use strata_weights::{Gguf, GgufSet};
 
 /// Bytes of embeddings that are kept for images that come again, as those of a conversation do with every turn.
 const KEPT: usize = 256 << 20;
@@ -32,7 +30,7 @@ pub(crate) struct TowerSight {
     /// Of the projector's file.
     digest: [u8; 32],
     /// By the digest of the image's file; what was of use last is last.
-    seen: Mutex<Vec<([u8; 32], Vec<SightPart>)>>,
+    seen: Mutex<Vec<([u8; 32], Vec<MediaPart>)>>,
 }
 
 impl fmt::Debug for TowerSight {
@@ -42,59 +40,16 @@ impl fmt::Debug for TowerSight {
     }
 }
 
-/// Where a model's projector is: where somebody says, in the store, or beside the model's file.
-pub(crate) fn find(file: &ModelFile, asked: Option<&Path>) -> Option<PathBuf> {
-    if let Some(path) = asked {
-        return Some(path.into());
-    }
-    if let Some(preset) = file.preset() {
-        return preset.projectors.first().cloned();
-    }
-    if Folder::is_checkpoint(file.path()) {
-        return Some(file.path().into());
-    }
-    let folder = file.path().parent()?;
-    let folder = if folder.as_os_str().is_empty() {
-        Path::new(".")
-    } else {
-        folder
-    };
-    let is_projector = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        name.contains("mmproj") && name.ends_with(".gguf") && path != file.path()
-    };
-    let entries = std::fs::read_dir(folder).ok()?;
-    let mut found: Vec<PathBuf> = entries
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(is_projector)
-        .collect();
-    found.sort();
-    found.into_iter().next()
-}
-
 impl TowerSight {
-    /// Loads a projector for a model.
+    /// Loads the tower of a projector's file for a model.
     pub(crate) fn load(
-        path: &Path,
+        file: &ProjectorFile,
         config: &Config,
         machine: &Arc<Machine>,
         digested: bool,
     ) -> Result<Self, Error> {
-        let wrong = |fault: fmt::Arguments<'_>| {
-            let sentence = format_args!("the projector {} {fault}", path.display());
-            Error::new(ErrorKind::InvalidModel, sentence)
-        };
-        let (file, made);
-        let set = if Folder::is_checkpoint(path) {
-            made = of_folder(path, machine)?;
-            GgufSet::new(vec![
-                Gguf::parse(&made).map_err(|error| bad_model(path, error))?,
-            ])
-            .map_err(|error| bad_model(path, error))?
-        } else {
-            file = ModelFile::open(path)?;
-            file.parse()?
-        };
+        let wrong = |fault: fmt::Arguments<'_>| file.fault(fault);
+        let set = file.parse()?;
         let tower = Tower::load(&set, &SystemMemory, &*machine.pool)
             .map_err(|error| wrong(format_args!("cannot be used: {error}")))?;
         let own = tower.config();
@@ -141,7 +96,7 @@ impl TowerSight {
         self.tower.packed_bytes()
     }
 
-    fn known(&self, key: &[u8; 32]) -> Option<Vec<SightPart>> {
+    fn known(&self, key: &[u8; 32]) -> Option<Vec<MediaPart>> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let at = seen.iter().position(|(known, _)| known == key)?;
         let entry = seen.remove(at);
@@ -150,13 +105,13 @@ impl TowerSight {
         Some(parts)
     }
 
-    fn keep(&self, key: [u8; 32], parts: &[SightPart]) {
+    fn keep(&self, key: [u8; 32], parts: &[MediaPart]) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.push((key, parts.to_vec()));
-        let bytes = |(_, parts): &([u8; 32], Vec<SightPart>)| -> usize {
+        let bytes = |(_, parts): &([u8; 32], Vec<MediaPart>)| -> usize {
             let runs = parts.iter().map(|part| match part {
-                SightPart::Text(_) => 0,
-                SightPart::Run(run) => run.rows.len() * size_of::<f32>(),
+                MediaPart::Text(_) => 0,
+                MediaPart::Run(run) => run.rows.len() * size_of::<f32>(),
             });
             runs.sum()
         };
@@ -235,38 +190,8 @@ impl TowerSight {
     }
 }
 
-/// The projector of a Hugging Face folder as a GGUF file.
-fn of_folder(path: &Path, machine: &Machine) -> Result<Vec<u8>, Error> {
-    let fail = |error: FolderError| bad_folder(path, &error);
-    let folder = Folder::open(path).map_err(fail)?;
-    let config = folder.config().map_err(fail)?;
-    let checkpoint = folder.tensors().map_err(fail)?;
-    let plan = folder.projector(&config, &checkpoint).map_err(fail)?;
-    let plan = plan.ok_or_else(|| {
-        Error::new(
-            ErrorKind::InvalidModel,
-            format_args!("{} has no projector that can be read", path.display()),
-        )
-    })?;
-    let mut file = Vec::new();
-    let done = folder.convert(&plan, &mut file, &*machine.pool, &mut |_, _| {});
-    done.map_err(|failure| match failure {
-        WriteFailure::Convert(error) => fail(error.into()),
-        WriteFailure::Sink(error) => Error::io(path.display(), &error),
-    })?;
-    Ok(file)
-}
-
-/// The digest of one part of what another is of.
-fn numbered(digest: [u8; 32], index: usize) -> [u8; 32] {
-    let mut sum = Sha256::new();
-    sum.update(digest);
-    sum.update((index as u64).to_le_bytes());
-    sum.finalize()
-}
-
 impl Sight for TowerSight {
-    fn see(&self, image: &Image) -> Result<Vec<SightPart>, Fault> {
+    fn see(&self, image: &Image) -> Result<Vec<MediaPart>, Fault> {
         let key = Sha256::digest(&image.bytes);
         if let Some(parts) = self.known(&key) {
             return Ok(parts);

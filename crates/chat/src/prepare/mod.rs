@@ -195,11 +195,11 @@ fn context_length(request: &Generate, profile: &ModelProfile) -> Result<usize, F
 }
 
 fn refused(error: &PromptError) -> Fault {
-    if let PromptError::Image(fault) = error {
+    if let PromptError::Media(fault) = error {
         return fault.clone();
     }
     let kind = match error {
-        PromptError::Picture => FaultKind::Unsupported,
+        PromptError::Picture | PromptError::Audio => FaultKind::Unsupported,
         PromptError::Template(_) | PromptError::GoTemplate(_) => FaultKind::InvalidModel,
         PromptError::Render(_) | PromptError::GoRender(_) => FaultKind::Template,
         _ => FaultKind::BadRequest,

@@ -108,7 +108,7 @@ impl PromptMaker<'_> {
             closed: self.request.closed,
             now: self.now,
             room: Some(self.profile.text_room(positions)),
-            sight: self.profile.sight.as_deref(),
+            senses: self.profile.senses(),
         };
         let prompt = template.prompt(&self.profile.tokenizer, &conversation);
         prompt.map_err(|error| match error {
@@ -135,6 +135,7 @@ impl PromptMaker<'_> {
                 ContentPart::Image(_) | ContentPart::ImageUrl(_) => {
                     return Err(refused(&PromptError::Picture));
                 }
+                ContentPart::Audio(_) => return Err(refused(&PromptError::Audio)),
             }
         }
         self.raw(&[PromptPart::Text(lines.join("\n"))])
@@ -232,7 +233,7 @@ impl PromptMaker<'_> {
                     prompt_tokens: prompt.tokens.len(),
                     context,
                 },
-                "a prompt with images cannot be cut: its last message does not fit the context",
+                "a prompt with images or audio cannot be cut: its last message does not fit the context",
             ));
         }
         let keep = self.request.keep.unwrap_or(0).min(room - 1);
@@ -299,7 +300,7 @@ impl PromptMaker<'_> {
 fn text_bytes(message: &Message) -> usize {
     let parts = message.parts.iter().map(|part| match part {
         ContentPart::Text(text) => text.len(),
-        ContentPart::Image(_) | ContentPart::ImageUrl(_) => 0,
+        ContentPart::Image(_) | ContentPart::ImageUrl(_) | ContentPart::Audio(_) => 0,
     });
     parts.sum::<usize>() + message.thinking.as_ref().map_or(0, |text| text.len())
 }

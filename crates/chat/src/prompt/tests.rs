@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::ToolCall;
+use crate::media::{Ears, Sight};
 use std::vec;
 use strata_tokenizer::{ModelKind, TokenTable, Vocab};
 
@@ -237,7 +238,7 @@ fn a_go_template_is_told_of_tools_or_the_system_prompt_is() {
 struct Three;
 
 impl Sight for Three {
-    fn see(&self, image: &crate::Image) -> Result<Vec<crate::SightPart>, Fault> {
+    fn see(&self, image: &crate::Image) -> Result<Vec<crate::MediaPart>, Fault> {
         let [byte] = image.bytes[..] else {
             return Err(Fault::bad_request("the file is no image"));
         };
@@ -249,13 +250,43 @@ impl Sight for Three {
             mutual: false,
             grid: None,
         };
-        let text = |text: &str| crate::SightPart::Text(text.into());
-        Ok(vec![text("<s>"), crate::SightPart::Run(run), text("!")])
+        let text = |text: &str| crate::MediaPart::Text(text.into());
+        Ok(vec![text("<s>"), crate::MediaPart::Run(run), text("!")])
     }
 
     fn placeholder(&self) -> &str {
         "?"
     }
+}
+
+/// Hears two positions in all audio, behind its number.
+#[derive(Debug)]
+struct Two;
+
+impl Ears for Two {
+    fn hear(&self, audio: &crate::Audio, number: usize) -> Result<Vec<crate::MediaPart>, Fault> {
+        let run = EmbeddedRun {
+            start: 0,
+            len: 2,
+            rows: vec![0.0; 2].into(),
+            digest: [audio.bytes[0]; 32],
+            mutual: false,
+            grid: None,
+        };
+        let text = crate::MediaPart::Text(format!("{number}:"));
+        Ok(vec![text, crate::MediaPart::Run(run)])
+    }
+
+    fn placeholder(&self) -> &str {
+        "~"
+    }
+}
+
+fn audio(bytes: &[u8]) -> crate::ContentPart {
+    crate::ContentPart::Audio(crate::Audio {
+        format: None,
+        bytes: bytes.into(),
+    })
 }
 
 fn picture(bytes: &[u8]) -> crate::ContentPart {
@@ -268,7 +299,10 @@ fn picture(bytes: &[u8]) -> crate::ContentPart {
 fn seen(template: &str, messages: &[Message]) -> Result<RenderedPrompt, PromptError> {
     let conversation = Conversation {
         messages,
-        sight: Some(&Three),
+        senses: Senses {
+            sight: Some(&Three),
+            ears: Some(&Two),
+        },
         ..Conversation::default()
     };
     ChatTemplate::new(template)?.prompt(&tokenizer(), &conversation)
@@ -311,6 +345,32 @@ fn images_stand_where_they_were_said() {
 }
 
 #[test]
+fn audio_is_counted_and_stands_beside_images() {
+    let mut first = Message::text(Role::User, "a");
+    first
+        .parts
+        .extend([audio(&[7]), picture(&[8]), audio(&[9])]);
+    let prompt = seen(CHATML, &[first]).unwrap();
+    let content = [ids("a1:~~"), vec![BOS], ids("???!2:~~")].concat();
+    let expected = [
+        vec![BOS, START],
+        ids("user\n"),
+        content,
+        vec![END],
+        ids("\n"),
+        vec![START],
+        ids("assistant\n"),
+    ];
+    assert_eq!(prompt.tokens, expected.concat());
+    let digests: Vec<u8> = prompt.images.iter().map(|run| run.digest[0]).collect();
+    assert_eq!(digests, [7, 8, 9]);
+    assert!(prompt.text.contains("a~?~<|im_end|>"), "{}", prompt.text);
+    let mut deaf = Message::new(Role::User);
+    deaf.parts.push(audio(&[7]));
+    assert_eq!(self::prompt(CHATML, &[deaf], &[]), Err(PromptError::Audio));
+}
+
+#[test]
 fn images_that_cannot_be_seen_are_refused() {
     let message = |part| {
         let mut message = Message::text(Role::User, "a");
@@ -325,9 +385,9 @@ fn images_that_cannot_be_seen_are_refused() {
     marked[0]
         .parts
         .push(crate::ContentPart::Text("\u{fdd0}0\u{fdd1}".into()));
-    assert_eq!(seen(CHATML, &marked), Err(PromptError::ImageMark));
+    assert_eq!(seen(CHATML, &marked), Err(PromptError::MediaMark));
     let silent = seen("{{ messages|length }}", &message(picture(&[7])));
-    assert_eq!(silent, Err(PromptError::ImagePlace));
+    assert_eq!(silent, Err(PromptError::MediaPlace));
     // Without an image the mark is text like any other.
     let text = [Message::text(Role::User, "\u{fdd0}0\u{fdd1}")];
     assert_eq!(seen(CHATML, &text), prompt(CHATML, &text, &[]));

@@ -4,7 +4,7 @@ mod answer;
 mod chat;
 mod constraint;
 mod markdown;
-mod pictures;
+mod media;
 mod screen;
 mod speculation;
 
@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
     /// The model: a .gguf file, a Hugging Face folder, or a name, which is downloaded if needed
     #[arg(default_value = BUILT_IN)]
     model: PathBuf,
-    /// The prompt; `-` stands for standard input, and paths of image files for the images
+    /// The prompt; `-` stands for standard input, and paths of image and audio files for what is in them
     prompt: Vec<String>,
     /// System prompt
     #[arg(long, value_name = "TEXT", conflicts_with = "raw")]
@@ -62,7 +62,7 @@ pub(crate) struct Arguments {
     /// LoRA adapter: a GGUF file or a PEFT folder, optionally with a scale, as in PATH=0.5
     #[arg(long, value_name = "PATH[=SCALE]")]
     lora: Option<String>,
-    /// Projector that lets the model see images [default: the model's own, or *mmproj*.gguf beside its file]
+    /// Projector that lets the model see images or hear audio [default: the model's own, or *mmproj*.gguf beside its file]
     #[arg(long, value_name = "FILE")]
     mmproj: Option<PathBuf>,
     /// Print settings and timings to standard error
@@ -232,15 +232,14 @@ impl ModelRun {
                 let text = read_stdin()?;
                 let word = |word: &String| match word.as_str() {
                     STDIN => text.clone(),
-                    word => pictures::word(word),
+                    word => media::word(word),
                 };
                 words.iter().map(word).collect::<Vec<_>>().join(" ")
             }
         };
-        if model.profile().sight.is_none()
-            && let Some(path) = pictures::paths(&text).next()
-        {
-            return Err(pictures::blind(&path));
+        let lost = |(_, medium): &(PathBuf, media::Medium)| !medium.reaches(&model);
+        if let Some((path, medium)) = media::files(&text).find(lost) {
+            return Err(media::refused(&path, medium));
         }
         let request = Generate {
             prompts: vec![asked(arguments, &model, opening, text)?],
@@ -343,10 +342,11 @@ fn asked(
     Ok(Asked::Chat(before))
 }
 
-/// What the user says, with the images that it names where the model sees.
+/// What the user says, with the images and the audio that it names where the model perceives them.
 fn said(model: &Model, text: String) -> Result<Message, Failure> {
-    if model.profile().sight.is_some() {
-        return pictures::message(&text);
+    let profile = model.profile();
+    if profile.sight.is_some() || profile.ears.is_some() {
+        return media::message(&text, |medium| medium.reaches(model));
     }
     Ok(Message::text(Role::User, text))
 }
@@ -357,7 +357,7 @@ fn prompt(arguments: &Arguments) -> Prompt {
         [] => Prompt::Piped(vec![STDIN.into()]),
         words if words.iter().any(|word| word == STDIN) => Prompt::Piped(words.to_vec()),
         words => {
-            let words: Vec<_> = words.iter().map(|word| pictures::word(word)).collect();
+            let words: Vec<_> = words.iter().map(|word| media::word(word)).collect();
             Prompt::Given(words.join(" "))
         }
     }

@@ -54,7 +54,7 @@ pub(crate) struct Arguments {
     /// LoRA adapter for the first model: a GGUF file or a PEFT folder, optionally with a scale, as in PATH=0.5
     #[arg(long, value_name = "PATH[=SCALE]")]
     lora: Vec<String>,
-    /// Projector that lets the first model see images [default: the model's own, or *mmproj*.gguf beside its file]
+    /// Projector that lets the first model see images or hear audio [default: the model's own, or *mmproj*.gguf beside its file]
     #[arg(long, value_name = "FILE")]
     mmproj: Option<PathBuf>,
     /// Fetch images that requests name by https URLs: from public addresses on the internet alone, never by a proxy

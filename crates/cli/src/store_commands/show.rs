@@ -246,11 +246,14 @@ fn weights(model: &StoredModel) -> Result<(Lengths, Option<String>), Failure> {
 }
 
 fn capabilities(model: &StoredModel) -> Vec<&'static str> {
-    let profile = || {
+    let list = || {
         let file = ModelFile::open_stored(model)?;
-        CheckedModel::new(&file, None, TokenizerUse::Required)?.profile()
+        let profile = CheckedModel::new(&file, None, TokenizerUse::Required)?.profile()?;
+        let mut list = profile.capabilities();
+        list.extend(strata::load::perceives(&file, None));
+        Ok::<_, strata::Error>(list)
     };
-    let list = profile().map_or_else(|_| Vec::new(), |profile| profile.capabilities());
+    let list = list().unwrap_or_default();
     list.into_iter().map(Capability::name).collect()
 }
 

@@ -381,6 +381,7 @@ fn message_bytes(message: &Message) -> usize {
         ContentPart::Text(text) => text.len(),
         ContentPart::Image(image) => image.bytes.len(),
         ContentPart::ImageUrl(image) => image.url.len(),
+        ContentPart::Audio(audio) => audio.bytes.len(),
     });
     let calls = message.tool_calls.iter();
     let calls = calls.map(|call| call.name.len() + call.arguments.text().len());

@@ -10,7 +10,7 @@ use std::time::Duration;
 use strata::worker::LoadedAdapter;
 use strata::{Listeners, LoadReport, Parts};
 use strata_chat::json::Json;
-use strata_chat::{Fault, FaultKind, Image, KeepAlive, ModelFacts, ModelProfile, Sight, SightPart};
+use strata_chat::{Fault, FaultKind, Image, KeepAlive, MediaPart, ModelFacts, ModelProfile, Sight};
 use strata_engine::{Engine, EngineOptions, ModelDigest};
 use strata_host::MonotonicClock;
 use strata_kernels::Kernels;
@@ -47,9 +47,9 @@ impl Seen {
 }
 
 impl Sight for Seen {
-    fn see(&self, image: &Image) -> Result<Vec<SightPart>, Fault> {
+    fn see(&self, image: &Image) -> Result<Vec<MediaPart>, Fault> {
         self.0.lock().unwrap().push(image.bytes.clone());
-        Ok(vec![SightPart::Text("a picture".into())])
+        Ok(vec![MediaPart::Text("a picture".into())])
     }
 
     fn placeholder(&self) -> &str {

@@ -45,6 +45,8 @@ pub use parsed_model::{ContextChoice, ParseError, ParsedModel, Platform, Tokeniz
 pub(crate) use facts::outline;
 
 #[cfg(feature = "std")]
+pub use crate::projector::perceives;
+#[cfg(feature = "std")]
 pub use {
     adapter_file::{AdapterFile, read_folder},
     checked_model::{CheckedModel, LoadedModel, WeightChoice},

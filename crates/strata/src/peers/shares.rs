@@ -47,7 +47,7 @@ pub(crate) fn refuse_others(file: &ModelFile, options: &Options) -> Result<(), E
     let sentence = if adapted || !options.adapters.is_empty() {
         "models with adapters run on one machine only"
     } else if options.projector.is_some() {
-        "models that see images run on one machine only"
+        "models that see images or hear audio run on one machine only"
     } else if options.device != Device::Cpu {
         "layers on several machines run on the processors only"
     } else {

@@ -1,8 +1,8 @@
 //! What families of towers differ in beside their weights: how they want to see images, and what stands around those in a
 //! prompt.
 
-use super::numbered;
-use strata_chat::SightPart;
+use crate::projector::numbered;
+use strata_chat::MediaPart;
 use strata_engine::EmbeddedRun;
 use strata_model::TowerConfig;
 use strata_vision::{Filter, Fit, Recipe, Seen};
@@ -59,10 +59,10 @@ pub(super) fn recipe(config: &TowerConfig) -> Recipe {
 }
 
 /// What stands around a family's positions.
-pub(super) fn around(config: &TowerConfig, seen: &Seen, runs: Vec<EmbeddedRun>) -> Vec<SightPart> {
-    let text = |text: &str| SightPart::Text(text.into());
+pub(super) fn around(config: &TowerConfig, seen: &Seen, runs: Vec<EmbeddedRun>) -> Vec<MediaPart> {
+    let text = |text: &str| MediaPart::Text(text.into());
     let between = |before: &str, after: &str| {
-        let runs = runs.iter().cloned().map(SightPart::Run);
+        let runs = runs.iter().cloned().map(MediaPart::Run);
         let parts = [text(before)].into_iter().chain(runs);
         parts.chain([text(after)]).collect()
     };
@@ -81,14 +81,14 @@ pub(super) fn around(config: &TowerConfig, seen: &Seen, runs: Vec<EmbeddedRun>) 
             let tiles = runs.len() - 1;
             for (index, run) in runs.into_iter().enumerate() {
                 let (row, column) = (index / seen.columns + 1, index % seen.columns + 1);
-                parts.push(SightPart::Text(if index < tiles {
+                parts.push(MediaPart::Text(if index < tiles {
                     format!("{FAKE}<row_{row}_col_{column}>")
                 } else if tiles > 0 {
                     format!("\n{FAKE}<global-img>")
                 } else {
                     format!("{FAKE}<global-img>")
                 }));
-                parts.push(SightPart::Run(run));
+                parts.push(MediaPart::Run(run));
                 if index == tiles {
                     parts.push(text(FAKE));
                 } else if column == seen.columns {
@@ -111,7 +111,7 @@ pub(super) fn around(config: &TowerConfig, seen: &Seen, runs: Vec<EmbeddedRun>) 
                     } else {
                         "[IMG_BREAK]"
                     };
-                    [SightPart::Run(run), text(end)]
+                    [MediaPart::Run(run), text(end)]
                 })
                 .collect()
         }
@@ -134,12 +134,12 @@ fn by_rows(run: &EmbeddedRun, columns: usize) -> impl Iterator<Item = EmbeddedRu
 }
 
 /// Tiles with separators between them, and the whole image, which stands alone if there is one tile.
-fn llama4(seen: &Seen, mut runs: Vec<EmbeddedRun>) -> Vec<SightPart> {
-    let text = |text: &str| SightPart::Text(text.into());
+fn llama4(seen: &Seen, mut runs: Vec<EmbeddedRun>) -> Vec<MediaPart> {
+    let text = |text: &str| MediaPart::Text(text.into());
     let whole = runs.pop();
     let mut parts = vec![text("<|image_start|>")];
     for (index, run) in runs.into_iter().enumerate() {
-        parts.push(SightPart::Run(run));
+        parts.push(MediaPart::Run(run));
         let last = (index + 1).is_multiple_of(seen.columns);
         parts.push(text(if last {
             "<|tile_y_separator|>"
@@ -148,16 +148,16 @@ fn llama4(seen: &Seen, mut runs: Vec<EmbeddedRun>) -> Vec<SightPart> {
         }));
     }
     parts.push(text("<|image|>"));
-    parts.extend(whole.map(SightPart::Run));
+    parts.extend(whole.map(MediaPart::Run));
     parts.push(text("<|image_end|>"));
     parts
 }
 
 /// The whole image, and its slices row by row.
-fn minicpmv(release: usize, seen: &Seen, mut runs: Vec<EmbeddedRun>) -> Vec<SightPart> {
-    let text = |text: &str| SightPart::Text(text.into());
+fn minicpmv(release: usize, seen: &Seen, mut runs: Vec<EmbeddedRun>) -> Vec<MediaPart> {
+    let text = |text: &str| MediaPart::Text(text.into());
     let mut parts = vec![text("<image>")];
-    parts.extend(runs.pop().map(SightPart::Run));
+    parts.extend(runs.pop().map(MediaPart::Run));
     parts.push(text("</image>"));
     // The second release has one mark around all slices, which are images themselves.
     let second = release == 2;
@@ -171,7 +171,7 @@ fn minicpmv(release: usize, seen: &Seen, mut runs: Vec<EmbeddedRun>) -> Vec<Sigh
         parts.push(text("<slice>"));
     }
     for (index, run) in runs.into_iter().enumerate() {
-        parts.extend([text(begin), SightPart::Run(run), text(end)]);
+        parts.extend([text(begin), MediaPart::Run(run), text(end)]);
         if (index + 1).is_multiple_of(seen.columns) && index + 1 < slices {
             parts.push(text("\n"));
         }

@@ -1,22 +1,11 @@
 //! Models that see, from an image file to an answer.
 
-use std::path::{Path, PathBuf};
-use strata::{ContentPart, Event, Generate, Message, Model, Options, Prompt, Role, Usage, image};
+use crate::perceiving::{answer, folder_of, request};
+use std::path::PathBuf;
+use strata::{ContentPart, Generate, Message, Model, Options, Role, image};
 
-/// A template without words of its own, so that the tiny models' vocabulary is enough.
-const TEMPLATE: &str = "{{ range .Messages }}{{ .Content }}{{ end }}";
-
-/// A folder with a tiny model, and its projector beside it.
 fn folder(name: &str, projector: bool) -> (tempfile::TempDir, PathBuf) {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../model/tests/golden_vision");
-    let folder = tempfile::tempdir().unwrap();
-    let model = folder.path().join("model.gguf");
-    std::fs::copy(golden.join(format!("{name}.gguf")), &model).unwrap();
-    if projector {
-        let to = folder.path().join("mmproj-model.gguf");
-        std::fs::copy(golden.join(format!("{name}.mmproj.gguf")), to).unwrap();
-    }
-    (folder, model)
+    folder_of("golden_vision", name, projector)
 }
 
 fn open(name: &str) -> Model {
@@ -25,7 +14,7 @@ fn open(name: &str) -> Model {
 }
 
 /// A Windows bitmap whose colors depend on a number.
-fn bitmap(side: u32, seed: u8) -> Vec<u8> {
+pub(crate) fn bitmap(side: u32, seed: u8) -> Vec<u8> {
     let row = (side * 3).next_multiple_of(4);
     let mut file = b"BM".to_vec();
     file.extend((54 + row * side).to_le_bytes());
@@ -48,32 +37,7 @@ fn asking(before: &str, images: &[Vec<u8>]) -> Generate {
     let mut message = Message::text(Role::User, before);
     message.parts.extend(images.iter().cloned().map(image));
     message.parts.push(ContentPart::Text("ABC".into()));
-    let mut request = Generate::new("", Prompt::Chat(vec![message]));
-    request.template = Some(TEMPLATE.into());
-    request.max_tokens = Some(6);
-    request.ignore_end = true;
-    request.tokens = true;
-    request.logprobs = Some(0);
-    request.sampling.temperature = Some(0.0);
-    request
-}
-
-/// The tokens' log-probabilities, to the bit, and what the answer took.
-fn answer(model: &Model, request: &Generate) -> (Vec<u32>, Usage) {
-    let mut bits = Vec::new();
-    let mut events = model.generate(request).unwrap();
-    loop {
-        let news = events.next_blocking();
-        if news.is_empty() {
-            assert!(!events.has_failed(), "{:?}", events.failure());
-            return (bits, events.usage());
-        }
-        for event in news {
-            if let Event::Token { logprobs, .. } = event {
-                bits.extend(logprobs.iter().map(|found| found.chosen.logprob.to_bits()));
-            }
-        }
-    }
+    request(vec![message])
 }
 
 #[test]
@@ -181,5 +145,5 @@ fn projectors_of_other_models_are_not_taken() {
     std::fs::copy(&projector, llava.with_file_name("mmproj.gguf")).unwrap();
     let model = Model::open(&llava, options).unwrap();
     let report = &model.load_report().description;
-    assert!(report.contains("no images"), "{report}");
+    assert!(report.contains("no images or audio"), "{report}");
 }

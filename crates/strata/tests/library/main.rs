@@ -2,6 +2,7 @@
 
 mod adapters;
 mod answers;
+mod audio;
 mod chat;
 mod constraints;
 mod devices;
@@ -9,6 +10,7 @@ mod errors;
 mod images;
 mod lifetime;
 mod loading;
+mod perceiving;
 mod sessions;
 mod sources;
 mod support;

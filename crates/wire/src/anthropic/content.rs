@@ -205,5 +205,9 @@ fn block_type(block: &mut Fields, known: &[&'static str]) -> Result<&'static str
     let path = block.at("type");
     let kind = block.string("type")?;
     let found = known.iter().find(|known| **known == kind);
+    if found.is_none() && ["audio", "input_audio"].contains(&&*kind) {
+        let problem = "is audio, which this API has no blocks for: use /v1/chat/completions";
+        return Err(Fault::field(&path, format_args!("{problem}")));
+    }
     found.copied().ok_or_else(|| unsupported(&path, &kind))
 }

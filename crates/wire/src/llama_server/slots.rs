@@ -44,8 +44,11 @@ fn properties(facts: &ModelFacts) -> Json {
         params.push("seed", settings::ANY_SEED);
     }
     let settings = Json::object([("n_ctx", facts.context.into()), ("params", params)]);
-    let vision = facts.capabilities.contains(&Capability::Vision);
-    let modalities = Json::object([("vision", vision.into()), ("audio", false.into())]);
+    let can = |capability| Json::from(facts.capabilities.contains(&capability));
+    let modalities = Json::object([
+        ("vision", can(Capability::Vision)),
+        ("audio", can(Capability::Audio)),
+    ]);
     Json::object([
         ("default_generation_settings", settings),
         ("total_slots", facts.slots.into()),

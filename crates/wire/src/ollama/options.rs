@@ -146,13 +146,12 @@ fn thinking(fields: &mut Fields) -> Result<Thinking, Fault> {
     }
 }
 
-/// `images`: their files in base64.
+/// `images`: their files in base64, among which Ollama's clients send audio too.
 pub(super) fn images(fields: &mut Fields) -> Result<Vec<strata_chat::ContentPart>, Fault> {
     let items = fields.items("images")?;
     let image = |(path, item): (JsonPath, Json)| {
         let data = path.string(item)?;
-        let image = crate::base64::image(None, &data, &path)?;
-        Ok(strata_chat::ContentPart::Image(image))
+        crate::base64::picture_or_audio(&data, &path)
     };
     items.into_iter().map(image).collect()
 }

@@ -1,4 +1,4 @@
-//! Messages of chats: roles, pieces of content, pictures, calls.
+//! Messages of chats: roles, pieces of content, pictures, audio, calls.
 
 use super::unsupported;
 use crate::gather::arguments;
@@ -163,12 +163,32 @@ fn part(mut fields: Fields, role: Role) -> Result<ContentPart, Fault> {
             let path = fields.at("image_url");
             image_at(&fields.string("image_url")?, &path)?
         }
+        "input_audio" if role != Role::Assistant => audio(&mut fields)?,
         _ => return Err(unsupported(&kind_place, &alloc::format!("{kind:?}"))),
     };
     fields.ignore(&PART_NOTES);
     fields.finish()?;
     Ok(part)
 }
+
+/// Audio in base64. What format it has the file itself says.
+fn audio(fields: &mut Fields) -> Result<ContentPart, Fault> {
+    let inner = fields.maybe_object("input_audio")?;
+    let mut inner = inner.ok_or_else(|| fields.missing("input_audio"))?;
+    let format = inner.maybe_word("format", &AUDIO_FORMATS)?;
+    let path = inner.at("data");
+    let audio = crate::base64::audio(format.map(Into::into), &inner.string("data")?, &path)?;
+    inner.finish()?;
+    Ok(ContentPart::Audio(audio))
+}
+
+/// The formats of audio files that are read.
+const AUDIO_FORMATS: [(&str, &str); 4] = [
+    ("wav", "wav"),
+    ("mp3", "mp3"),
+    ("flac", "flac"),
+    ("ogg", "ogg"),
+];
 
 fn chat_image(fields: &mut Fields) -> Result<ContentPart, Fault> {
     let path = fields.at("image_url");

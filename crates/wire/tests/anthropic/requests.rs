@@ -131,6 +131,11 @@ fn what_is_wrong_is_named() {
             r#""messages":[{"role":"user","content":[{"type":"document","source":{}}]}]"#,
             "messages[0].content[0].type",
         ),
+        // The API has no audio.
+        (
+            r#""messages":[{"role":"user","content":[{"type":"audio","source":{"type":"base64","data":"AQID"}}]}]"#,
+            "messages[0].content[0].type",
+        ),
         (
             r#""messages":[{"role":"user","content":[{"type":"tool_use","id":"1","name":"f","input":{}}]}]"#,
             "messages[0].content[0].type",

@@ -51,6 +51,14 @@ fn prompts_go_through_the_template_unless_they_are_raw() {
     assert_eq!(messages[0].role, Role::System);
     assert_eq!(messages[1].joined(), "p");
     assert!(matches!(&messages[1].parts[1], ContentPart::Image(image) if image.bytes == b"hi"));
+    // Ollama's clients send audio there too.
+    let heard = generate(r#","images":["UklGRgAAAABXQVZF","aGk="]"#).unwrap();
+    let Prompt::Chat(said) = &heard.prompts[0] else {
+        panic!("a conversation");
+    };
+    let parts = &said[0].parts;
+    assert!(matches!(&parts[1], ContentPart::Audio(audio) if audio.bytes.starts_with(b"RIFF")));
+    assert!(matches!(&parts[2], ContentPart::Image(_)));
     assert_eq!(request.before, [7, 8]);
     assert!(request.tokens, "they are told as context");
     let raw = generate(r#","raw":true"#).unwrap();

@@ -256,6 +256,31 @@ fn conversations_are_read() {
 }
 
 #[test]
+fn audio_and_pictures_come_from_users_and_tools() {
+    let list = messages(
+        r#"[{"role":"user","content":[{"type":"text","text":"a"},
+             {"type":"input_audio","input_audio":{"data":"AQID","format":"wav"}},
+             {"type":"input_audio","input_audio":{"data":"BAU=","format":"mp3"}}]},
+            {"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{}"}}]},
+            {"role":"tool","tool_call_id":"1","content":[
+             {"type":"image_url","image_url":{"url":"data:image/png;base64,AQID"}},
+             {"type":"input_audio","input_audio":{"data":"Bg==","format":"flac"}}]}]"#,
+    )
+    .unwrap();
+    let audio = |part: &ContentPart| match part {
+        ContentPart::Audio(audio) => (audio.format.clone(), audio.bytes.clone()),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(
+        audio(&list[0].parts[1]),
+        (Some("wav".into()), vec![1, 2, 3])
+    );
+    assert_eq!(audio(&list[0].parts[2]), (Some("mp3".into()), vec![4, 5]));
+    assert!(matches!(&list[2].parts[0], ContentPart::Image(_)));
+    assert_eq!(audio(&list[2].parts[1]), (Some("flac".into()), vec![6]));
+}
+
+#[test]
 fn wrong_conversations_are_refused_where_they_are_wrong() {
     for (list, place) in [
         ("[]", "messages"),
@@ -267,6 +292,26 @@ fn wrong_conversations_are_refused_where_they_are_wrong() {
         (r#"[{"role":"user","content":7}]"#, "messages[0].content"),
         (
             r#"[{"role":"user","content":[{"type":"input_audio","input_audio":{}}]}]"#,
+            "messages[0].content[0].input_audio.data",
+        ),
+        (
+            r#"[{"role":"user","content":[{"type":"input_audio"}]}]"#,
+            "messages[0].content[0].input_audio",
+        ),
+        (
+            r#"[{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"?","format":"wav"}}]}]"#,
+            "messages[0].content[0].input_audio.data",
+        ),
+        (
+            r#"[{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"","format":"wav"}}]}]"#,
+            "messages[0].content[0].input_audio.data",
+        ),
+        (
+            r#"[{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"AQID","format":"opus"}}]}]"#,
+            "messages[0].content[0].input_audio.format",
+        ),
+        (
+            r#"[{"role":"assistant","content":[{"type":"input_audio","input_audio":{"data":"AQID","format":"wav"}}]}]"#,
             "messages[0].content[0].type",
         ),
         (

@@ -5,7 +5,7 @@ use super::{Topic, is_turn};
 use crate::failure::{Failure, Kind};
 use crate::run::answer::{self, Answer};
 use crate::run::screen::{Look, Screen, Thoughts};
-use crate::run::{Arguments, asked, is_raw, pictures, said};
+use crate::run::{Arguments, asked, is_raw, media, said};
 use crate::sampling;
 use crate::store_commands::{self, base, built_in};
 use serde_json::{Map, Value};
@@ -86,11 +86,11 @@ impl<'s> Session<'s> {
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Answer, Failure> {
         let (arguments, model) = (self.topic.arguments, self.topic.model);
-        for path in pictures::paths(text) {
-            let path = path.display();
-            match model.profile().sight {
-                Some(_) => eprintln!("Added image {path}"),
-                None => eprintln!("note: {path} is a picture, and the model cannot see"),
+        for (path, medium) in media::files(text) {
+            if medium.reaches(model) {
+                eprintln!("Added {} {}", medium.name(), path.display());
+            } else {
+                eprintln!("note: {}", medium.out_of_reach(&path));
             }
         }
         let prompt = asked(arguments, model, self.messages.clone(), text.to_owned())?;

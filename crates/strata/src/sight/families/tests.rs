@@ -23,10 +23,10 @@ fn seen(rows: usize, columns: usize) -> Seen {
 }
 
 /// Runs as their lengths.
-fn written(parts: &[SightPart]) -> String {
-    let part = |part: &SightPart| match part {
-        SightPart::Text(text) => text.to_string(),
-        SightPart::Run(run) => run.len.to_string(),
+fn written(parts: &[MediaPart]) -> String {
+    let part = |part: &MediaPart| match part {
+        MediaPart::Text(text) => text.to_string(),
+        MediaPart::Run(run) => run.len.to_string(),
     };
     parts.iter().map(part).collect()
 }

@@ -129,10 +129,13 @@ fn add(message: &Message, stamp: &str, all: &mut Vec<Json>) {
     }
     if message.role == Role::Tool {
         let call = message.tool_call_id.as_deref().unwrap_or("");
-        let fields = Vec::from([
-            ("call_id", call.into()),
-            ("output", message.joined().into()),
-        ]);
+        let plain = |part: &ContentPart| matches!(part, ContentPart::Text(_));
+        let output = if message.parts.iter().all(plain) {
+            message.joined().into()
+        } else {
+            Json::array(message.parts.iter().map(|part| content(part, message.role)))
+        };
+        let fields = Vec::from([("call_id", call.into()), ("output", output)]);
         return push("fco", "function_call_output", fields);
     }
     if !message.parts.is_empty() {
@@ -168,6 +171,15 @@ fn content(part: &ContentPart, role: Role) -> Json {
             input_image(format!("data:{kind};base64,{data}").into())
         }
         ContentPart::ImageUrl(image) => input_image(image.url.as_str().into()),
+        ContentPart::Audio(audio) => {
+            let data = BASE64.encode(&audio.bytes);
+            let format = audio.format.as_deref().unwrap_or("wav");
+            let inner = [("data", data.into()), ("format", format.into())];
+            Json::object([
+                ("type", "input_audio".into()),
+                ("input_audio", Json::object(inner)),
+            ])
+        }
     }
 }
 

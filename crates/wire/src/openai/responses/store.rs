@@ -170,6 +170,7 @@ fn message_bytes(message: &Message) -> usize {
         ContentPart::Text(text) => text.len(),
         ContentPart::Image(image) => image.bytes.len(),
         ContentPart::ImageUrl(image) => image.url.len() + image.field.len(),
+        ContentPart::Audio(audio) => audio.bytes.len(),
     });
     let calls = message
         .tool_calls

@@ -1,30 +1,78 @@
-//! Pictures in a prompt: the paths of image files, which the model sees in their place.
+//! Images and audio in a prompt: the paths of files, which the model sees or hears in their place.
 
 use crate::failure::{Failure, Kind};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use strata::{ContentPart, Message, Role};
+use strata::{ContentPart, Message, Model, Role};
 
-/// How the names of image files end.
-const ENDINGS: [&str; 6] = ["bmp", "gif", "jpeg", "jpg", "png", "webp"];
+/// How the names of files end.
+const ENDINGS: [(&str, Medium); 10] = [
+    ("bmp", Medium::Image),
+    ("gif", Medium::Image),
+    ("jpeg", Medium::Image),
+    ("jpg", Medium::Image),
+    ("png", Medium::Image),
+    ("webp", Medium::Image),
+    ("flac", Medium::Audio),
+    ("mp3", Medium::Audio),
+    ("ogg", Medium::Audio),
+    ("wav", Medium::Audio),
+];
 
 /// The longest path that systems take, in bytes.
 const LONGEST: usize = 4096;
 
-/// Where a text names an image file.
+/// What a file is.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Medium {
+    Image,
+    Audio,
+}
+
+impl Medium {
+    /// What a file is by its name, if there is one.
+    fn of(path: &Path) -> Option<Self> {
+        let ending = path.extension()?.to_str()?;
+        let known = |(one, _): &&(&str, Self)| one.eq_ignore_ascii_case(ending);
+        let (_, medium) = ENDINGS.iter().find(known)?;
+        path.is_file().then_some(*medium)
+    }
+
+    /// Whether a model perceives it.
+    pub(super) fn reaches(self, model: &Model) -> bool {
+        match self {
+            Self::Image => model.profile().sight.is_some(),
+            Self::Audio => model.profile().ears.is_some(),
+        }
+    }
+
+    /// What it is called.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Image => "image",
+            Self::Audio => "audio",
+        }
+    }
+
+    /// Why a model that does not perceive it has no use for a file.
+    pub(super) fn out_of_reach(self, path: &Path) -> String {
+        let path = path.display();
+        match self {
+            Self::Image => format!("{path} is a picture, and the model cannot see"),
+            Self::Audio => format!("{path} is audio, and the model cannot hear"),
+        }
+    }
+}
+
+/// Where a text names a file.
 #[derive(Debug, PartialEq, Eq)]
 struct Mention {
     span: Range<usize>,
     path: PathBuf,
+    medium: Medium,
 }
 
-fn is_picture(path: &Path) -> bool {
-    let ending = path.extension().and_then(|ending| ending.to_str());
-    let known = |ending: &str| ENDINGS.iter().any(|one| one.eq_ignore_ascii_case(ending));
-    ending.is_some_and(known) && path.is_file()
-}
-
-/// The image files that a text names, in order.
+/// The files that a text names, in order.
 fn mentions(text: &str) -> Vec<Mention> {
     let mut found: Vec<Mention> = Vec::new();
     for (start, word) in words(text) {
@@ -36,12 +84,20 @@ fn mentions(text: &str) -> Vec<Mention> {
         let mention = shell_word(line)
             .or_else(|| bare_word(word))
             .or_else(|| path_with_spaces(line));
-        if let Some(Mention { span, path }) = mention {
-            let span = start + span.start..start + span.end;
-            found.push(Mention { span, path });
+        if let Some(mention) = mention {
+            let span = start + mention.span.start..start + mention.span.end;
+            found.push(Mention { span, ..mention });
         }
     }
     found
+}
+
+impl Mention {
+    /// Of a file whose name says what it is.
+    fn new(span: Range<usize>, path: PathBuf) -> Option<Self> {
+        let medium = Medium::of(&path)?;
+        Some(Self { span, path, medium })
+    }
 }
 
 /// The words of a text, and where they begin.
@@ -51,7 +107,7 @@ fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
         .map(move |word| (word.as_ptr() as usize - begin, word))
 }
 
-/// An image named as a shell would read it, with quotes and backslashes: so terminals write what is dropped on them.
+/// A file named as a shell would read it, with quotes and backslashes: so terminals write what is dropped on them.
 fn shell_word(line: &str) -> Option<Mention> {
     let mut path = String::new();
     let mut quote = None;
@@ -70,10 +126,10 @@ fn shell_word(line: &str) -> Option<Mention> {
         }
     }
     let path = PathBuf::from(path);
-    (quote.is_none() && is_picture(&path)).then_some(Mention { span: 0..end, path })
+    quote.is_none().then(|| Mention::new(0..end, path))?
 }
 
-/// An image among the signs of a sentence.
+/// A file among the signs of a sentence.
 fn bare_word(word: &str) -> Option<Mention> {
     let signs = |letter: char| "\'\"()[]<>,;:!?".contains(letter);
     let start = word.len() - word.trim_start_matches(signs).len();
@@ -81,10 +137,10 @@ fn bare_word(word: &str) -> Option<Mention> {
     let bare = bare.strip_suffix('.').unwrap_or(bare);
     let path = PathBuf::from(bare);
     let span = start..start + bare.len();
-    is_picture(&path).then_some(Mention { span, path })
+    Mention::new(span, path)
 }
 
-/// An image whose name has spaces and begins with a folder, as nobody quotes it.
+/// A file whose name has spaces and begins with a folder, as nobody quotes it.
 fn path_with_spaces(line: &str) -> Option<Mention> {
     if !["/", "./", "../"]
         .iter()
@@ -99,14 +155,14 @@ fn path_with_spaces(line: &str) -> Option<Mention> {
     });
     ends.find_map(|end| {
         let path = PathBuf::from(&line[..end]);
-        is_picture(&path).then_some(Mention { span: 0..end, path })
+        Mention::new(0..end, path)
     })
 }
 
-/// A word of the command line, written so that it is still one among others if it names an image.
+/// A word of the command line, written so that it is still one among others if it names a file.
 pub(super) fn word(word: &str) -> String {
     let special = |letter: char| letter.is_whitespace() || "\'\"\\".contains(letter);
-    if !word.contains(special) || !is_picture(Path::new(word)) {
+    if !word.contains(special) || Medium::of(Path::new(word)).is_none() {
         return word.into();
     }
     let escaped = word.chars().flat_map(|letter| {
@@ -116,17 +172,19 @@ pub(super) fn word(word: &str) -> String {
     escaped.collect()
 }
 
-/// The image files that a text names.
-pub(super) fn paths(text: &str) -> impl Iterator<Item = PathBuf> {
-    mentions(text).into_iter().map(|mention| mention.path)
+/// The files that a text names, and what they are.
+pub(super) fn files(text: &str) -> impl Iterator<Item = (PathBuf, Medium)> {
+    let found = mentions(text).into_iter();
+    found.map(|mention| (mention.path, mention.medium))
 }
 
-/// A message of the user, with the files that it names as images, before the text without their names.
-pub(super) fn message(text: &str) -> Result<Message, Failure> {
+/// A message of the user, with the files that it names and the model perceives before the text without their names.
+pub(super) fn message(text: &str, perceives: impl Fn(Medium) -> bool) -> Result<Message, Failure> {
     let mut message = Message::new(Role::User);
     let (mut rest, mut end) = (String::new(), 0);
-    for Mention { span, path } in mentions(text) {
-        message.parts.push(read(&path)?);
+    let found = mentions(text).into_iter();
+    for Mention { span, path, medium } in found.filter(|mention| perceives(mention.medium)) {
+        message.parts.push(read(&path, medium)?);
         rest.push_str(&text[end..span.start]);
         end = span.end;
         // One of the two spaces around it.
@@ -139,15 +197,17 @@ pub(super) fn message(text: &str) -> Result<Message, Failure> {
     Ok(message)
 }
 
-fn read(path: &Path) -> Result<ContentPart, Failure> {
+fn read(path: &Path, medium: Medium) -> Result<ContentPart, Failure> {
     let bytes = std::fs::read(path).map_err(|error| Failure::io(path.display(), &error))?;
-    Ok(strata::image(bytes))
+    Ok(match medium {
+        Medium::Image => strata::image(bytes),
+        Medium::Audio => strata::audio(bytes),
+    })
 }
 
-/// A model that does not see, and a picture for it.
-pub(super) fn blind(path: &Path) -> Failure {
-    let sentence = format_args!("{} is a picture, and the model cannot see", path.display());
-    Failure::new(Kind::Usage, sentence)
+/// A file for a model that does not perceive it.
+pub(super) fn refused(path: &Path, medium: Medium) -> Failure {
+    Failure::new(Kind::Usage, medium.out_of_reach(path))
         .hint("name the model's projector with --mmproj, or use a model that has one")
 }
 
@@ -157,7 +217,7 @@ mod tests {
 
     /// The bytes of the images that a text names, and the text that is left.
     fn read_text(text: &str) -> (Vec<String>, String) {
-        let message = message(text).unwrap();
+        let message = message(text, |_| true).unwrap();
         let mut images = Vec::new();
         for part in &message.parts {
             match part {
@@ -165,6 +225,9 @@ mod tests {
                     images.push(String::from_utf8(image.bytes.clone()).unwrap());
                 }
                 ContentPart::Text(said) => return (images, said.clone()),
+                ContentPart::Audio(audio) => {
+                    images.push(String::from_utf8(audio.bytes.clone()).unwrap());
+                }
                 ContentPart::ImageUrl(_) => unreachable!("nobody names one"),
             }
         }
@@ -179,6 +242,7 @@ mod tests {
             "my photo (1).png",
             "it's.webp",
             "odd\\name.gif",
+            "talk.WAV",
         ] {
             std::fs::write(folder.path().join(name), name).unwrap();
         }
@@ -225,6 +289,11 @@ mod tests {
                 vec!["it's.webp", "my photo (1).png", "Photo.JPG"],
                 "compare with\nand",
             ),
+            (
+                "what is said in @/talk.WAV, and where is @/Photo.JPG?",
+                vec!["talk.WAV", "Photo.JPG"],
+                "what is said in , and where is ?",
+            ),
             // None.
             ("what's up", vec![], "what's up"),
             ("a \\", vec![], "a \\"),
@@ -236,6 +305,19 @@ mod tests {
             assert_eq!(found, images, "{text}");
             assert_eq!(rest, said.replace('@', at), "{text}");
         }
+    }
+
+    #[test]
+    fn what_a_model_does_not_perceive_stays_text() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("talk.ogg");
+        std::fs::write(&path, "sound").unwrap();
+        let text = format!("what? {}", path.display());
+        let said = message(&text, |medium| medium == Medium::Image).unwrap();
+        assert_eq!(said.parts, [ContentPart::Text(text.clone())]);
+        let said = message(&text, |medium| medium == Medium::Audio).unwrap();
+        assert_eq!(said.parts.len(), 2);
+        assert_eq!(files(&text).collect::<Vec<_>>(), [(path, Medium::Audio)]);
     }
 
     #[test]
