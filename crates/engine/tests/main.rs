@@ -12,6 +12,7 @@ mod looking;
 mod mixer_kinds;
 mod oracle;
 mod page_files;
+mod perceiving;
 mod recurrent;
 mod recurrent_cache;
 mod requests;

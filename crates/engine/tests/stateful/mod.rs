@@ -37,7 +37,7 @@ impl Machine {
             .collect()
     }
 
-    fn pool(self) -> Arc<dyn Pool + Send> {
+    pub(crate) fn pool(self) -> Arc<dyn Pool + Send> {
         if self.workers == 1 {
             return Arc::new(Inline);
         }
@@ -103,6 +103,11 @@ impl Stateful {
     /// One of the models that the architectures are checked with.
     pub(crate) fn named(name: &str) -> Self {
         Self::parse(&Self::file(name))
+    }
+
+    /// A model of a file.
+    pub(crate) fn of_file(path: &Path) -> Self {
+        Self::parse(&std::fs::read(path).unwrap())
     }
 
     /// A model that speaks much like it: one layer's feed-forward network is missing.
