@@ -4,12 +4,13 @@
 //
 // The program is `chromium`, or what the variable CHROMIUM names. A key for the server is read from STRATA_API_KEY. MCP_PEER is
 // the address of tools/mcp_peer.py, PULL_MODEL a model that the server can pull and BOOK the address that `strata learn`
-// prints; SPEECH says that the server hears. What needs them is left out without them. PARTS=chat,tools runs only these. tools/page_check.py starts all of it.
+// prints; SPEECH says that the server hears, SENSES that it has models that see and hear. What needs them is left out without them. PARTS=chat,tools runs only these. tools/page_check.py starts all of it.
 
 import { check, click, close, faults, open, shot, type, until } from './page_check/browser.mjs';
 import { book } from './page_check/book.mjs';
 import { chat, conversations, files, versions, waiting } from './page_check/chat.mjs';
 import { lessons } from './page_check/lessons.mjs';
+import { media } from './page_check/media.mjs';
 import { speech } from './page_check/speech.mjs';
 import { code, copies, formulas, markdown } from './page_check/text.mjs';
 import { tools } from './page_check/tools.mjs';
@@ -20,7 +21,7 @@ if (!address) {
   console.error('usage: node tools/page_check.mjs ADDRESS [FOLDER FOR SCREENSHOTS]');
   process.exit(2);
 }
-const { STRATA_API_KEY: key, MCP_PEER: peer, PULL_MODEL: pulled, BOOK: shelf, SPEECH, PARTS: wanted } = process.env;
+const { STRATA_API_KEY: key, MCP_PEER: peer, PULL_MODEL: pulled, BOOK: shelf, SPEECH, SENSES, PARTS: wanted } = process.env;
 const headers = { 'content-type': 'application/json', ...(key && { authorization: `Bearer ${key}` }) };
 
 async function start() {
@@ -49,7 +50,7 @@ async function busy() {
   return () => control.abort();
 }
 
-const parts = { start, chat, versions, waiting: () => waiting(busy), files, ...(SPEECH && { speech }), conversations, markdown, code, formulas, copies };
+const parts = { start, chat, versions, waiting: () => waiting(busy), files, ...(SPEECH && { speech }), ...(SENSES && { media }), conversations, markdown, code, formulas, copies };
 if (peer) parts.tools = () => tools(peer);
 if (pulled) parts.models = () => models(pulled);
 Object.assign(parts, { live, inside, lessons, access, languages, looks: () => looks() });

@@ -128,8 +128,10 @@ export async function files() {
   await give('drop', '#chat', [{ name: 'notes.md', text: odd }]);
   await give('paste', '#input', [{ name: 'wide.txt', bytes: [0xff, 0xfe, 0x68, 0, 0x69, 0] }]);
   await until('both files', () => document.querySelectorAll('#files li').length === 2);
+  await give('choose', '#file', [{ name: 'data.bin', bytes: [0x89, 0x50, 0x4e, 0x47, 0, 0, 0xff] }]);
+  await until('the refusal', () => /data\.bin is not a text file/.test(document.querySelector('#notice').textContent));
   await give('choose', '#file', [{ name: 'picture.png', bytes: [0x89, 0x50, 0x4e, 0x47, 0, 0, 0xff] }]);
-  await until('the refusal', () => /picture\.png is not a text file/.test(document.querySelector('#notice').textContent));
+  await until('the refusal', () => /picture\.png is a picture/.test(document.querySelector('#notice').textContent));
   check((await texts('#files li')).length === 2, 'text files are dropped and pasted, others refused');
   await page(() => { document.querySelectorAll('#files button')[1].click(); });
   check((await texts('#files li')).length === 1, 'a file is removed again');

@@ -3,7 +3,7 @@
 import { check, click, give, page, sleep, texts, until } from './browser.mjs';
 
 /** A second of a tone, as a WAV file. */
-function tone() {
+export function tone() {
   const bytes = Buffer.alloc(44 + 32000);
   bytes.write('RIFF\0\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0', 'latin1');
   [16000, 32000].forEach((number, at) => bytes.writeUInt32LE(number, 24 + 4 * at));

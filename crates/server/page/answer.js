@@ -2,10 +2,11 @@
 
 import { events, model } from './api.js';
 import { path } from './conversations.js';
-import { withFiles } from './files.js';
+import { mediaOf, withFiles } from './files.js';
+import { part } from './media.js';
 import { number, t } from './words.js';
 
-/** A conversation in the words of the API. */
+/** A conversation in the words of the API, but for images and audio: `media` of a message are the files that it has. */
 export function spoken(chat, leaf) {
   const said = chat.system.trim() === '' ? [] : [{ role: 'system', content: chat.system }];
   const open = new Set();
@@ -20,16 +21,31 @@ export function spoken(chat, leaf) {
     calls?.forEach(({ id }) => open.add(id));
     if (role === 'tool') said.push({ role, content, tool_call_id: call });
     else if (calls?.length) said.push({ role, content: content || null, tool_calls: calls });
-    else if (role === 'user' && said.at(-1)?.role === 'user') said.at(-1).content += `\n\n${withFiles(message)}`; // No answer came.
-    else if (role === 'user') said.push({ role, content: withFiles(message) });
+    else if (role === 'user' && said.at(-1)?.role === 'user') {
+      // No answer came.
+      const before = said.at(-1);
+      before.content += `\n\n${withFiles(message)}`;
+      if (mediaOf(message).length > 0) before.media = [...(before.media ?? []), ...mediaOf(message)];
+    } else if (role === 'user') {
+      const files = mediaOf(message);
+      said.push({ role, content: withFiles(message), ...(files.length > 0 && { media: files }) });
+    }
     else if (content) said.push({ role, content });
   }
   return said;
 }
 
+/** The same with images and audio as parts, before the text. */
+export const perceived = (said) => Promise.all(said.map(async ({ media, ...message }) => {
+  if (!media) return message;
+  const parts = await Promise.all(media.map(part));
+  return { ...message, content: message.content === '' ? parts : [...parts, { type: 'text', text: message.content }] };
+}));
+
 /** Fills a message with the answer to those before it. `changed` is called whenever there is more to show. */
 export async function ask(chat, message, parameters, { signal, changed }) {
-  const asked = { model: model(), messages: spoken(chat, message.parent), ...parameters, stream: true, stream_options: { include_usage: true } };
+  const messages = await perceived(spoken(chat, message.parent));
+  const asked = { model: model(), messages, ...parameters, stream: true, stream_options: { include_usage: true } };
   const meter = { start: performance.now(), first: 0, pieces: 0, phase: null };
   message.model = asked.model;
   const progress = (phase) => {

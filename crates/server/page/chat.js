@@ -5,6 +5,7 @@ import { ask, standing, summary } from './answer.js';
 import * as chats from './chat_list.js';
 import * as store from './conversations.js';
 import * as files from './files.js';
+import * as media from './media.js';
 import { article, fill } from './message.js';
 import * as microphone from './microphone.js';
 import * as parameters from './parameters.js';
@@ -17,6 +18,7 @@ let running = null;
 export function start() {
   parameters.start();
   files.start();
+  media.sweep(store.list().flatMap(({ messages }) => messages.flatMap((message) => files.mediaOf(message).map(({ key }) => key))));
   microphone.start();
   chats.start({ stop, redraw, close: () => panel(false) });
   $('#system').addEventListener('input', () => {

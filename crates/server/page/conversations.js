@@ -26,13 +26,20 @@ function read(document) {
     const own = { ...message, id: text(message.id) || newId(), parent, role: message.role, content };
     own.calls = readCalls(message.calls ?? message.tool_calls);
     own.call = text(message.call ?? message.tool_call_id) || undefined;
-    own.files = Array.isArray(message.files) ? message.files.map((file) => ({ name: text(file?.name), text: text(file?.text) })) : undefined;
+    own.files = Array.isArray(message.files) ? message.files.map(readFile) : undefined;
     made.messages.push(own);
   }
   const known = made.messages.some(({ id }) => id === document.leaf);
   if (typeof document.chosen === 'object') made.chosen = { ...document.chosen };
   made.leaf = known ? document.leaf : made.messages.at(-1)?.id ?? null;
   return made;
+}
+
+/** A text with its name, or where an image or audio is kept. */
+function readFile(file) {
+  const name = text(file?.name);
+  if (!['image', 'audio'].includes(file?.media)) return { name, text: text(file?.text) };
+  return { name, media: file.media, key: text(file.key), size: Number(file.size) || 0 };
 }
 
 function readCalls(calls) {

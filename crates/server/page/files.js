@@ -1,12 +1,16 @@
-// Text files that go with a message: chosen, dropped or pasted; of audio files, what is said in them.
+// Files that go with a message: chosen, dropped or pasted. Text is read; images and audio go to models that see and hear, and of
+// audio for others goes what is said in it.
 
 import { $, announce, h, notice } from './dom.js';
+import * as media from './media.js';
 import { isSpeech, transcribe } from './microphone.js';
 import { bytes, t } from './words.js';
 
 const LARGEST = 1_000_000;
+/** Bytes of an image or audio: a request has a third more. */
+const LARGEST_MEDIA = 20_000_000;
 
-/** Files of the message that is being written: {name, text}. */
+/** Files of the message that is being written: {name, text}, or {name, media, key, size} of images and audio. */
 let attached = [];
 
 export function start() {
@@ -40,7 +44,7 @@ async function add(files) {
   const problems = [];
   for (const file of files) {
     try {
-      attached.push({ name: file.name || t('pasted'), text: await read(file) });
+      attached.push(await admit(file));
     } catch (error) {
       problems.push(error.message);
     }
@@ -49,6 +53,18 @@ async function add(files) {
   draw();
   announce(t('attached', { n: attached.length }));
   $('#input').focus();
+}
+
+/** What a message has of a file; an error that says why it has nothing. */
+async function admit(file) {
+  const kind = media.kind(file);
+  if (kind && (await media.can(kind === 'image' ? 'vision' : 'audio'))) {
+    if (file.size > LARGEST_MEDIA) throw new Error(t('file_too_large', { name: file.name, size: bytes(LARGEST_MEDIA) }));
+    return media.put(file);
+  }
+  if (kind === 'image') throw new Error(t('cannot_see', { name: file.name }));
+  if (kind === 'audio' && !isSpeech(file)) throw new Error(t('cannot_hear', { name: file.name }));
+  return { name: file.name || t('pasted'), text: await read(file) };
 }
 
 /** The text of a file; an error that says why it has none. */
@@ -78,7 +94,7 @@ async function said(file) {
 
 function draw() {
   $('#files').hidden = attached.length === 0;
-  $('#files').replaceChildren(...attached.map((file, at) => h('li', {}, chip(file), h('button', {
+  $('#files').replaceChildren(...attached.map((file, at) => h('li', {}, file.media ? preview(file) : chip(file), h('button', {
     type: 'button',
     class: 'quiet',
     'aria-label': t('remove_file', { name: file.name }),
@@ -91,7 +107,16 @@ function draw() {
 }
 
 /** A file's name and size. */
-const chip = ({ name, text }) => h('span', { dir: 'auto' }, name, h('small', {}, ` ${bytes(new Blob([text]).size)}`));
+const chip = ({ name, text, size }) => h('span', { dir: 'auto' }, name, h('small', {}, ` ${bytes(size ?? new Blob([text]).size)}`));
+
+/** An image or audio, to be seen or heard; its name until its bytes are here. */
+function preview(file) {
+  const box = h('figure', { class: file.media }, h('figcaption', {}, chip(file)));
+  media.get(file).then((found) => {
+    if (found) box.prepend(file.media === 'image' ? h('img', { src: found.url, alt: file.name }) : h('audio', { src: found.url, controls: true, 'aria-label': file.name }));
+  });
+  return box;
+}
 
 /** Takes the files away, for the message that is sent. */
 export function take() {
@@ -104,14 +129,17 @@ export function take() {
 export const any = () => attached.length > 0;
 
 /** Files as they are shown in a message. */
-export const shown = (files) => (files ?? []).map((file) => h('details', { class: 'file' }, h('summary', {}, chip(file)), h('pre', { tabindex: 0, dir: 'auto' }, file.text)));
+export const shown = (files) => (files ?? []).map((file) => file.media ? preview(file) : h('details', { class: 'file' }, h('summary', {}, chip(file)), h('pre', { tabindex: 0, dir: 'auto' }, file.text)));
 
 /** A message's text with its files, as the model reads it. The fence is longer than any in the file. */
 export function withFiles({ content, files }) {
-  const parts = (files ?? []).map(({ name, text }) => {
+  const parts = (files ?? []).filter((file) => !file.media).map(({ name, text }) => {
     const longest = Math.max(2, ...[...text.matchAll(/`+/g)].map(([ticks]) => ticks.length));
     const fence = '`'.repeat(longest + 1);
     return `${name}:\n${fence}\n${text.replace(/\n$/, '')}\n${fence}`;
   });
   return [...parts, content].filter((part) => part !== '').join('\n\n');
 }
+
+/** The images and the audio of a message. */
+export const mediaOf = ({ files }) => (files ?? []).filter((file) => file.media);

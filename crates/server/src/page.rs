@@ -5,9 +5,9 @@
 use std::borrow::Cow;
 use strata_wire::url::{queried, unescape};
 
-/// What a browser may do for the page: talk to this server, and nothing else. Nobody may frame it.
-const POLICY: &str =
-    "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+/// What a browser may do for the page: talk to this server, and nothing else. Images and audio that were attached are its own
+/// bytes. Nobody may frame it.
+const POLICY: &str = "default-src 'self'; img-src 'self' blob:; media-src 'self' blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// The worker that talks to one MCP server.
 const MCP_WORKER: &str = "/mcp_worker.js";
@@ -79,6 +79,7 @@ const FILES: &[(&str, Asset)] = files![
     "/math.js": SCRIPT,
     "/math_symbols.js": SCRIPT,
     "/mcp.js": SCRIPT,
+    "/media.js": SCRIPT,
     "/mcp_worker.js": SCRIPT,
     "/message.js": SCRIPT,
     "/microphone.js": SCRIPT,

@@ -93,12 +93,14 @@ export default {
 
   // Files
   files: 'Attached files',
-  attach: 'Attach text files',
+  attach: 'Attach files',
   attached: { one: '{n} file attached.', other: '{n} files attached.' },
   pasted: 'pasted.txt',
   remove_file: 'Remove {name}',
   file_too_large: '{name} is larger than {size}.',
   not_text: '{name} is not a text file.',
+  cannot_see: '{name} is a picture, and the model cannot see.',
+  cannot_hear: '{name} is audio, and the model cannot hear.',
   speak: 'Speak a message',
   stop_recording: 'Stop recording',
   recording: 'Recording.',
@@ -179,6 +181,7 @@ export default {
   can_tools: 'tools',
   can_insert: 'fill-in-the-middle',
   can_vision: 'vision',
+  can_audio: 'audio',
   can_embedding: 'embeddings',
   can_thinking: 'thinking',
   description: 'Description',
