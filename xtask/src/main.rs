@@ -5,6 +5,7 @@ mod baremetal;
 mod bench;
 mod bindings;
 mod book;
+mod check_targets;
 mod command;
 mod conformance;
 mod cuda;
@@ -105,6 +106,9 @@ cargo xtask TASK
                    machine are unpacked in an empty folder, and what their programs write is booted in QEMU; the one for
                    Windows runs under Wine. --quick compiles as the tests do, into target/dist/quick; --program takes a
                    program that was built elsewhere
+  check-targets [TARGET…]
+                   the program and the C library, type-checked for macOS and Android (aarch64-apple-darwin and
+                   aarch64-linux-android, unless named), with the standard library from Debian's sources
   unikernel [--machine]
                    the bootable program, as ELF for PVH and as EFI application; --machine leaves the engine out
   test-pack [--program STATIC-PROGRAM]
@@ -176,6 +180,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ["fuzz", ..] => fuzz::run(&arguments[1..]),
         ["sanitize", ..] => sanitize::command(&arguments[1..]),
         ["deny"] => deny::run(),
+        ["check-targets", ..] => check_targets::run(&arguments[1..]),
         ["dist", ..] => dist::run(&arguments[1..]),
         ["unikernel", ..] => unikernel::command(&arguments[1..]),
         ["test-pack", ..] => test_pack::run(&arguments[1..]),

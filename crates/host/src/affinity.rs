@@ -5,7 +5,7 @@
 use std::io;
 
 /// The processors that the calling thread may run on, in rising order; empty where the system does not say.
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "android", target_os = "linux"))]
 pub(crate) fn allowed() -> Vec<usize> {
     // SAFETY: a set of bits, for which all zeros is a value.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
@@ -20,7 +20,7 @@ pub(crate) fn allowed() -> Vec<usize> {
 }
 
 /// Keeps the calling thread on these processors.
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "android", target_os = "linux"))]
 pub(crate) fn pin(processors: &[usize]) -> io::Result<()> {
     // SAFETY: a set of bits, for which all zeros is a value.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
@@ -86,17 +86,17 @@ mod windows {
     }
 }
 
-#[cfg(not(any(target_os = "linux", windows)))]
+#[cfg(not(any(target_os = "android", target_os = "linux", windows)))]
 pub(crate) fn allowed() -> Vec<usize> {
     Vec::new()
 }
 
-#[cfg(not(any(target_os = "linux", windows)))]
+#[cfg(not(any(target_os = "android", target_os = "linux", windows)))]
 pub(crate) fn pin(_: &[usize]) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-#[cfg(all(test, any(target_os = "linux", windows)))]
+#[cfg(all(test, any(target_os = "android", target_os = "linux", windows)))]
 mod tests {
     use super::*;
 

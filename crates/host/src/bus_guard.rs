@@ -5,6 +5,7 @@
 //! thrown away.
 #![allow(unsafe_code)]
 
+use crate::huge_pages::page_size;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -17,6 +18,9 @@ struct Mapping {
     end: AtomicUsize,
     damaged: AtomicBool,
 }
+
+/// The size of a page, asked before a handler needs it.
+static PAGE: AtomicUsize = AtomicUsize::new(4096);
 
 static MAPPINGS: [Mapping; FILES] = [const {
     Mapping {
@@ -72,6 +76,7 @@ impl Drop for BusGuard {
 }
 
 fn install() {
+    PAGE.store(page_size(), Ordering::Relaxed);
     // SAFETY: the structures are plain, the handler has the signature that SA_SIGINFO asks for and calls nothing that a
     // handler may not call, and nothing else writes `BEFORE`.
     unsafe {
@@ -95,8 +100,6 @@ extern "C" fn handle(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c
 
 /// Puts zeros in place of a mapping's bytes from the page of an address on. Says whether there is such a mapping.
 fn replace(address: usize) -> bool {
-    // The smallest page; a mapping's start is a multiple of the real one, and so is what the system says of a fault.
-    const PAGE: usize = 4096;
     for mapping in &MAPPINGS {
         let end = mapping.end.load(Ordering::Acquire);
         let start = mapping.start.load(Ordering::Relaxed);
@@ -104,7 +107,7 @@ fn replace(address: usize) -> bool {
             continue;
         }
         mapping.damaged.store(true, Ordering::Release);
-        let page = address - address % PAGE;
+        let page = address - address % PAGE.load(Ordering::Relaxed);
         let flags = libc::MAP_FIXED | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         let place = std::ptr::without_provenance_mut(page);
         // SAFETY: the range is part of a mapping that is only read and that its owner still holds: whoever reads it is

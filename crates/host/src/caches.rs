@@ -1,5 +1,7 @@
-//! The processor's caches, as Linux tells of them (Documentation/ABI/testing/sysfs-devices-system-cpu), or Windows.
+//! The processor's caches, as Linux tells of them (Documentation/ABI/testing/sysfs-devices-system-cpu), Windows or macOS.
 
+#[cfg(target_os = "macos")]
+mod macos;
 #[cfg(windows)]
 mod windows;
 
@@ -22,13 +24,18 @@ pub struct Cache {
 impl Cache {
     /// All caches of the first processor; none where the system does not tell.
     pub fn all() -> Vec<Cache> {
-        #[cfg(not(windows))]
+        #[cfg(not(any(target_os = "macos", windows)))]
         return Self::read(Path::new("/sys/devices/system/cpu/cpu0/cache"));
+        #[cfg(target_os = "macos")]
+        return macos::read();
         #[cfg(windows)]
         return windows::read();
     }
 
-    #[cfg_attr(windows, allow(dead_code, reason = "tests read text everywhere"))]
+    #[cfg_attr(
+        any(target_os = "macos", windows),
+        allow(dead_code, reason = "tests read text everywhere")
+    )]
     fn read(folder: &Path) -> Vec<Cache> {
         let entries = (0..16).map(|index| folder.join(format!("index{index}")));
         let cache = |entry: std::path::PathBuf| {
@@ -45,7 +52,10 @@ impl Cache {
 }
 
 /// `32K`, `16M` or plain bytes.
-#[cfg_attr(windows, allow(dead_code, reason = "tests read text everywhere"))]
+#[cfg_attr(
+    any(target_os = "macos", windows),
+    allow(dead_code, reason = "tests read text everywhere")
+)]
 fn size(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let factor = match &text[digits.len()..] {

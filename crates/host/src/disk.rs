@@ -43,7 +43,7 @@ fn plain(path: &Path, time: Duration) -> io::Result<ReadSpeed> {
     })
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "android", target_os = "linux"))]
 fn direct(path: &Path) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt;
     let mut options = OpenOptions::new();
@@ -61,7 +61,24 @@ fn direct(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-#[cfg(not(any(target_os = "linux", windows)))]
+#[cfg(target_os = "macos")]
+#[allow(unsafe_code)]
+fn direct(path: &Path) -> io::Result<File> {
+    use std::os::fd::AsRawFd;
+    let file = OpenOptions::new().read(true).open(path)?;
+    // SAFETY: the descriptor is open; this sets a flag of it. What is in the cache already is still read from there.
+    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_NOCACHE, 1) } {
+        -1 => Err(io::ErrorKind::InvalidInput.into()),
+        _ => Ok(file),
+    }
+}
+
+#[cfg(not(any(
+    target_os = "android",
+    target_os = "linux",
+    target_os = "macos",
+    windows
+)))]
 fn direct(_: &Path) -> io::Result<File> {
     let _ = OpenOptions::new();
     Err(io::ErrorKind::InvalidInput.into())

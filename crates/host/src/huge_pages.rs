@@ -2,7 +2,7 @@
 //!
 //! Linux calls them transparent huge pages (Documentation/admin-guide/mm/transhuge.rst); the ones that an
 //! administrator sets aside are hugetlb pages (hugetlbpage.rst). Windows has large pages only for accounts that may lock
-//! memory. Pages are cleared when they are first touched, by whoever touches them: fill a region from all workers.
+//! memory, macOS only on Intel's processors. Pages are cleared when they are first touched, by whoever touches them: fill a region from all workers.
 #![allow(unsafe_code)]
 
 #[cfg_attr(unix, path = "huge_pages/unix.rs")]

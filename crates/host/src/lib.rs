@@ -1,7 +1,7 @@
 //! The platform on an operating system: threads, memory, files, clock.
 //!
-//! Written for Linux and Windows. On other systems of the Unix kind it works without huge pages, pinned workers, memory
-//! limits and advice about files, whose absence only costs speed.
+//! Written for Linux, Android, Windows and macOS. macOS pins no threads, and has large pages on Intel's processors alone. On
+//! other systems of the Unix kind there are no huge pages, pinned workers and memory limits, whose absence only costs speed.
 
 mod accept_queue;
 #[cfg(target_os = "linux")]
@@ -17,6 +17,8 @@ mod disk;
 mod folders;
 mod huge_pages;
 mod kernel_files;
+#[cfg(target_os = "macos")]
+mod macos;
 mod mapped_file;
 mod memory_budget;
 mod numa;
@@ -25,7 +27,6 @@ mod page_report;
 #[cfg(windows)]
 mod process_memory;
 mod random;
-#[cfg(any(target_os = "linux", windows))]
 mod read_ahead;
 mod size;
 mod spin_wait;

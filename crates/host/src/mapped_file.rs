@@ -6,16 +6,13 @@ mod tests;
 
 #[cfg(unix)]
 use crate::bus_guard::BusGuard;
-#[cfg(any(target_os = "linux", windows))]
 use crate::{huge_pages::page_size, read_ahead::ReadAhead};
 use memmap2::{Mmap, MmapOptions};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::Arc;
-#[cfg(any(target_os = "linux", windows))]
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use strata_platform::Backing;
 
 /// A file whose bytes can be read as if they were in memory.
@@ -23,16 +20,15 @@ use strata_platform::Backing;
 /// Advice ([`Backing`]) works best on long runs in the file's order: a whole layer rather than its tensors.
 pub struct MappedFile {
     /// Started when it is first needed; `None` where it could not be.
-    #[cfg(any(target_os = "linux", windows))]
     read_ahead: OnceLock<Option<ReadAhead>>,
-    #[cfg(target_os = "linux")]
+    #[cfg(any(target_os = "android", target_os = "linux"))]
     file: File,
     /// Goes before the bytes do.
     #[cfg(unix)]
     guard: BusGuard,
     bytes: Arc<Mmap>,
     /// Where in the file they begin.
-    #[cfg(target_os = "linux")]
+    #[cfg(any(target_os = "android", target_os = "linux"))]
     base: u64,
 }
 
@@ -74,14 +70,13 @@ impl MappedFile {
         #[cfg(target_os = "linux")]
         let _ = bytes.advise(memmap2::Advice::HugePage);
         Ok(Self {
-            #[cfg(any(target_os = "linux", windows))]
             read_ahead: OnceLock::new(),
-            #[cfg(target_os = "linux")]
+            #[cfg(any(target_os = "android", target_os = "linux"))]
             file,
             #[cfg(unix)]
             guard: BusGuard::new(&bytes),
             bytes,
-            #[cfg(target_os = "linux")]
+            #[cfg(any(target_os = "android", target_os = "linux"))]
             base: range.map_or(0, |range| range.start),
         })
     }
@@ -101,11 +96,10 @@ impl MappedFile {
 
     /// The file is read from start to end: the system may read further ahead, and forget sooner what is behind.
     pub fn advise_sequential(&self) {
-        #[cfg(target_os = "linux")]
-        {
-            let _ = self.bytes.advise(memmap2::Advice::Sequential);
-            self.advise_file(0..self.bytes.len(), libc::POSIX_FADV_SEQUENTIAL);
-        }
+        #[cfg(unix)]
+        let _ = self.bytes.advise(memmap2::Advice::Sequential);
+        #[cfg(any(target_os = "android", target_os = "linux"))]
+        self.advise_file(0..self.bytes.len(), libc::POSIX_FADV_SEQUENTIAL);
     }
 
     /// Where in the file `bytes` lie, if they do.
@@ -140,7 +134,6 @@ fn not_regular() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")
 }
 
-#[cfg(any(target_os = "linux", windows))]
 impl MappedFile {
     fn fetch(&self, range: Range<usize>) {
         let read_ahead = self
@@ -163,7 +156,7 @@ impl MappedFile {
     }
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(unix)]
 impl MappedFile {
     fn drop_pages(&self, pages: Range<usize>) {
         // SAFETY: the mapping is of a file and never written to, so pages that are dropped come back with the file's
@@ -175,9 +168,17 @@ impl MappedFile {
                 pages.len(),
             )
         };
-        // Now out of the system's cache as well. That goes by its own pages, up to 2 MiB large, and passes over those
-        // that anyone still has mapped: so the range may start earlier, to drop the one that the last range ended on.
-        // It may not end later, where bytes may have been read ahead and not been touched yet.
+        #[cfg(any(target_os = "android", target_os = "linux"))]
+        self.drop_cached(pages);
+    }
+}
+
+#[cfg(any(target_os = "android", target_os = "linux"))]
+impl MappedFile {
+    /// Takes pages out of the system's cache as well. That goes by its own pages, up to 2 MiB large, and passes over those
+    /// that anyone still has mapped: so the range may start earlier, to drop the one that the last range ended on. It may
+    /// not end later, where bytes may have been read ahead and not been touched yet.
+    fn drop_cached(&self, pages: Range<usize>) {
         const LARGE: usize = 2 << 20;
         let start = pages.start - pages.start % LARGE;
         self.advise_file(start..pages.end, libc::POSIX_FADV_DONTNEED);
@@ -196,7 +197,6 @@ impl MappedFile {
 
 /// The pages of a range in a file of `len` bytes: with the one it starts on, without the one it ends on, where the
 /// next range starts. So ranges released one after the other leave no page between them.
-#[cfg(any(target_os = "linux", windows))]
 fn whole_pages(range: &Range<usize>, len: usize) -> Range<usize> {
     let page = page_size();
     let start = range.start - range.start % page;
@@ -218,12 +218,6 @@ impl MappedFile {
         // never locked, and unlocking such pages is how they are let go of.
         unsafe { VirtualUnlock(start, pages.len()) };
     }
-}
-
-#[cfg(not(any(target_os = "linux", windows)))]
-impl MappedFile {
-    fn fetch(&self, _: Range<usize>) {}
-    fn release(&self, _: Range<usize>) {}
 }
 
 impl Backing for MappedFile {

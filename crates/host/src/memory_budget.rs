@@ -1,8 +1,10 @@
 //! How much memory this process may use: what the machine has, what its control groups allow, and its own limits.
 
-// What is read on Unix is text, and tested everywhere.
-#[cfg_attr(not(unix), allow(dead_code))]
+// What is read on Linux is text, and tested everywhere.
+#[cfg_attr(any(windows, target_os = "macos"), allow(dead_code))]
 mod kernel;
+#[cfg(target_os = "macos")]
+mod macos;
 #[cfg(test)]
 mod tests;
 #[cfg(unix)]

@@ -3,7 +3,7 @@
 //! The kernel's own advice for this (`MADV_WILLNEED`) reads into single 4 KiB pages, on the caller's time. Faulting the
 //! pages in from another thread (`MADV_POPULATE_READ`) reads into large ones: four times as fast, at a thirtieth of
 //! the processor's time, and it leaves nothing to fault for the reader. Windows reads ahead when asked to
-//! (`PrefetchVirtualMemory`), on the time of whoever asks.
+//! (`PrefetchVirtualMemory`), on the time of whoever asks, and macOS and Android by the first kind of advice.
 #![allow(unsafe_code)]
 
 use memmap2::Mmap;
@@ -116,6 +116,11 @@ fn bring_in(bytes: &Mmap, piece: Range<usize>) {
     if populated.is_err() {
         let _ = bytes.advise_range(Advice::WillNeed, piece.start, piece.len());
     }
+}
+
+#[cfg(all(unix, not(target_os = "linux")))]
+fn bring_in(bytes: &Mmap, piece: Range<usize>) {
+    let _ = bytes.advise_range(memmap2::Advice::WillNeed, piece.start, piece.len());
 }
 
 #[cfg(windows)]

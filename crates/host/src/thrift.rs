@@ -12,7 +12,7 @@ pub enum Priority {
 
 /// Lowers the priority of the calling thread, for good.
 pub fn lower_priority(to: Priority) {
-    #[cfg(target_os = "linux")]
+    #[cfg(any(target_os = "android", target_os = "linux"))]
     {
         let nice = match to {
             Priority::Low => 5,
@@ -34,7 +34,22 @@ pub fn lower_priority(to: Priority) {
         // SAFETY: passes a number, and the calling thread's own handle.
         unsafe { SetThreadPriority(GetCurrentThread(), priority) };
     }
-    #[cfg(not(any(target_os = "linux", windows)))]
+    #[cfg(target_os = "macos")]
+    {
+        // A nice value is the whole process's there; a thread's class also says which cores suit it.
+        let class = match to {
+            Priority::Low => libc::qos_class_t::QOS_CLASS_UTILITY,
+            Priority::Lowest => libc::qos_class_t::QOS_CLASS_BACKGROUND,
+        };
+        // SAFETY: passes numbers only, for the calling thread.
+        unsafe { libc::pthread_set_qos_class_self_np(class, 0) };
+    }
+    #[cfg(not(any(
+        target_os = "android",
+        target_os = "linux",
+        target_os = "macos",
+        windows
+    )))]
     let _ = to;
 }
 
@@ -91,9 +106,13 @@ pub fn open_files_limit() -> u64 {
         };
         // SAFETY: the structure is there to be written to.
         if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } == 0 {
+            // Some systems allow billions, and some programs then close them all one by one.
+            let most = limit.rlim_max.min(65_536);
+            // macOS says that there is no limit, and refuses more than this.
+            #[cfg(target_os = "macos")]
+            let most = most.min(crate::macos::number(c"kern.maxfilesperproc").unwrap_or(10_240));
             let more = libc::rlimit {
-                // Some systems allow billions, and some programs then close them all one by one.
-                rlim_cur: limit.rlim_max.min(65_536).max(limit.rlim_cur),
+                rlim_cur: most.max(limit.rlim_cur),
                 ..limit
             };
             // SAFETY: the structure is there to be read.

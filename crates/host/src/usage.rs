@@ -1,8 +1,8 @@
-//! What this process has used so far, as the kernel counts it (Documentation/filesystems/proc.rst).
+//! What this process has used so far, as the system counts it (Linux: Documentation/filesystems/proc.rst).
 
-#[cfg(not(windows))]
+#[cfg(not(any(target_os = "macos", windows)))]
 use crate::kernel_files::{field, text};
-#[cfg(not(windows))]
+#[cfg(not(any(target_os = "macos", windows)))]
 use std::path::Path;
 
 /// What this process has used so far.
@@ -23,10 +23,25 @@ pub struct Usage {
 impl Usage {
     /// Asks the system; `None` where it does not say.
     pub fn now() -> Option<Self> {
-        #[cfg(not(windows))]
+        #[cfg(not(any(target_os = "macos", windows)))]
         return Self::read(Path::new("/proc/self"));
-        #[cfg(windows)]
+        #[cfg(any(target_os = "macos", windows))]
         return Self::counted();
+    }
+
+    #[cfg(target_os = "macos")]
+    fn counted() -> Option<Self> {
+        let counters = crate::macos::counters()?;
+        let resident_bytes = counters.resident_bytes;
+        // What is private may have been compressed.
+        let anonymous_bytes = resident_bytes.min(counters.private_bytes);
+        Some(Self {
+            resident_bytes,
+            peak_bytes: counters.peak_bytes,
+            anonymous_bytes,
+            file_bytes: resident_bytes - anonymous_bytes,
+            read_bytes: counters.read_bytes,
+        })
     }
 
     #[cfg(windows)]
@@ -44,7 +59,7 @@ impl Usage {
         })
     }
 
-    #[cfg(not(windows))]
+    #[cfg(not(any(target_os = "macos", windows)))]
     fn read(process: &Path) -> Option<Self> {
         let status = text(&process.join("status"))?;
         let io = text(&process.join("io")).unwrap_or_default();

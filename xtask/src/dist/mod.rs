@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 pub(crate) use target::Profile;
-pub(crate) use target::{MUSL, program};
+pub(crate) use target::{MUSL, RUSTC, program, rust_sources};
 use target::{TARGETS, WINDOWS, runs_here};
 
 pub(crate) const USAGE: &str =

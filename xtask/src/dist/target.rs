@@ -8,7 +8,7 @@ use std::process::Command;
 
 const GNU: &str = "x86_64-unknown-linux-gnu";
 pub(crate) const MUSL: &str = "x86_64-unknown-linux-musl";
-pub(super) const WINDOWS: &str = "x86_64-pc-windows-gnu";
+pub(crate) const WINDOWS: &str = "x86_64-pc-windows-gnu";
 pub(super) const TARGETS: [&str; 4] = [GNU, MUSL, aarch64::TARGET, WINDOWS];
 
 /// How programs are compiled.
@@ -123,7 +123,7 @@ fn windows(command: &mut Command) -> Result<()> {
     }
     command.env(variable(WINDOWS, "LINKER"), LINKER);
     if !has_library("rustc", WINDOWS) {
-        sources()?;
+        rust_sources()?;
         command
             .arg("-Zbuild-std=std,panic_unwind")
             .env("RUSTC", RUSTC)
@@ -133,7 +133,7 @@ fn windows(command: &mut Command) -> Result<()> {
 }
 
 /// Installs Debian's compiler with the sources of the standard library.
-fn sources() -> Result<()> {
+pub(crate) fn rust_sources() -> Result<()> {
     if !Path::new(RUSTC).exists() || !Path::new(SOURCES).exists() {
         debian_install(&["rustc-web", "rust-web-src"])?;
     }
@@ -143,7 +143,7 @@ fn sources() -> Result<()> {
 /// Where Debian's musl-dev has the C library and what programs begin and end with.
 const MUSL_LIBRARIES: &str = "/usr/lib/x86_64-linux-musl";
 /// Debian's compiler, whose sources of the standard library are packaged.
-const RUSTC: &str = "/usr/bin/rustc";
+pub(crate) const RUSTC: &str = "/usr/bin/rustc";
 const SOURCES: &str = "/usr/lib/rustlib/src/rust/library/std";
 /// LLVM's unwinder, which the standard library wants of a static program.
 const UNWINDER: &str = "libunwind-14-dev";
@@ -159,7 +159,7 @@ fn musl_compiler() -> Result<()> {
 /// goes after `--`.
 fn musl(command: &mut Command) -> Result<Vec<String>> {
     musl_compiler()?;
-    sources()?;
+    rust_sources()?;
     let unwinder = unwinder()?;
     command
         .arg("-Zbuild-std=std,panic_unwind")

@@ -4,7 +4,7 @@ use std::ptr::{NonNull, null_mut};
 
 /// Address space that cannot be used yet.
 pub(super) fn reserve(span: usize) -> Option<NonNull<u8>> {
-    map(span, libc::PROT_NONE, 0)
+    map(span, libc::PROT_NONE, 0, -1)
 }
 
 /// Makes a part of such space zeroed memory, in huge pages where the system has them.
@@ -15,7 +15,7 @@ pub(super) unsafe fn make_writable(start: NonNull<u8>, bytes: usize) -> bool {
     let start = start.as_ptr().cast();
     // SAFETY: the caller's memory.
     let writable = unsafe { libc::mprotect(start, bytes, libc::PROT_READ | libc::PROT_WRITE) == 0 };
-    #[cfg(target_os = "linux")]
+    #[cfg(any(target_os = "android", target_os = "linux"))]
     if writable {
         // SAFETY: as above. A kernel without huge pages says no, and ordinary pages do.
         unsafe { libc::madvise(start, bytes, libc::MADV_HUGEPAGE) };
@@ -27,18 +27,25 @@ pub(super) unsafe fn make_writable(start: NonNull<u8>, bytes: usize) -> bool {
 #[cfg(target_os = "linux")]
 pub(super) fn map_huge(span: usize) -> Option<NonNull<u8>> {
     let flags = libc::MAP_HUGETLB | libc::MAP_HUGE_2MB;
-    map(span, libc::PROT_READ | libc::PROT_WRITE, flags)
+    map(span, libc::PROT_READ | libc::PROT_WRITE, flags, -1)
 }
 
-#[cfg(not(target_os = "linux"))]
+/// Superpages, which macOS has on Intel's processors, and gives whole or not at all. Their size goes where others have a file.
+#[cfg(all(target_os = "macos", target_arch = "x86_64"))]
+pub(super) fn map_huge(span: usize) -> Option<NonNull<u8>> {
+    let size = libc::VM_FLAGS_SUPERPAGE_SIZE_2MB;
+    map(span, libc::PROT_READ | libc::PROT_WRITE, 0, size)
+}
+
+#[cfg(not(any(target_os = "linux", all(target_os = "macos", target_arch = "x86_64"))))]
 pub(super) fn map_huge(_: usize) -> Option<NonNull<u8>> {
     None
 }
 
-fn map(span: usize, protection: i32, flags: i32) -> Option<NonNull<u8>> {
+fn map(span: usize, protection: i32, flags: i32, file: i32) -> Option<NonNull<u8>> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags;
     // SAFETY: new memory, at an address that the kernel chooses, replaces nothing.
-    let start = unsafe { libc::mmap(null_mut(), span, protection, flags, -1, 0) };
+    let start = unsafe { libc::mmap(null_mut(), span, protection, flags, file, 0) };
     if start == libc::MAP_FAILED {
         return None;
     }

@@ -2,9 +2,8 @@
 #![allow(unsafe_code)]
 
 use super::Budget;
-use super::kernel::{ProcessLimits, read};
+use super::kernel::ProcessLimits;
 use std::io;
-use std::path::Path;
 
 pub(super) fn budget() -> Budget {
     let soft = |limit: io::Result<libc::rlimit>| {
@@ -15,7 +14,10 @@ pub(super) fn budget() -> Budget {
         private: soft(private_limit()),
         address_space: soft(address_space_limit()),
     };
-    read(Path::new("/"), &limits)
+    #[cfg(target_os = "macos")]
+    return super::macos::budget(&limits);
+    #[cfg(not(target_os = "macos"))]
+    super::kernel::read(std::path::Path::new("/"), &limits)
 }
 
 fn private_limit() -> io::Result<libc::rlimit> {
@@ -52,5 +54,30 @@ pub fn cap_process(bytes: u64) -> io::Result<()> {
     let mut limit = private_limit()?;
     limit.rlim_cur = bytes.min(limit.rlim_max);
     // SAFETY: the kernel reads `limit`.
-    os_result(unsafe { libc::setrlimit(libc::RLIMIT_DATA, &limit) })
+    os_result(unsafe { libc::setrlimit(libc::RLIMIT_DATA, &limit) })?;
+    #[cfg(target_os = "macos")]
+    if bytes < u64::MAX && maps(limit.rlim_cur) {
+        let what = "this system does not limit the memory of processes";
+        return Err(io::Error::new(io::ErrorKind::Unsupported, what));
+    }
+    Ok(())
+}
+
+/// Whether as much memory as the limit can be mapped, beside what is there already: older systems take the limit and do not
+/// keep it.
+#[cfg(target_os = "macos")]
+fn maps(bytes: u64) -> bool {
+    let Ok(bytes) = usize::try_from(bytes) else {
+        return false;
+    };
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANON;
+    // SAFETY: new memory, at an address that the kernel chooses, replaces nothing.
+    let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
+    if start == libc::MAP_FAILED {
+        return false;
+    }
+    // SAFETY: exactly what was mapped above, which nothing has seen.
+    unsafe { libc::munmap(start, bytes) };
+    true
 }
