@@ -6,9 +6,11 @@ as many replicas as requests need.
     curl http://127.0.0.1:8000/v1/chat/completions -d '{"messages": [{"role": "user", "content": "Hello"}]}'
 
 STRATA is the program, MODEL what it serves (default: tale). A replica starts the program on a port of the loopback address
-of its machine and passes requests on. `python ray_serve.py --check` asks for a few answers and ends.
+of its machine and passes requests on. `python ray_serve.py --check` sees that answers are right, that conversations stay
+where they are, and that replicas come with the requests, and ends; `cargo xtask test-fleet --ray` runs it.
 """
 
+import concurrent.futures
 import json
 import os
 import socket
@@ -49,7 +51,9 @@ def beginning(body):
 
 @serve.deployment(
     request_router_config=RequestRouterConfig(request_router_class=ROUTER),
-    autoscaling_config=AutoscalingConfig(min_replicas=2, max_replicas=4, target_ongoing_requests=4),
+    autoscaling_config=AutoscalingConfig(
+        min_replicas=2, max_replicas=4, target_ongoing_requests=4, upscale_delay_s=5, downscale_delay_s=60
+    ),
     ray_actor_options={"num_cpus": 0.1},
     max_ongoing_requests=32,
     health_check_period_s=5,
@@ -111,13 +115,20 @@ class Front:
 app = Front.bind(Replica.bind(os.environ.get("STRATA", "strata"), os.environ.get("MODEL", "tale")))
 
 
-def check(url="http://127.0.0.1:8000"):
-    """Conversations of several turns: answers are equal and streamed ones too, and later turns find their prompts."""
+def ask(body, url="http://127.0.0.1:8000"):
+    headers = {"content-type": "application/json"}
+    request = urllib.request.Request(url + "/v1/chat/completions", json.dumps(body).encode(), headers)
+    return urllib.request.urlopen(request, timeout=300).read().decode()
 
-    def ask(body):
-        request = urllib.request.Request(url + "/v1/chat/completions", json.dumps(body).encode(), {"content-type": "application/json"})
-        return urllib.request.urlopen(request, timeout=120).read().decode()
 
+def deltas(stream):
+    """The text of a streamed answer."""
+    events = [json.loads(line[6:]) for line in stream.splitlines() if line.startswith("data: {")]
+    return "".join(choice["delta"].get("content") or "" for event in events for choice in event["choices"])
+
+
+def check_conversations():
+    """Conversations of several turns: streams say what whole answers say, and later turns find their prompts."""
     cached, turns = 0, 0
     for talk in range(4):
         messages = [{"role": "user", "content": f"This is talk {talk}. " + f"Tell me of fox {talk} and its wood. " * 6}]
@@ -125,20 +136,39 @@ def check(url="http://127.0.0.1:8000"):
             body = {"messages": messages, "max_tokens": 12, "temperature": 0}
             answer = json.loads(ask(body))
             text = answer["choices"][0]["message"]["content"]
-            lines = [line[6:] for line in ask({**body, "stream": True}).splitlines() if line.startswith("data: {")]
-            deltas = [choice["delta"].get("content") or "" for line in lines for choice in json.loads(line)["choices"]]
-            assert "".join(deltas) == text, (deltas, text)
+            assert deltas(ask({**body, "stream": True})) == text, text
             turns += turn > 0
             cached += turn > 0 and answer["usage"]["prompt_tokens_details"]["cached_tokens"] > 0
             messages += [{"role": "assistant", "content": text}, {"role": "user", "content": "And then?"}]
-    print(f"{cached} of {turns} later turns found their prompt computed")
-    assert cached >= 0.9 * turns
+    print(f"{cached} of {turns} later turns found their prompt computed", flush=True)
+    assert cached >= 0.95 * turns
+
+
+def running():
+    deployment = serve.status().applications["default"].deployments["Replica"]
+    return deployment.replica_states.get("RUNNING", 0)
+
+
+def check_autoscaling(seconds=180):
+    """More requests than two replicas are for, until there are more replicas; every answer is whole and the same."""
+    before, deadline = running(), time.time() + seconds
+    body = {"messages": [{"role": "user", "content": "Tell me of a fox."}], "max_tokens": 200, "temperature": 0}
+    body["ignore_eos"] = True
+    answers = []
+    with concurrent.futures.ThreadPoolExecutor(24) as pool:
+        while running() <= before:
+            assert time.time() < deadline, f"{before} replicas stay {before}"
+            answers += pool.map(lambda _: deltas(ask({**body, "stream": True})), range(24))
+    assert len(set(answers)) == 1 and answers[0], "answers differ"
+    print(f"{before} replicas became {running()}; {len(answers)} answers are equal", flush=True)
 
 
 if __name__ == "__main__":
     serve.run(app)
     if "--check" in sys.argv:
-        check()
+        check_conversations()
+        check_autoscaling()
+        serve.shutdown()
     else:
         while True:
             time.sleep(60)

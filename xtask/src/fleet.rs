@@ -1,8 +1,9 @@
 //! `cargo xtask test-fleet`: three replicas behind routers.
 
-use crate::command::strata_for_checks;
+use crate::command::{root, run_as, strata_for_checks};
 use crate::python::Python;
 use anyhow::{Result, bail};
+use std::process::Command;
 
 /// A router that we did not write, what reads the events that routers read, and what knows the manifests' schemas.
 const PACKAGES: &[&str] = &[
@@ -14,11 +15,15 @@ const PACKAGES: &[&str] = &[
     "pyyaml==6.0.3",
 ];
 
+/// As the example in `deploy` says.
+const RAY: &[&str] = &["ray[serve]==2.60.0"];
+
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let only = match arguments {
         [] => "",
+        [flag] if flag == "--ray" => return ray(),
         [flag, word] if flag == "--only" => word,
-        _ => bail!("usage: cargo xtask test-fleet [--only WORD]"),
+        _ => bail!("usage: cargo xtask test-fleet [--only WORD | --ray]"),
     };
     let Some(python) = Python::install("fleet", PACKAGES, None, "the fleet's checks")? else {
         return Ok(());
@@ -26,4 +31,20 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let strata = strata_for_checks()?;
     let arguments = [&*strata.to_string_lossy(), "--only", only];
     python.script("fleet_check.py", "smg, pyzmq", &arguments)
+}
+
+/// Replicas of Ray Serve, which takes half a minute to start and 1.3 GiB: not a part of the other checks.
+fn ray() -> Result<()> {
+    let Some(python) = Python::install("ray", RAY, None, "the example for Ray Serve")? else {
+        return Ok(());
+    };
+    let strata = strata_for_checks()?;
+    run_as(
+        "ray_serve.py (Ray Serve)",
+        Command::new(python.interpreter())
+            .arg(root().join("deploy/ray_serve.py"))
+            .arg("--check")
+            .env("STRATA", strata)
+            .env("RAY_USAGE_STATS_ENABLED", "0"),
+    )
 }

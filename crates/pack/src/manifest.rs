@@ -49,13 +49,15 @@ pub enum StartMode {
     Chat,
     /// As a server.
     Serve,
+    /// As a server at a Unix socket, and at no port.
+    Socket,
 }
 
 /// What an artifact does by default.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Start {
-    /// Chat or server.
+    /// Chat, or which server.
     pub mode: StartMode,
     /// Context length in tokens.
     pub context: u64,

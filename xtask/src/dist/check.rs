@@ -1,7 +1,8 @@
 //! Archives, tried as a user would: in an empty folder, without a Rust toolchain or a source tree in sight.
 
-use crate::command::{answers, debian_install, root};
+use crate::command::root;
 use crate::test_boot;
+use crate::wine::Wine;
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -47,44 +48,20 @@ pub(super) fn archive(path: &Path, name: &str) -> Result<()> {
     test_boot::answers_at_boot(&work.join("x.img"), expected.trim_end())
 }
 
-/// Where Wine looks for what Windows has and Wine 8 has not: the random numbers of Rust's standard library.
-const PRIMITIVES: &str = "\
-__declspec(dllimport) unsigned char __stdcall SystemFunction036(void *, unsigned long);
-__declspec(dllexport) int ProcessPrng(unsigned char *to, unsigned long long bytes)
-{
-    return SystemFunction036(to, (unsigned long)bytes);
-}
-";
-
 /// Unpacks an archive for Windows and asks its program under Wine for a text, which must be the one of a program `here`.
 pub(super) fn windows(path: &Path, name: &str, here: &Path) -> Result<()> {
-    let wine = ["wine64", "wine", "/usr/lib/wine/wine64"];
-    let answer = |wine: &&str| answers(Command::new(wine).arg("--version"));
-    if !wine.iter().any(answer) {
-        debian_install(&["wine64"])?;
-    }
-    let wine = wine.into_iter().find(|wine| answer(wine));
-    let wine = wine.context("wine64 is installed and does not start")?;
+    let wine = Wine::install()?;
     let folder = empty("windows")?;
     let mut tar = Command::new("tar");
     let status = tar.arg("-xzf").arg(path).arg("-C").arg(&folder).status()?;
     ensure!(status.success(), "{} cannot be unpacked", path.display());
     let folder = folder.join(name);
-    let source = folder.join("primitives.c");
-    std::fs::write(&source, PRIMITIVES)?;
-    let mut compiler = Command::new("x86_64-w64-mingw32-gcc");
-    let compiler = compiler.args(["-shared", "-o", "bcryptprimitives.dll", "primitives.c"]);
-    let status = compiler.arg("-ladvapi32").current_dir(&folder).status()?;
-    ensure!(status.success(), "MinGW compiles nothing");
     let words = ["run", "tale", "--raw", "--temp", "0", "-n", TOKENS, PROMPT];
     let expected = Command::new(here).args(words).output()?;
-    let output = Command::new(wine)
-        .arg(folder.join("strata.exe"))
+    let output = wine
+        .command(folder.join("strata.exe"))
         .args(words)
         .current_dir(&folder)
-        .env("WINEPREFIX", folder.join("prefix"))
-        .env("WINEDEBUG", "-all")
-        .env("WINEDLLOVERRIDES", "bcryptprimitives=n")
         .output()?;
     let error = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{name} under Wine: {error}");

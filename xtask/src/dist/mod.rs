@@ -12,8 +12,8 @@ use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 pub(crate) use target::Profile;
-pub(crate) use target::{MUSL, RUSTC, program, rust_sources};
-use target::{TARGETS, WINDOWS, runs_here};
+pub(crate) use target::{MUSL, RUSTC, WINDOWS, program, rust_sources, windows_cargo};
+use target::{TARGETS, runs_here};
 
 pub(crate) const USAGE: &str =
     "cargo xtask dist [TARGET…] [--quick] [--sign KEY.pem] [--program TARGET=FILE]…";

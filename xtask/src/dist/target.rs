@@ -85,6 +85,17 @@ pub(crate) fn program(target: &str, profile: Profile, kernel: Option<&Path>) -> 
     Ok(program)
 }
 
+/// A cargo call for Windows, which shares what [`program`] has built as the tests are.
+pub(crate) fn windows_cargo(arguments: &str) -> Result<Command> {
+    let mut command = cargo(arguments);
+    command
+        .env("CARGO_TARGET_DIR", folder())
+        .env("CARGO_INCREMENTAL", "0")
+        .env("CARGO_PROFILE_TEST_DEBUG", "false");
+    windows(&mut command)?;
+    Ok(command)
+}
+
 /// Apart from the other build products: compilers and flags differ.
 fn folder() -> PathBuf {
     build_folder().join("dist")
@@ -125,7 +136,7 @@ fn windows(command: &mut Command) -> Result<()> {
     if !has_library("rustc", WINDOWS) {
         rust_sources()?;
         command
-            .arg("-Zbuild-std=std,panic_unwind")
+            .arg("-Zbuild-std=std,panic_unwind,test")
             .env("RUSTC", RUSTC)
             .env("RUSTC_BOOTSTRAP", "1");
     }

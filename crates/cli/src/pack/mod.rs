@@ -93,6 +93,8 @@ enum Mode {
     Chat,
     /// Serve
     Serve,
+    /// Serve at a Unix socket and no port: NAME.sock in $XDG_RUNTIME_DIR
+    Socket,
 }
 
 impl From<Mode> for StartMode {
@@ -100,6 +102,7 @@ impl From<Mode> for StartMode {
         match mode {
             Mode::Chat => Self::Chat,
             Mode::Serve => Self::Serve,
+            Mode::Socket => Self::Socket,
         }
     }
 }

@@ -50,6 +50,7 @@ fn print(manifest: &Manifest, out: &mut impl Write) -> io::Result<()> {
     let start = match manifest.start.mode {
         StartMode::Chat => "chat",
         StartMode::Serve => "serve",
+        StartMode::Socket => "serve at a socket",
     };
     let signer = manifest.signer.as_deref().unwrap_or("nobody");
     let rows = [

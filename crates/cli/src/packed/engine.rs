@@ -34,6 +34,7 @@ impl Engines {
         let words = Words {
             command: "serve",
             context: self.context,
+            socket: None,
             rest: &[],
         };
         words.options(path).unwrap_or_default()

@@ -2,6 +2,7 @@
 
 mod engine;
 mod health;
+mod socket;
 
 use crate::failure::{Failure, Kind};
 use crate::{Arguments, Command};
@@ -21,8 +22,8 @@ Usage:
   PROGRAM run [PROMPT]...       chat, or answer a prompt: the flags of `strata run`
   PROGRAM serve                 serve the OpenAI, Anthropic and Ollama APIs: the flags of `strata serve`
   PROGRAM plan                  show how much memory it needs here: the flags of `strata plan`
-  PROGRAM health                ask the server at OLLAMA_HOST whether it is up
-  PROGRAM status                ask the server at OLLAMA_HOST for a token, and say how long the answer took
+  PROGRAM health                ask the server at STRATA_HOST or OLLAMA_HOST whether it is up
+  PROGRAM status                ask that server for a token, and say how long the answer took
   PROGRAM engines               list the models inside and the memory that each needs here
   PROGRAM use-engine NAME       use that model from now on, if it fits; --auto: the largest one that fits
   PROGRAM manifest              show what is packed
@@ -46,6 +47,7 @@ pub(crate) fn command_line() -> Result<Vec<OsString>, Failure> {
     let artifact = Artifact::read(file.bytes()).map_err(refused)?;
     artifact.verify_signature(None).map_err(refused)?;
     let start = &artifact.manifest.start;
+    let socket = socket::Socket::of(&artifact.manifest);
     let engines = Engines::new(&artifact.manifest, &program.join(MODELS));
     let words = match meaning(words.get(1..).unwrap_or_default(), start.mode) {
         Meaning::Help => {
@@ -53,12 +55,12 @@ pub(crate) fn command_line() -> Result<Vec<OsString>, Failure> {
             std::process::exit(0);
         }
         Meaning::Health => {
-            health::check()?;
+            health::check(&socket)?;
             std::process::exit(0);
         }
         Meaning::Status => {
             let chosen = engines.chosen()?.map(|index| engines.name(index));
-            health::status(chosen)?;
+            health::status(chosen, &socket)?;
             std::process::exit(0);
         }
         Meaning::Engines => {
@@ -81,6 +83,13 @@ pub(crate) fn command_line() -> Result<Vec<OsString>, Failure> {
         Meaning::Model(command, rest) => Words {
             command,
             context: start.context,
+            // Who says `serve` says where, too: services do.
+            socket: match (command, words.get(1)) {
+                ("serve", first) if first.is_none_or(|word| word != "serve") => {
+                    socket.unless_named(rest)?
+                }
+                _ => None,
+            },
             rest,
         },
     };
@@ -134,8 +143,10 @@ fn meaning(words: &[OsString], mode: StartMode) -> Meaning<'_> {
         (Some("run"), _) => Meaning::Model("run", rest),
         (Some("serve"), _) => Meaning::Model("serve", rest),
         (Some("plan"), _) => Meaning::Model("plan", rest),
-        (Some(word), StartMode::Serve) if !word.starts_with('-') => Meaning::Model("run", words),
-        (_, StartMode::Serve) => Meaning::Model("serve", words),
+        (Some(word), StartMode::Serve | StartMode::Socket) if !word.starts_with('-') => {
+            Meaning::Model("run", words)
+        }
+        (_, StartMode::Serve | StartMode::Socket) => Meaning::Model("serve", words),
         (_, StartMode::Chat) => Meaning::Model("run", words),
     }
 }
@@ -144,6 +155,8 @@ fn meaning(words: &[OsString], mode: StartMode) -> Meaning<'_> {
 struct Words<'a> {
     command: &'static str,
     context: u64,
+    /// Where a server listens that was packed for a socket.
+    socket: Option<PathBuf>,
     rest: &'a [OsString],
 }
 
@@ -156,6 +169,9 @@ impl Words<'_> {
         };
         if !self.rest.iter().any(sets_context) {
             words.push(format!("--ctx={}", self.context).into());
+        }
+        if let Some(socket) = &self.socket {
+            words.extend(["--socket-only".into(), "--socket".into(), socket.into()]);
         }
         words.extend_from_slice(self.rest);
         words
@@ -203,11 +219,13 @@ mod tests {
             Meaning::Model(command, rest) => (command, rest.len()),
             other => panic!("{text}: {other:?}"),
         };
-        use StartMode::{Chat, Serve};
+        use StartMode::{Chat, Serve, Socket};
         assert_eq!(model("", Chat), ("run", 0));
         assert_eq!(model("", Serve), ("serve", 0));
         assert_eq!(model("Once upon", Chat), ("run", 2));
         assert_eq!(model("Once upon", Serve), ("run", 2));
+        assert_eq!(model("", Socket), ("serve", 0));
+        assert_eq!(model("Once upon", Socket), ("run", 2));
         assert_eq!(model("--port 80", Serve), ("serve", 2));
         assert_eq!(model("--temp 0", Chat), ("run", 2));
         assert_eq!(model("run serve", Serve), ("run", 1));
@@ -232,6 +250,7 @@ mod tests {
             let words = Words {
                 command: "run",
                 context: 256,
+                socket: None,
                 rest: &rest,
             };
             words.with(Path::new("m"))
