@@ -53,7 +53,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     trial.executable()?;
     trial.package()?;
     trial.container()?;
-    trial.snap()
+    trial.snap()?;
+    trial.components()
 }
 
 fn install() -> Result<()> {
@@ -255,17 +256,22 @@ impl Trial {
         Ok(())
     }
 
-    /// Unpacked by squashfs-tools, checked by snapd, and its program run as its service and commands are.
+    /// Checked by snapd, mounted, and its program run as its service and commands are.
     fn snap(&self) -> Result<()> {
         let begin = Instant::now();
         let path = self.pack("tale.snap")?;
-        let root = self.folder.join("snap");
-        said(Command::new("unsquashfs").arg("-d").arg(&root).arg(&path))?;
+        let skeleton = self.folder.join("skeleton");
         said(
-            Command::new("snap")
-                .args(["pack", "--check-skeleton"])
-                .arg(&root),
+            Command::new("unsquashfs")
+                .arg("-d")
+                .arg(&skeleton)
+                .arg(&path),
         )?;
+        let mut check = Command::new("snap");
+        check.args(["pack", "--check-skeleton"]).arg(&skeleton);
+        said(&mut check)?;
+        let root = self.folder.join("snap");
+        let _mounted = Mounted::new(&path, &root)?;
         let common = self.folder.join("common");
         std::fs::create_dir_all(&common)?;
         let program = root.join("bin/strata.run");
@@ -296,6 +302,52 @@ impl Trial {
         );
         let found = snapped(&GREEDY)?;
         self.compare("tale.snap", begin, &found)
+    }
+
+    /// The snap without its model, and the model as a component, both mounted.
+    fn components(&self) -> Result<()> {
+        let begin = Instant::now();
+        let path = self.folder.join("parts.snap");
+        let mut pack = Command::new(&self.program);
+        pack.args(["pack", "tale", "--components", "-o"]).arg(&path);
+        said(&mut pack)?;
+        let skeleton = self.folder.join("parts-skeleton");
+        said(
+            Command::new("unsquashfs")
+                .arg("-d")
+                .arg(&skeleton)
+                .arg(&path),
+        )?;
+        let (root, components) = (self.folder.join("parts"), self.folder.join("components"));
+        let (snap, component) = (root.join("bin/strata.run"), components.join("model-tale"));
+        let _snap = Mounted::new(&path, &root)?;
+        let run = || {
+            let mut command = Command::new(&snap);
+            said(command.args(GREEDY).env("SNAP_COMPONENTS", &components))
+        };
+        ensure!(run().is_err(), "a snap without its component answers");
+        let _component = Mounted::new(&self.folder.join("parts+model-tale.comp"), &component)?;
+        self.compare("a snap with a component", begin, &run()?)
+    }
+}
+
+/// A file system that is mounted, as snapd mounts it, until this value goes.
+struct Mounted<'a>(&'a Path);
+
+impl<'a> Mounted<'a> {
+    fn new(image: &Path, at: &'a Path) -> Result<Self> {
+        std::fs::create_dir_all(at)?;
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "squashfs", "-o", "loop,ro"]);
+        said(mount.arg(image).arg(at))?;
+        Ok(Self(at))
+    }
+}
+
+impl Drop for Mounted<'_> {
+    fn drop(&mut self) {
+        // A folder that stays mounted is found out when it is to be removed.
+        let _ = Command::new("umount").arg(self.0).status();
     }
 }
 

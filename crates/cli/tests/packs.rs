@@ -139,8 +139,8 @@ fn an_executable_serves_at_a_socket() {
     assert!(status.contains("fox.sock"), "{status}");
     assert!(status.contains("answered: after"), "{status}");
     assert_eq!(ask(&["health"], runtime).code, Some(FAILED));
-    // Words say otherwise, and a prompt is a prompt.
-    let said = ask(&GREEDY, "").text();
+    // Words say otherwise.
+    let said = ask(&[&["run"], &GREEDY[..]].concat(), "").text();
     let expected = strata(&[&["run", model.as_str()], &GREEDY[..]].concat()).text();
     assert_eq!(said, expected);
 }
@@ -344,6 +344,67 @@ fn write_changed(whole: &[u8], at: usize, path: &str) {
 }
 
 #[test]
+fn a_snap_finds_its_models_in_components() {
+    let folder = TestFolder::new("pack-components");
+    let (model, out) = (
+        small_model(&folder, "tiny.gguf"),
+        path(&folder, "tiny.snap"),
+    );
+    strata(&["pack", &model, "-o", &out, "--components"]).text();
+    let component = path(&folder, "tiny+model-tiny.comp");
+    for artifact in [&out, &component] {
+        let verified = strata(&["pack", "--verify", artifact]).text();
+        assert!(verified.contains("every byte"), "{verified}");
+    }
+    let unpack = |name: &str, to: &str| {
+        let (from, to) = (path(&folder, name), path(&folder, to));
+        let mut command = Command::new("unsquashfs");
+        command
+            .args(["-q", "-n", "-d", &to, &from])
+            .stdout(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    std::fs::create_dir(folder.path().join("components")).unwrap();
+    if !unpack("tiny.snap", "snap") {
+        eprintln!("unsquashfs is not here");
+        return;
+    }
+    let snapped = |words: &[&str]| {
+        let mut command = Command::new(path(&folder, "snap/bin/strata.run"));
+        command
+            .args(words)
+            .env("SNAP_NAME", "strata-tiny")
+            .env("SNAP_COMMON", folder.path())
+            .env("SNAP_COMPONENTS", folder.path().join("components"));
+        finish(command)
+    };
+    // Without its component the snap has no model.
+    assert!(snapped(&["engines"]).text().contains("not installed"));
+    for words in [
+        &GREEDY[..],
+        &["use-engine", "--auto"],
+        &["use-engine", "tiny"],
+    ] {
+        let refused = snapped(words);
+        assert_eq!(refused.code, Some(BAD_MODEL), "{words:?}");
+        let hint = "snap install strata-tiny+model-tiny";
+        assert!(refused.err.contains(hint), "{}", refused.err);
+    }
+    assert!(unpack("tiny+model-tiny.comp", "components/model-tiny"));
+    let expected = strata(&[&["run", model.as_str()], &GREEDY[..]].concat()).text();
+    assert_eq!(snapped(&["use-engine", "--auto"]).text().trim(), "tiny");
+    assert_eq!(snapped(&GREEDY).text(), expected);
+    let archive = folder.path().join("components/model-tiny/model.zip");
+    let mut bytes = std::fs::read(&archive).unwrap();
+    let weights = bytes.windows(4).position(|four| four == b"GGUF").unwrap() + 40_000;
+    bytes[weights] ^= 1;
+    std::fs::write(&archive, bytes).unwrap();
+    let refused = snapped(&GREEDY);
+    assert_eq!(refused.code, Some(BAD_MODEL));
+    assert!(refused.err.contains("SHA-256"), "{}", refused.err);
+}
+
+#[test]
 fn packs_that_make_no_sense() {
     let folder = TestFolder::new("pack-wrong");
     let (model, out) = (small_model(&folder, "m.gguf"), path(&folder, "m.run"));
@@ -365,6 +426,11 @@ fn packs_that_make_no_sense() {
         USAGE,
         &["--push", ".oci"],
         &[&model, "-o", &out, "--push", "127.0.0.1:1/a/b"],
+    );
+    pack(
+        USAGE,
+        &["--components", ".snap"],
+        &[&model, "-o", &out, "--components"],
     );
     pack(USAGE, &["two models"], &[&model, &model, "-o", &out]);
     pack(USAGE, &["--output"], &[&model, "--inspect", &out]);

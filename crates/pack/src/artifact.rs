@@ -44,7 +44,7 @@ impl<'a> Artifact<'a> {
         let program = program.and_then(|length| bytes.get(..length));
         let program = program.ok_or_else(|| missing("program"))?;
         let mut models = Vec::new();
-        for model in &manifest.models {
+        for model in manifest.held() {
             let name = format!("{MODELS}{}", model.file);
             let found = find(&name).filter(|bytes| bytes.len() as u64 == model.bytes);
             models.push(found.ok_or(PackError::Missing(name))?);
@@ -98,18 +98,40 @@ impl<'a> Artifact<'a> {
         }
     }
 
-    /// Checks one of the models against the manifest.
+    /// Checks one of the models against the manifest. What comes in a component is not here, and so not what it should be.
     pub fn verify_model(&self, index: usize) -> Result<(), PackError> {
         let model = &self.manifest.models[index];
-        check(&model.file, self.contents.models[index], &model.sha256)
+        let held = self.manifest.held().zip(&self.contents.models);
+        let found = held.filter(|(held, _)| held.file == model.file);
+        let bytes = found.map(|(_, bytes)| *bytes).next();
+        let bytes = bytes.ok_or_else(|| PackError::Missing(format!("{MODELS}{}", model.file)))?;
+        check(&model.file, bytes, &model.sha256)
+    }
+
+    /// Checks a component, which has one of the models: it must be signed as this artifact is, and have the model's digest.
+    pub fn verify_component(
+        &self,
+        index: usize,
+        component: &Artifact<'_>,
+    ) -> Result<(), PackError> {
+        let signer = self.verify_signature(None)?;
+        component.verify_signature(signer.as_ref())?;
+        let model = &self.manifest.models[index];
+        let found = component.manifest.held().zip(&component.contents.models);
+        let found = found.filter(|(held, _)| held.file == model.file);
+        let bytes = found.map(|(_, bytes)| *bytes).next();
+        let bytes = bytes.ok_or_else(|| PackError::Missing(format!("{MODELS}{}", model.file)))?;
+        check(&model.file, bytes, &model.sha256)
     }
 
     /// Checks everything: the signature, every digest, and that there is nothing else in the artifact.
     pub fn verify(&self, trusted: Option<&PublicKey>) -> Result<Option<PublicKey>, PackError> {
         let signer = self.verify_signature(trusted)?;
         check("the program", self.program(), &self.manifest.program.sha256)?;
-        for index in 0..self.manifest.models.len() {
-            self.verify_model(index)?;
+        for (index, model) in self.manifest.models.iter().enumerate() {
+            if self.manifest.holds(model) {
+                self.verify_model(index)?;
+            }
         }
         let mut comparison = Comparison {
             rest: self.bytes,

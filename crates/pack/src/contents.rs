@@ -23,7 +23,7 @@ pub struct Contents<'a> {
     pub signature: Option<[u8; 64]>,
     /// The program.
     pub program: &'a [u8],
-    /// The models, in the manifest's order.
+    /// The models that are in the artifact itself, in the manifest's order.
     pub models: Vec<&'a [u8]>,
 }
 
@@ -56,6 +56,7 @@ impl<'a> Contents<'a> {
             Kind::Oci => oci::wrap(&manifest, self.program, executable),
             Kind::Deb => deb::wrap(&manifest, self.program, executable),
             Kind::Snap => snap::wrap(&manifest, executable),
+            Kind::Component => snap::wrap_component(&manifest, executable),
         }
     }
 
@@ -68,7 +69,7 @@ impl<'a> Contents<'a> {
         };
         let mut files = vec![small(MANIFEST, self.manifest.to_vec())];
         files.extend(self.signature.map(|bytes| small(SIGNATURE, bytes.to_vec())));
-        for (model, bytes) in manifest.models.iter().zip(&self.models) {
+        for (model, bytes) in manifest.held().zip(&self.models) {
             check_file_name(&model.file)?;
             files.push(zip::NewEntry {
                 name: format!("{MODELS}{}", model.file),

@@ -34,4 +34,5 @@ pub use manifest::{
     PackedProgram, Start, StartMode,
 };
 pub use oci::OciImage;
+pub use snap::{COMPONENT_ARCHIVE, component_name};
 pub use zip::{Entry, Zip};

@@ -18,10 +18,13 @@ pub enum Kind {
     Deb,
     /// A snap of that executable, with a service.
     Snap,
+    /// A component of a snap: one of its models.
+    #[serde(rename = "comp")]
+    Component,
 }
 
 impl Kind {
-    /// All of them.
+    /// All that are asked for by their ending. Components are written with their snap.
     pub const ALL: [Self; 4] = [Self::Run, Self::Oci, Self::Deb, Self::Snap];
 
     /// The ending of its files.
@@ -31,6 +34,7 @@ impl Kind {
             Self::Oci => "oci",
             Self::Deb => "deb",
             Self::Snap => "snap",
+            Self::Component => "comp",
         }
     }
 
@@ -147,6 +151,9 @@ pub struct PackedModel {
     pub preset: Option<PackedPreset>,
     /// What it takes.
     pub memory: MemoryNeeds,
+    /// The component of the snap that it comes in, if it is not in the snap itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub component: Option<String>,
 }
 
 /// The least machine that runs an artifact.
@@ -185,6 +192,16 @@ impl Manifest {
     /// The version of manifests that are written.
     pub const FORMAT: u32 = FORMAT;
 
+    /// Whether a model is in the artifact itself.
+    pub(crate) fn holds(&self, model: &PackedModel) -> bool {
+        self.kind != Kind::Snap || model.component.is_none()
+    }
+
+    /// The models that are in the artifact itself.
+    pub(crate) fn held(&self) -> impl Iterator<Item = &PackedModel> {
+        self.models.iter().filter(|model| self.holds(model))
+    }
+
     /// As it is stored and signed.
     pub fn to_bytes(&self) -> Vec<u8> {
         // Strings, numbers and lists are always JSON.
@@ -208,6 +225,9 @@ impl Manifest {
         let manifest: Self = serde_json::from_value(value).map_err(wrong)?;
         for model in &manifest.models {
             check_file_name(&model.file)?;
+            if let Some(component) = &model.component {
+                check_file_name(component)?;
+            }
         }
         Ok(manifest)
     }

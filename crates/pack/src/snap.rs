@@ -1,5 +1,8 @@
 //! Snaps (snapcraft.io): a squashfs file system with the executable in it and `meta/snap.yaml`, which makes it a command
 //! and a service. Engines are the models inside; the executable itself chooses among them by the memory that they need.
+//!
+//! Models may come in components (snapcraft.io/docs/components), which are installed one by one: each is a squashfs file
+//! system with the archive that is behind the executable otherwise, and `meta/component.yaml`.
 
 use crate::error::PackError;
 use crate::manifest::Manifest;
@@ -13,16 +16,28 @@ const PROGRAM: &str = "bin/strata.run";
 const PORT: &str = "8324";
 /// What a snap's name can have.
 const LONGEST_NAME: usize = 40;
+/// Where a component has its model.
+pub const COMPONENT_ARCHIVE: &str = "model.zip";
 
-/// The snap's name: small letters, digits and single hyphens, with a letter among them.
+/// The snap's name.
 pub(crate) fn name(manifest: &Manifest) -> String {
+    plain_name("strata", &manifest.name)
+}
+
+/// What the component of a model's file is called.
+pub fn component_name(file: &str) -> String {
+    plain_name("model", file.strip_suffix(".gguf").unwrap_or(file))
+}
+
+/// A name as snapd wants it: small letters, digits and single hyphens, with a letter among them.
+fn plain_name(first: &str, rest: &str) -> String {
     let plain = |c: char| match c.to_ascii_lowercase() {
         c @ ('a'..='z' | '0'..='9') => c,
         _ => '-',
     };
-    let name: String = manifest.name.chars().map(plain).collect();
+    let name: String = rest.chars().map(plain).collect();
     let parts: Vec<&str> = name.split('-').filter(|part| !part.is_empty()).collect();
-    let name = format!("strata-{}", parts.join("-"));
+    let name = format!("{first}-{}", parts.join("-"));
     let name: String = name.chars().take(LONGEST_NAME).collect();
     name.trim_matches('-').into()
 }
@@ -41,6 +56,55 @@ pub(crate) fn wrap<'a>(
     Ok(snap.finish())
 }
 
+/// The component with a model's archive in it.
+pub(crate) fn wrap_component<'a>(
+    manifest: &Manifest,
+    archive: Layout<'a>,
+) -> Result<Layout<'a>, PackError> {
+    let [model] = &manifest.models[..] else {
+        return Err(PackError::Manifest("a component has one model".into()));
+    };
+    let component = model.component.as_deref();
+    let component = component.ok_or_else(|| PackError::Missing("component".into()))?;
+    let mut file_system = Squashfs::default();
+    // The first file, where the reader looks for it.
+    file_system.embed(COMPONENT_ARCHIVE, 0o644, archive)?;
+    let yaml = format!(
+        "component: {}+{component}\n\
+         type: standard\n\
+         version: '{}'\n\
+         summary: A language model\n\
+         description: {}, {}\n",
+        name(manifest),
+        version(manifest),
+        model.architecture,
+        model.quantization,
+    );
+    file_system.file("meta/component.yaml", 0o644, yaml.into_bytes())?;
+    Ok(file_system.finish())
+}
+
+fn version(manifest: &Manifest) -> String {
+    manifest.program.version.chars().take(32).collect()
+}
+
+/// The section of `snap.yaml` that names the components; nothing where all models are in the snap.
+fn components(manifest: &Manifest) -> String {
+    let named = manifest.models.iter().filter_map(|model| {
+        let component = model.component.as_ref()?;
+        Some(format!(
+            "  {component}:\n    type: standard\n    summary: A language model\n    description: {}, {}\n",
+            model.architecture, model.quantization
+        ))
+    });
+    let named: String = named.collect();
+    if named.is_empty() {
+        named
+    } else {
+        format!("components:\n{named}")
+    }
+}
+
 fn snap_yaml(manifest: &Manifest) -> Result<String, PackError> {
     let architecture = match manifest.machine.architecture.as_str() {
         "x86_64" => "amd64",
@@ -48,7 +112,7 @@ fn snap_yaml(manifest: &Manifest) -> Result<String, PackError> {
         _ => return Err(PackError::Program),
     };
     let name = name(manifest);
-    let version: String = manifest.program.version.chars().take(32).collect();
+    let (version, components) = (version(manifest), components(manifest));
     Ok(format!(
         "name: {name}\n\
          version: '{version}'\n\
@@ -61,6 +125,7 @@ fn snap_yaml(manifest: &Manifest) -> Result<String, PackError> {
          base: core22\n\
          confinement: strict\n\
          grade: stable\n\
+         {components}\
          environment:\n  \
            OLLAMA_HOST: 127.0.0.1:{PORT}\n  \
            OLLAMA_MODELS: $SNAP_COMMON/models\n  \

@@ -34,6 +34,7 @@ pub(crate) fn model(file: &str, bytes: &[u8]) -> PackedModel {
             ..PackedPreset::default()
         }),
         memory,
+        component: None,
     }
 }
 

@@ -81,6 +81,7 @@ fn model(path: &Path, plan: &Plan, bytes: &[u8], preset: PackedPreset) -> Packed
         trained_context: facts.trained_context as u64,
         preset: Some(preset).filter(|preset| !preset.is_empty()),
         memory: memory(plan),
+        component: None,
     }
 }
 

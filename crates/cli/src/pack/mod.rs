@@ -1,6 +1,7 @@
 //! `strata pack`: a model and its runtime in one artifact.
 
 mod bootable;
+mod components;
 mod description;
 pub(crate) mod keys;
 mod registry;
@@ -58,6 +59,9 @@ pub(crate) struct Arguments {
     /// The program to pack [default: this one]
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
+    /// Write the models of a snap as components beside it, NAME+COMPONENT.comp, each of which is installed by itself
+    #[arg(long, requires = "output")]
+    components: bool,
     /// Send the container image to a registry too, as HOST/NAMESPACE/NAME:TAG
     #[arg(long, value_name = "NAME", requires = "output")]
     push: Option<String>,
@@ -148,6 +152,10 @@ fn pack(arguments: &Arguments, output: &Path) -> Result<(), Failure> {
         let sentence = format_args!("--push does not apply to {}", output.display());
         return Err(Failure::new(Kind::Usage, sentence).hint("use a name that ends in .oci"));
     }
+    if arguments.components && kind != Form::Snap {
+        let sentence = format_args!("--components does not apply to {}", output.display());
+        return Err(Failure::new(Kind::Usage, sentence).hint("use a name that ends in .snap"));
+    }
     let key = arguments.sign.as_deref().map(keys::signing).transpose()?;
     let program = program(arguments.program.as_deref())?;
     let program = program_of(program.bytes());
@@ -183,6 +191,9 @@ fn pack(arguments: &Arguments, output: &Path) -> Result<(), Failure> {
         models: described.models,
         signer: None,
     };
+    if arguments.components {
+        return components::write(output, manifest, program, &described.bytes, key.as_ref());
+    }
     let contents = Contents::new(manifest, program, described.bytes, key.as_ref());
     let layout = contents.layout().map_err(|error| failed(output, &error))?;
     image::write(&layout, output)?;

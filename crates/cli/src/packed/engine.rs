@@ -1,5 +1,6 @@
 //! Engines: the models of a packed program, of which one is chosen by the memory that it needs here. The choice is kept in
-//! the file that `STRATA_ENGINE_FILE` names, or in a snap's own folder, and a model that does not fit is never chosen.
+//! the file that `STRATA_ENGINE_FILE` names, or in a snap's own folder, and a model that does not fit is never chosen, nor one
+//! whose component is not installed.
 
 use super::Words;
 use crate::failure::{Failure, Kind};
@@ -7,11 +8,13 @@ use std::ffi::OsString;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use strata::{Model, Options, Plan, Size};
-use strata_pack::Manifest;
+use strata_pack::{COMPONENT_ARCHIVE, MODELS, Manifest};
 
 /// The models of an artifact: their names, and where they are.
 pub(super) struct Engines {
     names: Vec<String>,
+    /// For those that are in components: the component, and the archive in it.
+    components: Vec<Option<(String, PathBuf)>>,
     pub(super) paths: Vec<PathBuf>,
     context: u64,
 }
@@ -19,13 +22,63 @@ pub(super) struct Engines {
 impl Engines {
     pub(super) fn new(manifest: &Manifest, models: &Path) -> Self {
         let files = manifest.models.iter().map(|model| &model.file);
+        // Where snapd shows them. Without it none is there.
+        let folder = PathBuf::from(std::env::var_os("SNAP_COMPONENTS").unwrap_or_default());
+        let components = manifest.models.iter().map(|model| {
+            let component = model.component.as_ref()?;
+            let archive = folder.join(component).join(COMPONENT_ARCHIVE);
+            Some((component.clone(), archive))
+        });
+        let components: Vec<_> = components.collect();
+        let paths = files.clone().zip(&components);
         Self {
             names: files
                 .clone()
                 .map(|file| file.strip_suffix(".gguf").unwrap_or(file).into())
                 .collect(),
-            paths: files.map(|file| models.join(file)).collect(),
+            paths: paths
+                .map(|(file, component)| match component {
+                    Some((_, archive)) => archive.join(MODELS).join(file),
+                    None => models.join(file),
+                })
+                .collect(),
+            components,
             context: manifest.start.context,
+        }
+    }
+
+    /// The archive of the component that has a model, if it comes in one.
+    pub(super) fn archive(&self, index: usize) -> Option<&Path> {
+        let (_, archive) = self.components[index].as_ref()?;
+        Some(archive)
+    }
+
+    fn is_installed(&self, index: usize) -> bool {
+        self.archive(index).is_none_or(Path::is_file)
+    }
+
+    /// The models that are here, those that need most memory first.
+    pub(super) fn installed(&self) -> Vec<usize> {
+        let all = 0..self.names.len();
+        all.filter(|&index| self.is_installed(index)).collect()
+    }
+
+    /// That no model is here.
+    pub(super) fn none(&self) -> Failure {
+        let failure = Failure::new(Kind::BadModel, "there is no model in this program");
+        match self.components.iter().flatten().next() {
+            Some((component, _)) => failure.hint(install(component)),
+            None => failure,
+        }
+    }
+
+    pub(super) fn must_be_installed(&self, index: usize) -> Result<(), Failure> {
+        match &self.components[index] {
+            Some((component, _)) if !self.is_installed(index) => {
+                let sentence = format_args!("the component {component} is not installed");
+                Err(Failure::new(Kind::BadModel, sentence).hint(install(component)))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -50,6 +103,11 @@ impl Engines {
         let chosen = self.chosen()?;
         let mut out = std::io::stdout().lock();
         for (index, name) in self.names.iter().enumerate() {
+            if !self.is_installed(index) {
+                let written = writeln!(out, "  {name:<40} {:>10}  not installed", "");
+                written.map_err(|error| Failure::stdout(&error))?;
+                continue;
+            }
             let plan = self.plan(index)?;
             let mark = if chosen == Some(index) { "*" } else { " " };
             let fits = if plan.fits { "fits" } else { "does not fit" };
@@ -109,21 +167,20 @@ impl Engines {
     }
 
     fn largest_that_fits(&self) -> Result<usize, Failure> {
-        for index in 0..self.names.len() {
+        let installed = self.installed();
+        for &index in &installed {
             if self.plan(index)?.fits {
                 return Ok(index);
             }
         }
-        match self.names.len().checked_sub(1) {
-            Some(smallest) => self.must_fit(smallest).map(|()| smallest),
-            None => Err(Failure::new(
-                Kind::BadModel,
-                "no model is packed in this program",
-            )),
+        match installed.last() {
+            Some(&smallest) => self.must_fit(smallest).map(|()| smallest),
+            None => Err(self.none()),
         }
     }
 
     fn must_fit(&self, index: usize) -> Result<(), Failure> {
+        self.must_be_installed(index)?;
         let plan = self.plan(index)?;
         if plan.fits {
             return Ok(());
@@ -136,6 +193,15 @@ impl Engines {
         );
         Err(Failure::new(Kind::OutOfMemory, sentence).hint("`engines` lists what fits"))
     }
+}
+
+/// How a component is had. A snap knows its name.
+fn install(component: &str) -> String {
+    let snap = std::env::var("SNAP_INSTANCE_NAME").or_else(|_| std::env::var("SNAP_NAME"));
+    format!(
+        "`snap install {}+{component}`",
+        snap.unwrap_or_else(|_| "SNAP".into())
+    )
 }
 
 /// Where the choice is kept.

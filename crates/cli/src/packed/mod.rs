@@ -95,9 +95,22 @@ pub(crate) fn command_line() -> Result<Vec<OsString>, Failure> {
     };
     let index = match engines.chosen()? {
         Some(index) => index,
-        None => choose(&engines.paths, &words)?,
+        None => choose(&engines, &words)?,
     };
-    artifact.verify_model(index).map_err(refused)?;
+    engines.must_be_installed(index)?;
+    match engines.archive(index) {
+        None => artifact.verify_model(index).map_err(refused)?,
+        Some(archive) => {
+            let file = MappedFile::open(archive);
+            let file = file.map_err(|error| Failure::io(archive.display(), &error))?;
+            let verified = Artifact::read(file.bytes())
+                .and_then(|component| artifact.verify_component(index, &component));
+            verified.map_err(|error| {
+                let sentence = format_args!("{}: {error}", archive.display());
+                Failure::new(Kind::BadModel, sentence).hint("install the component again")
+            })?;
+        }
+    }
     Ok(words.with(&engines.paths[index]))
 }
 
@@ -189,14 +202,13 @@ impl Words<'_> {
 }
 
 /// The first model that fits, or else the last and smallest: the command itself says what is to be done then.
-fn choose(models: &[PathBuf], words: &Words<'_>) -> Result<usize, Failure> {
-    let Some(last) = models.len().checked_sub(1) else {
-        return Err(Failure::new(
-            Kind::BadModel,
-            "no model is packed in this program",
-        ));
+fn choose(engines: &Engines, words: &Words<'_>) -> Result<usize, Failure> {
+    let installed = engines.installed();
+    let Some((&last, larger)) = installed.split_last() else {
+        return Err(engines.none());
     };
-    for (index, model) in models[..last].iter().enumerate() {
+    for &index in larger {
+        let model = &engines.paths[index];
         let Some(options) = words.options(model) else {
             return Ok(last);
         };
