@@ -66,7 +66,7 @@ class Replica:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
-        command = [program, "serve", model, "--host", f"127.0.0.1:{port}", "--keep-alive=-1"]
+        command = [program, "serve", model, "--host", f"127.0.0.1:{port}", "--keep-alive=-1", "--log-level", "warn"]
         self.process = subprocess.Popen(command)
         self.session = None
         while not self.is_ready():

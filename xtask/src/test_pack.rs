@@ -5,13 +5,15 @@ use crate::dist::{MUSL, Profile, program};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 pub(crate) const USAGE: &str = "cargo xtask test-pack [--program STATIC-PROGRAM]";
 const PROMPT: &str = "Once upon a time";
 const GREEDY: [&str; 5] = ["--temp", "0", "-n", "24", PROMPT];
+const KEY: &str = "a-key-for-the-test";
 /// Complaints of lintian about what is meant: an executable that cannot be stripped, because its models are behind it, in
 /// archives that are not compressed, by nobody in particular.
 const MEANT: &str = "statically-linked-binary,shared-library-lacks-prerequisites,\
@@ -213,11 +215,47 @@ impl Trial {
         process["terminal"] = json!(false);
         value["root"]["readonly"] = json!(true);
         std::fs::write(&config, value.to_string())?;
-        let name = format!("strata-test-pack-{}", std::process::id());
-        let mut runc = Command::new("runc");
-        let found = said(runc.arg("run").arg("--bundle").arg(&bundle).arg(name))?;
+        let found = said(&mut Container::command(&bundle))?;
         self.compare("tale.oci", begin, &found)?;
+        self.served(&bundle, value)?;
         self.push(&layout)
+    }
+
+    /// As it starts by itself: not without a key, where other machines could call; with one it is healthy, and answers.
+    fn served(&self, bundle: &Path, mut value: Value) -> Result<()> {
+        let begin = Instant::now();
+        value["process"]["args"] = json!(["/strata.run", "serve", "--threads", "1"]);
+        let config = bundle.join("config.json");
+        std::fs::write(&config, value.to_string())?;
+        let open = said(&mut Container::command(bundle)).map_err(|error| error.to_string());
+        ensure!(
+            open.as_ref().is_err_and(|said| said.contains("API key")),
+            "a container without a key: {open:?}"
+        );
+        // The network of this machine, at a port of its own.
+        let network = |namespace: &Value| namespace["type"] != "network";
+        let namespaces = value["linux"]["namespaces"].as_array_mut();
+        namespaces.context("no namespaces")?.retain(network);
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let variables = [format!("OLLAMA_HOST=0.0.0.0:{port}"), format!("STRATA_API_KEY={KEY}")];
+        let environment = value["process"]["env"].as_array_mut();
+        environment.context("no environment")?.extend(variables.map(Value::from));
+        std::fs::write(&config, value.to_string())?;
+        let container = Container::start(bundle)?;
+        let ask = |word: &str| {
+            let mut command = Command::new(bundle.join("rootfs/strata.run"));
+            command.arg(word).env("STRATA_API_KEY", KEY);
+            said(command.env("OLLAMA_HOST", format!("127.0.0.1:{port}")))
+        };
+        while ask("health").is_err() {
+            ensure!(begin.elapsed().as_secs() < 120, "the container is not healthy");
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        let status = ask("status")?;
+        drop(container);
+        ensure!(status.contains("answered: after"), "its status is {status}");
+        eprintln!("  pack: the container serves ({:.1} s)", begin.elapsed().as_secs_f64());
+        Ok(())
     }
 
     /// Sends the image to a registry on loopback, from where skopeo fetches the same image.
@@ -348,6 +386,40 @@ impl Drop for Mounted<'_> {
     fn drop(&mut self) {
         // A folder that stays mounted is found out when it is to be removed.
         let _ = Command::new("umount").arg(self.0).status();
+    }
+}
+
+/// A container that runs, which goes with this value.
+struct Container(Child, String);
+
+impl Container {
+    /// Runs what a bundle says, to its end.
+    fn command(bundle: &Path) -> Command {
+        Self::named(bundle, &format!("strata-test-pack-{}", std::process::id()))
+    }
+
+    fn named(bundle: &Path, name: &str) -> Command {
+        let mut command = Command::new("runc");
+        command.arg("run").arg("--bundle").arg(bundle).arg(name);
+        command
+    }
+
+    fn start(bundle: &Path) -> Result<Self> {
+        let name = format!("strata-test-pack-{}-serve", std::process::id());
+        let child = Self::named(bundle, &name)
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("cannot start runc")?;
+        Ok(Self(child, name))
+    }
+}
+
+impl Drop for Container {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = Command::new("runc").args(["kill", &self.1, "KILL"]).status();
+        let _ = self.0.wait();
     }
 }
 

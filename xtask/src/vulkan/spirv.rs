@@ -45,9 +45,9 @@ pub(super) fn finish(bytes: &[u8]) -> Result<Vec<u8>> {
             instructions.push((code, instruction));
         }
     }
-    let results = instructions.iter().filter_map(|(code, words)| match code {
+    let results = instructions.iter().filter_map(|(code, words)| match *code {
         EXT_INST if EXTENDED.contains(&words[4]) => Some(words[2]),
-        code if ARITHMETIC.contains(code) => Some(words[2]),
+        code if ARITHMETIC.contains(&code) => Some(words[2]),
         _ => None,
     });
     let decorations: Vec<u32> = results

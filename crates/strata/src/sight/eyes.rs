@@ -1,8 +1,9 @@
 //! A projector by itself, for tools that measure: what an image costs, stage by stage.
 
-use super::{TowerSight, find};
+use super::TowerSight;
 use crate::error::{Error, ErrorKind};
 use crate::load::{Machine, ModelFile};
+use crate::projector::find;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
