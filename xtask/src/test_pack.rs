@@ -237,9 +237,14 @@ impl Trial {
         let namespaces = value["linux"]["namespaces"].as_array_mut();
         namespaces.context("no namespaces")?.retain(network);
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let variables = [format!("OLLAMA_HOST=0.0.0.0:{port}"), format!("STRATA_API_KEY={KEY}")];
+        let variables = [
+            format!("OLLAMA_HOST=0.0.0.0:{port}"),
+            format!("STRATA_API_KEY={KEY}"),
+        ];
         let environment = value["process"]["env"].as_array_mut();
-        environment.context("no environment")?.extend(variables.map(Value::from));
+        environment
+            .context("no environment")?
+            .extend(variables.map(Value::from));
         std::fs::write(&config, value.to_string())?;
         let container = Container::start(bundle)?;
         let ask = |word: &str| {
@@ -248,13 +253,19 @@ impl Trial {
             said(command.env("OLLAMA_HOST", format!("127.0.0.1:{port}")))
         };
         while ask("health").is_err() {
-            ensure!(begin.elapsed().as_secs() < 120, "the container is not healthy");
+            ensure!(
+                begin.elapsed().as_secs() < 120,
+                "the container is not healthy"
+            );
             std::thread::sleep(Duration::from_millis(200));
         }
         let status = ask("status")?;
         drop(container);
         ensure!(status.contains("answered: after"), "its status is {status}");
-        eprintln!("  pack: the container serves ({:.1} s)", begin.elapsed().as_secs_f64());
+        eprintln!(
+            "  pack: the container serves ({:.1} s)",
+            begin.elapsed().as_secs_f64()
+        );
         Ok(())
     }
 
@@ -418,7 +429,9 @@ impl Container {
 impl Drop for Container {
     fn drop(&mut self) {
         // It may have ended by itself.
-        let _ = Command::new("runc").args(["kill", &self.1, "KILL"]).status();
+        let _ = Command::new("runc")
+            .args(["kill", &self.1, "KILL"])
+            .status();
         let _ = self.0.wait();
     }
 }

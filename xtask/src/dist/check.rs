@@ -3,7 +3,7 @@
 use crate::command::root;
 use crate::test_boot;
 use crate::wine::Wine;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -75,52 +75,8 @@ pub(super) fn windows(path: &Path, name: &str, here: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The script installs what is whole, and nothing of what was changed.
-pub(super) fn installer(out: &Path) -> Result<()> {
-    let install = |from: &Path| -> Result<(bool, PathBuf, String)> {
-        let home = empty("home")?;
-        let output = Command::new("sh")
-            .arg(from.join("install.sh"))
-            .arg("--from")
-            .arg(from)
-            .arg("--prefix")
-            .arg(home.join(".local"))
-            .output()
-            .context("cannot start sh")?;
-        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-        Ok((
-            output.status.success(),
-            home.join(".local/bin/strata"),
-            said,
-        ))
-    };
-    let (installed, program, said) = install(out)?;
-    ensure!(installed, "install.sh failed: {said}");
-    let output = Command::new(&program).arg("--version").output()?;
-    ensure!(
-        output.status.success(),
-        "the installed program does not start"
-    );
-    let damaged = empty("damaged")?;
-    for path in super::files(out)? {
-        let name = path.file_name().unwrap_or_default();
-        let mut bytes = std::fs::read(&path)?;
-        if name.to_string_lossy().ends_with(".tar.gz") {
-            let middle = bytes.len() / 2;
-            bytes[middle] ^= 1;
-        }
-        std::fs::write(damaged.join(name), bytes)?;
-    }
-    let (installed, program, said) = install(&damaged)?;
-    ensure!(
-        !installed && !program.exists() && said.contains("checksum"),
-        "install.sh takes a damaged archive: {said}"
-    );
-    Ok(())
-}
-
 /// A folder of this test's own, outside of the repository.
-fn empty(name: &str) -> Result<PathBuf> {
+pub(super) fn empty(name: &str) -> Result<PathBuf> {
     let folder = std::env::temp_dir().join(format!("strata-dist-{}-{name}", std::process::id()));
     ensure!(
         !folder.starts_with(root()),

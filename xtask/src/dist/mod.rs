@@ -3,6 +3,7 @@
 
 mod archive;
 mod check;
+mod installer;
 mod sbom;
 mod target;
 
@@ -100,7 +101,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     if let Some(key) = &request.key {
         sign(&out, key)?;
     }
-    check::installer(&out)?;
+    installer::check(&out, request.key.as_deref())?;
     for path in files(&out)? {
         let bytes = std::fs::metadata(&path)?.len();
         println!("{} ({:.2} MB)", path.display(), bytes as f64 / 1e6);
