@@ -54,7 +54,8 @@ impl Engines {
     }
 
     fn is_installed(&self, index: usize) -> bool {
-        self.archive(index).is_none_or(Path::is_file)
+        let is_there = |archive: &Path| archive.is_absolute() && archive.is_file();
+        self.archive(index).is_none_or(is_there)
     }
 
     /// The models that are here, those that need most memory first.
