@@ -23,8 +23,6 @@ impl Workspace {
             &self.experts.scores,
             &self.experts.hidden,
             &self.experts.results,
-            &self.encoder.queries,
-            &self.encoder.attended,
             &self.encoder.scores,
         ];
         floats
@@ -37,8 +35,7 @@ impl Workspace {
             + self.experts.encoded.measured()
             + size_of_val(&self.positions[..])
             + self.encoder.starts.capacity() * size_of::<u32>()
-            + self.encoder.keys.len()
-            + self.encoder.values.len()
+            + self.encoder.whole.measured()
             + size_of_val(&self.experts.chosen[..])
             + size_of_val(&self.experts.order[..])
             + size_of_val(&self.experts.ranks[..])

@@ -3,7 +3,7 @@
 use super::TowerSight;
 use crate::error::{Error, ErrorKind};
 use crate::load::{Machine, ModelFile};
-use crate::projector::find;
+use crate::projector::{ProjectorFile, find};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -46,7 +46,8 @@ impl Eyes {
         let Some(path) = find(model, path) else {
             return Ok(None);
         };
-        TowerSight::load(&path, config, machine, false).map(|sight| Some(Self(sight)))
+        let file = ProjectorFile::open(&path, machine)?;
+        TowerSight::load(&file, config, machine, false).map(|sight| Some(Self(sight)))
     }
 
     /// Sizes and scales.

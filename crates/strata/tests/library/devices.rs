@@ -23,6 +23,6 @@ fn a_gpu_through_vulkan_writes_the_same_text() {
 #[test]
 fn a_gpu_that_is_not_there_is_named() {
     let error = open("tale", Options::default().device(Device::Vulkan(99)));
-    let sentence = error.err().expect("there are fewer").to_string();
+    let sentence = error.expect_err("there are fewer").to_string();
     assert!(sentence.contains("cannot run on vulkan:99"), "{sentence}");
 }

@@ -65,6 +65,14 @@ impl WholeBuffers {
             attended: vec![0.0; lengths.attended],
         }
     }
+
+    #[cfg(test)]
+    pub(crate) fn measured(&self) -> usize {
+        [&self.queries, &self.keys, &self.values, &self.attended]
+            .map(|buffer| size_of_val(&buffer[..]))
+            .iter()
+            .sum()
+    }
 }
 
 /// What one layer's attention reads.
