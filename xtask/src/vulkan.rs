@@ -160,10 +160,11 @@ fn compiler() -> Result<PathBuf> {
     fs::create_dir_all(folder.join("src"))?;
     fs::write(folder.join("Cargo.toml"), MANIFEST)?;
     fs::write(folder.join("src/main.rs"), PROGRAM)?;
-    let mut command = cargo("build --quiet");
+    let mut command = cargo("build --quiet --manifest-path");
     command
-        .current_dir(&folder)
-        .env("CARGO_TARGET_DIR", folder.join("target"))
+        .arg(folder.join("Cargo.toml"))
+        .arg("--target-dir")
+        .arg(folder.join("target"))
         .env_remove("RUSTC_WORKSPACE_WRAPPER");
     execute(&mut command)?;
     Ok(folder.join("target/debug/spirv-compiler"))
