@@ -112,8 +112,9 @@ cargo xtask TASK
   check-targets [TARGET…]
                    the program and the C library, type-checked for macOS and Android (aarch64-apple-darwin and
                    aarch64-linux-android, unless named), with the standard library from Debian's sources
-  unikernel [--machine]
-                   the bootable program, as ELF for PVH and as EFI application; --machine leaves the engine out
+  unikernel [--machine] [--arch aarch64]
+                   the bootable program, as ELF for PVH and as EFI application; --machine leaves the engine out; for AArch64
+                   (Debian's toolchain, installed where apt-get can) one file for UEFI and for loaders of Linux
   test-pack [--program STATIC-PROGRAM]
                    makes every artifact of `strata pack` and runs it: the executable, the Debian package in a chroot, the
                    container under runc, the snap's commands; each says what `strata run` says, is the same twice, and
@@ -121,10 +122,11 @@ cargo xtask TASK
   test-windows [CRATE…] [-- WORDS]
                    the tests of the program, the library and what they ask of the system, built for Windows and run under
                    Wine; WORDS go to the tests
-  test-boot [--quick | --machine | --trust | --all [WORDS]] [--minutes N]
+  test-boot [--quick | --machine | --trust | --aarch64 | --all [WORDS]] [--minutes N]
                    boots it in QEMU: faults, disks, network cards, power, models good and bad, UEFI from sticks and
                    discs, and the same bytes by HTTP as from this system; --quick is only the last (part of `test`),
-                   --trust is sealed images, Secure Boot with keys of our own, and measured boot with swtpm's TPM; --all
+                   --trust is sealed images, Secure Boot with keys of our own, and measured boot with swtpm's TPM; --aarch64 is
+                   QEMU's virt: GICv2 and v3, 1 to 4 processors, devices in memory and on PCI, UEFI; --all
                    asks every kind of machine for the same text (machine, firmware, processors, memory, CPU model);
                    --minutes adds mixed load (qemu-system-x86, ovmf, swtpm and others are installed where apt-get can)
   book [--strata FILE]

@@ -1,5 +1,6 @@
 //! `cargo xtask test-boot`: boots the unikernel in QEMU, emulated, and looks at what it says.
 
+mod aarch64;
 mod client;
 mod guest;
 mod images;
@@ -21,8 +22,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-pub(crate) const USAGE: &str =
-    "cargo xtask test-boot [--quick | --machine | --trust | --all [WORDS]] [--minutes N]";
+pub(crate) const USAGE: &str = "cargo xtask test-boot [--quick | --machine | --trust | --aarch64 | --all [WORDS]] [--minutes N]";
 const PROMPT: &str = "Once upon a time";
 const TOKENS: &str = "12";
 
@@ -35,6 +35,8 @@ enum Extent {
     Machine,
     /// What makes a machine one that can be trusted.
     Trust,
+    /// AArch64 alone.
+    Aarch64,
     /// Every kind of machine whose name has these words.
     All(String),
     /// Everything, and so many minutes of mixed load.
@@ -48,6 +50,7 @@ impl Extent {
             ["--quick"] => Self::Quick,
             ["--machine"] => Self::Machine,
             ["--trust"] => Self::Trust,
+            ["--aarch64"] => Self::Aarch64,
             ["--all"] => Self::All(String::new()),
             ["--all", only] => Self::All(only.into()),
             [] => Self::Whole { minutes: 0 },
@@ -61,10 +64,10 @@ impl Extent {
 
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let extent = Extent::parse(arguments)?;
-    if !install_qemu()? {
+    if extent != Extent::Aarch64 && !install_qemu()? {
         return Ok(());
     }
-    if !matches!(extent, Extent::Trust | Extent::All(_)) {
+    if !matches!(extent, Extent::Trust | Extent::Aarch64 | Extent::All(_)) {
         lint(&extent)?;
     }
     match extent {
@@ -75,6 +78,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
             machine_alone(&machine)?;
             images::application(&machine, "then=exit", "by Uefi")
         }
+        Extent::Aarch64 => aarch64::whole(),
         Extent::Trust => {
             build(Contents::Tale)?;
             trusted()
@@ -164,10 +168,34 @@ pub(crate) fn answers_at_boot(image: &Path, expected: &str) -> Result<()> {
 }
 
 fn machine_alone(machine: &Built) -> Result<()> {
-    faults(machine)?;
-    disks(machine)?;
-    cards(machine)?;
-    power(machine)
+    let machine = &machine.elf;
+    faults(machine, |fault| match fault {
+        "stuck" => "microvm",
+        _ => "q35",
+    })?;
+    disks(
+        machine,
+        &[
+            ("q35", "virtio-blk-pci,drive=d"),
+            ("microvm", "virtio-blk-device,drive=d"),
+            ("q35", "nvme,drive=d,serial=1"),
+            ("q35", "ide-hd,drive=d,bus=ide.0"),
+            (
+                "q35",
+                "ide-hd,drive=d,bus=ide.3,logical_block_size=512,physical_block_size=4096",
+            ),
+        ],
+    )?;
+    cards(
+        machine,
+        &[
+            ("q35", "virtio-net-pci"),
+            ("q35", "e1000"),
+            ("q35", "e1000e"),
+            ("microvm", "virtio-net-device"),
+        ],
+    )?;
+    power(machine, &["microvm", "q35"])
 }
 
 fn whole(tale: &Built, minutes: u64) -> Result<()> {
@@ -206,7 +234,7 @@ fn whole(tale: &Built, minutes: u64) -> Result<()> {
 }
 
 /// Each fault is noticed, and its reason known to the run that follows.
-fn faults(built: &Built) -> Result<()> {
+fn faults(kernel: &Path, machine: impl Fn(&str) -> &'static str) -> Result<()> {
     for (fault, sign) in [
         ("panic", "on purpose"),
         ("null", "page fault"),
@@ -218,14 +246,13 @@ fn faults(built: &Built) -> Result<()> {
         ("memory", "memory allocation"),
         ("stuck", "the watchdog saw no progress"),
     ] {
-        let machine = if fault == "stuck" { "microvm" } else { "q35" };
         let said = Boot {
             name: &format!("fault {fault}"),
-            machine,
+            machine: machine(fault),
             options: &format!("then=exit fault={fault}"),
             ..Boot::default()
         }
-        .run(Some(&built.elf))?;
+        .run(Some(kernel))?;
         for sign in [
             "crash:",
             "called from",
@@ -243,7 +270,7 @@ fn faults(built: &Built) -> Result<()> {
 }
 
 /// Disks give the bytes that are in the file.
-fn disks(built: &Built) -> Result<()> {
+fn disks(kernel: &Path, list: &[(&str, &str)]) -> Result<()> {
     let path = scratch("disk.img");
     let bytes: Vec<u8> = (0..3u32 << 20)
         .map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8)
@@ -252,16 +279,7 @@ fn disks(built: &Built) -> Result<()> {
     let sum = bytes.iter().fold(0xcbf2_9ce4_8422_2325u64, |sum, &byte| {
         (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
     });
-    for (machine, device) in [
-        ("q35", "virtio-blk-pci,drive=d"),
-        ("microvm", "virtio-blk-device,drive=d"),
-        ("q35", "nvme,drive=d,serial=1"),
-        ("q35", "ide-hd,drive=d,bus=ide.0"),
-        (
-            "q35",
-            "ide-hd,drive=d,bus=ide.3,logical_block_size=512,physical_block_size=4096",
-        ),
-    ] {
+    for &(machine, device) in list {
         let file = format!(
             "if=none,id=d,format=raw,snapshot=on,file={}",
             path.display()
@@ -275,20 +293,15 @@ fn disks(built: &Built) -> Result<()> {
                 .to_vec(),
             ..Boot::default()
         }
-        .run(Some(&built.elf))?;
+        .run(Some(kernel))?;
         expect(&said, &format!("checksum {sum:016x}"))?;
     }
     Ok(())
 }
 
 /// Cards send a question and hear the answer.
-fn cards(built: &Built) -> Result<()> {
-    for (machine, device) in [
-        ("q35", "virtio-net-pci"),
-        ("q35", "e1000"),
-        ("q35", "e1000e"),
-        ("microvm", "virtio-net-device"),
-    ] {
+fn cards(kernel: &Path, list: &[(&str, &str)]) -> Result<()> {
+    for &(machine, device) in list {
         let device_option = format!("{device},netdev=n");
         let said = Boot {
             name: device,
@@ -304,15 +317,15 @@ fn cards(built: &Built) -> Result<()> {
             .to_vec(),
             ..Boot::default()
         }
-        .run(Some(&built.elf))?;
+        .run(Some(kernel))?;
         expect(&said, "heard from [52, 55, 0a, 00, 02, 02]")?;
     }
     Ok(())
 }
 
 /// Turning off ends QEMU, and so does a restart where QEMU is told not to.
-fn power(built: &Built) -> Result<()> {
-    for machine in ["microvm", "q35"] {
+fn power(kernel: &Path, machines: &[&str]) -> Result<()> {
+    for &machine in machines {
         for options in ["", "then=reboot"] {
             let (said, code) = Boot {
                 name: &format!("{machine} {options}"),
@@ -321,7 +334,7 @@ fn power(built: &Built) -> Result<()> {
                 devices: vec!["-no-reboot".into()],
                 ..Boot::default()
             }
-            .finish(Some(&built.elf))?;
+            .finish(Some(kernel))?;
             ensure!(code == Some(0), "QEMU ended with {code:?} after:\n{said}");
         }
     }

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 const QEMU: &str = "qemu-system-x86_64";
+const QEMU_AARCH64: &str = "qemu-system-aarch64";
 /// QEMU's exit status for `then=exit`: twice 0x10, plus one.
 const EXITED: i32 = 0x21;
 /// Emulation on a machine that is busy with other tests is slow.
@@ -48,6 +49,14 @@ pub(super) fn install_qemu() -> Result<bool> {
     install("booting the unikernel", "qemu-system-x86", || {
         answers(Command::new(QEMU).arg("--version"))
     })
+}
+
+pub(super) fn install_qemu_for_aarch64() -> Result<bool> {
+    install(
+        "booting the unikernel on AArch64",
+        "qemu-system-arm",
+        || answers(Command::new(QEMU_AARCH64).arg("--version")),
+    )
 }
 
 /// Where the firmware for virtual machines is.
@@ -90,14 +99,26 @@ impl Boot<'_> {
         self
     }
 
+    fn is_aarch64(&self) -> bool {
+        self.machine.starts_with("virt") || self.machine.starts_with("raspi")
+    }
+
     /// QEMU, with a kernel or with what its devices hold.
     fn command(&self, kernel: Option<&Path>) -> Command {
-        let mut command = Command::new(QEMU);
+        let (qemu, exit) = if self.is_aarch64() {
+            (
+                QEMU_AARCH64,
+                ["-semihosting-config", "enable=on,target=native"],
+            )
+        } else {
+            (QEMU, ["-device", "isa-debug-exit,iobase=0xf4,iosize=4"])
+        };
+        let mut command = Command::new(qemu);
         command.args(["-M", self.machine, "-m", self.memory]);
         let processors = self.processors.to_string();
         command.args(["-accel", "tcg", "-cpu", self.model, "-smp", &processors]);
         command.args("-nodefaults -display none -serial stdio".split(' '));
-        command.args(["-device", "isa-debug-exit,iobase=0xf4,iosize=4"]);
+        command.args(exit);
         if let Some(kernel) = kernel {
             command.arg("-kernel").arg(kernel);
             command.args(["-append", self.options]);

@@ -1,5 +1,6 @@
 //! A virtual machine, as QEMU's arguments.
 
+use crate::image::kernel::Arch;
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::OpenOptions;
@@ -22,11 +23,16 @@ pub(crate) enum Machine {
     Microvm,
     /// A PC with PCI.
     Q35,
+    /// The machine that QEMU has for AArch64.
+    Virt,
 }
 
 impl Machine {
     /// The smallest that has a place for what further arguments name.
-    pub(super) fn for_arguments(arguments: &[OsString]) -> Self {
+    pub(super) fn for_arguments(arch: Arch, arguments: &[OsString]) -> Self {
+        if arch == Arch::Arm {
+            return Self::Virt;
+        }
         let adds = |word: &OsString| {
             ["-device", "--device", "-drive", "--drive", "-hda", "-cdrom"]
                 .iter()
@@ -43,13 +49,22 @@ impl Machine {
         match self {
             Self::Microvm => "microvm",
             Self::Q35 => "q35",
+            Self::Virt => "virt",
+        }
+    }
+
+    /// The processors that it has.
+    pub(super) fn arch(self) -> Arch {
+        match self {
+            Self::Microvm | Self::Q35 => Arch::X86,
+            Self::Virt => Arch::Arm,
         }
     }
 
     /// A virtio device, as it is called there.
     fn virtio(self, kind: &str) -> String {
         match self {
-            Self::Microvm => format!("virtio-{kind}-device"),
+            Self::Microvm | Self::Virt => format!("virtio-{kind}-device"),
             Self::Q35 => format!("virtio-{kind}-pci"),
         }
     }
@@ -73,9 +88,13 @@ impl Accelerator {
     }
 
     /// KVM, where this user may use it and a kernel boots with it.
-    pub(super) fn best(qemu: &str, kernel: &Path) -> Self {
+    pub(super) fn best(arch: Arch, kernel: &Path) -> Self {
         let device = OpenOptions::new().read(true).write(true).open("/dev/kvm");
-        if device.is_ok() && boots_with_kvm(qemu, kernel).unwrap_or(false) {
+        let (here, machine) = match arch {
+            Arch::X86 => (cfg!(target_arch = "x86_64"), "microvm"),
+            Arch::Arm => (cfg!(target_arch = "aarch64"), "virt,gic-version=host"),
+        };
+        if here && device.is_ok() && boots_with_kvm(qemu(arch), machine, kernel).unwrap_or(false) {
             Self::Kvm
         } else {
             Self::Tcg
@@ -85,9 +104,10 @@ impl Accelerator {
 
 /// Whether the kernel gets as far as looking for a network: inside of other virtual machines the device may be there, and
 /// the guest stand still or QEMU end with a fault all the same.
-fn boots_with_kvm(qemu: &str, kernel: &Path) -> std::io::Result<bool> {
+fn boots_with_kvm(qemu: &str, machine: &str, kernel: &Path) -> std::io::Result<bool> {
     let mut probe = Command::new(qemu)
-        .args("-M microvm -accel kvm -cpu max -m 256M -nodefaults -display none".split(' '))
+        .args(["-M", machine])
+        .args("-accel kvm -cpu max -m 256M -nodefaults -display none".split(' '))
         .args(["-serial", "stdio", "-kernel"])
         .arg(kernel)
         .stdin(Stdio::null())
@@ -122,6 +142,20 @@ fn boots_with_kvm(qemu: &str, kernel: &Path) -> std::io::Result<bool> {
     Ok(boots)
 }
 
+/// What emulates such processors.
+pub(super) fn qemu(arch: Arch) -> &'static str {
+    match arch {
+        Arch::X86 => "qemu-system-x86_64",
+        Arch::Arm => "qemu-system-aarch64",
+    }
+}
+
+/// Firmware for virtual machines with AArch64, as distributions install it, in the size that QEMU's flash has.
+const FIRMWARE_AARCH64: [&str; 2] = [
+    "/usr/share/AAVMF/AAVMF_CODE.fd",
+    "/usr/share/edk2/aarch64/QEMU_EFI-pflash.raw",
+];
+
 /// Firmware for virtual machines, as distributions install it.
 const FIRMWARE: [&str; 5] = [
     "/usr/share/OVMF/OVMF_CODE_4M.fd",
@@ -132,8 +166,12 @@ const FIRMWARE: [&str; 5] = [
 ];
 
 /// Where this machine has such firmware.
-pub(super) fn firmware() -> Option<&'static Path> {
-    FIRMWARE.iter().map(Path::new).find(|path| path.is_file())
+pub(super) fn firmware(arch: Arch) -> Option<&'static Path> {
+    let list = match arch {
+        Arch::X86 => &FIRMWARE[..],
+        Arch::Arm => &FIRMWARE_AARCH64,
+    };
+    list.iter().map(Path::new).find(|path| path.is_file())
 }
 
 impl fmt::Display for Accelerator {
@@ -174,7 +212,16 @@ pub(super) struct Guest<'a> {
 impl Guest<'_> {
     pub(super) fn describe(&self, command: &mut Command) {
         let mib = self.memory.div_ceil(1 << 20);
-        command.args(["-M", self.machine.name(), "-m", &format!("{mib}M")]);
+        let mut machine = self.machine.name().to_owned();
+        if self.machine == Machine::Virt {
+            machine += match (self.accelerator, &self.model) {
+                // The kernel reads device trees, which firmware hands on where there is no ACPI.
+                (_, Model::Firmware { .. }) => ",acpi=off",
+                (Accelerator::Kvm, _) => ",gic-version=host",
+                (Accelerator::Tcg, _) => ",gic-version=3",
+            };
+        }
+        command.args(["-M", &machine, "-m", &format!("{mib}M")]);
         command.args(["-smp", &self.processors.to_string(), "-cpu", "max"]);
         command.args(["-nodefaults", "-display", "none", "-serial", "stdio"]);
         command.args(["-accel", self.accelerator.name()]);
@@ -185,6 +232,9 @@ impl Guest<'_> {
         };
         let disk = format!("{},drive=model", self.machine.virtio("blk"));
         let firmware = matches!(self.model, Model::Firmware { .. });
+        if self.machine == Machine::Virt {
+            command.args(["-device", "virtio-rng-device"]);
+        }
         if !firmware {
             command.arg("-kernel").arg(self.kernel);
         }
@@ -264,6 +314,16 @@ mod tests {
             "{line}"
         );
         assert!(!line.contains("-kernel"), "{line}");
+        let line = described(&Guest {
+            machine: Machine::Virt,
+            model: Model::Attached,
+            ..guest
+        });
+        assert!(line.contains("-M virt,gic-version=3 -m 128M"), "{line}");
+        assert!(
+            line.contains("-device virtio-net-device,netdev=n"),
+            "{line}"
+        );
     }
 
     /// A machine whose KVM starts no instruction says nothing and does not end.
@@ -279,6 +339,7 @@ mod tests {
         };
         let kernel = Path::new("k");
         let begin = Instant::now();
+        let boots_with_kvm = |qemu: &str, kernel| boots_with_kvm(qemu, "microvm", kernel);
         assert!(!boots_with_kvm(&program("exec sleep 60"), kernel).unwrap());
         assert!(begin.elapsed() < 4 * PROBING);
         assert!(!boots_with_kvm(&program("echo fault; exit 1"), kernel).unwrap());
@@ -290,10 +351,11 @@ mod tests {
     fn devices_ask_for_a_machine_with_places() {
         let arguments = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
         assert_eq!(
-            Machine::for_arguments(&arguments(&["-s"])),
+            Machine::for_arguments(Arch::X86, &arguments(&["-s"])),
             Machine::Microvm
         );
         let disk = arguments(&["-drive", "file=x", "-device", "nvme"]);
-        assert_eq!(Machine::for_arguments(&disk), Machine::Q35);
+        assert_eq!(Machine::for_arguments(Arch::X86, &disk), Machine::Q35);
+        assert_eq!(Machine::for_arguments(Arch::Arm, &disk), Machine::Virt);
     }
 }

@@ -3,6 +3,7 @@
 mod machine;
 
 use crate::failure::{Failure, Kind};
+use crate::image::kernel::Arch;
 use crate::{image, stop_signal};
 use machine::{Machine, Model};
 use std::ffi::OsString;
@@ -13,10 +14,9 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 use strata::Size;
 use strata::load::{BUILT_IN, ModelFile};
-use strata_image::{Form, Trust};
+use strata_image::{Architecture, Form, Trust};
 use strata_model::{Blueprint, KvType, LoadOptions};
 
-const QEMU: &str = "qemu-system-x86_64";
 /// The port that the unikernel listens on.
 const GUEST_PORT: u16 = 11434;
 /// Positions that the unikernel keeps at most: two texts of 4096.
@@ -55,10 +55,13 @@ pub(crate) struct Arguments {
         hide_env_values = true
     )]
     api_key: Option<String>,
-    /// The machine type that QEMU emulates [default: microvm, or q35 with extra QEMU arguments]
+    /// The processors that QEMU emulates [default: those of --kernel, or x86_64]
+    #[arg(long, value_enum)]
+    arch: Option<Arch>,
+    /// The machine type that QEMU emulates [default: microvm, or q35 with extra QEMU arguments; virt for aarch64]
     #[arg(long, value_enum)]
     machine: Option<Machine>,
-    /// Boot a disk image by UEFI firmware (OVMF), as real machines do; implies --machine q35
+    /// Boot a disk image by UEFI firmware (OVMF), as real machines do; implies --machine q35, or virt for aarch64
     #[arg(long, conflicts_with_all = ["machine"])]
     uefi: bool,
     /// How to run the guest [default: KVM where available, otherwise emulation]
@@ -73,8 +76,27 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let file = image::kernel::find(arguments.kernel.as_deref())?;
-    let kernel = image::kernel::parse(&file)?;
+    let file = image::kernel::find(arguments.kernel.as_deref(), arguments.arch)?;
+    let kernel = image::kernel::parse(&file, arguments.arch)?;
+    let arch = match kernel.architecture() {
+        Architecture::X86_64 => Arch::X86,
+        Architecture::Aarch64 => Arch::Arm,
+    };
+    if arguments.uefi && arch == Arch::Arm {
+        let sentence = "UEFI firmware does not start the unikernel for aarch64 yet";
+        return Err(Failure::new(Kind::Usage, sentence).hint("leave --uefi out"));
+    }
+    let machine = match arguments.machine {
+        Some(machine) if machine.arch() == arch => machine,
+        Some(_) => {
+            let name = kernel.architecture().name();
+            let sentence = format_args!("that machine has no processors of {name}");
+            return Err(Failure::new(Kind::Usage, sentence)
+                .hint("leave --machine out, or choose the processors with --arch"));
+        }
+        None if arguments.uefi && arch == Arch::X86 => Machine::Q35,
+        None => Machine::for_arguments(arch, &arguments.qemu),
+    };
     let model = ModelFile::open(&arguments.model)?;
     let bytes = model.whole()?;
     let memory = match arguments.memory {
@@ -94,18 +116,35 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 
     let folder = tempfile::Builder::new().prefix("strata-boot-").tempdir();
     let folder = folder.map_err(|error| Failure::io("cannot create a temporary folder", &error))?;
-    let path = folder.path().join("kernel.elf");
+    let path = folder.path().join("kernel");
     let disk = folder.path().join("disk.img");
-    let written = std::fs::write(&path, kernel.stripped());
+    // What QEMU's -kernel takes.
+    let form = match arch {
+        Arch::X86 => Form::Elf,
+        Arch::Arm => Form::Efi,
+    };
+    let written = match form {
+        Form::Elf => std::fs::write(&path, kernel.stripped()),
+        _ => {
+            let layout = strata_image::image(form, &kernel, &[], None);
+            let layout = layout.map_err(|error| Failure::new(Kind::Failed, error))?;
+            std::fs::write(&path, layout.to_vec())
+        }
+    };
     written.map_err(|error| Failure::io(path.display(), &error))?;
     let accelerator = arguments
         .accel
-        .unwrap_or_else(|| machine::Accelerator::best(QEMU, &path));
+        .unwrap_or_else(|| machine::Accelerator::best(arch, &path));
     let source = match model.file() {
         _ if arguments.uefi => {
-            let code = machine::firmware().ok_or_else(|| {
-                Failure::new(Kind::Failed, "UEFI firmware for QEMU is not installed")
-                    .hint("install ovmf (Debian, Ubuntu) or edk2-ovmf (Fedora, Arch)")
+            let code = machine::firmware(arch).ok_or_else(|| {
+                let failure = Failure::new(Kind::Failed, "UEFI firmware for QEMU is not installed");
+                failure.hint(match arch {
+                    Arch::X86 => "install ovmf (Debian, Ubuntu) or edk2-ovmf (Fedora, Arch)",
+                    Arch::Arm => {
+                        "install qemu-efi-aarch64 (Debian, Ubuntu) or edk2-aarch64 (Fedora, Arch)"
+                    }
+                })
             })?;
             let model = (bytes, arguments.model.as_path());
             let layout = image::layout(Form::Img, &kernel, &options, model, &Trust::default())?;
@@ -118,18 +157,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         },
         None => {
             let model = (bytes, arguments.model.as_path());
-            let layout = image::layout(Form::Elf, &kernel, &[], model, &Trust::default())?;
+            let layout = image::layout(form, &kernel, &[], model, &Trust::default())?;
             image::write(&layout, &path)?;
             Model::Attached
         }
     };
-    let mut command = Command::new(QEMU);
+    let mut command = Command::new(machine::qemu(arch));
     machine::Guest {
-        machine: match arguments.machine {
-            _ if arguments.uefi => Machine::Q35,
-            Some(machine) => machine,
-            None => Machine::for_arguments(&arguments.qemu),
-        },
+        machine,
         accelerator,
         memory,
         processors: arguments.cpus.map_or_else(processors, usize::from),
@@ -146,7 +181,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Size(memory),
         arguments.port
     );
-    watch(spawn(&mut command)?)
+    watch(spawn(arch, &mut command)?)
 }
 
 fn processors() -> usize {
@@ -177,19 +212,23 @@ fn free(port: u16) -> Result<(), Failure> {
     }
 }
 
-fn spawn(command: &mut Command) -> Result<Child, Failure> {
+fn spawn(arch: Arch, command: &mut Command) -> Result<Child, Failure> {
+    let qemu = machine::qemu(arch);
     command.spawn().map_err(|error| match error.kind() {
         ErrorKind::NotFound => {
-            Failure::new(Kind::Failed, format_args!("{QEMU} is not installed"))
-                .hint("install qemu-system-x86 (Debian, Ubuntu, Arch), qemu-system-x86-core (Fedora) or qemu (Homebrew)")
+            let failure = Failure::new(Kind::Failed, format_args!("{qemu} is not installed"));
+            failure.hint(match arch {
+                Arch::X86 => "install qemu-system-x86 (Debian, Ubuntu, Arch), qemu-system-x86-core (Fedora) or qemu (Homebrew)",
+                Arch::Arm => "install qemu-system-arm (Debian, Ubuntu), qemu-system-aarch64 (Fedora, Arch) or qemu (Homebrew)",
+            })
         }
-        _ => Failure::io(QEMU, &error),
+        _ => Failure::io(qemu, &error),
     })
 }
 
 /// Waits for the guest's end, and ends it where this program is to end.
 fn watch(mut guest: Child) -> Result<(), Failure> {
-    let failed = |error: std::io::Error| Failure::io(QEMU, &error);
+    let failed = |error: std::io::Error| Failure::io("QEMU", &error);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -28,8 +28,8 @@ const KEY_DIGEST: &str = "api-key-sha256";
 #[derive(clap::Args)]
 #[command(after_help = "\
 The ending of NAME tells what is written:
-  .elf  for hypervisors that boot by PVH (QEMU's -kernel, Firecracker, Cloud Hypervisor)
-  .efi  an EFI application, for a boot partition that there is already
+  .elf  for hypervisors that boot by PVH (QEMU's -kernel, Firecracker, Cloud Hypervisor); x86_64 only
+  .efi  an EFI application, for a boot partition that there is already; for aarch64, QEMU's -kernel takes it too
   .img  a disk for UEFI machines: write it to a USB stick as it is
   .iso  a disc for UEFI machines, which is such a disk too")]
 pub(crate) struct Arguments {
@@ -79,6 +79,9 @@ pub(crate) struct SettingArguments {
     /// File with more settings, one per line: port = 80
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+    /// The processors that the image is for [default: those of --kernel, or x86_64]
+    #[arg(long, value_enum)]
+    pub(crate) arch: Option<kernel::Arch>,
     /// The unikernel image [default: the one in this program, or the one built by `cargo xtask unikernel`]
     #[arg(long, value_name = "FILE")]
     pub(crate) kernel: Option<PathBuf>,
@@ -120,8 +123,8 @@ pub(crate) fn write_image(arguments: &Arguments, more: &[Setting]) -> Result<(),
     let (tls, certificate) = certificate::settings(settings, output, &options)?;
     options.extend(tls);
     let (key, program) = signers(arguments, form)?;
-    let file = kernel::find(settings.kernel.as_deref())?;
-    let kernel = kernel::parse(&file)?;
+    let file = kernel::find(settings.kernel.as_deref(), settings.arch)?;
+    let kernel = kernel::parse(&file, settings.arch)?;
     let model = ModelFile::open(&arguments.model)?;
     model.parse()?;
     let bytes = model.whole()?;
@@ -237,6 +240,9 @@ pub(crate) fn layout<'a>(
                 .hint("use a model with fewer bits per weight, or attach the model file as a disk"),
             ImageError::Options { .. } => failure.hint("shorten the settings"),
             ImageError::Kernel(_) => failure.hint(kernel::HOW_TO_BUILD),
+            ImageError::NoHypervisor => {
+                failure.hint("write an .efi image: QEMU's -kernel boots it, and UEFI firmware")
+            }
             ImageError::Certificate => failure,
         }
     })

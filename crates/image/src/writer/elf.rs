@@ -3,12 +3,14 @@
 use super::attachment::{Attachment, PAGE};
 use super::authenticode::{self, ProgramSigner};
 use super::pe;
-use crate::{Form, ImageError, Layout, measure};
+use crate::{Architecture, Form, ImageError, Layout, measure};
 use std::ops::Range;
 use thiserror::Error;
 
 const LOADED: u32 = 1;
 const ENTRY_BYTES: usize = 56;
+/// How much memory the image takes, in the header that loaders of Linux on AArch64 read.
+const LINUX_IMAGE_BYTES: usize = 16;
 /// Hypervisors have other things from here on.
 const LOW_MEMORY: u64 = 3 << 30;
 
@@ -23,6 +25,12 @@ pub enum KernelError {
     CutOff {
         /// Where something should be.
         at: u64,
+    },
+    /// It is for another kind of processor.
+    #[error("the kernel is for processors of ELF's number {machine}, neither x86-64 nor AArch64")]
+    Architecture {
+        /// The number.
+        machine: u64,
     },
     /// It does not begin with a PE header.
     #[error("the kernel does not begin with a PE header")]
@@ -64,6 +72,7 @@ pub struct Kernel<'a> {
     file: &'a [u8],
     segments: Vec<Segment>,
     base: u64,
+    architecture: Architecture,
 }
 
 impl<'a> Kernel<'a> {
@@ -72,6 +81,11 @@ impl<'a> Kernel<'a> {
         if !file.starts_with(b"\x7fELF\x02\x01") {
             return Err(KernelError::NotElf);
         }
+        let architecture = match number(file, 18, 2)? {
+            62 => Architecture::X86_64,
+            183 => Architecture::Aarch64,
+            machine => return Err(KernelError::Architecture { machine }),
+        };
         let (table, size, count) = (
             number(file, 32, 8)?,
             number(file, 54, 2)?,
@@ -110,9 +124,15 @@ impl<'a> Kernel<'a> {
             file,
             segments,
             base,
+            architecture,
         };
         pe::image_bytes(&kernel.flat()?)?;
         Ok(kernel)
+    }
+
+    /// What it runs on.
+    pub fn architecture(&self) -> Architecture {
+        self.architecture
     }
 
     /// The file without symbols and what helps to find faults.
@@ -190,6 +210,9 @@ impl<'a> Kernel<'a> {
 
     /// For hypervisors: the attachment is a further segment, right behind the kernel in memory.
     pub(crate) fn elf<'m>(&self, attachment: &Attachment<'m>) -> Result<Layout<'m>, ImageError> {
+        if self.architecture != Architecture::X86_64 {
+            return Err(ImageError::NoHypervisor);
+        }
         let mut file = self.stripped();
         let first = self.segments.iter().find(|part| part.address == self.base);
         let first = first.ok_or(KernelError::NotElf)?.file.clone();
@@ -221,7 +244,8 @@ impl<'a> Kernel<'a> {
         Ok(layout)
     }
 
-    /// For firmware: the attachment is a further section.
+    /// For firmware: the attachment is a further section. For AArch64 it is what loaders of Linux take too, who read the file
+    /// into memory as it is.
     pub(crate) fn efi<'m>(
         &self,
         attachment: &Attachment<'m>,
@@ -234,8 +258,15 @@ impl<'a> Kernel<'a> {
         if bytes > room.saturating_sub(image) {
             return Err(too_large(Form::Efi, attachment, room.saturating_sub(image)));
         }
-        let offset = (file.len() as u64).next_multiple_of(pe::FILE_UNIT);
+        let offset = match self.architecture {
+            Architecture::X86_64 => (file.len() as u64).next_multiple_of(pe::FILE_UNIT),
+            Architecture::Aarch64 => image,
+        };
         pe::describe(&mut file, image, Some(offset), bytes)?;
+        if self.architecture == Architecture::Aarch64 {
+            let memory = (image + bytes).next_multiple_of(PAGE);
+            set(&mut file, LINUX_IMAGE_BYTES, &memory.to_le_bytes());
+        }
         let join = |file: Vec<u8>| {
             let mut layout = Layout::new(0);
             layout.put(0, file);

@@ -25,8 +25,6 @@ use attachment::Attachment;
 use std::borrow::Cow;
 use thiserror::Error;
 
-/// Where firmware looks for a program on a medium that it does not know.
-const BOOT_PATH: &str = "EFI/BOOT/BOOTX64.EFI";
 /// Where the unikernel looks for a model on the volume that it was started from.
 const MODEL_PATH: &str = "strata.gguf";
 /// Where it looks for settings there.
@@ -34,12 +32,39 @@ const SETTINGS_PATH: &str = "strata.toml";
 /// The partition's first sector: whole megabytes suit every stick.
 const FIRST_SECTOR: u32 = 2048;
 
+/// What a kernel runs on.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Architecture {
+    /// PCs.
+    X86_64,
+    /// 64-bit processors of Arm's kind.
+    Aarch64,
+}
+
+impl Architecture {
+    /// As users call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::X86_64 => "x86_64",
+            Self::Aarch64 => "aarch64",
+        }
+    }
+
+    /// Where firmware looks for a program on a medium that it does not know.
+    fn boot_path(self) -> &'static str {
+        match self {
+            Self::X86_64 => "EFI/BOOT/BOOTX64.EFI",
+            Self::Aarch64 => "EFI/BOOT/BOOTAA64.EFI",
+        }
+    }
+}
+
 /// What kind of image.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Form {
     /// For hypervisors, by PVH.
     Elf,
-    /// An EFI application.
+    /// An EFI application; on AArch64 also for loaders of Linux, as QEMU's is.
     Efi,
     /// A disk for UEFI firmware.
     Img,
@@ -71,6 +96,9 @@ pub enum ImageError {
     /// The kernel cannot be used.
     #[error(transparent)]
     Kernel(#[from] KernelError),
+    /// PVH is for PCs.
+    #[error("no hypervisor boots an .elf image for AArch64")]
+    NoHypervisor,
     /// The options are too long for the unikernel.
     #[error("the options have {bytes} bytes, and the unikernel reads {most}")]
     Options {
@@ -251,7 +279,8 @@ fn files<'a>(
         trust.key_alone()
     };
     let program = kernel.efi(&Attachment::new(&attached, None)?, trust.program.as_ref())?;
-    let mut files = vec![file(BOOT_PATH, program.to_vec().into())];
+    let path = kernel.architecture().boot_path();
+    let mut files = vec![file(path, program.to_vec().into())];
     if !trust.sealed {
         let text = trust.file(settings);
         files.push(file(SETTINGS_PATH, text.into_bytes().into()));

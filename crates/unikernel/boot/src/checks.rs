@@ -2,7 +2,7 @@
 
 use alloc::vec;
 use strata_unikernel::drivers::{Devices, MAX_FRAME, NetDevice};
-use strata_unikernel::machine::{local_apic, time};
+use strata_unikernel::machine::{interrupt_controller, time};
 use strata_unikernel::say;
 
 /// Reads every disk from end to end, and tells a checksum (FNV-1a, 64 bits).
@@ -62,7 +62,7 @@ fn ask(card: &mut dyn NetDevice) -> Option<[u8; 6]> {
         while time::now() - start < 100_000_000 {
             let Some(len) = card.receive(&mut frame) else {
                 // SAFETY: this is the boot processor, whose timer runs.
-                unsafe { local_apic::nap(200) };
+                unsafe { interrupt_controller::nap(200) };
                 continue;
             };
             if len >= 42 && frame[12..14] == [8, 6] && frame[20..22] == [0, 2] {

@@ -1,4 +1,4 @@
-//! The bootable program: enters from PVH or UEFI, starts the machine, runs the engine.
+//! The bootable program: enters from a hypervisor, a loader or UEFI, starts the machine, runs the engine.
 #![no_std]
 #![no_main]
 
@@ -28,9 +28,9 @@ use strata_unikernel::boot::memory_map::Range;
 #[cfg(feature = "engine")]
 use strata_unikernel::boot::trust::Refusal;
 use strata_unikernel::boot::trust::Trust;
-use strata_unikernel::boot::{BootInfo, CommandLine, Physical, pvh, uefi};
+use strata_unikernel::boot::{BootInfo, CommandLine, Physical, uefi};
 use strata_unikernel::console;
-use strata_unikernel::drivers::{Devices, find_tpm, tpm};
+use strata_unikernel::drivers::{Devices, find_tpm};
 use strata_unikernel::machine::address_space::FirmwareMemory;
 use strata_unikernel::machine::heap::Heap;
 use strata_unikernel::machine::lock::Lock;
@@ -45,36 +45,6 @@ static HEAP: Heap = Heap::new();
 #[panic_handler]
 fn panic(info: &PanicInfo<'_>) -> ! {
     crash::crash(format_args!("{info}"), cpu::frame_pointer())
-}
-
-/// What the entry code has mapped: the first 4 GiB.
-struct Low;
-
-impl Physical for Low {
-    fn bytes(&self, address: u64, len: usize) -> Option<&[u8]> {
-        let end = address.checked_add(len as u64)?;
-        // SAFETY: mapped by the entry code, and nothing writes there until the start info has been read.
-        (address != 0 && end <= 1 << 32)
-            .then(|| unsafe { core::slice::from_raw_parts(address as *const u8, len) })
-    }
-}
-
-/// From the PVH entry code.
-extern "C" fn pvh_main(start_info: u64) -> ! {
-    let interface = Low.bytes(tpm::PLACE.0 + tpm::INTERFACE as u64, 4);
-    let there = interface.and_then(|bytes| le::u32(bytes, 0));
-    // SAFETY: nothing was written to yet.
-    let program = there
-        .filter(|&kind| tpm::is_there(kind))
-        .map(|_| unsafe { entry::measured() });
-    match pvh::read(&Low, start_info) {
-        Ok(mut info) => {
-            info.program = program;
-            attach(&mut info);
-            run(&info)
-        }
-        Err(error) => panic!("{error}"),
-    }
 }
 
 /// From the EFI entry code. Returns only if firmware does not let go.
@@ -130,18 +100,18 @@ extern "C" fn run(info: &BootInfo) -> ! {
             say!("the screen cannot be used: {error}");
         }
     }
-    attest(info);
+    attest(info, &machine);
     if let Some(refusal) = &info.refusal {
         refuse(refusal, &info.command_line);
     }
     let usage = HEAP.usage();
     say!(
-        "processors {}, memory {} MiB (heap {}), {} MHz, vector state {:#x}, up after {} us",
+        "processors {}, memory {} MiB (heap {}), {} MHz, {}, up after {} us",
         machine.processors(),
         (info.memory.bytes() + info.borrowed.bytes()) >> 20,
         usage.total >> 20,
         time::frequency() / 1_000_000,
-        machine.features.xcr0,
+        machine.features,
         time::now() / 1000,
     );
     if machine.missing_processors > 0 {
@@ -194,8 +164,8 @@ extern "C" fn run(info: &BootInfo) -> ! {
 }
 
 /// Measures the program into the TPM, if there is one, behind what firmware has measured.
-fn attest(info: &BootInfo) {
-    let Some(tpm) = find_tpm() else {
+fn attest(info: &BootInfo, machine: &Machine) {
+    let Some(tpm) = find_tpm(machine) else {
         return;
     };
     // SAFETY: firmware has let go, and its lists stay as they are.

@@ -12,7 +12,9 @@ use strata_unikernel::machine::entropy::Entropy;
 use strata_unikernel::machine::heap::HugePages;
 use strata_unikernel::machine::processors::WORKERS;
 use strata_unikernel::machine::workers::LimitedPool;
-use strata_unikernel::machine::{Machine, calendar, cpu, local_apic, power, time, watchdog};
+use strata_unikernel::machine::{
+    Machine, calendar, cpu, interrupt_controller, power, time, watchdog,
+};
 use strata_unikernel::model::{self, LoadSettings, LocalModel, Placement, Platform};
 use strata_unikernel::network::{Network, Settings};
 use strata_unikernel::say;
@@ -296,10 +298,10 @@ impl Serving<'_, '_, '_> {
         }
         let longest = if self.card_wakes { LONG_NAP } else { NAP };
         // SAFETY: this is the boot processor, whose timer runs.
-        self.woken = unsafe { local_apic::nap(rest.min(u64::from(longest)) as u32) };
+        self.woken = unsafe { interrupt_controller::nap(rest.min(u64::from(longest)) as u32) };
         self.false_wakes = if self.woken { self.false_wakes + 1 } else { 0 };
         if self.false_wakes > FALSE_WAKES {
-            local_apic::ignore_devices();
+            interrupt_controller::ignore_devices();
             self.card_wakes = false;
         }
         if let Some(network) = self.network.as_mut().filter(|_| self.woken) {

@@ -1,10 +1,15 @@
 //! What the firmware or the hypervisor says about the machine.
 
+#[cfg(any(target_arch = "aarch64", test))]
+pub mod board;
 mod command_line;
+#[cfg(any(target_arch = "aarch64", test))]
+pub mod device_tree;
 pub mod memory_map;
+#[cfg(any(target_arch = "x86_64", test))]
 pub mod pvh;
 pub mod trust;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub mod uefi;
 pub mod uefi_memory;
 
@@ -21,6 +26,8 @@ pub enum Source {
     Pvh,
     /// UEFI firmware.
     Uefi,
+    /// A loader that tells of the machine by a device tree, as Linux on AArch64 is started.
+    DeviceTree,
 }
 
 /// A linear framebuffer of 32-bit pixels.
@@ -49,6 +56,9 @@ pub struct BootInfo {
     pub command_line: CommandLine,
     /// The physical address of ACPI's root pointer.
     pub rsdp: Option<u64>,
+    /// What a device tree tells.
+    #[cfg(any(target_arch = "aarch64", test))]
+    pub board: Option<board::Board>,
     /// A file that was loaded along with the program: an initrd, or a model from the boot volume.
     pub module: Option<Range>,
     /// Whether it is the file that `model=` names.
@@ -80,6 +90,8 @@ impl BootInfo {
             borrowed: MemoryMap::new(),
             command_line: CommandLine::new(),
             rsdp: None,
+            #[cfg(any(target_arch = "aarch64", test))]
+            board: None,
             module: None,
             module_was_named: false,
             module_sha256: None,

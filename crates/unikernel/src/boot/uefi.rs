@@ -38,6 +38,9 @@ const RANDOM: Guid = Guid(0x433d_eade_3152_bca5, 0x441f_29dc_1cc0_2e86);
 const TCG_2: Guid = Guid(0x42be_7455_607f_766c, 0x0f72_b26d_d7e4_0b93);
 const LATER_EVENTS: Guid = Guid(0x4254_30e2_1e2e_d096, 0x2523_f8be_3b86_89bd);
 
+#[cfg(target_arch = "aarch64")]
+const DEVICE_TREE: Guid = Guid(0x41a5_f19c_b1b6_21d5, 0xe0aa_692c_15d9_0b83);
+
 type Handle = *mut c_void;
 
 /// The system table.
@@ -165,6 +168,10 @@ unsafe fn ask_and_exit(handle: Handle, table: u64) -> Result<BootInfo, Status> {
     let services = unsafe { &*table.boot_services };
     let mut info = BootInfo::new(Source::Uefi);
     info.rsdp = rsdp(table);
+    #[cfg(target_arch = "aarch64")]
+    {
+        info.board = Some(board(table)?);
+    }
     // SAFETY: as above.
     unsafe {
         // Firmware's own watchdog would reset the machine after five minutes.
@@ -181,6 +188,24 @@ unsafe fn ask_and_exit(handle: Handle, table: u64) -> Result<BootInfo, Status> {
         info.borrowed = borrowed;
     }
     Ok(info)
+}
+
+/// What firmware's device tree tells; without one the machine cannot be used.
+#[cfg(target_arch = "aarch64")]
+fn board(table: &SystemTable) -> Result<super::board::Board, Status> {
+    use super::{board, device_tree};
+    const UNSUPPORTED: Status = 1 << 63 | 3;
+    let address = configuration(table, DEVICE_TREE).ok_or(UNSUPPORTED)?;
+    // SAFETY: firmware says that there is a device tree, which tells its length in its first bytes.
+    let bytes = |len| unsafe { core::slice::from_raw_parts(address as *const u8, len) };
+    let len = device_tree::bytes(bytes(40)).map_err(|_| UNSUPPORTED)?;
+    let read = board::read(bytes(len), address).map_err(|_| UNSUPPORTED)?;
+    let board = read.board.ok_or(UNSUPPORTED)?;
+    if let Some(serial) = board.serial {
+        // SAFETY: the device tree says what is there, and firmware has mapped its devices.
+        unsafe { crate::machine::serial_port::set_place(serial) };
+    }
+    Ok(board)
 }
 
 fn rsdp(table: &SystemTable) -> Option<u64> {

@@ -3,39 +3,18 @@
 
 use super::log::Log;
 use super::screen::{Pixels, Screen};
-use super::serial::{Registers, Serial};
 use crate::boot::Framebuffer;
 use crate::boot::memory_map::Range;
 use crate::machine::address_space::map_screen;
-#[cfg(not(test))]
-use crate::machine::cpu;
 use crate::machine::lock::Lock;
 use crate::machine::page_table::MapError;
+#[cfg(not(test))]
+use crate::machine::serial_port::{SERIAL_PORT, SerialPort};
 use core::fmt::{self, Write};
 
-/// The first serial port of a PC.
-struct Com1;
-
-#[cfg(not(test))]
-impl Registers for Com1 {
-    fn read(&mut self, register: u8) -> u8 {
-        // SAFETY: ports 0x3f8 to 0x3ff belong to the first serial port or to nothing.
-        unsafe { cpu::in8(0x3f8 + u16::from(register)) }
-    }
-    fn write(&mut self, register: u8, value: u8) {
-        // SAFETY: as above.
-        unsafe { cpu::out8(0x3f8 + u16::from(register), value) }
-    }
-}
-
-/// On the host tests type, and nobody looks.
+// On the host tests type, and nobody looks.
 #[cfg(test)]
-impl Registers for Com1 {
-    fn read(&mut self, register: u8) -> u8 {
-        super::serial::tests::typed(register)
-    }
-    fn write(&mut self, _: u8, _: u8) {}
-}
+use super::serial::tests::{SERIAL_PORT, SerialPort};
 
 /// The firmware's framebuffer.
 struct Mapped(*mut u32);
@@ -53,14 +32,14 @@ impl Pixels for Mapped {
 }
 
 struct Console {
-    serial: Serial<Com1>,
+    serial: SerialPort,
     screen: Option<Screen<Mapped>>,
     started: bool,
     log: Log,
 }
 
 static CONSOLE: Lock<Console> = Lock::new(Console {
-    serial: Serial::new(Com1),
+    serial: SERIAL_PORT,
     screen: None,
     started: false,
     log: Log::new(),

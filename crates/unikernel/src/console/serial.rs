@@ -108,6 +108,19 @@ pub(crate) mod tests {
         }
     }
 
+    /// The port that tests type into.
+    pub(crate) struct Typed;
+
+    impl Registers for Typed {
+        fn read(&mut self, register: u8) -> u8 {
+            typed(register)
+        }
+        fn write(&mut self, _: u8, _: u8) {}
+    }
+
+    pub(crate) type SerialPort = Serial<Typed>;
+    pub(crate) const SERIAL_PORT: SerialPort = Serial::new(Typed);
+
     #[derive(Default)]
     struct Fake {
         sent: Vec<u8>,

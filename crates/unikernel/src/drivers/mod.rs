@@ -6,16 +6,16 @@ mod dma;
 pub mod e1000;
 pub mod nvme;
 pub mod pci;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod persistent;
 pub mod tpm;
 pub mod virtio;
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod probe;
 
 pub use dma::Dma;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub use probe::{DeviceMemory, Devices, find_tpm};
 
 use crate::machine::lock::Lock;

@@ -1,10 +1,22 @@
 //! PCI: the configuration space in memory or behind ports, and what is on the buses.
 
-use crate::machine::acpi::mcfg::ConfigurationSpace;
+use crate::boot::memory_map::Range;
 use alloc::vec::Vec;
 use virtio_drivers::transport::pci::bus::{
-    ConfigurationAccess, DeviceFunction, DeviceFunctionInfo, PciRoot,
+    BarInfo, Command, ConfigurationAccess, DeviceFunction, DeviceFunctionInfo, HeaderType,
+    MemoryBarType, PciRoot,
 };
+
+/// The configuration space of some buses.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct ConfigurationSpace {
+    /// The physical address of bus 0, even if it is not among them.
+    pub address: u64,
+    /// The first bus.
+    pub first_bus: u8,
+    /// The last bus.
+    pub last_bus: u8,
+}
 
 /// A function of a device.
 #[derive(Clone, Debug)]
@@ -59,10 +71,130 @@ pub fn functions<C: ConfigurationAccess>(root: &PciRoot<C>, access: &C) -> Vec<F
     found
 }
 
+/// Puts the registers of a device that nobody has put anywhere into the windows, whose beginnings are then taken. Ports
+/// are left alone, and what fits nowhere.
+pub fn assign<C: ConfigurationAccess>(
+    root: &mut PciRoot<C>,
+    function: &Function,
+    windows: &mut [Range],
+) {
+    let place = function.place;
+    if function.info.header_type != HeaderType::Standard {
+        return;
+    }
+    let (_, command) = root.get_status_command(place);
+    let Ok(bars) = root.bars(place) else {
+        return;
+    };
+    root.set_command(place, command - Command::MEMORY_SPACE);
+    for (bar, index) in bars.iter().zip(0..) {
+        let Some(BarInfo::Memory {
+            address_type,
+            address: 0,
+            size,
+            ..
+        }) = bar
+        else {
+            continue;
+        };
+        let is_wide = *address_type == MemoryBarType::Width64;
+        let limit = if is_wide { u64::MAX } else { 1 << 32 };
+        let found = windows.iter_mut().find_map(|window| {
+            let start = window.start.checked_next_multiple_of(*size)?;
+            let end = start.checked_add(*size)?;
+            let fits = end <= window.end.min(limit);
+            fits.then(|| {
+                window.start = end;
+                start
+            })
+        });
+        match found {
+            Some(start) if is_wide => root.set_bar_64(place, index, start),
+            Some(start) => root.set_bar_32(place, index, start as u32),
+            None => {}
+        }
+    }
+    root.set_command(place, command);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::RefCell;
     use std::collections::BTreeMap;
+    use std::rc::Rc;
+
+    /// A device with a register of 32 bits for 4 KiB, one of 64 for 16 MiB, ports, and one that is somewhere already.
+    #[derive(Clone, Default)]
+    struct Bars(Rc<RefCell<BTreeMap<u8, u32>>>);
+
+    #[allow(unsafe_code)] // the trait has an unsafe method
+    impl ConfigurationAccess for Bars {
+        fn read_word(&self, _: DeviceFunction, register: u8) -> u32 {
+            self.0.borrow().get(&register).copied().unwrap_or(0)
+        }
+        fn write_word(&mut self, _: DeviceFunction, register: u8, value: u32) {
+            let (mask, fixed) = match register {
+                0x10 => (0xffff_f000, 0),
+                0x14 => (0xff00_0000, 4),
+                0x18 => (0xffff_ffff, 0),
+                0x1c => (0xffff_ffe0, 1),
+                0x20 => (0xffff_0000, 0),
+                4 => (0xffff, 0),
+                _ => return,
+            };
+            self.0.borrow_mut().insert(register, value & mask | fixed);
+        }
+        unsafe fn unsafe_clone(&self) -> Self {
+            self.clone()
+        }
+    }
+
+    #[test]
+    fn registers_get_places_that_they_fit() {
+        let bars = Bars::default();
+        let words = [(0x14, 4), (0x1c, 1), (0x20, 0x9000_0000), (4, 7)];
+        bars.0.borrow_mut().extend(words);
+        let mut function = Function {
+            place: DeviceFunction {
+                bus: 0,
+                device: 1,
+                function: 0,
+            },
+            info: DeviceFunctionInfo {
+                vendor_id: 1,
+                device_id: 2,
+                class: 1,
+                subclass: 0,
+                prog_if: 0,
+                revision: 0,
+                header_type: HeaderType::Standard,
+            },
+        };
+        let mut root = PciRoot::new(bars.clone());
+        let mut windows = [
+            Range::new(0x1000_0800, 0x20_0000),
+            Range::new(0x80_0000_1000, 0x200_0000),
+        ];
+        assign(&mut root, &function, &mut windows);
+        let words = bars.0.borrow().clone();
+        let word = |register: u8| words.get(&register).copied();
+        assert_eq!(word(0x10), Some(0x1000_1000));
+        assert_eq!((word(0x14), word(0x18)), (Some(0x100_0004), Some(0x80)));
+        assert_eq!((word(0x1c), word(0x20)), (Some(1), Some(0x9000_0000)));
+        assert_eq!(word(4), Some(7));
+        assert_eq!(windows[0].start, 0x1000_2000);
+        // What is somewhere stays there, and bridges' numbers of buses are no addresses.
+        assign(&mut root, &function, &mut windows);
+        function.info.header_type = HeaderType::PciPciBridge;
+        assign(&mut root, &function, &mut windows);
+        assert_eq!(*bars.0.borrow(), words);
+        // No window has room.
+        let other = Bars::default();
+        function.info.header_type = HeaderType::Standard;
+        assign(&mut PciRoot::new(other.clone()), &function, &mut []);
+        assert_eq!(other.0.borrow().get(&0x10).copied(), Some(0));
+    }
 
     #[derive(Clone, Default)]
     struct Fake(BTreeMap<(u8, u8, u8), u32>);

@@ -4,18 +4,17 @@
 use super::ahci::{self, SataDisk};
 use super::e1000::{self, E1000};
 use super::nvme::Nvme;
-use super::pci::{self, Function};
+use super::pci::{self, ConfigurationSpace, Function};
 use super::persistent::PersistentMemory;
-use super::tpm::{self, ByteRegisters, Tpm};
+use super::tpm::{ByteRegisters, Tpm};
 use super::virtio::{SameAddresses, VirtioCard, VirtioDisk, random_bytes};
 use super::{DeviceError, Disk, NetDevice, Registers};
 use crate::boot::CommandLine;
 use crate::boot::memory_map::Range;
-use crate::machine::acpi::mcfg::ConfigurationSpace;
 use crate::machine::address_space::map_device;
 use crate::machine::lock::Lock;
 use crate::machine::time::TimeStamps;
-use crate::machine::{Machine, cpu};
+use crate::machine::{Machine, VIRTIO_BESIDE_PCI, cpu};
 use crate::say;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -61,11 +60,11 @@ impl DeviceMemory {
 impl Registers for DeviceMemory {
     fn read(&self, offset: usize) -> u32 {
         // SAFETY: mapped, aligned, inside of the range.
-        unsafe { self.at(offset).read_volatile() }
+        unsafe { cpu::read_device(self.at(offset)) }
     }
     fn write(&mut self, offset: usize, value: u32) {
         // SAFETY: as above; drivers write what their device's manual says.
-        unsafe { self.at(offset).write_volatile(value) }
+        unsafe { cpu::write_device(self.at(offset), value) }
     }
 }
 
@@ -82,11 +81,10 @@ impl ByteRegisters for DeviceMemory {
     }
 }
 
-/// The machine's TPM, if it has one where PCs have it. What does not start is told.
-pub fn find_tpm() -> Option<Tpm> {
-    let (start, bytes) = tpm::PLACE;
-    // SAFETY: nothing else is there on a PC, and this is its only driver.
-    let registers = unsafe { DeviceMemory::new(Range::new(start, bytes)) }?;
+/// The machine's TPM, if it has one where such machines have it. What does not start is told.
+pub fn find_tpm(machine: &Machine) -> Option<Tpm> {
+    // SAFETY: nothing else is there, and this is its only driver.
+    let registers = unsafe { DeviceMemory::new(machine.tpm?) }?;
     let found = Tpm::new(registers, &CLOCK);
     found.unwrap_or_else(|error| {
         say!("{error}");
@@ -112,23 +110,18 @@ impl Configuration {
 impl ConfigurationAccess for Configuration {
     fn read_word(&self, place: DeviceFunction, register: u8) -> u32 {
         match self.place(place, register) {
-            // SAFETY: just mapped, and ACPI says what is there.
-            Some(word) => unsafe { word.read_volatile() },
-            // SAFETY: the ports of PCI's configuration, or of nothing.
-            None => unsafe {
-                cpu::out32(0xcf8, pci::port_address(place, register));
-                cpu::in32(0xcfc)
-            },
+            // SAFETY: just mapped, and firmware or the loader says what is there.
+            Some(word) => unsafe { cpu::read_device(word) },
+            None => cpu::read_configuration(pci::port_address(place, register)),
         }
     }
     fn write_word(&mut self, place: DeviceFunction, register: u8, value: u32) {
         match self.place(place, register) {
             // SAFETY: as above.
-            Some(word) => unsafe { word.write_volatile(value) },
-            // SAFETY: as above.
+            Some(word) => unsafe { cpu::write_device(word, value) },
+            // SAFETY: this configures devices as their manuals say.
             None => unsafe {
-                cpu::out32(0xcf8, pci::port_address(place, register));
-                cpu::out32(0xcfc, value);
+                cpu::write_configuration(pci::port_address(place, register), value);
             },
         }
     }
@@ -152,9 +145,6 @@ pub struct Devices {
 
 static CLOCK: TimeStamps = TimeStamps;
 
-/// Where QEMU's microvm has its virtio devices.
-const MICROVM: (u64, u64, u64) = (0xfeb0_0000, 512, 24);
-
 impl Devices {
     /// Finds and starts everything. What does not start is told and left out.
     pub fn find(machine: &Machine, line: &CommandLine) -> Self {
@@ -162,6 +152,10 @@ impl Devices {
         let access = Configuration(machine.configuration_spaces.clone());
         let mut root = PciRoot::new(access.clone());
         devices.functions = pci::functions(&root, &access);
+        let mut windows = machine.pci_windows.clone();
+        for function in &devices.functions {
+            pci::assign(&mut root, function, &mut windows);
+        }
         for function in devices.functions.clone() {
             if let Err(error) = devices.start(&mut root, &function) {
                 say!("PCI {}: {error}", function.place);
@@ -175,11 +169,13 @@ impl Devices {
             }
         }
         let named: Vec<_> = line.all("virtio_mmio.device").filter_map(slot).collect();
-        let (start, size, count) = MICROVM;
         if !named.is_empty() {
             named.into_iter().for_each(|slot| devices.start_slot(slot));
-        } else if devices.functions.is_empty() {
-            (0..count).for_each(|i| devices.start_slot(Range::new(start + i * size, size)));
+        } else if devices.functions.is_empty() || VIRTIO_BESIDE_PCI {
+            machine
+                .virtio
+                .iter()
+                .for_each(|&slot| devices.start_slot(slot));
         }
         devices
     }

@@ -64,7 +64,7 @@ unsafe impl Hal for SameAddresses {
     unsafe fn unshare(_: u64, _: NonNull<[u8]>, _: BufferDirection) {}
 }
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 fn map(address: u64, bytes: usize) {
     use crate::boot::memory_map::Range;
     let range = Range::new(address, bytes as u64);
@@ -73,7 +73,7 @@ fn map(address: u64, bytes: usize) {
     }
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn map(_: u64, _: usize) {}
 
 fn failed(device: &'static str, error: Error) -> DeviceError {

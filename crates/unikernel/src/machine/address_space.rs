@@ -3,11 +3,11 @@
 
 use super::lock::Lock;
 use super::page_table::{Access, Caching, Frames, MapError, PageTable, Table};
+use super::paging::{self, Entries};
 use crate::boot::Physical;
 use crate::boot::memory_map::{MemoryMap, PAGE, Range};
 use alloc::alloc::alloc_zeroed;
 use core::alloc::Layout;
-use core::arch::asm;
 
 /// Where the program lies, by what may be done with its parts.
 #[derive(Copy, Clone, Debug)]
@@ -57,11 +57,16 @@ impl Frames for TableFrames {
         // through this one owner.
         unsafe { &mut *(address as *mut Table) }
     }
+
+    fn forget(&mut self) {
+        paging::forget();
+    }
 }
 
-static SPACE: Lock<Option<PageTable<TableFrames>>> = Lock::new(None);
+static SPACE: Lock<Option<PageTable<TableFrames, Entries>>> = Lock::new(None);
 
-/// Maps `memory`, `also` and the image, and nothing else; takes the tables' frames out of `memory`.
+/// Maps `memory`, `also`, the image and the registers of `devices`, and nothing else; takes the tables' frames out of
+/// `memory`.
 ///
 /// # Safety
 /// For the boot processor, once, before the heap is in use. `memory` must be free, and whatever lies below 4 GiB of it
@@ -70,17 +75,22 @@ pub unsafe fn switch(
     memory: &mut MemoryMap,
     also: &MemoryMap,
     image: &Image,
+    devices: &[Range],
     gigabyte_pages: bool,
 ) -> Result<(), MapError> {
     let ranges = memory.ranges();
     let last = [ranges.last(), also.ranges().last()];
     let top = last.into_iter().flatten().map(|range| range.end).max();
     let frames = 64 + 6 * (ranges.len() + also.ranges().len()) as u64 + (top.unwrap_or(0) >> 30);
-    // The start code of other processors loads 32 bits of CR3.
     let early = memory
-        .take(frames * PAGE, PAGE, 1 << 32)
+        .take(frames * PAGE, PAGE, paging::tables_below(image))
         .ok_or(MapError::NoFrames)?;
-    let mut tables = PageTable::new(TableFrames { early }, gigabyte_pages)?;
+    // SAFETY: the range is free.
+    unsafe { paging::use_as_memory(early) };
+    let mut tables = PageTable::<_, Entries>::new(TableFrames { early }, gigabyte_pages)?;
+    for &range in devices {
+        tables.map(range.pages_around(), Access::ReadWrite, Caching::Uncached)?;
+    }
     for &range in memory.ranges().iter().chain(also.ranges()).chain([&early]) {
         tables.map(range, Access::ReadWrite, Caching::WriteBack)?;
     }
@@ -90,7 +100,7 @@ pub unsafe fn switch(
     tables.map(image.guard, Access::Nothing, Caching::WriteBack)?;
     tables.map(Range::new(0, PAGE), Access::Nothing, Caching::WriteBack)?;
     // SAFETY: everything in use is mapped to itself: the image with code and stack, the tables, the memory.
-    unsafe { asm!("mov cr3, {}", in(reg) tables.root(), options(nostack)) };
+    unsafe { paging::load(tables.root()) };
     *SPACE.lock() = Some(tables);
     Ok(())
 }
@@ -114,7 +124,7 @@ pub unsafe fn map(range: Range, access: Access, caching: Caching) -> Result<(), 
     let mut space = SPACE.lock();
     let tables = space.as_mut().ok_or(MapError::NoFrames)?;
     tables.map(range, access, caching)?;
-    forget();
+    paging::forget();
     Ok(())
 }
 
@@ -125,13 +135,9 @@ pub unsafe fn map(range: Range, access: Access, caching: Caching) -> Result<(), 
 pub(super) unsafe fn map_at(range: Range, physical: u64, access: Access) -> Result<(), MapError> {
     let mut space = SPACE.lock();
     let tables = space.as_mut().ok_or(MapError::NoFrames)?;
-    tables.map_at(range, physical, access, Caching::WriteBack)
-}
-
-/// Has this processor forget what it keeps of the tables.
-pub(super) fn forget() {
-    // SAFETY: it loads the same tables again.
-    unsafe { asm!("mov {0}, cr3", "mov cr3, {0}", out(reg) _, options(nostack)) };
+    tables.map_at(range, physical, access, Caching::WriteBack)?;
+    paging::show();
+    Ok(())
 }
 
 /// Maps the registers of a device. Memory stays memory: pages that are mapped already are left as they are.

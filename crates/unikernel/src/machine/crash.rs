@@ -2,12 +2,12 @@
 #![allow(unsafe_code)]
 
 use super::interrupts::Frame;
-use super::last_words::{LastWords, PLACE};
+use super::last_words::LastWords;
 use super::page_table::look_up;
-use super::{backtrace, cpu, local_apic, power};
+use super::{backtrace, cpu, interrupt_controller, paging, power};
+use crate::boot::memory_map::Range;
 use crate::console;
 use crate::say;
-use core::arch::asm;
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
@@ -40,7 +40,8 @@ const EXIT_CODE: u32 = 0x7e;
 
 static POLICY: AtomicU8 = AtomicU8::new(Policy::Restart as u8);
 static CRASHING: AtomicBool = AtomicBool::new(false);
-static KEEPS: AtomicBool = AtomicBool::new(false);
+/// Where last words are kept; 0 before there is a page for them.
+static PLACE: AtomicU64 = AtomicU64::new(0);
 static IMAGE: AtomicU64 = AtomicU64::new(0);
 
 /// Sets what a crash does.
@@ -61,9 +62,9 @@ pub fn is_crashing() -> bool {
 /// Takes over the page for last words, and tells what the previous run left there.
 ///
 /// # Safety
-/// [`PLACE`] must be memory that nobody else uses, mapped and writable.
-pub unsafe fn keep_last_words(tell: impl FnOnce(&str)) {
-    KEEPS.store(true, Ordering::Release);
+/// It must be memory that nobody else uses, mapped and writable.
+pub unsafe fn keep_last_words(page: Range, tell: impl FnOnce(&str)) {
+    PLACE.store(page.start, Ordering::Release);
     with_page(|page| {
         let mut words = LastWords(page);
         if let Some(text) = words.read() {
@@ -74,36 +75,12 @@ pub unsafe fn keep_last_words(tell: impl FnOnce(&str)) {
 }
 
 fn with_page(work: impl FnOnce(&mut [u8; 4096])) {
-    if KEEPS.load(Ordering::Acquire) {
+    let place = PLACE.load(Ordering::Acquire);
+    if place != 0 {
         // SAFETY: `keep_last_words` was promised the page, and one at a time uses it: first the boot processor, then
         // the one that crashes.
-        work(unsafe { &mut *(PLACE.start as *mut [u8; 4096]) });
+        work(unsafe { &mut *(place as *mut [u8; 4096]) });
     }
-}
-
-/// Ends the run because of an exception.
-pub fn exception(frame: &Frame) -> ! {
-    const NAMES: &str = "division by zero,debug,non-maskable interrupt,breakpoint,overflow,bound,\
-        invalid instruction,no coprocessor,double fault,coprocessor overrun,invalid task state,\
-        segment not present,stack segment fault,general protection fault,page fault,reserved,\
-        x87 error,misaligned access,machine check,vector error,virtualization,control protection";
-    let mut names = NAMES.split(',');
-    let name = names.nth(frame.vector as usize).unwrap_or("exception");
-    let at = file_address(frame.instruction);
-    let (error, stack) = (frame.error, frame.stack);
-    if frame.vector == 14 {
-        let address = cpu::fault_address();
-        crash(
-            format_args!(
-                "{name} at {at:#x}: address {address:#x}, error {error:#x}, stack {stack:#x}"
-            ),
-            frame.frame_pointer(),
-        )
-    }
-    crash(
-        format_args!("{name} at {at:#x}: error {error:#x}, stack {stack:#x}"),
-        frame.frame_pointer(),
-    )
 }
 
 /// Where an address is in the program's file.
@@ -113,15 +90,31 @@ pub fn file_address(address: u64) -> u64 {
 
 /// Ends the run: the reason goes to the console and to the next run, the callers of `frame_pointer` to the console.
 pub fn crash(reason: fmt::Arguments<'_>, frame_pointer: u64) -> ! {
+    end(reason, frame_pointer, None)
+}
+
+/// Ends the run because of something that happened to it, whose registers go to the console too.
+pub fn interrupted(reason: fmt::Arguments<'_>, frame: &Frame) -> ! {
+    end(reason, frame.frame_pointer(), Some(frame))
+}
+
+fn end(reason: fmt::Arguments<'_>, frame_pointer: u64, frame: Option<&Frame>) -> ! {
     cpu::interrupts_off();
     if CRASHING.swap(true, Ordering::AcqRel) {
         // A second crash, in what follows or on another processor.
         power::restart_if(POLICY.load(Ordering::Relaxed) == Policy::Restart as u8);
         cpu::stop();
     }
-    local_apic::stop_others();
+    interrupt_controller::stop_others();
     console::seize();
     say!("\ncrash: {reason}");
+    let registers = frame.map_or(&[][..], |frame| &frame.registers[..]);
+    for (names, values) in Frame::NAMES.chunks(4).zip(registers.chunks(4)) {
+        for (name, value) in names.iter().zip(values) {
+            console::write(format_args!("  {name:>3} {value:016x}"));
+        }
+        say!();
+    }
     backtrace::walk(frame_pointer, read_stack, |address| {
         say!("  called from {:#x}", file_address(address));
     });
@@ -135,10 +128,7 @@ pub fn crash(reason: fmt::Arguments<'_>, frame_pointer: u64) -> ! {
 
 /// A word of memory, if it is mapped.
 fn read_stack(address: u64) -> Option<u64> {
-    let root: u64;
-    // SAFETY: reading CR3 changes nothing.
-    unsafe { asm!("mov {}, cr3", out(reg) root, options(nomem, nostack, preserves_flags)) }
-    look_up(root & !0xfff, address, |table, index| {
+    look_up::<paging::Entries>(paging::root(), address, |table, index| {
         // SAFETY: tables are mapped to themselves and hold 512 entries.
         unsafe { (table as *const u64).add(index).read_volatile() }
     })?;

@@ -1,10 +1,7 @@
 //! Why the machine stopped, kept in a page of memory that a reset does not clear.
 
-use crate::boot::memory_map::{PAGE, Range};
+use crate::boot::memory_map::PAGE;
 use core::fmt::{self, Write};
-
-/// The page just below the image's usual place, which neither SeaBIOS, qboot nor OVMF use.
-pub const PLACE: Range = Range::new(0x1f_f000, PAGE);
 
 const MAGIC: &[u8; 8] = b"STRATA!\x01";
 const HEAD: usize = 16;

@@ -1,6 +1,7 @@
-//! Page tables with four levels (Intel SDM volume 3, chapter 5). Most addresses are mapped to themselves.
+//! Page tables with four levels of 512 entries, as x86-64 and AArch64 have them. Most addresses are mapped to themselves.
 
 use crate::boot::memory_map::{PAGE, Range};
+use core::marker::PhantomData;
 use thiserror::Error;
 
 /// What may be done with a page. That a page could be written and run cannot be said.
@@ -23,12 +24,9 @@ pub enum Caching {
     WriteBack,
     /// As a device's registers.
     Uncached,
-    /// As a screen: writes are gathered. Entry 1 of the page attribute table must say so ([`PAGE_ATTRIBUTES`]).
+    /// As a screen: writes are gathered.
     Combining,
 }
-
-/// The page attribute table that [`Caching::Combining`] relies on: the processor's own, with write-combining as entry 1.
-pub const PAGE_ATTRIBUTES: u64 = 0x0007_0406_0007_0106;
 
 /// A mapping that cannot be made.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Error)]
@@ -55,17 +53,29 @@ pub trait Frames {
     fn allocate(&mut self) -> Option<u64>;
     /// The table at an address that [`allocate`](Self::allocate) gave.
     fn table(&mut self, address: u64) -> &mut Table;
+    /// Has all processors forget a page that was just taken away, and whose place a table takes.
+    fn forget(&mut self) {}
 }
 
-const PRESENT: u64 = 1;
-const WRITE: u64 = 1 << 1;
-const WRITE_THROUGH: u64 = 1 << 3;
-const NO_CACHE: u64 = 1 << 4;
-/// Set beforehand, so that the processor need not.
-const ACCESSED_DIRTY: u64 = 3 << 5;
-const LARGE: u64 = 1 << 7;
-const NO_EXECUTE: u64 = 1 << 63;
-const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
+/// How a processor wants entries written. An entry of all zeros is none.
+pub trait Format {
+    /// Whether a page must be taken away, and forgotten by all processors, before a table takes its place.
+    const BREAKS: bool;
+    /// The entry of a page at an address that spans what an entry of the level does; `access` is not nothing.
+    fn page(address: u64, level: u32, access: Access, caching: Caching) -> u64;
+    /// The entry of a table, under which anything may be done.
+    fn table(address: u64) -> u64;
+    /// Whether the processor takes the entry for one.
+    fn is_present(entry: u64) -> bool;
+    /// Whether an entry of a level leads to a page, not to a table.
+    fn is_page(entry: u64, level: u32) -> bool;
+    /// Where it leads.
+    fn address(entry: u64) -> u64;
+    /// What may be done with a page.
+    fn access(entry: u64) -> Access;
+    /// A page of this level, of which all is as with a larger one.
+    fn part(entry: u64, address: u64, level: u32) -> u64;
+}
 
 const TOP: u64 = 1 << 47;
 const LEVELS: u32 = 4;
@@ -75,37 +85,24 @@ const fn span(level: u32) -> u64 {
     PAGE << (9 * (level - 1))
 }
 
-fn leaf_flags(access: Access, caching: Caching) -> u64 {
-    let access = match access {
-        Access::Nothing => return 0,
-        Access::Read => NO_EXECUTE,
-        Access::ReadWrite => NO_EXECUTE | WRITE,
-        Access::ReadExecute => 0,
-    };
-    let caching = match caching {
-        Caching::WriteBack => 0,
-        Caching::Uncached => NO_CACHE | WRITE_THROUGH,
-        Caching::Combining => WRITE_THROUGH,
-    };
-    PRESENT | ACCESSED_DIRTY | access | caching
-}
-
-/// What pages are to be: their flags, and how far their memory is from their addresses.
+/// What pages are to be, and how far their memory is from their addresses.
 struct Pages {
-    flags: u64,
+    access: Access,
+    caching: Caching,
     offset: u64,
 }
 
 /// The tables of an address space.
 #[derive(Debug)]
-pub struct PageTable<F> {
+pub struct PageTable<F, E> {
     root: u64,
     frames: F,
     /// The highest level whose entries may be pages: 3 with pages of 1 GiB, otherwise 2.
     largest: u32,
+    format: PhantomData<E>,
 }
 
-impl<F: Frames> PageTable<F> {
+impl<F: Frames, E: Format> PageTable<F, E> {
     /// An empty address space.
     pub fn new(mut frames: F, gigabyte_pages: bool) -> Result<Self, MapError> {
         let root = frames.allocate().ok_or(MapError::NoFrames)?;
@@ -113,10 +110,11 @@ impl<F: Frames> PageTable<F> {
             root,
             frames,
             largest: if gigabyte_pages { 3 } else { 2 },
+            format: PhantomData,
         })
     }
 
-    /// The address of the top table, for CR3.
+    /// The address of the top table, for the processor.
     pub fn root(&self) -> u64 {
         self.root
     }
@@ -142,7 +140,8 @@ impl<F: Frames> PageTable<F> {
             return Ok(());
         }
         let pages = Pages {
-            flags: leaf_flags(access, caching),
+            access,
+            caching,
             offset: physical.wrapping_sub(start),
         };
         self.map_in(self.root, LEVELS, range, &pages)
@@ -155,7 +154,12 @@ impl<F: Frames> PageTable<F> {
         range: Range,
         pages: &Pages,
     ) -> Result<(), MapError> {
-        let &Pages { flags, offset } = pages;
+        let &Pages {
+            access,
+            caching,
+            offset,
+        } = pages;
+        let gone = access == Access::Nothing;
         let size = span(level);
         let mut at = range.start;
         while at < range.end {
@@ -167,20 +171,18 @@ impl<F: Frames> PageTable<F> {
                 end: next.min(range.end),
             };
             let old = self.frames.table(table)[index];
-            let is_table = level > 1 && old & PRESENT != 0 && old & LARGE == 0;
+            let is_table = E::is_present(old) && !E::is_page(old, level);
             let fits = offset.is_multiple_of(size) && level <= self.largest;
             let whole = part.len() == size && fits;
             if whole && !is_table {
-                let size_bit = if level > 1 && flags != 0 { LARGE } else { 0 };
-                let address = if flags == 0 {
+                self.frames.table(table)[index] = if gone {
                     0
                 } else {
-                    base.wrapping_add(offset)
+                    E::page(base.wrapping_add(offset), level, access, caching)
                 };
-                self.frames.table(table)[index] = address | flags | size_bit;
-            } else if flags != 0 || old != 0 {
+            } else if !gone || old != 0 {
                 let below = if is_table {
-                    old & ADDRESS
+                    E::address(old)
                 } else {
                     self.split(table, index, level, old)?
                 };
@@ -195,30 +197,31 @@ impl<F: Frames> PageTable<F> {
     fn split(&mut self, table: u64, index: usize, level: u32, old: u64) -> Result<u64, MapError> {
         let below = self.frames.allocate().ok_or(MapError::NoFrames)?;
         if old != 0 {
-            let (size, large) = (span(level - 1), if level > 2 { LARGE } else { 0 });
-            let flags = old & !ADDRESS & !LARGE | large;
-            let base = old & ADDRESS;
+            let (size, base) = (span(level - 1), E::address(old));
             let entries = self.frames.table(below).iter_mut();
             for (entry, i) in entries.zip(0..) {
-                *entry = (base + i * size) | flags;
+                *entry = E::part(old, base + i * size, level - 1);
+            }
+            if E::BREAKS {
+                self.frames.table(table)[index] = 0;
+                self.frames.forget();
             }
         }
-        // What may be done is up to the lowest entry.
-        self.frames.table(table)[index] = below | PRESENT | WRITE | 1 << 5;
+        self.frames.table(table)[index] = E::table(below);
         Ok(below)
     }
 
     /// What may be done at an address, and how large its page is.
     pub fn look_up(&mut self, address: u64) -> Option<(Access, u64)> {
         let frames = &mut self.frames;
-        look_up(self.root, address, |table, index| {
+        look_up::<E>(self.root, address, |table, index| {
             frames.table(table)[index]
         })
     }
 }
 
 /// Follows the tables at `root`, whose entries `entry(table, index)` reads.
-pub fn look_up(
+pub fn look_up<E: Format>(
     root: u64,
     address: u64,
     mut entry: impl FnMut(u64, usize) -> u64,
@@ -229,18 +232,13 @@ pub fn look_up(
     let mut table = root;
     for level in (1..=LEVELS).rev() {
         let found = entry(table, (address / span(level)) as usize % 512);
-        if found & PRESENT == 0 {
+        if !E::is_present(found) {
             return None;
         }
-        if level == 1 || found & LARGE != 0 {
-            let access = match (found & WRITE != 0, found & NO_EXECUTE != 0) {
-                (true, _) => Access::ReadWrite,
-                (false, true) => Access::Read,
-                (false, false) => Access::ReadExecute,
-            };
-            return Some((access, span(level)));
+        if E::is_page(found, level) {
+            return Some((E::access(found), span(level)));
         }
-        table = found & ADDRESS;
+        table = E::address(found);
     }
     None
 }
@@ -248,6 +246,7 @@ pub fn look_up(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::{aarch64, x86_64};
     use std::vec::Vec;
 
     const M: u64 = 1 << 20;
@@ -268,11 +267,14 @@ mod tests {
         }
     }
 
-    fn tables(gigabyte_pages: bool) -> PageTable<Fake> {
+    type X86 = x86_64::paging::Entries;
+    type Arm = aarch64::paging::Entries;
+
+    fn tables<E: Format>(gigabyte_pages: bool) -> PageTable<Fake, E> {
         PageTable::new(Fake(Vec::new(), 64), gigabyte_pages).unwrap()
     }
 
-    fn map(tables: &mut PageTable<Fake>, start: u64, end: u64, access: Access) {
+    fn map<E: Format>(tables: &mut PageTable<Fake, E>, start: u64, end: u64, access: Access) {
         tables
             .map(Range { start, end }, access, Caching::WriteBack)
             .unwrap();
@@ -280,8 +282,13 @@ mod tests {
 
     #[test]
     fn pages_are_as_large_as_they_can_be() {
+        pages_are_as_large_as_they_can_be_in::<X86>();
+        pages_are_as_large_as_they_can_be_in::<Arm>();
+    }
+
+    fn pages_are_as_large_as_they_can_be_in<E: Format>() {
         for (gigabyte, large) in [(true, G), (false, 2 * M)] {
-            let mut t = tables(gigabyte);
+            let mut t = tables::<E>(gigabyte);
             map(&mut t, 4096, 3 * G + 4096, Access::ReadWrite);
             assert_eq!(t.look_up(0), None);
             assert_eq!(t.look_up(4096), Some((Access::ReadWrite, 4096)));
@@ -294,7 +301,12 @@ mod tests {
 
     #[test]
     fn a_part_of_a_large_page_can_change() {
-        let mut t = tables(true);
+        a_part_of_a_large_page_can_change_in::<X86>();
+        a_part_of_a_large_page_can_change_in::<Arm>();
+    }
+
+    fn a_part_of_a_large_page_can_change_in<E: Format>() {
+        let mut t = tables::<E>(true);
         map(&mut t, 0, 2 * G, Access::ReadWrite);
         map(&mut t, 0, 4096, Access::Nothing);
         map(&mut t, 4 * M, 8 * M, Access::ReadExecute);
@@ -316,35 +328,47 @@ mod tests {
 
     #[test]
     fn each_page_leads_to_itself() {
-        let mut t = tables(false);
+        each_page_leads_to_itself_in::<X86>();
+        each_page_leads_to_itself_in::<Arm>();
+    }
+
+    fn each_page_leads_to_itself_in<E: Format>() {
+        let mut t = tables::<E>(false);
         map(&mut t, 0, 8 * M, Access::ReadWrite);
         map(&mut t, 2 * M, 2 * M + 4096, Access::Read);
-        let frames = &t.frames.0;
-        let pages = frames.iter().flatten().filter(|&&e| e & LARGE != 0);
-        assert_eq!(
-            pages.map(|e| e & ADDRESS).collect::<Vec<_>>(),
-            [0, 4 * M, 6 * M]
-        );
-        let small = frames.last().unwrap();
+        // The top table, one of gigabytes, one of large pages, one of small ones.
+        let [_, _, large, small] = &t.frames.0[..] else {
+            panic!("{} tables", t.frames.0.len());
+        };
+        for (i, entry) in [0, 2, 3].map(|i| (i as u64, large[i])) {
+            assert!(E::is_page(entry, 2));
+            assert_eq!(E::address(entry), i * 2 * M);
+        }
+        assert!(!E::is_page(large[1], 2));
         assert!(
             small
                 .iter()
                 .zip(0..)
-                .all(|(e, i)| e & ADDRESS == 2 * M + i * 4096)
+                .all(|(&e, i)| { E::is_page(e, 1) && E::address(e) == 2 * M + i * 4096 })
         );
     }
 
     #[test]
     fn a_page_may_lead_elsewhere() {
-        let mut t = tables(true);
+        a_page_may_lead_elsewhere_in::<X86>();
+        a_page_may_lead_elsewhere_in::<Arm>();
+    }
+
+    fn a_page_may_lead_elsewhere_in<E: Format>() {
+        let mut t = tables::<E>(true);
         let (at, to) = (1 << 46, 6 * M);
         let range = Range::new(at, 4 * M);
         t.map_at(range, to, Access::Read, Caching::WriteBack)
             .unwrap();
         assert_eq!(t.look_up(at + 3 * M), Some((Access::Read, 2 * M)));
-        let pages: Vec<u64> = t.frames.0.iter().flatten().copied().collect();
-        let pages = pages.iter().filter(|&&e| e & LARGE != 0);
-        assert!(pages.map(|e| e & ADDRESS).eq([6 * M, 8 * M]));
+        let large = &t.frames.0[2][..2];
+        assert!(large.iter().all(|&e| E::is_page(e, 2)));
+        assert!(large.iter().map(|&e| E::address(e)).eq([6 * M, 8 * M]));
         t.map_at(range, 0, Access::Nothing, Caching::WriteBack)
             .unwrap();
         assert_eq!(t.look_up(at), None);
@@ -352,7 +376,12 @@ mod tests {
 
     #[test]
     fn bad_ranges_and_too_little_memory_are_errors() {
-        let mut t = tables(true);
+        bad_ranges_and_too_little_memory_are_errors_in::<X86>();
+        bad_ranges_and_too_little_memory_are_errors_in::<Arm>();
+    }
+
+    fn bad_ranges_and_too_little_memory_are_errors_in<E: Format>() {
+        let mut t = tables::<E>(true);
         for (start, end) in [
             (1, 4096),
             (0, 5),
@@ -366,11 +395,11 @@ mod tests {
                 Err(MapError::Range { start, end })
             );
         }
-        let mut few = PageTable::new(Fake(Vec::new(), 2), true).unwrap();
+        let mut few = PageTable::<_, E>::new(Fake(Vec::new(), 2), true).unwrap();
         assert_eq!(
             few.map(Range::new(0, 4096), Access::Read, Caching::WriteBack),
             Err(MapError::NoFrames)
         );
-        assert!(PageTable::new(Fake(Vec::new(), 0), true).is_err());
+        assert!(PageTable::<_, E>::new(Fake(Vec::new(), 0), true).is_err());
     }
 }

@@ -1,5 +1,4 @@
 //! The watchdog: a program that stops making progress is ended, and the reason kept.
-#![cfg_attr(target_arch = "x86_64", allow(unsafe_code))]
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -48,7 +47,7 @@ impl Default for Deadline {
     }
 }
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod running {
     use super::Deadline;
     use crate::machine::interrupts::Frame;
@@ -70,20 +69,20 @@ mod running {
     pub(crate) fn tick(frame: &Frame) {
         if let Some(limit) = DEADLINE.missed(time::now()) {
             let at = crash::file_address(frame.instruction);
-            crash::crash(
+            crash::interrupted(
                 format_args!(
                     "the watchdog saw no progress for {} ms, stuck at {at:#x}",
                     limit / 1_000_000
                 ),
-                frame.frame_pointer(),
+                frame,
             );
         }
     }
 }
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(crate) use running::tick;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub use running::{arm, progress};
 
 #[cfg(test)]

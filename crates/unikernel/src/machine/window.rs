@@ -4,9 +4,10 @@
 //! so, between two jobs of the workers, and every processor has forgotten where they were.
 #![allow(unsafe_code)]
 
-use super::address_space::{self, map_at};
+use super::address_space::map_at;
 use super::lock::Lock;
 use super::page_table::Access;
+use super::paging;
 use super::processors::WORKERS;
 use crate::boot::memory_map::Range;
 use crate::say;
@@ -108,7 +109,7 @@ impl Backing for Window {
             let _ = unsafe { map_at(range, 0, Access::Nothing) };
         }
         if !gone.is_empty() {
-            WORKERS.run(&|_| address_space::forget());
+            WORKERS.run(&|_| paging::forget());
             if let Some(file) = &mut *FILE.lock() {
                 file.reuse(gone);
             }

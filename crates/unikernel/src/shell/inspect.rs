@@ -11,7 +11,6 @@ use crate::say;
 use crate::serve::{Counters, ModelFacts, Server};
 use crate::storage::{Volume, partitions};
 use alloc::format;
-use alloc::string::String;
 
 pub(super) fn machine(info: &BootInfo, processors: usize) {
     say!(
@@ -34,40 +33,8 @@ pub(super) fn memory(heap: &Heap) {
 
 /// The name that a processor gives itself, and what it can do for the kernels.
 pub(super) fn processor() {
-    let mut name = String::new();
-    if cpu::cpuid(0x8000_0000, 0).eax >= 0x8000_0004 {
-        for leaf in 0x8000_0002..=0x8000_0004 {
-            let leaf = cpu::cpuid(leaf, 0);
-            let words = [leaf.eax, leaf.ebx, leaf.ecx, leaf.edx];
-            let bytes = words.into_iter().flat_map(u32::to_le_bytes);
-            name.extend(bytes.filter(|&byte| byte >= 0x20).map(char::from));
-        }
-    }
-    let (basic, extended) = (cpu::cpuid(1, 0), cpu::cpuid(7, 0));
-    let more = cpu::cpuid(7, 1);
-    say!("{} (signature {:#x})", name.trim(), basic.eax);
-    let has = [
-        ("sse4.2", basic.ecx >> 20 & 1),
-        ("avx", basic.ecx >> 28 & 1),
-        ("fma", basic.ecx >> 12 & 1),
-        ("f16c", basic.ecx >> 29 & 1),
-        ("avx2", extended.ebx >> 5 & 1),
-        ("avx512f", extended.ebx >> 16 & 1),
-        ("avx512vnni", extended.ecx >> 11 & 1),
-        ("avxvnni", more.eax >> 4 & 1),
-        ("amx-int8", extended.edx >> 25 & 1),
-        ("sha", extended.ebx >> 29 & 1),
-        ("rdrand", basic.ecx >> 30 & 1),
-        ("x2apic", basic.ecx >> 21 & 1),
-        ("hypervisor", basic.ecx >> 31 & 1),
-    ];
-    let names = has.iter().filter(|(_, bit)| *bit == 1);
-    say!(
-        "{}",
-        names
-            .map(|(name, _)| format!("{name} "))
-            .collect::<String>()
-    );
+    say!("{}", cpu::name());
+    say!("{}", cpu::abilities().join(" "));
 }
 
 pub(super) fn memory_map(info: &BootInfo) {

@@ -2,18 +2,8 @@
 
 use super::HEADER;
 use crate::boot::le;
+use crate::drivers::pci::ConfigurationSpace;
 use alloc::vec::Vec;
-
-/// The configuration space of some buses.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct ConfigurationSpace {
-    /// The physical address of bus 0, even if it is not among them.
-    pub address: u64,
-    /// The first bus.
-    pub first_bus: u8,
-    /// The last bus.
-    pub last_bus: u8,
-}
 
 /// The spaces of segment group 0.
 pub fn spaces(mcfg: &[u8]) -> Vec<ConfigurationSpace> {

@@ -1,7 +1,5 @@
-//! What a C library and an unwinder would have supplied: moving memory, and names that the linker asks for.
-//!
-//! In assembly, so that the compiler cannot turn a loop into a call of itself. Plain vector loops: string instructions
-//! are ten to fifty times slower under emulation and no faster on hardware for what is moved here.
+//! Plain vector loops: string instructions are ten to fifty times slower under emulation and no faster on hardware for
+//! what is moved here.
 
 use core::arch::global_asm;
 

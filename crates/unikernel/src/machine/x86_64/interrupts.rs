@@ -5,7 +5,8 @@
 #![allow(unsafe_code)]
 
 use super::descriptors::{CODE, DATA, TASK, TaskState, gate, segments, stack_of};
-use super::{crash, local_apic, watchdog, window};
+use super::{cpu, local_apic};
+use crate::machine::{crash, watchdog, window};
 use core::arch::{asm, global_asm};
 use core::cell::UnsafeCell;
 
@@ -25,7 +26,7 @@ const PAGE_FAULT: u64 = 14;
 #[derive(Debug)]
 #[repr(C)]
 pub struct Frame {
-    /// r15 to r8, rbp, rdi, rsi, rdx, rcx, rbx, rax.
+    /// Those that hold numbers.
     pub registers: [u64; 15],
     /// Which interrupt or exception.
     pub vector: u64,
@@ -41,6 +42,12 @@ pub struct Frame {
 }
 
 impl Frame {
+    /// What [`registers`](Self::registers) are called.
+    pub const NAMES: [&str; 15] = [
+        "r15", "r14", "r13", "r12", "r11", "r10", "r9", "r8", "rbp", "rdi", "rsi", "rdx", "rcx",
+        "rbx", "rax",
+    ];
+
     /// The frame pointer of the interrupted code.
     pub fn frame_pointer(&self) -> u64 {
         self.registers[8]
@@ -104,11 +111,36 @@ extern "C" fn handle(frame: &Frame) {
         vector if vector == u64::from(WAKE) => local_apic::end_of_interrupt(),
         vector if vector == u64::from(SPURIOUS) => {}
         // How a crashing processor stops the others.
-        NON_MASKABLE if crash::is_crashing() => super::cpu::stop(),
-        PAGE_FAULT if window::fault(super::cpu::fault_address()) => {}
+        NON_MASKABLE if crash::is_crashing() => cpu::stop(),
+        PAGE_FAULT if window::fault(cpu::fault_address()) => {}
         vector if vector >= 32 => local_apic::end_of_interrupt(),
-        _ => crash::exception(frame),
+        _ => exception(frame),
     }
+}
+
+/// Ends the run because of an exception.
+fn exception(frame: &Frame) -> ! {
+    const NAMES: &str = "division by zero,debug,non-maskable interrupt,breakpoint,overflow,bound,\
+        invalid instruction,no coprocessor,double fault,coprocessor overrun,invalid task state,\
+        segment not present,stack segment fault,general protection fault,page fault,reserved,\
+        x87 error,misaligned access,machine check,vector error,virtualization,control protection";
+    let mut names = NAMES.split(',');
+    let name = names.nth(frame.vector as usize).unwrap_or("exception");
+    let at = crash::file_address(frame.instruction);
+    let (error, stack) = (frame.error, frame.stack);
+    if frame.vector == 14 {
+        let address = cpu::fault_address();
+        crash::interrupted(
+            format_args!(
+                "{name} at {at:#x}: address {address:#x}, error {error:#x}, stack {stack:#x}"
+            ),
+            frame,
+        )
+    }
+    crash::interrupted(
+        format_args!("{name} at {at:#x}: error {error:#x}, stack {stack:#x}"),
+        frame,
+    )
 }
 
 #[repr(C, align(16))]

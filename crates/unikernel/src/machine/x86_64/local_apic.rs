@@ -1,11 +1,12 @@
 //! The local APIC: the timer, and interrupts between processors (Intel SDM volume 3, chapter 12).
 #![allow(unsafe_code)]
 
-use super::address_space::map_device;
+use super::cpu;
 use super::interrupts::{DEVICE, SPURIOUS, TIMER, WAKE};
-use super::page_table::MapError;
-use super::{cpu, time};
 use crate::boot::memory_map::{PAGE, Range};
+use crate::machine::address_space::map_device;
+use crate::machine::page_table::MapError;
+use crate::machine::time;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 const BASE_MSR: u32 = 0x1b;

@@ -1,8 +1,10 @@
 //! The instructions that only a bare machine has: ports, model-specific and control registers.
 #![allow(unsafe_code)]
 
-use super::entropy;
 use super::features::{Features, Leaf};
+use crate::machine::entropy;
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::arch::asm;
 use core::arch::x86_64::{__cpuid_count, _rdtsc};
@@ -71,6 +73,45 @@ pub unsafe fn in32(port: u16) -> u32 {
     value
 }
 
+/// Reads PCI's configuration by ports; the number says where.
+pub fn read_configuration(place: u32) -> u32 {
+    // SAFETY: the ports of PCI's configuration, or of nothing.
+    unsafe {
+        out32(0xcf8, place);
+        in32(0xcfc)
+    }
+}
+
+/// Writes PCI's configuration by ports.
+///
+/// # Safety
+/// What this does to the device must be sound.
+pub unsafe fn write_configuration(place: u32, value: u32) {
+    // SAFETY: as above, and the caller's promise.
+    unsafe {
+        out32(0xcf8, place);
+        out32(0xcfc, value);
+    }
+}
+
+/// Reads a device's register.
+///
+/// # Safety
+/// The address must be mapped and aligned, and what reading there does be sound.
+pub unsafe fn read_device(address: *const u32) -> u32 {
+    // SAFETY: the caller's promise.
+    unsafe { address.read_volatile() }
+}
+
+/// Writes a device's register.
+///
+/// # Safety
+/// The address must be mapped and aligned, and what writing there does be sound.
+pub unsafe fn write_device(address: *mut u32, value: u32) {
+    // SAFETY: the caller's promise.
+    unsafe { address.write_volatile(value) }
+}
+
 /// Reads a model-specific register.
 ///
 /// # Safety
@@ -110,6 +151,42 @@ pub fn cpuid(leaf: u32, subleaf: u32) -> Leaf {
 /// What this processor can do.
 pub fn features() -> Features {
     Features::read(cpuid)
+}
+
+/// The name that the processor gives itself.
+pub fn name() -> String {
+    let mut name = String::new();
+    if cpuid(0x8000_0000, 0).eax >= 0x8000_0004 {
+        for leaf in 0x8000_0002..=0x8000_0004 {
+            let leaf = cpuid(leaf, 0);
+            let words = [leaf.eax, leaf.ebx, leaf.ecx, leaf.edx];
+            let bytes = words.into_iter().flat_map(u32::to_le_bytes);
+            name.extend(bytes.filter(|&byte| byte >= 0x20).map(char::from));
+        }
+    }
+    format!("{} (signature {:#x})", name.trim(), cpuid(1, 0).eax)
+}
+
+/// What it can do for the kernels, and for the machine.
+pub fn abilities() -> Vec<&'static str> {
+    let (basic, extended, more) = (cpuid(1, 0), cpuid(7, 0), cpuid(7, 1));
+    let has = [
+        ("sse4.2", basic.ecx >> 20),
+        ("avx", basic.ecx >> 28),
+        ("fma", basic.ecx >> 12),
+        ("f16c", basic.ecx >> 29),
+        ("avx2", extended.ebx >> 5),
+        ("avx512f", extended.ebx >> 16),
+        ("avx512vnni", extended.ecx >> 11),
+        ("avxvnni", more.eax >> 4),
+        ("amx-int8", extended.edx >> 25),
+        ("sha", extended.ebx >> 29),
+        ("rdrand", basic.ecx >> 30),
+        ("x2apic", basic.ecx >> 21),
+        ("hypervisor", basic.ecx >> 31),
+    ];
+    let names = has.into_iter().filter(|(_, bits)| bits & 1 == 1);
+    names.map(|(name, _)| name).collect()
 }
 
 /// The time-stamp counter.

@@ -5,10 +5,10 @@
 #![allow(unsafe_code)]
 
 use super::acpi::madt::IoApic;
-use super::address_space::map_device;
 use super::interrupts::DEVICE;
 use super::local_apic;
 use crate::boot::memory_map::Range;
+use crate::machine::address_space::map_device;
 
 const WINDOW: u64 = 0x10;
 const VERSION: u32 = 1;

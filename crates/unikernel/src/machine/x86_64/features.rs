@@ -1,5 +1,7 @@
 //! Which of a processor's abilities to turn on: bits of CR4 and XCR0, from CPUID.
 
+use core::fmt;
+
 /// The registers that CPUID fills for one leaf.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Leaf {
@@ -80,6 +82,12 @@ impl Features {
             }
         }
         features
+    }
+}
+
+impl fmt::Display for Features {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "vector state {:#x}", self.xcr0)
     }
 }
 

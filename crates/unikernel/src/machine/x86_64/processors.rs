@@ -1,13 +1,15 @@
 //! The other processors: started one by one, then workers for good.
 #![allow(unsafe_code)]
 
-use super::address_space::{Stack, map, root};
 use super::features::Features;
 use super::interrupts::{Tables, load};
-use super::page_table::{Access, Caching, PAGE_ATTRIBUTES};
-use super::workers::{Doze, Workers};
-use super::{cpu, local_apic, time};
+use super::paging::PAGE_ATTRIBUTES;
+use super::{cpu, local_apic};
 use crate::boot::memory_map::{MemoryMap, PAGE, Range};
+use crate::machine::address_space::{Stack, map, root};
+use crate::machine::page_table::{Access, Caching};
+use crate::machine::time;
+use crate::machine::workers::{Doze, Workers};
 use alloc::boxed::Box;
 use core::arch::global_asm;
 use core::sync::atomic::{AtomicUsize, Ordering};

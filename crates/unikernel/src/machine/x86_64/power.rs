@@ -2,10 +2,10 @@
 #![allow(unsafe_code)]
 
 use super::acpi::power::{PowerControl, Register, Space};
-use super::address_space::map_device;
 use super::cpu;
-use super::lock::Lock;
 use crate::boot::memory_map::Range;
+use crate::machine::address_space::map_device;
+use crate::machine::lock::Lock;
 use core::arch::asm;
 
 static CONTROL: Lock<PowerControl> = Lock::new(PowerControl::NONE);
