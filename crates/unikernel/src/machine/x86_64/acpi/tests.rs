@@ -98,7 +98,7 @@ fn tables_are_found_and_read() {
     assert!(tables.get(b"HPET").is_none(), "its checksum is wrong");
     assert_eq!(
         mcfg::spaces(tables.get(b"MCFG").unwrap()),
-        [mcfg::ConfigurationSpace {
+        [crate::drivers::pci::ConfigurationSpace {
             address: 0xb000_0000,
             first_bus: 0,
             last_bus: 255
