@@ -61,7 +61,7 @@ pub(crate) struct Arguments {
     /// The machine type that QEMU emulates [default: microvm, or q35 with extra QEMU arguments; virt for aarch64]
     #[arg(long, value_enum)]
     machine: Option<Machine>,
-    /// Boot a disk image by UEFI firmware (OVMF), as real machines do; implies --machine q35, or virt for aarch64
+    /// Boot a disk image by UEFI firmware (OVMF), as real machines do; implies --machine q35; x86_64 only
     #[arg(long, conflicts_with_all = ["machine"])]
     uefi: bool,
     /// How to run the guest [default: KVM where available, otherwise emulation]

@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 use strata::Size;
 use strata::load::{BUILT_IN, ModelFile};
 use strata_image::{
-    Form, ImageError, Kernel, Layout, ProgramSigner, Setting, Signer, Trust, measure, trusted_image,
+    Architecture, Form, ImageError, Kernel, Layout, ProgramSigner, Setting, Signer, Trust, measure,
+    trusted_image,
 };
 use strata_pack::{SigningKey, sha256};
 
@@ -29,9 +30,9 @@ const KEY_DIGEST: &str = "api-key-sha256";
 #[command(after_help = "\
 The ending of NAME tells what is written:
   .elf  for hypervisors that boot by PVH (QEMU's -kernel, Firecracker, Cloud Hypervisor); x86_64 only
-  .efi  an EFI application, for a boot partition that there is already; for aarch64, QEMU's -kernel takes it too
-  .img  a disk for UEFI machines: write it to a USB stick as it is
-  .iso  a disc for UEFI machines, which is such a disk too")]
+  .efi  an EFI application, for a boot partition that there is already; for aarch64, a kernel as Linux's loaders take it
+  .img  a disk for UEFI machines: write it to a USB stick as it is; x86_64 only
+  .iso  a disc for UEFI machines, which is such a disk too; x86_64 only")]
 pub(crate) struct Arguments {
     /// The model: a .gguf file, or a name that `strata list` shows
     #[arg(value_name = "MODEL", default_value = BUILT_IN)]
@@ -233,6 +234,11 @@ pub(crate) fn layout<'a>(
     (model, path): (&'a [u8], &Path),
     trust: &Trust<'_>,
 ) -> Result<Layout<'a>, Failure> {
+    if kernel.architecture() == Architecture::Aarch64 && matches!(form, Form::Img | Form::Iso) {
+        let sentence = "UEFI firmware does not start the unikernel for aarch64 yet";
+        return Err(Failure::new(Kind::Usage, sentence)
+            .hint("write an .efi image, which QEMU's -kernel and other loaders of Linux take"));
+    }
     trusted_image(form, kernel, options, Some(model), trust).map_err(|error| {
         let failure = Failure::new(Kind::Failed, format_args!("{}: {error}", path.display()));
         match error {
@@ -241,7 +247,7 @@ pub(crate) fn layout<'a>(
             ImageError::Options { .. } => failure.hint("shorten the settings"),
             ImageError::Kernel(_) => failure.hint(kernel::HOW_TO_BUILD),
             ImageError::NoHypervisor => {
-                failure.hint("write an .efi image: QEMU's -kernel boots it, and UEFI firmware")
+                failure.hint("write an .efi image, which QEMU's -kernel boots")
             }
             ImageError::Certificate => failure,
         }
