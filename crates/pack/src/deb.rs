@@ -1,12 +1,12 @@
 //! Debian packages (deb(5)): an `ar` archive of two tar archives, neither compressed, for weights do not shrink.
 
-use crate::crc32::crc32;
 use crate::elf;
 use crate::error::PackError;
 use crate::manifest::Manifest;
 use crate::tar::{self, ROOT, Tar};
 use std::ops::Range;
 use strata_image::Layout;
+use strata_weights::crc32;
 
 const MAGIC: &[u8] = b"!<arch>\n";
 /// What `ar` can say of a length.

@@ -10,7 +10,6 @@
 
 mod artifact;
 mod contents;
-mod crc32;
 mod deb;
 mod elf;
 mod error;

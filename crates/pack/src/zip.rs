@@ -1,11 +1,11 @@
 //! Archives of stored files behind a program, as PKWARE's APPNOTE 6.3 has them, with 64-bit sizes throughout. Files that
 //! are mapped begin at multiples of 64 KiB, the largest page of the systems that matter.
 
-use crate::crc32::crc32;
 use crate::error::PackError;
 use std::borrow::Cow;
 use std::ops::Range;
 use strata_image::Layout;
+use strata_weights::crc32;
 
 pub(crate) const MODEL_ALIGNMENT: u64 = 64 << 10;
 

@@ -25,6 +25,7 @@
 extern crate alloc;
 
 mod checkpoint_tensor;
+mod crc32;
 mod dtype;
 pub mod ggml_speech;
 pub mod gguf;
@@ -33,6 +34,7 @@ mod shard_index;
 pub mod torch;
 
 pub use checkpoint_tensor::{CheckpointTensor, ReadError, Rows};
+pub use crc32::crc32;
 pub use dtype::Dtype;
 pub use gguf::{
     Array, Dims, Gguf, GgufError, GgufSet, Metadata, SplitError, SplitName, Tensor, Value,

@@ -2,7 +2,6 @@
 //!
 //! The pickle is read as data by an interpreter of its own ([`pickle`](self)) that can call nothing.
 
-mod crc32;
 mod error;
 mod pickle;
 mod zip;

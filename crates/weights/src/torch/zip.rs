@@ -5,8 +5,8 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use super::crc32::crc32;
 use super::error::ZipError;
+use crate::crc32;
 use crate::gguf::Name;
 
 /// The most entries of an archive: a storage for each tensor, and a handful more.

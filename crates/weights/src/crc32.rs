@@ -1,4 +1,4 @@
-//! The checksum of zip entries, eight bytes at a time.
+//! CRC-32 as ZIP has it, eight bytes at a time: models are large.
 
 /// What a byte adds, by the number of bytes that follow it in its group.
 static TABLES: [[u32; 256]; 8] = tables();
@@ -29,7 +29,8 @@ const fn tables() -> [[u32; 256]; 8] {
     tables
 }
 
-pub(crate) fn crc32(bytes: &[u8]) -> u32 {
+/// The CRC-32 of `bytes`.
+pub fn crc32(bytes: &[u8]) -> u32 {
     let (groups, rest) = bytes.as_chunks::<8>();
     let sum = groups.iter().fold(!0u32, |sum, group| {
         let group = (u64::from_le_bytes(*group) ^ u64::from(sum)).to_le_bytes();
