@@ -1,9 +1,10 @@
 """Three `strata serve` behind routers: smg, which we did not write, and `strata relay`.
 
     pip install smg pyzmq msgspec kubernetes-validate pyyaml
-    python tools/fleet_check.py PROGRAM [--only WORD]
+    python tools/fleet_check.py PROGRAM [--only WORD] [--node FOLDER]
 
-PROGRAM is the `strata` program. All that is started listens on the loopback address and is stopped at the end. Each check is
+PROGRAM is the `strata` program. With --node, routes are held to the Gateway API's schema, which tools/gateway_check.mjs finds
+in that folder. All that is started listens on the loopback address and is stopped at the end. Each check is
 a function below; the last line counts them. Figures are printed as they are measured.
 """
 
@@ -127,8 +128,8 @@ class Program:
 class Fleet:
     """What a check starts, ended with it."""
 
-    def __init__(self, program, smg, folder):
-        self.program, self.smg, self.folder = program, smg, folder
+    def __init__(self, program, smg, node, folder):
+        self.program, self.smg, self.node, self.folder = program, smg, node, folder
         self.started = []
 
     @property
@@ -532,7 +533,15 @@ def pickers_read_versions_tokens_and_cache_events(fleet):
     print(f"  {whole} blocks of 32 tokens, told by sequence number, salted for each client")
 
 
-# As the API reference of the Gateway API Inference Extension has it; no package carries the definition.
+# As the API reference of the Gateway API Inference Extension has it; no package carries the definition. A picker is a
+# service here, which needs a port.
+PORT = {
+    "type": "object",
+    "required": ["number"],
+    "additionalProperties": False,
+    "properties": {"number": {"type": "integer", "minimum": 1, "maximum": 65535}},
+}
+NAME = {"type": "string", "minLength": 1, "maxLength": 253}
 INFERENCE_POOL = {
     "type": "object",
     "required": ["selector", "targetPorts", "endpointPickerRef"],
@@ -542,23 +551,25 @@ INFERENCE_POOL = {
             "type": "object",
             "required": ["matchLabels"],
             "additionalProperties": False,
-            "properties": {"matchLabels": {"type": "object", "minProperties": 1}},
+            "properties": {
+                "matchLabels": {
+                    "type": "object",
+                    "minProperties": 1,
+                    "additionalProperties": {"type": "string", "maxLength": 63},
+                }
+            },
         },
-        "targetPorts": {
-            "type": "array",
-            "minItems": 1,
-            "maxItems": 8,
-            "items": {"type": "object", "required": ["number"], "properties": {"number": {"type": "integer"}}},
-        },
+        "targetPorts": {"type": "array", "minItems": 1, "maxItems": 8, "uniqueItems": True, "items": PORT},
+        "appProtocol": {"enum": ["http", "kubernetes.io/h2c"]},
         "endpointPickerRef": {
             "type": "object",
-            "required": ["name"],
+            "required": ["name", "port"],
             "additionalProperties": False,
             "properties": {
-                "name": {"type": "string"},
-                "group": {"type": "string"},
-                "kind": {"type": "string"},
-                "port": {"type": "object", "required": ["number"]},
+                "name": NAME,
+                "group": {"const": ""},
+                "kind": {"const": "Service"},
+                "port": PORT,
                 "failureMode": {"enum": ["FailOpen", "FailClose"]},
             },
         },
@@ -566,14 +577,30 @@ INFERENCE_POOL = {
 }
 
 
+def hold_routes_to_schema(fleet, documents):
+    """What a route says, and that the pools it sends to are there."""
+    routes = [document for document in documents if document["kind"] == "HTTPRoute"]
+    there = {(document["apiVersion"].split("/")[0], document["kind"], document["metadata"]["name"]) for document in documents}
+    for route in routes:
+        backends = [backend for rule in route["spec"]["rules"] for backend in rule["backendRefs"]]
+        assert backends and all((ref["group"], ref["kind"], ref["name"]) in there for ref in backends), backends
+    if not fleet.node:
+        print("  routes are not held to a schema, without --node")
+        return
+    script = pathlib.Path(__file__).parent / "gateway_check.mjs"
+    command = ["node", script, fleet.node]
+    subprocess.run(command, input=json.dumps(routes), text=True, check=True, timeout=60)
+
+
 @check
 def manifests_match_the_schemas_of_kubernetes(fleet):
-    kinds = []
+    documents = []
     for name in ("kubernetes.yaml", "kubernetes-fleet.yaml"):
         path = pathlib.Path(__file__).parent.parent / "deploy" / name
         for document in yaml.safe_load_all(path.read_text()):
-            kinds.append(document["kind"])
+            documents.append(document)
             if document["kind"] == "InferencePool":
+                assert document["apiVersion"] == "inference.networking.k8s.io/v1"
                 jsonschema.validate(document["spec"], INFERENCE_POOL)
             elif document["kind"] != "HTTPRoute":
                 kubernetes_validate.validate(document, "1.36", strict=True)
@@ -581,6 +608,8 @@ def manifests_match_the_schemas_of_kubernetes(fleet):
                 args = document["spec"]["template"]["spec"]["containers"][0]["args"]
                 help = subprocess.run([fleet.program, "serve", "--help"], capture_output=True, text=True).stdout
                 assert all(word in help for word in args if word.startswith("--")), args
+    hold_routes_to_schema(fleet, documents)
+    kinds = [document["kind"] for document in documents]
     assert kinds.count("Deployment") == 2 and "HorizontalPodAutoscaler" in kinds
     print(f"  {', '.join(kinds)}")
 
@@ -589,6 +618,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("program")
     parser.add_argument("--only", default="")
+    parser.add_argument("--node", help="the folder that the Gateway API's schemas are installed in")
     arguments = parser.parse_args()
     smg = str(pathlib.Path(sys.executable).parent / "smg")
     failed = 0
@@ -596,7 +626,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for function in checks:
             print(function.__name__, flush=True)
-            fleet = Fleet(arguments.program, smg, folder)
+            fleet = Fleet(arguments.program, smg, arguments.node, folder)
             since = time.time()
             try:
                 function(fleet)

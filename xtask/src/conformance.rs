@@ -112,7 +112,7 @@ pub(crate) fn full() -> Result<()> {
     let mut arguments = vec![&*strata];
     let folder = target().join("clients-node");
     let node = folder.to_string_lossy();
-    match install_node(&folder) {
+    match install_node(&folder, NODE) {
         Ok(()) => arguments.extend(["--node", &node]),
         Err(error) => {
             eprintln!(
@@ -139,13 +139,14 @@ pub(crate) fn full() -> Result<()> {
     }
 }
 
-fn install_node(folder: &Path) -> Result<()> {
+/// Installs packages for Node in a folder.
+pub(crate) fn install_node(folder: &Path, packages: &[&str]) -> Result<()> {
     std::fs::create_dir_all(folder)?;
     execute(
         Command::new("npm")
             .args(["install", "--silent", "--no-audit", "--no-fund", "--prefix"])
             .arg(folder)
-            .args(NODE),
+            .args(packages),
     )
 }
 

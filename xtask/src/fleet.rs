@@ -1,6 +1,7 @@
 //! `cargo xtask test-fleet`: three replicas behind routers.
 
-use crate::command::{root, run_as, strata_for_checks};
+use crate::command::{root, run_as, strata_for_checks, target};
+use crate::conformance::install_node;
 use crate::python::Python;
 use anyhow::{Result, bail};
 use std::process::Command;
@@ -14,6 +15,9 @@ const PACKAGES: &[&str] = &[
     "jsonschema==4.26.0",
     "pyyaml==6.0.3",
 ];
+
+/// The schemas of the Gateway API, which the packages above do not have.
+const NODE: &[&str] = &["@kubernetes-models/gateway-api@2.0.0"];
 
 /// As the example in `deploy` says.
 const RAY: &[&str] = &["ray[serve]==2.60.0"];
@@ -29,7 +33,16 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         return Ok(());
     };
     let strata = strata_for_checks()?;
-    let arguments = [&*strata.to_string_lossy(), "--only", only];
+    let strata = strata.to_string_lossy();
+    let mut arguments = vec![&*strata, "--only", only];
+    let folder = target().join("fleet-node");
+    let node = folder.to_string_lossy();
+    match install_node(&folder, NODE) {
+        Ok(()) => arguments.extend(["--node", &node]),
+        Err(error) => {
+            eprintln!("skipped: the Gateway API's schemas could not be installed: {error:#}");
+        }
+    }
     python.script("fleet_check.py", "smg, pyzmq", &arguments)
 }
 
