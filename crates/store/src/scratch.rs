@@ -79,7 +79,10 @@ pub(crate) fn publish(path: &Path, destination: &Path) -> Result<(), StoreError>
     let folder = destination.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder).at(folder)?;
     fs::rename(path, destination).at(destination)?;
+    // Windows opens no folders, and writes down by itself what happens in them.
+    #[cfg(not(windows))]
     File::open(folder)
         .and_then(|folder| folder.sync_all())
-        .at(folder)
+        .at(folder)?;
+    Ok(())
 }
