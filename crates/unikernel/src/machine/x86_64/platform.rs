@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::acpi::power::PowerControl;
-use super::acpi::{Tables as AcpiTables, madt, mcfg, nfit};
+use super::acpi::{self, Tables as AcpiTables, madt, mcfg, nfit};
 use super::features::Features;
 use super::interrupts::{self, Tables};
 use super::processors::{self, INTERRUPT_STACK};
@@ -96,7 +96,7 @@ pub(crate) unsafe fn bring_up(machine: &mut Machine, info: &BootInfo, page: Opti
 fn read_tables(machine: &mut Machine, info: &BootInfo) -> Vec<u32> {
     // SAFETY: firmware has let go, and nothing here writes to its tables.
     let memory = unsafe { FirmwareMemory::new() };
-    let Some(rsdp) = info.rsdp else {
+    let Some(rsdp) = info.rsdp.or_else(|| acpi::root(&memory)) else {
         say!("no ACPI: one processor, no power control");
         return Vec::new();
     };

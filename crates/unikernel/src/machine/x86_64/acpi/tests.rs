@@ -160,6 +160,23 @@ fn wrong_roots_are_errors() {
     );
 }
 
+#[test]
+fn the_root_is_searched_where_no_loader_names_it() {
+    let mut memory = machine(&fadt());
+    memory.0[0].0 = 0xe_0000;
+    // The whole area can be read, as on a machine.
+    let root = core::mem::take(&mut memory.0[0].1);
+    memory.0[0].1 = vec![0xff; 0x2_0000];
+    assert_eq!(super::root(&memory), None);
+    for at in [0, 0x1_2340, 0x1_ffd0] {
+        let mut here = memory.clone();
+        here.0[0].1[at..at + root.len()].copy_from_slice(&root);
+        assert_eq!(super::root(&here), Some(0xe_0000 + at as u64));
+        here.0[0].1[at + 9] ^= 1;
+        assert_eq!(super::root(&here), None, "its checksum is wrong");
+    }
+}
+
 /// Reads everything that is ever read.
 fn read_all(memory: &Pieces) {
     let Ok(tables) = Tables::find(memory, 0xf0000) else {
