@@ -8,6 +8,7 @@ mod load;
 mod matrix;
 mod measured;
 mod models;
+mod placement;
 mod secure_boot;
 mod server;
 mod shell;
@@ -67,7 +68,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     if extent != Extent::Aarch64 && !install_qemu()? {
         return Ok(());
     }
-    if !matches!(extent, Extent::Trust | Extent::Aarch64 | Extent::All(_)) {
+    if matches!(
+        extent,
+        Extent::Quick | Extent::Machine | Extent::Whole { .. }
+    ) {
         lint(&extent)?;
     }
     match extent {
@@ -109,8 +113,9 @@ fn quick(tale: &Built, prompts: usize) -> Result<()> {
     let here = server::here()?;
     let guest = server::there(tale, "microvm", "virtio-net-device")?;
     guest.explain(same_service(here.address, &guest, prompts))?;
+    let first = guest.program_counter()?;
     drop(guest);
-    trust::sealed(here.address)
+    placement::apart(first, trust::sealed(here.address)?)
 }
 
 /// Signed, sealed, measured, and what becomes of it with a changed bit.
@@ -119,7 +124,7 @@ fn trusted() -> Result<()> {
     measured::attested(&kernel)?;
     secure_boot::enrolled(&kernel)?;
     let here = server::here()?;
-    trust::sealed(here.address)
+    trust::sealed(here.address).map(drop)
 }
 
 fn same_service(here: SocketAddr, guest: &Guest, prompts: usize) -> Result<()> {
@@ -169,6 +174,7 @@ pub(crate) fn answers_at_boot(image: &Path, expected: &str) -> Result<()> {
 
 fn machine_alone(machine: &Built) -> Result<()> {
     let machine = &machine.elf;
+    placement::drawn(machine)?;
     faults(machine, |fault| match fault {
         "stuck" => "microvm",
         _ => "q35",
@@ -265,6 +271,9 @@ fn faults(kernel: &Path, machine: impl Fn(&str) -> &'static str) -> Result<()> {
             !said.contains("nothing noticed it"),
             "{fault} was not noticed"
         );
+        if kernel.ends_with("machine.elf") && fault == "panic" {
+            placement::resolved(&said, "boot/src/faults.rs")?;
+        }
     }
     Ok(())
 }

@@ -19,7 +19,7 @@
 //!
 //! 1. The firmware or the hypervisor enters by PVH ([`boot::pvh`]), as a loader of Linux on AArch64 (`boot::board`) or as
 //!    an EFI application ([`boot::uefi`]); the entry code relocates the image to where it lies and makes a
-//!    [`boot::BootInfo`].
+//!    [`boot::BootInfo`]. On x86-64 the image then appears at an address that is drawn (`boot::placement`).
 //! 2. [`machine::Machine::start`] brings up the tables of exceptions, page tables (nothing both writable and executable,
 //!    page zero and the pages under stacks unmapped), the heap, time, the other processors.
 //! 3. The program runs on the boot processor; the others wait for work ([`machine::workers`]).

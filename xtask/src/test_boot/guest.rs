@@ -1,5 +1,6 @@
 //! The unikernel in QEMU, emulated: started, listened to, spoken to.
 
+use super::placement::Monitor;
 use crate::command::{answers, debian_install};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use std::io::{Read, Write};
@@ -175,6 +176,8 @@ impl Boot<'_> {
     /// Starts a guest that goes on, with its server on a port of the loopback address if it has a card.
     pub(super) fn start(mut self, kernel: Option<&Path>, card: Option<&str>) -> Result<Guest> {
         let address = free_port()?;
+        let monitor = Monitor::new(&format!("port-{}", address.port()));
+        self.devices.extend(monitor.arguments());
         if let Some(card) = card {
             let network = format!("user,id=n,hostfwd=tcp:{address}-:{PORT}");
             let card = format!("{card},netdev=n");
@@ -202,6 +205,7 @@ impl Boot<'_> {
             running: ServerProcess { child, address },
             input,
             said,
+            monitor,
         })
     }
 }
@@ -243,11 +247,17 @@ pub(super) struct Guest {
     input: ChildStdin,
     /// Bytes, because a letter of several may come in pieces.
     said: Arc<Mutex<Vec<u8>>>,
+    monitor: Monitor,
 }
 
 impl Guest {
     pub(super) fn address(&self) -> SocketAddr {
         self.running.address
+    }
+
+    /// Where its first processor is in its program.
+    pub(super) fn program_counter(&self) -> Result<u64> {
+        self.monitor.program_counter()
     }
 
     /// All that it has said.

@@ -57,8 +57,12 @@ extern "C" fn efi_main(handle: u64, table: u64) -> usize {
         Err(status) => return status,
     };
     info.program = Some(program);
+    go_on(info)
+}
+
+/// Goes on from the entry code, whose stack goes with firmware or is the boot stack.
+fn go_on(mut info: BootInfo) -> ! {
     attach(&mut info);
-    // Firmware's stack goes with firmware, so this must be elsewhere.
     let info = INFO.lock().insert(info) as *const BootInfo;
     // SAFETY: firmware has let go, interrupts are off, and `INFO` is never touched again.
     unsafe { entry::on_boot_stack(run, info) }
@@ -114,6 +118,9 @@ extern "C" fn run(info: &BootInfo) -> ! {
         machine.features,
         time::now() / 1000,
     );
+    if let Some(why) = entry::fixed_because() {
+        say!("the program's addresses can be foreseen: {why}");
+    }
     if machine.missing_processors > 0 {
         say!("{} processors did not start", machine.missing_processors);
     }
@@ -145,6 +152,7 @@ extern "C" fn run(info: &BootInfo) -> ! {
     match info.command_line.get("check") {
         Some("disks") => checks::disks(&devices),
         Some("cards") => checks::cards(&mut devices),
+        Some("place") => say!("the program appears at {:#x}", image.text.start),
         _ => {}
     }
     #[cfg(feature = "engine")]

@@ -4,6 +4,7 @@ use crate::HEAP;
 use crate::source::{self, ProgressLog, SourceError};
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::ops::ControlFlow;
 use strata_unikernel::attest;
 use strata_unikernel::boot::{BootInfo, CommandLine};
@@ -92,7 +93,9 @@ pub(crate) fn serve(
 /// What this machine has of random numbers, and says so.
 fn entropy(info: &BootInfo, devices: &[u8]) -> Entropy {
     let mut entropy = Entropy::new(cpu::time_stamp());
-    entropy.add("the processor", &cpu::random_bytes());
+    let mut own = Vec::new();
+    cpu::random_numbers(&mut |number| own.extend(number.to_le_bytes()));
+    entropy.add("the processor", &own);
     entropy.add(
         "firmware",
         info.entropy.as_ref().map_or(&[][..], |bytes| bytes),

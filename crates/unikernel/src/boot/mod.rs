@@ -7,6 +7,8 @@ mod command_line;
 pub mod device_tree;
 pub mod memory_map;
 #[cfg(any(target_arch = "x86_64", test))]
+pub mod placement;
+#[cfg(any(target_arch = "x86_64", test))]
 pub mod pvh;
 pub mod trust;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]

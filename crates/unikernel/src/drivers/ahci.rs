@@ -1,6 +1,6 @@
 //! SATA disks behind an AHCI controller (Serial ATA AHCI specification 1.3.1; commands of ACS-3): one command at a time.
 
-use super::{BlockDevice, DeviceError, Dma, Registers, check_range};
+use super::{BlockDevice, DeviceError, Dma, Registers, check_range, dma};
 use alloc::vec::Vec;
 use core::sync::atomic::{Ordering, fence};
 use strata_platform::Clock;
@@ -257,7 +257,7 @@ impl<R: Registers> BlockDevice for SataDisk<R> {
         for chunk in out.chunks_mut(if direct { LARGEST } else { PAGE }) {
             let count = chunk.len() / self.block_bytes;
             let address = if direct {
-                chunk.as_mut_ptr() as u64
+                dma::physical(chunk.as_ptr())
             } else {
                 self.bounce.address()
             };

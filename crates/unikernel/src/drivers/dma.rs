@@ -1,11 +1,35 @@
 //! Memory that a device reads and writes.
 #![allow(unsafe_code)]
 
+use crate::boot::memory_map::Range;
 use alloc::alloc::{alloc_zeroed, dealloc};
 use core::alloc::Layout;
 use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 const PAGE: usize = 4096;
+
+/// Where the program's image appears, where that ends, and how far its memory is from there.
+static IMAGE: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
+
+/// Notes where the program's variables and its first stack lie for devices; everything else is mapped to itself.
+pub(crate) fn set_image(image: Range, physical: u64) {
+    let values = [image.start, image.end, physical.wrapping_sub(image.start)];
+    for (place, value) in IMAGE.iter().zip(values) {
+        place.store(value, Ordering::Relaxed);
+    }
+}
+
+/// Where a device finds what the program has at an address.
+pub(crate) fn physical<T>(pointer: *const T) -> u64 {
+    let [start, end, offset] = [0, 1, 2].map(|at| IMAGE[at].load(Ordering::Relaxed));
+    let address = pointer as u64;
+    if (start..end).contains(&address) {
+        address.wrapping_add(offset)
+    } else {
+        address
+    }
+}
 
 /// Whole pages, which lie at the same address for the device. They never move.
 pub struct Dma {
@@ -80,5 +104,23 @@ impl Drop for Dma {
     fn drop(&mut self) {
         // SAFETY: allocated with this layout.
         unsafe { dealloc(self.start.as_ptr(), self.layout) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_find_what_is_in_the_image() {
+        let at = |address: u64| physical(address as *const u8);
+        let here = 7u32;
+        set_image(Range::new(0x6000_0012_3000, 0x9000), 0x20_0000);
+        assert_eq!(at(0x6000_0012_3000), 0x20_0000);
+        assert_eq!(at(0x6000_0012_bfff), 0x20_8fff);
+        for same in [0, 0x20_0000, 0x6000_0012_2fff, 0x6000_0012_c000, u64::MAX] {
+            assert_eq!(at(same), same);
+        }
+        assert_eq!(physical(&raw const here), &raw const here as u64);
     }
 }

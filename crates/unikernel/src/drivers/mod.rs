@@ -2,7 +2,7 @@
 //! host against a fake.
 
 pub mod ahci;
-mod dma;
+pub(crate) mod dma;
 pub mod e1000;
 pub mod nvme;
 pub mod pci;

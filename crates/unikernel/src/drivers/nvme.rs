@@ -1,6 +1,6 @@
 //! NVMe disks (NVM Express base specification 2.0): one queue, one command at a time.
 
-use super::{BlockDevice, DeviceError, Dma, Registers, check_range};
+use super::{BlockDevice, DeviceError, Dma, Registers, check_range, dma};
 use core::sync::atomic::{Ordering, fence};
 use strata_platform::Clock;
 
@@ -302,7 +302,7 @@ impl<R: Registers> BlockDevice for Nvme<R> {
         let mut block = block;
         for chunk in out.chunks_mut(part) {
             if direct {
-                self.read_to(block, chunk.as_mut_ptr() as u64, chunk.len())?;
+                self.read_to(block, dma::physical(chunk.as_ptr()), chunk.len())?;
             } else {
                 self.read_to(block, self.bounce.address(), chunk.len())?;
                 self.bounce.copy_to(0, chunk);

@@ -1,7 +1,7 @@
 //! Virtio disks and network cards, over the `virtio-drivers` crate.
 #![allow(unsafe_code)]
 
-use super::{BlockDevice, DeviceError, MAX_FRAME, NetDevice, check_range};
+use super::{BlockDevice, DeviceError, MAX_FRAME, NetDevice, check_range, dma};
 use crate::machine::entropy::ASKED;
 use alloc::alloc::{alloc_zeroed, dealloc, handle_alloc_error};
 use alloc::boxed::Box;
@@ -25,11 +25,11 @@ const HEADER: usize = 16;
 /// The largest request: one buffer, so that any device takes it.
 const LARGEST: usize = 4 << 20;
 
-/// Memory as devices see it: at the same addresses.
+/// Memory as devices see it: at the same addresses, but for the program's own.
 pub struct SameAddresses;
 
 // SAFETY: memory comes from the heap, zeroed, in whole pages; all of it is mapped to itself, so that a device finds it at
-// the address that the program has.
+// the address that the program has. What is shared may be in the program's image, which is one piece of memory.
 unsafe impl Hal for SameAddresses {
     fn dma_alloc(pages: usize, _: BufferDirection) -> (u64, NonNull<u8>) {
         let bytes = pages
@@ -58,7 +58,7 @@ unsafe impl Hal for SameAddresses {
     }
 
     unsafe fn share(buffer: NonNull<[u8]>, _: BufferDirection) -> u64 {
-        buffer.cast::<u8>().as_ptr() as u64
+        dma::physical(buffer.cast::<u8>().as_ptr())
     }
 
     unsafe fn unshare(_: u64, _: NonNull<[u8]>, _: BufferDirection) {}

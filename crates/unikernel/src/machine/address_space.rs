@@ -6,6 +6,7 @@ use super::page_table::{Access, Caching, Frames, MapError, PageTable, Table};
 use super::paging::{self, Entries};
 use crate::boot::Physical;
 use crate::boot::memory_map::{MemoryMap, PAGE, Range};
+use crate::drivers::dma;
 use alloc::alloc::alloc_zeroed;
 use core::alloc::Layout;
 
@@ -20,6 +21,8 @@ pub struct Image {
     pub data: Range,
     /// The page under the boot stack.
     pub guard: Range,
+    /// Where all this is in memory; it appears elsewhere where nobody should know its addresses.
+    pub physical: u64,
 }
 
 impl Image {
@@ -29,6 +32,11 @@ impl Image {
             start: self.text.start,
             end: self.data.end,
         }
+    }
+
+    /// The memory that it lies in.
+    pub fn memory(&self) -> Range {
+        Range::new(self.physical, self.whole().len())
     }
 }
 
@@ -94,10 +102,16 @@ pub unsafe fn switch(
     for &range in memory.ranges().iter().chain(also.ranges()).chain([&early]) {
         tables.map(range, Access::ReadWrite, Caching::WriteBack)?;
     }
-    tables.map(image.text, Access::ReadExecute, Caching::WriteBack)?;
-    tables.map(image.read_only, Access::Read, Caching::WriteBack)?;
-    tables.map(image.data, Access::ReadWrite, Caching::WriteBack)?;
-    tables.map(image.guard, Access::Nothing, Caching::WriteBack)?;
+    for (range, access) in [
+        (image.text, Access::ReadExecute),
+        (image.read_only, Access::Read),
+        (image.data, Access::ReadWrite),
+        (image.guard, Access::Nothing),
+    ] {
+        let physical = image.physical + (range.start - image.text.start);
+        tables.map_at(range, physical, access, Caching::WriteBack)?;
+    }
+    dma::set_image(image.whole(), image.physical);
     tables.map(Range::new(0, PAGE), Access::Nothing, Caching::WriteBack)?;
     // SAFETY: everything in use is mapped to itself: the image with code and stack, the tables, the memory.
     unsafe { paging::load(tables.root()) };

@@ -6,6 +6,22 @@ use strata_platform::Sha256;
 /// Bytes that are asked of each source.
 pub const ASKED: usize = 32;
 
+/// Whether these are the bytes of a source: enough of them, and not the same all over.
+fn counts(bytes: &[u8]) -> bool {
+    let repeats = bytes.iter().all(|byte| Some(byte) == bytes.first());
+    bytes.len() >= ASKED && !repeats
+}
+
+/// A number for what comes before memory and devices are there; nothing without a source.
+pub fn early(time_stamp: u64, sources: [&[u8]; 2]) -> Option<u64> {
+    let mut sum = Sha256::new();
+    sum.update(time_stamp.to_le_bytes());
+    sources.iter().for_each(|bytes| sum.update(bytes));
+    let [a, b, c, d, e, f, g, h, ..] = sum.finalize();
+    let known = sources.into_iter().any(counts);
+    known.then_some(u64::from_le_bytes([a, b, c, d, e, f, g, h]))
+}
+
 /// What is mixed, and where it came from.
 pub struct Entropy {
     sum: Sha256,
@@ -28,8 +44,7 @@ impl Entropy {
     /// Mixes in what a source gave. One that gave too little, or the same byte all over, does not count as one.
     pub fn add(&mut self, source: &'static str, bytes: &[u8]) {
         self.sum.update(bytes);
-        let repeats = bytes.iter().all(|byte| Some(byte) == bytes.first());
-        if bytes.len() >= ASKED && !repeats {
+        if counts(bytes) {
             self.sources.push(source);
         }
     }
@@ -80,5 +95,18 @@ mod tests {
         other.add("card", &bytes);
         assert_eq!(other.sources(), ["card"]);
         assert_ne!(other.draw(), first);
+    }
+
+    #[test]
+    fn an_early_number_needs_a_source() {
+        let bytes: Vec<u8> = (0..ASKED as u8).collect();
+        for nothing in [[&[][..], &[]], [&[7; 64], &[0; ASKED]], [&bytes[1..], &[]]] {
+            assert_eq!(early(1, nothing), None);
+        }
+        let number = early(1, [&bytes, &[]]);
+        assert!(number.is_some());
+        assert_ne!(number, early(2, [&bytes, &[]]));
+        assert_ne!(number, early(1, [&[], &bytes[..]]).map(|n| n ^ 1));
+        assert_ne!(number, early(1, [&bytes, &[1]]));
     }
 }

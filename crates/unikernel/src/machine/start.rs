@@ -89,7 +89,7 @@ unsafe fn start_memory(
     let mut memory = info.memory.clone();
     let mut borrowed = info.borrowed.clone();
     for map in [&mut memory, &mut borrowed] {
-        map.remove(image.whole());
+        map.remove(image.memory());
         map.remove(Range::new(0, 16 * PAGE)); // old firmware's data, and the page that stays unmapped
         map.remove(info.module.unwrap_or(Range::new(0, 0)));
     }

@@ -7,7 +7,7 @@
 
 use crate::{entry, run};
 use core::arch::global_asm;
-use strata_unikernel::boot::{board, device_tree};
+use strata_unikernel::boot::{BootInfo, board, device_tree};
 use strata_unikernel::machine::{cpu, first_translation, serial_port};
 
 global_asm!(
@@ -239,6 +239,25 @@ strata_boot_stack:
     tree = sym tree_main,
     efi = sym crate::efi_main,
 );
+
+unsafe extern "C" {
+    #[link_name = "strata_on_boot_stack"]
+    fn call_on_boot_stack(run: u64, info: u64) -> !;
+}
+
+/// Goes on with `run(info)` on the image's own stack.
+///
+/// # Safety
+/// `info` must live for good, outside of the present stack.
+pub(crate) unsafe fn on_boot_stack(run: extern "C" fn(&BootInfo) -> !, info: *const BootInfo) -> ! {
+    // SAFETY: the caller's promise.
+    unsafe { call_on_boot_stack(run as *const () as u64, info as u64) }
+}
+
+/// Why the image's addresses can be foreseen.
+pub(crate) fn fixed_because() -> Option<&'static str> {
+    Some("on AArch64 it stays where the loader has put it")
+}
 
 /// From the entry code of loaders.
 extern "C" fn tree_main(tree: u64) -> ! {

@@ -7,9 +7,14 @@ mod aarch64;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
+#[cfg(target_arch = "aarch64")]
+pub(crate) use aarch64::{fixed_because, on_boot_stack};
+#[cfg(target_arch = "x86_64")]
+pub(crate) use x86_64::{fixed_because, on_boot_stack};
+
+use core::sync::atomic::{AtomicU64, Ordering};
 use strata_image::reader::attachment::{self, Attachment};
 use strata_image::{le, measure};
-use strata_unikernel::boot::BootInfo;
 use strata_unikernel::boot::memory_map::Range;
 use strata_unikernel::machine::address_space::Image;
 
@@ -26,22 +31,11 @@ unsafe extern "C" {
     static GUARD: u8;
 }
 
-unsafe extern "C" {
-    #[link_name = "strata_on_boot_stack"]
-    fn call_on_boot_stack(run: u64, info: u64) -> !;
-}
-
-/// Goes on with `run(info)` on the image's own stack.
-///
-/// # Safety
-/// `info` must live for good, outside of the present stack.
-pub(crate) unsafe fn on_boot_stack(run: extern "C" fn(&BootInfo) -> !, info: *const BootInfo) -> ! {
-    // SAFETY: the caller's promise.
-    unsafe { call_on_boot_stack(run as *const () as u64, info as u64) }
-}
-
 /// Where the linker put the image, if nobody moves it.
 const LINKED: u64 = 0x20_0000;
+
+/// How far the image appears from where it is in memory.
+static MOVED: AtomicU64 = AtomicU64::new(0);
 
 /// Where the image is.
 pub(crate) fn image() -> Image {
@@ -64,6 +58,7 @@ pub(crate) fn image() -> Image {
             end,
         },
         guard: Range::new(guard, 4096),
+        physical: start.wrapping_sub(MOVED.load(Ordering::Relaxed)),
     }
 }
 

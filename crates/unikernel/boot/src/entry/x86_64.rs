@@ -1,10 +1,15 @@
 //! The PVH note and its 32-bit code, the PE header and the EFI entry, relocation.
 
-use crate::{entry, run};
+use super::{MOVED, image};
+use crate::entry;
 use core::arch::global_asm;
+use core::sync::atomic::Ordering;
 use strata_image::le;
-use strata_unikernel::boot::{Physical, pvh};
+use strata_unikernel::boot::memory_map::Range;
+use strata_unikernel::boot::placement::{self, LARGE};
+use strata_unikernel::boot::{BootInfo, Physical, pvh};
 use strata_unikernel::drivers::tpm;
+use strata_unikernel::machine::{cpu, entropy};
 
 global_asm!(
     r#"
@@ -157,14 +162,25 @@ strata_relocate:
 2:  ud2
 3:  ret
 
-    # Calls rdi(rsi) on the boot stack, for good.
+    # Calls rdi(rsi) on the boot stack, for good; so far up as rdx says, with the tables at rcx, if that is not zero.
     .globl strata_on_boot_stack
 strata_on_boot_stack:
-    lea strata_boot_stack(%rip), %rsp
+    test %rdx, %rdx
+    jz 1f
+    mov %cr4, %rax
+    and $-129, %rax                     # forget firmware's global pages too
+    mov %rax, %cr4
+    mov %rcx, %cr3
+1:  lea 2f(%rip), %rax
+    add %rdx, %rax
+    jmp *%rax
+2:  lea strata_boot_stack(%rip), %rsp
+    lea (%rdi, %rdx), %rbx
+    lea (%rsi, %rdx), %r12
+    call strata_relocate
+    mov %r12, %rdi
     xor %ebp, %ebp
-    mov %rdi, %rax
-    mov %rsi, %rdi
-    call *%rax
+    call *%rbx
     ud2
 
     .section .note.pvh, "a", @note
@@ -176,8 +192,8 @@ strata_on_boot_stack:
     .section .bss.strata_boot, "aw", @nobits
     .balign 4096
 strata_boot_tables:
-    .skip 6 * 4096
-    .globl strata_boot_guard, strata_boot_stack
+    .skip 8 * 4096
+    .globl strata_boot_tables, strata_boot_guard, strata_boot_stack
 strata_boot_guard:
     .skip 4096
     .skip 2048 * 1024
@@ -188,6 +204,95 @@ strata_boot_stack:
     efi = sym crate::efi_main,
     options(att_syntax)
 );
+
+unsafe extern "C" {
+    #[link_name = "strata_on_boot_stack"]
+    fn call_on_boot_stack(run: u64, info: u64, distance: u64, tables: u64) -> !;
+    #[link_name = "strata_boot_tables"]
+    static TABLES: u8;
+}
+
+/// What the first tables map to itself.
+const MAPPED: u64 = 1 << 32;
+
+/// Goes on with `run(info)` on the image's own stack, at an address that was drawn, if it could be.
+///
+/// # Safety
+/// Once, with interrupts off, without firmware. `info` must live for good in the image, outside of the present stack.
+pub(crate) unsafe fn on_boot_stack(run: extern "C" fn(&BootInfo) -> !, info: *const BootInfo) -> ! {
+    // SAFETY: the caller's promise.
+    let distance = distance(unsafe { &*info }).unwrap_or(0);
+    let (run, info, tables) = (run as *const () as u64, info as u64, &raw const TABLES);
+    // SAFETY: the caller's promise; where the image is to appear the tables have it.
+    unsafe {
+        if distance != 0 {
+            map_elsewhere(tables.cast_mut().cast(), distance);
+            MOVED.store(distance, Ordering::Relaxed);
+        }
+        call_on_boot_stack(run, info, distance, tables as u64)
+    }
+}
+
+/// How far from its memory the image shall appear.
+fn distance(info: &BootInfo) -> Option<u64> {
+    let (mut numbers, mut count) = ([[0; 8]; 8], 0);
+    cpu::random_numbers(&mut |number| {
+        if let Some(place) = numbers.get_mut(count) {
+            *place = number.to_le_bytes();
+            count += 1;
+        }
+    });
+    let firmware = info.entropy.as_ref().map_or(&[][..], |bytes| bytes);
+    let sources = [numbers[..count].as_flattened(), firmware];
+    let number = entropy::early(cpu::time_stamp(), sources)?;
+    let memory = image().memory();
+    // A refusal has words in it that would be left behind.
+    if memory.end > MAPPED || info.refusal.is_some() {
+        return None;
+    }
+    Some(placement::draw(number, memory)? - memory.start)
+}
+
+/// Why the image's addresses can be foreseen, if so.
+pub(crate) fn fixed_because() -> Option<&'static str> {
+    if MOVED.load(Ordering::Relaxed) != 0 {
+        None
+    } else if image().memory().end > MAPPED {
+        Some("firmware has put it above 4 GiB")
+    } else {
+        Some("neither the processor nor firmware gives random numbers")
+    }
+}
+
+/// Has the first tables map the first 4 GiB to themselves, as the code above does, and the image also so far up.
+///
+/// # Safety
+/// `tables` must be the eight of the image, where firmware's are in use.
+unsafe fn map_elsewhere(tables: *mut [u64; 512], distance: u64) {
+    const TABLE: u64 = 3;
+    const PAGE: u64 = 0x83;
+    let Range { start, end } = image().memory();
+    let place = start + distance;
+    let table = |number: u64| (tables as u64 + number * 4096) | TABLE;
+    let set = |number: usize, entry: u64, value: u64| {
+        // SAFETY: inside of the tables, by the caller's promise.
+        unsafe { (*tables.add(number))[entry as usize % 512] = value }
+    };
+    set(0, 0, table(1));
+    for gigabyte in 0..MAPPED >> 30 {
+        set(1, gigabyte, table(2 + gigabyte));
+        for page in 0..512 {
+            let address = (gigabyte << 30) + page * LARGE;
+            set(2 + gigabyte as usize, page, address | PAGE);
+        }
+    }
+    set(0, place >> 39, table(6));
+    set(6, place >> 30, table(7));
+    for number in 0..end.div_ceil(LARGE) - start / LARGE {
+        let address = (start / LARGE + number) * LARGE;
+        set(7, place / LARGE + number, address | PAGE);
+    }
+}
 
 /// What the entry code has mapped: the first 4 GiB.
 struct Low;
@@ -212,8 +317,7 @@ extern "C" fn pvh_main(start_info: u64) -> ! {
     match pvh::read(&Low, start_info) {
         Ok(mut info) => {
             info.program = program;
-            crate::attach(&mut info);
-            run(&info)
+            crate::go_on(info)
         }
         Err(error) => panic!("{error}"),
     }

@@ -126,13 +126,12 @@ pub fn frame_pointer() -> u64 {
     pointer
 }
 
-/// Random bytes of the processor's own; none where it has no such instruction or it does not answer.
-pub fn random_bytes() -> Vec<u8> {
+/// Random numbers of the processor's own; none where it has no such instruction or it does not answer.
+pub fn random_numbers(take: &mut dyn FnMut(u64)) {
     /// How often it is asked while it has nothing ready.
     const TRIES: usize = 64;
-    let mut bytes = Vec::new();
     if !features().random {
-        return bytes;
+        return;
     }
     for _ in 0..entropy::ASKED / 8 {
         let given = (0..TRIES).find_map(|_| {
@@ -143,9 +142,8 @@ pub fn random_bytes() -> Vec<u8> {
             }
             (ready == 1).then_some(number)
         });
-        bytes.extend(given.iter().flat_map(|number| number.to_le_bytes()));
+        given.into_iter().for_each(&mut *take);
     }
-    bytes
 }
 
 /// Reads a device's register by the one instruction that hypervisors can emulate, before whatever follows.

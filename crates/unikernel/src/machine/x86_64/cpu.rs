@@ -234,17 +234,16 @@ pub fn frame_pointer() -> u64 {
     pointer
 }
 
-/// Random bytes of the processor's own, of both kinds where it has both; none where it has neither or does not answer.
-pub fn random_bytes() -> Vec<u8> {
+/// Random numbers of the processor's own, of both kinds where it has both; none where it has neither or does not answer.
+pub fn random_numbers(take: &mut dyn FnMut(u64)) {
     /// How often an instruction is asked that has nothing ready.
     const TRIES: usize = 64;
     const RDRAND: u32 = 1 << 30;
     const RDSEED: u32 = 1 << 18;
-    let mut bytes = Vec::new();
     let mut ask = |number: fn() -> (u64, u8)| {
         for _ in 0..entropy::ASKED / 8 {
             let given = (0..TRIES).map(|_| number()).find(|(_, ready)| *ready != 0);
-            bytes.extend(given.iter().flat_map(|(number, _)| number.to_le_bytes()));
+            given.into_iter().for_each(|(number, _)| take(number));
         }
     };
     if cpuid(0, 0).eax >= 7 && cpuid(7, 0).ebx & RDSEED != 0 {
@@ -267,7 +266,6 @@ pub fn random_bytes() -> Vec<u8> {
             (number, ready)
         });
     }
-    bytes
 }
 
 /// Lets interrupts in.
