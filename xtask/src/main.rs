@@ -122,7 +122,7 @@ cargo xtask TASK
   test-windows [CRATE…] [-- WORDS]
                    the tests of the program, the library and what they ask of the system, built for Windows and run under
                    Wine; WORDS go to the tests
-  test-boot [--quick | --machine | --trust | --aarch64 | --all [WORDS]] [--minutes N]
+  test-boot [--quick | --machine | --models | --trust | --aarch64 | --all [WORDS]] [--minutes N]
                    boots it in QEMU: faults, disks, network cards, power, models good and bad, UEFI from sticks and
                    discs, and the same bytes by HTTP as from this system; --quick is only the last (part of `test`),
                    --trust is sealed images, Secure Boot with keys of our own, and measured boot with swtpm's TPM; --aarch64 is

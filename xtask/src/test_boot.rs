@@ -11,6 +11,7 @@ mod models;
 mod placement;
 mod secure_boot;
 mod server;
+mod several;
 mod shell;
 mod trust;
 
@@ -23,7 +24,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-pub(crate) const USAGE: &str = "cargo xtask test-boot [--quick | --machine | --trust | --aarch64 | --all [WORDS]] [--minutes N]";
+pub(crate) const USAGE: &str = "cargo xtask test-boot [--quick | --machine | --models | --trust | --aarch64 | --all [WORDS]] [--minutes N]";
 const PROMPT: &str = "Once upon a time";
 const TOKENS: &str = "12";
 
@@ -34,6 +35,8 @@ enum Extent {
     Quick,
     /// The machine without an engine.
     Machine,
+    /// Several models on one machine.
+    Models,
     /// What makes a machine one that can be trusted.
     Trust,
     /// AArch64 alone.
@@ -50,6 +53,7 @@ impl Extent {
         Ok(match words[..] {
             ["--quick"] => Self::Quick,
             ["--machine"] => Self::Machine,
+            ["--models"] => Self::Models,
             ["--trust"] => Self::Trust,
             ["--aarch64"] => Self::Aarch64,
             ["--all"] => Self::All(String::new()),
@@ -82,6 +86,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
             machine_alone(&machine)?;
             images::application(&machine, "then=exit", "by Uefi")
         }
+        Extent::Models => several::change(&build(Contents::Tale)?, server::here()?.address),
         Extent::Aarch64 => aarch64::whole(),
         Extent::Trust => {
             build(Contents::Tale)?;
@@ -227,6 +232,7 @@ fn whole(tale: &Built, minutes: u64) -> Result<()> {
     shell::session(tale)?;
     images::application(tale, options, &expected)?;
     let here = server::here()?;
+    several::change(tale, here.address)?;
     let mut guest = server::there(tale, "q35", "e1000e")?;
     let served = server::doors(guest.address()).and_then(|()| server::crowd(guest.address()));
     guest.explain(served)?;

@@ -4,7 +4,7 @@
 use thiserror::Error;
 
 /// What may be set, and what it means.
-pub const SETTINGS: [(&str, &str); 23] = [
+pub const SETTINGS: [(&str, &str); 24] = [
     ("api-key", "what clients must bring"),
     ("key", "the same"),
     (
@@ -28,6 +28,10 @@ pub const SETTINGS: [(&str, &str); 23] = [
     ("model", "image, disk, or the path of a file on a disk"),
     ("name", "what the model is called"),
     ("sha256", "the model's digest"),
+    (
+        "models",
+        "more of them on disks: NAME=PATH or NAME=PATH=SHA256, by commas",
+    ),
     ("ctx", "positions of a text"),
     ("threads", "processors that compute"),
     ("watchdog", "seconds that a step may take; 0 for ever"),

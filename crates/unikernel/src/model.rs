@@ -37,6 +37,16 @@ pub enum ModelError {
     /// What was read is not what was meant.
     #[error(transparent)]
     Verify(#[from] VerifyError),
+    /// There is not so much memory.
+    #[error(
+        "the model takes {needs} MiB of memory beside its weights, and {free} MiB would be free"
+    )]
+    Memory {
+        /// What it takes.
+        needs: u64,
+        /// What there is.
+        free: u64,
+    },
     /// It was loaded and cannot write a word.
     #[error("the model fails its self-test: {0}")]
     SelfTest(String),
@@ -96,6 +106,73 @@ pub fn ends(bytes: &[u8]) -> Result<[usize; 3], ModelError> {
     Ok([inside(end), inside(padded.unwrap_or(end)), bytes.len()])
 }
 
+/// What a file says of its model, which is called `name`, without loading it.
+pub fn facts(source: &dyn ModelFile, name: &str) -> Result<ModelFacts, ModelError> {
+    let file = GgufSet::new(vec![Gguf::parse(source.bytes())?])?;
+    Ok(ModelFacts::of_file(name, &file))
+}
+
+/// A model that is understood, and what it is loaded for.
+struct Plan<'f> {
+    parsed: ParsedModel<'f>,
+    options: EngineOptions,
+    needs: Needs,
+    /// Bytes for it.
+    free: u64,
+}
+
+impl<'f> Plan<'f> {
+    fn new(
+        source: &dyn ModelFile,
+        file: &'f GgufSet<'f>,
+        settings: LoadSettings,
+        workers: usize,
+    ) -> Result<Self, ModelError> {
+        let context = ContextChoice {
+            asked: settings.context,
+            preset: None,
+        };
+        let parsed = ParsedModel::new(file, context, TokenizerUse::Required)?;
+        let options = parsed.engine_options(EngineOptions {
+            batch: settings.batch,
+            requests: settings.requests,
+            ..EngineOptions::default()
+        });
+        let needs = Needs::of_engine(&options, KvType::F16, workers);
+        let free = settings.free.saturating_sub(SPARE + source.memory()) as u64;
+        Ok(Self {
+            parsed,
+            options,
+            needs,
+            free,
+        })
+    }
+}
+
+/// Refuses a model that cannot be understood, or that would not run in the memory that would be free, weights left in the
+/// file.
+pub fn check(
+    source: &dyn ModelFile,
+    settings: LoadSettings,
+    workers: usize,
+) -> Result<(), ModelError> {
+    let file = GgufSet::new(vec![Gguf::parse(source.bytes())?])?;
+    let plan = Plan::new(source, &file, settings, workers)?;
+    let blueprint = &plan.parsed.blueprint;
+    let beside = plan
+        .needs
+        .workspace_bytes(blueprint, Placement::Within(0))
+        .saturating_add(plan.needs.kv_bytes(blueprint))
+        .saturating_add(largest_pair(source, &file));
+    if beside.min(plan.needs.total_bytes(blueprint)) > plan.free {
+        return Err(ModelError::Memory {
+            needs: beside.div_ceil(1 << 20),
+            free: plan.free >> 20,
+        });
+    }
+    Ok(())
+}
+
 /// Loads the model in a file, under a name, and lets it write a token. Says also where its weights are.
 pub fn open(
     source: &dyn ModelFile,
@@ -106,28 +183,22 @@ pub fn open(
     let first = Gguf::parse(source.bytes())?;
     let data = usize::try_from(first.data_offset()).unwrap_or(usize::MAX);
     let file = GgufSet::new(vec![first])?;
-    let context = ContextChoice {
-        asked: settings.context,
-        preset: None,
-    };
-    let parsed = ParsedModel::new(&file, context, TokenizerUse::Required)?;
-    let options = parsed.engine_options(EngineOptions {
-        batch: settings.batch,
-        requests: settings.requests,
-        ..EngineOptions::default()
-    });
+    let pool = Arc::clone(&platform.pool);
+    let Plan {
+        parsed,
+        options,
+        needs,
+        free,
+    } = Plan::new(source, &file, settings, pool.workers())?;
     let profile = parsed.profile(parsed.template.as_deref());
     let profile = Arc::new(profile.map_err(ParseError::from)?);
     let of_file = ModelFacts::of_file(name, &file);
     let facts = parsed.facts(of_file, Some(&profile), options.requests);
-    let pool = Arc::clone(&platform.pool);
-    let needs = Needs::of_engine(&options, KvType::F16, pool.workers());
-    let free = settings.free.saturating_sub(SPARE + source.memory());
-    let placement = place(&parsed, &needs, free as u64, largest_pair(source, &file));
+    let placement = place(&parsed, &needs, free, largest_pair(source, &file));
     // The few bytes that were needed so far lie all over the file. With room for all of it they stay, and nothing is read
     // twice.
     let whole = needs.total_bytes(&parsed.blueprint);
-    if (free as u64).saturating_sub(whole) < source.bytes().len() as u64 {
+    if free.saturating_sub(whole) < source.bytes().len() as u64 {
         let data = source.bytes().get(data..).unwrap_or_default();
         source.backing().done_with(data);
     }

@@ -197,7 +197,7 @@ fn drive(path: &Path) -> String {
 }
 
 /// By the program that every system has.
-fn sha256(path: &Path) -> Result<String> {
+pub(super) fn sha256(path: &Path) -> Result<String> {
     let output = Command::new("sha256sum").arg(path).output()?;
     ensure!(output.status.success(), "sha256sum failed");
     let text = String::from_utf8(output.stdout)?;

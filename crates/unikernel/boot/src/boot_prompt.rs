@@ -1,6 +1,6 @@
 //! The prompt on the command line, answered by the model.
 
-use crate::source::{self, ProgressLog};
+use crate::source::{self, ProgressLog, Wanted};
 use alloc::sync::Arc;
 use core::ops::ControlFlow;
 use strata_unikernel::boot::{BootInfo, CommandLine};
@@ -22,7 +22,8 @@ pub(crate) fn answer(info: &BootInfo, options: &CommandLine, devices: &Devices) 
         Err(error) => return say!("{error}"),
     };
     watchdog::arm(step_timeout(options));
-    let model = match source::model(info, options, &devices.disks) {
+    let found = source::locate(info, options, &devices.disks, Wanted::Set);
+    let model = match found.and_then(|found| found.open_checked()) {
         Ok(model) => model,
         Err(error) => {
             watchdog::arm(0);

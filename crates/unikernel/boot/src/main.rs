@@ -6,6 +6,8 @@ extern crate alloc;
 
 #[cfg(feature = "engine")]
 mod boot_prompt;
+#[cfg(feature = "engine")]
+mod change;
 // What only the tests of the machine alone ask for is no part of what people boot.
 #[cfg(not(feature = "engine"))]
 mod checks;

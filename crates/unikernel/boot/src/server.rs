@@ -1,31 +1,24 @@
 //! The machine as a server: the chat APIs on its first network card, and a shell on the serial line.
 
 use crate::HEAP;
-use crate::source::{self, ProgressLog, SourceError};
+use crate::source::SourceError;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::ops::ControlFlow;
 use strata_unikernel::attest;
 use strata_unikernel::boot::{BootInfo, CommandLine};
 use strata_unikernel::drivers::{Devices, Disk};
 use strata_unikernel::machine::entropy::Entropy;
-use strata_unikernel::machine::heap::HugePages;
-use strata_unikernel::machine::processors::WORKERS;
-use strata_unikernel::machine::workers::LimitedPool;
 use strata_unikernel::machine::{
     Machine, calendar, cpu, interrupt_controller, power, time, watchdog,
 };
-use strata_unikernel::model::{self, LoadSettings, LocalModel, Placement, Platform};
+use strata_unikernel::model;
 use strata_unikernel::network::{Network, Settings};
 use strata_unikernel::say;
-use strata_unikernel::serve::{Access, ClientKey, ServeSettings, Server, Tls};
+use strata_unikernel::serve::{Access, ServeSettings, Server, Tls};
 use strata_unikernel::shell::settings::{self, step_timeout};
 use strata_unikernel::shell::{ModelCommand, Shell, ShellContext};
 
-/// Sequences that run side by side, and how many of their tokens are computed together.
-const REQUESTS: usize = 8;
-const BATCH: usize = 128;
 /// How long an idle machine sleeps before it looks at its devices again, in microseconds: as long as it likes where the
 /// card wakes it, and not long where nobody knows.
 const NAP: u32 = 1000;
@@ -48,7 +41,8 @@ pub(crate) fn serve(
         ..
     } = devices;
     let mut shell = Shell::new(info, options, (machine.processors(), &HEAP), functions);
-    let mut next = ModelCommand::Load;
+    let (mut server, mut loaded) = (None, Loaded::default());
+    let mut next = ModelCommand::Load(String::new());
     loop {
         let network = match Settings::from_options(&shell.options) {
             Ok(settings) => cards
@@ -63,31 +57,38 @@ pub(crate) fn serve(
             say!("there is no network to serve through");
         }
         let mut serving = Serving {
+            info,
             entropy: &mut entropy,
+            outside: outside(&shell.options),
             shell: &mut shell,
             network,
             disks,
+            loaded: &mut loaded,
             announced: None,
             woken: false,
             false_wakes: 0,
             card_wakes: false,
         };
-        let went_on = match next {
-            ModelCommand::Load => serving.with_model(info),
-            ModelCommand::Unload => Ok(serving.without_model()),
-        };
-        next = went_on.unwrap_or_else(|error| {
-            watchdog::arm(0);
-            say!("{error}");
-            match serving.shell.options.get("then") {
-                Some("exit") => power::exit(0x10),
-                Some("reboot") => power::restart(),
-                _ if info.trust.is_strict() => crate::refuse(&error, &serving.shell.options),
-                _ => serving.without_model(),
-            }
-        });
-        watchdog::arm(0);
+        next = serving.run(&mut server, next);
     }
+}
+
+/// Settings of what clients see of the machine. They hold from the next load on, and send clients away.
+const OUTSIDE: [&str; 10] = [
+    "ip",
+    "gw",
+    "port",
+    "host",
+    "api-key",
+    "key",
+    "api-key-sha256",
+    "tls",
+    "tls-cert",
+    "tls-key",
+];
+
+fn outside(options: &CommandLine) -> [Option<String>; OUTSIDE.len()] {
+    OUTSIDE.map(|key| options.get(key).map(String::from))
 }
 
 /// What this machine has of random numbers, and says so.
@@ -110,14 +111,27 @@ fn entropy(info: &BootInfo, devices: &[u8]) -> Entropy {
     entropy
 }
 
-/// The machine while it has the same model, or none.
-struct Serving<'r, 'i, 'n> {
+/// The model that answers.
+#[derive(Default)]
+pub(crate) struct Loaded {
+    /// How it was asked for.
+    pub(crate) target: String,
+    /// Bytes of memory that it took.
+    pub(crate) held: usize,
+}
+
+/// The machine while it has the same network.
+pub(crate) struct Serving<'r, 'i, 'n> {
+    pub(crate) info: &'r BootInfo,
     entropy: &'r mut Entropy,
-    shell: &'r mut Shell<'i>,
-    network: Option<Network<'n>>,
-    disks: &'r [Disk],
+    pub(crate) shell: &'r mut Shell<'i>,
+    pub(crate) network: Option<Network<'n>>,
+    pub(crate) disks: &'r [Disk],
+    pub(crate) loaded: &'r mut Loaded,
+    /// The settings that the network was made with.
+    outside: [Option<String>; OUTSIDE.len()],
     /// The address that was announced.
-    announced: Option<String>,
+    pub(crate) announced: Option<String>,
     /// Whether a device ended the last nap, how many naps in a row ended so with nothing to show for it, and whether
     /// one ever ended so with a frame.
     woken: bool,
@@ -126,7 +140,7 @@ struct Serving<'r, 'i, 'n> {
 }
 
 /// Why there is nothing to serve.
-enum Failure {
+pub(crate) enum Failure {
     Source(SourceError),
     Model(model::ModelError),
     Setting(&'static str),
@@ -143,38 +157,94 @@ impl core::fmt::Display for Failure {
 }
 
 impl Serving<'_, '_, '_> {
-    fn with_model(&mut self, info: &BootInfo) -> Result<ModelCommand, Failure> {
+    /// Does what it is told, until the network must be made anew for what it is told then.
+    fn run(&mut self, server: &mut Option<Server>, mut next: ModelCommand) -> ModelCommand {
+        if let Some(server) = server.as_mut()
+            && let Err(problem) = self.start_over(server)
+        {
+            say!("{problem}");
+        }
+        loop {
+            if next != ModelCommand::Unload && self.outside != outside(&self.shell.options) {
+                return next;
+            }
+            match (next, server.as_mut()) {
+                (ModelCommand::Load(target), Some(old)) => {
+                    if let Err(failure) = self.change(old, &target) {
+                        *server = None;
+                        self.fail(&failure);
+                    }
+                }
+                (ModelCommand::Load(target), None) => match self.first(&target) {
+                    Ok(new) => *server = Some(new),
+                    Err(failure) => self.fail(&failure),
+                },
+                (ModelCommand::Unload, Some(old)) => {
+                    old.retire("");
+                    self.drain(old);
+                    *server = None;
+                }
+                (ModelCommand::Unload, None) => {}
+            }
+            next = match server {
+                Some(server) => self.serve(server),
+                None => self.without_model(),
+            };
+        }
+    }
+
+    /// Talks to clients as the settings say now, and to none of those that were there before.
+    fn start_over(&mut self, server: &mut Server) -> Result<(), &'static str> {
+        let (access, tls) = self.doors()?;
+        server.start_over(access, tls);
+        Ok(())
+    }
+
+    /// Who may call, and how clients are talked to.
+    fn doors(&mut self) -> Result<(Access, Option<Tls>), &'static str> {
         let options = self.shell.options.clone();
-        let key = settings::key(&options).map_err(Failure::Setting)?;
-        let tls = self.tls(&options).map_err(Failure::Setting)?;
+        let key = settings::key(&options)?;
+        let tls = self.tls(&options)?;
         if key.is_none() {
             say!("no api-key= is given: whoever reaches the port may call");
         }
-        watchdog::arm(step_timeout(&options));
-        let source = source::model(info, &options, self.disks).map_err(Failure::Source)?;
-        let pool = LimitedPool {
-            pool: &WORKERS,
-            count: settings::number(&options, "threads").map_or(usize::MAX, |n| n as usize),
+        let host = options.get("host").map(Into::into);
+        Ok((Access { key, host }, tls))
+    }
+
+    /// There is no model.
+    fn fail(&self, failure: &Failure) {
+        watchdog::arm(0);
+        say!("{failure}");
+        match self.shell.options.get("then") {
+            Some("exit") => power::exit(0x10),
+            Some("reboot") => power::restart(),
+            _ if self.info.trust.is_strict() => crate::refuse(failure, &self.shell.options),
+            _ => {}
+        }
+    }
+
+    /// Loads a model where there is none, and makes its server.
+    fn first(&mut self, target: &str) -> Result<Server, Failure> {
+        let (access, tls) = self.doors().map_err(Failure::Setting)?;
+        watchdog::arm(step_timeout(&self.shell.options));
+        let others = self.others();
+        let serving = ServeSettings {
+            access,
+            seed: self.entropy.draw()[0],
+            guessable: self.entropy.sources().is_empty(),
+            // SAFETY: this is the bare machine.
+            epoch: unsafe { calendar::now() }
+                .unwrap_or(0)
+                .saturating_sub(time::now() / 1_000_000_000),
         };
-        let log = ProgressLog::new("packed");
-        let platform = Platform {
-            pool: Arc::new(pool),
-            memory: &HugePages,
-            progress: &mut |done, all| {
-                log.report(done, all);
-                ControlFlow::Continue(())
-            },
-        };
-        let load = LoadSettings {
-            requests: REQUESTS,
-            batch: BATCH,
-            context: settings::number(&options, "ctx").map(|n| n as usize),
-            free: source::free(),
-        };
-        let name = options.get("name").unwrap_or("model");
-        let opened = model::open(&source, name, load, platform);
-        let (model, placement) = opened.map_err(Failure::Model)?;
-        Ok(self.serve(model, placement, (key, tls), &options))
+        let name = self.name_of(target);
+        let server = Server::starting(&name, Arc::new(time::TimeStamps), serving);
+        let mut server = server.with_tls(tls);
+        server.list(others);
+        let (model, took) = self.load(target, Some(&mut server))?;
+        server.put_model(model, took);
+        Ok(server)
     }
 
     /// How clients are talked to, if not in plain.
@@ -196,55 +266,53 @@ impl Serving<'_, '_, '_> {
         Ok(Some(Tls::new(identity, self.entropy.bytes())))
     }
 
-    fn serve(
-        &mut self,
-        model: LocalModel,
-        placement: Placement,
-        (key, tls): (Option<ClientKey>, Option<Tls>),
-        options: &CommandLine,
-    ) -> ModelCommand {
-        if let Placement::Within(bytes) = placement {
-            say!(
-                "only {} MiB of weights fit in memory: it goes slowly",
-                bytes >> 20
-            );
-        }
-        let serving = ServeSettings {
-            access: Access {
-                key,
-                host: options.get("host").map(Into::into),
-            },
-            seed: self.entropy.draw()[0],
-            guessable: self.entropy.sources().is_empty(),
-            // SAFETY: this is the bare machine.
-            epoch: unsafe { calendar::now() }
-                .unwrap_or(0)
-                .saturating_sub(time::now() / 1_000_000_000),
-        };
-        let server = Server::new(model, Arc::new(time::TimeStamps), serving);
-        let mut server = server.with_tls(tls);
+    /// Serves until the shell or a client wants another model.
+    fn serve(&mut self, server: &mut Server) -> ModelCommand {
         loop {
-            let came = self.poll(Some(&server));
-            let busy = match &mut self.network {
-                Some(network) => server.step(network, time::now),
-                None => false,
-            };
-            watchdog::progress();
-            if let Some(next) = self.poll_shell(Some(&mut server)) {
+            let busy = self.tend(server);
+            if let Some(next) = self.poll_shell(Some(server)) {
                 return next;
             }
-            self.rest(busy || came);
+            if let Some(name) = server.take_wanted() {
+                return ModelCommand::Load(name);
+            }
+            self.rest(busy);
+        }
+    }
+
+    /// Looks after clients, and computes a step. Says whether anything was done.
+    pub(crate) fn tend(&mut self, server: &mut Server) -> bool {
+        let came = self.poll(Some(server));
+        let busy = match &mut self.network {
+            Some(network) => server.step(network, time::now),
+            None => false,
+        };
+        watchdog::progress();
+        busy || came
+    }
+
+    /// Computes what was begun to its end.
+    pub(crate) fn drain(&mut self, server: &mut Server) {
+        while !server.is_drained() {
+            let busy = self.tend(server);
+            self.rest(busy);
         }
     }
 
     /// The shell, and a network that answers nothing but echoes.
     fn without_model(&mut self) -> ModelCommand {
+        watchdog::arm(0);
         if let Some(network) = &mut self.network {
             network.set_open(false);
         }
+        self.announced = None;
         loop {
             let came = self.poll(None);
             if let Some(next) = self.poll_shell(None) {
+                if let Some(network) = &mut self.network {
+                    network.set_open(true);
+                }
+                self.announced = None;
                 return next;
             }
             self.rest(came);
@@ -260,7 +328,7 @@ impl Serving<'_, '_, '_> {
     }
 
     /// Moves frames. Says whether any came.
-    fn poll(&mut self, server: Option<&Server>) -> bool {
+    pub(crate) fn poll(&mut self, server: Option<&Server>) -> bool {
         let Some(network) = &mut self.network else {
             return false;
         };
@@ -272,10 +340,11 @@ impl Serving<'_, '_, '_> {
         let address = network.address().map(|address| address.address());
         let address = address.map(|address| alloc::format!("{address}:{}", network.port()));
         if address != self.announced {
-            match (&address, server) {
-                (Some(address), Some(server)) => say!(
+            let facts = server.and_then(Server::facts);
+            match (&address, server.zip(facts)) {
+                (Some(address), Some((server, facts))) => say!(
                     "serving {} at {}://{address} after {} ms",
-                    server.facts().name,
+                    facts.name,
                     server.scheme(),
                     time::now() / 1_000_000
                 ),

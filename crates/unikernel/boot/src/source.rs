@@ -1,11 +1,13 @@
 //! Where the model comes from: what was loaded along with the image, or a disk.
 
 use crate::HEAP;
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::cell::Cell;
-use strata_platform::{Backing, Memory, Resident, Sha256};
+use strata_platform::{Backing, Memory, OutOfMemory, Region, Resident, Sha256};
 use strata_unikernel::attest;
+use strata_unikernel::boot::listed::ListedModel;
 use strata_unikernel::boot::{BootInfo, CommandLine};
 use strata_unikernel::drivers::Disk;
 use strata_unikernel::machine::heap::HugePages;
@@ -13,13 +15,13 @@ use strata_unikernel::machine::window::Window;
 use strata_unikernel::machine::{time, watchdog};
 use strata_unikernel::model::{self, ModelError, ModelFile};
 use strata_unikernel::say;
-use strata_unikernel::storage::{self, PAGE, Pages, Sum, VerifyError, digest_from};
+use strata_unikernel::storage::{self, Found, PAGE, Pages, Sum, VerifyError, digest_from};
 
 /// How often progress is shown, in nanoseconds.
 const INTERVAL: u64 = 1_000_000_000;
 
 /// Memory that reading a file in pages takes.
-const PAGES: usize = 48 << 20;
+pub(crate) const PAGES: usize = 48 << 20;
 
 /// Why there is no model.
 pub(crate) enum SourceError {
@@ -89,13 +91,39 @@ impl ModelFile for Source {
     }
 }
 
-/// Finds the model, and sees to it that it is the one that was meant. `model=` is `image`, `disk`, or the path of
-/// a file on a disk; without it, what came along with the image is preferred.
-pub(crate) fn model(
+/// Which model is wanted.
+#[derive(Copy, Clone)]
+pub(crate) enum Wanted<'a> {
+    /// The one that the settings name: `model=` is `image`, `disk`, or the path of a file on a disk; without it, what came
+    /// along with the image is preferred.
+    Set,
+    /// One of those that `models=` lists.
+    Listed(ListedModel<'a>),
+}
+
+/// A model that was found, and what it should sum to.
+pub(crate) struct Located {
+    place: Place,
+    sum: Option<[u8; 32]>,
+}
+
+enum Place {
+    Memory(&'static [u8]),
+    Disk(Disk, Found),
+}
+
+/// Finds a model.
+pub(crate) fn locate(
     info: &BootInfo,
     options: &CommandLine,
     disks: &[Disk],
-) -> Result<Source, SourceError> {
+    wanted: Wanted<'_>,
+) -> Result<Located, SourceError> {
+    if let Wanted::Listed(model) = wanted {
+        let (place, beside) = on_disk(Some(model.path), disks)?;
+        let sum = model.sha256.or(beside);
+        return Ok(Located { place, sum });
+    }
     let wanted = options.get("model").filter(|wanted| !wanted.is_empty());
     // Firmware has looked for the path that the settings named at boot already.
     let at_boot = info.command_line.get("model");
@@ -105,17 +133,17 @@ pub(crate) fn model(
         Some(path) if Some(path) == at_boot => info.module.filter(|_| info.module_was_named),
         Some(_) => None,
     };
-    let (source, beside) = match module {
+    let (place, beside) = match module {
         Some(module) => {
             say!("the model is the module of {} bytes", module.len());
             // SAFETY: whoever booted the image loaded so many bytes there; they are mapped, and kept out of the heap.
             let bytes = unsafe {
                 core::slice::from_raw_parts(module.start as *const u8, module.len() as usize)
             };
-            (Source::Loaded(bytes), info.module_sha256)
+            (Place::Memory(bytes), info.module_sha256)
         }
         None if wanted == Some("image") => return Err(SourceError::Absent),
-        None => from_disk(wanted.filter(|&path| path != "disk"), disks)?,
+        None => on_disk(wanted.filter(|&path| path != "disk"), disks)?,
     };
     let given = options
         .get("sha256")
@@ -124,12 +152,71 @@ pub(crate) fn model(
         Some(given) => Some(given.ok_or(SourceError::Sum)?),
         None => beside,
     };
-    measure(&source, sum);
-    if let Some(sum) = sum {
-        let ends = model::ends(source.bytes()).map_err(SourceError::Model)?;
-        check(&source, Sum::new(sum, ends)).map_err(SourceError::Verify)?;
+    Ok(Located { place, sum })
+}
+
+impl Located {
+    /// Makes its bytes appear.
+    pub(crate) fn open(&self) -> Result<Source, SourceError> {
+        match &self.place {
+            Place::Memory(bytes) => Ok(Source::Loaded(bytes)),
+            Place::Disk(disk, found) => {
+                let pages = Pages::new(disk.clone(), found.clone(), page);
+                let window = Window::new(pages).ok_or(SourceError::Window)?;
+                Ok(Source::Paged(Arc::new(window)))
+            }
+        }
     }
-    Ok(source)
+
+    /// Makes its bytes appear, and sees to it that they are those that were meant: at once where they are in memory, and
+    /// otherwise while they are read.
+    pub(crate) fn open_checked(&self) -> Result<Source, SourceError> {
+        let source = self.open()?;
+        measure(&source, self.sum);
+        match (self.sum(&source)?, &source) {
+            (Some(sum), Source::Paged(window)) => window.expect(sum),
+            (Some(sum), Source::Loaded(bytes)) => check(bytes, sum, &mut || {})?,
+            (None, _) => {}
+        }
+        Ok(source)
+    }
+
+    /// Reads all of it, to see whether it is what was meant, if anything says what that is.
+    pub(crate) fn check(
+        &self,
+        source: &Source,
+        meanwhile: &mut dyn FnMut(),
+    ) -> Result<(), SourceError> {
+        let Some(sum) = self.sum(source)? else {
+            return Ok(());
+        };
+        match &self.place {
+            Place::Memory(bytes) => check(bytes, sum, meanwhile),
+            Place::Disk(disk, found) => {
+                // Not through the window, which others may look into.
+                let mut pages = Pages::new(disk.clone(), found.clone(), page);
+                pages.expect(sum);
+                let read = pages.verify(&mut |_| {
+                    watchdog::progress();
+                    meanwhile();
+                });
+                read.map(drop).map_err(SourceError::Verify)
+            }
+        }
+    }
+
+    fn sum(&self, source: &Source) -> Result<Option<Sum>, SourceError> {
+        let Some(sum) = self.sum else {
+            return Ok(None);
+        };
+        let ends = model::ends(source.bytes()).map_err(SourceError::Model)?;
+        Ok(Some(Sum::new(sum, ends)))
+    }
+}
+
+/// Memory for a page.
+fn page(bytes: usize) -> Result<Box<dyn Region>, OutOfMemory> {
+    HugePages.region(bytes)
 }
 
 /// Measures the digest of the model: the one that was asked for, without which the model is refused, or its own.
@@ -154,26 +241,20 @@ fn measure(source: &Source, sum: Option<[u8; 32]>) {
     }
 }
 
-/// Looks whether a model in memory is the one that was meant; one on a disk is looked at while it is read.
-fn check(source: &Source, mut sum: Sum) -> Result<(), VerifyError> {
-    match source {
-        Source::Paged(window) => window.expect(sum),
-        Source::Loaded(bytes) => {
-            for part in bytes.chunks(PAGE) {
-                sum.add(part);
-                watchdog::progress();
-            }
-            sum.finish()?;
-            say!("the model's SHA-256 is as it should be");
-        }
+/// Looks whether a model in memory is the one that was meant.
+fn check(bytes: &[u8], mut sum: Sum, meanwhile: &mut dyn FnMut()) -> Result<(), SourceError> {
+    for part in bytes.chunks(PAGE) {
+        sum.add(part);
+        watchdog::progress();
+        meanwhile();
     }
+    sum.finish()
+        .map_err(|error| SourceError::Verify(error.into()))?;
+    say!("the model's SHA-256 is as it should be");
     Ok(())
 }
 
-fn from_disk(
-    path: Option<&str>,
-    disks: &[Disk],
-) -> Result<(Source, Option<[u8; 32]>), SourceError> {
+fn on_disk(path: Option<&str>, disks: &[Disk]) -> Result<(Place, Option<[u8; 32]>), SourceError> {
     let found = storage::find(disks, path, &mut |text| say!("{text}"));
     let found = found.ok_or_else(|| match path {
         Some(path) => SourceError::AbsentPath(path.into()),
@@ -184,11 +265,9 @@ fn from_disk(
     let memory = disk.lock().memory();
     if let (Some(memory), [run]) = (memory, &found.runs[..]) {
         let bytes = memory.get(run.start as usize..run.end as usize);
-        return Ok((Source::Loaded(bytes.unwrap_or_default()), sum));
+        return Ok((Place::Memory(bytes.unwrap_or_default()), sum));
     }
-    let pages = Pages::new(disk, found, |bytes| HugePages.region(bytes));
-    let window = Window::new(pages).ok_or(SourceError::Window)?;
-    Ok((Source::Paged(Arc::new(window)), sum))
+    Ok((Place::Disk(disk, found), sum))
 }
 
 /// Says now and then how far something is, and tells the watchdog that it goes on.

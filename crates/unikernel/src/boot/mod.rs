@@ -5,6 +5,7 @@ pub mod board;
 mod command_line;
 #[cfg(any(target_arch = "aarch64", test))]
 pub mod device_tree;
+pub mod listed;
 pub mod memory_map;
 #[cfg(any(target_arch = "x86_64", test))]
 pub mod placement;

@@ -1,7 +1,7 @@
 //! Which settings count: those of the image alone where it is sealed, and none that its key has not signed where it has
 //! one.
 
-use super::CommandLine;
+use super::{CommandLine, listed};
 use core::str::from_utf8;
 use strata_image::signed::{SignatureError, from_hex, verify};
 use thiserror::Error;
@@ -24,7 +24,7 @@ pub enum Refusal {
     #[error("the image wants signed settings, and there are none")]
     NoSettings,
     /// They do not say which model is meant.
-    #[error("the settings name no sha256 of the model, without which any model would do")]
+    #[error("the settings name no SHA-256 of a model, without which any model would do")]
     NoDigest,
 }
 
@@ -106,7 +106,10 @@ impl Trust {
         if self.key.is_some() && !self.has_settings && options.file().is_empty() {
             return Err(Refusal::NoSettings);
         }
-        if self.is_strict() && options.get("sha256").is_none() {
+        let listed = options.get("models").unwrap_or_default();
+        let mut listed = listed::models(listed).flatten();
+        let all = options.get("sha256").is_some() && listed.all(|model| model.sha256.is_some());
+        if self.is_strict() && !all {
             return Err(Refusal::NoDigest);
         }
         Ok(())
@@ -175,6 +178,11 @@ mod tests {
             settled("sealed=on", "sha256=1", "").err(),
             Some(Refusal::NoDigest)
         );
+        // Nor any other model, of those that are listed.
+        let digits = "ab".repeat(32);
+        let two = format!("sealed=on sha256=0 models=a=a.gguf={digits},b=b.gguf");
+        assert_eq!(settled(&two, "", "").err(), Some(Refusal::NoDigest));
+        assert!(settled(&format!("{two}={digits}"), "", "").is_ok());
     }
 
     #[test]

@@ -113,6 +113,27 @@ fn what_does_not_fit_stays_in_the_file() {
     assert!(matches!(placement, Placement::Within(1..)), "{placement:?}");
 }
 
+#[test]
+fn what_would_never_fit_is_refused_before_anything_is_loaded() {
+    let bytes = tale();
+    let settings = |free| LoadSettings { free, ..SETTINGS };
+    assert!(check(&bytes, SETTINGS, 1).is_ok());
+    let refused = check(&bytes, settings(SPARE + (1 << 20)), 1).unwrap_err();
+    let ModelError::Memory { needs, free: 1 } = refused else {
+        panic!("{refused}");
+    };
+    // So much is enough, with all weights in the file.
+    let least = SPARE + ((needs as usize) << 20);
+    assert!(check(&bytes, settings(least), 1).is_ok());
+    assert!(platform(|platform| open(&bytes, "tale", settings(least), platform)).is_ok());
+    assert!(matches!(
+        check(&&bytes[..1000], SETTINGS, 1),
+        Err(ModelError::File(_))
+    ));
+    let facts = facts(&bytes, "fox").unwrap();
+    assert_eq!((&*facts.name, &*facts.family), ("fox", "llama"));
+}
+
 /// The boot prompt is one way to ask, the library's own steps another.
 #[test]
 fn the_boot_prompt_says_what_the_library_says() {

@@ -1,5 +1,6 @@
 //! What each call does.
 
+use super::models::change_to;
 use super::{Client, PendingAnswer, PendingVectors, Server, attest};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -7,9 +8,9 @@ use core::fmt::Write;
 use core::time::Duration;
 use strata::{LocalModel, VectorRun};
 use strata_chat::json::Json;
-use strata_chat::{Embed, Embeddings, Fault, FaultKind, LoadedModel, ModelFacts, Slot, Timings};
+use strata_chat::{Embed, Embeddings, Fault, FaultKind, LoadedModel, Slot, Timings};
 use strata_wire::budgets::Budgets;
-use strata_wire::call::{Call, ReplyWriter, unknown_encoding, unknown_model};
+use strata_wire::call::{Call, ReplyWriter, unknown_encoding};
 use strata_wire::dialect::{self, HttpRequest};
 use strata_wire::http::Head;
 use strata_wire::metrics::{self, AdapterUse, Measured};
@@ -63,8 +64,8 @@ impl Server {
         };
         match call {
             Call::Generate(request, mut writer) => {
-                let found = self.find(Some(&request.model));
-                let found = found.map(|facts| writer.answered_by(&facts.name));
+                let found = self.models.answering(&request.model, now);
+                let found = found.map(|loaded| writer.answered_by(&loaded.model.facts.name));
                 match found.and_then(|()| self.generate(&request, &stamp, now)) {
                     Ok(generation) => {
                         client.answer = Some(PendingAnswer {
@@ -93,16 +94,6 @@ impl Server {
         }
     }
 
-    /// The model, if it goes by this name.
-    fn find(&self, name: Option<&str>) -> Result<&ModelFacts, Fault> {
-        let name = name.unwrap_or_default();
-        let facts = self.facts();
-        if name.is_empty() || facts.is_called(name) {
-            return Ok(facts);
-        }
-        Err(unknown_model(name))
-    }
-
     /// Hands texts to be embedded to the engine.
     fn embed(
         &mut self,
@@ -111,12 +102,15 @@ impl Server {
         dialect: &'static Dialect,
         now: u64,
     ) -> Result<PendingVectors, Fault> {
-        let name = self.find(Some(&request.model))?.name.clone();
         let LocalModel {
-            engine, profile, ..
-        } = &mut self.model;
+            engine,
+            profile,
+            facts,
+        } = &mut self.models.answering(&request.model, now)?.model;
+        let run = VectorRun::start(engine, profile, &facts.name, request)?;
+        self.models.begin();
         Ok(PendingVectors {
-            run: VectorRun::start(engine, profile, &name, request)?,
+            run,
             write,
             dialect,
             since: now,
@@ -125,65 +119,71 @@ impl Server {
 
     /// Calls that end with one reply.
     fn quick(&mut self, call: Call, stamp: &Stamp, now: u64) -> Result<Reply, Fault> {
+        let models = &mut self.models;
         Ok(match call {
             Call::Health if self.settings.guessable => Reply::json(&Json::object([
                 ("status", "ok".into()),
                 ("random_numbers", "guessable".into()),
             ])),
-            Call::Ready => match &self.failing {
-                None => Reply::health("ready"),
-                Some(why) => Reply::with_status(
-                    503,
-                    &Json::object([
-                        ("status", "failing".into()),
-                        ("reason", why.as_str().into()),
-                    ]),
-                ),
-            },
+            Call::Ready => self.ready(),
             Call::Metrics => self.metrics(stamp, now),
             Call::Tokenize(request, write) => {
-                self.find(request.model.as_deref())?;
-                write(&self.model.profile.tokenize(&request)?)
+                let profile = &models
+                    .answering(request.model.as_deref().unwrap_or(""), now)?
+                    .model
+                    .profile;
+                write(&profile.tokenize(&request)?)
             }
             Call::Detokenize(request, write) => {
-                self.find(request.model.as_deref())?;
-                write(&self.model.profile.detokenize(&request)?)
+                let profile = &models
+                    .answering(request.model.as_deref().unwrap_or(""), now)?
+                    .model
+                    .profile;
+                write(&profile.detokenize(&request)?)
             }
             Call::Tokenizer(write) => {
-                let template = self.facts().template.clone();
-                write(&self.model.profile.tokenizer_facts(template))
+                let LocalModel { profile, facts, .. } = &models.answering("", now)?.model;
+                write(&profile.tokenizer_facts(facts.template.clone()))
             }
             Call::Render(request, write) => {
-                self.find(Some(&request.model))?;
-                let seed = self.stamps.random();
-                write(&self.prepare(&request, stamp.context(seed))?.rendered())
+                let loaded = models.answering(&request.model, now)?;
+                let context = stamp.context(self.stamps.random());
+                write(&loaded.prepare(&request, context)?.rendered())
             }
             Call::RenderEach(request, write) => {
-                self.find(Some(&request.model))?;
                 let context = stamp.context(stamp.seed());
-                write(&self.prepare(&request, context)?.prompts)
+                let loaded = models.answering(&request.model, now)?;
+                write(&loaded.prepare(&request, context)?.prompts)
             }
-            Call::Models(write) => write(&Vec::from([self.model.facts.clone()])),
-            Call::Model(name, write) => write(self.find(name.as_deref())?),
-            Call::ModelInFull(name, write) => write(self.find(Some(&name))?),
-            Call::Loaded(write) => write(&Vec::from([LoadedModel {
-                facts: self.model.facts.clone(),
-                bytes: self.model.facts.bytes,
-                expires: None,
-            }])),
+            Call::Models(write) => write(&self.models.facts()),
+            Call::Model(name, write) => write(self.models.known(name.as_deref().unwrap_or(""))?),
+            Call::ModelInFull(name, write) => write(self.models.known(&name)?),
+            Call::Loaded(write) => {
+                let loaded = self.facts().map(|facts| LoadedModel {
+                    facts: facts.clone(),
+                    bytes: facts.bytes,
+                    expires: None,
+                });
+                write(&loaded.into_iter().collect())
+            }
             Call::Load(load, write) => {
-                self.find(Some(&load.model))?;
+                models.answering(&load.model, now)?;
                 write(&Timings::default())
             }
             Call::Slots(write) => {
-                let running = self.counters().running;
+                let LocalModel {
+                    engine,
+                    profile,
+                    facts,
+                } = &models.answering("", now)?.model;
+                let running = engine.counters().running;
                 let slot = |id| Slot {
                     id,
                     busy: id < running,
-                    context: self.model.profile.context,
+                    context: profile.context,
                     ..Slot::default()
                 };
-                write(&(0..self.model.facts.slots).map(slot).collect())
+                write(&(0..facts.slots).map(slot).collect())
             }
             Call::Adapters(write) => write(&Vec::new()),
             Call::Stored(stored, write) => write(&self.responses.act(OWNER, &stored)?),
@@ -194,14 +194,28 @@ impl Server {
         })
     }
 
-    fn metrics(&self, stamp: &Stamp, now: u64) -> Reply {
-        let engine = Measured {
-            model: &self.model.facts.name,
-            counters: self.counters(),
-            adapters: AdapterUse::default(),
+    /// Whether the machine answers requests, and if not, why.
+    fn ready(&self) -> Reply {
+        let (status, reason) = match (self.models.coming(), &self.failing) {
+            (Some(coming), _) => ("loading", change_to(coming)),
+            (None, Some(why)) => ("failing", why.clone()),
+            (None, None) => return Reply::health("ready"),
         };
+        let document = Json::object([
+            ("status", status.into()),
+            ("reason", reason.as_str().into()),
+        ]);
+        Reply::with_status(503, &document)
+    }
+
+    fn metrics(&self, stamp: &Stamp, now: u64) -> Reply {
+        let engines = self.models.loaded().map(|loaded| Measured {
+            model: &loaded.model.facts.name,
+            counters: loaded.model.engine.counters(),
+            adapters: AdapterUse::default(),
+        });
         let mut out = String::new();
-        metrics::write(&[engine], stamp.unix_seconds, &mut out);
+        metrics::write(engines.as_slice(), stamp.unix_seconds, &mut out);
         // Writing to a string does not fail.
         let _ = write!(
             out,
@@ -227,6 +241,6 @@ fn why_not(call: &Call) -> &'static str {
         Call::ScaleAdapters(..) => "this machine has no adapters",
         Call::Lesson(..) => "this machine gives no lessons: `strata serve` does",
         Call::SlotAction(..) => "this machine keeps no texts: it has no files",
-        _ => "this machine has one model and no files: it cannot do that",
+        _ => "this machine has no files but those of its models: it cannot do that",
     }
 }

@@ -6,6 +6,7 @@
 mod access;
 mod attest;
 mod calls;
+mod models;
 mod stream;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -22,17 +23,15 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
-use strata::load::LocalGrammars;
+use models::Models;
 use strata::{Generation, LocalModel, VectorRun};
-use strata_chat::{
-    Arrival, Embeddings, Event, Fault, FaultKind, Generate, Prepared, Prompt, RequestContext,
-    Timings,
-};
+use strata_chat::{Arrival, Embeddings, Event, Fault, FaultKind, Generate, Prompt, Timings};
 use strata_engine::Event as EngineEvent;
 use strata_platform::Clock;
 use strata_tls::Session;
 use strata_wire::access::cross_origin;
 use strata_wire::call::ReplyWriter;
+use strata_wire::dialect::needs_no_key;
 use strata_wire::http::{self, Head, Next, Sending};
 use strata_wire::openai::{self, ResponseStore};
 use strata_wire::{AnswerWriter, Dialect, Framing, Reply, Stamp, StampSource, begin_answer};
@@ -57,10 +56,9 @@ pub struct ServeSettings {
     pub epoch: u64,
 }
 
-/// A server of one model.
+/// A server of one model at a time.
 pub struct Server {
-    model: LocalModel,
-    grammars: LocalGrammars,
+    models: Models,
     clock: Arc<dyn Clock>,
     settings: ServeSettings,
     clients: Vec<Option<Client>>,
@@ -86,6 +84,8 @@ struct Client {
     id: Option<(&'static str, String)>,
     answer: Option<PendingAnswer>,
     vectors: Option<PendingVectors>,
+    /// What it asked before there was a model.
+    early: Option<Box<(Head, Vec<u8>)>>,
 }
 
 /// Embeddings in the making.
@@ -112,9 +112,15 @@ struct PendingAnswer {
 impl Server {
     /// A server of a model.
     pub fn new(model: LocalModel, clock: Arc<dyn Clock>, settings: ServeSettings) -> Self {
+        let mut server = Self::starting("", clock, settings);
+        server.put_model(model, Duration::ZERO);
+        server
+    }
+
+    /// A server whose model is still coming: it says that it is well, and whoever asks for more waits.
+    pub fn starting(coming: &str, clock: Arc<dyn Clock>, settings: ServeSettings) -> Self {
         Self {
-            grammars: LocalGrammars::new(Arc::clone(&model.profile.tokenizer)),
-            model: model.with_clock(Arc::clone(&clock)),
+            models: Models::starting(coming),
             clock,
             stamps: StampSource::new(settings.seed),
             settings,
@@ -125,6 +131,62 @@ impl Server {
             failing: None,
             next_quote: 0,
         }
+    }
+
+    /// Lists models that the machine may change to when clients ask for them.
+    pub fn list(&mut self, models: Vec<ModelFacts>) {
+        for facts in models {
+            self.models.list(facts);
+        }
+    }
+
+    /// What is told of all models.
+    pub fn listed(&self) -> Vec<ModelFacts> {
+        self.models.facts()
+    }
+
+    /// The model that a client has asked for since the last look, if it is not the one that answers.
+    pub fn take_wanted(&mut self) -> Option<String> {
+        self.models.take_wanted()
+    }
+
+    /// From now on new requests are told to come again: a model of that name is coming. Those that run go on.
+    pub fn retire(&mut self, coming: &str) {
+        self.models.retire(coming);
+    }
+
+    /// Whether no client waits for an answer of the model.
+    pub fn is_drained(&self) -> bool {
+        let mut clients = self.clients.iter().flatten();
+        clients.all(|client| client.answer.is_none() && client.vectors.is_none())
+    }
+
+    /// Takes the model away, once the server [is drained](Self::is_drained); clients stay.
+    pub fn take_model(&mut self) -> Option<LocalModel> {
+        self.models.take()
+    }
+
+    /// Answers with this model from now on; it took so long to load.
+    pub fn put_model(&mut self, model: LocalModel, took: Duration) {
+        let clock = Arc::clone(&self.clock);
+        let model = model.with_clock(Arc::clone(&clock));
+        self.models.put(model, clock.now_ns(), took);
+        self.failing = None;
+    }
+
+    /// The model that was to come does not: clients that ask for it are told why.
+    pub fn refuse_model(&mut self, name: &str, why: &str) {
+        self.models.refuse(name, why);
+    }
+
+    /// Sends all clients away, and talks to those that come as these settings say.
+    pub fn start_over(&mut self, access: Access, tls: Option<Tls>) {
+        for index in 0..CONNECTIONS {
+            let gone = self.clients[index].take();
+            self.disconnect(gone);
+        }
+        self.settings.access = access;
+        self.tls = tls;
     }
 
     /// The server by TLS alone.
@@ -139,13 +201,14 @@ impl Server {
     }
 
     /// The engine's numbers.
-    pub fn counters(&self) -> &Counters {
-        self.model.engine.counters()
+    pub fn counters(&self) -> Option<&Counters> {
+        let loaded = self.models.loaded()?;
+        Some(loaded.model.engine.counters())
     }
 
-    /// What the model is.
-    pub fn facts(&self) -> &ModelFacts {
-        &self.model.facts
+    /// What the model is that answers.
+    pub fn facts(&self) -> Option<&ModelFacts> {
+        self.models.loaded().map(|loaded| &loaded.model.facts)
     }
 
     /// Clients that are connected.
@@ -169,8 +232,10 @@ impl Server {
         let clock = Arc::clone(&self.clock);
         let now = || Duration::from_nanos(clock.now_ns());
         while !generation.has_ended() {
-            let clients = &mut self.clients;
-            let events = generation.step(&mut self.model.engine, &now, &mut |event| {
+            let (clients, Some(loaded)) = (&mut self.clients, self.models.loaded_mut()) else {
+                break;
+            };
+            let events = generation.step(&mut loaded.model.engine, &now, &mut |event| {
                 deliver(clients, event, now());
             });
             emit(&text(&events)?);
@@ -190,40 +255,34 @@ impl Server {
         now: u64,
     ) -> Result<Generation, Fault> {
         let seed = self.stamps.random();
-        let prepared = self.prepare(request, stamp.context(seed))?;
+        let loaded = self.models.answering(&request.model, now)?;
+        let prepared = loaded.prepare(request, stamp.context(seed))?;
         let arrival = Arrival {
             at: Duration::from_nanos(now),
             load: Duration::ZERO,
         };
-        self.model.start(request, prepared, arrival)
-    }
-
-    /// Makes a request ready, and compiles what its answer must look like.
-    fn prepare(
-        &mut self,
-        request: &Generate,
-        context: RequestContext<'_>,
-    ) -> Result<Prepared, Fault> {
-        let grammars = &mut self.grammars;
-        let mut compile = |constraint: &_| grammars.compile(constraint);
-        self.model.prepare_with(request, context, &mut compile)
+        let generation = loaded.model.start(request, prepared, arrival)?;
+        self.models.begin();
+        Ok(generation)
     }
 
     /// Looks after all clients and computes one step. Says whether there is more to compute.
     pub fn step(&mut self, network: &mut Network<'_>, now: impl Fn() -> u64) -> bool {
         self.attend_all(network, &now);
-        if self.model.engine.is_idle() {
+        let (clients, Some(loaded)) = (&mut self.clients, self.models.loaded_mut()) else {
+            return false;
+        };
+        if loaded.model.engine.is_idle() {
             return false;
         }
-        let clients = &mut self.clients;
-        self.model.engine.step(&mut |event| {
+        loaded.model.engine.step(&mut |event| {
             deliver(clients, event, Duration::from_nanos(now()));
         });
         true
     }
 
-    /// Looks after all clients.
-    fn attend_all(&mut self, network: &mut Network<'_>, now: &dyn Fn() -> u64) {
+    /// Looks after all clients, also while there is no model.
+    pub fn attend_all(&mut self, network: &mut Network<'_>, now: &dyn Fn() -> u64) {
         for index in 0..CONNECTIONS {
             let client = self.clients[index].take();
             self.clients[index] = self.attend(client, network.connection(index), now());
@@ -281,6 +340,7 @@ impl Server {
             id: None,
             answer: None,
             vectors: None,
+            early: None,
         });
         self.read(&mut client, &mut connection, now);
         if !connection.may_receive() && client.http.is_busy() {
@@ -289,9 +349,14 @@ impl Server {
             return None;
         }
         match client.http.next(now) {
-            Next::Request(head, body) => self.handle(&mut client, &head, &body, now),
+            Next::Request(head, body) => self.handle(&mut client, head, body, now),
             Next::Refused(error) => self.refuse(&mut client, error, now),
             Next::Nothing if !connection.may_receive() => connection.close(),
+            Next::Nothing if !self.models.is_starting() => {
+                if let Some(early) = client.early.take() {
+                    self.reply(&mut client, &early.0, &early.1, now);
+                }
+            }
             Next::Nothing => {}
         }
         self.advance(&mut client, now);
@@ -307,7 +372,8 @@ impl Server {
     fn read(&self, client: &mut Client, connection: &mut Connection<'_>, now: u64) {
         let sealed = |client: &Client| client.session.as_ref().map_or(0, Session::bytes);
         let clients = self.clients.iter().flatten();
-        let held: usize = clients.map(|v| v.http.bytes() + sealed(v)).sum();
+        let early = |client: &Client| client.early.as_ref().map_or(0, |early| early.1.len());
+        let held: usize = clients.map(|v| v.http.bytes() + sealed(v) + early(v)).sum();
         if held < MEMORY {
             stream::read(&mut client.session, &mut client.http, connection, now);
         }
@@ -315,12 +381,15 @@ impl Server {
 
     /// A client has gone, and its work with it.
     fn disconnect(&mut self, client: Option<Client>) {
-        let Some(client) = client else { return };
+        let (Some(client), Some(loaded)) = (client, self.models.loaded_mut()) else {
+            return;
+        };
+        let engine = &mut loaded.model.engine;
         if let Some(answer) = client.answer {
-            answer.generation.cancel(&mut self.model.engine);
+            answer.generation.cancel(engine);
         }
         if let Some(vectors) = client.vectors {
-            vectors.run.cancel(&mut self.model.engine);
+            vectors.run.cancel(engine);
         }
     }
 
@@ -340,9 +409,10 @@ impl Server {
     /// Tells a client what its answer has come to.
     fn advance(&mut self, client: &mut Client, now: u64) {
         self.advance_vectors(client, now);
-        let Some(answer) = &mut client.answer else {
+        let (Some(answer), Some(loaded)) = (&mut client.answer, self.models.loaded_mut()) else {
             return;
         };
+        let engine = &mut loaded.model.engine;
         let events = core::mem::take(&mut answer.events);
         for event in &events {
             match event {
@@ -361,7 +431,7 @@ impl Server {
                 answer.writer.event(event, &mut answer.bytes);
             }
         } else if let Err(reply) = begin_answer(&mut *answer.writer, &events, &mut answer.bytes) {
-            answer.generation.cancel(&mut self.model.engine);
+            answer.generation.cancel(engine);
             client.answer = None;
             send_reply(client, &reply, now);
             return;
@@ -384,7 +454,7 @@ impl Server {
         }
         let bytes = core::mem::take(&mut answer.bytes);
         // A failure of one prompt ends the others.
-        answer.generation.cancel(&mut self.model.engine);
+        answer.generation.cancel(engine);
         client.answer = None;
         match framing {
             Framing::Whole => send_reply(
@@ -409,8 +479,10 @@ impl Server {
         let Some(vectors) = client.vectors.take() else {
             return;
         };
-        // A failure of one text ends the others.
-        vectors.run.cancel(&mut self.model.engine);
+        if let Some(loaded) = self.models.loaded_mut() {
+            // A failure of one text ends the others.
+            vectors.run.cancel(&mut loaded.model.engine);
+        }
         let took = Duration::from_nanos(now.saturating_sub(vectors.since));
         let reply = match result {
             Ok(embeddings) => (vectors.write)(&Embeddings {
@@ -432,9 +504,17 @@ impl Server {
         self.stamps.stamp(epoch.saturating_add(now))
     }
 
-    fn handle(&mut self, client: &mut Client, head: &Head, body: &[u8], now: u64) {
+    fn handle(&mut self, client: &mut Client, head: Head, body: Vec<u8>, now: u64) {
         self.requests += 1;
         client.origin = head.origin.clone();
+        if self.models.is_starting() && !needs_no_key(&head.method, head.path()) {
+            client.early = Some(Box::new((head, body)));
+        } else {
+            self.reply(client, &head, &body, now);
+        }
+    }
+
+    fn reply(&mut self, client: &mut Client, head: &Head, body: &[u8], now: u64) {
         if let Some(reply) = self.call(client, head, body, now) {
             send_reply(client, &reply, now);
         }

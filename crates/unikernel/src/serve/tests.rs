@@ -1,5 +1,7 @@
 //! The whole server, from frames to answers, with the built-in model.
 
+mod models;
+
 use super::*;
 use crate::model;
 use crate::model::tests::{SETTINGS, platform, tale, with_damaged_row};
@@ -27,6 +29,14 @@ pub(crate) struct World<'w> {
 }
 
 impl World<'_> {
+    fn counters(&self) -> &Counters {
+        self.server.counters().unwrap()
+    }
+
+    fn model(&mut self) -> &mut LocalModel {
+        &mut self.server.models.loaded_mut().unwrap().model
+    }
+
     pub(crate) fn step(&mut self) -> bool {
         self.clock
             .0
@@ -234,13 +244,13 @@ fn a_client_that_goes_takes_its_work_along() {
         while world.client.socket().recv_queue() < 500 {
             world.step();
         }
-        assert_eq!(world.server.counters().running, 1);
+        assert_eq!(world.counters().running, 1);
         world.client.socket().abort();
         for _ in 0..5 {
             world.step();
         }
-        assert_eq!(world.server.counters().running, 0);
-        assert_eq!(world.server.counters().canceled, 1);
+        assert_eq!(world.counters().running, 0);
+        assert_eq!(world.counters().canceled, 1);
         assert!(!world.step(), "there is nothing left to compute");
     });
 }
@@ -336,7 +346,7 @@ fn the_shell_continues_a_text_as_a_client_does() {
         };
         let expected = choices[0].get("text").unwrap().as_str().unwrap();
         // The shell leaves sampling to the model.
-        let profile = Arc::get_mut(&mut world.server.model.profile).unwrap();
+        let profile = Arc::get_mut(&mut world.model().profile).unwrap();
         profile.sampling.temperature = Some(0.0);
         let mut told = String::new();
         let mut emit = |text: &str| told.push_str(text);
@@ -346,10 +356,7 @@ fn the_shell_continues_a_text_as_a_client_does() {
         continued.unwrap();
         assert_eq!(told, expected);
         let refused = world.server.continue_text(None, "", 16, &mut |_| {});
-        assert_eq!(
-            refused.is_ok(),
-            world.server.model.profile.tokenizer.added().bos
-        );
+        assert_eq!(refused.is_ok(), world.model().profile.tokenizer.added().bos);
     });
 }
 
@@ -371,7 +378,7 @@ fn lark_bad_grammars_and_adapters_are_refused() {
             assert!(!answer.starts_with("HTTP/1.1 2"), "{answer}");
             assert!(body(&answer).contains(word), "{answer}");
         }
-        assert_eq!(world.server.counters().finished, 1, "the self-test");
+        assert_eq!(world.counters().finished, 1, "the self-test");
     });
 }
 
@@ -437,7 +444,7 @@ fn texts_are_embedded() {
         assert!(body(&answer).contains("\"embeddings\":[["), "{answer}");
         let refused = world.post("/v1/embeddings", "", r#"{"model":"tale","input":""}"#);
         assert!(refused.starts_with("HTTP/1.1 400"), "{refused}");
-        assert!(world.server.model.engine.is_idle());
+        assert!(world.model().engine.is_idle());
     });
 }
 

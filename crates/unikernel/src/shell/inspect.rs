@@ -1,7 +1,7 @@
 //! What the shell tells of the machine.
 
 use crate::attest;
-use crate::boot::BootInfo;
+use crate::boot::{BootInfo, CommandLine, listed};
 use crate::drivers::Disk;
 use crate::drivers::pci::Function;
 use crate::machine::heap::Heap;
@@ -122,6 +122,29 @@ pub(super) fn connections(network: &Network<'_>) {
     }
 }
 
+/// Those that the settings name, with a star at the one that answers.
+pub(super) fn models(options: &CommandLine, loaded: Option<&ModelFacts>) {
+    let show = |name: &str, place: &str| {
+        let star = if loaded.is_some_and(|facts| facts.is_called(name)) {
+            '*'
+        } else {
+            ' '
+        };
+        say!("{star} {name:<24}{place}");
+    };
+    let own = options.get("model").filter(|place| !place.is_empty());
+    show(
+        options.get("name").unwrap_or("model"),
+        own.unwrap_or("as the image or a disk has it"),
+    );
+    for model in listed::models(options.get("models").unwrap_or_default()) {
+        match model {
+            Ok(model) => show(model.name, model.path),
+            Err(error) => say!("{error}"),
+        }
+    }
+}
+
 pub(super) fn model(facts: &ModelFacts) {
     say!(
         "{}: {}, {} weights, {} MiB, context {} of {}, {} tokens known",
@@ -157,16 +180,19 @@ pub(super) fn speed(server: &mut Server, mut network: Option<&mut Network<'_>>) 
         "It was a long day by the sea. ".repeat(12)
     );
     let mut measure = |text: &str, tokens| {
-        let before = server.counters().clone();
+        let count = |server: &Server| {
+            let counters = server.counters();
+            counters.map_or((0, 0), |c| (c.prompt_tokens, c.generated_tokens))
+        };
+        let before = count(server);
         let start = time::now();
         let network = network.as_deref_mut();
         let told = server.continue_text(network, text, tokens, &mut |_| watchdog::progress());
         if let Err(fault) = told {
             say!("{}", fault.message);
         }
-        let after = server.counters();
-        let read = after.prompt_tokens - before.prompt_tokens;
-        let written = after.generated_tokens - before.generated_tokens;
+        let after = count(server);
+        let (read, written) = (after.0 - before.0, after.1 - before.1);
         (read, written, (time::now() - start).max(1))
     };
     let (read, _, reading) = measure(&text, 1);

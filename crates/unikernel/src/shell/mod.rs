@@ -19,7 +19,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 
-const COMMANDS: [(&str, &str); 30] = [
+const COMMANDS: [(&str, &str); 31] = [
     ("help", "this list"),
     ("info", "the machine"),
     ("free", "memory"),
@@ -29,7 +29,11 @@ const COMMANDS: [(&str, &str); 30] = [
     ("lspci", "devices on PCI"),
     ("lsblk", "disks and their partitions"),
     ("model info", "the model"),
-    ("model load", "model load [image|disk|PATH]: takes one"),
+    ("model list", "the models that there are"),
+    (
+        "model load",
+        "model load [NAME|image|disk|PATH]: changes to it, and stays with the old one if it cannot",
+    ),
     ("model unload", "gives the model's memory back"),
     ("ai", "ai PROMPT: continues a text"),
     ("bench", "how fast the model is"),
@@ -60,10 +64,10 @@ const SECOND: u64 = 1_000_000_000;
 const ECHOES: u16 = 4;
 
 /// What the shell is asked to do that it cannot do by itself.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ModelCommand {
-    /// Takes the model that the settings name.
-    Load,
+    /// Takes the model of that name, or of what the setting `model` may be; of nothing, the one that the settings name.
+    Load(String),
     /// Goes on without a model.
     Unload,
 }
@@ -183,7 +187,7 @@ impl<'i> Shell<'i> {
         ) {
             (Activity::Top { next }, Some(server), _) if now >= *next => {
                 *next = now + SECOND;
-                inspect::counters(server.counters());
+                server.counters().into_iter().for_each(inspect::counters);
             }
             (Activity::Ping { to, number, asked }, _, Some(network)) => {
                 if let Some((from, heard)) = network.take_echo() {
@@ -256,19 +260,16 @@ impl<'i> Shell<'i> {
         None
     }
 
-    fn model(&mut self, rest: &str, context: &ShellContext<'_, '_>) -> Option<ModelCommand> {
+    fn model(&self, rest: &str, context: &ShellContext<'_, '_>) -> Option<ModelCommand> {
         let (what, path) = rest.split_once(' ').unwrap_or((rest, ""));
-        match (what, &context.server) {
-            ("load", _) => {
-                if path.is_empty() || self.options.set("model", path.trim()) {
-                    return Some(ModelCommand::Load);
-                }
-                say!("that is no path");
-            }
+        let facts = context.server.as_ref().and_then(|server| server.facts());
+        match (what, facts) {
+            ("load", _) => return Some(ModelCommand::Load(path.trim().into())),
             ("unload", Some(_)) => return Some(ModelCommand::Unload),
-            ("info", Some(server)) => inspect::model(server.facts()),
+            ("list", facts) => inspect::models(&self.options, facts),
+            ("info", Some(facts)) => inspect::model(facts),
             ("unload" | "info", None) => say!("there is no model; model load takes one"),
-            _ => say!("model load [image|disk|PATH], model info, model unload"),
+            _ => say!("model list, model load [NAME|image|disk|PATH], model info, model unload"),
         }
         None
     }

@@ -1,8 +1,8 @@
 //! The settings as a person sees and changes them.
 
 use crate::attest;
-use crate::boot::CommandLine;
 use crate::boot::trust::FOR_BOOT;
+use crate::boot::{CommandLine, listed};
 use crate::machine::crash::{self, Policy};
 use crate::machine::watchdog;
 use crate::network;
@@ -166,6 +166,7 @@ fn check(options: &CommandLine, key: &str, value: &str) -> Result<(), String> {
         "console" => matches!(value, "serial" | "screen"),
         "tls" | "shell" => matches!(value, "on" | "off"),
         "sha256" | "api-key-sha256" => digest_from(value.as_bytes()).is_some(),
+        "models" => listed::models(value).all(|model| model.is_ok()),
         _ => true,
     };
     let meaning = SETTINGS.iter().find(|(name, _)| *name == key);

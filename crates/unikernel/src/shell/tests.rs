@@ -84,7 +84,7 @@ fn the_shell_tells_of_the_machine() {
         ("ip", "there is no network"),
         ("ai Hello", "there is no model"),
         ("model info", "there is no model"),
-        ("model", "model load [image|disk|PATH]"),
+        ("model", "model list, model load [NAME|image|disk|PATH]"),
         ("watchdog soon", "watchdog [SECONDS]"),
         ("watchdog", "120 s"),
         ("dance", "there is no command \"dance\""),
@@ -175,10 +175,20 @@ fn a_line_is_completed_and_found_again() {
 #[test]
 fn a_model_is_loaded_asked_measured_and_given_back() {
     with_server(Access::default(), |world| {
-        let mut session = Session::new("");
-        let (_, next) = session.ask("model load disk", &mut context(world));
-        assert_eq!(next, Some(ModelCommand::Load));
-        assert_eq!(session.shell.options.get("model"), Some("disk"));
+        let mut session = Session::new("name=tale models=owl=strata/owl.gguf,bad");
+        let (list, _) = session.ask("model list", &mut context(world));
+        for line in [
+            "* tale ",
+            "  owl ",
+            "strata/owl.gguf\n",
+            "models= has \"bad\"",
+        ] {
+            assert!(list.contains(line), "{list}");
+        }
+        let (_, next) = session.ask("model load owl", &mut context(world));
+        assert_eq!(next, Some(ModelCommand::Load("owl".into())));
+        let (_, next) = session.ask("model load", &mut context(world));
+        assert_eq!(next, Some(ModelCommand::Load("".into())));
         let (facts, _) = session.ask("model info", &mut context(world));
         assert!(facts.contains("tale: llama"), "{facts}");
         let (story, _) = session.ask("ai Once upon a time", &mut context(world));
