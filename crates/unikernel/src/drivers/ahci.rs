@@ -50,6 +50,8 @@ const CONNECTED: u32 = 3;
 
 const IDENTIFY: u8 = 0xec;
 const READ_DMA_EXT: u8 = 0x25;
+const WRITE_DMA_EXT: u8 = 0x35;
+const FLUSH_CACHE_EXT: u8 = 0xea;
 
 // Where things lie in the page that the port reads: 32 headers of commands, what came back, a command.
 const ANSWERS: usize = 0x400;
@@ -194,7 +196,7 @@ impl<R: Registers> SataDisk<R> {
         Ok(())
     }
 
-    /// Does a command that brings bytes to an even address.
+    /// Does a command that brings bytes to an even address, or takes them from there, or is about none.
     fn command(
         &mut self,
         operation: u8,
@@ -217,9 +219,11 @@ impl<R: Registers> SataDisk<R> {
             self.page.write(TABLE + 4 * i, u32::from_le_bytes(word));
         }
         self.page.write_pair(PIECES, address);
-        self.page.write(PIECES + 12, bytes as u32 - 1);
-        // Five words of a command, one piece of memory.
-        self.page.write(0, 5 | 1 << 16);
+        self.page
+            .write(PIECES + 12, (bytes as u32).saturating_sub(1));
+        // Five words of a command, which way the bytes go, one piece of memory or none.
+        let takes = u32::from(operation == WRITE_DMA_EXT) << 6;
+        self.page.write(0, 5 | takes | u32::from(bytes > 0) << 16);
         self.page.write(4, 0);
         self.page.write_pair(8, self.page.address() + TABLE as u64);
         fence(Ordering::SeqCst);
@@ -268,6 +272,28 @@ impl<R: Registers> BlockDevice for SataDisk<R> {
             block += count as u64;
         }
         Ok(())
+    }
+
+    fn write(&mut self, block: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        check_range(self, block, bytes.len())?;
+        let direct = (bytes.as_ptr() as usize).is_multiple_of(2);
+        let mut block = block;
+        for chunk in bytes.chunks(if direct { LARGEST } else { PAGE }) {
+            let count = chunk.len() / self.block_bytes;
+            let address = if direct {
+                dma::physical(chunk.as_ptr())
+            } else {
+                self.bounce.copy_from(0, chunk);
+                self.bounce.address()
+            };
+            self.command(WRITE_DMA_EXT, block, count, address, chunk.len())?;
+            block += count as u64;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), DeviceError> {
+        self.command(FLUSH_CACHE_EXT, 0, 0, 0, 0)
     }
 }
 

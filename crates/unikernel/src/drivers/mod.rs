@@ -90,7 +90,7 @@ pub enum DeviceError {
     },
 }
 
-/// A disk that is read in whole blocks.
+/// A disk that is read and written in whole blocks.
 pub trait BlockDevice: Send {
     /// What it is.
     fn name(&self) -> &'static str;
@@ -100,6 +100,15 @@ pub trait BlockDevice: Send {
     fn blocks(&self) -> u64;
     /// Reads whole blocks into `out`, straight from the device. Large requests are fast.
     fn read(&mut self, block: u64, out: &mut [u8]) -> Result<(), DeviceError>;
+    /// Writes whole blocks. They are not there for good, and not before others, until [`flush`](Self::flush) is done.
+    fn write(&mut self, _block: u64, _bytes: &[u8]) -> Result<(), DeviceError> {
+        let (device, why) = (self.name(), "it is for reading only");
+        Err(DeviceError::Unusable { device, why })
+    }
+    /// Has all that was written outlive a power cut.
+    fn flush(&mut self) -> Result<(), DeviceError> {
+        Ok(())
+    }
     /// All of it, where it is in memory anyway.
     fn memory(&self) -> Option<&'static [u8]> {
         None

@@ -19,6 +19,8 @@ const ON: u32 = 1 | 6 << 16 | 4 << 20;
 const READY: u32 = 1;
 const FATAL: u32 = 2;
 
+const FLUSH: u32 = 0;
+const WRITE: u32 = 1;
 const READ: u32 = 2;
 const CREATE_SUBMISSIONS: u32 = 1;
 const CREATE_COMPLETIONS: u32 = 5;
@@ -226,8 +228,26 @@ impl<R: Registers> Nvme<R> {
         }
     }
 
-    /// Reads blocks into memory at an address that is a multiple of 4.
-    fn read_to(&mut self, block: u64, address: u64, bytes: usize) -> Result<(), DeviceError> {
+    /// Bytes of a request to memory at an address: one page less than the largest, because the first page may begin in
+    /// the middle; a page by way of one of our own, where the device cannot reach the memory.
+    fn part(&self, address: usize) -> usize {
+        if self.largest == PAGE && !address.is_multiple_of(PAGE) {
+            self.block_bytes
+        } else if address.is_multiple_of(4) {
+            (self.largest - PAGE).max(PAGE)
+        } else {
+            PAGE
+        }
+    }
+
+    /// Reads or writes blocks, from or to memory at an address that is a multiple of 4.
+    fn transfer(
+        &mut self,
+        operation: u32,
+        block: u64,
+        address: u64,
+        bytes: usize,
+    ) -> Result<(), DeviceError> {
         let first = PAGE - address as usize % PAGE;
         let second = (address / PAGE as u64 + 1) * PAGE as u64;
         let rest = bytes.saturating_sub(first).div_ceil(PAGE);
@@ -244,16 +264,20 @@ impl<R: Registers> Nvme<R> {
         };
         let count = (bytes / self.block_bytes) as u32;
         let command = Command {
-            operation: READ,
+            operation,
             namespace: 1,
             pages,
             words: [block as u32, (block >> 32) as u32, count - 1],
         };
+        self.io_command(&command)
+    }
+
+    fn io_command(&mut self, command: &Command) -> Result<(), DeviceError> {
         submit(
             &mut self.registers,
             &mut self.io,
             self.doorbell_bytes,
-            &command,
+            command,
         );
         self.complete(false)
     }
@@ -287,29 +311,43 @@ impl<R: Registers> BlockDevice for Nvme<R> {
 
     fn read(&mut self, block: u64, out: &mut [u8]) -> Result<(), DeviceError> {
         check_range(self, block, out.len())?;
-        let direct = (out.as_ptr() as usize).is_multiple_of(4);
-        // One page less, because the first may begin in the middle.
-        let part = if direct {
-            (self.largest - PAGE).max(PAGE)
-        } else {
-            PAGE
-        };
-        let part = if self.largest == PAGE && !(out.as_ptr() as usize).is_multiple_of(PAGE) {
-            self.block_bytes
-        } else {
-            part
-        };
+        let address = out.as_ptr() as usize;
         let mut block = block;
-        for chunk in out.chunks_mut(part) {
-            if direct {
-                self.read_to(block, dma::physical(chunk.as_ptr()), chunk.len())?;
+        for chunk in out.chunks_mut(self.part(address)) {
+            if address.is_multiple_of(4) {
+                self.transfer(READ, block, dma::physical(chunk.as_ptr()), chunk.len())?;
             } else {
-                self.read_to(block, self.bounce.address(), chunk.len())?;
+                self.transfer(READ, block, self.bounce.address(), chunk.len())?;
                 self.bounce.copy_to(0, chunk);
             }
             block += (chunk.len() / self.block_bytes) as u64;
         }
         Ok(())
+    }
+
+    fn write(&mut self, block: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        check_range(self, block, bytes.len())?;
+        let address = bytes.as_ptr() as usize;
+        let mut block = block;
+        for chunk in bytes.chunks(self.part(address)) {
+            let from = if address.is_multiple_of(4) {
+                dma::physical(chunk.as_ptr())
+            } else {
+                self.bounce.copy_from(0, chunk);
+                self.bounce.address()
+            };
+            self.transfer(WRITE, block, from, chunk.len())?;
+            block += (chunk.len() / self.block_bytes) as u64;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), DeviceError> {
+        self.io_command(&Command {
+            operation: FLUSH,
+            namespace: 1,
+            ..Command::default()
+        })
     }
 }
 

@@ -137,6 +137,24 @@ impl<T: Transport + Send> BlockDevice for VirtioDisk<T> {
         self.0.ack_interrupt();
         Ok(())
     }
+    fn write(&mut self, block: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        check_range(self, block, bytes.len())?;
+        let mut block = block as usize;
+        for part in bytes.chunks(LARGEST) {
+            self.0
+                .write_blocks(block, part)
+                .map_err(|error| failed(DISK, error))?;
+            block += part.len() / SECTOR_SIZE;
+        }
+        self.0.ack_interrupt();
+        Ok(())
+    }
+    fn flush(&mut self) -> Result<(), DeviceError> {
+        // A device that offers no flushes has written what it says that it has.
+        self.0.flush().map_err(|error| failed(DISK, error))?;
+        self.0.ack_interrupt();
+        Ok(())
+    }
 }
 
 type Buffer = Box<[u8]>;

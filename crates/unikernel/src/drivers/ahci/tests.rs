@@ -35,6 +35,9 @@ struct Fake {
     words: RefCell<BTreeMap<usize, u32>>,
     commands: Cell<usize>,
     starts: Cell<usize>,
+    /// Blocks that were written.
+    written: RefCell<BTreeMap<u64, Vec<u8>>>,
+    flushes: Cell<usize>,
 }
 
 // SAFETY: used by one thread at a time.
@@ -50,6 +53,8 @@ impl Fake {
             words: RefCell::default(),
             commands: Cell::new(0),
             starts: Cell::new(0),
+            written: RefCell::default(),
+            flushes: Cell::new(0),
         }
     }
 
@@ -71,7 +76,6 @@ impl Fake {
         // SAFETY: the driver's own pages, in this process.
         let header =
             unsafe { (pair(self.get(LIST), self.get(LIST + 4)) as *const [u32; 4]).read() };
-        assert_eq!(header[0], 5 | 1 << 16);
         let table = pair(header[2], header[3]);
         // SAFETY: as above.
         let fis = unsafe { (table as *const [u8; 20]).read() };
@@ -79,17 +83,39 @@ impl Fake {
         let piece = unsafe { ((table + 0x80) as *const [u32; 4]).read() };
         let (target, bytes) = (pair(piece[0], piece[1]), piece[3] as usize + 1);
         assert_eq!((fis[0], fis[1], target % 2), (0x27, 0x80, 0));
+        let how = match fis[2] {
+            WRITE_DMA_EXT => 5 | 1 << 6 | 1 << 16,
+            FLUSH_CACHE_EXT => 5,
+            _ => 5 | 1 << 16,
+        };
+        assert_eq!((header[0], fis[7]), (how, 0x40));
+        let first = [fis[4], fis[5], fis[6], fis[8], fis[9], fis[10], 0, 0];
+        let first = u64::from_le_bytes(first);
+        let count = usize::from(u16::from_le_bytes([fis[12], fis[13]]));
         let mut data = vec![0u8; bytes];
         match fis[2] {
             IDENTIFY => self.identify(&mut data),
-            READ_DMA_EXT => {
-                assert_eq!(fis[7], 0x40);
-                let first = [fis[4], fis[5], fis[6], fis[8], fis[9], fis[10], 0, 0];
-                let first = u64::from_le_bytes(first);
-                let count = usize::from(u16::from_le_bytes([fis[12], fis[13]]));
+            FLUSH_CACHE_EXT => {
+                self.flushes.set(self.flushes.get() + 1);
+                return self.finish();
+            }
+            WRITE_DMA_EXT => {
                 assert_eq!(count * self.block_bytes, bytes);
-                for (i, block) in data.chunks_mut(self.block_bytes).enumerate() {
-                    block.fill((first + i as u64) as u8);
+                let (from, to) = (target as *const u8, data.as_mut_ptr());
+                // SAFETY: the source that the driver named.
+                unsafe { core::ptr::copy_nonoverlapping(from, to, bytes) };
+                let blocks = data.chunks(self.block_bytes).map(<[u8]>::to_vec);
+                self.written.borrow_mut().extend((first..).zip(blocks));
+                return self.finish();
+            }
+            READ_DMA_EXT => {
+                assert_eq!(count * self.block_bytes, bytes);
+                let written = self.written.borrow();
+                for (number, block) in (first..).zip(data.chunks_mut(self.block_bytes)) {
+                    match written.get(&number) {
+                        Some(there) => block.copy_from_slice(there),
+                        None => block.fill(number as u8),
+                    }
                 }
                 if self.fault.get() == Fault::FailsReads {
                     self.set(TASK, 0x51);
@@ -101,6 +127,10 @@ impl Fake {
         }
         // SAFETY: as above; the driver waits for it.
         unsafe { core::ptr::copy_nonoverlapping(data.as_ptr(), target as *mut u8, bytes) };
+        self.finish();
+    }
+
+    fn finish(&self) {
         self.set(TASK, 0x50);
         self.set(ISSUED, 0);
     }
@@ -189,6 +219,33 @@ fn blocks_are_read_wherever_they_go() {
             let refused = disk.read(block, &mut large[..bytes]);
             assert!(matches!(refused, Err(DeviceError::Range { .. })));
         }
+    }
+}
+
+#[test]
+fn blocks_are_written_wherever_they_come_from_and_flushed() {
+    for size in [512, 4096] {
+        let mut disk = disk(Fault::None, size).unwrap().unwrap();
+        let noise = |i: usize| (i.wrapping_mul(2_654_435_761) >> 9) as u8;
+        let bytes: Vec<u8> = (0..LARGEST + size + 1).map(noise).collect();
+        let mut written = 0;
+        for (first, at, len) in [
+            (BLOCKS - 100, 1, 12 * 4096),
+            (5, 0, size),
+            (1000, 0, LARGEST + size),
+        ] {
+            let bytes = &bytes[at..at + len];
+            disk.write(first, bytes).unwrap();
+            let mut back = vec![0; len];
+            disk.read(first, &mut back).unwrap();
+            assert!(back == bytes);
+            written += len / size;
+        }
+        assert_eq!(disk.registers.written.borrow().len(), written);
+        disk.flush().unwrap();
+        assert_eq!(disk.registers.flushes.get(), 1);
+        let refused = disk.write(BLOCKS, &bytes[..size]);
+        assert!(matches!(refused, Err(DeviceError::Range { .. })));
     }
 }
 

@@ -38,6 +38,9 @@ struct Fake {
     words: RefCell<BTreeMap<usize, u32>>,
     done: [Cell<usize>; 2],
     reads: Cell<usize>,
+    /// Blocks that were written.
+    written: RefCell<BTreeMap<u64, Vec<u8>>>,
+    flushes: Cell<usize>,
 }
 
 // SAFETY: used by one thread at a time.
@@ -53,6 +56,8 @@ impl Fake {
             words: RefCell::default(),
             done: Default::default(),
             reads: Cell::new(0),
+            written: RefCell::default(),
+            flushes: Cell::new(0),
         }
     }
 
@@ -88,7 +93,12 @@ impl Fake {
             (0, IDENTIFY) => self.identify(page(6), entry[10]),
             (0, CREATE_COMPLETIONS) => self.remember(0x9010, page(6)),
             (0, CREATE_SUBMISSIONS) => self.remember(0x9000, page(6)),
-            (1, READ) => self.read_blocks(page(6), page(8), &entry),
+            (1, READ | WRITE) => self.transfer(page(6), page(8), &entry),
+            (1, FLUSH) => {
+                assert_eq!(entry[1], 1);
+                self.flushes.set(self.flushes.get() + 1);
+                0
+            }
             other => panic!("{other:?}"),
         };
         let phase = (done / ENTRIES + 1) as u32 & 1;
@@ -121,7 +131,7 @@ impl Fake {
         0
     }
 
-    fn read_blocks(&self, first: usize, second: usize, entry: &[u32; 16]) -> u32 {
+    fn transfer(&self, first: usize, second: usize, entry: &[u32; 16]) -> u32 {
         self.reads.set(self.reads.get() + 1);
         if self.fault == Fault::FailsReads {
             return 0x281;
@@ -141,8 +151,26 @@ impl Fake {
             assert_eq!(page % PAGE, 0);
             pages.push((page, PAGE));
         }
-        let data: Vec<u8> = (0..bytes)
-            .map(|i| (block + (i / size) as u64) as u8)
+        if entry[0] & 0xff == WRITE {
+            let mut data = vec![0; bytes];
+            let mut rest = &mut data[..];
+            for (page, room) in pages {
+                let (part, after) = rest.split_at_mut(room.min(rest.len()));
+                let from = page as *const u8;
+                // SAFETY: the source that the driver named.
+                unsafe { core::ptr::copy_nonoverlapping(from, part.as_mut_ptr(), part.len()) };
+                rest = after;
+            }
+            let blocks = data.chunks(size).map(<[u8]>::to_vec);
+            self.written.borrow_mut().extend((block..).zip(blocks));
+            return 0;
+        }
+        let written = self.written.borrow();
+        let data: Vec<u8> = (block..block + (bytes / size) as u64)
+            .flat_map(|block| {
+                let there = written.get(&block).cloned();
+                there.unwrap_or_else(|| vec![block as u8; size])
+            })
             .collect();
         let mut data = &data[..];
         for (page, room) in pages {
@@ -206,6 +234,34 @@ fn blocks_are_read_into_any_memory() {
                 check(&mut disk, block, blocks, shift);
             }
         }
+    }
+}
+
+#[test]
+fn blocks_are_written_from_any_memory_and_flushed() {
+    for (block_shift, largest) in [(9, 5), (12, 0), (9, 1), (12, 2)] {
+        let mut fake = Fake::new(Fault::None);
+        (fake.block_shift, fake.largest) = (block_shift, largest);
+        let mut disk = Nvme::new(fake, &CLOCK).unwrap();
+        let size = disk.block_bytes();
+        for (block, blocks) in [(0, 1), (3, 9), (100, 900), (9_990, 10)] {
+            for shift in [0, 4, 1, 2048] {
+                let noise = |i: usize| (i.wrapping_mul(2_654_435_761) >> 9) as u8 ^ shift as u8;
+                let bytes: Vec<u8> = (0..blocks * size + shift).map(noise).collect();
+                disk.write(block, &bytes[shift..]).unwrap();
+                let mut back = vec![0; blocks * size];
+                disk.read(block, &mut back).unwrap();
+                assert!(back == bytes[shift..]);
+            }
+        }
+        // Nothing else.
+        assert_eq!(disk.registers.written.borrow().len(), 1 + 9 + 900 + 10);
+        check(&mut disk, 12, 80, 0);
+        disk.flush().unwrap();
+        assert_eq!(disk.registers.flushes.get(), 1);
+        let (block, bytes) = (10_000, size);
+        let refused = Err(DeviceError::Range { block, bytes });
+        assert_eq!(disk.write(block, &vec![0; size]), refused);
     }
 }
 
