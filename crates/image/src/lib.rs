@@ -19,6 +19,11 @@
 
 extern crate alloc;
 
+/// The GPT type of partitions that the unikernel may write to: `2d7f4b1e-5c83-4c0e-9a6b-73747261746d`.
+pub const DATA_PARTITION: [u8; 16] = [
+    0x1e, 0x4b, 0x7f, 0x2d, 0x83, 0x5c, 0x0e, 0x4c, 0x9a, 0x6b, 0x73, 0x74, 0x72, 0x61, 0x74, 0x6d,
+];
+
 pub mod le;
 pub mod measure;
 pub mod reader;

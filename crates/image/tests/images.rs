@@ -7,8 +7,8 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::process::Command;
 use strata_image::{
-    FatError, FatKind, FatOptions, File, Form, ImageError, Kernel, KernelError, Layout, Setting,
-    fat_volume, image,
+    DATA_PARTITION, FatError, FatKind, FatOptions, File, Form, ImageError, Kernel, KernelError,
+    Layout, Setting, Trust, fat_volume, image, stick,
 };
 
 /// What a program says about a file; nothing where it is not installed.
@@ -130,6 +130,44 @@ fn sticks_are_sound_disks() {
     let entry = 2 * 512;
     let [first, last] = [32, 40].map(|at| number(&disk, entry + at, 8) as usize);
     std::fs::write(&volume, &disk[first * 512..(last + 1) * 512]).unwrap();
+    check_volume(&volume, &model);
+}
+
+#[test]
+fn a_partition_for_data_lies_behind_the_volume() {
+    let (kernel, model) = (kernel(), model(3_000_000));
+    let parsed = Kernel::parse(&kernel).unwrap();
+    let made = stick(
+        &parsed,
+        &settings("12345678"),
+        Some(&model),
+        &Trust::default(),
+        (5 << 20) + 1,
+    );
+    let layout = made.unwrap();
+    let (folder, path) = written(&layout, "a.img");
+    if let Some(text) = told("sgdisk", &["-v", "-p"], &path) {
+        assert!(text.contains("No problems found"), "{text}");
+        assert!(text.contains("Strata data"), "{text}");
+    }
+    let disk = std::fs::read(&path).unwrap();
+    let entry = |index: usize| {
+        let at = 2 * 512 + index * 128;
+        let [first, last] = [32, 40].map(|field| number(&disk, at + field, 8) as usize);
+        (&disk[at..at + 16], &disk[at + 16..at + 32], first, last)
+    };
+    let (system, data) = (entry(0), entry(1));
+    assert_eq!(data.0, DATA_PARTITION);
+    assert!(system.0 != data.0 && system.1 != data.1);
+    assert!(data.2 > system.3 && data.2 % 2048 == 0);
+    assert_eq!((data.3 + 1 - data.2) * 512, 6 << 20);
+    assert!(
+        disk[data.2 * 512..(data.3 + 1) * 512]
+            .iter()
+            .all(|byte| *byte == 0)
+    );
+    let volume = folder.path().join("volume");
+    std::fs::write(&volume, &disk[system.2 * 512..(system.3 + 1) * 512]).unwrap();
     check_volume(&volume, &model);
 }
 

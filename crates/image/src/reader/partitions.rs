@@ -9,9 +9,11 @@ use alloc::vec::Vec;
 const MOST: usize = 256;
 const ENTRY: usize = 128;
 
-/// A partition's first byte and how many there are.
+/// A partition's type, its first byte and how many there are.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Partition {
+    /// Its type's GUID, as a GPT has it; zeros in an MBR.
+    pub kind: [u8; 16],
     /// Where it begins.
     pub start: u64,
     /// How long it is.
@@ -36,7 +38,8 @@ pub fn partitions<S: Source>(disk: &mut S) -> Result<Vec<Partition>, S::Error> {
     let run = |entry: &&[u8]| {
         let (start, blocks) = (le::u32(entry, 8)?, le::u32(entry, 12)?);
         let (start, bytes) = (u64::from(start) * block, u64::from(blocks) * block);
-        (entry[4] != 0 && start > 0 && bytes > 0).then_some(Partition { start, bytes })
+        let kind = [0; 16];
+        (entry[4] != 0 && start > 0 && bytes > 0).then_some(Partition { kind, start, bytes })
     };
     Ok(entries.iter().filter_map(run).collect())
 }
@@ -62,8 +65,9 @@ fn gpt<S: Source>(disk: &mut S) -> Result<Vec<Partition>, S::Error> {
         let (first, last) = (le::u64(entry, 32)?, le::u64(entry, 40)?);
         let blocks = last.checked_sub(first)?.checked_add(1)?;
         let (start, bytes) = (first.checked_mul(block)?, blocks.checked_mul(block)?);
-        let used = entry[..16] != [0; 16] && first > 0;
-        used.then_some(Partition { start, bytes })
+        let kind: [u8; 16] = entry[..16].try_into().ok()?;
+        let used = kind != [0; 16] && first > 0;
+        used.then_some(Partition { kind, start, bytes })
     };
     Ok(entries.chunks_exact(size).filter_map(run).collect())
 }

@@ -1,8 +1,8 @@
-//! A disk with one partition for firmware to boot from: GPT (UEFI specification 2.10, chapter 5) behind a protective
-//! MBR.
+//! A disk with a partition for firmware to boot from, and perhaps one for what the machine keeps: GPT (UEFI specification
+//! 2.10, chapter 5) behind a protective MBR.
 
 use super::crc32::crc32;
-use crate::Layout;
+use crate::{DATA_PARTITION, Layout};
 
 pub(crate) const SECTOR: u64 = 512;
 /// An EFI system partition.
@@ -14,24 +14,59 @@ const ENTRY_BYTES: usize = 128;
 /// Sectors that the entries take.
 const TABLE: u64 = (ENTRIES * ENTRY_BYTES) as u64 / SECTOR;
 
-/// A disk with a volume at a sector, from 34 on.
-pub fn disk(volume: Layout<'_>, first_sector: u32) -> Layout<'_> {
+/// What partitions are aligned to, which suits every disk.
+const MEGABYTE: u64 = 1 << 20;
+
+/// A partition.
+pub(crate) struct Part {
+    kind: [u8; 16],
+    name: &'static str,
+    start: u64,
+    sectors: u64,
+}
+
+impl Part {
+    /// One that firmware boots from.
+    pub(crate) fn system(start: u64, sectors: u64) -> Self {
+        Self {
+            kind: SYSTEM_PARTITION,
+            name: "Strata",
+            start,
+            sectors,
+        }
+    }
+}
+
+/// A disk with a volume at a sector, from 34 on, and behind it a partition of at least so many bytes, if any, for what the
+/// machine keeps.
+pub fn disk(volume: Layout<'_>, first_sector: u32, data: u64) -> Layout<'_> {
     let fingerprint = volume.fingerprint();
     let mut disk = Layout::new(0);
     let start = u64::from(first_sector);
     let sectors = volume.len().div_ceil(SECTOR);
     disk.embed(start * SECTOR, volume);
-    partition(&mut disk, start, sectors, fingerprint);
+    let mut parts = vec![Part::system(start, sectors)];
+    if data > 0 {
+        disk.pad(MEGABYTE);
+        let bytes = data.next_multiple_of(MEGABYTE);
+        parts.push(Part {
+            kind: DATA_PARTITION,
+            name: "Strata data",
+            start: disk.len() / SECTOR,
+            sectors: bytes / SECTOR,
+        });
+        disk.put(disk.len() + bytes, Vec::new());
+    }
+    partition(&mut disk, &parts, fingerprint);
     disk
 }
 
-/// Describes a partition: the tables go to the beginning, where there must be room, and behind the end.
-pub(crate) fn partition(disk: &mut Layout<'_>, start: u64, sectors: u64, fingerprint: [u8; 16]) {
-    // Whole megabytes suit every stick.
+/// Describes partitions: the tables go to the beginning, where there must be room, and behind the end.
+pub(crate) fn partition(disk: &mut Layout<'_>, parts: &[Part], fingerprint: [u8; 16]) {
     disk.put(disk.len() + (TABLE + 1) * SECTOR, Vec::new());
-    disk.pad(1 << 20);
+    disk.pad(MEGABYTE);
     let last = disk.len() / SECTOR - 1;
-    let table = entries(start, sectors, fingerprint);
+    let table = entries(parts, fingerprint);
     let (front, back) = ([1, last, 2], [last, 1, last - TABLE]);
     let header = |place| header(place, last, &table, fingerprint);
     let (first, second) = (header(front), header(back));
@@ -61,13 +96,17 @@ fn guid(mut bytes: [u8; 16], which: u8) -> [u8; 16] {
     bytes
 }
 
-fn entries(start: u64, sectors: u64, fingerprint: [u8; 16]) -> Vec<u8> {
-    let mut table = SYSTEM_PARTITION.to_vec();
-    table.extend(guid(fingerprint, 1));
-    for field in [start, start + sectors - 1, 0] {
-        table.extend(field.to_le_bytes());
+fn entries(parts: &[Part], fingerprint: [u8; 16]) -> Vec<u8> {
+    let mut table = Vec::new();
+    for (part, number) in parts.iter().zip(1..) {
+        table.extend(part.kind);
+        table.extend(guid(fingerprint, number));
+        for field in [part.start, part.start + part.sectors - 1, 0] {
+            table.extend(field.to_le_bytes());
+        }
+        table.extend(part.name.encode_utf16().flat_map(u16::to_le_bytes));
+        table.resize(usize::from(number) * ENTRY_BYTES, 0);
     }
-    table.extend("Strata".encode_utf16().flat_map(u16::to_le_bytes));
     table.resize(ENTRIES * ENTRY_BYTES, 0);
     table
 }

@@ -1,7 +1,7 @@
 //! A disc: ISO 9660 (ECMA-119) with an El Torito entry for EFI, whose volume is an EFI system partition by GPT too, so
 //! that the same file works on a stick.
 
-use super::gpt::{self, SECTOR};
+use super::gpt::{self, Part, SECTOR};
 use super::names::padded;
 use crate::Layout;
 use thiserror::Error;
@@ -38,7 +38,8 @@ pub fn disc<'a>(volume: Layout<'a>, label: &str) -> Result<Layout<'a>, IsoError>
     let mut disc = Layout::new(0);
     disc.embed(u64::from(VOLUME) * BLOCK, volume);
     disc.pad(BLOCK);
-    gpt::partition(&mut disc, VOLUME_SECTOR.into(), bytes / SECTOR, fingerprint);
+    let part = Part::system(VOLUME_SECTOR.into(), bytes / SECTOR);
+    gpt::partition(&mut disc, &[part], fingerprint);
     let blocks = (disc.len() / BLOCK) as u32;
     let mut at = |block: u32, bytes: Vec<u8>| disc.put(u64::from(block) * BLOCK, bytes);
     at(16, primary(label, blocks));

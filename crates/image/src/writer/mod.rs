@@ -220,17 +220,26 @@ pub fn trusted_image<'a>(
             let attachment = Attachment::new(&trust.attached(settings), model)?;
             kernel.efi(&attachment, trust.program.as_ref())
         }
-        Form::Img => {
-            let files = files(kernel, settings, model, trust)?;
-            let volume = fat::volume(files, &volume(FatKind::Fat32, FIRST_SECTOR))?;
-            Ok(disk(volume, FIRST_SECTOR))
-        }
+        Form::Img => stick(kernel, settings, model, trust, 0),
         Form::Iso => {
             let files = files(kernel, settings, model, trust)?;
             let volume = volume(FatKind::Smallest, iso::VOLUME_SECTOR);
             Ok(disc(fat::volume(files, &volume)?, "STRATA")?)
         }
     }
+}
+
+/// The image of a disk, with an empty partition of at least `data` bytes, if any, for what the machine keeps.
+pub fn stick<'a>(
+    kernel: &Kernel<'_>,
+    settings: &[Setting],
+    model: Option<&'a [u8]>,
+    trust: &Trust<'_>,
+    data: u64,
+) -> Result<Layout<'a>, ImageError> {
+    let files = files(kernel, settings, model, trust)?;
+    let volume = fat::volume(files, &volume(FatKind::Fat32, FIRST_SECTOR))?;
+    Ok(disk(volume, FIRST_SECTOR, data))
 }
 
 /// Settings as a command line has them.
