@@ -84,6 +84,7 @@ impl Cache {
     /// Puts a store behind the pages of the model of this digest.
     pub(crate) fn set_store(&mut self, store: Box<dyn PageStore>, model: ModelDigest) {
         self.store = Some((store, model));
+        self.tree.note_unkept();
     }
 
     pub(crate) fn executor(&self) -> &dyn Executor {

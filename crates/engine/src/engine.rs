@@ -216,6 +216,14 @@ impl Engine {
         self.refresh();
     }
 
+    /// Puts up to so many cached pages into the store that are not there yet, for a machine that may lose power at any time.
+    /// Says whether there are more; if not, all are there for good.
+    pub fn persist_some(&mut self, pages: usize) -> bool {
+        let more = self.cache.keep_some(pages);
+        self.refresh();
+        more
+    }
+
     /// Forgets what finished requests left in the cache.
     pub fn clear_cache(&mut self) {
         self.cache.clear_all();

@@ -12,6 +12,7 @@ mod states;
 #[cfg(test)]
 mod tests;
 mod told;
+mod unkept;
 
 use crate::page_events::PageEvent;
 use crate::request::{AdapterId, ClientId, Privacy, RequestId};
@@ -87,6 +88,8 @@ pub(crate) struct PrefixTree {
     sights: BTreeSet<(u64, NodeId)>,
     /// Nodes that have a snapshot.
     snapshots: BTreeSet<NodeId>,
+    /// Nodes that a store, if there is one, was not offered since they got their page or their snapshot.
+    unkept: Option<BTreeSet<NodeId>>,
     tick: u64,
     /// What happened to whole pages, where somebody wants to know.
     told: Option<Vec<PageEvent>>,
@@ -105,6 +108,7 @@ impl PrefixTree {
             leaves: BTreeSet::new(),
             sights: BTreeSet::new(),
             snapshots: BTreeSet::new(),
+            unkept: None,
             tick: 0,
             told: None,
         }
@@ -317,6 +321,7 @@ impl PrefixTree {
         debug_assert!(node.children.is_empty(), "only leaves are removed");
         self.tell_removed(&node);
         self.leaves.remove(&(node.used, leaf));
+        self.forget_unkept(leaf);
         self.vacant.push(leaf);
         if let Some(state) = node.state {
             self.snapshots.remove(&leaf);
@@ -412,6 +417,7 @@ impl PrefixTree {
             }
         };
         self.leaves.insert((self.tick, id));
+        self.add_unkept(id);
         if self.window.is_some() {
             self.sights.insert((self.tick, id));
         }

@@ -131,10 +131,19 @@ impl Session {
 
     /// Writes the session down, with those of its pages that are in the cache. The settings are not part of it.
     pub fn save(&self, engine: &mut Engine) -> Vec<u8> {
+        self.save_within(engine, usize::MAX)
+    }
+
+    /// The same, but without the pages if they have more bytes than `most`: what is missing is computed again.
+    pub fn save_within(&self, engine: &mut Engine, most: usize) -> Vec<u8> {
         let salt = self.salt(engine);
         let mut kept = engine.cache.kept(salt, &self.tokens);
         let (executor, table) = (engine.cache.executor(), engine.cache.table());
         let layout = table.layout();
+        let state = kept.state.map_or(0, |_| layout.state_bytes());
+        if kept.pages.len() * layout.page_bytes() + state > most {
+            kept = Kept::default();
+        }
         let mut bytes = Vec::new();
         for &page in &kept.pages {
             executor.read_page(table, page, &mut bytes);

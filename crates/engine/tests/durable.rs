@@ -76,6 +76,33 @@ fn a_store_serves_after_a_restart_and_what_is_damaged_is_computed_again() {
 }
 
 #[test]
+fn pages_go_to_the_store_one_by_one_while_nothing_runs() {
+    let tale = Tale::load();
+    let request = long_request(&tale);
+    let shelf = Shelf::default();
+    let mut first = small_engine(&tale, 32).with_store(Box::new(shelf.clone()), DIGEST);
+    assert!(!first.persist_some(1), "there is nothing yet");
+    run_one(&mut first, request.clone());
+    let mut turns = 1;
+    while first.persist_some(1) {
+        turns += 1;
+        assert!(shelf.0.lock().unwrap().len() <= turns, "one at a time");
+    }
+    let whole = request.prompt.len() / PAGE;
+    let stored = shelf.0.lock().unwrap().len();
+    assert!(stored >= whole && turns >= whole);
+    assert_eq!(first.counters().stored_pages as usize, stored);
+    // What is there already is not written again.
+    run_one(&mut first, request.clone());
+    while first.persist_some(1) {}
+    assert_eq!(first.counters().stored_pages as usize, stored);
+    drop(first);
+    let mut second = small_engine(&tale, 32).with_store(Box::new(shelf), DIGEST);
+    let answer = run_one(&mut second, request);
+    assert_eq!(answer.usage().cached_tokens, whole * PAGE);
+}
+
+#[test]
 fn pages_without_room_go_to_the_store_and_come_back() {
     let tale = Tale::load();
     let request = long_request(&tale);

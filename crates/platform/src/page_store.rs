@@ -19,4 +19,7 @@ pub trait PageStore: Send {
 
     /// Forgets a page, because what it holds is damaged.
     fn remove(&mut self, key: &PageKey);
+
+    /// Has what was put outlive a power cut, where the store can.
+    fn sync(&mut self) {}
 }

@@ -279,6 +279,28 @@ impl Cache {
     pub(crate) fn keep_all(&mut self) {
         let nodes: Vec<NodeId> = self.tree.all().collect();
         nodes.into_iter().for_each(|node| self.keep(node));
+        if let Some((store, _)) = &mut self.store {
+            store.sync();
+        }
+    }
+
+    /// Puts up to so many kept pages into the store that it was not offered yet, and has them stay there once there are no
+    /// more. Says whether there are.
+    pub(crate) fn keep_some(&mut self, pages: usize) -> bool {
+        if self.store.is_none() {
+            return false;
+        }
+        for _ in 0..pages {
+            let Some(node) = self.tree.take_unkept() else {
+                break;
+            };
+            self.keep(node);
+        }
+        let more = self.tree.has_unkept();
+        if let Some((store, _)) = self.store.as_mut().filter(|_| !more) {
+            store.sync();
+        }
+        more
     }
 
     /// Keeps a page of a sequence's beginning that came from elsewhere, after those of the tokens before it, with the

@@ -88,6 +88,9 @@ impl PrefixTree {
         node.state = Some(state);
         node.passing = passing;
         self.snapshots.insert(id);
+        if !passing {
+            self.add_unkept(id);
+        }
     }
 
     /// A snapshot that a sequence has gone on from will be of use again.
