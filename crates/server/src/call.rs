@@ -8,12 +8,12 @@ use crate::lessons;
 use crate::library::{Work, ask, perform};
 use crate::manager::Lease;
 use crate::sessions;
-use crate::slots::Slots;
 use crate::state::Server;
 use crate::transcribe::transcribe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use strata::PeerState;
+use strata::slots::Slots;
 use strata_chat::json::Json;
 use strata_chat::{
     Embed, Fault, FaultKind, Generate, KeepAlive, ModelFacts, Slot, SlotAction, SlotOutcome,
@@ -334,7 +334,10 @@ async fn act_on_slot(
         }
         SlotAction::Save { slot, file } => {
             let folder = folder()?;
-            let saved = served.with_slot(move |slots, engine| slots.save(engine, of(slot)));
+            let save = move |slots: &mut Slots, engine: &mut Engine| {
+                slots.save(engine, of(slot), usize::MAX)
+            };
+            let saved = served.with_slot(save);
             let (bytes, tokens) = saved.await.ok_or_else(Fault::unloaded)??;
             let length = bytes.len();
             blocking(move || folder.write(owner, &file, &bytes)).await?;

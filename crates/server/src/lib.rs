@@ -36,7 +36,6 @@ mod request_body;
 mod served_model;
 mod sessions;
 mod slot_files;
-mod slots;
 mod socket;
 mod state;
 mod stored;

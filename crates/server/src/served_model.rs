@@ -1,8 +1,8 @@
 //! A model at work, and the slots that clients of llama-server know its requests by.
 
-use crate::slots::{SlotText, Slots};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use strata::Model;
+use strata::slots::{SlotText, Slots};
 use strata::worker::Monitor;
 use strata_chat::ModelFacts;
 use strata_engine::{Engine, Event, Request, RequestId};

@@ -36,6 +36,11 @@ impl Generation {
         Ok(generation)
     }
 
+    /// The engine's names of its prompts.
+    pub fn ids(&self) -> &[RequestId] {
+        &self.ids
+    }
+
     /// Ends what still runs.
     pub fn cancel(&self, engine: &mut Engine) {
         for &id in &self.ids {

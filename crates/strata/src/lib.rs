@@ -30,6 +30,7 @@ mod error;
 mod generation;
 pub mod load;
 mod local_model;
+pub mod slots;
 mod vector_run;
 pub use error::{Error, ErrorKind};
 pub use generation::Generation;

@@ -3,17 +3,20 @@
 //! The engine has no places: texts share its pages, and what was computed of them is found by their tokens. A slot
 //! remembers whose text it held, so that it can be saved to a file and brought back later.
 
-use std::collections::{BTreeSet, HashMap};
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
 use strata_chat::{Fault, FaultKind, Slot};
 use strata_engine::{
     AdapterId, ClientId, Engine, Event, EventKind, Request, RequestId, Session, Task,
 };
 
 /// The slots of an engine.
-pub(crate) struct Slots {
+pub struct Slots {
     places: Vec<SlotState>,
     /// Texts that wait for the engine.
-    waiting: HashMap<RequestId, SlotText>,
+    waiting: BTreeMap<RequestId, SlotText>,
     context: usize,
     uses: u64,
 }
@@ -28,7 +31,7 @@ struct SlotState {
 
 /// A text and whose it is.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct SlotText {
+pub struct SlotText {
     tokens: Vec<u32>,
     client: ClientId,
     adapter: Option<AdapterId>,
@@ -37,22 +40,23 @@ pub(crate) struct SlotText {
 }
 
 impl Slots {
-    pub(crate) fn new(places: usize, context: usize) -> Self {
+    /// So many places for texts of so many positions.
+    pub fn new(places: usize, context: usize) -> Self {
         Self {
             places: vec![SlotState::default(); places.max(1)],
-            waiting: HashMap::new(),
+            waiting: BTreeMap::new(),
             context,
             uses: 0,
         }
     }
 
     /// A request was taken by the engine.
-    pub(crate) fn expect(&mut self, id: RequestId, text: SlotText) {
+    pub fn expect(&mut self, id: RequestId, text: SlotText) {
         self.waiting.insert(id, text);
     }
 
     /// Something happened to a request.
-    pub(crate) fn hear(&mut self, event: &Event) {
+    pub fn hear(&mut self, event: &Event) {
         match &event.kind {
             EventKind::Started { .. } => self.begin(event.request),
             EventKind::Token { token, .. } if event.choice == 0 => {
@@ -67,7 +71,7 @@ impl Slots {
     }
 
     /// A request is over.
-    pub(crate) fn end(&mut self, id: RequestId) {
+    pub fn end(&mut self, id: RequestId) {
         self.waiting.remove(&id);
         if let Some(place) = self.place_of(id) {
             place.busy = None;
@@ -90,7 +94,7 @@ impl Slots {
             let same = place.text.client == text.client && place.text.adapter == text.adapter;
             let pairs = place.text.tokens.iter().zip(&text.tokens);
             let shared = pairs.take_while(|(a, b)| same && a == b).count();
-            (shared, std::cmp::Reverse(place.used))
+            (shared, core::cmp::Reverse(place.used))
         });
         if let Some(place) = chosen {
             *place = SlotState {
@@ -103,7 +107,7 @@ impl Slots {
     }
 
     /// What clients are told.
-    pub(crate) fn list(&self) -> Vec<Slot> {
+    pub fn list(&self) -> Vec<Slot> {
         let numbered = self.places.iter().enumerate();
         let slot = |(id, place): (usize, &SlotState)| Slot {
             id,
@@ -116,7 +120,7 @@ impl Slots {
     }
 
     /// The adapters of texts that run, and of those that wait.
-    pub(crate) fn adapters(&self) -> [Vec<String>; 2] {
+    pub fn adapters(&self) -> [Vec<String>; 2] {
         let busy = self.places.iter().filter(|place| place.busy.is_some());
         let running = busy.filter_map(|place| place.text.label.clone());
         let waiting = self.waiting.values().filter_map(|text| text.label.clone());
@@ -124,19 +128,21 @@ impl Slots {
         [sorted(running.collect()), sorted(waiting.collect())]
     }
 
-    /// The bytes of a slot's text, with what was computed of it, and how many tokens it has.
-    pub(crate) fn save(
+    /// The bytes of a slot's text, with what was computed of it, unless that has more than `most`, and how many tokens it
+    /// has.
+    pub fn save(
         &self,
         engine: &mut Engine,
         (slot, client): (usize, ClientId),
+        most: usize,
     ) -> Result<(Vec<u8>, usize), Fault> {
         let place = self.find(slot, client)?;
-        let bytes = place.text.session().save(engine);
+        let bytes = place.text.session().save_within(engine, most);
         Ok((bytes, place.text.tokens.len()))
     }
 
     /// Puts a saved text into a slot and what was computed of it into the cache; says how many tokens it has.
-    pub(crate) fn restore(
+    pub fn restore(
         &mut self,
         engine: &mut Engine,
         (slot, client): (usize, ClientId),
@@ -167,7 +173,7 @@ impl Slots {
     }
 
     /// Forgets a slot's text, and what was computed for its client; says how many tokens it had.
-    pub(crate) fn erase(
+    pub fn erase(
         &mut self,
         engine: &mut Engine,
         (slot, client): (usize, ClientId),
@@ -197,7 +203,7 @@ impl Slots {
 
 impl SlotText {
     /// The text of a request that is to go on; what is only to be embedded has no place.
-    pub(crate) fn of(request: &Request, label: Option<String>) -> Option<Self> {
+    pub fn of(request: &Request, label: Option<String>) -> Option<Self> {
         // What must not be on a disk must not be saved either.
         let goes_on = request.task == Task::Generate && !request.privacy.never_to_disk;
         goes_on.then(|| Self {
@@ -225,7 +231,7 @@ fn no_slot(slot: usize) -> Fault {
 
 fn busy(slot: usize) -> Fault {
     let kind = FaultKind::Unavailable {
-        retry_after: std::time::Duration::from_secs(1),
+        retry_after: core::time::Duration::from_secs(1),
     };
     Fault::new(
         kind,
