@@ -1,6 +1,7 @@
 //! The targets.
 
 mod checkpoints;
+mod data;
 mod dialects;
 mod disks;
 mod grammars;
@@ -44,6 +45,7 @@ pub const ALL: &[Target] = &[
     machine::SETTINGS,
     machine::BOOT,
     peers::PEERS,
+    data::DATA,
     disks::DISK,
     disks::IMAGE,
     pictures::PNG,

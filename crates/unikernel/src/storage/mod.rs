@@ -1,5 +1,7 @@
-//! Models and settings on disks: raw, or as files on FAT partitions.
+//! Models and settings on disks: raw, or as files on FAT partitions; and what is kept on a partition of our own.
 
+#[cfg(feature = "engine")]
+pub mod data;
 mod digest;
 mod pages;
 #[cfg(test)]
