@@ -16,7 +16,7 @@ use std::process::Stdio;
 
 /// What all of it may have at most, and the machine's own crate.
 const MOST: usize = 165_000;
-const MOST_MACHINE: usize = 10_200;
+const MOST_MACHINE: usize = 11_500;
 /// A file with more lines, most of them numbers, is a table.
 const TABLE: usize = 1_000;
 

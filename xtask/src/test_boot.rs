@@ -2,6 +2,7 @@
 
 mod aarch64;
 mod client;
+mod data;
 mod guest;
 mod images;
 mod load;
@@ -24,7 +25,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-pub(crate) const USAGE: &str = "cargo xtask test-boot [--quick | --machine | --models | --trust | --aarch64 | --all [WORDS]] [--minutes N]";
+pub(crate) const USAGE: &str = "cargo xtask test-boot [--quick | --machine | --models | --trust | --data | --aarch64 | --all [WORDS]] [--minutes N]";
 const PROMPT: &str = "Once upon a time";
 const TOKENS: &str = "12";
 
@@ -39,6 +40,8 @@ enum Extent {
     Models,
     /// What makes a machine one that can be trusted.
     Trust,
+    /// Power cuts.
+    Data,
     /// AArch64 alone.
     Aarch64,
     /// Every kind of machine whose name has these words.
@@ -55,6 +58,7 @@ impl Extent {
             ["--machine"] => Self::Machine,
             ["--models"] => Self::Models,
             ["--trust"] => Self::Trust,
+            ["--data"] => Self::Data,
             ["--aarch64"] => Self::Aarch64,
             ["--all"] => Self::All(String::new()),
             ["--all", only] => Self::All(only.into()),
@@ -92,6 +96,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
             build(Contents::Tale)?;
             trusted()
         }
+        Extent::Data => data::cuts(&build(Contents::Tale)?),
         Extent::All(only) => matrix::run(&build(Contents::Tale)?, &answer_here()?, &only),
         Extent::Whole { minutes } => {
             machine_alone(&build(Contents::Machine)?)?;
@@ -229,6 +234,7 @@ fn whole(tale: &Built, minutes: u64) -> Result<()> {
     secure_boot::enrolled(&kernel)?;
     measured::attested(&kernel)?;
     quick(tale, usize::MAX)?;
+    data::cuts(tale)?;
     shell::session(tale)?;
     images::application(tale, options, &expected)?;
     let here = server::here()?;

@@ -222,6 +222,19 @@ fn images_that_make_no_sense() {
         strata(&[&["image", "--kernel", &kernel][..], &open].concat()).code,
         Some(0)
     );
+    for (name, size, words) in [
+        ("a.iso", "8MiB", "only .img images"),
+        ("a.img", "1M", "4.2 MB to"),
+        ("a.img", "much", "expected a size"),
+    ] {
+        let data = ["-o", &out(name), "--insecure-no-auth", "--data", size];
+        image(USAGE, &[words], &data);
+    }
+    let data = [&open[..], &["--data", "8MiB"]].concat();
+    strata(&[&["image", "--kernel", &kernel][..], &data].concat()).text();
+    let disk = std::fs::read(out("a.img")).unwrap();
+    assert!(contains(&disk, b"data = \"on\"\n"));
+    assert!(contains(&disk, &strata_image::DATA_PARTITION));
     image(
         USAGE,
         &["at least 8 characters"],

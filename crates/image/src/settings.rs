@@ -34,6 +34,10 @@ pub const SETTINGS: [(&str, &str); 24] = [
     ),
     ("ctx", "positions of a text"),
     ("threads", "processors that compute"),
+    (
+        "data",
+        "off: nothing is kept on a data partition; on: also where settings are signed or sealed",
+    ),
     ("watchdog", "seconds that a step may take; 0 for ever"),
     ("panic", "reboot, halt or exit"),
     ("console", "serial or screen: the screen too"),

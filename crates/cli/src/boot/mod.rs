@@ -147,7 +147,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
                 })
             })?;
             let model = (bytes, arguments.model.as_path());
-            let layout = image::layout(Form::Img, &kernel, &options, model, &Trust::default())?;
+            let layout = image::layout(
+                (Form::Img, None),
+                &kernel,
+                &options,
+                model,
+                &Trust::default(),
+            )?;
             image::write(&layout, &disk)?;
             Model::Firmware { code, disk: &disk }
         }
@@ -157,7 +163,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         },
         None => {
             let model = (bytes, arguments.model.as_path());
-            let layout = image::layout(form, &kernel, &[], model, &Trust::default())?;
+            let layout = image::layout((form, None), &kernel, &[], model, &Trust::default())?;
             image::write(&layout, &path)?;
             Model::Attached
         }

@@ -15,10 +15,13 @@ use strata::Size;
 use strata::load::{BUILT_IN, ModelFile};
 use strata_image::{
     Architecture, Form, ImageError, Kernel, Layout, ProgramSigner, Setting, Signer, Trust, measure,
-    trusted_image,
+    stick, trusted_image,
 };
 use strata_pack::{SigningKey, sha256};
 
+/// What data partitions may have: in less there is no room for a page of a model, and more is written out as zeros.
+const LEAST_DATA: u64 = 4 << 20;
+const MOST_DATA: u64 = 16 << 30;
 /// The unikernel takes no shorter keys.
 const SHORTEST_KEY: usize = 8;
 /// What it calls them.
@@ -47,6 +50,9 @@ pub(crate) struct Arguments {
     /// The certificate of the RSA key, which firmware with Secure Boot must know
     #[arg(long, value_name = "CERT", requires = "sign")]
     pub(crate) cert: Option<PathBuf>,
+    /// Add a partition of this size, on which the machine keeps computed pages and saved texts over restarts; .img only
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) data: Option<Size>,
     #[command(flatten)]
     pub(crate) settings: SettingArguments,
 }
@@ -110,6 +116,10 @@ pub(crate) fn write_image(arguments: &Arguments, more: &[Setting]) -> Result<(),
         options.retain(|(name, _)| !KEYS.contains(&name.as_str()));
         options.push((KEYS[0].into(), key.clone()));
     }
+    if arguments.data.is_some() {
+        options.retain(|(name, _)| name != "data");
+        options.push(("data".into(), "on".into()));
+    }
     check(&options)?;
     hide_key(&mut options);
     let has_key = options.iter().any(|(key, _)| KEYS.contains(&key.as_str()));
@@ -149,6 +159,7 @@ pub(crate) fn write_image(arguments: &Arguments, more: &[Setting]) -> Result<(),
         }),
         sealed: settings.sealed,
     };
+    let form = (form, arguments.data);
     let layout = layout(form, &kernel, &options, (bytes, &arguments.model), &trust)?;
     write(&layout, output)?;
     if let Some((path, text)) = certificate {
@@ -228,7 +239,7 @@ pub(crate) fn hide_key(options: &mut [Setting]) {
 
 /// The image, or why there is none, with what to do about it.
 pub(crate) fn layout<'a>(
-    form: Form,
+    (form, data): (Form, Option<Size>),
     kernel: &Kernel<'_>,
     options: &[Setting],
     (model, path): (&'a [u8], &Path),
@@ -239,7 +250,26 @@ pub(crate) fn layout<'a>(
         return Err(Failure::new(Kind::Usage, sentence)
             .hint("write an .efi image, which QEMU's -kernel and other loaders of Linux take"));
     }
-    trusted_image(form, kernel, options, Some(model), trust).map_err(|error| {
+    let made = match data {
+        None => trusted_image(form, kernel, options, Some(model), trust),
+        Some(Size(bytes)) if form == Form::Img => {
+            if !(LEAST_DATA..=MOST_DATA).contains(&bytes) {
+                let sentence = format_args!(
+                    "a data partition has {} to {}",
+                    Size(LEAST_DATA),
+                    Size(MOST_DATA)
+                );
+                return Err(Failure::new(Kind::Usage, sentence).hint("set --data to such a size"));
+            }
+            stick(kernel, options, Some(model), trust, bytes)
+        }
+        Some(_) => {
+            let sentence = "only .img images have a data partition";
+            return Err(Failure::new(Kind::Usage, sentence)
+                .hint("write an .img image, or leave --data out and attach a disk that has one"));
+        }
+    };
+    made.map_err(|error| {
         let failure = Failure::new(Kind::Failed, format_args!("{}: {error}", path.display()));
         match error {
             ImageError::TooLarge { .. } | ImageError::Fat(_) | ImageError::Iso(_) => failure

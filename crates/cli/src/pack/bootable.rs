@@ -33,6 +33,7 @@ pub(super) fn write(arguments: &Arguments, output: &Path) -> Result<(), Failure>
         output: output.into(),
         sign: arguments.sign.iter().cloned().collect(),
         cert: None,
+        data: None,
         settings: arguments.settings.clone(),
     };
     image::write_image(&arguments, context.as_slice())

@@ -23,10 +23,30 @@ use strata_unikernel::model::{self, LoadSettings, LocalModel, Placement, Platfor
 use strata_unikernel::say;
 use strata_unikernel::serve::{ModelFacts, Server};
 use strata_unikernel::shell::settings;
+use strata_unikernel::storage::data::DataStore;
 
 /// Sequences that run side by side, and how many of their tokens are computed together.
 const REQUESTS: usize = 8;
 const BATCH: usize = 128;
+
+/// A model that was loaded.
+pub(crate) struct Fresh {
+    model: LocalModel,
+    /// How long that took.
+    took: Duration,
+    /// Where its pages are kept, and the digest that they are known by.
+    data: Option<(DataStore, [u8; 32])>,
+}
+
+impl Fresh {
+    /// It answers from now on.
+    pub(crate) fn put_in(self, server: &mut Server) {
+        server.put_model(self.model, self.took);
+        if let Some((data, digest)) = self.data {
+            server.keep(data, digest);
+        }
+    }
+}
 
 /// What the model is called that the settings name.
 fn own_name(options: &CommandLine) -> &str {
@@ -110,15 +130,22 @@ impl Serving<'_, '_, '_> {
         listed.unwrap_or_else(|| own_name(options)).into()
     }
 
-    /// Loads a model, while clients of a server that has none are told to wait. Says how long it took.
+    /// Loads a model, while clients of a server that has none are told to wait.
     pub(crate) fn load(
         &mut self,
         target: &str,
         mut server: Option<&mut Server>,
-    ) -> Result<(LocalModel, Duration), Failure> {
+    ) -> Result<Fresh, Failure> {
         let begin = time::now();
         let (located, name) = self.locate(target)?;
         let source = located.open_checked().map_err(Failure::Source)?;
+        let data = self.data().and_then(|data| {
+            let digest = located.digest(&source);
+            if digest.is_none() {
+                say!("nothing is kept: the model has no sha256=, by which its pages are known");
+            }
+            Some((data, digest?))
+        });
         let free = source::free();
         let options = &self.shell.options;
         let (pool, load) = (pool(options), load_settings(options, free));
@@ -147,7 +174,8 @@ impl Serving<'_, '_, '_> {
         self.loaded.held = free.saturating_sub(source::free());
         // It is announced again, under its name.
         self.announced = None;
-        Ok((model, Duration::from_nanos(time::now() - begin)))
+        let took = Duration::from_nanos(time::now() - begin);
+        Ok(Fresh { model, took, data })
     }
 
     /// Changes to another model, or says why not. What it says is only an error where there is no model any more.
@@ -157,8 +185,8 @@ impl Serving<'_, '_, '_> {
             Ok(()) => {
                 drop(server.take_model());
                 match self.load(target, Some(&mut *server)) {
-                    Ok((model, took)) => {
-                        server.put_model(model, took);
+                    Ok(fresh) => {
+                        fresh.put_in(server);
                         return Ok(());
                     }
                     Err(failure) => failure,
@@ -171,8 +199,7 @@ impl Serving<'_, '_, '_> {
         server.refuse_model(target, &refused.to_string());
         if server.facts().is_none() {
             let old = core::mem::take(&mut self.loaded.target);
-            let (model, took) = self.load(&old, Some(&mut *server))?;
-            server.put_model(model, took);
+            self.load(&old, Some(&mut *server))?.put_in(server);
         }
         Ok(())
     }

@@ -18,6 +18,7 @@ use strata_unikernel::say;
 use strata_unikernel::serve::{Access, ServeSettings, Server, Tls};
 use strata_unikernel::shell::settings::{self, step_timeout};
 use strata_unikernel::shell::{ModelCommand, Shell, ShellContext};
+use strata_unikernel::storage::data::{Area, DataStore, RecordLog};
 
 /// How long an idle machine sleeps before it looks at its devices again, in microseconds: as long as it likes where the
 /// card wakes it, and not long where nobody knows.
@@ -41,7 +42,7 @@ pub(crate) fn serve(
         ..
     } = devices;
     let mut shell = Shell::new(info, options, (machine.processors(), &HEAP), functions);
-    let (mut server, mut loaded) = (None, Loaded::default());
+    let (mut server, mut loaded, mut data) = (None, Loaded::default(), None);
     let mut next = ModelCommand::Load(String::new());
     loop {
         let network = match Settings::from_options(&shell.options) {
@@ -64,6 +65,7 @@ pub(crate) fn serve(
             network,
             disks,
             loaded: &mut loaded,
+            data: &mut data,
             announced: None,
             woken: false,
             false_wakes: 0,
@@ -128,6 +130,8 @@ pub(crate) struct Serving<'r, 'i, 'n> {
     pub(crate) network: Option<Network<'n>>,
     pub(crate) disks: &'r [Disk],
     pub(crate) loaded: &'r mut Loaded,
+    /// Where pages and texts are kept, once it was found.
+    data: &'r mut Option<DataStore>,
     /// The settings that the network was made with.
     outside: [Option<String>; OUTSIDE.len()],
     /// The address that was announced.
@@ -242,9 +246,32 @@ impl Serving<'_, '_, '_> {
         let server = Server::starting(&name, Arc::new(time::TimeStamps), serving);
         let mut server = server.with_tls(tls);
         server.list(others);
-        let (model, took) = self.load(target, Some(&mut server))?;
-        server.put_model(model, took);
+        self.load(target, Some(&mut server))?.put_in(&mut server);
         Ok(server)
+    }
+
+    /// The first data partition, if there is one and it is to be used.
+    pub(crate) fn data(&mut self) -> Option<DataStore> {
+        if !settings::keeps_data(&self.shell.options, self.info.trust.is_strict()) {
+            return None;
+        }
+        if self.data.is_none() {
+            let (disk, area) = Area::find(self.disks, &mut |text| say!("{text}"))?;
+            match RecordLog::open(area, self.entropy.draw()[0]) {
+                Ok((log, new)) => {
+                    let (bytes, held) = log.bytes();
+                    let began = if new { ", which begins anew" } else { "" };
+                    say!(
+                        "the data partition of disk {disk} keeps {} of {} KiB{began}",
+                        held >> 10,
+                        bytes >> 10
+                    );
+                    *self.data = Some(DataStore::new(log));
+                }
+                Err(error) => say!("{error}"),
+            }
+        }
+        self.data.clone()
     }
 
     /// How clients are talked to, if not in plain.

@@ -54,6 +54,21 @@ pub(crate) enum Source {
     Paged(Arc<Window>),
 }
 
+impl Source {
+    /// Its digest, if all of it is in memory: what is read in pieces has none before it runs.
+    pub(crate) fn digest(&self) -> Option<[u8; 32]> {
+        let Self::Loaded(bytes) = self else {
+            return None;
+        };
+        let mut own = Sha256::new();
+        for part in bytes.chunks(PAGE) {
+            own.update(part);
+            watchdog::progress();
+        }
+        Some(own.finalize())
+    }
+}
+
 impl ModelFile for Source {
     fn bytes(&self) -> &[u8] {
         match self {
@@ -181,6 +196,11 @@ impl Located {
         Ok(source)
     }
 
+    /// Its digest: the one that it should have, or its own if that is known.
+    pub(crate) fn digest(&self, source: &Source) -> Option<[u8; 32]> {
+        self.sum.or_else(|| source.digest())
+    }
+
     /// Reads all of it, to see whether it is what was meant, if anything says what that is.
     pub(crate) fn check(
         &self,
@@ -226,18 +246,10 @@ fn measure(source: &Source, sum: Option<[u8; 32]>) {
     }
     match (sum, source) {
         (Some(sum), _) => attest::measure(attest::MODEL, sum, "strata model"),
-        (None, Source::Loaded(bytes)) => {
-            let mut own = Sha256::new();
-            for part in bytes.chunks(PAGE) {
-                own.update(part);
-                watchdog::progress();
-            }
-            attest::measure(attest::MODEL, own.finalize(), "strata model");
-        }
-        // What is read in pieces has no digest before it runs.
-        (None, Source::Paged(_)) => {
-            attest::measure_text(attest::MODEL, "unknown", "strata model, unknown");
-        }
+        (None, source) => match source.digest() {
+            Some(own) => attest::measure(attest::MODEL, own, "strata model"),
+            None => attest::measure_text(attest::MODEL, "unknown", "strata model, unknown"),
+        },
     }
 }
 

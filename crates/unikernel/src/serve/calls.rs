@@ -8,7 +8,7 @@ use core::fmt::Write;
 use core::time::Duration;
 use strata::{LocalModel, VectorRun};
 use strata_chat::json::Json;
-use strata_chat::{Embed, Embeddings, Fault, FaultKind, LoadedModel, Slot, Timings};
+use strata_chat::{Embed, Embeddings, Fault, FaultKind, LoadedModel, Timings};
 use strata_wire::budgets::Budgets;
 use strata_wire::call::{Call, ReplyWriter, unknown_encoding};
 use strata_wire::dialect::{self, HttpRequest};
@@ -170,21 +170,8 @@ impl Server {
                 models.answering(&load.model, now)?;
                 write(&Timings::default())
             }
-            Call::Slots(write) => {
-                let LocalModel {
-                    engine,
-                    profile,
-                    facts,
-                } = &models.answering("", now)?.model;
-                let running = engine.counters().running;
-                let slot = |id| Slot {
-                    id,
-                    busy: id < running,
-                    context: profile.context,
-                    ..Slot::default()
-                };
-                write(&(0..facts.slots).map(slot).collect())
-            }
+            Call::Slots(write) => write(&models.answering("", now)?.slots.list()),
+            Call::SlotAction(action, write) => write(&self.act_on_slot(action, now)?),
             Call::Adapters(write) => write(&Vec::new()),
             Call::Stored(stored, write) => write(&self.responses.act(OWNER, &stored)?),
             call => {
@@ -240,7 +227,6 @@ fn why_not(call: &Call) -> &'static str {
         Call::Transcribe(..) => "this machine hears nothing: `strata serve --speech` does",
         Call::ScaleAdapters(..) => "this machine has no adapters",
         Call::Lesson(..) => "this machine gives no lessons: `strata serve` does",
-        Call::SlotAction(..) => "this machine keeps no texts: it has no files",
         _ => "this machine has no files but those of its models: it cannot do that",
     }
 }

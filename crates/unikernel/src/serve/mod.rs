@@ -6,6 +6,7 @@
 mod access;
 mod attest;
 mod calls;
+mod data;
 mod models;
 mod stream;
 #[cfg(test)]
@@ -18,6 +19,7 @@ pub use stream::Tls;
 
 use crate::network::{CONNECTIONS, Connection, Network};
 use crate::prompt::text;
+use crate::storage::data::DataStore;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -64,7 +66,10 @@ pub struct Server {
     clients: Vec<Option<Client>>,
     responses: ResponseStore,
     stamps: StampSource,
+    /// Where pages and texts outlive a power cut.
+    data: Option<DataStore>,
     requests: u64,
+    steps: u64,
     /// How clients are talked to, if not in plain.
     tls: Option<Tls>,
     /// Why the last answer that ended failed, where the machine was to blame.
@@ -121,12 +126,14 @@ impl Server {
     pub fn starting(coming: &str, clock: Arc<dyn Clock>, settings: ServeSettings) -> Self {
         Self {
             models: Models::starting(coming),
+            data: None,
             clock,
             stamps: StampSource::new(settings.seed),
             settings,
             clients: (0..CONNECTIONS).map(|_| None).collect(),
             responses: ResponseStore::new(STORED.0, STORED.1),
             requests: 0,
+            steps: 0,
             tls: None,
             failing: None,
             next_quote: 0,
@@ -171,6 +178,7 @@ impl Server {
         let clock = Arc::clone(&self.clock);
         let model = model.with_clock(Arc::clone(&clock));
         self.models.put(model, clock.now_ns(), took);
+        self.data = None;
         self.failing = None;
     }
 
@@ -231,11 +239,16 @@ impl Server {
         let mut generation = self.generate(&request, &self.stamp(now), now)?;
         let clock = Arc::clone(&self.clock);
         let now = || Duration::from_nanos(clock.now_ns());
+        if let Some(loaded) = self.models.loaded_mut() {
+            loaded.leave(&generation);
+        }
         while !generation.has_ended() {
             let (clients, Some(loaded)) = (&mut self.clients, self.models.loaded_mut()) else {
                 break;
             };
+            let slots = &mut loaded.slots;
             let events = generation.step(&mut loaded.model.engine, &now, &mut |event| {
+                slots.hear(&event);
                 deliver(clients, event, now());
             });
             emit(&text(&events)?);
@@ -257,11 +270,13 @@ impl Server {
         let seed = self.stamps.random();
         let loaded = self.models.answering(&request.model, now)?;
         let prepared = loaded.prepare(request, stamp.context(seed))?;
+        let texts = data::texts(&prepared);
         let arrival = Arrival {
             at: Duration::from_nanos(now),
             load: Duration::ZERO,
         };
         let generation = loaded.model.start(request, prepared, arrival)?;
+        loaded.expect(&generation, texts);
         self.models.begin();
         Ok(generation)
     }
@@ -269,13 +284,16 @@ impl Server {
     /// Looks after all clients and computes one step. Says whether there is more to compute.
     pub fn step(&mut self, network: &mut Network<'_>, now: impl Fn() -> u64) -> bool {
         self.attend_all(network, &now);
+        let more = self.write_down();
         let (clients, Some(loaded)) = (&mut self.clients, self.models.loaded_mut()) else {
             return false;
         };
         if loaded.model.engine.is_idle() {
-            return false;
+            return more;
         }
+        let slots = &mut loaded.slots;
         loaded.model.engine.step(&mut |event| {
+            slots.hear(&event);
             deliver(clients, event, Duration::from_nanos(now()));
         });
         true
@@ -384,12 +402,12 @@ impl Server {
         let (Some(client), Some(loaded)) = (client, self.models.loaded_mut()) else {
             return;
         };
-        let engine = &mut loaded.model.engine;
         if let Some(answer) = client.answer {
-            answer.generation.cancel(engine);
+            answer.generation.cancel(&mut loaded.model.engine);
+            loaded.leave(&answer.generation);
         }
         if let Some(vectors) = client.vectors {
-            vectors.run.cancel(engine);
+            vectors.run.cancel(&mut loaded.model.engine);
         }
     }
 

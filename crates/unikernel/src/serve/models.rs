@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use strata::LocalModel;
 use strata::load::LocalGrammars;
+use strata::slots::Slots;
 use strata_chat::{Fault, FaultKind, Generate, ModelFacts, Prepared, RequestContext};
 use strata_wire::call::unknown_model;
 
@@ -18,13 +19,20 @@ const WAIT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(
 /// The model that answers.
 pub(super) struct Loaded {
     pub(super) model: LocalModel,
+    /// What its clients may save.
+    pub(super) slots: Slots,
     grammars: LocalGrammars,
 }
 
 impl Loaded {
     fn new(model: LocalModel) -> Self {
         let grammars = LocalGrammars::new(Arc::clone(&model.profile.tokenizer));
-        Self { model, grammars }
+        let slots = Slots::new(model.facts.slots, model.facts.context);
+        Self {
+            model,
+            slots,
+            grammars,
+        }
     }
 
     /// Makes a request ready, and compiles what its answer must look like.
@@ -108,6 +116,14 @@ impl Models {
     /// As above.
     pub(super) fn loaded_mut(&mut self) -> Option<&mut Loaded> {
         self.loaded.as_mut()
+    }
+
+    /// Changes the model that answers.
+    pub(super) fn map(&mut self, change: impl FnOnce(LocalModel) -> LocalModel) {
+        self.loaded = self.loaded.take().map(|loaded| Loaded {
+            model: change(loaded.model),
+            ..loaded
+        });
     }
 
     /// What the machine is changing to.

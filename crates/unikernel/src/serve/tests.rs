@@ -84,7 +84,7 @@ impl World<'_> {
         panic!("no end came: {}", String::from_utf8_lossy(&heard));
     }
 
-    fn post(&mut self, path: &str, headers: &str, body: &str) -> String {
+    pub(crate) fn post(&mut self, path: &str, headers: &str, body: &str) -> String {
         let len = body.len();
         self.say(&format!(
             "POST {path} HTTP/1.1\r\nhost: 10.0.0.1\r\nconnection: close\r\n{headers}content-length: {len}\r\n\r\n{body}"
@@ -94,10 +94,15 @@ impl World<'_> {
 }
 
 pub(crate) fn with_server(access: Access, test: impl FnOnce(&mut World<'_>)) {
-    with_model(tale(), access, test);
+    with_model(tale(), access, None, test);
 }
 
-fn with_model(bytes: &'static [u8], access: Access, test: impl FnOnce(&mut World<'_>)) {
+pub(crate) fn with_model(
+    bytes: &'static [u8],
+    access: Access,
+    data: Option<DataStore>,
+    test: impl FnOnce(&mut World<'_>),
+) {
     let opened = platform(|platform| model::open(&bytes, "tale", SETTINGS, platform));
     let (model, _) = opened.unwrap();
     let clock = Arc::new(Steps::default());
@@ -107,7 +112,10 @@ fn with_model(bytes: &'static [u8], access: Access, test: impl FnOnce(&mut World
         guessable: false,
         epoch: 1_700_000_000,
     };
-    let server = Server::new(model, Arc::<Steps>::clone(&clock), settings);
+    let mut server = Server::new(model, Arc::<Steps>::clone(&clock), settings);
+    if let Some(data) = data {
+        server.keep(data, [7; 32]);
+    }
     let (mut here, mut there) = wire();
     test(&mut World {
         server,
@@ -117,7 +125,7 @@ fn with_model(bytes: &'static [u8], access: Access, test: impl FnOnce(&mut World
     });
 }
 
-fn body(answer: &str) -> &str {
+pub(crate) fn body(answer: &str) -> &str {
     answer.split_once("\r\n\r\n").unwrap().1
 }
 
@@ -383,7 +391,7 @@ fn lark_bad_grammars_and_adapters_are_refused() {
 }
 
 /// The content of a whole answer.
-fn content(answer: &str) -> Json {
+pub(crate) fn content(answer: &str) -> Json {
     let parsed = Json::parse(body(answer).as_bytes()).unwrap();
     let Some(Json::Array(choices)) = parsed.get("choices") else {
         panic!("{answer}");
@@ -455,7 +463,7 @@ fn a_machine_whose_answers_fail_is_not_ready() {
     let opened = platform(|platform| model::open(&tale(), "tale", SETTINGS, platform));
     let tokens = strata_chat::prompt::raw(&opened.unwrap().0.profile.tokenizer, "zebra");
     let damaged = with_damaged_row(*tokens.last().unwrap() as usize);
-    with_model(damaged, Access::default(), |world| {
+    with_model(damaged, Access::default(), None, |world| {
         let get = "GET /ready HTTP/1.1\r\nhost: 10.0.0.1\r\nconnection: close\r\n\r\n";
         world.say(get);
         assert!(world.hear().starts_with("HTTP/1.1 200"));

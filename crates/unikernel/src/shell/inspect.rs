@@ -79,11 +79,13 @@ pub(super) fn disks(disks: &[Disk]) {
         );
         match partitions(&mut Volume::whole(&mut *disk)) {
             Ok(found) => found.iter().enumerate().for_each(|(i, part)| {
+                let ours = part.kind == strata_image::DATA_PARTITION;
                 say!(
-                    "  partition {}: from {:#x}, {} KiB",
+                    "  partition {}: from {:#x}, {} KiB{}",
                     i + 1,
                     part.start,
-                    part.bytes >> 10
+                    part.bytes >> 10,
+                    if ours { ", for data" } else { "" }
                 );
             }),
             Err(error) => say!("  {error}"),

@@ -63,6 +63,11 @@ pub fn number(options: &CommandLine, key: &str) -> Option<u64> {
     number
 }
 
+/// Whether pages and texts are kept on a data partition; where settings are signed or sealed, only if they say so.
+pub fn keeps_data(options: &CommandLine, strict: bool) -> bool {
+    options.get("data").map_or(!strict, |value| value == "on")
+}
+
 /// Characters that a key has at least: shorter ones are guessed.
 const SHORTEST_KEY: usize = 8;
 
@@ -164,7 +169,7 @@ fn check(options: &CommandLine, key: &str, value: &str) -> Result<(), String> {
         "temp" => value.parse::<f32>().is_ok_and(|heat| heat >= 0.0),
         "panic" => Policy::named(value).is_some(),
         "console" => matches!(value, "serial" | "screen"),
-        "tls" | "shell" => matches!(value, "on" | "off"),
+        "tls" | "shell" | "data" => matches!(value, "on" | "off"),
         "sha256" | "api-key-sha256" => digest_from(value.as_bytes()).is_some(),
         "models" => listed::models(value).all(|model| model.is_ok()),
         _ => true,
