@@ -4,7 +4,7 @@
 use thiserror::Error;
 
 /// What may be set, and what it means.
-pub const SETTINGS: [(&str, &str); 24] = [
+pub const SETTINGS: [(&str, &str); 25] = [
     ("api-key", "what clients must bring"),
     ("key", "the same"),
     (

@@ -58,7 +58,14 @@ fn pages_and_saved_slots_outlive_a_power_cut() {
         while world.step() {}
         let saved = world.post(&format!("{SLOT}save"), "", file);
         assert!(saved.starts_with("HTTP/1.1 200"), "{saved}");
-        assert!(world.server.counters().stored_pages >= whole);
+        assert!(
+            world
+                .server
+                .counters()
+                .expect("a model answers")
+                .stored_pages
+                >= whole
+        );
         let slots = world.post(&format!("{SLOT}restore"), "", r#"{"filename":"none"}"#);
         assert!(slots.starts_with("HTTP/1.1 404"), "{slots}");
     });
@@ -72,7 +79,14 @@ fn pages_and_saved_slots_outlive_a_power_cut() {
         let answer = world.post(CHAT, "", &next);
         let (computed, known) = computed_and_known(&answer);
         assert!(computed < 64 && known >= 32 * whole, "{computed}, {known}");
-        assert!(world.server.counters().restored_pages >= whole);
+        assert!(
+            world
+                .server
+                .counters()
+                .expect("a model answers")
+                .restored_pages
+                >= whole
+        );
         warm = content(&answer).to_string();
         let restored = world.post(&format!("{SLOT}restore"), "", file);
         assert!(
