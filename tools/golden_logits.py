@@ -496,6 +496,10 @@ def make(case, folder):
         **({"tolerance": round(0.03 * scale, 3)} if getattr(case, "fp4", "") else {}),
         "logits_f32_le_base64": base64.b64encode(logits.astype("<f4").tobytes()).decode(),
     }
+    nextn = getattr(case, "nextn_logits", None)
+    if nextn is not None:
+        assert np.isfinite(nextn).all() and nextn.shape == (N_TOKENS, VOCAB)
+        content["nextn_logits_f32_le_base64"] = base64.b64encode(nextn.astype("<f4").tobytes()).decode()
     (folder / f"{case.name}.json").write_text(json.dumps(content, indent=1) + "\n")
     print(f"{case.name:22} {path.stat().st_size / 1024:6.0f} KiB  largest logit {scale:5.1f}  "
           f"llama.cpp differs by {difference or math.nan:.1e}", flush=True)
@@ -504,7 +508,8 @@ def make(case, folder):
 def read_logits(path):
     content = json.loads(path.read_text())
     data = base64.b64decode(content["logits_f32_le_base64"])
-    return content, np.frombuffer(data, dtype="<f4").reshape(len(content["tokens"]), content["vocab"])
+    data += base64.b64decode(content.get("nextn_logits_f32_le_base64", ""))
+    return content, np.frombuffer(data, dtype="<f4").reshape(-1, content["vocab"])
 
 
 def verify(case, folder):
@@ -529,6 +534,8 @@ Tiny random models (F32 tensors, or F16 where that holds the same values) of eac
 (float32, eager attention, {tokens} tokens, all positions), with a class of the same formulas where it has none of that
 name, or else with those of llama.cpp, or of formulas written down in `tools/golden_mixtures.py` and `tools/golden_rwkv.py`. `CASE.gguf` is the
 model; `CASE.json` holds the tokens and the logits: {tokens} × {vocab} little-endian f32 in base64, position by position.
+Where it has `nextn_logits` too, they are those of the layer that predicts the token after the next (`tools/golden_nextn.py`):
+of what follows the tokens from the second on, and of what follows its own best guess after the last.
 
 Made by `python tools/golden_logits.py --out crates/model/tests/golden` and checked with `--verify`; versions: torch
 {torch}, transformers {transformers}, gguf {gguf}, llama-cpp-python {llama}.

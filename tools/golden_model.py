@@ -14,6 +14,7 @@ import numpy as np
 import torch
 import transformers
 
+import golden_nextn
 from golden_common import (CONTEXT, EPS, N_TOKENS, VOCAB, WINDOW, add_tokenizer, llama_cpp_logits, rope,
                            rope_interleaved, tokens_of, transformers_logits)
 
@@ -40,6 +41,8 @@ class Family:
     seed: int = 0
     half: bool = True  # values that f16 can hold, stored so
     fp4: str = ""  # tensors whose values 4-bit floats can hold, stored so
+    nextn: bool = False  # with the layer that predicts the token after the next; tokens mostly follow from one another
+    nextn_logits: object = None  # its logits, when they are made
     note: str = ""
 
     def extra_value(self, name, shape):
@@ -200,6 +203,8 @@ def build_model(case):
     with torch.no_grad():
         for name, parameter in (values | biases).items():
             parameter.copy_(torch.from_numpy(random_parameter(case, name, tuple(parameter.shape))))
+    if case.nextn:
+        golden_nextn.make_predictable(model)
     return model.eval()
 
 
@@ -296,12 +301,16 @@ def make_model(case, path):
     config.allow_global_per_layer_attribute_access = True
     tied = model.get_output_embeddings().weight is model.get_input_embeddings().weight
     tensors = []
-    for name, tensor in model.state_dict().items():
-        x = tensor.numpy()
+    values = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
+    if case.nextn:
+        nextn = golden_nextn.Nextn(case, model, random_parameter)
+        case.nextn_logits = nextn.logits(tokens)
+        values |= nextn.parameters()
+    for name, x in values.items():
         if shifted(case, name):
             x = x + np.float32(1)
         if not (tied and name == "lm_head.weight"):
-            tensors += convert_tensor(case, config, name, x)
+            tensors += [(name, x)] if name.startswith("blk.") else convert_tensor(case, config, name, x)
     tensors += [(name, case.extra_value(name, shape)) for name, shape in case.extra.items()]
     write_gguf(case, path, config_keys(case, config), tensors)
     logits = transformers_logits(model, tokens)

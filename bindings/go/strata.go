@@ -73,6 +73,8 @@ type Options struct {
 	Adapters   []Adapter `json:"adapters,omitempty"`
 	DraftModel string    `json:"draft_model,omitempty"`
 	MaxDraft   int       `json:"max_draft,omitempty"`
+	// Drafts is what tokens are drafted from, if not from texts or with the draft model: "mtp" or "auto".
+	Drafts string `json:"drafts,omitempty"`
 	// Projector is the file that lets the model see; one beside the model is found by itself.
 	Projector string `json:"projector,omitempty"`
 	Device    string `json:"device,omitempty"`

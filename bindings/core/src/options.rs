@@ -2,7 +2,7 @@
 
 use strata::chat_types::Fault;
 use strata::chat_types::json::{Fields, Json, JsonPath};
-use strata::{Device, Error, KvType, Mix, Options, PeerKey, Peers, Stream};
+use strata::{Device, Drafts, Error, KvType, Mix, Options, PeerKey, Peers, Stream};
 
 const KV: [(&str, KvType); 3] = [
     ("f16", KvType::F16),
@@ -15,6 +15,8 @@ const STREAM: [(&str, Stream); 3] = [
     ("never", Stream::Never),
     ("always", Stream::Always),
 ];
+
+const DRAFTS: [(&str, Drafts); 2] = [("mtp", Drafts::Nextn), ("auto", Drafts::Auto)];
 
 /// How a model is opened, and what of it is no option of the library's.
 #[derive(Debug, Default)]
@@ -69,6 +71,9 @@ fn read(mut fields: Fields) -> Result<Chosen, Fault> {
     }
     if let Some(tokens) = number(&mut fields, "max_draft", 0..=64)? {
         options = options.max_draft(tokens);
+    }
+    if let Some(drafts) = fields.maybe_word("drafts", &DRAFTS)? {
+        options = options.drafts(drafts);
     }
     if let Some(model) = fields.maybe_string("draft_model")? {
         options = options.draft_model(model);
@@ -163,7 +168,7 @@ mod tests {
     #[test]
     fn every_option_is_read() {
         let all = br#"{"memory":"6G","stream":"never","threads":2,"batch":64,"kv":"q8_0","context":512,"requests":3,
-            "quantize":"q4_k_m","max_draft":4,"draft_model":"small.gguf","projector":"eyes.gguf","device":"cuda:1","adapters":["a.gguf",{"path":"b.gguf","scale":0.5}],
+            "quantize":"q4_k_m","max_draft":4,"drafts":"auto","draft_model":"small.gguf","projector":"eyes.gguf","device":"cuda:1","adapters":["a.gguf",{"path":"b.gguf","scale":0.5}],
             "cache":{"folder":"here","bytes":1000},"sessions":true,"image_urls":true,
             "peers":{"addresses":["near:11435","[::1]:1"],"key":"a secret word","layers":[2,1,1]}}"#;
         let Chosen {
@@ -177,6 +182,7 @@ mod tests {
             "Never",
             "Q8_0",
             "512",
+            "drafts: Auto",
             "small.gguf",
             "eyes.gguf",
             "Cuda(1)",

@@ -49,6 +49,8 @@ export interface Options {
   adapters?: (string | { path: string; scale?: number })[];
   draft_model?: string;
   max_draft?: number;
+  /** What tokens are drafted from, if not from texts or with the draft model. */
+  drafts?: 'mtp' | 'auto';
   /** The file that lets the model see; one beside the model is found by itself. */
   projector?: string;
   device?: string;

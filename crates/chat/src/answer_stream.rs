@@ -379,7 +379,9 @@ pub fn refusal(error: &SubmitError) -> Fault {
             context,
         },
         SubmitError::NoAdapter { .. } => FaultKind::NotFound,
-        SubmitError::Unsupported { .. } | SubmitError::NoDraftModel => FaultKind::Unsupported,
+        SubmitError::Unsupported { .. } | SubmitError::NoDraftModel | SubmitError::NoNextn => {
+            FaultKind::Unsupported
+        }
         &(SubmitError::Pages { tokens, room } | SubmitError::SourceTooLong { tokens, room }) => {
             FaultKind::ContextExceeded {
                 prompt_tokens: tokens,

@@ -6,7 +6,7 @@ use crate::images::Images;
 use crate::prefix_tree::Salt;
 use crate::request::{Request, RequestId, Usage};
 use crate::scheduler::SequenceId;
-use crate::speculation::Drafter;
+use crate::speculation::Predictor;
 use crate::speculation::prompt_lookup::Found;
 use crate::writer::Writer;
 use alloc::boxed::Box;
@@ -41,6 +41,8 @@ pub(crate) struct ActiveSequence {
     pub(crate) in_batch: usize,
     /// Tokens in the current batch that are drafted after them.
     pub(crate) draft: Vec<u32>,
+    /// Tokens that are to be predicted after them.
+    pub(crate) wanted: usize,
     /// Rows of logits that the current batch gives.
     pub(crate) rows: usize,
     /// Positions to keep of what the batch computed: drafts after them were rejected.
@@ -94,6 +96,7 @@ impl ActiveSequence {
             parked: false,
             in_batch: 0,
             draft: Vec::new(),
+            wanted: 0,
             rows: 0,
             keep: usize::MAX,
             whole: false,
@@ -258,10 +261,18 @@ impl ActiveSequence {
     pub(crate) fn recall(&self, salt: Salt, text: &[u32]) -> Option<Found<'_>> {
         let theirs = (self.salt.client, self.salt.alone) == (salt.client, salt.alone);
         match &self.aim {
-            Aim::Write(writer) if theirs => match &writer.drafter {
-                Drafter::Lookup { lookup, .. } => lookup.find_elsewhere(&self.tokens, text),
-                _ => None,
-            },
+            Aim::Write(writer) if theirs => {
+                let lookup = writer.drafter.lookup.as_ref()?;
+                lookup.find_elsewhere(&self.tokens, text)
+            }
+            _ => None,
+        }
+    }
+
+    /// What predicts for it, apart from texts.
+    pub(crate) fn predictor(&self) -> Option<Predictor> {
+        match &self.aim {
+            Aim::Write(writer) => writer.drafter.predictor(),
             _ => None,
         }
     }

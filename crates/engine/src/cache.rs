@@ -104,6 +104,11 @@ impl Cache {
         self.executor.forward(&self.table, batch)
     }
 
+    /// Has the model's own layer predict what follows.
+    pub(crate) fn predict(&mut self, batch: &mut [Span<'_>]) -> Result<Outputs<'_>, BatchError> {
+        self.executor.predict(&self.table, batch)
+    }
+
     /// Computes a batch, and shows someone what happens inside.
     pub(crate) fn observe(
         &mut self,

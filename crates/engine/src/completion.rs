@@ -4,7 +4,6 @@ use crate::active_sequence::{ActiveSequence, Aim};
 use crate::engine::{Engine, GAIN};
 use crate::page_admission::release;
 use crate::request::Event;
-use crate::speculation::Drafter;
 
 impl Engine {
     /// Lets the request's other sequences begin: they find the prompt in the cache.
@@ -62,8 +61,8 @@ impl Engine {
                 self.counters.forced_tokens += writer.forced_tokens as u64;
                 let tokens = writer.usage.generated_tokens as f64;
                 self.answer_tokens += (tokens - self.answer_tokens) * GAIN;
-                let drafter = core::mem::replace(&mut writer.drafter, Drafter::Off);
-                if let (Drafter::Lookup { lookup, .. }, None) = (drafter, active.salt.alone) {
+                let lookup = writer.drafter.lookup.take();
+                if let (Some(lookup), None) = (lookup, active.salt.alone) {
                     let text = core::mem::take(&mut active.tokens);
                     self.recollection.keep(active.salt.client, text, lookup);
                 }

@@ -96,6 +96,8 @@ pub struct Engine {
     pub(crate) clock: Option<Arc<dyn Clock>>,
     pub(crate) options: EngineOptions,
     pub(crate) draft_model: Option<DraftModel>,
+    /// What a prediction with the model's own layer takes, in parts of a pass, if it has one.
+    pub(crate) nextn_share: Option<f32>,
     pub(crate) recollection: Recollection,
     pub(crate) cache: Cache,
     pub(crate) adapters: Adapters,
@@ -133,6 +135,7 @@ impl Engine {
             clock: None,
             options,
             draft_model: None,
+            nextn_share: executor.predicting_share(),
             recollection: Recollection::default(),
             cache: Cache::new(executor),
             adapters: Adapters::default(),

@@ -56,6 +56,7 @@ mod encode;
 mod engine;
 mod exponential;
 mod group;
+mod guesses;
 mod images;
 mod inspect;
 pub mod logprobs;

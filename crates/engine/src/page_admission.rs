@@ -3,7 +3,7 @@
 use crate::active_sequence::{ActiveSequence, Aim};
 use crate::cache::Cache;
 use crate::scheduler::{Pages, SequenceId};
-use crate::speculation::Drafter;
+use crate::speculation::Predictor;
 use crate::speculation::draft_model::DraftModel;
 use alloc::vec::Vec;
 
@@ -41,8 +41,8 @@ impl Pages for PageAdmission<'_> {
         }
         self.queries += 1;
         self.hits += u64::from(pending < tokens.len());
-        if let (Some(draft), Aim::Write(writer)) = (&mut self.draft_model, &active.aim)
-            && let Drafter::Model { .. } = writer.drafter
+        if let Some(draft) = &mut self.draft_model
+            && active.predictor() == Some(Predictor::Model)
         {
             draft.attach(active.salt, &tokens[..reusable], &mut active.drafted);
         }

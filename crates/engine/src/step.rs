@@ -5,11 +5,6 @@ use crate::engine::Engine;
 use crate::page_admission::{PageAdmission, find};
 use crate::request::{Event, EventKind, RequestId};
 use crate::scheduler::Room;
-use crate::speculation::Drafter;
-use crate::speculation::draft_length::break_even;
-use crate::speculation::draft_model::DraftRequest;
-use crate::speculation::prompt_lookup::Found;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 impl Engine {
@@ -19,7 +14,7 @@ impl Engine {
     ///
     /// While sequences are only written on, steps take no memory, with these exceptions: a sequence's own tokens, whose room
     /// doubles; a place in the prefix tree for each page that is full; what an event owns beside a short [`SmallString`]
-    /// (log-probabilities, what is held back of the best of several); and what constraints and draft models take.
+    /// (log-probabilities, what is held back of the best of several); and what constraints and predictors of drafts take.
     ///
     /// [`SmallString`]: crate::SmallString
     pub fn step(&mut self, tell: &mut dyn FnMut(Event)) {
@@ -216,81 +211,5 @@ impl Engine {
                 }
             }
         }
-    }
-
-    /// Has the drafters guess how the sequences go on.
-    fn guess(&mut self) {
-        let planned: usize = self.active.iter().map(|active| active.in_batch).sum();
-        let mut room = self.executor().limits().tokens - planned;
-        let decoding = self.active.iter().filter(|r| r.decodes()).count();
-        let share = self.draft_model.as_ref().map_or(0.0, |model| model.share());
-        for index in 0..self.active.len() {
-            room -= self.look_up(index, room, break_even(decoding, 0.0));
-        }
-        let mut requests = Vec::new();
-        for active in &mut self.active {
-            let decodes = active.decodes();
-            let Aim::Write(writer) = &mut active.aim else {
-                continue;
-            };
-            let possible = if decodes {
-                room.min(writer.guesses_left())
-            } else {
-                0
-            };
-            let text = active.tokens.as_slice();
-            if let Drafter::Model { draft_length, most } = &mut writer.drafter {
-                let wanted = draft_length.choose(break_even(decoding, share), possible.min(*most));
-                room -= wanted;
-                // While a prompt is computed the draft model keeps up with it.
-                let behind = text.len() - active.held.sequence.len() > 1;
-                if wanted > 0 || (behind && active.in_batch > 0) {
-                    let draft = &mut active.draft;
-                    requests.push(DraftRequest::new(text, &mut active.drafted, wanted, draft));
-                }
-            }
-        }
-        if let Some(model) = &mut self.draft_model
-            && !requests.is_empty()
-        {
-            model.propose(&mut requests);
-        }
-        for active in self.active.iter_mut().filter(|r| !r.draft.is_empty()) {
-            let tokens = active.in_batch + active.draft.len();
-            let held = &mut active.held;
-            if !self.cache.reserve(held, tokens) || !self.cache.checkpoint(held) {
-                active.draft.clear();
-            }
-        }
-    }
-
-    /// Has a sequence guess from its client's texts, up to `room` tokens, and gives how many it did.
-    fn look_up(&mut self, index: usize, room: usize, pays: f32) -> usize {
-        let (before, rest) = self.active.split_at_mut(index);
-        let Some((active, after)) = rest.split_first_mut() else {
-            return 0;
-        };
-        let decodes = active.decodes();
-        let Aim::Write(writer) = &mut active.aim else {
-            return 0;
-        };
-        let most = room.min(writer.guesses_left());
-        let Drafter::Lookup { lookup, most: own } = &mut writer.drafter else {
-            return 0;
-        };
-        let most = most.min(*own);
-        if !decodes || most == 0 {
-            return 0;
-        }
-        let (salt, text) = (active.salt, active.tokens.as_slice());
-        let running = before.iter().chain(&*after);
-        let running = running.filter_map(|other| other.recall(salt, text));
-        let recent = match salt.alone {
-            None => self.recollection.find(salt.client, text),
-            Some(_) => None,
-        };
-        let elsewhere = running.chain(recent).max_by_key(Found::length);
-        lookup.propose(text, elsewhere, pays, most, &mut active.draft);
-        active.draft.len()
     }
 }

@@ -38,6 +38,8 @@ pub enum SubmitError {
     Full { retry_after: Duration },
     #[error("the engine has no draft model to guess tokens with")]
     NoDraftModel,
+    #[error("the model has no layer that predicts the token after the next, or it is not loaded")]
+    NoNextn,
     #[error("the engine has no adapter {}", .adapter.0)]
     NoAdapter { adapter: AdapterId },
     #[error(
@@ -165,6 +167,11 @@ impl Engine {
         }
         if let (Speculation::DraftModel { .. }, None) = (request.speculation, &self.draft_model) {
             return Err(SubmitError::NoDraftModel);
+        }
+        if let Speculation::Nextn { .. } = request.speculation
+            && self.nextn_share.is_none()
+        {
+            return Err(SubmitError::NoNextn);
         }
         if let Some(adapter) = request.adapter.filter(|&id| !self.adapters.serves(id)) {
             return Err(SubmitError::NoAdapter { adapter });
@@ -402,8 +409,8 @@ impl Engine {
             }
             Task::Generate => {
                 let vocabulary = self.executor().config().vocabulary;
-                let most = self.options.max_draft;
-                let writer = Writer::new(request, &self.tokenizer, vocabulary, room, most)?;
+                let drafts = (self.options.max_draft, self.predictor());
+                let writer = Writer::new(request, &self.tokenizer, vocabulary, room, drafts)?;
                 Aim::Write(Box::new(writer))
             }
             Task::Embed(kind) => {

@@ -6,7 +6,7 @@ use crate::constraint::{Constraint, ConstraintError};
 use crate::request::{EventKind, FinishReason, Request, RequestError, TokenLogprobs, Usage};
 use crate::sampling::{Sampler, SettingsError};
 use crate::small_string::SmallString;
-use crate::speculation::Drafter;
+use crate::speculation::{Drafter, Predictor};
 use crate::stop::StopMatcher;
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -54,7 +54,7 @@ impl Writer {
         tokenizer: &Arc<Tokenizer>,
         vocabulary: usize,
         room: usize,
-        most_guesses: usize,
+        (most_guesses, predictor): (usize, Option<Predictor>),
     ) -> Result<Self, SettingsError> {
         let vocabulary = sampled(tokenizer, vocabulary);
         let mut sampler = Sampler::new(request.sampling.clone(), vocabulary)?;
@@ -85,7 +85,7 @@ impl Writer {
             },
             forced_tokens: 0,
             drafts: 0,
-            drafter: Drafter::new(request.speculation, most_guesses),
+            drafter: Drafter::new(request.speculation, most_guesses, predictor),
         })
     }
 

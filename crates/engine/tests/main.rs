@@ -10,6 +10,7 @@ mod limits;
 mod llama_cpp;
 mod looking;
 mod mixer_kinds;
+mod nextn;
 mod oracle;
 mod page_files;
 mod perceiving;

@@ -8,7 +8,7 @@ use strata_engine::{ModelDigest, Request, Session, Speculation};
 use strata_model::PAGE;
 
 /// Recurrences alone, with attention, beside attention; with experts; networks as layers of their own.
-pub(crate) const RECURRENT: [&str; 14] = [
+pub(crate) const RECURRENT: [&str; 15] = [
     "lfm2",
     "mamba",
     "mamba2",
@@ -17,6 +17,7 @@ pub(crate) const RECURRENT: [&str; 14] = [
     "falcon-h1",
     "nemotron_h_moe",
     "qwen3next",
+    "qwen35-mtp",
     "rwkv6",
     "arwkv7",
     "kimi-linear",
@@ -27,8 +28,9 @@ pub(crate) const RECURRENT: [&str; 14] = [
 
 /// Attention: plain, with windows, chunks and sinks; of short vectors; with biases by distance; over shared keys; behind gates,
 /// with heads by layer; with routers that see a layer's input.
-const ATTENTION: [&str; 9] = [
+const ATTENTION: [&str; 10] = [
     "llama",
+    "glm4moe-mtp",
     "mistral-window",
     "gpt-oss",
     "llama4",
@@ -41,6 +43,15 @@ const ATTENTION: [&str; 9] = [
 
 fn kinds() -> impl Iterator<Item = &'static str> {
     RECURRENT.into_iter().chain(ATTENTION)
+}
+
+/// What drafts: texts, and the model's own layer where it has one.
+fn drafts(name: &str) -> Speculation {
+    if name.ends_with("-mtp") {
+        Speculation::Auto { max_draft: 6 }
+    } else {
+        LOOKUP
+    }
 }
 
 /// Slots for states: none where there are no states.
@@ -62,7 +73,7 @@ fn assert_no_difference(name: &str, machines: &[Machine]) {
     let guessing: Vec<Request> = plain
         .iter()
         .map(|request| Request {
-            speculation: LOOKUP,
+            speculation: drafts(name),
             ..request.clone()
         })
         .collect();
@@ -195,7 +206,7 @@ fn go_on(name: &str, machine: Machine) {
     let mut turn = first.clone();
     turn.prompt.extend(model.alone(&first).tokens);
     turn.prompt.extend([3, 4, 5]);
-    turn.speculation = Speculation::PromptLookup { max_draft: 6 };
+    turn.speculation = drafts(name);
     let cached = assert_same(&model, &mut engine, &turn);
     assert_eq!(cached, first.prompt.len() + 11, "{name}");
 

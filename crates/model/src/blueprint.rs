@@ -9,6 +9,7 @@ use crate::error::LoadError;
 use crate::layer::{self, Layer, NormWeights};
 use crate::matrix::{Home, Matrix};
 use crate::model::Model;
+use crate::nextn::Nextn;
 use crate::pages::PageLayout;
 use crate::per_layer::LayerEmbeddings;
 use crate::rope::Rope;
@@ -34,6 +35,20 @@ pub struct LoadOptions {
     pub untested: Option<&'static ArchSpec>,
     /// The part of the model that this machine has; all of it if not given.
     pub stretch: Option<Stretch>,
+    /// Whether the layer after the last is loaded too, which predicts the token after the next.
+    pub nextn: NextnUse,
+}
+
+/// Whether the layer after the last is loaded, which predicts the token after the next.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum NextnUse {
+    /// It is left out.
+    #[default]
+    Omit,
+    /// It is loaded where the file has one that can be computed.
+    IfPresent,
+    /// A file without one, or with one that cannot be computed, is refused.
+    Require,
 }
 
 /// Where weights are put.
@@ -86,6 +101,8 @@ pub(crate) struct Decoder {
     /// The embedding's own, where they are tied.
     pub(crate) output: Matrix,
     pub(crate) output_bias: Option<Vec<f32>>,
+    /// What predicts the token after the next, if it is wanted.
+    pub(crate) nextn: Option<Box<Nextn>>,
     /// What makes scores of a sequence's last state.
     pub(crate) rank: Option<Box<RankHead>>,
 }
@@ -135,6 +152,7 @@ impl Decoder {
         };
         let output_bias =
             tensors.maybe_vector(spec.output_bias, "output.bias", &[vocabulary as u64])?;
+        let nextn = Nextn::load(tensors, config, (&output_norm, output))?.map(Box::new);
         Ok(Self {
             embd_norm,
             layer_embeddings,
@@ -145,6 +163,7 @@ impl Decoder {
             output_norm,
             output,
             output_bias,
+            nextn,
             rank: RankHead::load(tensors, config)?.map(Box::new),
         })
     }
@@ -206,14 +225,15 @@ impl<'f> Blueprint<'f> {
             .get(1)
             .map_or(1, |&rows| rows as usize);
         let tied = file.tensor("output.weight").is_none();
-        let config = Config::new(spec, metadata, (vocabulary, tied))?;
+        let config = Config::new(spec, metadata, (vocabulary, tied), options.nextn)?;
         let stretch = Stretch::of(&config, options.stretch)?;
 
         let mut tensors = Tensors::new(file, spec.name, spec.part);
         if spec.indexer != Presence::Never {
             tensors.skip_all(".indexer.");
         }
-        tensors.skip_layers(config.layers.len()..config.stored_layers);
+        let loaded = config.layers.len() + usize::from(config.nextn.is_some());
+        tensors.skip_layers(loaded..config.stored_layers);
         tensors.present = stretch.ends;
         let token_embd = tensors.matrix(embedding, config.width, vocabulary)?;
         let position_embd = tensors.maybe_vector(

@@ -105,6 +105,24 @@ impl Executor for CpuExecutor {
         self.forward_observed(table, batch, Some(observer))
     }
 
+    fn predicting_share(&self) -> Option<f32> {
+        self.model.predicting_share()
+    }
+
+    fn predict(
+        &mut self,
+        table: &PageTable,
+        batch: &mut [Span<'_>],
+    ) -> Result<Outputs<'_>, BatchError> {
+        let compute = Compute {
+            kernels: self.kernels,
+            pool: &*self.pool,
+        };
+        let storage = &mut self.storage;
+        let pages = PagesMut { table, storage };
+        self.model.predict(&compute, pages, &mut self.work, batch)
+    }
+
     fn inside(&self) -> Option<&Model> {
         Some(&self.model)
     }

@@ -8,7 +8,8 @@ use crate::config::Config;
 use crate::embedded::run_at;
 use crate::error::BatchError;
 use crate::kv_pages::KvPages;
-use crate::layer::{FfnWeights, Layer};
+use crate::layer::{FfnWeights, Layer, NormWeights};
+use crate::matrix::Matrix;
 use crate::mixer::Mixer;
 use crate::model::Model;
 use crate::observer::Observer;
@@ -82,6 +83,9 @@ impl Model {
         }
         let rows = pass.logits(decoder, work);
         let states = pass.states(decoder, rows, work);
+        if let Some(nextn) = &decoder.nextn {
+            pass.feed_nextn(decoder, nextn, &mut kv, work);
+        }
         self.check_file()?;
         for span in batch {
             span.sequence.advance(span.tokens.len());
@@ -224,7 +228,7 @@ impl Pass<'_> {
 
     /// Adds the mixer's branch to `x`, and prepares the input of what comes next: the feed-forward network, or the next
     /// layer.
-    fn after_mixer(
+    pub(crate) fn after_mixer(
         &self,
         layer: &Layer,
         mixer: &Mixer,
@@ -288,7 +292,7 @@ impl Pass<'_> {
     }
 
     /// Computes the feed-forward network, adds it to `x`, and prepares the next layer's input.
-    fn ffn_branch(
+    pub(crate) fn ffn_branch(
         &self,
         index: usize,
         layer: &Layer,
@@ -328,6 +332,16 @@ impl Pass<'_> {
 
     /// The rows asked for: last norm, output matrix, scale, cap. Returns how many there are.
     pub(crate) fn logits(&self, decoder: &Decoder, work: &mut Workspace) -> usize {
+        self.logits_of(decoder, (&decoder.output_norm, &decoder.output), work)
+    }
+
+    /// The same with another last norm and output matrix.
+    pub(crate) fn logits_of(
+        &self,
+        decoder: &Decoder,
+        (norm, output): (&NormWeights, &Matrix),
+        work: &mut Workspace,
+    ) -> usize {
         let Self {
             config, compute, ..
         } = *self;
@@ -347,29 +361,23 @@ impl Pass<'_> {
         // `normed` has room for every token; rows that need logits are no more than those.
         let normed = &mut work.normed[..rows * width];
         let last = &work.last[..rows * width];
-        compute.norm(
-            config.spec.norm,
-            &decoder.output_norm,
-            config.epsilon,
-            last,
-            normed,
-        );
-        let format = act_format(decoder.output.ty);
+        compute.norm(config.spec.norm, norm, config.epsilon, last, normed);
+        let format = act_format(output.ty);
         let encoded = work.acts.rows_mut(format, width, rows);
         compute.encode(format, normed, width, width, encoded);
         let logits = &mut work.logits[..rows * config.vocabulary];
-        self.multiply_one(&decoder.output, &mut work.acts, logits);
+        self.multiply_one(output, &mut work.acts, logits);
         let x = Rows {
             floats: normed,
             stride: width,
         };
-        self.observe(&decoder.output, x, rows);
+        self.observe(output, x, rows);
         let out = RowsMut {
             floats: &mut *logits,
             stride: config.vocabulary,
             offset: 0,
         };
-        self.adapt(&decoder.output, x, out, |span| span.rows());
+        self.adapt(output, x, out, |span| span.rows());
         compute.each_row(logits, config.vocabulary, |_, row| {
             if let Some(bias) = &decoder.output_bias {
                 compute.kernels.add(row, bias);

@@ -183,6 +183,11 @@ impl Model {
                 what: "encoder-decoders",
             });
         }
+        if decoder.nextn.is_some() {
+            return Err(NotOnDevice {
+                what: "layers that predict the token after the next",
+            });
+        }
         let layers = decoder.layers.iter().map(|layer| self.device_layer(layer));
         Ok(DeviceModel {
             config: &self.parts.config,

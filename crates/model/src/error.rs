@@ -76,6 +76,12 @@ pub enum LoadError {
         layers: usize,
         reason: &'static str,
     },
+    #[error("the file has no layer that predicts the token after the next (MTP)")]
+    NoNextn,
+    #[error("{layers} layers predict tokens after the next (MTP), of which one is supported")]
+    SeveralNextn { layers: usize },
+    #[error("layers that predict the token after the next (MTP) are not supported in {name}")]
+    NextnFamily { name: &'static str },
     #[error("weights were to stay in their file, and nobody keeps it")]
     NotStored,
     #[error("the load was canceled")]
@@ -123,6 +129,8 @@ pub enum BatchError {
     Lost { reason: String },
     #[error("the sequence has no recurrent state, which the model needs")]
     State,
+    #[error("no layer that predicts the token after the next is loaded")]
+    NoNextn,
     #[error("an encoder-decoder needs a source for every sequence, and other models have none")]
     Source,
     #[error("a source is read at once: the span has {tokens} of its {source_tokens} tokens")]

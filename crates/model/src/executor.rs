@@ -63,6 +63,27 @@ pub trait Executor: Send {
         self.forward(table, batch)
     }
 
+    /// What a [prediction](Self::predict) takes, in parts of a pass over the model for one token; none where the layer that
+    /// predicts the token after the next is not loaded.
+    fn predicting_share(&self) -> Option<f32> {
+        None
+    }
+
+    /// Predicts with the layer after the last alone, from what it and [`forward`](Self::forward) have left of the
+    /// positions before: of each span, the logits of what follows its last token. [Advances](crate::Sequence::advance) the
+    /// sequences, and leaves recurrent states as they are.
+    ///
+    /// Whoever calls it takes the sequences back to where they were before the next `forward`, which computes the same
+    /// positions anew.
+    fn predict(
+        &mut self,
+        table: &PageTable,
+        batch: &mut [Span<'_>],
+    ) -> Result<Outputs<'_>, BatchError> {
+        let _ = (table, batch);
+        Err(BatchError::NoNextn)
+    }
+
     /// The model, where its weights can be looked at.
     fn inside(&self) -> Option<&Model> {
         None

@@ -39,6 +39,7 @@ mod layer;
 mod matrix;
 mod mixer;
 mod model;
+mod nextn;
 mod observer;
 mod packed;
 mod pages;
@@ -60,7 +61,7 @@ pub use audio_tower::{
     AudioMerge, AudioStep, AudioTower, AudioTowerConfig, AudioTowerError, AudioTowerSpec, Heed,
 };
 pub use batch::{BatchLimits, Output, Outputs, Span};
-pub use blueprint::{Blueprint, LoadOptions, Placement};
+pub use blueprint::{Blueprint, LoadOptions, NextnUse, Placement};
 pub use compute::Compute;
 pub use config::{
     AttentionConfig, BucketConfig, Config, DeltaNetConfig, ExpertConfig, KimiDeltaConfig,

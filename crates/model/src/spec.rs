@@ -4,10 +4,12 @@
 //! file's metadata. The decoder and the encoder read a spec and never a family's name.
 
 mod attention;
+mod nextn;
 mod recurrence;
 mod rope;
 
 pub use attention::{AttnGate, KeySource, Temperature, TemperatureScale, ValueNorm};
+pub use nextn::Nextn;
 pub use recurrence::{Branches, Recurrence, RecurrentLayers, SharedKeys};
 pub use rope::{ImageLayers, RopeAxes, WindowRope, YarnRange};
 pub use strata_kernels::Activation;
@@ -447,6 +449,8 @@ pub struct ArchSpec {
     pub output_norm: &'static str,
     /// The bias of the output matrix.
     pub output_bias: Presence,
+    /// Layers after the last.
+    pub nextn: Nextn,
 }
 
 impl ArchSpec {
@@ -507,5 +511,6 @@ impl ArchSpec {
         streams: Presence::Never,
         output_norm: "output_norm",
         output_bias: Presence::Never,
+        nextn: Nextn::Skipped,
     };
 }

@@ -58,6 +58,11 @@ impl Stretch {
         if config.spec.role == Role::Encoder || config.source.is_some() {
             return Err(refuse("the model reads texts as a whole"));
         }
+        if config.nextn.is_some() {
+            return Err(refuse(
+                "what predicts the token after the next needs all of them",
+            ));
+        }
         if part.first > part.end || part.end > layers {
             return Err(refuse("there are no such layers"));
         }

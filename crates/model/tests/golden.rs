@@ -6,8 +6,12 @@
 use crate::running::{Runner, base64, check_page, page_row, read};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use strata_kernels::{Isa, Kernels};
-use strata_model::{KvType, LoadOptions, Model, Output, arch};
+use strata_model::{
+    BatchLimits, CpuExecutor, Executor, KvType, LoadOptions, Model, NextnUse, Output, PageLayout,
+    PageStorage, Sequence, Span, arch,
+};
 use strata_platform::{Inline, SystemMemory};
 use strata_weights::{Gguf, GgufSet};
 
@@ -20,6 +24,8 @@ struct Case {
     file: Vec<u8>,
     tokens: Vec<u32>,
     logits: Vec<f32>,
+    /// Those of the layer that predicts the token after the next.
+    nextn: Option<Vec<f32>>,
     /// Models whose weights are quantized, and so their activations, are given more.
     tolerance: f32,
 }
@@ -37,7 +43,15 @@ fn cases() -> Vec<Case> {
         .map(|path| {
             let expected: serde_json::Value =
                 serde_json::from_slice(&read(&path.with_extension("json"))).unwrap();
-            let bytes = base64(expected["logits_f32_le_base64"].as_str().unwrap());
+            let floats = |key: &str| -> Option<Vec<f32>> {
+                let bytes = base64(expected[key].as_str()?);
+                let floats = bytes.chunks_exact(4);
+                Some(
+                    floats
+                        .map(|b| f32::from_le_bytes(b.try_into().unwrap()))
+                        .collect(),
+                )
+            };
             Case {
                 name: path.file_stem().unwrap().to_string_lossy().into(),
                 reference: expected["reference"]
@@ -54,10 +68,8 @@ fn cases() -> Vec<Case> {
                     .iter()
                     .map(|t| t.as_u64().unwrap() as u32)
                     .collect(),
-                logits: bytes
-                    .chunks_exact(4)
-                    .map(|b| f32::from_le_bytes(b.try_into().unwrap()))
-                    .collect(),
+                logits: floats("logits_f32_le_base64").unwrap(),
+                nextn: floats("nextn_logits_f32_le_base64"),
             }
         })
         .collect()
@@ -119,6 +131,94 @@ fn logits_are_those_of_the_reference() {
         .map(|(name, (references, worst))| page_row(name, references, *worst))
         .collect();
     check_page("decoders", &rows);
+}
+
+/// What the layer after the last predicts at each position from the second on, and after the last from its own best guess;
+/// the tokens come in chunks of this size.
+fn predictions(
+    model: &Arc<Model>,
+    kernels: &'static Kernels,
+    tokens: &[u32],
+    chunk: usize,
+) -> Vec<f32> {
+    let limits = BatchLimits {
+        tokens: 64,
+        logits: 64,
+    };
+    let layout = PageLayout::new(model.config(), KvType::F32);
+    let storage = PageStorage::new(layout, 64, 2, &SystemMemory).unwrap();
+    let pool = Arc::new(Inline);
+    let mut executor = CpuExecutor::new(Arc::clone(model), kernels, pool, storage, limits);
+    let mut table = executor.page_table();
+    let mut sequence = Sequence::default();
+    table.reserve(&mut sequence, tokens.len() + 1).unwrap();
+    fn span<'s>(sequence: &'s mut Sequence, tokens: &'s [u32], output: Output) -> Span<'s> {
+        Span {
+            sequence,
+            tokens,
+            output,
+            adapter: None,
+            embedded: &[],
+        }
+    }
+    for chunk in tokens.chunks(chunk) {
+        let batch = &mut [span(&mut sequence, chunk, Output::None)];
+        executor.forward(&table, batch).unwrap();
+    }
+    let mut rows = Vec::new();
+    // A prediction leaves its own state at its position: nothing before that sees it.
+    for at in (1..tokens.len()).rev() {
+        sequence.restored(at);
+        let mut predict = |token: u32| {
+            let tokens = [token];
+            let batch = &mut [span(&mut sequence, &tokens, Output::LastLogits)];
+            let outputs = executor.predict(&table, batch).unwrap();
+            outputs.logits.to_vec()
+        };
+        let row = predict(tokens[at]);
+        if at + 1 == tokens.len() {
+            let best = (0..row.len()).max_by(|&a, &b| row[a].total_cmp(&row[b]));
+            rows.push(predict(best.unwrap() as u32));
+        }
+        rows.push(row);
+    }
+    rows.reverse();
+    rows.concat()
+}
+
+#[test]
+fn tokens_after_the_next_are_those_of_the_reference() {
+    let cases = cases();
+    let cases = cases
+        .iter()
+        .filter_map(|case| Some((case, case.nextn.as_ref()?)));
+    let mut checked = 0;
+    for (case, expected) in cases {
+        let set = GgufSet::new(vec![Gguf::parse(&case.file).unwrap()]).unwrap();
+        let options = LoadOptions {
+            nextn: NextnUse::Require,
+            ..LoadOptions::default()
+        };
+        let model = Model::load(&set, options, &SystemMemory, &Inline, &mut |_, _| {});
+        let model = Arc::new(model.unwrap());
+        let scalar = Kernels::for_isa(Isa::Scalar).unwrap();
+        let found = predictions(&model, scalar, &case.tokens, 28);
+        assert_eq!(found.len(), expected.len(), "{}", case.name);
+        let differences = found.iter().zip(expected).map(|(a, b)| (a - b).abs());
+        let worst = differences.fold(0.0, f32::max);
+        assert!(worst <= TOLERANCE, "{}: {worst}", case.name);
+        for chunk in [1, 5] {
+            let other = predictions(&model, Kernels::detect(), &case.tokens, chunk);
+            let mut pairs = found.iter().zip(&other);
+            assert!(
+                pairs.all(|(a, b)| a.to_bits() == b.to_bits()),
+                "{}",
+                case.name
+            );
+        }
+        checked += 1;
+    }
+    assert_eq!(checked, 2);
 }
 
 #[test]

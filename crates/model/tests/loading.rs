@@ -3,7 +3,7 @@
 use crate::running::{Runner, read};
 use std::path::Path;
 use strata_kernels::Kernels;
-use strata_model::{KvType, LoadError, LoadOptions, Model, Output, arch};
+use strata_model::{Blueprint, KvType, LoadError, LoadOptions, Model, NextnUse, Output, arch};
 use strata_platform::{Inline, Memory, OutOfMemory, Region, SystemMemory};
 use strata_quant::GgmlType;
 use strata_weights::gguf::Builder;
@@ -442,4 +442,62 @@ fn an_untested_architecture_runs_only_if_it_is_asked_for_by_name() {
         assert!(run(&model) == run(&plain), "{name} is not deepseek2");
     }
     assert!(arch::untested("llama").is_none());
+}
+
+#[test]
+fn a_layer_after_the_last_is_loaded_where_it_can_be_computed() {
+    let read = |file: &[u8], nextn| {
+        let set = GgufSet::new(vec![Gguf::parse(file).unwrap()]).unwrap();
+        let options = LoadOptions {
+            nextn,
+            ..LoadOptions::default()
+        };
+        let loaded = Blueprint::new(&set, options).map(|blueprint| {
+            let layout = blueprint.layout(KvType::F16);
+            let config = blueprint.config();
+            (
+                config.nextn.is_some(),
+                blueprint.packed_bytes(),
+                layout.page_bytes(),
+            )
+        });
+        loaded.map_err(|error| error.to_string())
+    };
+    let load = |name: &str, nextn| read(&golden(name), nextn);
+    let plain = load("glm4moe-mtp", NextnUse::Omit).unwrap();
+    let predicting = load("glm4moe-mtp", NextnUse::IfPresent).unwrap();
+    assert!(!plain.0 && predicting.0);
+    // Keys and values as wide as those of the other layers, and a state of 32 values in f16.
+    assert!(plain.1 < predicting.1);
+    assert_eq!(predicting.2, plain.2 / 2 * 3 + 32 * 32 * 2);
+    assert_eq!(
+        load("llama", NextnUse::IfPresent),
+        load("llama", NextnUse::Omit)
+    );
+    let key = "glm4moe.nextn_predict_layers";
+    let several = replaced(&golden("glm4moe-mtp"), key, Some(Value::U32(2)));
+    let dense = golden("llama");
+    let gguf = Gguf::parse(&dense).unwrap();
+    let mut builder = Builder::new();
+    for (key, value) in gguf.metadata().iter() {
+        builder.set_value(key, value).unwrap();
+    }
+    let key = "llama.nextn_predict_layers";
+    builder.set_value(key, Value::U32(1)).unwrap();
+    for (file, expected) in [
+        (
+            dense.clone(),
+            "the file has no layer that predicts the token after the next (MTP)",
+        ),
+        (
+            several,
+            "2 layers predict tokens after the next (MTP), of which one is supported",
+        ),
+        (
+            filled(&builder),
+            "layers that predict the token after the next (MTP) are not supported in llama",
+        ),
+    ] {
+        assert_eq!(read(&file, NextnUse::Require).unwrap_err(), expected);
+    }
 }

@@ -51,6 +51,8 @@ mod answer;
 #[cfg(feature = "std")]
 mod device;
 #[cfg(feature = "std")]
+mod drafting;
+#[cfg(feature = "std")]
 mod ears;
 #[cfg(feature = "std")]
 mod embed;
@@ -106,7 +108,7 @@ pub use {
     lesson::{Look, Seen, SeenRow, SeenShares, SeenSteps, SeenTensor},
     model::{Caller, Model},
     open::{Listeners, Runtime},
-    options::{Device, Options, Stream},
+    options::{Device, Drafts, Options, Stream},
     parts::{LoadReport, Parts},
     peers::{
         PeerError, PeerHost, PeerHostOptions, PeerKey, PeerPlan, PeerState, PeerStates, Peers,

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use strata_chat::json::Json;
 use strata_chat::{Ears, ModelFacts, ModelProfile, Sight};
-use strata_engine::{Engine, EngineOptions, ModelDigest, Speculation};
+use strata_engine::{Engine, EngineOptions, ModelDigest};
 use strata_host::{MonotonicClock, PageFiles};
 use strata_model::spec::Role;
 use strata_model::{Executor, PAGE, Stretch};
@@ -34,9 +34,6 @@ const EXTRA_SHARE: u64 = 4;
 
 /// Whole contexts that pages are added for at most. More requests than that share them: few are that long.
 pub(crate) const MOST_CONTEXTS: usize = 16;
-
-/// Tokens that a draft model drafts at a time where no number is given.
-const DRAFT: usize = 8;
 
 /// What several models share: the worker threads, and whose turn it is to compute. Clones lead to the same one.
 #[derive(Clone)]
@@ -112,24 +109,7 @@ impl Options {
             let what = "a context of 0 tokens has no room for a prompt";
             return Err(Error::new(ErrorKind::InvalidArgument, what));
         }
-        CheckedModel::of_part(file, context, tokenizer_use, part)
-    }
-
-    /// How requests draft tokens ahead.
-    fn speculation(&self) -> Speculation {
-        let max_draft = self.draft_length();
-        match (max_draft, &self.draft) {
-            (0, _) => Speculation::Off,
-            (_, None) => Speculation::PromptLookup { max_draft },
-            (_, Some(_)) => Speculation::DraftModel { max_draft },
-        }
-    }
-
-    fn draft_length(&self) -> usize {
-        if self.draft.is_some() && self.max_draft == 0 {
-            return DRAFT;
-        }
-        self.max_draft
+        CheckedModel::of_part(file, context, tokenizer_use, (part, self.nextn()?))
     }
 
     fn engine(&self, checked: &CheckedModel<'_>) -> EngineOptions {

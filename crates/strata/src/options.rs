@@ -53,6 +53,19 @@ impl FromStr for Device {
     }
 }
 
+/// What tokens are drafted from.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum Drafts {
+    /// The draft model if there is one, or else the text so far and other texts of its client.
+    #[default]
+    Given,
+    /// The layer of the model that predicts the token after the next (multi-token prediction, MTP). A file without one is
+    /// refused.
+    Nextn,
+    /// Texts, or the draft model or that layer where there is one: whichever promises more, by what came of earlier drafts.
+    Auto,
+}
+
 /// How a model is opened. The defaults serve one program that asks a few things at once.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -67,6 +80,7 @@ pub struct Options {
     pub(crate) quantize: Option<Mix>,
     pub(crate) untested: Option<&'static ArchSpec>,
     pub(crate) max_draft: usize,
+    pub(crate) drafts: Drafts,
     pub(crate) draft: Option<PathBuf>,
     pub(crate) projector: Option<PathBuf>,
     pub(crate) adapters: Vec<AdapterFile>,
@@ -90,6 +104,7 @@ impl Default for Options {
             quantize: None,
             untested: None,
             max_draft: 0,
+            drafts: Drafts::Given,
             draft: None,
             projector: None,
             adapters: Vec::new(),
@@ -183,11 +198,18 @@ impl Options {
         self
     }
 
-    /// Drafts up to so many tokens ahead of each answer, from the text so far or with a
-    /// [draft model](Self::draft_model). The answers stay the same. [default: 0, or 8 with a draft model]
+    /// Drafts up to so many tokens ahead of each answer, from the text so far or from what [`drafts`](Self::drafts) says. The
+    /// answers stay the same. [default: 0, or 8 with a draft model or where something else than texts was asked for]
     #[must_use]
     pub fn max_draft(mut self, tokens: usize) -> Self {
         self.max_draft = tokens;
+        self
+    }
+
+    /// What tokens are drafted from. [default: the draft model, or else texts]
+    #[must_use]
+    pub fn drafts(mut self, drafts: Drafts) -> Self {
+        self.drafts = drafts;
         self
     }
 

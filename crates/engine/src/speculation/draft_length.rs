@@ -60,6 +60,26 @@ impl DraftLength {
         length
     }
 
+    /// Tokens that a draft of this length is expected to yield, less what they cost.
+    pub(crate) fn gain(&self, break_even: f32, length: usize) -> f32 {
+        let mut reached = 1.0;
+        let tokens = (0..length).map(|_| {
+            reached *= self.rate;
+            reached - break_even
+        });
+        tokens.sum()
+    }
+
+    /// The same for the best length up to `most`.
+    pub(crate) fn best_gain(&self, break_even: f32, most: usize) -> f32 {
+        let mut reached = 1.0;
+        let tokens = (0..most).map(|_| {
+            reached *= self.rate;
+            reached - break_even
+        });
+        tokens.take_while(|&gain| gain > 0.0).sum()
+    }
+
     /// Takes in how many drafted tokens were accepted, and whether the one after them was rejected.
     pub(crate) fn learn(&mut self, right: usize, wrong: bool) {
         for _ in 0..right {

@@ -20,28 +20,35 @@
 //!   client's other sequences and [its recent texts](recollection), and learns apart how much these are worth.
 //! - [a draft model](draft_model): a small model of the same vocabulary proposes what it finds likeliest, for all
 //!   requests side by side. (Drawing its tokens with the request's sampler and random numbers is right less often.)
+//! - the model's own layer that predicts the token after the next, where its file has one ([`Executor::predict`]): it has seen
+//!   what the model made of the text, and costs a layer and the output matrix for each token.
+//!
+//! [`Executor::predict`]: strata_model::Executor::predict
 //!
 //! # How far to guess
 //!
 //! Each request keeps [how often its drafts were right](draft_length) and drafts as far as the next token is likely enough to
-//! pay for its computation; drafts that fail stop, and are tried again now and then.
+//! pay for its computation; drafts that fail stop, and are tried again now and then. A request that may draw on the text and
+//! on a predictor ([`Speculation::Auto`]) takes the draft that [promises more](draft_length::DraftLength::gain) by what came of
+//! its earlier ones.
 
 pub(crate) mod draft_length;
 pub(crate) mod draft_model;
 pub(crate) mod prompt_lookup;
 pub(crate) mod recollection;
 
-use draft_length::DraftLength;
+use alloc::vec::Vec;
+use draft_length::{DraftLength, break_even};
 use draft_model::DraftModel;
-use prompt_lookup::PromptLookup;
+use prompt_lookup::{Found, PromptLookup};
 
 pub use draft_model::VocabularyMismatch;
 
 /// How a request guesses tokens ahead. The answer is the same with each.
 ///
-/// `max_draft` is the most to guess at a time; the engine's own limit ([`Engine::with_speculation`]) holds too.
+/// `max_draft` is the most to guess at a time; the engine's own limit ([`EngineOptions::max_draft`]) holds too.
 ///
-/// [`Engine::with_speculation`]: crate::Engine::with_speculation
+/// [`EngineOptions::max_draft`]: crate::EngineOptions::max_draft
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum Speculation {
     /// Not at all.
@@ -57,44 +64,148 @@ pub enum Speculation {
         /// Tokens to guess at a time, at most.
         max_draft: usize,
     },
+    /// With the model's own layer that predicts the token after the next.
+    Nextn {
+        /// Tokens to guess at a time, at most.
+        max_draft: usize,
+    },
+    /// From the text, or with the draft model or the model's own layer if there is one: whichever promises more.
+    Auto {
+        /// Tokens to guess at a time, at most.
+        max_draft: usize,
+    },
 }
 
-/// One request's drafter and what it has learned.
+/// What guesses for all requests, whatever their texts repeat.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Predictor {
+    /// The draft model.
+    Model,
+    /// The model's own layer.
+    Nextn,
+}
+
+/// One request's drafters and what it has learned of them.
 #[derive(Clone)]
-pub(crate) enum Drafter {
-    Off,
-    Lookup {
-        lookup: PromptLookup,
-        most: usize,
-    },
-    Model {
-        draft_length: DraftLength,
-        most: usize,
-    },
+pub(crate) struct Drafter {
+    /// Tokens at a time, at most.
+    most: usize,
+    pub(crate) lookup: Option<PromptLookup>,
+    predictor: Option<(Predictor, DraftLength)>,
+    /// Whether the last draft was the predictor's.
+    predicted: bool,
 }
 
 impl Drafter {
-    /// A drafter that guesses no more than `most` tokens.
-    pub(crate) fn new(speculation: Speculation, most: usize) -> Self {
-        match speculation {
-            Speculation::Off => Self::Off,
-            Speculation::PromptLookup { max_draft } => Self::Lookup {
-                lookup: PromptLookup::new(),
-                most: most.min(max_draft),
-            },
-            Speculation::DraftModel { max_draft } => Self::Model {
-                draft_length: DraftLength::new(DraftModel::TRUST),
-                most: most.min(max_draft),
-            },
+    /// A drafter that guesses no more than `most` tokens, where `there` is the engine's predictor.
+    pub(crate) fn new(speculation: Speculation, most: usize, there: Option<Predictor>) -> Self {
+        let (max_draft, looks, predictor) = match speculation {
+            Speculation::Off => (0, false, None),
+            Speculation::PromptLookup { max_draft } => (max_draft, true, None),
+            Speculation::DraftModel { max_draft } => (max_draft, false, Some(Predictor::Model)),
+            Speculation::Nextn { max_draft } => (max_draft, false, Some(Predictor::Nextn)),
+            Speculation::Auto { max_draft } => (max_draft, true, there),
+        };
+        let length = || DraftLength::new(DraftModel::TRUST);
+        Self {
+            most: most.min(max_draft),
+            lookup: looks.then(PromptLookup::new),
+            predictor: predictor.map(|predictor| (predictor, length())),
+            predicted: false,
         }
+    }
+
+    /// What predicts for it.
+    pub(crate) fn predictor(&self) -> Option<Predictor> {
+        self.predictor.as_ref().map(|(predictor, _)| *predictor)
+    }
+
+    /// Proposes from texts, up to `most` tokens, where `decoding` requests are decoded together.
+    pub(crate) fn look_up(
+        &mut self,
+        (text, elsewhere): (&[u32], Option<Found<'_>>),
+        decoding: usize,
+        most: usize,
+        draft: &mut Vec<u32>,
+    ) {
+        let most = most.min(self.most);
+        if let Some(lookup) = self.lookup.as_mut().filter(|_| most > 0) {
+            lookup.propose(text, elsewhere, break_even(decoding, 0.0), most, draft);
+            self.predicted = false;
+        }
+    }
+
+    /// How many tokens to predict, at most `most`, in place of a draft of `found` from texts, which is 0 where that promises
+    /// more. A prediction takes `share` of a pass.
+    pub(crate) fn wanted(
+        &mut self,
+        found: usize,
+        decoding: usize,
+        share: f32,
+        most: usize,
+    ) -> usize {
+        let Some((_, length)) = &mut self.predictor else {
+            return 0;
+        };
+        let (pays, most) = (break_even(decoding, share), most.min(self.most));
+        if found > 0
+            && let Some(lookup) = &self.lookup
+            && lookup.gain(break_even(decoding, 0.0), found) >= length.best_gain(pays, most)
+        {
+            return 0;
+        }
+        let wanted = length.choose(pays, most);
+        self.predicted |= wanted > 0;
+        wanted
     }
 
     /// Takes in how many tokens of the last draft were right, and whether one was wrong.
     pub(crate) fn learn(&mut self, right: usize, wrong: bool) {
-        match self {
-            Self::Off => {}
-            Self::Lookup { lookup, .. } => lookup.learn(right, wrong),
-            Self::Model { draft_length, .. } => draft_length.learn(right, wrong),
+        match (&mut self.lookup, &mut self.predictor) {
+            (_, Some((_, length))) if self.predicted => length.learn(right, wrong),
+            (Some(lookup), _) => lookup.learn(right, wrong),
+            (None, _) => {}
         }
+        self.predicted = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_draft_that_promises_more_is_taken() {
+        let text = [1, 2, 3, 4, 5, 9, 1, 2, 3];
+        let auto = Speculation::Auto { max_draft: 4 };
+        let mut drafter = Drafter::new(auto, 8, Some(Predictor::Nextn));
+        let mut taken = |right: usize| {
+            let mut draft = Vec::new();
+            drafter.look_up((&text, None), 1, 8, &mut draft);
+            let wanted = drafter.wanted(draft.len(), 1, 0.1, 8);
+            assert!(wanted <= 4 && draft.iter().all(|&token| token > 3));
+            let drafted = if wanted > 0 { wanted } else { draft.len() };
+            drafter.learn(right.min(drafted), right < drafted);
+            wanted > 0
+        };
+        assert!(taken(0), "a short match promises less than a prediction");
+        // Predictions that are never right give way to the text, which is.
+        let by_text = (0..20).filter(|_| !taken(0)).count();
+        assert!(by_text > 0);
+        let mut last = Vec::new();
+        for _ in 0..20 {
+            last.push(taken(9));
+        }
+        assert!(last[10..].iter().all(|&predicted| predicted == last[19]));
+    }
+
+    #[test]
+    fn without_a_predictor_there_are_only_texts() {
+        let auto = Speculation::Auto { max_draft: 4 };
+        let mut drafter = Drafter::new(auto, 8, None);
+        assert_eq!(drafter.predictor(), None);
+        assert_eq!(drafter.wanted(0, 1, 0.1, 8), 0);
+        let mut off = Drafter::new(Speculation::Off, 8, Some(Predictor::Nextn));
+        assert_eq!(off.wanted(0, 1, 0.1, 8), 0);
     }
 }

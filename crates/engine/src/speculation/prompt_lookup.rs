@@ -126,6 +126,11 @@ impl PromptLookup {
         Some(Found { text: indexed, at })
     }
 
+    /// Tokens that the last proposal is expected to yield, less what they cost.
+    pub(crate) fn gain(&self, break_even: f32, length: usize) -> f32 {
+        self.draft_lengths[self.kind.0][self.kind.1].gain(break_even, length)
+    }
+
     /// Takes in what came of the last proposal.
     pub(crate) fn learn(&mut self, right: usize, wrong: bool) {
         self.draft_lengths[self.kind.0][self.kind.1].learn(right, wrong);

@@ -11,8 +11,8 @@ use strata_engine::{
 };
 use strata_kernels::Kernels;
 use strata_model::{
-    Adapter, AdapterTensor, CpuExecutor, Executor, KvType, LoadOptions, Model, PAGE, PageLayout,
-    PageStorage,
+    Adapter, AdapterTensor, CpuExecutor, Executor, KvType, LoadOptions, Model, NextnUse, PAGE,
+    PageLayout, PageStorage,
 };
 use strata_platform::{Inline, Pool, SystemMemory};
 use strata_tokenizer::{EncodeOptions, Tokenizer};
@@ -59,7 +59,10 @@ impl ExecutorSetup {
 /// A model from a file's bytes.
 pub(crate) fn load(bytes: &[u8]) -> Arc<Model> {
     let set = GgufSet::new(vec![Gguf::parse(bytes).unwrap()]).unwrap();
-    let options = LoadOptions::default();
+    let options = LoadOptions {
+        nextn: NextnUse::IfPresent,
+        ..LoadOptions::default()
+    };
     let model = Model::load(&set, options, &SystemMemory, &Inline, &mut |_, _| {});
     Arc::new(model.unwrap())
 }

@@ -3,8 +3,8 @@
 use super::llama_like::{DENSE, HALF_SPLIT, HUNYUAN_DENSE};
 use super::{granite, lfm2, qwen3moe};
 use crate::spec::{
-    Activation, ArchSpec, AttnGate, AttnScale, DenseBeside, ExpertGate, Experts, Fusion, Nope,
-    Norm, NormNames, Presence, QkNorm, QkNormOrder, RouterInput, Routing, Scale, Temperature,
+    Activation, ArchSpec, AttnGate, AttnScale, DenseBeside, ExpertGate, Experts, Fusion, Nextn,
+    Nope, Norm, NormNames, Presence, QkNorm, QkNormOrder, RouterInput, Routing, Scale, Temperature,
     TemperatureScale, Variant, Weighed, Window, WindowRope, YarnRange,
 };
 
@@ -132,6 +132,7 @@ pub(super) const GLM4MOE: ArchSpec = ArchSpec {
         ..ArchSpec::LLAMA.norm_names
     },
     experts: Experts::Always(SIGMOID_ROUTING),
+    nextn: Nextn::Normed,
     ..HALF_SPLIT
 };
 

@@ -3,8 +3,9 @@
 use super::llama_like::{DENSE, HALF_SPLIT};
 use super::{gemma, granite, qwen2moe};
 use crate::spec::{
-    Activation, ArchSpec, AttnGate, Branches, ExpertGate, Experts, Ffn, Nope, NormNames, Position,
-    Presence, QkNorm, Recurrence, RecurrentLayers, Residual, RopeAxes, Routing, Scale, SharedKeys,
+    Activation, ArchSpec, AttnGate, Branches, ExpertGate, Experts, Ffn, Nextn, Nope, NormNames,
+    Position, Presence, QkNorm, Recurrence, RecurrentLayers, Residual, RopeAxes, Routing, Scale,
+    SharedKeys,
 };
 
 pub(super) const MAMBA: ArchSpec = ArchSpec {
@@ -96,6 +97,7 @@ pub(super) const QWEN3NEXT: ArchSpec = ArchSpec {
         shared: Presence::Always,
         ..Routing::MIXTRAL
     }),
+    nextn: Nextn::Normed,
     ..qwen2moe::SPEC
 };
 

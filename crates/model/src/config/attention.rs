@@ -415,7 +415,7 @@ fn windows(keys: &Keys<'_, '_>, shared: &Shared<'_>) -> Result<Vec<Option<usize>
     };
     let slides = slides(keys, shared.spec.window, shared.stored_layers)?;
     let windows = slides.into_iter().map(|slides| window.filter(|_| slides));
-    Ok(windows.take(shared.layers).collect())
+    Ok(windows.collect())
 }
 
 /// Whether each layer slides: as `attention.sliding_window_pattern` says, or else as the architecture does.

@@ -72,27 +72,29 @@ impl LayerConfig {
     }
 }
 
+/// The layers' sizes, those of the one that predicts the token after the next, and the RoPEs that they use.
+pub(super) type Layers = (Vec<LayerConfig>, Option<LayerConfig>, Vec<RopeConfig>);
+
 /// What the layers share.
 pub(super) struct Shared<'a> {
     pub(super) spec: &'a ArchSpec,
     pub(super) layers: usize,
     /// Those in the file: some have more, which predict tokens after the next.
     pub(super) stored_layers: usize,
+    /// Whether the first of those is wanted too.
+    pub(super) nextn: bool,
     pub(super) width: usize,
     pub(super) context: usize,
     /// The inner width of feed-forward networks where the file names none.
     pub(super) ffn: Option<usize>,
 }
 
-/// All layers, and the RoPEs that they use.
-pub(super) fn layers(
-    keys: &Keys<'_, '_>,
-    shared: &Shared<'_>,
-) -> Result<(Vec<LayerConfig>, Vec<RopeConfig>), LoadError> {
+/// All layers that are wanted.
+pub(super) fn layers(keys: &Keys<'_, '_>, shared: &Shared<'_>) -> Result<Layers, LoadError> {
     let ffn = ffn_lengths(keys, shared)?;
     let activations = activations(keys, shared)?;
     let kinds = recurrent::kinds(keys, shared, &ffn)?;
-    let attention = match kinds.iter().any(|kind| kind.attends()) {
+    let attention = match shared.nextn || kinds.iter().any(|kind| kind.attends()) {
         true => Some(AttentionKeys::new(keys, shared)?),
         false => None,
     };
@@ -106,7 +108,7 @@ pub(super) fn layers(
         Some(_) => Some(keys.numbers(&key, shared.stored_layers)?),
     };
     let mut ropes = Vec::new();
-    let layers = kinds.iter().enumerate().map(|(layer, kind)| {
+    let mut layer = |layer: usize, kind: &LayerKind| {
         let recurrent = || recurrent::recurrent(keys, shared);
         let mut attend = || match &attention {
             Some(attention) => attention.layer(keys, shared, layer, &mut ropes),
@@ -127,8 +129,15 @@ pub(super) fn layers(
                 .map(|all| all[layer])
                 .filter(|s| s.is_finite()),
         })
-    });
-    Ok((layers.collect::<Result<_, _>>()?, ropes))
+    };
+    let layers = kinds.iter().enumerate();
+    let layers = layers.map(|(index, kind)| layer(index, kind));
+    let layers = layers.collect::<Result<_, _>>()?;
+    let nextn = match shared.nextn {
+        true => Some(layer(shared.layers, &LayerKind::Attention)?),
+        false => None,
+    };
+    Ok((layers, nextn, ropes))
 }
 
 /// The inner widths of all layers' feed-forward networks; 0 for those that have none.

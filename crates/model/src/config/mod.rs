@@ -9,9 +9,10 @@ mod recurrent;
 mod rope;
 
 use crate::altup::MAX_STREAMS;
+use crate::blueprint::NextnUse;
 use crate::error::LoadError;
 use crate::pooling::Pooling;
-use crate::spec::{ArchSpec, Presence, Residual, Role, Scale};
+use crate::spec::{ArchSpec, Nextn, Presence, Residual, Role, Scale};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 pub use attention::{AttentionConfig, LatentConfig};
@@ -39,8 +40,10 @@ pub struct Config {
     pub spec: &'static ArchSpec,
     /// The layers.
     pub layers: Vec<LayerConfig>,
-    /// Those in the file. What comes after `layers` predicts tokens after the next, and is left out.
+    /// Those in the file. What comes after `layers` predicts tokens after the next, and is left out unless it was asked for.
     pub stored_layers: usize,
+    /// The layer that predicts the token after the next, where it was asked for.
+    pub nextn: Option<LayerConfig>,
     /// The residual stream's width.
     pub width: usize,
     /// The vocabulary's size.
@@ -100,11 +103,12 @@ pub struct StreamConfig {
 
 impl Config {
     /// Reads the metadata of a model whose vocabulary has `vocabulary` tokens, and whose output is the embedding if it is
-    /// `tied`.
+    /// `tied`; with the layer that predicts the token after the next if `nextn` says so.
     pub(crate) fn new(
         spec: &'static ArchSpec,
         metadata: &Metadata<'_>,
         (vocabulary, tied): (usize, bool),
+        nextn: NextnUse,
     ) -> Result<Self, LoadError> {
         let keys = Keys {
             metadata,
@@ -120,6 +124,7 @@ impl Config {
             None => keys.required_size("block_count", MAX_LAYERS)?,
         };
         let count = predicting_layers(&keys, stored_layers)?;
+        let nextn = has_nextn(spec, stored_layers - count, nextn)?;
         let width = keys.required_size("embedding_length", MAX_SIZE)?;
         let epsilon = match keys.positive("attention.layer_norm_rms_epsilon")? {
             Some(epsilon) => epsilon,
@@ -139,17 +144,19 @@ impl Config {
             spec,
             layers: count,
             stored_layers,
+            nextn,
             width,
             context,
             ffn: experts.map(|experts| experts.ffn),
         };
-        let (layers, ropes) = layers::layers(&keys, &shared)?;
+        let (layers, nextn, ropes) = layers::layers(&keys, &shared)?;
         let scale = |scale, name| scale_of(&keys, scale, name, (width, count, tied));
         let source = source(&keys, spec, (vocabulary, tied))?;
         Ok(Self {
             spec,
             layers,
             stored_layers,
+            nextn,
             width,
             vocabulary,
             // Source and answer may each be as long.
@@ -183,7 +190,8 @@ impl Config {
 
     /// The attention of every layer that has any.
     pub fn attention(&self) -> impl Iterator<Item = &AttentionConfig> {
-        self.layers.iter().filter_map(LayerConfig::attention)
+        let layers = self.layers.iter().chain(&self.nextn);
+        layers.filter_map(LayerConfig::attention)
     }
 
     /// The values of one embedded position: its embedding, then what DeepStack adds after each of the first layers.
@@ -249,7 +257,7 @@ fn source(
             needs: "a token of the vocabulary",
         });
     }
-    let encoder = Box::new(Config::new(encoder, keys.metadata, sizes)?);
+    let encoder = Box::new(Config::new(encoder, keys.metadata, sizes, NextnUse::Omit)?);
     Ok(Some(SourceConfig { encoder, start }))
 }
 
@@ -294,6 +302,20 @@ fn predicting_layers(keys: &Keys<'_, '_>, stored: usize) -> Result<usize, LoadEr
             value: others as f64,
             needs: "below block_count",
         })
+}
+
+/// Whether the layer that predicts the token after the next is loaded, of so many in the file.
+fn has_nextn(spec: &ArchSpec, layers: usize, wanted: NextnUse) -> Result<bool, LoadError> {
+    let problem = match (spec.nextn, layers) {
+        (Nextn::Normed, 1) => return Ok(wanted != NextnUse::Omit),
+        (_, 0) => LoadError::NoNextn,
+        (Nextn::Normed, layers) => LoadError::SeveralNextn { layers },
+        (Nextn::Skipped, _) => LoadError::NextnFamily { name: spec.name },
+    };
+    match wanted {
+        NextnUse::Require => Err(problem),
+        NextnUse::Omit | NextnUse::IfPresent => Ok(false),
+    }
 }
 
 /// A factor of a model of this width and so many layers, whose output may be the embedding.

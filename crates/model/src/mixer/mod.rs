@@ -172,7 +172,7 @@ impl MixerConfig {
 impl MixerSizes {
     /// Enough for every layer.
     pub(crate) fn of(config: &Config) -> Self {
-        let layers = config.layers.iter();
+        let layers = config.layers.iter().chain(&config.nextn);
         let sizes = layers.map(|layer| layer.mixer.sizes(config.width));
         // Branches beside and after mixers use their buffers.
         let beside = Self {

@@ -4,13 +4,16 @@
 //! each head's positions lie next to each other: attention over one head reads contiguous rows. Layers whose blocks have
 //! one size draw from one class of blocks, so that what a layer gives back any layer of its class can take.
 
-use crate::config::{AttentionConfig, Config};
+use crate::config::{AttentionConfig, Config, LayerConfig};
 use alloc::vec::Vec;
 use core::ops::Range;
 use strata_kernels::KvType;
 
 /// Positions in a page.
 pub const PAGE: usize = 32;
+
+/// How states are kept: their values are those of a norm.
+pub(crate) const HIDDEN: KvType = KvType::F16;
 
 /// How far back a layer looks. The layers of each reach are a part of a page that is held and given back by itself.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -101,6 +104,8 @@ pub struct PageLayout {
     pub(super) layers: Vec<Option<LayerLayout>>,
     pub(super) classes: Vec<BlockClass>,
     window: Option<usize>,
+    /// The number of what keeps the model's states for the layer that predicts the token after the next, which comes before it.
+    hidden: Option<usize>,
     /// Each layer's part of a state.
     pub(super) states: Vec<Range<usize>>,
     state_bytes: usize,
@@ -139,6 +144,7 @@ impl PageLayout {
             layers: Vec::new(),
             classes: Vec::new(),
             window: config.attention().filter_map(|layer| layer.window).max(),
+            hidden: None,
             states: Vec::new(),
             state_bytes: 0,
         };
@@ -161,12 +167,28 @@ impl PageLayout {
             }
             layout.states.push(start..layout.state_bytes);
         }
+        if let Some(nextn) = config.nextn.as_ref().and_then(LayerConfig::attention)
+            && own == (0..config.layers.len())
+        {
+            layout.add(nextn, 0);
+            layout.hidden = Some(layout.layers.len());
+            layout.add_block(
+                LayerLayout {
+                    reach: Reach::Everything,
+                    class: 0,
+                    heads: 1,
+                    row: HIDDEN.row_bytes(config.width),
+                    shared: true,
+                },
+                0,
+            );
+        }
         layout
     }
 
     /// Adds a layer with keys and values.
     fn add(&mut self, attention: &AttentionConfig, machine: usize) {
-        let mut layer = LayerLayout {
+        let layer = LayerLayout {
             reach: match attention.window {
                 Some(_) => Reach::Window,
                 None => Reach::Everything,
@@ -176,6 +198,11 @@ impl PageLayout {
             row: self.kind.row_bytes(attention.head_size),
             shared: attention.latent.is_some_and(|latent| latent.compressed),
         };
+        self.add_block(layer, machine);
+    }
+
+    /// Adds a block, of whatever class its size is.
+    fn add_block(&mut self, mut layer: LayerLayout, machine: usize) {
         let bytes = layer.bytes();
         let alike = |class: &BlockClass| (class.bytes, class.machine) == (bytes, machine);
         let known = self.classes.iter().position(alike);
@@ -189,6 +216,11 @@ impl PageLayout {
         });
         self.classes[layer.class].layers += 1;
         self.layers.push(Some(layer));
+    }
+
+    /// The number of the blocks with states, where the layer that predicts the token after the next is loaded.
+    pub(crate) fn hidden(&self) -> Option<usize> {
+        self.hidden
     }
 
     /// Where a layer's blocks are, for storage on a device; none for layers that keep no keys and values.

@@ -8,7 +8,7 @@ mod sequence;
 mod storage;
 mod table;
 
-pub(crate) use layout::{Half, LayerLayout};
+pub(crate) use layout::{HIDDEN, Half, LayerLayout};
 pub use layout::{LayerBlocks, PAGE, PageLayout, Reach};
 pub use sequence::Sequence;
 pub use storage::PageStorage;

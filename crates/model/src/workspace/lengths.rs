@@ -9,6 +9,7 @@ use crate::layer::{DenseFfn, ExpertFfn, ExpertMatrices, FfnWeights};
 use crate::matrix::Matrix;
 use crate::mixer::Mixer;
 use crate::mixer::attention::whole::WholeLengths;
+use crate::nextn::Nextn;
 use strata_kernels::{self as kernels, act_format};
 
 /// How long the buffers are whose length depends on the matrices.
@@ -37,6 +38,9 @@ pub(super) struct Lengths {
     /// Floats of a token's embeddings for layers, and bytes of a row of their table.
     pub(super) layer_inputs: usize,
     pub(super) layer_row: usize,
+    /// Floats of a token where the token after the next is predicted, and bytes of a row of a table for that.
+    pub(super) nextn: usize,
+    pub(super) nextn_row: usize,
 }
 
 impl Lengths {
@@ -47,6 +51,9 @@ impl Lengths {
                 lengths.decoder(decoder, limits);
                 let streams = parts.config.streams.map_or(0, |streams| streams.count);
                 lengths.streams = streams * parts.config.width;
+                if let Some(nextn) = &decoder.nextn {
+                    lengths.nextn(nextn, parts.config.width, limits);
+                }
                 if let (Some(source), Some(encoder)) = (&parts.config.source, &decoder.source) {
                     lengths.encoder(&source.encoder, encoder, limits.tokens);
                 }
@@ -58,7 +65,8 @@ impl Lengths {
 
     fn decoder(&mut self, decoder: &Decoder, limits: BatchLimits) {
         let tokens = limits.tokens;
-        for layer in &decoder.layers {
+        let nextn = decoder.nextn.iter().map(|nextn| &nextn.layer);
+        for layer in decoder.layers.iter().chain(nextn) {
             for matrix in layer.mixer.iter().flat_map(Mixer::matrices) {
                 self.input(matrix, tokens);
             }
@@ -98,6 +106,13 @@ impl Lengths {
         self.rank(decoder.rank.as_deref(), tokens);
         self.rows = limits.logits;
         self.input(&decoder.output, limits.logits);
+    }
+
+    fn nextn(&mut self, nextn: &Nextn, width: usize, limits: BatchLimits) {
+        self.input(&nextn.join, limits.tokens);
+        self.input(&nextn.output, limits.logits);
+        self.nextn = width;
+        self.nextn_row = nextn.embedding.as_ref().map_or(0, Matrix::row_bytes);
     }
 
     fn encoder(&mut self, config: &Config, encoder: &Encoder, tokens: usize) {

@@ -65,6 +65,17 @@ pub struct Workspace {
     pub(crate) logits: Vec<f32>,
     pub(crate) experts: ExpertBuffers,
     pub(crate) encoder: EncoderBuffers,
+    pub(crate) nextn: NextnBuffers,
+}
+
+/// Buffers for the layer that predicts the token after the next, where there is one.
+pub(crate) struct NextnBuffers {
+    /// What takes the place of the other `normed`: (tokens, width).
+    pub(crate) normed: Vec<f32>,
+    /// Embeddings and states, normed: (tokens, 2 width).
+    pub(crate) joined: Vec<f32>,
+    /// A row of its own table, as in the file.
+    pub(crate) row: Vec<u8>,
 }
 
 /// A token's sequence and position.
@@ -171,6 +182,11 @@ impl Workspace {
                 whole: WholeBuffers::new(&lengths.whole),
                 scores: vec![0.0; lengths.scores],
             },
+            nextn: NextnBuffers {
+                normed: vec![0.0; tokens * lengths.nextn],
+                joined: vec![0.0; tokens * 2 * lengths.nextn],
+                row: vec![0; lengths.nextn_row],
+            },
         }
     }
 
@@ -191,6 +207,7 @@ impl Workspace {
             + lengths.streams
             + lengths.layer_inputs
             + lengths.ffn
+            + 3 * lengths.nextn
             + 2 * parts.ropes.iter().map(Rope::pairs).sum::<usize>()
             + experts;
         let by_row = config.width + config.vocabulary;
@@ -216,6 +233,7 @@ impl Workspace {
             + lengths.slots * (size_of::<Slot>() + 2 * size_of::<u32>())
             + parts.token_embd.row_bytes()
             + lengths.layer_row
+            + lengths.nextn_row
             + streaming * lengths.panel
     }
 

@@ -24,6 +24,8 @@ impl Workspace {
             &self.experts.hidden,
             &self.experts.results,
             &self.encoder.scores,
+            &self.nextn.normed,
+            &self.nextn.joined,
         ];
         floats
             .into_iter()
@@ -41,6 +43,7 @@ impl Workspace {
             + size_of_val(&self.experts.ranks[..])
             + self.stores.measured()
             + self.row.len()
+            + self.nextn.row.len()
     }
 }
 

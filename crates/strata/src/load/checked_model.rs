@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use strata_chat::ModelProfile;
 use strata_host::{HugePages, PageReport};
 use strata_model::spec::Role;
-use strata_model::{KvType, LoadError, Model, PageStorage, Stretch};
+use strata_model::{KvType, LoadError, Model, NextnUse, PageStorage, Stretch};
 use strata_tokenizer::Tokenizer;
 
 /// Where weights may be, and how much memory there is.
@@ -69,15 +69,16 @@ impl<'f> CheckedModel<'f> {
         context: Option<usize>,
         tokenizer_use: TokenizerUse,
     ) -> Result<Self, Error> {
-        Self::of_part(file, context, tokenizer_use, None)
+        Self::of_part(file, context, tokenizer_use, (None, NextnUse::Omit))
     }
 
-    /// The same, where this machine has only a part of the model's layers.
+    /// The same, where this machine has only a part of the model's layers, or has the one that predicts the token after the next
+    /// too.
     pub fn of_part(
         file: &'f ModelFile,
         context: Option<usize>,
         tokenizer_use: TokenizerUse,
-        part: Option<Stretch>,
+        (part, nextn): (Option<Stretch>, NextnUse),
     ) -> Result<Self, Error> {
         let start = Instant::now();
         let preset = file.preset();
@@ -85,7 +86,7 @@ impl<'f> CheckedModel<'f> {
             asked: context,
             preset: preset.and_then(|preset| preset.parameters.context),
         };
-        let choices = (file.untested(), part);
+        let choices = (file.untested(), part, nextn);
         let parsed = ParsedModel::with_choices(&file.parse()?, context, tokenizer_use, choices)
             .map_err(|error| parse_failure(file.path(), error))?;
         let in_file = parsed.template.clone().map(TemplateText::Jinja);

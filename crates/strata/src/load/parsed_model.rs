@@ -10,7 +10,9 @@ use strata_chat::parameters::{Parameters, of_file};
 use strata_chat::{ModelFacts, ModelProfile, RankPrompt, Sampling};
 use strata_engine::EngineOptions;
 use strata_model::spec::{ArchSpec, Position, Role};
-use strata_model::{Blueprint, LoadError, LoadOptions, Model, PageStorage, Placement, Stretch};
+use strata_model::{
+    Blueprint, LoadError, LoadOptions, Model, NextnUse, PageStorage, Placement, Stretch,
+};
 use strata_platform::{Backing, Memory, Pool};
 use strata_tokenizer::{Tokenizer, TokenizerError};
 use strata_weights::{GgufError, GgufSet, Metadata};
@@ -117,16 +119,17 @@ impl<'f> ParsedModel<'f> {
         context: ContextChoice,
         tokenizer_use: TokenizerUse,
     ) -> Result<Self, ParseError> {
-        Self::with_choices(file, context, tokenizer_use, (None, None))
+        let choices = (None, None, NextnUse::Omit);
+        Self::with_choices(file, context, tokenizer_use, choices)
     }
 
-    /// The same; the file may be of an architecture that nothing was compared with, if that is the one asked for, and a
-    /// part of the model may be all that is loaded.
+    /// The same; the file may be of an architecture that nothing was compared with, if that is the one asked for, a
+    /// part of the model may be all that is loaded, and what predicts the token after the next may be loaded too.
     pub fn with_choices(
         file: &GgufSet<'f>,
         context: ContextChoice,
         tokenizer_use: TokenizerUse,
-        (untested, stretch): (Option<&'static ArchSpec>, Option<Stretch>),
+        (untested, stretch, nextn): (Option<&'static ArchSpec>, Option<Stretch>, NextnUse),
     ) -> Result<Self, ParseError> {
         let metadata = file.metadata();
         let context = context.positions(metadata);
@@ -138,6 +141,7 @@ impl<'f> ParsedModel<'f> {
             context,
             untested,
             stretch,
+            nextn,
         };
         let blueprint = Blueprint::new(file, options)?;
         let config = blueprint.config();

@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use strata_model::{BatchLimits, CpuStretch, Stretch};
+use strata_model::{BatchLimits, CpuStretch, NextnUse, Stretch};
 use strata_peers::{Assignment, Facts, Layers, Listener, Stopper, Taken, Told};
 use strata_platform::Pool;
 
@@ -133,7 +133,12 @@ impl Loader {
         }
         let context = Some(assignment.context as usize);
         let part = Some(stretch);
-        let checked = CheckedModel::of_part(&self.file, context, TokenizerUse::Optional, part)?;
+        let checked = CheckedModel::of_part(
+            &self.file,
+            context,
+            TokenizerUse::Optional,
+            (part, NextnUse::Omit),
+        )?;
         let needs = Needs {
             positions: positions as usize,
             kv: assignment.kv,

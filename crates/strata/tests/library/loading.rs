@@ -1,7 +1,7 @@
 //! Plans, and options that change how a model is loaded but not what it says.
 
 use crate::support::{open, tale};
-use strata::{ErrorKind, KvType, Model, Options, Stream, user};
+use strata::{Device, Drafts, ErrorKind, KvType, Model, Options, Stream, user};
 
 fn ask(model: &Model) -> String {
     let request = model.chat([user("Tell me a story about a fox.")]);
@@ -76,4 +76,48 @@ fn keys_that_do_not_fill_blocks_are_refused_before_anything_is_loaded() {
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.to_string().contains("heads of 16 values"), "{error}");
     open(folder, Options::default()).unwrap();
+}
+
+#[test]
+fn the_layer_that_predicts_the_token_after_the_next_is_loaded_if_it_is_asked_for() {
+    let predicting = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../model/tests/golden/glm4moe-mtp.gguf"
+    );
+    let plain = Model::plan(predicting, &Options::default()).unwrap();
+    for (drafts, more) in [
+        (Drafts::Given, false),
+        (Drafts::Nextn, true),
+        (Drafts::Auto, true),
+    ] {
+        let plan = Model::plan(predicting, &Options::default().drafts(drafts)).unwrap();
+        assert_eq!(plan.weights > plain.weights, more, "{drafts:?}");
+        assert_eq!(plan.kv > plain.kv, more, "{drafts:?}");
+        let model = open(predicting, Options::default().drafts(drafts)).unwrap();
+        let request = model.complete("AB!").temperature(0.0).max_tokens(24);
+        let answer = request.run().unwrap();
+        let accepted = answer.usage.accepted_tokens;
+        assert_eq!(accepted > 2, more, "{drafts:?}: {accepted} accepted");
+    }
+    let refused = |model: &str, options: Options| {
+        let error = open(model, options.drafts(Drafts::Nextn)).err().unwrap();
+        error.to_string()
+    };
+    let missing = refused("tale", Options::default());
+    assert!(missing.contains("no layer that predicts"), "{missing}");
+    for (options, problem) in [
+        (
+            Options::default().draft_model("tale"),
+            "there is a draft model",
+        ),
+        (
+            Options::default().device(Device::Cuda(0)),
+            "GPUs do not compute",
+        ),
+    ] {
+        let error = refused(predicting, options);
+        assert!(error.contains(problem), "{error}");
+    }
+    // Whoever leaves the choice has texts.
+    open("tale", Options::default().drafts(Drafts::Auto)).unwrap();
 }

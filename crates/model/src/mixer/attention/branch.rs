@@ -20,11 +20,68 @@ impl Pass<'_> {
         pages: &mut PagesMut<'_>,
         work: &mut Workspace,
     ) {
+        self.keep_keys(layer, weights, pages, work);
         let Self {
             compute, tokens, ..
         } = *self;
         let config = &weights.config;
         let width = config.q_width();
+        let format = act_format(weights.output.matrix.ty);
+        let (floats, encoded) = if weights.latent.is_some() {
+            // What heads find is not what the last matrix sees.
+            let start = work.spare.len() - tokens * width;
+            (&mut work.spare[start..], None)
+        } else {
+            let encoded = work.acts.rows_mut(format, width, tokens);
+            (&mut work.mixed[..tokens * width], Some((encoded, format)))
+        };
+        let sees = match self.config.spec.image_layers {
+            _ if layer == self.config.layers.len() => Sees::ButFirst,
+            ImageLayers::Windowed if config.window.is_none() => Sees::NothingLater,
+            _ => Sees::Itself,
+        };
+        let attention = Attention {
+            compute,
+            config,
+            kv: pages
+                .storage
+                .layer(pages.table, config.shares.unwrap_or(layer)),
+            batch: self.batch,
+            positions: &work.positions[..tokens],
+            qkv: &work.projected[..tokens * config.qkv_width()],
+            sinks: weights.sinks.as_deref(),
+            slopes: &weights.slopes,
+            buckets: weights.buckets.as_ref(),
+            sees,
+        };
+        attention.run(AttentionOut {
+            floats,
+            encoded,
+            partials: &mut work.partials,
+        });
+        self.observe_attention(layer, &attention);
+        if let Some(latent) = &weights.latent {
+            return self.finish_latent((weights, latent), work);
+        }
+        if config.gate != AttnGate::Never || weights.sub_norm.is_some() {
+            let (mixed, encoded) = (
+                &mut work.mixed[..tokens * width],
+                work.acts.rows_mut(format, width, tokens),
+            );
+            self.gate_and_norm(weights, &mut work.projected, mixed);
+            compute.encode(format, mixed, width, width, encoded);
+        }
+    }
+
+    /// Queries, keys and values from a layer's encoded input, and the latter two into their pages.
+    pub(crate) fn keep_keys(
+        &self,
+        layer: usize,
+        weights: &AttentionWeights,
+        pages: &mut PagesMut<'_>,
+        work: &mut Workspace,
+    ) {
+        let (config, tokens) = (&weights.config, self.tokens);
         let qkv = &mut work.projected[..tokens * config.qkv_width()];
         let rotations = self.rotations(config, &work.rotations);
         let placed = Placed {
@@ -47,50 +104,6 @@ impl Pass<'_> {
                 offset: config.q_width(),
             };
             self.store(layer, rows, &mut work.stores, pages);
-        }
-        let format = act_format(weights.output.matrix.ty);
-        let (floats, encoded) = if weights.latent.is_some() {
-            // What heads find is not what the last matrix sees.
-            let start = work.spare.len() - tokens * width;
-            (&mut work.spare[start..], None)
-        } else {
-            let encoded = work.acts.rows_mut(format, width, tokens);
-            (&mut work.mixed[..tokens * width], Some((encoded, format)))
-        };
-        let sees = match self.config.spec.image_layers {
-            ImageLayers::Windowed if config.window.is_none() => Sees::NothingLater,
-            _ => Sees::Itself,
-        };
-        let attention = Attention {
-            compute,
-            config,
-            kv: pages
-                .storage
-                .layer(pages.table, config.shares.unwrap_or(layer)),
-            batch: self.batch,
-            positions: &work.positions[..tokens],
-            qkv,
-            sinks: weights.sinks.as_deref(),
-            slopes: &weights.slopes,
-            buckets: weights.buckets.as_ref(),
-            sees,
-        };
-        attention.run(AttentionOut {
-            floats,
-            encoded,
-            partials: &mut work.partials,
-        });
-        self.observe_attention(layer, &attention);
-        if let Some(latent) = &weights.latent {
-            return self.finish_latent((weights, latent), work);
-        }
-        if config.gate != AttnGate::Never || weights.sub_norm.is_some() {
-            let (mixed, encoded) = (
-                &mut work.mixed[..tokens * width],
-                work.acts.rows_mut(format, width, tokens),
-            );
-            self.gate_and_norm(weights, &mut work.projected, mixed);
-            compute.encode(format, mixed, width, width, encoded);
         }
     }
 

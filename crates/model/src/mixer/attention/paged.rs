@@ -59,6 +59,8 @@ pub(crate) enum Sees {
     Itself,
     /// What comes after the source, up to itself, in images too.
     NothingLater,
+    /// What comes after the first position, up to itself.
+    ButFirst,
     /// The source.
     Source,
 }
@@ -275,8 +277,12 @@ impl Attention<'_> {
             Some(window) => (position + 1).saturating_sub(window),
         };
         let end = match self.sees {
-            Sees::NothingLater => position + 1,
+            Sees::NothingLater | Sees::ButFirst => position + 1,
             _ => end as usize,
+        };
+        let start = match self.sees {
+            Sees::ButFirst => start.max(1),
+            _ => start,
         };
         start.min(position).max(source)..end
     }
