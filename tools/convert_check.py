@@ -20,7 +20,7 @@ and of its conversion.
         jina-bert-v2 olmo3 lfm2 glm4moe granitemoe-shared ernie4_5-moe nemotron afmoe mamba mamba-falcon mamba2 jamba \\
         cohere2moe laguna laguna-wide granitehybrid granitehybrid-dense falcon-h1 nemotron_h nemotron_h_moe qwen3next qwen35 qwen35moe deepseek2 \\
         deepseek2-lite minicpm3 gpt-oss llama4 dbrx apertus bitnet granite_swa gemma3n gemma4 kimi-linear minimax-01 \\
-        recurrent-gemma rwkv4   # the folders that tests use, besides that of golden_t5.py
+        recurrent-gemma rwkv4 glm4moe-mtp qwen35-mtp   # the folders that tests use, besides that of golden_t5.py
 """
 
 import argparse
@@ -34,11 +34,14 @@ from pathlib import Path
 
 import gguf
 import numpy as np
+import safetensors.torch
 import torch
 import transformers
 
 import golden_encoders as encoders
 import golden_logits as golden
+import golden_model
+import golden_nextn
 import golden_ranks as ranks
 import golden_states as states
 import golden_t5 as t5
@@ -466,7 +469,12 @@ def write_fixtures(folder, names, half=True):
             target = folder / case.name
             shutil.rmtree(target, ignore_errors=True)
             target.mkdir(parents=True)
-            save(build(case).half(), target)
+            model = build(case)
+            nextn = golden_nextn.Nextn(case, model, golden_model.random_parameter).folder() if getattr(case, "nextn", 0) else {}
+            save(model.half(), target)
+            if nextn:
+                file = target / "model.safetensors"
+                safetensors.torch.save_file(safetensors.torch.load_file(file) | nextn, file, {"format": "pt"})
             (target / "generation_config.json").unlink()
     for name in states.CASES.keys() & set(names):
         target = folder / name

@@ -33,6 +33,7 @@ mod metadata;
 mod mix;
 mod mixed_layers;
 mod names;
+mod nextn;
 #[cfg(feature = "std")]
 mod outline;
 mod plan;

@@ -108,11 +108,13 @@ fn sampling(builder: &mut Builder, config: &HfConfig) -> Result<(), ConvertError
     Ok(())
 }
 
-/// Writes what every reader of the architecture needs, and gives the tensors that rotary positions want.
+/// Writes what every reader of the architecture needs, and gives the tensors that rotary positions want. So many layers after the
+/// last predict the token after the next.
 pub(crate) fn write(
     builder: &mut Builder,
     config: &HfConfig,
     family: &Family,
+    nextn: usize,
 ) -> Result<RopeTensors, ConvertError> {
     sampling(builder, config)?;
     let arch = family.arch;
@@ -129,9 +131,15 @@ pub(crate) fn write(
         !own.any(|own| own.to == pair.to)
     });
     for pair in common.chain(pairs()) {
-        if padding == 0 || pair.to != "context_length" {
+        let counted = nextn > 0 && pair.to == "block_count";
+        if !counted && (padding == 0 || pair.to != "context_length") {
             write_pair(builder, config, arch, pair)?;
         }
+    }
+    if nextn > 0 {
+        let all = config.layers()? + nextn;
+        builder.set(&format!("{arch}.block_count"), all as u32)?;
+        builder.set(&format!("{arch}.nextn_predict_layers"), nextn as u32)?;
     }
     if config.classifies() && family.reading == Reading::Forward {
         builder.set(&format!("{arch}.pooling_type"), RANK)?;

@@ -1,5 +1,6 @@
 //! What a checkpoint becomes: metadata, and tensors with what each is made of.
 
+use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec;
@@ -18,6 +19,7 @@ use crate::importance::Importance;
 use crate::metadata;
 use crate::mix::{Mix, ModelFacts};
 use crate::names::{self, Known};
+use crate::nextn;
 use crate::recipe::Recipe;
 use crate::row_order::RowOrder;
 use crate::speech;
@@ -104,8 +106,15 @@ impl<'t, 'a> Plan<'t, 'a> {
             builder.set("general.name", name)?;
         }
         recipe.describe(&mut builder)?;
-        let extra = metadata::write(&mut builder, config, family)?;
-        let (parts, arrays) = collect(config, checkpoint)?;
+        let nextn = match family.reading {
+            Reading::Forward => {
+                let names = checkpoint.iter().map(|tensor| &*tensor.name);
+                nextn::kept(family, config.layers()?, names)
+            }
+            Reading::Whole { .. } | Reading::Source => 0,
+        };
+        let extra = metadata::write(&mut builder, config, family, nextn)?;
+        let (parts, arrays) = collect(config, checkpoint, nextn)?;
         for (key, sources) in arrays {
             let numbers = sources
                 .into_iter()
@@ -302,6 +311,7 @@ pub(crate) fn own_mix(checkpoint: &[CheckpointTensor<'_>]) -> Mix {
 fn collect(
     config: &HfConfig,
     checkpoint: &[CheckpointTensor<'_>],
+    nextn: usize,
 ) -> Result<(Vec<Parts>, Arrays), ConvertError> {
     let family = config.family()?;
     let mut arrays = Arrays::new();
@@ -310,10 +320,15 @@ fn collect(
     let layers = config.layers()?;
     let predicting = layers..layers.saturating_add(config.predicting_layers()?);
     for (source, tensor) in checkpoint.iter().enumerate() {
-        if names::layer(&tensor.name).is_some_and(|layer| predicting.contains(&(layer as usize))) {
+        let name = match nextn {
+            0 => Cow::Borrowed(&*tensor.name),
+            _ => nextn::numbered(&tensor.name, layers),
+        };
+        let left_out = |layer| nextn == 0 && predicting.contains(&(layer as usize));
+        if names::layer(&name).is_some_and(left_out) {
             continue;
         }
-        let all = match names::find(family, &tensor.name) {
+        let all = match names::find(family, &name) {
             Some(Known::Tensors(all)) => all,
             Some(Known::Ignored) => continue,
             None => {

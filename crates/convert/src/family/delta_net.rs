@@ -3,6 +3,7 @@
 use super::Literal::Bool;
 use super::llama::{ATTENTION, EXPERTS, GATED, LLAMA, RMS, SHARED_EXPERT, SILU};
 use super::mixtures::COUNTS;
+use super::nextn::SHIFTED_NEXTN;
 use super::{
     Absent, Family, FfnWidth, HeadSize, Kind, Order, Pair, Rotary, Rule, Share, States, Window,
     decay, demand, exact, ordered, pair, same, shifted, whole,
@@ -64,6 +65,7 @@ pub(super) const QWEN3_NEXT: Family = Family {
         EXPERTS,
         FUSED_EXPERTS,
         SHARED_EXPERT,
+        SHIFTED_NEXTN,
         &[
             ordered(
                 "layers.#.linear_attn.in_proj_qkvz",
@@ -142,7 +144,7 @@ const STRIDING: &[Rule] = &[
 pub(super) const QWEN35: Family = Family {
     classes: &["Qwen3_5ForCausalLM", "Qwen3_5ForConditionalGeneration"],
     arch: "qwen35",
-    rules: &[DELTA_NORMS, ATTENTION, GATED, STRIDING],
+    rules: &[DELTA_NORMS, ATTENTION, GATED, STRIDING, SHIFTED_NEXTN],
     pairs: &[DELTA_FFN],
     ..QWEN3_NEXT
 };
@@ -160,6 +162,7 @@ pub(super) const QWEN35_MOE: Family = Family {
         FUSED_EXPERTS,
         SHARED_EXPERT,
         STRIDING,
+        SHIFTED_NEXTN,
     ],
     pairs: &[DELTA_FFN, COUNTS, DELTA_EXPERTS],
     ..QWEN3_NEXT

@@ -5,6 +5,7 @@ use super::llama::{
     ATTENTION, COMMAND_R, EXPERTS, FFN, GATED, GRANITE, GRANITE_SCALES, LLAMA, MIXTRAL, OUTER,
     PAIRED_ATTENTION, PRE_NORMS, QK_NORMS, RMS, SILU,
 };
+use super::nextn::NEXTN;
 use super::{
     Absent, ExpertGate, Extras, Family, FfnWidth, HeadSize, Kind, Order, Pair, Rotary, Rule, Share,
     Window, demand, exact, ordered, pair, same,
@@ -299,6 +300,7 @@ pub(super) const GLM4_MOE: Family = Family {
         EXPERTS,
         SHARED,
         CHOICE_BIAS,
+        NEXTN,
     ],
     rotary: Rotary::Share(0.5),
     ..DOTS1

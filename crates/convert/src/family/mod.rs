@@ -13,10 +13,12 @@ mod lfm2;
 mod linear;
 mod llama;
 mod mixtures;
+mod nextn;
 mod recurrent;
 mod rule;
 mod t5;
 
+pub(crate) use nextn::JOIN as NEXTN_JOIN;
 pub use rule::{Change, Heads, Naming, Order, Rule, Share};
 use rule::{decay, exact, ordered, same, shifted, whole};
 
